@@ -1,0 +1,7 @@
+export * from './layout.js'
+export * from './mesh.js'
+export * from './op.js'
+export * from './problem.js'
+export * from './random.js'
+export * from './text.js'
+export * from './units.js'

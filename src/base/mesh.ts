@@ -1,0 +1,55 @@
+/**
+ * Ranks on named axes. A rank is an argument, never ambient: everything here is a pure function of (mesh, rank).
+ * An axis may be factored (`tp` = `tp.0` x `tp.1`, major first), so that grouped-query attention with few
+ * key-value heads is an ordinary layout; the factors are then the mesh's axes and `tp` is their product.
+ */
+export type MeshAxis = 'pp' | 'dp' | 'cp' | 'ep' | 'tp'
+
+/** An axis of the mesh, or one factor of it. */
+export type Axis = MeshAxis | `${MeshAxis}.${number}`
+
+export type Rank = number
+
+export interface Mesh {
+  /** Fastest varying first: rank = c0 + size0 * (c1 + size1 * (c2 + ...)). Axes of size 1 may be left out. */
+  readonly axes: readonly { readonly name: Axis; readonly size: number }[]
+}
+
+export type Coordinates = Readonly<Record<string, number>>
+
+export const worldOf = (mesh: Mesh): number => mesh.axes.reduce((world, axis) => world * axis.size, 1)
+
+export const sizeOf = (mesh: Mesh, axis: Axis): number => mesh.axes.find(({ name }) => name === axis)?.size ?? 1
+
+export const sizeOfAll = (mesh: Mesh, axes: readonly Axis[]): number =>
+  axes.reduce((product, axis) => product * sizeOf(mesh, axis), 1)
+
+export function coordinatesOf(mesh: Mesh, rank: Rank): Coordinates {
+  const at: Record<string, number> = {}
+  for (const { name, size } of mesh.axes) {
+    at[name] = rank % size
+    rank = Math.floor(rank / size)
+  }
+  return at
+}
+
+/** Missing coordinates are 0. */
+export const rankAt = (mesh: Mesh, at: Coordinates): Rank =>
+  mesh.axes.reduceRight((rank, { name, size }) => rank * size + (at[name] ?? 0), 0)
+
+/** Position along several axes read as one, major axis first. */
+export const indexAlong = (mesh: Mesh, axes: readonly Axis[], at: Coordinates): number =>
+  axes.reduce((index, axis) => index * sizeOf(mesh, axis) + (at[axis] ?? 0), 0)
+
+/** The ranks that differ from `rank` along `axes` only, in order of `indexAlong`: member i has index i. */
+export function groupOf(mesh: Mesh, rank: Rank, axes: readonly Axis[]): Rank[] {
+  const at: Record<string, number> = { ...coordinatesOf(mesh, rank) }
+  return Array.from({ length: sizeOfAll(mesh, axes) }, (_, index) => {
+    for (let i = axes.length - 1; i >= 0; i--) {
+      const size = sizeOf(mesh, axes[i])
+      at[axes[i]] = index % size
+      index = Math.floor(index / size)
+    }
+    return rankAt(mesh, at)
+  })
+}

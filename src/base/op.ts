@@ -1,0 +1,111 @@
+/**
+ * The vocabulary of computation, shared by the model's graph and the program's instructions: a closed union.
+ * Tensors have named dims, and an op works by name: `contract` of [batch seq embed] with [embed ffn] into
+ * [batch seq ffn] is a matmul because `embed` is missing from the result. Dims missing from the result are summed.
+ * What each means in numbers is `engine/reference`; its shape, gradient and sharding rules are `model/ops`.
+ *
+ * Signatures are written (operands) -> (results). `d` before a name means gradient of.
+ */
+export type Op =
+  /** (a, b) -> (out): the sum of products over every dim missing from out. */
+  | { readonly kind: 'contract' }
+  /** (a, b, ...) -> (out): elementwise sum; a dim an operand lacks is broadcast. */
+  | { readonly kind: 'add' }
+  /** (a, b) -> (out): elementwise product, broadcast as in add. */
+  | { readonly kind: 'mul' }
+  /** (x) -> (out): x times a constant. */
+  | { readonly kind: 'scale'; readonly by: number }
+  /** (x) -> (out): the sum over dims missing from out. */
+  | { readonly kind: 'sumTo' }
+  /** (x) -> (y): exact GELU, x/2 (1 + erf(x/sqrt 2)), or its tanh form. */
+  | { readonly kind: 'gelu'; readonly approximate: boolean }
+  /** (dy, x) -> (dx) */
+  | { readonly kind: 'geluGrad'; readonly approximate: boolean }
+  /** (gate, up) -> (y): silu(gate) * up. */
+  | { readonly kind: 'swiglu' }
+  /** (dy, gate, up) -> (dgate, dup) */
+  | { readonly kind: 'swigluGrad' }
+  /** (x, gain, bias) -> (y): normalised over the dims of gain. */
+  | { readonly kind: 'layerNorm'; readonly eps: number }
+  /** (dy, x, gain) -> (dx) */
+  | { readonly kind: 'layerNormInputGrad'; readonly eps: number }
+  /** (dy, x) -> (dgain, dbias) */
+  | { readonly kind: 'layerNormWeightGrad'; readonly eps: number }
+  /** (x, gain) -> (y): x / rms(x) * gain over the dims of gain. */
+  | { readonly kind: 'rmsNorm'; readonly eps: number }
+  /** (dy, x, gain) -> (dx) */
+  | { readonly kind: 'rmsNormInputGrad'; readonly eps: number }
+  /** (dy, x) -> (dgain) */
+  | { readonly kind: 'rmsNormWeightGrad'; readonly eps: number }
+  /** (x) -> (y): element i and i + headDim/2 rotated by position * theta^(-2i/headDim); inverse rotates back. */
+  | { readonly kind: 'rope'; readonly theta: number; readonly inverse: boolean }
+  /**
+   * (q, k, v) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group;
+   * lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores are scaled by 1/sqrt(headDim).
+   * A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
+   */
+  | { readonly kind: 'attention'; readonly window?: number; readonly dropout?: Dropout }
+  /** (dout, q, k, v, out, lse) -> (dq, dk, dv) */
+  | { readonly kind: 'attentionGrad'; readonly window?: number; readonly dropout?: Dropout }
+  /** (x) -> (y): kept elements divided by 1 - rate, the others 0. It is its own gradient. */
+  | { readonly kind: 'dropout'; readonly dropout: Dropout }
+  /** (ids, table) -> (out): rows of table; an id outside this rank's rows gives 0, so out is a sum over vocab. */
+  | { readonly kind: 'embed' }
+  /** (ids, dout) -> (dtable) */
+  | { readonly kind: 'embedGrad' }
+  /** (x) -> (out): the greatest over dims missing from out. */
+  | { readonly kind: 'maxOver' }
+  /** (logits, max) -> (out): sum over vocab of exp(logits - max). */
+  | { readonly kind: 'sumExp' }
+  /** (logits, labels) -> (out): the logit of each label; 0 where another rank owns it or the label is ignored. */
+  | { readonly kind: 'pick' }
+  /** (max, sumExp, picked, labels) -> (loss): sum over tokens of log(sumExp) + max - picked; ignored labels (< 0) count 0. */
+  | { readonly kind: 'tokenLoss' }
+  /** (logits, max, sumExp, labels, count) -> (dlogits): (softmax - onehot) / count, 0 where ignored. */
+  | { readonly kind: 'tokenLossGrad' }
+  /** (labels) -> (count): how many labels are not ignored. */
+  | { readonly kind: 'countLabels' }
+  /** (x, target) -> (loss): the sum of squared differences. */
+  | { readonly kind: 'squaredError' }
+  /** (x, target, count) -> (dx): 2 (x - target) / count. */
+  | { readonly kind: 'squaredErrorGrad' }
+  /** (target) -> (count): how many elements there are. */
+  | { readonly kind: 'countElements' }
+  /** () -> (out): zeros. */
+  | { readonly kind: 'zero' }
+  /** (value) -> (out): out += value. Reads what it writes. */
+  | { readonly kind: 'accumulate' }
+  /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
+  | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
+  /** (grad, normSquared, lr, step) -> (param, m, v): decoupled weight decay; step counts from 0. Reads what it writes. */
+  | ({ readonly kind: 'adamw' } & AdamW & Clip)
+  /** (grad, normSquared, lr) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m. */
+  | ({ readonly kind: 'sgd' } & Sgd & Clip)
+
+export interface Dropout {
+  readonly rate: number
+  /** Names the mask within a block; with seed, step, block and the element's global index it fixes the mask. */
+  readonly key: string
+}
+
+export interface AdamW {
+  readonly beta1: number
+  readonly beta2: number
+  readonly eps: number
+  readonly weightDecay: number
+}
+
+export interface Sgd {
+  readonly momentum: number
+  readonly weightDecay: number
+}
+
+/** The gradient is scaled by min(1, clip / (norm + 1e-6)); 0 means never. */
+export interface Clip {
+  readonly clip: number
+}
+
+export type OpKind = Op['kind']
+export type OpOf<K extends OpKind> = Extract<Op, { kind: K }>
+/** One answer per op. An op added to the union turns every table that lacks it into a type error. */
+export type OpTable<T> = { readonly [K in OpKind]: T }

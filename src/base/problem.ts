@@ -1,0 +1,29 @@
+/** What is wrong with an input, as data: the CLI prints it, a machine reads it, a page underlines the path. */
+export interface Problem {
+  readonly severity: 'error' | 'warning'
+  /** Stable and greppable: 'plan/indivisible'. */
+  readonly code: string
+  /** Where: 'plan.tp'. Empty: the file as a whole. */
+  readonly path: string
+  /** What, with the equation. */
+  readonly message: string
+  /** What to try instead. */
+  readonly suggestion?: string
+  readonly line?: number
+  readonly column?: number
+}
+
+/** Thrown at the rim for problems found where a value was expected. */
+export class ProblemsError extends Error {
+  readonly problems: readonly Problem[]
+  constructor(problems: readonly Problem[]) {
+    super(problems.map(showProblem).join('\n'))
+    this.problems = problems
+  }
+}
+
+export function showProblem(p: Problem): string {
+  const place = p.line === undefined ? '' : `${p.line}:${p.column ?? 1} `
+  const path = p.path === '' ? '' : `${p.path}: `
+  return `${p.severity} ${place}${path}${p.message}${p.suggestion ? `; ${p.suggestion}` : ''} [${p.code}]`
+}

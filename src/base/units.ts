@@ -1,0 +1,23 @@
+/** Numbers that must not meet. Arithmetic drops the brand; it is put back where someone has thought. */
+declare const brand: unique symbol
+export type Brand<T, Name extends string> = T & { readonly [brand]: Name }
+
+export type Bytes = Brand<number, 'Bytes'>
+export const bytes = (n: number): Bytes => n as Bytes
+export const KiB = (n: number): Bytes => (n * 2 ** 10) as Bytes
+export const MiB = (n: number): Bytes => (n * 2 ** 20) as Bytes
+export const GiB = (n: number): Bytes => (n * 2 ** 30) as Bytes
+
+const steps = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
+
+/** 1536 -> '1.50 KiB'. Whole bytes have no decimals. */
+export function showBytes(n: number): string {
+  const step = n < 1 ? 0 : Math.min(steps.length - 1, Math.floor(Math.log2(n) / 10))
+  return `${step === 0 ? n : (n / 2 ** (10 * step)).toFixed(2)} ${steps[step]}`
+}
+
+/** 8030261248 -> '8.03 B' (billions), the way parameter counts are written. */
+export function showCount(n: number): string {
+  const [by, unit] = n >= 1e12 ? [1e12, ' T'] : n >= 1e9 ? [1e9, ' B'] : n >= 1e6 ? [1e6, ' M'] : n >= 1e3 ? [1e3, ' k'] : [1, '']
+  return `${by === 1 ? n : (n / by).toFixed(2)}${unit}`
+}

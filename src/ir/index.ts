@@ -1,0 +1,3 @@
+export * from './instr.js'
+export * from './program.js'
+export * from './traits.js'

@@ -1,0 +1,50 @@
+/**
+ * One instruction of a segment: a closed union. Operands are names of the segment's buffers.
+ * A collective is a *start*; its result may be read after the `wait` that names it, and until then
+ * neither its operand nor its result may be touched.
+ */
+import type { Axis, Combine, Op } from '../base/index.js'
+
+/** The name of a buffer of the segment. */
+export type Ref = string
+
+/** Op kinds are instruction kinds: `ins` and `outs` follow the signature written beside the op. */
+export type Compute = Op & { readonly ins: readonly Ref[]; readonly outs: readonly Ref[] }
+
+/**
+ * Who meets: the ranks along these axes (major first), or, where `stages` is given,
+ * the ranks of those pipeline coordinates only (tied weights, stages held twice).
+ */
+export interface Group {
+  readonly axes: readonly Axis[]
+  readonly stages?: readonly number[]
+}
+
+export type Collective =
+  /** Every rank gets the sum (max) over the group. May work in place. */
+  | { readonly kind: 'all-reduce'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly combine: Combine }
+  /** Parts are laid side by side along dim, in group order. */
+  | { readonly kind: 'all-gather'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly dim: string }
+  /** The sum is cut along dim; member i gets part i. */
+  | { readonly kind: 'reduce-scatter'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly dim: string }
+  /** The own part is cut along `to`, part i goes to member i; what arrives is laid side by side along `from`. */
+  | { readonly kind: 'all-to-all'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly from: string; readonly to: string }
+
+export type Instr =
+  | Compute
+  | Collective
+  /** The collective that writes `on` is finished. */
+  | { readonly kind: 'wait'; readonly on: Ref }
+  /** Part i along dim, i being the rank's index along the axes: what a whole tensor becomes when it is split. */
+  | { readonly kind: 'slice'; readonly in: Ref; readonly out: Ref; readonly axes: readonly Axis[]; readonly dim: string }
+  /** The rank's part of one microbatch of a data input, or of a scalar of the step (lr, step). */
+  | { readonly kind: 'load'; readonly out: Ref; readonly input: string }
+
+export type InstrKind = Instr['kind']
+export type InstrOf<K extends InstrKind> = Extract<Instr, { kind: K }>
+
+/** One function per kind: adding a kind turns every table that lacks it into a type error. */
+export type Rules<Out, Ctx = void> = { readonly [K in InstrKind]: (instr: InstrOf<K>, ctx: Ctx) => Out }
+
+export const applyRule = <Out, Ctx>(rules: Rules<Out, Ctx>, instr: Instr, ctx: Ctx): Out =>
+  (rules[instr.kind] as (instr: Instr, ctx: Ctx) => Out)(instr, ctx) // the table is total, so the rule fits its kind

@@ -1,0 +1,142 @@
+/**
+ * A training step for every rank, as one plain value.
+ *
+ * A *segment* is a straight-line list of instructions over its own buffers: the forward of a layer, its input
+ * gradient, the update of one parameter. It is written once and called many times. Buffers lie in *frames*:
+ * a segment names the roles its frames play, a call binds each role to a frame of the stream.
+ * A *stream* is what the ranks of one pipeline coordinate do, in order: all of them the same, each at its own
+ * place on the other axes. Frames are allocated, freed and placed in the arena by the stream.
+ */
+import type { Dim, Layout, Mesh } from '../base/index.js'
+import type { Instr, Ref } from './instr.js'
+
+export type Kind = 'parameters' | 'gradients' | 'optimizer' | 'activations' | 'workspace' | 'data'
+export const kinds: readonly Kind[] = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'data']
+
+export type DType = 'f32' | 'i32'
+export const bytesPer: Readonly<Record<DType, number>> = { f32: 4, i32: 4 }
+
+export interface Buffer {
+  readonly dtype: DType
+  /** As one rank holds it. */
+  readonly dims: readonly Dim[]
+  readonly layout: Layout
+  /** Index into the segment's roles, and bytes from the start of that frame. */
+  readonly role: number
+  readonly offset: number
+}
+
+export interface Role {
+  readonly name: string
+  readonly kind: Kind
+  readonly bytes: number
+}
+
+/** What a segment is for. F forward, I input gradient, W weight gradient, B both; the others happen once a step. */
+export type Phase = 'F' | 'I' | 'W' | 'B' | 'begin' | 'load' | 'count' | 'gather' | 'reduce' | 'norm' | 'update'
+
+export interface Segment {
+  readonly name: string
+  readonly phase: Phase
+  readonly roles: readonly Role[]
+  readonly buffers: Readonly<Record<Ref, Buffer>>
+  readonly instrs: readonly Instr[]
+}
+
+/** A block of memory of one kind, alive from its alloc to its free (or to the end of the step, and into the next). */
+export interface Frame {
+  readonly name: string
+  readonly kind: Kind
+  readonly bytes: number
+  /** Byte offset in the rank's arena. */
+  readonly offset: number
+}
+
+export type Step =
+  | { readonly kind: 'alloc'; readonly frame: number }
+  | { readonly kind: 'free'; readonly frame: number }
+  | {
+      readonly kind: 'call'
+      readonly segment: string
+      /** Index into the program's blocks; -1 for segments that belong to no block. */
+      readonly block: number
+      /** -1 for what happens once a step. */
+      readonly microbatch: number
+      /** bind[i] is the frame (index into the stream's frames) that plays the segment's role i. */
+      readonly bind: readonly number[]
+      /** For the segments of one parameter (reduce, norm, update): its name. */
+      readonly param?: string
+    }
+  /** Starts; the frame may not be touched before its wait. `peer` is a pipeline coordinate. Tags are unique in a step. */
+  | { readonly kind: 'send'; readonly frame: number; readonly peer: number; readonly tag: string }
+  | { readonly kind: 'recv'; readonly frame: number; readonly peer: number; readonly tag: string }
+  /** The send or recv of this tag, started earlier in this stream, is finished. */
+  | { readonly kind: 'wait'; readonly tag: string }
+
+export type Call = Extract<Step, { kind: 'call' }>
+
+export interface Stream {
+  readonly frames: readonly Frame[]
+  /** Frames that live from step to step: parameters, gradients, optimizer state. Never allocated or freed by a step. */
+  readonly resident: readonly number[]
+  readonly steps: readonly Step[]
+  /** Bytes of the arena, and the greatest sum of live bytes per kind at any one time. */
+  readonly arena: number
+  readonly peak: Readonly<Record<Kind, number>>
+}
+
+export type Init =
+  | { readonly kind: 'normal'; readonly std: number }
+  | { readonly kind: 'zeros' }
+  | { readonly kind: 'ones' }
+
+export interface Param {
+  readonly name: string
+  /** Whole, as the model knows it. */
+  readonly dims: readonly Dim[]
+  readonly init: Init
+  /** The layout instructions compute with, and the layout parts are kept in under ZeRO. */
+  readonly compute: Layout
+  readonly storage: Layout
+  /** Where it lies on the streams that hold it: pipeline coordinate -> frame. Two holders: tied, or a stage held twice. */
+  readonly frames: Readonly<Record<number, ParamFrames>>
+  /** The layout of the parameter's own frame and of its optimizer state. */
+  readonly kept: Layout
+  readonly state: Layout
+}
+
+/** Indices into the stream's frames. `moments` are m and v (adamw), m (sgd with momentum) or none. */
+export interface ParamFrames {
+  readonly param: number
+  readonly grad: number
+  readonly moments: readonly number[]
+}
+
+export interface DataInput {
+  readonly name: string
+  readonly dtype: DType
+  /** Whole, of one microbatch; its `batch` dim is a run of the global batch. Scalars (lr, step) have none. */
+  readonly dims: readonly Dim[]
+  readonly layout: Layout
+}
+
+export interface Block {
+  readonly name: string
+  /** Blocks of one kind share their segments. */
+  readonly kind: string
+  readonly stage: number
+}
+
+export interface Program {
+  readonly name: string
+  readonly mesh: Mesh
+  readonly microbatches: number
+  readonly stages: number
+  /** In the model's order. */
+  readonly blocks: readonly Block[]
+  readonly params: readonly Param[]
+  readonly inputs: readonly DataInput[]
+  readonly segments: Readonly<Record<string, Segment>>
+  /** One per pipeline coordinate. */
+  readonly streams: readonly Stream[]
+}

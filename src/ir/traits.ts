@@ -1,0 +1,77 @@
+/**
+ * What shared code may know of an instruction: liveness, overlap, the laws and the simulator read these
+ * and never list kinds, so a new kind is covered the day it is born.
+ */
+import { applyRule, type Collective, type Compute, type Group, type Instr, type Ref, type Rules } from './instr.js'
+
+export type Lane = 'compute' | 'network' | 'host'
+
+export interface Traits {
+  readonly lane: Lane
+  readonly reads: readonly Ref[]
+  readonly writes: readonly Ref[]
+  /** The ranks that must all arrive. */
+  readonly meets?: Group
+  /** Started here, finished by the wait on what it writes. */
+  readonly starts?: true
+  /** The buffer whose collective is finished here. */
+  readonly finishes?: Ref
+}
+
+const compute = (i: Compute): Traits => ({ lane: 'compute', reads: i.ins, writes: i.outs })
+/** Ops that read what they write. */
+const update = (i: Compute): Traits => ({ lane: 'compute', reads: [...i.ins, ...i.outs], writes: i.outs })
+const collective = (i: Collective): Traits => ({
+  lane: 'network',
+  reads: [i.in],
+  writes: [i.out],
+  meets: i.group,
+  starts: true,
+})
+
+const traits: Rules<Traits> = {
+  contract: compute,
+  add: compute,
+  mul: compute,
+  scale: compute,
+  sumTo: compute,
+  gelu: compute,
+  geluGrad: compute,
+  swiglu: compute,
+  swigluGrad: compute,
+  layerNorm: compute,
+  layerNormInputGrad: compute,
+  layerNormWeightGrad: compute,
+  rmsNorm: compute,
+  rmsNormInputGrad: compute,
+  rmsNormWeightGrad: compute,
+  rope: compute,
+  attention: compute,
+  attentionGrad: compute,
+  dropout: compute,
+  embed: compute,
+  embedGrad: compute,
+  maxOver: compute,
+  sumExp: compute,
+  pick: compute,
+  tokenLoss: compute,
+  tokenLossGrad: compute,
+  countLabels: compute,
+  squaredError: compute,
+  squaredErrorGrad: compute,
+  countElements: compute,
+  zero: compute,
+  accumulate: update,
+  sumSquares: update,
+  adamw: update,
+  sgd: update,
+  'all-reduce': collective,
+  'all-gather': collective,
+  'reduce-scatter': collective,
+  'all-to-all': collective,
+  wait: i => ({ lane: 'compute', reads: [], writes: [], finishes: i.on }),
+  slice: i => ({ lane: 'compute', reads: [i.in], writes: [i.out] }),
+  load: i => ({ lane: 'host', reads: [], writes: [i.out] }),
+}
+
+export const traitsOf = (instr: Instr): Traits => applyRule(traits, instr, undefined)
