@@ -6,15 +6,22 @@ export type Cell = string | number
 export function table(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const all = [header, ...rows.map(row => row.map(String))]
   const widths = header.map((_, i) => Math.max(...all.map(row => (row[i] ?? '').length)))
-  const right = header.map((_, i) => rows.length > 0 && rows.every(row => typeof row[i] === 'number' || /^[\d.]/.test(String(row[i]))))
+  const right = header.map(
+    (_, i) => rows.length > 0 && rows.every(row => typeof row[i] === 'number' || /^[\d.]/.test(String(row[i]))),
+  )
   const line = (row: readonly string[]) =>
-    row.map((cell, i) => (right[i] ? cell.padStart(widths[i]) : cell.padEnd(widths[i]))).join('  ').trimEnd()
+    row
+      .map((cell, i) => (right[i] ? cell.padStart(widths[i]) : cell.padEnd(widths[i])))
+      .join('  ')
+      .trimEnd()
   return all.map(line).join('\n')
 }
 
 /** The word nearest to `word` by edit distance, if it is near enough to be a slip. */
 export function nearest(word: string, words: readonly string[]): string | undefined {
-  const [best] = words.map(candidate => [editDistance(word.toLowerCase(), candidate.toLowerCase()), candidate] as const).sort((a, b) => a[0] - b[0])
+  const [best] = words
+    .map(candidate => [editDistance(word.toLowerCase(), candidate.toLowerCase()), candidate] as const)
+    .sort((a, b) => a[0] - b[0])
   return best && best[0] <= Math.max(2, Math.floor(word.length / 3)) ? best[1] : undefined
 }
 
@@ -22,7 +29,8 @@ function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
-    for (let j = 1; j <= b.length; j++) next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1))
+    for (let j = 1; j <= b.length; j++)
+      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1))
     row = next
   }
   return row[b.length]

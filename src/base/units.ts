@@ -18,6 +18,26 @@ export function showBytes(n: number): string {
 
 /** 8030261248 -> '8.03 B' (billions), the way parameter counts are written. */
 export function showCount(n: number): string {
-  const [by, unit] = n >= 1e12 ? [1e12, ' T'] : n >= 1e9 ? [1e9, ' B'] : n >= 1e6 ? [1e6, ' M'] : n >= 1e3 ? [1e3, ' k'] : [1, '']
+  const [by, unit] =
+    n >= 1e12 ? [1e12, ' T'] : n >= 1e9 ? [1e9, ' B'] : n >= 1e6 ? [1e6, ' M'] : n >= 1e3 ? [1e3, ' k'] : [1, '']
   return `${by === 1 ? n : (n / by).toFixed(2)}${unit}`
+}
+
+const unitBytes: Readonly<Record<string, number>> = {
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
+}
+
+/** '80GiB', '1.5 TB', '4096' -> bytes; undefined if it is no amount of memory. */
+export function parseBytes(text: string): Bytes | undefined {
+  const [, digits, unit] = /^\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*$/i.exec(text) ?? []
+  const by = unitBytes[unit?.toLowerCase() || 'b']
+  return digits === undefined || by === undefined ? undefined : (Math.round(Number(digits) * by) as Bytes)
 }
