@@ -1,0 +1,173 @@
+/**
+ * Rotary positions and causal attention. A *row* is one (sample, head): every dim but seq and headDim. Keys and
+ * values lack the group dim, so the rows of one group share them and their gradients are sums over it.
+ * Positions are those of the whole sequence: a rank that holds a part of it knows where the part begins.
+ */
+import { type Dim, type Dropout, elementsOf, uniform } from '../../base/index.js'
+import { maskName } from './elementwise.js'
+import type { Moment, Prepare } from './kernel.js'
+import {
+  type Cells,
+  indexOf,
+  offsets,
+  originAlong,
+  type Place,
+  type Shape,
+  sizeIn,
+  strideOf,
+  without,
+} from './tensor.js'
+
+/** Where element (row, position, d) of an operand lies. */
+interface Strip {
+  readonly rows: Int32Array
+  readonly seq: number
+  readonly depth: number
+}
+
+const inner = [
+  { name: 'seq', size: 0 },
+  { name: 'headDim', size: 0 },
+]
+const rowDims = (q: Shape): Dim[] => without(q.dims, inner)
+const stripOf = (rows: readonly Dim[], { dims }: Shape): Strip => ({
+  rows: offsets(rows, dims),
+  seq: strideOf(dims, 'seq'),
+  depth: strideOf(dims, 'headDim'),
+})
+
+/** x[i] and x[i + half] are the two coordinates of a point that turns by position * theta^(-2i/headDim). */
+export const rope: Prepare<'rope'> = ({ theta, inverse }, [x], [y]) => {
+  const rows = rowDims(x)
+  const [xs, ys] = [stripOf(rows, x), stripOf(rows, y)]
+  const [length, depth] = [sizeIn(x.dims, 'seq') ?? 1, sizeIn(x.dims, 'headDim') ?? 1]
+  const half = depth / 2
+  const frequencies = Float64Array.from({ length: half }, (_, i) => theta ** ((-2 * i) / depth))
+  return (cells, [from], [to]) => {
+    const origin = originAlong(x, from, 'seq')
+    for (let s = 0; s < length; s++)
+      for (let i = 0; i < half; i++) {
+        const angle = (inverse ? -1 : 1) * (origin + s) * frequencies[i]
+        const [cos, sin] = [Math.cos(angle), Math.sin(angle)]
+        for (let r = 0; r < xs.rows.length; r++) {
+          const at = from.at + xs.rows[r] + s * xs.seq + i * xs.depth
+          const out = to.at + ys.rows[r] + s * ys.seq + i * ys.depth
+          const [a, b] = [cells[at], cells[at + half * xs.depth]]
+          cells[out] = a * cos - b * sin
+          cells[out + half * ys.depth] = b * cos + a * sin
+        }
+      }
+  }
+}
+
+/** Which of a rank's keys, by local index, the query at a position sees. */
+type Visible = (position: number, keyOrigin: number) => readonly [from: number, to: number]
+
+const visibleOf = (keys: number, window = Infinity): Visible => {
+  return (position, keyOrigin) => [
+    Math.max(0, position - window + 1 - keyOrigin),
+    Math.min(keys, position + 1 - keyOrigin),
+  ]
+}
+
+/** What the probability of (row, query, key) is multiplied by: 0 or 1 / (1 - rate). */
+type Mask = (row: number, query: number, key: number) => number
+
+const maskDims = ['batch', 'kvHeads', 'group', 'seq']
+
+/** The mask's index is row-major over (batch, kvHeads, group, query, key) of the whole scores, however q is laid out. */
+function maskOf(q: Shape, k: Shape, dropout: Dropout | undefined) {
+  if (!dropout) return () => () => 1
+  const named = (dims: readonly Dim[]) => maskDims.flatMap(name => dims.find(dim => dim.name === name) ?? [])
+  const keys = sizeIn(k.whole, 'seq') ?? 1
+  const scores = [...named(q.whole), { name: 'key', size: keys }]
+  const rows = Float64Array.from(offsets(rowDims(q), scores))
+  return (atQ: Place, atK: Place, { seed, step, block }: Moment): Mask => {
+    const chance = uniform({ seed, name: maskName(block, dropout.key), step })
+    const first = indexOf(q.dims, atQ.origin, scores) + originAlong(k, atK, 'seq')
+    return (row, query, key) =>
+      chance(first + rows[row] + query * keys + key) >= dropout.rate ? 1 / (1 - dropout.rate) : 0
+  }
+}
+
+/** sum over d of a[d] b[d] */
+function dot(cells: Cells, [a, strideA]: [number, number], [b, strideB]: [number, number], depth: number): number {
+  let sum = 0
+  for (let d = 0; d < depth; d++) sum += cells[a + d * strideA] * cells[b + d * strideB]
+  return sum
+}
+
+export const attention: Prepare<'attention'> = ({ window, dropout }, [q, k, v], [out, lse]) => {
+  const [qs, ks, vs, outs, lses] = [q, k, v, out, lse].map(operand => stripOf(rowDims(q), operand))
+  const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
+  const depth = sizeIn(q.dims, 'headDim') ?? 1
+  const visible = visibleOf(keys, window)
+  const masks = maskOf(q, k, dropout)
+  const scores = new Float64Array(keys)
+  return (cells, [atQ, atK, atV], [toOut, toLse], moment) => {
+    const [queryOrigin, keyOrigin] = [originAlong(q, atQ, 'seq'), originAlong(k, atK, 'seq')]
+    const mask = masks(atQ, atK, moment)
+    for (let r = 0; r < qs.rows.length; r++)
+      for (let s = 0; s < queries; s++) {
+        const [from, to] = visible(queryOrigin + s, keyOrigin)
+        const [fromQ, fromK] = [atQ.at + qs.rows[r] + s * qs.seq, atK.at + ks.rows[r]]
+        let greatest = -Infinity
+        for (let t = from; t < to; t++) {
+          scores[t] = dot(cells, [fromQ, qs.depth], [fromK + t * ks.seq, ks.depth], depth) / Math.sqrt(depth)
+          greatest = Math.max(greatest, scores[t])
+        }
+        let total = 0
+        for (let t = from; t < to; t++) total += scores[t] = Math.exp(scores[t] - greatest)
+        cells[toLse.at + lses.rows[r] + s * lses.seq] = greatest + Math.log(total)
+        for (let t = from; t < to; t++) scores[t] *= mask(r, s, t) / total
+        for (let d = 0; d < depth; d++) {
+          let sum = 0
+          const fromV = atV.at + vs.rows[r] + d * vs.depth
+          for (let t = from; t < to; t++) sum += scores[t] * cells[fromV + t * vs.seq]
+          cells[toOut.at + outs.rows[r] + s * outs.seq + d * outs.depth] = sum
+        }
+      }
+  }
+}
+
+/** With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it. */
+export const attentionGrad: Prepare<'attentionGrad'> = ({ window, dropout }, [dout, q, k, v, out, lse], results) => {
+  const strips = [dout, q, k, v, out, lse, ...results].map(operand => stripOf(rowDims(q), operand))
+  const [douts, qs, ks, vs, outs, lses, dqs, dks, dvs] = strips
+  const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
+  const depth = sizeIn(q.dims, 'headDim') ?? 1
+  const visible = visibleOf(keys, window)
+  const masks = maskOf(q, k, dropout)
+  const [sumQ, sumK, sumV] = results.map(result => new Float64Array(elementsOf(result.dims)))
+  return (cells, [atDout, atQ, atK, atV, atOut, atLse], [toQ, toK, toV], moment) => {
+    const [queryOrigin, keyOrigin] = [originAlong(q, atQ, 'seq'), originAlong(k, atK, 'seq')]
+    const mask = masks(atQ, atK, moment)
+    for (const sums of [sumQ, sumK, sumV]) sums.fill(0)
+    for (let r = 0; r < qs.rows.length; r++)
+      for (let s = 0; s < queries; s++) {
+        const [from, to] = visible(queryOrigin + s, keyOrigin)
+        const fromQ = atQ.at + qs.rows[r] + s * qs.seq
+        const fromDout = atDout.at + douts.rows[r] + s * douts.seq
+        const fromOut = atOut.at + outs.rows[r] + s * outs.seq
+        const logSum = cells[atLse.at + lses.rows[r] + s * lses.seq]
+        const delta = dot(cells, [fromDout, douts.depth], [fromOut, outs.depth], depth)
+        for (let t = from; t < to; t++) {
+          const [fromK, fromV] = [atK.at + ks.rows[r] + t * ks.seq, atV.at + vs.rows[r] + t * vs.seq]
+          const score = dot(cells, [fromQ, qs.depth], [fromK, ks.depth], depth) / Math.sqrt(depth)
+          const p = Math.exp(score - logSum)
+          const kept = mask(r, s, t)
+          const dp = kept * dot(cells, [fromDout, douts.depth], [fromV, vs.depth], depth)
+          const dscore = (p * (dp - delta)) / Math.sqrt(depth)
+          const [dq, dk, dv] = [dqs.rows[r] + s * dqs.seq, dks.rows[r] + t * dks.seq, dvs.rows[r] + t * dvs.seq]
+          for (let d = 0; d < depth; d++) {
+            sumQ[dq + d * dqs.depth] += dscore * cells[fromK + d * ks.depth]
+            sumK[dk + d * dks.depth] += dscore * cells[fromQ + d * qs.depth]
+            sumV[dv + d * dvs.depth] += p * kept * cells[fromDout + d * douts.depth]
+          }
+        }
+      }
+    cells.set(sumQ, toQ.at)
+    cells.set(sumK, toK.at)
+    cells.set(sumV, toV.at)
+  }
+}

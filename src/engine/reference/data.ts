@@ -1,0 +1,77 @@
+/**
+ * Data for verification, by counter: every number depends on the seed, the step and the place of its sample in the
+ * global batch, and on nothing a plan could change. Labels are the next tokens, and samples ignore different shares
+ * of theirs, so a loss that averages averages shows.
+ */
+import { type Dim, elementsOf, normal, uniform } from '../../base/index.js'
+import type { DType, Program } from '../../ir/index.js'
+import { indices, sizeIn } from './tensor.js'
+
+/** A data input over the whole global batch. */
+export interface InputShape {
+  readonly name: string
+  readonly dtype: DType
+  readonly dims: readonly Dim[]
+}
+
+export const inputsOf = ({ inputs, microbatches }: Program): InputShape[] =>
+  inputs.map(({ name, dtype, dims }) => ({
+    name,
+    dtype,
+    dims: dims.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim)),
+  }))
+
+/** By step and input name: the whole global batch, row-major over the input's dims. */
+export type Data = (step: number) => (name: string) => Float64Array
+
+export function syntheticData(inputs: readonly InputShape[], vocab: number, seed: number): Data {
+  return step => name => {
+    const input = inputs.find(input => input.name === name)
+    if (!input) throw new Error(`there is no input ${name}`)
+    const value = drawFrom(input, { vocab, seed, step })
+    const [samples, positions] = [coordinates(input.dims, true), coordinates(input.dims, false)]
+    return Float64Array.from({ length: elementsOf(input.dims) }, (_, i) => value(samples[i], positions[i]))
+  }
+}
+
+/** Of each element, its sample; or its place within the sample. */
+function coordinates(dims: readonly Dim[], ofBatch: boolean): Float64Array {
+  return indices(
+    dims,
+    dims.filter(dim => (dim.name === 'batch') === ofBatch),
+  )
+}
+
+type Value = (sample: number, position: number) => number
+
+interface Draw {
+  readonly vocab: number
+  readonly seed: number
+  readonly step: number
+}
+
+/** Integers named `labels` are labels, other integers are tokens, the rest is normal noise. */
+function drawFrom({ name, dtype, dims }: InputShape, { vocab, seed, step }: Draw): Value {
+  const perSample = elementsOf(dims.filter(dim => dim.name !== 'batch'))
+  if (dtype === 'f32') {
+    const noise = normal({ seed, name, step })
+    return (sample, position) => noise(sample * perSample + position)
+  }
+  const draw = uniform({ seed, name: 'tokens', step })
+  const token: Value = (sample, position) => Math.floor(draw(sample * (perSample + 1) + position) * vocab)
+  return name === 'labels' ? labelsOf(token, ignoring(seed, step, sizeIn(dims, 'seq') ?? 1)) : token
+}
+
+const labelsOf = (token: Value, ignored: (sample: number, position: number) => boolean): Value => {
+  return (sample, position) => {
+    if (ignored(sample, position)) return position % 2 === 0 ? -100 : -1
+    return token(sample, position + 1)
+  }
+}
+
+/** Each sample ignores its own share of labels, from none to 7 in 10; the very first label always counts. */
+function ignoring(seed: number, step: number, length: number): (sample: number, position: number) => boolean {
+  const share = uniform({ seed, name: 'ignored share', step })
+  const chance = uniform({ seed, name: 'ignored', step })
+  return (sample, position) => sample + position > 0 && chance(sample * length + position) < 0.7 * share(sample)
+}

@@ -1,0 +1,57 @@
+/** Every op in the plainest code that can say it. This table is the definition of the vocabulary in `base/op.ts`. */
+import type { Op, OpKind } from '../../base/index.js'
+import { attention, attentionGrad, rope } from './attention.js'
+import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
+import * as elementwise from './elementwise.js'
+import type { Kernel, Prepare } from './kernel.js'
+import * as loss from './loss.js'
+import * as norm from './norm.js'
+import { adamw, sgd } from './optimizer.js'
+import { agree, type Shape } from './tensor.js'
+
+export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
+  contract,
+  add: elementwise.add,
+  mul: elementwise.mul,
+  scale: elementwise.scale,
+  sumTo,
+  gelu: elementwise.gelu,
+  geluGrad: elementwise.geluGrad,
+  swiglu: elementwise.swiglu,
+  swigluGrad: elementwise.swigluGrad,
+  layerNorm: norm.layerNorm,
+  layerNormInputGrad: norm.layerNormInputGrad,
+  layerNormWeightGrad: norm.layerNormWeightGrad,
+  rmsNorm: norm.rmsNorm,
+  rmsNormInputGrad: norm.rmsNormInputGrad,
+  rmsNormWeightGrad: norm.rmsNormWeightGrad,
+  rope,
+  attention,
+  attentionGrad,
+  dropout: elementwise.dropout,
+  embed: loss.embed,
+  embedGrad: loss.embedGrad,
+  maxOver,
+  sumExp: loss.sumExp,
+  pick: loss.pick,
+  tokenLoss: loss.tokenLoss,
+  tokenLossGrad: loss.tokenLossGrad,
+  countLabels,
+  squaredError: loss.squaredError,
+  squaredErrorGrad: elementwise.squaredErrorGrad,
+  countElements,
+  zero: elementwise.zero,
+  accumulate: elementwise.accumulate,
+  sumSquares,
+  adamw,
+  sgd,
+}
+
+/** Queries may be a part of a sequence whose keys are whole. */
+const mayDiffer = (kind: OpKind): string[] => (kind.startsWith('attention') ? ['seq'] : [])
+
+export function prepare(op: Op, ins: readonly Shape[], outs: readonly Shape[]): Kernel {
+  agree([...ins, ...outs], mayDiffer(op.kind))
+  const make = kernels[op.kind] as (op: Op, ins: readonly Shape[], outs: readonly Shape[]) => Kernel // the table is total
+  return make(op, ins, outs)
+}

@@ -1,0 +1,150 @@
+/**
+ * The reference machine: a program on all its ranks, in one thread. Ranks take turns, each until it must wait.
+ * In f64 it is the definition of what a program computes.
+ */
+import { type Dim, elementsOf, type Layout, type Rank, worldOf } from '../../base/index.js'
+import type { Kind, Param, ParamFrames, Program, Stream } from '../../ir/index.js'
+import { Actor, type Options, type StepData, type World } from './actor.js'
+import { StallError } from './errors.js'
+import { Mail, Meetings } from './rendezvous.js'
+import { offsets, wholeDims } from './tensor.js'
+import { assemble, indicesOf, initial, type Whole } from './whole.js'
+
+/** What a step leaves in the frames `loss`, `count` and `normSquared`. */
+export interface StepResult {
+  /** The mean loss per counted label (or element) over the global batch. */
+  readonly loss: number
+  /** The sum it is the mean of. */
+  readonly lossSum: number
+  readonly count: number
+  readonly normSquared: number
+}
+
+export interface Machine {
+  /** Runs the program once. Throws RunError, or StallError when no rank can move. */
+  step(data: StepData): StepResult
+  /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
+  parameter(name: string): Float64Array
+  moments(name: string): Float64Array[]
+  /** As the optimizer was given it in the last step. */
+  gradient(name: string): Float64Array
+  /** The greatest difference between two ranks that should hold the same numbers of this parameter or its moments. */
+  spread(name: string): number
+  /** The first cell of the frame of this name at a rank, if the rank has it. */
+  scalar(name: string, rank: Rank): number | undefined
+  /** Per rank, the greatest sum of live bytes of each kind so far. */
+  readonly peaks: readonly Readonly<Record<Kind, number>>[]
+}
+
+export function boot(program: Program, options: Options): Machine {
+  const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
+  const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
+  for (const actor of actors) clearState(actor, streamOf(program, actor))
+  for (const param of program.params) initialise(program, actors, param, options.seed)
+
+  const wholes = wholesOf(program, actors)
+  const scalar = (name: string, rank: Rank) => scalarOf(program, actors[rank], name)
+  return {
+    step(data) {
+      Object.assign(world, freshStep(data))
+      run(actors)
+      return resultOf(actors, scalar)
+    },
+    parameter: name => wholes.parameter(name).values,
+    moments: name => wholes.moments(name).map(whole => whole.values),
+    gradient: name => gradientOf(world, name),
+    spread: name => Math.max(...[wholes.parameter(name), ...wholes.moments(name)].map(whole => whole.spread)),
+    scalar,
+    peaks: actors.map(actor => actor.memory.peak),
+  }
+}
+
+const noData: StepData = { inputs: () => [], lr: NaN, step: 0 }
+
+const freshStep = (data: StepData) => ({ data: cached(data), meetings: new Meetings(), mail: new Mail() })
+
+/** Each input is asked for once a step. */
+function cached(data: StepData): StepData {
+  const known = new Map<string, ArrayLike<number>>()
+  const inputs = (name: string) => {
+    const values = known.get(name) ?? data.inputs(name)
+    known.set(name, values)
+    return values
+  }
+  return { lr: data.lr, step: data.step, inputs }
+}
+
+const streamOf = (program: Program, { at }: Actor): Stream => program.streams[at.pp ?? 0]
+
+function run(actors: readonly Actor[]): void {
+  for (const actor of actors) actor.begin()
+  while (actors.some(actor => !actor.done)) {
+    let moved = false
+    for (const actor of actors) moved = actor.advance() || moved
+    if (!moved) throw new StallError(actors.filter(actor => !actor.done).map(actor => actor.blocked()))
+  }
+  for (const actor of actors) actor.finish()
+}
+
+/** Gradients and optimizer state start from 0. Other resident frames stay NaN until the program writes them. */
+function clearState({ memory }: Actor, { frames, resident }: Stream): void {
+  for (const frame of resident)
+    if (frames[frame].kind === 'gradients' || frames[frame].kind === 'optimizer') memory.view(frame).fill(0)
+}
+
+/** Every rank's part of one and the same whole tensor. */
+function initialise({ mesh }: Program, actors: readonly Actor[], param: Param, seed: number): void {
+  const value = initial(param, seed)
+  const whole = Float64Array.from({ length: elementsOf(param.dims) }, (_, index) => value(index))
+  for (const { rank, at, memory } of actors) {
+    const frames = param.frames[at.pp ?? 0]
+    if (!frames) continue
+    const part = indicesOf(mesh, param.dims, param.kept, rank).map(index => whole[index])
+    memory.view(frames.param).set(part)
+  }
+}
+
+function wholesOf({ mesh, params }: Program, actors: readonly Actor[]) {
+  const paramOf = (name: string): Param => {
+    const param = params.find(param => param.name === name)
+    if (!param) throw new Error(`there is no parameter ${name}`)
+    return param
+  }
+  const whole = ({ dims, frames }: Param, layout: Layout, pick: (frames: ParamFrames) => number): Whole => {
+    const holders = actors.filter(({ at }) => frames[at.pp ?? 0])
+    const parts = new Map(holders.map(({ rank, at, memory }) => [rank, memory.view(pick(frames[at.pp ?? 0]))]))
+    return assemble(mesh, dims, layout, parts)
+  }
+  return {
+    parameter: (name: string) => whole(paramOf(name), paramOf(name).kept, frames => frames.param),
+    moments(name: string) {
+      const param = paramOf(name)
+      const [holder] = Object.values(param.frames)
+      return holder.moments.map((_, i) => whole(param, param.state, frames => frames.moments[i]))
+    },
+  }
+}
+
+/** In the order of the parameter's dims, whatever the order of the buffer the optimizer read. */
+function gradientOf({ program: { mesh, params }, gradients }: World, name: string): Float64Array {
+  const captured = gradients.get(name)
+  if (!captured) throw new Error(`no optimizer instruction was given a gradient of ${name}`)
+  const { dims, layout } = captured.buffer
+  const whole: Dim[] = wholeDims(mesh, dims, layout)
+  const { values } = assemble(mesh, whole, layout, captured.parts)
+  const order = params.find(param => param.name === name)?.dims ?? whole
+  return Float64Array.from(offsets(order, whole), index => values[index])
+}
+
+function scalarOf(program: Program, actor: Actor, name: string): number | undefined {
+  const frame = streamOf(program, actor).frames.findIndex(frame => frame.name === name)
+  return frame < 0 ? undefined : actor.memory.view(frame)[0]
+}
+
+function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {
+  const first = (names: readonly string[]) =>
+    actors.map(({ rank }) => names.map(name => scalar(name, rank))).find(found => !found.includes(undefined))
+  const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
+  const [normSquared = NaN] = first(['normSquared']) ?? []
+  return { loss: lossSum / count, lossSum, count, normSquared }
+}

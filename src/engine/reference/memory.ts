@@ -1,0 +1,79 @@
+/**
+ * A rank's arena: which frames are alive, how many bytes of each kind, and the most there ever were.
+ * What is not alive is NaN, and so is what has been allocated and not yet written.
+ */
+import { type Kind, kinds, type Stream } from '../../ir/index.js'
+import type { Cells } from './tensor.js'
+
+export type Precision = 'f64' | 'f32'
+
+const bytesPerCell = 4
+
+export const cellsOf = (bytes: number): number => bytes / bytesPerCell
+
+export class Memory {
+  readonly cells: Cells
+  readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // one entry per kind
+  private readonly stream: Stream
+  private readonly live = new Set<number>()
+  private readonly bytes = { ...this.peak }
+
+  constructor(stream: Stream, precision: Precision) {
+    const size = Math.ceil(cellsOf(stream.arena))
+    this.stream = stream
+    this.cells = (precision === 'f64' ? new Float64Array(size) : new Float32Array(size)).fill(NaN)
+    for (const frame of stream.resident) this.alloc(frame)
+  }
+
+  alloc(index: number): void {
+    const frame = this.frame(index)
+    const end = frame.offset + frame.bytes
+    if (this.live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
+    if (end > this.stream.arena)
+      throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.stream.arena}`)
+    for (const other of this.live) this.apart(index, other)
+    this.live.add(index)
+    this.bytes[frame.kind] += frame.bytes
+    this.peak[frame.kind] = Math.max(this.peak[frame.kind], this.bytes[frame.kind])
+    this.poison(index)
+  }
+
+  free(index: number): void {
+    const frame = this.frame(index)
+    if (this.stream.resident.includes(index)) throw new Error(`frame ${frame.name} is resident and may not be freed`)
+    if (!this.live.delete(index)) throw new Error(`frame ${frame.name} is freed but not allocated`)
+    this.bytes[frame.kind] -= frame.bytes
+    this.poison(index)
+  }
+
+  /** The first cell of a frame, which must be alive and have room for `bytes`. */
+  at(index: number, bytes = 0): number {
+    const frame = this.frame(index)
+    if (!this.live.has(index)) throw new Error(`frame ${frame.name} is used but not allocated`)
+    if (frame.bytes < bytes) throw new Error(`frame ${frame.name} of ${frame.bytes} bytes is asked to hold ${bytes}`)
+    return cellsOf(frame.offset)
+  }
+
+  /** The cells of a live frame, as they are: not a copy. */
+  view(index: number): Cells {
+    const at = this.at(index)
+    return this.cells.subarray(at, at + cellsOf(this.frame(index).bytes))
+  }
+
+  poison(index: number): void {
+    const { offset, bytes } = this.frame(index)
+    this.cells.fill(NaN, cellsOf(offset), cellsOf(offset + bytes))
+  }
+
+  private frame(index: number) {
+    const frame = this.stream.frames[index]
+    if (!frame) throw new Error(`there is no frame ${index}`)
+    return frame
+  }
+
+  private apart(index: number, other: number): void {
+    const [a, b] = [this.frame(index), this.frame(other)]
+    if (a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes)
+      throw new Error(`frame ${a.name} is allocated over the live frame ${b.name}`)
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Where ranks meet. Members of a group find each other by who they are and by how many times that group has met;
+ * a sender and a receiver find each other by who they are and by the tag. Nobody leaves before everybody has come.
+ */
+import { type Axis, coordinatesOf, groupOf, type Mesh, type Rank, rankAt } from '../../base/index.js'
+import type { Group } from '../../ir/index.js'
+import type { Cells } from './tensor.js'
+
+/** The ranks a collective of `rank` brings together, in group order: stages first, then the axes. */
+export function membersOf(mesh: Mesh, rank: Rank, { axes, stages }: Group): Rank[] {
+  if (!stages) return groupOf(mesh, rank, axes)
+  const others = axes.filter((axis: Axis) => axis !== 'pp')
+  const members = stages.flatMap(pp => groupOf(mesh, peerOf(mesh, rank, pp), others))
+  if (!members.includes(rank)) throw new Error(`rank ${rank} is on none of the stages ${stages.join(' ')} of the group`)
+  return members
+}
+
+/** The rank at the same place on every axis but pp. */
+export const peerOf = (mesh: Mesh, rank: Rank, pp: number): Rank => rankAt(mesh, { ...coordinatesOf(mesh, rank), pp })
+
+/** What one member brings. */
+export interface Arrival {
+  readonly rank: Rank
+  readonly members: readonly Rank[]
+  /** Kind, dims and order in words: members that differ in it do not mean the same collective. */
+  readonly meaning: string
+  /** Where it started, in words. */
+  text(): string
+  /** The operand, in place. It is read when it must be, not when it arrives. */
+  readonly operand: Cells
+}
+
+export class Meeting {
+  readonly members: readonly Rank[]
+  private readonly arrivals = new Map<Rank, Arrival>()
+  private parts: Cells[] | undefined
+
+  constructor(members: readonly Rank[]) {
+    this.members = members
+  }
+
+  join(arrival: Arrival): void {
+    const [first] = this.arrivals.values()
+    if (first && first.meaning !== arrival.meaning)
+      throw new Error(
+        `members mean different collectives: rank ${first.rank} ${first.text()} (${first.meaning}), ` +
+          `rank ${arrival.rank} ${arrival.text()} (${arrival.meaning})`,
+      )
+    this.arrivals.set(arrival.rank, arrival)
+  }
+
+  get missing(): Rank[] {
+    return this.members.filter(rank => !this.arrivals.has(rank))
+  }
+
+  get ready(): boolean {
+    return this.arrivals.size === this.members.length
+  }
+
+  /** Every member's operand, in group order, as it is when the first member needs it. */
+  operands(): readonly Cells[] {
+    this.parts ??= this.members.map(rank => this.arrivals.get(rank)!.operand.slice())
+    return this.parts
+  }
+}
+
+export class Meetings {
+  private readonly open = new Map<string, Meeting>()
+  private readonly turns = new Map<string, number>()
+
+  join(arrival: Arrival): Meeting {
+    const group = [...arrival.members].sort((a, b) => a - b).join(' ')
+    const mine = `${arrival.rank} of ${group}`
+    const turn = this.turns.get(mine) ?? 0
+    this.turns.set(mine, turn + 1)
+    const key = `${group} turn ${turn}`
+    const meeting = this.open.get(key) ?? new Meeting(arrival.members)
+    meeting.join(arrival)
+    if (meeting.ready) this.open.delete(key)
+    else this.open.set(key, meeting)
+    return meeting
+  }
+}
+
+/** One frame on its way from rank to rank. */
+export interface Message {
+  readonly source: Rank
+  readonly target: Rank
+  readonly tag: string
+  /** The frames of both ends, in place, once they have started. */
+  from?: Cells
+  to?: Cells
+  /** What was sent, as it was when the first end waited. */
+  data?: Cells
+}
+
+export class Mail {
+  private readonly messages = new Map<string, Message>()
+
+  start(side: 'from' | 'to', source: Rank, target: Rank, tag: string, frame: Cells): Message {
+    const key = `${source} to ${target}: ${tag}`
+    const message = this.messages.get(key) ?? { source, target, tag }
+    if (message[side]) throw new Error(`tag ${tag} is used twice between ranks ${source} and ${target}`)
+    const other = message.from ?? message.to
+    if (other && other.length !== frame.length)
+      throw new Error(
+        `tag ${tag} from rank ${source} to ${target}: frames of ${other.length} and ${frame.length} cells`,
+      )
+    message[side] = frame
+    this.messages.set(key, message)
+    return message
+  }
+}
+
+/** Finishes one end of a message if both have started. */
+export function finishMessage(message: Message, side: 'from' | 'to'): boolean {
+  if (!message.from || !message.to) return false
+  message.data ??= message.from.slice()
+  if (side === 'to') message.to.set(message.data)
+  return true
+}

@@ -1,0 +1,134 @@
+/**
+ * A segment made ready: what depends on shapes is made once for all ranks, what depends on a rank's place once for
+ * each rank that calls it (its seat), and a call only adds the addresses of its frames and the microbatch.
+ */
+import { type Coordinates, elementsOf, sizeOfAll } from '../../base/index.js'
+import {
+  type Buffer,
+  bytesPer,
+  type Call,
+  type Collective,
+  type Compute,
+  type InstrOf,
+  type Program,
+  type Ref,
+  type Segment,
+} from '../../ir/index.js'
+import { type Move, moveOf, prepareMove } from './collective.js'
+import type { Kernel } from './kernel.js'
+import { prepare } from './kernels.js'
+import { cellsOf, type Memory } from './memory.js'
+import { offsets, originsOf, type Place, type Shape, wholeDims } from './tensor.js'
+
+/** A segment for all ranks. */
+export class Prepared {
+  readonly segment: Segment
+  readonly shapes: Readonly<Record<Ref, Shape>>
+  private readonly program: Program
+  private readonly made = new Map<object, Kernel | Move | Int32Array>()
+
+  constructor(program: Program, segment: Segment) {
+    this.program = program
+    this.segment = segment
+    this.shapes = Object.fromEntries(
+      Object.entries(segment.buffers).map(([ref, buffer]) => [ref, shapeOf(program, segment, ref, buffer)]),
+    )
+  }
+
+  shape(ref: Ref): Shape {
+    const shape = this.shapes[ref]
+    if (!shape) throw new Error(`segment ${this.segment.name} has no buffer ${ref}`)
+    return shape
+  }
+
+  kernel(instr: Compute): Kernel {
+    const shapes = (refs: readonly Ref[]) => refs.map(ref => this.shape(ref))
+    return this.once(instr, () => prepare(instr, shapes(instr.ins), shapes(instr.outs)))
+  }
+
+  move(instr: Collective, members: number): Move {
+    return this.once(instr, () => prepareMove(instr, [this.shape(instr.in), this.shape(instr.out)], members))
+  }
+
+  slice({ axes, dim, ...instr }: InstrOf<'slice'>): Move {
+    const parts = sizeOfAll(this.program.mesh, axes)
+    return moveOf([this.shape(instr.in), this.shape(instr.out)], parts, { cut: dim })
+  }
+
+  /** Where each element of the buffer lies in the input's whole global batch, seen from the buffer's first element. */
+  load(instr: InstrOf<'load'>, whole: Shape['whole']): Int32Array {
+    return this.once(instr, () => offsets(this.shape(instr.out).dims, whole))
+  }
+
+  private once<T extends Kernel | Move | Int32Array>(key: object, make: () => T): T {
+    const known = this.made.get(key) as T | undefined // one instruction is asked for one kind of thing only
+    if (known) return known
+    const made = make()
+    this.made.set(key, made)
+    return made
+  }
+}
+
+function shapeOf({ mesh, microbatches }: Program, segment: Segment, ref: Ref, buffer: Buffer): Shape {
+  const end = buffer.offset + elementsOf(buffer.dims) * bytesPer[buffer.dtype]
+  const role = segment.roles[buffer.role]
+  if (!role || end > role.bytes)
+    throw new Error(
+      `buffer ${ref} of ${segment.name} ends at byte ${end} of role ${role?.name ?? buffer.role}, ${role?.bytes} bytes`,
+    )
+  const whole = wholeDims(mesh, buffer.dims, buffer.layout)
+  return {
+    dims: buffer.dims,
+    whole: whole.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim)),
+  }
+}
+
+/** One buffer at one rank: the place kernels see, and what a call must add to it. */
+interface Slot {
+  readonly place: Place
+  readonly role: number
+  /** Cells from the start of the frame. */
+  readonly offset: number
+  /** Where the batch dim is, if there is one, and the samples of one microbatch over all ranks. */
+  readonly batch: number
+  readonly origin: number
+  readonly samples: number
+}
+
+/** A segment at one rank. */
+export class Seat {
+  readonly prepared: Prepared
+  private readonly slots: ReadonlyMap<Ref, Slot>
+
+  constructor(program: Program, prepared: Prepared, at: Coordinates) {
+    this.prepared = prepared
+    this.slots = new Map(
+      Object.entries(prepared.segment.buffers).map(([ref, buffer]) => [ref, slotOf(program, buffer, at)]),
+    )
+  }
+
+  place(ref: Ref): Place {
+    const slot = this.slots.get(ref)
+    if (!slot) throw new Error(`segment ${this.prepared.segment.name} has no buffer ${ref}`)
+    return slot.place
+  }
+
+  /** Points every buffer into the frames of this call, and its batch dim at this microbatch. */
+  enter({ bind, microbatch }: Call, memory: Memory): void {
+    const { roles, name } = this.prepared.segment
+    if (bind.length !== roles.length)
+      throw new Error(`${name} has ${roles.length} roles, the call binds ${bind.length}`)
+    const starts = bind.map((frame, role) => memory.at(frame, roles[role].bytes))
+    for (const slot of this.slots.values()) {
+      slot.place.at = starts[slot.role] + slot.offset
+      if (slot.batch >= 0) slot.place.origin[slot.batch] = slot.origin + Math.max(0, microbatch) * slot.samples
+    }
+  }
+}
+
+function slotOf({ mesh }: Program, { dims, layout, role, offset }: Buffer, at: Coordinates): Slot {
+  const batch = dims.findIndex(dim => dim.name === 'batch')
+  const origin = originsOf(mesh, dims, layout, at)
+  const samples = wholeDims(mesh, dims, layout)[batch]?.size ?? 0
+  return { place: { at: 0, origin }, role, offset: cellsOf(offset), batch, origin: origin[batch] ?? 0, samples }
+}

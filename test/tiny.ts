@@ -1,0 +1,164 @@
+/**
+ * Tiny programs and tensors by hand, in notation: dims are 'batch/dp 8, embed 4' (whole sizes, and the axes a dim is
+ * split over), a mesh is { dp: 2, tp: 2 } with the fastest axis first.
+ */
+import {
+  type Axis,
+  type Dim,
+  elementsOf,
+  type Layout,
+  localDims,
+  type Mesh,
+  type Op,
+  worldOf,
+} from '../src/base/index.js'
+import { boot, type Options, prepare, type StepData } from '../src/engine/index.js'
+import type { Buffer, Frame, Instr, Kind, Program, Segment, Step, Stream } from '../src/ir/index.js'
+
+export const meshOf = (axes: Record<string, number>): Mesh => ({
+  axes: Object.entries(axes).map(([name, size]) => ({ name: name as Axis, size })),
+})
+
+/** 'batch/dp.tp 8, embed 4' */
+export function tensorOf(text: string): { dims: Dim[]; layout: Layout } {
+  const words = text
+    .split(',')
+    .map(part => part.trim())
+    .filter(part => part !== '')
+  const parsed = words.map(word => {
+    const [, name, axes, size] = /^(\w+)(?:\/([\w.+]+))? (\d+)$/.exec(word)!
+    return { name, axes: axes?.split('+') ?? [], size: Number(size) }
+  })
+  return {
+    dims: parsed.map(({ name, size }) => ({ name, size })),
+    layout: { splits: Object.fromEntries(parsed.map(({ name, axes }) => [name, axes as Axis[]])), partial: {} },
+  }
+}
+
+export interface Tensor {
+  readonly dims: readonly Dim[]
+  readonly values: ArrayLike<number>
+  /** Where the values begin in the whole tensor, and its size, by dim; whole when absent. */
+  readonly origin?: Readonly<Record<string, number>>
+  readonly whole?: Readonly<Record<string, number>>
+}
+
+export const tensor = (text: string, values: ArrayLike<number>): Tensor => ({ dims: tensorOf(text).dims, values })
+
+const moment = { seed: 1, step: 0, block: '', at: {} }
+
+/** Runs one op on tensors that lie side by side; `outs` say the results' dims, and their values where they are read. */
+export function runOp(
+  op: Op,
+  ins: readonly Tensor[],
+  outs: readonly Tensor[],
+  more: Partial<typeof moment> = {},
+): Float64Array[] {
+  const all = [...ins, ...outs]
+  const starts = all.map((_, i) => all.slice(0, i).reduce((at, { dims }) => at + elementsOf(dims), 0))
+  const cells = new Float64Array(all.reduce((size, { dims }) => size + elementsOf(dims), 0)).fill(NaN)
+  all.forEach(({ values }, i) => {
+    cells.set(values, starts[i])
+  })
+  const shapes = all.map(({ dims, whole }) => ({
+    dims,
+    whole: dims.map(({ name, size }) => ({ name, size: whole?.[name] ?? size })),
+  }))
+  const places = all.map(({ dims, origin }, i) => ({
+    at: starts[i],
+    origin: dims.map(({ name }) => origin?.[name] ?? 0),
+  }))
+  const kernel = prepare(op, shapes.slice(0, ins.length), shapes.slice(ins.length))
+  kernel(cells, places.slice(0, ins.length), places.slice(ins.length), { ...moment, ...more })
+  return outs.map(({ dims }, i) => cells.slice(starts[ins.length + i], starts[ins.length + i] + elementsOf(dims)))
+}
+
+export interface Tiny {
+  readonly mesh?: Record<string, number>
+  readonly microbatches?: number
+  readonly inputs?: Record<string, string>
+  /** Each buffer is a frame of its own, of this kind if it is named 'kind:name'. */
+  readonly buffers: Record<string, string>
+  readonly segments?: Record<string, readonly Instr[]>
+  /** Frames that are not resident. */
+  readonly transient?: readonly string[]
+  /** Per pipeline coordinate; frames are numbered as the buffers are written. Default: call every segment once. */
+  readonly steps?: readonly (readonly Step[])[]
+  /** Byte offset and size of frames that do not lie one after the other. */
+  readonly placed?: Record<string, readonly [offset: number, bytes: number]>
+  readonly arena?: number
+}
+
+export const kindOf = (name: string): Kind => (name.includes(':') ? (name.split(':')[0] as Kind) : 'workspace')
+export const bare = (name: string): string => name.split(':').pop()!
+
+export function tiny(given: Tiny): Program {
+  const mesh = meshOf(given.mesh ?? {})
+  const entries = Object.entries(given.buffers).map(([name, text]) => ({ name, ...tensorOf(text) }))
+  const buffers = entries.map(
+    ({ dims, layout }, role): Buffer => ({
+      dtype: 'f32',
+      dims: localDims(mesh, dims, layout),
+      layout,
+      role,
+      offset: 0,
+    }),
+  )
+  const bytes = buffers.map(({ dims }) => elementsOf(dims) * 4)
+  const frames = entries.map(({ name }, i): Frame => {
+    const [offset, size] = given.placed?.[bare(name)] ?? [bytes.slice(0, i).reduce((a, b) => a + b, 0), bytes[i]]
+    return { name: bare(name), kind: kindOf(name), offset, bytes: size }
+  })
+  const roles = frames.map(({ name, kind }, i) => ({ name, kind, bytes: bytes[i] }))
+  const named = Object.fromEntries(buffers.map((buffer, i) => [frames[i].name, buffer]))
+  const segments = Object.entries(given.segments ?? {}).map(
+    ([name, instrs]): Segment => ({ name, phase: 'F', roles, buffers: named, instrs }),
+  )
+  const call = (segment: string): Step => ({
+    kind: 'call',
+    segment,
+    block: -1,
+    microbatch: 0,
+    bind: frames.map((_, i) => i),
+  })
+  const stream = (steps: readonly Step[]): Stream => ({
+    frames,
+    resident: frames.flatMap(({ name }, i) => (given.transient?.includes(name) ? [] : [i])),
+    steps,
+    arena: given.arena ?? Math.max(0, ...frames.map(frame => frame.offset + frame.bytes)),
+    peak: { parameters: 0, gradients: 0, optimizer: 0, activations: 0, workspace: 0, data: 0 },
+  })
+  const stages = given.mesh?.pp ?? 1
+  const steps = given.steps ?? Array.from({ length: stages }, () => segments.map(({ name }) => call(name)))
+  return {
+    name: 'tiny',
+    mesh,
+    microbatches: given.microbatches ?? 1,
+    stages,
+    blocks: [{ name: 'block', kind: 'block', stage: 0 }],
+    params: [],
+    inputs: Object.entries(given.inputs ?? {}).map(([name, text]) => ({ name, dtype: 'f32', ...tensorOf(text) })),
+    segments: Object.fromEntries(segments.map(segment => [segment.name, segment])),
+    streams: steps.map(stream),
+  }
+}
+
+/** Runs a program once; returns what each rank's buffers held when they were last written, by 'rank:buffer'. */
+export function runTiny(
+  program: Program,
+  inputs: Record<string, ArrayLike<number>> = {},
+  options: Partial<Options> = {},
+) {
+  const seen: Record<string, number[]>[] = Array.from({ length: worldOf(program.mesh) }, () => ({}))
+  const machine = boot(program, {
+    seed: 1,
+    ...options,
+    observe: ({ rank, instr, read }) => {
+      const written = 'outs' in instr ? instr.outs : instr.kind === 'wait' ? [instr.on] : [instr.out]
+      for (const ref of written) seen[rank][ref] = [...read(ref)]
+    },
+  })
+  const data: StepData = { inputs: name => inputs[name], lr: 0.1, step: 0 }
+  const result = machine.step(data)
+  return { machine, result, seen }
+}
