@@ -1,1 +1,5 @@
+export * from './check.js'
+export * from './document.js'
+export * from './job.js'
+export * from './layers.js'
 export * from './schema.js'
