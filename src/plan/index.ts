@@ -1,5 +1,6 @@
 export * from './check.js'
 export * from './document.js'
+export * from './groups.js'
 export * from './job.js'
 export * from './layers.js'
 export * from './schema.js'
