@@ -55,7 +55,7 @@ export interface CompiledParam {
 export function compile(input: CompileInput): Program {
   const { model, plan, schedule } = input
   const s = shardedOn(meshOf(plan, model.dims.kvHeads), plan.sequenceParallel)
-  const stageOf = cut(model.blocks, schedule.stages, plan.layers)
+  const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, plan, s)
   const { blocks, gradLayouts } = compileBlocks(input, s, layouts)
   const held = stagesHeld(schedule)

@@ -49,7 +49,7 @@ export function gpt(c: GptConfig, { batch, seq }: { batch: number; seq: number }
       heads,
       b.param('attn.out', ['kvHeads', 'group', 'headDim', 'embed'], residual),
       ['batch', 'seq', 'embed'],
-      'attn.out',
+      'attended',
     )
     return b.add(out, b.param('attn.out.bias', ['embed'], zeros))
   }

@@ -32,7 +32,7 @@ export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: numb
     const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta)
     const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta)
     const heads = b.attention(q, k, project(b, x, 'v', few, false), c.window ? { window: c.window } : {})
-    return b.contract(heads, b.param('attn.out', [...many, 'embed'], small), ['batch', 'seq', 'embed'], 'attn.out')
+    return b.contract(heads, b.param('attn.out', [...many, 'embed'], small), ['batch', 'seq', 'embed'], 'attended')
   }
 
   const feed = (b: BlockBuilder<D>, x: Value): Value => {
