@@ -1,1 +1,1 @@
-export * from './schedule/task.js'
+export * from './schedule/index.js'
