@@ -1,2 +1,3 @@
 export * from './compile.js'
+export * from './job.js'
 export * from './schedule/index.js'
