@@ -13,7 +13,7 @@ import {
   worldOf,
 } from '../src/base/index.js'
 import { boot, type Options, prepare, type StepData } from '../src/engine/index.js'
-import type { Buffer, Frame, Instr, Kind, Program, Segment, Step, Stream } from '../src/ir/index.js'
+import type { Buffer, Frame, Init, Instr, Kind, Param, Program, Segment, Step, Stream } from '../src/ir/index.js'
 
 export const meshOf = (axes: Record<string, number>): Mesh => ({
   axes: Object.entries(axes).map(([name, size]) => ({ name: name as Axis, size })),
@@ -87,6 +87,11 @@ export interface Tiny {
   /** Byte offset and size of frames that do not lie one after the other. */
   readonly placed?: Record<string, readonly [offset: number, bytes: number]>
   readonly arena?: number
+  /** Dims with layout, how it begins, and the buffers that hold the parameter, its gradient and its moments. */
+  readonly params?: Record<
+    string,
+    { dims: string; init: Init; param: string; grad: string; moments?: readonly string[] }
+  >
 }
 
 export const kindOf = (name: string): Kind => (name.includes(':') ? (name.split(':')[0] as Kind) : 'workspace')
@@ -129,6 +134,15 @@ export function tiny(given: Tiny): Program {
     peak: { parameters: 0, gradients: 0, optimizer: 0, activations: 0, workspace: 0, data: 0 },
   })
   const stages = given.mesh?.pp ?? 1
+  const frameOf = (name: string) => frames.findIndex(frame => frame.name === name)
+  const params = Object.entries(given.params ?? {}).map(
+    ([name, { init, param, grad, moments = [], ...text }]): Param => {
+      const { dims, layout } = tensorOf(text.dims)
+      const held = { param: frameOf(param), grad: frameOf(grad), moments: moments.map(frameOf) }
+      const everywhere = Object.fromEntries(Array.from({ length: stages }, (_, pp) => [pp, held]))
+      return { name, dims, init, compute: layout, storage: layout, kept: layout, state: layout, frames: everywhere }
+    },
+  )
   const steps = given.steps ?? Array.from({ length: stages }, () => segments.map(({ name }) => call(name)))
   return {
     name: 'tiny',
@@ -136,7 +150,7 @@ export function tiny(given: Tiny): Program {
     microbatches: given.microbatches ?? 1,
     stages,
     blocks: [{ name: 'block', kind: 'block', stage: 0 }],
-    params: [],
+    params,
     inputs: Object.entries(given.inputs ?? {}).map(([name, text]) => ({ name, dtype: 'f32', ...tensorOf(text) })),
     segments: Object.fromEntries(segments.map(segment => [segment.name, segment])),
     streams: steps.map(stream),

@@ -17,6 +17,21 @@ export function table(header: readonly string[], rows: readonly (readonly Cell[]
   return all.map(line).join('\n')
 }
 
+/** "a, b or c" */
+export const either = (words: readonly (string | number)[], joint = 'or'): string =>
+  words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${joint} ${words.at(-1)}`
+
+/** What was found, in a few words: 'the text "abc"', '7', 'a list'. Long texts are cut, so that junk stays one line. */
+export function describeValue(value: unknown): string {
+  if (typeof value === 'string')
+    return value === '' ? 'an empty text' : `the text ${JSON.stringify(shorten(value, 40))}`
+  if (value === null) return 'nothing (null)'
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'object' ? 'a mapping' : String(value)
+}
+
+export const shorten = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}...` : text)
+
 /** The word nearest to `word` by edit distance, if it is near enough to be a slip. */
 export function nearest(word: string, words: readonly string[]): string | undefined {
   const [best] = words

@@ -23,21 +23,11 @@ export function showCount(n: number): string {
   return `${by === 1 ? n : (n / by).toFixed(2)}${unit}`
 }
 
-const unitBytes: Readonly<Record<string, number>> = {
-  b: 1,
-  kb: 1e3,
-  mb: 1e6,
-  gb: 1e9,
-  tb: 1e12,
-  kib: 2 ** 10,
-  mib: 2 ** 20,
-  gib: 2 ** 30,
-  tib: 2 ** 40,
-}
+const powers = 'bkmgt'
 
-/** '80GiB', '1.5 TB', '4096' -> bytes; undefined if it is no amount of memory. */
+/** '80GiB', '80Gi', '1.5 TB', '4096' -> bytes; undefined if it is no amount of memory. */
 export function parseBytes(text: string): Bytes | undefined {
-  const [, digits, unit] = /^\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*$/i.exec(text) ?? []
-  const by = unitBytes[unit?.toLowerCase() || 'b']
-  return digits === undefined || by === undefined ? undefined : (Math.round(Number(digits) * by) as Bytes)
+  const [, digits, power = 'b', binary] = /^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i)?)?b?\s*$/i.exec(text) ?? []
+  if (digits === undefined) return undefined
+  return bytes(Math.round(Number(digits) * (binary ? 1024 : 1000) ** powers.indexOf(power.toLowerCase())))
 }

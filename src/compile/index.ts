@@ -1,1 +1,2 @@
-export * from './schedule/task.js'
+export * from './compile.js'
+export * from './schedule/index.js'

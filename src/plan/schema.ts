@@ -120,7 +120,11 @@ const deviceMemory = z
       z.string().transform((text, ctx) => {
         const bytes = parseBytes(text)
         if (bytes !== undefined && bytes > 0) return bytes
-        ctx.issues.push({ code: 'custom', input: text, message: `\`${text}\` is no amount of memory` })
+        ctx.issues.push({
+          code: 'custom',
+          input: text,
+          message: `\`${text}\` is no amount of memory; write it like 80GiB`,
+        })
         return z.NEVER
       }),
     ],

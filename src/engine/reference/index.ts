@@ -1,4 +1,5 @@
 export type { Observation, Options, StepData } from './actor.js'
+export * from './compare.js'
 export * from './data.js'
 export * from './errors.js'
 export type { Kernel, Moment, Prepare } from './kernel.js'

@@ -1,6 +1,6 @@
 /**
  * The error function and the activations made of it. Near zero erf is a series of positive terms, far out its
- * complement is a continued fraction (Abramowitz and Stegun 7.1.6 and 7.1.14): both lose no digits.
+ * complement is a continued fraction (Abramowitz and Stegun 7.1.6 and 7.1.14), so neither cancels.
  */
 const crossover = 2
 
