@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import pc from 'picocolors'
 import { worldOf } from '../base/index.js'
-import { compileJob, drawSchedule, scheduleOf, timing } from '../compile/index.js'
+import { compileJob, draw, scheduleOf, timing } from '../compile/index.js'
 import { Job } from '../plan/index.js'
 import { paragraph } from './check.js'
 import { summarise } from './compile.js'
@@ -38,7 +38,7 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
         io.out(`Compiled in ${seconds.toFixed(2)} s: ${segments} segments of ${instructions} instructions serve all ${worldOf(compiled.mesh)} ranks.\n`)
         title('The schedule (rank | tasks; F forward, B backward, a number for the microbatch)')
         const schedule = scheduleOf(job.plan)
-        io.out(`${drawSchedule(schedule)}\n`)
+        io.out(`${draw(schedule)}\n`)
         io.out(`bubble ${(100 * timing(schedule).bubble).toFixed(0)} % of the time, if forward, input and weight gradient cost the same\n`)
         title('Memory, before anything runs')
         io.out(`${memoryText(compiled)}\n`)

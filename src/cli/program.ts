@@ -1,6 +1,6 @@
 /** The program of a job file, or everything that is wrong with it: shared by the commands that look at programs. */
 import { error, ProblemsError } from '../base/index.js'
-import { compileJob, memoryProblems, type Schedule, scheduleFromFile } from '../compile/index.js'
+import { compileJob, memoryProblems, parseCsv, type Schedule } from '../compile/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import type { Io } from './io.js'
@@ -33,7 +33,11 @@ function readSchedule(path: string, job: Job, io: Io): Schedule {
   } catch (e) {
     throw refuse(`cannot read ${file}: ${e instanceof Error ? e.message : String(e)}`)
   }
-  const { schedule, problems } = scheduleFromFile(text, { ranks: job.plan.pp, chunks: job.plan.chunks, microbatches: job.plan.microbatches })
-  if (!schedule) throw new ProblemsError(problems.map(message => error('plan/schedule', 'plan.schedule', `${file}: ${message}`)))
+  const { schedule, problems } = parseCsv(text)
+  if (!schedule) throw new ProblemsError(problems.map(problem => ({ ...problem, path: 'plan.schedule', message: `${file}: ${problem.message}` })))
+  const { pp, chunks, microbatches } = job.plan
+  if (schedule.rows.length !== pp) throw refuse(`${file} has ${schedule.rows.length} rows, but plan.pp is ${pp}`)
+  if (schedule.stages !== pp * chunks) throw refuse(`${file} has ${schedule.stages} stages, but pp ${pp} x chunks ${chunks} = ${pp * chunks}`)
+  if (schedule.microbatches !== microbatches) throw refuse(`${file} has ${schedule.microbatches} microbatches, but plan.microbatches is ${microbatches}`)
   return schedule
 }

@@ -5,7 +5,7 @@
 import type { Command } from 'commander'
 import { compileJob, serialJob } from '../compile/index.js'
 import { compare, type Comparison, runSerial, worstOf } from '../engine/index.js'
-import { type Program, type Violation, verify } from '../ir/index.js'
+import { type Program, showViolation, type Violation, verify } from '../ir/index.js'
 import { parametersOf } from '../model/index.js'
 import { type Change, type Job, shrink, worldOfPlan } from '../plan/index.js'
 import { integer } from './integer.js'
@@ -81,7 +81,7 @@ const affordable = (job: Job, steps: number): boolean =>
 
 export function describe({ ok, violations, numbers }: Verdict): string {
   if (violations.length > 0)
-    return [...violations.slice(0, 20).map(v => `[${v.law}] ${v.message}`), `${violations.length} violation${violations.length > 1 ? 's' : ''} of the laws`].join('\n')
+    return [...violations.slice(0, 20).map(showViolation), `${violations.length} violation${violations.length > 1 ? 's' : ''} of the laws`].join('\n')
   if (!numbers) return 'lawful: no law of SPEC.md is broken'
   const { steps, parameter, memory, shrunk, worst, ranks, spread } = numbers
   const show = (error: number) => error.toExponential(1)
