@@ -34,10 +34,15 @@ function readSchedule(path: string, job: Job, io: Io): Schedule {
     throw refuse(`cannot read ${file}: ${e instanceof Error ? e.message : String(e)}`)
   }
   const { schedule, problems } = parseCsv(text)
-  if (!schedule) throw new ProblemsError(problems.map(problem => ({ ...problem, path: 'plan.schedule', message: `${file}: ${problem.message}` })))
+  if (!schedule)
+    throw new ProblemsError(
+      problems.map(problem => ({ ...problem, path: 'plan.schedule', message: `${file}: ${problem.message}` })),
+    )
   const { pp, chunks, microbatches } = job.plan
   if (schedule.rows.length !== pp) throw refuse(`${file} has ${schedule.rows.length} rows, but plan.pp is ${pp}`)
-  if (schedule.stages !== pp * chunks) throw refuse(`${file} has ${schedule.stages} stages, but pp ${pp} x chunks ${chunks} = ${pp * chunks}`)
-  if (schedule.microbatches !== microbatches) throw refuse(`${file} has ${schedule.microbatches} microbatches, but plan.microbatches is ${microbatches}`)
+  if (schedule.stages !== pp * chunks)
+    throw refuse(`${file} has ${schedule.stages} stages, but pp ${pp} x chunks ${chunks} = ${pp * chunks}`)
+  if (schedule.microbatches !== microbatches)
+    throw refuse(`${file} has ${schedule.microbatches} microbatches, but plan.microbatches is ${microbatches}`)
   return schedule
 }

@@ -48,7 +48,12 @@ function remedies(plan: Plan, peak: Readonly<Record<Kind, number>>): string[] {
   const more = [`a larger tp (now ${plan.tp})`, `a larger pp (now ${plan.pp})`]
   if (largest === 'activations') {
     const less = plan.recompute === 'full' ? [] : ['recompute: full']
-    return [...less, `more microbatches (now ${plan.microbatches})`, ...(plan.sequenceParallel || plan.tp === 1 ? [] : ['sequenceParallel: true']), more[0]]
+    return [
+      ...less,
+      `more microbatches (now ${plan.microbatches})`,
+      ...(plan.sequenceParallel || plan.tp === 1 ? [] : ['sequenceParallel: true']),
+      more[0],
+    ]
   }
   const stage = { parameters: 3, gradients: 2, optimizer: 1 }[largest as 'parameters' | 'gradients' | 'optimizer'] ?? 0
   return [...(plan.zero < stage && plan.dp > 1 ? [`zero: ${stage}`] : []), ...more]

@@ -3,7 +3,7 @@
  * A stage is a run of blocks; forward calls them in order, backward in reverse. What crosses from one rank to another
  * is received into the frame the first block asks for and sent from the frame the last block filled.
  */
-import type { Segment, Stream } from '../ir/index.js'
+import type { Role, Segment, Stream } from '../ir/index.js'
 import type { Block } from '../model/index.js'
 import type { PhaseName } from './blocks.js'
 import { needOf, sendWaits, tagOf } from './clocks.js'
@@ -34,6 +34,8 @@ class RankStream {
   readonly #messages: ReadonlySet<string>
   readonly #out = new StreamWriter()
   readonly #held: readonly CompiledParam[]
+  readonly #bindings = new Map<string, readonly (number | undefined)[]>()
+  readonly #crossings = new Map<number, readonly [string, number][]>()
   readonly #holdsLoss: boolean
   /** Blocks of each stage. */
   readonly #blocks: readonly (readonly number[])[]
@@ -141,21 +143,51 @@ class RankStream {
   }
 
   #block(phase: PhaseName, block: number, microbatch: number): void {
-    const { params, kind } = this.#c.input.model.blocks[block]
-    const segment = this.#c.blocks[kind].segments[phase]!
+    const segment = this.#c.blocks[this.#c.input.model.blocks[block].kind].segments[phase]!
     if (segment.instrs.length === 0) return
-    this.#out.call(segment, { block, microbatch }, role => {
+    const lasting = this.#lasting(segment, block)
+    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, block, microbatch))
+    this.#out.bound(segment, { block, microbatch }, frames)
+  }
+
+  /** Roles played by the same frame in every microbatch. */
+  #lasting(segment: Segment, block: number): readonly (number | undefined)[] {
+    const key = `${segment.name}@${block}`
+    const { params } = this.#c.input.model.blocks[block]
+    const known = this.#bindings.get(key)
+    if (known) return known
+    const bindings = this.#out.bindings(segment, role => {
       const [head, rest] = split(role)
-      if (head === 'scratch') return undefined
-      if (head === 'in') return this.#carry(block, rest, microbatch)
-      if (head === 'out') return `${rest}@${block + 1}.${microbatch}`
-      if (head === 'din') return this.#gradient(block + 1, rest, microbatch)
-      if (head === 'dout') return `d.${rest}@${block}.${microbatch}`
       if (head === 'param') return this.#paramFrame(params[rest])
       if (head === 'grad') return `grad.${params[rest]}`
-      if (head === 'input') return `${rest}@${microbatch}`
-      return head === 'keep' || head === 'hold' ? `${role}@${block}.${microbatch}` : role
+      return role === 'count' || role === 'loss' ? role : undefined
     })
+    this.#bindings.set(key, bindings)
+    return bindings
+  }
+
+  /** Roles played by another frame in each microbatch; undefined: scratch. */
+  #passing(role: Role, block: number, microbatch: number): number | undefined {
+    const [head, rest] = split(role.name)
+    if (head === 'scratch') return undefined
+    return this.#out.frame(this.#passingName(head, rest, block, microbatch), role)
+  }
+
+  #passingName(head: string, rest: string, block: number, microbatch: number): string {
+    switch (head) {
+      case 'in':
+        return this.#carry(block, rest, microbatch)
+      case 'out':
+        return `${rest}@${block + 1}.${microbatch}`
+      case 'din':
+        return this.#gradient(block + 1, rest, microbatch)
+      case 'dout':
+        return `d.${rest}@${block}.${microbatch}`
+      case 'input':
+        return `${rest}@${microbatch}`
+      default:
+        return `${head}${rest && `.${rest}`}@${block}.${microbatch}` // keep.I, keep.W, hold
+    }
   }
 
   #paramFrame(name: string): string {
@@ -206,13 +238,18 @@ class RankStream {
     return through === undefined ? `d.${name}@${block}.${microbatch}` : this.#gradient(block + 1, through, microbatch)
   }
 
-  #crossing(boundary: number): [string, number][] {
+  /** What passes from one block to the next, and its bytes. */
+  #crossing(boundary: number): readonly [string, number][] {
+    const known = this.#crossings.get(boundary)
+    if (known) return known
     const { s, input } = this.#c
     const { graph } = input.model.blocks[boundary - 1]
-    return Object.entries(graph.exports).map(([name, id]) => {
+    const crossing = Object.entries(graph.exports).map(([name, id]): [string, number] => {
       const value = graph.values[id]
       return [name, localBytes(s, value, canonical(s, value.dims, 'value'))]
     })
+    this.#crossings.set(boundary, crossing)
+    return crossing
   }
 
   #waitFor(tag: string): void {
