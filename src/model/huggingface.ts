@@ -91,7 +91,7 @@ function fromLlama(c: LlamaLike): Translated {
     embed: c.hidden_size,
     heads: c.num_attention_heads,
     kvHeads: c.num_key_value_heads ?? c.num_attention_heads,
-    headDim: c.head_dim ?? undefined,
+    ...(c.head_dim && { headDim: c.head_dim }),
     ffn: c.intermediate_size,
     vocab: c.vocab_size,
     ropeTheta: c.rope_theta ?? c.rope_parameters?.rope_theta ?? 10000,
@@ -99,8 +99,8 @@ function fromLlama(c: LlamaLike): Translated {
     tied: c.tie_word_embeddings,
     qkvBias: c.model_type === 'qwen2' || c.attention_bias === true,
     qkNorm: c.model_type === 'qwen3',
-    window,
-    positions: c.max_position_embeddings ?? undefined,
+    ...(window && { window }),
+    ...(c.max_position_embeddings && { positions: c.max_position_embeddings }),
   }
   return {
     input,
@@ -148,12 +148,12 @@ function fromGpt2(c: Gpt2): Translated {
       layers: c.n_layer,
       embed: c.n_embd,
       heads: c.n_head,
-      ffn: c.n_inner ?? undefined,
+      ...(c.n_inner && { ffn: c.n_inner }),
       vocab: c.vocab_size,
       tied: c.tie_word_embeddings,
       dropout: c.resid_pdrop,
       eps: c.layer_norm_epsilon,
-      positions: c.n_positions ?? undefined,
+      ...(c.n_positions && { positions: c.n_positions }),
     },
     problems: [
       ...activation('activation_function', c.activation_function, [

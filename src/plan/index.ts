@@ -1,6 +1,5 @@
-export * from './check.js'
-export * from './document.js'
+export { check, planAxes, worldOfPlan } from './check.js'
 export * from './groups.js'
 export * from './job.js'
-export * from './layers.js'
+export { layersPerStage, stagesOf } from './layers.js'
 export * from './schema.js'
