@@ -27,11 +27,7 @@ for (const { dense, expert, pp_groups_match, ...f } of fixtures) {
     equal(code, pp_groups_match ? 0 : 1)
     equal(err, '')
     if (pp_groups_match) deepEqual(JSON.parse(out), { dense, expert })
-    else
-      match(
-        JSON.parse(out).problems[0].message,
-        /pipeline groups differ: dense \[.*\], expert \[.*\]|pipeline groups differ/,
-      )
+    else match(JSON.parse(out).problems[0].message, /pipeline groups differ: dense .*, expert .*/)
   })
 }
 test('the fixtures were found', () => equal(fixtures.length, 14))

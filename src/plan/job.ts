@@ -25,10 +25,11 @@ export interface ParsedJob {
 
 export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const { value, problems: unread, locate } = parseText(text)
-  if (unread.length > 0) return { problems: unread, locate }
-  const found = (problems: readonly Problem[], job?: Job): ParsedJob => {
-    const ok = !hasErrors(problems)
-    return { ...(job && ok && { job }), problems: inOrder(problems.map(locate)), locate }
+  // A key written twice leaves a value that can still be judged.
+  if (unread.some(p => p.code !== 'file/duplicate')) return { problems: inOrder(unread), locate }
+  const found = (more: readonly Problem[], job?: Job): ParsedJob => {
+    const problems = [...unread, ...more.map(locate)]
+    return { ...(job && !hasErrors(problems) && { job }), problems: inOrder(problems), locate }
   }
   if (!isMapping(value)) return found([error('schema/type', '', 'a job is a mapping with model, training and plan')])
 
@@ -49,7 +50,9 @@ const most = 50
 function inOrder(problems: readonly Problem[]): Problem[] {
   const sorted = [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
   const more = sorted.length - most
-  return more > 0 ? [...sorted.slice(0, most), error('file/more', '', `and ${more} more problems`)] : sorted
+  if (more <= 0) return sorted
+  const { line = 1, column = 1 } = sorted[most]
+  return [...sorted.slice(0, most), { ...error('file/more', '', `and ${more} more problems`), line, column }]
 }
 
 /** Where unknown keys are all that the schema refused, the rest of the job can still be checked. */
