@@ -320,6 +320,7 @@ test(`mutated jobs never throw and are quick (SEED=${seed})`, () => {
     const { job, problems } = parseJob(text, { readModel })
     ok(performance.now() - started < 1000)
     ok(job !== undefined || problems.some(p => p.severity === 'error'))
+    ok(problems.every(p => !/[\p{Cc}]/u.test(p.message + p.path + p.suggestion)))
   })
   fc.assert(property, { numRuns: 1500, seed })
 })

@@ -1,4 +1,5 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { lockstep } from './memory-io.js'
@@ -148,4 +149,10 @@ test('wrong sizes are all named at once', async () => {
 test('what is no number is wrong use', async () => {
   for (const text of ['--world x', '--world 1e3x', '--tp 2', '--world 8 --like megatorn', '--world'])
     equal((await groups(text)).code, 2, text)
+})
+
+test('a reader that leaves early is no failure', () => {
+  const command = '{ node bin/lockstep.mjs groups --world 65536 --tp 8 --json | head -c 9; } 2>&1'
+  const piped = execFileSync('sh', ['-c', command], { encoding: 'utf8' })
+  equal(piped, '{"dense":')
 })

@@ -3,7 +3,7 @@
  * be left out without changing shapes is a warning. Nothing is dropped in silence.
  */
 import { z } from 'zod'
-import { describeValue, either, error, hasErrors, nearest, type Problem, warning } from '../base/index.js'
+import { describeValue, either, error, hasErrors, nearest, type Problem, shorten, warning } from '../base/index.js'
 import { ModelConfig, type ModelInput } from './config.js'
 import { problemsOf } from './issues.js'
 
@@ -70,7 +70,14 @@ const ignored = (raw: object, reasons: Readonly<Record<string, string>>): Proble
 const activation = (key: string, value: string, allowed: readonly string[]): Problem[] =>
   allowed.includes(value)
     ? []
-    : [error('model/unsupported', key, `activation \`${value}\` is not supported`, `it must be ${either(allowed)}`)]
+    : [
+        error(
+          'model/unsupported',
+          key,
+          `activation \`${shorten(value, 60)}\` is not supported`,
+          `it must be ${either(allowed)}`,
+        ),
+      ]
 
 /** Qwen writes sliding_window even where it is off, and may begin it at a later layer. */
 function windowOf(c: LlamaLike): { window?: number; problems: Problem[] } {
@@ -202,14 +209,14 @@ export function fromHuggingFace(raw: unknown): Imported {
       problems: [error('model/config', 'model_type', 'is missing', `it must be ${either(Object.keys(families))}`)],
     }
   if (!Object.hasOwn(families, type)) {
-    const near = nearest(type, Object.keys(families))
+    const near = nearest(shorten(type, 60), Object.keys(families))
     const known = `supported: ${either(Object.keys(families), 'and')}`
     return {
       problems: [
         error(
           'model/unsupported',
           'model_type',
-          `\`${type}\` is not supported`,
+          `\`${shorten(type, 60)}\` is not supported`,
           near ? `nearest is \`${near}\`` : known,
         ),
       ],

@@ -9,6 +9,7 @@ import {
   gcd,
   type Problem,
   roundUp,
+  shorten,
   showBytes,
   showCount,
   warning,
@@ -46,8 +47,8 @@ const order: Rule = function* ({ plan }) {
   const missing = planAxes.filter(axis => plan[axis] > 1 && !named.includes(axis))
   const refuse = (what: string) =>
     error('plan/order', 'plan.order', what, 'name tp-cp-ep-dp-pp once each, fastest first')
-  if (unknown !== undefined) yield refuse(`\`${unknown.slice(0, 20)}\` is no axis of the mesh`)
-  else if (twice !== undefined) yield refuse(`\`${twice}\` is named twice`)
+  if (unknown !== undefined) yield refuse(`\`${shorten(unknown, 20)}\` is no axis of the mesh`)
+  else if (twice !== undefined) yield refuse(`\`${shorten(twice, 20)}\` is named twice`)
   if (missing.length > 0) yield refuse(`${either(missing, 'and')} ${missing.length > 1 ? 'are' : 'is'} missing`)
 }
 

@@ -2,7 +2,7 @@
  * A job file, read: text -> value -> model (a preset, a Hugging Face config, or sizes) -> schema -> check.
  * Every problem of a stage is reported at once, each with its line and column.
  */
-import { error, hasErrors, type Problem } from '../base/index.js'
+import { error, hasErrors, type Problem, shorten } from '../base/index.js'
 import { didYouMean, fromHuggingFace, isPreset, presetNames, presets, problemsOf } from '../model/index.js'
 import { check } from './check.js'
 import { parseText } from './document.js'
@@ -102,14 +102,14 @@ function named(name: string, path: string): Resolved {
   if (isPreset(name)) return { model: presets[name], problems: [] }
   return {
     model: name,
-    problems: [error('model/preset', path, `unknown model \`${name.slice(0, 60)}\``, didYouMean(name, presetNames))],
+    problems: [error('model/preset', path, `unknown model \`${shorten(name, 60)}\``, didYouMean(name, presetNames))],
   }
 }
 
 function readConfig(path: string, source: JobSource): Resolved {
   const refuse = (message: string): Resolved => ({
     model: path,
-    problems: [error('model/file', 'model', `${path}: ${message}`)],
+    problems: [error('model/file', 'model', `${shorten(path, 200)}: ${message}`)],
   })
   if (!source.readModel) return refuse('files cannot be read here')
   let raw: unknown
@@ -117,14 +117,18 @@ function readConfig(path: string, source: JobSource): Resolved {
     raw = JSON.parse(source.readModel(path))
   } catch (e) {
     return refuse(
-      e instanceof SyntaxError ? `not valid JSON: ${e.message}` : e instanceof Error ? e.message : String(e),
+      e instanceof SyntaxError
+        ? `not valid JSON: ${shorten(e.message, 120)}`
+        : e instanceof Error
+          ? e.message
+          : String(e),
     )
   }
   const { config, problems } = fromHuggingFace(raw)
   const inFile = problems.map(p => ({
     ...p,
     path: 'model',
-    message: `${path}: ${p.path ? `${p.path}: ` : ''}${p.message}`,
+    message: `${shorten(path, 200)}: ${p.path ? `${p.path}: ` : ''}${p.message}`,
   }))
   return { model: config, problems: inFile }
 }
