@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { either, type Problem, showCount } from '../base/index.js'
 import { parametersOf } from '../model/index.js'
-import { axes, type Job, layersPerStage, stagesOf, worldOfPlan } from '../plan/index.js'
+import { type Job, layersPerStage, planAxes, stagesOf, worldOfPlan } from '../plan/index.js'
 import type { Io } from './io.js'
 import { loadJob } from './load.js'
 import { countProblems, showProblems } from './problems.js'
@@ -43,7 +43,7 @@ export function summarise({ model, training, plan }: Job): JobSummary {
   return {
     parameters: parametersOf(model, training.seq),
     ranks: worldOfPlan(plan),
-    mesh: Object.fromEntries(axes.map(axis => [axis, plan[axis]])),
+    mesh: Object.fromEntries(planAxes.map(axis => [axis, plan[axis]])),
     stages: stagesOf(plan),
     layersPerStage: layersPerStage(plan, model.layers),
     microbatches: plan.microbatches,
