@@ -159,8 +159,6 @@ const rows: readonly Row[] = [
   [plan('layers: { first: 2 }'), 'plan/layers plan.layers | the only stage holds all 8 layers, not 2'],
   [plan('pp: 2, microbatches: 4, chunks: 2'), 'plan/chunks plan.chunks | schedule 1f1b has chunks 1, got 2; try schedule interleaved'],
   [plan('pp: 2, microbatches: 4, schedule: zb-v, chunks: 1'), 'plan/chunks plan.chunks | schedule zb-v has chunks 2, got 1'],
-  [plan('pp: 3, microbatches: 5, schedule: dualpipe').replace('globalBatch: 16', 'globalBatch: 15'), 'plan/schedule plan.pp | pp % 2 = 0, got pp 3; try 2 or 4', 'plan/schedule plan.microbatches | microbatches % 2 = 0, got 5; try 6', 'plan/schedule plan.microbatches | microbatches >= 2 x pp = 6, got 5; try 6'],
-  [plan('pp: 4, microbatches: 4, schedule: dualpipe-v'), 'plan/schedule plan.microbatches | dualpipe-v needs microbatches >= 2 x pp = 8, got 4; try 8'],
   [plan('microbatches: 65536').replace('globalBatch: 16', 'globalBatch: 65536').replace('layers: 8', 'layers: 100'), 'plan/size plan.microbatches | 100 layers x microbatches 65536 = 6553600 tasks'],
   ['model: llama3-405b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { tp: 8, deviceMemory: 80GiB }', 'plan/memory plan.deviceMemory | on a rank, a device has 80.00 GiB; try more tp or pp'],
   ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 119.66 GiB on a rank, a device has 64.00 GiB; try zero 1'],

@@ -229,7 +229,10 @@ class PhaseWriter {
     const value = this.#value(id)
     this.#find(value)
     const { ref, layout } = this.#writer.demand(String(id), canonical(this.#context.s, value.dims, 'value'))
-    if (this.#writer.isScratch(ref)) return this.#writer.settle(ref, slot)
+    if (this.#writer.isScratch(ref)) {
+      this.#writer.settle(ref, slot)
+      return
+    }
     // Two names for one value, or a parameter handed on: each frame needs bytes of its own.
     const copy = this.#writer.make(`copy of ${id}`, value, layout, 'activations')
     this.#writer.emit({ kind: 'scale', by: 1, ins: [ref], outs: [copy.ref] })

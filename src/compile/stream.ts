@@ -98,7 +98,7 @@ export class StreamWriter {
       frames,
       resident: [...this.#resident],
       steps,
-      arena: align(bytes),
+      arena: floor + align(packed.bytes),
       peak: peakOf(frames, this.#resident, steps),
     }
   }

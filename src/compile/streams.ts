@@ -82,7 +82,7 @@ class RankStream {
 
   #begin(tasks: readonly Task[]): void {
     const { once } = this.#c
-    for (const segment of once.clear) if (this.#sums().includes(segment.roles[0].name)) this.#once(segment)
+    this.#once(once.clear.filter(({ roles }) => this.#sums().includes(roles[0].name)))
     for (const param of this.#held) this.#param(param, param.segments.begin)
     for (const [name, microbatch] of this.#dataOf(tasks)) {
       const segment = once.loads.find(load => load.name === `load ${name}`)!
@@ -92,7 +92,7 @@ class RankStream {
       for (const microbatch of microbatchesOf(tasks, this.#c.stageOf[this.#c.stageOf.length - 1]))
         for (const segment of once.count)
           this.#out.call(segment, { block: -1, microbatch }, role => dataOrSum(role, microbatch))
-      once.sumCount.forEach(segment => this.#once(segment))
+      this.#once(once.sumCount)
     }
     for (const param of this.#held) this.#param(param, param.segments.gather)
   }
@@ -112,9 +112,9 @@ class RankStream {
   #end(tasks: readonly Task[]): void {
     const { once } = this.#c
     for (const param of this.#held) this.#param(param, param.segments.reduce)
-    if (this.#holdsLoss) once.sumLoss.forEach(segment => this.#once(segment))
+    if (this.#holdsLoss) this.#once(once.sumLoss)
     for (const param of this.#held) if (param.holders[0] === this.#pp) this.#param(param, param.segments.norm)
-    once.sumNorm.forEach(segment => this.#once(segment))
+    this.#once(once.sumNorm)
     if (tasks.length === 0 && this.#held.length === 0) return
     const loaded = scalarsOf(this.#c.input.training.optimizer.kind).filter(name => name !== 'normSquared')
     for (const name of loaded)
@@ -122,8 +122,9 @@ class RankStream {
     for (const param of this.#held) this.#param(param, param.segments.update)
   }
 
-  #once(segment: Segment): void {
-    this.#out.call(segment, { block: -1, microbatch: -1 }, role => (role.startsWith('scratch.') ? undefined : role))
+  #once(segments: readonly Segment[]): void {
+    for (const segment of segments)
+      this.#out.call(segment, { block: -1, microbatch: -1 }, role => (role.startsWith('scratch.') ? undefined : role))
   }
 
   #param({ spec: { name } }: CompiledParam, segment: Segment | undefined): void {

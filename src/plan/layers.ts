@@ -112,14 +112,19 @@ export const chunks: Rule = function* ({ plan }) {
   )
 }
 
+/** The two directions still compute the right thing below this; they only leave the bubble they were made to fill. */
 export const dualPipe: Rule = function* ({ plan: { schedule, pp, microbatches } }) {
   if (schedule !== 'dualpipe' && schedule !== 'dualpipe-v') return
-  const refuse = (field: string, message: string, instead: readonly number[]) =>
-    error('plan/schedule', `plan.${field}`, message, `try ${either(instead)}`)
+  const unwise = (field: string, message: string, instead: readonly number[]) =>
+    warning('plan/schedule', `plan.${field}`, message, `try ${either(instead)}`)
   if (schedule === 'dualpipe' && pp % 2 !== 0)
-    yield refuse('pp', `dualpipe needs pp % 2 = 0, got pp ${pp}`, pp > 1 ? [pp - 1, pp + 1] : [2])
+    yield unwise('pp', `dualpipe is made for pp % 2 = 0, got pp ${pp}`, pp > 1 ? [pp - 1, pp + 1] : [2])
   if (schedule === 'dualpipe' && microbatches % 2 !== 0)
-    yield refuse('microbatches', `dualpipe needs microbatches % 2 = 0, got ${microbatches}`, [microbatches + 1])
+    yield unwise('microbatches', `dualpipe is made for microbatches % 2 = 0, got ${microbatches}`, [microbatches + 1])
   if (microbatches < 2 * pp)
-    yield refuse('microbatches', `${schedule} needs microbatches >= 2 x pp = ${2 * pp}, got ${microbatches}`, [2 * pp])
+    yield unwise(
+      'microbatches',
+      `${schedule} fills the pipeline from microbatches = 2 x pp = ${2 * pp}, got ${microbatches}`,
+      [2 * pp],
+    )
 }
