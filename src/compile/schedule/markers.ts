@@ -30,7 +30,8 @@ export function withMarkers(row: readonly CommAction[]): (CommAction | Marker)[]
     if (isAction(item)) keep(upcoming[at++])
     marked.push(item)
     if (isAction(item))
-      for (const task of partsOf(item)) if (last.get(task.stage) === task) marked.push({ kind: 'REDUCE_GRAD', stage: task.stage })
+      for (const task of partsOf(item))
+        if (last.get(task.stage) === task) marked.push({ kind: 'REDUCE_GRAD', stage: task.stage })
   }
   keep([])
   return marked

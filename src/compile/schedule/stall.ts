@@ -11,6 +11,9 @@ export const showAction = (action: Action): string =>
 export function stallText(schedule: Schedule, { rank, action, waitsFor }: Stop): string {
   const far = placesOf(schedule)[cellOf(schedule, waitsFor.stage, waitsFor.microbatch)]
   const where = far === rank ? 'which comes later in its own row' : `on rank ${far}`
-  const what = waitsFor.kind === 'F' ? showTask(waitsFor) : `the input gradient of stage ${waitsFor.stage} microbatch ${waitsFor.microbatch}`
+  const what =
+    waitsFor.kind === 'F'
+      ? showTask(waitsFor)
+      : `the input gradient of stage ${waitsFor.stage} microbatch ${waitsFor.microbatch}`
   return `rank ${rank} waits for ever at ${showAction(action)}: it needs ${what}, ${where}`
 }

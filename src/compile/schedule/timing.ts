@@ -19,11 +19,19 @@ export interface Timing {
 export function timing(schedule: Schedule, cost: Cost = unitCost): Timing {
   const { slots, stops } = runSchedule(schedule, cost)
   if (stops.length > 0)
-    throw new ProblemsError(stops.map(stop => ({ severity: 'error', code: 'schedule/stall', path: '', message: stallText(schedule, stop) })))
+    throw new ProblemsError(
+      stops.map(stop => ({ severity: 'error', code: 'schedule/stall', path: '', message: stallText(schedule, stop) })),
+    )
   const makespan = slots.reduce((end, row) => Math.max(end, row.at(-1)?.end ?? 0), 0)
   const idle = slots.map(row => row.reduce((left, slot) => left - (slot.end - slot.start), makespan))
   const all = makespan * slots.length
-  return { makespan, idle, bubble: all === 0 ? 0 : idle.reduce((a, b) => a + b, 0) / all, peak: schedule.rows.map(peakOf), slots }
+  return {
+    makespan,
+    idle,
+    bubble: all === 0 ? 0 : idle.reduce((a, b) => a + b, 0) / all,
+    peak: schedule.rows.map(peakOf),
+    slots,
+  }
 }
 
 /** In a pair that overlaps, the forward's activation is there before the backward's is gone. */

@@ -77,7 +77,8 @@ function visitsOf({ rows, microbatches }: Schedule): Map<number, Visits> {
 function visitProblems(name: string, { F = [], I = [], W = [], B = [] }: Visits): string[] {
   const problems: string[] = []
   if (F.length !== 1) problems.push(`${name} goes forward ${times(F.length)}`)
-  if (B.length + I.length !== 1) problems.push(`${name} goes back ${times(B.length + I.length)} (B ${B.length} + I ${I.length})`)
+  if (B.length + I.length !== 1)
+    problems.push(`${name} goes back ${times(B.length + I.length)} (B ${B.length} + I ${I.length})`)
   if (I.length !== W.length) problems.push(`${name} has ${I.length} I but ${W.length} W`)
   const ranks = new Set([...F, ...I, ...W, ...B].map(visit => visit.rank))
   if (ranks.size > 1) problems.push(`${name} is spread over ranks ${[...ranks].sort((a, b) => a - b).join(', ')}`)
