@@ -37,6 +37,7 @@ class RankStream {
   readonly #bindings = new Map<string, readonly (number | undefined)[]>()
   readonly #crossings = new Map<number, readonly [string, number][]>()
   readonly #holdsLoss: boolean
+  readonly #gathered: ReadonlySet<string>
   /** Blocks of each stage. */
   readonly #blocks: readonly (readonly number[])[]
 
@@ -45,6 +46,7 @@ class RankStream {
     this.#pp = pp
     this.#messages = messages
     this.#held = compiled.params.filter(({ holders }) => holders.includes(pp))
+    this.#gathered = new Set(this.#held.flatMap(({ spec, segments }) => (segments.gather ? [spec.name] : [])))
     this.#holdsLoss = compiled.lossHolders.includes(pp)
     this.#blocks = blocksOfStages(compiled)
   }
@@ -191,9 +193,9 @@ class RankStream {
     }
   }
 
+  /** Gathered once a step, or the parameter's own. */
   #paramFrame(name: string): string {
-    const { plan } = this.#c.input
-    return plan.zero >= 3 && plan.gather === 'step' ? `full.${name}` : name
+    return this.#gathered.has(name) ? `full.${name}` : name
   }
 
   /** The frame of a carry entering a block: its producer's, however many blocks before, if they are on this rank. */

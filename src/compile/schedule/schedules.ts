@@ -92,14 +92,16 @@ export function scheduleProblems(name: string, counts: Counts): Problem[] {
   const error = (code: string, path: string, message: string): Problem => ({ severity: 'error', code, path, message })
   const found: Problem[] = (['ranks', 'chunks', 'microbatches'] as const)
     .filter(key => !Number.isSafeInteger(counts[key]) || counts[key] < 1)
-    .map(key => error('schedule/count', key, `${counts[key]} is not a whole number of at least 1`))
+    .map(key =>
+      error('schedule/count', key === 'ranks' ? 'pp' : key, `${counts[key]} is not a whole number of at least 1`),
+    )
   const cells = counts.ranks * counts.chunks * counts.microbatches
   if (found.length === 0 && cells > mostCells)
     found.push(
       error(
         'schedule/size',
         '',
-        `ranks ${counts.ranks} x chunks ${counts.chunks} x microbatches ${counts.microbatches} = ${cells}, but at most ${mostCells} can be scheduled`,
+        `pp ${counts.ranks} x chunks ${counts.chunks} x microbatches ${counts.microbatches} = ${cells}, but at most ${mostCells} can be scheduled`,
       ),
     )
   if (isScheduleName(name)) {

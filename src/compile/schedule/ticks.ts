@@ -42,6 +42,9 @@ interface RankState {
   live: number
   /** Of the live ones, those of chunk 0. One place is kept for chunk 1, or nothing could ever come back up. */
   liveDown: number
+  /** The ticks of the first task and after the last one so far. */
+  first: number
+  last: number
 }
 
 interface World extends Counts, Ways {
@@ -50,21 +53,38 @@ interface World extends Counts, Ways {
   seen: readonly (readonly number[])[]
 }
 
-/** Infinite ticks: everybody waits, the limit is too tight for this order. */
-export function runTicks(counts: Counts, ways: Ways): { rows: Task[][]; ticks: number } {
+export interface TickRun {
+  readonly rows: Task[][]
+  /** Infinite where everybody waits: the limit is too tight for this order. */
+  readonly ticks: number
+  /** Idle ticks between the first and the last task of each rank, all together. */
+  readonly inside: number
+}
+
+export function runTicks(counts: Counts, ways: Ways): TickRun {
   const states = ways.due.map(
-    (): RankState => ({ row: [], next: [0, 0, 0, 0], weights: [], weightsDone: 0, live: 0, liveDown: 0 }),
+    (): RankState => ({
+      row: [],
+      next: [0, 0, 0, 0],
+      weights: [],
+      weightsDone: 0,
+      live: 0,
+      liveDown: 0,
+      first: -1,
+      last: 0,
+    }),
   )
   const world: World = { ...counts, ...ways, states, seen: [] }
   let ticks = 0
   for (let left = period * counts.ranks * counts.microbatches; left > 0; ticks++) {
     world.seen = states.map(state => [...state.next])
     const choices = states.map((_, rank) => choose(world, rank))
-    const moved = choices.filter((choice, rank) => choice !== undefined && perform(world, rank, choice)).length
-    if (moved === 0) return { rows: [], ticks: Number.POSITIVE_INFINITY }
+    const moved = choices.filter((choice, rank) => choice !== undefined && perform(world, rank, choice, ticks)).length
+    if (moved === 0) return { rows: [], ticks: Number.POSITIVE_INFINITY, inside: 0 }
     left -= moved
   }
-  return { rows: states.map(state => state.row), ticks }
+  const inside = states.reduce((idle, { first, last, row }) => idle + last - first - row.length, 0)
+  return { rows: states.map(state => state.row), ticks, inside }
 }
 
 function choose(world: World, rank: number): Pass | 'W' | undefined {
@@ -98,8 +118,10 @@ function arrived({ ranks, microbatches, seen }: World, rank: number, pass: Pass)
   return pass === 0 ? microbatches : seen[rank][pass - 1]
 }
 
-function perform(world: World, rank: number, choice: Pass | 'W'): true {
+function perform(world: World, rank: number, choice: Pass | 'W', tick: number): true {
   const state = world.states[rank]
+  if (state.first < 0) state.first = tick
+  state.last = tick + 1
   if (choice === 'W') {
     const task = state.weights[state.weightsDone++]
     state.row.push(task)
