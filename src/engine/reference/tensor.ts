@@ -60,6 +60,10 @@ export const indexOf = (dims: readonly Dim[], origin: readonly number[], whole: 
 export const wholeDims = (mesh: Mesh, dims: readonly Dim[], layout: Layout): Dim[] =>
   dims.map(({ name, size }) => ({ name, size: size * sizeOfAll(mesh, splitOf(layout, name)) }))
 
+/** The batch dim of one microbatch is a run of the global batch's. */
+export const acrossMicrobatches = (dims: readonly Dim[], microbatches: number): Dim[] =>
+  dims.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim))
+
 /** Where the rank at `at` begins in the whole tensor, per dim of the local `dims`. */
 export const originsOf = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): number[] =>
   dims.map(({ name, size }) => indexAlong(mesh, splitOf(layout, name), at) * size)
