@@ -9,6 +9,7 @@ import type { Moment, Prepare } from './kernel.js'
 import {
   type Cells,
   indexOf,
+  indices,
   offsets,
   originAlong,
   type Place,
