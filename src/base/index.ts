@@ -1,3 +1,4 @@
+export * from './integer.js'
 export * from './layout.js'
 export * from './mesh.js'
 export * from './op.js'

@@ -13,6 +13,21 @@ export interface Problem {
   readonly column?: number
 }
 
+export const error = (code: string, path: string, message: string, suggestion?: string): Problem => ({
+  severity: 'error',
+  code,
+  path,
+  message,
+  ...(suggestion && { suggestion }),
+})
+
+export const warning = (code: string, path: string, message: string, suggestion?: string): Problem => ({
+  ...error(code, path, message, suggestion),
+  severity: 'warning',
+})
+
+export const hasErrors = (problems: readonly Problem[]): boolean => problems.some(p => p.severity === 'error')
+
 /** Thrown at the rim for problems found where a value was expected. */
 export class ProblemsError extends Error {
   readonly problems: readonly Problem[]

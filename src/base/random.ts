@@ -3,11 +3,13 @@
  * alone, so every plan starts from the same weights and sees the same dropout masks, whichever rank asks first.
  */
 const mulHigh = (a: number, b: number): number => {
-  const [al, ah, bl, bh] = [a & 0xffff, a >>> 16, b & 0xffff, b >>> 16]
-  const low = Math.imul(al, bl) >>> 0
-  const middle = ah * bl + (low >>> 16)
-  const cross = al * bh + (middle % 0x10000)
-  return ah * bh + Math.floor(middle / 0x10000) + Math.floor(cross / 0x10000)
+  const al = a & 0xffff
+  const ah = a >>> 16
+  const bl = b & 0xffff
+  const bh = b >>> 16
+  const middle = ah * bl + (Math.imul(al, bl) >>> 16)
+  const cross = al * bh + (middle & 0xffff)
+  return (ah * bh + ((middle / 0x10000) >>> 0) + (cross >>> 16)) >>> 0
 }
 
 export type Words = readonly [number, number, number, number]
@@ -15,14 +17,20 @@ export type Words = readonly [number, number, number, number]
 export function philox(counter: Words, key: readonly [number, number]): Words {
   let [c0, c1, c2, c3] = counter
   let [k0, k1] = key
+  // Plain variables: swapping through arrays here costs more than the arithmetic.
   for (let round = 0; round < 10; round++) {
-    const [high0, low0] = [mulHigh(0xd2511f53, c0), Math.imul(0xd2511f53, c0) >>> 0]
-    const [high1, low1] = [mulHigh(0xcd9e8d57, c2), Math.imul(0xcd9e8d57, c2) >>> 0]
-    ;[c0, c1, c2, c3] = [(high1 ^ c1 ^ k0) >>> 0, low1, (high0 ^ c3 ^ k1) >>> 0, low0]
-    k0 = (k0 + 0x9e3779b9) >>> 0
-    k1 = (k1 + 0xbb67ae85) >>> 0
+    const high0 = mulHigh(0xd2511f53, c0)
+    const high1 = mulHigh(0xcd9e8d57, c2)
+    const low0 = Math.imul(0xd2511f53, c0)
+    const low1 = Math.imul(0xcd9e8d57, c2)
+    c0 = high1 ^ c1 ^ k0
+    c2 = high0 ^ c3 ^ k1
+    c1 = low1
+    c3 = low0
+    k0 = (k0 + 0x9e3779b9) | 0
+    k1 = (k1 + 0xbb67ae85) | 0
   }
-  return [c0, c1, c2, c3]
+  return [c0 >>> 0, c1 >>> 0, c2 >>> 0, c3 >>> 0]
 }
 
 /** FNV-1a: a 32-bit key for a name. */

@@ -6,15 +6,37 @@ export type Cell = string | number
 export function table(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const all = [header, ...rows.map(row => row.map(String))]
   const widths = header.map((_, i) => Math.max(...all.map(row => (row[i] ?? '').length)))
-  const right = header.map((_, i) => rows.length > 0 && rows.every(row => typeof row[i] === 'number' || /^[\d.]/.test(String(row[i]))))
+  const right = header.map(
+    (_, i) => rows.length > 0 && rows.every(row => typeof row[i] === 'number' || /^[\d.]/.test(String(row[i]))),
+  )
   const line = (row: readonly string[]) =>
-    row.map((cell, i) => (right[i] ? cell.padStart(widths[i]) : cell.padEnd(widths[i]))).join('  ').trimEnd()
+    row
+      .map((cell, i) => (right[i] ? cell.padStart(widths[i]) : cell.padEnd(widths[i])))
+      .join('  ')
+      .trimEnd()
   return all.map(line).join('\n')
 }
 
+/** "a, b or c" */
+export const either = (words: readonly (string | number)[], joint = 'or'): string =>
+  words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${joint} ${words.at(-1)}`
+
+/** What was found, in a few words: 'the text "abc"', '7', 'a list'. Long texts are cut, so that junk stays one line. */
+export function describeValue(value: unknown): string {
+  if (typeof value === 'string')
+    return value === '' ? 'an empty text' : `the text ${JSON.stringify(shorten(value, 40))}`
+  if (value === null) return 'nothing (null)'
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'object' ? 'a mapping' : String(value)
+}
+
+export const shorten = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}...` : text)
+
 /** The word nearest to `word` by edit distance, if it is near enough to be a slip. */
 export function nearest(word: string, words: readonly string[]): string | undefined {
-  const [best] = words.map(candidate => [editDistance(word.toLowerCase(), candidate.toLowerCase()), candidate] as const).sort((a, b) => a[0] - b[0])
+  const [best] = words
+    .map(candidate => [editDistance(word.toLowerCase(), candidate.toLowerCase()), candidate] as const)
+    .sort((a, b) => a[0] - b[0])
   return best && best[0] <= Math.max(2, Math.floor(word.length / 3)) ? best[1] : undefined
 }
 
@@ -22,7 +44,8 @@ function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
-    for (let j = 1; j <= b.length; j++) next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1))
+    for (let j = 1; j <= b.length; j++)
+      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1))
     row = next
   }
   return row[b.length]

@@ -18,6 +18,16 @@ export function showBytes(n: number): string {
 
 /** 8030261248 -> '8.03 B' (billions), the way parameter counts are written. */
 export function showCount(n: number): string {
-  const [by, unit] = n >= 1e12 ? [1e12, ' T'] : n >= 1e9 ? [1e9, ' B'] : n >= 1e6 ? [1e6, ' M'] : n >= 1e3 ? [1e3, ' k'] : [1, '']
+  const [by, unit] =
+    n >= 1e12 ? [1e12, ' T'] : n >= 1e9 ? [1e9, ' B'] : n >= 1e6 ? [1e6, ' M'] : n >= 1e3 ? [1e3, ' k'] : [1, '']
   return `${by === 1 ? n : (n / by).toFixed(2)}${unit}`
+}
+
+const powers = 'bkmgt'
+
+/** '80GiB', '80Gi', '1.5 TB', '4096' -> bytes; undefined if it is no amount of memory. */
+export function parseBytes(text: string): Bytes | undefined {
+  const [, digits, power = 'b', binary] = /^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i)?)?b?\s*$/i.exec(text) ?? []
+  if (digits === undefined) return undefined
+  return bytes(Math.round(Number(digits) * (binary ? 1024 : 1000) ** powers.indexOf(power.toLowerCase())))
 }

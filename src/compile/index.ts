@@ -1,1 +1,3 @@
-export * from './schedule/task.js'
+export * from './compile.js'
+export * from './job.js'
+export * from './schedule/index.js'

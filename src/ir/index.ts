@@ -1,3 +1,5 @@
 export * from './instr.js'
 export * from './program.js'
+export * from './text.js'
 export * from './traits.js'
+export * from './verify.js'

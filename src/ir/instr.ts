@@ -22,13 +22,32 @@ export interface Group {
 
 export type Collective =
   /** Every rank gets the sum (max) over the group. May work in place. */
-  | { readonly kind: 'all-reduce'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly combine: Combine }
+  | {
+      readonly kind: 'all-reduce'
+      readonly in: Ref
+      readonly out: Ref
+      readonly group: Group
+      readonly combine: Combine
+    }
   /** Parts are laid side by side along dim, in group order. */
   | { readonly kind: 'all-gather'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly dim: string }
   /** The sum is cut along dim; member i gets part i. */
-  | { readonly kind: 'reduce-scatter'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly dim: string }
+  | {
+      readonly kind: 'reduce-scatter'
+      readonly in: Ref
+      readonly out: Ref
+      readonly group: Group
+      readonly dim: string
+    }
   /** The own part is cut along `to`, part i goes to member i; what arrives is laid side by side along `from`. */
-  | { readonly kind: 'all-to-all'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly from: string; readonly to: string }
+  | {
+      readonly kind: 'all-to-all'
+      readonly in: Ref
+      readonly out: Ref
+      readonly group: Group
+      readonly from: string
+      readonly to: string
+    }
 
 export type Instr =
   | Compute
@@ -36,7 +55,13 @@ export type Instr =
   /** The collective that writes `on` is finished. */
   | { readonly kind: 'wait'; readonly on: Ref }
   /** Part i along dim, i being the rank's index along the axes: what a whole tensor becomes when it is split. */
-  | { readonly kind: 'slice'; readonly in: Ref; readonly out: Ref; readonly axes: readonly Axis[]; readonly dim: string }
+  | {
+      readonly kind: 'slice'
+      readonly in: Ref
+      readonly out: Ref
+      readonly axes: readonly Axis[]
+      readonly dim: string
+    }
   /** The rank's part of one microbatch of a data input, or of a scalar of the step (lr, step). */
   | { readonly kind: 'load'; readonly out: Ref; readonly input: string }
 

@@ -1,3 +1,4 @@
+export * from './compare.js'
 export * from './data.js'
 export * from './errors.js'
 export type { Kernel, Moment, Prepare } from './kernel.js'

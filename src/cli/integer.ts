@@ -1,0 +1,7 @@
+import { InvalidArgumentError } from 'commander'
+
+/** A whole number from 0 up, for commander. */
+export function integer(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number from 0 up.')
+  return Number(text)
+}

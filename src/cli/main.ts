@@ -1,0 +1,72 @@
+/**
+ * The command line. Only the command that is asked for is loaded: schemas, YAML and the compiler each take longer to
+ * load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 wrong use.
+ */
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { ProblemsError } from '../base/index.js'
+import { type Io, processIo } from './io.js'
+import { showProblems } from './problems.js'
+
+export type Register = (program: Command, io: Io, done: (code: number) => void) => void
+
+/** In the order of the help. A command is one file that exports its `register`; this is the list it is added to. */
+const commands: Readonly<Record<string, () => Promise<Register>>> = {
+  check: async () => (await import('./check.js')).registerCheck,
+  compile: async () => (await import('./compile.js')).registerCompile,
+  verify: async () => (await import('./verify.js')).registerVerify,
+  memory: async () => (await import('./memory.js')).registerMemory,
+  groups: async () => (await import('./groups.js')).registerGroups,
+  demo: async () => (await import('./demo.js')).registerDemo,
+}
+
+export async function run(argv: readonly string[], io: Io = processIo()): Promise<number> {
+  let code = 0
+  const program = frame(io)
+  try {
+    const asked = argv[0] !== undefined && Object.hasOwn(commands, argv[0]) ? [argv[0]] : Object.keys(commands)
+    for (const register of await Promise.all(asked.map(name => commands[name]())))
+      register(program, io, given => {
+        code = given
+      })
+    await program.parseAsync([...argv], { from: 'user' })
+    return code
+  } catch (e) {
+    return failed(e, io)
+  }
+}
+
+function frame(io: Io): Command {
+  return new Command('lockstep')
+    .description('Compile a model and a plan into one proved training program for every rank.')
+    .version(version(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print help')
+    .helpCommand('help [command]', 'print help for a command')
+    .configureOutput({
+      writeOut: text => io.out(text),
+      writeErr: text => io.err(text),
+      getOutHasColors: () => io.colors,
+      getErrHasColors: () => io.colors,
+    })
+    .showHelpAfterError('(lockstep --help lists the commands; lockstep <command> --help has an example)')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: fine, 1: problems found, 2: wrong use.',
+    )
+    .exitOverride()
+}
+
+function failed(e: unknown, io: Io): number {
+  if (e instanceof CommanderError) return e.exitCode === 0 ? 0 : 2
+  if (e instanceof ProblemsError) {
+    io.err(showProblems(e.problems, io))
+    return 1
+  }
+  const message = e instanceof Error ? `${e.name}: ${e.message.split('\n')[0]}` : String(e)
+  io.err(`internal: ${message}; this is a bug in lockstep, please report it with the command and its input\n`)
+  if (io.env.LOCKSTEP_DEBUG && e instanceof Error) io.err(`${e.stack}\n`)
+  return 1
+}
+
+const version = (): string =>
+  JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')).version

@@ -1,0 +1,211 @@
+/**
+ * The compiler: a model and a plan become one program for every rank. The body of `compile` is its table of contents.
+ * Cost does not depend on dp or tp (a stream serves all ranks of its pipeline coordinate) and hardly on depth (a kind
+ * of block is compiled once).
+ */
+import { type Layout, type Mesh, type MeshAxis, whole } from '../base/index.js'
+import type { DataInput, Param, Program, Segment } from '../ir/index.js'
+import type { Block, Model, ParamSpec } from '../model/index.js'
+import type { Plan, Training } from '../plan/index.js'
+import {
+  type BlockContext,
+  type CompiledBlock,
+  compileBlock,
+  Disagreement,
+  type ParamLayouts,
+  type PhaseName,
+} from './blocks.js'
+import { cut } from './cut.js'
+import { baseOf, canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
+import { type OnceSegments, onceSegments } from './once.js'
+import { type Schedule, tasksOf } from './schedule/index.js'
+import { writeStreams } from './streams.js'
+import { compileParam, type ParamSegments } from './tail.js'
+
+export interface CompileInput {
+  /** Of one microbatch: its batch is globalBatch / microbatches. */
+  readonly model: Model
+  readonly plan: Plan
+  readonly training: Pick<Training, 'optimizer' | 'clip'>
+  /** rows = pp, stages = pp * chunks. */
+  readonly schedule: Schedule
+}
+
+/** All that the passes found out, for the one that writes streams. */
+export interface Compiled {
+  readonly input: CompileInput
+  readonly s: Sharded
+  readonly stageOf: readonly number[]
+  readonly blocks: Readonly<Record<string, CompiledBlock>>
+  readonly inputs: readonly DataInput[]
+  readonly params: readonly CompiledParam[]
+  readonly once: OnceSegments
+  /** Pipeline ranks with tasks of the last stage. */
+  readonly lossHolders: readonly number[]
+}
+
+export interface CompiledParam {
+  readonly spec: ParamSpec
+  readonly layouts: ParamLayouts
+  readonly grad: Layout
+  readonly holders: readonly number[]
+  readonly segments: ParamSegments
+}
+
+export function compile(input: CompileInput): Program {
+  const { model, plan, schedule } = input
+  const s = shardedOn(meshOf(plan, model.dims.kvHeads), plan.sequenceParallel)
+  const stageOf = cut(model.blocks, plan)
+  const layouts = layoutsOfParams(model, plan, s)
+  const { blocks, gradLayouts } = compileBlocks(input, s, layouts)
+  const held = stagesHeld(schedule)
+  const params = compileParams(input, { s, layouts, gradLayouts, stageOf, held })
+  const inputs = inputsOf(model, s)
+  const lossHolders = holdersOf(held, [stageOf[model.blocks.length - 1]])
+  const once = onceSegments(s, model, blocks, lossHolders)
+  const streams = writeStreams({ input, s, stageOf, blocks, inputs, params, once, lossHolders })
+  const segments: Record<string, Segment> = {}
+  const add = (segment: Segment | undefined) => {
+    if (segment) segments[segment.name] = segment
+  }
+  for (const block of Object.values(blocks)) Object.values(block.segments).forEach(add)
+  for (const { segments: p } of params) [p.begin, p.gather, p.reduce, p.norm, p.update].forEach(add)
+  Object.values(once).flat().forEach(add)
+  return {
+    name: model.name,
+    mesh: s.mesh,
+    microbatches: plan.microbatches,
+    stages: schedule.stages,
+    blocks: model.blocks.map(({ name, kind }, i) => ({ name, kind, stage: stageOf[i] })),
+    params: params.map(param => programParam(param, streams)),
+    inputs,
+    segments,
+    streams: streams.map(({ stream }) => stream),
+  }
+}
+
+/** The plan's axes in its rank order, tp factored where key-value heads are fewer. */
+export function meshOf(plan: Pick<Plan, MeshAxis | 'order'>, kvHeads?: number): Mesh {
+  const names = plan.order.split('-') as MeshAxis[] // checked with the plan
+  return { axes: names.flatMap(name => (name === 'tp' ? factorsOf(plan.tp, kvHeads) : [{ name, size: plan[name] }])) }
+}
+
+/** The stages each pipeline rank has tasks of. */
+const stagesHeld = (schedule: Schedule): ReadonlySet<number>[] =>
+  schedule.rows.map(row => new Set(tasksOf(row).map(task => task.stage)))
+
+const holdersOf = (held: readonly ReadonlySet<number>[], stages: readonly number[]): number[] =>
+  held.flatMap((on, rank) => (stages.some(stage => on.has(stage)) ? [rank] : []))
+
+function layoutsOfParams(model: Model, plan: Plan, s: Sharded): Map<string, ParamLayouts> {
+  return new Map(
+    model.params.map(({ name, dims }) => {
+      const compute = canonical(s, dims, 'param')
+      const storage = storageOf(s, dims, compute)
+      return [name, { compute, storage, found: plan.zero >= 3 && plan.gather === 'use' ? storage : compute }]
+    }),
+  )
+}
+
+const inputsOf = (model: Model, s: Sharded): DataInput[] => [
+  ...model.inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims, layout: canonical(s, dims, 'input') })),
+  ...['lr', 'step'].map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
+]
+
+/** Parameters of one class (the same parameter of blocks of one kind) share layouts and segments. */
+export function classesOf(model: Model): Map<string, string> {
+  const classes = new Map<string, string>()
+  for (const { kind, params } of model.blocks)
+    for (const [local, name] of Object.entries(params)) if (!classes.has(name)) classes.set(name, `${kind}.${local}`)
+  return classes
+}
+
+function compileBlocks(
+  { model, plan, schedule }: CompileInput,
+  s: Sharded,
+  layouts: ReadonlyMap<string, ParamLayouts>,
+) {
+  const kindsUsed = new Set(schedule.rows.flatMap(row => tasksOf(row).map(task => task.kind)))
+  const phases = (['F', 'I', 'W', 'B'] as const satisfies PhaseName[]).filter(phase => kindsUsed.has(phase))
+  const classes = classesOf(model)
+  const agreed = new Map<string, Layout>()
+  for (;;) {
+    const gradLayouts = new Map(agreed)
+    const context: BlockContext = {
+      s,
+      plan,
+      phases,
+      layoutsOf: name => layouts.get(name)!,
+      classOf: name => classes.get(name)!,
+      gradLayouts,
+    }
+    const blocks: Record<string, CompiledBlock> = {}
+    try {
+      for (const block of model.blocks) blocks[block.kind] ??= compileBlock(block, context)
+      return { blocks, gradLayouts }
+    } catch (error) {
+      if (!(error instanceof Disagreement) || agreed.has(error.param)) throw error
+      const [name] = [...classes].find(([, of]) => of === error.param)!
+      agreed.set(error.param, summedOverData(s, layouts.get(name)!.compute))
+    }
+  }
+}
+
+/** What every producer of a gradient can be brought to. */
+const summedOverData = (s: Sharded, compute: Layout): Layout => ({
+  ...compute,
+  partial: Object.fromEntries(s.axes.filter(axis => baseOf(axis) !== 'tp').map(axis => [axis, 'sum'])),
+})
+
+interface ParamFacts {
+  readonly s: Sharded
+  readonly layouts: ReadonlyMap<string, ParamLayouts>
+  readonly gradLayouts: ReadonlyMap<string, Layout>
+  readonly stageOf: readonly number[]
+  readonly held: readonly ReadonlySet<number>[]
+}
+
+function compileParams(input: CompileInput, { s, layouts, gradLayouts, stageOf, held }: ParamFacts): CompiledParam[] {
+  const { model, plan } = input
+  const classes = classesOf(model)
+  const stages = stagesOfParams(model.blocks, stageOf)
+  const made = new Map<string, ParamSegments>()
+  return model.params.map(spec => {
+    const own = layouts.get(spec.name)!
+    const holders = holdersOf(held, stages.get(spec.name)!)
+    const name = holders.length > 1 ? `${classes.get(spec.name)!}@${holders.join('.')}` : classes.get(spec.name)!
+    const split = plan.zero >= 2 && plan.reduce === 'microbatch'
+    const grad = split ? own.storage : gradLayouts.get(classes.get(spec.name)!)!
+    const segments = made.get(name) ?? compileParam({ name, spec, layouts: own, grad, holders }, { ...input, s })
+    made.set(name, segments)
+    return { spec, layouts: own, grad, holders, segments }
+  })
+}
+
+function stagesOfParams(blocks: readonly Block[], stageOf: readonly number[]): Map<string, number[]> {
+  const stages = new Map<string, number[]>()
+  for (const [i, { params }] of blocks.entries())
+    for (const name of Object.values(params)) stages.set(name, [...(stages.get(name) ?? []), stageOf[i]])
+  return stages
+}
+
+function programParam(
+  { spec, layouts, holders, segments }: CompiledParam,
+  streams: ReturnType<typeof writeStreams>,
+): Param {
+  const frames = holders.map(pp => {
+    const { frameOf } = streams[pp]
+    const moments = ['m', 'v'].slice(0, segments.moments).map(moment => frameOf(`${moment}.${spec.name}`))
+    return [pp, { param: frameOf(spec.name), grad: frameOf(`grad.${spec.name}`), moments }]
+  })
+  return {
+    name: spec.name,
+    dims: spec.dims,
+    init: spec.init,
+    compute: layouts.compute,
+    storage: layouts.storage,
+    frames: Object.fromEntries(frames),
+    kept: segments.kept,
+    state: segments.state,
+  }
+}

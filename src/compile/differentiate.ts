@@ -1,0 +1,68 @@
+/**
+ * Reverse mode on the logical graph of a block: forward nodes first, then gradient nodes, in one graph.
+ * Gradient nodes are split in two: those that the gradient of the block's inputs needs (I), and the rest,
+ * which only weight gradients need (W). Zero-bubble schedules run the two apart.
+ */
+import { type Graph, GraphBuilder, gradientsOf, shapeOf, type Value, type ValueId } from '../model/index.js'
+
+export interface Derived {
+  readonly graph: Graph
+  /** Nodes before this are the forward. */
+  readonly forward: number
+  /** Gradient nodes that the gradient of the carry needs. */
+  readonly inputSide: ReadonlySet<number>
+  /** The graph's name of a parameter -> its gradient. */
+  readonly paramGrads: Readonly<Record<string, ValueId>>
+  /** The gradient of what entered; of a name the block only hands through, the gradient of what left. */
+  readonly carryGrads: Readonly<Record<string, ValueId>>
+}
+
+export function differentiate(graph: Graph): Derived {
+  const build = new GraphBuilder(shapeOf, graph)
+  const pending = new Map<ValueId, Value[]>()
+  const give = (to: Value, gradient: Value | undefined) => {
+    if (gradient && to.dtype === 'f32') pending.set(to.id, [...(pending.get(to.id) ?? []), gradient])
+  }
+  /** The sum of a value's gradients; asked for once all its consumers have given theirs. */
+  const total = (value: Value): Value | undefined => {
+    const [first, ...others] = pending.get(value.id) ?? []
+    return others.length === 0 ? first : build.emit({ kind: 'add' }, [first, ...others], `d.${value.name}.sum`)[0]
+  }
+  const count = () => build.source({ kind: 'count' }, 'count', [])
+
+  for (const [name, id] of Object.entries(graph.exports)) {
+    const value = graph.values[id]
+    give(value, build.source({ kind: 'dcarry', name }, `d.${name}.out`, value.dims))
+  }
+  for (const node of [...graph.nodes].reverse()) {
+    const outs = node.outs.map(id => graph.values[id])
+    const douts = outs.map(total)
+    if (douts.every(dout => dout === undefined) && node.outs[0] !== graph.loss) continue
+    const ins = node.ins.map(id => graph.values[id])
+    for (const [value, gradient] of gradientsOf({ build, node, ins, outs, douts, count })) give(value, gradient)
+  }
+  const gradsOf = (kind: 'param' | 'carry') =>
+    Object.fromEntries(
+      graph.values.flatMap(value => {
+        const gradient = value.source.kind === kind ? total(value) : undefined
+        return gradient && value.source.kind === kind ? [[value.source.name, gradient.id]] : []
+      }),
+    )
+  const [carryGrads, paramGrads] = [gradsOf('carry'), gradsOf('param')]
+  const derived = { ...graph, values: build.values, nodes: build.nodes }
+  const inputSide = reach(derived, Object.values(carryGrads), graph.nodes.length)
+  return { graph: derived, forward: graph.nodes.length, inputSide, paramGrads, carryGrads }
+}
+
+/** Nodes from `first` on that these values need. */
+function reach(graph: Graph, values: readonly ValueId[], first: number): Set<number> {
+  const found = new Set<number>()
+  const visit = (id: ValueId) => {
+    const { source } = graph.values[id]
+    if (source.kind !== 'node' || source.node < first || found.has(source.node)) return
+    found.add(source.node)
+    graph.nodes[source.node].ins.forEach(visit)
+  }
+  values.forEach(visit)
+  return found
+}

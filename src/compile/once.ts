@@ -1,0 +1,96 @@
+/**
+ * What happens once a step and belongs to no parameter: clearing the sums, reading data, counting the tokens the loss
+ * is divided by, and adding loss and gradient norm up over the ranks. The count is known before the first backward,
+ * so 1/count is folded into the gradient of the loss and no collective spans the pipeline on its behalf.
+ */
+import { type Layout, partialAxes, whole } from '../base/index.js'
+import type { Segment } from '../ir/index.js'
+import { type Model, shardingOf } from '../model/index.js'
+import type { CompiledBlock } from './blocks.js'
+import { elect } from './elect.js'
+import { canonical, type Sharded } from './layouts.js'
+import { SegmentWriter, type Slot } from './segment.js'
+import { normAxes } from './tail.js'
+
+const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
+const place = (role: string): Slot => ({ role, kind: 'workspace', offset: 0 })
+
+export interface OnceSegments {
+  readonly clear: readonly Segment[]
+  readonly loads: readonly Segment[]
+  readonly count: readonly Segment[]
+  readonly sumCount: readonly Segment[]
+  readonly sumLoss: readonly Segment[]
+  readonly sumNorm: readonly Segment[]
+}
+
+export function onceSegments(
+  s: Sharded,
+  model: Model,
+  blocks: Readonly<Record<string, CompiledBlock>>,
+  lossHolders: readonly number[],
+): OnceSegments {
+  const last = model.blocks[model.blocks.length - 1]
+  const lossLayout = blocks[last.kind].lossLayout
+  if (!lossLayout) throw new Error(`the last block of ${model.name}, ${last.name}, has no loss`)
+  const count = countTokens(s, model)
+  const stages = lossHolders.length > 1 ? lossHolders : undefined
+  const norm = normAxes(s)
+  const everywhere: Layout = { splits: {}, partial: Object.fromEntries(norm.map(axis => [axis, 'sum'])) }
+  return {
+    clear: ['loss', 'count', 'normSquared'].map(name => clear(s, name)),
+    loads: [...model.inputs, scalar('lr'), scalar('step')].map(input => load(s, input)),
+    count: [count.segment],
+    sumCount: sumUp(s, 'count', count.layout, stages),
+    sumLoss: sumUp(s, 'loss', lossLayout, stages),
+    sumNorm: sumUp(s, 'normSquared', everywhere),
+  }
+}
+
+function clear(s: Sharded, name: string): Segment {
+  const w = new SegmentWriter(s)
+  w.emit({ kind: 'zero', ins: [], outs: [w.given(name, scalar(name), whole, place(name)).ref] })
+  return w.finish(`clear ${name}`, 'begin', false)
+}
+
+function load(s: Sharded, input: Model['inputs'][number]): Segment {
+  const w = new SegmentWriter(s)
+  const slot: Slot = { role: `input.${input.name}`, kind: 'data', offset: 0 }
+  const { ref } = w.given(input.name, input, canonical(s, input.dims, 'input'), slot)
+  w.emit({ kind: 'load', out: ref, input: input.name })
+  return w.finish(`load ${input.name}`, 'load', false)
+}
+
+/** One microbatch's count, added to the step's. */
+function countTokens(s: Sharded, model: Model): { segment: Segment; layout: Layout } {
+  const { graph } = model.blocks[model.blocks.length - 1]
+  const node = graph.nodes.find(({ outs }) => outs[0] === graph.count)!
+  const input = graph.values[node.ins[0]]
+  if (input.source.kind !== 'input') throw new Error(`the loss of ${model.name} must count elements of a data input`)
+  const w = new SegmentWriter(s)
+  const layout = canonical(s, input.dims, 'input')
+  const { ref } = w.given('input', input, layout, { role: `input.${input.source.name}`, kind: 'data', offset: 0 })
+  const dims = input.dims.map(dim => dim.name)
+  const elected = elect(
+    s,
+    shardingOf(node.op, [input.dims], [[]]),
+    [{ dims, layout, param: false }],
+    [{ dims: [], layout: whole, param: false }],
+  )
+  const one = w.make('one', scalar('counted'), elected.outs[0], 'workspace')
+  const total = w.given('count', scalar('count'), elected.outs[0], place('count'))
+  w.emit({ ...node.op, ins: [ref], outs: [one.ref] })
+  w.emit({ kind: 'accumulate', ins: [one.ref], outs: [total.ref] })
+  return { segment: w.finish('count', 'count', false), layout: elected.outs[0] }
+}
+
+/** The sum over the ranks that hold addends: along partial axes, then over the pipeline coordinates that share the loss. */
+function sumUp(s: Sharded, name: string, layout: Layout, stages?: readonly number[]): Segment[] {
+  const w = new SegmentWriter(s)
+  const axes = partialAxes(layout)
+  let version = w.given(name, scalar(name), layout, place(name))
+  if (axes.length > 0) version = w.reduceInPlace(name, version, whole, { axes })
+  if (stages) version = w.reduceInPlace(name, version, whole, { axes: ['pp'], stages })
+  const segment = w.finish(`sum ${name}`, 'reduce', false)
+  return segment.instrs.length > 0 ? [segment] : []
+}

@@ -1,0 +1,63 @@
+/**
+ * Collectives are a start and a wait: this pass moves starts up to where their operand is ready, waits down to where
+ * their result is used, and lets the accumulation of a reduced gradient wait for the next one, so that it travels
+ * while the next gradient is computed. Order among collectives stays: every rank of a group meets in the same order.
+ */
+import { type Instr, type Ref, traitsOf } from '../ir/index.js'
+
+export const overlap = (instrs: readonly Instr[]): Instr[] => sinkWaits(hoistStarts(deferAccumulation(instrs)))
+
+const touches = (instr: Instr): Ref[] => [...traitsOf(instr).reads, ...traitsOf(instr).writes]
+
+function hoistStarts(instrs: readonly Instr[]): Instr[] {
+  const out: Instr[] = []
+  for (const instr of instrs) {
+    const { starts, reads, writes } = traitsOf(instr)
+    if (!starts) {
+      out.push(instr)
+      continue
+    }
+    const blocks = (other: Instr) =>
+      traitsOf(other).starts ||
+      traitsOf(other).writes.some(ref => reads.includes(ref)) ||
+      touches(other).some(ref => writes.includes(ref)) ||
+      reads.includes(traitsOf(other).finishes ?? '')
+    out.splice(out.findLastIndex(blocks) + 1, 0, instr)
+  }
+  return out
+}
+
+function sinkWaits(instrs: readonly Instr[]): Instr[] {
+  const out: Instr[] = []
+  for (const instr of [...instrs].reverse()) {
+    const { finishes } = traitsOf(instr)
+    if (finishes === undefined) {
+      out.unshift(instr)
+      continue
+    }
+    const operand = instrs.flatMap(i =>
+      traitsOf(i).starts && traitsOf(i).writes.includes(finishes) ? traitsOf(i).reads : [],
+    )
+    const held = [finishes, ...operand]
+    const blocks = (other: Instr) =>
+      traitsOf(other).writes.some(ref => held.includes(ref)) || traitsOf(other).reads.includes(finishes)
+    const at = out.findIndex(blocks)
+    out.splice(at < 0 ? out.length : at, 0, instr)
+  }
+  return out
+}
+
+/** Each accumulation of a collective's result moves down to the next such accumulation, or to the end. */
+function deferAccumulation(instrs: readonly Instr[]): Instr[] {
+  const arriving = new Set(instrs.flatMap(i => (traitsOf(i).starts ? traitsOf(i).writes : [])))
+  const out: Instr[] = []
+  let deferred: Instr[] = []
+  for (const instr of instrs) {
+    if (instr.kind !== 'accumulate' || !arriving.has(instr.ins[0])) out.push(instr)
+    else {
+      out.push(...deferred)
+      deferred = [instr]
+    }
+  }
+  return [...out, ...deferred]
+}

@@ -1,0 +1,83 @@
+/**
+ * Which forward values a block keeps for its backward, and what each phase therefore runs: a value that is not kept is
+ * computed again by the phase that first needs it (I, else W; or B). A recomputed value keeps its identity: the phase
+ * simply holds the forward node once more, so masks drawn by counter and collectives repeat by themselves.
+ */
+import type { Graph, ValueId } from '../model/index.js'
+import type { Derived } from './differentiate.js'
+
+export type Recompute = 'none' | 'selective' | 'full' | readonly string[]
+
+export interface Phases {
+  /** Nodes each phase runs, in order. */
+  readonly F: readonly number[]
+  readonly I: readonly number[]
+  readonly W: readonly number[]
+  readonly B: readonly number[]
+  /** Forward values kept until I (nobody later needs them) and until W. */
+  readonly keptForI: readonly ValueId[]
+  readonly keptForW: readonly ValueId[]
+  /** Computed by I, needed again by W. */
+  readonly held: readonly ValueId[]
+}
+
+/** Selective recomputation repeats the attention core: little arithmetic, much memory (Korthikanti et al. 2022). */
+const selective = ['attention']
+
+export function planPhases(derived: Derived, recompute: Recompute): Phases {
+  const { graph, forward, inputSide } = derived
+  const names = recompute === 'none' ? [] : recompute === 'selective' ? selective : recompute
+  const repeats = (node: number) => names === 'full' || names.includes(graph.nodes[node].op.kind)
+  const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count)
+  const backward = range(forward, graph.nodes.length)
+
+  const I = close(
+    graph,
+    backward.filter(node => inputSide.has(node)),
+    repeats,
+    forward,
+    new Set(),
+  )
+  const rest = backward.filter(node => !inputSide.has(node))
+  const W = close(graph, rest, repeats, forward, new Set(I))
+  const B = close(graph, backward, repeats, forward, new Set())
+
+  const madeBy = (nodes: readonly number[]) => new Set(nodes.flatMap(node => graph.nodes[node].outs))
+  const [madeF, madeI, madeW] = [madeBy(all), madeBy(I), madeBy(W)]
+  const needs = (nodes: readonly number[]) => new Set(nodes.flatMap(node => graph.nodes[node].ins))
+  const [needI, needW, needB] = [needs(I), needs(W), needs(B)]
+  const stashed = (id: ValueId) => madeF.has(id) && !madeBy(B).has(id) && needB.has(id)
+  const keptForW = [...madeF].filter(id => stashed(id) && needW.has(id) && !madeI.has(id))
+  return {
+    F: all,
+    I,
+    W,
+    B,
+    keptForI: [...madeF].filter(id => stashed(id) && needI.has(id) && !keptForW.includes(id)),
+    keptForW,
+    held: [...madeI].filter(id => needW.has(id) && !madeW.has(id)),
+  }
+}
+
+/** The nodes plus the forward nodes whose results they need and nobody kept; forward ones first, each in its order. */
+function close(
+  graph: Graph,
+  nodes: readonly number[],
+  repeats: (node: number) => boolean,
+  forward: number,
+  done: ReadonlySet<number>,
+): number[] {
+  const found = new Set<number>()
+  const visit = (node: number) => {
+    found.add(node)
+    for (const id of graph.nodes[node].ins) {
+      const { source } = graph.values[id]
+      if (source.kind !== 'node' || source.node >= forward || found.has(source.node) || done.has(source.node)) continue
+      if (repeats(source.node)) visit(source.node)
+    }
+  }
+  nodes.forEach(visit)
+  return [...found].sort((a, b) => a - b)
+}
+
+const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i)

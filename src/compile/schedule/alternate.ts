@@ -1,0 +1,75 @@
+/**
+ * One forward, one backward, in turn: a family with two knobs.
+ *
+ * Each rank first runs ahead by `lead` forwards for every rank behind it (plus, with several chunks, one group for
+ * each further chunk), then alternates. If the backward is split, its weight part waits `lag` turns for every rank
+ * before it: the further back a rank is, the less its forwards hold alive, and the longer it can put weights off,
+ * into what would be its bubble.
+ *
+ *   1f1b            chunks 1, lead 1            (Narayanan et al. 2019; memory p - r)
+ *   interleaved     chunks v, lead 2            (Narayanan et al. 2021; bubble / v)
+ *   zb-h1           chunks 1, lead 1, lag 1     (Qi et al. 2023; memory p on every rank)
+ *   zb-h2           chunks 1, lead 2, lag 2     (memory 2p - 1, no idle time between a rank's first and last task)
+ *   interleaved-zb  chunks v, lead 1, lag 1     (memory vp chunks)
+ */
+import { loopStage } from './place.js'
+import type { Counts, Schedule, Task, TaskKind } from './task.js'
+
+interface Knobs {
+  readonly lead: number
+  /** Absent: backwards are whole. */
+  readonly lag?: number
+}
+
+/** The n-th forward of a rank; its n-th backward is of the chunk mirrored. */
+interface Turn {
+  readonly chunk: number
+  readonly microbatch: number
+}
+
+/**
+ * Microbatches pass through a rank's chunks in groups. PyTorch makes max(1, m div p) equal groups and refuses what
+ * cannot be cut so; here groups are then of p and the last one is short, as in Megatron. A row is made as if the last
+ * group were full, and the turns of microbatches that do not exist are left out: shortening the alternation itself
+ * would stall (p = 4, m = 9, 3 chunks).
+ */
+export function groupSize({ ranks, microbatches }: Counts): number {
+  const groups = Math.max(1, Math.floor(microbatches / ranks))
+  return microbatches % groups === 0 ? microbatches / groups : ranks
+}
+
+function turnsOf(counts: Counts): Turn[] {
+  const turns: Turn[] = []
+  const size = groupSize(counts)
+  for (let first = 0; first < counts.microbatches; first += size)
+    for (let chunk = 0; chunk < counts.chunks; chunk++)
+      for (let i = 0; i < size; i++) turns.push({ chunk, microbatch: first + i })
+  return turns
+}
+
+export function alternate(counts: Counts, knobs: Knobs): Schedule {
+  const turns = turnsOf(counts)
+  const rows = Array.from({ length: counts.ranks }, (_, rank) => rowOf(counts, turns, rank, knobs))
+  return { stages: counts.ranks * counts.chunks, microbatches: counts.microbatches, rows }
+}
+
+function rowOf(counts: Counts, turns: readonly Turn[], rank: number, { lead, lag }: Knobs): Task[] {
+  const { ranks, chunks, microbatches } = counts
+  const row: Task[] = []
+  const push = (kind: TaskKind, chunk: number, microbatch: number) => {
+    if (microbatch < microbatches) row.push({ kind, stage: loopStage(ranks, rank, chunk), microbatch })
+  }
+  const forward = ({ chunk, microbatch }: Turn) => push('F', chunk, microbatch)
+  const backward = (kind: TaskKind, { chunk, microbatch }: Turn) => push(kind, chunks - 1 - chunk, microbatch)
+
+  const ahead = Math.min(turns.length, (chunks - 1) * groupSize(counts) + lead * (ranks - 1 - rank))
+  const behind = lag === undefined ? turns.length : Math.min(turns.length, lag * rank)
+  turns.slice(0, ahead).forEach(forward)
+  turns.forEach((turn, i) => {
+    if (ahead + i < turns.length) forward(turns[ahead + i])
+    backward(lag === undefined ? 'B' : 'I', turn)
+    if (i >= behind) backward('W', turns[i - behind])
+  })
+  if (lag !== undefined) for (const turn of turns.slice(turns.length - behind)) backward('W', turn)
+  return row
+}

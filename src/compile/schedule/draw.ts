@@ -1,0 +1,16 @@
+/** A schedule for people: one line per rank, `0 | F0 F1 B0 F2 B1 B2`. Stages are named where a rank holds several. */
+import { partsOf } from './run.js'
+import type { Action, Schedule } from './task.js'
+
+export function draw({ rows }: Schedule): string {
+  const width = String(rows.length - 1).length
+  return rows.map((row, rank) => `${String(rank).padStart(width)} | ${row.map(cellsOf(row)).join(' ')}`).join('\n')
+}
+
+function cellsOf(row: readonly Action[]): (action: Action) => string {
+  const stages = new Set(row.flatMap(partsOf).map(task => task.stage))
+  return action =>
+    partsOf(action)
+      .map(({ kind, stage, microbatch }) => `${stages.size > 1 ? stage : ''}${kind}${microbatch}`)
+      .join('+')
+}

@@ -1,0 +1,94 @@
+/**
+ * DualPipe (DeepSeek-V3, 2024) and DualPipeV, its cut in half: forwards and backwards of different microbatches run
+ * as overlapping pairs, so that the communication of one hides behind the computation of the other.
+ *
+ * DualPipeV runs on a V. DualPipe feeds microbatches from both ends at once: rank r and its mirror p-1-r hold the
+ * same two stages, and each of them sees what a rank of a V of half the size would see, except that the second
+ * chunk's microbatches come from the other end. So one row serves both.
+ *
+ * The eight phases want m >= 2p on a V. For fewer microbatches the row is made for 2p, and the tasks of microbatches
+ * that do not exist are left out: nothing depends on a task of another microbatch, so what remains is still in order.
+ */
+import { vStage } from './place.js'
+import type { Action, Counts, Schedule, Task, TaskKind } from './task.js'
+
+/** Task of chunk 0 or 1 as the row meets it; the caller knows which stage and microbatch that is. */
+type Visit = Pick<Task, 'kind' | 'microbatch'> & { readonly chunk: 0 | 1 }
+type Cell = readonly Visit[]
+
+/** One rank's row on a V of `ranks`, for microbatches >= 2 * ranks. */
+function visits(ranks: number, rank: number, microbatches: number): Cell[] {
+  const cells: Cell[] = []
+  const counts = new Map<string, number>()
+  const visit = (kind: TaskKind, chunk: 0 | 1): Visit => {
+    const key = `${kind === 'B' ? 'I' : kind}${chunk}`
+    const microbatch = counts.get(key) ?? 0
+    counts.set(key, microbatch + 1)
+    // A whole backward is both halves: the weight gradients done later must not name it again.
+    if (kind === 'B') counts.set(`W${chunk}`, (counts.get(`W${chunk}`) ?? 0) + 1)
+    return { kind, chunk, microbatch }
+  }
+  const alone = (kind: TaskKind, chunk: 0 | 1) => cells.push([visit(kind, chunk)])
+  const pair = (forward: 0 | 1, backward: 0 | 1) => cells.push([visit('F', forward), visit('B', backward)])
+  const times = (n: number, body: (i: number) => void) => Array.from({ length: n }).forEach((_, i) => void body(i))
+  const [behind, ahead] = [ranks - 1 - rank, rank + 1]
+  const waiting: (0 | 1)[] = []
+
+  times(2 * behind, () => alone('F', 0))
+  times(ahead, () => [alone('F', 0), alone('F', 1)])
+  times(behind, () => [alone('I', 1), alone('W', 1), alone('F', 1)])
+  times(microbatches - 2 * ranks + ahead, i => {
+    // At the turn of the V the first backward needs the forward just before it: they cannot overlap.
+    if (i === 0 && behind === 0) {
+      alone('F', 0)
+      alone('B', 1)
+    } else pair(0, 1)
+    pair(1, 0)
+  })
+  times(behind, () => [alone('B', 1), pair(1, 0)])
+  times(2 * ahead, i => {
+    const chunk = i % 2 === 0 ? 1 : 0
+    const split = i >= ahead
+    alone(split ? 'I' : 'B', chunk)
+    if (split) waiting.push(chunk)
+  })
+  times(behind, () => {
+    alone('W', waiting.shift() ?? 0)
+    alone('I', 0)
+    waiting.push(0)
+  })
+  for (const chunk of waiting) alone('W', chunk)
+  return cells
+}
+
+/** Only what exists: a pair that lost a part is a task alone. */
+function actionsOf(cells: readonly Cell[], taskOf: (visit: Visit) => Task | undefined): Action[] {
+  return cells.flatMap((cell): Action[] => {
+    const tasks = cell.map(taskOf).filter(task => task !== undefined)
+    return tasks.length === 2 ? [{ kind: 'overlap', tasks: [tasks[0], tasks[1]] }] : tasks
+  })
+}
+
+export function dualPipeV({ ranks, microbatches }: Counts): Schedule {
+  const row = (rank: number) =>
+    actionsOf(visits(ranks, rank, Math.max(microbatches, 2 * ranks)), ({ kind, chunk, microbatch }) =>
+      microbatch < microbatches ? { kind, stage: vStage(ranks, rank, chunk), microbatch } : undefined,
+    )
+  return { stages: 2 * ranks, microbatches, rows: Array.from({ length: ranks }, (_, rank) => row(rank)) }
+}
+
+/** The first half of the microbatches goes down the ranks, the rest comes up. */
+export function dualPipe({ ranks, microbatches }: Counts): Schedule {
+  const half = Math.ceil(ranks / 2)
+  const down = Math.ceil(microbatches / 2)
+  const row = (rank: number) => {
+    const mirrored = rank >= half
+    const cells = visits(half, mirrored ? ranks - 1 - rank : rank, Math.max(down, 2 * half))
+    return actionsOf(cells, ({ kind, chunk, microbatch: i }) => {
+      const goesDown = (chunk === 0) !== mirrored
+      if (i >= (goesDown ? down : microbatches - down)) return undefined
+      return goesDown ? { kind, stage: rank, microbatch: i } : { kind, stage: ranks - 1 - rank, microbatch: down + i }
+    })
+  }
+  return { stages: ranks, microbatches, rows: Array.from({ length: ranks }, (_, rank) => row(rank)) }
+}

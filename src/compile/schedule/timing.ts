@@ -1,0 +1,38 @@
+/** What a schedule costs, counted in tasks: how long it takes, who idles, and how many activations are alive. */
+import { ProblemsError } from '../../base/index.js'
+import { type Cost, partsOf, runSchedule, type Slot, unitCost } from './run.js'
+import { stallText } from './stall.js'
+import type { Action, Schedule } from './task.js'
+
+export interface Timing {
+  readonly makespan: number
+  /** Per rank, over the whole makespan. */
+  readonly idle: readonly number[]
+  /** The idle share of all ranks' time. */
+  readonly bubble: number
+  /** Per rank: the most activations alive at once, in chunks, from their forward until their last backward. */
+  readonly peak: readonly number[]
+  /** Per rank: every action with its start and end. */
+  readonly slots: readonly (readonly Slot[])[]
+}
+
+export function timing(schedule: Schedule, cost: Cost = unitCost): Timing {
+  const { slots, stops } = runSchedule(schedule, cost)
+  if (stops.length > 0)
+    throw new ProblemsError(stops.map(stop => ({ severity: 'error', code: 'schedule/stall', path: '', message: stallText(schedule, stop) })))
+  const makespan = slots.reduce((end, row) => Math.max(end, row.at(-1)?.end ?? 0), 0)
+  const idle = slots.map(row => row.reduce((left, slot) => left - (slot.end - slot.start), makespan))
+  const all = makespan * slots.length
+  return { makespan, idle, bubble: all === 0 ? 0 : idle.reduce((a, b) => a + b, 0) / all, peak: schedule.rows.map(peakOf), slots }
+}
+
+/** In a pair that overlaps, the forward's activation is there before the backward's is gone. */
+function peakOf(row: readonly Action[]): number {
+  let [live, peak] = [0, 0]
+  for (const action of row)
+    for (const { kind } of partsOf(action)) {
+      if (kind === 'F') peak = Math.max(peak, ++live)
+      else if (kind !== 'I') live--
+    }
+  return peak
+}

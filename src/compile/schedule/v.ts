@@ -1,0 +1,64 @@
+/**
+ * Schedules on a V, under a memory limit: zb-v (Qi et al. 2023), v-half and v-min (Qi et al. 2024).
+ *
+ * A microbatch goes down the ranks and up again, twice: forward (chunk 0, chunk 1), then input gradients (chunk 1,
+ * chunk 0). The *building block* says when one microbatch would pass each rank if a new one started every six ticks;
+ * steeper slopes keep activations alive longer and leave more slack. Its times are then only priorities: ranks run
+ * tick by tick (see ticks.ts) and never hold more activations than the limit. Which block and which patience is best
+ * depends on p, m and the limit, so all are tried and the shortest schedule wins. zb-v, v-half and v-min differ in
+ * the limit only.
+ */
+import type { Counts, Schedule } from './task.js'
+import { type Patience, period, runTicks } from './ticks.js'
+
+/** Ticks between neighbouring ranks on each of the four ways, and a pause at the loss. */
+interface Block {
+  readonly slopes: readonly [number, number, number, number]
+  readonly pause: number
+}
+
+const blocks: readonly Block[] = [
+  { slopes: [1, 2, 1, 2], pause: 0 },
+  { slopes: [1, 2, 1, 2], pause: 1 },
+  { slopes: [2, 1, 2, 3], pause: 2 },
+  { slopes: [1, 4, 1, 2], pause: 0 },
+]
+
+const patiences: readonly Patience[] = [
+  { before: [3, 2, 1], after: [], spare: 0 },
+  { before: [], after: [0, 1, 2, 3], spare: 0 },
+  { before: [], after: [0, 1, 2, 3], spare: 1 },
+]
+
+/** When microbatch 0 is due on each rank for each pass; no two passes of a rank fall on one tick of the period. */
+function dueTimes(ranks: number, { slopes, pause }: Block): number[][] {
+  const due = Array.from({ length: ranks }, (): number[] => [])
+  let at = 0
+  for (const pass of [0, 1, 2, 3]) {
+    for (let step = 0; step < ranks; step++) {
+      const times = due[pass % 2 === 0 ? step : ranks - 1 - step]
+      while (times.some(time => (at - time) % period === 0)) at++
+      times.push(at)
+      at += step < ranks - 1 ? slopes[pass] : 1
+    }
+    if (pass === 1) at += pause
+  }
+  return due
+}
+
+/** No rank ever holds more than `limit` chunk activations; 2 is the least that can move. */
+export function vShaped(counts: Counts, limit: number): Schedule {
+  const runs = blocks.flatMap(block => {
+    const due = dueTimes(counts.ranks, block)
+    return patiences.map(patience => runTicks(counts, { limit, due, patience }))
+  })
+  const { rows } = runs.reduce((best, run) => (run.ticks < best.ticks ? run : best))
+  return { stages: 2 * counts.ranks, microbatches: counts.microbatches, rows }
+}
+
+/** As much as 1f1b holds on its first rank: p stages, which is 2p chunks. */
+export const zbVLimit = (ranks: number): number => 2 * ranks
+/** p + 2 chunks, a little more than half of it. */
+export const vHalfLimit = (ranks: number): number => Math.min(2 * ranks, ranks + 2)
+/** About p chunks; an odd p needs one more to keep every rank busy. */
+export const vMinLimit = (ranks: number): number => Math.min(2 * ranks, Math.max(4, 2 * Math.ceil(ranks / 2)))

@@ -1,0 +1,241 @@
+/**
+ * *schedule* and *communicate*: the rows of the schedule, with their sends and receives, become streams of calls.
+ * A stage is a run of blocks; forward calls them in order, backward in reverse. What crosses from one rank to another
+ * is received into the frame the first block asks for and sent from the frame the last block filled.
+ */
+import type { Segment, Stream } from '../ir/index.js'
+import type { Block } from '../model/index.js'
+import type { PhaseName } from './blocks.js'
+import { needOf, sendWaits, tagOf } from './clocks.js'
+import type { Compiled, CompiledParam } from './compile.js'
+import { canonical } from './layouts.js'
+import { communicate } from './schedule/communicate.js'
+import { type CommAction, type Task, type Transfer, tasksOf } from './schedule/index.js'
+import { localBytes } from './segment.js'
+import { StreamWriter } from './stream.js'
+import { scalarsOf } from './tail.js'
+
+export interface WrittenStream {
+  readonly stream: Stream
+  readonly frameOf: (name: string) => number
+}
+
+export function writeStreams(compiled: Compiled): WrittenStream[] {
+  const rows = communicate(compiled.input.schedule)
+  const waits = sendWaits(rows)
+  const messages = new Set(rows.flat().flatMap(action => ('peer' in action ? [tagOf(action)] : [])))
+  return rows.map((row, pp) => new RankStream(compiled, pp, messages).write(row, waits[pp]))
+}
+
+class RankStream {
+  readonly #c: Compiled
+  readonly #pp: number
+  /** Tags of everything that travels; a need that is not among them is met on the rank itself. */
+  readonly #messages: ReadonlySet<string>
+  readonly #out = new StreamWriter()
+  readonly #held: readonly CompiledParam[]
+  readonly #holdsLoss: boolean
+  /** Blocks of each stage. */
+  readonly #blocks: readonly (readonly number[])[]
+
+  constructor(compiled: Compiled, pp: number, messages: ReadonlySet<string>) {
+    this.#c = compiled
+    this.#pp = pp
+    this.#messages = messages
+    this.#held = compiled.params.filter(({ holders }) => holders.includes(pp))
+    this.#holdsLoss = compiled.lossHolders.includes(pp)
+    this.#blocks = blocksOfStages(compiled)
+  }
+
+  write(row: readonly CommAction[], waits: ReadonlyMap<number, readonly string[]>): WrittenStream {
+    const tasks = tasksOf(this.#c.input.schedule.rows[this.#pp])
+    this.#residents()
+    this.#begin(tasks)
+    for (const [at, action] of row.entries()) {
+      for (const tag of waits.get(at) ?? []) this.#waitFor(tag)
+      if ('peer' in action) this.#transfer(action)
+      else for (const task of tasksOf([action])) this.#task(task)
+    }
+    for (const tag of waits.get(row.length) ?? []) this.#waitFor(tag)
+    this.#end(tasks)
+    return { stream: this.#out.finish(), frameOf: name => this.#out.indexOf(name) }
+  }
+
+  /** What lives from step to step. */
+  #residents(): void {
+    const { s } = this.#c
+    for (const { spec, grad, segments } of this.#held) {
+      const bytes = (layout: typeof grad) => localBytes(s, { ...spec, dtype: 'f32' }, layout)
+      this.#out.resident(spec.name, 'parameters', bytes(segments.kept))
+      this.#out.resident(`grad.${spec.name}`, 'gradients', bytes(grad))
+      for (const moment of ['m', 'v'].slice(0, segments.moments))
+        this.#out.resident(`${moment}.${spec.name}`, 'optimizer', bytes(segments.state))
+    }
+    for (const name of this.#sums()) this.#out.resident(name, 'workspace', 4)
+  }
+
+  #sums(): string[] {
+    return this.#holdsLoss ? ['loss', 'count', 'normSquared'] : ['normSquared']
+  }
+
+  #begin(tasks: readonly Task[]): void {
+    const { once } = this.#c
+    for (const segment of once.clear) if (this.#sums().includes(segment.roles[0].name)) this.#once(segment)
+    for (const param of this.#held) this.#param(param, param.segments.begin)
+    for (const [name, microbatch] of this.#dataOf(tasks)) {
+      const segment = once.loads.find(load => load.name === `load ${name}`)!
+      this.#out.call(segment, { block: -1, microbatch }, () => `${name}@${microbatch}`)
+    }
+    if (this.#holdsLoss) {
+      for (const microbatch of microbatchesOf(tasks, this.#c.stageOf[this.#c.stageOf.length - 1]))
+        for (const segment of once.count)
+          this.#out.call(segment, { block: -1, microbatch }, role => dataOrSum(role, microbatch))
+      once.sumCount.forEach(segment => this.#once(segment))
+    }
+    for (const param of this.#held) this.#param(param, param.segments.gather)
+  }
+
+  /** Every (input, microbatch) that some block on this rank reads. */
+  #dataOf(tasks: readonly Task[]): [string, number][] {
+    const { input, stageOf } = this.#c
+    return input.model.inputs.flatMap(({ name }) => {
+      const reads = (block: Block) =>
+        block.graph.values.some(({ source }) => source.kind === 'input' && source.name === name)
+      const stages = new Set(input.model.blocks.flatMap((block, i) => (reads(block) ? [stageOf[i]] : [])))
+      const microbatches = new Set([...stages].flatMap(stage => microbatchesOf(tasks, stage)))
+      return [...microbatches].sort((a, b) => a - b).map(microbatch => [name, microbatch] as [string, number])
+    })
+  }
+
+  #end(tasks: readonly Task[]): void {
+    const { once } = this.#c
+    for (const param of this.#held) this.#param(param, param.segments.reduce)
+    if (this.#holdsLoss) once.sumLoss.forEach(segment => this.#once(segment))
+    for (const param of this.#held) if (param.holders[0] === this.#pp) this.#param(param, param.segments.norm)
+    once.sumNorm.forEach(segment => this.#once(segment))
+    if (tasks.length === 0 && this.#held.length === 0) return
+    const loaded = scalarsOf(this.#c.input.training.optimizer.kind).filter(name => name !== 'normSquared')
+    for (const name of loaded)
+      this.#out.call(once.loads.find(load => load.name === `load ${name}`)!, { block: -1, microbatch: -1 }, () => name)
+    for (const param of this.#held) this.#param(param, param.segments.update)
+  }
+
+  #once(segment: Segment): void {
+    this.#out.call(segment, { block: -1, microbatch: -1 }, role => (role.startsWith('scratch.') ? undefined : role))
+  }
+
+  #param({ spec: { name } }: CompiledParam, segment: Segment | undefined): void {
+    if (!segment || segment.instrs.length === 0) return
+    this.#out.call(segment, { block: -1, microbatch: -1, param: name }, role => {
+      if (role.startsWith('scratch.')) return undefined
+      if (role === 'param') return name
+      return ['grad', 'reduced', 'full', 'm', 'v'].includes(role) ? `${role}.${name}` : role
+    })
+  }
+
+  #task(task: Task): void {
+    const need = needOf(task)
+    if (need !== undefined && this.#messages.has(need)) this.#waitFor(need)
+    const blocks = this.#blocks[task.stage]
+    for (const block of task.kind === 'F' ? blocks : blocks.toReversed()) this.#block(task.kind, block, task.microbatch)
+  }
+
+  #block(phase: PhaseName, block: number, microbatch: number): void {
+    const { params, kind } = this.#c.input.model.blocks[block]
+    const segment = this.#c.blocks[kind].segments[phase]!
+    if (segment.instrs.length === 0) return
+    this.#out.call(segment, { block, microbatch }, role => {
+      const [head, rest] = split(role)
+      if (head === 'scratch') return undefined
+      if (head === 'in') return this.#carry(block, rest, microbatch)
+      if (head === 'out') return `${rest}@${block + 1}.${microbatch}`
+      if (head === 'din') return this.#gradient(block + 1, rest, microbatch)
+      if (head === 'dout') return `d.${rest}@${block}.${microbatch}`
+      if (head === 'param') return this.#paramFrame(params[rest])
+      if (head === 'grad') return `grad.${params[rest]}`
+      if (head === 'input') return `${rest}@${microbatch}`
+      return head === 'keep' || head === 'hold' ? `${role}@${block}.${microbatch}` : role
+    })
+  }
+
+  #paramFrame(name: string): string {
+    const { plan } = this.#c.input
+    return plan.zero >= 3 && plan.gather === 'step' ? `full.${name}` : name
+  }
+
+  /** The frame of a carry entering a block: its producer's, however many blocks before, if they are on this rank. */
+  #carry(block: number, name: string, microbatch: number): string {
+    const { stageOf, blocks, input } = this.#c
+    const local =
+      block > 0 &&
+      (stageOf[block - 1] === stageOf[block] || !this.#messages.has(`F${stageOf[block - 1]}.${microbatch}`))
+    const through = local ? blocks[input.model.blocks[block - 1].kind].through[name] : undefined
+    return through === undefined ? `${name}@${block}.${microbatch}` : this.#carry(block - 1, through, microbatch)
+  }
+
+  /** The frame of the gradient of what enters a block, likewise from the blocks after. */
+  #gradient(block: number, name: string, microbatch: number): string {
+    const { stageOf, blocks, input } = this.#c
+    const local = stageOf[block] === stageOf[block - 1] || !this.#messages.has(`B${stageOf[block]}.${microbatch}`)
+    const through = local ? blocks[input.model.blocks[block].kind].dthrough[name] : undefined
+    return through === undefined ? `d.${name}@${block}.${microbatch}` : this.#gradient(block + 1, through, microbatch)
+  }
+
+  /** One message per carry that crosses, in the order of the exports on both sides. */
+  #transfer(transfer: Transfer): void {
+    const { kind, stage, microbatch, peer } = transfer
+    const forward = kind.endsWith('F')
+    const boundary = forward === kind.startsWith('SEND') ? this.#blocks[stage].at(-1)! + 1 : this.#blocks[stage][0]
+    for (const [name, bytes] of this.#crossing(boundary)) {
+      const tag = `${tagOf(transfer)} ${name}`
+      const received = forward ? `${name}@${boundary}.${microbatch}` : `d.${name}@${boundary}.${microbatch}`
+      if (kind.startsWith('RECV')) this.#out.recv(received, bytes, peer, tag)
+      else
+        this.#out.send(
+          forward ? this.#carry(boundary, name, microbatch) : this.#sentGradient(boundary, name, microbatch),
+          peer,
+          tag,
+        )
+    }
+  }
+
+  /** What leaves backward: made by the first block of the stage, or handed through by it. */
+  #sentGradient(block: number, name: string, microbatch: number): string {
+    const { blocks, input } = this.#c
+    const through = blocks[input.model.blocks[block].kind].dthrough[name]
+    return through === undefined ? `d.${name}@${block}.${microbatch}` : this.#gradient(block + 1, through, microbatch)
+  }
+
+  #crossing(boundary: number): [string, number][] {
+    const { s, input } = this.#c
+    const { graph } = input.model.blocks[boundary - 1]
+    return Object.entries(graph.exports).map(([name, id]) => {
+      const value = graph.values[id]
+      return [name, localBytes(s, value, canonical(s, value.dims, 'value'))]
+    })
+  }
+
+  #waitFor(tag: string): void {
+    const stage = Number(tag.slice(1).split('.')[0])
+    const boundary = tag.startsWith('F') ? this.#blocks[stage].at(-1)! + 1 : this.#blocks[stage][0]
+    for (const [name] of this.#crossing(boundary)) this.#out.wait(`${tag} ${name}`)
+  }
+}
+
+function blocksOfStages({ input, stageOf }: Compiled): number[][] {
+  const blocks = Array.from({ length: input.schedule.stages }, () => [] as number[])
+  for (const [block, stage] of stageOf.entries()) blocks[stage].push(block)
+  return blocks
+}
+
+const microbatchesOf = (tasks: readonly Task[], stage: number): number[] =>
+  tasks.filter(task => task.kind === 'F' && task.stage === stage).map(task => task.microbatch)
+
+const dataOrSum = (role: string, microbatch: number): string | undefined =>
+  role.startsWith('scratch.') ? undefined : role.startsWith('input.') ? `${role.slice(6)}@${microbatch}` : role
+
+/** 'param.attn.q' -> ['param', 'attn.q'] */
+const split = (role: string): [string, string] => {
+  const dot = role.indexOf('.')
+  return dot < 0 ? [role, ''] : [role.slice(0, dot), role.slice(dot + 1)]
+}

@@ -1,0 +1,168 @@
+/**
+ * What happens once a step, per parameter: clear its gradient, reduce it, add its share to the norm, update it.
+ * ZeRO is no pass: it is which of gradient, optimizer state and parameter lie in the storage layout, and the
+ * collectives are what falls out where layouts do not match. Parameters that are alike share their segments.
+ */
+import { type Layout, sameLayout, whole } from '../base/index.js'
+import type { Kind, Segment } from '../ir/index.js'
+import type { ParamSpec } from '../model/index.js'
+import type { Plan, Training } from '../plan/index.js'
+import type { ParamLayouts } from './blocks.js'
+import { type Sharded, wholeAxes } from './layouts.js'
+import { route } from './reshard.js'
+import { SegmentWriter, type Slot } from './segment.js'
+
+export interface ParamContext {
+  readonly s: Sharded
+  readonly plan: Pick<Plan, 'zero' | 'gather'>
+  readonly training: Pick<Training, 'optimizer' | 'clip'>
+}
+
+export interface ParamClass {
+  readonly name: string
+  readonly spec: ParamSpec
+  readonly layouts: ParamLayouts
+  /** The layout its gradient is accumulated in. */
+  readonly grad: Layout
+  /** Pipeline coordinates that hold it, where there are several: tied weights, stages held twice. */
+  readonly holders: readonly number[]
+}
+
+export interface ParamSegments {
+  readonly begin: Segment
+  readonly gather?: Segment
+  readonly reduce?: Segment
+  readonly norm: Segment
+  readonly update: Segment
+  /** Which frame holds the reduced gradient. */
+  readonly reduced: 'grad' | 'reduced'
+  readonly kept: Layout
+  readonly state: Layout
+  readonly moments: number
+}
+
+const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
+const at = (role: string, kind: Kind): Slot => ({ role, kind, offset: 0 })
+
+export function compileParam(param: ParamClass, context: ParamContext): ParamSegments {
+  const { plan, training } = context
+  const state = plan.zero >= 1 ? param.layouts.storage : param.layouts.compute
+  const kept = plan.zero >= 3 ? param.layouts.storage : param.layouts.compute
+  const reduction = reduce(param, state, context)
+  const grad = { layout: state, slot: at(reduction.reduced, 'gradients') }
+  const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
+  return {
+    begin: begin(param, context),
+    ...(plan.zero >= 3 && plan.gather === 'step' ? { gather: gather(param, kept, context) } : {}),
+    ...reduction,
+    norm: norm(param, grad, context),
+    update: update(param, { grad, kept, state, moments }, context),
+    kept,
+    state,
+    moments,
+  }
+}
+
+interface Located {
+  readonly layout: Layout
+  readonly slot: Slot
+}
+
+function begin(param: ParamClass, { s }: ParamContext): Segment {
+  const w = new SegmentWriter(s)
+  const { ref } = w.given('grad', { ...param.spec, name: 'grad', dtype: 'f32' }, param.grad, at('grad', 'gradients'))
+  w.emit({ kind: 'zero', ins: [], outs: [ref] })
+  return w.finish(`begin ${param.name}`, 'begin', false)
+}
+
+/** The whole parameter for the length of a step. */
+function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
+  const w = new SegmentWriter(s)
+  w.given('param', { ...param.spec, name: 'param', dtype: 'f32' }, kept, at('param', 'parameters'))
+  const full = w.demand('param', param.layouts.compute)
+  if (w.isScratch(full.ref)) w.settle(full.ref, at('full', 'parameters'))
+  return w.finish(`gather ${param.name}`, 'gather', false)
+}
+
+/** The accumulated gradient in the layout of the optimizer state; in place where one all-reduce does it. */
+function reduce(
+  param: ParamClass,
+  state: Layout,
+  { s }: ParamContext,
+): { reduce?: Segment; reduced: 'grad' | 'reduced' } {
+  const w = new SegmentWriter(s)
+  const grad = w.given('grad', { ...param.spec, name: 'grad', dtype: 'f32' }, param.grad, at('grad', 'gradients'))
+  const moves = route(param.spec.dims, param.grad, state)
+  const [only] = moves
+  let reduced = grad
+  if (moves.length === 1 && only.kind === 'all-reduce')
+    reduced = w.reduceInPlace('grad', grad, state, { axes: only.axes })
+  else if (moves.length > 0) {
+    reduced = w.demand('grad', state)
+    w.settle(reduced.ref, at('reduced', 'gradients'))
+  }
+  if (param.holders.length > 1) w.reduceInPlace('grad', reduced, state, { axes: ['pp'], stages: param.holders })
+  const segment = w.finish(`reduce ${param.name}`, 'reduce', false)
+  return {
+    reduced: w.slotOf(reduced.ref)!.role as 'grad' | 'reduced',
+    ...(segment.instrs.length > 0 ? { reduce: segment } : {}),
+  }
+}
+
+/** Every logical element counts once: ranks along axes on which the gradient is whole leave it to the first of them. */
+function norm(param: ParamClass, grad: Located, { s }: ParamContext): Segment {
+  const w = new SegmentWriter(s)
+  const { ref } = w.given('grad', { ...param.spec, name: 'grad', dtype: 'f32' }, grad.layout, grad.slot)
+  const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
+  const total = w.given('norm', scalar('normSquared'), addend, at('normSquared', 'workspace'))
+  w.emit({ kind: 'sumSquares', once: wholeAxes(s, grad.layout), ins: [ref], outs: [total.ref] })
+  return w.finish(`norm ${param.name}`, 'norm', false)
+}
+
+/** Every axis of more than one rank, the pipeline too, major first. */
+export const normAxes = (s: Sharded) =>
+  s.mesh.axes
+    .filter(({ size }) => size > 1)
+    .map(({ name }) => name)
+    .reverse()
+
+/** What an optimizer reads beside the gradient. */
+export const scalarsOf = (kind: Training['optimizer']['kind']): string[] =>
+  kind === 'adamw' ? ['normSquared', 'lr', 'step'] : ['normSquared', 'lr']
+
+interface UpdateLayouts {
+  readonly grad: Located
+  readonly kept: Layout
+  readonly state: Layout
+  readonly moments: number
+}
+
+/** Each rank updates its part of the state; where the parameter is kept whole, the parts are gathered back into it. */
+function update(
+  param: ParamClass,
+  { grad, kept, state, moments }: UpdateLayouts,
+  { s, training }: ParamContext,
+): Segment {
+  const w = new SegmentWriter(s)
+  const tensor = (name: string) => ({ ...param.spec, name, dtype: 'f32' as const })
+  const whence = (name: string) =>
+    w.given(name, scalar(name), whole, at(name, name === 'normSquared' ? 'workspace' : 'data')).ref
+  const gradient = w.given('grad', tensor('grad'), grad.layout, grad.slot).ref
+  const own = w.given('param', tensor('param'), kept, at('param', 'parameters'))
+  const part = w.demand('param', state)
+  const outs = [
+    part.ref,
+    ...['m', 'v'].slice(0, moments).map(name => w.given(name, tensor(name), state, at(name, 'optimizer')).ref),
+  ]
+  const { lr: _, ...optimizer } = training.optimizer
+  const settings = { weightDecay: param.spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
+  const scalars = scalarsOf(optimizer.kind)
+  w.emit({ ...optimizer, ...settings, ins: [gradient, ...scalars.map(whence)], outs })
+  if (!sameLayout(kept, state)) {
+    const [back] = route(param.spec.dims, state, kept)
+    if (back.kind !== 'all-gather') throw new Error(`internal: ${param.name} cannot be gathered from its parts`)
+    w.emit({ kind: 'all-gather', in: part.ref, out: own.ref, dim: back.dim, group: { axes: back.axes } })
+    w.emit({ kind: 'wait', on: own.ref })
+  }
+  return w.finish(`update ${param.name}`, 'update', false)
+}

@@ -1,0 +1,177 @@
+/**
+ * Parallel equals serial: a program beside the one-rank program of the same job, both from the same weights on the
+ * same data. Losses and gradients of every step, parameters after the last, and peak bytes against the plan.
+ *
+ * Errors are relative. A gradient's is measured against the largest element of its tensor, or a small part of the
+ * model's largest where a tensor's gradient is exactly 0 in theory (the key bias of attention: only rounding is left).
+ * A parameter's is measured against its largest element plus what the optimizer makes of a gradient error of that
+ * size: Adam divides by the root of the second moment, and by eps alone where the gradient is only rounding. From the
+ * second step on gradients are those of parameters moved by so much, and are allowed as much more.
+ */
+import { coordinatesOf } from '../../base/index.js'
+import { type Kind, kinds, type Program } from '../../ir/index.js'
+import { type Data, inputsOf, syntheticData } from './data.js'
+import { boot, type Machine } from './machine.js'
+
+export interface CompareOptions {
+  readonly steps: number
+  readonly seed: number
+  readonly lr: number
+  /** Adam's eps; undefined for sgd. */
+  readonly eps?: number
+  /** Tokens are drawn below this. */
+  readonly vocab: number
+  readonly precision?: 'f64' | 'f32'
+  readonly watch?: (step: number) => void
+}
+
+export interface Worst {
+  readonly name: string
+  readonly error: number
+}
+
+export interface Comparison {
+  readonly steps: readonly {
+    readonly loss: number
+    readonly serial: number
+    readonly error: number
+    readonly gradient: Worst
+  }[]
+  readonly parameter: Worst
+  /** The greatest difference between ranks that should hold the same numbers. */
+  readonly spread: Worst
+  readonly memory: readonly MemoryMismatch[]
+}
+
+export interface MemoryMismatch {
+  readonly rank: number
+  readonly kind: Kind
+  readonly planned: number
+  readonly measured: number
+}
+
+/** The greatest of the errors that have a bound: loss, gradients, parameters. */
+export const worstOf = ({ steps, parameter }: Comparison): number =>
+  worstNumber([parameter.error, ...steps.flatMap(step => [step.error, step.gradient.error])])
+
+/** What the one-rank program does, kept so that many plans can be held against one run. */
+export interface SerialRun {
+  readonly steps: readonly SerialStep[]
+  readonly parameters: ReadonlyMap<string, Float64Array>
+}
+
+interface SerialStep {
+  readonly loss: number
+  readonly gradients: ReadonlyMap<string, Float64Array>
+  /** What a gradient's error is measured against. */
+  readonly scales: ReadonlyMap<string, number>
+  /** How far the updates so far carry a gradient error of that size, by element; and in all, relative to the parameters. */
+  readonly pushed: ReadonlyMap<string, Float64Array>
+  readonly growth: number
+}
+
+export function runSerial(program: Program, options: CompareOptions): SerialRun {
+  const machine = boot(program, { seed: options.seed, precision: 'f64' })
+  const data = dataFor(program, options)
+  const names = program.params.map(({ name }) => name)
+  const steps: SerialStep[] = []
+  for (let step = 0; step < options.steps; step++) {
+    const { loss } = machine.step({ inputs: data(step), lr: options.lr, step })
+    const gradients = new Map(names.map(name => [name, machine.gradient(name)]))
+    const scales = gradientScales(gradients)
+    const sensitivity = sensitivities(program, machine, options, step)
+    const pushed = new Map(
+      names.map(name => {
+        const before = steps[step - 1]?.pushed.get(name)
+        return [name, sensitivity(name).map((by, i) => (before?.[i] ?? 0) + by * scales.get(name)!)]
+      }),
+    )
+    const growth = norm([...pushed.values()]) / norm(names.map(name => machine.parameter(name)))
+    steps.push({ loss, gradients, scales, pushed, growth })
+  }
+  return { steps, parameters: new Map(names.map(name => [name, machine.parameter(name)])) }
+}
+
+export function compare(program: Program, serial: SerialRun, options: CompareOptions): Comparison {
+  const machine = boot(program, { seed: options.seed, precision: options.precision ?? 'f64' })
+  const data = dataFor(program, options)
+  const names = program.params.map(({ name }) => name)
+  const steps = serial.steps.map((expected, step) => {
+    options.watch?.(step)
+    const { loss } = machine.step({ inputs: data(step), lr: options.lr, step })
+    const allowance = 1 + (serial.steps[step - 1]?.growth ?? 0)
+    const error = (name: string) =>
+      gap(machine.gradient(name), expected.gradients.get(name)!, () => expected.scales.get(name)! * allowance)
+    const gradient = worst(names.map(name => ({ name, error: error(name) })))
+    return { loss, serial: expected.loss, error: Math.abs(loss - expected.loss) / Math.abs(expected.loss), gradient }
+  })
+  const { pushed } = serial.steps[serial.steps.length - 1]
+  const parameter = worst(
+    names.map(name => {
+      const expected = serial.parameters.get(name)!
+      const largest = greatest(expected)
+      return { name, error: gap(machine.parameter(name), expected, i => largest + pushed.get(name)![i]) }
+    }),
+  )
+  const spread = worst(names.map(name => ({ name, error: machine.spread(name) })))
+  return { steps, parameter, spread, memory: memoryMismatches(program, machine) }
+}
+
+/** Synthetic data over the whole global batch: the same whatever the number of microbatches. */
+const dataFor = (program: Program, { vocab, seed }: CompareOptions): Data =>
+  syntheticData(inputsOf(program), vocab, seed)
+
+/** How far one unit of gradient moves an element of a parameter in this step. */
+function sensitivities(
+  program: Program,
+  machine: Machine,
+  { lr, eps }: CompareOptions,
+  step: number,
+): (name: string) => Float64Array {
+  if (eps === undefined) return name => machine.parameter(name).fill(lr)
+  const beta2 = Object.values(program.segments).flatMap(({ instrs }) =>
+    instrs.flatMap(i => (i.kind === 'adamw' ? [i.beta2] : [])),
+  )[0]
+  return name => machine.moments(name)[1].map(v => lr / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps))
+}
+
+const norm = (tensors: readonly Float64Array[]): number =>
+  Math.sqrt(tensors.reduce((sum, tensor) => tensor.reduce((inner, value) => inner + value * value, sum), 0))
+
+/** A tensor's largest gradient, or 1e-4 of the model's largest. */
+function gradientScales(gradients: ReadonlyMap<string, Float64Array>): Map<string, number> {
+  const own = new Map([...gradients].map(([name, values]) => [name, greatest(values)]))
+  const floor = 1e-4 * Math.max(...own.values())
+  return new Map([...own].map(([name, scale]) => [name, Math.max(scale, floor)]))
+}
+
+const greatest = (values: ArrayLike<number>): number => {
+  let most = 0
+  for (let i = 0; i < values.length; i++) most = Math.max(most, Math.abs(values[i]))
+  return most
+}
+
+/** The greatest difference over what it is measured against; NaN if anything is. */
+function gap(got: Float64Array, expected: Float64Array, scale: (i: number) => number): number {
+  let most = got.length === expected.length ? 0 : Number.NaN
+  for (let i = 0; i < expected.length; i++) {
+    const difference = Math.abs(got[i] - expected[i])
+    if (difference !== 0) most = Math.max(most, difference / scale(i))
+  }
+  return most
+}
+
+const worstNumber = (errors: readonly number[]): number =>
+  errors.reduce((a, b) => (Number.isNaN(a) || Number.isNaN(b) ? Number.NaN : Math.max(a, b)), 0)
+
+const worst = (all: readonly Worst[]): Worst =>
+  all.reduce((a, b) => (Number.isNaN(a.error) || a.error >= b.error ? a : b), { name: '', error: 0 })
+
+function memoryMismatches(program: Program, machine: Machine): MemoryMismatch[] {
+  return machine.peaks.flatMap((measured, rank) => {
+    const planned = program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak
+    return kinds
+      .filter(kind => planned[kind] !== measured[kind])
+      .map(kind => ({ rank, kind, planned: planned[kind], measured: measured[kind] }))
+  })
+}

@@ -1,0 +1,109 @@
+/**
+ * What each instruction does to values: most compute a new one from what they are given, sums add, collectives
+ * and slices leave the value what it was. A segment is translated once and replayed for every call.
+ */
+import type { Compute, Instr, InstrKind } from '../instr.js'
+import type { Program, Segment } from '../program.js'
+import { isCollective, stagesOf } from './groups.js'
+import { finish, hashText, mixA, mixB, type Value } from './value.js'
+
+/** Operands are slots: indices into the segment's buffers. */
+export type Act = {
+  readonly instr: number
+  readonly salt: Value
+} /** A new value. `local`: it also depends on block and microbatch (a dropout mask). `loss`: it is one. */ & (
+  | {
+      readonly op: 'make'
+      readonly ins: readonly number[]
+      readonly outs: readonly number[]
+      readonly local: boolean
+      readonly loss: boolean
+    }
+  | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number }
+  | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
+  | { readonly op: 'zero'; readonly outs: readonly number[] }
+  | { readonly op: 'keep'; readonly in: number; readonly out: number }
+  | { readonly op: 'load'; readonly out: number; readonly scalar: boolean }
+  /** `first`: only the stream at pipeline coordinate 0 counts. */
+  | { readonly op: 'square'; readonly in: number; readonly out: number; readonly first: boolean }
+  | { readonly op: 'update'; readonly ins: readonly number[]; readonly outs: readonly number[] }
+  | {
+      readonly op: 'arrive'
+      readonly in: number
+      readonly out: number
+      readonly group: string
+      readonly stages: readonly number[]
+      readonly max: boolean
+    }
+  | { readonly op: 'leave'; readonly out: number }
+)
+
+export function actsOf(program: Program, segment: Segment, slots: ReadonlyMap<string, number>): Act[] {
+  const slot = (ref: string) => slots.get(ref) ?? -1
+  const crossing = new Set<string>()
+  return segment.instrs.flatMap((instr, at): Act[] => {
+    const base = { instr: at, salt: hashText(meaningOf(segment, instr)) }
+    if (isCollective(instr)) {
+      const stages = stagesOf(program, instr.group)
+      if (!stages) return [{ ...base, op: 'keep', in: slot(instr.in), out: slot(instr.out) }]
+      crossing.add(instr.out)
+      const group = `${instr.group.axes.filter(axis => axis !== 'pp').join()}@${stages.join()}`
+      const max = instr.kind === 'all-reduce' && instr.combine === 'max'
+      return [{ ...base, op: 'arrive', in: slot(instr.in), out: slot(instr.out), group, stages, max }]
+    }
+    if (instr.kind === 'wait') return crossing.has(instr.on) ? [{ ...base, op: 'leave', out: slot(instr.on) }] : []
+    if (instr.kind === 'slice') return [{ ...base, op: 'keep', in: slot(instr.in), out: slot(instr.out) }]
+    if (instr.kind === 'load') {
+      const scalar = program.inputs.find(({ name }) => name === instr.input)?.dims.length === 0
+      return [{ ...base, op: 'load', out: slot(instr.out), scalar }]
+    }
+    return [{ ...base, ...compute(instr, slot) }]
+  })
+}
+
+type Bare<T> = T extends Act ? Omit<T, 'instr' | 'salt'> : never
+
+const losses: readonly InstrKind[] = ['tokenLoss', 'squaredError']
+
+function compute(instr: Compute, slot: (ref: string) => number): Bare<Act> {
+  const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
+  switch (instr.kind) {
+    case 'add':
+      return { op: 'add', ins, out: outs[0] }
+    case 'scale': // by 1 it is a copy
+      return instr.by === 1
+        ? { op: 'keep', in: ins[0], out: outs[0] }
+        : { op: 'make', ins, outs, local: false, loss: false }
+    case 'accumulate':
+      return { op: 'accumulate', in: ins[0], out: outs[0] }
+    case 'zero':
+      return { op: 'zero', outs }
+    case 'sumSquares':
+      return { op: 'square', in: ins[0], out: outs[0], first: instr.once.includes('pp') }
+    case 'adamw':
+    case 'sgd':
+      return { op: 'update', ins, outs }
+    default: {
+      const local = 'dropout' in instr && instr.dropout !== undefined
+      return { op: 'make', ins, outs, local, loss: losses.includes(instr.kind) }
+    }
+  }
+}
+
+/** Kind, attributes and the dims of the results: what tells two instructions on the same operands apart. */
+function meaningOf(segment: Segment, instr: Instr): string {
+  if (!('ins' in instr)) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
+  const named = Object.entries(instr).filter(([key]) => !['kind', 'ins', 'outs', 'once'].includes(key))
+  const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
+  const dims = instr.outs.map(ref =>
+    segment.buffers[ref].dims
+      .map(dim => dim.name)
+      .sort()
+      .join(),
+  )
+  return [instr.kind, ...attributes, ...dims].join(' ')
+}
+
+/** The value a `make` gives as its result number `index`. */
+export const resultA = (h: number, index: number): number => finish(mixA(h, index))
+export const resultB = (h: number, index: number): number => finish(mixB(h, index))

@@ -1,0 +1,120 @@
+/** W: names and indices mean something. The other laws assume it, so that they can be short. */
+import { type Axis, sizeOf, worldOf } from '../../base/index.js'
+import type { Group, Instr } from '../instr.js'
+import type { Call, Param, Program, Segment, Step, Stream } from '../program.js'
+import { traitsOf } from '../traits.js'
+import type { Finding, Place } from './law.js'
+import { signatures } from './signatures.js'
+
+export function form(program: Program): Finding[] {
+  const findings: Finding[] = []
+  const say = (message: string, place: Place = {}) => findings.push({ law: 'W1', message, ...place })
+  const pipelines = sizeOf(program.mesh, 'pp')
+  if (program.streams.length !== pipelines) say(`${program.streams.length} streams, but pp is ${pipelines}`)
+  if (!(worldOf(program.mesh) >= 1)) say('the mesh has no ranks')
+  for (const param of program.params) findings.push(...holders(param, program))
+  for (const [key, segment] of Object.entries(program.segments)) findings.push(...segmentForm(program, key, segment))
+  program.streams.forEach((stream, pipeline) => {
+    for (const frame of stream.resident)
+      if (!stream.frames[frame]) say(`resident frame ${frame} does not exist`, { pipeline })
+    stream.steps.forEach((step, i) => {
+      for (const message of stepForm(program, stream, step)) say(message, { pipeline, step: i })
+    })
+  })
+  return findings
+}
+
+function holders(param: Param, { streams }: Program): Finding[] {
+  return Object.entries(param.frames).flatMap(([pipeline, held]) =>
+    [held.param, held.grad, ...held.moments]
+      .filter(frame => !streams[Number(pipeline)]?.frames[frame])
+      .map(frame => ({
+        law: 'W1' as const,
+        pipeline: Number(pipeline),
+        message: `parameter ${param.name} lies in frame ${frame}, which stream ${pipeline} does not have`,
+      })),
+  )
+}
+
+function segmentForm(program: Program, segment: string, body: Segment): Finding[] {
+  const findings: Finding[] = Object.entries(body.buffers)
+    .filter(([, buffer]) => !body.roles[buffer.role])
+    .map(([ref, buffer]) => ({
+      law: 'W1',
+      segment,
+      message: `%${ref} lies in role ${buffer.role} of ${body.roles.length}`,
+    }))
+  body.instrs.forEach((instr, i) => {
+    const say = (law: 'W1' | 'W2', message: string) => findings.push({ law, segment, instr: i, message })
+    for (const ref of refsOf(instr)) if (!body.buffers[ref]) say('W1', `%${ref} is no buffer of the segment`)
+    for (const message of arity(instr)) say('W2', message)
+    for (const axis of axesNamed(instr)) if (!isAxis(program, axis)) say('W1', `${axis} is no axis of the mesh`)
+    if (instr.kind === 'load' && !program.inputs.some(({ name }) => name === instr.input))
+      say('W1', `no input is named ${instr.input}`)
+  })
+  return findings
+}
+
+/** Axes of size 1 may be left out of the mesh, but the name must be one. */
+const isAxis = ({ mesh }: Program, axis: string) =>
+  mesh.axes.some(({ name }) => name === axis) || /^(pp|dp|cp|ep|tp)$/.test(axis)
+
+const refsOf = (instr: Instr) => {
+  const { reads, writes, finishes } = traitsOf(instr)
+  return new Set([...reads, ...writes, ...(finishes === undefined ? [] : [finishes])])
+}
+
+function arity(instr: Instr): string[] {
+  if (!('ins' in instr)) return []
+  const { ins, outs } = signatures[instr.kind]
+  const fits = (n: number, [least, most]: readonly [number, number]) => n >= least && n <= most
+  return [
+    ...(fits(instr.ins.length, ins) ? [] : [`${instr.kind} takes ${showRange(ins)} operands, not ${instr.ins.length}`]),
+    ...(fits(instr.outs.length, outs)
+      ? []
+      : [`${instr.kind} gives ${showRange(outs)} results, not ${instr.outs.length}`]),
+  ]
+}
+
+const showRange = ([least, most]: readonly [number, number]) =>
+  least === most ? `${least}` : most === Number.POSITIVE_INFINITY ? `at least ${least}` : `${least} to ${most}`
+
+const axesNamed = (instr: Instr): readonly string[] => {
+  const group: Group | undefined = traitsOf(instr).meets
+  const own: readonly string[] = instr.kind === 'slice' ? instr.axes : instr.kind === 'sumSquares' ? instr.once : []
+  return [...own, ...(group?.axes ?? ([] as readonly Axis[]))]
+}
+
+function stepForm(program: Program, stream: Stream, step: Step): string[] {
+  switch (step.kind) {
+    case 'alloc':
+    case 'free':
+      return frameForm(stream, step.frame)
+    case 'send':
+    case 'recv':
+      return [
+        ...frameForm(stream, step.frame),
+        ...(program.streams[step.peer] ? [] : [`no stream ${step.peer} to ${step.kind}`]),
+      ]
+    case 'wait':
+      return []
+    case 'call':
+      return callForm(program, stream, step)
+  }
+}
+
+const frameForm = (stream: Stream, frame: number) => (stream.frames[frame] ? [] : [`frame ${frame} does not exist`])
+
+function callForm(program: Program, stream: Stream, call: Call): string[] {
+  const segment = program.segments[call.segment]
+  if (!segment) return [`no segment is named ${call.segment}`]
+  const bound = call.bind.flatMap(frame => frameForm(stream, frame))
+  if (call.bind.length !== segment.roles.length)
+    bound.push(`${segment.name} has ${segment.roles.length} roles, ${call.bind.length} frames are bound`)
+  if (call.block !== -1 && !program.blocks[call.block]) bound.push(`block ${call.block} does not exist`)
+  if (!(call.microbatch >= -1 && call.microbatch < program.microbatches))
+    bound.push(`microbatch ${call.microbatch} does not exist`)
+  if (call.param !== undefined && !program.params.some(({ name }) => name === call.param))
+    bound.push(`no parameter is named ${call.param}`)
+  return bound
+}

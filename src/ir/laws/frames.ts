@@ -1,0 +1,156 @@
+/** L1 to L4: frames live from alloc to free, apart from each other, inside the arena, and in peace while in flight. */
+import { type Frame, type Kind, kinds, type Program, type Segment, type Step, type Stream } from '../program.js'
+import { traitsOf } from '../traits.js'
+import { type Finding, type Law, placeOf } from './law.js'
+
+/** For each segment and role: does the segment write into it? */
+type Written = Readonly<Record<string, readonly boolean[]>>
+
+export function frames(program: Program): Finding[] {
+  const written: Written = Object.fromEntries(
+    Object.entries(program.segments).map(([key, s]) => [key, rolesWritten(s)]),
+  )
+  return program.streams.flatMap((stream, pipeline) => new Lives(stream, pipeline, written).run())
+}
+
+function rolesWritten({ roles, buffers, instrs }: Segment): boolean[] {
+  const written = new Set(instrs.flatMap(instr => traitsOf(instr).writes.map(ref => buffers[ref].role)))
+  return roles.map((_, role) => written.has(role))
+}
+
+class Lives {
+  private readonly findings: Finding[] = []
+  private readonly flights = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
+  private readonly resident: ReadonlySet<number>
+  private readonly live: LiveFrames
+  private step: number | undefined
+  private readonly stream: Stream
+  private readonly pipeline: number
+  private readonly written: Written
+
+  constructor(stream: Stream, pipeline: number, written: Written) {
+    this.stream = stream
+    this.pipeline = pipeline
+    this.written = written
+    this.resident = new Set(stream.resident)
+    this.live = new LiveFrames(stream.frames)
+  }
+
+  run(): Finding[] {
+    for (const frame of this.resident) this.begin(frame)
+    this.stream.steps.forEach((step, i) => {
+      this.step = i
+      this.take(step)
+    })
+    this.step = undefined
+    for (const frame of this.live.all())
+      if (!this.resident.has(frame)) this.say('L1', `${this.called(frame)} is never freed`)
+    for (const kind of kinds) {
+      const [peak, declared] = [this.live.peak[kind], this.stream.peak[kind]]
+      if (peak !== declared) this.say('L3', `${kind} peak at ${peak} bytes, declared ${declared}`)
+    }
+    return this.findings
+  }
+
+  private say(law: Law, message: string): void {
+    this.findings.push({ law, ...placeOf({ pipeline: this.pipeline, step: this.step }), message })
+  }
+
+  private called = (frame: number) => `${this.stream.frames[frame].name} (frame ${frame})`
+
+  private take(step: Step): void {
+    switch (step.kind) {
+      case 'alloc':
+        if (this.resident.has(step.frame)) this.say('L1', `${this.called(step.frame)} is resident and allocated`)
+        this.begin(step.frame)
+        break
+      case 'free':
+        this.touch(step.frame, 'freed', true)
+        if (this.resident.has(step.frame)) this.say('L1', `${this.called(step.frame)} is resident and freed`)
+        this.live.remove(step.frame)
+        break
+      case 'send':
+      case 'recv':
+        this.touch(step.frame, step.kind === 'send' ? 'sent' : 'received into', step.kind === 'recv')
+        this.flights.set(step.tag, step)
+        break
+      case 'wait':
+        this.flights.delete(step.tag)
+        break
+      case 'call':
+        step.bind.forEach((frame, role) => {
+          this.touch(frame, `used by ${step.segment}`, this.written[step.segment][role])
+        })
+    }
+  }
+
+  private begin(frame: number): void {
+    if (this.live.has(frame)) {
+      this.say('L1', `${this.called(frame)} is allocated twice`)
+      return
+    }
+    const { offset, bytes } = this.stream.frames[frame]
+    if (offset < 0 || offset + bytes > this.stream.arena)
+      this.say('L2', `${this.called(frame)} ends at ${offset + bytes}, the arena at ${this.stream.arena}`)
+    const over = this.live.add(frame)
+    if (over !== undefined) this.say('L2', `${this.called(frame)} lies over ${this.called(over)}`)
+  }
+
+  private touch(frame: number, how: string, writes: boolean): void {
+    if (!this.live.has(frame)) this.say('L1', `${this.called(frame)} is ${how} while it is not allocated`)
+    for (const flight of this.flights.values())
+      if (flight.frame === frame && (writes || flight.kind === 'recv'))
+        this.say('L4', `${this.called(frame)} is ${how} while the ${flight.kind} of ${flight.tag} is in flight`)
+  }
+}
+
+/** The live frames by offset, with the bytes of each kind. */
+class LiveFrames {
+  readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is in `kinds`
+  private readonly now = { ...this.peak }
+  private readonly alive = new Set<number>()
+  private readonly byOffset: number[] = []
+  private readonly frames: readonly Frame[]
+
+  constructor(frames: readonly Frame[]) {
+    this.frames = frames
+  }
+
+  has = (frame: number) => this.alive.has(frame)
+  all = () => this.alive
+
+  /** Gives a live frame it lies over, if there is one. Neighbours suffice: the others do not overlap each other. */
+  add(frame: number): number | undefined {
+    const { kind, bytes, offset } = this.frames[frame]
+    this.alive.add(frame)
+    this.now[kind] += bytes
+    this.peak[kind] = Math.max(this.peak[kind], this.now[kind])
+    if (bytes === 0) return undefined
+    const at = this.indexOf(offset)
+    const [before, after] = [this.byOffset[at - 1], this.byOffset[at]]
+    this.byOffset.splice(at, 0, frame)
+    if (before !== undefined && this.frames[before].offset + this.frames[before].bytes > offset) return before
+    return after !== undefined && offset + bytes > this.frames[after].offset ? after : undefined
+  }
+
+  remove(frame: number): void {
+    if (!this.alive.delete(frame)) return
+    const { kind, bytes, offset } = this.frames[frame]
+    this.now[kind] -= bytes
+    if (bytes === 0) return
+    let at = this.indexOf(offset)
+    while (this.byOffset[at] !== frame) at++
+    this.byOffset.splice(at, 1)
+  }
+
+  /** The first place whose offset is not below. */
+  private indexOf(offset: number): number {
+    let [low, high] = [0, this.byOffset.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.frames[this.byOffset[middle]].offset < offset) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}

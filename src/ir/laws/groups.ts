@@ -1,0 +1,115 @@
+/**
+ * G: collectives between stages. Within a stream every rank runs the same code, so only groups that cross
+ * pipeline coordinates can disagree: those along `pp`, and those that name `stages`.
+ */
+import type { Collective, Group, Instr } from '../instr.js'
+import type { Program, Segment } from '../program.js'
+import { traitsOf } from '../traits.js'
+import type { Finding, Place } from './law.js'
+
+/** A collective of one stream in which other streams take part. */
+export interface Meeting extends Place {
+  readonly pipeline: number
+  readonly step: number
+  readonly instr: number
+  readonly stages: readonly number[]
+  /** What all members must agree on. */
+  readonly signature: string
+}
+
+/** The pipeline coordinates that meet, or nothing when the group stays within a stream. */
+export const stagesOf = (program: Program, { axes, stages }: Group): readonly number[] | undefined =>
+  stages ?? (axes.includes('pp') && program.streams.length > 1 ? program.streams.map((_, i) => i) : undefined)
+
+export const isCollective = (instr: Instr): instr is Collective => traitsOf(instr).meets !== undefined
+
+/** Which instructions of a segment cross streams. Nearly always none. */
+export const crossingsOf = (program: Program, segment: Segment): number[] =>
+  segment.instrs.flatMap((instr, i) => (isCollective(instr) && stagesOf(program, instr.group) ? [i] : []))
+
+export const groups = (program: Program): Finding[] => {
+  const meetings = program.streams.map((_, pipeline) => meetingsOf(program, pipeline))
+  return [...meetings.flat().flatMap(meeting => present(program, meeting)), ...inOneOrder(meetings)]
+}
+
+export function meetingsOf(program: Program, pipeline: number): Meeting[] {
+  const crossings = new Map<string, number[]>()
+  return program.streams[pipeline].steps.flatMap((step, i) => {
+    if (step.kind !== 'call') return []
+    const segment = program.segments[step.segment]
+    const found = crossings.get(step.segment) ?? crossingsOf(program, segment)
+    crossings.set(step.segment, found)
+    return found.map(instr => {
+      const collective = segment.instrs[instr] as Collective // crossingsOf gives collectives only
+      const stages = stagesOf(program, collective.group) ?? []
+      return {
+        pipeline,
+        step: i,
+        segment: step.segment,
+        instr,
+        stages,
+        signature: signatureOf(segment, collective, stages),
+      }
+    })
+  })
+}
+
+function signatureOf(segment: Segment, collective: Collective, stages: readonly number[]): string {
+  const { kind, group, in: operand } = collective
+  const how = Object.entries(collective).filter(([key]) => ['combine', 'dim', 'from', 'to'].includes(key))
+  const { dtype, dims } = segment.buffers[operand]
+  const axes = group.axes.filter(axis => axis !== 'pp')
+  return [
+    kind,
+    ...how.map(([key, value]) => `${key}=${value}`),
+    `over ${axes.join(',')}@${stages.join(',')}`,
+    `${dtype}[${dims.map(dim => `${dim.name}:${dim.size}`).join(' ')}]`,
+  ].join(' ')
+}
+
+function present(program: Program, meeting: Meeting): Finding[] {
+  const { pipeline, step, segment, instr, stages } = meeting
+  const say = (message: string): Finding => ({
+    law: 'G2',
+    pipeline,
+    step,
+    ...(segment ? { segment } : {}),
+    instr,
+    message,
+  })
+  const call = program.streams[pipeline].steps[step]
+  const param = call.kind === 'call' && program.params.find(({ name }) => name === call.param)
+  return [
+    ...(stages.includes(pipeline) ? [] : [say(`stream ${pipeline} joins a group of stages ${stages.join(', ')}`)]),
+    ...(new Set(stages).size === stages.length ? [] : [say(`stages ${stages.join(', ')} name one twice`)]),
+    ...stages.filter(stage => !program.streams[stage]).map(stage => say(`there is no stream ${stage}`)),
+    ...(param && call.kind === 'call' && program.segments[call.segment].phase === 'reduce'
+      ? stages.filter(stage => !param.frames[stage]).map(stage => say(`stream ${stage} does not hold ${param.name}`))
+      : []),
+  ]
+}
+
+/** Any two streams see the meetings they share in one order. The first that differs is named; the rest are echoes. */
+function inOneOrder(meetings: readonly (readonly Meeting[])[]): Finding[] {
+  return meetings.flatMap((own, a) =>
+    meetings.slice(a + 1).flatMap((theirs, i) => {
+      const b = a + 1 + i
+      const [left, right] = [
+        own.filter(({ stages }) => stages.includes(b)),
+        theirs.filter(({ stages }) => stages.includes(a)),
+      ]
+      const first = Array.from({ length: Math.max(left.length, right.length) }, (_, k) => k).find(
+        k => left[k]?.signature !== right[k]?.signature,
+      )
+      return first === undefined ? [] : [parted(left[first], right[first], first)]
+    }),
+  )
+}
+
+function parted(left: Meeting | undefined, right: Meeting | undefined, index: number): Finding {
+  const show = (m: Meeting | undefined) => (m ? `stream ${m.pipeline} does ${m.signature}` : 'the other does nothing')
+  const place = (right ?? left)!
+  const { pipeline, step, instr, segment } = place
+  const message = `meeting ${index}: ${show(left)}, ${show(right)}`
+  return { law: 'G1', pipeline, step, instr, ...(segment ? { segment } : {}), message }
+}

@@ -1,0 +1,77 @@
+/**
+ * The table of laws. SPEC.md explains each number and the tests quote them in their titles. A law finds places
+ * where a program breaks it; `verify` adds the title and the rank.
+ */
+export const laws = {
+  W1: 'every name and index means something',
+  W2: 'every instruction has the operands of its signature',
+  M1: 'every recv has its send, channel by channel, in order',
+  M2: 'both ends of a message have the same bytes',
+  M3: 'every send and every recv is waited for exactly once',
+  M4: 'a tag names one message',
+  G1: 'the stages of a group meet in one order, for the same thing',
+  G2: 'a group names stages that are there and take part',
+  S1: 'nobody waits for ever',
+  S2: 'nobody waits for ever when a send blocks until its recv is posted',
+  L1: 'a frame is used between its alloc and its free, once each',
+  L2: 'live frames do not overlap and lie inside the arena',
+  L3: 'the peak of each kind is the declared one',
+  L4: 'a frame being received is not touched, one being sent not written or freed, before the wait',
+  L5: 'a buffer lies inside its role, and a role inside its frame',
+  L6: 'nothing is read before it is written',
+  L7: 'nothing is read after its bytes have been overwritten',
+  L8: 'a collective is waited for once; until then its result is not touched and its operand not written',
+  P1: 'the blocks are the model’s, in order, each in one stage',
+  P2: 'every microbatch goes once forward and once backward through every block, in order',
+  P3: 'every parameter is updated exactly once on each holder',
+  P4: 'the loss of every microbatch is accumulated exactly once',
+  P5: 'every gradient enters the norm exactly once',
+  T1: 'operands lie as the instruction needs them',
+  T2: 'a buffer lies as declared',
+  T3: 'dims and dtypes fit',
+  T4: 'a value is read as it was written',
+  T5: 'a gradient reaches the optimizer whole, in the layout of its state',
+  T6: 'the norm counts each element once',
+  I1: 'every value is one that the serial program computes',
+  I2: 'every gradient is the serial program’s',
+  I3: 'loss, norm and updated parameters are the serial program’s',
+} as const
+
+export type Law = keyof typeof laws
+
+export interface Place {
+  /** Pipeline coordinate: the stream's index. */
+  readonly pipeline?: number
+  /** Index into the stream's steps. */
+  readonly step?: number
+  readonly segment?: string
+  /** Index into the segment's instructions. */
+  readonly instr?: number
+}
+
+/** A place without what is not known of it. */
+export const placeOf = (place: { readonly [K in keyof Place]: Place[K] | undefined }): Place => {
+  const { pipeline, step, segment, instr } = place
+  return Object.fromEntries(
+    Object.entries({ pipeline, step, segment, instr }).filter(([, value]) => value !== undefined),
+  )
+}
+
+export interface Finding extends Place {
+  readonly law: Law
+  readonly message: string
+}
+
+/** Findings of one law are usually echoes of the first: keep the first of each instruction, and not too many. */
+export function distinct(findings: readonly Finding[], most = 10): Finding[] {
+  const seen = new Set<string>()
+  const count = new Map<Law, number>()
+  return findings.filter(({ law, segment, instr, step, pipeline, message }) => {
+    const key = instr === undefined ? `${law} ${pipeline} ${step} ${message}` : `${law} ${segment} ${instr}`
+    const n = count.get(law) ?? 0
+    if (seen.has(key) || n >= most) return false
+    seen.add(key)
+    count.set(law, n + 1)
+    return true
+  })
+}

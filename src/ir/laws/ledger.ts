@@ -1,0 +1,112 @@
+/** P3 to P5: what must happen exactly once a step is written down as it happens, and counted at the end. */
+import type { Program } from '../program.js'
+import { type Finding, type Place, placeOf } from './law.js'
+import { keyOf, type Value } from './value.js'
+
+/** One optimizer instruction, as it happened. */
+export interface Update extends Place {
+  readonly param: string
+  readonly pipeline: number
+  readonly grad: Value
+  readonly norm: Value
+  /** param, then its moments. */
+  readonly after: readonly Value[]
+}
+
+interface Entered {
+  readonly value: Value
+  readonly place: Place
+  readonly microbatch: number
+  times: number
+}
+
+export class Ledger {
+  readonly updates: Update[] = []
+  private readonly losses = new Map<number, Entered>()
+  private readonly squares = new Map<number, Entered>()
+
+  /** A loss was computed. Recomputing it is no second loss. */
+  loss(value: Value, place: Place, microbatch: number): void {
+    const key = keyOf(value.a, value.b)
+    if (!this.losses.has(key)) this.losses.set(key, { value, place, microbatch, times: 0 })
+  }
+
+  accumulated(a: number, b: number, place: () => Place): void {
+    if (this.losses.size === 0) return
+    const loss = this.losses.get(keyOf(a, b))
+    if (!loss) return
+    loss.times++
+    if (loss.times === 2) Object.assign(loss, { place: place() }) // where it goes wrong
+  }
+
+  squared(value: Value, place: Place): void {
+    const key = keyOf(value.a, value.b)
+    const entered = this.squares.get(key)
+    if (entered) Object.assign(entered, { times: entered.times + 1, place })
+    else this.squares.set(key, { value, place, microbatch: -1, times: 1 })
+  }
+
+  findings = (program: Program): Finding[] => [
+    ...this.updatesOnce(program),
+    ...this.lossesOnce(program),
+    ...this.squaresOnce(),
+  ]
+
+  private updatesOnce({ params }: Program): Finding[] {
+    return params.flatMap(({ name, frames }) =>
+      Object.keys(frames)
+        .map(Number)
+        .flatMap((pipeline): Finding[] => {
+          const own = this.updates.filter(update => update.param === name && update.pipeline === pipeline)
+          if (own.length === 1) return []
+          const { step, segment, instr } = own[1] ?? {}
+          return [
+            {
+              law: 'P3',
+              message: `${name} is updated ${own.length} times on stream ${pipeline}`,
+              pipeline,
+              ...placeOf({ pipeline, step, segment, instr }),
+            },
+          ]
+        }),
+    )
+  }
+
+  private lossesOnce({ microbatches }: Program): Finding[] {
+    const entered = [...this.losses.values()]
+    const odd = entered
+      .filter(({ times }) => times !== 1)
+      .map(
+        ({ times, place, microbatch }): Finding => ({
+          law: 'P4',
+          ...place,
+          message: `the loss of microbatch ${microbatch} is accumulated ${times} times`,
+        }),
+      )
+    if (entered.length === 0 || odd.length > 0) return odd
+    const seen = new Set(entered.map(({ microbatch }) => microbatch))
+    const missing = Array.from({ length: microbatches }, (_, i) => i).filter(i => !seen.has(i))
+    return missing.map(i => ({ law: 'P4', message: `microbatch ${i} has no loss` }))
+  }
+
+  /** Once the norm is used at all, every gradient that reaches an optimizer is in it. */
+  private squaresOnce(): Finding[] {
+    if (this.squares.size === 0) return []
+    const twice = [...this.squares.values()].filter(({ times }) => times > 1)
+    const params = new Map(this.updates.map(update => [keyOf(update.grad.a, update.grad.b), update]))
+    const missing = [...params].filter(([grad]) => !this.squares.has(grad)).map(([, update]) => update)
+    return [
+      ...twice.map(
+        ({ times, place }): Finding => ({ law: 'P5', ...place, message: `one gradient is in the norm ${times} times` }),
+      ),
+      ...missing.map(
+        ({ param, pipeline, step, segment, instr }): Finding => ({
+          law: 'P5',
+          message: `the gradient of ${param} is not in the norm`,
+          pipeline,
+          ...placeOf({ pipeline, step, segment, instr }),
+        }),
+      ),
+    ]
+  }
+}

@@ -1,0 +1,96 @@
+/** M: what is sent is received. A channel is a pair (source, destination) of pipeline coordinates. */
+import type { Program, Step, Stream } from '../program.js'
+import type { Finding } from './law.js'
+import { everyStep } from './walk.js'
+
+type Transfer = Extract<Step, { kind: 'send' | 'recv' }>
+
+/** One end of a message, where it stands. */
+export interface End {
+  readonly pipeline: number
+  readonly step: number
+  readonly tag: string
+  readonly bytes: number
+}
+
+export const messages = (program: Program): Finding[] => [
+  ...[...channelsOf(program)].flatMap(([name, channel]) => matched(name, channel)),
+  ...program.streams.flatMap(waited),
+  ...uniquelyTagged(program),
+]
+
+interface Channel {
+  readonly sends: End[]
+  readonly recvs: End[]
+}
+
+const channelName = (from: number, to: number) => `${from} -> ${to}`
+
+export function channelsOf(program: Program): Map<string, Channel> {
+  const channels = new Map<string, Channel>()
+  for (const { pipeline, stream, at: i, step } of everyStep(program)) {
+    if (!isTransfer(step)) continue
+    const name = step.kind === 'send' ? channelName(pipeline, step.peer) : channelName(step.peer, pipeline)
+    const channel = channels.get(name) ?? { sends: [], recvs: [] }
+    channels.set(name, channel)
+    const end = { pipeline, step: i, tag: step.tag, bytes: stream.frames[step.frame].bytes }
+    channel[step.kind === 'send' ? 'sends' : 'recvs'].push(end)
+  }
+  return channels
+}
+
+/** The first message that does not match; what follows on the channel is its echo. */
+function matched(name: string, { sends, recvs }: Channel): Finding[] {
+  for (let i = 0; i < Math.max(sends.length, recvs.length); i++) {
+    const [send, recv] = [sends[i], recvs[i]]
+    if (!send) return [at(recv, 'M1', `channel ${name}: recv ${recv.tag} has no send`)]
+    if (!recv) return [at(send, 'M1', `channel ${name}: send ${send.tag} has no recv`)]
+    if (send.tag !== recv.tag)
+      return [
+        at(
+          recv,
+          'M1',
+          `channel ${name}: message ${i} is sent as ${send.tag} (step ${send.step}) and received as ${recv.tag}`,
+        ),
+      ]
+    if (send.bytes !== recv.bytes)
+      return [
+        at(recv, 'M2', `channel ${name}: ${send.tag} is sent with ${send.bytes} bytes and received with ${recv.bytes}`),
+      ]
+  }
+  return []
+}
+
+const at = ({ pipeline, step }: End, law: Finding['law'], message: string): Finding => ({
+  law,
+  pipeline,
+  step,
+  message,
+})
+
+function waited({ steps }: Stream, pipeline: number): Finding[] {
+  const findings: Finding[] = []
+  const open = new Map<string, number>()
+  const say = (step: number, message: string) => findings.push({ law: 'M3', pipeline, step, message })
+  steps.forEach((step, i) => {
+    if (isTransfer(step)) open.set(step.tag, i)
+    else if (step.kind === 'wait' && !open.delete(step.tag)) say(i, `nothing named ${step.tag} is in flight`)
+  })
+  for (const [tag, step] of open) say(step, `${tag} is never waited for`)
+  return findings
+}
+
+const isTransfer = (step: Step): step is Transfer => step.kind === 'send' || step.kind === 'recv'
+
+/** A tag is on one send and on one recv. */
+function uniquelyTagged(program: Program): Finding[] {
+  const findings: Finding[] = []
+  const seen = new Set<string>()
+  for (const { pipeline, at: i, step } of everyStep(program)) {
+    if (!isTransfer(step)) continue
+    const key = `${step.kind} ${step.tag}`
+    if (seen.has(key)) findings.push({ law: 'M4', pipeline, step: i, message: `a second ${key}` })
+    seen.add(key)
+  }
+  return findings
+}

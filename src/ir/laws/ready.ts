@@ -1,0 +1,89 @@
+/** Segments made ready for replay: buffers become slots, types become numbers, each segment once per pattern of binding. */
+import { type Layout, layoutKey, localDims } from '../../base/index.js'
+import type { Call, Param, Program } from '../program.js'
+import { showShaped } from '../text/codec.js'
+import { type Act, actsOf } from './acts.js'
+import { type Flow, Flows, type Spot } from './buffers.js'
+import { plain, type Type, typeOf } from './types.js'
+
+/** A buffer of a segment: its slot, its role, its bytes in the role's frame, its type. */
+export interface Slot extends Spot {
+  readonly ref: string
+  readonly slot: number
+  readonly type: number
+}
+
+export interface Ready {
+  readonly acts: readonly Act[]
+  /** Buffers read from frames, with the instruction that reads them first. */
+  readonly takes: readonly (Slot & { readonly instr: number })[]
+  /** Buffers left in frames. */
+  readonly leaves: readonly Slot[]
+  /** Bytes written. */
+  readonly wipes: readonly Spot[]
+  readonly slots: readonly Slot[]
+  /** Meets other streams, so that it may have to wait in the middle. */
+  readonly crosses: boolean
+}
+
+export class Shelf {
+  private readonly types: Type[] = []
+  private readonly ids = new Map<string, number>()
+  private readonly byFlow = new Map<Flow, Ready>()
+  private readonly flows: Flows
+  private readonly program: Program
+
+  constructor(program: Program) {
+    this.program = program
+    this.flows = new Flows(program)
+  }
+
+  ready({ segment, bind }: Call): Ready {
+    const flow = this.flows.of(segment, bind)
+    const made = this.byFlow.get(flow) ?? this.make(segment, flow)
+    this.byFlow.set(flow, made)
+    return made
+  }
+
+  /** Equal types have equal numbers. */
+  numberOf(type: Type): number {
+    const key = `${type.dtype} ${type.dims.map(dim => `${dim.name}:${dim.size}`).join()} ${layoutKey(type.layout)}`
+    const id = this.ids.get(key) ?? this.types.push(type) - 1
+    this.ids.set(key, id)
+    return id
+  }
+
+  typeOf = (id: number): Type => this.types[id]
+  show = (id: number): string => `${this.types[id].dtype} ${showShaped(this.types[id])}`
+
+  /** A parameter, or its optimizer state, as a rank holds it. */
+  typeOfParam({ dims }: Param, layout: Layout): number {
+    const { mesh } = this.program
+    return this.numberOf({
+      dtype: 'f32',
+      dims: localDims(mesh, dims, plain(mesh, layout)),
+      layout: plain(mesh, layout),
+    })
+  }
+
+  private make(name: string, flow: Flow): Ready {
+    const segment = this.program.segments[name]
+    const slots = Object.entries(segment.buffers).map(([ref, buffer], slot) => ({
+      ref,
+      slot,
+      type: this.numberOf(typeOf(this.program.mesh, buffer)),
+      ...flow.spots[ref],
+    }))
+    const slotOf = new Map(slots.map(slot => [slot.ref, slot.slot]))
+    const acts = actsOf(this.program, segment, slotOf)
+    const at = (ref: string) => slots[slotOf.get(ref) ?? -1]
+    return {
+      acts,
+      takes: [...flow.takes].map(([ref, instr]) => ({ ...at(ref), instr })),
+      leaves: flow.leaves.map(at),
+      wipes: [...flow.writes].map(ref => flow.spots[ref]),
+      slots,
+      crosses: acts.some(act => act.op === 'arrive'),
+    }
+  }
+}

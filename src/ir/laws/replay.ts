@@ -1,0 +1,346 @@
+/**
+ * All streams, played once on values instead of numbers: frames hold entries (a value, its type, its bytes),
+ * calls take entries and leave entries, messages carry them, meetings between streams add them up.
+ * One stream stands for all its ranks, whose places on the other axes are covered by the types.
+ * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
+ */
+import type { Call, Param, Program, Stream } from '../program.js'
+import { type Act, resultA, resultB } from './acts.js'
+import { overlap, type Spot } from './buffers.js'
+import { type Finding, type Law, type Place, placeOf } from './law.js'
+import { Ledger, type Update } from './ledger.js'
+import { type Ready, Shelf, type Slot } from './ready.js'
+import { sameDims } from './types.js'
+import { hashText, hashValues, keyOf, mixA, mixB, nothing, plus, same, type Value } from './value.js'
+
+/** What a frame holds from an offset (its key) on. */
+interface Entry extends Value {
+  readonly type: number
+  readonly to: number
+}
+type Contents = Map<number, Entry>
+
+export type { Update }
+
+export interface Outcome {
+  readonly findings: readonly Finding[]
+  readonly updates: readonly Update[]
+  readonly results: readonly Result[]
+}
+
+/** What the step leaves in a frame that is read after it. */
+export interface Result {
+  readonly name: string
+  readonly pipeline: number
+  readonly value: Value
+}
+
+/** The frames read after a step. */
+const resultNames: readonly string[] = ['loss', 'count', 'normSquared']
+
+/** Told of every value made by an op that is not a sum, in order. */
+export type Watch = (value: Value, place: Place, call: Call) => void
+
+export const replay = (program: Program, watch?: Watch): Outcome => new Replay(program, watch).run()
+
+/** A call being replayed. */
+interface Frame {
+  readonly call: Call
+  readonly pipeline: number
+  readonly step: number
+  readonly ready: Ready
+  /** The values of the slots, word by word. */
+  readonly a: Int32Array
+  readonly b: Int32Array
+}
+
+const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
+
+class Replay {
+  private readonly findings: Finding[] = []
+  private readonly ledger = new Ledger()
+  private readonly shelf: Shelf
+  private readonly memory: Contents[][]
+  private readonly sent = new Map<string, Contents>()
+  private readonly meetings = new Map<string, Map<number, Value>>()
+  private readonly met = new Map<string, number>()
+  private readonly params = new Map<number, Param>()
+  private clock = 0
+  private readonly program: Program
+  private readonly watch: Watch | undefined
+
+  constructor(program: Program, watch?: Watch) {
+    this.program = program
+    this.watch = watch
+    this.shelf = new Shelf(program)
+    this.memory = program.streams.map(stream => stream.frames.map(() => new Map()))
+    for (const param of program.params) this.begin(param)
+  }
+
+  run(): Outcome {
+    let running = this.program.streams.map((stream, pipeline) => this.play(stream, pipeline))
+    for (let before = -1; running.length > 0 && before < this.clock; ) {
+      before = this.clock
+      running = running.filter(stream => !stream.next().done)
+    }
+    for (const param of this.program.params) this.end(param)
+    const results = this.results()
+    return {
+      findings: [...this.findings, ...this.ledger.findings(this.program)],
+      updates: this.ledger.updates,
+      results,
+    }
+  }
+
+  /** Parameters and their state are what the last step left. */
+  private begin(param: Param): void {
+    const { name, frames, kept, state } = param
+    const start = valueOfParam(name)
+    this.params.set(keyOf(start.a, start.b), param)
+    for (const [pipeline, held] of Object.entries(frames)) {
+      const memory = this.memory[Number(pipeline)]
+      const put = (frame: number, value: Value, type: number) =>
+        memory[frame].set(0, { ...value, type, to: this.program.streams[Number(pipeline)].frames[frame].bytes })
+      put(held.param, start, this.shelf.typeOfParam(param, kept))
+      for (const [i, frame] of held.moments.entries())
+        put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfParam(param, state))
+    }
+  }
+
+  /** The updated parameter is back where it is kept, and so is its state. */
+  private end(param: Param): void {
+    for (const update of this.ledger.updates.filter(({ param: name }) => name === param.name)) {
+      const { pipeline, after } = update
+      const held = param.frames[pipeline]
+      if (!held) continue
+      const say = (law: Law, message: string) => this.findings.push({ law, ...placeOf(update), message })
+      for (const [i, frame] of [held.param, ...held.moments].entries()) {
+        const entry = this.memory[pipeline][frame].get(0)
+        const what = `${param.name} in ${this.program.streams[pipeline].frames[frame].name}`
+        const type = this.shelf.typeOfParam(param, i === 0 ? param.kept : param.state)
+        if (!entry || !after[i] || !same(entry, after[i])) say('P3', `${what} is not what the optimizer made`)
+        else if (entry.type !== type)
+          say('T4', `${what} is left as ${this.shelf.show(entry.type)}, kept as ${this.shelf.show(type)}`)
+      }
+    }
+  }
+
+  /** Every holder of a result has the whole of it. */
+  private results(): Result[] {
+    return this.program.streams.flatMap(({ frames }, pipeline) =>
+      frames.flatMap(({ name }, frame) => {
+        if (!resultNames.includes(name)) return []
+        const entry = this.memory[pipeline][frame].get(0)
+        const type = entry && this.shelf.typeOf(entry.type)
+        if (!entry) this.findings.push({ law: 'L6', pipeline, message: `nothing is left in ${name}` })
+        else if (type && Object.keys(type.layout.partial).length > 0)
+          this.findings.push({ law: 'T4', pipeline, message: `${name} is left as ${this.shelf.show(entry.type)}` })
+        return [{ name, pipeline, value: entry ?? nothing }]
+      }),
+    )
+  }
+
+  /** One stream. It yields while what it waits for has not happened. */
+  private *play(stream: Stream, pipeline: number): Generator<void> {
+    const memory = this.memory[pipeline]
+    const receiving = new Map<string, number>()
+    for (const [i, step] of stream.steps.entries()) {
+      if (step.kind === 'alloc' || step.kind === 'free') memory[step.frame] = new Map()
+      else if (step.kind === 'send') this.sent.set(step.tag, new Map(memory[step.frame]))
+      else if (step.kind === 'recv') {
+        memory[step.frame] = new Map()
+        receiving.set(step.tag, step.frame)
+      } else if (step.kind === 'wait') {
+        const frame = receiving.get(step.tag)
+        if (frame === undefined) continue
+        while (!this.sent.has(step.tag)) yield
+        memory[frame] = this.sent.get(step.tag)!
+      } else yield* this.callOf({ call: step, pipeline, step: i })
+      this.clock++
+    }
+  }
+
+  private *callOf({ call, pipeline, step }: Pick<Frame, 'call' | 'pipeline' | 'step'>): Generator<void> {
+    const ready = this.shelf.ready(call)
+    const words = () => new Int32Array(ready.slots.length)
+    const frame: Frame = { call, pipeline, step, ready, a: words(), b: words() }
+    const memory = this.memory[pipeline]
+    for (const take of ready.takes) this.take(frame, take, memory[call.bind[take.role]])
+    if (ready.crosses) yield* this.cross(frame)
+    else for (const act of ready.acts) this.act(frame, act)
+    for (const spot of ready.wipes) wipe(memory[call.bind[spot.role]], spot)
+    for (const { slot, role, from, to, type } of ready.leaves)
+      memory[call.bind[role]].set(from, { a: frame.a[slot], b: frame.b[slot], type, to })
+  }
+
+  private take(frame: Frame, slot: Ready['takes'][number], contents: Contents): void {
+    const entry = contents.get(slot.from)
+    const where = () => `%${slot.ref} in ${this.nameOf(frame, slot)}`
+    if (!entry) this.say(frame, slot.instr, 'L6', `${where()}: nothing has been written there`)
+    else if (!this.fits(entry, slot.type)) {
+      const message = `is read as ${this.shelf.show(slot.type)}, written as ${this.shelf.show(entry.type)}`
+      this.say(frame, slot.instr, 'T4', `${where()} ${message}`)
+    }
+    frame.a[slot.slot] = entry?.a ?? slot.slot + 1
+    frame.b[slot.slot] = entry?.b ?? frame.step + 1
+  }
+
+  /** Zeros are zeros in every layout. */
+  private fits(entry: Entry, type: number): boolean {
+    if (entry.type === type) return true
+    return same(entry, nothing) && sameDims(this.shelf.typeOf(entry.type).dims, this.shelf.typeOf(type).dims)
+  }
+
+  private nameOf = ({ call, pipeline }: Frame, { role, from }: Slot) =>
+    `${this.program.streams[pipeline].frames[call.bind[role]].name}+${from}`
+
+  private at = ({ call, pipeline, step }: Frame, instr: number): Place => ({
+    pipeline,
+    step,
+    segment: call.segment,
+    instr,
+  })
+
+  private say(frame: Frame, instr: number, law: Law, message: string): void {
+    this.findings.push({ law, ...this.at(frame, instr), message })
+  }
+
+  /** As `act`, for a segment that meets other streams: leaving a meeting waits until all have come. */
+  private *cross(frame: Frame): Generator<void> {
+    const open = new Map<number, { meeting: string; act: Extract<Act, { op: 'arrive' }> }>()
+    for (const act of frame.ready.acts) {
+      if (act.op === 'arrive') {
+        const counter = `${frame.pipeline} ${act.group}`
+        const n = (this.met.get(counter) ?? 0) + 1
+        this.met.set(counter, n)
+        const meeting = `${act.group} #${n}`
+        const present = this.meetings.get(meeting) ?? new Map<number, Value>()
+        this.meetings.set(meeting, present.set(frame.pipeline, valueIn(frame, act.in)))
+        open.set(act.out, { meeting, act })
+        this.clock++
+      } else if (act.op === 'leave') {
+        const { meeting, act: start } = open.get(act.out)!
+        const present = this.meetings.get(meeting)!
+        while (present.size < start.stages.length) yield
+        put(frame, act.out, combined(start, [...present.values()]))
+      } else this.act(frame, act)
+    }
+  }
+
+  private act(frame: Frame, act: Act): void {
+    const { a, b } = frame
+    switch (act.op) {
+      case 'make':
+        this.make(frame, act)
+        break
+      case 'keep':
+        a[act.out] = a[act.in]
+        b[act.out] = b[act.in]
+        break
+      case 'add':
+        put(
+          frame,
+          act.out,
+          act.ins.reduce((sum, slot) => plus(sum, valueIn(frame, slot)), nothing),
+        )
+        break
+      case 'accumulate':
+        this.ledger.accumulated(a[act.in], b[act.in], () => this.at(frame, act.instr))
+        a[act.out] += a[act.in]
+        b[act.out] += b[act.in]
+        break
+      case 'zero':
+        for (const slot of act.outs) put(frame, slot, nothing)
+        break
+      case 'load':
+        put(frame, act.out, hashValues(act.salt, [{ a: act.scalar ? -1 : frame.call.microbatch, b: 0 }]))
+        break
+      case 'square':
+        this.square(frame, act)
+        break
+      case 'update':
+        this.update(frame, act)
+    }
+  }
+
+  private make(frame: Frame, act: Extract<Act, { op: 'make' }>): void {
+    const { a, b, call } = frame
+    let { a: x, b: y } = act.salt
+    if (act.local) {
+      x = mixA(mixA(x, call.block), call.microbatch)
+      y = mixB(mixB(y, call.block), call.microbatch)
+    }
+    for (const slot of act.ins) {
+      x = mixA(mixA(x, a[slot]), b[slot])
+      y = mixB(mixB(y, b[slot]), a[slot])
+    }
+    act.outs.forEach((slot, i) => {
+      a[slot] = resultA(x, i)
+      b[slot] = resultB(y, i)
+      if (act.loss) this.ledger.loss(valueIn(frame, slot), this.at(frame, act.instr), call.microbatch)
+      if (this.watch) this.watch(valueIn(frame, slot), this.at(frame, act.instr), call)
+    })
+  }
+
+  private square(frame: Frame, act: Extract<Act, { op: 'square' }>): void {
+    if (act.first && frame.pipeline !== 0) return
+    const x = valueIn(frame, act.in)
+    this.ledger.squared(x, this.at(frame, act.instr))
+    put(frame, act.out, plus(valueIn(frame, act.out), hashValues(act.salt, [x])))
+  }
+
+  /** Which parameter it is, is told by the value that is updated, wherever it lies. */
+  private update(frame: Frame, act: Extract<Act, { op: 'update' }>): void {
+    const before = act.outs.map(slot => valueIn(frame, slot))
+    const ins = act.ins.map(slot => valueIn(frame, slot))
+    const after = act.outs.map((_, i) => hashValues(hashValues(act.salt, [{ a: i, b: 0 }]), [...ins, ...before]))
+    for (const [i, slot] of act.outs.entries()) put(frame, slot, after[i])
+    const param = this.params.get(keyOf(before[0].a, before[0].b))
+    const { call } = frame
+    const place = this.at(frame, act.instr)
+    if (!param)
+      return void this.findings.push({
+        law: 'P3',
+        ...place,
+        message: 'what is updated is no parameter of the step’s start',
+      })
+    if (call.param !== undefined && call.param !== param.name)
+      this.findings.push({ law: 'P3', ...place, message: `the update of ${call.param} updates ${param.name}` })
+    if (before.slice(1).some((value, i) => !same(value, valueOfParam(param.name, `moment ${i}`))))
+      this.findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
+    const type = frame.ready.slots[act.ins[0]].type
+    if (type !== this.shelf.typeOfParam(param, param.state))
+      this.findings.push({
+        law: 'T5',
+        ...place,
+        message: `the gradient of ${param.name} is ${this.shelf.show(type)}, its state ${this.shelf.show(this.shelf.typeOfParam(param, param.state))}`,
+      })
+    this.ledger.updates.push({
+      ...place,
+      pipeline: frame.pipeline,
+      param: param.name,
+      grad: ins[0],
+      norm: ins[1],
+      after,
+    })
+  }
+}
+
+const valueIn = ({ a, b }: Frame, slot: number): Value => ({ a: a[slot], b: b[slot] })
+
+const put = ({ a, b }: Frame, slot: number, value: Value): void => {
+  a[slot] = value.a
+  b[slot] = value.b
+}
+
+/** Streams bring different addends of a sum; of a maximum they bring candidates. */
+const combined = ({ max, salt }: Extract<Act, { op: 'arrive' }>, values: readonly Value[]): Value => {
+  const addends = max ? values.map(value => hashValues(salt, [value])) : values
+  const sum = addends.reduce(plus, nothing)
+  return max ? hashValues(salt, [sum]) : sum
+}
+
+/** What overlaps the bytes written is gone. */
+function wipe(contents: Contents, spot: Spot): void {
+  for (const [from, { to }] of contents) if (overlap({ role: spot.role, from, to }, spot)) contents.delete(from)
+}

@@ -1,0 +1,119 @@
+/**
+ * What the checker knows of each op: how many operands, which dims its results have, which dims may not be
+ * split, through which operands a partial sum may pass, and what becomes of a split dim that the result lacks.
+ * It is written from the meaning of the ops (base/op.ts), not from the compiler's rules: the second opinion.
+ */
+import type { Combine, OpTable } from '../../base/index.js'
+
+type Range = readonly [least: number, most: number]
+
+/** The dims (by name) a result must have, from those of the operands and the ones it claims. */
+export type ShapeRule = (
+  operands: readonly (readonly string[])[],
+  claimed: readonly string[],
+) => readonly string[] | undefined
+
+export interface Signature {
+  readonly ins: Range
+  readonly outs: Range
+  readonly shapes: readonly ShapeRule[]
+  /** Operands that may be a partial sum while the others are whole: the op is linear in each of them. */
+  readonly linear?: readonly number[]
+  /** Linear in all operands together: all partial, or none. */
+  readonly jointly?: true
+  /** A dim missing from a result is combined so; without this, such a dim may not be split. */
+  readonly reduces?: Combine
+  /** Dims that must be whole. The results' claimed dims are given too. */
+  readonly stuck?: (
+    operands: readonly (readonly string[])[],
+    results: readonly (readonly string[])[],
+  ) => readonly string[]
+}
+
+const n = (count: number): Range => [count, count]
+const many = (least: number): Range => [least, Number.POSITIVE_INFINITY]
+
+/** The result's dims are those of operand i. */
+const like =
+  (i: number, without?: string): ShapeRule =>
+  operands =>
+    operands[i].filter(dim => dim !== without)
+const union: ShapeRule = operands => [...new Set(operands.flat())]
+/** Any of the operands' dims; the others are combined away. */
+const some: ShapeRule = (operands, claimed) =>
+  claimed.every(dim => operands.flat().includes(dim)) ? claimed : undefined
+const scalar: ShapeRule = () => []
+const free: ShapeRule = (_, claimed) => claimed
+/** ids [i...] and table [row, c...] give [i..., c...]: one dim of the table is looked up. */
+const lookup: ShapeRule = ([ids, table], claimed) => {
+  const columns = table.filter(dim => claimed.includes(dim))
+  return columns.length === table.length - 1 ? [...ids, ...columns] : undefined
+}
+/** ids [i...] and dout [i..., c...] give [row, c...]: the row dim is found in no operand. */
+const scatter: ShapeRule = ([ids, dout], claimed) => {
+  const rows = claimed.filter(dim => !dout.includes(dim))
+  return rows.length === 1 ? [...rows, ...dout.filter(dim => !ids.includes(dim))] : undefined
+}
+
+const elementwise = (operands: number, rest: Partial<Signature> = {}): Signature => ({
+  ins: n(operands),
+  outs: n(1),
+  shapes: [like(0)],
+  ...rest,
+})
+
+const dimsOfGain = (i: number) => (operands: readonly (readonly string[])[]) => operands[i]
+const dimsOfResult = (_: unknown, results: readonly (readonly string[])[]) => results[0]
+const inHead = () => ['seq', 'headDim']
+
+export const signatures: OpTable<Signature> = {
+  contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
+  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true },
+  mul: { ins: n(2), outs: n(1), shapes: [union], linear: [0, 1] },
+  scale: elementwise(1, { linear: [0] }),
+  sumTo: { ins: n(1), outs: n(1), shapes: [some], linear: [0], reduces: 'sum' },
+  gelu: elementwise(1),
+  geluGrad: elementwise(2, { linear: [0] }),
+  swiglu: elementwise(2, { linear: [1] }),
+  swigluGrad: { ins: n(3), outs: n(2), shapes: [like(1), like(2)], linear: [0] },
+  layerNorm: elementwise(3, { stuck: dimsOfGain(1) }),
+  layerNormInputGrad: elementwise(3, { linear: [0], stuck: dimsOfGain(2) }),
+  layerNormWeightGrad: {
+    ins: n(2),
+    outs: n(2),
+    shapes: [some, some],
+    linear: [0],
+    reduces: 'sum',
+    stuck: dimsOfResult,
+  },
+  rmsNorm: elementwise(2, { stuck: dimsOfGain(1) }),
+  rmsNormInputGrad: elementwise(3, { linear: [0], stuck: dimsOfGain(2) }),
+  rmsNormWeightGrad: { ins: n(2), outs: n(1), shapes: [some], linear: [0], reduces: 'sum', stuck: dimsOfResult },
+  rope: elementwise(1, { linear: [0], stuck: () => ['headDim'] }),
+  attention: { ins: n(3), outs: n(2), shapes: [like(0), like(0, 'headDim')], stuck: inHead },
+  attentionGrad: {
+    ins: n(6),
+    outs: n(3),
+    shapes: [like(1), like(2), like(3)],
+    linear: [0],
+    reduces: 'sum',
+    stuck: inHead,
+  },
+  dropout: elementwise(1, { linear: [0] }),
+  embed: { ins: n(2), outs: n(1), shapes: [lookup], linear: [1], reduces: 'sum' },
+  embedGrad: { ins: n(2), outs: n(1), shapes: [scatter], linear: [1], reduces: 'sum' },
+  maxOver: { ins: n(1), outs: n(1), shapes: [some], reduces: 'max' },
+  sumExp: { ins: n(2), outs: n(1), shapes: [like(1)], reduces: 'sum' },
+  pick: { ins: n(2), outs: n(1), shapes: [like(1)], linear: [0], reduces: 'sum' },
+  tokenLoss: { ins: n(4), outs: n(1), shapes: [scalar], reduces: 'sum' },
+  tokenLossGrad: elementwise(5),
+  countLabels: { ins: n(1), outs: n(1), shapes: [scalar], reduces: 'sum' },
+  squaredError: { ins: n(2), outs: n(1), shapes: [scalar], reduces: 'sum' },
+  squaredErrorGrad: elementwise(3),
+  countElements: { ins: n(1), outs: n(1), shapes: [scalar], reduces: 'sum' },
+  zero: { ins: n(0), outs: many(1), shapes: [free] },
+  accumulate: elementwise(1, { linear: [0] }),
+  sumSquares: { ins: n(1), outs: n(1), shapes: [scalar] },
+  adamw: { ins: n(4), outs: n(3), shapes: [like(0), like(0), like(0)] },
+  sgd: { ins: n(3), outs: [1, 2], shapes: [like(0), like(0)] },
+}

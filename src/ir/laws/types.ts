@@ -1,0 +1,338 @@
+/**
+ * T1 to T3 and T6: layout types. Per mesh axis a buffer is whole, split on a dim (in this order among the axes
+ * that split it), a partial sum or a partial max. The type of every result is inferred from the instruction and
+ * the types of its operands, and compared with what the buffer declares. A segment is checked once, taking what
+ * it reads from its frames as declared; that each call finds it so is T4, where calls are replayed.
+ *
+ * The pipeline axis has no types: what streams hold is told apart by identity (I), not by layout.
+ */
+import {
+  type Axis,
+  type Combine,
+  type Dim,
+  type Layout,
+  type Mesh,
+  sameLayout,
+  sizeOf,
+  sizeOfAll,
+  splitOf,
+} from '../../base/index.js'
+import type { Collective, Compute, Instr, InstrOf } from '../instr.js'
+import type { Buffer, DType, Program, Segment } from '../program.js'
+import { showShaped } from '../text/codec.js'
+import { traitsOf } from '../traits.js'
+import { isCollective } from './groups.js'
+import type { Finding, Law } from './law.js'
+import { signatures } from './signatures.js'
+import { everyStep } from './walk.js'
+
+/** What a rank holds, seen with the axes that matter only. */
+export interface Type {
+  readonly dtype: DType
+  readonly dims: readonly Dim[]
+  readonly layout: Layout
+}
+
+export const axesThatMatter = (mesh: Mesh): Axis[] =>
+  mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
+
+/** Axes of size 1 split nothing and make nothing partial, and `pp` has no types. */
+export function plain(mesh: Mesh, { splits, partial }: Layout): Layout {
+  const matters = (axis: string) => axis !== 'pp' && sizeOf(mesh, axis as Axis) > 1 // keys of a layout are axes
+  const kept = Object.entries(splits).map(([dim, axes]) => [dim, axes.filter(matters)] as const)
+  return {
+    splits: Object.fromEntries(kept.filter(([, axes]) => axes.length > 0)),
+    partial: Object.fromEntries(Object.entries(partial).filter(([axis]) => matters(axis))),
+  }
+}
+
+export const typeOf = (mesh: Mesh, { dtype, dims, layout }: Buffer): Type => ({
+  dtype,
+  dims,
+  layout: plain(mesh, layout),
+})
+
+/** Findings of all segments that are called, placed at their first call. */
+export function types(program: Program): Finding[] {
+  const seen = new Set<string>()
+  const findings: Finding[] = []
+  for (const { pipeline, at, step } of everyStep(program)) {
+    if (step.kind !== 'call' || seen.has(step.segment)) continue
+    seen.add(step.segment)
+    const found = typeSegment(program, program.segments[step.segment])
+    findings.push(...found.map(finding => ({ ...finding, segment: step.segment, pipeline, step: at })))
+  }
+  return findings
+}
+
+export function typeSegment(program: Program, segment: Segment): Finding[] {
+  const { mesh } = program
+  const declared = (ref: string) => typeOf(mesh, segment.buffers[ref])
+  const known = new Map<string, Type>()
+  const findings: Finding[] = []
+  segment.instrs.forEach((instr, at) => {
+    const { reads, writes } = traitsOf(instr)
+    if (writes.length === 0) return
+    const say = (law: Law, message: string) => findings.push({ law, instr: at, message: `${instr.kind}: ${message}` })
+    const operands = reads.map(ref => known.get(ref) ?? declared(ref))
+    const claimed = writes.map(declared)
+    const inferred = infer({ program, instr, operands, claimed, say })
+    writes.forEach((ref, i) => {
+      if (inferred) compare(ref, inferred[i], claimed[i], say)
+      known.set(ref, claimed[i]) // go on with what was declared: one slip, one finding
+    })
+  })
+  return findings
+}
+
+type Say = (law: Law, message: string) => void
+
+interface Case<I extends Instr = Instr> {
+  readonly program: Program
+  readonly instr: I
+  readonly operands: readonly Type[]
+  readonly claimed: readonly Type[]
+  readonly say: Say
+}
+
+function compare(ref: string, inferred: Type, claimed: Type, say: Say): void {
+  const says = `%${ref} is ${showShaped(inferred)} by its instruction, ${showShaped(claimed)} by declaration`
+  if (!sameLayout(inferred.layout, claimed.layout)) say('T2', says)
+  else if (inferred.dtype !== claimed.dtype || !sameDims(inferred.dims, claimed.dims)) say('T3', says)
+}
+
+export const sameDims = (a: readonly Dim[], b: readonly Dim[]): boolean =>
+  a.length === b.length && a.every((dim, i) => dim.name === b[i].name && dim.size === b[i].size)
+
+/** The types of the results, or nothing where a finding says why there are none. */
+function infer(of: Case): readonly Type[] | undefined {
+  const { instr, claimed, program } = of
+  if (isCollective(instr)) return collective({ ...of, instr })
+  switch (instr.kind) {
+    case 'zero':
+      return claimed
+    case 'load':
+      return [loaded(program, instr, claimed[0])]
+    case 'slice':
+      return slice({ ...of, instr })
+    case 'sumSquares':
+      return squares({ ...of, instr })
+    case 'accumulate':
+    case 'adamw':
+    case 'sgd':
+      return updated(of)
+    default:
+      return 'ins' in instr ? computed({ ...of, instr }) : undefined
+  }
+}
+
+function loaded({ inputs, mesh }: Program, { input }: InstrOf<'load'>, claimed: Type): Type {
+  const found = inputs.find(({ name }) => name === input)
+  if (!found) return claimed
+  const layout = plain(mesh, found.layout)
+  const dims = found.dims.map(({ name, size }) => ({ name, size: size / sizeOfAll(mesh, splitOf(layout, name)) }))
+  return { dtype: found.dtype, dims, layout }
+}
+
+/** Ops over dims by name: contract, add, norms, attention, loss and the like, all by their signature. */
+function computed(of: Case<Compute>): readonly Type[] | undefined {
+  const { operands, claimed, say, instr } = of
+  const names = operands.map(namesOf)
+  const shapes = signatures[instr.kind].shapes
+  const misshapen = claimed.findIndex(
+    (type, i) => !sameSet((shapes[i] ?? shapes[0])(names, namesOf(type)), namesOf(type)),
+  )
+  if (misshapen >= 0) {
+    say('T3', `%${instr.outs[misshapen]} cannot have dims [${namesOf(claimed[misshapen]).join(' ')}]`)
+    return undefined
+  }
+  const known = agreed(of)
+  const partials = known && eachAxis(of)
+  return partials && claimed.map((type, i) => result(type, known, partials[i]))
+}
+
+const namesOf = ({ dims }: Type) => dims.map(({ name }) => name)
+
+const sameSet = (a: readonly string[] | undefined, b: readonly string[]) =>
+  a !== undefined && a.length === b.length && new Set(b).size === b.length && a.every(name => b.includes(name))
+
+type Known = ReadonlyMap<string, { readonly size: number; readonly split: readonly Axis[]; readonly ref: string }>
+
+/** Operands that share a dim hold the same part of it. */
+function agreed({ operands, instr, say }: Case<Compute>): Known | undefined {
+  const known = new Map<string, { size: number; split: readonly Axis[]; ref: string }>()
+  for (const [i, { dims, layout }] of operands.entries())
+    for (const { name, size } of dims) {
+      const split = splitOf(layout, name)
+      const other = known.get(name)
+      if (!other) known.set(name, { size, split, ref: instr.ins[i] })
+      else if (other.split.join() !== split.join() || other.size !== size) {
+        const show = (n: number, axes: readonly Axis[]) => `${n}${axes.length > 0 ? `/${axes.join()}` : ''}`
+        const message = `${name} is ${show(other.size, other.split)} in %${other.ref} and ${show(size, split)} in %${instr.ins[i]}`
+        say(other.split.join() === split.join() ? 'T3' : 'T1', message)
+        return undefined
+      }
+    }
+  return known
+}
+
+type Partial = Layout['partial']
+
+/** The partial axes of each result, judged one mesh axis at a time. */
+function eachAxis(of: Case<Compute>): readonly Partial[] | undefined {
+  const partials: Record<string, Combine>[] = of.claimed.map(() => ({}))
+  for (const axis of axesThatMatter(of.program.mesh)) {
+    const verdict = oneAxis(of, axis)
+    if (verdict === undefined) return undefined
+    verdict.forEach((combine, i) => {
+      if (combine) partials[i][axis] = combine
+    })
+  }
+  return partials
+}
+
+/** For each result: is it partial on this axis, and how? Nothing: a finding says why not. */
+function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[] | undefined {
+  const { operands, instr, claimed, say } = of
+  const signature = signatures[instr.kind]
+  const split = [...new Set(operands.flatMap(({ layout }) => dimsSplitBy(layout, axis)))]
+  const partial = operands.flatMap(({ layout }, i) => (layout.partial[axis] ? [i] : []))
+  const refuse = (message: string) => void say('T1', message)
+  const named = (i: number) => `%${instr.ins[i]}`
+  if (split.length > 1) return refuse(`${axis} splits ${split.join(' and ')}`)
+  if (split.length === 1 && partial.length > 0)
+    return refuse(`${axis} splits ${split[0]}, but ${named(partial[0])} is partial on it`)
+  const foreign = claimed.flatMap(({ dims, layout }) =>
+    dims.filter(d => splitOf(layout, d.name).includes(axis) && !has(operands, d.name)),
+  )
+  if (foreign.length > 0 && (split.length > 0 || partial.length > 0))
+    return refuse(`${axis} splits ${foreign[0].name} of the result, but an operand is not whole on it`)
+  if (split.length === 1) {
+    if (signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)).includes(split[0]))
+      return refuse(`${split[0]} is split over ${axis}`)
+    const lost = claimed.map(type => !namesOf(type).includes(split[0]))
+    if (lost.includes(true) && !signature.reduces)
+      return refuse(`${split[0]}, split over ${axis}, is missing from the result`)
+    return lost.map(missing => (missing ? signature.reduces : undefined))
+  }
+  if (partial.length === 0) return claimed.map(() => undefined)
+  const combine = operands[partial[0]].layout.partial[axis]
+  const passes =
+    combine === 'max'
+      ? signature.reduces === 'max'
+      : signature.jointly
+        ? partial.length === operands.length && partial.every(i => operands[i].layout.partial[axis] === 'sum')
+        : partial.length === 1 && (signature.linear?.includes(partial[0]) ?? false)
+  return passes
+    ? claimed.map(() => combine)
+    : refuse(`${partial.map(named).join(', ')} is a partial ${combine} over ${axis}`)
+}
+
+const dimsSplitBy = ({ splits }: Layout, axis: Axis) => Object.keys(splits).filter(dim => splits[dim].includes(axis))
+const has = (operands: readonly Type[], dim: string) => operands.some(type => namesOf(type).includes(dim))
+
+/** The claimed type with sizes and splits from the operands. A dim no operand has is the result's own choice. */
+function result(claimed: Type, known: Known, partial: Partial): Type {
+  const dims = claimed.dims.map(({ name, size }) => ({ name, size: known.get(name)?.size ?? size }))
+  const splits = dims.map(({ name }) => [name, known.get(name)?.split ?? splitOf(claimed.layout, name)] as const)
+  return { dtype: claimed.dtype, dims, layout: { splits: Object.fromEntries(splits), partial } }
+}
+
+/** accumulate and the optimizers: every tensor lies as the first one does; the optimizers' scalars are whole. */
+function updated({ instr, operands, claimed, say }: Case): readonly Type[] | undefined {
+  const [first] = operands
+  const { reads } = traitsOf(instr)
+  const optimizer = instr.kind !== 'accumulate'
+  if (optimizer && Object.keys(first.layout.partial).length > 0) {
+    say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
+    return undefined
+  }
+  const scalars = optimizer && 'ins' in instr ? instr.ins.length : 1
+  for (let i = 1; i < scalars; i++)
+    if (operands[i].dims.length > 0 || !sameLayout(operands[i].layout, { splits: {}, partial: {} }))
+      say('T1', `%${reads[i]} must be a whole scalar, it is ${showShaped(operands[i])}`)
+  for (let i = scalars; i < operands.length; i++)
+    if (!sameLayout(operands[i].layout, first.layout) || !sameDims(operands[i].dims, first.dims))
+      say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
+  return claimed.map(() => first)
+}
+
+/** Each element once: the axes on which the value is whole are masked to coordinate 0, so the sum is partial on all. */
+function squares({
+  program,
+  instr,
+  operands: [x],
+  claimed,
+  say,
+}: Case<InstrOf<'sumSquares'>>): readonly Type[] | undefined {
+  const axes = axesThatMatter(program.mesh)
+  if (Object.keys(x.layout.partial).length > 0) {
+    say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
+    return undefined
+  }
+  const whole = axes.filter(axis => dimsSplitBy(x.layout, axis).length === 0)
+  const once = instr.once.filter(axis => axes.some(name => name === axis))
+  if (!sameSet(whole, once)) say('T6', `%${instr.ins[0]} is whole on [${whole.join(' ')}], once is [${once.join(' ')}]`)
+  const partial = Object.fromEntries(axes.map(axis => [axis, 'sum'] as const))
+  return [{ ...claimed[0], dims: [], layout: { splits: {}, partial } }]
+}
+
+function slice({ program, instr, operands: [x], say }: Case<InstrOf<'slice'>>): readonly Type[] | undefined {
+  const axes = matterIn(program.mesh, instr.axes)
+  const taken = axes.find(axis => !isWhole(x.layout, axis))
+  if (taken || !namesOf(x).includes(instr.dim)) {
+    say('T1', `%${instr.in} is ${showShaped(x)}, ${taken ? `not whole on ${taken}` : `it has no ${instr.dim}`}`)
+    return undefined
+  }
+  return [
+    resized(x, {
+      dim: instr.dim,
+      by: 1 / sizeOfAll(program.mesh, axes),
+      split: [...splitOf(x.layout, instr.dim), ...axes],
+    }),
+  ]
+}
+
+const isWhole = (layout: Layout, axis: Axis) =>
+  layout.partial[axis] === undefined && dimsSplitBy(layout, axis).length === 0
+const matterIn = (mesh: Mesh, axes: readonly Axis[]) => axes.filter(axis => axis !== 'pp' && sizeOf(mesh, axis) > 1)
+
+/** A dim grown or cut, with its new split. */
+function resized(type: Type, { dim, by, split }: { dim: string; by: number; split: readonly Axis[] }): Type {
+  const dims = type.dims.map(d => (d.name === dim ? { name: dim, size: d.size * by } : d))
+  return { ...type, dims, layout: { ...type.layout, splits: { ...type.layout.splits, [dim]: split } } }
+}
+
+const without = (partial: Partial, axes: readonly Axis[]): Partial =>
+  Object.fromEntries(Object.entries(partial).filter(([axis]) => !axes.some(name => name === axis)))
+
+/** Collectives change the layout and nothing else. */
+function collective({ program: { mesh }, instr, operands: [x], say }: Case<Collective>): readonly Type[] | undefined {
+  const axes = matterIn(mesh, instr.group.axes)
+  const crosses = instr.group.axes.includes('pp') || instr.group.stages !== undefined
+  const n = sizeOfAll(mesh, axes)
+  const refuse = (message: string) => void say('T1', `%${instr.in} is ${showShaped(x)}; ${message}`)
+  if (crosses && instr.kind !== 'all-reduce') return refuse('between stages there is only all-reduce')
+  if (instr.kind === 'all-reduce') {
+    const odd = axes.find(axis => x.layout.partial[axis] !== instr.combine)
+    if (odd) return refuse(`it is no partial ${instr.combine} over ${odd}`)
+    return [{ ...x, layout: { ...x.layout, partial: without(x.layout.partial, axes) } }]
+  }
+  const missing = [instr.kind === 'all-to-all' ? [instr.from, instr.to] : instr.dim]
+    .flat()
+    .find(dim => !namesOf(x).includes(dim))
+  if (missing) return refuse(`it has no ${missing}`)
+  if (instr.kind === 'reduce-scatter') {
+    const odd = axes.find(axis => x.layout.partial[axis] !== 'sum')
+    if (odd) return refuse(`it is no partial sum over ${odd}`)
+    const summed = { ...x, layout: { ...x.layout, partial: without(x.layout.partial, axes) } }
+    return [resized(summed, { dim: instr.dim, by: 1 / n, split: [...splitOf(x.layout, instr.dim), ...axes] })]
+  }
+  const from = instr.kind === 'all-gather' ? instr.dim : instr.from
+  const split = splitOf(x.layout, from)
+  const rest = split.slice(0, split.length - axes.length)
+  if ([...rest, ...axes].join() !== split.join()) return refuse(`the split of ${from} does not end with ${axes.join()}`)
+  const gathered = resized(x, { dim: from, by: n, split: rest })
+  if (instr.kind === 'all-gather') return [gathered]
+  return [resized(gathered, { dim: instr.to, by: 1 / n, split: [...splitOf(gathered.layout, instr.to), ...axes] })]
+}

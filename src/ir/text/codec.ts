@@ -1,0 +1,171 @@
+/**
+ * The words of the text form: how each small thing is written and read back. A codec is a pair of functions
+ * that are each other's inverse; the attributes of every instruction kind are a total table of codecs, so an
+ * attribute added to an instruction does not compile until it can be written down.
+ */
+import type { Axis, Combine, Dim, Dropout, Layout } from '../../base/index.js'
+import type { Group, InstrKind, InstrOf } from '../instr.js'
+
+export interface Codec<T> {
+  readonly show: (value: T) => string
+  readonly read: (text: string) => T
+}
+
+/** Thrown by a codec; the parser adds the line. */
+export class Unreadable extends Error {}
+
+export const unreadable = (message: string): never => {
+  throw new Unreadable(message)
+}
+
+const quoted = (safe: RegExp): Codec<string> => ({
+  show: text => (safe.test(text) ? text : JSON.stringify(text)),
+  read: text =>
+    text.startsWith('"') ? JSON.parse(text) : safe.test(text) ? text : unreadable(`'${text}' is not a name`),
+})
+
+/** A name inside a compound word such as `batch:2/dp`: what separates there must be quoted. */
+export const name = quoted(/^[\w.\-#~']+$/)
+/** A name that stands alone. */
+export const word = quoted(/^[\w.\-#~'/:<>*+][\w.\-#~'/:<>*+@,]*$/)
+
+export const number: Codec<number> = {
+  show: n => [String(n), n.toExponential()].reduce((a, b) => (b.length < a.length ? b : a)),
+  read: text => (text !== '' && !Number.isNaN(Number(text)) ? Number(text) : unreadable(`'${text}' is not a number`)),
+}
+
+export const flag: Codec<boolean> = {
+  show: String,
+  read: text => text === 'true' || (text !== 'false' && unreadable(`'${text}' is neither true nor false`)),
+}
+
+export const listOf = <T>(item: Codec<T>): Codec<readonly T[]> => ({
+  show: list => list.map(item.show).join(','),
+  read: text => (text === '' ? [] : cut(text, ',').map(item.read)),
+})
+
+/** One of these words and no other. */
+export const oneOf = <T extends string>(...choices: readonly T[]): Codec<T> => ({
+  show: text => text,
+  read: text => choices.find(choice => choice === text) ?? unreadable(`'${text}' is none of ${choices.join(', ')}`),
+})
+
+const axis: Codec<Axis> = {
+  show: text => text,
+  read: text => (/^(pp|dp|cp|ep|tp)(\.\d+)?$/.test(text) ? (text as Axis) : unreadable(`'${text}' is not an axis`)), // just matched
+}
+export const axes = listOf(axis)
+export const numbers = listOf(number)
+const combine = oneOf<Combine>('sum', 'max')
+
+const dropout: Codec<Dropout> = {
+  show: ({ rate, key }) => `${number.show(rate)}:${name.show(key)}`,
+  read: text => {
+    const [rate, key] = cut(text, ':')
+    return { rate: number.read(rate), key: name.read(key ?? '') }
+  },
+}
+
+const group: Codec<Group> = {
+  show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${numbers.show(stages)}` : ''),
+  read: text => {
+    const [along, stages] = cut(text, '@')
+    return { axes: axes.read(along), ...(stages === undefined ? {} : { stages: numbers.read(stages) }) }
+  },
+}
+
+/** Cut at a separator, but not inside quotes. */
+export function cut(text: string, separator: string): string[] {
+  const parts = ['']
+  for (const piece of text.match(/"(?:[^"\\]|\\.)*"|[^"]/g) ?? [])
+    if (piece === separator) parts.push('')
+    else parts[parts.length - 1] += piece
+  return parts
+}
+
+type Attribute<K extends InstrKind> = Exclude<keyof InstrOf<K>, 'kind' | 'ins' | 'outs' | 'in' | 'out' | 'on'>
+type Attributes = {
+  readonly [K in InstrKind]: { readonly [A in Attribute<K>]-?: Codec<NonNullable<InstrOf<K>[A]>> }
+}
+
+const once: Codec<readonly string[]> = listOf(name)
+
+export const attributes: Attributes = {
+  contract: {},
+  add: {},
+  mul: {},
+  scale: { by: number },
+  sumTo: {},
+  gelu: { approximate: flag },
+  geluGrad: { approximate: flag },
+  swiglu: {},
+  swigluGrad: {},
+  layerNorm: { eps: number },
+  layerNormInputGrad: { eps: number },
+  layerNormWeightGrad: { eps: number },
+  rmsNorm: { eps: number },
+  rmsNormInputGrad: { eps: number },
+  rmsNormWeightGrad: { eps: number },
+  rope: { theta: number, inverse: flag },
+  attention: { window: number, dropout },
+  attentionGrad: { window: number, dropout },
+  dropout: { dropout },
+  embed: {},
+  embedGrad: {},
+  maxOver: {},
+  sumExp: {},
+  pick: {},
+  tokenLoss: {},
+  tokenLossGrad: {},
+  countLabels: {},
+  squaredError: {},
+  squaredErrorGrad: {},
+  countElements: {},
+  zero: {},
+  accumulate: {},
+  sumSquares: { once },
+  adamw: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
+  sgd: { momentum: number, weightDecay: number, clip: number },
+  'all-reduce': { combine, group },
+  'all-gather': { dim: name, group },
+  'reduce-scatter': { dim: name, group },
+  'all-to-all': { from: name, to: name, group },
+  wait: {},
+  slice: { dim: name, axes },
+  load: { input: word },
+}
+
+/** A tensor's dims and layout together: `[batch:2/dp seq:16/tp embed:64] sum:tp`. */
+export interface Shaped {
+  readonly dims: readonly Dim[]
+  readonly layout: Layout
+}
+
+const show = (dim: string, size: string, split: readonly Axis[] | undefined) =>
+  name.show(dim) + size + (split === undefined ? '' : `/${axes.show(split)}`)
+
+export function showShaped({ dims, layout }: Shaped): string {
+  const own = new Set(dims.map(dim => dim.name))
+  const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name]))
+  const others = Object.keys(layout.splits).filter(dim => !own.has(dim))
+  const bracket = `[${[...parts, ...others.map(dim => show(dim, '', layout.splits[dim]))].join(' ')}]`
+  return [bracket, ...Object.entries(layout.partial).map(([along, how]) => `${how}:${along}`)].join(' ')
+}
+
+/** A layout alone: the split dims only, `[ffn/tp] sum:dp`. */
+export const showLayout = (layout: Layout): string => showShaped({ dims: [], layout })
+
+/** The first word is the bracket, the others are the partial axes. */
+export function readShaped([bracket = '', ...partials]: readonly string[]): Shaped {
+  if (!/^\[.*\]$/.test(bracket)) unreadable(`expected dims such as [batch:2/dp], found '${bracket}'`)
+  const dims: Dim[] = []
+  const splits: Record<string, readonly Axis[]> = {}
+  for (const part of cut(bracket.slice(1, -1), ' ').filter(text => text !== '')) {
+    const [sized, split] = cut(part, '/')
+    const [dim, size] = cut(sized, ':')
+    if (size !== undefined) dims.push({ name: name.read(dim), size: number.read(size) })
+    if (split !== undefined) splits[name.read(dim)] = axes.read(split)
+  }
+  const pairs = partials.map(text => text.split(':')).map(([how, along]) => [axis.read(along ?? ''), combine.read(how)])
+  return { dims, layout: { splits, partial: Object.fromEntries(pairs) } }
+}

@@ -1,0 +1,279 @@
+/**
+ * The text form, read back. Every line begins with a word that says what it is; a line of a segment that begins
+ * with `%` (or is a bare `wait %x`) is an instruction. Whatever cannot be read is thrown as a problem with its line.
+ */
+import { type Dim, nearest, ProblemsError } from '../../base/index.js'
+import type { Instr, InstrKind } from '../instr.js'
+import {
+  type Buffer,
+  type DType,
+  type Init,
+  type Kind,
+  kinds,
+  type Param,
+  type Program,
+  type Step,
+} from '../program.js'
+import {
+  attributes,
+  type Codec,
+  name,
+  number,
+  numbers,
+  oneOf,
+  readShaped,
+  Unreadable,
+  unreadable,
+  word,
+} from './codec.js'
+
+export function parse(text: string): Program {
+  const draft = emptyDraft()
+  text.split('\n').forEach((line, i) => {
+    try {
+      const words = line.match(/(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\]|"(?:[^"\\]|\\.)*"|[^\s"[])+/g)
+      if (words) readLine(draft, words)
+    } catch (error) {
+      if (!(error instanceof Unreadable || error instanceof SyntaxError)) throw error
+      throw new ProblemsError([
+        { severity: 'error', code: 'program/text', path: '', message: error.message, line: i + 1, column: 1 },
+      ])
+    }
+  })
+  return finish(draft)
+}
+
+/** A value whose lists may still grow. */
+type Growing<T> = T extends string | number | boolean
+  ? T
+  : T extends readonly (infer Item)[]
+    ? Growing<Item>[]
+    : { -readonly [K in keyof T]: Growing<T[K]> }
+
+interface Draft {
+  readonly program: Growing<Program>
+  param?: Growing<Param>
+  segment?: Growing<Program['segments'][string]>
+  stream?: Growing<Program['streams'][number]>
+}
+
+const emptyDraft = (): Draft => ({
+  program: {
+    name: '',
+    mesh: { axes: [] },
+    microbatches: 0,
+    stages: 0,
+    blocks: [],
+    params: [],
+    inputs: [],
+    segments: {},
+    streams: [],
+  },
+})
+
+const finish = (draft: Draft): Program => draft.program
+
+type Reader = (draft: Draft, words: readonly string[]) => void
+
+/** Lines that may stand anywhere. */
+const readers: Readonly<Record<string, Reader>> = {
+  program: ({ program }, [text]) => (program.name = word.read(text ?? '')),
+  mesh: ({ program }, words) =>
+    (program.mesh.axes = readShaped([`[${words.join(' ')}]`]).dims as typeof program.mesh.axes), // names are checked by the laws
+  microbatches: ({ program }, [n]) => (program.microbatches = number.read(n ?? '')),
+  stages: ({ program }, [n]) => (program.stages = number.read(n ?? '')),
+  block({ program }, [block, ...rest]) {
+    const { kind, stage } = fields(rest, 'kind', 'stage')
+    program.blocks.push({ name: word.read(block), kind: word.read(kind), stage: number.read(stage) })
+  },
+  input({ program }, [input, type, ...shape]) {
+    program.inputs.push({ name: word.read(input), dtype: dtype.read(type), ...growing(readShaped(shape)) })
+  },
+  param(draft, [param, ...shape]) {
+    const nowhere = () => ({ splits: {}, partial: {} })
+    const dims = readShaped(shape).dims as Dim[] // fresh: nobody else holds this list
+    const layouts = { compute: nowhere(), storage: nowhere(), kept: nowhere(), state: nowhere() }
+    draft.param = { name: word.read(param), dims, init: { kind: 'zeros' }, ...layouts, frames: {} }
+    draft.program.params.push(draft.param)
+  },
+  segment(draft, [segment, ...rest]) {
+    const { phase, key } = fields(rest, 'phase', 'key?')
+    const id = word.read(key || segment)
+    draft.segment = { name: word.read(segment), phase: phaseOf.read(phase), roles: [], buffers: {}, instrs: [] }
+    draft.program.segments[id] = draft.segment
+    delete draft.stream
+  },
+  stream(draft, [pipeline, ...rest]) {
+    const { streams } = draft.program
+    if (number.read(pipeline) !== streams.length) unreadable(`expected stream ${streams.length}, found ${pipeline}`)
+    const peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is in `kinds`
+    draft.stream = { frames: [], resident: [], steps: [], arena: number.read(fields(rest, 'arena').arena), peak }
+    streams.push(draft.stream)
+    delete draft.segment
+  },
+}
+
+/** Lines below a `param`. */
+const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly string[]) => void>> = {
+  init: (param, [kind, std]) => (param.init = initOf(kind, std)),
+  compute: (param, shape) => (param.compute = growing(readShaped(shape)).layout),
+  storage: (param, shape) => (param.storage = growing(readShaped(shape)).layout),
+  kept: (param, shape) => (param.kept = growing(readShaped(shape)).layout),
+  state: (param, shape) => (param.state = growing(readShaped(shape)).layout),
+  held(param, [pipeline, ...rest]) {
+    const { param: frame, grad, moments } = fields(rest, 'param', 'grad', 'moments')
+    param.frames[number.read(pipeline)] = {
+      param: number.read(frame),
+      grad: number.read(grad),
+      moments: [...numbers.read(moments)],
+    }
+  },
+}
+
+const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
+
+const dtype = oneOf<DType>('f32', 'i32')
+const kindOf = oneOf<Kind>(...kinds)
+const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'norm', 'update')
+
+const initOf = (kind: string, std: string): Init =>
+  kind === 'normal' ? { kind, std: number.read(std ?? '') } : { kind: oneOf('zeros', 'ones').read(kind) }
+
+function readLine(draft: Draft, words: readonly string[]): void {
+  const [first, ...rest] = words
+  if (draft.segment && (first.startsWith('%') || words.at(-1)?.startsWith('%') || words.includes('=')))
+    draft.segment.instrs.push(readInstr(words) as Growing<Instr>)
+  else if (draft.segment && first === 'role')
+    draft.segment.roles.push({
+      name: word.read(rest[0]),
+      kind: kindOf.read(rest[1]),
+      bytes: number.read(rest[2] ?? ''),
+    })
+  else if (draft.segment && first === 'buffer')
+    draft.segment.buffers[refOf(rest[0])] = growingBuffer(draft.segment.roles, rest)
+  else if (draft.stream && readStreamLine(draft.stream, first, rest)) return
+  else if (draft.param && first in ofParam) ofParam[first](draft.param, rest)
+  else if (first in readers) readers[first](draft, rest)
+  else unknown('line', first, Object.keys(readers))
+}
+
+function growingBuffer(
+  roles: readonly { name: string }[],
+  [, type, place, ...shape]: readonly string[],
+): Growing<Buffer> {
+  const [, role, offset] =
+    place.match(/^@(.+)\+(\d+)$/) ?? unreadable(`expected a place such as @stash+128, found '${place}'`)
+  const index = role.startsWith('#') ? number.read(role.slice(1)) : roles.findIndex(r => r.name === name.read(role))
+  if (index < 0)
+    unknown(
+      'role',
+      role,
+      roles.map(r => r.name),
+    ) // prettier than an offset into nowhere
+  return { dtype: dtype.read(type), role: index, offset: Number(offset), ...growing(readShaped(shape)) }
+}
+
+function readStreamLine(stream: NonNullable<Draft['stream']>, first: string, rest: readonly string[]): boolean {
+  if (first === 'peak')
+    Object.assign(
+      stream.peak,
+      Object.fromEntries(rest.map(text => text.split(':')).map(([k, n]) => [k, number.read(n)])),
+    )
+  else if (first === 'resident') stream.resident = [...numbers.read(rest[0] ?? '')]
+  else if (first === 'frame') {
+    const [index, frame, kind, bytes, at] = rest
+    if (number.read(index) !== stream.frames.length)
+      unreadable(`expected frame ${stream.frames.length}, found ${index}`)
+    stream.frames.push({
+      name: word.read(frame),
+      kind: kindOf.read(kind),
+      bytes: number.read(bytes),
+      offset: number.read((at ?? '').slice(1)),
+    })
+  } else if (first in steps) stream.steps.push(steps[first as keyof typeof steps](rest) as Growing<Step>)
+  else return false
+  return true
+}
+
+const steps: { readonly [K in Step['kind']]: (words: readonly string[]) => Step } = {
+  alloc: ([frame]) => ({ kind: 'alloc', frame: number.read(frame ?? '') }),
+  free: ([frame]) => ({ kind: 'free', frame: number.read(frame ?? '') }),
+  send([frame, ...rest]) {
+    const { to, tag } = fields(rest, 'to', 'tag')
+    return { kind: 'send', frame: number.read(frame), peer: number.read(to), tag: word.read(tag) }
+  },
+  recv([frame, ...rest]) {
+    const { from, tag } = fields(rest, 'from', 'tag')
+    return { kind: 'recv', frame: number.read(frame), peer: number.read(from), tag: word.read(tag) }
+  },
+  wait: rest => ({ kind: 'wait', tag: word.read(fields(rest, 'tag').tag) }),
+  call([segment, ...rest]) {
+    const { block, microbatch, bind, param } = fields(rest, 'block', 'microbatch', 'bind', 'param?')
+    const once = { block: number.read(block), microbatch: number.read(microbatch), bind: numbers.read(bind) }
+    return { kind: 'call', segment: word.read(segment), ...once, ...(param === '' ? {} : { param: word.read(param) }) }
+  },
+}
+
+const refOf = (text: string | undefined): string =>
+  text?.startsWith('%') ? name.read(text.slice(1)) : unreadable(`expected a buffer such as %x, found '${text ?? ''}'`)
+
+/** `%a %b = kind %x attribute=value` or `wait %x`. */
+export function readInstr(words: readonly string[]): Instr {
+  const equals = words.indexOf('=')
+  const outs = words.slice(0, Math.max(equals, 0)).map(refOf)
+  const [kind = '', ...rest] = words.slice(equals + 1)
+  if (!(kind in attributes)) unknown('instruction', kind, Object.keys(attributes))
+  const ins = rest.filter(text => text.startsWith('%')).map(refOf)
+  const given = readAttributes(
+    kind as InstrKind,
+    rest.filter(text => !text.startsWith('%')),
+  ) // it is in the table
+  return { kind, ...operandsOf(kind as InstrKind, ins, outs), ...given } as Instr // the table is total over kinds and their attributes
+}
+
+function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly string[]) {
+  const [single] = ins
+  const [result] = outs
+  if (kind === 'wait') return { on: single ?? unreadable('wait for what?') }
+  if (kind === 'load') return { out: result ?? unreadable('load into what?') }
+  if (kind === 'slice' || 'group' in attributes[kind])
+    return { in: single ?? unreadable(`${kind} of what?`), out: result ?? unreadable(`${kind} into what?`) }
+  return { ins, outs }
+}
+
+const optional: readonly string[] = ['window', 'dropout']
+
+function readAttributes(kind: InstrKind, words: readonly string[]): Record<string, unknown> {
+  const codecs = attributes[kind] as Record<string, Codec<unknown>> // the table gives each kind its own
+  const given: Record<string, unknown> = {}
+  for (const text of words) {
+    const [key, value] = pair(text)
+    const attribute = key === 'over' ? 'group' : key
+    if (!codecs[attribute]) unknown(`attribute of ${kind}`, key, Object.keys(codecs))
+    given[attribute] = codecs[attribute].read(value)
+  }
+  const missing = Object.keys(codecs).filter(key => !(key in given) && (kind === 'dropout' || !optional.includes(key)))
+  if (missing.length > 0) unreadable(`${kind} needs ${missing.map(key => (key === 'group' ? 'over' : key)).join(', ')}`)
+  return given
+}
+
+const pair = (text: string): [string, string] => {
+  const at = text.indexOf('=')
+  return at > 0 ? [text.slice(0, at), text.slice(at + 1)] : unreadable(`expected key=value, found '${text}'`)
+}
+
+/** The values of `key=value` words; a key that ends in `?` may be missing and is then ''. */
+function fields<K extends string>(words: readonly string[], ...keys: readonly K[]) {
+  const given = new Map(words.map(pair))
+  const names = keys.map(key => key.replace('?', ''))
+  for (const key of given.keys()) if (!names.includes(key)) unknown('key', key, names)
+  const missing = keys.find(key => !key.endsWith('?') && !given.has(key))
+  if (missing) unreadable(`${missing}= is missing`)
+  type Name = K extends `${infer Bare}?` ? Bare : K
+  return Object.fromEntries(names.map(key => [key, given.get(key) ?? ''])) as Record<Name, string> // all of `names` are set
+}
+
+function unknown(what: string, found: string, known: readonly string[]): never {
+  const near = nearest(found, known)
+  return unreadable(`unknown ${what} '${found}'${near ? `; did you mean '${near}'?` : ''}`)
+}

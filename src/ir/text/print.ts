@@ -1,0 +1,83 @@
+/** The text form, written: sections for the whole, then segments, then streams; one line per thing. */
+import type { Instr } from '../instr.js'
+import type { Buffer, Param, Program, Segment, Step, Stream } from '../program.js'
+import { attributes, type Codec, name, number, numbers, showLayout, showShaped, word } from './codec.js'
+
+export const print = (program: Program): string =>
+  [
+    `program ${word.show(program.name)}`,
+    `mesh ${program.mesh.axes.map(({ name: axis, size }) => `${axis}:${size}`).join(' ')}`.trimEnd(),
+    `microbatches ${program.microbatches}`,
+    `stages ${program.stages}`,
+    ...program.blocks.map(b => `block ${word.show(b.name)} kind=${word.show(b.kind)} stage=${b.stage}`),
+    ...program.inputs.map(input => `input ${word.show(input.name)} ${input.dtype} ${showShaped(input)}`),
+    ...program.params.flatMap(printParam),
+    ...Object.entries(program.segments).flatMap(([key, segment]) => ['', ...printSegment(segment, key)]),
+    ...program.streams.flatMap((stream, pipeline) => ['', ...printStream(stream, pipeline)]),
+    '',
+  ].join('\n')
+
+const printParam = (param: Param): string[] => [
+  `param ${word.show(param.name)} ${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
+  `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
+  ...(['compute', 'storage', 'kept', 'state'] as const).map(use => `  ${use} ${showLayout(param[use])}`),
+  ...Object.entries(param.frames).map(
+    ([pipeline, f]) => `  held ${pipeline} param=${f.param} grad=${f.grad} moments=${numbers.show(f.moments)}`,
+  ),
+]
+
+/** The key is written too where it is not the segment's name. */
+export const printSegment = (segment: Segment, key = segment.name): string[] => [
+  `segment ${word.show(segment.name)} phase=${segment.phase}${key === segment.name ? '' : ` key=${word.show(key)}`}`,
+  ...segment.roles.map(role => `  role ${word.show(role.name)} ${role.kind} ${role.bytes}`),
+  ...Object.entries(segment.buffers).map(([ref, buffer]) => `  buffer ${showRef(ref)} ${printBuffer(buffer, segment)}`),
+  ...segment.instrs.map(instr => `  ${printInstr(instr)}`),
+]
+
+const printBuffer = (buffer: Buffer, { roles }: Segment): string => {
+  const role = roles[buffer.role]
+  const unique = role !== undefined && roles.filter(other => other.name === role.name).length === 1
+  return `${buffer.dtype} @${unique ? name.show(role.name) : `#${buffer.role}`}+${buffer.offset} ${showShaped(buffer)}`
+}
+
+const showRef = (ref: string) => `%${name.show(ref)}`
+
+/** `%z = all-gather %y dim=seq over=tp` */
+export function printInstr(instr: Instr): string {
+  if (instr.kind === 'wait') return `wait ${showRef(instr.on)}`
+  const outs = 'outs' in instr ? instr.outs : [instr.out]
+  const ins = 'ins' in instr ? instr.ins : 'in' in instr ? [instr.in] : []
+  const codecs = attributes[instr.kind] as Record<string, Codec<unknown>> // the table gives each kind its own
+  const written = Object.entries(instr)
+    .filter(([key, value]) => codecs[key] !== undefined && value !== undefined)
+    .map(([key, value]) => `${key === 'group' ? 'over' : key}=${codecs[key].show(value)}`)
+  return [...outs.map(showRef), '=', instr.kind, ...ins.map(showRef), ...written].join(' ')
+}
+
+const printStream = (stream: Stream, pipeline: number): string[] => [
+  `stream ${pipeline} arena=${stream.arena}`,
+  `  peak ${Object.entries(stream.peak)
+    .map(([kind, bytes]) => `${kind}:${bytes}`)
+    .join(' ')}`,
+  ...stream.frames.map((f, i) => `  frame ${i} ${word.show(f.name)} ${f.kind} ${f.bytes} @${f.offset}`),
+  `  resident ${numbers.show(stream.resident)}`.trimEnd(),
+  ...stream.steps.map(step => `  ${printStep(step)}`),
+]
+
+export function printStep(step: Step): string {
+  switch (step.kind) {
+    case 'alloc':
+    case 'free':
+      return `${step.kind} ${step.frame}`
+    case 'send':
+      return `send ${step.frame} to=${step.peer} tag=${word.show(step.tag)}`
+    case 'recv':
+      return `recv ${step.frame} from=${step.peer} tag=${word.show(step.tag)}`
+    case 'wait':
+      return `wait tag=${word.show(step.tag)}`
+    case 'call': {
+      const of = step.param === undefined ? '' : ` param=${word.show(step.param)}`
+      return `call ${word.show(step.segment)} block=${step.block} microbatch=${step.microbatch} bind=${numbers.show(step.bind)}${of}`
+    }
+  }
+}

@@ -1,0 +1,218 @@
+/**
+ * How models are written: blocks over named dims, in the words of the domain. Families (mlp, gpt, llama) are a page
+ * each on top of this, and so is a user's own model (examples/). A repeated block is written once and shared by its
+ * layers; nothing here knows of ranks.
+ *
+ * The dims' names carry meaning for plans: `batch` is split over data-parallel ranks, `seq` over sequence-parallel
+ * ones, `kvHeads`, `group`, `ffn` and `vocab` over tensor-parallel ones. Other names are never split.
+ */
+import type { Dim, Op } from '../base/index.js'
+import {
+  type Block,
+  type DType,
+  type Graph,
+  GraphBuilder,
+  type Init,
+  type InputSpec,
+  type Model,
+  type ParamSpec,
+  type Value,
+} from './graph.js'
+import { shapeOf } from './ops.js'
+
+export type Carry = Readonly<Record<string, Value>>
+/** Reads what the block before handed on, returns what this one hands on. */
+export type Write<D extends string> = (block: BlockBuilder<D>, carry: Carry) => Carry
+
+export const normal = (std: number): Init => ({ kind: 'normal', std })
+export const zeros: Init = { kind: 'zeros' }
+export const ones: Init = { kind: 'ones' }
+
+export function defineModel<const D extends string>(
+  name: string,
+  dims: Readonly<Record<D, number>>,
+  write: (model: ModelBuilder<D>) => void,
+): Model {
+  const builder = new ModelBuilder<D>(dims)
+  write(builder)
+  const { inputs, params, blocks } = builder
+  return { name, dims, inputs: [...inputs.values()], params: [...params.values()], blocks }
+}
+
+export class ModelBuilder<D extends string> {
+  readonly dims: Readonly<Record<D, number>>
+  readonly inputs = new Map<string, InputSpec>()
+  readonly params = new Map<string, ParamSpec>()
+  readonly blocks: Block[] = []
+  #carry: Readonly<Record<string, readonly Dim[]>> = {}
+
+  constructor(dims: Readonly<Record<D, number>>) {
+    this.dims = dims
+  }
+
+  block(name: string, write: Write<D>): void {
+    this.#append([name], name, write)
+  }
+
+  /** `times` blocks of one kind, named name.0, name.1, ... What they hand on must look like what they are handed. */
+  repeat(name: string, times: number, write: Write<D>): void {
+    this.#append(
+      Array.from({ length: times }, (_, i) => `${name}.${i}`),
+      name,
+      write,
+    )
+  }
+
+  sizes(names: readonly D[]): Dim[] {
+    return names.map(name => ({ name, size: this.dims[name] }))
+  }
+
+  #append(blockNames: readonly string[], kind: string, write: Write<D>): void {
+    if (blockNames.length === 0) return
+    const block = new BlockBuilder<D>(this)
+    const carry = Object.fromEntries(
+      Object.entries(this.#carry).map(([name, dims]) => [name, block.carried(name, dims)]),
+    )
+    const exports = write(block, carry)
+    const graph = block.graph(exports)
+    for (const name of blockNames) {
+      const params = Object.fromEntries([...block.own.keys()].map(local => [local, `${name}.${local}`]))
+      for (const [local, spec] of block.own) this.params.set(params[local], { ...spec, name: params[local] })
+      this.blocks.push({
+        name,
+        kind,
+        graph,
+        params: { ...params, ...Object.fromEntries([...block.shared].map(n => [n, n])) },
+      })
+    }
+    this.#carry = Object.fromEntries(Object.entries(exports).map(([name, value]) => [name, value.dims]))
+  }
+}
+
+export class BlockBuilder<D extends string> {
+  readonly own = new Map<string, Omit<ParamSpec, 'name'>>()
+  readonly shared = new Set<string>()
+  readonly #model: ModelBuilder<D>
+  readonly #graph = new GraphBuilder(shapeOf)
+  #loss: Value | undefined
+  #count: Value | undefined
+
+  constructor(model: ModelBuilder<D>) {
+    this.#model = model
+  }
+
+  /** A tensor of the training data, the same for every block that asks for it. */
+  input(name: string, dims: readonly D[], dtype: DType = 'f32'): Value {
+    const sizes = this.#model.sizes(dims)
+    this.#model.inputs.set(name, { name, dtype, dims: sizes })
+    return this.#graph.source({ kind: 'input', name }, name, sizes, dtype)
+  }
+
+  param(name: string, dims: readonly D[], init: Init, { decay = dims.length > 1 } = {}): Value {
+    const sizes = this.#model.sizes(dims)
+    this.own.set(name, { dims: sizes, init, decay })
+    return this.#graph.source({ kind: 'param', name }, name, sizes)
+  }
+
+  /** A parameter of an earlier block, by its full name (`embed.tokens`): one logical tensor used in two places. */
+  tied(name: string): Value {
+    const spec = this.#model.params.get(name)
+    if (!spec)
+      throw new Error(
+        `no parameter named ${name} in the blocks before; there are ${[...this.#model.params.keys()].join(', ')}`,
+      )
+    this.shared.add(name)
+    return this.#graph.source({ kind: 'param', name }, name, spec.dims)
+  }
+
+  /** Sum of products over every dim that `dims` leaves out: a matmul, by names. */
+  contract(a: Value, b: Value, dims: readonly D[], name = 'contract'): Value {
+    return this.#graph.emit({ kind: 'contract' }, [a, b], name, [this.#model.sizes(dims)])[0]
+  }
+
+  add(a: Value, ...others: Value[]): Value {
+    return this.#one({ kind: 'add' }, [a, ...others], 'add')
+  }
+
+  mul(a: Value, b: Value): Value {
+    return this.#one({ kind: 'mul' }, [a, b], 'mul')
+  }
+
+  scale(x: Value, by: number): Value {
+    return this.#one({ kind: 'scale', by }, [x], 'scale')
+  }
+
+  gelu(x: Value, { approximate = false } = {}): Value {
+    return this.#one({ kind: 'gelu', approximate }, [x], 'gelu')
+  }
+
+  swiglu(gate: Value, up: Value): Value {
+    return this.#one({ kind: 'swiglu' }, [gate, up], 'swiglu')
+  }
+
+  /** Gain and bias are parameters `${name}.gain` and `${name}.bias` over the given dims. */
+  layerNorm(x: Value, name: string, dims: readonly D[], eps: number): Value {
+    return this.#one(
+      { kind: 'layerNorm', eps },
+      [x, this.param(`${name}.gain`, dims, ones), this.param(`${name}.bias`, dims, zeros)],
+      name,
+    )
+  }
+
+  rmsNorm(x: Value, name: string, dims: readonly D[], eps: number): Value {
+    return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.gain`, dims, ones)], name)
+  }
+
+  rope(x: Value, theta: number): Value {
+    return this.#one({ kind: 'rope', theta, inverse: false }, [x], `${x.name}.rope`)
+  }
+
+  /** Causal attention: q [batch seq kvHeads group headDim], k and v without group. */
+  attention(q: Value, k: Value, v: Value, options: { window?: number; dropout?: number } = {}): Value {
+    const dropout = options.dropout ? { dropout: { rate: options.dropout, key: this.#key('attention') } } : {}
+    const window = options.window ? { window: options.window } : {}
+    return this.#one({ kind: 'attention', ...window, ...dropout }, [q, k, v], 'attention')
+  }
+
+  dropout(x: Value, rate: number): Value {
+    return rate === 0 ? x : this.#one({ kind: 'dropout', dropout: { rate, key: this.#key('dropout') } }, [x], 'dropout')
+  }
+
+  embed(ids: Value, rows: Value): Value {
+    return this.#one({ kind: 'embed' }, [ids, rows], 'embedded')
+  }
+
+  /** The model's loss: cross entropy of logits [.. vocab] with labels, the mean over labels that are not ignored (< 0). */
+  crossEntropy(logits: Value, labels: Value): void {
+    const [max] = this.#graph.emit({ kind: 'maxOver' }, [logits], 'max', [labels.dims])
+    const sum = this.#one({ kind: 'sumExp' }, [logits, max], 'sumExp')
+    const picked = this.#one({ kind: 'pick' }, [logits, labels], 'picked')
+    this.#loss = this.#one({ kind: 'tokenLoss' }, [max, sum, picked, labels], 'loss')
+    this.#count = this.#one({ kind: 'countLabels' }, [labels], 'count')
+  }
+
+  /** The model's loss: the mean square of x - target. */
+  meanSquare(x: Value, target: Value): void {
+    this.#loss = this.#one({ kind: 'squaredError' }, [x, target], 'loss')
+    this.#count = this.#one({ kind: 'countElements' }, [target], 'count')
+  }
+
+  carried(name: string, dims: readonly Dim[]): Value {
+    return this.#graph.source({ kind: 'carry', name }, name, dims)
+  }
+
+  graph(exports: Carry): Graph {
+    const ids = Object.fromEntries(Object.entries(exports).map(([name, value]) => [name, value.id]))
+    const end = this.#loss && this.#count ? { loss: this.#loss.id, count: this.#count.id } : {}
+    return { values: this.#graph.values, nodes: this.#graph.nodes, exports: ids, ...end }
+  }
+
+  #one(op: Op, ins: readonly Value[], name: string): Value {
+    return this.#graph.emit(op, ins, name)[0]
+  }
+
+  /** Masks within a block differ; the number of the node tells them apart. */
+  #key(kind: string): string {
+    return `${kind}${this.#graph.nodes.length}`
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * What is trained, as a few numbers: one strict schema per family. The schema gives the type, the check, the help
+ * and the JSON schema; after parsing every default is resolved, so nothing below asks "and if it is missing?".
+ */
+import { z } from 'zod'
+
+/** Sizes have a ceiling, so that a slip of the keyboard is a problem and not an hour of compiling. */
+const size = (most: number) => z.int().min(1).max(most)
+const layers = size(10_000).describe('blocks, one after the other')
+const embed = size(2 ** 20).describe('width of the residual stream')
+const heads = size(2 ** 14).describe('query heads')
+const ffn = size(2 ** 24).describe('width of the feed-forward layer')
+const vocab = size(2 ** 24).describe('tokens in the vocabulary')
+const eps = z.number().positive().max(1).default(1e-5).describe('added to the variance in norms')
+const positions = size(2 ** 30)
+  .optional()
+  .describe('longest sequence the model was made for')
+
+export const MlpConfig = z
+  .strictObject({
+    family: z.literal('mlp').describe('matmul, GELU, matmul, added to the residual; mean-square loss; no biases'),
+    layers,
+    embed,
+    ffn: ffn.optional().describe('width of the hidden layer; 4 x embed if not given'),
+  })
+  .transform(c => ({ ...c, ffn: c.ffn ?? 4 * c.embed }))
+
+export const GptConfig = z
+  .strictObject({
+    family: z.literal('gpt').describe('learned positions, LayerNorm, GELU, biases everywhere'),
+    layers,
+    embed,
+    heads,
+    ffn: ffn.optional().describe('width of the feed-forward layer; 4 x embed if not given'),
+    vocab,
+    tied: z.boolean().default(true).describe('the head uses the embedding table'),
+    dropout: z.number().min(0).lt(1).default(0).describe('chance that an element is dropped'),
+    eps,
+    positions,
+  })
+  .transform(c => ({ ...c, ffn: c.ffn ?? 4 * c.embed }))
+
+export const LlamaConfig = z
+  .strictObject({
+    family: z.literal('llama').describe('RMSNorm, rotary positions, grouped-query attention, SwiGLU'),
+    layers,
+    embed,
+    heads,
+    kvHeads: heads.optional().describe('key-value heads; as many as heads if not given'),
+    headDim: size(2 ** 14)
+      .optional()
+      .describe('width of one head; embed / heads if not given'),
+    ffn,
+    vocab,
+    ropeTheta: z.number().positive().max(1e15).default(10000).describe('base of the rotary angles'),
+    eps,
+    tied: z.boolean().default(false).describe('the head uses the embedding table'),
+    qkvBias: z.boolean().default(false).describe('biases on query, key and value (Qwen 2)'),
+    qkNorm: z.boolean().default(false).describe('RMSNorm on each head of query and key (Qwen 3)'),
+    window: size(2 ** 30)
+      .optional()
+      .describe('sliding window: attention sees this many positions'),
+    positions,
+  })
+  // A fractional headDim is how `check` knows that it was left out and that heads do not divide embed.
+  .transform(c => ({ ...c, kvHeads: c.kvHeads ?? c.heads, headDim: c.headDim ?? c.embed / c.heads }))
+
+export const ModelConfig = z.discriminatedUnion('family', [MlpConfig, GptConfig, LlamaConfig])
+
+export type MlpConfig = z.output<typeof MlpConfig>
+export type GptConfig = z.output<typeof GptConfig>
+export type LlamaConfig = z.output<typeof LlamaConfig>
+export type ModelConfig = z.output<typeof ModelConfig>
+/** As written in a file: defaults may be missing. */
+export type ModelInput = z.input<typeof ModelConfig>
+
+const mlpParameters = (c: MlpConfig) => c.layers * 2 * c.embed * c.ffn
+
+function gptParameters(c: GptConfig, seq: number): number {
+  const attention = 4 * c.embed * c.embed + 4 * c.embed
+  const feedForward = 2 * c.embed * c.ffn + c.ffn + c.embed
+  const norm = 2 * c.embed
+  const tables = (c.tied ? 1 : 2) * c.vocab * c.embed + seq * c.embed
+  return tables + c.layers * (attention + feedForward + 2 * norm) + norm
+}
+
+function llamaParameters(c: LlamaConfig): number {
+  const heads = c.heads + 2 * c.kvHeads
+  const attention = c.embed * c.headDim * (heads + c.heads)
+  const extras = (c.qkvBias ? heads * c.headDim : 0) + (c.qkNorm ? 2 * c.headDim : 0)
+  const block = attention + extras + 3 * c.embed * c.ffn + 2 * c.embed
+  return (c.tied ? 1 : 2) * c.vocab * c.embed + c.layers * block + c.embed
+}
+
+/** Exactly how many numbers are trained. Learned positions have `seq` rows; a tied head counts once. */
+export function parametersOf(config: ModelConfig, seq: number): number {
+  switch (config.family) {
+    case 'mlp':
+      return mlpParameters(config)
+    case 'gpt':
+      return gptParameters(config, seq)
+    case 'llama':
+      return llamaParameters(config)
+  }
+}

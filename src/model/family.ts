@@ -1,0 +1,18 @@
+/** From a config to the model it names. */
+import type { ModelConfig } from './config.js'
+import { gpt } from './gpt.js'
+import type { Model } from './graph.js'
+import { llama } from './llama.js'
+import { mlp } from './mlp.js'
+
+/** Of one microbatch: `batch` is the global batch over the number of microbatches. */
+export function buildModel(config: ModelConfig, shape: { batch: number; seq: number }): Model {
+  switch (config.family) {
+    case 'mlp':
+      return mlp(config, shape)
+    case 'gpt':
+      return gpt(config, shape)
+    case 'llama':
+      return llama(config, shape)
+  }
+}

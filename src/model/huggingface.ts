@@ -1,0 +1,219 @@
+/**
+ * A Hugging Face config.json as a model. What changes the numbers and cannot be expressed here is an error; what can
+ * be left out without changing shapes is a warning. Nothing is dropped in silence.
+ */
+import { z } from 'zod'
+import { describeValue, either, error, hasErrors, nearest, type Problem, warning } from '../base/index.js'
+import { ModelConfig, type ModelInput } from './config.js'
+import { problemsOf } from './issues.js'
+
+export interface Imported {
+  readonly config?: ModelConfig
+  readonly problems: readonly Problem[]
+}
+
+const count = z.int().min(1)
+
+/** Fields of the Llama family; others are allowed, those that matter are looked at by name. */
+const LlamaLike = z.looseObject({
+  model_type: z.string(),
+  hidden_size: count,
+  num_hidden_layers: count,
+  num_attention_heads: count,
+  num_key_value_heads: count.nullish(),
+  head_dim: count.nullish(),
+  intermediate_size: count,
+  vocab_size: count,
+  rms_norm_eps: z.number().positive().default(1e-6),
+  rope_theta: z.number().positive().nullish(),
+  rope_parameters: z.looseObject({ rope_theta: z.number().positive().nullish() }).nullish(),
+  tie_word_embeddings: z.boolean().default(false),
+  attention_bias: z.boolean().nullish(),
+  sliding_window: count.nullish(),
+  use_sliding_window: z.boolean().nullish(),
+  max_window_layers: z.int().min(0).nullish(),
+  max_position_embeddings: count.nullish(),
+  hidden_act: z.string().default('silu'),
+})
+type LlamaLike = z.output<typeof LlamaLike>
+
+const Gpt2 = z.looseObject({
+  model_type: z.string(),
+  n_embd: count,
+  n_layer: count,
+  n_head: count,
+  n_inner: count.nullish(),
+  vocab_size: count,
+  n_positions: count.nullish(),
+  activation_function: z.string().default('gelu_new'),
+  layer_norm_epsilon: z.number().positive().default(1e-5),
+  tie_word_embeddings: z.boolean().default(true),
+  resid_pdrop: z.number().default(0.1),
+  attn_pdrop: z.number().default(0.1),
+  embd_pdrop: z.number().default(0.1),
+})
+type Gpt2 = z.output<typeof Gpt2>
+
+interface Translated {
+  readonly input: ModelInput
+  readonly problems: readonly Problem[]
+}
+
+/** Present, and not one of the ways to say "no". */
+const isSet = (value: unknown): boolean => value !== undefined && value !== null && value !== false && value !== 0
+
+const ignored = (raw: object, reasons: Readonly<Record<string, string>>): Problem[] =>
+  Object.entries(reasons)
+    .filter(([key]) => isSet((raw as Record<string, unknown>)[key])) // a loose object has any key
+    .map(([key, reason]) => warning('model/ignored', key, `ignored: ${reason}`))
+
+const activation = (key: string, value: string, allowed: readonly string[]): Problem[] =>
+  allowed.includes(value)
+    ? []
+    : [error('model/unsupported', key, `activation \`${value}\` is not supported`, `it must be ${either(allowed)}`)]
+
+/** Qwen writes sliding_window even where it is off, and may begin it at a later layer. */
+function windowOf(c: LlamaLike): { window?: number; problems: Problem[] } {
+  if (!isSet(c.sliding_window) || !c.sliding_window) return { problems: [] }
+  if (!c.model_type.startsWith('qwen')) return { window: c.sliding_window, problems: [] }
+  const from = c.max_window_layers ?? 0
+  if (!c.use_sliding_window || from >= c.num_hidden_layers) return { problems: [] }
+  if (from === 0) return { window: c.sliding_window, problems: [] }
+  const message = `ignored: only layers from ${from} on have a window; here all layers have one or none`
+  return { problems: [warning('model/ignored', 'sliding_window', message)] }
+}
+
+function fromLlama(c: LlamaLike): Translated {
+  const { window, problems } = windowOf(c)
+  const input: ModelInput = {
+    family: 'llama',
+    layers: c.num_hidden_layers,
+    embed: c.hidden_size,
+    heads: c.num_attention_heads,
+    kvHeads: c.num_key_value_heads ?? c.num_attention_heads,
+    headDim: c.head_dim ?? undefined,
+    ffn: c.intermediate_size,
+    vocab: c.vocab_size,
+    ropeTheta: c.rope_theta ?? c.rope_parameters?.rope_theta ?? 10000,
+    eps: c.rms_norm_eps,
+    tied: c.tie_word_embeddings,
+    qkvBias: c.model_type === 'qwen2' || c.attention_bias === true,
+    qkNorm: c.model_type === 'qwen3',
+    window,
+    positions: c.max_position_embeddings ?? undefined,
+  }
+  return {
+    input,
+    problems: [
+      ...problems,
+      ...(c.head_dim || c.hidden_size % c.num_attention_heads === 0
+        ? []
+        : [
+            error(
+              'model/heads',
+              'hidden_size',
+              `${c.hidden_size} / num_attention_heads ${c.num_attention_heads} is no whole head_dim`,
+            ),
+          ]),
+      ...activation('hidden_act', c.hidden_act, ['silu', 'swish']),
+      ...ignored(c, {
+        rope_scaling: 'positions are rotated without scaling',
+        attention_dropout: 'there is no dropout in this family',
+        mlp_bias: 'feed-forward layers have no biases here',
+        quantization_config: 'parameters are trained unquantised',
+      }),
+      ...(c.attention_bias === true && c.model_type !== 'qwen2'
+        ? [warning('model/ignored', 'attention_bias', 'only query, key and value get a bias, the output does not')]
+        : []),
+      ...ropeWarnings(c),
+    ],
+  }
+}
+
+function ropeWarnings(c: LlamaLike): Problem[] {
+  const kind = c.rope_parameters?.rope_type
+  const scaled = isSet(kind) && kind !== 'default'
+  const partial = isSet(c.partial_rotary_factor) && c.partial_rotary_factor !== 1
+  return [
+    ...(scaled ? [warning('model/ignored', 'rope_parameters', 'ignored: positions are rotated without scaling')] : []),
+    ...(partial ? [warning('model/ignored', 'partial_rotary_factor', 'ignored: whole heads are rotated')] : []),
+  ]
+}
+
+function fromGpt2(c: Gpt2): Translated {
+  const rates = [c.resid_pdrop, c.attn_pdrop, c.embd_pdrop]
+  return {
+    input: {
+      family: 'gpt',
+      layers: c.n_layer,
+      embed: c.n_embd,
+      heads: c.n_head,
+      ffn: c.n_inner ?? undefined,
+      vocab: c.vocab_size,
+      tied: c.tie_word_embeddings,
+      dropout: c.resid_pdrop,
+      eps: c.layer_norm_epsilon,
+      positions: c.n_positions ?? undefined,
+    },
+    problems: [
+      ...activation('activation_function', c.activation_function, [
+        'gelu_new',
+        'gelu',
+        'gelu_pytorch_tanh',
+        'gelu_fast',
+      ]),
+      ...(rates.some(rate => rate !== c.resid_pdrop)
+        ? [warning('model/ignored', 'attn_pdrop', `one rate serves all dropouts: ${c.resid_pdrop} of resid_pdrop`)]
+        : []),
+      ...ignored(c, {
+        scale_attn_by_inverse_layer_idx: 'scores are scaled by 1/sqrt(headDim) in every layer',
+        add_cross_attention: 'there is no cross attention',
+        quantization_config: 'parameters are trained unquantised',
+      }),
+    ],
+  }
+}
+
+const translate = <S extends z.ZodType>(schema: S, raw: unknown, to: (c: z.output<S>) => Translated): Imported => {
+  const parsed = schema.safeParse(raw)
+  if (!parsed.success) return { problems: problemsOf(parsed.error.issues, schema, raw) }
+  const { input, problems } = to(parsed.data)
+  if (hasErrors(problems)) return { problems }
+  const config = ModelConfig.safeParse(input)
+  if (!config.success) return { problems: [...problems, ...problemsOf(config.error.issues, ModelConfig, input)] }
+  return { config: config.data, problems }
+}
+
+const families: Readonly<Record<string, (raw: unknown) => Imported>> = {
+  llama: raw => translate(LlamaLike, raw, fromLlama),
+  mistral: raw => translate(LlamaLike, raw, fromLlama),
+  qwen2: raw => translate(LlamaLike, raw, fromLlama),
+  qwen3: raw => translate(LlamaLike, raw, fromLlama),
+  gpt2: raw => translate(Gpt2, raw, fromGpt2),
+}
+
+/** `raw` is what JSON.parse made of a config.json. Paths of the problems are keys of that file. */
+export function fromHuggingFace(raw: unknown): Imported {
+  if (typeof raw !== 'object' || raw === null || Array.isArray(raw))
+    return { problems: [error('model/config', '', `expected a mapping, got ${describeValue(raw)}`)] }
+  const type = (raw as Record<string, unknown>).model_type // any key of an object, undefined if it has none
+  if (typeof type !== 'string')
+    return {
+      problems: [error('model/config', 'model_type', 'is missing', `it must be ${either(Object.keys(families))}`)],
+    }
+  if (!Object.hasOwn(families, type)) {
+    const near = nearest(type, Object.keys(families))
+    const known = `supported: ${either(Object.keys(families), 'and')}`
+    return {
+      problems: [
+        error(
+          'model/unsupported',
+          'model_type',
+          `\`${type}\` is not supported`,
+          near ? `nearest is \`${near}\`` : known,
+        ),
+      ],
+    }
+  }
+  return families[type](raw)
+}

@@ -1,0 +1,188 @@
+/**
+ * What a schema refused, as problems: one line per code of zod's issues, and every name it did not know comes with
+ * the name that was probably meant.
+ */
+import type { z } from 'zod'
+import { describeValue, either, error, nearest, type Problem, shorten } from '../base/index.js'
+
+type Issue = z.core.$ZodIssue
+type Schema = z.core.$ZodType
+type Path = readonly PropertyKey[]
+
+/** ['plan', 'layers', 2] -> 'plan.layers[2]' */
+export const showPath = (path: Path): string =>
+  path
+    .map(part => (typeof part === 'number' ? `[${part}]` : `.${shorten(String(part), 60)}`))
+    .join('')
+    .replace(/^\./, '')
+
+/** Everything wrong with `value`, as `schema` sees it. `prefix` is where the value stands in its file. */
+export function problemsOf(issues: readonly Issue[], schema: Schema, value: unknown, prefix: Path = []): Problem[] {
+  const problems = issues.flatMap(issue => explain(issue, { schema, value, prefix }))
+  // A whole number out of every range breaks two rules of one schema; the later one names the nearer bound.
+  return [...new Map(problems.map(p => [`${p.code} ${p.path}`, p])).values()]
+}
+
+interface Context {
+  readonly schema: Schema
+  readonly value: unknown
+  readonly prefix: Path
+}
+
+function explain(issue: Issue, ctx: Context): Problem[] {
+  const path = showPath([...ctx.prefix, ...issue.path])
+  const value = valueAt(ctx.value, issue.path)
+  const at = (code: string, message: string, suggestion?: string) => [error(code, path, message, suggestion)]
+  switch (issue.code) {
+    case 'invalid_type':
+      return value === undefined
+        ? at('schema/missing', missing(schemaAt(ctx.schema, issue.path, ctx.value)))
+        : at('schema/type', `expected ${article(issue.expected)}, got ${describeValue(value)}`, unquoted(value))
+    case 'too_small':
+      return at(
+        'schema/range',
+        `must be ${issue.inclusive ? 'at least' : 'more than'} ${bound(issue, issue.minimum)}, got ${describeValue(value)}`,
+      )
+    case 'too_big':
+      return at(
+        'schema/range',
+        `must be ${issue.inclusive ? 'at most' : 'less than'} ${bound(issue, issue.maximum)}, got ${describeValue(value)}`,
+      )
+    case 'invalid_value':
+      return value === undefined
+        ? at('schema/missing', `is missing; one of ${either(issue.values.map(String))}`)
+        : at(
+            'schema/name',
+            unknownName([...ctx.prefix, ...issue.path], value),
+            didYouMean(value, issue.values.map(String)),
+          )
+    case 'unrecognized_keys': {
+      const known = keysOf(schemaAt(ctx.schema, issue.path, ctx.value), value)
+      return issue.keys.map(key =>
+        error(
+          'schema/key',
+          showPath([...ctx.prefix, ...issue.path, key]),
+          `unknown key \`${shorten(key, 60)}\``,
+          didYouMean(key, known),
+        ),
+      )
+    }
+    case 'invalid_union':
+      return explainUnion(issue, ctx)
+    default:
+      return at('schema/value', issue.message)
+  }
+}
+
+/** The alternative whose kind fits the value speaks; if none does, the union as a whole. */
+function explainUnion(issue: Extract<Issue, { code: 'invalid_union' }>, ctx: Context): Problem[] {
+  const value = valueAt(ctx.value, issue.path)
+  const path = [...ctx.prefix, ...issue.path]
+  const union = schemaAt(ctx.schema, issue.path.slice(0, issue.errors.length === 0 ? -1 : undefined), ctx.value)
+  if (issue.errors.length === 0) {
+    const names = [...(bare(union)?._zod.propValues?.[String(issue.path.at(-1))] ?? [])].map(String)
+    return value === undefined
+      ? [error('schema/missing', showPath(path), `is missing; one of ${either(names)}`)]
+      : [error('schema/name', showPath(path), unknownName(path, value), didYouMean(value, names))]
+  }
+  const wrongKind = (e: Issue) =>
+    e.path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_format'].includes(e.code)
+  const fitting = issue.errors.findIndex(errors => !errors.some(wrongKind))
+  if (fitting >= 0) {
+    const schema = alternatives(union)[fitting] ?? ctx.schema
+    return problemsOf(issue.errors[fitting] ?? [], schema, value, path)
+  }
+  const names = issue.errors.flat().flatMap(e => (e.code === 'invalid_value' ? e.values.map(String) : []))
+  return typeof value === 'string' && names.length > 0
+    ? [error('schema/name', showPath(path), unknownName(path, value), didYouMean(value, names))]
+    : [error('schema/type', showPath(path), `${issue.message}, got ${describeValue(value)}`)]
+}
+
+const missing = (schema: Schema | undefined): string => {
+  const text = (schema as z.ZodType | undefined)?.description
+  return text ? `is missing: ${text}` : 'is missing'
+}
+
+const articles: Readonly<Record<string, string>> = {
+  int: 'a whole number',
+  number: 'a number',
+  string: 'a text',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a mapping',
+}
+const article = (expected: string): string => articles[expected] ?? expected
+
+const bound = (issue: { readonly origin: string }, limit: number | bigint): string =>
+  issue.origin === 'string' ? `${limit} letters` : issue.origin === 'array' ? `${limit} entries` : String(limit)
+
+const unquoted = (value: unknown): string | undefined =>
+  typeof value === 'string' && value.trim() !== '' && Number.isFinite(Number(value))
+    ? `write ${Number(value)} without quotes`
+    : value === 'yes' || value === 'no'
+      ? `write ${value === 'yes'}`
+      : undefined
+
+const unknownName = (path: Path, value: unknown): string => {
+  const what = path.filter(part => typeof part === 'string').at(-1) ?? 'value'
+  return typeof value === 'string'
+    ? `unknown ${what} \`${shorten(value, 60)}\``
+    : `unknown ${what}: ${describeValue(value)}`
+}
+
+export function didYouMean(word: unknown, words: readonly string[]): string {
+  const near = typeof word === 'string' ? nearest(shorten(word, 60), words) : undefined
+  return near === undefined ? `one of ${either(words)}` : `did you mean \`${near}\`?`
+}
+
+const valueAt = (value: unknown, path: Path): unknown =>
+  path.reduce((at: unknown, part) => (at as Record<PropertyKey, unknown> | null | undefined)?.[part], value) // zod found it there
+
+/** Zod's definitions as far as the schemas of this project use them. */
+interface Def {
+  readonly type: string
+  readonly innerType?: Schema
+  readonly in?: Schema
+  readonly element?: Schema
+  readonly shape?: Readonly<Record<string, Schema>>
+  readonly options?: readonly Schema[]
+}
+const defOf = (schema: Schema): Def => schema._zod.def as unknown as Def // the library types it per class only
+
+/** Without what wraps it: defaults, optional, transforms. */
+function bare(schema: Schema | undefined): Schema | undefined {
+  const inner = schema && (defOf(schema).innerType ?? defOf(schema).in)
+  return inner ? bare(inner) : schema
+}
+
+const alternatives = (schema: Schema | undefined): readonly Schema[] => {
+  const inner = bare(schema)
+  return inner === undefined ? [] : (defOf(inner).options ?? [inner])
+}
+
+/** The alternative that a value's discriminator names, or the first of its kind. */
+function chosen(schema: Schema | undefined, value: unknown): Schema | undefined {
+  const fits = (option: Schema): boolean => {
+    const def = defOf(bare(option) ?? option)
+    if (def.type === 'array') return Array.isArray(value)
+    const literals = Object.entries((bare(option) ?? option)._zod.propValues ?? {})
+    return def.type === 'object' && literals.every(([key, allowed]) => allowed.has(valueAt(value, [key]) as string)) // a set of literals
+  }
+  const options = alternatives(schema)
+  return bare(options.length === 1 ? options[0] : options.find(fits))
+}
+
+function schemaAt(schema: Schema, path: Path, value: unknown): Schema | undefined {
+  let at: Schema | undefined = schema
+  path.forEach((part, i) => {
+    const inside = chosen(at, valueAt(value, path.slice(0, i)))
+    const def = inside && defOf(inside)
+    at = typeof part === 'number' ? def?.element : def?.shape?.[String(part)]
+  })
+  return at
+}
+
+const keysOf = (schema: Schema | undefined, value: unknown): string[] => {
+  const inside = chosen(schema, value)
+  return Object.keys((inside && defOf(inside).shape) ?? {})
+}

@@ -1,0 +1,256 @@
+/**
+ * Every op in one place: the dims of its results, its gradient, and how it may be split.
+ *
+ * *Sharding.* An op is a formula over indices; an index is a dim's name unless `indices` says otherwise (the keys of
+ * attention run over their own `keys`, not over the queries' `seq`). An index missing from a result is summed there
+ * (`max` for maxOver). `fixed` indices cannot be split. `linear` lists sets of operands in which the op is linear: if a
+ * whole set holds partial sums over an axis and nobody else is split there, the result is a partial sum too.
+ * Ops that are linear in a gradient but also feed a weight's gradient (the norms) are left out of `linear` on purpose:
+ * resolving the partial sum once serves both.
+ *
+ * *Gradient.* `vjp` is given the gradients of the results (undefined: nobody asked) and returns pairs (value, gradient).
+ */
+import type { Combine, Dim, Op, OpKind, OpOf } from '../base/index.js'
+import type { GraphBuilder, Node, Value } from './graph.js'
+
+export type Dims = readonly Dim[]
+
+export interface Sharding {
+  /** Per operand and per result, the index each dim is. */
+  readonly ins: readonly (readonly string[])[]
+  readonly outs: readonly (readonly string[])[]
+  readonly fixed: readonly string[]
+  readonly linear: readonly (readonly number[])[]
+  readonly combine: Combine
+}
+
+export interface Backward {
+  readonly build: GraphBuilder
+  readonly node: Node
+  readonly ins: readonly Value[]
+  readonly outs: readonly Value[]
+  readonly douts: readonly (Value | undefined)[]
+  readonly count: () => Value
+}
+
+type Gradients = readonly (readonly [Value, Value | undefined])[]
+
+interface Rule<K extends OpKind> {
+  readonly shape: (ins: readonly Dims[], want: readonly Dims[], op: OpOf<K>) => readonly Dims[]
+  readonly vjp?: (b: Backward, op: OpOf<K>) => Gradients
+  /** Dims by which the op is not a plain map or sum. */
+  readonly fixed?: (ins: readonly Dims[]) => readonly string[]
+  readonly linear?: readonly (readonly number[])[]
+  readonly combine?: Combine
+  /** Operands and results whose dim of one name is another index: position -> { dim: index }. Results come after operands. */
+  readonly rename?: Readonly<Record<number, Readonly<Record<string, string>>>>
+}
+
+const names = (dims: Dims): string[] => dims.map(dim => dim.name)
+const like = (ins: readonly Dims[]): Dims[] => [ins[0]]
+const wanted = (_: readonly Dims[], want: readonly Dims[]): readonly Dims[] => want
+const scalar = (): Dims[] => [[]]
+const none = () => []
+
+/** The operand with most dims, which must hold all the others' dims. */
+function broadcast(ins: readonly Dims[]): Dims[] {
+  const widest = ins.reduce((a, b) => (b.length > a.length ? b : a))
+  for (const dims of ins) for (const dim of dims) mustHave(widest, dim)
+  return [widest]
+}
+
+function mustHave(dims: Dims, dim: Dim): void {
+  const found = dims.find(({ name }) => name === dim.name)
+  if (found?.size !== dim.size)
+    throw new Error(
+      `dim ${dim.name} of size ${dim.size} does not fit [${dims.map(d => `${d.name}:${d.size}`).join(' ')}]`,
+    )
+}
+
+/** Every dim of the result is some operand's, of the same size; shared dims agree. */
+function contracted(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[] {
+  for (const dim of ins[0]) if (ins[1].some(({ name }) => name === dim.name)) mustHave(ins[1], dim)
+  for (const dim of want[0]) mustHave([...ins[0], ...ins[1]], dim)
+  return want
+}
+
+const one = (b: Backward, op: Op, ins: readonly Value[], of: Value): Value =>
+  b.build.emit(op, ins, `d.${of.name}`, [of.dims])[0]
+
+/** The gradient of a broadcast operand is the sum over what it was broadcast along. */
+const summedTo = (b: Backward, gradient: Value, of: Value): Value =>
+  gradient.dims.length === of.dims.length ? gradient : one(b, { kind: 'sumTo' }, [gradient], of)
+
+const rules: { readonly [K in OpKind]: Rule<K> } = {
+  contract: {
+    shape: contracted,
+    linear: [[0], [1]],
+    vjp: b => {
+      const [[x, w], [dy]] = [b.ins, b.douts]
+      if (!dy) return []
+      return [
+        [x, one(b, { kind: 'contract' }, [dy, w], x)],
+        [w, one(b, { kind: 'contract' }, [x, dy], w)],
+      ]
+    },
+  },
+  add: {
+    shape: broadcast,
+    linear: [], // all operands together: see shardingOf
+    vjp: b => b.ins.map(x => [x, b.douts[0] && summedTo(b, b.douts[0], x)] as const),
+  },
+  mul: {
+    shape: broadcast,
+    linear: [[0], [1]],
+    vjp: b => {
+      const [[x, y], [dy]] = [b.ins, b.douts]
+      if (!dy) return []
+      const [dx] = b.build.emit({ kind: 'mul' }, [dy, y], `d.${x.name}`)
+      const [dz] = b.build.emit({ kind: 'mul' }, [dy, x], `d.${y.name}`)
+      return [
+        [x, summedTo(b, dx, x)],
+        [y, summedTo(b, dz, y)],
+      ]
+    },
+  },
+  scale: { shape: like, linear: [[0]], vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
+  sumTo: { shape: wanted, linear: [[0]] }, // made by gradients only
+  gelu: {
+    shape: like,
+    vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, { ...op, kind: 'geluGrad' }, [b.douts[0], b.ins[0]], b.ins[0])]],
+  },
+  geluGrad: { shape: like },
+  swiglu: {
+    shape: like,
+    vjp: b => {
+      const [[gate, up], [dy]] = [b.ins, b.douts]
+      if (!dy) return []
+      const [dgate, dup] = b.build.emit({ kind: 'swigluGrad' }, [dy, gate, up], `d.${gate.name}`, [gate.dims, up.dims])
+      return [
+        [gate, dgate],
+        [up, dup],
+      ]
+    },
+  },
+  swigluGrad: { shape: wanted },
+  layerNorm: {
+    shape: like,
+    fixed: ins => names(ins[1]),
+    vjp: (b, op) => {
+      const [[x, gain, bias], [dy]] = [b.ins, b.douts]
+      if (!dy) return []
+      const dx = one(b, { kind: 'layerNormInputGrad', eps: op.eps }, [dy, x, gain], x)
+      const [dgain, dbias] = b.build.emit({ kind: 'layerNormWeightGrad', eps: op.eps }, [dy, x], `d.${gain.name}`, [
+        gain.dims,
+        bias.dims,
+      ])
+      return [
+        [x, dx],
+        [gain, dgain],
+        [bias, dbias],
+      ]
+    },
+  },
+  layerNormInputGrad: { shape: like, fixed: ins => names(ins[2]) },
+  layerNormWeightGrad: { shape: wanted }, // its fixed indices are the result's: see shardingOf
+  rmsNorm: {
+    shape: like,
+    fixed: ins => names(ins[1]),
+    vjp: (b, op) => {
+      const [[x, gain], [dy]] = [b.ins, b.douts]
+      if (!dy) return []
+      const dx = one(b, { kind: 'rmsNormInputGrad', eps: op.eps }, [dy, x, gain], x)
+      return [
+        [x, dx],
+        [gain, one(b, { kind: 'rmsNormWeightGrad', eps: op.eps }, [dy, x], gain)],
+      ]
+    },
+  },
+  rmsNormInputGrad: { shape: like, fixed: ins => names(ins[2]) },
+  rmsNormWeightGrad: { shape: wanted },
+  rope: {
+    shape: like,
+    fixed: () => ['headDim'],
+    linear: [[0]],
+    vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, { ...op, inverse: !op.inverse }, [b.douts[0]], b.ins[0])]],
+  },
+  attention: {
+    shape: ([q]) => [q, q.filter(dim => dim.name !== 'headDim')],
+    fixed: () => ['seq', 'keys', 'headDim'],
+    rename: { 1: { seq: 'keys' }, 2: { seq: 'keys' } },
+    vjp: (b, op) => {
+      const [[q, k, v], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
+      if (!dout) return []
+      const [dq, dk, dv] = b.build.emit({ ...op, kind: 'attentionGrad' }, [dout, q, k, v, out, lse], `d.${q.name}`, [
+        q.dims,
+        k.dims,
+        v.dims,
+      ])
+      return [
+        [q, dq],
+        [k, dk],
+        [v, dv],
+      ]
+    },
+  },
+  attentionGrad: {
+    shape: wanted,
+    fixed: () => ['seq', 'keys', 'headDim'],
+    rename: { 2: { seq: 'keys' }, 3: { seq: 'keys' }, 7: { seq: 'keys' }, 8: { seq: 'keys' } },
+  },
+  dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
+  embed: {
+    shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => dim.name !== 'vocab')]],
+    linear: [[1]],
+    vjp: b => [[b.ins[1], b.douts[0] && one(b, { kind: 'embedGrad' }, [b.ins[0], b.douts[0]], b.ins[1])]],
+  },
+  embedGrad: { shape: wanted, linear: [[1]] },
+  maxOver: { shape: wanted, combine: 'max', vjp: none },
+  sumExp: { shape: ins => [ins[1]], vjp: none },
+  pick: { shape: ins => [ins[1]], vjp: none },
+  tokenLoss: {
+    shape: scalar,
+    // Its gradient goes straight to the logits: through max, sumExp and pick one by one it would make three tensors of their size.
+    vjp: b => {
+      const [max, sum, picked, labels] = b.ins
+      const logits = b.build.values[b.build.producer(picked).ins[0]]
+      return [[logits, one(b, { kind: 'tokenLossGrad' }, [logits, max, sum, labels, b.count()], logits)]]
+    },
+  },
+  tokenLossGrad: { shape: like },
+  countLabels: { shape: scalar },
+  squaredError: {
+    shape: scalar,
+    vjp: b => [[b.ins[0], one(b, { kind: 'squaredErrorGrad' }, [b.ins[0], b.ins[1], b.count()], b.ins[0])]],
+  },
+  squaredErrorGrad: { shape: like },
+  countElements: { shape: scalar },
+  zero: { shape: wanted },
+  accumulate: { shape: wanted },
+  sumSquares: { shape: wanted },
+  adamw: { shape: wanted },
+  sgd: { shape: wanted },
+}
+
+const ruleOf = (op: Op): Rule<OpKind> => rules[op.kind] as Rule<OpKind> // the table is total, so the rule fits its kind
+
+export const shapeOf = (op: Op, ins: readonly Dims[], want: readonly Dims[]): readonly Dims[] =>
+  ruleOf(op).shape(ins, want, op)
+
+export function gradientsOf(b: Backward): Gradients {
+  const { vjp } = ruleOf(b.node.op)
+  if (!vjp) throw new Error(`internal: no gradient rule for ${b.node.op.kind}`)
+  return vjp(b, b.node.op)
+}
+
+export function shardingOf(op: Op, ins: readonly Dims[], outs: readonly Dims[]): Sharding {
+  const rule = ruleOf(op)
+  const indices = (dims: Dims, at: number) => names(dims).map(name => rule.rename?.[at]?.[name] ?? name)
+  return {
+    ins: ins.map(indices),
+    outs: outs.map((dims, i) => indices(dims, ins.length + i)),
+    fixed: rule.fixed?.(ins) ?? (op.kind.endsWith('NormWeightGrad') ? names(outs[0]) : []),
+    linear: op.kind === 'add' ? [ins.map((_, i) => i)] : (rule.linear ?? []),
+    combine: rule.combine ?? 'sum',
+  }
+}

@@ -1,0 +1,7 @@
+export * from './check.js'
+export * from './document.js'
+export * from './groups.js'
+export * from './job.js'
+export * from './layers.js'
+export * from './schema.js'
+export * from './shrink.js'

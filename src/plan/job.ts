@@ -1,0 +1,127 @@
+/**
+ * A job file, read: text -> value -> model (a preset, a Hugging Face config, or sizes) -> schema -> check.
+ * Every problem of a stage is reported at once, each with its line and column.
+ */
+import { error, hasErrors, type Problem } from '../base/index.js'
+import { didYouMean, fromHuggingFace, isPreset, presetNames, presets, problemsOf } from '../model/index.js'
+import { check } from './check.js'
+import { parseText } from './document.js'
+import { Job } from './schema.js'
+
+export interface JobSource {
+  /** Of the job file; only for messages. */
+  readonly path?: string
+  /** The text of a file that the job names, relative to the job file. May throw: the message becomes a problem. */
+  readonly readModel?: (path: string) => string
+}
+
+export interface ParsedJob {
+  /** Present exactly if no problem is an error. */
+  readonly job?: Job
+  readonly problems: readonly Problem[]
+  /** Adds line and column to a problem found later, by its path. */
+  readonly locate: (problem: Problem) => Problem
+}
+
+export function parseJob(text: string, source: JobSource = {}): ParsedJob {
+  const { value, problems: unread, locate } = parseText(text)
+  if (unread.length > 0) return { problems: unread, locate }
+  const found = (problems: readonly Problem[], job?: Job): ParsedJob => {
+    const ok = !hasErrors(problems)
+    return { ...(job && ok && { job }), problems: inOrder(problems.map(locate)), locate }
+  }
+  if (!isMapping(value)) return found([error('schema/type', '', 'a job is a mapping with model, training and plan')])
+
+  const { model, problems } = resolveModel(value.model, source)
+  const resolved = { ...value, model }
+  const parsed = Job.safeParse(resolved)
+  if (parsed.success) return found([...problems, ...check(parsed.data)], parsed.data)
+  // What was wrong with the model was said where it was looked up.
+  const refused = problemsOf(parsed.error.issues, Job, resolved).filter(
+    p => !(hasErrors(problems) && /^model\b/.test(p.path)),
+  )
+  return found([...problems, ...refused, ...errorsOfTheRest(resolved, refused)])
+}
+
+const most = 50
+
+/** As they stand in the file. Beyond a screenful the list helps nobody: is it a job at all? */
+function inOrder(problems: readonly Problem[]): Problem[] {
+  const sorted = [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
+  const more = sorted.length - most
+  return more > 0 ? [...sorted.slice(0, most), error('file/more', '', `and ${more} more problems`)] : sorted
+}
+
+/** Where unknown keys are all that the schema refused, the rest of the job can still be checked. */
+function errorsOfTheRest(value: Mapping, refused: readonly Problem[]): Problem[] {
+  if (!refused.every(p => p.code === 'schema/key')) return []
+  const unknown = new Set(refused.map(p => p.path))
+  const without = (inner: unknown, path: string): unknown =>
+    isMapping(inner)
+      ? Object.fromEntries(
+          Object.entries(inner)
+            .filter(([key]) => !unknown.has(join(path, key)))
+            .map(([key, field]) => [key, without(field, join(path, key))]),
+        )
+      : inner
+  const parsed = Job.safeParse(without(value, ''))
+  return parsed.success ? check(parsed.data).filter(p => p.severity === 'error') : []
+}
+
+const join = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`)
+
+type Mapping = Readonly<Record<string, unknown>>
+const isMapping = (value: unknown): value is Mapping =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+interface Resolved {
+  readonly model: unknown
+  readonly problems: readonly Problem[]
+}
+
+/** A name, a file or a preset with changes become sizes; everything else is for the schema to judge. */
+function resolveModel(model: unknown, source: JobSource): Resolved {
+  if (typeof model === 'string') return model.endsWith('.json') ? readConfig(model, source) : named(model, 'model')
+  if (!isMapping(model) || !Object.hasOwn(model, 'preset')) return { model, problems: [] }
+  const { preset, ...changes } = model
+  if (typeof preset !== 'string')
+    return {
+      model,
+      problems: [
+        error('schema/type', 'model.preset', 'expected the name of a preset', didYouMean(preset, presetNames)),
+      ],
+    }
+  const base = named(preset, 'model.preset')
+  return { model: isMapping(base.model) ? { ...base.model, ...changes } : model, problems: base.problems }
+}
+
+function named(name: string, path: string): Resolved {
+  if (isPreset(name)) return { model: presets[name], problems: [] }
+  return {
+    model: name,
+    problems: [error('model/preset', path, `unknown model \`${name.slice(0, 60)}\``, didYouMean(name, presetNames))],
+  }
+}
+
+function readConfig(path: string, source: JobSource): Resolved {
+  const refuse = (message: string): Resolved => ({
+    model: path,
+    problems: [error('model/file', 'model', `${path}: ${message}`)],
+  })
+  if (!source.readModel) return refuse('files cannot be read here')
+  let raw: unknown
+  try {
+    raw = JSON.parse(source.readModel(path))
+  } catch (e) {
+    return refuse(
+      e instanceof SyntaxError ? `not valid JSON: ${e.message}` : e instanceof Error ? e.message : String(e),
+    )
+  }
+  const { config, problems } = fromHuggingFace(raw)
+  const inFile = problems.map(p => ({
+    ...p,
+    path: 'model',
+    message: `${path}: ${p.path ? `${p.path}: ` : ''}${p.message}`,
+  }))
+  return { model: config, problems: inFile }
+}

@@ -1,0 +1,218 @@
+/**
+ * A job: what to train, how long a step is, and how it is laid on the mesh. One strict schema gives the types, the
+ * defaults and the help; what one field alone can say is checked here, what several say together in `check`.
+ */
+import { z } from 'zod'
+import { parseBytes } from '../base/index.js'
+import { ModelConfig } from '../model/index.js'
+
+export const scheduleNames = [
+  'gpipe',
+  '1f1b',
+  'looped-bfs',
+  'interleaved',
+  'interleaved-zb',
+  'zb-h1',
+  'zb-h2',
+  'zb-v',
+  'v-half',
+  'v-min',
+  'dualpipe-v',
+  'dualpipe',
+] as const
+export type ScheduleName = (typeof scheduleNames)[number]
+
+/** What `check` and the defaults must know of a schedule. */
+export interface ScheduleTraits {
+  /** Stages each rank holds: the default, and whether another number is possible. */
+  readonly chunks: number
+  readonly chunksFixed: boolean
+  /** Backward is split in input gradient and weight gradient. */
+  readonly splitsBackward: boolean
+}
+
+const plain = { chunks: 1, chunksFixed: true, splitsBackward: false }
+const looped = { chunks: 2, chunksFixed: false, splitsBackward: false }
+const zeroBubble = { chunks: 1, chunksFixed: true, splitsBackward: true }
+const vShaped = { chunks: 2, chunksFixed: true, splitsBackward: true }
+
+export const scheduleTraits: Readonly<Record<ScheduleName, ScheduleTraits>> = {
+  gpipe: plain,
+  '1f1b': plain,
+  'looped-bfs': looped,
+  interleaved: looped,
+  'interleaved-zb': { ...looped, splitsBackward: true },
+  'zb-h1': zeroBubble,
+  'zb-h2': zeroBubble,
+  'zb-v': vShaped,
+  'v-half': vShaped,
+  'v-min': vShaped,
+  'dualpipe-v': vShaped,
+  dualpipe: zeroBubble,
+}
+
+/** Forward ops whose results a plan may choose to compute again. */
+export const recomputable = [
+  'attention',
+  'gelu',
+  'swiglu',
+  'layerNorm',
+  'rmsNorm',
+  'rope',
+  'dropout',
+  'add',
+  'contract',
+  'embed',
+] as const
+
+const axis = z
+  .int()
+  .min(1)
+  .max(2 ** 16)
+  .default(1)
+const count = z.int().min(1)
+
+const schedule = z
+  .union(
+    [
+      z.enum(scheduleNames),
+      z
+        .string()
+        .regex(/\.csv$/)
+        .transform(file => ({ file })),
+      z.strictObject({ file: z.string().min(1).describe('a CSV file in the notation of PyTorch') }),
+    ],
+    { error: `expected a schedule (${scheduleNames.join(', ')}) or a .csv file` },
+  )
+  .default('1f1b')
+  .describe('order of the pipeline tasks: a name, or a CSV file in the notation of PyTorch')
+
+const recompute = z
+  .union([z.enum(['none', 'selective', 'full']), z.array(z.enum(recomputable))], {
+    error: 'expected none, selective, full or a list of op names',
+  })
+  .default('none')
+  .describe('forward values computed again in backward instead of kept')
+
+const layersPerStage = z.int().min(0).max(10_000)
+const layers = z
+  .union(
+    [
+      z.literal('even'),
+      z.array(layersPerStage).max(10_000),
+      z.strictObject({
+        first: layersPerStage.optional().describe('layers of the first stage'),
+        last: layersPerStage.optional().describe('layers of the last stage'),
+      }),
+    ],
+    { error: 'expected even, a list of layers per stage, or { first, last }' },
+  )
+  .default('even')
+  .describe('layers of each stage: even, a list, or how many the first and the last stage get')
+
+const deviceMemory = z
+  .union(
+    [
+      z
+        .number()
+        .positive()
+        .max(2 ** 50),
+      z.string().transform((text, ctx) => {
+        const bytes = parseBytes(text)
+        if (bytes !== undefined && bytes > 0) return bytes
+        ctx.issues.push({
+          code: 'custom',
+          input: text,
+          message: `\`${text}\` is no amount of memory; write it like 80GiB`,
+        })
+        return z.NEVER
+      }),
+    ],
+    { error: 'expected an amount of memory such as 80GiB, or a number of bytes' },
+  )
+  .optional()
+  .describe('memory of one device, such as 80GiB')
+
+export const Plan = z
+  .strictObject({
+    dp: axis.describe('copies of the model that share the batch'),
+    tp: axis.describe('ranks that split every matmul'),
+    pp: axis.describe('pipeline ranks; each holds a run of layers'),
+    cp: axis.describe('ranks that split the sequence (not supported yet)'),
+    ep: axis.describe('ranks that split the experts (not supported yet)'),
+    zero: z
+      .int()
+      .min(0)
+      .max(3)
+      .default(0)
+      .describe('1 splits optimizer state over dp, 2 gradients too, 3 parameters too'),
+    sequenceParallel: z.boolean().default(false).describe('split the sequence over tp where no matmul needs it whole'),
+    microbatches: count
+      .max(2 ** 16)
+      .default(1)
+      .describe('pieces a batch is cut into, one after the other'),
+    schedule,
+    chunks: count.max(64).optional().describe('stages each pipeline rank holds; what the schedule wants if not given'),
+    recompute,
+    layers,
+    gather: z.enum(['use', 'step']).default('use').describe('ZeRO-3 gathers parameters at each use, or once a step'),
+    reduce: z
+      .enum(['microbatch', 'step'])
+      .default('microbatch')
+      .describe('ZeRO-2/3 reduce gradients after each microbatch, or once a step'),
+    overlap: z.boolean().default(true).describe('start collectives early and wait late'),
+    order: z.string().default('tp-cp-ep-dp-pp').describe('rank order, fastest varying axis first'),
+    deviceMemory,
+  })
+  .transform(plan => ({
+    ...plan,
+    chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleTraits[plan.schedule].chunks : 1),
+  }))
+
+const lr = z.number().positive().max(1000).describe('learning rate')
+const weightDecay = z.number().min(0).max(1000).default(0).describe('decay of the parameters')
+const beta = z.number().min(0).lt(1)
+
+export const Optimizer = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('adamw'),
+    lr,
+    weightDecay,
+    beta1: beta.default(0.9).describe('memory of the first moment'),
+    beta2: beta.default(0.95).describe('memory of the second moment'),
+    eps: z.number().positive().max(1).default(1e-8).describe('added to the root of the second moment'),
+  }),
+  z.strictObject({
+    kind: z.literal('sgd'),
+    lr,
+    momentum: beta.default(0).describe('memory of the gradient'),
+    weightDecay,
+  }),
+])
+
+export const Training = z.strictObject({
+  seq: count.max(2 ** 30).describe('tokens in a sequence'),
+  globalBatch: count.max(2 ** 30).describe('sequences in one step, over all ranks'),
+  optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe('adamw or sgd'),
+  clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
+  seed: z
+    .int()
+    .min(0)
+    .max(2 ** 32 - 1)
+    .default(1)
+    .describe('fixes the weights, the masks and the data'),
+})
+
+export const Job = z.strictObject({
+  name: z.string().max(200).optional().describe('what to call it'),
+  model: ModelConfig.describe('a preset, a Hugging Face config.json, or sizes'),
+  training: Training.describe('what one step is'),
+  plan: Plan.prefault({}).describe('how the model is laid on the mesh'),
+})
+
+export type Plan = z.output<typeof Plan>
+export type PlanInput = z.input<typeof Plan>
+export type Optimizer = z.output<typeof Optimizer>
+export type Training = z.output<typeof Training>
+export type Job = z.output<typeof Job>
+export type JobInput = z.input<typeof Job>

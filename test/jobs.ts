@@ -1,0 +1,61 @@
+/** Jobs for tests, small enough to be interpreted by the thousand, and the comparison with one rank. */
+import assert from 'node:assert/strict'
+import { compileJob, serialJob } from '../src/compile/index.js'
+import { type CompareOptions, compare, runSerial, type SerialRun, worstOf } from '../src/engine/index.js'
+import { verify } from '../src/ir/index.js'
+import { check, Job, type JobInput } from '../src/plan/index.js'
+
+type ModelInput = JobInput['model']
+type PlanInput = NonNullable<JobInput['plan']>
+type TrainingInput = Partial<JobInput['training']>
+
+/** Every family, tied and untied, with fewer key-value heads than tp, with everything a relative of Llama may have. */
+export const models = {
+  mlp: { family: 'mlp', layers: 4, embed: 4, ffn: 8 },
+  gpt: { family: 'gpt', layers: 4, embed: 8, heads: 4, ffn: 8, vocab: 8, tied: false },
+  'gpt tied': { family: 'gpt', layers: 4, embed: 8, heads: 4, ffn: 8, vocab: 8, tied: true, dropout: 0.2 },
+  llama: { family: 'llama', layers: 4, embed: 8, heads: 4, kvHeads: 2, ffn: 8, vocab: 8 },
+  'llama tied': { family: 'llama', layers: 4, embed: 8, heads: 4, kvHeads: 1, ffn: 8, vocab: 8, tied: true, qkvBias: true, qkNorm: true, window: 3 },
+} as const satisfies Record<string, ModelInput>
+
+export type ModelName = keyof typeof models
+
+export function jobOf(model: ModelName, plan: PlanInput, training: TrainingInput = {}): Job {
+  const { layers } = models[model]
+  const base = Job.parse({ model: models[model], training: { seq: 4, globalBatch: 16, clip: 0.5, ...training }, plan })
+  // A stage needs a layer: deeper pipelines get deeper models.
+  const stages = base.plan.pp * base.plan.chunks
+  return { ...base, model: { ...base.model, layers: Math.max(layers, stages) } }
+}
+
+const optionsOf = ({ training, model }: Job): CompareOptions => ({
+  ...{ steps: 3, seed: 1, lr: training.optimizer.lr, vocab: 'vocab' in model ? model.vocab : 1 },
+  ...(training.optimizer.kind === 'adamw' ? { eps: training.optimizer.eps } : {}),
+})
+
+const serials = new Map<string, SerialRun>()
+
+/** One run on one rank in one piece serves every plan of the same model and training. */
+function serialOf(job: Job): SerialRun {
+  const key = JSON.stringify([job.model, job.training])
+  const known = serials.get(key) ?? runSerial(compileJob(serialJob(job)), optionsOf(job))
+  serials.set(key, known)
+  return known
+}
+
+/** The job is sound, its program lawful, its losses, gradients, parameters and peaks those of one rank. */
+export function computesWhatOneRankComputes(job: Job): void {
+  assert.deepEqual(check(job).filter(problem => problem.severity === 'error'), [])
+  const program = compileJob(job)
+  assert.deepEqual(verify(program, compileJob(serialJob(job, job.plan.microbatches))).slice(0, 3), [])
+  const comparison = compare(program, serialOf(job), optionsOf(job))
+  assert.ok(worstOf(comparison) <= 1e-12, `differs from one rank: ${JSON.stringify({ steps: comparison.steps, parameter: comparison.parameter })}`)
+  assert.deepEqual(comparison.memory, [])
+  assert.equal(comparison.spread.error, 0, `replicas of ${comparison.spread.name} differ`)
+}
+
+/** `dp 2 tp 2 zero 3`: a plan in a test's title, without what it leaves at its default. */
+export const titleOf = (plan: PlanInput): string =>
+  Object.entries(plan)
+    .map(([key, value]) => (value === true ? key : `${key} ${typeof value === 'object' ? JSON.stringify(value) : value}`))
+    .join(' ') || 'one rank'
