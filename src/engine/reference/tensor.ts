@@ -66,7 +66,10 @@ export const acrossMicrobatches = (dims: readonly Dim[], microbatches: number): 
 
 /** Where the rank at `at` begins in the whole tensor, per dim of the local `dims`. */
 export const originsOf = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): number[] =>
-  dims.map(({ name, size }) => indexAlong(mesh, splitOf(layout, name), at) * size)
+  dims.map(({ name, size }) => {
+    const axes = splitOf(layout, name)
+    return axes.length === 0 ? 0 : indexAlong(mesh, axes, at) * size
+  })
 
 /** Every dim that two operands share must have one size. */
 export function agree(shapes: readonly Shape[], except: readonly string[] = []): void {
