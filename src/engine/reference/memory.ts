@@ -31,7 +31,8 @@ export class Memory {
     if (this.live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
     if (end > this.stream.arena)
       throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.stream.arena}`)
-    for (const other of this.live.values()) if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
+    for (const other of this.live.values())
+      if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
     this.live.set(index, frame)
     this.bytes[frame.kind] += frame.bytes
     this.peak[frame.kind] = Math.max(this.peak[frame.kind], this.bytes[frame.kind])

@@ -100,7 +100,10 @@ export class Seat {
   constructor(program: Program, prepared: Prepared, at: Coordinates) {
     this.prepared = prepared
     this.slots = new Map(
-      Object.entries(prepared.segment.buffers).map(([ref, buffer]) => [ref, slotOf(program, buffer, prepared.shape(ref), at)]),
+      Object.entries(prepared.segment.buffers).map(([ref, buffer]) => [
+        ref,
+        slotOf(program, buffer, prepared.shape(ref), at),
+      ]),
     )
   }
 
@@ -129,7 +132,12 @@ export class Seat {
   }
 }
 
-function slotOf({ mesh, microbatches }: Program, { dims, layout, role, offset }: Buffer, shape: Shape, at: Coordinates): Slot {
+function slotOf(
+  { mesh, microbatches }: Program,
+  { dims, layout, role, offset }: Buffer,
+  shape: Shape,
+  at: Coordinates,
+): Slot {
   const batch = dims.findIndex(dim => dim.name === 'batch')
   const origin = originsOf(mesh, dims, layout, at)
   const samples = batch < 0 ? 0 : shape.whole[batch].size / microbatches
