@@ -3,12 +3,13 @@
  * In f64 it is the definition of what a program computes.
  */
 import { type Dim, elementsOf, type Layout, type Rank, worldOf } from '../../base/index.js'
-import type { Kind, Param, ParamFrames, Program, Stream } from '../../ir/index.js'
-import { Actor, type Options, type StepData, type World } from './actor.js'
+import type { Kind, Param, ParamFrames, Program } from '../../ir/index.js'
+import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { offsets, wholeDims } from './tensor.js'
 import { assemble, indicesOf, initial, type Whole } from './whole.js'
+import type { Options, StepData, World } from './world.js'
 
 /** What a step leaves in the frames `loss`, `count` and `normSquared`. */
 export interface StepResult {
@@ -39,11 +40,11 @@ export interface Machine {
 export function boot(program: Program, options: Options): Machine {
   const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
-  for (const actor of actors) clearState(actor, streamOf(program, actor))
+  for (const actor of actors) clearState(actor)
   for (const param of program.params) initialise(program, actors, param, options.seed)
 
   const wholes = wholesOf(program, actors)
-  const scalar = (name: string, rank: Rank) => scalarOf(program, actors[rank], name)
+  const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
   return {
     step(data) {
       Object.assign(world, freshStep(data))
@@ -74,8 +75,6 @@ function cached(data: StepData): StepData {
   return { lr: data.lr, step: data.step, inputs }
 }
 
-const streamOf = (program: Program, { at }: Actor): Stream => program.streams[at.pp ?? 0]
-
 function run(actors: readonly Actor[]): void {
   for (const actor of actors) actor.begin()
   while (actors.some(actor => !actor.done)) {
@@ -87,7 +86,7 @@ function run(actors: readonly Actor[]): void {
 }
 
 /** Gradients and optimizer state start from 0. Other resident frames stay NaN until the program writes them. */
-function clearState({ memory }: Actor, { frames, resident }: Stream): void {
+function clearState({ memory, stream: { frames, resident } }: Actor): void {
   for (const frame of resident)
     if (frames[frame].kind === 'gradients' || frames[frame].kind === 'optimizer') memory.view(frame).fill(0)
 }
@@ -136,9 +135,9 @@ function gradientOf({ program: { mesh, params }, gradients }: World, name: strin
   return Float64Array.from(offsets(order, whole), index => values[index])
 }
 
-function scalarOf(program: Program, actor: Actor, name: string): number | undefined {
-  const frame = streamOf(program, actor).frames.findIndex(frame => frame.name === name)
-  return frame < 0 ? undefined : actor.memory.view(frame)[0]
+function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
+  const frame = stream.frames.findIndex(frame => frame.name === name)
+  return frame < 0 ? undefined : memory.view(frame)[0]
 }
 
 function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {
