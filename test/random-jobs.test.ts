@@ -10,7 +10,14 @@ function modelOf({ pick, chance, int }: Random): JobInput['model'] {
   const layers = 1 + int(8)
   const heads = pick([1, 2, 3, 4, 6])
   const headDim = 2 * (1 + int(2))
-  const sizes = { layers, embed: heads * headDim, heads, ffn: 4 * (1 + int(4)), vocab: 4 * (2 + int(4)), tied: chance(0.5) }
+  const sizes = {
+    layers,
+    embed: heads * headDim,
+    heads,
+    ffn: 4 * (1 + int(4)),
+    vocab: 4 * (2 + int(4)),
+    tied: chance(0.5),
+  }
   const family = pick(['mlp', 'gpt', 'llama'] as const)
   if (family === 'mlp') return { family, layers, embed: sizes.embed, ffn: sizes.ffn }
   if (family === 'gpt') return { family, ...sizes, dropout: pick([0, 0.1, 0.5]) }
@@ -23,12 +30,26 @@ function planOf({ pick, chance, int }: Random, layers: number): NonNullable<JobI
   const [pp, chunks] = [pick([1, 2, 3, 4]), pick([undefined, undefined, 1, 2, 3])]
   const cuts = Array.from({ length: pp * (chunks ?? 1) }, () => 1 + int(2))
   return {
-    ...{ dp: pick([1, 2, 3, 4]), tp: pick([1, 2, 3, 4]), pp, zero: int(4), sequenceParallel: chance(0.5), microbatches: 1 + int(6) },
-    ...{ schedule: pick(scheduleNames), recompute: pick(['none', 'selective', 'full', ['gelu', 'contract']] as const) as 'none' },
+    ...{
+      dp: pick([1, 2, 3, 4]),
+      tp: pick([1, 2, 3, 4]),
+      pp,
+      zero: int(4),
+      sequenceParallel: chance(0.5),
+      microbatches: 1 + int(6),
+    },
+    ...{
+      schedule: pick(scheduleNames),
+      recompute: pick(['none', 'selective', 'full', ['gelu', 'contract']] as const) as 'none',
+    },
     ...{ gather: pick(['use', 'step'] as const), reduce: pick(['microbatch', 'step'] as const), overlap: chance(0.7) },
     ...{ order: pick(['tp-cp-ep-dp-pp', 'pp-dp-tp', 'dp-pp-tp-cp-ep']) },
     ...(chunks ? { chunks } : {}),
-    ...(cuts.reduce((a, b) => a + b) === layers ? { layers: cuts } : chance(0.2) && pp > 1 ? { layers: { first: 0 } } : {}),
+    ...(cuts.reduce((a, b) => a + b) === layers
+      ? { layers: cuts }
+      : chance(0.2) && pp > 1
+        ? { layers: { first: 0 } }
+        : {}),
   }
 }
 
@@ -50,5 +71,8 @@ function jobOf(seed: number): Job {
   }
 }
 
-const seeds = process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: Number(process.env.SEEDS ?? 60) }, (_, i) => i + 1)
-for (const seed of seeds) test(`any sound job computes what one rank computes (SEED=${seed})`, () => computesWhatOneRankComputes(jobOf(seed)))
+const seeds = process.env.SEED
+  ? [Number(process.env.SEED)]
+  : Array.from({ length: Number(process.env.SEEDS ?? 60) }, (_, i) => i + 1)
+for (const seed of seeds)
+  test(`any sound job computes what one rank computes (SEED=${seed})`, () => computesWhatOneRankComputes(jobOf(seed)))

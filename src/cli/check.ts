@@ -6,6 +6,7 @@ import { type Job, layersPerStage, planAxes, stagesOf, worldOfPlan } from '../pl
 import type { Io } from './io.js'
 import { loadJob } from './load.js'
 import { countProblems, showProblems } from './problems.js'
+import { tryProgram } from './program.js'
 
 export function registerCheck(program: Command, io: Io, done: (code: number) => void): void {
   program
@@ -21,10 +22,19 @@ export function registerCheck(program: Command, io: Io, done: (code: number) => 
       '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (warnings may be), 1: errors, 2: wrong use.',
     )
     .action((path: string, options: { json?: boolean }) => {
-      const { job, problems } = loadJob(path, io)
+      const { job, problems } = checked(path, io)
       io.out(options.json ? `${JSON.stringify(asJson(problems, job), null, 2)}\n` : asText(path, problems, io, job))
       done(job ? 0 : 1)
     })
+}
+
+/** Whether a schedule's file is sound and whether the plan fits its device, only the compiler knows. */
+function checked(path: string, io: Io): { job?: Job; problems: readonly Problem[] } {
+  const parsed = loadJob(path, io)
+  const { plan } = parsed.job ?? {}
+  if (!plan || (typeof plan.schedule === 'string' && plan.deviceMemory === undefined)) return parsed
+  const { loaded, problems } = tryProgram(path, io)
+  return { problems, ...(loaded && { job: loaded.job }) }
 }
 
 export interface JobSummary {

@@ -4,7 +4,7 @@ import { showBytes, table } from '../base/index.js'
 import { heaviest } from '../compile/index.js'
 import { kinds, type Program } from '../ir/index.js'
 import type { Io } from './io.js'
-import { loadProgram } from './program.js'
+import { withProgram } from './program.js'
 
 export function registerMemory(program: Command, io: Io, done: (code: number) => void): void {
   program
@@ -18,9 +18,13 @@ export function registerMemory(program: Command, io: Io, done: (code: number) =>
       '\nExample:\n  lockstep memory job.yaml\n\nExit code 0: fine, 1: the job has problems, 2: wrong use.',
     )
     .action((path: string, options: { json?: boolean }) => {
-      const { program } = loadProgram(path, io, { fits: false })
-      io.out(options.json ? `${JSON.stringify(memoryJson(program), null, 2)}\n` : `${memoryText(program)}\n`)
-      done(0)
+      const show = (p: Program) => (options.json ? JSON.stringify(memoryJson(p), null, 2) : memoryText(p))
+      done(
+        withProgram(path, io, { ...options, fits: false }, loaded => {
+          io.out(`${show(loaded.program)}\n`)
+          return 0
+        }),
+      )
     })
 }
 

@@ -10,7 +10,7 @@ import { parametersOf } from '../model/index.js'
 import { type Change, type Job, shrink, worldOfPlan } from '../plan/index.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
-import { type Loaded, loadProgram } from './program.js'
+import { type Loaded, withProgram } from './program.js'
 import { progress } from './progress.js'
 
 export const tolerance = 1e-12
@@ -39,9 +39,14 @@ export function registerVerify(program: Command, io: Io, done: (code: number) =>
       '\nExample:\n  lockstep verify job.yaml\n\nExit code 0: lawful and equal, 1: the job has problems, a law is broken or a number differs, 2: wrong use.',
     )
     .action((path: string, options: Options) => {
-      const verdict = judge(loadProgram(path, io, { fits: false }), options, progress(io))
-      io.out(options.json ? `${JSON.stringify(verdict, null, 2)}\n` : `${describe(verdict)}\n`)
-      done(verdict.ok ? 0 : 1)
+      const say = progress(io)
+      const use = (loaded: Loaded): number => {
+        const verdict = judge(loaded, options, say)
+        say('')
+        io.out(`${options.json ? JSON.stringify(verdict, null, 2) : describe(verdict)}\n`)
+        return verdict.ok ? 0 : 1
+      }
+      done(withProgram(path, io, { ...options, fits: false }, use))
     })
 }
 

@@ -17,37 +17,59 @@ export interface Packing {
 const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
 export function pack(leases: readonly Lease[]): Packing {
-  const n = leases.length
-  const order = Array.from({ length: n }, (_, i) => i)
+  const order = Array.from({ length: leases.length }, (_, i) => i)
   order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
-  const offsets = new Array<number>(n).fill(0)
-  // Columns of what is placed, by offset: the inner loop below is most of the compiler's time.
-  const [start, end, from, to] = Array.from({ length: 4 }, () => new Float64Array(n))
+  const offsets = new Array<number>(leases.length).fill(0)
+  const slots: Slot[] = []
   let bytes = 0
-  for (const [placed, i] of order.entries()) {
-    const lease = leases[i]
-    const size = align(lease.bytes)
-    let offset = 0
-    for (let j = 0; j < placed; j++) {
-      if (end[j] <= lease.start || lease.end <= start[j]) continue
-      if (from[j] >= offset + size) break
-      if (to[j] > offset) offset = to[j]
-    }
-    const at = lowerBound(from, placed, offset)
-    for (const column of [start, end, from, to]) column.copyWithin(at + 1, at, placed)
-    start[at] = lease.start
-    end[at] = lease.end
-    from[at] = offset
-    to[at] = offset + size
+  for (const i of order) {
+    const size = align(leases[i].bytes)
+    const offset = lowestFree(slots, leases[i], size)
+    occupy(slots, leases[i], offset, offset + size)
     offsets[i] = offset
-    bytes = Math.max(bytes, offset + lease.bytes)
+    bytes = Math.max(bytes, offset + leases[i].bytes)
   }
   return { offsets, bytes }
 }
 
-/** The first of `count` ascending numbers that is greater than `value`. */
-function lowerBound(numbers: Float64Array, count: number, value: number): number {
-  let [low, high] = [0, count]
+/** A run of bytes and who has it when. Layers are alike, so a few slots serve thousands of leases. */
+interface Slot {
+  readonly from: number
+  readonly to: number
+  /** Disjoint and ascending. */
+  readonly starts: number[]
+  readonly ends: number[]
+}
+
+function lowestFree(slots: readonly Slot[], lease: Lease, size: number): number {
+  let offset = 0
+  for (const slot of slots) {
+    if (slot.to <= offset || !taken(slot, lease)) continue
+    if (slot.from >= offset + size) break
+    offset = slot.to
+  }
+  return offset
+}
+
+function taken({ starts, ends }: Slot, { start, end }: Lease): boolean {
+  const at = firstAbove(ends, start)
+  return at < ends.length && starts[at] < end
+}
+
+/** Slots are kept in order of their first byte. */
+function occupy(slots: Slot[], { start, end }: Lease, from: number, to: number): void {
+  let at = 0
+  while (at < slots.length && (slots[at].from < from || (slots[at].from === from && slots[at].to !== to))) at++
+  if (slots[at]?.from !== from || slots[at].to !== to) slots.splice(at, 0, { from, to, starts: [], ends: [] })
+  const { starts, ends } = slots[at]
+  const place = firstAbove(ends, start)
+  starts.splice(place, 0, start)
+  ends.splice(place, 0, end)
+}
+
+/** The index of the first number greater than `value` in an ascending list. */
+function firstAbove(numbers: readonly number[], value: number): number {
+  let [low, high] = [0, numbers.length]
   while (low < high) {
     const middle = (low + high) >> 1
     if (numbers[middle] <= value) low = middle + 1

@@ -92,7 +92,7 @@ export class StreamWriter {
     const mortal = [...spans.keys()].filter(frame => !this.#resident.has(frame))
     const packed = pack(mortal.map(frame => ({ bytes: this.#frames[frame].bytes, ...spans.get(frame)! })))
     for (const [i, frame] of mortal.entries()) offsets[frame] = floor + packed.offsets[i]
-    const frames: Frame[] = this.#frames.map((frame, i) => ({ ...frame, offset: offsets[i] }))
+    const frames: Frame[] = this.#frames.map(({ name, kind, bytes }, i) => ({ name, kind, bytes, offset: offsets[i] }))
     const steps = withMemory(this.#steps, mortal, spans)
     return {
       frames,

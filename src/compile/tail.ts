@@ -53,7 +53,9 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
   const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
   return {
     begin: begin(param, context),
-    ...(plan.gather === 'step' && !sameLayout(kept, param.layouts.compute) ? { gather: gather(param, kept, context) } : {}),
+    ...(plan.gather === 'step' && !sameLayout(kept, param.layouts.compute)
+      ? { gather: gather(param, kept, context) }
+      : {}),
     ...reduction,
     norm: norm(param, grad, context),
     update: update(param, { grad, kept, state, moments }, context),
