@@ -227,11 +227,18 @@ class RankStream {
       if (kind.startsWith('RECV')) this.#out.recv(received, bytes, peer, tag)
       else
         this.#out.send(
-          forward ? this.#carry(boundary, name, microbatch) : this.#sentGradient(boundary, name, microbatch),
+          forward ? this.#sentCarry(boundary, name, microbatch) : this.#sentGradient(boundary, name, microbatch),
           peer,
           tag,
         )
     }
+  }
+
+  /** What leaves forward: made by the last block of the stage, or handed through by it. */
+  #sentCarry(boundary: number, name: string, microbatch: number): string {
+    const { blocks, input } = this.#c
+    const through = blocks[input.model.blocks[boundary - 1].kind].through[name]
+    return through === undefined ? `${name}@${boundary}.${microbatch}` : this.#carry(boundary - 1, through, microbatch)
   }
 
   /** What leaves backward: made by the first block of the stage, or handed through by it. */
