@@ -6,9 +6,9 @@ import { registerSchedule, type ScheduleOptions, scheduleCommand } from '../src/
 import {
   communicate,
   makeSchedule,
-  parseCsv,
-  printCommsCsv,
-  printCsv,
+  parseSchedule,
+  printComms,
+  printSchedule,
   scheduleNames,
   schedules,
   tasksOf,
@@ -90,8 +90,8 @@ test('svg goes to a file and has a box for every task', () => {
 test('what it prints, it reads: every schedule, both forms', () => {
   for (const name of scheduleNames) {
     const schedule = makeSchedule(name, { ranks: 4, chunks: schedules[name].chunks, microbatches: 6 })
-    for (const text of [printCsv(schedule), printCommsCsv(communicate(schedule))])
-      deepEqual(parseCsv(text).schedule, schedule, name)
+    for (const text of [printSchedule(schedule), printComms(communicate(schedule))])
+      deepEqual(parseSchedule(text).schedule, schedule, name)
   }
 })
 
@@ -152,6 +152,8 @@ const refusals: [ScheduleOptions, 1 | 2, RegExp][] = [
   [{ ...small, format: 'png' }, 2, /--format png/],
   [{ ...small, format: 'svg', comms: true }, 2, /--comms/],
   [{ ...small, cost: 'F=-1' }, 2, /--cost F=-1/],
+  [{ ...small, cost: 'C=1e308' }, 2, /from 0 to 1000000000/],
+  [{ ...small, pp: '500', microbatches: '500', format: 'svg' }, 1, /500000 tasks are too many to draw/],
   [{ ...small, cost: 'X=1' }, 2, /is not F, I, W or C/],
   [{ ...small, file: 'a.csv' }, 2, /leave out NAME, --pp, --microbatches/],
 ]

@@ -4,8 +4,8 @@ import { test } from 'node:test'
 import {
   communicate,
   makeSchedule,
-  printCommsCsv,
-  printCsv,
+  printComms,
+  printSchedule,
   type ScheduleName,
   showCell,
   timing,
@@ -37,7 +37,7 @@ for (const [pattern, name] of equalOrders)
   test(`${name} is ${pattern.source}, action for action`, { skip }, () => {
     for (const file of fixtureNames(pattern)) {
       const theirs = cellsOf(readFixture(file)).map(row => row.filter(cell => !cell.endsWith('REDUCE_GRAD')))
-      deepEqual(cellsOf(printCsv(oursFor(name, file))), theirs, file)
+      deepEqual(cellsOf(printSchedule(oursFor(name, file))), theirs, file)
     }
   })
 
@@ -54,7 +54,7 @@ test('dualpipe is DualPipe, step for step', { skip }, () => {
         return tasks.length === 2 ? `(${tasks.join(';')})OVERLAP_F_B` : tasks[0]
       }),
     )
-    deepEqual(cellsOf(printCsv(ours)), theirs, file)
+    deepEqual(cellsOf(printSchedule(ours)), theirs, file)
   }
 })
 
@@ -104,7 +104,7 @@ for (const [pattern, shape] of comms)
   test(`messages and markers are PyTorch's: ${pattern.source}`, { skip }, () => {
     for (const file of fixtureNames(pattern)) {
       const schedule = fixtureSchedule(file)
-      const [ours, theirs] = [cellsOf(printCommsCsv(communicate(schedule))), cellsOf(readFixture(file))]
+      const [ours, theirs] = [cellsOf(printComms(communicate(schedule))), cellsOf(readFixture(file))]
       const p = theirs.length
       const rankOfStage = (stage: number) => (shape === 'loop' || stage < p ? stage % p : 2 * p - 1 - stage)
       const peerOf = (cell: string) => {

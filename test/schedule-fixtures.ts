@@ -1,6 +1,6 @@
 /** Other systems' schedules, as files beside the repository; see shared/fixtures/README.md there. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { makeSchedule, parseCsv, type Schedule, type ScheduleName } from '../src/compile/index.js'
+import { makeSchedule, parseSchedule, type Schedule, type ScheduleName } from '../src/compile/index.js'
 
 const folder = '../shared/fixtures/schedules'
 
@@ -17,7 +17,7 @@ export const fixtureNames = (pattern: RegExp): string[] =>
 export const readFixture = (name: string): string => readFileSync(`${folder}/${name}`, 'utf8')
 
 export function fixtureSchedule(name: string): Schedule {
-  const { schedule, problems } = parseCsv(readFixture(name))
+  const { schedule, problems } = parseSchedule(readFixture(name))
   if (!schedule) throw new Error(`${name}: ${problems.map(problem => problem.message).join('; ')}`)
   return schedule
 }

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { communicate, makeSchedule, printCommsCsv, printCsv, scheduleNames, schedules } from '../src/compile/index.js'
+import { communicate, makeSchedule, printComms, printSchedule, scheduleNames, schedules } from '../src/compile/index.js'
 import { findPython, noPython } from './python.js'
 
 /** Loads both forms of every file through PyTorch's runtime; prints what it could not read. */
@@ -66,8 +66,8 @@ test('PyTorch reads, validates and simulates every schedule we print', {
         const schedule = makeSchedule(name, { ranks, microbatches, chunks: schedules[name].chunks })
         const base = join(folder, `${name}_${ranks}_${microbatches}`)
         const pairs = schedule.rows.some(row => row.some(action => action.kind === 'overlap'))
-        writeFileSync(`${base}.compute_only.csv`, printCsv(schedule))
-        writeFileSync(`${base}.compute_comms.csv`, printCommsCsv(communicate(schedule)))
+        writeFileSync(`${base}.compute_only.csv`, printSchedule(schedule))
+        writeFileSync(`${base}.compute_comms.csv`, printComms(communicate(schedule)))
         writeFileSync(`${base}.json`, JSON.stringify({ ranks, microbatches, stages: schedule.stages, pairs }))
       }
     const { stdout, stderr, status } = spawnSync(findPython()!, ['-c', script, folder], { encoding: 'utf8' })

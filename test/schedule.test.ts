@@ -1,6 +1,7 @@
 /** Schedules by their drawings, the laws every one of them keeps, and schedules that break one. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
+import { choices } from '../src/base/index.js'
 import {
   type Action,
   draw,
@@ -13,12 +14,18 @@ import {
   scheduleProblems,
   schedules,
   type Task,
+  tasksOf,
   timing,
   validate,
 } from '../src/compile/index.js'
 
-const make = (name: ScheduleName, ranks: number, microbatches: number, chunks = schedules[name].chunks) =>
-  makeSchedule(name, { ranks, chunks, microbatches })
+const made = new Map<string, Schedule>()
+const make = (name: ScheduleName, ranks: number, microbatches: number, chunks = schedules[name].chunks): Schedule => {
+  const key = [name, ranks, microbatches, chunks].join()
+  const schedule = made.get(key) ?? makeSchedule(name, { ranks, chunks, microbatches })
+  made.set(key, schedule)
+  return schedule
+}
 
 const dedent = (picture: string) => picture.replace(/^\s+/gm, '').trim()
 
@@ -124,8 +131,8 @@ const every = function* () {
 }
 
 test('every schedule is valid for p in 1..8 and m in 1..24, also where m < p', () => {
-  for (const { name, ...counts } of every())
-    deepEqual(validate(makeSchedule(name, counts)), [], `${name} ${JSON.stringify(counts)}`)
+  for (const { name, ranks, microbatches, chunks } of every())
+    deepEqual(validate(make(name, ranks, microbatches, chunks)), [], `${name} p=${ranks} m=${microbatches} v=${chunks}`)
 })
 
 const peakLimits: Partial<Record<ScheduleName, (p: number, m: number) => number>> = {
@@ -143,7 +150,7 @@ test('no rank holds more activations than its schedule promises', () => {
   for (const { name, ranks, microbatches, chunks } of every()) {
     const limit = peakLimits[name]?.(ranks, microbatches)
     if (limit === undefined) continue
-    const { peak } = timing(makeSchedule(name, { ranks, microbatches, chunks }))
+    const { peak } = timing(make(name, ranks, microbatches, chunks))
     ok(Math.max(...peak) <= limit, `${name} p=${ranks} m=${microbatches}: ${peak} > ${limit}`)
   }
 })
@@ -263,4 +270,68 @@ test('a stage outside, an idle rank, a wrong pair and a missing stage are found'
   match(validate({ ...one, microbatches: 0 })[0], /0F0 is outside/)
   const [forward, back] = one.rows[0] as Task[]
   match(validate({ ...one, rows: [[{ kind: 'overlap', tasks: [back, forward] }]] })[0], /must pair a forward/)
+})
+
+/** Whether ranks that simply try again and again get through their rows. */
+function getsThrough({ rows, stages }: Schedule): boolean {
+  const done = new Set<string>()
+  const at = rows.map(() => 0)
+  const runs = ({ kind, stage, microbatch: i }: Task) => {
+    const needs = {
+      F: [`F${stage - 1}`],
+      I: [`F${stage}`, `G${stage + 1}`],
+      B: [`F${stage}`, `G${stage + 1}`],
+      W: [`G${stage}`],
+    }
+    return needs[kind].every(need => need === 'F-1' || need === `G${stages}` || done.has(`${need}.${i}`))
+  }
+  const finish = ({ kind, stage, microbatch: i }: Task) => done.add(`${kind === 'F' ? 'F' : 'G'}${stage}.${i}`)
+  for (let moved = true; moved; ) {
+    moved = false
+    rows.forEach((row, rank) => {
+      for (; at[rank] < row.length && tasksOf([row[at[rank]]]).every(runs); at[rank]++, moved = true)
+        tasksOf([row[at[rank]]]).forEach(finish)
+    })
+  }
+  return rows.every((row, rank) => at[rank] === row.length)
+}
+
+const seeds = process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 300 }, (_, i) => i + 1)
+
+test(`any task dropped, doubled or moved to another rank is found (SEED=1..${seeds.length})`, () => {
+  for (const seed of seeds) {
+    const { int, pick } = choices(seed)
+    const rows = make(pick(scheduleNames), 2 + int(4), 1 + int(8)).rows.map(row => [...row])
+    const [rank, kind] = [int(rows.length), pick(['drop', 'double', 'move'])]
+    const at = int(rows[rank].length)
+    const action = rows[rank][at]
+    if (kind !== 'double') rows[rank].splice(at, 1)
+    if (kind !== 'drop') {
+      const to = rows[kind === 'move' ? (rank + 1) % rows.length : rank]
+      to.splice(int(to.length + 1), 0, action)
+    }
+    const tasks = rows.flatMap(tasksOf)
+    const counts = {
+      stages: Math.max(...tasks.map(t => t.stage)) + 1,
+      microbatches: Math.max(...tasks.map(t => t.microbatch)) + 1,
+    }
+    ok(validate({ ...counts, rows }).length > 0, `SEED=${seed}: ${kind} rank ${rank} cell ${at}`)
+  }
+})
+
+test(`two tasks swapped are found exactly when the step can no longer run (SEED=1..${seeds.length})`, () => {
+  const outcomes = new Set<boolean>()
+  for (const seed of seeds) {
+    const { int, pick } = choices(seed)
+    const schedule = make(pick(scheduleNames), 1 + int(5), 1 + int(8))
+    const rows = schedule.rows.map(row => [...row])
+    const row = rows[int(rows.length)]
+    const a = int(row.length)
+    const b = Math.min(row.length - 1, a + 1 + int(3))
+    ;[row[a], row[b]] = [row[b], row[a]]
+    const runs = getsThrough({ ...schedule, rows })
+    outcomes.add(runs)
+    equal(validate({ ...schedule, rows }).length === 0, runs, `SEED=${seed}`)
+  }
+  equal(outcomes.size, 2)
 })
