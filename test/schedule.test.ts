@@ -179,6 +179,27 @@ test('bubbles are what the papers say, F = I = W = 1', () => {
   equal(timing(make('dualpipe', 8, 20)).makespan, 66)
 })
 
+test('v-half and v-min trade time for memory at least as well as their authors', () => {
+  const rows = {
+    'v-half': [
+      [4, 5, 6],
+      [8, 17, 10],
+    ],
+    'v-min': [
+      [4, 11, 4],
+      [8, 27, 8],
+    ],
+  } as const // p, idle, peak
+  for (const [name, points] of Object.entries(rows) as ['v-half' | 'v-min', readonly (readonly number[])[]][])
+    for (const [p, idle, peak] of points) {
+      const ours = timing(make(name, p, 3 * p))
+      ok(
+        ours.idle[0] <= idle && Math.max(...ours.peak) <= peak,
+        `${name} p=${p}: idle ${ours.idle[0]}, peak ${ours.peak}`,
+      )
+    }
+})
+
 test('zb-h2 and zb-v leave no idle time between the first and the last task of a rank', () => {
   for (const name of ['zb-h2', 'zb-v'] as const)
     for (const p of [2, 4, 8])
