@@ -57,11 +57,7 @@ function worstError(machine: Machine, names: readonly string[], loss: () => numb
   return errors.reduce((a, b) => (a.error >= b.error ? a : b)) // a NaN stays, and fails the test
 }
 
-function agrees(
-  title: string,
-  build: Build,
-  { plan = {} }: { plan?: PlanInput } = {},
-) {
+function agrees(title: string, build: Build, { plan = {} }: { plan?: PlanInput } = {}) {
   test(`the gradients of ${title} agree with differences of the loss`, () => {
     const program = programOf(build, plan)
     const machine = wideMachine(program)
@@ -151,20 +147,18 @@ agrees('a model whose carries change names and double', batch =>
   }),
 )
 
-agrees(
-  'a model with a carry nobody takes up and a parameter nobody uses',
-  batch =>
-    defineModel('ends', { batch, ...sizes }, model => {
-      model.block('start', b => {
-        b.param('idle', ['embed'], any)
-        const scaled = b.mul(b.input('x', ['batch', 'seq', 'embed']), b.param('gain', ['embed'], any))
-        return { x: scaled, unused: b.add(scaled, b.param('lost', ['embed'], any)) }
-      })
-      model.block('end', (b, { x }) => {
-        b.meanSquare(x, b.input('target', ['batch', 'seq', 'embed']))
-        return {}
-      })
-    }),
+agrees('a model with a carry nobody takes up and a parameter nobody uses', batch =>
+  defineModel('ends', { batch, ...sizes }, model => {
+    model.block('start', b => {
+      b.param('idle', ['embed'], any)
+      const scaled = b.mul(b.input('x', ['batch', 'seq', 'embed']), b.param('gain', ['embed'], any))
+      return { x: scaled, unused: b.add(scaled, b.param('lost', ['embed'], any)) }
+    })
+    model.block('end', (b, { x }) => {
+      b.meanSquare(x, b.input('target', ['batch', 'seq', 'embed']))
+      return {}
+    })
+  }),
 )
 
 test('a parameter that is set is the parameter, however its parts are laid out', () => {

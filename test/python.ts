@@ -1,15 +1,16 @@
-/**
- * A Python that has torch, if there is one: LOCKSTEP_PYTHON, the repository's .venv, or python3. Where there must be
- * one (LOCKSTEP_REQUIRE_TORCH is set, as in CI), its absence is an error and no reason to skip.
- */
+/** A Python that has torch, if there is one: LOCKSTEP_PYTHON, the repository's .venv, or python3. */
 import { spawnSync } from 'node:child_process'
 
 const hasTorch = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)'
 
+/** What a test that needs torch says when it is skipped. */
+export const noPython = 'no Python with torch (set LOCKSTEP_PYTHON, or install torch for python3)'
+
+/** Where LOCKSTEP_REQUIRE_TORCH is set (CI), a missing torch is a failure and not a skip. */
 export function findPython(): string | undefined {
-  const candidates = [process.env.LOCKSTEP_PYTHON, '.venv/bin/python', 'python3'].filter(python => python !== undefined)
-  const found = candidates.find(python => spawnSync(python, ['-c', hasTorch]).status === 0)
-  if (!found && process.env.LOCKSTEP_REQUIRE_TORCH)
-    throw new Error(`LOCKSTEP_REQUIRE_TORCH is set, and none of ${candidates.join(', ')} has torch`)
+  const found = [process.env.LOCKSTEP_PYTHON, '.venv/bin/python', 'python3']
+    .filter(python => python !== undefined)
+    .find(python => spawnSync(python, ['-c', hasTorch]).status === 0)
+  if (found === undefined && process.env.LOCKSTEP_REQUIRE_TORCH) throw new Error(noPython)
   return found
 }
