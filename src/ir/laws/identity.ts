@@ -2,12 +2,12 @@
  * I: a program computes what the serial program of the same job computes. Every gradient that reaches an
  * optimizer, the loss, the norm and every updated parameter must be the same value. Where one is not, both are
  * replayed again, writing down the values they make: the first value the serial program does not know is the
- * place where the two part; if there is none, an addend was lost or counted twice, and the difference names it.
+ * place where the two part; if there is none, an addend of a gradient was lost or counted twice.
  */
 import type { Call, Program } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { type Outcome, type Result, replay, type Update } from './replay.js'
-import { keyOf, minus, same, type Value } from './value.js'
+import { keyOf, same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
   const expected = replay(serial)
@@ -16,11 +16,10 @@ export function identity(program: Program, serial: Program, outcome: Outcome): F
   const gradients = pairs.filter(({ own, right }) => !right || !same(own.grad, right.grad))
   const others = [...otherUpdates(pairs), ...otherResults(outcome.results, expected.results)]
   if (gradients.length === 0 && others.length === 0) return []
-  const known = valuesOf(serial)
-  const made = valuesOf(program)
-  const stranger = [...made].find(([key]) => !known.has(key))
+  const [known, made] = [recordOf(serial), recordOf(program)]
+  const stranger = [...made.values].find(([key]) => !known.values.has(key))
   if (stranger) return [unknown(program, stranger[1])]
-  return [...gradients.map(pair => lost({ ...pair, known, made, program })), ...others]
+  return [...gradients.map(({ own }) => lost({ own, known, made, program })), ...others]
 }
 
 interface Pair {
@@ -28,20 +27,50 @@ interface Pair {
   readonly right: Update | undefined
 }
 
-/** Where a value was made first. Maps keep their order: the first stranger is the first made. */
-type Values = ReadonlyMap<number, { readonly place: Place; readonly call: Call }>
-
-/** Sums are not written down: their order differs between plans. What consumes a wrong sum is a stranger in turn. */
-function valuesOf(program: Program): Values {
-  const made = new Map<number, { place: Place; call: Call }>()
-  replay(program, ({ a, b }, place, call) => {
-    const key = keyOf(a, b)
-    if (!made.has(key)) made.set(key, { place, call })
-  })
-  return made
+interface Made {
+  readonly place: Place
+  readonly call: Call
 }
 
-function unknown(program: Program, { place, call }: { readonly place: Place; readonly call: Call }): Finding {
+interface Added {
+  times: number
+  place: Place
+}
+
+interface Record {
+  /** Where each value was made first. Maps keep their order: the first stranger is the first made. */
+  readonly values: ReadonlyMap<number, Made>
+  /** By parameter: what was accumulated into its gradient, on all its holders. */
+  readonly addends: ReadonlyMap<string, ReadonlyMap<number, Added>>
+}
+
+/** Sums are no values here: their order differs between plans. What consumes a wrong sum is a stranger in turn. */
+function recordOf(program: Program): Record {
+  const values = new Map<number, Made>()
+  const addends = new Map<string, Map<number, Added>>()
+  const gradients = gradientFrames(program)
+  replay(program, {
+    made({ a, b }, place, call) {
+      if (!values.has(keyOf(a, b))) values.set(keyOf(a, b), { place, call })
+    },
+    added({ a, b }, frame, place) {
+      const param = gradients[place.pipeline ?? 0].get(frame)
+      if (param === undefined) return
+      const own = addends.get(param) ?? new Map<number, Added>()
+      addends.set(param, own.set(keyOf(a, b), { times: (own.get(keyOf(a, b))?.times ?? 0) + 1, place }))
+    },
+  })
+  return { values, addends }
+}
+
+/** Per stream: frame -> the parameter whose gradient it holds. */
+const gradientFrames = ({ params, streams }: Program): Map<number, string>[] =>
+  streams.map(
+    (_, pipeline) =>
+      new Map(params.flatMap(({ name, frames }) => (frames[pipeline] ? [[frames[pipeline].grad, name] as const] : []))),
+  )
+
+function unknown(program: Program, { place, call }: Made): Finding {
   const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]
   const message = `${kind} for ${nameOf(program, call)} computes something the serial program does not`
   return { law: 'I1', ...place, message }
@@ -75,27 +104,29 @@ function otherResults(results: readonly Result[], expected: readonly Result[]): 
   })
 }
 
-interface Lost extends Pair {
-  /** What the serial program makes, and what the program itself makes. */
-  readonly known: Values
-  readonly made: Values
+interface Lost {
+  readonly own: Update
+  /** What the serial program does, and what the program itself does. */
+  readonly known: Record
+  readonly made: Record
   readonly program: Program
 }
 
-/** The difference of two sums is the addend they do not share. */
-function lost({ own, right, known, made, program }: Lost): Finding {
+/** The first addend that one of the two has more often than the other. */
+function lost({ own, known, made, program }: Lost): Finding {
+  const [right, given] = [known, made].map(({ addends }) => addends.get(own.param) ?? new Map<number, Added>())
   const say = (why: string, place: Place): Finding => ({
     law: 'I2',
     ...placeOf(place),
     message: `the gradient of ${own.param} is not the serial program’s: ${why}`,
   })
-  if (!right) return say('it has no such parameter', own)
-  const find = (values: Values, { a, b }: Value) => values.get(keyOf(a, b))
-  const [lacking, extra] = [minus(right.grad, own.grad), minus(own.grad, right.grad)]
-  const lacks = find(known, lacking)
-  if (lacks) return say(`it lacks the part of ${nameOf(program, lacks.call)}`, find(made, lacking)?.place ?? own)
-  const has = find(made, extra)
-  return has
-    ? say(`it has the part of ${nameOf(program, has.call)} once too often`, has.place)
-    : say('its addends differ', own)
+  const part = (key: number) => {
+    const value = known.values.get(key)
+    return value ? `the part of ${nameOf(program, value.call)}` : 'a part'
+  }
+  for (const [key, { times }] of right)
+    if ((given.get(key)?.times ?? 0) < times) return say(`it lacks ${part(key)}`, made.values.get(key)?.place ?? own)
+  for (const [key, { times, place }] of given)
+    if ((right.get(key)?.times ?? 0) < times) return say(`it has ${part(key)} once too often`, place)
+  return say('its addends are the same, but not their sum', own)
 }

@@ -38,8 +38,11 @@ export interface Result {
 /** The frames read after a step. */
 const resultNames: readonly string[] = ['loss', 'count', 'normSquared']
 
-/** Told of every value made by an op that is not a sum, in order. */
-export type Watch = (value: Value, place: Place, call: Call) => void
+/** Told, in order, of every value made by an op that is not a sum, and of every addend accumulated into a frame. */
+export interface Watch {
+  made(value: Value, place: Place, call: Call): void
+  added(value: Value, frame: number, place: Place): void
+}
 
 export const replay = (program: Program, watch?: Watch): Outcome => new Replay(program, watch).run()
 
@@ -246,6 +249,7 @@ class Replay {
         break
       case 'accumulate':
         this.ledger.accumulated(a[act.in], b[act.in], () => this.at(frame, act.instr))
+        this.watch?.added(valueIn(frame, act.in), frameOf(frame, act.out), this.at(frame, act.instr))
         a[act.out] += a[act.in]
         b[act.out] += b[act.in]
         break
@@ -278,7 +282,7 @@ class Replay {
       a[slot] = resultA(x, i)
       b[slot] = resultB(y, i)
       if (act.loss) this.ledger.loss(valueIn(frame, slot), this.at(frame, act.instr), call.microbatch)
-      if (this.watch) this.watch(valueIn(frame, slot), this.at(frame, act.instr), call)
+      this.watch?.made(valueIn(frame, slot), this.at(frame, act.instr), call)
     })
   }
 
@@ -325,6 +329,9 @@ class Replay {
     })
   }
 }
+
+/** The frame a slot lies in. */
+const frameOf = ({ call, ready }: Frame, slot: number): number => call.bind[ready.slots[slot].role]
 
 const valueIn = ({ a, b }: Frame, slot: number): Value => ({ a: a[slot], b: b[slot] })
 
