@@ -1,25 +1,29 @@
 /**
  * I: a program computes what the serial program of the same job computes. Every gradient that reaches an
  * optimizer, the loss, the norm and every updated parameter must be the same value. Where one is not, both are
- * replayed again, writing down the values they make: the first value the serial program does not know is the
- * place where the two part; if there is none, an addend of a gradient was lost or counted twice.
+ * replayed again and written down: a sum of known values that lacks one or has one too often is named, and the
+ * first value that the serial program does not know is the place where the two part.
  */
 import type { Call, Program } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
+import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
 import { type Outcome, type Result, replay, type Update } from './replay.js'
-import { keyOf, same } from './value.js'
+import { same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
   const expected = replay(serial)
   const updates = new Map(expected.updates.map(update => [update.param, update]))
   const pairs = outcome.updates.map(own => ({ own, right: updates.get(own.param) }))
-  const gradients = pairs.filter(({ own, right }) => !right || !same(own.grad, right.grad))
-  const others = [...otherUpdates(pairs), ...otherResults(outcome.results, expected.results)]
-  if (gradients.length === 0 && others.length === 0) return []
+  const differing = [
+    ...otherGradients(pairs),
+    ...otherUpdates(pairs),
+    ...otherResults(outcome.results, expected.results),
+  ]
+  if (differing.length === 0) return []
   const [known, made] = [recordOf(serial), recordOf(program)]
   const stranger = [...made.values].find(([key]) => !known.values.has(key))
-  if (stranger) return [unknown(program, stranger[1])]
-  return [...gradients.map(({ own }) => lost({ own, known, made, program })), ...others]
+  const causes = [...otherSums(program, known, made), ...(stranger ? [unknown(program, stranger[1])] : [])]
+  return causes.length > 0 ? causes : differing
 }
 
 interface Pair {
@@ -27,61 +31,14 @@ interface Pair {
   readonly right: Update | undefined
 }
 
-interface Made {
-  readonly place: Place
-  readonly call: Call
-}
-
-interface Added {
-  times: number
-  place: Place
-}
-
-interface Record {
-  /** Where each value was made first. Maps keep their order: the first stranger is the first made. */
-  readonly values: ReadonlyMap<number, Made>
-  /** By parameter: what was accumulated into its gradient, on all its holders. */
-  readonly addends: ReadonlyMap<string, ReadonlyMap<number, Added>>
-}
-
-/** Sums are no values here: their order differs between plans. What consumes a wrong sum is a stranger in turn. */
-function recordOf(program: Program): Record {
-  const values = new Map<number, Made>()
-  const addends = new Map<string, Map<number, Added>>()
-  const gradients = gradientFrames(program)
-  replay(program, {
-    made({ a, b }, place, call) {
-      if (!values.has(keyOf(a, b))) values.set(keyOf(a, b), { place, call })
-    },
-    added({ a, b }, frame, place) {
-      const param = gradients[place.pipeline ?? 0].get(frame)
-      if (param === undefined) return
-      const own = addends.get(param) ?? new Map<number, Added>()
-      addends.set(param, own.set(keyOf(a, b), { times: (own.get(keyOf(a, b))?.times ?? 0) + 1, place }))
-    },
-  })
-  return { values, addends }
-}
-
-/** Per stream: frame -> the parameter whose gradient it holds. */
-const gradientFrames = ({ params, streams }: Program): Map<number, string>[] =>
-  streams.map(
-    (_, pipeline) =>
-      new Map(params.flatMap(({ name, frames }) => (frames[pipeline] ? [[frames[pipeline].grad, name] as const] : []))),
-  )
-
-function unknown(program: Program, { place, call }: Made): Finding {
-  const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]
-  const message = `${kind} for ${nameOf(program, call)} computes something the serial program does not`
-  return { law: 'I1', ...place, message }
-}
-
-const nameOf = ({ blocks }: Program, { block, microbatch, param }: Call) =>
-  [
-    ...(block < 0 ? [] : [blocks[block].name]),
-    ...(microbatch < 0 ? [] : [`microbatch ${microbatch}`]),
-    ...(param === undefined ? [] : [param]),
-  ].join(', ') || 'the step'
+const otherGradients = (pairs: readonly Pair[]): Finding[] =>
+  pairs
+    .filter(({ own, right }) => !right || !same(own.grad, right.grad))
+    .map(({ own }) => ({
+      law: 'I2',
+      ...placeOf(own),
+      message: `the ${gradientOf(own.param)} is not the serial program’s`,
+    }))
 
 /** Updates whose gradients agree and which differ all the same: the norm, the settings, the parameter or its state. */
 function otherUpdates(pairs: readonly Pair[]): Finding[] {
@@ -104,29 +61,40 @@ function otherResults(results: readonly Result[], expected: readonly Result[]): 
   })
 }
 
-interface Lost {
-  readonly own: Update
-  /** What the serial program does, and what the program itself does. */
-  readonly known: Record
-  readonly made: Record
-  readonly program: Program
+const none: Addends = new Map()
+
+/** Sums of values that the serial program knows, which are not its sums. The norm is a sum of sums: an echo at best. */
+function otherSums(program: Program, known: Record, made: Record): Finding[] {
+  return [...known.sums].flatMap(([name, right]): Finding[] => {
+    const own = made.sums.get(name) ?? none
+    if (name === 'normSquared' || [...own.keys()].some(key => !known.values.has(key))) return []
+    const law = name === 'loss' || name === 'count' ? 'I3' : 'I2'
+    const part = (key: number) => {
+      const value = known.values.get(key)
+      return value ? `the part of ${nameOf(program, value.call)}` : 'a part'
+    }
+    const say = (why: string, place: Place = {}): Finding[] => [
+      { law, ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
+    ]
+    for (const [key, { times }] of right)
+      if ((own.get(key)?.times ?? 0) < times)
+        return say(`lacks ${part(key)}`, made.values.get(key)?.place ?? [...own.values()][0]?.place)
+    for (const [key, { times, place }] of own)
+      if ((right.get(key)?.times ?? 0) < times) return say(`has ${part(key)} once too often`, place)
+    const over = made.spoilt.get(name)
+    return over && !known.spoilt.has(name) ? say('is written over', over) : []
+  })
 }
 
-/** The first addend that one of the two has more often than the other. */
-function lost({ own, known, made, program }: Lost): Finding {
-  const [right, given] = [known, made].map(({ addends }) => addends.get(own.param) ?? new Map<number, Added>())
-  const say = (why: string, place: Place): Finding => ({
-    law: 'I2',
-    ...placeOf(place),
-    message: `the gradient of ${own.param} is not the serial program’s: ${why}`,
-  })
-  const part = (key: number) => {
-    const value = known.values.get(key)
-    return value ? `the part of ${nameOf(program, value.call)}` : 'a part'
-  }
-  for (const [key, { times }] of right)
-    if ((given.get(key)?.times ?? 0) < times) return say(`it lacks ${part(key)}`, made.values.get(key)?.place ?? own)
-  for (const [key, { times, place }] of given)
-    if ((right.get(key)?.times ?? 0) < times) return say(`it has ${part(key)} once too often`, place)
-  return say('its addends are the same, but not their sum', own)
+function unknown(program: Program, { place, call }: Made): Finding {
+  const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]
+  const message = `${kind} for ${nameOf(program, call)} computes something the serial program does not`
+  return { law: 'I1', ...place, message }
 }
+
+const nameOf = ({ blocks }: Program, { block, microbatch, param }: Call) =>
+  [
+    ...(block < 0 ? [] : [blocks[block].name]),
+    ...(microbatch < 0 ? [] : [`microbatch ${microbatch}`]),
+    ...(param === undefined ? [] : [param]),
+  ].join(', ') || 'the step'
