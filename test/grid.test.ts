@@ -27,7 +27,8 @@ const names = Object.keys(grid) as (keyof typeof grid)[]
 const possible = (p: Point, most: number): boolean =>
   p.dp * p.tp * p.pp <= most &&
   16 % (p.dp * p.microbatches) === 0 &&
-  scheduleProblems(p.schedule, { ranks: p.pp, chunks: scheduleTraits[p.schedule].chunks, microbatches: p.microbatches }).length === 0
+  scheduleProblems(p.schedule, { ranks: p.pp, chunks: scheduleTraits[p.schedule].chunks, microbatches: p.microbatches })
+    .length === 0
 
 const drawn = ({ pick }: ReturnType<typeof choices>): Point =>
   Object.fromEntries(names.map(name => [name, pick(grid[name] as readonly unknown[])])) as unknown as Point // one of each
@@ -51,8 +52,11 @@ function pairwise(seed: number, tries: number): Point[] {
 }
 
 function run({ model, ...plan }: Point, note: string): void {
-  const told = Object.fromEntries(Object.entries(plan).filter(([, value]) => value !== 1 && value !== false && value !== 0 && value !== 'none'))
-  test(`${model}: ${titleOf(told)}${note}`, () => computesWhatOneRankComputes(jobOf(model, { ...plan, recompute: plan.recompute as 'none' })))
+  const told = Object.fromEntries(
+    Object.entries(plan).filter(([, value]) => value !== 1 && value !== false && value !== 0 && value !== 'none'),
+  )
+  test(`${model}: ${titleOf(told)}${note}`, () =>
+    computesWhatOneRankComputes(jobOf(model, { ...plan, recompute: plan.recompute as 'none' })))
 }
 
 for (const point of pairwise(1, 20_000)) run(point, '')

@@ -15,7 +15,19 @@ export const models = {
   gpt: { family: 'gpt', layers: 4, embed: 8, heads: 4, ffn: 8, vocab: 8, tied: false },
   'gpt tied': { family: 'gpt', layers: 4, embed: 8, heads: 4, ffn: 8, vocab: 8, tied: true, dropout: 0.2 },
   llama: { family: 'llama', layers: 4, embed: 8, heads: 4, kvHeads: 2, ffn: 8, vocab: 8 },
-  'llama tied': { family: 'llama', layers: 4, embed: 8, heads: 4, kvHeads: 1, ffn: 8, vocab: 8, tied: true, qkvBias: true, qkNorm: true, window: 3 },
+  'llama tied': {
+    family: 'llama',
+    layers: 4,
+    embed: 8,
+    heads: 4,
+    kvHeads: 1,
+    ffn: 8,
+    vocab: 8,
+    tied: true,
+    qkvBias: true,
+    qkNorm: true,
+    window: 3,
+  },
 } as const satisfies Record<string, ModelInput>
 
 export type ModelName = keyof typeof models
@@ -45,11 +57,17 @@ function serialOf(job: Job): SerialRun {
 
 /** The job is sound, its program lawful, its losses, gradients, parameters and peaks those of one rank. */
 export function computesWhatOneRankComputes(job: Job): void {
-  assert.deepEqual(check(job).filter(problem => problem.severity === 'error'), [])
+  assert.deepEqual(
+    check(job).filter(problem => problem.severity === 'error'),
+    [],
+  )
   const program = compileJob(job)
   assert.deepEqual(verify(program, compileJob(serialJob(job, job.plan.microbatches))).slice(0, 3), [])
   const comparison = compare(program, serialOf(job), optionsOf(job))
-  assert.ok(worstOf(comparison) <= 1e-12, `differs from one rank: ${JSON.stringify({ steps: comparison.steps, parameter: comparison.parameter })}`)
+  assert.ok(
+    worstOf(comparison) <= 1e-12,
+    `differs from one rank: ${JSON.stringify({ steps: comparison.steps, parameter: comparison.parameter })}`,
+  )
   assert.deepEqual(comparison.memory, [])
   assert.equal(comparison.spread.error, 0, `replicas of ${comparison.spread.name} differ`)
 }
@@ -57,5 +75,7 @@ export function computesWhatOneRankComputes(job: Job): void {
 /** `dp 2 tp 2 zero 3`: a plan in a test's title, without what it leaves at its default. */
 export const titleOf = (plan: PlanInput): string =>
   Object.entries(plan)
-    .map(([key, value]) => (value === true ? key : `${key} ${typeof value === 'object' ? JSON.stringify(value) : value}`))
+    .map(([key, value]) =>
+      value === true ? key : `${key} ${typeof value === 'object' ? JSON.stringify(value) : value}`,
+    )
     .join(' ') || 'one rank'

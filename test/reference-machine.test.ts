@@ -1,7 +1,7 @@
-/** The reference machine on programs written by hand: collectives, messages, memory, stalls, training. */
+/** The reference machine on programs written by hand: collectives, messages, memory, stalls. */
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
-import { boot, inputsOf, RunError, StallError, syntheticData } from '../src/engine/index.js'
+import { boot, RunError, StallError } from '../src/engine/index.js'
 import type { Group, Instr, Program, Step } from '../src/ir/index.js'
 import { runTiny, type Tiny, tiny } from './tiny.js'
 
@@ -343,128 +343,6 @@ test('masks do not depend on microbatches, ranks or the split', () => {
   deepEqual(mask({}, 4, 'seq 3, batch 2, embed 2'), whole)
   deepEqual(mask({ tp: 2, dp: 2 }, 2, 'seq 3, batch/dp 4, embed/tp 2'), whole)
   deepEqual(mask({ tp: 2, dp: 4 }, 1, 'seq 3, batch/dp+tp 8, embed 2'), whole)
-})
-
-/** Least squares: x [batch in] w [in out] against t, by hand: loss, gradient, clipped AdamW. */
-function regression(mesh: Record<string, number>, microbatches: number, samples: number): Program {
-  const x = `batch/dp ${samples}, in 3`
-  const [t, w] = [`batch/dp ${samples}, out/tp 2`, 'out/tp 2, in 3']
-  const adamw = { kind: 'adamw', beta1: 0.9, beta2: 0.99, eps: 1e-8, weightDecay: 0.1, clip: 0.5 } as const
-  const both = over('dp', 'tp')
-  const segments: Record<string, Instr[]> = {
-    begin: [
-      ...['loss', 'count', 'normSquared', 'g'].map((out): Instr => ({ kind: 'zero', ins: [], outs: [out] })),
-      load('lr'),
-      load('step'),
-    ],
-    forward: [
-      load('x'),
-      load('t'),
-      { kind: 'contract', ins: ['x', 'w'], outs: ['y'] },
-      { kind: 'squaredError', ins: ['y', 't'], outs: ['one'] },
-      { kind: 'accumulate', ins: ['one'], outs: ['loss'] },
-      { kind: 'countElements', ins: ['t'], outs: ['one'] },
-      { kind: 'accumulate', ins: ['one'], outs: ['count'] },
-      { kind: 'squaredErrorGrad', ins: ['y', 't', 'share'], outs: ['dy'] },
-      { kind: 'contract', ins: ['x', 'dy'], outs: ['dw'] },
-      { kind: 'accumulate', ins: ['dw'], outs: ['g'] },
-    ],
-    update: [
-      ...['loss', 'count'].flatMap(ref => [sum(ref, ref, both), wait(ref)]),
-      sum('g', 'g', over('dp')),
-      wait('g'),
-      { kind: 'sumSquares', once: ['dp'], ins: ['g'], outs: ['normSquared'] },
-      sum('normSquared', 'normSquared', both),
-      wait('normSquared'),
-      { ...adamw, ins: ['g', 'normSquared', 'lr', 'step'], outs: ['w', 'm', 'v'] },
-    ],
-  }
-  const buffers = {
-    x,
-    t,
-    y: t,
-    dy: t,
-    dw: 'in 3, out/tp 2',
-    'gradients:g': 'in 3, out/tp 2',
-    w,
-    'optimizer:m': w,
-    'optimizer:v': w,
-    one: '',
-    share: '',
-    loss: '',
-    count: '',
-    normSquared: '',
-    lr: '',
-    step: '',
-  }
-  const frames = Object.keys(buffers).length
-  const given: Tiny = {
-    mesh,
-    microbatches,
-    inputs: { x, t },
-    buffers,
-    segments: { ...segments, total: [load('share', 'share')] },
-    params: { w: { dims: w, init: { kind: 'normal', std: 0.5 }, param: 'w', grad: 'g', moments: ['m', 'v'] } },
-  }
-  const calls = [
-    call('begin', frames),
-    call('total', frames),
-    ...range(microbatches).map(k => call('forward', frames, k)),
-  ]
-  const update: Step = { kind: 'call', segment: 'update', block: -1, microbatch: -1, bind: range(frames), param: 'w' }
-  const program = tiny({ ...given, inputs: { ...given.inputs, share: '' }, steps: [[...calls, update]] })
-  return program
-}
-
-/** Two steps; the loss's denominator is an input here, for brevity. */
-function train(program: Program, precision: 'f64' | 'f32' = 'f64') {
-  const machine = boot(program, { seed: 11, precision })
-  const data = syntheticData(inputsOf(program), 0, 11)
-  const results = [0, 1].map(step =>
-    machine.step({ inputs: name => (name === 'share' ? [24] : data(step)(name)), lr: 0.1, step }),
-  )
-  const numbers = [machine.parameter('w'), machine.gradient('w'), ...machine.moments('w')].map(values => [...values])
-  return { machine, results, numbers: numbers.flat() }
-}
-
-const worst = (a: readonly number[], b: readonly number[]) => Math.max(...a.map((value, i) => Math.abs(value - b[i])))
-
-test('training by hand is the same on one rank and on many', () => {
-  const one = train(regression({}, 1, 12))
-  equal(one.results[0].count, 24)
-  equal(one.results[0].loss, one.results[0].lossSum / 24)
-  ok(one.results[1].loss < one.results[0].loss * 1.5 && one.results[0].normSquared > 0.25)
-  for (const [mesh, microbatches, samples] of [
-    [{}, 3, 4],
-    [{ tp: 2, dp: 2 }, 3, 4],
-    [{ dp: 4, tp: 1 }, 1, 12],
-  ] as const) {
-    const many = train(regression(mesh, microbatches, samples))
-    ok(worst(many.numbers, one.numbers) < 1e-13)
-    ok(
-      worst(
-        many.results.map(r => r.loss),
-        one.results.map(r => r.loss),
-      ) < 1e-13,
-    )
-    ok(
-      worst(
-        many.results.map(r => r.normSquared),
-        one.results.map(r => r.normSquared),
-      ) < 1e-12,
-    )
-    equal(many.machine.spread('w'), 0)
-  }
-})
-
-test('f32 differs from f64 by its rounding', () => {
-  const [exact, single] = [train(regression({}, 1, 12)), train(regression({}, 1, 12), 'f32')]
-  const difference = worst(single.numbers, exact.numbers)
-  ok(difference > 0 && difference < 1e-5, `${difference}`)
-  deepEqual(
-    boot(regression({}, 1, 12), { seed: 11, precision: 'f32' }).parameter('w'),
-    boot(regression({ tp: 2 }, 1, 12), { seed: 11 }).parameter('w'),
-  )
 })
 
 test('ranks that should agree and do not are reported', () => {

@@ -30,7 +30,11 @@ export function describeValue(value: unknown): string {
   return typeof value === 'object' ? 'a mapping' : String(value)
 }
 
-export const shorten = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}...` : text)
+/** At most so many letters, and none that a terminal would obey. */
+export const shorten = (text: string, most: number): string => {
+  const shown = text.slice(0, most + 1).replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')
+  return shown.length > most ? `${shown.slice(0, most)}...` : shown
+}
 
 /** The word nearest to `word` by edit distance, if it is near enough to be a slip. */
 export function nearest(word: string, words: readonly string[]): string | undefined {

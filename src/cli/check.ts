@@ -2,10 +2,11 @@
 import type { Command } from 'commander'
 import { either, type Problem, showCount } from '../base/index.js'
 import { parametersOf } from '../model/index.js'
-import { axes, type Job, layersPerStage, stagesOf, worldOfPlan } from '../plan/index.js'
+import { type Job, layersPerStage, planAxes, stagesOf, worldOfPlan } from '../plan/index.js'
 import type { Io } from './io.js'
 import { loadJob } from './load.js'
 import { countProblems, showProblems } from './problems.js'
+import { tryProgram } from './program.js'
 
 export function registerCheck(program: Command, io: Io, done: (code: number) => void): void {
   program
@@ -21,10 +22,19 @@ export function registerCheck(program: Command, io: Io, done: (code: number) => 
       '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (warnings may be), 1: errors, 2: wrong use.',
     )
     .action((path: string, options: { json?: boolean }) => {
-      const { job, problems } = loadJob(path, io)
+      const { job, problems } = checked(path, io)
       io.out(options.json ? `${JSON.stringify(asJson(problems, job), null, 2)}\n` : asText(path, problems, io, job))
       done(job ? 0 : 1)
     })
+}
+
+/** Whether a schedule's file is sound and whether the plan fits its device, only the compiler knows. */
+function checked(path: string, io: Io): { job?: Job; problems: readonly Problem[] } {
+  const parsed = loadJob(path, io)
+  const { plan } = parsed.job ?? {}
+  if (!plan || (typeof plan.schedule === 'string' && plan.deviceMemory === undefined)) return parsed
+  const { loaded, problems } = tryProgram(path, io)
+  return { problems, ...(loaded && { job: loaded.job }) }
 }
 
 export interface JobSummary {
@@ -43,7 +53,7 @@ export function summarise({ model, training, plan }: Job): JobSummary {
   return {
     parameters: parametersOf(model, training.seq),
     ranks: worldOfPlan(plan),
-    mesh: Object.fromEntries(axes.map(axis => [axis, plan[axis]])),
+    mesh: Object.fromEntries(planAxes.map(axis => [axis, plan[axis]])),
     stages: stagesOf(plan),
     layersPerStage: layersPerStage(plan, model.layers),
     microbatches: plan.microbatches,

@@ -5,7 +5,7 @@ import { heaviest } from '../compile/index.js'
 import { type Program, print, printRank } from '../ir/index.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
-import { loadProgram } from './program.js'
+import { type Loaded, withProgram } from './program.js'
 
 interface Options {
   readonly rank?: number
@@ -30,14 +30,17 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
     )
     .action((path: string, options: Options, command: Command) => {
       const started = performance.now()
-      const { program } = loadProgram(path, io)
-      const world = worldOf(program.mesh)
-      if (options.rank !== undefined && options.rank >= world)
-        command.error(`error: there is no rank ${options.rank}: the program has ranks 0 to ${world - 1}`, { exitCode: 2 })
-      if (options.out !== undefined) io.write(options.out, print(program))
-      const seconds = (performance.now() - started) / 1000
-      io.out(shown(program, options, seconds))
-      done(0)
+      const use = ({ program }: Loaded): number => {
+        const world = worldOf(program.mesh)
+        if (options.rank !== undefined && options.rank >= world)
+          command.error(`error: there is no rank ${options.rank}: the program has ranks 0 to ${world - 1}`, {
+            exitCode: 2,
+          })
+        if (options.out !== undefined) io.write(options.out, print(program))
+        io.out(shown(program, options, (performance.now() - started) / 1000))
+        return 0
+      }
+      done(withProgram(path, io, options, use))
     })
 }
 
@@ -66,7 +69,12 @@ export function summarise(program: Program) {
 
 const describe = (s: ReturnType<typeof summarise> & { seconds: number }): string =>
   [
-    `${s.ranks} ranks (${Object.entries(s.mesh).filter(([, size]) => size > 1).map(([axis, size]) => `${axis} ${size}`).join(', ') || 'one rank'}), ${s.stages} stages, ${s.microbatches} microbatches`,
+    `${s.ranks} ranks (${
+      Object.entries(s.mesh)
+        .filter(([, size]) => size > 1)
+        .map(([axis, size]) => `${axis} ${size}`)
+        .join(', ') || 'one rank'
+    }), ${s.stages} stages, ${s.microbatches} microbatches`,
     `${s.segments} segments of ${s.instructions} instructions serve ${s.blocks} blocks and ${s.params} parameters`,
     `${s.streams.length} streams of ${Math.max(...s.streams.map(({ steps }) => steps))} steps at most; heaviest pp ${s.heaviest.pp} with ${showBytes(s.heaviest.arena)}`,
     `compiled in ${s.seconds.toFixed(2)} s`,

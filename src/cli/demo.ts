@@ -15,7 +15,16 @@ const job = Job.parse({
   name: 'demo',
   model: { family: 'llama', layers: 8, embed: 32, heads: 8, kvHeads: 4, ffn: 64, vocab: 64 },
   training: { seq: 32, globalBatch: 16, optimizer: { kind: 'adamw', lr: 3e-4, weightDecay: 0.1 }, clip: 1 },
-  plan: { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 4, schedule: '1f1b', recompute: 'selective' },
+  plan: {
+    dp: 2,
+    tp: 2,
+    pp: 2,
+    zero: 3,
+    sequenceParallel: true,
+    microbatches: 4,
+    schedule: '1f1b',
+    recompute: 'selective',
+  },
 })
 
 export function registerDemo(program: Command, io: Io, done: (code: number) => void): void {
@@ -35,19 +44,28 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
         title('The job')
         io.out(`${paragraph(job)}\n`)
         const { segments, instructions } = summarise(compiled)
-        io.out(`Compiled in ${seconds.toFixed(2)} s: ${segments} segments of ${instructions} instructions serve all ${worldOf(compiled.mesh)} ranks.\n`)
+        io.out(
+          `Compiled in ${seconds.toFixed(2)} s: ${segments} segments of ${instructions} instructions serve all ${worldOf(compiled.mesh)} ranks.\n`,
+        )
         title('The schedule (rank | tasks; F forward, B backward, a number for the microbatch)')
         const schedule = scheduleOf(job.plan)
         io.out(`${draw(schedule)}\n`)
-        io.out(`bubble ${(100 * timing(schedule).bubble).toFixed(0)} % of the time, if forward, input and weight gradient cost the same\n`)
+        io.out(
+          `bubble ${(100 * timing(schedule).bubble).toFixed(0)} % of the time, if forward, input and weight gradient cost the same\n`,
+        )
         title('Memory, before anything runs')
         io.out(`${memoryText(compiled)}\n`)
         title('The proof: every law, then 3 steps beside one rank in f64')
       }
       const verdict = judge({ job, schedule: undefined, program: compiled }, { steps: 3, full: true }, progress(io))
       progress(io)('')
-      io.out(options.json ? `${JSON.stringify(verdict, null, 2)}\n` : `${(verdict.ok ? green : red)(describe(verdict))}\n`)
-      if (!options.json) io.out('\nYour own: write a job file and run  npx lockstep verify job.yaml  (npx lockstep --help lists the rest)\n')
+      io.out(
+        options.json ? `${JSON.stringify(verdict, null, 2)}\n` : `${(verdict.ok ? green : red)(describe(verdict))}\n`,
+      )
+      if (!options.json)
+        io.out(
+          '\nYour own: write a job file and run  npx lockstep verify job.yaml  (npx lockstep --help lists the rest)\n',
+        )
       done(verdict.ok ? 0 : 1)
     })
 }

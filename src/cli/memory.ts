@@ -4,7 +4,7 @@ import { showBytes, table } from '../base/index.js'
 import { heaviest } from '../compile/index.js'
 import { kinds, type Program } from '../ir/index.js'
 import type { Io } from './io.js'
-import { loadProgram } from './program.js'
+import { withProgram } from './program.js'
 
 export function registerMemory(program: Command, io: Io, done: (code: number) => void): void {
   program
@@ -13,11 +13,18 @@ export function registerMemory(program: Command, io: Io, done: (code: number) =>
     .description('Compiles a job and prints the peak memory of every pipeline rank by kind, and the arena they share.')
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--json', 'bytes as JSON')
-    .addHelpText('after', '\nExample:\n  lockstep memory job.yaml\n\nExit code 0: fine, 1: the job has problems, 2: wrong use.')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep memory job.yaml\n\nExit code 0: fine, 1: the job has problems, 2: wrong use.',
+    )
     .action((path: string, options: { json?: boolean }) => {
-      const { program } = loadProgram(path, io, { fits: false })
-      io.out(options.json ? `${JSON.stringify(memoryJson(program), null, 2)}\n` : `${memoryText(program)}\n`)
-      done(0)
+      const show = (p: Program) => (options.json ? JSON.stringify(memoryJson(p), null, 2) : memoryText(p))
+      done(
+        withProgram(path, io, { ...options, fits: false }, loaded => {
+          io.out(`${show(loaded.program)}\n`)
+          return 0
+        }),
+      )
     })
 }
 
@@ -31,7 +38,11 @@ export const memoryJson = (program: Program) => ({
 export function memoryText(program: Program): string {
   const { ranksPerStage, heaviest: most } = memoryJson(program)
   const used = kinds.filter(kind => program.streams.some(({ peak }) => peak[kind] > 0))
-  const rows = program.streams.map(({ arena, peak }, pp) => [`pp ${pp}`, ...used.map(kind => showBytes(peak[kind])), showBytes(arena)])
+  const rows = program.streams.map(({ arena, peak }, pp) => [
+    `pp ${pp}`,
+    ...used.map(kind => showBytes(peak[kind])),
+    showBytes(arena),
+  ])
   const each = ranksPerStage > 1 ? `; the ${ranksPerStage} ranks of a pipeline rank need the same` : ''
   return [
     table(['rank', ...used, 'arena'], rows),

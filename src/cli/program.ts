@@ -1,10 +1,11 @@
 /** The program of a job file, or everything that is wrong with it: shared by the commands that look at programs. */
-import { error, ProblemsError } from '../base/index.js'
-import { compileJob, memoryProblems, parseCsv, type Schedule } from '../compile/index.js'
+import { error, type Problem, ProblemsError } from '../base/index.js'
+import { compileJob, memoryProblems, parseSchedule, type Schedule } from '../compile/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import type { Io } from './io.js'
 import { besides, loadJob } from './load.js'
+import { countProblems, showProblems } from './problems.js'
 
 export interface Loaded {
   readonly job: Job
@@ -13,15 +14,43 @@ export interface Loaded {
   readonly program: Program
 }
 
-/** Throws ProblemsError. `fits: false` lets a program through that is too large for the plan's device. */
-export function loadProgram(path: string, io: Io, { fits = true } = {}): Loaded {
+export interface Tried {
+  /** Absent when a problem is an error. */
+  readonly loaded?: Loaded
+  readonly problems: readonly Problem[]
+}
+
+/** `fits: false` lets a program through that is too large for the plan's device. */
+export function tryProgram(path: string, io: Io, { fits = true } = {}): Tried {
   const { job, problems, locate } = loadJob(path, io)
-  if (!job) throw new ProblemsError(problems)
-  const schedule = typeof job.plan.schedule === 'string' ? undefined : readSchedule(path, job, io)
-  const program = compileJob(job, schedule)
-  const tooLarge = fits ? memoryProblems(program, job).map(locate) : []
-  if (tooLarge.length > 0) throw new ProblemsError(tooLarge)
-  return { job, schedule, program }
+  if (!job) return { problems }
+  try {
+    const schedule = typeof job.plan.schedule === 'string' ? undefined : readSchedule(path, job, io)
+    const program = compileJob(job, schedule)
+    const tooLarge = fits ? memoryProblems(program, job) : []
+    if (tooLarge.length > 0) throw new ProblemsError(tooLarge)
+    return { loaded: { job, schedule, program }, problems }
+  } catch (e) {
+    if (!(e instanceof ProblemsError)) throw e
+    return { problems: [...problems, ...e.problems.map(locate)] }
+  }
+}
+
+/** Runs `use` on the program, or says what is wrong: on standard error, or as JSON where that was asked for. */
+export function withProgram(
+  path: string,
+  io: Io,
+  options: { json?: boolean; fits?: boolean },
+  use: (loaded: Loaded) => number,
+): number {
+  const { loaded, problems } = tryProgram(path, io, { fits: options.fits ?? true })
+  if (loaded) {
+    if (!options.json) io.err(showProblems(problems, io, path))
+    return use(loaded)
+  }
+  if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
+  else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
+  return 1
 }
 
 function readSchedule(path: string, job: Job, io: Io): Schedule {
@@ -33,11 +62,16 @@ function readSchedule(path: string, job: Job, io: Io): Schedule {
   } catch (e) {
     throw refuse(`cannot read ${file}: ${e instanceof Error ? e.message : String(e)}`)
   }
-  const { schedule, problems } = parseCsv(text)
-  if (!schedule) throw new ProblemsError(problems.map(problem => ({ ...problem, path: 'plan.schedule', message: `${file}: ${problem.message}` })))
+  const { schedule, problems } = parseSchedule(text)
+  if (!schedule)
+    throw new ProblemsError(
+      problems.map(problem => ({ ...problem, path: 'plan.schedule', message: `${file}: ${problem.message}` })),
+    )
   const { pp, chunks, microbatches } = job.plan
   if (schedule.rows.length !== pp) throw refuse(`${file} has ${schedule.rows.length} rows, but plan.pp is ${pp}`)
-  if (schedule.stages !== pp * chunks) throw refuse(`${file} has ${schedule.stages} stages, but pp ${pp} x chunks ${chunks} = ${pp * chunks}`)
-  if (schedule.microbatches !== microbatches) throw refuse(`${file} has ${schedule.microbatches} microbatches, but plan.microbatches is ${microbatches}`)
+  if (schedule.stages !== pp * chunks)
+    throw refuse(`${file} has ${schedule.stages} stages, but pp ${pp} x chunks ${chunks} = ${pp * chunks}`)
+  if (schedule.microbatches !== microbatches)
+    throw refuse(`${file} has ${schedule.microbatches} microbatches, but plan.microbatches is ${microbatches}`)
   return schedule
 }

@@ -4,13 +4,13 @@
  */
 import type { Command } from 'commander'
 import { compileJob, serialJob } from '../compile/index.js'
-import { compare, type Comparison, runSerial, worstOf } from '../engine/index.js'
+import { type Comparison, compare, runSerial, worstOf } from '../engine/index.js'
 import { type Program, showViolation, type Violation, verify } from '../ir/index.js'
 import { parametersOf } from '../model/index.js'
 import { type Change, type Job, shrink, worldOfPlan } from '../plan/index.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
-import { type Loaded, loadProgram } from './program.js'
+import { type Loaded, withProgram } from './program.js'
 import { progress } from './progress.js'
 
 export const tolerance = 1e-12
@@ -39,9 +39,14 @@ export function registerVerify(program: Command, io: Io, done: (code: number) =>
       '\nExample:\n  lockstep verify job.yaml\n\nExit code 0: lawful and equal, 1: the job has problems, a law is broken or a number differs, 2: wrong use.',
     )
     .action((path: string, options: Options) => {
-      const verdict = judge(loadProgram(path, io, { fits: false }), options, progress(io))
-      io.out(options.json ? `${JSON.stringify(verdict, null, 2)}\n` : `${describe(verdict)}\n`)
-      done(verdict.ok ? 0 : 1)
+      const say = progress(io)
+      const use = (loaded: Loaded): number => {
+        const verdict = judge(loaded, options, say)
+        say('')
+        io.out(`${options.json ? JSON.stringify(verdict, null, 2) : describe(verdict)}\n`)
+        return verdict.ok ? 0 : 1
+      }
+      done(withProgram(path, io, { ...options, fits: false }, use))
     })
 }
 
@@ -52,13 +57,21 @@ export interface Verdict {
   readonly numbers?: Comparison & { readonly worst: number; readonly ranks: number; readonly shrunk: readonly Change[] }
 }
 
-export function judge({ job, schedule, program }: Loaded, { steps, lawsOnly, full }: Options, say: (text: string) => void): Verdict {
+export function judge(
+  { job, schedule, program }: Loaded,
+  { steps, lawsOnly, full }: Options,
+  say: (text: string) => void,
+): Verdict {
   say('laws')
   const violations = verify(program, compileJob(serialJob(job, job.plan.microbatches)))
   if (lawsOnly || steps === 0 || violations.length > 0) return { ok: violations.length === 0, tolerance, violations }
   const small = full || affordable(job, steps) ? { job, changes: [] } : shrink(job)
   const target = small.job === job ? program : compileJob(small.job, schedule)
-  const numbers = { ...beside(small.job, target, steps, say), ranks: worldOfPlan(small.job.plan), shrunk: small.changes }
+  const numbers = {
+    ...beside(small.job, target, steps, say),
+    ranks: worldOfPlan(small.job.plan),
+    shrunk: small.changes,
+  }
   const worst = worstOf(numbers)
   const ok = worst <= tolerance && numbers.memory.length === 0 && numbers.spread.error === 0
   return { ok, tolerance, violations, numbers: { ...numbers, worst } }
@@ -77,21 +90,39 @@ export function beside(job: Job, program: Program, steps: number, say: (text: st
 
 /** Multiplications of both runs, and ranks: about a minute of interpreting. */
 const affordable = (job: Job, steps: number): boolean =>
-  6 * parametersOf(job.model, job.training.seq) * job.training.globalBatch * job.training.seq * steps < 4e9 && worldOfPlan(job.plan) <= 128
+  6 * parametersOf(job.model, job.training.seq) * job.training.globalBatch * job.training.seq * steps < 4e9 &&
+  worldOfPlan(job.plan) <= 128
 
 export function describe({ ok, violations, numbers }: Verdict): string {
   if (violations.length > 0)
-    return [...violations.slice(0, 20).map(showViolation), `${violations.length} violation${violations.length > 1 ? 's' : ''} of the laws`].join('\n')
+    return [
+      ...violations.slice(0, 20).map(showViolation),
+      `${violations.length} violation${violations.length > 1 ? 's' : ''} of the laws`,
+    ].join('\n')
   if (!numbers) return 'lawful: no law of SPEC.md is broken'
   const { steps, parameter, memory, shrunk, worst, ranks, spread } = numbers
   const show = (error: number) => error.toExponential(1)
   return [
     'lawful: no law of SPEC.md is broken',
-    ...(shrunk.length > 0 ? [`run narrower, under the same plan: ${shrunk.map(c => `${c.path} ${JSON.stringify(c.from)} -> ${JSON.stringify(c.to)}`).join(', ')}`] : []),
-    ...steps.map((s, i) => `step ${i + 1}: loss ${s.loss.toFixed(6)}, one rank ${s.serial.toFixed(6)}; loss differs by ${show(s.error)}, gradients by ${show(s.gradient.error)}${s.gradient.name && ` (${s.gradient.name})`}`),
+    ...(shrunk.length > 0
+      ? [
+          `run narrower, under the same plan: ${shrunk.map(c => `${c.path} ${JSON.stringify(c.from)} -> ${JSON.stringify(c.to)}`).join(', ')}`,
+        ]
+      : []),
+    ...steps.map(
+      (s, i) =>
+        `step ${i + 1}: loss ${s.loss.toFixed(6)}, one rank ${s.serial.toFixed(6)}; loss differs by ${show(s.error)}, gradients by ${show(s.gradient.error)}${s.gradient.name && ` (${s.gradient.name})`}`,
+    ),
     `parameters after ${steps.length} steps differ by ${show(parameter.error)}${parameter.name && ` (${parameter.name})`}`,
     ...(spread.error > 0 ? [`ranks that should hold the same ${spread.name} differ by ${show(spread.error)}`] : []),
-    memory.length === 0 ? 'peak memory measured equals the plan, on every rank and kind' : `peak memory differs from the plan: ${memory.slice(0, 5).map(m => `rank ${m.rank} ${m.kind} ${m.measured} instead of ${m.planned}`).join(', ')}`,
-    ok ? `equal: ${ranks} ranks compute what one rank computes (worst ${show(worst)}, allowed ${show(tolerance)})` : `NOT equal: worst ${show(worst)}, allowed ${show(tolerance)}`,
+    memory.length === 0
+      ? 'peak memory measured equals the plan, on every rank and kind'
+      : `peak memory differs from the plan: ${memory
+          .slice(0, 5)
+          .map(m => `rank ${m.rank} ${m.kind} ${m.measured} instead of ${m.planned}`)
+          .join(', ')}`,
+    ok
+      ? `equal: ${ranks} ranks compute what one rank computes (worst ${show(worst)}, allowed ${show(tolerance)})`
+      : `NOT equal: worst ${show(worst)}, allowed ${show(tolerance)}`,
   ].join('\n')
 }

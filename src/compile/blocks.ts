@@ -4,7 +4,7 @@
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  *
  * Roles: `in.x` `out.x` the carry entering and leaving; `din.x` `dout.x` the gradient arriving from the next block and
- * leaving for the one before; `keep.I` `keep.W` `hold` the stash (by who reads it last); `param.p` `grad.p`; `input.i`;
+ * leaving for the one before; `keep` (or `keep.I`, `keep.W`) and `hold` the stash; `param.p` `grad.p`; `input.i`;
  * `count` `loss`; `scratch.kind`.
  */
 import { type Dim, type Layout, partialAxes, sameLayout, whole } from '../base/index.js'
@@ -59,7 +59,10 @@ export function compileBlock(block: Block, context: BlockContext): CompiledBlock
 
   forward.run(phases.F)
   const through = forward.hand(derived.graph.exports, 'out', 'carry')
-  const kept = new Map([...forward.stash(phases.keptForI, 'keep.I'), ...forward.stash(phases.keptForW, 'keep.W')])
+  // Frames end with their last reader: one stash if B reads it all, two if I is done with its part before W.
+  const kept = context.phases.includes('I')
+    ? new Map([...forward.stash(phases.keptForI, 'keep.I'), ...forward.stash(phases.keptForW, 'keep.W')])
+    : forward.stash([...phases.keptForI, ...phases.keptForW], 'keep')
   segments.F = forward.finish('F')
 
   let dthrough: Record<string, string> = {}
@@ -229,7 +232,10 @@ class PhaseWriter {
     const value = this.#value(id)
     this.#find(value)
     const { ref, layout } = this.#writer.demand(String(id), canonical(this.#context.s, value.dims, 'value'))
-    if (this.#writer.isScratch(ref)) return this.#writer.settle(ref, slot)
+    if (this.#writer.isScratch(ref)) {
+      this.#writer.settle(ref, slot)
+      return
+    }
     // Two names for one value, or a parameter handed on: each frame needs bytes of its own.
     const copy = this.#writer.make(`copy of ${id}`, value, layout, 'activations')
     this.#writer.emit({ kind: 'scale', by: 1, ins: [ref], outs: [copy.ref] })

@@ -33,22 +33,28 @@ export const heaviest = (streams: readonly Stream[]): number =>
   streams.reduce((most, stream, pp) => (stream.arena > streams[most].arena ? pp : most), 0)
 
 /** A plan whose largest arena exceeds the device: which ranks, what is resident, what would help. */
-export function memoryProblems(program: Program, { plan }: Job): Problem[] {
+export function memoryProblems(program: Program, job: Job): Problem[] {
+  const { plan } = job
   const pp = heaviest(program.streams)
   const { arena, peak } = program.streams[pp]
   if (plan.deviceMemory === undefined || arena <= plan.deviceMemory) return []
   const parts = kinds.filter(kind => peak[kind] > 0).map(kind => `${kind} ${showBytes(peak[kind])}`)
   const message = `the ranks of pipeline stage ${pp} need ${showBytes(arena)} (${parts.join(', ')}), but a device has ${showBytes(plan.deviceMemory)}`
-  return [error('plan/memory', 'plan.deviceMemory', message, `try ${remedies(plan, peak).join(', or ')}`)]
+  return [error('plan/memory', 'plan.deviceMemory', message, `try ${remedies(job, peak).join(', or ')}`)]
 }
 
 /** What lowers the largest kind. */
-function remedies(plan: Plan, peak: Readonly<Record<Kind, number>>): string[] {
+function remedies({ plan, training }: Job, peak: Readonly<Record<Kind, number>>): string[] {
   const [largest] = [...kinds].sort((a, b) => peak[b] - peak[a])
   const more = [`a larger tp (now ${plan.tp})`, `a larger pp (now ${plan.pp})`]
   if (largest === 'activations') {
-    const less = plan.recompute === 'full' ? [] : ['recompute: full']
-    return [...less, `more microbatches (now ${plan.microbatches})`, ...(plan.sequenceParallel || plan.tp === 1 ? [] : ['sequenceParallel: true']), more[0]]
+    const size = training.globalBatch / (plan.dp * plan.microbatches)
+    return [
+      ...(plan.recompute === 'full' ? [] : ['recompute: full']),
+      ...(size > 1 ? [`more microbatches (now ${plan.microbatches})`] : []),
+      ...(plan.sequenceParallel || plan.tp === 1 ? [] : ['sequenceParallel: true']),
+      more[0],
+    ]
   }
   const stage = { parameters: 3, gradients: 2, optimizer: 1 }[largest as 'parameters' | 'gradients' | 'optimizer'] ?? 0
   return [...(plan.zero < stage && plan.dp > 1 ? [`zero: ${stage}`] : []), ...more]

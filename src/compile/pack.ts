@@ -17,35 +17,63 @@ export interface Packing {
 const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
 export function pack(leases: readonly Lease[]): Packing {
+  const order = Array.from({ length: leases.length }, (_, i) => i)
+  order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
   const offsets = new Array<number>(leases.length).fill(0)
-  const order = leases
-    .map((_, i) => i)
-    .sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
-  /** Placed so far, by offset. */
-  const placed: number[] = []
+  const slots: Slot[] = []
   let bytes = 0
   for (const i of order) {
-    const { start, end } = leases[i]
     const size = align(leases[i].bytes)
-    let offset = 0
-    for (const j of placed) {
-      if (leases[j].end <= start || end <= leases[j].start) continue
-      if (offsets[j] >= offset + size) break
-      offset = Math.max(offset, offsets[j] + align(leases[j].bytes))
-    }
+    const offset = lowestFree(slots, leases[i], size)
+    occupy(slots, leases[i], offset, offset + size)
     offsets[i] = offset
-    insert(placed, i, offsets)
     bytes = Math.max(bytes, offset + leases[i].bytes)
   }
   return { offsets, bytes }
 }
 
-function insert(placed: number[], i: number, offsets: readonly number[]): void {
-  let [low, high] = [0, placed.length]
+/** A run of bytes and who has it when. Layers are alike, so a few slots serve thousands of leases. */
+interface Slot {
+  readonly from: number
+  readonly to: number
+  /** Disjoint and ascending. */
+  readonly starts: number[]
+  readonly ends: number[]
+}
+
+function lowestFree(slots: readonly Slot[], lease: Lease, size: number): number {
+  let offset = 0
+  for (const slot of slots) {
+    if (slot.to <= offset || !taken(slot, lease)) continue
+    if (slot.from >= offset + size) break
+    offset = slot.to
+  }
+  return offset
+}
+
+function taken({ starts, ends }: Slot, { start, end }: Lease): boolean {
+  const at = firstAbove(ends, start)
+  return at < ends.length && starts[at] < end
+}
+
+/** Slots are kept in order of their first byte. */
+function occupy(slots: Slot[], { start, end }: Lease, from: number, to: number): void {
+  let at = 0
+  while (at < slots.length && (slots[at].from < from || (slots[at].from === from && slots[at].to !== to))) at++
+  if (slots[at]?.from !== from || slots[at].to !== to) slots.splice(at, 0, { from, to, starts: [], ends: [] })
+  const { starts, ends } = slots[at]
+  const place = firstAbove(ends, start)
+  starts.splice(place, 0, start)
+  ends.splice(place, 0, end)
+}
+
+/** The index of the first number greater than `value` in an ascending list. */
+function firstAbove(numbers: readonly number[], value: number): number {
+  let [low, high] = [0, numbers.length]
   while (low < high) {
     const middle = (low + high) >> 1
-    if (offsets[placed[middle]] <= offsets[i]) low = middle + 1
+    if (numbers[middle] <= value) low = middle + 1
     else high = middle
   }
-  placed.splice(low, 0, i)
+  return low
 }

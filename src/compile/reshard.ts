@@ -83,7 +83,7 @@ function exchange(now: Layout, to: Layout, from: string, into: string): Move[] {
   const goal = [...splitOf(now, into), ...axes]
   if (axes.length === 0 || !isPrefix(keep, have) || goal.join() !== splitOf(to, into).join()) return []
   return [
-    { kind: 'all-to-all', from, into, axes, to: { ...now, splits: { ...now.splits, [from]: keep, [into]: goal } } },
+    { kind: 'all-to-all', from, into, axes, to: { ...now, splits: resplit(now, { [from]: keep, [into]: goal }) } },
   ]
 }
 
@@ -97,10 +97,14 @@ function gather(now: Layout, to: Layout, dim: string): Move[] {
       kind: 'all-gather',
       dim,
       axes: have.slice(differs),
-      to: { ...now, splits: { ...now.splits, [dim]: have.slice(0, differs) } },
+      to: { ...now, splits: resplit(now, { [dim]: have.slice(0, differs) }) },
     },
   ]
 }
 
 const without = (partial: Layout['partial'], axes: readonly Axis[]): Layout['partial'] =>
   Object.fromEntries(Object.entries(partial).filter(([axis]) => !axes.includes(axis as Axis)))
+
+/** Dims that are no longer split are left out: a layout is written in one way only. */
+const resplit = (now: Layout, changed: Layout['splits']): Layout['splits'] =>
+  Object.fromEntries(Object.entries({ ...now.splits, ...changed }).filter(([, axes]) => axes.length > 0))

@@ -167,7 +167,10 @@ export class SegmentWriter {
 
   #move(move: ReturnType<typeof route>[number], from: Ref, out: Ref): void {
     const group = { axes: move.axes }
-    if (move.kind === 'slice') return this.emit({ kind: 'slice', in: from, out, dim: move.dim, axes: move.axes })
+    if (move.kind === 'slice') {
+      this.emit({ kind: 'slice', in: from, out, dim: move.dim, axes: move.axes })
+      return
+    }
     if (move.kind === 'all-reduce') this.emit({ kind: 'all-reduce', in: from, out, group, combine: move.combine })
     else if (move.kind === 'all-to-all')
       this.emit({ kind: 'all-to-all', in: from, out, group, from: move.from, to: move.into })

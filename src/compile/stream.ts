@@ -18,6 +18,8 @@ import { align } from './segment.js'
 
 type Use = Exclude<Step, { kind: 'alloc' | 'free' }>
 
+export type Where = Pick<Call, 'block' | 'microbatch' | 'param'>
+
 export class StreamWriter {
   readonly #frames: { readonly name: string; readonly kind: Kind; bytes: number }[] = []
   readonly #byName = new Map<string, number>()
@@ -43,13 +45,21 @@ export class StreamWriter {
   }
 
   /** `nameOf` gives the frame that plays a role; undefined: scratch, a frame for this call alone. */
-  call(
-    segment: Segment,
-    where: Pick<Call, 'block' | 'microbatch' | 'param'>,
-    nameOf: (role: string) => string | undefined,
-  ): void {
+  call(segment: Segment, where: Where, nameOf: (role: string) => string | undefined): void {
+    this.bound(segment, where, this.bindings(segment, nameOf))
+  }
+
+  /** What plays each role: a frame, or undefined where every call has its own. */
+  bindings(segment: Segment, nameOf: (role: string) => string | undefined): (number | undefined)[] {
+    return segment.roles.map(role => {
+      const name = nameOf(role.name)
+      return name === undefined ? undefined : this.frame(name, role)
+    })
+  }
+
+  bound(segment: Segment, where: Where, frames: readonly (number | undefined)[]): void {
     const call = this.#calls++
-    const bind = segment.roles.map(role => this.frame(nameOf(role.name) ?? `${role.name}@${call}`, role))
+    const bind = frames.map((frame, i) => frame ?? this.frame(`${segment.roles[i].name}@${call}`, segment.roles[i]))
     this.#steps.push({ kind: 'call', segment: segment.name, ...where, bind })
   }
 
@@ -71,18 +81,24 @@ export class StreamWriter {
 
   /** *place*: lifetimes from use, offsets from lifetimes, and the peaks both imply. */
   finish(): Stream {
-    const used = usesOf(this.#steps)
-    const end = this.#steps.length
-    const span = (frame: number) => (this.#resident.has(frame) ? { start: 0, end: end + 1 } : used.get(frame)!)
-    const spans = this.#frames.map((_, frame) => span(frame))
-    const { offsets, bytes } = pack(this.#frames.map((frame, i) => ({ bytes: frame.bytes, ...spans[i] })))
-    const frames: Frame[] = this.#frames.map((frame, i) => ({ ...frame, offset: offsets[i] }))
-    const steps = withMemory(this.#steps, spans, this.#resident)
+    const spans = usesOf(this.#steps)
+    // What never dies lies at the bottom; the rest is packed above it.
+    const offsets = new Array<number>(this.#frames.length)
+    let floor = 0
+    for (const frame of this.#resident) {
+      offsets[frame] = floor
+      floor += align(this.#frames[frame].bytes)
+    }
+    const mortal = [...spans.keys()].filter(frame => !this.#resident.has(frame))
+    const packed = pack(mortal.map(frame => ({ bytes: this.#frames[frame].bytes, ...spans.get(frame)! })))
+    for (const [i, frame] of mortal.entries()) offsets[frame] = floor + packed.offsets[i]
+    const frames: Frame[] = this.#frames.map(({ name, kind, bytes }, i) => ({ name, kind, bytes, offset: offsets[i] }))
+    const steps = withMemory(this.#steps, mortal, spans)
     return {
       frames,
       resident: [...this.#resident],
       steps,
-      arena: align(bytes),
+      arena: floor + align(packed.bytes),
       peak: peakOf(frames, this.#resident, steps),
     }
   }
@@ -94,35 +110,46 @@ export class StreamWriter {
   }
 }
 
-/** The frames each step touches. A wait touches what its send or receive moves. */
-function usesOf(steps: readonly Use[]): Map<number, { start: number; end: number }> {
-  const spans = new Map<number, { start: number; end: number }>()
+interface Span {
+  readonly start: number
+  end: number
+}
+
+/** From the first step that touches a frame to the last. A wait touches what its send or receive moves. */
+function usesOf(steps: readonly Use[]): Map<number, Span> {
+  const spans = new Map<number, Span>()
   const moving = new Map<string, number>()
+  const touch = (frame: number, at: number) => {
+    const span = spans.get(frame)
+    if (span) span.end = at + 1
+    else spans.set(frame, { start: at, end: at + 1 })
+  }
   for (const [at, step] of steps.entries()) {
-    if (step.kind === 'send' || step.kind === 'recv') moving.set(step.tag, step.frame)
-    const frames = step.kind === 'call' ? step.bind : [step.kind === 'wait' ? moving.get(step.tag)! : step.frame]
-    for (const frame of frames) spans.set(frame, { start: spans.get(frame)?.start ?? at, end: at + 1 })
+    if (step.kind === 'call') for (const frame of step.bind) touch(frame, at)
+    else if (step.kind === 'wait') touch(moving.get(step.tag)!, at)
+    else {
+      moving.set(step.tag, step.frame)
+      touch(step.frame, at)
+    }
   }
   return spans
 }
 
-function withMemory(
-  steps: readonly Use[],
-  spans: readonly { start: number; end: number }[],
-  resident: ReadonlySet<number>,
-): Step[] {
+function withMemory(steps: readonly Use[], mortal: readonly number[], spans: ReadonlyMap<number, Span>): Step[] {
   const born = steps.map(() => [] as number[])
   const dead = steps.map(() => [] as number[])
-  for (const [frame, { start, end }] of spans.entries()) {
-    if (resident.has(frame)) continue
+  for (const frame of mortal) {
+    const { start, end } = spans.get(frame)!
     born[start].push(frame)
     dead[end - 1].push(frame)
   }
-  return steps.flatMap((step, at) => [
-    ...born[at].map(frame => ({ kind: 'alloc' as const, frame })),
-    step,
-    ...dead[at].map(frame => ({ kind: 'free' as const, frame })),
-  ])
+  const all: Step[] = []
+  for (const [at, step] of steps.entries()) {
+    for (const frame of born[at]) all.push({ kind: 'alloc', frame })
+    all.push(step)
+    for (const frame of dead[at]) all.push({ kind: 'free', frame })
+  }
+  return all
 }
 
 function peakOf(frames: readonly Frame[], resident: ReadonlySet<number>, steps: readonly Step[]): Record<Kind, number> {

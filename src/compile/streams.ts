@@ -3,7 +3,7 @@
  * A stage is a run of blocks; forward calls them in order, backward in reverse. What crosses from one rank to another
  * is received into the frame the first block asks for and sent from the frame the last block filled.
  */
-import type { Segment, Stream } from '../ir/index.js'
+import type { Role, Segment, Stream } from '../ir/index.js'
 import type { Block } from '../model/index.js'
 import type { PhaseName } from './blocks.js'
 import { needOf, sendWaits, tagOf } from './clocks.js'
@@ -34,7 +34,10 @@ class RankStream {
   readonly #messages: ReadonlySet<string>
   readonly #out = new StreamWriter()
   readonly #held: readonly CompiledParam[]
+  readonly #bindings = new Map<string, readonly (number | undefined)[]>()
+  readonly #crossings = new Map<number, readonly [string, number][]>()
   readonly #holdsLoss: boolean
+  readonly #gathered: ReadonlySet<string>
   /** Blocks of each stage. */
   readonly #blocks: readonly (readonly number[])[]
 
@@ -43,6 +46,7 @@ class RankStream {
     this.#pp = pp
     this.#messages = messages
     this.#held = compiled.params.filter(({ holders }) => holders.includes(pp))
+    this.#gathered = new Set(this.#held.flatMap(({ spec, segments }) => (segments.gather ? [spec.name] : [])))
     this.#holdsLoss = compiled.lossHolders.includes(pp)
     this.#blocks = blocksOfStages(compiled)
   }
@@ -80,7 +84,7 @@ class RankStream {
 
   #begin(tasks: readonly Task[]): void {
     const { once } = this.#c
-    for (const segment of once.clear) if (this.#sums().includes(segment.roles[0].name)) this.#once(segment)
+    this.#once(once.clear.filter(({ roles }) => this.#sums().includes(roles[0].name)))
     for (const param of this.#held) this.#param(param, param.segments.begin)
     for (const [name, microbatch] of this.#dataOf(tasks)) {
       const segment = once.loads.find(load => load.name === `load ${name}`)!
@@ -90,7 +94,7 @@ class RankStream {
       for (const microbatch of microbatchesOf(tasks, this.#c.stageOf[this.#c.stageOf.length - 1]))
         for (const segment of once.count)
           this.#out.call(segment, { block: -1, microbatch }, role => dataOrSum(role, microbatch))
-      once.sumCount.forEach(segment => this.#once(segment))
+      this.#once(once.sumCount)
     }
     for (const param of this.#held) this.#param(param, param.segments.gather)
   }
@@ -110,9 +114,9 @@ class RankStream {
   #end(tasks: readonly Task[]): void {
     const { once } = this.#c
     for (const param of this.#held) this.#param(param, param.segments.reduce)
-    if (this.#holdsLoss) once.sumLoss.forEach(segment => this.#once(segment))
+    if (this.#holdsLoss) this.#once(once.sumLoss)
     for (const param of this.#held) if (param.holders[0] === this.#pp) this.#param(param, param.segments.norm)
-    once.sumNorm.forEach(segment => this.#once(segment))
+    this.#once(once.sumNorm)
     if (tasks.length === 0 && this.#held.length === 0) return
     const loaded = scalarsOf(this.#c.input.training.optimizer.kind).filter(name => name !== 'normSquared')
     for (const name of loaded)
@@ -120,8 +124,9 @@ class RankStream {
     for (const param of this.#held) this.#param(param, param.segments.update)
   }
 
-  #once(segment: Segment): void {
-    this.#out.call(segment, { block: -1, microbatch: -1 }, role => (role.startsWith('scratch.') ? undefined : role))
+  #once(segments: readonly Segment[]): void {
+    for (const segment of segments)
+      this.#out.call(segment, { block: -1, microbatch: -1 }, role => (role.startsWith('scratch.') ? undefined : role))
   }
 
   #param({ spec: { name } }: CompiledParam, segment: Segment | undefined): void {
@@ -141,26 +146,56 @@ class RankStream {
   }
 
   #block(phase: PhaseName, block: number, microbatch: number): void {
-    const { params, kind } = this.#c.input.model.blocks[block]
-    const segment = this.#c.blocks[kind].segments[phase]!
+    const segment = this.#c.blocks[this.#c.input.model.blocks[block].kind].segments[phase]!
     if (segment.instrs.length === 0) return
-    this.#out.call(segment, { block, microbatch }, role => {
-      const [head, rest] = split(role)
-      if (head === 'scratch') return undefined
-      if (head === 'in') return this.#carry(block, rest, microbatch)
-      if (head === 'out') return `${rest}@${block + 1}.${microbatch}`
-      if (head === 'din') return this.#gradient(block + 1, rest, microbatch)
-      if (head === 'dout') return `d.${rest}@${block}.${microbatch}`
-      if (head === 'param') return this.#paramFrame(params[rest])
-      if (head === 'grad') return `grad.${params[rest]}`
-      if (head === 'input') return `${rest}@${microbatch}`
-      return head === 'keep' || head === 'hold' ? `${role}@${block}.${microbatch}` : role
-    })
+    const lasting = this.#lasting(segment, block)
+    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, block, microbatch))
+    this.#out.bound(segment, { block, microbatch }, frames)
   }
 
+  /** Roles played by the same frame in every microbatch. */
+  #lasting(segment: Segment, block: number): readonly (number | undefined)[] {
+    const key = `${segment.name}@${block}`
+    const { params } = this.#c.input.model.blocks[block]
+    const known = this.#bindings.get(key)
+    if (known) return known
+    const bindings = this.#out.bindings(segment, role => {
+      const [head, rest] = split(role)
+      if (head === 'param') return this.#paramFrame(params[rest])
+      if (head === 'grad') return `grad.${params[rest]}`
+      return role === 'count' || role === 'loss' ? role : undefined
+    })
+    this.#bindings.set(key, bindings)
+    return bindings
+  }
+
+  /** Roles played by another frame in each microbatch; undefined: scratch. */
+  #passing(role: Role, block: number, microbatch: number): number | undefined {
+    const [head, rest] = split(role.name)
+    if (head === 'scratch') return undefined
+    return this.#out.frame(this.#passingName(head, rest, block, microbatch), role)
+  }
+
+  #passingName(head: string, rest: string, block: number, microbatch: number): string {
+    switch (head) {
+      case 'in':
+        return this.#carry(block, rest, microbatch)
+      case 'out':
+        return `${rest}@${block + 1}.${microbatch}`
+      case 'din':
+        return this.#gradient(block + 1, rest, microbatch)
+      case 'dout':
+        return `d.${rest}@${block}.${microbatch}`
+      case 'input':
+        return `${rest}@${microbatch}`
+      default:
+        return `${head}${rest && `.${rest}`}@${block}.${microbatch}` // keep.I, keep.W, hold
+    }
+  }
+
+  /** Gathered once a step, or the parameter's own. */
   #paramFrame(name: string): string {
-    const { plan } = this.#c.input
-    return plan.zero >= 3 && plan.gather === 'step' ? `full.${name}` : name
+    return this.#gathered.has(name) ? `full.${name}` : name
   }
 
   /** The frame of a carry entering a block: its producer's, however many blocks before, if they are on this rank. */
@@ -192,11 +227,18 @@ class RankStream {
       if (kind.startsWith('RECV')) this.#out.recv(received, bytes, peer, tag)
       else
         this.#out.send(
-          forward ? this.#carry(boundary, name, microbatch) : this.#sentGradient(boundary, name, microbatch),
+          forward ? this.#sentCarry(boundary, name, microbatch) : this.#sentGradient(boundary, name, microbatch),
           peer,
           tag,
         )
     }
+  }
+
+  /** What leaves forward: made by the last block of the stage, or handed through by it. */
+  #sentCarry(boundary: number, name: string, microbatch: number): string {
+    const { blocks, input } = this.#c
+    const through = blocks[input.model.blocks[boundary - 1].kind].through[name]
+    return through === undefined ? `${name}@${boundary}.${microbatch}` : this.#carry(boundary - 1, through, microbatch)
   }
 
   /** What leaves backward: made by the first block of the stage, or handed through by it. */
@@ -206,13 +248,18 @@ class RankStream {
     return through === undefined ? `d.${name}@${block}.${microbatch}` : this.#gradient(block + 1, through, microbatch)
   }
 
-  #crossing(boundary: number): [string, number][] {
+  /** What passes from one block to the next, and its bytes. */
+  #crossing(boundary: number): readonly [string, number][] {
+    const known = this.#crossings.get(boundary)
+    if (known) return known
     const { s, input } = this.#c
     const { graph } = input.model.blocks[boundary - 1]
-    return Object.entries(graph.exports).map(([name, id]) => {
+    const crossing = Object.entries(graph.exports).map(([name, id]): [string, number] => {
       const value = graph.values[id]
       return [name, localBytes(s, value, canonical(s, value.dims, 'value'))]
     })
+    this.#crossings.set(boundary, crossing)
+    return crossing
   }
 
   #waitFor(tag: string): void {

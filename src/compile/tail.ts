@@ -53,7 +53,9 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
   const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
   return {
     begin: begin(param, context),
-    ...(plan.zero >= 3 && plan.gather === 'step' ? { gather: gather(param, kept, context) } : {}),
+    ...(plan.gather === 'step' && !sameLayout(kept, param.layouts.compute)
+      ? { gather: gather(param, kept, context) }
+      : {}),
     ...reduction,
     norm: norm(param, grad, context),
     update: update(param, { grad, kept, state, moments }, context),
@@ -80,7 +82,7 @@ function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
   const w = new SegmentWriter(s)
   w.given('param', { ...param.spec, name: 'param', dtype: 'f32' }, kept, at('param', 'parameters'))
   const full = w.demand('param', param.layouts.compute)
-  if (w.isScratch(full.ref)) w.settle(full.ref, at('full', 'parameters'))
+  w.settle(full.ref, at('full', 'parameters'))
   return w.finish(`gather ${param.name}`, 'gather', false)
 }
 

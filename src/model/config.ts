@@ -18,7 +18,7 @@ const positions = size(2 ** 30)
 
 export const MlpConfig = z
   .strictObject({
-    family: z.literal('mlp').describe('matmul, GELU, matmul, added to the residual; mean-square loss; no biases'),
+    family: z.literal('mlp').describe('matmul, GELU, matmul, added to the residual; mean-square loss'),
     layers,
     embed,
     ffn: ffn.optional().describe('width of the hidden layer; 4 x embed if not given'),
@@ -74,7 +74,7 @@ export type ModelConfig = z.output<typeof ModelConfig>
 /** As written in a file: defaults may be missing. */
 export type ModelInput = z.input<typeof ModelConfig>
 
-const mlpParameters = (c: MlpConfig) => c.layers * 2 * c.embed * c.ffn
+const mlpParameters = (c: MlpConfig) => c.embed ** 2 + c.layers * (2 * c.embed * c.ffn + c.embed + c.ffn)
 
 function gptParameters(c: GptConfig, seq: number): number {
   const attention = 4 * c.embed * c.embed + 4 * c.embed

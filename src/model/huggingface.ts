@@ -3,7 +3,7 @@
  * be left out without changing shapes is a warning. Nothing is dropped in silence.
  */
 import { z } from 'zod'
-import { describeValue, either, error, hasErrors, nearest, type Problem, warning } from '../base/index.js'
+import { describeValue, either, error, hasErrors, nearest, type Problem, shorten, warning } from '../base/index.js'
 import { ModelConfig, type ModelInput } from './config.js'
 import { problemsOf } from './issues.js'
 
@@ -70,7 +70,14 @@ const ignored = (raw: object, reasons: Readonly<Record<string, string>>): Proble
 const activation = (key: string, value: string, allowed: readonly string[]): Problem[] =>
   allowed.includes(value)
     ? []
-    : [error('model/unsupported', key, `activation \`${value}\` is not supported`, `it must be ${either(allowed)}`)]
+    : [
+        error(
+          'model/unsupported',
+          key,
+          `activation \`${shorten(value, 60)}\` is not supported`,
+          `it must be ${either(allowed)}`,
+        ),
+      ]
 
 /** Qwen writes sliding_window even where it is off, and may begin it at a later layer. */
 function windowOf(c: LlamaLike): { window?: number; problems: Problem[] } {
@@ -91,7 +98,7 @@ function fromLlama(c: LlamaLike): Translated {
     embed: c.hidden_size,
     heads: c.num_attention_heads,
     kvHeads: c.num_key_value_heads ?? c.num_attention_heads,
-    headDim: c.head_dim ?? undefined,
+    ...(c.head_dim && { headDim: c.head_dim }),
     ffn: c.intermediate_size,
     vocab: c.vocab_size,
     ropeTheta: c.rope_theta ?? c.rope_parameters?.rope_theta ?? 10000,
@@ -99,8 +106,8 @@ function fromLlama(c: LlamaLike): Translated {
     tied: c.tie_word_embeddings,
     qkvBias: c.model_type === 'qwen2' || c.attention_bias === true,
     qkNorm: c.model_type === 'qwen3',
-    window,
-    positions: c.max_position_embeddings ?? undefined,
+    ...(window && { window }),
+    ...(c.max_position_embeddings && { positions: c.max_position_embeddings }),
   }
   return {
     input,
@@ -148,12 +155,12 @@ function fromGpt2(c: Gpt2): Translated {
       layers: c.n_layer,
       embed: c.n_embd,
       heads: c.n_head,
-      ffn: c.n_inner ?? undefined,
+      ...(c.n_inner && { ffn: c.n_inner }),
       vocab: c.vocab_size,
       tied: c.tie_word_embeddings,
       dropout: c.resid_pdrop,
       eps: c.layer_norm_epsilon,
-      positions: c.n_positions ?? undefined,
+      ...(c.n_positions && { positions: c.n_positions }),
     },
     problems: [
       ...activation('activation_function', c.activation_function, [
@@ -202,14 +209,14 @@ export function fromHuggingFace(raw: unknown): Imported {
       problems: [error('model/config', 'model_type', 'is missing', `it must be ${either(Object.keys(families))}`)],
     }
   if (!Object.hasOwn(families, type)) {
-    const near = nearest(type, Object.keys(families))
+    const near = nearest(shorten(type, 60), Object.keys(families))
     const known = `supported: ${either(Object.keys(families), 'and')}`
     return {
       problems: [
         error(
           'model/unsupported',
           'model_type',
-          `\`${type}\` is not supported`,
+          `\`${shorten(type, 60)}\` is not supported`,
           near ? `nearest is \`${near}\`` : known,
         ),
       ],

@@ -6,7 +6,6 @@
 import {
   Composer,
   type CST,
-  type Document,
   isAlias,
   isMap,
   isNode,
@@ -15,6 +14,7 @@ import {
   LineCounter,
   Parser,
   type YAMLMap,
+  type YAMLSeq,
 } from 'yaml'
 import { error, type Problem, shorten, showBytes } from '../base/index.js'
 import { showPath } from '../model/index.js'
@@ -69,11 +69,14 @@ export function parseText(text: string): Parsed {
       ...place(second.range[0]),
     })
 
-  const { value, problems, places } = read(document)
+  const reader = new Reader()
+  const start = document.contents?.range?.[0] ?? 0
+  reader.places.set('', { key: start, value: start })
+  const value = reader.read(document.contents, [], start)
   return {
     value,
-    problems: problems.map(([problem, offset]) => ({ ...problem, ...place(offset) })),
-    locate: problem => locate(problem, places, place),
+    problems: reader.problems.map(([problem, offset]) => ({ ...problem, ...place(offset) })),
+    locate: problem => locate(problem, reader.places, place),
   }
 }
 
@@ -114,78 +117,81 @@ const sentence = (message: string): string => {
 
 type Path = readonly (string | number)[]
 
-interface Read {
-  readonly value: unknown
-  readonly problems: readonly (readonly [Problem, offset: number])[]
-  readonly places: ReadonlyMap<string, Place>
-}
-
 /** The document as plain values. Mappings have no prototype: a key may be called __proto__ or constructor. */
-function read(document: Document): Read {
-  const problems: [Problem, number][] = []
-  const places = new Map<string, Place>()
-  const anchors = new Map<string, unknown>()
-  const open = new Set<unknown>()
-  let values = 0
+class Reader {
+  readonly problems: (readonly [Problem, offset: number])[] = []
+  readonly places = new Map<string, Place>()
+  /** Anchors of what was read so far, and which of them are being read: an alias to one of these is a circle. */
+  readonly #anchors = new Map<string, unknown>()
+  readonly #open = new Set<unknown>()
+  #values = 0
 
-  const refuse = (offset: number, code: string, path: Path, message: string, suggestion?: string): undefined => {
-    problems.push([error(code, showPath(path), message, suggestion), offset])
-  }
-
-  function plain(node: unknown, path: Path, offset: number): unknown {
-    if (++values > mostValues)
-      return values === mostValues + 1
-        ? refuse(offset, 'file/alias', [], `more than ${mostValues} values, aliases counted each time`)
-        : undefined
-    if (path.length > deepest)
-      return refuse(offset, 'file/deep', path.slice(0, 3), `nested more than ${deepest} levels deep`)
-    if (isAlias(node)) {
-      if (!anchors.has(node.source))
-        return refuse(offset, 'file/alias', path, `no anchor \`&${shorten(node.source, 40)}\` before this alias`)
-      const target = anchors.get(node.source)
-      if (open.has(target))
-        return refuse(offset, 'file/alias', path, `the alias \`*${shorten(node.source, 40)}\` contains itself`)
-      return plain(target, path, offset)
-    }
-    if (isNode(node) && node.anchor) anchors.set(node.anchor, node)
+  read(node: unknown, path: Path, offset: number): unknown {
+    if (++this.#values > mostValues)
+      return this.#once(offset, 'file/alias', `more than ${mostValues} values, aliases counted each time`)
+    if (path.length > deepest) return this.#once(offset, 'file/deep', `nested more than ${deepest} levels deep`)
+    if (isAlias(node)) return this.#alias(node.source, path, offset)
+    if (isNode(node) && node.anchor) this.#anchors.set(node.anchor, node)
     if (isScalar(node)) return node.value
     if (!isMap(node) && !isSeq(node)) return null
-    open.add(node)
-    const value = isMap(node)
-      ? mapping(node, path, offset)
-      : node.items.map((item, i) => {
-          const at = isNode(item) && item.range ? item.range[0] : offset
-          places.set(showPath([...path, i]), { key: at, value: at })
-          return plain(item, [...path, i], at)
-        })
-    open.delete(node)
+    this.#open.add(node)
+    const value = isMap(node) ? this.#mapping(node, path, offset) : this.#list(node, path, offset)
+    this.#open.delete(node)
     return value
   }
 
-  function mapping(node: YAMLMap, path: Path, offset: number): unknown {
+  #alias(name: string, path: Path, offset: number): unknown {
+    const target = this.#anchors.get(name)
+    if (target === undefined)
+      return this.#refuse(offset, 'file/alias', path, `no anchor \`&${shorten(name, 40)}\` before this alias`)
+    if (this.#open.has(target))
+      return this.#refuse(offset, 'file/alias', path, `the alias \`*${shorten(name, 40)}\` contains itself`)
+    return this.read(target, path, offset)
+  }
+
+  #list(node: YAMLSeq, path: Path, offset: number): unknown[] {
+    return node.items.map((item, i) => {
+      const at = isNode(item) && item.range ? item.range[0] : offset
+      this.places.set(showPath([...path, i]), { key: at, value: at })
+      return this.read(item, [...path, i], at)
+    })
+  }
+
+  #mapping(node: YAMLMap, path: Path, offset: number): unknown {
     const fields: Record<string, unknown> = Object.create(null)
     for (const { key, value } of node.items) {
       const at = isNode(key) && key.range ? key.range[0] : offset
       if (!isScalar(key) || key.value === null) {
-        refuse(at, 'file/key', path, 'a key must be a word')
+        this.#refuse(at, 'file/key', path, 'a key must be a word')
         continue
       }
       const name = String(key.value)
       const inner = [...path, name]
       if (Object.hasOwn(fields, name)) {
-        refuse(at, 'file/duplicate', inner, `the key \`${shorten(name, 60)}\` is written twice`, 'keep one of them')
+        this.#refuse(
+          at,
+          'file/duplicate',
+          inner,
+          `the key \`${shorten(name, 60)}\` is written twice`,
+          'keep one of them',
+        )
         continue
       }
       const valueAt = isNode(value) && value.range ? value.range[0] : at
-      places.set(showPath(inner), { key: at, value: valueAt })
-      fields[name] = plain(value, inner, valueAt)
+      this.places.set(showPath(inner), { key: at, value: valueAt })
+      fields[name] = this.read(value, inner, valueAt)
     }
     return fields
   }
 
-  const start = document.contents?.range?.[0] ?? 0
-  places.set('', { key: start, value: start })
-  return { value: plain(document.contents, [], start), problems, places }
+  #refuse(offset: number, code: string, path: Path, message: string, suggestion?: string): undefined {
+    this.problems.push([error(code, showPath(path), message, suggestion), offset])
+  }
+
+  /** What would be said again for every value that follows. */
+  #once(offset: number, code: string, message: string): undefined {
+    if (!this.problems.some(([problem]) => problem.message === message)) this.#refuse(offset, code, [], message)
+  }
 }
 
 function locate(

@@ -3,7 +3,7 @@
  * A dense layer and an expert layer see the same ranks through two grids: the dense one has cp and no ep, the expert
  * one ep, its own tp and no cp. Both must cut the pipeline alike, or a stage would be two different sets of ranks.
  */
-import { either, error, type Problem, warning } from '../base/index.js'
+import { either, error, type Problem, shorten, warning } from '../base/index.js'
 
 export interface GroupSizes {
   readonly world: number
@@ -108,7 +108,7 @@ function axesOf(sizes: GroupSizes): { axes: string[]; problems: Problem[] } {
   return {
     axes: [...named, ...left],
     problems: [
-      ...(wrong.length > 0 ? [refuse(`\`${wrong[0].slice(0, 20)}\` is no axis, or named twice`)] : []),
+      ...(wrong.length > 0 ? [refuse(`\`${shorten(wrong[0], 20)}\` is no axis, or named twice`)] : []),
       ...(wrong.length === 0 && needed.length > 0 ? [refuse(`${either(needed, 'and')} missing`)] : []),
     ],
   }

@@ -2,7 +2,7 @@
  * A job file, read: text -> value -> model (a preset, a Hugging Face config, or sizes) -> schema -> check.
  * Every problem of a stage is reported at once, each with its line and column.
  */
-import { error, hasErrors, type Problem } from '../base/index.js'
+import { error, hasErrors, type Problem, shorten } from '../base/index.js'
 import { didYouMean, fromHuggingFace, isPreset, presetNames, presets, problemsOf } from '../model/index.js'
 import { check } from './check.js'
 import { parseText } from './document.js'
@@ -25,10 +25,11 @@ export interface ParsedJob {
 
 export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const { value, problems: unread, locate } = parseText(text)
-  if (unread.length > 0) return { problems: unread, locate }
-  const found = (problems: readonly Problem[], job?: Job): ParsedJob => {
-    const ok = !hasErrors(problems)
-    return { ...(job && ok && { job }), problems: inOrder(problems.map(locate)), locate }
+  // A key written twice leaves a value that can still be judged.
+  if (unread.some(p => p.code !== 'file/duplicate')) return { problems: inOrder(unread), locate }
+  const found = (more: readonly Problem[], job?: Job): ParsedJob => {
+    const problems = [...unread, ...more.map(locate)]
+    return { ...(job && !hasErrors(problems) && { job }), problems: inOrder(problems), locate }
   }
   if (!isMapping(value)) return found([error('schema/type', '', 'a job is a mapping with model, training and plan')])
 
@@ -49,7 +50,9 @@ const most = 50
 function inOrder(problems: readonly Problem[]): Problem[] {
   const sorted = [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
   const more = sorted.length - most
-  return more > 0 ? [...sorted.slice(0, most), error('file/more', '', `and ${more} more problems`)] : sorted
+  if (more <= 0) return sorted
+  const { line = 1, column = 1 } = sorted[most]
+  return [...sorted.slice(0, most), { ...error('file/more', '', `and ${more} more problems`), line, column }]
 }
 
 /** Where unknown keys are all that the schema refused, the rest of the job can still be checked. */
@@ -99,14 +102,14 @@ function named(name: string, path: string): Resolved {
   if (isPreset(name)) return { model: presets[name], problems: [] }
   return {
     model: name,
-    problems: [error('model/preset', path, `unknown model \`${name.slice(0, 60)}\``, didYouMean(name, presetNames))],
+    problems: [error('model/preset', path, `unknown model \`${shorten(name, 60)}\``, didYouMean(name, presetNames))],
   }
 }
 
 function readConfig(path: string, source: JobSource): Resolved {
   const refuse = (message: string): Resolved => ({
     model: path,
-    problems: [error('model/file', 'model', `${path}: ${message}`)],
+    problems: [error('model/file', 'model', `${shorten(path, 200)}: ${message}`)],
   })
   if (!source.readModel) return refuse('files cannot be read here')
   let raw: unknown
@@ -114,14 +117,18 @@ function readConfig(path: string, source: JobSource): Resolved {
     raw = JSON.parse(source.readModel(path))
   } catch (e) {
     return refuse(
-      e instanceof SyntaxError ? `not valid JSON: ${e.message}` : e instanceof Error ? e.message : String(e),
+      e instanceof SyntaxError
+        ? `not valid JSON: ${shorten(e.message, 120)}`
+        : e instanceof Error
+          ? e.message
+          : String(e),
     )
   }
   const { config, problems } = fromHuggingFace(raw)
   const inFile = problems.map(p => ({
     ...p,
     path: 'model',
-    message: `${path}: ${p.path ? `${p.path}: ` : ''}${p.message}`,
+    message: `${shorten(path, 200)}: ${p.path ? `${p.path}: ` : ''}${p.message}`,
   }))
   return { model: config, problems: inFile }
 }

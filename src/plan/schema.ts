@@ -3,7 +3,7 @@
  * defaults and the help; what one field alone can say is checked here, what several say together in `check`.
  */
 import { z } from 'zod'
-import { parseBytes } from '../base/index.js'
+import { parseBytes, shorten } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 
 export const scheduleNames = [
@@ -123,7 +123,7 @@ const deviceMemory = z
         ctx.issues.push({
           code: 'custom',
           input: text,
-          message: `\`${text}\` is no amount of memory; write it like 80GiB`,
+          message: `\`${shorten(text, 40)}\` is no amount of memory; write it like 80GiB`,
         })
         return z.NEVER
       }),

@@ -31,7 +31,10 @@ export function shrink(job: Job): Shrunk {
 }
 
 /** At most one layer a stage, unless the plan lists them. */
-function fewerLayers({ model, plan }: Job, { dp }: { dp: number }): { model: ModelConfig; layers: Job['plan']['layers'] } {
+function fewerLayers(
+  { model, plan }: Job,
+  { dp }: { dp: number },
+): { model: ModelConfig; layers: Job['plan']['layers'] } {
   const stages = stagesOf(plan)
   const few = plan.layers === 'even' && stages * dp * plan.tp > 16 ? Math.min(model.layers, stages) : model.layers
   return { model: { ...model, layers: few }, layers: plan.layers }
@@ -47,7 +50,11 @@ function narrower(model: ModelConfig, tp: number): ModelConfig {
 }
 
 function differences(before: Job, after: Job): Change[] {
-  const flat = (job: Job) => ({ ...prefixed('model', job.model), ...prefixed('training', job.training), ...prefixed('plan', job.plan) })
+  const flat = (job: Job) => ({
+    ...prefixed('model', job.model),
+    ...prefixed('training', job.training),
+    ...prefixed('plan', job.plan),
+  })
   const [from, to] = [flat(before), flat(after)]
   return Object.keys(to).flatMap(path => (from[path] !== to[path] ? [{ path, from: from[path], to: to[path] }] : []))
 }

@@ -16,22 +16,23 @@ import { validate } from './validate.js'
 
 /** A message as a file names it: who the peer is follows from the schedule. */
 type NamedTransfer = Omit<Transfer, 'peer'>
-export type Cell = Action | NamedTransfer | Marker
+export type CsvCell = Action | NamedTransfer | Marker
 
-export const showCell = (cell: Cell): string => {
+export const showCell = (cell: CsvCell): string => {
   if (cell.kind === 'overlap') return showAction(cell)
   return 'microbatch' in cell ? `${cell.stage}${cell.kind}${cell.microbatch}` : `${cell.stage}${cell.kind}`
 }
 
-const showRows = (rows: readonly (readonly Cell[])[]): string => rows.map(row => `${row.map(showCell).join(',')}\n`).join('')
+const showRows = (rows: readonly (readonly CsvCell[])[]): string =>
+  rows.map(row => `${row.map(showCell).join(',')}\n`).join('')
 
 /** The compute form: tasks only. */
-export const printCsv = (schedule: Schedule): string => showRows(schedule.rows)
+export const printSchedule = (schedule: Schedule): string => showRows(schedule.rows)
 
 /** The comms form: tasks and messages, parameters gathered and freed, gradients reduced. */
-export const printCommsCsv = (rows: readonly (readonly CommAction[])[]): string => showRows(rows.map(withMarkers))
+export const printComms = (rows: readonly (readonly CommAction[])[]): string => showRows(rows.map(withMarkers))
 
-export interface Parsed {
+export interface ParsedSchedule {
   /** Absent when there are problems. */
   readonly schedule?: Schedule
   readonly problems: readonly Problem[]
@@ -44,9 +45,12 @@ const mostCells = 4_000_000
 const mostIndex = 1_000_000
 
 /** Reads a file of either form. The schedule it gives is valid. */
-export function parseCsv(text: string): Parsed {
+export function parseSchedule(text: string): ParsedSchedule {
   const reader = new Reader()
-  const lines = text.replace(/^\uFEFF/, '').replace(/\s+$/, '').split(/\r?\n/)
+  const lines = text
+    .replace(/^\uFEFF/, '')
+    .trimEnd()
+    .split(/\r?\n/)
   const rows = lines.map((line, row) => reader.row(line, row + 1))
   if (reader.problems.length > 0) return { problems: reader.problems, ignored: reader.ignored }
   const tasks = reader.counts
@@ -81,7 +85,8 @@ class Reader {
     if (this.problems.length >= mostProblems) return actions
     for (const [index, raw] of line.split(',').entries()) {
       const text = raw.trim()
-      if (++this.cells === mostCells + 1) this.problems.push(problem('schedule/size', `more than ${mostCells} cells`, { line: row, column }))
+      if (++this.cells === mostCells + 1)
+        this.problems.push(problem('schedule/size', `more than ${mostCells} cells`, { line: row, column }))
       if (this.cells > mostCells || this.problems.length >= mostProblems) break
       const action = text === '' ? undefined : this.cell(text)
       if (typeof action === 'string')
@@ -111,7 +116,8 @@ class Reader {
     const match = taskPattern.exec(text)
     if (!match) return `${clip(text)} is not an action such as 0F1, 0I1, 0W1 or 0B1`
     const [stage, microbatch] = [Number(match[1]), Number(match[3])]
-    if (stage >= mostIndex || microbatch >= mostIndex) return `${clip(text)}: stages and microbatches end below ${mostIndex}`
+    if (stage >= mostIndex || microbatch >= mostIndex)
+      return `${clip(text)}: stages and microbatches end below ${mostIndex}`
     this.counts.stages = Math.max(this.counts.stages, stage + 1)
     this.counts.microbatches = Math.max(this.counts.microbatches, microbatch + 1)
     return { kind: match[2] as TaskKind, stage, microbatch } // the pattern allows these kinds only

@@ -1,10 +1,16 @@
 /** A schedule for people: one line per rank, `0 | F0 F1 B0 F2 B1 B2`. Stages are named where a rank holds several. */
+import { showCell } from './csv.js'
 import { partsOf } from './run.js'
-import type { Action, Schedule } from './task.js'
+import type { Action, CommAction, Schedule } from './task.js'
 
-export function draw({ rows }: Schedule): string {
+export const draw = ({ rows }: Schedule): string => lines(rows.map(row => row.map(cellsOf(row))))
+
+/** With messages; stages are always named, since a message is. */
+export const drawComms = (rows: readonly (readonly CommAction[])[]): string => lines(rows.map(row => row.map(showCell)))
+
+function lines(rows: readonly (readonly string[])[]): string {
   const width = String(rows.length - 1).length
-  return rows.map((row, rank) => `${String(rank).padStart(width)} | ${row.map(cellsOf(row)).join(' ')}`).join('\n')
+  return rows.map((row, rank) => `${String(rank).padStart(width)} | ${row.join(' ')}`).join('\n')
 }
 
 function cellsOf(row: readonly Action[]): (action: Action) => string {

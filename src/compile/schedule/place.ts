@@ -8,7 +8,8 @@ import { type Schedule, tasksOf } from './task.js'
 
 export const loopStage = (ranks: number, rank: number, chunk: number): number => chunk * ranks + rank
 
-export const vStage = (ranks: number, rank: number, chunk: number): number => (chunk === 0 ? rank : 2 * ranks - 1 - rank)
+export const vStage = (ranks: number, rank: number, chunk: number): number =>
+  chunk === 0 ? rank : 2 * ranks - 1 - rank
 
 /** One number per (stage, microbatch). */
 export const cellOf = (schedule: Schedule, stage: number, microbatch: number): number =>

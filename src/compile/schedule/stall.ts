@@ -1,4 +1,5 @@
 /** Says who waits for whom. */
+import type { Problem } from '../../base/index.js'
 import { cellOf, placesOf } from './place.js'
 import type { Stop } from './run.js'
 import type { Action, Schedule, Task } from './task.js'
@@ -11,6 +12,16 @@ export const showAction = (action: Action): string =>
 export function stallText(schedule: Schedule, { rank, action, waitsFor }: Stop): string {
   const far = placesOf(schedule)[cellOf(schedule, waitsFor.stage, waitsFor.microbatch)]
   const where = far === rank ? 'which comes later in its own row' : `on rank ${far}`
-  const what = waitsFor.kind === 'F' ? showTask(waitsFor) : `the input gradient of stage ${waitsFor.stage} microbatch ${waitsFor.microbatch}`
+  const what =
+    waitsFor.kind === 'F'
+      ? showTask(waitsFor)
+      : `the input gradient of stage ${waitsFor.stage} microbatch ${waitsFor.microbatch}`
   return `rank ${rank} waits for ever at ${showAction(action)}: it needs ${what}, ${where}`
 }
+
+export const stallProblem = (schedule: Schedule, stop: Stop): Problem => ({
+  severity: 'error',
+  code: 'schedule/stall',
+  path: '',
+  message: stallText(schedule, stop),
+})

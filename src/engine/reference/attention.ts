@@ -9,6 +9,7 @@ import type { Moment, Prepare } from './kernel.js'
 import {
   type Cells,
   indexOf,
+  indices,
   offsets,
   originAlong,
   type Place,
@@ -81,7 +82,7 @@ function maskOf(q: Shape, k: Shape, dropout: Dropout | undefined) {
   const named = (dims: readonly Dim[]) => maskDims.flatMap(name => dims.find(dim => dim.name === name) ?? [])
   const keys = sizeIn(k.whole, 'seq') ?? 1
   const scores = [...named(q.whole), { name: 'key', size: keys }]
-  const rows = Float64Array.from(offsets(rowDims(q), scores))
+  const rows = indices(rowDims(q), scores)
   return (atQ: Place, atK: Place, { seed, step, block }: Moment): Mask => {
     const chance = uniform({ seed, name: maskName(block, dropout.key), step })
     const first = indexOf(q.dims, atQ.origin, scores) + originAlong(k, atK, 'seq')

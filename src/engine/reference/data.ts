@@ -5,7 +5,7 @@
  */
 import { type Dim, elementsOf, normal, uniform } from '../../base/index.js'
 import type { DType, Program } from '../../ir/index.js'
-import { indices, sizeIn } from './tensor.js'
+import { acrossMicrobatches, indices, sizeIn } from './tensor.js'
 
 /** A data input over the whole global batch. */
 export interface InputShape {
@@ -15,11 +15,13 @@ export interface InputShape {
 }
 
 export const inputsOf = ({ inputs, microbatches }: Program): InputShape[] =>
-  inputs.map(({ name, dtype, dims }) => ({
-    name,
-    dtype,
-    dims: dims.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim)),
-  }))
+  inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims: acrossMicrobatches(dims, microbatches) }))
+
+export function wholeInput(program: Program, name: string): readonly Dim[] {
+  const input = inputsOf(program).find(input => input.name === name)
+  if (!input) throw new Error(`there is no input ${name}`)
+  return input.dims
+}
 
 /** By step and input name: the whole global batch, row-major over the input's dims. */
 export type Data = (step: number) => (name: string) => Float64Array

@@ -3,12 +3,13 @@
  * In f64 it is the definition of what a program computes.
  */
 import { type Dim, elementsOf, type Layout, type Rank, worldOf } from '../../base/index.js'
-import type { Kind, Param, ParamFrames, Program, Stream } from '../../ir/index.js'
-import { Actor, type Options, type StepData, type World } from './actor.js'
+import type { Kind, Param, ParamFrames, Program } from '../../ir/index.js'
+import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { offsets, wholeDims } from './tensor.js'
 import { assemble, indicesOf, initial, type Whole } from './whole.js'
+import type { Options, StepData, World } from './world.js'
 
 /** What a step leaves in the frames `loss`, `count` and `normSquared`. */
 export interface StepResult {
@@ -25,6 +26,8 @@ export interface Machine {
   step(data: StepData): StepResult
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
+  /** Gives every rank its part of the whole tensor; gradients and moments stay as they are. */
+  setParameter(name: string, values: ArrayLike<number>): void
   moments(name: string): Float64Array[]
   /** As the optimizer was given it in the last step. */
   gradient(name: string): Float64Array
@@ -39,11 +42,11 @@ export interface Machine {
 export function boot(program: Program, options: Options): Machine {
   const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
-  for (const actor of actors) clearState(actor, streamOf(program, actor))
+  for (const actor of actors) clearState(actor)
   for (const param of program.params) initialise(program, actors, param, options.seed)
 
   const wholes = wholesOf(program, actors)
-  const scalar = (name: string, rank: Rank) => scalarOf(program, actors[rank], name)
+  const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
   return {
     step(data) {
       Object.assign(world, freshStep(data))
@@ -51,6 +54,7 @@ export function boot(program: Program, options: Options): Machine {
       return resultOf(actors, scalar)
     },
     parameter: name => wholes.parameter(name).values,
+    setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
     moments: name => wholes.moments(name).map(whole => whole.values),
     gradient: name => gradientOf(world, name),
     spread: name => Math.max(...[wholes.parameter(name), ...wholes.moments(name)].map(whole => whole.spread)),
@@ -74,8 +78,6 @@ function cached(data: StepData): StepData {
   return { lr: data.lr, step: data.step, inputs }
 }
 
-const streamOf = (program: Program, { at }: Actor): Stream => program.streams[at.pp ?? 0]
-
 function run(actors: readonly Actor[]): void {
   for (const actor of actors) actor.begin()
   while (actors.some(actor => !actor.done)) {
@@ -87,15 +89,21 @@ function run(actors: readonly Actor[]): void {
 }
 
 /** Gradients and optimizer state start from 0. Other resident frames stay NaN until the program writes them. */
-function clearState({ memory }: Actor, { frames, resident }: Stream): void {
+function clearState({ memory, stream: { frames, resident } }: Actor): void {
   for (const frame of resident)
     if (frames[frame].kind === 'gradients' || frames[frame].kind === 'optimizer') memory.view(frame).fill(0)
 }
 
-/** Every rank's part of one and the same whole tensor. */
-function initialise({ mesh }: Program, actors: readonly Actor[], param: Param, seed: number): void {
+function initialise(program: Program, actors: readonly Actor[], param: Param, seed: number): void {
   const value = initial(param, seed)
   const whole = Float64Array.from({ length: elementsOf(param.dims) }, (_, index) => value(index))
+  layOut(program, actors, param, whole)
+}
+
+/** Every rank's part of one and the same whole tensor. */
+function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
+  if (whole.length !== elementsOf(param.dims))
+    throw new Error(`parameter ${param.name} has ${elementsOf(param.dims)} elements, not ${whole.length}`)
   for (const { rank, at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
     if (!frames) continue
@@ -104,21 +112,22 @@ function initialise({ mesh }: Program, actors: readonly Actor[], param: Param, s
   }
 }
 
-function wholesOf({ mesh, params }: Program, actors: readonly Actor[]) {
-  const paramOf = (name: string): Param => {
-    const param = params.find(param => param.name === name)
-    if (!param) throw new Error(`there is no parameter ${name}`)
-    return param
-  }
+function paramOf({ params }: Program, name: string): Param {
+  const param = params.find(param => param.name === name)
+  if (!param) throw new Error(`there is no parameter ${name}`)
+  return param
+}
+
+function wholesOf(program: Program, actors: readonly Actor[]) {
   const whole = ({ dims, frames }: Param, layout: Layout, pick: (frames: ParamFrames) => number): Whole => {
     const holders = actors.filter(({ at }) => frames[at.pp ?? 0])
     const parts = new Map(holders.map(({ rank, at, memory }) => [rank, memory.view(pick(frames[at.pp ?? 0]))]))
-    return assemble(mesh, dims, layout, parts)
+    return assemble(program.mesh, dims, layout, parts)
   }
   return {
-    parameter: (name: string) => whole(paramOf(name), paramOf(name).kept, frames => frames.param),
+    parameter: (name: string) => whole(paramOf(program, name), paramOf(program, name).kept, frames => frames.param),
     moments(name: string) {
-      const param = paramOf(name)
+      const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
       return holder.moments.map((_, i) => whole(param, param.state, frames => frames.moments[i]))
     },
@@ -136,9 +145,9 @@ function gradientOf({ program: { mesh, params }, gradients }: World, name: strin
   return Float64Array.from(offsets(order, whole), index => values[index])
 }
 
-function scalarOf(program: Program, actor: Actor, name: string): number | undefined {
-  const frame = streamOf(program, actor).frames.findIndex(frame => frame.name === name)
-  return frame < 0 ? undefined : actor.memory.view(frame)[0]
+function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
+  const frame = stream.frames.findIndex(frame => frame.name === name)
+  return frame < 0 ? undefined : memory.view(frame)[0]
 }
 
 function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {

@@ -2,7 +2,7 @@
  * A rank's arena: which frames are alive, how many bytes of each kind, and the most there ever were.
  * What is not alive is NaN, and so is what has been allocated and not yet written.
  */
-import { type Kind, kinds, type Stream } from '../../ir/index.js'
+import { type Frame, type Kind, kinds, type Stream } from '../../ir/index.js'
 import type { Cells } from './tensor.js'
 
 export type Precision = 'f64' | 'f32'
@@ -15,7 +15,7 @@ export class Memory {
   readonly cells: Cells
   readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // one entry per kind
   private readonly stream: Stream
-  private readonly live = new Set<number>()
+  private readonly live = new Map<number, Frame>()
   private readonly bytes = { ...this.peak }
 
   constructor(stream: Stream, precision: Precision) {
@@ -31,8 +31,9 @@ export class Memory {
     if (this.live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
     if (end > this.stream.arena)
       throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.stream.arena}`)
-    for (const other of this.live) this.apart(index, other)
-    this.live.add(index)
+    for (const other of this.live.values())
+      if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
+    this.live.set(index, frame)
     this.bytes[frame.kind] += frame.bytes
     this.peak[frame.kind] = Math.max(this.peak[frame.kind], this.bytes[frame.kind])
     this.poison(index)
@@ -70,10 +71,7 @@ export class Memory {
     if (!frame) throw new Error(`there is no frame ${index}`)
     return frame
   }
-
-  private apart(index: number, other: number): void {
-    const [a, b] = [this.frame(index), this.frame(other)]
-    if (a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes)
-      throw new Error(`frame ${a.name} is allocated over the live frame ${b.name}`)
-  }
 }
+
+const overlap = (a: Frame, b: Frame): boolean =>
+  a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes

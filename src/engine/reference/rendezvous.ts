@@ -6,13 +6,14 @@ import { type Axis, coordinatesOf, groupOf, type Mesh, type Rank, rankAt } from 
 import type { Group } from '../../ir/index.js'
 import type { Cells } from './tensor.js'
 
-/** The ranks a collective of `rank` brings together, in group order: stages first, then the axes. */
-export function membersOf(mesh: Mesh, rank: Rank, { axes, stages }: Group): Rank[] {
-  if (!stages) return groupOf(mesh, rank, axes)
+/** The ranks a collective of `rank` brings together, in group order: stages first, then the axes; and a name for them. */
+export function membersOf(mesh: Mesh, rank: Rank, { axes, stages }: Group): { members: Rank[]; key: string } {
   const others = axes.filter((axis: Axis) => axis !== 'pp')
-  const members = stages.flatMap(pp => groupOf(mesh, peerOf(mesh, rank, pp), others))
-  if (!members.includes(rank)) throw new Error(`rank ${rank} is on none of the stages ${stages.join(' ')} of the group`)
-  return members
+  const members = stages
+    ? stages.flatMap(pp => groupOf(mesh, peerOf(mesh, rank, pp), others))
+    : groupOf(mesh, rank, axes)
+  if (!members.includes(rank)) throw new Error(`rank ${rank} is not on the group's stages ${stages?.join(' ')}`)
+  return { members, key: members.toSorted((a, b) => a - b).join(' ') }
 }
 
 /** The rank at the same place on every axis but pp. */
@@ -68,8 +69,8 @@ export class Meetings {
   private readonly open = new Map<string, Meeting>()
   private readonly turns = new Map<string, number>()
 
-  join(arrival: Arrival): Meeting {
-    const group = [...arrival.members].sort((a, b) => a - b).join(' ')
+  /** `group` names the members, in whatever order. */
+  join(group: string, arrival: Arrival): Meeting {
     const mine = `${arrival.rank} of ${group}`
     const turn = this.turns.get(mine) ?? 0
     this.turns.set(mine, turn + 1)
@@ -82,11 +83,14 @@ export class Meetings {
   }
 }
 
-/** One frame on its way from rank to rank. */
-export interface Message {
+interface Address {
   readonly source: Rank
   readonly target: Rank
   readonly tag: string
+}
+
+/** One frame on its way from rank to rank. */
+export interface Message extends Address {
   /** The frames of both ends, in place, once they have started. */
   from?: Cells
   to?: Cells
@@ -97,9 +101,10 @@ export interface Message {
 export class Mail {
   private readonly messages = new Map<string, Message>()
 
-  start(side: 'from' | 'to', source: Rank, target: Rank, tag: string, frame: Cells): Message {
+  start(address: Address, side: 'from' | 'to', frame: Cells): Message {
+    const { source, target, tag } = address
     const key = `${source} to ${target}: ${tag}`
-    const message = this.messages.get(key) ?? { source, target, tag }
+    const message = this.messages.get(key) ?? { ...address }
     if (message[side]) throw new Error(`tag ${tag} is used twice between ranks ${source} and ${target}`)
     const other = message.from ?? message.to
     if (other && other.length !== frame.length)

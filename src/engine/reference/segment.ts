@@ -18,7 +18,7 @@ import { type Move, moveOf, prepareMove } from './collective.js'
 import type { Kernel } from './kernel.js'
 import { prepare } from './kernels.js'
 import { cellsOf, type Memory } from './memory.js'
-import { offsets, originsOf, type Place, type Shape, wholeDims } from './tensor.js'
+import { acrossMicrobatches, type Cells, offsets, originsOf, type Place, type Shape, wholeDims } from './tensor.js'
 
 /** A segment for all ranks. */
 export class Prepared {
@@ -50,9 +50,9 @@ export class Prepared {
     return this.once(instr, () => prepareMove(instr, [this.shape(instr.in), this.shape(instr.out)], members))
   }
 
-  slice({ axes, dim, ...instr }: InstrOf<'slice'>): Move {
-    const parts = sizeOfAll(this.program.mesh, axes)
-    return moveOf([this.shape(instr.in), this.shape(instr.out)], parts, { cut: dim })
+  slice(instr: InstrOf<'slice'>): Move {
+    const parts = sizeOfAll(this.program.mesh, instr.axes)
+    return this.once(instr, () => moveOf([this.shape(instr.in), this.shape(instr.out)], parts, { cut: instr.dim }))
   }
 
   /** Where each element of the buffer lies in the input's whole global batch, seen from the buffer's first element. */
@@ -76,11 +76,8 @@ function shapeOf({ mesh, microbatches }: Program, segment: Segment, ref: Ref, bu
     throw new Error(
       `buffer ${ref} of ${segment.name} ends at byte ${end} of role ${role?.name ?? buffer.role}, ${role?.bytes} bytes`,
     )
-  const whole = wholeDims(mesh, buffer.dims, buffer.layout)
-  return {
-    dims: buffer.dims,
-    whole: whole.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim)),
-  }
+  const whole = acrossMicrobatches(wholeDims(mesh, buffer.dims, buffer.layout), microbatches)
+  return { dims: buffer.dims, whole }
 }
 
 /** One buffer at one rank: the place kernels see, and what a call must add to it. */
@@ -103,7 +100,10 @@ export class Seat {
   constructor(program: Program, prepared: Prepared, at: Coordinates) {
     this.prepared = prepared
     this.slots = new Map(
-      Object.entries(prepared.segment.buffers).map(([ref, buffer]) => [ref, slotOf(program, buffer, at)]),
+      Object.entries(prepared.segment.buffers).map(([ref, buffer]) => [
+        ref,
+        slotOf(program, buffer, prepared.shape(ref), at),
+      ]),
     )
   }
 
@@ -111,6 +111,12 @@ export class Seat {
     const slot = this.slots.get(ref)
     if (!slot) throw new Error(`segment ${this.prepared.segment.name} has no buffer ${ref}`)
     return slot.place
+  }
+
+  /** A copy of what a buffer holds. */
+  read(ref: Ref, cells: Cells): Float64Array {
+    const { at } = this.place(ref)
+    return Float64Array.from(cells.subarray(at, at + elementsOf(this.prepared.shape(ref).dims)))
   }
 
   /** Points every buffer into the frames of this call, and its batch dim at this microbatch. */
@@ -126,9 +132,14 @@ export class Seat {
   }
 }
 
-function slotOf({ mesh }: Program, { dims, layout, role, offset }: Buffer, at: Coordinates): Slot {
+function slotOf(
+  { mesh, microbatches }: Program,
+  { dims, layout, role, offset }: Buffer,
+  shape: Shape,
+  at: Coordinates,
+): Slot {
   const batch = dims.findIndex(dim => dim.name === 'batch')
   const origin = originsOf(mesh, dims, layout, at)
-  const samples = wholeDims(mesh, dims, layout)[batch]?.size ?? 0
+  const samples = batch < 0 ? 0 : shape.whole[batch].size / microbatches
   return { place: { at: 0, origin }, role, offset: cellsOf(offset), batch, origin: origin[batch] ?? 0, samples }
 }

@@ -60,9 +60,16 @@ export const indexOf = (dims: readonly Dim[], origin: readonly number[], whole: 
 export const wholeDims = (mesh: Mesh, dims: readonly Dim[], layout: Layout): Dim[] =>
   dims.map(({ name, size }) => ({ name, size: size * sizeOfAll(mesh, splitOf(layout, name)) }))
 
+/** The batch dim of one microbatch is a run of the global batch's. */
+export const acrossMicrobatches = (dims: readonly Dim[], microbatches: number): Dim[] =>
+  dims.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim))
+
 /** Where the rank at `at` begins in the whole tensor, per dim of the local `dims`. */
 export const originsOf = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): number[] =>
-  dims.map(({ name, size }) => indexAlong(mesh, splitOf(layout, name), at) * size)
+  dims.map(({ name, size }) => {
+    const axes = splitOf(layout, name)
+    return axes.length === 0 ? 0 : indexAlong(mesh, axes, at) * size
+  })
 
 /** Every dim that two operands share must have one size. */
 export function agree(shapes: readonly Shape[], except: readonly string[] = []): void {

@@ -79,7 +79,7 @@ function combining(layout: Layout): (a: Float64Array, b: Float64Array) => Float6
 }
 
 /** A parameter's first values by index in the whole tensor, rounded to f32: every precision starts from the same. */
-export function initial({ name, init }: Param, seed: number): (index: number) => number {
+export function initial({ name, init }: Pick<Param, 'name' | 'init'>, seed: number): (index: number) => number {
   if (init.kind === 'zeros') return () => 0
   if (init.kind === 'ones') return () => 1
   const noise = normal({ seed, name })

@@ -1,0 +1,141 @@
+/**
+ * What a rank does for each instruction, made ready for its place on the mesh. An action that must wait for other
+ * ranks says so and is asked again.
+ */
+import { type Coordinates, elementsOf, indexAlong, type OpKind, type Rank } from '../../base/index.js'
+import type { Call, Collective, Compute, Instr, InstrKind, InstrOf, Ref } from '../../ir/index.js'
+import { perform } from './collective.js'
+import { wholeInput } from './data.js'
+import type { Moment } from './kernel.js'
+import type { Memory } from './memory.js'
+import { type Meeting, membersOf } from './rendezvous.js'
+import type { Seat } from './segment.js'
+import { indexOf } from './tensor.js'
+import { meaningOf } from './text.js'
+import type { World } from './world.js'
+
+/** A rank at a segment. */
+export interface Station {
+  readonly world: World
+  readonly rank: Rank
+  readonly at: Coordinates
+  readonly memory: Memory
+  readonly seat: Seat
+  /** Collectives that have started, by the buffer they write. */
+  readonly started: Map<Ref, Started>
+  /** The instruction that is being done, in words, for whoever asks later. */
+  here(): () => string
+}
+
+export interface Started {
+  readonly meeting: Meeting
+  text(): string
+  finish(): void
+}
+
+/** False: it must wait. */
+export type Action = (moment: Moment, call: Call) => boolean
+
+type Rule<I extends Instr> = (instr: I, station: Station) => Action
+
+const compute: Rule<Compute> = (instr, station) => {
+  const { seat, memory } = station
+  const kernel = seat.prepared.kernel(instr)
+  const [ins, outs] = [instr.ins.map(ref => seat.place(ref)), instr.outs.map(ref => seat.place(ref))]
+  const updates = instr.kind === 'adamw' || instr.kind === 'sgd'
+  return (moment, { param }) => {
+    if (updates && param !== undefined) capture(station, instr.ins[0], param)
+    kernel(memory.cells, ins, outs, moment)
+    return true
+  }
+}
+
+function capture({ world, seat, memory, rank }: Station, ref: Ref, param: string): void {
+  const captured = world.gradients.get(param) ?? { buffer: seat.prepared.segment.buffers[ref], parts: new Map() }
+  captured.parts.set(rank, seat.read(ref, memory.cells))
+  world.gradients.set(param, captured)
+}
+
+/** Starts: the operand is looked at when it is needed, the result is NaN until the wait. */
+const collective: Rule<Collective> = (instr, { world, rank, memory: { cells }, seat, started, here }) => {
+  const { members, key } = membersOf(world.program.mesh, rank, instr.group)
+  const move = seat.prepared.move(instr, members.length)
+  const index = members.indexOf(rank)
+  const [source, out] = [seat.prepared.shape(instr.in), seat.prepared.shape(instr.out)]
+  const [from, to] = [seat.place(instr.in), seat.place(instr.out)]
+  const [size, room] = [elementsOf(source.dims), elementsOf(out.dims)]
+  const meaning = meaningOf(instr, source, out, members)
+  return () => {
+    if (started.has(instr.out)) throw new Error(`${instr.out} already awaits a collective`)
+    const text = here()
+    const operand = cells.subarray(from.at, from.at + size)
+    // In place, the poison of the result would eat the operand.
+    const overlaps = from.at < to.at + room && to.at < from.at + size
+    const meeting = world.meetings.join(key, {
+      rank,
+      members,
+      meaning,
+      text,
+      operand: overlaps ? operand.slice() : operand,
+    })
+    cells.fill(NaN, to.at, to.at + room)
+    started.set(instr.out, { meeting, text, finish: () => perform(move, meeting.operands(), index, cells, to.at) })
+    return true
+  }
+}
+
+const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = {
+  'all-reduce': collective,
+  'all-gather': collective,
+  'reduce-scatter': collective,
+  'all-to-all': collective,
+  wait:
+    ({ on }, { started }) =>
+    () => {
+      const open = started.get(on)
+      if (!open) throw new Error(`no collective that writes ${on} has started`)
+      if (!open.meeting.ready) return false
+      open.finish()
+      return started.delete(on)
+    },
+  slice(instr, { world, at, seat, memory: { cells } }) {
+    const move = seat.prepared.slice(instr)
+    const part = indexAlong(world.program.mesh, instr.axes, at)
+    const [from, to] = [seat.place(instr.in), seat.place(instr.out)]
+    return () => {
+      perform(move, [cells.subarray(from.at)], part, cells, to.at)
+      return true
+    }
+  },
+  load: (instr, station) =>
+    instr.input === 'lr' || instr.input === 'step'
+      ? loadScalar(instr.input, instr.out, station)
+      : loadPart(instr, station),
+}
+
+function loadScalar(input: 'lr' | 'step', out: Ref, { world, seat, memory: { cells } }: Station): Action {
+  const to = seat.place(out)
+  return () => {
+    cells[to.at] = world.data[input]
+    return true
+  }
+}
+
+function loadPart(instr: InstrOf<'load'>, { world, seat, memory: { cells } }: Station): Action {
+  const [to, { dims }] = [seat.place(instr.out), seat.prepared.shape(instr.out)]
+  const whole = wholeInput(world.program, instr.input)
+  const table = seat.prepared.load(instr, whole)
+  return () => {
+    const values = world.data.inputs(instr.input)
+    if (values.length !== elementsOf(whole))
+      throw new Error(`input ${instr.input} has ${values.length} values, not ${elementsOf(whole)}`)
+    const first = indexOf(dims, to.origin, whole)
+    for (let i = 0; i < table.length; i++) cells[to.at + i] = values[first + table[i]]
+    return true
+  }
+}
+
+export function actionOf(instr: Instr, station: Station): Action {
+  if ('ins' in instr) return compute(instr, station)
+  return (rules[instr.kind] as Rule<Instr>)(instr, station) // the table is total, so the rule fits its kind
+}

@@ -1,0 +1,25 @@
+/** Steps and instructions in words, for errors. */
+import type { Dim, Rank } from '../../base/index.js'
+import type { Collective, Instr, Step } from '../../ir/index.js'
+import type { Shape } from './tensor.js'
+
+export function showStep(step: Step): string {
+  if (step.kind !== 'call') return `${step.kind} ${'tag' in step ? step.tag : `frame ${step.frame}`}`
+  const microbatch = step.microbatch < 0 ? '' : ` microbatch ${step.microbatch}`
+  return `call ${step.segment}${microbatch}${step.param ? ` ${step.param}` : ''}`
+}
+
+export function showInstr(instr: Instr): string {
+  if ('ins' in instr) return `${instr.kind} ${instr.ins.join(' ')} -> ${instr.outs.join(' ')}`
+  if (instr.kind === 'wait') return `wait ${instr.on}`
+  if (instr.kind === 'load') return `load ${instr.input} -> ${instr.out}`
+  return `${instr.kind} ${instr.in} -> ${instr.out}`
+}
+
+const showDims = (dims: readonly Dim[]) => `[${dims.map(dim => `${dim.name} ${dim.size}`).join(', ')}]`
+
+/** Everything members of a group must agree on. Names of buffers may differ. */
+export function meaningOf(collective: Collective, from: Shape, to: Shape, members: readonly Rank[]): string {
+  const { kind, in: _in, out: _out, group: _group, ...how } = collective
+  return [kind, ...Object.values(how), showDims(from.dims), '->', showDims(to.dims), 'over', ...members].join(' ')
+}

@@ -1,0 +1,61 @@
+/** What composes correctly and unwisely: warnings, with the numbers. */
+import { either, showBytes, warning } from '../base/index.js'
+import { parametersOf } from '../model/index.js'
+import { bytesPerNumber, type Rule, traitsOfSchedule } from './rule.js'
+
+/** How much of a step a pipeline rank waits, with forward = input gradient = weight gradient = 1. */
+export const adviceOnBubble: Rule = function* ({ plan }) {
+  const { pp, microbatches, chunks } = plan
+  if (microbatches >= pp) return
+  const idle = (pp - 1) * (traitsOfSchedule(plan)?.splitsBackward ? 1 : 3)
+  const lost = (m: number) => `${Math.round((100 * idle) / (idle + 3 * m * chunks))} %`
+  const message = `microbatches ${microbatches} < pp ${pp}: about ${lost(microbatches)} of the step is spent waiting`
+  yield warning('plan/bubble', 'plan.microbatches', message, `with ${4 * pp} it would be ${lost(4 * pp)}`)
+}
+
+export const adviceOnZero: Rule = function* ({ model, training, plan }) {
+  const { zero, dp, microbatches, gather, reduce } = plan
+  if (zero > 0 && dp === 1) yield warning('plan/no-effect', 'plan.zero', `zero ${zero} has no effect with dp 1`)
+  if (zero < 3 && gather === 'step') yield warning('plan/no-effect', 'plan.gather', 'has no effect below zero 3')
+  if (zero < 2 && reduce === 'step') yield warning('plan/no-effect', 'plan.reduce', 'has no effect below zero 2')
+  if (microbatches <= 4 || dp === 1) return
+  const held = (parametersOf(model, training.seq) * bytesPerNumber) / (plan.tp * plan.pp)
+  const instead = (knob: string) => `\`${knob}: step\` moves ${showBytes(held)} and keeps as much`
+  if (zero === 3 && gather === 'use') {
+    const moved = showBytes(2 * microbatches * held)
+    const message = `parameters are gathered in forward and backward of ${microbatches} microbatches: ${moved} per rank and step`
+    yield warning('plan/traffic', 'plan.gather', message, instead('gather'))
+  }
+  if (zero >= 2 && reduce === 'microbatch') {
+    const moved = showBytes(microbatches * held)
+    const message = `gradients are reduced after each of ${microbatches} microbatches: ${moved} per rank and step`
+    yield warning('plan/traffic', 'plan.reduce', message, instead('reduce'))
+  }
+}
+
+const opsOf = {
+  mlp: ['gelu', 'add', 'contract'],
+  gpt: ['attention', 'gelu', 'layerNorm', 'dropout', 'add', 'contract', 'embed'],
+  llama: ['attention', 'swiglu', 'rmsNorm', 'rope', 'add', 'contract', 'embed'],
+} as const
+
+export const adviceOnRecompute: Rule = function* ({ model, plan }) {
+  const has: readonly string[] = opsOf[model.family]
+  const absent = Array.isArray(plan.recompute) ? plan.recompute.filter(op => !has.includes(op)) : []
+  if (absent.length > 0)
+    yield warning(
+      'plan/no-effect',
+      'plan.recompute',
+      `a ${model.family} has no ${either(absent)}`,
+      `it has ${either(has, 'and')}`,
+    )
+  if (!traitsOfSchedule(plan)?.splitsBackward) return
+  if (plan.recompute === 'full') {
+    const message = `full recompute saves little under ${plan.schedule}: what the input gradient computes again stays alive until the weight gradient`
+    yield warning('plan/unwise', 'plan.recompute', message, 'try selective, or 1f1b')
+  }
+  if (plan.sequenceParallel && plan.tp > 1) {
+    const message = `${plan.schedule} splits backward in two, and both parts gather the output gradient over tp: 6 all-gathers a layer instead of 4`
+    yield warning('plan/unwise', 'plan.sequenceParallel', message, 'try 1f1b or interleaved')
+  }
+}

@@ -1,0 +1,12 @@
+/** What `check` is made of: functions of a job that yield what is wrong with it. */
+import type { Problem } from '../base/index.js'
+import { type Job, type Plan, type ScheduleTraits, scheduleTraits } from './schema.js'
+
+export type Rule = (job: Job) => Iterable<Problem>
+
+/** Of a schedule from a file nothing is known before it is read. */
+export const traitsOfSchedule = (plan: Plan): ScheduleTraits | undefined =>
+  typeof plan.schedule === 'string' ? scheduleTraits[plan.schedule] : undefined
+
+/** Parameters and gradients are kept in f32. */
+export const bytesPerNumber = 4

@@ -1,0 +1,157 @@
+/**
+ * A timeline as SVG: one lane per rank, one box per span, coloured by kind. It knows nothing of where spans come
+ * from, so schedules on paper, simulated and measured runs are all drawn here. Colours follow the reader's light or
+ * dark preference.
+ */
+export interface TimelineSpan {
+  readonly start: number
+  readonly end: number
+  readonly kind: string
+  /** What stands in the box, where there is room. */
+  readonly text: string
+  /** What a pointer resting on it shows. */
+  readonly title: string
+  /** Spans that run at once share the lane's height: this is part `index` of `of`. */
+  readonly band?: { readonly index: number; readonly of: number }
+}
+
+export interface Lane {
+  readonly label: string
+  readonly spans: readonly TimelineSpan[]
+  /** Stands at the end of the lane. */
+  readonly note?: string
+}
+
+export interface Timeline {
+  readonly title: string
+  readonly subtitle: string
+  readonly lanes: readonly Lane[]
+  /** In the order of the legend; spans of other kinds are grey. */
+  readonly kinds: readonly { readonly kind: string; readonly label: string }[]
+}
+
+const laneHeight = 28
+const laneGap = 6
+const top = 70
+const axisHeight = 26
+const widestPlot = 12_000
+const charWidth = 6.2
+
+/** Light fill, dark fill: distinct in hue and in lightness, so that print and colour-blind readers keep them apart. */
+const palette: Readonly<Record<string, readonly [string, string]>> = {
+  F: ['#9cc3f5', '#2f5f9e'],
+  B: ['#f6b98a', '#a3552a'],
+  I: ['#f7d38b', '#8f6a1c'],
+  W: ['#a9dcb5', '#2d7a48'],
+}
+
+const escapeXml = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
+
+const round = (n: number): string => String(Math.round(n * 100) / 100)
+
+export function timelineSvg(timeline: Timeline): string {
+  const end = timeline.lanes.reduce((last, { spans }) => spans.reduce((at, span) => Math.max(at, span.end), last), 0)
+  const left = 24 + charWidth * longest(timeline.lanes.map(lane => lane.label))
+  const right = 24 + charWidth * longest(timeline.lanes.map(lane => lane.note ?? ''))
+  const scale = scaleOf(timeline.lanes, end)
+  const legendWidth = timeline.kinds.reduce((x, { label }) => x + 34 + charWidth * label.length, 0)
+  const width = Math.ceil(Math.max(left + end * scale + right, 32 + legendWidth, 32 + 7.5 * timeline.title.length))
+  const height = top + timeline.lanes.length * (laneHeight + laneGap) + axisHeight
+  const body = [
+    `<text class="title" x="16" y="24">${escapeXml(timeline.title)}</text>`,
+    `<text class="small" x="16" y="42">${escapeXml(timeline.subtitle)}</text>`,
+    legend(timeline.kinds),
+    ...timeline.lanes.map((lane, index) =>
+      laneSvg(lane, { y: top + index * (laneHeight + laneGap), left, scale, end }),
+    ),
+    axis(end, { left, scale, y: height - axisHeight + 4 }),
+  ]
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">
+<style>${styles()}</style>
+<rect class="page" width="${width}" height="${height}"/>
+${body.join('\n')}
+</svg>
+`
+}
+
+const longest = (texts: readonly string[]): number => texts.reduce((most, text) => Math.max(most, text.length), 0)
+
+/** Boxes wide enough for their text, unless the page would become too wide. */
+function scaleOf(lanes: readonly Lane[], end: number): number {
+  let widest = 0
+  for (const { spans } of lanes)
+    for (const { start, end, text } of spans)
+      if (end > start) widest = Math.max(widest, (charWidth * text.length + 6) / (end - start))
+  const wanted = Math.max(widest, end === 0 ? 1 : 480 / end)
+  return end * wanted > widestPlot ? widestPlot / end : wanted
+}
+
+interface Frame {
+  readonly y: number
+  readonly left: number
+  readonly scale: number
+}
+
+function laneSvg(lane: Lane, { y, left, scale, end }: Frame & { readonly end: number }): string {
+  const middle = y + laneHeight / 2 + 4
+  const note =
+    lane.note === undefined
+      ? ''
+      : `<text class="small" x="${round(left + end * scale + 8)}" y="${middle}">${escapeXml(lane.note)}</text>`
+  return [
+    `<text class="label" x="16" y="${middle}">${escapeXml(lane.label)}</text>`,
+    `<rect class="lane" x="${round(left)}" y="${y}" width="${round(end * scale)}" height="${laneHeight}"/>`,
+    ...lane.spans.map(span => spanSvg(span, { y, left, scale })),
+    note,
+  ].join('')
+}
+
+function spanSvg({ start, end, kind, text, title, band }: TimelineSpan, { y, left, scale }: Frame): string {
+  const { index, of } = band ?? { index: 0, of: 1 }
+  const [x, width, height] = [left + start * scale, (end - start) * scale, laneHeight / of]
+  const at = y + index * height
+  const fits = width >= charWidth * text.length + 2
+  const words = fits
+    ? `<text class="box" x="${round(x + width / 2)}" y="${round(at + height / 2 + 4)}">${escapeXml(text)}</text>`
+    : ''
+  const fill = kind in palette ? kind : 'other'
+  return `<g><title>${escapeXml(title)}</title><rect class="k${fill}" x="${round(x)}" y="${round(at)}" width="${round(width)}" height="${round(height)}"/>${words}</g>`
+}
+
+function legend(kinds: Timeline['kinds']): string {
+  let x = 16
+  return kinds
+    .map(({ kind, label }) => {
+      const at = x
+      x += 34 + charWidth * label.length
+      const fill = kind in palette ? kind : 'other'
+      return `<rect class="k${fill}" x="${round(at)}" y="50" width="12" height="12"/><text class="small" x="${round(at + 17)}" y="60">${escapeXml(label)}</text>`
+    })
+    .join('')
+}
+
+/** A tick every 1, 2 or 5 times a power of ten, about sixty points apart. */
+function axis(end: number, { left, scale, y }: Frame): string {
+  if (end === 0) return ''
+  const rough = 60 / scale
+  const power = 10 ** Math.floor(Math.log10(rough))
+  const step = [1, 2, 5, 10].map(n => n * power).find(n => n >= rough) ?? rough
+  const ticks = Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, i) => i * step)
+  return ticks
+    .map(time => {
+      const x = round(left + time * scale)
+      return `<line class="tick" x1="${x}" y1="${y - 6}" x2="${x}" y2="${y}"/><text class="axis" x="${x}" y="${y + 12}">${Number(time.toPrecision(6))}</text>`
+    })
+    .join('')
+}
+
+function styles(): string {
+  const fills = (tone: 0 | 1) =>
+    Object.entries(palette)
+      .map(([kind, tones]) => `.k${kind}{fill:${tones[tone]}}`)
+      .join('')
+  const light = `.page{fill:#fff}.lane{fill:#f1f3f5}text{fill:#1b1f24}.small,.axis{fill:#57606a}.tick{stroke:#8c959f}rect[class^=k]{stroke:#fff}.kother{fill:#ced4da}${fills(0)}`
+  const dark = `.page{fill:#0d1117}.lane{fill:#1c2128}text{fill:#e6edf3}.small,.axis{fill:#9da7b3}.tick{stroke:#6e7681}rect[class^=k]{stroke:#0d1117}.kother{fill:#484f58}${fills(1)}`
+  return `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.label{font-weight:600}.box,.axis{text-anchor:middle}.box{font-size:10px}rect[class^=k]{stroke-width:.7}${light}@media (prefers-color-scheme:dark){${dark}}`
+}
