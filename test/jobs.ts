@@ -40,7 +40,7 @@ export function jobOf(model: ModelName, plan: PlanInput, training: TrainingInput
   return { ...base, model: { ...base.model, layers: Math.max(layers, stages) } }
 }
 
-const optionsOf = ({ training, model }: Job): CompareOptions => ({
+export const optionsOf = ({ training, model }: Job): CompareOptions => ({
   ...{ steps: 3, seed: 1, lr: training.optimizer.lr, vocab: 'vocab' in model ? model.vocab : 1 },
   ...(training.optimizer.kind === 'adamw' ? { eps: training.optimizer.eps } : {}),
 })

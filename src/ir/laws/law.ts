@@ -26,6 +26,8 @@ export const laws = {
   P3: 'every parameter is updated exactly once on each holder',
   P4: 'the loss of every microbatch is accumulated exactly once',
   P5: 'every gradient enters the norm exactly once',
+  P6: 'a call reads what its own microbatch left',
+  P7: 'nothing is added to a gradient after its reduction',
   T1: 'operands lie as the instruction needs them',
   T2: 'a buffer lies as declared',
   T3: 'dims and dtypes fit',

@@ -52,14 +52,14 @@ export class Ledger {
     ...this.squaresOnce(),
   ]
 
-  private updatesOnce({ params }: Program): Finding[] {
-    return params.flatMap(({ name, frames }) =>
+  private updatesOnce(program: Program): Finding[] {
+    return program.params.flatMap(({ name, frames }) =>
       Object.keys(frames)
         .map(Number)
         .flatMap((pipeline): Finding[] => {
           const own = this.updates.filter(update => update.param === name && update.pipeline === pipeline)
           if (own.length === 1) return []
-          const { step, segment, instr } = own[1] ?? {}
+          const { step, segment, instr } = own[1] ?? updateCall(program, name, pipeline)
           return [
             {
               law: 'P3',
@@ -109,4 +109,11 @@ export class Ledger {
       ),
     ]
   }
+}
+
+/** The call that should have updated a parameter: the last one made for it. */
+function updateCall({ streams }: Program, param: string, pipeline: number): Place {
+  const step = streams[pipeline].steps.findLastIndex(at => at.kind === 'call' && at.param === param)
+  const call = streams[pipeline].steps[step]
+  return call?.kind === 'call' ? { step, segment: call.segment } : {}
 }
