@@ -61,8 +61,7 @@ export async function run(race: Race, { rounds, warmups = 1, pause = 0 }: Pace):
   }
 }
 
-const rotated = <T>(items: readonly T[], by: number): T[] =>
-  items.map((_, i) => items[(i + by) % items.length])
+const rotated = <T>(items: readonly T[], by: number): T[] => items.map((_, i) => items[(i + by) % items.length])
 
 function mistake(answer: ArrayLike<number>, { expected, tolerance }: Race): string | undefined {
   if (answer.length !== expected.length) return `${answer.length} numbers instead of ${expected.length}`

@@ -1,0 +1,87 @@
+/** Finding and starting those we race against. What is not there is skipped, with how to install it. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Child } from './child.js'
+
+/** This file runs from dist/bench. */
+export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
+const sources = join(root, 'bench/peers')
+const built = join(root, 'dist/bench/peers')
+
+export class Missing extends Error {}
+
+function compile(name: string, compiler: string, flags: readonly string[], install: string): string {
+  const program = join(built, name)
+  mkdirSync(built, { recursive: true })
+  try {
+    execFileSync(compiler, ['-O2', '-march=native', '-o', program, join(sources, `${name}.c`), ...flags], {
+      stdio: 'pipe',
+    })
+  } catch {
+    throw new Missing(`${name} cannot be built: ${install}`)
+  }
+  return program
+}
+
+/** An OpenBLAS older than the CPU takes it for a very old one; then it has to be told. We race its fastest kernels. */
+const coreTypes = process.arch === 'x64' ? ['SAPPHIRERAPIDS', 'COOPERLAKE', 'SKYLAKEX', 'ZEN', 'HASWELL'] : []
+
+export async function openblas(): Promise<Child> {
+  const program = compile('openblas', 'cc', ['-lopenblas'], 'apt-get install libopenblas-dev')
+  const start = (core?: string) => {
+    const given = core === undefined ? {} : { OPENBLAS_CORETYPE: core }
+    return Child.start('OpenBLAS', { file: program, args: [], env: { OPENBLAS_NUM_THREADS: '1', ...given } })
+  }
+  if (process.env.OPENBLAS_CORETYPE) return start()
+  const tried: { core: string | undefined; seconds: number }[] = []
+  for (const core of [undefined, ...coreTypes]) {
+    const child = await start(core)
+    const runs = [1, 2, 3].map(() => child.askNumbers('time', 512, 512, 512, 0, 0, 0, 5))
+    tried.push({ core, seconds: Math.min(...(await Promise.all(runs)).flat()) })
+    await child.stop()
+  }
+  return start(tried.reduce((best, one) => (one.seconds < best.seconds ? one : best)).core)
+}
+
+export function mpi(ranks: number): Promise<Child> {
+  const install = 'apt-get install openmpi-bin libopenmpi-dev'
+  const program = compile('mpi', 'mpicc', [], install)
+  if (spawnSync('mpirun', ['--version']).status !== 0) throw new Missing(`mpirun is not there: ${install}`)
+  const args = ['--allow-run-as-root', '--oversubscribe', '-n', String(ranks), program]
+  return Child.start(`Open MPI, ${ranks} ranks`, { file: 'mpirun', args })
+}
+
+const hasTorch = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)'
+
+function python(): string {
+  const found = [process.env.LOCKSTEP_PYTHON, join(root, '.venv/bin/python'), 'python3']
+    .filter(python => python !== undefined)
+    .find(python => spawnSync(python, ['-c', hasTorch]).status === 0)
+  if (found === undefined)
+    throw new Missing(
+      'no Python with torch: pip install torch --index-url https://download.pytorch.org/whl/cpu, or set LOCKSTEP_PYTHON',
+    )
+  return found
+}
+
+/** A program of bench/peers; one thread a rank, as torchrun sets it. */
+export function torch(name: string, program: string, ...args: (string | number)[]): Promise<Child> {
+  return Child.start(name, {
+    file: python(),
+    args: [join(sources, program), ...args.map(String)],
+    env: { OMP_NUM_THREADS: '1' },
+  })
+}
+
+/** Starts a peer, or says why it will not race. */
+export async function unlessMissing<T>(start: () => Promise<T>, say: (reason: string) => void): Promise<T | undefined> {
+  try {
+    return await start()
+  } catch (error) {
+    if (!(error instanceof Missing)) throw error
+    say(`skipped: ${error.message}`)
+    return undefined
+  }
+}
