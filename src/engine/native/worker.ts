@@ -1,0 +1,14 @@
+/** A rank as a thread of Node: takes assignments, one after the other. */
+import { parentPort } from 'node:worker_threads'
+import type { FromRank, ToRank } from './protocol.js'
+import { serve } from './rank.js'
+
+const port = parentPort
+if (!port) throw new Error('internal: this file is a worker')
+const tell = (message: FromRank) => port.postMessage(message)
+
+port.on('message', ({ assignment }: ToRank) => {
+  serve(assignment, tell).catch((error: Error) =>
+    tell({ type: 'failed', rank: assignment.rank, message: error.message }),
+  )
+})
