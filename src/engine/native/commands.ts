@@ -181,7 +181,15 @@ export const opcodes = Object.fromEntries(commandNames.map((name, i) => [name, i
  * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished. At byte 64 f64 follow:
  * live bytes of the six kinds, then their peaks.
  */
-export const Status = { command: 0, error: 1, waitingFor: 2, spans: 3, done: 4, live: 64, bytes: 64 + 6 * 8 * 2 } as const
+export const Status = {
+  command: 0,
+  error: 1,
+  waitingFor: 2,
+  spans: 3,
+  done: 4,
+  live: 64,
+  bytes: 64 + 6 * 8 * 2,
+} as const
 
 /** What exec returns, as in kernels.h. */
 export const errors = ['ok', 'aborted', 'timeout', 'unknown', 'workspace'] as const

@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
-import { coordinatesOf, elementsOf, type Rank, showBytes } from '../../base/index.js'
+import { coordinatesOf, elementsOf, type Rank, showBytes, worldOf } from '../../base/index.js'
 import { type Buffer, type Kind, kinds, type Param, type ParamFrames, type Program } from '../../ir/index.js'
 import type { StepResult } from '../reference/machine.js'
 import { offsets, wholeDims } from '../reference/tensor.js'
@@ -12,16 +12,16 @@ import { assemble, indicesOf, initial, type Whole } from '../reference/whole.js'
 import type { StepData } from '../reference/world.js'
 import { Status } from './commands.js'
 import { EngineError, flightRecord, reportsOf } from './flight.js'
-import { chooseKernels, type KernelName } from './kernels.js'
+import { type Kernels, loadKernels } from './kernels.js'
 import { type Lowered, lower, spanBytes, waitingFor } from './lower.js'
 import { Control, type MemoryMap, streamOf } from './map.js'
 import { Pool, type Thread } from './pool.js'
-import { bufferOf, type FromRank } from './protocol.js'
+import type { FromRank } from './protocol.js'
 
 export interface EngineOptions {
   readonly seed: number
   /** auto: native where it is built, else WebAssembly. */
-  readonly kernels?: KernelName | 'auto'
+  readonly kernels?: Kernels['kind'] | 'auto'
   /** Bytes a rank's arena may have. */
   readonly memoryLimit?: number
   /** How long a rank may wait for another before all give up. */
@@ -58,7 +58,7 @@ export interface EngineStep extends StepResult {
 
 export interface Engine {
   /** Which kernels run, and what they were built for. */
-  readonly kernels: { readonly name: KernelName; readonly target: string }
+  readonly kernels: Pick<Kernels, 'kind' | 'description'>
   /** Bytes of the one memory: arenas, workspace, lists. */
   readonly bytes: number
   /** Runs the program once. Rejects with EngineError when a rank fails, dies or stands still; the engine is over then. */
@@ -82,22 +82,22 @@ export interface Engine {
 const defaultTimeoutMs = 60_000
 
 export async function startEngine(program: Program, options: EngineOptions): Promise<Engine> {
-  const choice = chooseKernels(options.kernels ?? 'auto')
-  const ranks = program.streams.length === 0 ? 0 : undefined
-  if (ranks === 0) throw new Error('a program without streams has nothing to run')
+  const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
-  const world = program.mesh.axes.reduce((n, axis) => n * axis.size, 1)
-  const waiting = waitingFor(world, availableParallelism(), options.timeoutMs ?? defaultTimeoutMs)
-  const lowered = lower(program, { ...options, waiting, reserved: choice.reserved, workspaceBytes: choice.workspaceBytes })
+  const waiting = waitingFor(worldOf(program.mesh), availableParallelism(), options.timeoutMs ?? defaultTimeoutMs)
+  const reserved = kernels.memory(0).start
+  const lowered = lower(program, { ...options, waiting, reserved, workspaceBytes: kernels.workspaceBytes })
   if (lowered.bytes > totalmem())
-    throw new Error(`the program needs ${showBytes(lowered.bytes)} for all ranks, but this machine has ${showBytes(totalmem())}`)
-  const memory = choice.allocate(lowered.bytes)
-  const state = new State(program, lowered, bufferOf(memory))
+    throw new Error(
+      `the program needs ${showBytes(lowered.bytes)} for all ranks, but this machine has ${showBytes(totalmem())}`,
+    )
+  const memory = kernels.memory(lowered.bytes - reserved)
+  const state = new State(program, lowered, memory.buffer)
   state.initialise(options.seed)
-  options.tamper?.(lowered, bufferOf(memory))
-  const crew = new Crew(program, lowered, new Int32Array(bufferOf(memory)), options)
+  options.tamper?.(lowered, memory.buffer)
+  const crew = new Crew(program, lowered, new Int32Array(memory.buffer), options)
   await crew.start(rank => ({
-    kernels: choice.source,
+    kernels: kernels.kind,
     memory,
     rank,
     control: lowered.map.control,
@@ -105,7 +105,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     status: lowered.map.ranks[rank].status,
   }))
   return {
-    kernels: { name: choice.source.name, target: choice.target },
+    kernels: { kind: kernels.kind, description: kernels.description },
     bytes: lowered.bytes,
     async step(data) {
       state.prepare(data)
@@ -129,7 +129,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
 
 /** A rank that needs more than it may have is named before anything starts. */
 function fits(program: Program, limit: number): void {
-  const ranks = Array.from({ length: program.mesh.axes.reduce((n, axis) => n * axis.size, 1) }, (_, rank) => rank)
+  const ranks = Array.from({ length: worldOf(program.mesh) }, (_, rank) => rank)
   const over = ranks.find(rank => streamOf(program, rank).arena > limit)
   if (over === undefined) return
   const { arena, peak } = streamOf(program, over)
@@ -172,7 +172,10 @@ class State {
     const bytes = kinds.map(kind =>
       resident.reduce((sum, frame) => sum + (frames[frame].kind === kind ? frames[frame].bytes : 0), 0),
     )
-    new Float64Array(this.#buffer, this.#map.ranks[rank].status + Status.live, 2 * kinds.length).set([...bytes, ...bytes])
+    new Float64Array(this.#buffer, this.#map.ranks[rank].status + Status.live, 2 * kinds.length).set([
+      ...bytes,
+      ...bytes,
+    ])
   }
 
   /** The data of a step, its number where masks need it, and counters from 0. */
@@ -181,8 +184,8 @@ class State {
       if (name === 'lr' || name === 'step') continue
       const values = inputs(name)
       if (values.length !== elements) throw new Error(`input ${name} has ${values.length} values, not ${elements}`)
-      const Type = dtype === 'i32' ? Int32Array : Float32Array
-      new Type(this.#buffer, offset, elements).set(values)
+      if (dtype === 'i32') new Int32Array(this.#buffer, offset, elements).set(values)
+      else new Float32Array(this.#buffer, offset, elements).set(values)
     }
     new Float32Array(this.#buffer, this.#map.lr, 1)[0] = lr
     new Float32Array(this.#buffer, this.#map.step, 1)[0] = step
@@ -196,7 +199,9 @@ class State {
 
   result(): StepResult {
     const first = (names: readonly string[]) =>
-      this.#map.ranks.map((_, rank) => names.map(name => this.#scalar(rank, name))).find(found => !found.includes(undefined))
+      this.#map.ranks
+        .map((_, rank) => names.map(name => this.#scalar(rank, name)))
+        .find(found => !found.includes(undefined))
     const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
     const [normSquared = NaN] = first(['normSquared']) ?? []
     return { loss: lossSum / count, lossSum, count, normSquared }

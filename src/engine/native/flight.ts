@@ -7,8 +7,8 @@ import type { Program, Step } from '../../ir/index.js'
 import { showInstr, showStep } from '../reference/text.js'
 import { commandNames, errors, Status } from './commands.js'
 import type { CommandList } from './list.js'
-import { streamOf } from './map.js'
 import type { Lowered } from './lower.js'
+import { streamOf } from './map.js'
 
 export interface RankReport {
   readonly rank: Rank
@@ -43,7 +43,9 @@ export interface Trouble {
 }
 
 export function reportsOf(program: Program, lowered: Lowered, words: Int32Array, trouble: Trouble): RankReport[] {
-  return lowered.lists.map((list, rank) => reportOf(rank, list, streamOf(program, rank).steps, { program, lowered, words, trouble }))
+  return lowered.lists.map((list, rank) =>
+    reportOf(rank, list, streamOf(program, rank).steps, { program, lowered, words, trouble }),
+  )
 }
 
 interface Scene {
@@ -53,7 +55,12 @@ interface Scene {
   readonly trouble: Trouble
 }
 
-function reportOf(rank: Rank, list: CommandList, steps: readonly Step[], { program, lowered, words, trouble }: Scene): RankReport {
+function reportOf(
+  rank: Rank,
+  list: CommandList,
+  steps: readonly Step[],
+  { program, lowered, words, trouble }: Scene,
+): RankReport {
   const status = lowered.map.ranks[rank].status / 4
   const command = Math.min(words[status + Status.command], list.starts.length - 1)
   const missing = words[status + Status.waitingFor]

@@ -3,13 +3,7 @@
  * binds its segment's buffers to addresses, and each instruction becomes the commands that do it. What the backend
  * cannot do is found here, all of it, before anything runs.
  */
-import {
-  type Coordinates,
-  coordinatesOf,
-  indexAlong,
-  type Rank,
-  sizeOfAll,
-} from '../../base/index.js'
+import { type Coordinates, coordinatesOf, indexAlong, type Rank, sizeOfAll } from '../../base/index.js'
 import {
   applyRule,
   type Buffer,
@@ -227,7 +221,14 @@ class RankLowering {
     const to = param === undefined ? undefined : this.#world.map.ranks[this.#rank].observed.get(param)
     if (to === undefined || (instr.kind !== 'adamw' && instr.kind !== 'sgd')) return
     const columns = elements(site.buffer(instr.ins[0]))
-    this.#list.write('copy', { out: to, x: site.at(instr.ins[0]), rows: 1, columns, strideOut: columns, strideX: columns })
+    this.#list.write('copy', {
+      out: to,
+      x: site.at(instr.ins[0]),
+      rows: 1,
+      columns,
+      strideOut: columns,
+      strideX: columns,
+    })
   }
 
   #siteOf(call: Call, segment: Segment): Site {
@@ -288,4 +289,3 @@ function originsIn({ mesh }: Program, { dims, layout }: Buffer, at: Coordinates,
     dims[i].name === 'batch' ? origin + Math.max(0, microbatch) * samples[i].size : origin,
   )
 }
-

@@ -81,7 +81,9 @@ export class Meetings {
     group.turns.set(rank, turn + 1)
     const meeting = (group.meetings[turn] ??= new Meeting(meaning))
     if (meeting.meaning !== meaning)
-      throw new Error(`internal: members mean different collectives: ${meeting.meaning} and, at rank ${rank}, ${meaning}`)
+      throw new Error(
+        `internal: members mean different collectives: ${meeting.meaning} and, at rank ${rank}, ${meaning}`,
+      )
     const member: Member = { x, out, sync: [], meeting: [] }
     meeting.members.set(rank, member)
     const open = group.open.get(rank) ?? []
@@ -145,8 +147,7 @@ function settleGroup({ members, meetings }: Group, region: Region): void {
   let count = 0
   for (const meeting of meetings) {
     const missing = members.filter(rank => !meeting.members.has(rank))
-    if (missing.length > 0)
-      throw new Error(`internal: ${meeting.meaning}: ranks ${missing.join(' ')} never come to it`)
+    if (missing.length > 0) throw new Error(`internal: ${meeting.meaning}: ranks ${missing.join(' ')} never come to it`)
     const [block, number] = meeting.alone ? [take(), 1] : [shared, ++count]
     const arrived = members.map(rank => meeting.members.get(rank)!)
     for (const member of arrived) {

@@ -2,15 +2,10 @@
  * What crosses threads. A rank's thread is told once where everything lies; from then on a step is asked for by one word
  * of shared memory and done by one call of exec. Only what main must be woken for is a message.
  */
-import type { KernelSource } from './kernels.js'
-
-export type SharedMemory = SharedArrayBuffer | WebAssembly.Memory
-
-export const bufferOf = (memory: SharedMemory): SharedArrayBuffer =>
-  memory instanceof WebAssembly.Memory ? (memory.buffer as unknown as SharedArrayBuffer) : memory // shared by construction
+import type { Kernels, SharedMemory } from './kernels.js'
 
 export interface Assignment {
-  readonly kernels: KernelSource
+  readonly kernels: Kernels['kind']
   readonly memory: SharedMemory
   readonly rank: number
   /** Byte offsets: the words main and ranks share, the rank's list and status block. */

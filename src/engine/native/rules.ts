@@ -14,11 +14,23 @@ import {
   type Rules,
 } from '../../ir/index.js'
 import { maskName } from '../reference/elementwise.js'
-import { indexOf, has, type Shape, strideOf, sizeIn } from '../reference/tensor.js'
+import { has, indexOf, type Shape, sizeIn, strideOf } from '../reference/tensor.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { Joined } from './meetings.js'
-import { counterOf, dense, isPrefix, isSuffix, matmulOf, type Run, refuse, rowsBy, runsOf, same, showDims } from './shapes.js'
+import {
+  counterOf,
+  dense,
+  isPrefix,
+  isSuffix,
+  matmulOf,
+  type Run,
+  refuse,
+  rowsBy,
+  runsOf,
+  same,
+  showDims,
+} from './shapes.js'
 
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
@@ -49,8 +61,7 @@ const originAlong = (s: Site, ref: Ref, name: string): number =>
   s.origins(ref)[dims(s, ref).findIndex(dim => dim.name === name)] ?? 0
 
 /** All operands must lie as the first does. */
-const alike = (s: Site, refs: readonly Ref[]): number =>
-  refs.map(ref => dense(dims(s, ref), dims(s, refs[0]), ref))[0]
+const alike = (s: Site, refs: readonly Ref[]): number => refs.map(ref => dense(dims(s, ref), dims(s, refs[0]), ref))[0]
 
 /** Commands of elementwise ops with one period: (out, a, b, n, period). */
 function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]): void {
@@ -103,7 +114,8 @@ function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }
     )
   const of = (ref: Ref, name: string) => sizeIn(dims(s, ref), name) ?? 1
   const whole = (name: string) => sizeIn(s.shape(q).whole, name) ?? 1
-  if (!order(q, headDims) || !order(k, headDims)) refuse(`attention wants [${headDims.join(' ')}], not ${showDims(dims(s, q))}`)
+  if (!order(q, headDims) || !order(k, headDims))
+    refuse(`attention wants [${headDims.join(' ')}], not ${showDims(dims(s, q))}`)
   if (of(q, 'seq') !== whole('seq') || of(k, 'seq') !== whole('seq')) refuse('attention over a part of a sequence')
   return {
     ...{ batch: of(q, 'batch'), seq: of(q, 'seq'), kvHeads: of(q, 'kvHeads'), group: of(q, 'group') },
@@ -269,7 +281,13 @@ const compute: ComputeRules = {
     s.list.write('rmsNormInputGrad', { ...at, ...normRows(s, x, gain, [dy, dx]), eps })
   },
   rmsNormWeightGrad({ ins: [dy, x], outs: [dgain], eps }, s) {
-    s.list.write('rmsNormWeightGrad', { dgain: s.at(dgain), dy: s.at(dy), x: s.at(x), ...normRows(s, x, dgain, [dy]), eps })
+    s.list.write('rmsNormWeightGrad', {
+      dgain: s.at(dgain),
+      dy: s.at(dy),
+      x: s.at(x),
+      ...normRows(s, x, dgain, [dy]),
+      eps,
+    })
   },
   rope(instr, s) {
     const all = dims(s, instr.ins[0])
@@ -307,7 +325,12 @@ const compute: ComputeRules = {
   embed: ({ ins: [ids, rows], outs: [out] }, s) =>
     void s.list.write('embed', { out: s.at(out), ids: s.at(ids), table: s.at(rows), ...table(s, ids, rows, out) }),
   embedGrad: ({ ins: [ids, dout], outs: [rows] }, s) =>
-    void s.list.write('embedGrad', { dtable: s.at(rows), ids: s.at(ids), dout: s.at(dout), ...table(s, ids, rows, dout) }),
+    void s.list.write('embedGrad', {
+      dtable: s.at(rows),
+      ids: s.at(ids),
+      dout: s.at(dout),
+      ...table(s, ids, rows, dout),
+    }),
   maxOver({ ins: [x], outs: [out] }, s) {
     const { rows, columns } = classes(s, x, out)
     s.list.write('maxColumns', { out: s.at(out), x: s.at(x), rows, columns })
@@ -336,7 +359,12 @@ const compute: ComputeRules = {
   countLabels: ({ ins: [labels], outs: [count] }, s) =>
     void s.list.write('countLabels', { count: scalarOut(s, count), labels: s.at(labels), n: size(s, labels) }),
   squaredError: ({ ins: [x, target], outs: [loss] }, s) =>
-    void s.list.write('squaredError', { loss: scalarOut(s, loss), x: s.at(x), target: s.at(target), n: alike(s, [x, target]) }),
+    void s.list.write('squaredError', {
+      loss: scalarOut(s, loss),
+      x: s.at(x),
+      target: s.at(target),
+      n: alike(s, [x, target]),
+    }),
   squaredErrorGrad({ ins: [x, target, count], outs: [dx] }, s) {
     const at = { dx: s.at(dx), x: s.at(x), target: s.at(target), count: s.at(count) }
     s.list.write('squaredErrorGrad', { ...at, n: alike(s, [x, target, dx]) })
@@ -388,4 +416,3 @@ export const rules: Rules<void, Site> = {
     copyRuns(s, runsOf(dims(s, out), whole.dims, dims(s, out)), whole.offset + first * bytesPer.f32, s.at(out))
   },
 }
-

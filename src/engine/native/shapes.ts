@@ -23,9 +23,11 @@ export const same = (a: Dims, b: Dims): boolean => key(names(a)) === key(names(b
 
 /** `part` is the last dims of `all`. */
 export const isSuffix = (part: Dims, all: Dims): boolean =>
-  names(part).length <= names(all).length && key(names(all).slice(names(all).length - names(part).length)) === key(names(part))
+  names(part).length <= names(all).length &&
+  key(names(all).slice(names(all).length - names(part).length)) === key(names(part))
 
-export const isPrefix = (part: Dims, all: Dims): boolean => key(names(all).slice(0, names(part).length)) === key(names(part))
+export const isPrefix = (part: Dims, all: Dims): boolean =>
+  key(names(all).slice(0, names(part).length)) === key(names(part))
 
 /** The elements of a tensor that must lie as those of `like` do. */
 export function dense(dims: Dims, like: Dims, what: string): number {
@@ -35,7 +37,8 @@ export function dense(dims: Dims, like: Dims, what: string): number {
 
 /** x as rows of `columns` dims that come last. */
 export function rowsBy(x: Dims, columns: Dims, what: string): { rows: number; columns: number } {
-  if (!isSuffix(columns, x)) refuse(`${what} works over the last dims only, and ${showDims(columns)} are not those of ${showDims(x)}`)
+  if (!isSuffix(columns, x))
+    refuse(`${what} works over the last dims only, and ${showDims(columns)} are not those of ${showDims(x)}`)
   const width = elementsOf(columns)
   return { rows: elementsOf(x) / width, columns: width }
 }
@@ -60,7 +63,8 @@ function plainMatmul(a: Dims, b: Dims, out: Dims): Omit<Matmul, 'swap'> | undefi
   const summed = inA.filter(name => !inOut.includes(name))
   const is = (list: readonly string[], ...parts: string[][]) => key(list) === key([...batch, ...parts.flat()])
   const [transA, transB] = [!is(inA, rows, summed), !is(inB, summed, cols)]
-  if (!is(inOut, rows, cols) || (transA && !is(inA, summed, rows)) || (transB && !is(inB, cols, summed))) return undefined
+  if (!is(inOut, rows, cols) || (transA && !is(inA, summed, rows)) || (transB && !is(inB, cols, summed)))
+    return undefined
   const sizeOf = (list: readonly string[], dims: Dims) => elementsOf(dims.filter(({ name }) => list.includes(name)))
   return { m: sizeOf(rows, a), n: sizeOf(cols, b), k: sizeOf(summed, a), batch: sizeOf(batch, a), transA, transB }
 }

@@ -8,7 +8,9 @@ if (!port) throw new Error('internal: this file is a worker')
 const tell = (message: FromRank) => port.postMessage(message)
 
 port.on('message', ({ assignment }: ToRank) => {
-  serve(assignment, tell).catch((error: Error) =>
-    tell({ type: 'failed', rank: assignment.rank, message: error.message }),
-  )
+  try {
+    serve(assignment, tell)
+  } catch (error) {
+    tell({ type: 'failed', rank: assignment.rank, message: (error as Error).message })
+  }
 })
