@@ -92,4 +92,6 @@ COMMAND(waitAllToAll);
 COMMAND(send);
 COMMAND(waitRecv);
 COMMAND(waitSend);
+COMMAND(barrier);
+COMMAND(copyBytes);
 void lockstep_wake(int *address);
