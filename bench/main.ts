@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { matmul, showMatmul } from './matmul.js'
 import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
+import { showTraining, training } from './training.js'
 
 /** Progress and skipped peers, for people. */
 export type Say = (line: string) => void
@@ -19,6 +20,7 @@ interface Listed {
 
 const races: Readonly<Record<string, Listed>> = {
   matmul: { about: 'matmul on one core against OpenBLAS', race: matmul, show: showMatmul },
+  training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }
 
 const usage = `npm run bench -- <race ...> [--rounds n] [--json]

@@ -36,6 +36,8 @@ export type Entry =
 export interface Result {
   readonly title: string
   readonly entries: readonly Entry[]
+  /** What else was seen. */
+  readonly notes?: readonly string[]
 }
 
 export async function run(race: Race, { rounds, warmups = 1, pause = 0 }: Pace): Promise<Result> {
