@@ -73,24 +73,27 @@ function exportJob(folder: string, job: Job, tokens: Int32Array): void {
   writeFileSync(join(folder, 'job.json'), JSON.stringify({ batch, seq, config: job.model, optimizer, params: named }))
 }
 
-/** One who trains: a step at a time, keeping its losses. */
+/** One who trains: a step at a time, keeping its losses and the processor time of all its ranks. */
 interface Trainer extends Contender {
   readonly losses: readonly number[]
+  readonly processor: readonly number[]
   stop(): Promise<void>
 }
 
-type Train = () => Promise<{ seconds: number; loss: number }>
+type Train = () => Promise<{ seconds: number; loss: number; processor: number }>
 
 function trainer(name: string, train: Train, stop: () => Promise<void>): Trainer {
-  const losses: number[] = []
+  const [losses, used]: number[][] = [[], []]
   const step = async () => {
-    const { seconds, loss } = await train()
+    const { seconds, loss, processor } = await train()
     losses.push(loss)
+    used.push(processor)
     return seconds
   }
   return {
     name,
     losses,
+    processor: used,
     stop,
     time: step,
     answer: async () => {
@@ -105,11 +108,13 @@ async function ours(name: string, plan: PlanInput, tokens: Int32Array): Promise<
   const engine = await startEngine(compileJob(job), { seed: job.training.seed })
   const steps = tokens.length / (batch * (seq + 1))
   let done = 0
-  const train: Train = () => {
+  const train: Train = async () => {
     const at = done % steps
     const inputs = (input: string) => columns(tokens, at, input === 'labels' ? 1 : 0)
-    // Adam's first step is step 1 of its bias correction, whoever counts.
-    return engine.step({ inputs, lr: job.training.optimizer.lr, step: done++ })
+    const before = process.cpuUsage()
+    const { seconds, loss } = await engine.step({ inputs, lr: job.training.optimizer.lr, step: done++ })
+    const { user, system } = process.cpuUsage(before)
+    return { seconds, loss, processor: (user + system) / 1e6 }
   }
   return trainer(name, train, () => engine.stop())
 }
@@ -117,8 +122,8 @@ async function ours(name: string, plan: PlanInput, tokens: Int32Array): Promise<
 async function theirs(name: string, folder: string, ranks: number, how: 'ddp' | 'fsdp'): Promise<Trainer> {
   const child = await torch(name, 'gpt.py', folder, ranks, how)
   const train: Train = async () => {
-    const [seconds, loss] = await child.askNumbers('time')
-    return { seconds, loss }
+    const [seconds, loss, processor] = await child.askNumbers('time')
+    return { seconds, loss, processor }
   }
   return trainer(name, train, () => child.stop())
 }
@@ -171,7 +176,9 @@ function lossNotes(trainers: readonly Trainer[]): string[] {
     return (Math.max(...losses) - Math.min(...losses)) / Math.max(...losses)
   })
   const [first] = trainers
+  const least = trainers.map(({ name, processor }) => `${name} ${Math.min(...processor).toFixed(2)}`)
   return [
+    `processor seconds of one step, all ranks together, least seen: ${least.join(', ')}`,
     `losses of ${steps} steps from ${first.losses[0].toFixed(4)} to ${first.losses[steps - 1].toFixed(4)}; ` +
       `greatest difference between two contenders ${Math.max(...spreads).toExponential(1)} of the loss`,
   ]

@@ -4,7 +4,7 @@ usage: gpt.py folder ranks ddp|fsdp
 The folder holds job.json (sizes, names, shapes, optimizer), weights.f32 and tokens.i32, written by bench/training.ts.
 Requests, one line each:
   losses n    trains n steps from the first on and tells their losses
-  time        trains one step; its seconds, those of the slowest rank, and its loss
+  time        trains one step; its seconds, those of the slowest rank, its loss, and the processor seconds of all ranks
 """
 import json
 import os
@@ -115,21 +115,21 @@ class Trainer:
         )
 
     def train(self):
-        """One step: the seconds and the mean loss."""
+        """One step: the seconds, the mean loss and the processor seconds."""
         part = self.job['batch'] // ranks
         batch = self.tokens[self.step % len(self.tokens), rank * part:(rank + 1) * part]
         dist.barrier()
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.model(batch[:, :-1], batch[:, 1:])
         loss.backward()
         self.optimizer.step()
         seconds = torch.tensor(time.perf_counter() - start)
+        sums = torch.stack([loss.detach() / ranks, torch.tensor(time.process_time() - used)])
         self.step += 1
         dist.all_reduce(seconds, dist.ReduceOp.MAX)
-        mean = loss.detach().clone()
-        dist.all_reduce(mean)
-        return seconds.item(), mean.item() / ranks
+        dist.all_reduce(sums)
+        return [seconds.item(), *sums.tolist()]
 
 
 def split(model):
