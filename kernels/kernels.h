@@ -36,8 +36,9 @@ struct context {
 int lockstep_exec(char *base, double *list, char *status);
 double lockstep_now(void);  // seconds, never going back
 
-// A word that is an offset, as a pointer.
-INLINE void *address(const struct context *c, double offset) { return c->base + (size)offset; }
+// A word that is an offset, as a pointer. Added as integers: WebAssembly's base is 0, and a compiler may take a pointer
+// that was made from a null pointer to be null.
+INLINE void *address(const struct context *c, double offset) { return (void *)((intptr_t)c->base + (intptr_t)offset); }
 INLINE float *floats(const struct context *c, double offset) { return address(c, offset); }
 INLINE int *ints(const struct context *c, double offset) { return address(c, offset); }
 
