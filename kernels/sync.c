@@ -135,7 +135,8 @@ COMMAND(send) { post(ints(c, w[SEND_SYNC]), POSTED, (int)w[SEND_MEETING]); }
 COMMAND(waitRecv) {
   int *line = ints(c, w[WAIT_RECV_SYNC]), meeting = (int)w[WAIT_RECV_MEETING];
   if (!wait_for(c, line + MESSAGE_BELL, line + POSTED, 1, meeting)) return;
-  __builtin_memcpy(address(c, w[WAIT_RECV_OUT]), address(c, w[WAIT_RECV_X]), (size_t)w[WAIT_RECV_BYTES]);
+  double x = w[WAIT_RECV_X] < 0 ? *(double *)(line + MESSAGE_FROM) : w[WAIT_RECV_X];
+  __builtin_memcpy(address(c, w[WAIT_RECV_OUT]), address(c, x), (size_t)w[WAIT_RECV_BYTES]);
   post(line, TAKEN, meeting);
 }
 

@@ -162,9 +162,9 @@ export const commands = {
     '...x',
     '...out',
   ],
-  /** sync: one line of i32: posted and taken, each a counter of messages, then who sleeps. */
+  /** sync: one line of i32: posted and taken, each a counter of messages, then who sleeps; at byte 16 an f64 of the sender's. */
   send: ['sync', 'meeting'],
-  /** The receiver copies. */
+  /** The receiver copies. x below 0: from the offset the sender has put into the line. */
   waitRecv: ['sync', 'meeting', 'out', 'x', 'bytes'],
   waitSend: ['sync', 'meeting'],
   /** Everybody has come: what ranks did before it is seen by all after it. */

@@ -2,7 +2,6 @@
  * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
  * threads share, its step one list of commands that compiled code runs from end to end.
  */
-import { writeFileSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { coordinatesOf, elementsOf, type Rank, showBytes, worldOf } from '../../base/index.js'
 import { type Buffer, type Kind, kinds, type Param, type ParamFrames, type Program } from '../../ir/index.js'
@@ -11,12 +10,12 @@ import { offsets, wholeDims } from '../reference/tensor.js'
 import { assemble, indicesOf, initial, type Whole } from '../reference/whole.js'
 import type { StepData } from '../reference/world.js'
 import { Status } from './commands.js'
-import { EngineError, flightRecord, reportsOf } from './flight.js'
+import { Crew } from './crew.js'
+import { failureOf } from './flight.js'
 import { type Kernels, loadKernels } from './kernels.js'
 import { type Lowered, lower, spanBytes, waitingFor } from './lower.js'
-import { Control, type MemoryMap, streamOf } from './map.js'
-import { Pool, type Thread } from './pool.js'
-import type { FromRank } from './protocol.js'
+import { type MemoryMap, streamOf } from './map.js'
+import type { Pool } from './pool.js'
 
 export interface EngineOptions {
   readonly seed: number
@@ -95,7 +94,15 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   const state = new State(program, lowered, memory.buffer)
   state.initialise(options.seed)
   options.tamper?.(lowered, memory.buffer)
-  const crew = new Crew(program, lowered, new Int32Array(memory.buffer), options)
+  const words = new Int32Array(memory.buffer)
+  const crew = new Crew(
+    { words, control: lowered.map.control, statuses: lowered.map.ranks.map(({ status }) => status) },
+    {
+      ...(options.pool ? { pool: options.pool } : {}),
+      timeoutMs: waiting.timeoutMs,
+      failure: trouble => failureOf({ program, lowered, words, trouble }, options.flightRecord),
+    },
+  )
   await crew.start(rank => ({
     kernels: kernels.kind,
     memory,
@@ -312,125 +319,3 @@ class State {
     })
   }
 }
-
-type AssignmentOf = (rank: Rank) => Parameters<Thread['load']>[0]
-
-/** The threads, and what goes wrong with them. */
-class Crew {
-  readonly #program: Program
-  readonly #lowered: Lowered
-  readonly #words: Int32Array
-  readonly #options: EngineOptions
-  readonly #pool: Pool
-  readonly #threads: Thread[]
-  readonly #dead = new Map<Rank, string>()
-  readonly #failed = new Map<Rank, string>()
-  #settle: () => void = () => {}
-  #error: EngineError | undefined
-  #stopped = false
-
-  constructor(program: Program, lowered: Lowered, words: Int32Array, options: EngineOptions) {
-    this.#program = program
-    this.#lowered = lowered
-    this.#words = words
-    this.#options = options
-    this.#pool = options.pool ?? new Pool()
-    this.#threads = this.#pool.take(lowered.lists.length)
-  }
-
-  get #control(): number {
-    return this.#lowered.map.control / 4
-  }
-
-  /** Every thread has loaded its kernels, or the first reason why one cannot. */
-  async start(assignmentOf: AssignmentOf): Promise<void> {
-    const ready = this.#threads.map(
-      (thread, rank) =>
-        new Promise<void>((resolve, reject) => {
-          thread.busy()
-          thread.onMessage = message => (message.type === 'ready' ? resolve() : reject(new Error(tellOf(message))))
-          thread.onDeath = reason => reject(new Error(`rank ${rank} did not start: ${reason}`))
-          thread.load(assignmentOf(rank))
-        }),
-    )
-    try {
-      await Promise.all(ready)
-    } catch (error) {
-      await this.stop()
-      throw error
-    }
-    for (const [rank, thread] of this.#threads.entries()) {
-      thread.idle()
-      thread.onMessage = message => this.#hear(message)
-      thread.onDeath = reason => this.#bury(rank, reason)
-    }
-  }
-
-  async step(): Promise<void> {
-    if (this.#stopped) throw new Error('the engine was stopped')
-    if (this.#error) throw this.#error
-    if (this.#dead.size > 0) throw this.#fail()
-    const [words, control] = [this.#words, this.#control]
-    for (const thread of this.#threads) thread.busy()
-    const done = new Promise<void>(resolve => {
-      this.#settle = resolve
-    })
-    Atomics.store(words, control + Control.running, this.#threads.length)
-    Atomics.add(words, control + Control.go, 1)
-    Atomics.notify(words, control + Control.go)
-    await done
-    for (const thread of this.#threads) thread.idle()
-    if (this.#failed.size > 0 || this.#dead.size > 0) throw this.#fail()
-  }
-
-  #hear(message: FromRank): void {
-    if (message.type === 'stepped') this.#settle()
-    if (message.type !== 'failed') return
-    this.#failed.set(message.rank, message.message)
-    // A rank stuck in a kernel never sees the flag: report without it after as long again.
-    setTimeout(() => this.#settle(), this.#options.timeoutMs ?? defaultTimeoutMs).unref()
-  }
-
-  /** A dead rank cannot count itself out: the step ends when the others have. */
-  #bury(rank: Rank, reason: string): void {
-    this.#dead.set(rank, reason)
-    const [words, control] = [this.#words, this.#control]
-    Atomics.store(words, control + Control.abort, 1)
-    const done = words[this.#lowered.map.ranks[rank].status / 4 + Status.done]
-    const asked = Atomics.load(words, control + Control.go)
-    if (done !== asked && Atomics.sub(words, control + Control.running, 1) === 1) this.#settle()
-  }
-
-  #fail(): EngineError {
-    const trouble = { dead: this.#dead, failed: this.#failed }
-    const reports = reportsOf(this.#program, this.#lowered, this.#words, trouble)
-    this.#error = new EngineError(reports)
-    if (this.#options.flightRecord) writeFileSync(this.#options.flightRecord, flightRecord(reports))
-    return this.#error
-  }
-
-  async stop(): Promise<void> {
-    if (this.#stopped) return
-    this.#stopped = true
-    const [words, control] = [this.#words, this.#control]
-    const left = this.#threads
-      .filter(thread => !thread.dead)
-      .map(
-        thread =>
-          new Promise<void>(resolve => {
-            thread.busy()
-            thread.onDeath = () => resolve()
-            thread.onMessage = message => message.type === 'left' && resolve()
-          }),
-      )
-    Atomics.store(words, control + Control.stop, 1)
-    Atomics.store(words, control + Control.abort, 1)
-    Atomics.add(words, control + Control.go, 1)
-    Atomics.notify(words, control + Control.go)
-    await Promise.all(left)
-    this.#pool.give(this.#threads)
-    if (!this.#options.pool) await this.#pool.close()
-  }
-}
-
-const tellOf = (message: FromRank): string => (message.type === 'failed' ? message.message : message.type)

@@ -2,10 +2,12 @@
  * What every rank was doing when a run ended badly: the instruction it stands in, whom it waits for, and the commands
  * before it. Nothing is recorded while a step runs; a rank's list and the index in its status block say it all.
  */
+import { writeFileSync } from 'node:fs'
 import type { Rank } from '../../base/index.js'
 import type { Program, Step } from '../../ir/index.js'
 import { showInstr, showStep } from '../reference/text.js'
 import { commandNames, errors, Status } from './commands.js'
+import type { Trouble } from './crew.js'
 import type { CommandList } from './list.js'
 import type { Lowered } from './lower.js'
 import { streamOf } from './map.js'
@@ -35,24 +37,21 @@ export class EngineError extends Error {
 
 const kept = 8
 
-export interface Trouble {
-  /** Why a rank's thread is gone. */
-  readonly dead: ReadonlyMap<Rank, string>
-  /** What exec threw, or the name of the error it gave. */
-  readonly failed: ReadonlyMap<Rank, string>
-}
-
-export function reportsOf(program: Program, lowered: Lowered, words: Int32Array, trouble: Trouble): RankReport[] {
-  return lowered.lists.map((list, rank) =>
-    reportOf(rank, list, streamOf(program, rank).steps, { program, lowered, words, trouble }),
-  )
-}
-
 interface Scene {
   readonly program: Program
   readonly lowered: Lowered
+  /** The shared memory. */
   readonly words: Int32Array
   readonly trouble: Trouble
+}
+
+/** The error to throw; with a path, the whole record goes there too. */
+export function failureOf(scene: Scene, path?: string): EngineError {
+  const reports = scene.lowered.lists.map((list, rank) =>
+    reportOf(rank, list, streamOf(scene.program, rank).steps, scene),
+  )
+  if (path !== undefined) writeFileSync(path, flightRecord(reports))
+  return new EngineError(reports)
 }
 
 function reportOf(

@@ -139,21 +139,11 @@ class RankLowering {
   }
 
   #step(step: Step, index: number): void {
-    switch (step.kind) {
-      case 'alloc':
-      case 'free':
-        return this.#account(step.kind, step.frame)
-      case 'call':
-        return this.#call(step, index)
-      case 'send':
-        this.#flying.set(step.tag, step)
-        return this.#send(step)
-      case 'recv':
-        this.#flying.set(step.tag, step)
-        return
-      case 'wait':
-        return this.#collect(step.tag)
-    }
+    if (step.kind === 'send' || step.kind === 'recv') this.#flying.set(step.tag, step)
+    if (step.kind === 'alloc' || step.kind === 'free') this.#account(step.kind, step.frame)
+    else if (step.kind === 'call') this.#call(step, index)
+    else if (step.kind === 'send') this.#send(step)
+    else if (step.kind === 'wait') this.#collect(step.tag)
   }
 
   #frame(index: number): number {
