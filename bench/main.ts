@@ -1,5 +1,6 @@
-/** npm run bench -- [race ...] [--rounds n] [--json]: races against what a user would pick instead. */
+/** npm run bench -- [race ...] [--rounds n] [--only text] [--json]: races against what a user would pick instead. */
 import { parseArgs } from 'node:util'
+import { collectives, showCollectives } from './collectives.js'
 import { matmul, showMatmul } from './matmul.js'
 import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
@@ -10,6 +11,8 @@ export type Say = (line: string) => void
 
 export interface Options {
   readonly rounds?: number
+  /** Only races whose title contains this. */
+  readonly only?: string
 }
 
 interface Listed {
@@ -20,10 +23,19 @@ interface Listed {
 
 const races: Readonly<Record<string, Listed>> = {
   matmul: { about: 'matmul on one core against OpenBLAS', race: matmul, show: showMatmul },
+  collectives: {
+    about: 'collectives over 2 and 4 ranks against Open MPI and gloo',
+    race: collectives,
+    show: showCollectives,
+  },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }
 
-const usage = `npm run bench -- <race ...> [--rounds n] [--json]
+const usage = `npm run bench -- <race ...> [--rounds n] [--only text] [--json]
+
+  --rounds n   turns of each contender
+  --only text  only races whose title contains it, such as "all-reduce, 2 ranks" or "1024 x 1024"
+  --json       machine, every time measured, and what was skipped or wrong
 
 ${Object.entries(races)
   .map(([name, { about }]) => `  ${name.padEnd(12)} ${about}`)
@@ -33,7 +45,7 @@ ${Object.entries(races)
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { rounds: { type: 'string' }, json: { type: 'boolean', default: false } },
+    options: { rounds: { type: 'string' }, only: { type: 'string' }, json: { type: 'boolean', default: false } },
   })
   const unknown = positionals.filter(name => !Object.hasOwn(races, name))
   if (positionals.length === 0 || unknown.length > 0) {
@@ -41,7 +53,10 @@ async function main(): Promise<number> {
     process.stdout.write(error + usage)
     return unknown.length > 0 ? 2 : 0
   }
-  const options = values.rounds === undefined ? {} : { rounds: Number(values.rounds) }
+  const options = {
+    ...(values.rounds === undefined ? {} : { rounds: Number(values.rounds) }),
+    ...(values.only === undefined ? {} : { only: values.only }),
+  }
   for (const name of positionals) {
     const { race, show } = races[name]
     const results = await race(line => process.stderr.write(`${line}\n`), options)

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { KernelBed } from '../src/cli/kernel-bed.js'
 import { type Kernels, loadKernels, loadWasm } from '../src/engine/native/index.js'
 import type { Child } from './child.js'
-import type { Say } from './main.js'
+import type { Options, Say } from './main.js'
 import { noise } from './numbers.js'
 import { openblas, unlessMissing } from './peers.js'
 import { type Contender, geometricMean, type Race, type Result, run } from './race.js'
@@ -127,15 +127,11 @@ const targets = {
   relaxed: () => loadWasm('relaxed'),
   plain: () => loadWasm('plain'),
 }
-type Target = keyof typeof targets
 
-export async function matmul(
-  say: Say,
-  { rounds = 9, only = Object.keys(targets) as Target[] } = {},
-): Promise<Result[]> {
-  const kernels = only.flatMap(name => {
+export async function matmul(say: Say, { rounds = 9, only = '' }: Options = {}): Promise<Result[]> {
+  const kernels = Object.entries(targets).flatMap(([name, load]) => {
     try {
-      return [{ name, kernels: targets[name]() }]
+      return [{ name, kernels: load() }]
     } catch (error) {
       say(`skipped: ${name}: ${(error as Error).message}`)
       return []
@@ -145,7 +141,7 @@ export async function matmul(
   const folder = mkdtempSync(join(tmpdir(), 'lockstep-bench-'))
   const results: Result[] = []
   try {
-    for (const p of products) {
+    for (const p of products.filter(p => titleOf(p).includes(only))) {
       const contenders = kernels.map(({ name, kernels }) => ours(name, kernels, p))
       if (child) contenders.push(theirs(child, folder, p))
       const race: Race = { title: titleOf(p), expected: expectedOf(p), tolerance: 1e-4, contenders }
