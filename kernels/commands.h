@@ -52,6 +52,7 @@ enum {
   CMD_WAIT_SEND,
   CMD_BARRIER,
   CMD_COPY_BYTES,
+  CMD_RECV,
   CMD_COUNT
 };
 
@@ -363,6 +364,9 @@ enum {
 #define WAIT_RECV_BYTES 4
 #define WAIT_SEND_SYNC 0
 #define WAIT_SEND_MEETING 1
+#define WAIT_SEND_OUT 2
+#define WAIT_SEND_X 3
+#define WAIT_SEND_BYTES 4
 #define BARRIER_SYNC 0
 #define BARRIER_ME 1
 #define BARRIER_MEMBERS 2
@@ -370,3 +374,5 @@ enum {
 #define COPY_BYTES_OUT 0
 #define COPY_BYTES_X 1
 #define COPY_BYTES_BYTES 2
+#define RECV_SYNC 0
+#define RECV_MEETING 1

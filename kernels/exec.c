@@ -55,6 +55,7 @@ static command *const table[CMD_COUNT] = {
     [CMD_WAIT_SEND] = cmd_waitSend,
     [CMD_BARRIER] = cmd_barrier,
     [CMD_COPY_BYTES] = cmd_copyBytes,
+    [CMD_RECV] = cmd_recv,
 };
 
 COMMAND(config) {

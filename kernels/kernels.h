@@ -94,4 +94,5 @@ COMMAND(waitRecv);
 COMMAND(waitSend);
 COMMAND(barrier);
 COMMAND(copyBytes);
+COMMAND(recv);
 void lockstep_wake(int *address);

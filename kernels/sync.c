@@ -130,20 +130,28 @@ static void post(int *line, int which, int meeting) {
   if (look(&line[MESSAGE_BELL + SLEEPERS])) ring(line + MESSAGE_BELL);
 }
 
-COMMAND(send) { post(ints(c, w[SEND_SYNC]), POSTED, (int)w[SEND_MEETING]); }
+COMMAND(send) { post(ints(c, w[SEND_SYNC]), SENT, (int)w[SEND_MEETING]); }
+COMMAND(recv) { post(ints(c, w[RECV_SYNC]), READY, (int)w[RECV_MEETING]); }
 
-COMMAND(waitRecv) {
-  int *line = ints(c, w[WAIT_RECV_SYNC]), meeting = (int)w[WAIT_RECV_MEETING];
-  if (!wait_for(c, line + MESSAGE_BELL, line + POSTED, 1, meeting)) return;
-  double x = w[WAIT_RECV_X] < 0 ? *(double *)(line + MESSAGE_FROM) : w[WAIT_RECV_X];
-  __builtin_memcpy(address(c, w[WAIT_RECV_OUT]), address(c, x), (size_t)w[WAIT_RECV_BYTES]);
-  post(line, TAKEN, meeting);
+static void *end_of(const struct context *c, double offset, const int *said) {
+  return address(c, offset < 0 ? *(const double *)said : offset);
 }
 
-COMMAND(waitSend) {
-  int *line = ints(c, w[WAIT_SEND_SYNC]);
-  wait_for(c, line + MESSAGE_BELL, line + TAKEN, 1, (int)w[WAIT_SEND_MEETING]);
+// Once the other end has started, the first of the two takes the message and copies it; the other waits for that.
+static void finish_message(struct context *c, const double *w, int other) {
+  int *line = ints(c, w[WAIT_RECV_SYNC]), meeting = (int)w[WAIT_RECV_MEETING], before = meeting - 1;
+  if (!wait_for(c, line + MESSAGE_BELL, line + other, 1, meeting)) return;
+  if (!__atomic_compare_exchange_n(&line[TAKEN], &before, meeting, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    wait_for(c, line + MESSAGE_BELL, line + COPIED, 1, meeting);
+    return;
+  }
+  __builtin_memcpy(end_of(c, w[WAIT_RECV_OUT], line + MESSAGE_OUT), end_of(c, w[WAIT_RECV_X], line + MESSAGE_X),
+                   (size_t)w[WAIT_RECV_BYTES]);
+  post(line, COPIED, meeting);
 }
+
+COMMAND(waitRecv) { finish_message(c, w, SENT); }
+COMMAND(waitSend) { finish_message(c, w, READY); }
 
 COMMAND(copyBytes) {
   __builtin_memmove(address(c, w[COPY_BYTES_OUT]), address(c, w[COPY_BYTES_X]), (size_t)w[COPY_BYTES_BYTES]);

@@ -6,8 +6,8 @@
 enum { LINE = 16 };
 // The first line of a group's block is its bell. A member's line, after it, holds these counters of meetings.
 enum { ARRIVED, LEFT };
-// A message's block is one line: counters of messages, the bell, and an f64 where the sender may say what it sends.
-enum { POSTED, TAKEN, MESSAGE_BELL, MESSAGE_FROM = 4 };
+// A message's block is one line: counters of messages, the bell, and two f64 where both ends may say what they bring.
+enum { SENT, READY, TAKEN, COPIED, MESSAGE_BELL, MESSAGE_X = 8, MESSAGE_OUT = 10 };
 
 INLINE int *group_bell(const struct context *c, double sync) { return ints(c, sync); }
 INLINE int *member_line(const struct context *c, double sync, int member) { return ints(c, sync) + LINE * (1 + member); }

@@ -59,6 +59,8 @@ export function pairwise(seed: number, tries: number, most: number): Point[] {
 export const jobAt = ({ model, ...plan }: Point) => jobOf(model, { ...plan, recompute: plan.recompute as 'none' })
 
 export function titleAt({ model, ...plan }: Point): string {
-  const told = Object.entries(plan).filter(([, value]) => value !== 1 && value !== false && value !== 0 && value !== 'none')
+  const told = Object.entries(plan).filter(
+    ([, value]) => value !== 1 && value !== false && value !== 0 && value !== 'none',
+  )
   return `${model}: ${titleOf(Object.fromEntries(told))}`
 }

@@ -162,14 +162,19 @@ export const commands = {
     '...x',
     '...out',
   ],
-  /** sync: one line of i32: posted and taken, each a counter of messages, then who sleeps; at byte 16 an f64 of the sender's. */
+  /**
+   * Messages. sync is one line of i32: counters of messages sent, of receives that are ready, taken and copied, then the
+   * bell; at byte 32 two f64 where sender and receiver may say where x and out lie. Whoever waits first once both have
+   * started copies, so a sender needs its receiver to be ready, not to wait.
+   */
   send: ['sync', 'meeting'],
-  /** The receiver copies. x below 0: from the offset the sender has put into the line. */
+  /** x or out below 0: the offset that is in the line. */
   waitRecv: ['sync', 'meeting', 'out', 'x', 'bytes'],
-  waitSend: ['sync', 'meeting'],
+  waitSend: ['sync', 'meeting', 'out', 'x', 'bytes'],
   /** Everybody has come: what ranks did before it is seen by all after it. */
   barrier: ['sync', 'me', 'members', 'meeting'],
   copyBytes: ['out', 'x', 'bytes'],
+  recv: ['sync', 'meeting'],
 } as const satisfies Record<string, readonly string[]>
 
 export type CommandName = keyof typeof commands

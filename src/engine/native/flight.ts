@@ -10,7 +10,7 @@ import { commandNames, errors, Status } from './commands.js'
 import type { Trouble } from './crew.js'
 import type { CommandList } from './list.js'
 import type { Lowered } from './lower.js'
-import { streamOf } from './map.js'
+import { Control, streamOf } from './map.js'
 
 export interface RankReport {
   readonly rank: Rank
@@ -63,12 +63,13 @@ function reportOf(
   const status = lowered.map.ranks[rank].status / 4
   const command = Math.min(words[status + Status.command], list.starts.length - 1)
   const missing = words[status + Status.waitingFor]
+  const asked = words[lowered.map.control / 4 + Control.go]
   const peers = list.peers.get(command) ?? []
   const reason = trouble.dead.get(rank) ?? reasons[trouble.failed.get(rank) ?? ''] ?? trouble.failed.get(rank)
   const show = (index: number) => showCommand(program, list, steps, index)
   return {
     rank,
-    state: stateOf(rank, trouble, command === list.starts.length - 1, missing > 0),
+    state: stateOf(rank, trouble, words[status + Status.done] === asked, missing > 0),
     command,
     text: show(command),
     waitsFor: missing > 0 && missing <= peers.length ? [peers[missing - 1]] : [],
@@ -85,11 +86,12 @@ const reasons: Readonly<Record<string, string | undefined>> = {
   [errors[4]]: 'a kernel needs more workspace than it was given',
 }
 
-function stateOf(rank: Rank, { dead, failed }: Trouble, ended: boolean, waits: boolean): RankReport['state'] {
+function stateOf(rank: Rank, { dead, failed }: Trouble, done: boolean, waits: boolean): RankReport['state'] {
   if (dead.has(rank)) return 'dead'
-  if (ended) return 'finished'
   if (waits) return 'waiting'
-  return failed.has(rank) && failed.get(rank) !== errors[1] ? 'failed' : 'running'
+  const stopped = failed.get(rank)
+  if (stopped !== undefined) return stopped === errors[1] ? 'running' : 'failed'
+  return done ? 'finished' : 'running'
 }
 
 function showCommand({ segments }: Program, list: CommandList, steps: readonly Step[], index: number): string {

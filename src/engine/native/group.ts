@@ -222,29 +222,25 @@ export async function createGroup(ranks: number, options: GroupOptions = {}): Pr
     subgroup: members => among(heap.circle(members)),
     sendRecv: (x, out, { from, to }) =>
       runAll((rank, list) => {
-        if (rank === from) sending(heap, list, x, from, to)
-        if (rank === to) receiving(heap, list, out, from, to)
+        if (rank === from || rank === to) exchange(heap, list, rank === from ? x : out, { rank, from, to })
       }),
     stop: async () => crew?.stop(),
   }
 }
 
-/** Says what is sent in the message's line, posts it, and waits until it is taken. */
-function sending(heap: Heap, list: ListWriter, x: Tensor, from: Rank, to: Rank): void {
-  const message = heap.message(from, to, 'send')
-  new Float64Array(heap.token.memory.buffer, message.sync + messageFrom, 1)[0] = heap.at(from, x)
-  list.write('send', message)
-  list.write('waitSend', message)
-  list.waitsFor([to])
-}
+/** Both ends say in the message's line where their tensor lies, as MESSAGE_X and MESSAGE_OUT of kernels/sync.h. */
+const Said = { x: 32, out: 40 } as const
 
-/** Where a sender says what it sends: MESSAGE_FROM in kernels/sync.h. */
-const messageFrom = 16
-
-function receiving(heap: Heap, list: ListWriter, out: Tensor, from: Rank, to: Rank): void {
-  const bytes = out.length * elementBytes[out.dtype]
-  list.write('waitRecv', { ...heap.message(from, to, 'recv'), out: heap.at(to, out), x: -1, bytes })
-  list.waitsFor([from])
+/** One end of a message: it starts, and waits until the other has come and the message is copied. */
+function exchange(heap: Heap, list: ListWriter, tensor: Tensor, end: { rank: Rank; from: Rank; to: Rank }): void {
+  const { rank, from, to } = end
+  const [start, wait, said] =
+    rank === from ? (['send', 'waitSend', Said.x] as const) : (['recv', 'waitRecv', Said.out] as const)
+  const message = heap.message(from, to, start)
+  new Float64Array(heap.token.memory.buffer, message.sync + said, 1)[0] = heap.at(rank, tensor)
+  list.write(start, message)
+  list.write(wait, { ...message, x: -1, out: -1, bytes: tensor.length * elementBytes[tensor.dtype] })
+  list.waitsFor([rank === from ? to : from])
 }
 
 function describe(heap: Heap, lists: readonly CommandList[], { dead, failed }: Trouble): string {
@@ -263,7 +259,7 @@ export interface Member extends Collectives<void>, Tensors {
   /** This rank's elements. */
   view(tensor: Tensor): Elements
   subgroup(members: readonly Rank[]): Collectives<void>
-  /** Returns when the receiver has taken x: two ranks that both send first wait for each other. */
+  /** Returns when x has arrived: two ranks that both send first wait for each other. */
   send(x: Tensor, to: Rank): void
   recv(out: Tensor, from: Rank): void
 }
@@ -290,7 +286,7 @@ export function joinGroup(token: GroupToken, rank: Rank): Member {
     tensor: (dtype, length) => heap.tensor(dtype, length),
     view: tensor => heap.view(rank, tensor),
     subgroup: members => among(heap.circle(members)),
-    send: (x, to) => run(list => sending(heap, list, x, rank, to)),
-    recv: (out, from) => run(list => receiving(heap, list, out, from, rank)),
+    send: (x, to) => run(list => exchange(heap, list, x, { rank, from: rank, to })),
+    recv: (out, from) => run(list => exchange(heap, list, out, { rank, from, to: rank })),
   }
 }

@@ -1,6 +1,6 @@
-export { type Combine as GroupCombine, type Collectives, type Tensor } from './collectives.js'
+export type { Collectives, Combine as GroupCombine, Tensor } from './collectives.js'
 export * from './commands.js'
-export { type ElementType, dtypes } from './dtypes.js'
+export { dtypes, type ElementType } from './dtypes.js'
 export { type CommandSpan, type Engine, type EngineOptions, type EngineStep, startEngine } from './engine.js'
 export { EngineError, flightRecord, type RankReport } from './flight.js'
 export { createGroup, type Group, type GroupOptions, type GroupToken, joinGroup, type Member } from './group.js'

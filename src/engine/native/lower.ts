@@ -139,11 +139,10 @@ class RankLowering {
   }
 
   #step(step: Step, index: number): void {
-    if (step.kind === 'send' || step.kind === 'recv') this.#flying.set(step.tag, step)
     if (step.kind === 'alloc' || step.kind === 'free') this.#account(step.kind, step.frame)
     else if (step.kind === 'call') this.#call(step, index)
-    else if (step.kind === 'send') this.#send(step)
     else if (step.kind === 'wait') this.#collect(step.tag)
+    else this.#post(step)
   }
 
   #frame(index: number): number {
@@ -157,37 +156,32 @@ class RankLowering {
       this.#list.write('fill', { out: this.#frame(index), n: bytes / bytesPer.f32, value: Number.NaN })
   }
 
-  #addressOf(source: Rank, target: Rank, tag: string): string {
-    return `${tag} from rank ${source} to rank ${target}`
+  #addressOf({ kind, peer, tag }: Extract<Step, { kind: 'send' | 'recv' }>): { address: string; peer: Rank } {
+    const other = peerOf(this.#world.program.mesh, this.#rank, peer)
+    const [source, target] = kind === 'send' ? [this.#rank, other] : [other, this.#rank]
+    return { address: `${tag} from rank ${source} to rank ${target}`, peer: other }
   }
 
-  #send({ peer, tag, frame }: Extract<Step, { kind: 'send' }>): void {
-    const target = peerOf(this.#world.program.mesh, this.#rank, peer)
-    const word = this.#list.write('send', { sync: 0, meeting: 1 }) + wordOf('send', 'sync')
-    const { bytes } = this.#stream.frames[frame]
+  #post(step: Extract<Step, { kind: 'send' | 'recv' }>): void {
+    this.#flying.set(step.tag, step)
+    const word = this.#list.write(step.kind, { sync: 0, meeting: 1 }) + wordOf(step.kind, 'sync')
+    const end = step.kind === 'send' ? 'x' : 'out'
     const sync = { list: this.#list, word }
-    this.#world.meetings.send(this.#addressOf(this.#rank, target, tag), this.#frame(frame), bytes, sync)
+    this.#world.meetings.post(this.#addressOf(step).address, end, this.#frame(step.frame), sync)
   }
 
-  /** A receiver copies when it waits; a sender's wait is over when it has. */
   #collect(tag: string): void {
-    const { program, meetings } = this.#world
     const open = this.#flying.get(tag)
     if (!open) throw new Error(`internal: no send or recv ${tag} has started`)
     this.#flying.delete(tag)
-    const peer = peerOf(program.mesh, this.#rank, open.peer)
     const list = this.#list
-    if (open.kind === 'send') {
-      const word = list.write('waitSend', { sync: 0, meeting: 1 }) + wordOf('waitSend', 'sync')
-      list.waitsFor([peer])
-      meetings.waitSend(this.#addressOf(this.#rank, peer, tag), { list, word })
-      return
-    }
+    const { address, peer } = this.#addressOf(open)
+    const command = open.kind === 'send' ? 'waitSend' : 'waitRecv'
     const { bytes } = this.#stream.frames[open.frame]
-    const start = list.write('waitRecv', { sync: 0, meeting: 1, out: this.#frame(open.frame), x: 0, bytes })
+    const start = list.write(command, { sync: 0, meeting: 1, out: 0, x: 0, bytes })
     list.waitsFor([peer])
-    const word = (field: 'sync' | 'x') => ({ list, word: start + wordOf('waitRecv', field) })
-    meetings.recv(this.#addressOf(peer, this.#rank, tag), word('sync'), word('x'))
+    const word = (field: 'sync' | 'x' | 'out') => ({ list, word: start + wordOf(command, field) })
+    this.#world.meetings.collect(address, { sync: word('sync'), x: word('x'), out: word('out') })
   }
 
   #call(call: Call, index: number): void {

@@ -63,10 +63,12 @@ export interface Joined {
 }
 
 interface Message {
-  from?: { readonly frame: number; readonly bytes: number }
-  /** Words that hold the block, and the word that holds what is sent. */
+  /** Where both ends' frames lie. */
+  x?: number
+  out?: number
+  /** Words to be filled in: the block, and the two frames. */
   readonly sync: Word[]
-  readonly x: Word[]
+  readonly frames: { readonly x: Word; readonly out: Word }[]
 }
 
 export class Meetings {
@@ -107,35 +109,36 @@ export class Meetings {
     }
   }
 
-  send(address: string, frame: number, bytes: number, sync: Word): void {
+  /** One end of a message starts: its frame, and the word that names the block. */
+  post(address: string, end: 'x' | 'out', frame: number, sync: Word): void {
     const message = this.#message(address)
-    message.from = { frame, bytes }
+    message[end] = frame
     message.sync.push(sync)
   }
 
-  recv(address: string, sync: Word, x: Word): void {
+  /** One end waits: the words of the block and of both frames. */
+  collect(address: string, words: { sync: Word; x: Word; out: Word }): void {
     const message = this.#message(address)
-    message.sync.push(sync)
-    message.x.push(x)
-  }
-
-  waitSend(address: string, sync: Word): void {
-    this.#message(address).sync.push(sync)
+    message.sync.push(words.sync)
+    message.frames.push(words)
   }
 
   /** Lays out the blocks and fills in every word that was left open. */
   settle(region: Region): void {
     for (const group of this.#groups.values()) settleGroup(group, region)
-    for (const [address, { from, sync, x }] of this.#messages) {
-      if (!from) throw new Error(`internal: ${address} is received and never sent`)
+    for (const [address, { x, out, sync, frames }] of this.#messages) {
+      if (x === undefined || out === undefined) throw new Error(`internal: ${address} has only one end`)
       const block = region.take(lineBytes)
       for (const { list, word } of sync) list.set(word, block)
-      for (const { list, word } of x) list.set(word, from.frame)
+      for (const words of frames) {
+        words.x.list.set(words.x.word, x)
+        words.out.list.set(words.out.word, out)
+      }
     }
   }
 
   #message(address: string): Message {
-    const message = this.#messages.get(address) ?? { sync: [], x: [] }
+    const message = this.#messages.get(address) ?? { sync: [], frames: [] }
     this.#messages.set(address, message)
     return message
   }
