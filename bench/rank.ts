@@ -40,11 +40,12 @@ function tensors({ operation, bytes }: Request): { x: Tensor; out: Tensor } {
 function sendRecv(list: ListWriter, x: Tensor, out: Tensor): void {
   const meeting = ++messages
   const message = (from: number, to: number) => ({ sync: token.messages + line * (from * token.ranks + to), meeting })
-  const bytes = 4 * x.length
+  const tensors = (from: number, to: number) => ({ x: seat.at(from, x), out: seat.at(to, out), bytes: 4 * x.length })
   list.write('send', message(rank, right))
-  list.write('waitRecv', { ...message(left, rank), out: seat.at(rank, out), x: seat.at(left, x), bytes })
+  list.write('recv', message(left, rank))
+  list.write('waitRecv', { ...message(left, rank), ...tensors(left, rank) })
   list.waitsFor([left])
-  list.write('waitSend', message(rank, right))
+  list.write('waitSend', { ...message(rank, right), ...tensors(rank, right) })
   list.waitsFor([right])
 }
 
