@@ -11,7 +11,7 @@ import { type Outcome, type Result, replay, resultNames, type Update } from './r
 import { same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
-  const expected = replay(serial)
+  const expected = remembered(outcomes, serial, replay)
   const updates = new Map(expected.updates.map(update => [update.param, update]))
   const pairs = outcome.updates.map(own => ({ own, right: updates.get(own.param) }))
   const differing = [
@@ -20,13 +20,23 @@ export function identity(program: Program, serial: Program, outcome: Outcome): F
     ...otherResults(outcome.results, expected.results),
   ]
   if (differing.length === 0) return []
-  const [known, made] = [recordOf(serial), recordOf(program)]
+  const [known, made] = [remembered(records, serial, recordOf), recordOf(program)]
   const stranger = [...made.values].find(([key]) => !known.values.has(key))
   const causes = [
     ...otherSums({ program, known, made, strict: stranger !== undefined }),
     ...(stranger ? [unknown(program, stranger[1])] : []),
   ]
   return causes.length > 0 ? causes : differing
+}
+
+// Many programs are held against one serial program; replaying it each time would be half of the work.
+const outcomes = new WeakMap<Program, Outcome>()
+const records = new WeakMap<Program, Record>()
+
+function remembered<T>(known: WeakMap<Program, T>, program: Program, find: (program: Program) => T): T {
+  const found = known.get(program) ?? find(program)
+  known.set(program, found)
+  return found
 }
 
 interface Pair {

@@ -5,6 +5,7 @@
 export const laws = {
   W1: 'every name and index means something',
   W2: 'every instruction has the operands of its signature',
+  W3: 'a layout splits dims that are there, over axes of the mesh other than pp, each once',
   M1: 'every recv has its send, channel by channel, in order',
   M2: 'both ends of a message have the same bytes',
   M3: 'every send and every recv is waited for exactly once',

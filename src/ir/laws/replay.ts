@@ -149,12 +149,21 @@ class Replay {
         if (!resultNames.includes(name)) return []
         const entry = this.memory[pipeline][frame].get(0)
         const type = entry && this.shelf.typeOf(entry.type)
-        if (!entry) this.findings.push({ law: 'L6', pipeline, message: `nothing is left in ${name}` })
+        const say = (law: Law, message: string) =>
+          this.findings.push({ law, ...this.lastCall(pipeline, frame), message: `${name} ${message}` })
+        if (!entry) say('L6', 'is never written')
         else if (type && Object.keys(type.layout.partial).length > 0)
-          this.findings.push({ law: 'T4', pipeline, message: `${name} is left as ${this.shelf.show(entry.type)}` })
+          say('T4', `is left as ${this.shelf.show(entry.type)}`)
         return [{ name, pipeline, value: entry ?? nothing }]
       }),
     )
+  }
+
+  private lastCall(pipeline: number, frame: number): Place {
+    const { steps } = this.program.streams[pipeline]
+    const step = steps.findLastIndex(at => at.kind === 'call' && at.bind.includes(frame))
+    const call = steps[step]
+    return call?.kind === 'call' ? { pipeline, step, segment: call.segment } : { pipeline }
   }
 
   /** One stream. It yields while what it waits for has not happened. */
