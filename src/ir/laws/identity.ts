@@ -7,7 +7,7 @@
 import type { Call, Program } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
-import { type Outcome, type Result, replay, type Update } from './replay.js'
+import { type Outcome, type Result, replay, resultNames, type Update } from './replay.js'
 import { same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
@@ -22,7 +22,10 @@ export function identity(program: Program, serial: Program, outcome: Outcome): F
   if (differing.length === 0) return []
   const [known, made] = [recordOf(serial), recordOf(program)]
   const stranger = [...made.values].find(([key]) => !known.values.has(key))
-  const causes = [...otherSums(program, known, made), ...(stranger ? [unknown(program, stranger[1])] : [])]
+  const causes = [
+    ...otherSums({ program, known, made, strict: stranger !== undefined }),
+    ...(stranger ? [unknown(program, stranger[1])] : []),
+  ]
   return causes.length > 0 ? causes : differing
 }
 
@@ -61,20 +64,28 @@ function otherResults(results: readonly Result[], expected: readonly Result[]): 
   })
 }
 
+interface Records {
+  readonly program: Program
+  /** What the serial program does, and what the program itself does. */
+  readonly known: Record
+  readonly made: Record
+  /** There are strangers: look at sums of known values only, the others are echoes. */
+  readonly strict: boolean
+}
+
 const none: Addends = new Map()
 
-/** Sums of values that the serial program knows, which are not its sums. The norm is a sum of sums: an echo at best. */
-function otherSums(program: Program, known: Record, made: Record): Finding[] {
+/** Sums that lack an addend or have one too often. The norm is a sum of sums: an echo at best. */
+function otherSums({ program, known, made, strict }: Records): Finding[] {
   return [...known.sums].flatMap(([name, right]): Finding[] => {
     const own = made.sums.get(name) ?? none
-    if (name === 'normSquared' || [...own.keys()].some(key => !known.values.has(key))) return []
-    const law = name === 'loss' || name === 'count' ? 'I3' : 'I2'
+    if (name === 'normSquared' || (strict && [...own.keys()].some(key => !known.values.has(key)))) return []
     const part = (key: number) => {
       const value = known.values.get(key)
-      return value ? `the part of ${nameOf(program, value.call)}` : 'a part'
+      return value ? `the part of ${nameOf(program, value.call)}` : 'a sum'
     }
     const say = (why: string, place: Place = {}): Finding[] => [
-      { law, ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
+      { law: lawOf(name), ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
     ]
     for (const [key, { times }] of right)
       if ((own.get(key)?.times ?? 0) < times)
@@ -85,6 +96,8 @@ function otherSums(program: Program, known: Record, made: Record): Finding[] {
     return over && !known.spoilt.has(name) ? say('is written over', over) : []
   })
 }
+
+const lawOf = (sum: string) => (resultNames.includes(sum) ? 'I3' : 'I2')
 
 function unknown(program: Program, { place, call }: Made): Finding {
   const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]

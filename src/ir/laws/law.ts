@@ -27,7 +27,7 @@ export const laws = {
   P4: 'the loss of every microbatch is accumulated exactly once',
   P5: 'every gradient enters the norm exactly once',
   P6: 'a call reads what its own microbatch left',
-  P7: 'nothing is added to a gradient after its reduction',
+  P7: 'nothing is added to a sum after its reduction',
   T1: 'operands lie as the instruction needs them',
   T2: 'a buffer lies as declared',
   T3: 'dims and dtypes fit',

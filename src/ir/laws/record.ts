@@ -45,7 +45,8 @@ export function recordOf(program: Program): Record {
     },
     put({ a, b }, frame, place) {
       const name = names[place.pipeline ?? 0].get(frame)
-      if (name !== undefined && values.has(keyOf(a, b))) spoilt.set(name, place)
+      const reduces = program.segments[place.segment ?? ''].phase === 'reduce'
+      if (name !== undefined && !reduces && values.has(keyOf(a, b))) spoilt.set(name, place)
     },
   })
   return { values, sums, spoilt }

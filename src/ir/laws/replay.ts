@@ -74,7 +74,7 @@ class Replay {
   private readonly meetings = new Map<string, Map<number, Value>>()
   private readonly met = new Map<string, number>()
   private readonly params = new Map<number, Param>()
-  /** Per stream: frames that a reduction of a parameter's gradient has had. */
+  /** Per stream: frames whose sum has been reduced over the ranks. */
   private readonly reduced: Set<number>[]
   private clock = 0
   private readonly program: Program
@@ -183,7 +183,7 @@ class Replay {
     const frame: Frame = { call, pipeline, step, ready, a: words(), b: words() }
     const memory = this.memory[pipeline]
     for (const take of ready.takes) this.take(frame, take, memory[call.bind[take.role]])
-    if (call.param !== undefined && this.program.segments[call.segment].phase === 'reduce')
+    if (this.program.segments[call.segment].phase === 'reduce')
       for (const bound of call.bind) this.reduced[pipeline].add(bound)
     if (ready.crosses) yield* this.cross(frame)
     else for (const act of ready.acts) this.act(frame, act)
@@ -306,20 +306,26 @@ class Replay {
   }
 
   private accumulate(frame: Frame, act: Extract<Act, { op: 'accumulate' }>): void {
-    const { a, b, pipeline } = frame
-    const into = frameOf(frame, act.out)
+    const { a, b } = frame
     this.ledger.accumulated(a[act.in], b[act.in], () => this.at(frame, act.instr))
+    this.added(frame, act)
+    a[act.out] += a[act.in]
+    b[act.out] += b[act.in]
+  }
+
+  /** Something is added to what a frame holds, which must not have been summed over the ranks yet. */
+  private added(frame: Frame, act: Extract<Act, { op: 'accumulate' | 'square' }>): void {
+    const { pipeline } = frame
+    const into = frameOf(frame, act.out)
     if (this.reduced[pipeline].has(into))
       this.say(frame, act.instr, 'P7', `${this.program.streams[pipeline].frames[into].name} has been reduced before`)
     this.watch?.added(valueIn(frame, act.in), into, this.at(frame, act.instr))
-    a[act.out] += a[act.in]
-    b[act.out] += b[act.in]
   }
 
   private square(frame: Frame, act: Extract<Act, { op: 'square' }>): void {
     if (act.first && frame.pipeline !== 0) return
     const x = valueIn(frame, act.in)
-    this.watch?.added(x, frameOf(frame, act.out), this.at(frame, act.instr))
+    this.added(frame, act)
     this.ledger.squared(x, this.at(frame, act.instr))
     put(frame, act.out, plus(valueIn(frame, act.out), hashValues(act.salt, [x])))
   }
