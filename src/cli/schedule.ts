@@ -192,7 +192,9 @@ Examples:
   lockstep schedule 1f1b --pp 4 --microbatches 8
   lockstep schedule zb-v --pp 4 --microbatches 8 --format svg --out zb-v.svg
   lockstep schedule interleaved --pp 4 --chunks 2 --microbatches 8 --format csv --comms
-  lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json`
+  lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json
+
+Exit code 0: fine, 1: the schedule has problems, 2: wrong use.`
 
 export function registerSchedule(program: Command, io: Io, done: (code: number) => void): void {
   program

@@ -7,13 +7,14 @@
  * A *stream* is what the ranks of one pipeline coordinate do, in order: all of them the same, each at its own
  * place on the other axes. Frames are allocated, freed and placed in the arena by the stream.
  */
-import type { Dim, Layout, Mesh } from '../base/index.js'
+import type { Dim, DType, Init, Layout, Mesh } from '../base/index.js'
 import type { Instr, Ref } from './instr.js'
+
+export type { DType, Init }
 
 export type Kind = 'parameters' | 'gradients' | 'optimizer' | 'activations' | 'workspace' | 'data'
 export const kinds: readonly Kind[] = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'data']
 
-export type DType = 'f32' | 'i32'
 export const bytesPer: Readonly<Record<DType, number>> = { f32: 4, i32: 4 }
 
 export interface Buffer {
@@ -84,11 +85,6 @@ export interface Stream {
   readonly arena: number
   readonly peak: Readonly<Record<Kind, number>>
 }
-
-export type Init =
-  | { readonly kind: 'normal'; readonly std: number }
-  | { readonly kind: 'zeros' }
-  | { readonly kind: 'ones' }
 
 export interface Param {
   readonly name: string
