@@ -20,18 +20,23 @@ export function identity(program: Program, serial: Program, outcome: Outcome): F
     ...otherResults(outcome.results, expected.results),
   ]
   if (differing.length === 0) return []
-  const [known, made] = [remembered(records, serial, recordOf), recordOf(program)]
+  const [known, made] = [remembered(recorded, serial, recordOf), recordOf(program)]
   const stranger = [...made.values].find(([key]) => !known.values.has(key))
+  const records = { program, known, made, strict: stranger !== undefined }
+  const sums = [...known.sums.keys()].filter(name => name !== 'normSquared')
   const causes = [
-    ...otherSums({ program, known, made, strict: stranger !== undefined }),
+    ...sums.flatMap(name => otherSum(name, records)),
     ...(stranger ? [unknown(program, stranger[1])] : []),
   ]
-  return causes.length > 0 ? causes : differing
+  if (causes.length > 0) return causes
+  // The norm is a sum of gradients: where they are right, and it is not, its own addends say why.
+  const norm = differing.some(({ law }) => law === 'I2') ? [] : otherSum('normSquared', records)
+  return norm.length > 0 ? norm : differing
 }
 
 // Many programs are held against one serial program; replaying it each time would be half of the work.
 const outcomes = new WeakMap<Program, Outcome>()
-const records = new WeakMap<Program, Record>()
+const recorded = new WeakMap<Program, Record>()
 
 function remembered<T>(known: WeakMap<Program, T>, program: Program, find: (program: Program) => T): T {
   const found = known.get(program) ?? find(program)
@@ -85,26 +90,24 @@ interface Records {
 
 const none: Addends = new Map()
 
-/** Sums that lack an addend or have one too often. The norm is a sum of sums: an echo at best. */
-function otherSums({ program, known, made, strict }: Records): Finding[] {
-  return [...known.sums].flatMap(([name, right]): Finding[] => {
-    const own = made.sums.get(name) ?? none
-    if (name === 'normSquared' || (strict && [...own.keys()].some(key => !known.values.has(key)))) return []
-    const part = (key: number) => {
-      const value = known.values.get(key)
-      return value ? `the part of ${nameOf(program, value.call)}` : 'a sum'
-    }
-    const say = (why: string, place: Place = {}): Finding[] => [
-      { law: lawOf(name), ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
-    ]
-    for (const [key, { times }] of right)
-      if ((own.get(key)?.times ?? 0) < times)
-        return say(`lacks ${part(key)}`, made.values.get(key)?.place ?? [...own.values()][0]?.place)
-    for (const [key, { times, place }] of own)
-      if ((right.get(key)?.times ?? 0) < times) return say(`has ${part(key)} once too often`, place)
-    const over = made.spoilt.get(name)
-    return over && !known.spoilt.has(name) ? say('is written over', over) : []
-  })
+/** Why a sum is not the serial program's, if it lacks an addend or has one too often. */
+function otherSum(name: string, { program, known, made, strict }: Records): Finding[] {
+  const [right, own] = [known.sums.get(name) ?? none, made.sums.get(name) ?? none]
+  if (strict && [...own.keys()].some(key => !known.values.has(key))) return []
+  const part = (key: number) => {
+    const value = known.values.get(key)
+    return value ? `the part of ${nameOf(program, value.call)}` : 'a sum'
+  }
+  const say = (why: string, place: Place = {}): Finding[] => [
+    { law: lawOf(name), ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
+  ]
+  for (const [key, { times }] of right)
+    if ((own.get(key)?.times ?? 0) < times)
+      return say(`lacks ${part(key)}`, made.values.get(key)?.place ?? [...own.values()][0]?.place)
+  for (const [key, { times, place }] of own)
+    if ((right.get(key)?.times ?? 0) < times) return say(`has ${part(key)} once too often`, place)
+  const over = made.spoilt.get(name)
+  return over && !known.spoilt.has(name) ? say('is written over', over) : []
 }
 
 const lawOf = (sum: string) => (resultNames.includes(sum) ? 'I3' : 'I2')
