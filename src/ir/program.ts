@@ -68,7 +68,10 @@ export type Step =
       /** For the segments of one parameter (reduce, norm, update): its name. */
       readonly param?: string
     }
-  /** Starts; before its wait a frame received into may not be touched, a frame sent may be read but not written or freed. `peer` is a pipeline coordinate. Tags are unique in a step. */
+  /**
+   * Starts. Before its wait a frame received into may not be touched, and a frame sent may be read but not written or
+   * freed. `peer` is a pipeline coordinate. A tag is on one send and one recv of a step.
+   */
   | { readonly kind: 'send'; readonly frame: number; readonly peer: number; readonly tag: string }
   | { readonly kind: 'recv'; readonly frame: number; readonly peer: number; readonly tag: string }
   /** The send or recv of this tag, started earlier in this stream, is finished. */
