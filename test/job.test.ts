@@ -45,6 +45,10 @@ test('a job file is read, with every default resolved', () => {
       globalBatch: 16,
       clip: 1,
       seed: 1,
+      steps: 100,
+      lrSchedule: { kind: 'constant', warmup: 0, minLr: 0 },
+      evalEvery: 0,
+      evalBatches: 4,
       optimizer: { kind: 'adamw', lr: 3e-4, weightDecay: 0.1, beta1: 0.9, beta2: 0.95, eps: 1e-8 },
     },
     plan: {

@@ -1,4 +1,5 @@
 export { check, planAxes, worldOfPlan } from './check.js'
+export * from './data.js'
 export * from './groups.js'
 export * from './job.js'
 export { layersPerStage, stagesOf } from './layers.js'
