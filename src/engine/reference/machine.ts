@@ -26,6 +26,8 @@ export interface Machine {
   step(data: StepData): StepResult
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
+  /** Every rank takes its part of a whole tensor. */
+  setParameter(name: string, values: ArrayLike<number>): void
   moments(name: string): Float64Array[]
   /** As the optimizer was given it in the last step. */
   gradient(name: string): Float64Array
@@ -41,7 +43,7 @@ export function boot(program: Program, options: Options): Machine {
   const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
   for (const actor of actors) clearState(actor)
-  for (const param of program.params) initialise(program, actors, param, options.seed)
+  for (const param of program.params) spread(program, actors, param, firstValues(param, options.seed))
 
   const wholes = wholesOf(program, actors)
   const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
@@ -52,6 +54,7 @@ export function boot(program: Program, options: Options): Machine {
       return resultOf(actors, scalar)
     },
     parameter: name => wholes.parameter(name).values,
+    setParameter: (name, values) => spread(program, actors, paramOf(program, name), values),
     moments: name => wholes.moments(name).map(whole => whole.values),
     gradient: name => gradientOf(world, name),
     spread: name => Math.max(...[wholes.parameter(name), ...wholes.moments(name)].map(whole => whole.spread)),
@@ -91,10 +94,16 @@ function clearState({ memory, stream: { frames, resident } }: Actor): void {
     if (frames[frame].kind === 'gradients' || frames[frame].kind === 'optimizer') memory.view(frame).fill(0)
 }
 
-/** Every rank's part of one and the same whole tensor. */
-function initialise({ mesh }: Program, actors: readonly Actor[], param: Param, seed: number): void {
+function firstValues(param: Param, seed: number): Float64Array {
   const value = initial(param, seed)
-  const whole = Float64Array.from({ length: elementsOf(param.dims) }, (_, index) => value(index))
+  return Float64Array.from({ length: elementsOf(param.dims) }, (_, index) => value(index))
+}
+
+/** Every rank's part of one and the same whole tensor. */
+function spread({ mesh }: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
+  const elements = elementsOf(param.dims)
+  if (whole.length !== elements)
+    throw new Error(`parameter ${param.name} has ${elements} elements, got ${whole.length}`)
   for (const { rank, at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
     if (!frames) continue
@@ -103,21 +112,23 @@ function initialise({ mesh }: Program, actors: readonly Actor[], param: Param, s
   }
 }
 
-function wholesOf({ mesh, params }: Program, actors: readonly Actor[]) {
-  const paramOf = (name: string): Param => {
-    const param = params.find(param => param.name === name)
-    if (!param) throw new Error(`there is no parameter ${name}`)
-    return param
-  }
+function paramOf({ params }: Program, name: string): Param {
+  const param = params.find(param => param.name === name)
+  if (!param) throw new Error(`there is no parameter ${name}`)
+  return param
+}
+
+function wholesOf(program: Program, actors: readonly Actor[]) {
+  const { mesh } = program
   const whole = ({ dims, frames }: Param, layout: Layout, pick: (frames: ParamFrames) => number): Whole => {
     const holders = actors.filter(({ at }) => frames[at.pp ?? 0])
     const parts = new Map(holders.map(({ rank, at, memory }) => [rank, memory.view(pick(frames[at.pp ?? 0]))]))
     return assemble(mesh, dims, layout, parts)
   }
   return {
-    parameter: (name: string) => whole(paramOf(name), paramOf(name).kept, frames => frames.param),
+    parameter: (name: string) => whole(paramOf(program, name), paramOf(program, name).kept, frames => frames.param),
     moments(name: string) {
-      const param = paramOf(name)
+      const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
       return holder.moments.map((_, i) => whole(param, param.state, frames => frames.moments[i]))
     },

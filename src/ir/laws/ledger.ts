@@ -52,14 +52,16 @@ export class Ledger {
     ...this.squaresOnce(),
   ]
 
-  private updatesOnce({ params }: Program): Finding[] {
+  /** Once in a training step, never in an evaluation. */
+  private updatesOnce({ params, evaluates }: Program): Finding[] {
+    const times = evaluates ? 0 : 1
     return params.flatMap(({ name, frames }) =>
       Object.keys(frames)
         .map(Number)
         .flatMap((pipeline): Finding[] => {
           const own = this.updates.filter(update => update.param === name && update.pipeline === pipeline)
-          if (own.length === 1) return []
-          const { step, segment, instr } = own[1] ?? {}
+          if (own.length === times) return []
+          const { step, segment, instr } = own[times] ?? {}
           return [
             {
               law: 'P3',
