@@ -15,6 +15,7 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   check: async () => (await import('./check.js')).registerCheck,
   compile: async () => (await import('./compile.js')).registerCompile,
   verify: async () => (await import('./verify.js')).registerVerify,
+  train: async () => (await import('./train.js')).registerTrain,
   memory: async () => (await import('./memory.js')).registerMemory,
   schedule: async () => (await import('./schedule.js')).registerSchedule,
   groups: async () => (await import('./groups.js')).registerGroups,
