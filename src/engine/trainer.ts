@@ -58,6 +58,9 @@ export function engineOf(kernels: KernelName | 'auto'): Start {
   ])
 }
 
+/** Those that are faster than the definition, as far as they are there. */
+export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && starts[name])
+
 export interface Trainer extends Pick<Runner, 'description' | 'concurrent' | 'parameter' | 'peaks' | 'spans'> {
   step(data: StepData): Promise<StepOutcome>
   /** The mean loss over all labels of the batches, with the parameters of now. Changes nothing. */
