@@ -23,11 +23,10 @@ export function curveText(values: readonly number[], { columns, rows }: CurveSiz
   const width = Math.max(2, 2 * (columns - margin - 1))
   const cells = Array.from({ length: rows }, () => new Uint8Array(width / 2))
   const range = most - least || 1
-  const heights = resample(finite, Math.min(width, Math.max(2, finite.length)))
+  const heights = resample(finite, Math.min(width, finite.length))
   let before: number | undefined
   for (let x = 0; x < width; x++) {
-    const value = heights[Math.min(heights.length - 1, Math.floor((x * heights.length) / width))]
-    const y = Math.round(((most - value) / range) * (4 * rows - 1))
+    const y = Math.round(((most - between(heights, x / (width - 1))) / range) * (4 * rows - 1))
     // A steep piece is drawn as a line, not as two points far apart.
     for (let at = Math.min(y, before ?? y); at <= Math.max(y, before ?? y); at++)
       cells[at >> 2][x >> 1] |= points[x & 1][at & 3]
@@ -37,6 +36,13 @@ export function curveText(values: readonly number[], { columns, rows }: CurveSiz
     const label = i === 0 ? labels[0] : i === rows - 1 ? labels[1] : ''
     return `${label.padStart(margin - 1)} │${String.fromCharCode(...Array.from(row, dots => 0x2800 + dots))}`
   })
+}
+
+/** The value a share of the way along, on the line between its neighbours. */
+function between(values: readonly number[], share: number): number {
+  const place = share * (values.length - 1)
+  const [left, right] = [values[Math.floor(place)], values[Math.ceil(place)]]
+  return left + (right - left) * (place - Math.floor(place))
 }
 
 function resample(values: readonly number[], count: number): number[] {
