@@ -10,6 +10,8 @@ export interface Display {
   step(record: StepRecord, spans: readonly Span[]): void
   /** Something worth a line of its own. */
   note(text: string): void
+  /** No step follows: what is shown stays. */
+  finish(): void
 }
 
 export const displayOf = (job: Job, io: Io, json: boolean): Display =>
@@ -18,6 +20,7 @@ export const displayOf = (job: Job, io: Io, json: boolean): Display =>
 const jsonLines = (io: Io): Display => ({
   step: record => io.out(`${JSON.stringify(record)}\n`),
   note: text => io.err(`${text}\n`),
+  finish: () => {},
 })
 
 /** About so many lines, however long the run is. */
@@ -31,6 +34,7 @@ function plainLines({ training: { steps } }: Job, io: Io): Display {
       if (due || record.evalLoss !== undefined) io.out(`${lineOf(record, steps)}\n`)
     },
     note: text => io.out(`${text}\n`),
+    finish: () => {},
   }
 }
 
@@ -93,6 +97,9 @@ function livePicture(job: Job, io: Io): Display {
     note(text) {
       erase()
       io.out(`${text}\n`)
+    },
+    finish: () => {
+      lines = 0
     },
   }
 }

@@ -162,6 +162,7 @@ async function follow(session: Session, display: Display, folder: RunFolder, io:
     }
   } finally {
     forget()
+    display.finish()
   }
   return { records, traced: traced.flat(), stopped: stopped && records.length < job.training.steps }
 }

@@ -84,11 +84,11 @@ function pipelineOf({ pp, schedule }: Plan, most: number): number {
   return Math.max(1, most - (most % 2 === pp % 2 ? 0 : 1))
 }
 
-/** m = k x pp + r: whole rounds at most twice, and a rest where there was one. */
+/** m = k x pp + r: a few whole rounds, at least of 8 microbatches where there were as many, and a rest where there was one. */
 function microbatchesOf({ microbatches, pp, chunks, schedule }: Plan, now: number, tasks: number): number {
   if (typeof schedule !== 'string' || (now === pp && microbatches * chunks <= tasks / 8)) return microbatches
   if (microbatches < pp) return Math.max(1, Math.ceil((microbatches * now) / pp))
-  const rounds = Math.min(Math.floor(microbatches / pp), 2)
+  const rounds = Math.min(Math.floor(microbatches / pp), Math.max(2, Math.ceil(8 / now)))
   return rounds * now + Math.min(microbatches % pp, now - 1)
 }
 
