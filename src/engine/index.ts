@@ -1,1 +1,2 @@
 export * from './reference/index.js'
+export * from './trainer.js'

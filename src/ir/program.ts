@@ -107,7 +107,8 @@ export interface Param {
 /** Indices into the stream's frames. `moments` are m and v (adamw), m (sgd with momentum) or none. */
 export interface ParamFrames {
   readonly param: number
-  readonly grad: number
+  /** Absent where nothing is trained. */
+  readonly grad?: number
   readonly moments: readonly number[]
 }
 
@@ -131,6 +132,8 @@ export interface Program {
   readonly mesh: Mesh
   readonly microbatches: number
   readonly stages: number
+  /** Forward only, to judge a model: no gradients, no optimizer. Absent: a training step. */
+  readonly evaluates?: true
   /** In the model's order. */
   readonly blocks: readonly Block[]
   readonly params: readonly Param[]

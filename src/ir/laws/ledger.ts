@@ -53,14 +53,16 @@ export class Ledger {
     ...this.squaresOnce(program),
   ]
 
+  /** Once in a training step, never in an evaluation. */
   private updatesOnce(program: Program): Finding[] {
+    const times = program.evaluates ? 0 : 1
     return program.params.flatMap(({ name, frames }) =>
       Object.keys(frames)
         .map(Number)
         .flatMap((pipeline): Finding[] => {
           const own = this.updates.filter(update => update.param === name && update.pipeline === pipeline)
-          if (own.length === 1) return []
-          const { step, segment, instr } = own[1] ?? updateCall(program, name, pipeline)
+          if (own.length === times) return []
+          const { step, segment, instr } = own[times] ?? updateCall(program, name, pipeline)
           return [
             {
               law: 'P3',

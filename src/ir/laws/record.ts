@@ -60,7 +60,7 @@ const sumFrames = ({ params, streams }: Program): Map<number, string>[] =>
     const results = all.flatMap(({ name }, frame) => (resultNames.includes(name) ? [[frame, name] as const] : []))
     const gradients = params.flatMap(({ name, frames }) => {
       const held = frames[pipeline]
-      return held ? [[held.grad, gradientOf(name)] as const] : []
+      return held?.grad === undefined ? [] : [[held.grad, gradientOf(name)] as const]
     })
     return new Map([...results, ...gradients])
   })
