@@ -1,5 +1,5 @@
-// Everything a fresh clone needs before `npm start` or `npm test`: packages, then the build.
-// Both steps look first whether their work is done, so the second start costs only the check.
+// Everything a fresh clone needs before `npm start` or `npm test`: packages, the build, the native kernels.
+// Every step looks first whether its work is done, so the second start costs only the check.
 import { execFileSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -15,3 +15,4 @@ if (age('node_modules/.package-lock.json') < age('package-lock.json')) {
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'])
 }
 run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-b'])
+run(process.execPath, [at('scripts/build-kernels.mjs')])

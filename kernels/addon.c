@@ -1,0 +1,93 @@
+// The native target as a Node-API addon. It holds no state, so every worker thread may load it. Memory comes as a
+// typed array, because Node-API refuses a SharedArrayBuffer itself.
+#include <node_api.h>
+#include <string.h>
+#include <time.h>
+#include "kernels.h"
+
+double lockstep_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// The first byte of a typed array, or null with an exception pending.
+static char *bytes_of(napi_env env, napi_value array) {
+  void *data = 0;
+  if (napi_get_typedarray_info(env, array, 0, 0, &data, 0, 0) == napi_ok && data) return data;
+  napi_throw_type_error(env, 0, "lockstep: memory must be a typed array that is not empty");
+  return 0;
+}
+
+static size offset_of(napi_env env, napi_value number) {
+  double offset = 0;
+  napi_get_value_double(env, number, &offset);
+  return (size)offset;
+}
+
+static napi_value number_of(napi_env env, double value) {
+  napi_value result;
+  napi_create_double(env, value, &result);
+  return result;
+}
+
+// exec(memory, list, status): the error code, 0 when all went well.
+static napi_value exec(napi_env env, napi_callback_info info) {
+  napi_value args[3];
+  size_t count = 3;
+  napi_get_cb_info(env, info, &count, args, 0, 0);
+  char *base = bytes_of(env, args[0]);
+  if (!base) return 0;
+  size list = offset_of(env, args[1]), status = offset_of(env, args[2]);
+  return number_of(env, lockstep_exec(base, (double *)(base + list), base + status));
+}
+
+// wake(memory, offset): wakes the ranks that sleep on the i32 at offset.
+static napi_value wake(napi_env env, napi_callback_info info) {
+  napi_value args[2];
+  size_t count = 2;
+  napi_get_cb_info(env, info, &count, args, 0, 0);
+  char *base = bytes_of(env, args[0]);
+  if (base) lockstep_wake((int *)(base + offset_of(env, args[1])));
+  return 0;
+}
+
+static void set_text(napi_env env, napi_value object, const char *name, const char *text) {
+  napi_value value;
+  napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &value);
+  napi_set_named_property(env, object, name, value);
+}
+
+// info(): what this build was made for.
+static napi_value info(napi_env env, napi_callback_info unused) {
+  (void)unused;
+  napi_value object;
+  napi_create_object(env, &object);
+#if defined(__AVX512F__)
+  set_text(env, object, "target", "x64 AVX-512");
+#elif defined(__AVX2__)
+  set_text(env, object, "target", "x64 AVX2");
+#elif defined(__x86_64__)
+  set_text(env, object, "target", "x64 SSE");
+#elif defined(__aarch64__)
+  set_text(env, object, "target", "arm64 NEON");
+#else
+  set_text(env, object, "target", "portable");
+#endif
+  napi_set_named_property(env, object, "vector", number_of(env, VECTOR_BYTES));
+  napi_set_named_property(env, object, "workspaceBytes", number_of(env, (double)LOCKSTEP_WORKSPACE_BYTES));
+  return object;
+}
+
+static void set_function(napi_env env, napi_value exports, const char *name, napi_callback callback) {
+  napi_value function;
+  napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, 0, &function);
+  napi_set_named_property(env, exports, name, function);
+}
+
+NAPI_MODULE_INIT() {
+  set_function(env, exports, "exec", exec);
+  set_function(env, exports, "wake", wake);
+  set_function(env, exports, "info", info);
+  return exports;
+}

@@ -1,0 +1,298 @@
+// Causal attention by blocks, after Rabe and Staats, Milakov and Gimelshein, and Dao: a block of queries meets one block
+// of keys after the other and keeps a running maximum and sum per query, so the seq x seq matrix never exists. Backward
+// computes the probabilities again from the log-sum-exp. Every product is the matmul's register tile.
+//
+// The plain rung: score = q.k / sqrt(headDim) for the keys a query sees, p = exp(score - lse), out = sum of mask p v;
+// dscore = p (mask dout.v - dout.out) / sqrt(headDim), and dq, dk, dv are products with it.
+#include "functions.h"
+#include "matmul.h"
+#include "random.h"
+
+#define QUERIES 64
+#define KEYS 64
+_Static_assert(KEYS % TILE_COLUMNS == 0, "a block of keys is whole panels");
+
+struct problem {
+  size batch, seq, kv_heads, group, depth, window;
+  size q_stride, k_stride;  // from one position to the next
+  float scale;
+  int dropping;
+  struct mask mask;
+  size batch_origin, head_origin, group_origin, heads, groups;
+};
+
+// The words from `batch` on are the same in attention and attentionGrad.
+static struct problem problem_of(const double *w) {
+  enum { shift = ATTENTION_BATCH };
+  struct problem p = {
+      .batch = (size)w[ATTENTION_BATCH - shift],
+      .seq = (size)w[ATTENTION_SEQ - shift],
+      .kv_heads = (size)w[ATTENTION_KV_HEADS - shift],
+      .group = (size)w[ATTENTION_GROUP - shift],
+      .depth = (size)w[ATTENTION_HEAD_DIM - shift],
+      .window = (size)w[ATTENTION_WINDOW - shift],
+      .dropping = w[ATTENTION_RATE - shift] > 0,
+      .mask = mask_of(w[ATTENTION_RATE - shift], w[ATTENTION_SEED - shift], w[ATTENTION_NAME - shift],
+                      w[ATTENTION_STEP - shift]),
+      .batch_origin = (size)w[ATTENTION_BATCH_ORIGIN - shift],
+      .head_origin = (size)w[ATTENTION_HEAD_ORIGIN - shift],
+      .group_origin = (size)w[ATTENTION_GROUP_ORIGIN - shift],
+      .heads = (size)w[ATTENTION_HEADS - shift],
+      .groups = (size)w[ATTENTION_GROUPS - shift],
+  };
+  if (p.window <= 0) p.window = p.seq;
+  p.k_stride = p.kv_heads * p.depth;
+  p.q_stride = p.k_stride * p.group;
+  p.scale = (float)(1 / __builtin_sqrt((double)p.depth));
+  return p;
+}
+
+// One row of queries: a sample, a kv head, and one of the query heads that share it.
+struct row {
+  size batch, head, group;
+};
+
+static size q_offset(const struct problem *p, struct row r, size position) {
+  return (r.batch * p->seq + position) * p->q_stride + (r.head * p->group + r.group) * p->depth;
+}
+static size k_offset(const struct problem *p, struct row r, size position) {
+  return (r.batch * p->seq + position) * p->k_stride + r.head * p->depth;
+}
+static size lse_offset(const struct problem *p, struct row r, size position) {
+  return ((r.batch * p->seq + position) * p->kv_heads + r.head) * p->group + r.group;
+}
+
+// The mask's index is row-major over (batch, kvHeads, group, query, key) of the whole scores.
+static uint64_t mask_index(const struct problem *p, struct row r, size query, size key) {
+  const uint64_t batch = (uint64_t)(p->batch_origin + r.batch), head = (uint64_t)(p->head_origin + r.head);
+  const uint64_t row = (batch * (uint64_t)p->heads + head) * (uint64_t)p->groups + (uint64_t)(p->group_origin + r.group);
+  return (row * (uint64_t)p->seq + (uint64_t)query) * (uint64_t)p->seq + (uint64_t)key;
+}
+
+// Which keys of the block that begins at `first` the query sees: [from, to), counted inside the block.
+struct visible {
+  size from, to;
+};
+static struct visible visible_keys(const struct problem *p, size query, size first) {
+  const size from = max_size(0, query - p->window + 1 - first), to = min_size(KEYS, query + 1 - first);
+  return (struct visible){min_size(from, KEYS), max_size(to, 0)};
+}
+
+static void copy_scaled(float *to, const float *from, size stride, size rows, size depth, float scale) {
+  for (size r = 0; r < rows; r++, to += depth, from += stride)
+    for (size d = 0; d < depth; d++) to[d] = from[d] * scale;
+}
+
+static void hide(float *scores, struct visible v, float with) {
+  for (size t = 0; t < v.from; t++) scores[t] = with;
+  for (size t = v.to; t < KEYS; t++) scores[t] = with;
+}
+
+// Turns a row of scores into exp(score - max), updates the running maximum and sum, and returns what everything
+// accumulated so far is to be multiplied by.
+static float soften(float *scores, struct visible v, float *max, float *sum) {
+  hide(scores, v, -__builtin_inff());
+  vec most = load(scores);
+  for (size t = LANES; t < KEYS; t += LANES) most = greater(load(scores + t), most);
+  const float best = max_lanes(most), next = best > *max ? best : *max;
+  const float correction = exp_lanes(splat(*max - next))[0];
+  vec sums = {};
+  for (size t = 0; t < KEYS; t += LANES) {
+    const vec e = exp_lanes(load(scores + t) - next);
+    store(scores + t, e);
+    sums += e;
+  }
+  *max = next;
+  *sum = *sum * correction + sum_lanes(sums);
+  return correction;
+}
+
+static void apply_mask(const struct problem *p, struct row r, float *probabilities, size query, size first) {
+  float factors[KEYS];
+  mask_factors(factors, p->mask, mask_index(p, r, query, first), KEYS);
+  for (size t = 0; t < KEYS; t++) probabilities[t] *= factors[t];
+}
+
+struct forward_space {
+  float *q, *out, *k_panels, *v_panels, *scores;
+  float max[QUERIES], sum[QUERIES];
+};
+
+// One block of keys: scores, probabilities, and their product with v added to out.
+static void attend_block(const struct problem *p, struct row r, struct forward_space *s, const float *k, const float *v,
+                         size query, size queries, size key, size keys) {
+  pack_panels(s->k_panels, (struct matrix){k + k_offset(p, r, key), 1, p->k_stride}, p->depth, keys);
+  pack_panels(s->v_panels, (struct matrix){v + k_offset(p, r, key), p->k_stride, 1}, keys, p->depth);
+  multiply_panels(s->scores, KEYS, (struct matrix){s->q, p->depth, 1}, s->k_panels, queries, keys, p->depth, 0);
+  for (size i = 0; i < queries; i++) {
+    float *row = s->scores + i * KEYS;
+    const struct visible seen = visible_keys(p, query + i, key);
+    if (seen.from >= seen.to) {  // a window may begin after this block
+      for (size t = 0; t < KEYS; t++) row[t] = 0;
+      continue;
+    }
+    const float correction = soften(row, seen, &s->max[i], &s->sum[i]);
+    if (p->dropping) apply_mask(p, r, row, query + i, key);
+    if (correction != 1)
+      for (size d = 0; d < p->depth; d++) s->out[i * p->depth + d] *= correction;
+  }
+  multiply_panels(s->out, p->depth, (struct matrix){s->scores, KEYS, 1}, s->v_panels, queries, p->depth, keys, 1);
+}
+
+static size first_key(const struct problem *p, size query) {
+  return max_size(0, query - p->window + 1) / KEYS * KEYS;
+}
+
+static void attend(const struct problem *p, struct row r, struct forward_space *s, const float *q, const float *k,
+                   const float *v, float *out, float *lse, size query) {
+  const size queries = min_size(QUERIES, p->seq - query);
+  copy_scaled(s->q, q + q_offset(p, r, query), p->q_stride, queries, p->depth, p->scale);
+  for (size i = 0; i < queries * p->depth; i++) s->out[i] = 0;
+  for (size i = 0; i < queries; i++) {
+    s->max[i] = -__builtin_inff();
+    s->sum[i] = 0;
+  }
+  for (size key = first_key(p, query); key < query + queries; key += KEYS)
+    attend_block(p, r, s, k, v, query, queries, key, min_size(KEYS, p->seq - key));
+  for (size i = 0; i < queries; i++) {
+    const float scale = 1 / s->sum[i];
+    float *to = out + q_offset(p, r, query + i);
+    for (size d = 0; d < p->depth; d++) to[d] = s->out[i * p->depth + d] * scale;
+    lse[lse_offset(p, r, query + i)] = (float)((double)s->max[i] + log_f64((double)s->sum[i]));
+  }
+}
+
+// Takes `count` floats of the workspace, or sets the error.
+static float *take(struct context *c, size *used, size count) {
+  float *at = (float *)c->workspace + *used;
+  *used += round_up(count, 16);
+  if (*used * 4 > c->workspace_bytes) c->error = LOCKSTEP_WORKSPACE;
+  return at;
+}
+
+#define EACH_ROW(r, p)                                       \
+  for (struct row r = {}; r.batch < (p).batch; r.batch++)    \
+    for (r.head = 0; r.head < (p).kv_heads; r.head++)        \
+      for (r.group = 0; r.group < (p).group; r.group++)
+
+COMMAND(attention) {
+  const struct problem p = problem_of(w + ATTENTION_BATCH);
+  const size padded = round_up(p.depth, TILE_COLUMNS);
+  size used = 0;
+  struct forward_space s = {.q = take(c, &used, QUERIES * p.depth),
+                            .out = take(c, &used, QUERIES * p.depth),
+                            .k_panels = take(c, &used, KEYS * p.depth),
+                            .v_panels = take(c, &used, KEYS * padded),
+                            .scores = take(c, &used, QUERIES * KEYS)};
+  if (c->error) return;
+  EACH_ROW(r, p)
+  for (size query = 0; query < p.seq; query += QUERIES)
+    attend(&p, r, &s, floats(c, w[ATTENTION_Q]), floats(c, w[ATTENTION_K]), floats(c, w[ATTENTION_V]),
+           floats(c, w[ATTENTION_OUT]), floats(c, w[ATTENTION_LSE]), query);
+}
+
+struct operands {
+  float *dq, *dk, *dv;
+  const float *dout, *q, *k, *v, *out, *lse;
+};
+
+struct backward_space {
+  float *k_transposed, *v_transposed, *k_panels;  // panels of the block of keys; k_panels scaled
+  float *q, *q_panels, *dout_panels;              // of the block of queries; q scaled
+  float *dk, *dv;                                 // sums of the block of keys
+  float *scores, *slopes;                         // queries x keys
+};
+
+static float dot(const float *a, const float *b, size n) {
+  vec sums = {};
+  for (size i = 0; i < n; i += LANES) sums = fma_lanes(load_some(a + i, n - i), load_some(b + i, n - i), sums);
+  return sum_lanes(sums);
+}
+
+// Of one query: scores become masked probabilities, slopes (which come as dout.v) become dscore * sqrt(headDim).
+static void slope_row(const struct problem *p, struct row r, float *scores, float *slopes, size query, size key, float lse,
+                      float delta) {
+  const struct visible seen = visible_keys(p, query, key);
+  float factors[KEYS];
+  if (p->dropping) mask_factors(factors, p->mask, mask_index(p, r, query, key), KEYS);
+  hide(scores, seen, -__builtin_inff());
+  hide(slopes, seen, 0);
+  for (size t = 0; t < KEYS; t += LANES) {
+    const vec probability = exp_lanes(load(scores + t) - lse), dp = load(slopes + t);
+    if (p->dropping) {
+      const vec kept = load(factors + t);
+      store(scores + t, probability * kept);
+      store(slopes + t, probability * (kept * dp - delta));
+    } else {
+      store(scores + t, probability);
+      store(slopes + t, probability * (dp - delta));
+    }
+  }
+}
+
+// One block of queries against the packed block of keys.
+static void slope_block(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s,
+                        size query, size key, size keys) {
+  const size queries = min_size(QUERIES, p->seq - query), depth = p->depth;
+  const float *dout = o->dout + q_offset(p, r, query);
+  copy_scaled(s->q, o->q + q_offset(p, r, query), p->q_stride, queries, depth, p->scale);
+  pack_panels(s->q_panels, (struct matrix){s->q, depth, 1}, queries, depth);
+  pack_panels(s->dout_panels, (struct matrix){dout, p->q_stride, 1}, queries, depth);
+  multiply_panels(s->scores, KEYS, (struct matrix){s->q, depth, 1}, s->k_transposed, queries, keys, depth, 0);
+  multiply_panels(s->slopes, KEYS, (struct matrix){dout, p->q_stride, 1}, s->v_transposed, queries, keys, depth, 0);
+  for (size i = 0; i < queries; i++) {
+    const float delta = dot(dout + i * p->q_stride, o->out + q_offset(p, r, query + i), depth);
+    slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, query + i, key, o->lse[lse_offset(p, r, query + i)], delta);
+  }
+  multiply_panels(s->dv, depth, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys, depth, queries, 1);
+  multiply_panels(s->dk, depth, (struct matrix){s->slopes, 1, KEYS}, s->q_panels, keys, depth, queries, 1);
+  multiply_panels(o->dq + q_offset(p, r, query), p->q_stride, (struct matrix){s->slopes, KEYS, 1}, s->k_panels, queries,
+                  depth, keys, 1);
+}
+
+// All that has to do with one block of keys: dk and dv of it, and its part of every dq.
+static void slope_keys(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s, size key) {
+  const size keys = min_size(KEYS, p->seq - key), depth = p->depth;
+  const float *k = o->k + k_offset(p, r, key), *v = o->v + k_offset(p, r, key);
+  pack_panels(s->k_transposed, (struct matrix){k, 1, p->k_stride}, depth, keys);
+  pack_panels(s->v_transposed, (struct matrix){v, 1, p->k_stride}, depth, keys);
+  float *end = pack_panels(s->k_panels, (struct matrix){k, p->k_stride, 1}, keys, depth);
+  for (float *x = s->k_panels; x < end; x++) *x *= p->scale;
+  for (size i = 0; i < keys * depth; i++) s->dk[i] = s->dv[i] = 0;
+  const size last = min_size(p->seq, key + keys - 1 + p->window);  // queries from here on do not see the block
+  for (r.group = 0; r.group < p->group; r.group++)
+    for (size query = key / QUERIES * QUERIES; query < last; query += QUERIES) slope_block(p, r, o, s, query, key, keys);
+  for (size t = 0; t < keys; t++) {
+    __builtin_memcpy(o->dk + k_offset(p, r, key + t), s->dk + t * depth, (size_t)depth * 4);
+    __builtin_memcpy(o->dv + k_offset(p, r, key + t), s->dv + t * depth, (size_t)depth * 4);
+  }
+}
+
+COMMAND(attentionGrad) {
+  const struct problem p = problem_of(w + ATTENTION_GRAD_BATCH);
+  const struct operands o = {floats(c, w[ATTENTION_GRAD_DQ]),   floats(c, w[ATTENTION_GRAD_DK]),
+                             floats(c, w[ATTENTION_GRAD_DV]),   floats(c, w[ATTENTION_GRAD_DOUT]),
+                             floats(c, w[ATTENTION_GRAD_Q]),    floats(c, w[ATTENTION_GRAD_K]),
+                             floats(c, w[ATTENTION_GRAD_V]),    floats(c, w[ATTENTION_GRAD_OUT]),
+                             floats(c, w[ATTENTION_GRAD_LSE])};
+  const size padded = round_up(p.depth, TILE_COLUMNS);
+  size used = 0;
+  struct backward_space s = {
+      .k_transposed = take(c, &used, KEYS * p.depth),
+      .v_transposed = take(c, &used, KEYS * p.depth),
+      .k_panels = take(c, &used, KEYS * padded),
+      .q = take(c, &used, QUERIES * p.depth),
+      .q_panels = take(c, &used, QUERIES * padded),
+      .dout_panels = take(c, &used, QUERIES * padded),
+      .dk = take(c, &used, KEYS * p.depth),
+      .dv = take(c, &used, KEYS * p.depth),
+      .scores = take(c, &used, QUERIES * KEYS),
+      .slopes = take(c, &used, QUERIES * KEYS),
+  };
+  if (c->error) return;
+  const size elements = p.batch * p.seq * p.q_stride;
+  for (size i = 0; i < elements; i++) o.dq[i] = 0;
+  for (struct row r = {}; r.batch < p.batch; r.batch++)
+    for (r.head = 0; r.head < p.kv_heads; r.head++)
+      for (size key = 0; key < p.seq; key += KEYS) slope_keys(&p, r, &o, &s, key);
+}

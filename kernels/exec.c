@@ -1,0 +1,114 @@
+// Executes a list of commands from end to end: no call back into JavaScript, one table look-up a command.
+// The index of the command about to run is always in the status block, so that whoever watches a rank that stands
+// still can name what it stands in.
+#include "kernels.h"
+
+typedef void command(struct context *, const double *);
+
+static command *const table[CMD_COUNT] = {
+    [CMD_CONFIG] = cmd_config,
+    [CMD_ALLOC] = cmd_alloc,
+    [CMD_FREE] = cmd_free,
+    [CMD_MATMUL] = cmd_matmul,
+    [CMD_ADD] = cmd_add,
+    [CMD_MUL] = cmd_mul,
+    [CMD_SCALE] = cmd_scale,
+    [CMD_SUM_ROWS] = cmd_sumRows,
+    [CMD_SUM_COLUMNS] = cmd_sumColumns,
+    [CMD_GELU] = cmd_gelu,
+    [CMD_GELU_GRAD] = cmd_geluGrad,
+    [CMD_SWIGLU] = cmd_swiglu,
+    [CMD_SWIGLU_GRAD] = cmd_swigluGrad,
+    [CMD_LAYER_NORM] = cmd_layerNorm,
+    [CMD_LAYER_NORM_INPUT_GRAD] = cmd_layerNormInputGrad,
+    [CMD_LAYER_NORM_WEIGHT_GRAD] = cmd_layerNormWeightGrad,
+    [CMD_RMS_NORM] = cmd_rmsNorm,
+    [CMD_RMS_NORM_INPUT_GRAD] = cmd_rmsNormInputGrad,
+    [CMD_RMS_NORM_WEIGHT_GRAD] = cmd_rmsNormWeightGrad,
+    [CMD_ROPE] = cmd_rope,
+    [CMD_ATTENTION] = cmd_attention,
+    [CMD_ATTENTION_GRAD] = cmd_attentionGrad,
+    [CMD_DROPOUT] = cmd_dropout,
+    [CMD_EMBED] = cmd_embed,
+    [CMD_EMBED_GRAD] = cmd_embedGrad,
+    [CMD_MAX_COLUMNS] = cmd_maxColumns,
+    [CMD_SUM_EXP] = cmd_sumExp,
+    [CMD_PICK] = cmd_pick,
+    [CMD_TOKEN_LOSS] = cmd_tokenLoss,
+    [CMD_TOKEN_LOSS_GRAD] = cmd_tokenLossGrad,
+    [CMD_COUNT_LABELS] = cmd_countLabels,
+    [CMD_SQUARED_ERROR] = cmd_squaredError,
+    [CMD_SQUARED_ERROR_GRAD] = cmd_squaredErrorGrad,
+    [CMD_FILL] = cmd_fill,
+    [CMD_ACCUMULATE] = cmd_accumulate,
+    [CMD_SUM_SQUARES] = cmd_sumSquares,
+    [CMD_ADAMW] = cmd_adamw,
+    [CMD_SGD] = cmd_sgd,
+    [CMD_COPY] = cmd_copy,
+    [CMD_START] = cmd_start,
+    [CMD_WAIT_ALL_REDUCE] = cmd_waitAllReduce,
+    [CMD_WAIT_ALL_GATHER] = cmd_waitAllGather,
+    [CMD_WAIT_REDUCE_SCATTER] = cmd_waitReduceScatter,
+    [CMD_WAIT_ALL_TO_ALL] = cmd_waitAllToAll,
+    [CMD_SEND] = cmd_send,
+    [CMD_WAIT_RECV] = cmd_waitRecv,
+    [CMD_WAIT_SEND] = cmd_waitSend,
+};
+
+COMMAND(config) {
+  c->abort = w[CONFIG_ABORT] ? ints(c, w[CONFIG_ABORT]) : 0;
+  c->timeout_ms = w[CONFIG_TIMEOUT_MS];
+  c->spin = (int)w[CONFIG_SPIN];
+  c->yields = (int)w[CONFIG_YIELDS];
+  c->spans = w[CONFIG_SPANS] ? address(c, w[CONFIG_SPANS]) : 0;
+  c->span_capacity = (size)w[CONFIG_SPAN_CAPACITY];
+  c->workspace = address(c, w[CONFIG_WORKSPACE]);
+  c->workspace_bytes = (size)w[CONFIG_WORKSPACE_BYTES];
+}
+
+static void account(struct context *c, size kind, double bytes) {
+  double *live = (double *)((char *)c->status + STATUS_LIVE_BYTES), *peak = live + MEMORY_KINDS;
+  live[kind] += bytes;
+  if (live[kind] > peak[kind]) peak[kind] = live[kind];
+}
+
+COMMAND(alloc) { account(c, (size)w[ALLOC_KIND], w[ALLOC_BYTES]); }
+COMMAND(free) { account(c, (size)w[FREE_KIND], -w[FREE_BYTES]); }
+
+// The count in the status block goes on from list to list; whoever reads the spans sets it back to 0.
+static void record(struct context *c, int command, double start, double end) {
+  if (c->span_capacity <= 0) return;
+  unsigned count = (unsigned)c->status[STATUS_SPANS];
+  double *span = c->spans + count % (size_t)c->span_capacity * 3;
+  span[0] = command;
+  span[1] = start;
+  span[2] = end;
+  c->status[STATUS_SPANS] = (int)(count + 1);
+}
+
+static void run(struct context *c, size opcode, const double *words, int index) {
+  if (!c->spans) {
+    table[opcode](c, words);
+    return;
+  }
+  double start = lockstep_now();
+  table[opcode](c, words);
+  record(c, index, start, lockstep_now());
+}
+
+int lockstep_exec(char *base, double *list, char *status) {
+  struct context c = {.base = base, .status = (int *)status};
+  for (int index = 0;; index++) {
+    __atomic_store_n(&c.status[STATUS_COMMAND], index, __ATOMIC_RELAXED);
+    size opcode = (size)list[0];
+    if (opcode == CMD_END) break;
+    if (opcode < 0 || opcode >= CMD_COUNT)
+      c.error = LOCKSTEP_UNKNOWN;
+    else
+      run(&c, opcode, list + 2, index);
+    if (c.error) break;
+    list += 2 + (size)list[1];
+  }
+  c.status[STATUS_ERROR] = c.error;
+  return c.error;
+}

@@ -1,0 +1,139 @@
+// Looking up rows and scoring labels. A rank may hold a run of the rows (classes): an id is a number of the whole table,
+// and one outside the rank's run contributes 0, so the true value is the sum over ranks.
+#include "kernels.h"
+#include "functions.h"
+
+COMMAND(embed) {
+  float *out = floats(c, w[EMBED_OUT]);
+  const int *ids = ints(c, w[EMBED_IDS]);
+  const float *table = floats(c, w[EMBED_TABLE]);
+  const size rows = (size)w[EMBED_ROWS], columns = (size)w[EMBED_COLUMNS], origin = (size)w[EMBED_ORIGIN];
+  for (size i = 0; i < (size)w[EMBED_N]; i++, out += columns) {
+    const size row = ids[i] - origin;
+    if (row >= 0 && row < rows)
+      __builtin_memcpy(out, table + row * columns, (size_t)columns * 4);
+    else
+      for (size j = 0; j < columns; j++) out[j] = 0;
+  }
+}
+
+// In the order of ids, so that a row that occurs twice gives the same bits every time.
+COMMAND(embedGrad) {
+  float *dtable = floats(c, w[EMBED_GRAD_DTABLE]);
+  const int *ids = ints(c, w[EMBED_GRAD_IDS]);
+  const float *dout = floats(c, w[EMBED_GRAD_DOUT]);
+  const size rows = (size)w[EMBED_GRAD_ROWS], columns = (size)w[EMBED_GRAD_COLUMNS], origin = (size)w[EMBED_GRAD_ORIGIN];
+  for (size i = 0; i < rows * columns; i++) dtable[i] = 0;
+  for (size i = 0; i < (size)w[EMBED_GRAD_N]; i++, dout += columns) {
+    const size row = ids[i] - origin;
+    if (row < 0 || row >= rows) continue;
+    float *sum = dtable + row * columns;
+    for (size j = 0; j < columns; j++) sum[j] += dout[j];
+  }
+}
+
+COMMAND(maxColumns) {
+  float *out = floats(c, w[MAX_COLUMNS_OUT]);
+  const float *x = floats(c, w[MAX_COLUMNS_X]);
+  const size n = (size)w[MAX_COLUMNS_COLUMNS];
+  for (size r = 0; r < (size)w[MAX_COLUMNS_ROWS]; r++, x += n) {
+    float best = -__builtin_inff();
+    size i = 0;
+    if (n >= LANES) {
+      vec most = load(x);
+      for (i = LANES; i + LANES <= n; i += LANES) most = greater(load(x + i), most);
+      best = max_lanes(most);
+    }
+    for (; i < n; i++)
+      if (x[i] > best) best = x[i];
+    out[r] = best;
+  }
+}
+
+COMMAND(sumExp) {
+  float *out = floats(c, w[SUM_EXP_OUT]);
+  const float *x = floats(c, w[SUM_EXP_X]), *max = floats(c, w[SUM_EXP_MAX]);
+  const size n = (size)w[SUM_EXP_COLUMNS];
+  for (size r = 0; r < (size)w[SUM_EXP_ROWS]; r++, x += n) {
+    vec sums = {};
+    size i = 0;
+    for (; i + LANES <= n; i += LANES) sums += exp_lanes(load(x + i) - max[r]);
+    double sum = (double)sum_lanes(sums);
+    if (i < n) {
+      const vec last = exp_lanes(load_some(x + i, n - i) - max[r]);
+      for (size j = 0; j < n - i; j++) sum += (double)last[j];
+    }
+    out[r] = (float)sum;
+  }
+}
+
+COMMAND(pick) {
+  float *out = floats(c, w[PICK_OUT]);
+  const float *x = floats(c, w[PICK_X]);
+  const int *labels = ints(c, w[PICK_LABELS]);
+  const size n = (size)w[PICK_COLUMNS], origin = (size)w[PICK_ORIGIN];
+  for (size r = 0; r < (size)w[PICK_ROWS]; r++) {
+    const size label = labels[r] - origin;
+    out[r] = labels[r] >= 0 && label >= 0 && label < n ? x[r * n + label] : 0;
+  }
+}
+
+COMMAND(tokenLoss) {
+  const float *max = floats(c, w[TOKEN_LOSS_MAX]), *sum_exp = floats(c, w[TOKEN_LOSS_SUM_EXP]);
+  const float *picked = floats(c, w[TOKEN_LOSS_PICKED]);
+  const int *labels = ints(c, w[TOKEN_LOSS_LABELS]);
+  double total = 0;
+  for (size i = 0; i < (size)w[TOKEN_LOSS_N]; i++)
+    if (labels[i] >= 0) total += log_f64((double)sum_exp[i]) + (double)max[i] - (double)picked[i];
+  *floats(c, w[TOKEN_LOSS_LOSS]) = (float)total;
+}
+
+// (softmax - onehot) / count, in place where dx is x; 0 where the label is ignored.
+COMMAND(tokenLossGrad) {
+  float *dx = floats(c, w[TOKEN_LOSS_GRAD_DX]);
+  const float *x = floats(c, w[TOKEN_LOSS_GRAD_X]);
+  const float *max = floats(c, w[TOKEN_LOSS_GRAD_MAX]), *sum_exp = floats(c, w[TOKEN_LOSS_GRAD_SUM_EXP]);
+  const int *labels = ints(c, w[TOKEN_LOSS_GRAD_LABELS]);
+  const double count = (double)*floats(c, w[TOKEN_LOSS_GRAD_COUNT]);
+  const size n = (size)w[TOKEN_LOSS_GRAD_COLUMNS], origin = (size)w[TOKEN_LOSS_GRAD_ORIGIN];
+  for (size r = 0; r < (size)w[TOKEN_LOSS_GRAD_ROWS]; r++, x += n, dx += n) {
+    if (labels[r] < 0) {
+      for (size i = 0; i < n; i++) dx[i] = 0;
+      continue;
+    }
+    const size label = labels[r] - origin;
+    const double mine = label >= 0 && label < n ? (double)x[label] : 0;
+    const float scale = (float)(1 / ((double)sum_exp[r] * count));
+    for (size i = 0; i < n; i += LANES) store_some(dx + i, exp_lanes(load_some(x + i, n - i) - max[r]) * scale, n - i);
+    if (label >= 0 && label < n)  // close to 1 the difference cancels: take it before it is rounded
+      dx[label] = (float)((exp_f64(mine - (double)max[r]) / (double)sum_exp[r] - 1) / count);
+  }
+}
+
+COMMAND(countLabels) {
+  const int *labels = ints(c, w[COUNT_LABELS_LABELS]);
+  size count = 0;
+  for (size i = 0; i < (size)w[COUNT_LABELS_N]; i++) count += labels[i] >= 0;
+  *floats(c, w[COUNT_LABELS_COUNT]) = (float)count;
+}
+
+COMMAND(squaredError) {
+  const float *x = floats(c, w[SQUARED_ERROR_X]), *target = floats(c, w[SQUARED_ERROR_TARGET]);
+  const size n = (size)w[SQUARED_ERROR_N];
+  dvec sums = {};
+  size i = 0;
+  for (; i + LANES / 2 <= n; i += LANES / 2) {
+    const dvec difference = load_wide(x + i) - load_wide(target + i);
+    sums += difference * difference;
+  }
+  double sum = sum_wide(sums);
+  for (; i < n; i++) sum += ((double)x[i] - (double)target[i]) * ((double)x[i] - (double)target[i]);
+  *floats(c, w[SQUARED_ERROR_LOSS]) = (float)sum;
+}
+
+COMMAND(squaredErrorGrad) {
+  float *dx = floats(c, w[SQUARED_ERROR_GRAD_DX]);
+  const float *x = floats(c, w[SQUARED_ERROR_GRAD_X]), *target = floats(c, w[SQUARED_ERROR_GRAD_TARGET]);
+  const float scale = 2 / *floats(c, w[SQUARED_ERROR_GRAD_COUNT]);
+  for (size i = 0; i < (size)w[SQUARED_ERROR_GRAD_N]; i++) dx[i] = (x[i] - target[i]) * scale;
+}

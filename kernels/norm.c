@@ -1,0 +1,141 @@
+// Layer norm and RMS norm are one family: xhat = (x - mean) / deviation over a row, where RMS norm takes the mean to be
+// 0. Statistics are summed in f64 in two passes (the row is in cache for the second) and not kept: backward takes
+// them again, which costs less than to store and read them.
+#include "kernels.h"
+#include "functions.h"
+
+struct statistics {
+  float mean, scale;  // xhat = (x - mean) * scale
+};
+
+INLINE double sum_row(const float *x, size n) {
+  dvec even = {}, odd = {};
+  size i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    even += load_wide(x + i);
+    odd += load_wide(x + i + LANES / 2);
+  }
+  double sum = sum_wide(even + odd);
+  for (; i < n; i++) sum += (double)x[i];
+  return sum;
+}
+
+INLINE double sum_row_squares(const float *x, size n, double mean) {
+  const dvec centre = splat_wide(mean);
+  dvec even = {}, odd = {};
+  size i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    const dvec a = load_wide(x + i) - centre, b = load_wide(x + i + LANES / 2) - centre;
+    even += a * a;
+    odd += b * b;
+  }
+  double sum = sum_wide(even + odd);
+  for (; i < n; i++) sum += ((double)x[i] - mean) * ((double)x[i] - mean);
+  return sum;
+}
+
+INLINE struct statistics statistics_of(const float *x, size n, double eps, int centred) {
+  const double mean = centred ? sum_row(x, n) / (double)n : 0;
+  const double variance = sum_row_squares(x, n, mean) / (double)n;
+  return (struct statistics){(float)mean, (float)(1 / __builtin_sqrt(variance + eps))};
+}
+
+// bias is null for RMS norm, which is not centred either.
+INLINE void normalise(float *y, const float *x, const float *gain, const float *bias, size rows, size n, double eps) {
+  for (size r = 0; r < rows; r++, x += n, y += n) {
+    const struct statistics s = statistics_of(x, n, eps, bias != 0);
+    for (size i = 0; i < n; i += LANES) {
+      const vec xhat = (load_some(x + i, n - i) - s.mean) * s.scale, g = load_some(gain + i, n - i);
+      store_some(y + i, bias ? fma_lanes(xhat, g, load_some(bias + i, n - i)) : xhat * g, n - i);
+    }
+  }
+}
+
+COMMAND(layerNorm) {
+  normalise(floats(c, w[LAYER_NORM_Y]), floats(c, w[LAYER_NORM_X]), floats(c, w[LAYER_NORM_GAIN]),
+            floats(c, w[LAYER_NORM_BIAS]), (size)w[LAYER_NORM_ROWS], (size)w[LAYER_NORM_COLUMNS], w[LAYER_NORM_EPS]);
+}
+
+COMMAND(rmsNorm) {
+  normalise(floats(c, w[RMS_NORM_Y]), floats(c, w[RMS_NORM_X]), floats(c, w[RMS_NORM_GAIN]), 0, (size)w[RMS_NORM_ROWS],
+            (size)w[RMS_NORM_COLUMNS], w[RMS_NORM_EPS]);
+}
+
+// dx = (g - mean g - xhat mean(g xhat)) / deviation with g = dy gain; without centring the middle term is absent.
+INLINE void input_grad(float *dx, const float *dy, const float *x, const float *gain, size rows, size n, double eps,
+                       const int centred) {
+  for (size r = 0; r < rows; r++, x += n, dy += n, dx += n) {
+    const struct statistics s = statistics_of(x, n, eps, centred);
+    vec sums = {}, products = {};
+    for (size i = 0; i < n; i += LANES) {
+      const vec g = load_some(dy + i, n - i) * load_some(gain + i, n - i);  // 0 past the end, whatever xhat is there
+      sums += g;
+      products = fma_lanes(g, (load_some(x + i, n - i) - s.mean) * s.scale, products);
+    }
+    const float sum = centred ? sum_lanes(sums) / (float)n : 0, product = sum_lanes(products) / (float)n;
+    for (size i = 0; i < n; i += LANES) {
+      const vec g = load_some(dy + i, n - i) * load_some(gain + i, n - i);
+      const vec xhat = (load_some(x + i, n - i) - s.mean) * s.scale;
+      store_some(dx + i, s.scale * (g - fma_lanes(xhat, splat(product), splat(sum))), n - i);
+    }
+  }
+}
+
+COMMAND(layerNormInputGrad) {
+  input_grad(floats(c, w[LAYER_NORM_INPUT_GRAD_DX]), floats(c, w[LAYER_NORM_INPUT_GRAD_DY]),
+             floats(c, w[LAYER_NORM_INPUT_GRAD_X]), floats(c, w[LAYER_NORM_INPUT_GRAD_GAIN]),
+             (size)w[LAYER_NORM_INPUT_GRAD_ROWS], (size)w[LAYER_NORM_INPUT_GRAD_COLUMNS], w[LAYER_NORM_INPUT_GRAD_EPS], 1);
+}
+
+COMMAND(rmsNormInputGrad) {
+  input_grad(floats(c, w[RMS_NORM_INPUT_GRAD_DX]), floats(c, w[RMS_NORM_INPUT_GRAD_DY]),
+             floats(c, w[RMS_NORM_INPUT_GRAD_X]), floats(c, w[RMS_NORM_INPUT_GRAD_GAIN]),
+             (size)w[RMS_NORM_INPUT_GRAD_ROWS], (size)w[RMS_NORM_INPUT_GRAD_COLUMNS], w[RMS_NORM_INPUT_GRAD_EPS], 0);
+}
+
+#define STRIP (16 * LANES)  // columns summed at once: the sums stay in the first cache
+#define BATCH 64            // rows whose statistics are taken before the strips run over them
+
+// Adds the rows of one batch to dgain and dbias. A batch is short, so f32 sums inside it lose next to nothing.
+INLINE void add_batch(float *dgain, float *dbias, const float *dy, const float *x, const struct statistics *s, size rows,
+                      size n) {
+  for (size start = 0; start < n; start += STRIP) {
+    const size width = min_size(STRIP, n - start);
+    float gains[STRIP] = {}, biases[STRIP] = {};
+    for (size r = 0; r < rows; r++) {
+      const float *g = dy + r * n + start, *at = x + r * n + start;
+      for (size i = 0; i < width; i += LANES) {
+        const vec d = load_some(g + i, width - i), xhat = (load_some(at + i, width - i) - s[r].mean) * s[r].scale;
+        store(gains + i, fma_lanes(d, xhat, load(gains + i)));
+        if (dbias) store(biases + i, load(biases + i) + d);
+      }
+    }
+    for (size i = 0; i < width; i++) dgain[start + i] += gains[i];
+    if (dbias)
+      for (size i = 0; i < width; i++) dbias[start + i] += biases[i];
+  }
+}
+
+INLINE void weight_grad(float *dgain, float *dbias, const float *dy, const float *x, size rows, size n, double eps) {
+  for (size i = 0; i < n; i++) dgain[i] = 0;
+  if (dbias)
+    for (size i = 0; i < n; i++) dbias[i] = 0;
+  for (size start = 0; start < rows; start += BATCH) {
+    const size count = min_size(BATCH, rows - start);
+    struct statistics s[BATCH];
+    for (size r = 0; r < count; r++) s[r] = statistics_of(x + (start + r) * n, n, eps, dbias != 0);
+    add_batch(dgain, dbias, dy + start * n, x + start * n, s, count, n);
+  }
+}
+
+COMMAND(layerNormWeightGrad) {
+  weight_grad(floats(c, w[LAYER_NORM_WEIGHT_GRAD_DGAIN]), floats(c, w[LAYER_NORM_WEIGHT_GRAD_DBIAS]),
+              floats(c, w[LAYER_NORM_WEIGHT_GRAD_DY]), floats(c, w[LAYER_NORM_WEIGHT_GRAD_X]),
+              (size)w[LAYER_NORM_WEIGHT_GRAD_ROWS], (size)w[LAYER_NORM_WEIGHT_GRAD_COLUMNS], w[LAYER_NORM_WEIGHT_GRAD_EPS]);
+}
+
+COMMAND(rmsNormWeightGrad) {
+  weight_grad(floats(c, w[RMS_NORM_WEIGHT_GRAD_DGAIN]), 0, floats(c, w[RMS_NORM_WEIGHT_GRAD_DY]),
+              floats(c, w[RMS_NORM_WEIGHT_GRAD_X]), (size)w[RMS_NORM_WEIGHT_GRAD_ROWS],
+              (size)w[RMS_NORM_WEIGHT_GRAD_COLUMNS], w[RMS_NORM_WEIGHT_GRAD_EPS]);
+}

@@ -1,0 +1,170 @@
+// One element of the result from one element of each operand, and the sums that go with broadcasting. Results may be
+// written over operands. Sums over many elements run in f64, or in blocks short enough that f32 loses nothing.
+#include "kernels.h"
+#include "functions.h"
+
+// The second operand repeats every `period` elements: a bias over the rows, or, with period 1, a scalar.
+#define BROADCAST(name, NAME, operator)                                                             \
+  COMMAND(name) {                                                                                   \
+    float *out = floats(c, w[NAME##_OUT]);                                                          \
+    const float *a = floats(c, w[NAME##_A]), *b = floats(c, w[NAME##_B]);                           \
+    const size n = (size)w[NAME##_N], period = (size)w[NAME##_PERIOD];                              \
+    if (period == 1) {                                                                              \
+      const float x = n > 0 ? b[0] : 0;                                                             \
+      for (size i = 0; i < n; i++) out[i] = a[i] operator x;                                        \
+      return;                                                                                       \
+    }                                                                                               \
+    for (size start = 0; start < n; start += period, out += period, a += period) {                  \
+      const size columns = min_size(period, n - start);                                             \
+      for (size i = 0; i < columns; i++) out[i] = a[i] operator b[i];                               \
+    }                                                                                               \
+  }
+
+BROADCAST(add, ADD, +)
+BROADCAST(mul, MUL, *)
+
+COMMAND(scale) {
+  float *out = floats(c, w[SCALE_OUT]);
+  const float *x = floats(c, w[SCALE_X]), by = (float)w[SCALE_BY];
+  for (size i = 0; i < (size)w[SCALE_N]; i++) out[i] = x[i] * by;
+}
+
+COMMAND(fill) {
+  float *out = floats(c, w[FILL_OUT]);
+  const float value = (float)w[FILL_VALUE];
+  for (size i = 0; i < (size)w[FILL_N]; i++) out[i] = value;
+}
+
+COMMAND(accumulate) {
+  float *out = floats(c, w[ACCUMULATE_OUT]);
+  const float *x = floats(c, w[ACCUMULATE_X]);
+  for (size i = 0; i < (size)w[ACCUMULATE_N]; i++) out[i] += x[i];
+}
+
+COMMAND(copy) {
+  float *out = floats(c, w[COPY_OUT]);
+  const float *x = floats(c, w[COPY_X]);
+  size rows = (size)w[COPY_ROWS], columns = (size)w[COPY_COLUMNS];
+  const size stride_out = (size)w[COPY_STRIDE_OUT], stride_x = (size)w[COPY_STRIDE_X];
+  if (stride_out == columns && stride_x == columns) {
+    columns *= rows;
+    rows = columns > 0;
+  }
+  for (size r = 0; r < rows; r++) __builtin_memmove(out + r * stride_out, x + r * stride_x, (size_t)columns * 4);
+}
+
+// Columns of a strip are summed in f64, so the order of rows does not show.
+#define STRIP (8 * LANES)
+COMMAND(sumRows) {
+  float *out = floats(c, w[SUM_ROWS_OUT]);
+  const float *x = floats(c, w[SUM_ROWS_X]);
+  const size rows = (size)w[SUM_ROWS_ROWS], columns = (size)w[SUM_ROWS_COLUMNS];
+  for (size start = 0; start < columns; start += STRIP) {
+    const size width = min_size(STRIP, columns - start);
+    double sums[STRIP] = {};
+    if (width == STRIP)
+      for (size r = 0; r < rows; r++)
+        for (size i = 0; i < STRIP; i++) sums[i] += (double)x[r * columns + start + i];
+    else
+      for (size r = 0; r < rows; r++)
+        for (size i = 0; i < width; i++) sums[i] += (double)x[r * columns + start + i];
+    for (size i = 0; i < width; i++) out[start + i] = (float)sums[i];
+  }
+}
+
+// Two sums in turn, so that one addition need not wait for the last.
+static double sum_of(const float *x, size n) {
+  dvec even = {}, odd = {};
+  size i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    even += load_wide(x + i);
+    odd += load_wide(x + i + LANES / 2);
+  }
+  double sum = sum_wide(even + odd);
+  for (; i < n; i++) sum += (double)x[i];
+  return sum;
+}
+
+COMMAND(sumColumns) {
+  float *out = floats(c, w[SUM_COLUMNS_OUT]);
+  const float *x = floats(c, w[SUM_COLUMNS_X]);
+  const size columns = (size)w[SUM_COLUMNS_COLUMNS];
+  for (size r = 0; r < (size)w[SUM_COLUMNS_ROWS]; r++) out[r] = (float)sum_of(x + r * columns, columns);
+}
+
+COMMAND(sumSquares) {
+  const float *x = floats(c, w[SUM_SQUARES_X]);
+  const size n = (size)w[SUM_SQUARES_N];
+  float *out = floats(c, w[SUM_SQUARES_OUT]);
+  dvec even = {}, odd = {};
+  size i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    const dvec a = load_wide(x + i), b = load_wide(x + i + LANES / 2);
+    even += a * a;
+    odd += b * b;
+  }
+  double sum = sum_wide(even + odd);
+  for (; i < n; i++) sum += (double)x[i] * (double)x[i];
+  *out = (float)((double)*out + sum);
+}
+
+// GELU is x times the normal distribution below x; its tanh form is x times the sigmoid of twice the tanh's argument.
+INLINE vec tanh_argument_doubled(vec x) { return 1.59576912f * x * fma_lanes(0.044715f * x, x, splat(1.f)); }
+
+INLINE vec gelu_exact(vec x) { return x * normal_cumulative(x, exp_half_square(x)); }
+INLINE vec gelu_tanh(vec x) { return x * sigmoid(tanh_argument_doubled(x)); }
+
+INLINE vec gelu_slope_exact(vec x) {
+  const vec e = exp_half_square(x);
+  return normal_cumulative(x, e) + x * e * 0.398942280f;
+}
+
+INLINE vec gelu_slope_tanh(vec x) {
+  const vec below = sigmoid(tanh_argument_doubled(x)), above = sigmoid(-tanh_argument_doubled(x));
+  return below + x * below * above * 1.59576912f * fma_lanes(3 * 0.044715f * x, x, splat(1.f));
+}
+
+COMMAND(gelu) {
+  float *y = floats(c, w[GELU_Y]);
+  const float *x = floats(c, w[GELU_X]);
+  const size n = (size)w[GELU_N];
+  if (w[GELU_APPROXIMATE])
+    for (size i = 0; i < n; i += LANES) store_some(y + i, gelu_tanh(load_some(x + i, n - i)), n - i);
+  else
+    for (size i = 0; i < n; i += LANES) store_some(y + i, gelu_exact(load_some(x + i, n - i)), n - i);
+}
+
+COMMAND(geluGrad) {
+  float *dx = floats(c, w[GELU_GRAD_DX]);
+  const float *dy = floats(c, w[GELU_GRAD_DY]), *x = floats(c, w[GELU_GRAD_X]);
+  const size n = (size)w[GELU_GRAD_N];
+  if (w[GELU_GRAD_APPROXIMATE])
+    for (size i = 0; i < n; i += LANES)
+      store_some(dx + i, load_some(dy + i, n - i) * gelu_slope_tanh(load_some(x + i, n - i)), n - i);
+  else
+    for (size i = 0; i < n; i += LANES)
+      store_some(dx + i, load_some(dy + i, n - i) * gelu_slope_exact(load_some(x + i, n - i)), n - i);
+}
+
+COMMAND(swiglu) {
+  float *y = floats(c, w[SWIGLU_Y]);
+  const float *gate = floats(c, w[SWIGLU_GATE]), *up = floats(c, w[SWIGLU_UP]);
+  const size n = (size)w[SWIGLU_N];
+  for (size i = 0; i < n; i += LANES) {
+    const vec g = load_some(gate + i, n - i);
+    store_some(y + i, g * sigmoid(g) * load_some(up + i, n - i), n - i);
+  }
+}
+
+COMMAND(swigluGrad) {
+  float *dgate = floats(c, w[SWIGLU_GRAD_DGATE]), *dup = floats(c, w[SWIGLU_GRAD_DUP]);
+  const float *dy = floats(c, w[SWIGLU_GRAD_DY]);
+  const float *gate = floats(c, w[SWIGLU_GRAD_GATE]), *up = floats(c, w[SWIGLU_GRAD_UP]);
+  const size n = (size)w[SWIGLU_GRAD_N];
+  for (size i = 0; i < n; i += LANES) {
+    const vec g = load_some(gate + i, n - i), u = load_some(up + i, n - i), d = load_some(dy + i, n - i);
+    const vec s = sigmoid(g);
+    store_some(dgate + i, d * u * (s * fma_lanes(g, 1 - s, splat(1.f))), n - i);
+    store_some(dup + i, d * (g * s), n - i);
+  }
+}

@@ -1,0 +1,41 @@
+// Rotary positions: x[i] and x[i + half] are the coordinates of a point that turns by position * theta^(-2i/headDim).
+// Angles are taken in f64, once per position and pair, and used by every sample and head.
+#include "kernels.h"
+#include "functions.h"
+
+#define PAIRS 64  // turned at once
+
+static void turn(float *y, const float *x, const float *cosines, const float *sines, size pairs, size half) {
+  for (size i = 0; i < pairs; i++) {
+    const float a = x[i], b = x[i + half];
+    y[i] = a * cosines[i] - b * sines[i];
+    y[i + half] = b * cosines[i] + a * sines[i];
+  }
+}
+
+COMMAND(rope) {
+  float *y = floats(c, w[ROPE_Y]);
+  const float *x = floats(c, w[ROPE_X]);
+  const size batch = (size)w[ROPE_BATCH], seq = (size)w[ROPE_SEQ], heads = (size)w[ROPE_HEADS];
+  const size head_dim = (size)w[ROPE_HEAD_DIM], half = head_dim / 2;
+  const double log_theta = log_f64(w[ROPE_THETA]), sign = w[ROPE_INVERSE] ? -1 : 1;
+  for (size start = 0; start < half; start += PAIRS) {
+    const size pairs = min_size(PAIRS, half - start);
+    double frequencies[PAIRS];
+    float cosines[PAIRS], sines[PAIRS];
+    for (size i = 0; i < pairs; i++) frequencies[i] = exp_f64(-2.0 * (double)(start + i) / (double)head_dim * log_theta);
+    for (size s = 0; s < seq; s++) {
+      for (size i = 0; i < pairs; i++) {
+        double cosine, sine;
+        cos_sin_f64((w[ROPE_ORIGIN] + (double)s) * frequencies[i], &cosine, &sine);
+        cosines[i] = (float)cosine;
+        sines[i] = (float)(sign * sine);
+      }
+      for (size b = 0; b < batch; b++)
+        for (size h = 0; h < heads; h++) {
+          const size at = ((b * seq + s) * heads + h) * head_dim + start;
+          turn(y + at, x + at, cosines, sines, pairs, half);
+        }
+    }
+  }
+}

@@ -1,0 +1,4 @@
+export * from './commands.js'
+export * from './kernels.js'
+export { wasmKernels } from './wasm.js'
+export * from './writer.js'

@@ -1,0 +1,107 @@
+/**
+ * The fast kernels: C, compiled for this CPU where there is a compiler (`scripts/build-kernels.mjs`), and WebAssembly
+ * everywhere else. Both execute the command lists of commands.ts. Every worker thread loads its own, and attaches to
+ * the one memory it was sent.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
+import { wasmKernels } from './wasm.js'
+import { type Memory, WebAssembly } from './webassembly.js'
+
+/** A memory that all ranks share. It can be sent to a worker as it is. */
+export interface SharedMemory {
+  readonly buffer: SharedArrayBuffer
+  /** The first byte that is free: offsets in commands count from the start of the buffer, but 0 is nowhere. */
+  readonly start: number
+  /** What WebAssembly calls it. */
+  readonly memory?: Memory
+}
+
+/** Executes the list at a byte offset for the rank whose status block is at another; returns 0, or what went wrong. */
+export type Exec = (list: number, status: number) => number
+
+export interface Kernels {
+  readonly kind: 'native' | 'wasm'
+  readonly description: string
+  /** What `config` must give each rank. */
+  readonly workspaceBytes: number
+  /** A memory with at least so many bytes from its start on. */
+  memory(bytes: number): SharedMemory
+  attach(memory: SharedMemory): Exec
+  /** Wakes the ranks that sleep on the i32 at a byte offset. */
+  wake(memory: SharedMemory, offset: number): void
+}
+
+/** What an exec that did not return 0 met, as in kernels/kernels.h. */
+export const execErrors = {
+  1: 'the run was aborted',
+  2: 'a peer did not come in time',
+  3: 'unknown command',
+  4: 'a kernel needs more workspace than it was given',
+} as const
+
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+const addonPath = at('../../../kernels/lockstep.node')
+const recordPath = at('../../../kernels/native.json')
+const wasmPath = (flavour: WasmFlavour) =>
+  at(`../../../../kernels/lockstep${flavour === 'relaxed' ? '-relaxed' : ''}.wasm`)
+
+interface Addon {
+  exec(memory: Uint8Array, list: number, status: number): number
+  wake(memory: Uint8Array, offset: number): void
+  info(): { readonly target: string; readonly vector: number; readonly workspaceBytes: number }
+}
+
+/** Why there are no native kernels, or undefined when there are. */
+export function nativeMissing(): string | undefined {
+  if (existsSync(addonPath)) return undefined
+  if (!existsSync(recordPath)) return 'they were not built: run `npm run setup`'
+  const { reason } = JSON.parse(readFileSync(recordPath, 'utf8')) as { reason?: string } // written by build-kernels.mjs
+  return reason ?? 'the build is gone: run `npm run setup`'
+}
+
+function nativeKernels(): Kernels {
+  const addon = createRequire(import.meta.url)(addonPath) as Addon
+  const { target, vector, workspaceBytes } = addon.info()
+  return {
+    kind: 'native',
+    description: `native, ${target}, ${8 * vector}-bit vectors`,
+    workspaceBytes,
+    memory: bytes => ({ buffer: new SharedArrayBuffer(64 + bytes), start: 64 }),
+    attach({ buffer }) {
+      const memory = new Uint8Array(buffer)
+      return (list, status) => addon.exec(memory, list, status)
+    },
+    wake: ({ buffer }, offset) => addon.wake(new Uint8Array(buffer), offset),
+  }
+}
+
+export type WasmFlavour = 'plain' | 'relaxed'
+
+/** Relaxed SIMD has a multiply-add; Node 20 keeps it behind a flag. */
+function relaxedAllowed(bytes: Uint8Array): boolean {
+  if (WebAssembly.validate(bytes)) return true
+  setFlagsFromString('--experimental-wasm-relaxed-simd')
+  return WebAssembly.validate(bytes)
+}
+
+/** WebAssembly kernels from a file: the faster flavour that this runtime takes, or the one asked for. */
+export function loadWasm(flavour?: WasmFlavour, pathOf: (flavour: WasmFlavour) => string = wasmPath): Kernels {
+  if (flavour !== 'plain') {
+    const bytes = readFileSync(pathOf('relaxed'))
+    if (relaxedAllowed(bytes)) return wasmKernels(new WebAssembly.Module(bytes), 'WebAssembly, relaxed SIMD')
+    if (flavour === 'relaxed') throw new Error('this runtime has no relaxed SIMD')
+  }
+  return wasmKernels(new WebAssembly.Module(readFileSync(pathOf('plain'))), 'WebAssembly, SIMD')
+}
+
+/** `auto` takes native kernels where they were built. */
+export function loadKernels(kind: 'native' | 'wasm' | 'auto' = 'auto'): Kernels {
+  if (kind === 'wasm') return loadWasm()
+  const missing = nativeMissing()
+  if (!missing) return nativeKernels()
+  if (kind === 'native') throw new Error(`there are no native kernels: ${missing}`)
+  return loadWasm()
+}

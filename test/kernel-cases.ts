@@ -1,0 +1,572 @@
+/**
+ * Random cases of every compute command, with what `engine/reference` says of them in f64. Sizes are odd, 1, just
+ * around the widths of vectors, tiles and blocks, or 0. A result may differ by `bound` times its own size plus
+ * `magnitude`: what the terms that were summed for it weigh.
+ */
+import { choices, type Dim, elementsOf, hashName, normal, type Op } from '../src/base/index.js'
+import type { CommandName } from '../src/engine/native/index.js'
+import { runOp, type Tensor } from './tiny.js'
+
+export interface KernelCase {
+  readonly command: CommandName
+  /** Operands by word. */
+  readonly ins: Readonly<Record<string, ArrayLike<number>>>
+  /** Operands that are i32. */
+  readonly ids?: Readonly<Record<string, ArrayLike<number>>>
+  /** Results that are read before they are written, by word. */
+  readonly initial?: Readonly<Record<string, ArrayLike<number>>>
+  readonly words: Readonly<Record<string, number>>
+  readonly expected: Readonly<Record<string, ArrayLike<number>>>
+  readonly bound: number
+  readonly magnitude?: number | Readonly<Record<string, ArrayLike<number> | number>>
+}
+
+type Make = (d: ReturnType<typeof draw>) => KernelCase
+
+const sizes = [1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 70]
+
+function draw(seed: number, command: string) {
+  const { int, pick, chance } = choices(seed * 7919 + hashName(command))
+  const noise = normal({ seed, name: command })
+  let drawn = 0
+  const size = (...more: number[]) => (chance(0.04) ? 0 : pick([...sizes, ...more]))
+  const values = (n: number, spread = 1) => Float32Array.from({ length: n }, () => spread * noise(drawn++))
+  const dims = (given: Record<string, number>): Dim[] => Object.entries(given).map(([name, size]) => ({ name, size }))
+  const tensor = (given: Record<string, number>, spread = 1): Tensor & { values: Float32Array } => {
+    const named = dims(given)
+    return { dims: named, values: values(elementsOf(named), spread) }
+  }
+  const integers = (given: Record<string, number>, least: number, below: number): Tensor => {
+    const named = dims(given)
+    return { dims: named, values: Int32Array.from({ length: elementsOf(named) }, () => least + int(below - least)) }
+  }
+  return { seed, int, pick, chance, size, values, tensor, integers }
+}
+
+/** The op on tensors; `outs` are dims, or tensors that are read too. */
+function reference(op: Op, ins: readonly Tensor[], ...outs: (Record<string, number> | Tensor)[]): Float64Array[] {
+  const isTensor = (out: Record<string, number> | Tensor): out is Tensor => 'dims' in out
+  const results = outs.map(out =>
+    isTensor(out) ? out : { dims: Object.entries(out).map(([name, size]) => ({ name, size })), values: [] },
+  )
+  return runOp(op, ins, results, moment)
+}
+
+const moment = { seed: 41, step: 3, block: 'block' }
+const absolute = ({ dims, values }: Tensor): Tensor => ({ dims, values: Array.from(values, Math.abs) })
+const largest = (values: ArrayLike<number>) => Array.from(values).reduce((a, b) => Math.max(a, Math.abs(b)), 0)
+
+const matmul: Make = ({ size, tensor, chance, pick, int }) => {
+  const [b, big] = [pick([1, 1, 2, 3]), pick(['', '', 'm', 'n', 'k'])]
+  const [m, n, k] = ['m', 'n', 'k'].map(name => (name === big ? 401 + int(2000) : size()))
+  const [transA, transB, accumulate] = [chance(0.5), chance(0.5), chance(0.5)]
+  const [a, x] = [tensor(transA ? { b, k, m } : { b, m, k }), tensor(transB ? { b, n, k } : { b, k, n })]
+  const out = tensor({ b, m, n })
+  const old = (i: number) => (accumulate ? out.values[i] : 0)
+  const [product] = reference({ kind: 'contract' }, [a, x], { b, m, n })
+  const [weight] = reference({ kind: 'contract' }, [absolute(a), absolute(x)], { b, m, n })
+  return {
+    command: 'matmul',
+    ins: { a: a.values, b: x.values },
+    initial: { out: out.values },
+    words: {
+      m,
+      n,
+      k,
+      transA: +transA,
+      transB: +transB,
+      accumulate: +accumulate,
+      batch: b,
+      strideA: m * k,
+      strideB: k * n,
+      strideOut: m * n,
+    },
+    expected: { out: product.map((sum, i) => sum + old(i)) },
+    magnitude: { out: weight.map((sum, i) => sum + Math.abs(old(i))) },
+    bound: 1e-6,
+  }
+}
+
+const broadcast =
+  (kind: 'add' | 'mul'): Make =>
+  ({ size, tensor, chance }) => {
+    const [r, c] = [size(), size(200)]
+    const [a, b] = [tensor({ r, c }), chance(0.5) ? tensor({ c }) : tensor({ r, c })]
+    const [out] = reference({ kind }, [a, b], { r, c })
+    const words = { n: r * c, period: Math.max(1, b.values.length) }
+    return { command: kind, ins: { a: a.values, b: b.values }, words, expected: { out }, bound: 1e-7 }
+  }
+
+const scale: Make = ({ size, tensor }) => {
+  const x = tensor({ n: size(1000) })
+  const [out] = reference({ kind: 'scale', by: 0.3 }, [x], { n: x.values.length })
+  const words = { n: x.values.length, by: 0.3 }
+  return { command: 'scale', ins: { x: x.values }, words, expected: { out }, bound: 2e-7 }
+}
+
+const sums =
+  (command: 'sumRows' | 'sumColumns'): Make =>
+  ({ size, tensor }) => {
+    const [r, c] = [size(300), size(300)]
+    const x = tensor({ r, c })
+    const kept: Record<string, number> = command === 'sumRows' ? { c } : { r }
+    const [out] = reference({ kind: 'sumTo' }, [x], kept)
+    const [weight] = reference({ kind: 'sumTo' }, [absolute(x)], kept)
+    const words = { rows: r, columns: c }
+    return { command, ins: { x: x.values }, words, expected: { out }, magnitude: { out: weight }, bound: 1e-7 }
+  }
+
+/** Where activations bend, and far out on both sides. */
+const special = [0, -0, 1e-8, -1e-8, 0.5, -0.5, -0.75, 5, -5, -8, 8, -12, 12, 20, -20]
+const activation = (d: ReturnType<typeof draw>) => {
+  const x = d.tensor({ n: d.size(500, 129) }, 3)
+  x.values.set(special.slice(0, x.values.length))
+  return x
+}
+
+const gelu: Make = d => {
+  const [x, approximate] = [activation(d), d.chance(0.5)]
+  const [y] = reference({ kind: 'gelu', approximate }, [x], { n: x.values.length })
+  const words = { n: x.values.length, approximate: +approximate }
+  // The tanh form is exp of a large argument far out, and the argument's rounding shows; the reference cancels there.
+  const [bound, magnitude] = approximate ? [3e-6, 1e-9] : [1e-6, 1e-20]
+  return { command: 'gelu', ins: { x: x.values }, words, expected: { y }, magnitude, bound }
+}
+
+const geluGrad: Make = d => {
+  const [x, approximate] = [activation(d), d.chance(0.5)]
+  const n = x.values.length
+  const dy = d.tensor({ n })
+  const [dx] = reference({ kind: 'geluGrad', approximate }, [dy, x], { n })
+  const words = { n, approximate: +approximate }
+  const magnitude = { dx: dy.values.map(Math.abs) }
+  return { command: 'geluGrad', ins: { dy: dy.values, x: x.values }, words, expected: { dx }, magnitude, bound: 1e-6 }
+}
+
+const swiglu: Make = d => {
+  const gate = activation(d)
+  const n = gate.values.length
+  const up = d.tensor({ n })
+  const [y] = reference({ kind: 'swiglu' }, [gate, up], { n })
+  return {
+    command: 'swiglu',
+    ins: { gate: gate.values, up: up.values },
+    words: { n },
+    expected: { y },
+    magnitude: 1e-20,
+    bound: 1e-6,
+  }
+}
+
+const swigluGrad: Make = d => {
+  const gate = activation(d)
+  const n = gate.values.length
+  const [dy, up] = [d.tensor({ n }), d.tensor({ n })]
+  const [dgate, dup] = reference({ kind: 'swigluGrad' }, [dy, gate, up], { n }, { n })
+  return {
+    command: 'swigluGrad',
+    ins: { dy: dy.values, gate: gate.values, up: up.values },
+    words: { n },
+    expected: { dgate, dup },
+    magnitude: { dgate: dy.values.map((dy, i) => Math.abs(dy * up.values[i])), dup: 1e-20 },
+    bound: 1e-6,
+  }
+}
+
+const eps = 1e-5
+/** Rows with an offset: a variance by difference of squares would show. */
+const normInput = ({ tensor, size, pick }: ReturnType<typeof draw>) => {
+  const [r, c] = [size(150), Math.max(1, size(384, 1000))]
+  const x = tensor({ r, c })
+  const offset = pick([0, 0, 3])
+  for (let i = 0; i < x.values.length; i++) x.values[i] += offset
+  return { r, c, x, words: { rows: r, columns: c, eps } }
+}
+
+const norm =
+  (kind: 'layerNorm' | 'rmsNorm'): Make =>
+  d => {
+    const { r, c, x, words } = normInput(d)
+    const [gain, bias] = [d.tensor({ c }), d.tensor({ c })]
+    const ins = kind === 'layerNorm' ? [x, gain, bias] : [x, gain]
+    const [y] = reference({ kind, eps }, ins, { r, c })
+    const given = { x: x.values, gain: gain.values, ...(kind === 'layerNorm' && { bias: bias.values }) }
+    return { command: kind, ins: given, words, expected: { y }, magnitude: largest(y), bound: 1e-6 }
+  }
+
+/** What a row's gradients are made of before they cancel: the largest g over the deviation. */
+function rowWeight(x: Float32Array, g: Float32Array, row: number, c: number, centred: boolean): number {
+  const at = x.subarray(row * c, (row + 1) * c)
+  const mean = centred ? at.reduce((a, b) => a + b, 0) / c : 0
+  const variance = at.reduce((sum, x) => sum + (x - mean) ** 2, 0) / c
+  return largest(g.subarray(row * c, (row + 1) * c)) / Math.sqrt(variance + eps)
+}
+
+const normInputGrad =
+  (kind: 'layerNormInputGrad' | 'rmsNormInputGrad'): Make =>
+  d => {
+    const { r, c, x, words } = normInput(d)
+    const [dy, gain] = [d.tensor({ r, c }), d.tensor({ c })]
+    const [dx] = reference({ kind, eps }, [dy, x, gain], { r, c })
+    const g = dy.values.map((dy, i) => dy * gain.values[i % c])
+    const magnitude = {
+      dx: g.map((_, i) => rowWeight(x.values, g, Math.floor(i / c), c, kind === 'layerNormInputGrad')),
+    }
+    const ins = { dy: dy.values, x: x.values, gain: gain.values }
+    return { command: kind, ins, words, expected: { dx }, magnitude, bound: 2e-6 }
+  }
+
+const normWeightGrad =
+  (kind: 'layerNormWeightGrad' | 'rmsNormWeightGrad'): Make =>
+  d => {
+    const { r, c, x, words } = normInput(d)
+    const dy = d.tensor({ r, c })
+    const results = reference({ kind, eps }, [dy, x], ...(kind === 'layerNormWeightGrad' ? [{ c }, { c }] : [{ c }]))
+    const expected = kind === 'layerNormWeightGrad' ? { dgain: results[0], dbias: results[1] } : { dgain: results[0] }
+    const magnitude = 2 * Math.sqrt(r)
+    return { command: kind, ins: { dy: dy.values, x: x.values }, words, expected, magnitude, bound: 2e-6 }
+  }
+
+const rope: Make = ({ tensor, pick, chance, int }) => {
+  const shape = {
+    batch: pick([1, 2]),
+    seq: pick([1, 5, 33]),
+    heads: pick([1, 3]),
+    headDim: 2 * pick([1, 3, 8, 32, 65]),
+  }
+  const [inverse, theta, origin] = [chance(0.5), pick([1e4, 5e5]), pick([0, int(100000)])]
+  const x = { ...tensor(shape), origin: { seq: origin } }
+  const [y] = reference({ kind: 'rope', theta, inverse }, [x], shape)
+  const words = { ...shape, theta, inverse: +inverse, origin }
+  return { command: 'rope', ins: { x: x.values }, words, expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
+}
+
+/** Local and whole sizes of q, k, v; window and dropout sometimes. */
+function attentionInput({ tensor, pick, chance, int }: ReturnType<typeof draw>) {
+  const sizes = { batch: pick([1, 2]), seq: pick([1, 2, 7, 31, 64, 65, 130, 150]) }
+  const [kvHeads, group, headDim] = [pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 6, 16, 32, 33, 64])]
+  const whole = { batch: 5, kvHeads: 4, group: 6 }
+  const origin = { batch: int(3), kvHeads: int(2), group: int(3) }
+  const place = <T extends object>(tensor: T) => ({ ...tensor, whole, origin })
+  const [q, k, v] = [
+    { kvHeads, group, headDim },
+    { kvHeads, headDim },
+    { kvHeads, headDim },
+  ].map(dims => place(tensor({ ...sizes, ...dims })))
+  const window = pick([0, 0, 1, 5, 70])
+  const rate = chance(0.4) ? 0.3 : 0
+  const words = {
+    ...sizes,
+    kvHeads,
+    group,
+    headDim,
+    window,
+    rate,
+    seed: moment.seed,
+    name: hashName('block.attention'),
+    step: moment.step,
+    batchOrigin: origin.batch,
+    headOrigin: origin.kvHeads,
+    groupOrigin: origin.group,
+    heads: whole.kvHeads,
+    groups: whole.group,
+  }
+  const choice = { ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
+  const shapes = { out: { ...sizes, kvHeads, group, headDim }, lse: { ...sizes, kvHeads, group } }
+  return { q, k, v, words, choice, shapes, kShape: { ...sizes, kvHeads, headDim } }
+}
+
+const attention: Make = d => {
+  const { q, k, v, words, choice, shapes } = attentionInput(d)
+  const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse)
+  const ins = { q: q.values, k: k.values, v: v.values }
+  return { command: 'attention', ins, words, expected: { out, lse }, magnitude: 4, bound: 1e-6 }
+}
+
+const attentionGrad: Make = d => {
+  const { q, k, v, words, choice, shapes, kShape } = attentionInput(d)
+  const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse).map(
+    (values, i) => ({
+      ...q,
+      dims: i === 0 ? q.dims : q.dims.slice(0, -1),
+      values: Float32Array.from(values),
+    }),
+  )
+  const dout = { ...q, values: d.values(q.values.length) }
+  const op: Op = { kind: 'attentionGrad', ...choice }
+  const [dq, dk, dv] = reference(op, [dout, q, k, v, out, lse], shapes.out, kShape, kShape)
+  const ins = { dout: dout.values, q: q.values, k: k.values, v: v.values, out: out.values, lse: lse.values }
+  const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
+  return { command: 'attentionGrad', ins, words, expected: { dq, dk, dv }, magnitude, bound: 2e-6 }
+}
+
+const dropout: Make = ({ tensor, pick, int }) => {
+  const [n0, n1, n2] = [pick([1, 3]), pick([1, 4, 9]), pick([1, 5, 40, 300])]
+  const whole = { a: 7, b: 2 ** 20, c: 2 ** 10 }
+  const origin = { a: int(4), b: int(2 ** 19), c: int(100) } // indices beyond 2^32
+  const x = { ...tensor({ a: n0, b: n1, c: n2 }), whole, origin }
+  const rate = pick([0.1, 0.5, 0.9])
+  const [y] = reference({ kind: 'dropout', dropout: { rate, key: 'mask' } }, [x], { ...x, values: [] })
+  const [stride0, stride1] = [whole.b * whole.c, whole.c]
+  const base = origin.a * stride0 + origin.b * stride1 + origin.c
+  const name = hashName('block.mask')
+  const words = { n0, n1, n2, base, stride0, stride1, rate, seed: moment.seed, name, step: moment.step }
+  return { command: 'dropout', ins: { x: x.values }, words, expected: { y }, bound: 2e-7 }
+}
+
+function table({ size, pick }: ReturnType<typeof draw>) {
+  const [n, rows, columns, origin] = [size(200), Math.max(1, size()), size(), pick([0, 40])]
+  return { n, rows, columns, origin, words: { n, rows, columns, origin } }
+}
+
+const embed: Make = d => {
+  const { n, rows, columns, origin, words } = table(d)
+  const ids = d.integers({ n }, 0, rows + 60)
+  const weights = { ...d.tensor({ vocab: rows, columns }), origin: { vocab: origin } }
+  const [out] = reference({ kind: 'embed' }, [ids, weights], { n, columns })
+  return {
+    command: 'embed',
+    ins: { table: weights.values },
+    ids: { ids: ids.values },
+    words,
+    expected: { out },
+    bound: 0,
+  }
+}
+
+const embedGrad: Make = d => {
+  const { n, rows, columns, origin, words } = table(d)
+  const ids = d.integers({ n }, 0, rows + 60)
+  const dout = d.tensor({ n, columns })
+  const weights: Tensor = { ...d.tensor({ vocab: rows, columns }), origin: { vocab: origin } }
+  const [dtable] = reference({ kind: 'embedGrad' }, [ids, dout], weights)
+  const ins = { dout: dout.values }
+  return {
+    command: 'embedGrad',
+    ins,
+    ids: { ids: ids.values },
+    words,
+    expected: { dtable },
+    magnitude: 20,
+    bound: 1e-6,
+  }
+}
+
+const maxColumns: Make = ({ size, tensor }) => {
+  const [r, c] = [size(), Math.max(1, size(257))]
+  const x = tensor({ r, c })
+  const [out] = reference({ kind: 'maxOver' }, [x], { r })
+  return { command: 'maxColumns', ins: { x: x.values }, words: { rows: r, columns: c }, expected: { out }, bound: 0 }
+}
+
+/** Logits with their maxima and sums, as f32, and labels of which some are ignored or another rank's. */
+function scored({ size, tensor, integers, pick }: ReturnType<typeof draw>) {
+  const [n, vocab, origin] = [size(), Math.max(1, size(257, 1000)), pick([0, 30])]
+  const logits = { ...tensor({ n, vocab }, 4), origin: { vocab: origin } }
+  const rounded = (values: Float64Array): Tensor => ({
+    dims: [{ name: 'n', size: n }],
+    values: Float32Array.from(values),
+  })
+  const max = rounded(reference({ kind: 'maxOver' }, [logits], { n })[0])
+  const sumExp = rounded(reference({ kind: 'sumExp' }, [logits, max], { n })[0])
+  const labels = integers({ n }, 0, vocab + 40)
+  const ignoring = Int32Array.from(labels.values, (label, i) => (i % 7 === 3 ? -100 : label))
+  const words = { rows: n, columns: vocab, origin }
+  return { n, vocab, logits, max, sumExp, labels: { ...labels, values: ignoring }, words }
+}
+
+const sumExp: Make = d => {
+  const { n, vocab, logits, max } = scored(d)
+  const [out] = reference({ kind: 'sumExp' }, [logits, max], { n })
+  const ins = { x: logits.values, max: max.values }
+  return { command: 'sumExp', ins, words: { rows: n, columns: vocab }, expected: { out }, bound: 1e-6 }
+}
+
+const pick: Make = d => {
+  const { n, logits, labels, words } = scored(d)
+  const [out] = reference({ kind: 'pick' }, [logits, labels], { n })
+  return {
+    command: 'pick',
+    ins: { x: logits.values },
+    ids: { labels: labels.values },
+    words,
+    expected: { out },
+    bound: 0,
+  }
+}
+
+const tokenLoss: Make = d => {
+  const { n, max, sumExp, labels } = scored(d)
+  const picked = d.tensor({ n })
+  const [loss] = reference({ kind: 'tokenLoss' }, [max, sumExp, picked, labels], {})
+  const ins = { max: max.values, sumExp: sumExp.values, picked: picked.values }
+  return {
+    command: 'tokenLoss',
+    ins,
+    ids: { labels: labels.values },
+    words: { n },
+    expected: { loss: n > 0 ? loss : [0] },
+    bound: 1e-7,
+  }
+}
+
+const tokenLossGrad: Make = d => {
+  const { n, vocab, logits, max, sumExp, labels, words } = scored(d)
+  const count: Tensor = { dims: [], values: [37] }
+  const [dx] = reference({ kind: 'tokenLossGrad' }, [logits, max, sumExp, labels, count], { n, vocab })
+  const ins = { x: logits.values, max: max.values, sumExp: sumExp.values, count: count.values }
+  const ids = { labels: labels.values }
+  return { command: 'tokenLossGrad', ins, ids, words, expected: { dx }, magnitude: 1e-20, bound: 3e-6 } // logits - max is rounded
+}
+
+const countLabels: Make = ({ size, integers }) => {
+  const labels = integers({ n: size(500) }, -2, 3)
+  const [count] = reference({ kind: 'countLabels' }, [labels], {})
+  const words = { n: labels.values.length }
+  return { command: 'countLabels', ins: {}, ids: { labels: labels.values }, words, expected: { count }, bound: 0 }
+}
+
+const squaredError: Make = ({ size, tensor }) => {
+  const n = size(500)
+  const [x, target] = [tensor({ n }), tensor({ n })]
+  const [loss] = reference({ kind: 'squaredError' }, [x, target], {})
+  const ins = { x: x.values, target: target.values }
+  return { command: 'squaredError', ins, words: { n }, expected: { loss: n > 0 ? loss : [0] }, bound: 1e-7 }
+}
+
+const squaredErrorGrad: Make = ({ size, tensor }) => {
+  const n = size(500)
+  const [x, target, count] = [tensor({ n }), tensor({ n }), { dims: [], values: [29] }]
+  const [dx] = reference({ kind: 'squaredErrorGrad' }, [x, target, count], { n })
+  const ins = { x: x.values, target: target.values, count: count.values }
+  return { command: 'squaredErrorGrad', ins, words: { n }, expected: { dx }, bound: 3e-7 }
+}
+
+const fill: Make = ({ size }) => {
+  const n = size(500)
+  return {
+    command: 'fill',
+    ins: {},
+    words: { n, value: 2.5 },
+    expected: { out: new Float64Array(n).fill(2.5) },
+    bound: 0,
+  }
+}
+
+const accumulate: Make = ({ size, tensor }) => {
+  const n = size(500)
+  const [x, out] = [tensor({ n }), tensor({ n })]
+  const [sum] = reference({ kind: 'accumulate' }, [x], out)
+  const initial = { out: out.values }
+  return { command: 'accumulate', ins: { x: x.values }, initial, words: { n }, expected: { out: sum }, bound: 1e-7 }
+}
+
+const sumSquares: Make = ({ size, tensor }) => {
+  const n = size(5000)
+  const [x, out] = [tensor({ n }), { dims: [], values: [3] }]
+  const [sum] = reference({ kind: 'sumSquares', once: [] }, [x], out)
+  const initial = { out: out.values }
+  return { command: 'sumSquares', ins: { x: x.values }, initial, words: { n }, expected: { out: sum }, bound: 1e-7 }
+}
+
+const scalar = (value: number): Tensor => ({ dims: [], values: [Math.fround(value)] })
+
+const adamw: Make = ({ size, tensor, pick }) => {
+  const n = size(500)
+  const op = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1, clip: pick([0, 1, 100]) }
+  const [grad, param, m, v] = [tensor({ n }), tensor({ n }), tensor({ n }), tensor({ n })]
+  for (let i = 0; i < n; i++) v.values[i] = v.values[i] ** 2
+  const [normSquared, lr, step] = [scalar(50), scalar(0.01), scalar(pick([0, 1, 1000]))]
+  const results = reference({ kind: 'adamw', ...op }, [grad, normSquared, lr, step], param, m, v)
+  return {
+    command: 'adamw',
+    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values, step: step.values },
+    initial: { param: param.values, m: m.values, v: v.values },
+    words: { n, ...op },
+    expected: { param: results[0], m: results[1], v: results[2] },
+    magnitude: { param: 0.1, m: 1, v: 0 },
+    bound: 4e-7,
+  }
+}
+
+const sgd: Make = ({ size, tensor, pick, chance }) => {
+  const n = size(500)
+  const kept = chance(0.5)
+  const op = { momentum: kept ? 0.9 : 0, weightDecay: 0.1, clip: pick([0, 1]) }
+  const [grad, param, m] = [tensor({ n }), tensor({ n }), tensor({ n })]
+  const [normSquared, lr] = [scalar(50), scalar(0.1)]
+  const results = reference({ kind: 'sgd', ...op }, [grad, normSquared, lr], ...(kept ? [param, m] : [param]))
+  return {
+    command: 'sgd',
+    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values },
+    initial: { param: param.values, ...(kept && { m: m.values }) },
+    words: { n, ...op, ...(!kept && { m: 0 }) },
+    expected: { param: results[0], ...(kept && { m: results[1] }) },
+    magnitude: 1,
+    bound: 4e-7,
+  }
+}
+
+const copy: Make = ({ size, values, int }) => {
+  const [rows, columns] = [size(), size()]
+  const [strideOut, strideX] = [columns + int(2) * 3, columns + int(2) * 5]
+  const [x, out] = [values(rows * strideX), values(rows * strideOut)]
+  const result = Float64Array.from(out, (old, i) => {
+    const [r, c] = [Math.floor(i / strideOut), i % strideOut]
+    return c < columns ? x[r * strideX + c] : old
+  })
+  const words = { rows, columns, strideOut, strideX }
+  return { command: 'copy', ins: { x }, initial: { out }, words, expected: { out: result }, bound: 0 }
+}
+
+const makers = {
+  matmul,
+  add: broadcast('add'),
+  mul: broadcast('mul'),
+  scale,
+  sumRows: sums('sumRows'),
+  sumColumns: sums('sumColumns'),
+  gelu,
+  geluGrad,
+  swiglu,
+  swigluGrad,
+  layerNorm: norm('layerNorm'),
+  layerNormInputGrad: normInputGrad('layerNormInputGrad'),
+  layerNormWeightGrad: normWeightGrad('layerNormWeightGrad'),
+  rmsNorm: norm('rmsNorm'),
+  rmsNormInputGrad: normInputGrad('rmsNormInputGrad'),
+  rmsNormWeightGrad: normWeightGrad('rmsNormWeightGrad'),
+  rope,
+  attention,
+  attentionGrad,
+  dropout,
+  embed,
+  embedGrad,
+  maxColumns,
+  sumExp,
+  pick,
+  tokenLoss,
+  tokenLossGrad,
+  countLabels,
+  squaredError,
+  squaredErrorGrad,
+  fill,
+  accumulate,
+  sumSquares,
+  adamw,
+  sgd,
+  copy,
+} satisfies Partial<Record<CommandName, Make>>
+
+export type ComputeCommand = keyof typeof makers
+export const computeCommands = Object.keys(makers) as ComputeCommand[]
+
+const made = new Map<string, KernelCase>()
+
+/** The case of a command and a seed; made once, for all kernels that are held to it. */
+export function kernelCase(command: ComputeCommand, seed: number): KernelCase {
+  const key = `${command} ${seed}`
+  const known = made.get(key) ?? makers[command](draw(seed, command))
+  made.set(key, known)
+  return known
+}
