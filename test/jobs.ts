@@ -48,7 +48,7 @@ export const optionsOf = ({ training, model }: Job): CompareOptions => ({
 const serials = new Map<string, SerialRun>()
 
 /** One run on one rank in one piece serves every plan of the same model and training. */
-function serialOf(job: Job): SerialRun {
+export function serialOf(job: Job): SerialRun {
   const key = JSON.stringify([job.model, job.training])
   const known = serials.get(key) ?? runSerial(compileJob(serialJob(job)), optionsOf(job))
   serials.set(key, known)
