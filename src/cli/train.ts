@@ -5,7 +5,14 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { coordinatesOf, showBytes } from '../base/index.js'
 import { compileEvaluation, compileJob, serialJob } from '../compile/index.js'
 import { cursorAt } from '../data/index.js'
-import { type KernelName, kernelNames, startTrainer, type Trainer } from '../engine/index.js'
+import {
+  type KernelName,
+  kernelNames,
+  kernelsFor,
+  startTrainer,
+  type Trainer,
+  type TrainerOptions,
+} from '../engine/index.js'
 import { kinds, type Program } from '../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../model/index.js'
 import { formOf, type Job } from '../plan/index.js'
@@ -20,7 +27,7 @@ import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
 import { openRunFolder, type RunFolder, writing } from './run-folder.js'
-import { lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
+import { engineFailures, lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
 
 interface Options {
   readonly steps?: number
@@ -92,10 +99,11 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
   const { dataset, tokenizerJson } = await loadDataset(job, path, io, say)
   say('starting the ranks')
   const evaluation = dataset.heldOut.count > 0 && job.training.evalBatches > 0 && compileEvaluation(job, schedule)
-  const start = { kernels: options.kernels, seed: job.training.seed }
-  const trainer = await startTrainer(program, {
+  const start = { kernels: kernelsFor(options.kernels), seed: job.training.seed }
+  const trainer = await started(program, {
     ...start,
-    measure: options.spans !== undefined || io.terminal() !== undefined,
+    // The interpreter's clock says nothing of the program, and asking it takes time.
+    measure: options.spans !== undefined || start.kernels !== 'reference',
     ...(evaluation ? { evaluation } : {}),
   })
   try {
@@ -116,6 +124,10 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     await trainer.stop()
   }
 }
+
+/** A program an engine refuses, or cannot give memory to, is no bug of ours. */
+const started = (program: Program, options: TrainerOptions): Promise<Trainer> =>
+  engineFailures('cannot start', () => startTrainer(program, options))
 
 /** The copy in the run folder is read from elsewhere: what it names must be found from there too. */
 function portable(job: Job, path: string): Job {

@@ -42,7 +42,9 @@ export async function* trainingOf({ job, program, trainer, dataset }: Session): 
     const inputs = batchAt(dataset.train, training, step)
     const lr = lrAt(training, step)
     const started = performance.now()
-    const { loss, count, normSquared } = await trainer.step({ inputs, lr, step })
+    const { loss, count, normSquared } = await engineFailures(`step ${step + 1}`, () =>
+      trainer.step({ inputs, lr, step }),
+    )
     const seconds = (performance.now() - started) / 1000
     requireFinite(loss, step + 1)
     const judged = heldOut.length > 0 && isDue(step + 1, training)
@@ -71,6 +73,16 @@ function requireFinite(loss: number, step: number): void {
   throw new ProblemsError([
     error('training/loss', 'training', `the loss of step ${step} is ${loss}`, 'try a smaller lr, a warm-up, or clip'),
   ])
+}
+
+/** What stops an engine (a rank that died, a peer that never came) is told as it tells it. */
+export async function engineFailures<T>(when: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (e) {
+    if (e instanceof ProblemsError || e instanceof TypeError) throw e
+    throw new ProblemsError([error('engine/failed', '', `${when}: ${e instanceof Error ? e.message : String(e)}`)])
+  }
 }
 
 /** Losses of the first steps on one rank, for the same data from the same weights. */

@@ -48,13 +48,12 @@ export type KernelName = (typeof kernelNames)[number]
 const starts: Partial<Record<KernelName, Start>> = { reference: startReference }
 
 /** `auto` is the fastest that is there; what is not there is refused by name. */
-export function engineOf(kernels: KernelName | 'auto'): Start {
-  const name = kernels === 'auto' ? kernelNames.find(name => starts[name]) : kernels
-  const start = name && starts[name]
-  if (start) return start
+export function kernelsFor(asked: KernelName | 'auto'): KernelName {
+  const name = asked === 'auto' ? kernelNames.find(name => starts[name]) : asked
+  if (name && starts[name]) return name
   const there = kernelNames.filter(name => starts[name])
   throw new ProblemsError([
-    error('engine/kernels', '', `there are no ${kernels} kernels in this build`, `try --kernels ${there.join(' or ')}`),
+    error('engine/kernels', '', `there are no ${asked} kernels in this build`, `try --kernels ${there.join(' or ')}`),
   ])
 }
 
@@ -74,7 +73,7 @@ export interface TrainerOptions extends StartOptions {
 }
 
 export async function startTrainer(program: Program, options: TrainerOptions): Promise<Trainer> {
-  const start = engineOf(options.kernels)
+  const start = starts[kernelsFor(options.kernels)]!
   const engine = await start(program, options)
   let judge: Runner | undefined
   const ready = async (): Promise<Runner> => {

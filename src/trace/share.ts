@@ -1,6 +1,6 @@
 /**
  * Where the time of a step went, as shares of (ranks x time). Computing: spans of the compute and host lanes.
- * Communicating: collectives. Bubble: waiting for neighbours in the pipeline, and whatever no span covers.
+ * Communicating: collectives, the time a rank waits in them for the others included. Bubble: waiting for neighbours in the pipeline, and whatever no span covers.
  */
 import { worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
