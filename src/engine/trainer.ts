@@ -6,6 +6,8 @@
 import { error, ProblemsError } from '../base/index.js'
 import type { Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
+import { nativeMissing } from './native/kernels.js'
+import { startOn } from './native/runner.js'
 import { startReference } from './reference/engine.js'
 import type { StepData } from './reference/index.js'
 
@@ -45,7 +47,11 @@ export const kernelNames = ['native', 'wasm', 'reference'] as const
 export type KernelName = (typeof kernelNames)[number]
 
 /** Engines that are there, the fastest first. */
-const starts: Partial<Record<KernelName, Start>> = { reference: startReference }
+const starts: Partial<Record<KernelName, Start>> = {
+  ...(nativeMissing() === undefined ? { native: startOn('native') } : {}),
+  wasm: startOn('wasm'),
+  reference: startReference,
+}
 
 /** `auto` is the fastest that is there; what is not there is refused by name. */
 export function kernelsFor(asked: KernelName | 'auto'): KernelName {
