@@ -53,6 +53,9 @@ static command *const table[CMD_COUNT] = {
     [CMD_SEND] = cmd_send,
     [CMD_WAIT_RECV] = cmd_waitRecv,
     [CMD_WAIT_SEND] = cmd_waitSend,
+    [CMD_BARRIER] = cmd_barrier,
+    [CMD_COPY_BYTES] = cmd_copyBytes,
+    [CMD_RECV] = cmd_recv,
 };
 
 COMMAND(config) {

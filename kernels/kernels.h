@@ -92,4 +92,7 @@ COMMAND(waitAllToAll);
 COMMAND(send);
 COMMAND(waitRecv);
 COMMAND(waitSend);
+COMMAND(barrier);
+COMMAND(copyBytes);
+COMMAND(recv);
 void lockstep_wake(int *address);

@@ -40,7 +40,7 @@ export function jobOf(model: ModelName, plan: PlanInput, training: TrainingInput
   return { ...base, model: { ...base.model, layers: Math.max(layers, stages) } }
 }
 
-const optionsOf = ({ training, model }: Job): CompareOptions => ({
+export const optionsOf = ({ training, model }: Job): CompareOptions => ({
   ...{ steps: 3, seed: 1, lr: training.optimizer.lr, vocab: 'vocab' in model ? model.vocab : 1 },
   ...(training.optimizer.kind === 'adamw' ? { eps: training.optimizer.eps } : {}),
 })
@@ -48,7 +48,7 @@ const optionsOf = ({ training, model }: Job): CompareOptions => ({
 const serials = new Map<string, SerialRun>()
 
 /** One run on one rank in one piece serves every plan of the same model and training. */
-function serialOf(job: Job): SerialRun {
+export function serialOf(job: Job): SerialRun {
   const key = JSON.stringify([job.model, job.training])
   const known = serials.get(key) ?? runSerial(compileJob(serialJob(job)), optionsOf(job))
   serials.set(key, known)

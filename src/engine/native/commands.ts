@@ -128,24 +128,53 @@ export const commands = {
   copy: ['out', 'x', 'rows', 'columns', 'strideOut', 'strideX'],
 
   /**
-   * Collectives. `sync` is the group's block of i32: members arrive at sync[me], leave at sync[members + me], each a
-   * counter of meetings. `start` publishes that this member's operand is ready; the wait that follows does the work.
+   * Collectives. `sync` is the group's block: a line of 64 bytes for who sleeps, then one line per member with two i32
+   * counters of meetings, arrived and left (see kernels/sync.c). `start` publishes that this member's operand is ready;
+   * the wait that follows does the work. Meetings count from 1; the counters are cleared between steps.
    * Operands of all members are listed as offsets at the end of the wait command, in group order: [... x0 x1 ... out0 out1 ...].
+   * A result offset below 0 is nobody's.
    */
   start: ['sync', 'me', 'members', 'meeting'],
-  /** Sums (combine 0), or takes the max (1), product (2), min (3) of n elements in member order; dtype 0 f32, 1 f64, 2 bf16, 3 f16, 4 i32. */
+  /**
+   * Sum (combine 0), max (1), product (2), min (3) or mean (4) of n elements in member order; dtype 0 f32, 1 f64, 2 bf16,
+   * 3 f16, 4 i32. In place allowed.
+   */
   waitAllReduce: ['sync', 'me', 'members', 'meeting', 'n', 'combine', 'dtype', '...x', '...out'],
   /** out is `outer` rows of members * `inner` bytes; member i's part is `outer` rows of `inner` bytes. */
   waitAllGather: ['sync', 'me', 'members', 'meeting', 'outer', 'innerBytes', '...x', '...out'],
   /** x is `outer` rows of members * `inner` elements; this member gets the sum of part `me`. */
   waitReduceScatter: ['sync', 'me', 'members', 'meeting', 'outer', 'inner', 'combine', 'dtype', '...x', '...out'],
-  /** Part p of member q's operand goes to place q of member p's result, by strides in bytes: see kernels/collectives.c. */
-  waitAllToAll: ['sync', 'me', 'members', 'meeting', 'outer', 'middle', 'innerBytes', '...x', '...out'],
-  /** sync: two i32, posted and taken, each a counter of messages. */
+  /**
+   * A piece is [outer first middle second inner]. Operands hold all members' pieces side by side along first (cutFirst 1)
+   * or second (0), results along the other: piece p of member q's operand goes to place q of member p's result.
+   */
+  waitAllToAll: [
+    'sync',
+    'me',
+    'members',
+    'meeting',
+    'outer',
+    'first',
+    'middle',
+    'second',
+    'innerBytes',
+    'cutFirst',
+    '...x',
+    '...out',
+  ],
+  /**
+   * Messages. sync is one line of i32: counters of messages sent, of receives that are ready, taken and copied, then the
+   * bell; at byte 32 two f64 where sender and receiver may say where x and out lie. Whoever waits first once both have
+   * started copies, so a sender needs its receiver to be ready, not to wait.
+   */
   send: ['sync', 'meeting'],
-  /** The receiver copies. */
+  /** x or out below 0: the offset that is in the line. */
   waitRecv: ['sync', 'meeting', 'out', 'x', 'bytes'],
-  waitSend: ['sync', 'meeting'],
+  waitSend: ['sync', 'meeting', 'out', 'x', 'bytes'],
+  /** Everybody has come: what ranks did before it is seen by all after it. */
+  barrier: ['sync', 'me', 'members', 'meeting'],
+  copyBytes: ['out', 'x', 'bytes'],
+  recv: ['sync', 'meeting'],
 } as const satisfies Record<string, readonly string[]>
 
 export type CommandName = keyof typeof commands
@@ -153,7 +182,19 @@ export const commandNames = Object.keys(commands) as CommandName[]
 export const opcodes = Object.fromEntries(commandNames.map((name, i) => [name, i])) as Record<CommandName, number>
 
 /**
- * A rank's status block, i32 words: where it is, and what it holds. f64 peaks follow at byte 64:
+ * A rank's status block, i32 words: where it is, and what it holds. `waitingFor` is 1 + the member (of a group) it misses,
+ * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished. At byte 64 f64 follow:
  * live bytes of the six kinds, then their peaks.
  */
-export const Status = { command: 0, error: 1, waitingFor: 2, spans: 3, bytes: 64 + 6 * 8 * 2 } as const
+export const Status = {
+  command: 0,
+  error: 1,
+  waitingFor: 2,
+  spans: 3,
+  done: 4,
+  live: 64,
+  bytes: 64 + 6 * 8 * 2,
+} as const
+
+/** What exec returns, as in kernels.h. */
+export const errors = ['ok', 'aborted', 'timeout', 'unknown', 'workspace'] as const

@@ -20,7 +20,8 @@ const mostRanks = 1024
 /** Rounded up to a page, so that what the runtime lays out does not depend on the build. */
 const start = 2 * page
 
-const now = () => performance.now() / 1000
+/** One clock for all threads: each counts `now` from its own start. */
+const now = () => (performance.timeOrigin + performance.now()) / 1000
 
 function instantiate(module: Module, memory: Memory): Exports {
   const instance = new WebAssembly.Instance(module, { env: { memory, now } })

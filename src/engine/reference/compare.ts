@@ -92,16 +92,38 @@ export function runSerial(program: Program, options: CompareOptions): SerialRun 
   return { steps, parameters: new Map(names.map(name => [name, machine.parameter(name)])) }
 }
 
+/** What a run of a program left to be looked at, whoever ran it. */
+export interface RunRecord {
+  readonly steps: readonly { readonly loss: number; readonly gradients: ReadonlyMap<string, Float64Array> }[]
+  readonly parameters: ReadonlyMap<string, Float64Array>
+  /** By parameter, the greatest difference between ranks that should hold the same numbers. */
+  readonly spreads: ReadonlyMap<string, number>
+  readonly peaks: Machine['peaks']
+}
+
 export function compare(program: Program, serial: SerialRun, options: CompareOptions): Comparison {
   const machine = boot(program, { seed: options.seed, precision: options.precision ?? 'f64' })
   const data = dataFor(program, options)
-  const names = program.params.map(({ name }) => name)
-  const steps = serial.steps.map((expected, step) => {
+  const steps = serial.steps.map((_, step) => {
     options.watch?.(step)
     const { loss } = machine.step({ inputs: data(step), lr: options.lr, step })
+    return { loss, gradients: byName(program, name => machine.gradient(name)) }
+  })
+  const parameters = byName(program, name => machine.parameter(name))
+  const spreads = byName(program, name => machine.spread(name))
+  return compareRun(program, { steps, parameters, spreads, peaks: machine.peaks }, serial)
+}
+
+const byName = <T>({ params }: Program, of: (name: string) => T): Map<string, T> =>
+  new Map(params.map(({ name }) => [name, of(name)]))
+
+export function compareRun(program: Program, run: RunRecord, serial: SerialRun): Comparison {
+  const names = program.params.map(({ name }) => name)
+  const steps = serial.steps.map((expected, step) => {
+    const { loss, gradients } = run.steps[step]
     const allowance = 1 + (serial.steps[step - 1]?.growth ?? 0)
     const error = (name: string) =>
-      gap(machine.gradient(name), expected.gradients.get(name)!, () => expected.scales.get(name)! * allowance)
+      gap(gradients.get(name)!, expected.gradients.get(name)!, () => expected.scales.get(name)! * allowance)
     const gradient = worst(names.map(name => ({ name, error: error(name) })))
     return { loss, serial: expected.loss, error: Math.abs(loss - expected.loss) / Math.abs(expected.loss), gradient }
   })
@@ -110,15 +132,15 @@ export function compare(program: Program, serial: SerialRun, options: CompareOpt
     names.map(name => {
       const expected = serial.parameters.get(name)!
       const largest = greatest(expected)
-      return { name, error: gap(machine.parameter(name), expected, i => largest + pushed.get(name)![i]) }
+      return { name, error: gap(run.parameters.get(name)!, expected, i => largest + pushed.get(name)![i]) }
     }),
   )
-  const spread = worst(names.map(name => ({ name, error: machine.spread(name) })))
-  return { steps, parameter, spread, memory: memoryMismatches(program, machine) }
+  const spread = worst([...run.spreads].map(([name, error]) => ({ name, error })))
+  return { steps, parameter, spread, memory: memoryMismatches(program, run.peaks) }
 }
 
 /** Synthetic data over the whole global batch: the same whatever the number of microbatches. */
-const dataFor = (program: Program, { vocab, seed }: CompareOptions): Data =>
+export const dataFor = (program: Program, { vocab, seed }: CompareOptions): Data =>
   syntheticData(inputsOf(program), vocab, seed)
 
 /** How far one unit of gradient moves an element of a parameter in this step. */
@@ -167,8 +189,8 @@ const worstNumber = (errors: readonly number[]): number =>
 const worst = (all: readonly Worst[]): Worst =>
   all.reduce((a, b) => (Number.isNaN(a.error) || a.error >= b.error ? a : b), { name: '', error: 0 })
 
-function memoryMismatches(program: Program, machine: Machine): MemoryMismatch[] {
-  return machine.peaks.flatMap((measured, rank) => {
+function memoryMismatches(program: Program, peaks: Machine['peaks']): MemoryMismatch[] {
+  return peaks.flatMap((measured, rank) => {
     const planned = program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak
     return kinds
       .filter(kind => planned[kind] !== measured[kind])

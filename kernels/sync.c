@@ -1,0 +1,158 @@
+// Waiting. First spin, where every rank has a core of its own; then yield; then sleep until the bell rings. A waiter says
+// that it sleeps before it looks a last time, and whoever comes looks for sleepers after it has come, so one of the two
+// always sees the other. Only the last to come rings: nobody is woken to go back to sleep. Sleep ends every few
+// milliseconds to look at the abort flag and the clock, so neither a lost peer nor a lost wake-up can hang a rank.
+#if defined(__linux__)
+#define _GNU_SOURCE
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#elif !defined(__wasm__)
+#include <sched.h>
+#include <time.h>
+#endif
+#include "sync.h"
+
+enum { SLEEPERS, EPOCH };  // the words of a bell
+enum { SLICE_MS = 20 };
+
+INLINE void pause_briefly(void) {
+#if defined(__aarch64__)
+  __asm__ volatile("isb");
+#elif defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+INLINE void give_way(void) {
+#if !defined(__wasm__)
+  sched_yield();
+#endif
+}
+
+static void sleep_on(int *epoch, int seen) {
+#if defined(__linux__)
+  struct timespec slice = {0, SLICE_MS * 1000000L};
+  syscall(SYS_futex, epoch, FUTEX_WAIT_PRIVATE, seen, &slice, 0, 0);
+#elif defined(__wasm__)
+  __builtin_wasm_memory_atomic_wait32(epoch, seen, SLICE_MS * 1000000LL);
+#else
+  struct timespec moment = {0, 50000L};
+  (void)epoch, (void)seen;
+  nanosleep(&moment, 0);
+#endif
+}
+
+void lockstep_wake(int *address) {
+#if defined(__linux__)
+  syscall(SYS_futex, address, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
+#elif defined(__wasm__)
+  __builtin_wasm_memory_atomic_notify(address, 0xffffffffu);
+#else
+  (void)address;
+#endif
+}
+
+INLINE int look(const int *word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
+
+// The first of `count` counters, a line apart, that has not reached the meeting; -1: all have.
+static int missing(const int *counters, int count, int meeting) {
+  for (int i = 0; i < count; i++)
+    if (look(counters + LINE * i) - meeting < 0) return i;
+  return -1;
+}
+
+static int aborted(struct context *c) {
+  if (!c->abort || !look(c->abort)) return 0;
+  c->error = LOCKSTEP_ABORTED;
+  return 1;
+}
+
+// One rank gives up: so do all, each where it waits.
+static void give_up(struct context *c) {
+  c->error = LOCKSTEP_TIMEOUT;
+  if (c->abort) __atomic_store_n(c->abort, 1, __ATOMIC_SEQ_CST);
+}
+
+static int wait_for(struct context *c, int *bell, const int *counters, int count, int meeting) {
+  for (int i = 0; i < c->spin; i++) {
+    if (missing(counters, count, meeting) < 0) return 1;
+    pause_briefly();
+  }
+  for (int i = 0; i < c->yields; i++) {
+    if (missing(counters, count, meeting) < 0) return 1;
+    give_way();
+  }
+  double deadline = lockstep_now() + c->timeout_ms * 1e-3;
+  __atomic_add_fetch(&bell[SLEEPERS], 1, __ATOMIC_SEQ_CST);
+  for (;;) {
+    int seen = look(&bell[EPOCH]), who = missing(counters, count, meeting);
+    __atomic_store_n(&c->status[STATUS_WAITING_FOR], who + 1, __ATOMIC_RELAXED);
+    if (who < 0 || aborted(c)) break;
+    if (lockstep_now() > deadline) {
+      give_up(c);
+      break;
+    }
+    sleep_on(&bell[EPOCH], seen);
+  }
+  __atomic_sub_fetch(&bell[SLEEPERS], 1, __ATOMIC_SEQ_CST);
+  return !c->error;
+}
+
+static void ring(int *bell) {
+  __atomic_add_fetch(&bell[EPOCH], 1, __ATOMIC_SEQ_CST);
+  lockstep_wake(&bell[EPOCH]);
+}
+
+void lockstep_come(struct context *c, double sync, int me, int members, int which, int meeting) {
+  __atomic_store_n(member_line(c, sync, me) + which, meeting, __ATOMIC_SEQ_CST);
+  int *bell = group_bell(c, sync);
+  if (look(&bell[SLEEPERS]) && missing(member_line(c, sync, 0) + which, members, meeting) < 0) ring(bell);
+}
+
+int lockstep_meet(struct context *c, double sync, int members, int which, int meeting) {
+  return wait_for(c, group_bell(c, sync), member_line(c, sync, 0) + which, members, meeting);
+}
+
+COMMAND(start) {
+  lockstep_come(c, w[START_SYNC], (int)w[START_ME], (int)w[START_MEMBERS], ARRIVED, (int)w[START_MEETING]);
+}
+
+COMMAND(barrier) {
+  cmd_start(c, w);
+  lockstep_meet(c, w[BARRIER_SYNC], (int)w[BARRIER_MEMBERS], ARRIVED, (int)w[BARRIER_MEETING]);
+}
+
+static void post(int *line, int which, int meeting) {
+  __atomic_store_n(&line[which], meeting, __ATOMIC_SEQ_CST);
+  if (look(&line[MESSAGE_BELL + SLEEPERS])) ring(line + MESSAGE_BELL);
+}
+
+COMMAND(send) { post(ints(c, w[SEND_SYNC]), SENT, (int)w[SEND_MEETING]); }
+COMMAND(recv) { post(ints(c, w[RECV_SYNC]), READY, (int)w[RECV_MEETING]); }
+
+static void *end_of(const struct context *c, double offset, const int *said) {
+  return address(c, offset < 0 ? *(const double *)said : offset);
+}
+
+// Once the other end has started, the first of the two takes the message and copies it; the other waits for that.
+static void finish_message(struct context *c, const double *w, int other) {
+  int *line = ints(c, w[WAIT_RECV_SYNC]), meeting = (int)w[WAIT_RECV_MEETING], before = meeting - 1;
+  if (!wait_for(c, line + MESSAGE_BELL, line + other, 1, meeting)) return;
+  if (!__atomic_compare_exchange_n(&line[TAKEN], &before, meeting, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    wait_for(c, line + MESSAGE_BELL, line + COPIED, 1, meeting);
+    return;
+  }
+  __builtin_memcpy(end_of(c, w[WAIT_RECV_OUT], line + MESSAGE_OUT), end_of(c, w[WAIT_RECV_X], line + MESSAGE_X),
+                   (size_t)w[WAIT_RECV_BYTES]);
+  post(line, COPIED, meeting);
+}
+
+COMMAND(waitRecv) { finish_message(c, w, SENT); }
+COMMAND(waitSend) { finish_message(c, w, READY); }
+
+COMMAND(copyBytes) {
+  __builtin_memmove(address(c, w[COPY_BYTES_OUT]), address(c, w[COPY_BYTES_X]), (size_t)w[COPY_BYTES_BYTES]);
+}

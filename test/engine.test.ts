@@ -1,0 +1,126 @@
+/**
+ * The engine on a sample of the grid that holds every pair of choices, with native kernels and with WebAssembly: losses,
+ * gradients and parameters within an f32 bound of the one-rank program in f64, replicas equal to the bit, peaks equal
+ * to the plan byte by byte; and the same bits in every run. Memory that is not in use is NaN throughout.
+ */
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { compileJob } from '../src/compile/index.js'
+import { boot, compareRun, dataFor, inputsOf, type RunRecord, syntheticData } from '../src/engine/index.js'
+import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
+import type { Program } from '../src/ir/index.js'
+import { jobOf, optionsOf, serialOf } from './jobs.js'
+import { jobAt, type Point, pairwise, titleAt } from './pairs.js'
+
+type Kind = 'native' | 'wasm'
+
+/**
+ * What f32 costs, relative to what compare.ts measures by: a loss is one sum (1.3e-7 was seen); a gradient may be as small
+ * as 1e-4 of the model's largest, so rounding of the largest weighs 1e4 times as much there (1e-5 was seen).
+ */
+const bounds = { loss: 1e-6, gradient: 5e-5, parameter: 1e-5 }
+
+const pool = new Pool()
+after(() => pool.close())
+
+async function record(program: Program, kernels: Kind, options: ReturnType<typeof optionsOf>): Promise<RunRecord> {
+  const watching = { observeGradients: true, poison: true }
+  const engine = await startEngine(program, { seed: options.seed, kernels, pool, timeoutMs: 20_000, ...watching })
+  try {
+    const data = dataFor(program, options)
+    const byName = <T>(of: (name: string) => T) => new Map(program.params.map(({ name }) => [name, of(name)]))
+    const steps = []
+    for (let step = 0; step < options.steps; step++) {
+      const { loss } = await engine.step({ inputs: data(step), lr: options.lr, step })
+      steps.push({ loss, gradients: byName(name => engine.gradient(name)) })
+    }
+    const spreads = byName(name => engine.spread(name))
+    return { steps, parameters: byName(name => engine.parameter(name)), spreads, peaks: engine.peaks }
+  } finally {
+    await engine.stop()
+  }
+}
+
+async function agrees(kernels: Kind, point: Point): Promise<void> {
+  const job = jobAt(point)
+  const program = compileJob(job)
+  const run = await record(program, kernels, optionsOf(job))
+  const { steps, parameter, spread, memory } = compareRun(program, run, serialOf(job))
+  for (const { error, gradient } of steps) {
+    assert.ok(error <= bounds.loss, `the loss is off by ${error}`)
+    assert.ok(gradient.error <= bounds.gradient, `the gradient of ${gradient.name} is off by ${gradient.error}`)
+  }
+  assert.ok(parameter.error <= bounds.parameter, `${parameter.name} is off by ${parameter.error}`)
+  assert.equal(spread.error, 0, `replicas of ${spread.name} differ`)
+  assert.deepEqual(memory, [])
+}
+
+const skipOf = (kernels: Kind) => (kernels === 'native' && nativeMissing()) || false
+
+for (const point of pairwise(1, 20_000, 16))
+  for (const kernels of ['native', 'wasm'] as const)
+    test(`${kernels}: ${titleAt(point)}`, { skip: skipOf(kernels) }, () => agrees(kernels, point))
+
+const everything = { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 4, schedule: '1f1b' } as const
+
+for (const kernels of ['native', 'wasm'] as const)
+  test(`${kernels}: two runs of one job give the same bits`, { skip: skipOf(kernels) }, async () => {
+    const job = jobOf('gpt tied', everything)
+    const program = compileJob(job)
+    const [first, second] = [
+      await record(program, kernels, optionsOf(job)),
+      await record(program, kernels, optionsOf(job)),
+    ]
+    assert.deepEqual(second, first)
+  })
+
+test('losses are those of the f32 interpreter', async () => {
+  const program = compileJob(jobOf('llama', { dp: 2, tp: 2, microbatches: 2 }))
+  const machine = boot(program, { seed: 3, precision: 'f32' })
+  const engine = await startEngine(program, { seed: 3, pool })
+  const data = syntheticData(inputsOf(program), 8, 3)
+  for (let step = 0; step < 3; step++) {
+    const given = { inputs: data(step), lr: 1e-3, step }
+    const [ours, theirs] = [(await engine.step(given)).loss, machine.step(given).loss]
+    assert.ok(Math.abs(ours / theirs - 1) <= bounds.loss, `${ours} and ${theirs}`)
+  }
+  await engine.stop()
+})
+
+test('parameters and moments written to an engine are read back', async () => {
+  const program = compileJob(jobOf('gpt', { dp: 2, zero: 3 }))
+  const engine = await startEngine(program, { seed: 1, pool })
+  const { name, dims } = program.params[1]
+  const values = Float64Array.from({ length: dims.reduce((n, dim) => n * dim.size, 1) }, (_, i) => i / 8)
+  engine.setParameter(name, values)
+  engine.setMoments(name, [values, values.map(value => value * 2)])
+  assert.deepEqual(engine.parameter(name), values)
+  assert.deepEqual(
+    engine.moments(name)[1],
+    values.map(value => value * 2),
+  )
+  assert.throws(() => engine.setParameter(name, [1, 2]), /has \d+ elements, not 2/)
+  assert.throws(() => engine.gradient(name), /observeGradients/)
+  await engine.stop()
+})
+
+test('every command of a step has a span, in order, on one clock', async () => {
+  const program = compileJob(jobOf('mlp', { dp: 2, pp: 2, microbatches: 2 }))
+  const engine = await startEngine(program, { seed: 1, pool, spans: true })
+  const inputs = syntheticData(inputsOf(program), 8, 1)(0)
+  await engine.step({ inputs, lr: 1e-3, step: 0 })
+  const spans = engine.spans()
+  for (let rank = 0; rank < 4; rank++) {
+    const own = spans.filter(span => span.rank === rank)
+    // All but the first, which turns recording on.
+    assert.deepEqual(
+      own.map(({ command }) => command),
+      own.map((_, i) => i + 1),
+    )
+    assert.ok(own.every((span, i) => span.end >= span.start && span.start >= (own[i - 1]?.end ?? 0)))
+  }
+  const [starts, ends] = [spans.map(({ start }) => start), spans.map(({ end }) => end)]
+  assert.ok(Math.max(...ends) - Math.min(...starts) < 60)
+  assert.deepEqual(engine.spans(), [])
+  await engine.stop()
+})

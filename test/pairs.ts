@@ -1,0 +1,66 @@
+/** The grid of plans, and samples of it in which every pair of choices that is possible occurs. */
+import { choices } from '../src/base/index.js'
+import { scheduleProblems } from '../src/compile/index.js'
+import { scheduleNames, scheduleTraits } from '../src/plan/index.js'
+import { jobOf, type ModelName, models, titleOf } from './jobs.js'
+
+const grid = {
+  model: Object.keys(models) as ModelName[],
+  schedule: scheduleNames,
+  dp: [1, 2, 4],
+  tp: [1, 2, 4],
+  pp: [1, 2, 4],
+  zero: [0, 1, 2, 3],
+  sequenceParallel: [false, true],
+  microbatches: [1, 2, 4, 8],
+  recompute: ['none', 'selective', 'full', ['gelu', 'swiglu', 'rmsNorm', 'layerNorm']],
+} as const
+
+export type Point = { readonly [K in keyof typeof grid]: (typeof grid)[K][number] }
+const names = Object.keys(grid) as (keyof typeof grid)[]
+
+/** Within so many ranks, with samples for every microbatch, on a schedule that exists. */
+const possible = (p: Point, most: number): boolean =>
+  p.dp * p.tp * p.pp <= most &&
+  16 % (p.dp * p.microbatches) === 0 &&
+  scheduleProblems(p.schedule, { ranks: p.pp, chunks: scheduleTraits[p.schedule].chunks, microbatches: p.microbatches })
+    .length === 0
+
+const drawn = ({ pick }: ReturnType<typeof choices>): Point =>
+  Object.fromEntries(names.map(name => [name, pick(grid[name] as readonly unknown[])])) as unknown as Point // one of each
+
+/** Points of the whole grid, one after the other. */
+export function* draw(seed: number, most: number): Generator<Point> {
+  const random = choices(seed)
+  for (;;) {
+    const point = drawn(random)
+    if (possible(point, most)) yield point
+  }
+}
+
+/** Draws points until every pair of choices that any possible point has was seen, keeping those that show a new pair. */
+export function pairwise(seed: number, tries: number, most: number): Point[] {
+  const random = choices(seed)
+  const seen = new Set<string>()
+  const pairs = (p: Point) => names.flatMap((a, i) => names.slice(i + 1).map(b => JSON.stringify([a, p[a], b, p[b]])))
+  const kept: Point[] = []
+  for (let i = 0; i < tries; i++) {
+    const point = drawn(random)
+    if (!possible(point, most)) continue
+    const fresh = pairs(point).filter(pair => !seen.has(pair))
+    // Early on every point is news; ask for more of it then, and for less as pairs run out.
+    if (fresh.length < Math.max(1, 24 - i / 200)) continue
+    for (const pair of fresh) seen.add(pair)
+    kept.push(point)
+  }
+  return kept
+}
+
+export const jobAt = ({ model, ...plan }: Point) => jobOf(model, { ...plan, recompute: plan.recompute as 'none' })
+
+export function titleAt({ model, ...plan }: Point): string {
+  const told = Object.entries(plan).filter(
+    ([, value]) => value !== 1 && value !== false && value !== 0 && value !== 'none',
+  )
+  return `${model}: ${titleOf(Object.fromEntries(told))}`
+}
