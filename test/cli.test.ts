@@ -113,7 +113,7 @@ test('a schedule from a file beside the job', async () => {
 test('the public surface is this and no more', () => {
   deepEqual(
     Object.keys(api).sort(),
-    'Job ModelConfig Plan ProblemsError Training boot buildModel check communicate compare compile compileJob defineModel draw inputsOf makeSchedule memoryProblems normal ones parse parseJob parseSchedule presets print printRank printSchedule runSerial scheduleOf serialJob showProblem syntheticData timing verify worstOf zeros'.split(
+    'Job ModelConfig Plan ProblemsError Training batchAt batchesInOrder boot bpeTokenizer buildModel byteTokenizer check communicate compare compile compileEvaluation compileJob datasetOfIds defineModel draw encodeAll inputsOf lrAt makeSchedule memoryProblems normal ones parse parseJob parseSchedule presets print printChrome printRank printSchedule printTokenizer readTokenizer rehearsalOf rehearsalSizes runSerial scheduleOf serialJob sharesOf showProblem startTrainer syntheticData syntheticDataset tallyOf timing trainMerges verify worstOf zeros'.split(
       ' ',
     ),
   )

@@ -76,6 +76,9 @@ breaks('W1', 'a buffer nobody declared', swap('%y = gelu %h', '%y = gelu %q'), {
 breaks('W1', 'a microbatch too many', swap('call up.F block=0 microbatch=1', 'call up.F block=0 microbatch=2'))
 breaks('W2', 'an operand too few', swap('%h = contract %x %w', '%h = contract %x'), { segment: 'up.F' })
 
+breaks('W3', 'a dim split over the pipeline', swap('  kept [ffn/tp]', '  kept [ffn/pp]'))
+breaks('W3', 'an axis that splits two dims', swap('[embed:6 ffn:4/tp]', '[embed:6/tp ffn:4/tp]'), { segment: 'begin' })
+
 breaks('M1', 'a send is missing', text => drop('wait tag=B0', 1)(drop(/^ {2}send \d+ to=0 tag=B0\n/)(text)))
 breaks(
   'M1',

@@ -13,21 +13,11 @@ import {
   tasksOf,
 } from '../src/compile/index.js'
 import { scheduleTraits } from '../src/plan/index.js'
+import { memoryIo } from './memory-io.js'
 
 function world(files: Record<string, string> = {}) {
-  const said = { out: '', err: '', files }
-  const io = {
-    out: (text: string) => void (said.out += text),
-    err: (text: string) => void (said.err += text),
-    read: (path: string) => {
-      if (!(path in files)) throw new Error('no such file')
-      return files[path]
-    },
-    write: (path: string, text: string) => void (files[path] = text),
-    colors: false,
-    env: {},
-  }
-  return { io, said }
+  const { io, said } = memoryIo(files, { write: (path, text) => void (files[path] = text) })
+  return { io, said: Object.assign(said, { files }) }
 }
 
 function command(options: ScheduleOptions, files?: Record<string, string>) {

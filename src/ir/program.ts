@@ -68,7 +68,10 @@ export type Step =
       /** For the segments of one parameter (reduce, norm, update): its name. */
       readonly param?: string
     }
-  /** Starts; the frame may not be touched before its wait. `peer` is a pipeline coordinate. Tags are unique in a step. */
+  /**
+   * Starts. Before its wait a frame received into may not be touched, and a frame sent may be read but not written or
+   * freed. `peer` is a pipeline coordinate. A tag is on one send and one recv of a step.
+   */
   | { readonly kind: 'send'; readonly frame: number; readonly peer: number; readonly tag: string }
   | { readonly kind: 'recv'; readonly frame: number; readonly peer: number; readonly tag: string }
   /** The send or recv of this tag, started earlier in this stream, is finished. */
@@ -104,7 +107,8 @@ export interface Param {
 /** Indices into the stream's frames. `moments` are m and v (adamw), m (sgd with momentum) or none. */
 export interface ParamFrames {
   readonly param: number
-  readonly grad: number
+  /** Absent where nothing is trained. */
+  readonly grad?: number
   readonly moments: readonly number[]
 }
 
@@ -128,6 +132,8 @@ export interface Program {
   readonly mesh: Mesh
   readonly microbatches: number
   readonly stages: number
+  /** Forward only, to judge a model: no gradients, no optimizer. Absent: a training step. */
+  readonly evaluates?: true
   /** In the model's order. */
   readonly blocks: readonly Block[]
   readonly params: readonly Param[]

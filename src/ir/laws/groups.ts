@@ -61,11 +61,10 @@ function signatureOf(segment: Segment, collective: Collective, stages: readonly 
   const { kind, group, in: operand } = collective
   const how = Object.entries(collective).filter(([key]) => ['combine', 'dim', 'from', 'to'].includes(key))
   const { dtype, dims } = segment.buffers[operand]
-  const axes = group.axes.filter(axis => axis !== 'pp')
   return [
     kind,
     ...how.map(([key, value]) => `${key}=${value}`),
-    `over ${axes.join(',')}@${stages.join(',')}`,
+    `over ${group.axes.join(',')}@${stages.join(',')}`,
     `${dtype}[${dims.map(dim => `${dim.name}:${dim.size}`).join(' ')}]`,
   ].join(' ')
 }

@@ -7,11 +7,11 @@
 import type { Call, Program } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
-import { type Outcome, type Result, replay, type Update } from './replay.js'
+import { type Outcome, type Result, replay, resultNames, type Update } from './replay.js'
 import { same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
-  const expected = replay(serial)
+  const expected = remembered(outcomes, serial, replay)
   const updates = new Map(expected.updates.map(update => [update.param, update]))
   const pairs = outcome.updates.map(own => ({ own, right: updates.get(own.param) }))
   const differing = [
@@ -20,10 +20,28 @@ export function identity(program: Program, serial: Program, outcome: Outcome): F
     ...otherResults(outcome.results, expected.results),
   ]
   if (differing.length === 0) return []
-  const [known, made] = [recordOf(serial), recordOf(program)]
+  const [known, made] = [remembered(recorded, serial, recordOf), recordOf(program)]
   const stranger = [...made.values].find(([key]) => !known.values.has(key))
-  const causes = [...otherSums(program, known, made), ...(stranger ? [unknown(program, stranger[1])] : [])]
-  return causes.length > 0 ? causes : differing
+  const records = { program, known, made, strict: stranger !== undefined }
+  const sums = [...known.sums.keys()].filter(name => name !== 'normSquared')
+  const causes = [
+    ...sums.flatMap(name => otherSum(name, records)),
+    ...(stranger ? [unknown(program, stranger[1])] : []),
+  ]
+  if (causes.length > 0) return causes
+  // The norm is a sum of gradients: where they are right, and it is not, its own addends say why.
+  const norm = differing.some(({ law }) => law === 'I2') ? [] : otherSum('normSquared', records)
+  return norm.length > 0 ? norm : differing
+}
+
+// Many programs are held against one serial program; replaying it each time would be half of the work.
+const outcomes = new WeakMap<Program, Outcome>()
+const recorded = new WeakMap<Program, Record>()
+
+function remembered<T>(known: WeakMap<Program, T>, program: Program, find: (program: Program) => T): T {
+  const found = known.get(program) ?? find(program)
+  known.set(program, found)
+  return found
 }
 
 interface Pair {
@@ -61,30 +79,38 @@ function otherResults(results: readonly Result[], expected: readonly Result[]): 
   })
 }
 
+interface Records {
+  readonly program: Program
+  /** What the serial program does, and what the program itself does. */
+  readonly known: Record
+  readonly made: Record
+  /** There are strangers: look at sums of known values only, the others are echoes. */
+  readonly strict: boolean
+}
+
 const none: Addends = new Map()
 
-/** Sums of values that the serial program knows, which are not its sums. The norm is a sum of sums: an echo at best. */
-function otherSums(program: Program, known: Record, made: Record): Finding[] {
-  return [...known.sums].flatMap(([name, right]): Finding[] => {
-    const own = made.sums.get(name) ?? none
-    if (name === 'normSquared' || [...own.keys()].some(key => !known.values.has(key))) return []
-    const law = name === 'loss' || name === 'count' ? 'I3' : 'I2'
-    const part = (key: number) => {
-      const value = known.values.get(key)
-      return value ? `the part of ${nameOf(program, value.call)}` : 'a part'
-    }
-    const say = (why: string, place: Place = {}): Finding[] => [
-      { law, ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
-    ]
-    for (const [key, { times }] of right)
-      if ((own.get(key)?.times ?? 0) < times)
-        return say(`lacks ${part(key)}`, made.values.get(key)?.place ?? [...own.values()][0]?.place)
-    for (const [key, { times, place }] of own)
-      if ((right.get(key)?.times ?? 0) < times) return say(`has ${part(key)} once too often`, place)
-    const over = made.spoilt.get(name)
-    return over && !known.spoilt.has(name) ? say('is written over', over) : []
-  })
+/** Why a sum is not the serial program's, if it lacks an addend or has one too often. */
+function otherSum(name: string, { program, known, made, strict }: Records): Finding[] {
+  const [right, own] = [known.sums.get(name) ?? none, made.sums.get(name) ?? none]
+  if (strict && [...own.keys()].some(key => !known.values.has(key))) return []
+  const part = (key: number) => {
+    const value = known.values.get(key)
+    return value ? `the part of ${nameOf(program, value.call)}` : 'a sum'
+  }
+  const say = (why: string, place: Place = {}): Finding[] => [
+    { law: lawOf(name), ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
+  ]
+  for (const [key, { times }] of right)
+    if ((own.get(key)?.times ?? 0) < times)
+      return say(`lacks ${part(key)}`, made.values.get(key)?.place ?? [...own.values()][0]?.place)
+  for (const [key, { times, place }] of own)
+    if ((right.get(key)?.times ?? 0) < times) return say(`has ${part(key)} once too often`, place)
+  const over = made.spoilt.get(name)
+  return over && !known.spoilt.has(name) ? say('is written over', over) : []
 }
+
+const lawOf = (sum: string) => (resultNames.includes(sum) ? 'I3' : 'I2')
 
 function unknown(program: Program, { place, call }: Made): Finding {
   const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]

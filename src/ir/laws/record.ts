@@ -22,7 +22,7 @@ export interface Record {
   readonly values: ReadonlyMap<number, Made>
   /** What was accumulated, over all holders: `gradient of w`, `loss`, `count`, `normSquared`. */
   readonly sums: ReadonlyMap<string, Addends>
-  /** Where a sum was last written over with a value that is no sum. */
+  /** Where a sum was last written over, other than with zeros or by its reduction. */
   readonly spoilt: ReadonlyMap<string, Place>
 }
 
@@ -45,7 +45,8 @@ export function recordOf(program: Program): Record {
     },
     put({ a, b }, frame, place) {
       const name = names[place.pipeline ?? 0].get(frame)
-      if (name !== undefined && values.has(keyOf(a, b))) spoilt.set(name, place)
+      const reduces = program.segments[place.segment ?? ''].phase === 'reduce'
+      if (name !== undefined && !reduces && (a !== 0 || b !== 0)) spoilt.set(name, place)
     },
   })
   return { values, sums, spoilt }
@@ -59,7 +60,7 @@ const sumFrames = ({ params, streams }: Program): Map<number, string>[] =>
     const results = all.flatMap(({ name }, frame) => (resultNames.includes(name) ? [[frame, name] as const] : []))
     const gradients = params.flatMap(({ name, frames }) => {
       const held = frames[pipeline]
-      return held ? [[held.grad, gradientOf(name)] as const] : []
+      return held?.grad === undefined ? [] : [[held.grad, gradientOf(name)] as const]
     })
     return new Map([...results, ...gradients])
   })

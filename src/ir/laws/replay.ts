@@ -74,7 +74,7 @@ class Replay {
   private readonly meetings = new Map<string, Map<number, Value>>()
   private readonly met = new Map<string, number>()
   private readonly params = new Map<number, Param>()
-  /** Per stream: frames that a reduction of a parameter's gradient has had. */
+  /** Per stream: frames whose sum has been reduced over the ranks. */
   private readonly reduced: Set<number>[]
   private clock = 0
   private readonly program: Program
@@ -149,12 +149,21 @@ class Replay {
         if (!resultNames.includes(name)) return []
         const entry = this.memory[pipeline][frame].get(0)
         const type = entry && this.shelf.typeOf(entry.type)
-        if (!entry) this.findings.push({ law: 'L6', pipeline, message: `nothing is left in ${name}` })
+        const say = (law: Law, message: string) =>
+          this.findings.push({ law, ...this.lastCall(pipeline, frame), message: `${name} ${message}` })
+        if (!entry) say('L6', 'is never written')
         else if (type && Object.keys(type.layout.partial).length > 0)
-          this.findings.push({ law: 'T4', pipeline, message: `${name} is left as ${this.shelf.show(entry.type)}` })
+          say('T4', `is left as ${this.shelf.show(entry.type)}`)
         return [{ name, pipeline, value: entry ?? nothing }]
       }),
     )
+  }
+
+  private lastCall(pipeline: number, frame: number): Place {
+    const { steps } = this.program.streams[pipeline]
+    const step = steps.findLastIndex(at => at.kind === 'call' && at.bind.includes(frame))
+    const call = steps[step]
+    return call?.kind === 'call' ? { pipeline, step, segment: call.segment } : { pipeline }
   }
 
   /** One stream. It yields while what it waits for has not happened. */
@@ -183,7 +192,7 @@ class Replay {
     const frame: Frame = { call, pipeline, step, ready, a: words(), b: words() }
     const memory = this.memory[pipeline]
     for (const take of ready.takes) this.take(frame, take, memory[call.bind[take.role]])
-    if (call.param !== undefined && this.program.segments[call.segment].phase === 'reduce')
+    if (this.program.segments[call.segment].phase === 'reduce')
       for (const bound of call.bind) this.reduced[pipeline].add(bound)
     if (ready.crosses) yield* this.cross(frame)
     else for (const act of ready.acts) this.act(frame, act)
@@ -306,20 +315,26 @@ class Replay {
   }
 
   private accumulate(frame: Frame, act: Extract<Act, { op: 'accumulate' }>): void {
-    const { a, b, pipeline } = frame
-    const into = frameOf(frame, act.out)
+    const { a, b } = frame
     this.ledger.accumulated(a[act.in], b[act.in], () => this.at(frame, act.instr))
+    this.added(frame, act)
+    a[act.out] += a[act.in]
+    b[act.out] += b[act.in]
+  }
+
+  /** Something is added to what a frame holds, which must not have been summed over the ranks yet. */
+  private added(frame: Frame, act: Extract<Act, { op: 'accumulate' | 'square' }>): void {
+    const { pipeline } = frame
+    const into = frameOf(frame, act.out)
     if (this.reduced[pipeline].has(into))
       this.say(frame, act.instr, 'P7', `${this.program.streams[pipeline].frames[into].name} has been reduced before`)
     this.watch?.added(valueIn(frame, act.in), into, this.at(frame, act.instr))
-    a[act.out] += a[act.in]
-    b[act.out] += b[act.in]
   }
 
   private square(frame: Frame, act: Extract<Act, { op: 'square' }>): void {
     if (act.first && frame.pipeline !== 0) return
     const x = valueIn(frame, act.in)
-    this.watch?.added(x, frameOf(frame, act.out), this.at(frame, act.instr))
+    this.added(frame, act)
     this.ledger.squared(x, this.at(frame, act.instr))
     put(frame, act.out, plus(valueIn(frame, act.out), hashValues(act.salt, [x])))
   }
