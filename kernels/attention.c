@@ -4,7 +4,7 @@
 //
 // The plain rung: score = q.k / sqrt(headDim) for the keys a query sees, p = exp(score - lse), out = sum of mask p v;
 // dscore = p (mask dout.v - dout.out) / sqrt(headDim), and dq, dk, dv are products with it.
-#include "math.h"
+#include "functions.h"
 #include "matmul.h"
 #include "random.h"
 

@@ -1,7 +1,7 @@
 // Looking up rows and scoring labels. A rank may hold a run of the rows (classes): an id is a number of the whole table,
 // and one outside the rank's run contributes 0, so the true value is the sum over ranks.
 #include "kernels.h"
-#include "math.h"
+#include "functions.h"
 
 COMMAND(embed) {
   float *out = floats(c, w[EMBED_OUT]);

@@ -6,7 +6,7 @@
 
 #ifndef TILE_ROWS
 #if defined(__AVX512F__)  // 32 registers of 16 lanes
-#define TILE_ROWS 8
+#define TILE_ROWS 12
 #define TILE_VECTORS 2
 #elif defined(__AVX2__)  // 16 of 8
 #define TILE_ROWS 6

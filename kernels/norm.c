@@ -2,7 +2,7 @@
 // 0. Statistics are summed in f64 in two passes (the row is in cache for the second) and not kept: backward takes
 // them again, which costs less than to store and read them.
 #include "kernels.h"
-#include "math.h"
+#include "functions.h"
 
 struct statistics {
   float mean, scale;  // xhat = (x - mean) * scale

@@ -1,7 +1,7 @@
 // Updates in place, element by element, with the gradient first scaled to the norm the plan allows. Learning rate, step
 // and norm are f32 scalars in memory; what is the same for all elements is computed once, in f64.
 #include "kernels.h"
-#include "math.h"
+#include "functions.h"
 
 static float clip_scale(double clip, double norm_squared) {
   if (clip <= 0) return 1;

@@ -1,7 +1,7 @@
 // One element of the result from one element of each operand, and the sums that go with broadcasting. Results may be
 // written over operands. Sums over many elements run in f64, or in blocks short enough that f32 loses nothing.
 #include "kernels.h"
-#include "math.h"
+#include "functions.h"
 
 // The second operand repeats every `period` elements: a bias over the rows, or, with period 1, a scalar.
 #define BROADCAST(name, NAME, operator)                                                             \

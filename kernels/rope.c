@@ -1,7 +1,7 @@
 // Rotary positions: x[i] and x[i + half] are the coordinates of a point that turns by position * theta^(-2i/headDim).
 // Angles are taken in f64, once per position and pair, and used by every sample and head.
 #include "kernels.h"
-#include "math.h"
+#include "functions.h"
 
 #define PAIRS 64  // turned at once
 

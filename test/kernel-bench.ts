@@ -84,14 +84,20 @@ export class KernelBench {
     return this.#exec(this.#list, this.status)
   }
 
-  /** Runs a case; gives its results by word. */
-  results(given: KernelCase): Record<string, Float32Array> {
+  /** Runs a case, with results over operands where `over` says so, all moved by `skew` elements; gives its results by word. */
+  results(given: KernelCase, over: Readonly<Record<string, string>> = {}, skew = 0): Record<string, Float32Array> {
     this.clear()
+    this.#next += 4 * skew
     const places: Record<string, number> = {}
     for (const [word, values] of Object.entries(given.ins)) places[word] = this.put(values)
     for (const [word, values] of Object.entries(given.ids ?? {})) places[word] = this.put(values, this.i32)
     const sizes = Object.entries(given.expected).map(([word, values]) => [word, values.length] as const)
-    for (const [word, n] of sizes) places[word] = given.initial?.[word] ? this.put(given.initial[word]) : this.place(n)
+    for (const [word, n] of sizes)
+      places[word] = over[word]
+        ? places[over[word]]
+        : given.initial?.[word]
+          ? this.put(given.initial[word])
+          : this.place(n)
     const words = { ...places, ...given.words } as never // the words of this command, which the next line checks
     deepEqual(Object.keys(words).sort(), [...(commands[given.command] as readonly string[])].sort())
     equal(this.run(this.writer().put(given.command as CommandName, words)), 0)

@@ -43,6 +43,11 @@ export class ListWriter {
   readonly #stepWords: number[] = []
   readonly #peers = new Map<number, readonly Rank[]>()
 
+  /** How many commands there are: the index of the next one. */
+  get count(): number {
+    return this.#starts.length
+  }
+
   /** Returns the word the command starts at. */
   write<N extends CommandName>(name: N, fields: Fields<N>, ...rest: readonly number[]): number {
     const start = this.#words.length
