@@ -1,7 +1,7 @@
 // A schedule is rows of tasks. Write one in PyTorch's notation; it is validated, timed, and compiled like any other.
-import { draw, parseCsv, timing } from '../src/index.js'
+import { draw, parseSchedule, timing } from '../src/index.js'
 
-const { schedule, problems } = parseCsv(
+const { schedule, problems } = parseSchedule(
   `
 0F0,0F1,0I0,0W0,0I1,0W1
 1F0,1I0,1F1,1I1,1W0,1W1`.trim(),
@@ -12,7 +12,7 @@ const { makespan, idle, peak } = timing(schedule)
 console.log({ makespan, idle, peak })
 
 console.log(
-  parseCsv('0F0,0B0\n1B0,1F0')
+  parseSchedule('0F0,0B0\n1B0,1F0')
     .problems.map(problem => problem.message)
     .join('; '),
 )

@@ -3,18 +3,45 @@ export { type Problem, ProblemsError, showProblem } from './base/index.js'
 export {
   communicate,
   compile,
+  compileEvaluation,
   compileJob,
   draw,
   makeSchedule,
   memoryProblems,
-  parseCsv,
-  printCsv,
+  parseSchedule,
+  printSchedule,
   type Schedule,
   scheduleOf,
   serialJob,
+  tallyOf,
   timing,
 } from './compile/index.js'
-export { boot, compare, inputsOf, runSerial, syntheticData, worstOf } from './engine/index.js'
+export {
+  batchAt,
+  batchesInOrder,
+  bpeTokenizer,
+  byteTokenizer,
+  type Dataset,
+  datasetOfIds,
+  encodeAll,
+  printTokenizer,
+  readTokenizer,
+  type Samples,
+  syntheticDataset,
+  type Tokenizer,
+  trainMerges,
+} from './data/index.js'
+export {
+  boot,
+  compare,
+  inputsOf,
+  runSerial,
+  startTrainer,
+  syntheticData,
+  type Trainer,
+  worstOf,
+} from './engine/index.js'
 export { type Program, parse, print, printRank, type Violation, verify } from './ir/index.js'
 export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
-export { check, Job, Plan, parseJob, Training } from './plan/index.js'
+export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
+export { printChrome, type Span, sharesOf } from './trace/index.js'

@@ -162,6 +162,24 @@ const rows: readonly Row[] = [
   [plan('microbatches: 65536').replace('globalBatch: 16', 'globalBatch: 65536').replace('layers: 8', 'layers: 100'), 'plan/size plan.microbatches | 100 layers x microbatches 65536 = 6553600 tasks'],
   ['model: llama3-405b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { tp: 8, deviceMemory: 80GiB }', 'plan/memory plan.deviceMemory | on a rank, a device has 80.00 GiB; try more tp or pp'],
   ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 119.66 GiB on a rank, a device has 64.00 GiB; try zero 1'],
+
+  // Data, and how long a run is
+  [`${good}data: text.txt`, 'schema/type data | expected a mapping, got the text "text.txt"'],
+  [`${good}data: { sorce: a.txt }`, 'schema/key data.sorce | did you mean `source`?'],
+  [`${good}data: { source: "" }`, 'schema/range data.source | must be at least 1 letter'],
+  [`${good}data: { source: a.txt, tokenizer: word }`, 'schema/value data.tokenizer | expected bytes, bpe or the path of a tokenizer.json'],
+  [`${good}data: { source: a.bin, width: u8 }`, 'schema/name data.width | did you mean `u16`?'],
+  [`${good}data: { source: a.txt, evalFraction: 1 }`, 'schema/range data.evalFraction | less than 1, got 1'],
+  [`${good}data: { source: a.txt }`, 'data/vocab model.vocab | model.vocab 128 < 256 tokens of tokenizer bytes; try vocab 256'],
+  [`${good}data: { source: a.txt, tokenizer: bpe }`, 'data/vocab model.vocab | model.vocab 128 < 257 tokens of tokenizer bpe; try vocab 257'],
+  [`${good}data: { source: a.txt, tokenizer: bpe, vocab: 512 }`, 'data/vocab model.vocab | model.vocab 128 < 512 tokens'],
+  [`${good}data: { source: a.txt, tokenizer: bpe, vocab: 100 }`, 'data/vocab data.vocab | a bpe has 256 bytes + 1 end of text = 257 tokens, got 100'],
+  [`${model('family: mlp, layers: 4, embed: 8')}data: { source: a.txt }`, 'data/family data.source | an mlp learns from vectors, but `a.txt` holds tokens; try source synthetic'],
+  [training('seq: 32, globalBatch: 16, steps: 0, evalEvery: -1, evalBatches: 1.5'), 'schema/range training.steps | at least 1, got 0', 'schema/range training.evalEvery | at least 0', 'schema/type training.evalBatches | whole number'],
+  [training('seq: 32, globalBatch: 16, lrSchedule: cosine'), 'schema/type training.lrSchedule | expected a mapping'],
+  [training('seq: 32, globalBatch: 16, lrSchedule: { kind: cosin }'), 'schema/name training.lrSchedule.kind | did you mean `cosine`?'],
+  [training('seq: 32, globalBatch: 16, lrSchedule: { kind: linear, warmup: -1 }'), 'schema/range training.lrSchedule.warmup | at least 0'],
+  [training('seq: 32, globalBatch: 16, lrSchedule: { kind: linear, minLr: 1 }'), 'training/lr training.lrSchedule.minLr | minLr 1 > lr 0.001 of the optimizer; try 0.0001'],
 ]
 
 const files: Readonly<Record<string, string>> = {

@@ -13,7 +13,7 @@ import {
   scheduleNames,
   worldOfPlan,
 } from '../src/plan/index.js'
-import { lockstep } from './memory-io.js'
+import { lockstep, memoryIo } from './memory-io.js'
 
 const good = `
 model:    { family: llama, layers: 8, embed: 256, heads: 8, kvHeads: 4, ffn: 688, vocab: 512 }
@@ -45,6 +45,10 @@ test('a job file is read, with every default resolved', () => {
       globalBatch: 16,
       clip: 1,
       seed: 1,
+      steps: 100,
+      lrSchedule: { kind: 'constant', warmup: 0, minLr: 0 },
+      evalEvery: 0,
+      evalBatches: 4,
       optimizer: { kind: 'adamw', lr: 3e-4, weightDecay: 0.1, beta1: 0.9, beta2: 0.95, eps: 1e-8 },
     },
     plan: {
@@ -246,14 +250,12 @@ test('what nobody expected is one line, with advice', async () => {
   const { run } = await import('../src/cli/main.js')
   const errs: string[] = []
   const broken = {
+    ...memoryIo({}).io,
     out: () => {
       throw new TypeError('x is undefined\n    at y')
     },
     err: (t: string) => errs.push(t),
     read: () => good,
-    write: () => {},
-    colors: false,
-    env: {},
   }
   equal(await run(['check', 'job.yaml'], broken), 1)
   deepEqual(errs, [

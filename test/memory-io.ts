@@ -1,4 +1,5 @@
 /** A world in memory: files are a record, and what a command printed can be read. */
+import type { Io } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
 
 export interface Ran {
@@ -8,25 +9,66 @@ export interface Ran {
   readonly written: Readonly<Record<string, string>>
 }
 
-export async function lockstep(argv: readonly string[], files: Readonly<Record<string, string>> = {}): Promise<Ran> {
-  let [out, err] = ['', '']
+export type Files = Readonly<Record<string, string | Uint8Array>>
+
+export interface MemoryIo {
+  readonly io: Io
+  readonly said: { out: string; err: string }
+  readonly written: Record<string, string>
+  /** What an interrupt would call. */
+  readonly interrupts: Set<() => void>
+}
+
+export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
+  const said = { out: '', err: '' }
   const written: Record<string, string> = {}
-  const code = await run(argv, {
+  const interrupts = new Set<() => void>()
+  const read = (path: string): string | Uint8Array => {
+    if (!Object.hasOwn(files, path)) throw new Error('no such file')
+    return files[path]
+  }
+  const io: Io = {
     out: text => {
-      out += text
+      said.out += text
     },
     err: text => {
-      err += text
+      said.err += text
     },
     read: path => {
-      if (!Object.hasOwn(files, path)) throw new Error('no such file')
-      return files[path]
+      const content = read(path)
+      return typeof content === 'string' ? content : new TextDecoder().decode(content)
     },
+    readBytes: path => {
+      const content = read(path)
+      return typeof content === 'string' ? new TextEncoder().encode(content) : content
+    },
+    list: path => {
+      const below = Object.keys(files).filter(file => file.startsWith(`${path}/`))
+      if (below.length === 0) read(path)
+      return below.length > 0 ? below.sort() : undefined
+    },
+    exists: path => [...Object.keys(files), ...Object.keys(written)].some(p => p === path || p.startsWith(`${path}/`)),
     write: (path, text) => {
       written[path] = text
     },
+    append: (path, text) => {
+      written[path] = (written[path] ?? '') + text
+    },
+    makeFolder: () => {},
+    terminal: () => undefined,
+    onInterrupt: stop => {
+      interrupts.add(stop)
+      return () => void interrupts.delete(stop)
+    },
     colors: false,
     env: {},
-  })
-  return { code, out, err, written }
+    ...changes,
+  }
+  return { io, said, written, interrupts }
+}
+
+export async function lockstep(argv: readonly string[], files: Files = {}, changes: Partial<Io> = {}): Promise<Ran> {
+  const { io, said, written } = memoryIo(files, changes)
+  const code = await run(argv, io)
+  return { code, ...said, written }
 }

@@ -45,8 +45,10 @@ def norm(op, ins, outs):
     x = to(x, dims, rows + inner)
     if op['kind'] == 'layerNorm':
         y = F.layer_norm(x, gain.shape, gain, to(*ins[2], inner), op['eps'])
-    else:
+    elif hasattr(F, 'rms_norm'):  # torch 2.4
         y = F.rms_norm(x, gain.shape, gain, op['eps'])
+    else:
+        y = x * (x.pow(2).mean(list(range(-gain.dim(), 0)), keepdim=True) + op['eps']).rsqrt() * gain
     return [to(y, rows + inner, outs[0])]
 
 
@@ -67,9 +69,12 @@ def attention(op, ins, outs):
     length = q.shape[3]
     distance = torch.arange(length)[:, None] - torch.arange(length)
     seen = (distance >= 0) & (distance < op.get('window', length))
-    lse = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~seen, -math.inf).logsumexp(-1)
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-    return [to(out, want, outs[0]), to(lse, want[:-1], outs[1])]
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~seen, -math.inf)
+    if hasattr(F, 'scaled_dot_product_attention'):  # torch 2.0
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+    else:
+        out = scores.softmax(-1) @ v
+    return [to(out, want, outs[0]), to(scores.logsumexp(-1), want[:-1], outs[1])]
 
 
 def token_loss(op, ins, outs):

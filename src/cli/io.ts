@@ -1,5 +1,18 @@
 /** The world as commands see it. Tests pass their own; nothing else in the project touches files, streams or the environment. */
-import { closeSync, fstatSync, openSync, readSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
 import { showBytes } from '../base/index.js'
 
 export interface Io {
@@ -8,8 +21,20 @@ export interface Io {
   err(text: string): void
   /** The text of a file; '-' is standard input. Throws an Error whose message is fit to print. */
   read(path: string): string
-  /** Throws an Error whose message is fit to print. */
+  /** Likewise, as they are. */
+  readBytes(path: string): Uint8Array
+  /** Paths of the files below a folder, in order; hidden ones and installed packages are left out. undefined: no folder. */
+  list(path: string): readonly string[] | undefined
+  exists(path: string): boolean
+  /** Throws an Error whose message is fit to print. So do the two that follow. */
   write(path: string, text: string): void
+  append(path: string, text: string): void
+  /** With the folders above it, where they are missing. */
+  makeFolder(path: string): void
+  /** What standard output is shown on, if it is a screen. */
+  terminal(): { readonly columns: number; readonly rows: number } | undefined
+  /** Calls `stop` when the user interrupts, once: a second time ends the process. Returns how to forget it. */
+  onInterrupt(stop: () => void): () => void
   readonly colors: boolean
   readonly env: Readonly<Record<string, string | undefined>>
 }
@@ -27,7 +52,17 @@ export function processIo(): Io {
     out: text => void process.stdout.write(text),
     err: text => void process.stderr.write(text),
     read: readText,
+    readBytes: path => plainly(() => new Uint8Array(readFileSync(path))),
+    list: path => plainly(() => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
+    exists: existsSync,
     write: (path, text) => plainly(() => writeFileSync(path, text)),
+    append: (path, text) => plainly(() => appendFileSync(path, text)),
+    makeFolder: path => plainly(() => void mkdirSync(path, { recursive: true })),
+    terminal: () => (process.stdout.isTTY ? { columns: process.stdout.columns, rows: process.stdout.rows } : undefined),
+    onInterrupt: stop => {
+      process.once('SIGINT', stop)
+      return () => void process.removeListener('SIGINT', stop)
+    },
     colors: process.stdout.isTTY === true && !process.env.NO_COLOR,
     env: process.env,
   }
@@ -54,11 +89,22 @@ function readText(path: string): string {
   })
 }
 
+function filesBelow(folder: string): string[] {
+  const entries = readdirSync(folder, { withFileTypes: true })
+    .filter(({ name }) => !name.startsWith('.') && name !== 'node_modules')
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+  return entries.flatMap(entry => {
+    const path = join(folder, entry.name)
+    return entry.isDirectory() ? filesBelow(path) : entry.isFile() ? [path] : []
+  })
+}
+
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'no such file',
   EACCES: 'permission denied',
   EPERM: 'permission denied',
   EISDIR: 'is a directory',
+  EEXIST: 'is a file',
   ENOTDIR: 'no such file',
   ENAMETOOLONG: 'no such file: the name is too long',
   ELOOP: 'no such file: links go in a circle',

@@ -1,6 +1,6 @@
 /** The program of a job file, or everything that is wrong with it: shared by the commands that look at programs. */
 import { error, type Problem, ProblemsError } from '../base/index.js'
-import { compileJob, memoryProblems, parseCsv, type Schedule } from '../compile/index.js'
+import { compileJob, memoryProblems, parseSchedule, type Schedule } from '../compile/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import type { Io } from './io.js'
@@ -62,7 +62,7 @@ function readSchedule(path: string, job: Job, io: Io): Schedule {
   } catch (e) {
     throw refuse(`cannot read ${file}: ${e instanceof Error ? e.message : String(e)}`)
   }
-  const { schedule, problems } = parseCsv(text)
+  const { schedule, problems } = parseSchedule(text)
   if (!schedule)
     throw new ProblemsError(
       problems.map(problem => ({ ...problem, path: 'plan.schedule', message: `${file}: ${problem.message}` })),

@@ -2,23 +2,25 @@
 import type { Command } from 'commander'
 import { type Problem, showProblem, table } from '../base/index.js'
 import {
-  type Cost,
   communicate,
   draw,
   drawComms,
   isScheduleName,
-  parseCsv,
-  printCommsCsv,
-  printCsv,
+  parseSchedule,
+  printComms,
+  printSchedule,
   type Schedule,
   scheduleNames,
   scheduleProblems,
   schedules,
   showCell,
+  type TaskCost,
   type Timing,
+  tasksOf,
   timing,
   unitCost,
 } from '../compile/index.js'
+import { scheduleTraits } from '../plan/index.js'
 import { timelineSvg } from '../report/index.js'
 import type { Io } from './io.js'
 import { scheduleTimeline } from './schedule-timeline.js'
@@ -83,14 +85,17 @@ function formatOf({ format = 'text', comms, json }: ScheduleOptions): Format {
   return found
 }
 
+/** Sums of more than this would not be exact. */
+const mostCost = 1e9
+
 /** F=1,I=1,W=1,C=0; what is left out keeps its unit value. */
-export function parseCost(text: string): Cost {
+export function parseCost(text: string): TaskCost {
   const cost = { ...unitCost }
   for (const part of text.split(',')) {
     const match = /^\s*([FIWC])\s*=\s*(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*$/.exec(part)
-    if (!match || !Number.isFinite(Number(match[2])))
-      throw misuse(`--cost ${text}: '${part.trim()}' is not F, I, W or C = a number of at least 0`)
-    cost[match[1] as keyof Cost] = Number(match[2]) // the pattern allows these letters only
+    if (!match || Number(match[2]) > mostCost)
+      throw misuse(`--cost ${text}: '${part.trim()}' is not F, I, W or C = a number from 0 to ${mostCost}`)
+    cost[match[1] as keyof TaskCost] = Number(match[2]) // the pattern allows these letters only
   }
   return cost
 }
@@ -103,22 +108,22 @@ function countOf(name: string, value: string | undefined): number {
 
 function made({ name, pp, microbatches, chunks }: ScheduleOptions): { schedule: Schedule; title: string } {
   if (name === undefined) throw misuse(`name a schedule or give --file; there are ${scheduleNames.join(', ')}`)
-  const kind = isScheduleName(name) ? schedules[name] : undefined
+  const known = isScheduleName(name) ? name : undefined
   const counts = {
     ranks: countOf('pp', pp),
     microbatches: countOf('microbatches', microbatches),
-    chunks: chunks === undefined ? (kind?.chunks ?? 1) : countOf('chunks', chunks),
+    chunks: chunks === undefined ? (known ? scheduleTraits[known].chunks : 1) : countOf('chunks', chunks),
   }
   const problems = scheduleProblems(name, counts)
-  if (!kind) throw new Refusal(2, problems.map(showProblem))
+  if (!known) throw new Refusal(2, problems.map(showProblem))
   if (problems.length > 0) throw refuse(problems)
-  return { schedule: kind.make(counts), title: kind.title }
+  return { schedule: schedules[known].make(counts), title: schedules[known].title }
 }
 
 function read(file: string, options: ScheduleOptions, io: Io): { schedule: Schedule; title: string } {
   const clash = (['name', 'pp', 'microbatches', 'chunks'] as const).filter(key => options[key] !== undefined)
   if (clash.length > 0) throw misuse(`--file brings its own counts: leave out ${clash.map(showOption).join(', ')}`)
-  const { schedule, problems, ignored } = parseCsv(attempt(file, 'read', () => io.read(file)))
+  const { schedule, problems, ignored } = parseSchedule(attempt(file, 'read', () => io.read(file)))
   if (!schedule) throw refuse(problems.map(problem => ({ ...problem, path: file })))
   if (ignored > 0) io.err(`note: ${ignored} cells of ${file} are messages or markers; they are placed anew\n`)
   return { schedule, title: file }
@@ -139,7 +144,7 @@ interface Rendering {
   readonly schedule: Schedule
   readonly title: string
   readonly format: Format
-  readonly cost: Cost
+  readonly cost: TaskCost
   readonly options: ScheduleOptions
   readonly io: Io
 }
@@ -147,13 +152,22 @@ interface Rendering {
 function render(rendering: Rendering): string {
   const { schedule, title, format, cost, options, io } = rendering
   if (options.json) return json(rendering)
-  if (format === 'svg') return timelineSvg(scheduleTimeline(schedule, timing(schedule, cost), title))
+  if (format === 'svg') return svg(schedule, timing(schedule, cost), title)
   const rows = options.comms ? communicate(schedule) : undefined
   if (format === 'csv') {
     if (options.cost !== undefined) io.err(`${summary(timing(schedule, cost))}\n`)
-    return rows ? printCommsCsv(rows) : printCsv(schedule)
+    return rows ? printComms(rows) : printSchedule(schedule)
   }
   return `${rows ? drawComms(rows) : draw(schedule)}\n\n${summary(timing(schedule, cost))}\n`
+}
+
+const mostBoxes = 200_000
+
+function svg(schedule: Schedule, timed: Timing, title: string): string {
+  const boxes = schedule.rows.reduce((n, row) => n + tasksOf(row).length, 0)
+  if (boxes > mostBoxes)
+    throw new Refusal(1, [`error ${boxes} tasks are too many to draw, at most ${mostBoxes} can be`])
+  return timelineSvg(scheduleTimeline(schedule, timed, title))
 }
 
 function json({ schedule, cost, options }: Rendering): string {
@@ -178,7 +192,9 @@ Examples:
   lockstep schedule 1f1b --pp 4 --microbatches 8
   lockstep schedule zb-v --pp 4 --microbatches 8 --format svg --out zb-v.svg
   lockstep schedule interleaved --pp 4 --chunks 2 --microbatches 8 --format csv --comms
-  lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json`
+  lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json
+
+Exit code 0: fine, 1: the schedule has problems, 2: wrong use.`
 
 export function registerSchedule(program: Command, io: Io, done: (code: number) => void): void {
   program

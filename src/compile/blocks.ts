@@ -59,6 +59,10 @@ export function compileBlock(block: Block, context: BlockContext): CompiledBlock
 
   forward.run(phases.F)
   const through = forward.hand(derived.graph.exports, 'out', 'carry')
+  if (context.phases.every(phase => phase === 'F')) {
+    const { lossLayout } = forward
+    return { segments: { F: forward.finish('F') }, through, dthrough: {}, ...(lossLayout ? { lossLayout } : {}) }
+  }
   // Frames end with their last reader: one stash if B reads it all, two if I is done with its part before W.
   const kept = context.phases.includes('I')
     ? new Map([...forward.stash(phases.keptForI, 'keep.I'), ...forward.stash(phases.keptForW, 'keep.W')])

@@ -18,7 +18,7 @@ import {
 import { cut } from './cut.js'
 import { baseOf, canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
 import { type OnceSegments, onceSegments } from './once.js'
-import { type Schedule, tasksOf } from './schedule/index.js'
+import { onlyForward, type Schedule, tasksOf } from './schedule/index.js'
 import { writeStreams } from './streams.js'
 import { compileParam, type ParamSegments } from './tail.js'
 
@@ -42,12 +42,15 @@ export interface Compiled {
   readonly once: OnceSegments
   /** Pipeline ranks with tasks of the last stage. */
   readonly lossHolders: readonly number[]
+  /** Nothing goes back: no gradients, no norm, no update. */
+  readonly evaluates: boolean
 }
 
 export interface CompiledParam {
   readonly spec: ParamSpec
   readonly layouts: ParamLayouts
-  readonly grad: Layout
+  /** Absent where nothing is trained. */
+  readonly grad?: Layout
   readonly holders: readonly number[]
   readonly segments: ParamSegments
 }
@@ -60,10 +63,11 @@ export function compile(input: CompileInput): Program {
   const { blocks, gradLayouts } = compileBlocks(input, s, layouts)
   const held = stagesHeld(schedule)
   const params = compileParams(input, { s, layouts, gradLayouts, stageOf, held })
-  const inputs = inputsOf(model, s)
+  const evaluates = onlyForward(schedule)
+  const inputs = inputsOf(model, s, evaluates)
   const lossHolders = holdersOf(held, [stageOf[model.blocks.length - 1]])
-  const once = onceSegments(s, model, blocks, lossHolders)
-  const streams = writeStreams({ input, s, stageOf, blocks, inputs, params, once, lossHolders })
+  const once = onceSegments(s, model, blocks, { lossHolders, evaluates })
+  const streams = writeStreams({ input, s, stageOf, blocks, inputs, params, once, lossHolders, evaluates })
   const segments: Record<string, Segment> = {}
   const add = (segment: Segment | undefined) => {
     if (segment) segments[segment.name] = segment
@@ -76,6 +80,7 @@ export function compile(input: CompileInput): Program {
     mesh: s.mesh,
     microbatches: plan.microbatches,
     stages: schedule.stages,
+    ...(evaluates ? { evaluates } : {}),
     blocks: model.blocks.map(({ name, kind }, i) => ({ name, kind, stage: stageOf[i] })),
     params: params.map(param => programParam(param, streams)),
     inputs,
@@ -107,9 +112,9 @@ function layoutsOfParams(model: Model, plan: Plan, s: Sharded): Map<string, Para
   )
 }
 
-const inputsOf = (model: Model, s: Sharded): DataInput[] => [
+const inputsOf = (model: Model, s: Sharded, evaluates: boolean): DataInput[] => [
   ...model.inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims, layout: canonical(s, dims, 'input') })),
-  ...['lr', 'step'].map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
+  ...(evaluates ? [] : ['lr', 'step']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]
 
 /** Parameters of one class (the same parameter of blocks of one kind) share layouts and segments. */
@@ -175,10 +180,11 @@ function compileParams(input: CompileInput, { s, layouts, gradLayouts, stageOf, 
     const holders = holdersOf(held, stages.get(spec.name)!)
     const name = holders.length > 1 ? `${classes.get(spec.name)!}@${holders.join('.')}` : classes.get(spec.name)!
     const split = plan.zero >= 2 && plan.reduce === 'microbatch'
-    const grad = split ? own.storage : gradLayouts.get(classes.get(spec.name)!)!
-    const segments = made.get(name) ?? compileParam({ name, spec, layouts: own, grad, holders }, { ...input, s })
+    const produced = split ? own.storage : gradLayouts.get(classes.get(spec.name)!)
+    const grad = produced && !onlyForward(input.schedule) ? { grad: produced } : {}
+    const segments = made.get(name) ?? compileParam({ name, spec, layouts: own, ...grad, holders }, { ...input, s })
     made.set(name, segments)
-    return { spec, layouts: own, grad, holders, segments }
+    return { spec, layouts: own, ...grad, holders, segments }
   })
 }
 
@@ -190,13 +196,13 @@ function stagesOfParams(blocks: readonly Block[], stageOf: readonly number[]): M
 }
 
 function programParam(
-  { spec, layouts, holders, segments }: CompiledParam,
+  { spec, layouts, grad, holders, segments }: CompiledParam,
   streams: ReturnType<typeof writeStreams>,
 ): Param {
   const frames = holders.map(pp => {
     const { frameOf } = streams[pp]
     const moments = ['m', 'v'].slice(0, segments.moments).map(moment => frameOf(`${moment}.${spec.name}`))
-    return [pp, { param: frameOf(spec.name), grad: frameOf(`grad.${spec.name}`), moments }]
+    return [pp, { param: frameOf(spec.name), ...(grad && { grad: frameOf(`grad.${spec.name}`) }), moments }]
   })
   return {
     name: spec.name,

@@ -41,12 +41,13 @@ export function differentiate(graph: Graph): Derived {
     const ins = node.ins.map(id => graph.values[id])
     for (const [value, gradient] of gradientsOf({ build, node, ins, outs, douts, count })) give(value, gradient)
   }
+  /** 0 for what the loss does not depend on: the block before must find a gradient of all it handed on. */
+  const zero = (value: Value) => build.emit({ kind: 'zero' }, [], `d.${value.name}`, [value.dims])[0]
   const gradsOf = (kind: 'param' | 'carry') =>
     Object.fromEntries(
-      graph.values.flatMap(value => {
-        const gradient = value.source.kind === kind ? total(value) : undefined
-        return gradient && value.source.kind === kind ? [[value.source.name, gradient.id]] : []
-      }),
+      graph.values.flatMap(value =>
+        value.source.kind === kind ? [[value.source.name, (total(value) ?? zero(value)).id]] : [],
+      ),
     )
   const [carryGrads, paramGrads] = [gradsOf('carry'), gradsOf('param')]
   const derived = { ...graph, values: build.values, nodes: build.nodes }

@@ -28,7 +28,7 @@ export function onceSegments(
   s: Sharded,
   model: Model,
   blocks: Readonly<Record<string, CompiledBlock>>,
-  lossHolders: readonly number[],
+  { lossHolders, evaluates }: { lossHolders: readonly number[]; evaluates: boolean },
 ): OnceSegments {
   const last = model.blocks[model.blocks.length - 1]
   const lossLayout = blocks[last.kind].lossLayout
@@ -38,12 +38,12 @@ export function onceSegments(
   const norm = normAxes(s)
   const everywhere: Layout = { splits: {}, partial: Object.fromEntries(norm.map(axis => [axis, 'sum'])) }
   return {
-    clear: ['loss', 'count', 'normSquared'].map(name => clear(s, name)),
-    loads: [...model.inputs, scalar('lr'), scalar('step')].map(input => load(s, input)),
+    clear: ['loss', 'count', ...(evaluates ? [] : ['normSquared'])].map(name => clear(s, name)),
+    loads: [...model.inputs, ...(evaluates ? [] : [scalar('lr'), scalar('step')])].map(input => load(s, input)),
     count: [count.segment],
     sumCount: sumUp(s, 'count', count.layout, stages),
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
-    sumNorm: sumUp(s, 'normSquared', everywhere),
+    sumNorm: evaluates ? [] : sumUp(s, 'normSquared', everywhere),
   }
 }
 

@@ -3,6 +3,7 @@
  * A stage is a run of blocks; forward calls them in order, backward in reverse. What crosses from one rank to another
  * is received into the frame the first block asks for and sent from the frame the last block filled.
  */
+import type { Layout } from '../base/index.js'
 import type { Role, Segment, Stream } from '../ir/index.js'
 import type { Block } from '../model/index.js'
 import type { PhaseName } from './blocks.js'
@@ -69,9 +70,9 @@ class RankStream {
   #residents(): void {
     const { s } = this.#c
     for (const { spec, grad, segments } of this.#held) {
-      const bytes = (layout: typeof grad) => localBytes(s, { ...spec, dtype: 'f32' }, layout)
+      const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: 'f32' }, layout)
       this.#out.resident(spec.name, 'parameters', bytes(segments.kept))
-      this.#out.resident(`grad.${spec.name}`, 'gradients', bytes(grad))
+      if (grad) this.#out.resident(`grad.${spec.name}`, 'gradients', bytes(grad))
       for (const moment of ['m', 'v'].slice(0, segments.moments))
         this.#out.resident(`${moment}.${spec.name}`, 'optimizer', bytes(segments.state))
     }
@@ -79,7 +80,7 @@ class RankStream {
   }
 
   #sums(): string[] {
-    return this.#holdsLoss ? ['loss', 'count', 'normSquared'] : ['normSquared']
+    return [...(this.#holdsLoss ? ['loss', 'count'] : []), ...(this.#c.evaluates ? [] : ['normSquared'])]
   }
 
   #begin(tasks: readonly Task[]): void {
@@ -117,7 +118,7 @@ class RankStream {
     if (this.#holdsLoss) this.#once(once.sumLoss)
     for (const param of this.#held) if (param.holders[0] === this.#pp) this.#param(param, param.segments.norm)
     this.#once(once.sumNorm)
-    if (tasks.length === 0 && this.#held.length === 0) return
+    if (this.#c.evaluates || (tasks.length === 0 && this.#held.length === 0)) return
     const loaded = scalarsOf(this.#c.input.training.optimizer.kind).filter(name => name !== 'normSquared')
     for (const name of loaded)
       this.#out.call(once.loads.find(load => load.name === `load ${name}`)!, { block: -1, microbatch: -1 }, () => name)
@@ -227,11 +228,18 @@ class RankStream {
       if (kind.startsWith('RECV')) this.#out.recv(received, bytes, peer, tag)
       else
         this.#out.send(
-          forward ? this.#carry(boundary, name, microbatch) : this.#sentGradient(boundary, name, microbatch),
+          forward ? this.#sentCarry(boundary, name, microbatch) : this.#sentGradient(boundary, name, microbatch),
           peer,
           tag,
         )
     }
+  }
+
+  /** What leaves forward: made by the last block of the stage, or handed through by it. */
+  #sentCarry(boundary: number, name: string, microbatch: number): string {
+    const { blocks, input } = this.#c
+    const through = blocks[input.model.blocks[boundary - 1].kind].through[name]
+    return through === undefined ? `${name}@${boundary}.${microbatch}` : this.#carry(boundary - 1, through, microbatch)
   }
 
   /** What leaves backward: made by the first block of the stage, or handed through by it. */

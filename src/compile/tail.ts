@@ -22,20 +22,18 @@ export interface ParamClass {
   readonly name: string
   readonly spec: ParamSpec
   readonly layouts: ParamLayouts
-  /** The layout its gradient is accumulated in. */
-  readonly grad: Layout
+  /** The layout its gradient is accumulated in; absent where nothing is trained. */
+  readonly grad?: Layout
   /** Pipeline coordinates that hold it, where there are several: tied weights, stages held twice. */
   readonly holders: readonly number[]
 }
 
 export interface ParamSegments {
-  readonly begin: Segment
+  readonly begin?: Segment
   readonly gather?: Segment
   readonly reduce?: Segment
-  readonly norm: Segment
-  readonly update: Segment
-  /** Which frame holds the reduced gradient. */
-  readonly reduced: 'grad' | 'reduced'
+  readonly norm?: Segment
+  readonly update?: Segment
   readonly kept: Layout
   readonly state: Layout
   readonly moments: number
@@ -48,29 +46,36 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
   const { plan, training } = context
   const state = plan.zero >= 1 ? param.layouts.storage : param.layouts.compute
   const kept = plan.zero >= 3 ? param.layouts.storage : param.layouts.compute
-  const reduction = reduce(param, state, context)
-  const grad = { layout: state, slot: at(reduction.reduced, 'gradients') }
-  const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
-  return {
-    begin: begin(param, context),
+  const held = {
     ...(plan.gather === 'step' && !sameLayout(kept, param.layouts.compute)
       ? { gather: gather(param, kept, context) }
       : {}),
+    kept,
+    state,
+  }
+  if (!trained(param)) return { ...held, moments: 0 }
+  const { reduced, ...reduction } = reduce(param, state, context)
+  const grad = { layout: state, slot: at(reduced, 'gradients') }
+  const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
+  return {
+    ...held,
+    begin: begin(param, context),
     ...reduction,
     norm: norm(param, grad, context),
     update: update(param, { grad, kept, state, moments }, context),
-    kept,
-    state,
     moments,
   }
 }
+
+type Trained = ParamClass & Required<Pick<ParamClass, 'grad'>>
+const trained = (param: ParamClass): param is Trained => param.grad !== undefined
 
 interface Located {
   readonly layout: Layout
   readonly slot: Slot
 }
 
-function begin(param: ParamClass, { s }: ParamContext): Segment {
+function begin(param: Trained, { s }: ParamContext): Segment {
   const w = new SegmentWriter(s)
   const { ref } = w.given('grad', { ...param.spec, name: 'grad', dtype: 'f32' }, param.grad, at('grad', 'gradients'))
   w.emit({ kind: 'zero', ins: [], outs: [ref] })
@@ -87,11 +92,7 @@ function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
 }
 
 /** The accumulated gradient in the layout of the optimizer state; in place where one all-reduce does it. */
-function reduce(
-  param: ParamClass,
-  state: Layout,
-  { s }: ParamContext,
-): { reduce?: Segment; reduced: 'grad' | 'reduced' } {
+function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: Segment; reduced: 'grad' | 'reduced' } {
   const w = new SegmentWriter(s)
   const grad = w.given('grad', { ...param.spec, name: 'grad', dtype: 'f32' }, param.grad, at('grad', 'gradients'))
   const moves = route(param.spec.dims, param.grad, state)

@@ -1,1 +1,3 @@
+export * from './native/index.js'
 export * from './reference/index.js'
+export * from './trainer.js'

@@ -1,7 +1,7 @@
 /**
  * One instruction of a segment: a closed union. Operands are names of the segment's buffers.
- * A collective is a *start*; its result may be read after the `wait` that names it, and until then
- * neither its operand nor its result may be touched.
+ * A collective is a *start*; its result may be read after the `wait` that names it. Until then its result may not be
+ * touched, and its operand may be read but not written.
  */
 import type { Axis, Combine, Op } from '../base/index.js'
 

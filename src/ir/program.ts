@@ -7,13 +7,14 @@
  * A *stream* is what the ranks of one pipeline coordinate do, in order: all of them the same, each at its own
  * place on the other axes. Frames are allocated, freed and placed in the arena by the stream.
  */
-import type { Dim, Layout, Mesh } from '../base/index.js'
+import type { Dim, DType, Init, Layout, Mesh } from '../base/index.js'
 import type { Instr, Ref } from './instr.js'
+
+export type { DType, Init }
 
 export type Kind = 'parameters' | 'gradients' | 'optimizer' | 'activations' | 'workspace' | 'data'
 export const kinds: readonly Kind[] = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'data']
 
-export type DType = 'f32' | 'i32'
 export const bytesPer: Readonly<Record<DType, number>> = { f32: 4, i32: 4 }
 
 export interface Buffer {
@@ -67,7 +68,10 @@ export type Step =
       /** For the segments of one parameter (reduce, norm, update): its name. */
       readonly param?: string
     }
-  /** Starts; the frame may not be touched before its wait. `peer` is a pipeline coordinate. Tags are unique in a step. */
+  /**
+   * Starts. Before its wait a frame received into may not be touched, and a frame sent may be read but not written or
+   * freed. `peer` is a pipeline coordinate. A tag is on one send and one recv of a step.
+   */
   | { readonly kind: 'send'; readonly frame: number; readonly peer: number; readonly tag: string }
   | { readonly kind: 'recv'; readonly frame: number; readonly peer: number; readonly tag: string }
   /** The send or recv of this tag, started earlier in this stream, is finished. */
@@ -84,11 +88,6 @@ export interface Stream {
   readonly arena: number
   readonly peak: Readonly<Record<Kind, number>>
 }
-
-export type Init =
-  | { readonly kind: 'normal'; readonly std: number }
-  | { readonly kind: 'zeros' }
-  | { readonly kind: 'ones' }
 
 export interface Param {
   readonly name: string
@@ -108,7 +107,8 @@ export interface Param {
 /** Indices into the stream's frames. `moments` are m and v (adamw), m (sgd with momentum) or none. */
 export interface ParamFrames {
   readonly param: number
-  readonly grad: number
+  /** Absent where nothing is trained. */
+  readonly grad?: number
   readonly moments: readonly number[]
 }
 
@@ -132,6 +132,8 @@ export interface Program {
   readonly mesh: Mesh
   readonly microbatches: number
   readonly stages: number
+  /** Forward only, to judge a model: no gradients, no optimizer. Absent: a training step. */
+  readonly evaluates?: true
   /** In the model's order. */
   readonly blocks: readonly Block[]
   readonly params: readonly Param[]

@@ -17,7 +17,7 @@ import { stalls } from './laws/stall.js'
 import { types } from './laws/types.js'
 import type { Program } from './program.js'
 
-export { type Law, laws }
+export { type Law, laws, type Place }
 
 export interface Violation extends Place {
   readonly law: Law

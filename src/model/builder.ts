@@ -69,6 +69,8 @@ export class ModelBuilder<D extends string> {
 
   #append(blockNames: readonly string[], kind: string, write: Write<D>): void {
     if (blockNames.length === 0) return
+    const taken = this.blocks.find(block => block.kind === kind || blockNames.includes(block.name))
+    if (taken) throw new Error(`there is a block named ${taken.name} already`)
     const block = new BlockBuilder<D>(this)
     const carry = Object.fromEntries(
       Object.entries(this.#carry).map(([name, dims]) => [name, block.carried(name, dims)]),
@@ -104,12 +106,18 @@ export class BlockBuilder<D extends string> {
   /** A tensor of the training data, the same for every block that asks for it. */
   input(name: string, dims: readonly D[], dtype: DType = 'f32'): Value {
     const sizes = this.#model.sizes(dims)
+    const known = this.#model.inputs.get(name)
+    if (known && !(known.dtype === dtype && sameDims(known.dims, sizes)))
+      throw new Error(`input ${name} is asked for as ${dtype} ${show(sizes)} and as ${known.dtype} ${show(known.dims)}`)
     this.#model.inputs.set(name, { name, dtype, dims: sizes })
     return this.#graph.source({ kind: 'input', name }, name, sizes, dtype)
   }
 
   param(name: string, dims: readonly D[], init: Init, { decay = dims.length > 1 } = {}): Value {
     const sizes = this.#model.sizes(dims)
+    const known = this.own.get(name)
+    if (known && !sameDims(known.dims, sizes))
+      throw new Error(`parameter ${name} is asked for as ${show(sizes)} and as ${show(known.dims)}`)
     this.own.set(name, { dims: sizes, init, decay })
     return this.#graph.source({ kind: 'param', name }, name, sizes)
   }
@@ -187,14 +195,12 @@ export class BlockBuilder<D extends string> {
     const [max] = this.#graph.emit({ kind: 'maxOver' }, [logits], 'max', [labels.dims])
     const sum = this.#one({ kind: 'sumExp' }, [logits, max], 'sumExp')
     const picked = this.#one({ kind: 'pick' }, [logits, labels], 'picked')
-    this.#loss = this.#one({ kind: 'tokenLoss' }, [max, sum, picked, labels], 'loss')
-    this.#count = this.#one({ kind: 'countLabels' }, [labels], 'count')
+    this.#end({ kind: 'tokenLoss' }, [max, sum, picked, labels], { kind: 'countLabels' }, labels)
   }
 
   /** The model's loss: the mean square of x - target. */
   meanSquare(x: Value, target: Value): void {
-    this.#loss = this.#one({ kind: 'squaredError' }, [x, target], 'loss')
-    this.#count = this.#one({ kind: 'countElements' }, [target], 'count')
+    this.#end({ kind: 'squaredError' }, [x, target], { kind: 'countElements' }, target)
   }
 
   carried(name: string, dims: readonly Dim[]): Value {
@@ -203,8 +209,18 @@ export class BlockBuilder<D extends string> {
 
   graph(exports: Carry): Graph {
     const ids = Object.fromEntries(Object.entries(exports).map(([name, value]) => [name, value.id]))
+    if (this.#loss && Object.keys(ids).length > 0)
+      throw new Error(
+        `the block with the loss is the last: nobody takes the ${Object.keys(ids).join(', ')} it hands on`,
+      )
     const end = this.#loss && this.#count ? { loss: this.#loss.id, count: this.#count.id } : {}
     return { values: this.#graph.values, nodes: this.#graph.nodes, exports: ids, ...end }
+  }
+
+  #end(loss: Op, ins: readonly Value[], count: Op, counted: Value): void {
+    if (this.#loss) throw new Error('a model has one loss')
+    this.#loss = this.#one(loss, ins, 'loss')
+    this.#count = this.#one(count, [counted], 'count')
   }
 
   #one(op: Op, ins: readonly Value[], name: string): Value {
@@ -216,3 +232,6 @@ export class BlockBuilder<D extends string> {
     return `${kind}${this.#graph.nodes.length}`
   }
 }
+
+const show = (dims: readonly Dim[]): string => `[${dims.map(dim => dim.name).join(' ')}]`
+const sameDims = (a: readonly Dim[], b: readonly Dim[]): boolean => show(a) === show(b)

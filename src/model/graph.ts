@@ -2,9 +2,10 @@
  * The logical graph of one block, over whole tensors with named dims: no rank, no layout.
  * A model is a chain of blocks; what one block hands to the next is its *carry*, a record of named tensors.
  */
-import type { Dim, Op } from '../base/index.js'
+import type { Dim, DType, Init, Op } from '../base/index.js'
 
-export type DType = 'f32' | 'i32'
+export type { DType, Init }
+
 export type ValueId = number
 
 /** Where a value comes from. `carry` enters from the block before, `dcarry` is the gradient of what leaves. */
@@ -40,11 +41,6 @@ export interface Graph {
   readonly loss?: ValueId
   readonly count?: ValueId
 }
-
-export type Init =
-  | { readonly kind: 'normal'; readonly std: number }
-  | { readonly kind: 'zeros' }
-  | { readonly kind: 'ones' }
 
 export interface ParamSpec {
   readonly name: string

@@ -1,6 +1,7 @@
 export * from './builder.js'
 export * from './config.js'
 export * from './family.js'
+export * from './flops.js'
 export * from './gpt.js'
 export * from './graph.js'
 export * from './huggingface.js'

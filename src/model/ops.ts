@@ -67,8 +67,14 @@ function mustHave(dims: Dims, dim: Dim): void {
     )
 }
 
-/** Every dim of the result is some operand's, of the same size; shared dims agree. */
+/**
+ * Every dim of the result is some operand's, of the same size; shared dims agree. A dim of one operand alone stays:
+ * summed away, its gradient would have to be broadcast back, which contract cannot do.
+ */
 function contracted(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[] {
+  for (const { name } of ins.flat())
+    if (!want[0].some(dim => dim.name === name) && !ins.every(dims => dims.some(dim => dim.name === name)))
+      throw new Error(`contract sums over dims that both operands have; the result must keep ${name}`)
   for (const dim of ins[0]) if (ins[1].some(({ name }) => name === dim.name)) mustHave(ins[1], dim)
   for (const dim of want[0]) mustHave([...ins[0], ...ins[1]], dim)
   return want

@@ -16,6 +16,7 @@ import {
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnRecompute, adviceOnZero } from './advice.js'
+import { data, learningRate } from './data.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { bytesPerNumber, type Rule } from './rule.js'
 import type { Job, Plan } from './schema.js'
@@ -185,6 +186,8 @@ const rules: readonly Rule[] = [
   dualPipe,
   stages,
   memory,
+  data,
+  learningRate,
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,

@@ -190,6 +190,20 @@ export const Optimizer = z.discriminatedUnion('kind', [
   }),
 ])
 
+export const LrSchedule = z.strictObject({
+  kind: z
+    .enum(['constant', 'cosine', 'linear'])
+    .default('constant')
+    .describe('how the learning rate falls from lr to minLr after the warm-up'),
+  warmup: z
+    .int()
+    .min(0)
+    .max(2 ** 30)
+    .default(0)
+    .describe('steps in which it rises from 0 to lr'),
+  minLr: z.number().min(0).max(1000).default(0).describe('what cosine and linear end at'),
+})
+
 export const Training = z.strictObject({
   seq: count.max(2 ** 30).describe('tokens in a sequence'),
   globalBatch: count.max(2 ** 30).describe('sequences in one step, over all ranks'),
@@ -201,12 +215,54 @@ export const Training = z.strictObject({
     .max(2 ** 32 - 1)
     .default(1)
     .describe('fixes the weights, the masks and the data'),
+  steps: count
+    .max(2 ** 30)
+    .default(100)
+    .describe('steps of a run'),
+  lrSchedule: LrSchedule.prefault({}).describe('the learning rate over the steps'),
+  evalEvery: z
+    .int()
+    .min(0)
+    .max(2 ** 30)
+    .default(0)
+    .describe('steps between evaluations; 0: only after the last step'),
+  evalBatches: z
+    .int()
+    .min(0)
+    .max(2 ** 20)
+    .default(4)
+    .describe('global batches of an evaluation; 0: never evaluate'),
+})
+
+/** Where the tokens come from. Paths are relative to the job file. */
+export const Data = z.strictObject({
+  source: z
+    .string()
+    .min(1)
+    .max(4096)
+    .default('synthetic')
+    .describe('a text file, a folder of them, a .bin file of token ids, or synthetic'),
+  tokenizer: z
+    .string()
+    .max(4096)
+    .refine(name => name === 'bytes' || name === 'bpe' || name.endsWith('.json'), {
+      error: 'expected bytes, bpe or the path of a tokenizer.json',
+    })
+    .default('bytes')
+    .describe('bytes, bpe (trained on the source) or the path of a Hugging Face tokenizer.json'),
+  vocab: count
+    .max(2 ** 24)
+    .optional()
+    .describe('tokens of a bpe to be trained; as many as the model has if not given'),
+  width: z.enum(['u16', 'u32']).default('u16').describe('the ids of a .bin file, least byte first'),
+  evalFraction: z.number().min(0).lt(1).default(0.05).describe('share of the tokens held out for evaluation'),
 })
 
 export const Job = z.strictObject({
   name: z.string().max(200).optional().describe('what to call it'),
   model: ModelConfig.describe('a preset, a Hugging Face config.json, or sizes'),
   training: Training.describe('what one step is'),
+  data: Data.optional().describe('what it is trained on; the synthetic task if not given'),
   plan: Plan.prefault({}).describe('how the model is laid on the mesh'),
 })
 
@@ -214,5 +270,7 @@ export type Plan = z.output<typeof Plan>
 export type PlanInput = z.input<typeof Plan>
 export type Optimizer = z.output<typeof Optimizer>
 export type Training = z.output<typeof Training>
+export type LrSchedule = z.output<typeof LrSchedule>
+export type Data = z.output<typeof Data>
 export type Job = z.output<typeof Job>
 export type JobInput = z.input<typeof Job>

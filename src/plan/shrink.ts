@@ -49,7 +49,7 @@ function narrower(model: ModelConfig, tp: number): ModelConfig {
   return { ...model, embed, ffn, vocab, headDim: Math.min(model.headDim, headDim) }
 }
 
-function differences(before: Job, after: Job): Change[] {
+export function differences(before: Job, after: Job): Change[] {
   const flat = (job: Job) => ({
     ...prefixed('model', job.model),
     ...prefixed('training', job.training),

@@ -1,1 +1,3 @@
+export * from './curve.js'
+export * from './lanes.js'
 export * from './timeline.js'

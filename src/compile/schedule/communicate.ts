@@ -9,41 +9,38 @@
  */
 import { ProblemsError } from '../../base/index.js'
 import { rankOf } from './place.js'
-import { partsOf, runSchedule, unitCost } from './run.js'
-import { stallText } from './stall.js'
-import type { Action, CommAction, Schedule, Task } from './task.js'
-
-interface Moment {
-  readonly time: number
-  readonly rank: number
-  readonly action: Action
-  readonly ends: boolean
-}
+import { partsOf, type Run, runSchedule, unitCost } from './run.js'
+import { stallProblem } from './stall.js'
+import type { CommAction, Schedule, Task } from './task.js'
 
 export function communicate(schedule: Schedule): CommAction[][] {
+  const { slots, stops } = runSchedule(schedule, unitCost)
+  if (stops.length > 0) throw new ProblemsError(stops.map(stop => stallProblem(schedule, stop)))
   const rows: CommAction[][] = schedule.rows.map(() => [])
-  for (const { rank, action, ends } of momentsOf(schedule)) {
-    if (!ends) rows[rank].push(action)
-    else for (const task of partsOf(action)) transfer(schedule, rows, rank, task)
+  const [begun, ended] = [new Int32Array(slots.length), new Int32Array(slots.length)]
+  for (const { rank, ends } of momentsOf(slots)) {
+    if (!ends) rows[rank].push(slots[rank][begun[rank]++].action)
+    else for (const task of partsOf(slots[rank][ended[rank]++].action)) transfer(schedule, rows, rank, task)
   }
   return rows
 }
 
-/** Starts and ends of all actions in time; at one time ends come first, and lower ranks before higher ones. */
-function momentsOf(schedule: Schedule): Moment[] {
-  const { slots, stops } = runSchedule(schedule, unitCost)
-  if (stops.length > 0)
-    throw new ProblemsError(
-      stops.map(stop => ({ severity: 'error', code: 'schedule/stall', path: '', message: stallText(schedule, stop) })),
-    )
-  return slots
-    .flatMap((row, rank) =>
-      row.flatMap(({ action, start, end }): Moment[] => [
-        { time: start, rank, action, ends: false },
-        { time: end, rank, action, ends: true },
-      ]),
-    )
-    .sort((a, b) => a.time - b.time || Number(b.ends) - Number(a.ends) || a.rank - b.rank)
+/**
+ * Starts and ends of all actions in time; at one time ends come first, and lower ranks before higher ones.
+ * A rank starts at most one action at a time and ends at most one, so a moment is one number and sorts as such.
+ */
+function* momentsOf(slots: Run['slots']): Generator<{ rank: number; ends: boolean }> {
+  const ranks = slots.length
+  const moment = (time: number, isStart: 0 | 1, rank: number) => (2 * time + isStart) * ranks + rank
+  const moments = new Float64Array(slots.reduce((n, row) => n + 2 * row.length, 0))
+  let at = 0
+  slots.forEach((row, rank) => {
+    for (const { start, end } of row) {
+      moments[at++] = moment(start, 1, rank)
+      moments[at++] = moment(end, 0, rank)
+    }
+  })
+  for (const value of moments.sort()) yield { rank: value % ranks, ends: Math.floor(value / ranks) % 2 === 0 }
 }
 
 function transfer(schedule: Schedule, rows: CommAction[][], rank: number, { kind, stage, microbatch }: Task): void {

@@ -16,23 +16,23 @@ import { validate } from './validate.js'
 
 /** A message as a file names it: who the peer is follows from the schedule. */
 type NamedTransfer = Omit<Transfer, 'peer'>
-export type Cell = Action | NamedTransfer | Marker
+export type CsvCell = Action | NamedTransfer | Marker
 
-export const showCell = (cell: Cell): string => {
+export const showCell = (cell: CsvCell): string => {
   if (cell.kind === 'overlap') return showAction(cell)
   return 'microbatch' in cell ? `${cell.stage}${cell.kind}${cell.microbatch}` : `${cell.stage}${cell.kind}`
 }
 
-const showRows = (rows: readonly (readonly Cell[])[]): string =>
+const showRows = (rows: readonly (readonly CsvCell[])[]): string =>
   rows.map(row => `${row.map(showCell).join(',')}\n`).join('')
 
 /** The compute form: tasks only. */
-export const printCsv = (schedule: Schedule): string => showRows(schedule.rows)
+export const printSchedule = (schedule: Schedule): string => showRows(schedule.rows)
 
 /** The comms form: tasks and messages, parameters gathered and freed, gradients reduced. */
-export const printCommsCsv = (rows: readonly (readonly CommAction[])[]): string => showRows(rows.map(withMarkers))
+export const printComms = (rows: readonly (readonly CommAction[])[]): string => showRows(rows.map(withMarkers))
 
-export interface Parsed {
+export interface ParsedSchedule {
   /** Absent when there are problems. */
   readonly schedule?: Schedule
   readonly problems: readonly Problem[]
@@ -45,11 +45,11 @@ const mostCells = 4_000_000
 const mostIndex = 1_000_000
 
 /** Reads a file of either form. The schedule it gives is valid. */
-export function parseCsv(text: string): Parsed {
+export function parseSchedule(text: string): ParsedSchedule {
   const reader = new Reader()
   const lines = text
     .replace(/^\uFEFF/, '')
-    .replace(/\s+$/, '')
+    .trimEnd()
     .split(/\r?\n/)
   const rows = lines.map((line, row) => reader.row(line, row + 1))
   if (reader.problems.length > 0) return { problems: reader.problems, ignored: reader.ignored }

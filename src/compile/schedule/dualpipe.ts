@@ -8,6 +8,7 @@
  *
  * The eight phases want m >= 2p on a V. For fewer microbatches the row is made for 2p, and the tasks of microbatches
  * that do not exist are left out: nothing depends on a task of another microbatch, so what remains is still in order.
+ * So any m will do; and any p, since the middle rank of an odd number meets both directions at one stage.
  */
 import { vStage } from './place.js'
 import type { Action, Counts, Schedule, Task, TaskKind } from './task.js'

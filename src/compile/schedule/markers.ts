@@ -4,7 +4,7 @@
  * A stage's gradients are reduced after its last weight gradient.
  */
 import { partsOf } from './run.js'
-import type { Action, CommAction, Task } from './task.js'
+import type { Action, CommAction } from './task.js'
 
 export interface Marker {
   readonly kind: 'UNSHARD' | 'RESHARD' | 'REDUCE_GRAD'
@@ -13,29 +13,31 @@ export interface Marker {
 
 const mostActive = 3
 
+/** Between two tasks: first sends, which others wait for, then markers, then the receives that need not be early. */
 export function withMarkers(row: readonly CommAction[]): (CommAction | Marker)[] {
   const actions = row.filter(isAction)
   const upcoming = upcomingStages(actions)
-  const last = lastBackwards(actions)
+  const reductions = reductionsAfter(actions)
   const marked: (CommAction | Marker)[] = []
   let active: readonly number[] = []
-  let at = 0
-  const keep = (stages: readonly number[]) => {
-    for (const stage of active) if (!stages.includes(stage)) marked.push({ kind: 'RESHARD', stage })
-    const fetched = stages.filter(stage => !active.includes(stage))
-    for (const stage of fetched) marked.push({ kind: 'UNSHARD', stage })
-    active = [...active.filter(stage => stages.includes(stage)), ...fetched]
+  let from = 0
+  for (let at = 0; at <= actions.length; at++) {
+    let to = from
+    while (to < row.length && !isAction(row[to])) to++
+    let cut = to
+    while (cut > from && row[cut - 1].kind.startsWith('RECV')) cut--
+    const wanted = upcoming[at] ?? []
+    marked.push(...row.slice(from, cut), ...reductions[at], ...changes(active, wanted), ...row.slice(cut, to + 1))
+    active = [...active.filter(stage => wanted.includes(stage)), ...wanted.filter(stage => !active.includes(stage))]
+    from = to + 1
   }
-  for (const item of row) {
-    if (isAction(item)) keep(upcoming[at++])
-    marked.push(item)
-    if (isAction(item))
-      for (const task of partsOf(item))
-        if (last.get(task.stage) === task) marked.push({ kind: 'REDUCE_GRAD', stage: task.stage })
-  }
-  keep([])
   return marked
 }
+
+const changes = (active: readonly number[], wanted: readonly number[]): Marker[] => [
+  ...active.filter(stage => !wanted.includes(stage)).map(stage => ({ kind: 'RESHARD', stage }) as const),
+  ...wanted.filter(stage => !active.includes(stage)).map(stage => ({ kind: 'UNSHARD', stage }) as const),
+]
 
 const isAction = (item: CommAction): item is Action => item.kind === 'overlap' || !('peer' in item)
 
@@ -51,8 +53,15 @@ function upcomingStages(actions: readonly Action[]): number[][] {
   return upcoming
 }
 
-function lastBackwards(actions: readonly Action[]): Map<number, Task> {
-  const last = new Map<number, Task>()
-  for (const task of actions.flatMap(partsOf)) if (task.kind === 'B' || task.kind === 'W') last.set(task.stage, task)
-  return last
+/** At i + 1: the reductions that can be done once action i is. */
+function reductionsAfter(actions: readonly Action[]): Marker[][] {
+  const reductions: Marker[][] = Array.from({ length: actions.length + 1 }, () => [])
+  const reduced = new Set<number>()
+  for (let at = actions.length - 1; at >= 0; at--)
+    for (const { kind, stage } of partsOf(actions[at])) {
+      if ((kind !== 'B' && kind !== 'W') || reduced.has(stage)) continue
+      reduced.add(stage)
+      reductions[at + 1].push({ kind: 'REDUCE_GRAD', stage })
+    }
+  return reductions
 }

@@ -7,14 +7,14 @@ import { cellOf, placesOf } from './place.js'
 import type { Action, Schedule, Task } from './task.js'
 
 /** Time of a forward, of the two halves of a backward, and of a transfer between ranks. */
-export interface Cost {
+export interface TaskCost {
   readonly F: number
   readonly I: number
   readonly W: number
   readonly C: number
 }
 
-export const unitCost: Cost = { F: 1, I: 1, W: 1, C: 0 }
+export const unitCost: TaskCost = { F: 1, I: 1, W: 1, C: 0 }
 
 export interface Slot {
   readonly action: Action
@@ -45,9 +45,9 @@ export function needsOf(schedule: Schedule, { kind, stage, microbatch }: Task): 
   return stage === schedule.stages - 1 ? [own] : [own, { kind: 'B', stage: stage + 1, microbatch }]
 }
 
-const costOf = (cost: Cost, { kind }: Task): number => (kind === 'B' ? cost.I + cost.W : cost[kind])
+const costOf = (cost: TaskCost, { kind }: Task): number => (kind === 'B' ? cost.I + cost.W : cost[kind])
 
-export function runSchedule(schedule: Schedule, cost: Cost): Run {
+export function runSchedule(schedule: Schedule, cost: TaskCost): Run {
   const cells = schedule.stages * schedule.microbatches
   const places = placesOf(schedule)
   // One slot per output of a cell: its activation, then its input gradient.

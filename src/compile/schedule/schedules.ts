@@ -1,88 +1,46 @@
 /** Every schedule there is, by the name the plan and the command line use. */
 import { nearest, type Problem, ProblemsError } from '../../base/index.js'
+import { type ScheduleName, scheduleNames, scheduleTraits } from '../../plan/index.js'
 import { alternate } from './alternate.js'
 import { dualPipe, dualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
 import type { Counts, Schedule } from './task.js'
 import { vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
 
-export const scheduleNames = [
-  'gpipe',
-  '1f1b',
-  'looped-bfs',
-  'interleaved',
-  'interleaved-zb',
-  'zb-h1',
-  'zb-h2',
-  'zb-v',
-  'v-half',
-  'v-min',
-  'dualpipe-v',
-  'dualpipe',
-] as const
-export type ScheduleName = (typeof scheduleNames)[number]
+export { type ScheduleName, scheduleNames }
 
 export interface ScheduleKind {
   readonly title: string
   readonly describe: string
-  /** Chunks of layers per rank when none are asked for. */
-  readonly chunks: number
   readonly make: (counts: Counts) => Schedule
-  /** Why these counts cannot be; empty when they can. */
-  readonly problems: (counts: Counts) => string[]
 }
 
 /** Cells beyond this are refused: a table of so many would fill the memory of the machine that draws it. */
 const mostCells = 1_000_000
 
-const exactly = (chunks: number, counts: Counts): string[] =>
-  counts.chunks === chunks ? [] : [`chunks = ${counts.chunks}, but this schedule has chunks = ${chunks}`]
-
-const one = (title: string, describe: string, make: ScheduleKind['make']): ScheduleKind => ({
-  title,
-  describe,
-  chunks: 1,
-  make,
-  problems: counts => exactly(1, counts),
-})
-
-const looped = (title: string, describe: string, make: ScheduleKind['make']): ScheduleKind => ({
-  title,
-  describe,
-  chunks: 2,
-  make,
-  problems: () => [],
-})
-
-const v = (title: string, describe: string, make: ScheduleKind['make']): ScheduleKind => ({
-  title,
-  describe,
-  chunks: 2,
-  make,
-  problems: counts => exactly(2, counts),
-})
+const kind = (title: string, describe: string, make: ScheduleKind['make']): ScheduleKind => ({ title, describe, make })
 
 export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
-  gpipe: one('GPipe', 'all forwards, then all backwards', gpipe),
-  '1f1b': one('1F1B', 'one forward, one backward in turn', counts => alternate(counts, { lead: 1 })),
-  'looped-bfs': looped('Looped BFS', 'all forwards chunk by chunk, then all backwards', loopedBfs),
-  interleaved: looped('Interleaved 1F1B', 'several chunks a rank: the bubble is divided by them', counts =>
+  gpipe: kind('GPipe', 'all forwards, then all backwards', gpipe),
+  '1f1b': kind('1F1B', 'one forward, one backward in turn', counts => alternate(counts, { lead: 1 })),
+  'looped-bfs': kind('Looped BFS', 'all forwards chunk by chunk, then all backwards', loopedBfs),
+  interleaved: kind('Interleaved 1F1B', 'several chunks a rank: the bubble is divided by them', counts =>
     alternate(counts, { lead: counts.chunks === 1 ? 1 : 2 }),
   ),
-  'interleaved-zb': looped('Interleaved zero bubble', 'interleaved, weight gradients put off into the bubble', counts =>
+  'interleaved-zb': kind('Interleaved zero bubble', 'interleaved, weight gradients put off into the bubble', counts =>
     alternate(counts, { lead: 1, lag: 1 }),
   ),
-  'zb-h1': one('ZB-H1', '1F1B with weight gradients in the bubble, in the same memory', counts =>
+  'zb-h1': kind('ZB-H1', '1F1B with weight gradients in the bubble, in the same memory', counts =>
     alternate(counts, { lead: 1, lag: 1 }),
   ),
-  'zb-h2': one('ZB-H2', 'no bubble between first and last task, in twice the memory', counts =>
+  'zb-h2': kind('ZB-H2', 'no bubble between first and last task, in twice the memory', counts =>
     alternate(counts, { lead: 2, lag: 2 }),
   ),
-  'zb-v': v('ZB-V', 'zero bubble on a V, in the memory of 1F1B', c => vShaped(c, zbVLimit(c.ranks))),
-  'v-half': v('V-Half', 'on a V, in about half the memory', c => vShaped(c, vHalfLimit(c.ranks))),
-  'v-min': v('V-Min', 'on a V, in the least memory that keeps ranks busy', c => vShaped(c, vMinLimit(c.ranks))),
-  'dualpipe-v': v('DualPipeV', 'overlapping pairs of forward and backward on a V', dualPipeV),
-  dualpipe: one('DualPipe', 'overlapping pairs, fed from both ends; every stage is held twice', dualPipe),
+  'zb-v': kind('ZB-V', 'zero bubble on a V, in the memory of 1F1B', c => vShaped(c, zbVLimit(c.ranks))),
+  'v-half': kind('V-Half', 'on a V, in about half the memory', c => vShaped(c, vHalfLimit(c.ranks))),
+  'v-min': kind('V-Min', 'on a V, in the least memory that keeps ranks busy', c => vShaped(c, vMinLimit(c.ranks))),
+  'dualpipe-v': kind('DualPipeV', 'overlapping pairs of forward and backward on a V', dualPipeV),
+  dualpipe: kind('DualPipe', 'overlapping pairs, fed from both ends; every stage is held twice', dualPipe),
 }
 
 export const isScheduleName = (name: string): name is ScheduleName => Object.hasOwn(schedules, name)
@@ -105,8 +63,15 @@ export function scheduleProblems(name: string, counts: Counts): Problem[] {
       ),
     )
   if (isScheduleName(name)) {
-    if (found.length === 0)
-      found.push(...schedules[name].problems(counts).map(text => error('schedule/shape', 'chunks', `${name}: ${text}`)))
+    const { chunks, chunksFixed } = scheduleTraits[name]
+    if (found.length === 0 && chunksFixed && counts.chunks !== chunks)
+      found.push(
+        error(
+          'schedule/shape',
+          'chunks',
+          `${name}: chunks = ${counts.chunks}, but this schedule has chunks = ${chunks}`,
+        ),
+      )
   } else {
     const meant = nearest(name, scheduleNames)
     const suggestion = meant ? `did you mean ${meant}?` : `there are ${scheduleNames.join(', ')}`

@@ -1,4 +1,5 @@
 /** Says who waits for whom. */
+import type { Problem } from '../../base/index.js'
 import { cellOf, placesOf } from './place.js'
 import type { Stop } from './run.js'
 import type { Action, Schedule, Task } from './task.js'
@@ -17,3 +18,10 @@ export function stallText(schedule: Schedule, { rank, action, waitsFor }: Stop):
       : `the input gradient of stage ${waitsFor.stage} microbatch ${waitsFor.microbatch}`
   return `rank ${rank} waits for ever at ${showAction(action)}: it needs ${what}, ${where}`
 }
+
+export const stallProblem = (schedule: Schedule, stop: Stop): Problem => ({
+  severity: 'error',
+  code: 'schedule/stall',
+  path: '',
+  message: stallText(schedule, stop),
+})

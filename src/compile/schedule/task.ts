@@ -31,6 +31,10 @@ export interface Counts {
 export const tasksOf = (row: readonly Action[]): Task[] =>
   row.flatMap(action => (action.kind === 'overlap' ? [...action.tasks] : [action]))
 
+/** Nothing goes back: a schedule of an evaluation. */
+export const onlyForward = ({ rows }: Schedule): boolean =>
+  rows.every(row => tasksOf(row).every(({ kind }) => kind === 'F'))
+
 /** A message between the ranks of two neighbouring stages, named as PyTorch names it: by the stage of the rank it is on. */
 export interface Transfer {
   readonly kind: 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B'

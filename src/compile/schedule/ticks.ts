@@ -34,23 +34,23 @@ export interface Ways {
 
 interface RankState {
   readonly row: Task[]
-  /** Per pass: the microbatch that comes next. */
-  readonly next: number[]
   /** Weight gradients made possible so far, oldest first, and how many of them are done. */
   readonly weights: Task[]
   weightsDone: number
   live: number
   /** Of the live ones, those of chunk 0. One place is kept for chunk 1, or nothing could ever come back up. */
   liveDown: number
-  /** The ticks of the first task and after the last one so far. */
+  /** The tick of the first task, and the one after the last. */
   first: number
   last: number
 }
 
 interface World extends Counts, Ways {
   readonly states: readonly RankState[]
-  /** `next` of every rank as it was when the tick began. */
-  seen: readonly (readonly number[])[]
+  /** At 4 * rank + pass: the microbatch that comes next. */
+  readonly next: Int32Array
+  /** The same as it was when the tick began: what the neighbours know. */
+  readonly seen: Int32Array
 }
 
 export interface TickRun {
@@ -63,62 +63,68 @@ export interface TickRun {
 
 export function runTicks(counts: Counts, ways: Ways): TickRun {
   const states = ways.due.map(
-    (): RankState => ({
-      row: [],
-      next: [0, 0, 0, 0],
-      weights: [],
-      weightsDone: 0,
-      live: 0,
-      liveDown: 0,
-      first: -1,
-      last: 0,
-    }),
+    (): RankState => ({ row: [], weights: [], weightsDone: 0, live: 0, liveDown: 0, first: -1, last: 0 }),
   )
-  const world: World = { ...counts, ...ways, states, seen: [] }
+  const size = 4 * counts.ranks
+  const world: World = { ...counts, ...ways, states, next: new Int32Array(size), seen: new Int32Array(size) }
   let ticks = 0
   for (let left = period * counts.ranks * counts.microbatches; left > 0; ticks++) {
-    world.seen = states.map(state => [...state.next])
-    const choices = states.map((_, rank) => choose(world, rank))
-    const moved = choices.filter((choice, rank) => choice !== undefined && perform(world, rank, choice, ticks)).length
-    if (moved === 0) return { rows: [], ticks: Number.POSITIVE_INFINITY, inside: 0 }
-    left -= moved
+    world.seen.set(world.next)
+    const before = left
+    for (let rank = 0; rank < counts.ranks; rank++) {
+      const choice = choose(world, rank)
+      if (choice === undefined) continue
+      perform(world, rank, choice, ticks)
+      left--
+    }
+    if (left === before) return { rows: [], ticks: Number.POSITIVE_INFINITY, inside: 0 }
   }
   const inside = states.reduce((idle, { first, last, row }) => idle + last - first - row.length, 0)
   return { rows: states.map(state => state.row), ticks, inside }
 }
 
 function choose(world: World, rank: number): Pass | 'W' | undefined {
-  const { next, weights, weightsDone } = world.states[rank]
+  const { weights, weightsDone } = world.states[rank]
   const { before, after, spare } = world.patience
-  const head = earliest(world, rank, everyPass, pass => next[pass] < world.microbatches)
+  const head = earliest(world, rank, everyPass)
   if (head !== undefined && ready(world, rank, head, 0)) return head
-  const outOfTurn = (among: readonly Pass[]) => earliest(world, rank, among, pass => ready(world, rank, pass, spare))
-  return outOfTurn(before) ?? (weights.length > weightsDone ? 'W' : outOfTurn(after))
+  return (
+    earliest(world, rank, before, spare) ?? (weights.length > weightsDone ? 'W' : earliest(world, rank, after, spare))
+  )
 }
 
-function earliest(world: World, rank: number, among: readonly Pass[], fits: (pass: Pass) => boolean): Pass | undefined {
-  const { next } = world.states[rank]
-  const due = (pass: Pass) => period * next[pass] + world.due[rank][pass]
+/** The pass that is due first: of all that remain, or, where `spare` is given, of those that can run now. */
+function earliest(world: World, rank: number, among: readonly Pass[], spare?: number): Pass | undefined {
   let best: Pass | undefined
-  for (const pass of among) if (fits(pass) && (best === undefined || due(pass) < due(best))) best = pass
+  let soonest = Number.POSITIVE_INFINITY
+  for (const pass of among) {
+    const microbatch = world.next[4 * rank + pass]
+    const due = period * microbatch + world.due[rank][pass]
+    if (microbatch >= world.microbatches || due >= soonest) continue
+    if (spare !== undefined && !ready(world, rank, pass, spare)) continue
+    best = pass
+    soonest = due
+  }
   return best
 }
 
 function ready(world: World, rank: number, pass: Pass, spare: number): boolean {
-  const { next, live, liveDown } = world.states[rank]
-  if (next[pass] >= arrived(world, rank, pass)) return false
-  if (pass === 0) return live < world.limit - spare && liveDown < world.limit - 1 - spare
-  return pass === 1 ? live < world.limit - spare : next[pass] < world.seen[rank][3 - pass]
+  const { next, seen, limit } = world
+  const { live, liveDown } = world.states[rank]
+  const microbatch = next[4 * rank + pass]
+  if (microbatch >= arrived(world, rank, pass)) return false
+  if (pass === 0) return live < limit - spare && liveDown < limit - 1 - spare
+  return pass === 1 ? live < limit - spare : microbatch < seen[4 * rank + 3 - pass]
 }
 
 /** How many microbatches have reached a pass of a rank, from its neighbour or from its own pass before. */
 function arrived({ ranks, microbatches, seen }: World, rank: number, pass: Pass): number {
   const from = pass % 2 === 0 ? rank - 1 : rank + 1
-  if (from >= 0 && from < ranks) return seen[from][pass]
-  return pass === 0 ? microbatches : seen[rank][pass - 1]
+  if (from >= 0 && from < ranks) return seen[4 * from + pass]
+  return pass === 0 ? microbatches : seen[4 * rank + pass - 1]
 }
 
-function perform(world: World, rank: number, choice: Pass | 'W', tick: number): true {
+function perform(world: World, rank: number, choice: Pass | 'W', tick: number): void {
   const state = world.states[rank]
   if (state.first < 0) state.first = tick
   state.last = tick + 1
@@ -127,15 +133,14 @@ function perform(world: World, rank: number, choice: Pass | 'W', tick: number): 
     state.row.push(task)
     state.live--
     if (task.stage < world.ranks) state.liveDown--
-    return true
+    return
   }
   const { kind, chunk } = passes[choice]
-  const task: Task = { kind, stage: vStage(world.ranks, rank, chunk), microbatch: state.next[choice]++ }
+  const task: Task = { kind, stage: vStage(world.ranks, rank, chunk), microbatch: world.next[4 * rank + choice]++ }
   state.row.push(task)
   if (kind === 'I') state.weights.push({ ...task, kind: 'W' })
   else {
     state.live++
     if (chunk === 0) state.liveDown++
   }
-  return true
 }

@@ -1,7 +1,7 @@
 /** What a schedule costs, counted in tasks: how long it takes, who idles, and how many activations are alive. */
 import { ProblemsError } from '../../base/index.js'
-import { type Cost, partsOf, runSchedule, type Slot, unitCost } from './run.js'
-import { stallText } from './stall.js'
+import { partsOf, runSchedule, type Slot, type TaskCost, unitCost } from './run.js'
+import { stallProblem } from './stall.js'
 import type { Action, Schedule } from './task.js'
 
 export interface Timing {
@@ -16,12 +16,9 @@ export interface Timing {
   readonly slots: readonly (readonly Slot[])[]
 }
 
-export function timing(schedule: Schedule, cost: Cost = unitCost): Timing {
+export function timing(schedule: Schedule, cost: TaskCost = unitCost): Timing {
   const { slots, stops } = runSchedule(schedule, cost)
-  if (stops.length > 0)
-    throw new ProblemsError(
-      stops.map(stop => ({ severity: 'error', code: 'schedule/stall', path: '', message: stallText(schedule, stop) })),
-    )
+  if (stops.length > 0) throw new ProblemsError(stops.map(stop => stallProblem(schedule, stop)))
   const makespan = slots.reduce((end, row) => Math.max(end, row.at(-1)?.end ?? 0), 0)
   const idle = slots.map(row => row.reduce((left, slot) => left - (slot.end - slot.start), makespan))
   const all = makespan * slots.length

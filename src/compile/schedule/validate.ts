@@ -9,20 +9,26 @@ import type { Schedule, Task, TaskKind } from './task.js'
 import { tasksOf } from './task.js'
 
 const mostProblems = 50
-
-interface Visit {
-  readonly rank: number
-  readonly at: number
-}
-type Visits = Partial<Record<TaskKind, Visit[]>>
+/** Beyond this many cells only their number is compared with the tasks there are. */
+const mostCells = 4_000_000
 
 export function validate(schedule: Schedule): string[] {
-  const problems = [...shapeProblems(schedule)]
-  if (problems.length === 0) problems.push(...cellProblems(schedule))
-  if (problems.length === 0)
-    problems.push(...runSchedule(schedule, unitCost).stops.map(stop => stallText(schedule, stop)))
+  const problems = firstOf([
+    () => shapeProblems(schedule),
+    () => cellProblems(schedule),
+    () => runSchedule(schedule, unitCost).stops.map(stop => stallText(schedule, stop)),
+  ])
   const more = problems.length - mostProblems
   return more > 0 ? [...problems.slice(0, mostProblems), `and ${more} more`] : problems
+}
+
+/** Each check trusts what the ones before it found in order. */
+function firstOf(checks: readonly (() => string[])[]): string[] {
+  for (const check of checks) {
+    const problems = check()
+    if (problems.length > 0) return problems
+  }
+  return []
 }
 
 function shapeProblems({ stages, microbatches, rows }: Schedule): string[] {
@@ -44,48 +50,57 @@ function shapeProblems({ stages, microbatches, rows }: Schedule): string[] {
 const isPair = ([first, second]: readonly [Task, Task]): boolean => first.kind === 'F' && second.kind === 'B'
 
 function cellProblems(schedule: Schedule): string[] {
+  const { stages, microbatches, rows } = schedule
+  const tasks = rows.reduce((n, row) => n + tasksOf(row).length, 0)
+  if (stages * microbatches > Math.max(mostCells, tasks))
+    return [`${tasks} tasks cannot be ${stages} stages x ${microbatches} microbatches`]
   const visits = visitsOf(schedule)
-  const problems: string[] = []
-  const cells = schedule.stages * schedule.microbatches
-  let missing = cells - visits.size
-  for (let cell = 0; cell < cells && missing > 0 && problems.length <= mostProblems; cell++)
-    if (!visits.has(cell)) {
-      missing--
-      problems.push(`${nameOf(schedule, cell)} is nowhere`)
-    }
-  for (let i = 0; i < missing; i++) problems.push('a cell is missing')
-  for (const [cell, found] of visits) problems.push(...visitProblems(nameOf(schedule, cell), found))
-  return problems
+  return Array.from(visits.places.keys()).flatMap(cell => {
+    const name = `stage ${Math.floor(cell / microbatches)} microbatch ${cell % microbatches}`
+    return visitProblems(name, visits, cell)
+  })
 }
 
-const nameOf = ({ microbatches }: Schedule, cell: number): string =>
-  `stage ${Math.floor(cell / microbatches)} microbatch ${cell % microbatches}`
+const kinds: readonly TaskKind[] = ['F', 'I', 'W', 'B']
 
-function visitsOf({ rows, microbatches }: Schedule): Map<number, Visits> {
-  const visits = new Map<number, Visits>()
+/** Per cell: how often each kind visits it, where the last visit stands in its row, and on which rank. */
+interface Visits {
+  readonly counts: Readonly<Record<TaskKind, Int32Array>>
+  readonly at: Readonly<Record<TaskKind, Int32Array>>
+  readonly places: Int32Array
+}
+
+const nowhere = -1
+const several = -2
+
+function visitsOf({ rows, stages, microbatches }: Schedule): Visits {
+  const numbers = () => new Int32Array(stages * microbatches)
+  const perKind = () => ({ F: numbers(), I: numbers(), W: numbers(), B: numbers() })
+  const visits: Visits = { counts: perKind(), at: perKind(), places: numbers().fill(nowhere) }
   rows.forEach((row, rank) => {
     tasksOf(row).forEach(({ kind, stage, microbatch }, at) => {
       const cell = stage * microbatches + microbatch
-      const found = visits.get(cell) ?? {}
-      ;(found[kind] ??= []).push({ rank, at })
-      visits.set(cell, found)
+      visits.counts[kind][cell]++
+      visits.at[kind][cell] = at
+      visits.places[cell] = visits.places[cell] === nowhere || visits.places[cell] === rank ? rank : several
     })
   })
   return visits
 }
 
-function visitProblems(name: string, { F = [], I = [], W = [], B = [] }: Visits): string[] {
+function visitProblems(name: string, { counts, at, places }: Visits, cell: number): string[] {
+  const [F, I, W, B] = kinds.map(kind => counts[kind][cell])
+  const rank = places[cell]
+  if (rank === nowhere) return [`${name} is nowhere`]
   const problems: string[] = []
-  if (F.length !== 1) problems.push(`${name} goes forward ${times(F.length)}`)
-  if (B.length + I.length !== 1)
-    problems.push(`${name} goes back ${times(B.length + I.length)} (B ${B.length} + I ${I.length})`)
-  if (I.length !== W.length) problems.push(`${name} has ${I.length} I but ${W.length} W`)
-  const ranks = new Set([...F, ...I, ...W, ...B].map(visit => visit.rank))
-  if (ranks.size > 1) problems.push(`${name} is spread over ranks ${[...ranks].sort((a, b) => a - b).join(', ')}`)
+  if (F !== 1) problems.push(`${name} goes forward ${times(F)}`)
+  if (B + I !== 1) problems.push(`${name} goes back ${times(B + I)} (${B} B + ${I} I)`)
+  if (I !== W) problems.push(`${name} has ${I} I but ${W} W`)
+  if (rank === several) problems.push(`${name} is spread over several ranks`)
   if (problems.length > 0) return problems
-  const [forward, back] = [F[0], B[0] ?? I[0]]
-  if (back.at < forward.at) problems.push(`${name} goes back before it goes forward on rank ${forward.rank}`)
-  if (W.length > 0 && W[0].at < back.at) problems.push(`${name} has W before I on rank ${forward.rank}`)
+  const back = B === 1 ? at.B[cell] : at.I[cell]
+  if (back < at.F[cell]) problems.push(`${name} goes back before it goes forward on rank ${rank}`)
+  if (W === 1 && at.W[cell] < back) problems.push(`${name} has W before I on rank ${rank}`)
   return problems
 }
 

@@ -26,6 +26,8 @@ export interface Machine {
   step(data: StepData): StepResult
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
+  /** Gives every rank its part of the whole tensor; gradients and moments stay as they are. */
+  setParameter(name: string, values: ArrayLike<number>): void
   moments(name: string): Float64Array[]
   /** As the optimizer was given it in the last step. */
   gradient(name: string): Float64Array
@@ -52,6 +54,7 @@ export function boot(program: Program, options: Options): Machine {
       return resultOf(actors, scalar)
     },
     parameter: name => wholes.parameter(name).values,
+    setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
     moments: name => wholes.moments(name).map(whole => whole.values),
     gradient: name => gradientOf(world, name),
     spread: name => Math.max(...[wholes.parameter(name), ...wholes.moments(name)].map(whole => whole.spread)),
@@ -91,10 +94,16 @@ function clearState({ memory, stream: { frames, resident } }: Actor): void {
     if (frames[frame].kind === 'gradients' || frames[frame].kind === 'optimizer') memory.view(frame).fill(0)
 }
 
-/** Every rank's part of one and the same whole tensor. */
-function initialise({ mesh }: Program, actors: readonly Actor[], param: Param, seed: number): void {
+function initialise(program: Program, actors: readonly Actor[], param: Param, seed: number): void {
   const value = initial(param, seed)
   const whole = Float64Array.from({ length: elementsOf(param.dims) }, (_, index) => value(index))
+  layOut(program, actors, param, whole)
+}
+
+/** Every rank's part of one and the same whole tensor. */
+function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
+  if (whole.length !== elementsOf(param.dims))
+    throw new Error(`parameter ${param.name} has ${elementsOf(param.dims)} elements, not ${whole.length}`)
   for (const { rank, at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
     if (!frames) continue
@@ -103,21 +112,22 @@ function initialise({ mesh }: Program, actors: readonly Actor[], param: Param, s
   }
 }
 
-function wholesOf({ mesh, params }: Program, actors: readonly Actor[]) {
-  const paramOf = (name: string): Param => {
-    const param = params.find(param => param.name === name)
-    if (!param) throw new Error(`there is no parameter ${name}`)
-    return param
-  }
+function paramOf({ params }: Program, name: string): Param {
+  const param = params.find(param => param.name === name)
+  if (!param) throw new Error(`there is no parameter ${name}`)
+  return param
+}
+
+function wholesOf(program: Program, actors: readonly Actor[]) {
   const whole = ({ dims, frames }: Param, layout: Layout, pick: (frames: ParamFrames) => number): Whole => {
     const holders = actors.filter(({ at }) => frames[at.pp ?? 0])
     const parts = new Map(holders.map(({ rank, at, memory }) => [rank, memory.view(pick(frames[at.pp ?? 0]))]))
-    return assemble(mesh, dims, layout, parts)
+    return assemble(program.mesh, dims, layout, parts)
   }
   return {
-    parameter: (name: string) => whole(paramOf(name), paramOf(name).kept, frames => frames.param),
+    parameter: (name: string) => whole(paramOf(program, name), paramOf(program, name).kept, frames => frames.param),
     moments(name: string) {
-      const param = paramOf(name)
+      const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
       return holder.moments.map((_, i) => whole(param, param.state, frames => frames.moments[i]))
     },

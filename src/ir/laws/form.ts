@@ -1,5 +1,5 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
-import { type Axis, sizeOf, worldOf } from '../../base/index.js'
+import { type Axis, type Dim, type Layout, sizeOf, worldOf } from '../../base/index.js'
 import type { Group, Instr } from '../instr.js'
 import type { Call, Param, Program, Segment, Step, Stream } from '../program.js'
 import { traitsOf } from '../traits.js'
@@ -13,6 +13,7 @@ export function form(program: Program): Finding[] {
   if (program.streams.length !== pipelines) say(`${program.streams.length} streams, but pp is ${pipelines}`)
   if (!(worldOf(program.mesh) >= 1)) say('the mesh has no ranks')
   for (const param of program.params) findings.push(...holders(param, program))
+  findings.push(...declarations(program))
   for (const [key, segment] of Object.entries(program.segments)) findings.push(...segmentForm(program, key, segment))
   program.streams.forEach((stream, pipeline) => {
     for (const frame of stream.resident)
@@ -24,9 +25,37 @@ export function form(program: Program): Finding[] {
   return findings
 }
 
+/** Parameters and inputs, whose dims are whole. */
+function declarations(program: Program): Finding[] {
+  const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
+  const params = program.params.flatMap(({ name, dims, compute, storage, kept, state }) =>
+    [compute, storage, kept, state]
+      .flatMap(layout => layoutForm(program, dims, layout))
+      .map(message => say(name, message)),
+  )
+  const inputs = program.inputs.flatMap(({ name, dims, layout }) =>
+    layoutForm(program, dims, layout).map(message => say(name, message)),
+  )
+  return [...params, ...inputs]
+}
+
+function layoutForm(program: Program, dims: readonly Dim[], { splits, partial }: Layout): string[] {
+  const split = Object.entries(splits).filter(([, axes]) => axes.length > 0)
+  const used = [...split.flatMap(([, axes]) => axes), ...(Object.keys(partial) as Axis[])] // keys of a layout are axes
+  const twice = used.find((axis, i) => used.indexOf(axis) !== i)
+  const absent = split.find(([name]) => !dims.some(dim => dim.name === name))
+  const foreign = used.find(axis => !isAxis(program, axis))
+  return [
+    ...(foreign === undefined ? [] : [`${foreign} is no axis of the mesh`]),
+    ...(twice === undefined ? [] : [`${twice} is named twice`]),
+    ...(absent === undefined ? [] : [`${absent[0]} is split, but it is no dim`]),
+    ...(split.some(([, axes]) => axes.includes('pp')) ? ['a dim is split over pp'] : []),
+  ]
+}
+
 function holders(param: Param, { streams }: Program): Finding[] {
   return Object.entries(param.frames).flatMap(([pipeline, held]) =>
-    [held.param, held.grad, ...held.moments]
+    [held.param, ...(held.grad === undefined ? [] : [held.grad]), ...held.moments]
       .filter(frame => !streams[Number(pipeline)]?.frames[frame])
       .map(frame => ({
         law: 'W1' as const,
@@ -44,11 +73,15 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
       segment,
       message: `%${ref} lies in role ${buffer.role} of ${body.roles.length}`,
     }))
+  for (const [ref, { dims, layout }] of Object.entries(body.buffers))
+    for (const message of layoutForm(program, dims, layout))
+      findings.push({ law: 'W3', segment, message: `%${ref}: ${message}` })
   body.instrs.forEach((instr, i) => {
-    const say = (law: 'W1' | 'W2', message: string) => findings.push({ law, segment, instr: i, message })
+    const say = (law: 'W1' | 'W2' | 'W3', message: string) => findings.push({ law, segment, instr: i, message })
     for (const ref of refsOf(instr)) if (!body.buffers[ref]) say('W1', `%${ref} is no buffer of the segment`)
     for (const message of arity(instr)) say('W2', message)
     for (const axis of axesNamed(instr)) if (!isAxis(program, axis)) say('W1', `${axis} is no axis of the mesh`)
+    if (instr.kind === 'slice' && instr.axes.includes('pp')) say('W3', 'a slice along pp')
     if (instr.kind === 'load' && !program.inputs.some(({ name }) => name === instr.input))
       say('W1', `no input is named ${instr.input}`)
   })

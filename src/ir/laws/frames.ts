@@ -24,6 +24,8 @@ class Lives {
   private readonly resident: ReadonlySet<number>
   private readonly live: LiveFrames
   private step: number | undefined
+  /** The step that used a frame last. */
+  private readonly last = new Map<number, number>()
   private readonly stream: Stream
   private readonly pipeline: number
   private readonly written: Written
@@ -44,7 +46,7 @@ class Lives {
     })
     this.step = undefined
     for (const frame of this.live.all())
-      if (!this.resident.has(frame)) this.say('L1', `${this.called(frame)} is never freed`)
+      if (!this.resident.has(frame)) this.sayAt(this.last.get(frame), 'L1', `${this.called(frame)} is never freed`)
     for (const kind of kinds) {
       const [peak, declared] = [this.live.peak[kind], this.stream.peak[kind]]
       if (peak !== declared) this.say('L3', `${kind} peak at ${peak} bytes, declared ${declared}`)
@@ -52,8 +54,10 @@ class Lives {
     return this.findings
   }
 
-  private say(law: Law, message: string): void {
-    this.findings.push({ law, ...placeOf({ pipeline: this.pipeline, step: this.step }), message })
+  private say = (law: Law, message: string) => this.sayAt(this.step, law, message)
+
+  private sayAt(step: number | undefined, law: Law, message: string): void {
+    this.findings.push({ law, ...placeOf({ pipeline: this.pipeline, step }), message })
   }
 
   private called = (frame: number) => `${this.stream.frames[frame].name} (frame ${frame})`
@@ -92,11 +96,13 @@ class Lives {
     const { offset, bytes } = this.stream.frames[frame]
     if (offset < 0 || offset + bytes > this.stream.arena)
       this.say('L2', `${this.called(frame)} ends at ${offset + bytes}, the arena at ${this.stream.arena}`)
+    if (this.step !== undefined) this.last.set(frame, this.step)
     const over = this.live.add(frame)
     if (over !== undefined) this.say('L2', `${this.called(frame)} lies over ${this.called(over)}`)
   }
 
   private touch(frame: number, how: string, writes: boolean): void {
+    if (this.step !== undefined) this.last.set(frame, this.step)
     if (!this.live.has(frame)) this.say('L1', `${this.called(frame)} is ${how} while it is not allocated`)
     for (const flight of this.flights.values())
       if (flight.frame === frame && (writes || flight.kind === 'recv'))

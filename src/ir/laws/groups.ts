@@ -5,7 +5,7 @@
 import type { Collective, Group, Instr } from '../instr.js'
 import type { Program, Segment } from '../program.js'
 import { traitsOf } from '../traits.js'
-import type { Finding, Place } from './law.js'
+import { type Finding, type Place, placeOf } from './law.js'
 
 /** A collective of one stream in which other streams take part. */
 export interface Meeting extends Place {
@@ -48,7 +48,10 @@ export function meetingsOf(program: Program, pipeline: number): Meeting[] {
         segment: step.segment,
         instr,
         stages,
-        signature: signatureOf(segment, collective, stages),
+        signature: [
+          signatureOf(segment, collective, stages),
+          ...(step.param === undefined ? [] : [`for ${step.param}`]),
+        ].join(' '),
       }
     })
   })
@@ -58,25 +61,17 @@ function signatureOf(segment: Segment, collective: Collective, stages: readonly 
   const { kind, group, in: operand } = collective
   const how = Object.entries(collective).filter(([key]) => ['combine', 'dim', 'from', 'to'].includes(key))
   const { dtype, dims } = segment.buffers[operand]
-  const axes = group.axes.filter(axis => axis !== 'pp')
   return [
     kind,
     ...how.map(([key, value]) => `${key}=${value}`),
-    `over ${axes.join(',')}@${stages.join(',')}`,
+    `over ${group.axes.join(',')}@${stages.join(',')}`,
     `${dtype}[${dims.map(dim => `${dim.name}:${dim.size}`).join(' ')}]`,
   ].join(' ')
 }
 
 function present(program: Program, meeting: Meeting): Finding[] {
-  const { pipeline, step, segment, instr, stages } = meeting
-  const say = (message: string): Finding => ({
-    law: 'G2',
-    pipeline,
-    step,
-    ...(segment ? { segment } : {}),
-    instr,
-    message,
-  })
+  const { pipeline, step, stages } = meeting
+  const say = (message: string): Finding => ({ law: 'G2', ...placeOf(meeting), message })
   const call = program.streams[pipeline].steps[step]
   const param = call.kind === 'call' && program.params.find(({ name }) => name === call.param)
   return [
@@ -101,15 +96,14 @@ function inOneOrder(meetings: readonly (readonly Meeting[])[]): Finding[] {
       const first = Array.from({ length: Math.max(left.length, right.length) }, (_, k) => k).find(
         k => left[k]?.signature !== right[k]?.signature,
       )
-      return first === undefined ? [] : [parted(left[first], right[first], first)]
+      return first === undefined ? [] : parted(left[first], right[first], first)
     }),
   )
 }
 
-function parted(left: Meeting | undefined, right: Meeting | undefined, index: number): Finding {
+/** Either of the two may be the one that is wrong. */
+function parted(left: Meeting | undefined, right: Meeting | undefined, index: number): Finding[] {
   const show = (m: Meeting | undefined) => (m ? `stream ${m.pipeline} does ${m.signature}` : 'the other does nothing')
-  const place = (right ?? left)!
-  const { pipeline, step, instr, segment } = place
   const message = `meeting ${index}: ${show(left)}, ${show(right)}`
-  return { law: 'G1', pipeline, step, instr, ...(segment ? { segment } : {}), message }
+  return [left, right].flatMap(meeting => (meeting ? [{ law: 'G1' as const, ...placeOf(meeting), message }] : []))
 }

@@ -1,26 +1,47 @@
 /**
  * I: a program computes what the serial program of the same job computes. Every gradient that reaches an
  * optimizer, the loss, the norm and every updated parameter must be the same value. Where one is not, both are
- * replayed again, writing down the values they make: the first value the serial program does not know is the
- * place where the two part; if there is none, an addend was lost or counted twice, and the difference names it.
+ * replayed again and written down: a sum of known values that lacks one or has one too often is named, and the
+ * first value that the serial program does not know is the place where the two part.
  */
 import type { Call, Program } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
-import { type Outcome, type Result, replay, type Update } from './replay.js'
-import { keyOf, minus, same, type Value } from './value.js'
+import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
+import { type Outcome, type Result, replay, resultNames, type Update } from './replay.js'
+import { same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
-  const expected = replay(serial)
+  const expected = remembered(outcomes, serial, replay)
   const updates = new Map(expected.updates.map(update => [update.param, update]))
   const pairs = outcome.updates.map(own => ({ own, right: updates.get(own.param) }))
-  const gradients = pairs.filter(({ own, right }) => !right || !same(own.grad, right.grad))
-  const others = [...otherUpdates(pairs), ...otherResults(outcome.results, expected.results)]
-  if (gradients.length === 0 && others.length === 0) return []
-  const known = valuesOf(serial)
-  const made = valuesOf(program)
-  const stranger = [...made].find(([key]) => !known.has(key))
-  if (stranger) return [unknown(program, stranger[1])]
-  return [...gradients.map(pair => lost({ ...pair, known, made, program })), ...others]
+  const differing = [
+    ...otherGradients(pairs),
+    ...otherUpdates(pairs),
+    ...otherResults(outcome.results, expected.results),
+  ]
+  if (differing.length === 0) return []
+  const [known, made] = [remembered(recorded, serial, recordOf), recordOf(program)]
+  const stranger = [...made.values].find(([key]) => !known.values.has(key))
+  const records = { program, known, made, strict: stranger !== undefined }
+  const sums = [...known.sums.keys()].filter(name => name !== 'normSquared')
+  const causes = [
+    ...sums.flatMap(name => otherSum(name, records)),
+    ...(stranger ? [unknown(program, stranger[1])] : []),
+  ]
+  if (causes.length > 0) return causes
+  // The norm is a sum of gradients: where they are right, and it is not, its own addends say why.
+  const norm = differing.some(({ law }) => law === 'I2') ? [] : otherSum('normSquared', records)
+  return norm.length > 0 ? norm : differing
+}
+
+// Many programs are held against one serial program; replaying it each time would be half of the work.
+const outcomes = new WeakMap<Program, Outcome>()
+const recorded = new WeakMap<Program, Record>()
+
+function remembered<T>(known: WeakMap<Program, T>, program: Program, find: (program: Program) => T): T {
+  const found = known.get(program) ?? find(program)
+  known.set(program, found)
+  return found
 }
 
 interface Pair {
@@ -28,31 +49,14 @@ interface Pair {
   readonly right: Update | undefined
 }
 
-/** Where a value was made first. Maps keep their order: the first stranger is the first made. */
-type Values = ReadonlyMap<number, { readonly place: Place; readonly call: Call }>
-
-/** Sums are not written down: their order differs between plans. What consumes a wrong sum is a stranger in turn. */
-function valuesOf(program: Program): Values {
-  const made = new Map<number, { place: Place; call: Call }>()
-  replay(program, ({ a, b }, place, call) => {
-    const key = keyOf(a, b)
-    if (!made.has(key)) made.set(key, { place, call })
-  })
-  return made
-}
-
-function unknown(program: Program, { place, call }: { readonly place: Place; readonly call: Call }): Finding {
-  const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]
-  const message = `${kind} for ${nameOf(program, call)} computes something the serial program does not`
-  return { law: 'I1', ...place, message }
-}
-
-const nameOf = ({ blocks }: Program, { block, microbatch, param }: Call) =>
-  [
-    ...(block < 0 ? [] : [blocks[block].name]),
-    ...(microbatch < 0 ? [] : [`microbatch ${microbatch}`]),
-    ...(param === undefined ? [] : [param]),
-  ].join(', ') || 'the step'
+const otherGradients = (pairs: readonly Pair[]): Finding[] =>
+  pairs
+    .filter(({ own, right }) => !right || !same(own.grad, right.grad))
+    .map(({ own }) => ({
+      law: 'I2',
+      ...placeOf(own),
+      message: `the ${gradientOf(own.param)} is not the serial program’s`,
+    }))
 
 /** Updates whose gradients agree and which differ all the same: the norm, the settings, the parameter or its state. */
 function otherUpdates(pairs: readonly Pair[]): Finding[] {
@@ -75,27 +79,48 @@ function otherResults(results: readonly Result[], expected: readonly Result[]): 
   })
 }
 
-interface Lost extends Pair {
-  /** What the serial program makes, and what the program itself makes. */
-  readonly known: Values
-  readonly made: Values
+interface Records {
   readonly program: Program
+  /** What the serial program does, and what the program itself does. */
+  readonly known: Record
+  readonly made: Record
+  /** There are strangers: look at sums of known values only, the others are echoes. */
+  readonly strict: boolean
 }
 
-/** The difference of two sums is the addend they do not share. */
-function lost({ own, right, known, made, program }: Lost): Finding {
-  const say = (why: string, place: Place): Finding => ({
-    law: 'I2',
-    ...placeOf(place),
-    message: `the gradient of ${own.param} is not the serial program’s: ${why}`,
-  })
-  if (!right) return say('it has no such parameter', own)
-  const find = (values: Values, { a, b }: Value) => values.get(keyOf(a, b))
-  const [lacking, extra] = [minus(right.grad, own.grad), minus(own.grad, right.grad)]
-  const lacks = find(known, lacking)
-  if (lacks) return say(`it lacks the part of ${nameOf(program, lacks.call)}`, find(made, lacking)?.place ?? own)
-  const has = find(made, extra)
-  return has
-    ? say(`it has the part of ${nameOf(program, has.call)} once too often`, has.place)
-    : say('its addends differ', own)
+const none: Addends = new Map()
+
+/** Why a sum is not the serial program's, if it lacks an addend or has one too often. */
+function otherSum(name: string, { program, known, made, strict }: Records): Finding[] {
+  const [right, own] = [known.sums.get(name) ?? none, made.sums.get(name) ?? none]
+  if (strict && [...own.keys()].some(key => !known.values.has(key))) return []
+  const part = (key: number) => {
+    const value = known.values.get(key)
+    return value ? `the part of ${nameOf(program, value.call)}` : 'a sum'
+  }
+  const say = (why: string, place: Place = {}): Finding[] => [
+    { law: lawOf(name), ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
+  ]
+  for (const [key, { times }] of right)
+    if ((own.get(key)?.times ?? 0) < times)
+      return say(`lacks ${part(key)}`, made.values.get(key)?.place ?? [...own.values()][0]?.place)
+  for (const [key, { times, place }] of own)
+    if ((right.get(key)?.times ?? 0) < times) return say(`has ${part(key)} once too often`, place)
+  const over = made.spoilt.get(name)
+  return over && !known.spoilt.has(name) ? say('is written over', over) : []
 }
+
+const lawOf = (sum: string) => (resultNames.includes(sum) ? 'I3' : 'I2')
+
+function unknown(program: Program, { place, call }: Made): Finding {
+  const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]
+  const message = `${kind} for ${nameOf(program, call)} computes something the serial program does not`
+  return { law: 'I1', ...place, message }
+}
+
+const nameOf = ({ blocks }: Program, { block, microbatch, param }: Call) =>
+  [
+    ...(block < 0 ? [] : [blocks[block].name]),
+    ...(microbatch < 0 ? [] : [`microbatch ${microbatch}`]),
+    ...(param === undefined ? [] : [param]),
+  ].join(', ') || 'the step'

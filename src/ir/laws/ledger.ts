@@ -2,6 +2,7 @@
 import type { Program } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { keyOf, type Value } from './value.js'
+import { everyStep } from './walk.js'
 
 /** One optimizer instruction, as it happened. */
 export interface Update extends Place {
@@ -49,17 +50,19 @@ export class Ledger {
   findings = (program: Program): Finding[] => [
     ...this.updatesOnce(program),
     ...this.lossesOnce(program),
-    ...this.squaresOnce(),
+    ...this.squaresOnce(program),
   ]
 
-  private updatesOnce({ params }: Program): Finding[] {
-    return params.flatMap(({ name, frames }) =>
+  /** Once in a training step, never in an evaluation. */
+  private updatesOnce(program: Program): Finding[] {
+    const times = program.evaluates ? 0 : 1
+    return program.params.flatMap(({ name, frames }) =>
       Object.keys(frames)
         .map(Number)
         .flatMap((pipeline): Finding[] => {
           const own = this.updates.filter(update => update.param === name && update.pipeline === pipeline)
-          if (own.length === 1) return []
-          const { step, segment, instr } = own[1] ?? {}
+          if (own.length === times) return []
+          const { step, segment, instr } = own[times] ?? updateCall(program, name, pipeline)
           return [
             {
               law: 'P3',
@@ -90,23 +93,40 @@ export class Ledger {
   }
 
   /** Once the norm is used at all, every gradient that reaches an optimizer is in it. */
-  private squaresOnce(): Finding[] {
+  private squaresOnce(program: Program): Finding[] {
     if (this.squares.size === 0) return []
     const twice = [...this.squares.values()].filter(({ times }) => times > 1)
-    const params = new Map(this.updates.map(update => [keyOf(update.grad.a, update.grad.b), update]))
-    const missing = [...params].filter(([grad]) => !this.squares.has(grad)).map(([, update]) => update)
+    const missing = program.params.flatMap(({ name }) => {
+      const holders = this.updates.filter(({ param }) => param === name).sort((a, b) => a.pipeline - b.pipeline)
+      return holders.slice(0, 1).filter(({ grad }) => !this.squares.has(keyOf(grad.a, grad.b)))
+    })
     return [
       ...twice.map(
         ({ times, place }): Finding => ({ law: 'P5', ...place, message: `one gradient is in the norm ${times} times` }),
       ),
       ...missing.map(
-        ({ param, pipeline, step, segment, instr }): Finding => ({
+        (update): Finding => ({
           law: 'P5',
-          message: `the gradient of ${param} is not in the norm`,
-          pipeline,
-          ...placeOf({ pipeline, step, segment, instr }),
+          message: `the gradient of ${update.param} is not in the norm`,
+          ...placeOf(update),
+          ...normCall(program, update.param),
         }),
       ),
     ]
   }
+}
+
+/** The call that should have counted a gradient, if there is one. */
+function normCall(program: Program, param: string): Place {
+  for (const { pipeline, at, step } of everyStep(program))
+    if (step.kind === 'call' && step.param === param && program.segments[step.segment].phase === 'norm')
+      return { pipeline, step: at, segment: step.segment, instr: 0 }
+  return {}
+}
+
+/** The call that should have updated a parameter: the last one made for it. */
+function updateCall({ streams }: Program, param: string, pipeline: number): Place {
+  const step = streams[pipeline].steps.findLastIndex(at => at.kind === 'call' && at.param === param)
+  const call = streams[pipeline].steps[step]
+  return call?.kind === 'call' ? { step, segment: call.segment } : {}
 }

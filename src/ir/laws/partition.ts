@@ -49,7 +49,7 @@ function passes(program: Program): Finding[] {
     Array.from({ length: program.microbatches }, (_, microbatch) => {
       const own = table[block][microbatch]
       const fault =
-        counted(own, needed.get(program.blocks[block].kind) ?? new Set()) ??
+        (program.evaluates ? forwardOnly : counted)(own, needed.get(program.blocks[block].kind) ?? new Set()) ??
         inOrder(own, table[block - 1]?.[microbatch] ?? [])
       if (!fault) return []
       const message = `${program.blocks[block].name}, microbatch ${microbatch}: ${fault.message}`
@@ -97,6 +97,13 @@ function counted(own: readonly Pass[], needed: ReadonlySet<Phase>): Fault | unde
   const joint = b.length === 1 && i.length + w.length === 0
   if (split || joint) return undefined
   return { message: `backward is ${b.length} B, ${i.length} I, ${w.length} W`, at: b[1] ?? i[1] ?? w[1] ?? own[0] }
+}
+
+/** One F and nothing else. */
+function forwardOnly(own: readonly Pass[]): Fault | undefined {
+  const back = own.find(({ phase }) => phase !== 'F')
+  if (back) return { message: `${back.segment} in a program that only goes forward`, at: back }
+  return own.length === 1 ? undefined : { message: `${own.length} forward passes`, at: own[1] }
 }
 
 /** On one stream, F before B or I, I before W; after the block before on the way forward, before it on the way back. */

@@ -1,7 +1,9 @@
 /** Segments made ready for replay: buffers become slots, types become numbers, each segment once per pattern of binding. */
 import { type Layout, layoutKey, localDims } from '../../base/index.js'
+import type { Instr } from '../instr.js'
 import type { Call, Param, Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
+import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
 import { type Flow, Flows, type Spot } from './buffers.js'
 import { plain, type Type, typeOf } from './types.js'
@@ -11,6 +13,8 @@ export interface Slot extends Spot {
   readonly ref: string
   readonly slot: number
   readonly type: number
+  /** Read and written by one instruction: it adds to what others left, and belongs to no one microbatch. */
+  readonly gathers: boolean
 }
 
 export interface Ready {
@@ -24,6 +28,11 @@ export interface Ready {
   readonly slots: readonly Slot[]
   /** Meets other streams, so that it may have to wait in the middle. */
   readonly crosses: boolean
+}
+
+const gatheredBy = (instr: Instr): readonly string[] => {
+  const { reads, writes } = traitsOf(instr)
+  return writes.filter(ref => reads.includes(ref))
 }
 
 export class Shelf {
@@ -68,9 +77,11 @@ export class Shelf {
 
   private make(name: string, flow: Flow): Ready {
     const segment = this.program.segments[name]
+    const gathering = new Set(segment.instrs.flatMap(gatheredBy))
     const slots = Object.entries(segment.buffers).map(([ref, buffer], slot) => ({
       ref,
       slot,
+      gathers: gathering.has(ref),
       type: this.numberOf(typeOf(this.program.mesh, buffer)),
       ...flow.spots[ref],
     }))

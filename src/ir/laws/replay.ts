@@ -17,6 +17,8 @@ import { hashText, hashValues, keyOf, mixA, mixB, nothing, plus, same, type Valu
 interface Entry extends Value {
   readonly type: number
   readonly to: number
+  /** Whose it is; -1 if nobody's alone. */
+  readonly microbatch: number
 }
 type Contents = Map<number, Entry>
 
@@ -36,10 +38,17 @@ export interface Result {
 }
 
 /** The frames read after a step. */
-const resultNames: readonly string[] = ['loss', 'count', 'normSquared']
+export const resultNames: readonly string[] = ['loss', 'count', 'normSquared']
 
-/** Told of every value made by an op that is not a sum, in order. */
-export type Watch = (value: Value, place: Place, call: Call) => void
+/** Told of what happens, in order. */
+export interface Watch {
+  /** A value made by an op that is not a sum. */
+  made(value: Value, place: Place, call: Call): void
+  /** An addend accumulated into a frame. */
+  added(value: Value, frame: number, place: Place): void
+  /** A value left in a frame that is not what the frame held with something added. */
+  put(value: Value, frame: number, place: Place): void
+}
 
 export const replay = (program: Program, watch?: Watch): Outcome => new Replay(program, watch).run()
 
@@ -65,6 +74,8 @@ class Replay {
   private readonly meetings = new Map<string, Map<number, Value>>()
   private readonly met = new Map<string, number>()
   private readonly params = new Map<number, Param>()
+  /** Per stream: frames whose sum has been reduced over the ranks. */
+  private readonly reduced: Set<number>[]
   private clock = 0
   private readonly program: Program
   private readonly watch: Watch | undefined
@@ -74,6 +85,7 @@ class Replay {
     this.watch = watch
     this.shelf = new Shelf(program)
     this.memory = program.streams.map(stream => stream.frames.map(() => new Map()))
+    this.reduced = program.streams.map(() => new Set())
     for (const param of program.params) this.begin(param)
   }
 
@@ -100,7 +112,12 @@ class Replay {
     for (const [pipeline, held] of Object.entries(frames)) {
       const memory = this.memory[Number(pipeline)]
       const put = (frame: number, value: Value, type: number) =>
-        memory[frame].set(0, { ...value, type, to: this.program.streams[Number(pipeline)].frames[frame].bytes })
+        memory[frame].set(0, {
+          ...value,
+          type,
+          to: this.program.streams[Number(pipeline)].frames[frame].bytes,
+          microbatch: -1,
+        })
       put(held.param, start, this.shelf.typeOfParam(param, kept))
       for (const [i, frame] of held.moments.entries())
         put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfParam(param, state))
@@ -132,12 +149,21 @@ class Replay {
         if (!resultNames.includes(name)) return []
         const entry = this.memory[pipeline][frame].get(0)
         const type = entry && this.shelf.typeOf(entry.type)
-        if (!entry) this.findings.push({ law: 'L6', pipeline, message: `nothing is left in ${name}` })
+        const say = (law: Law, message: string) =>
+          this.findings.push({ law, ...this.lastCall(pipeline, frame), message: `${name} ${message}` })
+        if (!entry) say('L6', 'is never written')
         else if (type && Object.keys(type.layout.partial).length > 0)
-          this.findings.push({ law: 'T4', pipeline, message: `${name} is left as ${this.shelf.show(entry.type)}` })
+          say('T4', `is left as ${this.shelf.show(entry.type)}`)
         return [{ name, pipeline, value: entry ?? nothing }]
       }),
     )
+  }
+
+  private lastCall(pipeline: number, frame: number): Place {
+    const { steps } = this.program.streams[pipeline]
+    const step = steps.findLastIndex(at => at.kind === 'call' && at.bind.includes(frame))
+    const call = steps[step]
+    return call?.kind === 'call' ? { pipeline, step, segment: call.segment } : { pipeline }
   }
 
   /** One stream. It yields while what it waits for has not happened. */
@@ -166,11 +192,16 @@ class Replay {
     const frame: Frame = { call, pipeline, step, ready, a: words(), b: words() }
     const memory = this.memory[pipeline]
     for (const take of ready.takes) this.take(frame, take, memory[call.bind[take.role]])
+    if (this.program.segments[call.segment].phase === 'reduce')
+      for (const bound of call.bind) this.reduced[pipeline].add(bound)
     if (ready.crosses) yield* this.cross(frame)
     else for (const act of ready.acts) this.act(frame, act)
     for (const spot of ready.wipes) wipe(memory[call.bind[spot.role]], spot)
-    for (const { slot, role, from, to, type } of ready.leaves)
-      memory[call.bind[role]].set(from, { a: frame.a[slot], b: frame.b[slot], type, to })
+    for (const { slot, role, from, to, type, gathers } of ready.leaves) {
+      const microbatch = gathers ? -1 : call.microbatch
+      memory[call.bind[role]].set(from, { a: frame.a[slot], b: frame.b[slot], type, to, microbatch })
+      if (!gathers) this.watch?.put(valueIn(frame, slot), call.bind[role], { pipeline, step, segment: call.segment })
+    }
   }
 
   private take(frame: Frame, slot: Ready['takes'][number], contents: Contents): void {
@@ -181,6 +212,9 @@ class Replay {
       const message = `is read as ${this.shelf.show(slot.type)}, written as ${this.shelf.show(entry.type)}`
       this.say(frame, slot.instr, 'T4', `${where()} ${message}`)
     }
+    const { microbatch } = frame.call
+    if (entry && entry.microbatch >= 0 && microbatch >= 0 && entry.microbatch !== microbatch)
+      this.say(frame, slot.instr, 'P6', `${where()} is of microbatch ${entry.microbatch}, the call of ${microbatch}`)
     frame.a[slot.slot] = entry?.a ?? slot.slot + 1
     frame.b[slot.slot] = entry?.b ?? frame.step + 1
   }
@@ -245,9 +279,7 @@ class Replay {
         )
         break
       case 'accumulate':
-        this.ledger.accumulated(a[act.in], b[act.in], () => this.at(frame, act.instr))
-        a[act.out] += a[act.in]
-        b[act.out] += b[act.in]
+        this.accumulate(frame, act)
         break
       case 'zero':
         for (const slot of act.outs) put(frame, slot, nothing)
@@ -278,13 +310,31 @@ class Replay {
       a[slot] = resultA(x, i)
       b[slot] = resultB(y, i)
       if (act.loss) this.ledger.loss(valueIn(frame, slot), this.at(frame, act.instr), call.microbatch)
-      if (this.watch) this.watch(valueIn(frame, slot), this.at(frame, act.instr), call)
+      this.watch?.made(valueIn(frame, slot), this.at(frame, act.instr), call)
     })
+  }
+
+  private accumulate(frame: Frame, act: Extract<Act, { op: 'accumulate' }>): void {
+    const { a, b } = frame
+    this.ledger.accumulated(a[act.in], b[act.in], () => this.at(frame, act.instr))
+    this.added(frame, act)
+    a[act.out] += a[act.in]
+    b[act.out] += b[act.in]
+  }
+
+  /** Something is added to what a frame holds, which must not have been summed over the ranks yet. */
+  private added(frame: Frame, act: Extract<Act, { op: 'accumulate' | 'square' }>): void {
+    const { pipeline } = frame
+    const into = frameOf(frame, act.out)
+    if (this.reduced[pipeline].has(into))
+      this.say(frame, act.instr, 'P7', `${this.program.streams[pipeline].frames[into].name} has been reduced before`)
+    this.watch?.added(valueIn(frame, act.in), into, this.at(frame, act.instr))
   }
 
   private square(frame: Frame, act: Extract<Act, { op: 'square' }>): void {
     if (act.first && frame.pipeline !== 0) return
     const x = valueIn(frame, act.in)
+    this.added(frame, act)
     this.ledger.squared(x, this.at(frame, act.instr))
     put(frame, act.out, plus(valueIn(frame, act.out), hashValues(act.salt, [x])))
   }
@@ -325,6 +375,9 @@ class Replay {
     })
   }
 }
+
+/** The frame a slot lies in. */
+const frameOf = ({ call, ready }: Frame, slot: number): number => call.bind[ready.slots[slot].role]
 
 const valueIn = ({ a, b }: Frame, slot: number): Value => ({ a: a[slot], b: b[slot] })
 

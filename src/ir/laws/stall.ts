@@ -90,29 +90,22 @@ function play(streams: readonly (readonly Event[])[], law: Law, rendezvous: bool
     })
   }
   const stuck = streams.flatMap((events, s) => (at[s] < events.length ? [s] : []))
-  return stuck.length === 0
-    ? []
-    : [
-        explain(
-          streams.map((events, s) => events[at[s]]),
-          stuck[0],
-          law,
-          present,
-        ),
-      ]
+  if (stuck.length === 0) return []
+  const waiting = streams.map((events, s): Event | undefined => events[at[s]])
+  return explain(waiting, stuck[0], law, present)
 }
 
-/** Follow who waits for whom from a stuck stream until a stream comes up again or is already at its end. */
+/** Follow who waits for whom from a stuck stream until a stream comes up again; each of them is a place to look at. */
 function explain(
   waiting: readonly (Event | undefined)[],
   first: number,
   law: Law,
   present: ReadonlyMap<string, number>,
-): Finding {
+): Finding[] {
   const chain: number[] = []
   for (let s: number | undefined = first; s !== undefined && !chain.includes(s); s = waitsFor(waiting, s)) chain.push(s)
   const message = chain.map(s => describe(waiting[s], s, present)).join('; ')
-  return { law, ...placeOf({ ...waiting[first], pipeline: first }), message }
+  return chain.filter(s => waiting[s]).map(s => ({ law, ...placeOf({ ...waiting[s], pipeline: s }), message }))
 }
 
 function waitsFor(waiting: readonly (Event | undefined)[], s: number): number | undefined {

@@ -1,7 +1,7 @@
 /**
  * Which value a buffer holds, as an element of an abelian group: two words, added word by word. What an op
  * computes is a hash of what it was given; a sum is the sum of its addends. So sums compare equal whatever
- * their order and nesting, an addend lost or counted twice shows, and the difference of two sums *is* the addend.
+ * their order and nesting, and an addend lost or counted twice shows.
  */
 export interface Value {
   readonly a: number
@@ -11,7 +11,6 @@ export interface Value {
 export const nothing: Value = { a: 0, b: 0 }
 
 export const plus = (x: Value, y: Value): Value => ({ a: (x.a + y.a) | 0, b: (x.b + y.b) | 0 })
-export const minus = (x: Value, y: Value): Value => ({ a: (x.a - y.a) | 0, b: (x.b - y.b) | 0 })
 export const same = (x: Value, y: Value): boolean => x.a === y.a && x.b === y.b
 
 /** 53 of the 64 bits, as a key for maps. */

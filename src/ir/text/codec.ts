@@ -25,7 +25,7 @@ const quoted = (safe: RegExp): Codec<string> => ({
 })
 
 /** A name inside a compound word such as `batch:2/dp`: what separates there must be quoted. */
-export const name = quoted(/^[\w.\-#~']+$/)
+export const name = quoted(/^[\w.\-~']+$/)
 /** A name that stands alone. */
 export const word = quoted(/^[\w.\-#~'/:<>*+][\w.\-#~'/:<>*+@,]*$/)
 

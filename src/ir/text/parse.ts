@@ -82,6 +82,7 @@ const readers: Readonly<Record<string, Reader>> = {
     (program.mesh.axes = readShaped([`[${words.join(' ')}]`]).dims as typeof program.mesh.axes), // names are checked by the laws
   microbatches: ({ program }, [n]) => (program.microbatches = number.read(n ?? '')),
   stages: ({ program }, [n]) => (program.stages = number.read(n ?? '')),
+  evaluates: ({ program }) => (program.evaluates = true),
   block({ program }, [block, ...rest]) {
     const { kind, stage } = fields(rest, 'kind', 'stage')
     program.blocks.push({ name: word.read(block), kind: word.read(kind), stage: number.read(stage) })
@@ -121,10 +122,10 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
   kept: (param, shape) => (param.kept = growing(readShaped(shape)).layout),
   state: (param, shape) => (param.state = growing(readShaped(shape)).layout),
   held(param, [pipeline, ...rest]) {
-    const { param: frame, grad, moments } = fields(rest, 'param', 'grad', 'moments')
+    const { param: frame, grad, moments } = fields(rest, 'param', 'grad?', 'moments')
     param.frames[number.read(pipeline)] = {
       param: number.read(frame),
-      grad: number.read(grad),
+      ...(grad ? { grad: number.read(grad) } : {}),
       moments: [...numbers.read(moments)],
     }
   },

@@ -9,6 +9,7 @@ export const print = (program: Program): string =>
     `mesh ${program.mesh.axes.map(({ name: axis, size }) => `${axis}:${size}`).join(' ')}`.trimEnd(),
     `microbatches ${program.microbatches}`,
     `stages ${program.stages}`,
+    ...(program.evaluates ? ['evaluates'] : []),
     ...program.blocks.map(b => `block ${word.show(b.name)} kind=${word.show(b.kind)} stage=${b.stage}`),
     ...program.inputs.map(input => `input ${word.show(input.name)} ${input.dtype} ${showShaped(input)}`),
     ...program.params.flatMap(printParam),
@@ -22,7 +23,8 @@ const printParam = (param: Param): string[] => [
   `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
   ...(['compute', 'storage', 'kept', 'state'] as const).map(use => `  ${use} ${showLayout(param[use])}`),
   ...Object.entries(param.frames).map(
-    ([pipeline, f]) => `  held ${pipeline} param=${f.param} grad=${f.grad} moments=${numbers.show(f.moments)}`,
+    ([pipeline, f]) =>
+      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`} moments=${numbers.show(f.moments)}`,
   ),
 ]
 

@@ -1,7 +1,7 @@
 /**
  * One rank's program, for people: where it stands, whom it meets, the segments it calls (each once), and its
  * stream, one line per call. Made for looking at rank 4711 of 16384, so nothing here grows with the world:
- * long groups are shortened, allocs and frees in a row share a line.
+ * long groups are shortened, allocs and frees in a row share a line, and what is resident is listed once.
  */
 import { coordinatesOf, groupOf, type Mesh, type Rank, rankAt, showBytes, worldOf } from '../../base/index.js'
 import type { Group } from '../instr.js'
@@ -26,6 +26,11 @@ export function printRank(program: Program, rank: Rank): string {
     ...groupsOf(program, used).map(group => `  ${showGroup(group)}: ${showRanks(membersOf(mesh, rank, group))}`),
     ...used.flatMap(key => ['', ...printSegment(program.segments[key], key)]),
     '',
+    'resident',
+    ...stream.resident.map(
+      frame => `  ${stream.frames[frame].kind} ${placed(stream, frame)} ${showBytes(stream.frames[frame].bytes)}`,
+    ),
+    '',
     'stream',
     ...printSteps(program, stream, peer => rankAt(mesh, { ...at, pp: peer })),
     '',
@@ -39,6 +44,8 @@ export function membersOf(mesh: Mesh, rank: Rank, { axes, stages }: Group): Rank
   const at = coordinatesOf(mesh, rank)
   return stages.flatMap(pp => groupOf(mesh, rankAt(mesh, { ...at, pp }), others))
 }
+
+const placed = ({ frames }: Stream, frame: number) => `${frames[frame].name}@${frames[frame].offset}`
 
 const segmentsOf = (stream: Stream): string[] => [
   ...new Set(stream.steps.flatMap(step => (step.kind === 'call' ? [step.segment] : []))),
@@ -57,12 +64,12 @@ const showRanks = (ranks: readonly Rank[]) =>
 
 function printSteps(program: Program, stream: Stream, rankOf: (pipeline: number) => Rank): string[] {
   const digits = String(stream.steps.length).length
-  const placed = (frame: number) => `${stream.frames[frame].name}@${stream.frames[frame].offset}`
+  const resident = new Set(stream.resident)
   const lines: string[] = []
   let last: Step['kind'] | undefined
   stream.steps.forEach((step, i) => {
     const again = step.kind === last && (step.kind === 'alloc' || step.kind === 'free')
-    if (again) lines[lines.length - 1] += ` ${placed(step.frame)}`
+    if (again) lines[lines.length - 1] += ` ${placed(stream, step.frame)}`
     else lines.push(`  ${String(i).padStart(digits)}  ${showStep(step)}`)
     last = step.kind
   })
@@ -72,11 +79,11 @@ function printSteps(program: Program, stream: Stream, rankOf: (pipeline: number)
     switch (step.kind) {
       case 'alloc':
       case 'free':
-        return `${step.kind} ${placed(step.frame)}`
+        return `${step.kind} ${placed(stream, step.frame)}`
       case 'send':
-        return `send ${placed(step.frame)} to rank ${rankOf(step.peer)}, ${step.tag}`
+        return `send ${placed(stream, step.frame)} to rank ${rankOf(step.peer)}, ${step.tag}`
       case 'recv':
-        return `recv ${placed(step.frame)} from rank ${rankOf(step.peer)}, ${step.tag}`
+        return `recv ${placed(stream, step.frame)} from rank ${rankOf(step.peer)}, ${step.tag}`
       case 'wait':
         return `wait ${step.tag}`
       case 'call': {
@@ -84,7 +91,10 @@ function printSteps(program: Program, stream: Stream, rankOf: (pipeline: number)
         const block = step.block < 0 ? [] : [program.blocks[step.block].name]
         const microbatch = step.microbatch < 0 ? [] : [`microbatch ${step.microbatch}`]
         const of = [...block, ...microbatch, ...(step.param === undefined ? [] : [step.param])].join(', ')
-        return `${step.segment}${of && ` (${of})`}: ${step.bind.map((frame, i) => `${roles[i].name}=${placed(frame)}`).join(' ')}`
+        const bound = step.bind.flatMap((frame, i) =>
+          resident.has(frame) ? [] : [`${roles[i].name}=${placed(stream, frame)}`],
+        )
+        return [`${step.segment}${of && ` (${of})`}`, ...(bound.length > 0 ? [bound.join(' ')] : [])].join(': ')
       }
     }
   }

@@ -1,0 +1,160 @@
+/** A run on the screen: a picture that is drawn over on a terminal, plain lines elsewhere, one JSON object a step for programs. */
+import pc from 'picocolors'
+import type { Job } from '../plan/index.js'
+import { curveText, laneLetters, lanesText } from '../report/index.js'
+import type { Shares, Span } from '../trace/index.js'
+import type { Io } from './io.js'
+import type { StepRecord } from './training.js'
+
+export interface Display {
+  step(record: StepRecord, spans: readonly Span[]): void
+  /** Something worth a line of its own. */
+  note(text: string): void
+  /** No step follows: what is shown stays. */
+  finish(): void
+}
+
+export const displayOf = (job: Job, io: Io, json: boolean): Display =>
+  json ? jsonLines(io) : io.terminal() ? livePicture(job, io) : plainLines(job, io)
+
+const jsonLines = (io: Io): Display => ({
+  step: record => io.out(`${JSON.stringify(record)}\n`),
+  note: text => io.err(`${text}\n`),
+  finish: () => {},
+})
+
+/** About so many lines, however long the run is. */
+const mostLines = 50
+
+function plainLines({ training: { steps } }: Job, io: Io): Display {
+  const every = Math.max(1, Math.ceil(steps / mostLines))
+  return {
+    step(record) {
+      const due = record.step === 1 || record.step % every === 0 || record.step === steps
+      if (due || record.evalLoss !== undefined) io.out(`${lineOf(record, steps)}\n`)
+    },
+    note: text => io.out(`${text}\n`),
+    finish: () => {},
+  }
+}
+
+export function lineOf(record: StepRecord, steps: number): string {
+  const { step, loss, gradientNorm, lr, tokensPerSecond, flopsPerSecond, evalLoss, shares } = record
+  return [
+    `step ${String(step).padStart(String(steps).length)}/${steps}`,
+    `loss ${loss.toFixed(4)}`,
+    ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
+    `norm ${gradientNorm.toPrecision(3)}`,
+    `lr ${lr.toExponential(2)}`,
+    `${scaled(tokensPerSecond)} tokens/s`,
+    `${scaled(flopsPerSecond, ' ')}FLOP/s`,
+    ...(shares ? [shareText(shares)] : []),
+  ].join('  ')
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(0)} %`
+
+export const shareText = ({ bubble, communication }: Shares): string =>
+  `bubble ${percent(bubble)}  communication ${percent(communication)}`
+
+/** 12345 -> '12.3k', or '12.3 k' where the unit follows at once. */
+export function scaled(n: number, space = ''): string {
+  const units = ['', 'k', 'M', 'G', 'T', 'P']
+  const unit = Math.min(units.length - 1, n < 1000 ? 0 : Math.floor(Math.log10(n) / 3))
+  return `${(n / 1000 ** unit).toPrecision(3)}${space}${units[unit]}`
+}
+
+const curveRows = 10
+const mostLanes = 8
+const leastMilliseconds = 80
+
+function livePicture(job: Job, io: Io): Display {
+  const { steps } = job.training
+  const losses: number[] = []
+  let lines = 0
+  let drawnAt = Number.NEGATIVE_INFINITY
+  let held: number | undefined
+  let spent = 0
+  const erase = () => {
+    if (lines > 0) io.out(`\x1b[${lines}A\x1b[0J`)
+    lines = 0
+  }
+  return {
+    step(record, spans) {
+      losses.push(record.loss)
+      held = record.evalLoss ?? held
+      spent += record.seconds
+      const now = performance.now()
+      if (now - drawnAt < leastMilliseconds && record.step !== steps) return
+      drawnAt = now
+      const columns = Math.max(40, io.terminal()?.columns ?? 80)
+      const left = (spent / record.step) * (steps - record.step)
+      const picture = pictureOf({ record, losses, spans, columns, steps, left, held }, io)
+      erase()
+      io.out(`${picture.join('\n')}\n`)
+      lines = picture.length
+    },
+    note(text) {
+      erase()
+      io.out(`${text}\n`)
+    },
+    finish: () => {
+      lines = 0
+    },
+  }
+}
+
+export interface Picture {
+  readonly record: StepRecord
+  readonly losses: readonly number[]
+  readonly spans: readonly Span[]
+  readonly columns: number
+  readonly steps: number
+  /** Seconds. */
+  readonly left: number
+  /** The last loss over what is held out. */
+  readonly held: number | undefined
+}
+
+export function pictureOf({ record, losses, spans, columns, steps, left, held }: Picture, io: Io): string[] {
+  const { cyan, green, dim, bold } = pc.createColors(io.colors)
+  const ranks = [...new Set(spans.map(({ rank }) => rank))].sort((a, b) => a - b).slice(0, mostLanes)
+  const lanes = ranks.length > 0 ? lanesText(spans, ranks, columns - 1) : []
+  const legend = `rank, one step: ${laneLetters.compute} computes ${laneLetters.communication} collective ${laneLetters.wait} waits`
+  const evaluated = held === undefined ? '' : `  held-out ${held.toFixed(4)}`
+  return [
+    cut(`loss ${record.loss.toFixed(4)}${evaluated}`, columns, bold),
+    ...curveText(losses, { columns: columns - 1, rows: curveRows }).map(line => cut(line, columns, cyan)),
+    ...(lanes.length > 0 ? [cut(legend, columns, dim), ...lanes.map(line => cut(line, columns, green))] : []),
+    cut(numbersOf(record), columns, text => text),
+    progressBar(record.step, steps, left, columns),
+  ]
+}
+
+const numbersOf = ({ gradientNorm, lr, tokensPerSecond, flopsPerSecond, shares }: StepRecord): string =>
+  [
+    `norm ${gradientNorm.toPrecision(3)}`,
+    `lr ${lr.toExponential(2)}`,
+    `${scaled(tokensPerSecond)} tokens/s`,
+    `${scaled(flopsPerSecond, ' ')}FLOP/s`,
+    ...(shares ? [shareText(shares)] : []),
+  ].join('  ')
+
+/** A longer line would wrap, and drawing over it would miss by a row. */
+const cut = (line: string, columns: number, paint: (text: string) => string): string =>
+  paint(line.slice(0, columns - 1))
+
+export function progressBar(step: number, steps: number, left: number, columns: number): string {
+  const text = ` ${step}/${steps}  ${step === steps ? 'done' : `${duration(left)} left`}`
+  const width = Math.max(1, columns - 1 - text.length)
+  const full = Math.round((width * step) / steps)
+  return `${'━'.repeat(full)}${'─'.repeat(width - full)}${text}`
+}
+
+/** 75 -> '1 min 15 s' */
+export function duration(seconds: number): string {
+  const whole = Math.max(0, Math.ceil(seconds))
+  const [h, min, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60]
+  if (h > 0) return `${h} h ${min} min`
+  return min > 0 ? `${min} min ${s} s` : `${s} s`
+}

@@ -1,0 +1,254 @@
+/** lockstep train: a job, trained on the ranks of this machine. */
+import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { coordinatesOf, showBytes } from '../base/index.js'
+import { compileEvaluation, compileJob, serialJob } from '../compile/index.js'
+import { cursorAt } from '../data/index.js'
+import {
+  type KernelName,
+  kernelNames,
+  kernelsFor,
+  startTrainer,
+  type Trainer,
+  type TrainerOptions,
+} from '../engine/index.js'
+import { kinds, type Program } from '../ir/index.js'
+import { flopsDefinition, flopsPerToken } from '../model/index.js'
+import { formOf, type Job } from '../plan/index.js'
+import { printChrome, type Span } from '../trace/index.js'
+import { paragraph } from './check.js'
+import { loadDataset } from './dataset.js'
+import { type Display, displayOf, duration, scaled } from './display.js'
+import { integer } from './integer.js'
+import type { Io } from './io.js'
+import { besides } from './load.js'
+import { countProblems, showProblems } from './problems.js'
+import { type Loaded, tryProgram } from './program.js'
+import { progress } from './progress.js'
+import { openRunFolder, type RunFolder, writing } from './run-folder.js'
+import { engineFailures, lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
+
+interface Options {
+  readonly steps?: number
+  readonly kernels: KernelName | 'auto'
+  readonly out?: string
+  readonly json?: boolean
+  readonly spans?: string
+  readonly seed?: number
+  readonly beside?: number
+  readonly demo?: boolean
+}
+
+/** Steps whose spans are kept: enough to look at, and bounded. */
+const stepsTraced = 5
+
+const demoJob = fileURLToPath(new URL('../../../examples/jobs/start.yaml', import.meta.url))
+
+export function registerTrain(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('train')
+    .summary('train a job on the ranks of this machine')
+    .description(
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C stops after the step, a second time at once.`,
+    )
+    .argument('[job]', 'job file (YAML or JSON; - for standard input)')
+    .option('--steps <n>', 'steps, instead of the job’s', positive)
+    .addOption(
+      new Option('--kernels <name>', 'what computes').choices(['auto', ...kernelNames]).default('auto' as const),
+    )
+    .option('--out <folder>', 'the run folder (default: a new one below runs/)')
+    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
+    .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
+    .option('--demo', 'a small GPT on the sources of lockstep itself')
+    .option('--json', 'one JSON object a step')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
+    )
+    .action(async (path: string | undefined, options: Options, command: Command) => {
+      if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
+      done(await train(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
+    })
+}
+
+function positive(text: string): number {
+  if (integer(text) === 0) throw new InvalidArgumentError('expected a whole number from 1 up.')
+  return integer(text)
+}
+
+async function train(path: string, options: Options, io: Io): Promise<number> {
+  const { loaded, problems } = tryProgram(path, io)
+  if (loaded) {
+    io.err(showProblems(problems, io, path))
+    return run(path, { ...loaded, job: changed(loaded.job, options) }, options, io)
+  }
+  if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
+  else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
+  return 1
+}
+
+const changed = (job: Job, { steps, seed }: Options): Job => ({
+  ...job,
+  training: { ...job.training, ...(steps === undefined ? {} : { steps }), ...(seed === undefined ? {} : { seed }) },
+})
+
+async function run(path: string, { job, schedule, program }: Loaded, options: Options, io: Io): Promise<number> {
+  const say = progress(io)
+  const { dataset, tokenizerJson } = await loadDataset(job, path, io, say)
+  say('starting the ranks')
+  const evaluation = dataset.heldOut.count > 0 && job.training.evalBatches > 0 && compileEvaluation(job, schedule)
+  const start = { kernels: kernelsFor(options.kernels), seed: job.training.seed }
+  const trainer = await started(program, {
+    ...start,
+    // The interpreter's clock says nothing of the program, and asking it takes time.
+    measure: options.spans !== undefined || start.kernels !== 'reference',
+    ...(evaluation ? { evaluation } : {}),
+  })
+  try {
+    const folder = openRunFolder(portable(job, path), path, io, options.out)
+    if (tokenizerJson !== undefined) folder.save('tokenizer.json', tokenizerJson)
+    say('')
+    const display = displayOf(job, io, options.json === true)
+    if (!options.json) io.out(`${introduction(job, trainer, dataset.description, folder)}\n`)
+    const session = { job, program, trainer, dataset }
+    const { records, traced, stopped } = await follow(session, display, folder, io)
+    if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
+    if (!options.json) for (const line of conclusion(session, records)) display.note(line)
+    if (options.beside && !stopped) display.note(await besideOneRank(session, records, options.beside, start))
+    if (options.demo && !options.json) display.note(nextCommands)
+    return stopped ? 130 : 0
+  } finally {
+    say('')
+    await trainer.stop()
+  }
+}
+
+/** A program an engine refuses, or cannot give memory to, is no bug of ours. */
+const started = (program: Program, options: TrainerOptions): Promise<Trainer> =>
+  engineFailures('cannot start', () => startTrainer(program, options))
+
+/** The copy in the run folder is read from elsewhere: what it names must be found from there too. */
+function portable(job: Job, path: string): Job {
+  const found = (name: string) => resolve(besides(path, name))
+  const { data } = job
+  const { schedule } = job.plan
+  return {
+    ...job,
+    plan: { ...job.plan, schedule: typeof schedule === 'string' ? schedule : { file: found(schedule.file) } },
+    ...(data && {
+      data: {
+        ...data,
+        source: formOf(data) === 'synthetic' ? data.source : found(data.source),
+        tokenizer: data.tokenizer.endsWith('.json') ? found(data.tokenizer) : data.tokenizer,
+      },
+    }),
+  }
+}
+
+interface Followed {
+  readonly records: readonly StepRecord[]
+  readonly traced: readonly Span[]
+  readonly stopped: boolean
+}
+
+async function follow(session: Session, display: Display, folder: RunFolder, io: Io): Promise<Followed> {
+  const { job, trainer, dataset } = session
+  const records: StepRecord[] = []
+  const traced: (readonly Span[])[] = []
+  let stopped = false
+  const forget = io.onInterrupt(() => {
+    stopped = true
+    display.note('stopping after this step; Ctrl-C again stops at once')
+  })
+  try {
+    for await (const record of trainingOf(session)) {
+      const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
+      records.push(record)
+      traced.push(trainer.spans)
+      if (traced.length > stepsTraced) traced.shift()
+      folder.log({ ...record, cursor })
+      display.step(record, trainer.concurrent ? trainer.spans : [])
+      if (stopped) break
+    }
+  } finally {
+    forget()
+    display.finish()
+  }
+  return { records, traced: traced.flat(), stopped: stopped && records.length < job.training.steps }
+}
+
+const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
+  writing(file, () => io.write(file, printChrome(program, spans)))
+
+const introduction = (job: Job, trainer: Trainer, data: string, folder: RunFolder): string =>
+  [
+    paragraph(job),
+    `Data: ${data}.`,
+    `Kernels: ${trainer.description}. Run folder: ${folder.path}`,
+    ...patience(job, trainer),
+  ].join('\n')
+
+/** What the interpreter does in a second, about; it is a definition, not an engine. */
+const interpretedFlops = 4e7
+
+function patience({ model, training }: Job, { concurrent }: Trainer): string[] {
+  const seconds = (training.globalBatch * training.seq * flopsPerToken(model, training.seq)) / interpretedFlops
+  return concurrent || seconds < 10
+    ? []
+    : [`The interpreter is made for small models: about ${duration(seconds)} a step.`]
+}
+
+function conclusion({ job, program, trainer }: Session, records: readonly StepRecord[]): string[] {
+  const last = records.at(-1)
+  if (!last) return ['not one step was taken']
+  const { training } = job
+  const seconds = records.reduce((sum, record) => sum + record.seconds, 0)
+  const tokens = records.length * training.globalBatch * training.seq
+  const held = records.findLast(record => record.evalLoss !== undefined)
+  const evaluated = held ? `, held-out loss ${held.evalLoss!.toFixed(4)} after step ${held.step}` : ''
+  const flops = (last.flopsPerSecond * last.seconds * records.length) / seconds
+  return [
+    `${last.step === training.steps ? 'trained' : 'stopped after'} ${last.step} of ${training.steps} steps in ${duration(seconds)}: loss ${records[0].loss.toFixed(4)} -> ${last.loss.toFixed(4)}${evaluated}`,
+    `${scaled(tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s (${flopsDefinition})`,
+    memoryLine(program, trainer),
+  ]
+}
+
+/** The plan's promise, kept: what each kind took at its peak, on the rank where it took the most. */
+function memoryLine(program: Program, { peaks }: Trainer): string {
+  const most = kinds.flatMap(kind => {
+    const bytes = peaks.reduce((most, peak) => Math.max(most, peak[kind]), 0)
+    return bytes > 0 ? [`${kind} ${showBytes(bytes)}`] : []
+  })
+  const planned = (rank: number) => program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak
+  const wrong = peaks.findIndex((peak, rank) => kinds.some(kind => peak[kind] !== planned(rank)[kind]))
+  const verdict = wrong < 0 ? 'as planned, to the byte, on every rank' : `NOT as planned on rank ${wrong}`
+  return `peak memory of a rank: ${most.join(', ')} (${verdict})`
+}
+
+async function besideOneRank(
+  { job, dataset }: Session,
+  records: readonly StepRecord[],
+  steps: number,
+  start: Pick<Options, 'kernels'> & { readonly seed: number },
+): Promise<string> {
+  const trainer = await startTrainer(compileJob(serialJob(job)), { ...start, measure: false })
+  try {
+    const losses = await lossesOf({ job, trainer, dataset }, Math.min(steps, records.length))
+    const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(records[i].loss - loss) / Math.abs(loss)), 0)
+    return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
+  } finally {
+    await trainer.stop()
+  }
+}
+
+const nextCommands = [
+  '',
+  'Next:',
+  '  npx lockstep verify examples/jobs/start.yaml     prove this program, and compare with one rank in f64',
+  '  npx lockstep memory examples/jobs/start.yaml     what each rank needs, before anything runs',
+  '  npx lockstep rehearse examples/jobs/llama3-405b.yaml   the dress rehearsal of a 16,384-GPU job',
+  '  npx lockstep train your-job.yaml                 your own text: data: { source: your-folder }',
+].join('\n')

@@ -1,0 +1,52 @@
+/** What a run is trained and judged on: two sets of samples that share no token. */
+import { fingerprint } from './fingerprint.js'
+import type { Samples } from './samples.js'
+import { beyond, progressions, rotations, tokenInputs } from './synthetic.js'
+import type { Ids } from './tokenizer.js'
+
+export interface Dataset {
+  /** For people: where it comes from and how much it is. */
+  readonly description: string
+  readonly train: Samples
+  readonly heldOut: Samples
+  readonly fingerprint: string
+}
+
+/** The last share of the tokens is held out; what is before is trained on. */
+export function datasetOfIds(
+  ids: Ids,
+  { seq, evalFraction, name }: { seq: number; evalFraction: number; name: string },
+): Dataset {
+  const cut = Math.ceil(ids.length * (1 - evalFraction))
+  const train = windows(ids.subarray(0, cut), seq)
+  const heldOut = windows(ids.subarray(cut), seq)
+  return {
+    description: `${name}: ${ids.length} tokens, ${train.count} sequences to train on, ${heldOut.count} held out`,
+    train,
+    heldOut,
+    fingerprint: fingerprint(`${name} ${seq} ${evalFraction}`, ids),
+  }
+}
+
+/** Runs of `seq` tokens side by side; labels are the tokens one further, so the last token is a label only. */
+export const windows = (ids: Ids, seq: number): Samples => ({
+  count: Math.max(0, Math.floor((ids.length - 1) / seq)),
+  inputs: tokenInputs(seq),
+  write(input, sample, into) {
+    const at = sample * seq + (input === 'labels' ? 1 : 0)
+    into.set(ids.subarray(at, at + seq))
+  },
+})
+
+export function syntheticDataset(
+  shape: { readonly seq: number } & ({ readonly vocab: number } | { readonly embed: number }),
+  seed: number,
+): Dataset {
+  const samples = 'vocab' in shape ? progressions(shape, seed) : rotations(shape, seed)
+  return {
+    description: 'vocab' in shape ? 'synthetic: counting by strides' : 'synthetic: vectors turned by one place',
+    train: samples,
+    heldOut: beyond(samples),
+    fingerprint: fingerprint('synthetic', [seed, shape.seq, 'vocab' in shape ? shape.vocab : -shape.embed]),
+  }
+}

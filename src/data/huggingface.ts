@@ -1,0 +1,85 @@
+/**
+ * tokenizer.json, the format of Hugging Face: ours is written as byte-level BPE, and any other is read by their own
+ * package, which is loaded when it is first asked for.
+ */
+import { bytesOfTokens, endOfText, type Merge } from './bpe.js'
+import type { Tokenizer } from './tokenizer.js'
+
+const endText = '<|endoftext|>'
+
+/** What may end a text, in the vocabularies that are about. */
+const endTexts = [endText, '<|end_of_text|>', '</s>', '<eos>']
+
+/** Bytes as letters that can be seen: GPT-2 gives those that cannot the letters from U+0100 on. */
+const letters: readonly string[] = (() => {
+  const seen = (byte: number) =>
+    (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || (byte >= 174 && byte <= 255)
+  let next = 256
+  return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(seen(byte) ? byte : next++))
+})()
+
+/** A tokenizer.json that gives the same ids as `bpeTokenizer(merges)`. */
+export function printTokenizer(merges: readonly Merge[]): string {
+  const tokens = bytesOfTokens(merges).map(bytes => bytes.map(byte => letters[byte]).join(''))
+  tokens[endOfText] = endText
+  const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true }
+  const value = {
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    added_tokens: [
+      {
+        ...{ id: endOfText, content: endText, single_word: false, lstrip: false, rstrip: false },
+        ...{ normalized: false, special: true },
+      },
+    ],
+    normalizer: null,
+    pre_tokenizer: byteLevel,
+    post_processor: byteLevel,
+    decoder: byteLevel,
+    model: {
+      ...{ type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null },
+      ...{ fuse_unk: false, byte_fallback: false, ignore_merges: false },
+      vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
+      merges: merges.map(([left, right]) => `${tokens[left]} ${tokens[right]}`),
+    },
+  }
+  return `${JSON.stringify(value, null, 1)}\n`
+}
+
+/** Throws an Error whose message is fit to print. */
+export async function readTokenizer(text: string, name: string): Promise<Tokenizer> {
+  const value = parseObject(text)
+  const { Tokenizer: Loaded } = await import('@huggingface/tokenizers')
+  let loaded: InstanceType<typeof Loaded>
+  try {
+    loaded = new Loaded(value, { clean_up_tokenization_spaces: false })
+  } catch (e) {
+    throw new Error(`is no tokenizer that @huggingface/tokenizers reads: ${e instanceof Error ? e.message : String(e)}`)
+  }
+  const end = endTexts.map(token => loaded.token_to_id(token)).find(id => id !== undefined)
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  return {
+    name,
+    vocab: 1 + greatest([...loaded.get_vocab().values(), ...loaded.get_added_tokens_decoder().keys()]),
+    ...(end === undefined ? {} : { end }),
+    encode: bytes => loaded.encode(decoder.decode(bytes), { add_special_tokens: false }).ids,
+    // Theirs refuses to decode nothing.
+    decode: ids =>
+      new TextEncoder().encode(ids.length > 0 ? loaded.decode(Array.from(ids), { skip_special_tokens: true }) : ''),
+  }
+}
+
+function parseObject(text: string): object {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new Error('is not valid JSON')
+  }
+  if (typeof value !== 'object' || value === null || !('model' in value))
+    throw new Error('is no tokenizer.json: it has no model')
+  return value
+}
+
+const greatest = (ids: readonly number[]): number => ids.reduce((most, id) => Math.max(most, id), -1)

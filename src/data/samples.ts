@@ -1,0 +1,90 @@
+/**
+ * Samples by number, and batches of them. A batch is made whole, for all ranks at once, and which samples it holds
+ * depends on the seed and the step alone: ranks cut their parts out of it, so that what dp copies see is disjoint and
+ * complete by construction, and the same under every plan.
+ */
+import type { DType } from '../ir/index.js'
+import { permutation } from './order.js'
+
+export type Values = Int32Array | Float32Array
+
+/** Of one sample: how many values an input has, and what stands where there is no sample. */
+export interface SampleInput {
+  readonly dtype: DType
+  readonly size: number
+  readonly blank: number
+}
+
+export interface Samples {
+  readonly count: number
+  /** By the model's name of the input. */
+  readonly inputs: Readonly<Record<string, SampleInput>>
+  /** Fills `into` with one input of sample number `sample`. */
+  write(input: string, sample: number, into: Values): void
+}
+
+/** By input name: the whole global batch, sample after sample. */
+export type Batch = (input: string) => Values
+
+export interface Order {
+  readonly seed: number
+  readonly globalBatch: number
+}
+
+/** Where a run stands in its data: enough to go on from, under any plan. */
+export interface Cursor {
+  readonly samples: number
+  readonly epoch: number
+  readonly fingerprint: string
+}
+
+/** The batch of a step: every epoch passes every sample once, in an order of its own; steps do not care where one ends. */
+export function batchAt(samples: Samples, { seed, globalBatch }: Order, step: number): Batch {
+  const first = step * globalBatch
+  const chosen = Array.from({ length: globalBatch }, (_, i) => {
+    const epoch = Math.floor((first + i) / samples.count)
+    return permutation(samples.count, { seed, name: 'order', step: epoch })((first + i) % samples.count)
+  })
+  return batchOf(samples, chosen)
+}
+
+export const cursorAt = (
+  samples: Samples,
+  { globalBatch }: Order,
+  at: { readonly step: number; readonly fingerprint: string },
+): Cursor => ({
+  samples: at.step * globalBatch,
+  epoch: Math.floor((at.step * globalBatch) / samples.count),
+  fingerprint: at.fingerprint,
+})
+
+/** The first batches in order, each sample once; what is left of the last one is blank. */
+export function batchesInOrder(samples: Samples, globalBatch: number, most: number): Batch[] {
+  const batches = Math.min(most, Math.ceil(samples.count / globalBatch))
+  return Array.from({ length: batches }, (_, batch) =>
+    batchOf(
+      samples,
+      Array.from({ length: globalBatch }, (_, i) => batch * globalBatch + i),
+    ),
+  )
+}
+
+function batchOf(samples: Samples, chosen: readonly number[]): Batch {
+  const made = new Map<string, Values>()
+  return name => {
+    const known = made.get(name)
+    if (known) return known
+    const input = samples.inputs[name]
+    if (!input) throw new Error(`the data has no ${name}; it has ${Object.keys(samples.inputs).join(', ')}`)
+    const values = valuesOf(input, chosen.length)
+    for (const [i, sample] of chosen.entries())
+      if (sample < samples.count) samples.write(name, sample, values.subarray(i * input.size, (i + 1) * input.size))
+    made.set(name, values)
+    return values
+  }
+}
+
+function valuesOf({ dtype, size, blank }: SampleInput, samples: number): Values {
+  const length = samples * size
+  return (dtype === 'i32' ? new Int32Array(length) : new Float32Array(length)).fill(blank)
+}

@@ -1,0 +1,32 @@
+/** From bytes to token ids and back. */
+export interface Tokenizer {
+  readonly name: string
+  /** Ids are below this. */
+  readonly vocab: number
+  /** Stands after each text, where the tokenizer has such a token. */
+  readonly end?: number
+  encode(text: Uint8Array): ArrayLike<number>
+  decode(ids: ArrayLike<number>): Uint8Array
+}
+
+export type Ids = Uint8Array | Uint16Array | Uint32Array
+
+/** The texts one after the other, in the narrowest array that holds the ids. */
+export function encodeAll(tokenizer: Tokenizer, texts: Iterable<Uint8Array>): Ids {
+  const parts: ArrayLike<number>[] = []
+  for (const text of texts) {
+    parts.push(tokenizer.encode(text))
+    if (tokenizer.end !== undefined) parts.push([tokenizer.end])
+  }
+  const length = parts.reduce((sum, part) => sum + part.length, 0)
+  const ids = idsFor(tokenizer.vocab, length)
+  let at = 0
+  for (const part of parts) {
+    ids.set(part, at)
+    at += part.length
+  }
+  return ids
+}
+
+const idsFor = (vocab: number, length: number): Ids =>
+  vocab <= 2 ** 8 ? new Uint8Array(length) : vocab <= 2 ** 16 ? new Uint16Array(length) : new Uint32Array(length)

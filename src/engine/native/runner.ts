@@ -1,0 +1,38 @@
+/** The native engine as a runner for training: real ranks, compiled kernels. */
+import { worldOf } from '../../base/index.js'
+import type { Program } from '../../ir/index.js'
+import { type Span, seconds, spanOf } from '../../trace/index.js'
+import type { Runner, StartOptions } from '../trainer.js'
+import { startEngine } from './engine.js'
+import type { Kernels } from './kernels.js'
+
+export const startOn =
+  (kernels: Kernels['kind']) =>
+  async (program: Program, { seed, measure }: StartOptions): Promise<Runner> => {
+    const engine = await startEngine(program, { seed, kernels, spans: measure })
+    const ranks = worldOf(program.mesh)
+    let spans: Span[] = []
+    return {
+      description: `${engine.kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`,
+      concurrent: true,
+      async step(data) {
+        const outcome = await engine.step(data)
+        if (measure)
+          spans = engine
+            .spans()
+            .map(({ command: _, start, end, ...where }) =>
+              spanOf(program, { ...where, start: seconds(start), end: seconds(end) }),
+            )
+        return outcome
+      },
+      parameter: name => engine.parameter(name),
+      setParameter: (name, values) => engine.setParameter(name, values),
+      get peaks() {
+        return engine.peaks
+      },
+      get spans() {
+        return spans
+      },
+      stop: () => engine.stop(),
+    }
+  }

@@ -1,0 +1,39 @@
+/** The reference machine as an engine: slow and exact, all ranks in one thread. */
+import { worldOf } from '../../base/index.js'
+import type { Program } from '../../ir/index.js'
+import { type Span, seconds, spanOf } from '../../trace/index.js'
+import type { Runner, StartOptions } from '../trainer.js'
+import { boot } from './machine.js'
+import type { Observation } from './world.js'
+
+export async function startReference(program: Program, { seed, measure }: StartOptions): Promise<Runner> {
+  const ranks = worldOf(program.mesh)
+  const started = performance.now()
+  const now = () => (performance.now() - started) / 1000
+  let spans: Span[] = []
+  let last = 0
+  /** Told when an instruction is done: it began when the one before, of whichever rank, was. */
+  const observe = ({ rank, step, call, instr }: Observation) => {
+    const end = now()
+    const index = program.segments[call.segment].instrs.indexOf(instr)
+    spans.push(spanOf(program, { rank, step, instr: index, start: seconds(last), end: seconds(end) }))
+    last = end
+  }
+  const machine = boot(program, { seed, ...(measure ? { observe } : {}) })
+  return {
+    description: `reference interpreter in f64, ${ranks > 1 ? `${ranks} ranks taking turns` : 'one rank'} in one thread`,
+    concurrent: false,
+    step(data) {
+      spans = []
+      last = now()
+      return machine.step(data)
+    },
+    parameter: machine.parameter,
+    setParameter: machine.setParameter,
+    peaks: machine.peaks,
+    get spans() {
+      return spans
+    },
+    stop() {},
+  }
+}

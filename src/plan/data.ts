@@ -1,0 +1,65 @@
+/** What a job says of its data and of its learning rate, held against the model. What files hold is seen when they are read. */
+import { error, type Problem, shorten, warning } from '../base/index.js'
+import type { ModelConfig } from '../model/index.js'
+import type { Rule } from './rule.js'
+import type { Data } from './schema.js'
+
+/** Byte-level tokenizers begin with one token per byte; ours ends a text with one more. */
+export const bytesInVocab = 256
+
+/** Of what the tokens are made: a text, ids that somebody made, or numbers by counter. */
+export const formOf = ({ source }: Data): 'text' | 'ids' | 'synthetic' =>
+  source === 'synthetic' ? 'synthetic' : source.endsWith('.bin') ? 'ids' : 'text'
+
+/** The equation every token must obey, wherever the tokens come from. */
+export function vocabProblems(model: ModelConfig, tokens: number, of: string): Problem[] {
+  if (model.family === 'mlp' || model.vocab >= tokens) return []
+  const message = `model.vocab ${model.vocab} < ${tokens} tokens of ${of}`
+  return [error('data/vocab', 'model.vocab', message, `try vocab ${tokens}`)]
+}
+
+export const data: Rule = function* ({ model, data }) {
+  if (!data) return
+  const form = formOf(data)
+  if (model.family === 'mlp' && form !== 'synthetic')
+    yield error(
+      'data/family',
+      'data.source',
+      `an mlp learns from vectors, but \`${shorten(data.source, 60)}\` holds tokens`,
+      'try source synthetic',
+    )
+  else if (form === 'text') yield* tokenizer(model, data)
+  if (data.vocab !== undefined && !(form === 'text' && data.tokenizer === 'bpe'))
+    yield warning('data/no-effect', 'data.vocab', 'has no effect unless a text is read with tokenizer bpe')
+  if (data.width !== 'u16' && form !== 'ids')
+    yield warning('data/no-effect', 'data.width', 'has no effect unless the source is a .bin file')
+}
+
+function* tokenizer(model: ModelConfig, { tokenizer, vocab }: Data): Iterable<Problem> {
+  if (tokenizer === 'bytes') yield* vocabProblems(model, bytesInVocab, 'tokenizer bytes')
+  if (tokenizer !== 'bpe' || model.family === 'mlp') return
+  const least = bytesInVocab + 1
+  if (vocab !== undefined && vocab < least)
+    yield error('data/vocab', 'data.vocab', `a bpe has 256 bytes + 1 end of text = ${least} tokens, got ${vocab}`)
+  else yield* vocabProblems(model, vocab ?? least, 'tokenizer bpe')
+}
+
+export const learningRate: Rule = function* ({ training: { optimizer, lrSchedule, steps } }) {
+  const { kind, warmup, minLr } = lrSchedule
+  const path = 'training.lrSchedule'
+  if (minLr > optimizer.lr)
+    yield error(
+      'training/lr',
+      `${path}.minLr`,
+      `minLr ${minLr} > lr ${optimizer.lr} of the optimizer`,
+      `try ${optimizer.lr / 10}`,
+    )
+  if (kind === 'constant' && minLr > 0)
+    yield warning('training/lr', `${path}.minLr`, 'has no effect with kind constant')
+  if (warmup > steps)
+    yield warning(
+      'training/lr',
+      `${path}.warmup`,
+      `warmup ${warmup} > steps ${steps}: the learning rate never reaches ${optimizer.lr}`,
+    )
+}

@@ -1,0 +1,115 @@
+/**
+ * The dress rehearsal of a plan: as many ranks as this machine bears, and of everything that only changes numbers as
+ * little as leaves the program what it is. An axis that splits something keeps splitting it, at least in two; tp keeps
+ * its factors where key-value heads are fewer; the schedule, ZeRO, sequence parallelism, recomputation, the kind of
+ * layer split and the relation of microbatches to the pipeline's depth stay.
+ */
+import { gcd } from '../base/index.js'
+import type { ModelConfig } from '../model/index.js'
+import { stagesOf } from './layers.js'
+import type { Job, Plan } from './schema.js'
+import { differences, type Shrunk } from './shrink.js'
+
+/** How small to go. Where the smallest is another program, a little larger may be the same. */
+export interface RehearsalSizes {
+  readonly dp: number
+  readonly headDim: number
+  readonly headsPerRank: number
+  /** At most so many ranks, and tasks of one rank. */
+  readonly ranks: number
+  readonly tasks: number
+}
+
+export const rehearsalSizes: readonly RehearsalSizes[] = [
+  { dp: 2, headDim: 2, headsPerRank: 1 },
+  { dp: 2, headDim: 4, headsPerRank: 2 },
+  // Three divides none of these widths, as a dp of 7 divides none of the usual ones.
+  { dp: 3, headDim: 4, headsPerRank: 1 },
+  { dp: 3, headDim: 6, headsPerRank: 1 },
+  { dp: 4, headDim: 4, headsPerRank: 2 },
+  { dp: 4, headDim: 8, headsPerRank: 1 },
+].map(sizes => ({ ...sizes, ranks: 64, tasks: 256 }))
+
+export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
+  const tensor = tensorOf(job, sizes)
+  const dp = Math.min(job.plan.dp, sizes.dp)
+  const pp = pipelineOf(job.plan, Math.max(1, Math.floor(sizes.ranks / (dp * tensor.tp))))
+  const microbatches = microbatchesOf(job.plan, pp, sizes.tasks)
+  const { deviceMemory: _, ...kept } = job.plan
+  const plan: Plan = { ...kept, dp, tp: tensor.tp, pp, microbatches }
+  const { layers, split } = layersOf(job, plan)
+  const seq = Math.min(job.training.seq, tensor.tp * Math.ceil(4 / tensor.tp))
+  const training = { ...job.training, seq, globalBatch: dp * microbatches }
+  const { data: __, ...rest } = job
+  const small: Job = {
+    ...rest,
+    model: { ...narrowed(job.model, tensor, sizes), layers },
+    training,
+    plan: { ...plan, layers: split },
+  }
+  return { job: small, changes: differences(job, small) }
+}
+
+interface Tensor {
+  readonly tp: number
+  readonly kvHeads: number
+  readonly group: number
+}
+
+/** tp = tp0 x tp1 as the heads have it: each factor in two if it was there at all. */
+function tensorOf({ model, plan: { tp } }: Job, { headsPerRank }: RehearsalSizes): Tensor {
+  if (model.family === 'mlp') return { tp: Math.min(tp, 2), kvHeads: 1, group: 1 }
+  const kvHeads = model.family === 'llama' ? model.kvHeads : model.heads
+  const tp0 = gcd(tp, kvHeads)
+  const [few, many] = [Math.min(tp0, 2), Math.min(tp / tp0, 2)]
+  // More key-value heads than tp0 would change how tp is factored, where it has a second factor.
+  const own = many > 1 ? 1 : Math.min(kvHeads / tp0, headsPerRank)
+  const group = model.heads / kvHeads / (tp / tp0)
+  return { tp: few * many, kvHeads: few * own, group: many * Math.min(group, 2) }
+}
+
+function narrowed(model: ModelConfig, { tp, kvHeads, group }: Tensor, { headDim }: RehearsalSizes): ModelConfig {
+  const ffn = Math.min(model.ffn, 2 * headDim * tp)
+  if (model.family === 'mlp') return { ...model, ffn, embed: Math.min(model.embed, 4 * headDim) }
+  const vocab = Math.min(model.vocab, tp * Math.ceil(8 / tp) * headDim)
+  const heads = kvHeads * group
+  const embed = heads * headDim
+  if (model.family === 'gpt') return { ...model, ffn, vocab, heads, embed }
+  return { ...model, ffn, vocab, heads, kvHeads, embed, headDim }
+}
+
+/** As deep as it was, or as deep as there is room, even if it was even. A schedule from a file has the depth it has. */
+function pipelineOf({ pp, schedule }: Plan, most: number): number {
+  if (pp <= most || typeof schedule !== 'string') return pp
+  return Math.max(1, most - (most % 2 === pp % 2 ? 0 : 1))
+}
+
+/** m = k x pp + r: a few whole rounds, at least of 8 microbatches where there were as many, and a rest where there was one. */
+function microbatchesOf({ microbatches, pp, chunks, schedule }: Plan, now: number, tasks: number): number {
+  if (typeof schedule !== 'string' || (now === pp && microbatches * chunks <= tasks / 8)) return microbatches
+  if (microbatches < pp) return Math.max(1, Math.ceil((microbatches * now) / pp))
+  const rounds = Math.min(Math.floor(microbatches / pp), Math.max(2, Math.ceil(8 / now)))
+  return rounds * now + Math.min(microbatches % pp, now - 1)
+}
+
+/** One layer in every stage that has any; two where there is but one stage, so that layers still repeat. */
+function layersOf({ model, plan }: Job, small: Plan): { layers: number; split: Plan['layers'] } {
+  const stages = stagesOf(small)
+  if (plan.layers === 'even') return { layers: Math.min(model.layers, Math.max(2, stages)), split: 'even' }
+  if (Array.isArray(plan.layers)) {
+    const { layers: asked } = plan
+    const split = Array.from({ length: stages }, (_, i) => Math.min(1, asked[from(i, stages, asked.length)]))
+    return { layers: split.reduce((a, b) => a + b, 0), split }
+  }
+  if (stages === 1) return { layers: Math.min(model.layers, 2), split: 'even' }
+  const { first, last } = plan.layers
+  const split = {
+    ...(first === undefined ? {} : { first: Math.min(first, 1) }),
+    ...(last === undefined ? {} : { last: Math.min(last, 1) }),
+  }
+  return { layers: stages - (split.first === 0 ? 1 : 0) - (split.last === 0 ? 1 : 0), split }
+}
+
+/** The first and the last stay first and last. */
+const from = (i: number, stages: number, before: number): number =>
+  stages === 1 ? 0 : Math.round((i * (before - 1)) / (stages - 1))

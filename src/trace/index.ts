@@ -1,0 +1,3 @@
+export * from './chrome.js'
+export * from './share.js'
+export * from './span.js'

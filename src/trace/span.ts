@@ -1,0 +1,53 @@
+/**
+ * One instruction, on one lane of one rank, once. Simulated and measured runs both produce these; what is written over
+ * spans (shares, timelines, traces) cannot tell which it was given.
+ */
+import { type Brand, coordinatesOf, type Rank } from '../base/index.js'
+import { type Instr, type Lane, type Program, type Step, traitsOf } from '../ir/index.js'
+
+export type Seconds = Brand<number, 'Seconds'>
+export const seconds = (n: number): Seconds => n as Seconds
+
+export interface Span {
+  readonly rank: Rank
+  readonly lane: Lane
+  /** Index into the steps of the rank's stream. */
+  readonly step: number
+  /** Index into the instructions of the segment that the step calls; -1: the step itself (a send, a recv, its wait). */
+  readonly instr: number
+  readonly start: Seconds
+  readonly end: Seconds
+}
+
+/** What an engine writes down; the lane follows from the program. */
+export type Measured = Omit<Span, 'lane'>
+
+export const spanOf = (program: Program, measured: Measured): Span => ({
+  ...measured,
+  lane: laneOf(doneBy(program, measured)),
+})
+
+export const streamOf = ({ mesh, streams }: Program, rank: Rank) => streams[coordinatesOf(mesh, rank).pp ?? 0]
+
+/** The step and, where it calls a segment, the instruction that a span is of. */
+export function doneBy(
+  program: Program,
+  { rank, step, instr }: Pick<Span, 'rank' | 'step' | 'instr'>,
+): { step: Step; instr?: Instr } {
+  const found = streamOf(program, rank)?.steps[step]
+  if (!found) throw new Error(`rank ${rank} has no step ${step}`)
+  const inner = found.kind === 'call' && instr >= 0 ? program.segments[found.segment]?.instrs[instr] : undefined
+  return inner ? { step: found, instr: inner } : { step: found }
+}
+
+/** Waiting for a collective is where an engine does its work: it belongs to the network. */
+function laneOf({ step, instr }: { step: Step; instr?: Instr }): Lane {
+  if (instr) return instr.kind === 'wait' ? 'network' : traitsOf(instr).lane
+  return step.kind === 'call' ? 'compute' : step.kind === 'alloc' || step.kind === 'free' ? 'host' : 'network'
+}
+
+// A spread would overflow the stack at 100k spans.
+export const startOf = (spans: readonly Span[]): Seconds =>
+  seconds(spans.reduce((start, span) => Math.min(start, span.start), Number.POSITIVE_INFINITY))
+export const endOf = (spans: readonly Span[]): Seconds =>
+  seconds(spans.reduce((end, span) => Math.max(end, span.end), 0))

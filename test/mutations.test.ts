@@ -1,0 +1,97 @@
+/**
+ * The laws catch every slip that changes a number, and point at it. Programs of several plans are broken in every way
+ * `mutate/` knows; a mutant that the laws let pass is run on the reference machine and must compute what one rank
+ * computes. MUTANTS=20 makes as many of each kind; SEED=7 makes others.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { compileJob, serialJob } from '../src/compile/index.js'
+import { compare, runSerial, worstOf } from '../src/engine/index.js'
+import { type Place, type Program, showViolation, type Violation, verify } from '../src/ir/index.js'
+import { jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
+import { type Mutation, mutationsOf } from './mutate/index.js'
+
+const plans: readonly [ModelName, Parameters<typeof jobOf>[1]][] = [
+  ['mlp', { dp: 2, tp: 2, pp: 2, microbatches: 2, schedule: '1f1b', zero: 1 }],
+  ['gpt tied', { dp: 2, pp: 2, microbatches: 4, schedule: 'zb-h1', zero: 2 }],
+  ['gpt tied', { pp: 2, microbatches: 4, schedule: 'dualpipe', tp: 2 }],
+  ['llama', { tp: 4, dp: 2, microbatches: 2, sequenceParallel: true, zero: 3 }],
+  ['llama tied', { tp: 2, pp: 2, microbatches: 2, schedule: 'interleaved', recompute: 'full', sequenceParallel: true }],
+]
+
+const seed = Number(process.env.SEED ?? 1)
+const each = Number(process.env.MUTANTS ?? 1)
+
+for (const [model, plan] of plans)
+  test(`the laws catch what changes a number: ${model}, ${titleOf(plan)} (SEED=${seed})`, () => {
+    const job = jobOf(model, plan)
+    const [program, serial] = [compileJob(job), compileJob(serialJob(job, job.plan.microbatches))]
+    assert.deepEqual(verify(program, serial).map(showViolation), [])
+    const options = { ...optionsOf(job), steps: 2 }
+    const expected = runSerial(compileJob(serialJob(job)), options)
+    const mutants = mutationsOf(program, seed, each)
+    let caught = 0
+    for (const mutation of mutants) {
+      const violations = verify(mutation.program, serial)
+      if (violations.length > 0) {
+        caught++
+        assert.ok(
+          violations.some(v => pointsAt(mutation, program, v)),
+          `points elsewhere: ${show(mutation)}\n${violations.map(showViolation).join('\n')}`,
+        )
+      } else
+        assert.ok(
+          harmless(() => compare(mutation.program, expected, options)),
+          `not caught: ${show(mutation)}`,
+        )
+    }
+    // Most slips are no matter of taste: a law that lets everything pass would be seen here.
+    assert.ok(caught > mutants.length * 0.7, `only ${caught} of ${mutants.length} caught`)
+  })
+
+const show = ({ name, what, at }: Mutation) => `${name}: ${what} at ${JSON.stringify(at)}`
+
+function harmless(run: () => ReturnType<typeof compare>): boolean {
+  try {
+    const comparison = run()
+    return worstOf(comparison) < 1e-9 && comparison.spread.error === 0 && comparison.memory.length === 0
+  } catch {
+    return false
+  }
+}
+
+/** At the segment or the step that was changed, or at one that shares a frame or a message with it: its first consumer. */
+function pointsAt({ at, program }: Mutation, before: Program, violation: Violation): boolean {
+  return at.some(place => {
+    if (place.step === undefined && place.segment === undefined)
+      return place.pipeline === undefined || place.pipeline === violation.pipeline
+    const segments = [...segmentsAt(before, place), ...segmentsAt(program, place)]
+    if (violation.segment !== undefined && segments.includes(bare(violation.segment))) return true
+    const own = new Set([...touchedBy(before, place), ...touchedBy(program, place)])
+    return touchedBy(program, violation).some(thing => own.has(thing))
+  })
+}
+
+const bare = (segment: string) => segment.replace('~', '')
+
+function segmentsAt({ streams }: Program, { segment, pipeline = 0, step }: Place): string[] {
+  const call = step === undefined ? undefined : streams[pipeline].steps[step]
+  return [...(segment === undefined ? [] : [bare(segment)]), ...(call?.kind === 'call' ? [bare(call.segment)] : [])]
+}
+
+/** The frames of a step and its neighbours (of a message, at both ends), or of all calls of a segment. */
+function touchedBy({ streams }: Program, { pipeline, step, segment }: Place): string[] {
+  const ends = new Map<string, string[]>()
+  for (const [p, { steps }] of streams.entries())
+    for (const at of steps)
+      if (at.kind === 'send' || at.kind === 'recv')
+        ends.set(at.tag, [...(ends.get(at.tag) ?? []), `${p} frame ${at.frame}`])
+  return streams.flatMap(({ steps }, p) =>
+    steps.flatMap((at, i) => {
+      const near = step !== undefined && p === pipeline && Math.abs(i - step) <= 1
+      if (!near && !(step === undefined && at.kind === 'call' && at.segment === segment)) return []
+      if (at.kind === 'call') return at.bind.map(frame => `${p} frame ${frame}`)
+      return 'tag' in at ? (ends.get(at.tag) ?? []) : [`${p} frame ${at.frame}`]
+    }),
+  )
+}

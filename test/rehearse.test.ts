@@ -1,0 +1,108 @@
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { choices } from '../src/base/index.js'
+import {
+  compileJob,
+  differencesOf,
+  makeSchedule,
+  printSchedule,
+  scheduleProblems,
+  tallyOf,
+} from '../src/compile/index.js'
+import {
+  check,
+  Job,
+  type JobInput,
+  rehearsalOf,
+  rehearsalSizes,
+  scheduleNames,
+  scheduleTraits,
+  worldOfPlan,
+} from '../src/plan/index.js'
+import { lockstep } from './memory-io.js'
+
+const llama405 = `
+name: llama3-405b
+model: llama3-405b
+training: { seq: 8192, globalBatch: 4096 }
+plan: { tp: 8, pp: 4, dp: 512, zero: 1, schedule: interleaved, microbatches: 8 }
+`
+
+test('16,384 ranks are rehearsed on 16: the same program, and equal to one rank', async () => {
+  const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': llama405 })
+  equal(code, 0, out)
+  match(out, /^llama3-405b: 16384 ranks rehearsed on 16\n/)
+  match(out, /plan\.dp +512 +2 +copies do the same/)
+  match(out, /layers\.F +all-reduce tp x2 +1008 +64\n/)
+  match(out, /the same program: all \d+ kinds of segments agree, instruction for instruction\nlawful/)
+  match(out, /equal: 16 ranks compute what one rank computes/)
+})
+
+test('what makes tp two factors, a short pipeline and a file of a schedule are kept', async () => {
+  const text = `
+model: llama2-70b
+training: { seq: 4096, globalBatch: 512 }
+plan: { dp: 8, tp: 16, pp: 2, zero: 3, sequenceParallel: true, recompute: full, microbatches: 4, schedule: mine.csv }
+`
+  const csv = printSchedule(makeSchedule('zb-h1', { ranks: 2, chunks: 1, microbatches: 4 }))
+  const files = { 'job.yaml': text, 'mine.csv': csv }
+  const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1', '--json'], files)
+  const { ok: fine, job, differences, ranks, verdict } = JSON.parse(out)
+  equal(code, 0)
+  deepEqual([fine, ranks, differences, verdict.violations], [true, 16, [], []])
+  deepEqual([job.plan.tp, job.model.kvHeads, job.model.heads / job.model.kvHeads], [4, 2, 4])
+  deepEqual([job.plan.pp, job.plan.microbatches, job.plan.zero], [2, 4, 3])
+})
+
+test('a job with problems is not rehearsed', async () => {
+  const { code, err } = await lockstep(['rehearse', 'job.yaml'], { 'job.yaml': llama405.replace('tp: 8', 'tp: 7') })
+  equal(code, 1)
+  match(err, /plan\.tp/)
+})
+
+const models = {
+  'gpt, tied': { family: 'gpt', layers: 96, embed: 12288, heads: 96, vocab: 51200 },
+  'llama3-405b': { family: 'llama', layers: 126, embed: 16384, heads: 128, kvHeads: 8, ffn: 53248, vocab: 128256 },
+  'few key-value heads': { family: 'llama', layers: 64, embed: 4096, heads: 32, kvHeads: 2, ffn: 8192, vocab: 32000 },
+  mlp: { family: 'mlp', layers: 64, embed: 4096 },
+} as const satisfies Record<string, JobInput['model']>
+
+const seed = Number(process.env.SEED ?? 3)
+const { pick } = choices(seed)
+
+/** Draws until the counts fit the schedule. */
+function drawn(): { title: string; job: Job } {
+  const name = pick(Object.keys(models) as (keyof typeof models)[])
+  const schedule = pick(scheduleNames)
+  const plan = {
+    ...{ schedule, dp: pick([1, 7, 64]), tp: pick([1, 2, 8]), pp: pick([1, 4, 16]), zero: pick([0, 1, 2, 3]) },
+    ...{
+      microbatches: pick([8, 32, 40]),
+      sequenceParallel: pick([true, false]),
+      recompute: pick(['none', 'full'] as const),
+    },
+    ...{ layers: pick(['even', { first: 1, last: 0 }] as const) },
+  }
+  const counts = { ranks: plan.pp, chunks: scheduleTraits[schedule].chunks, microbatches: plan.microbatches }
+  const job = Job.safeParse({ model: models[name], training: { seq: 2048, globalBatch: 64 * 7 * 160 }, plan })
+  const fits = job.success && scheduleProblems(schedule, counts).length === 0
+  const sound = fits && check(job.data).every(({ severity }) => severity === 'warning')
+  return sound ? { title: `${name}: ${JSON.stringify(plan)}`, job: job.data } : drawn()
+}
+
+for (let i = 0; i < Number(process.env.GRID ?? 5); i++) {
+  const { title, job } = drawn()
+  test(`a small size of it is the same program: ${title} (SEED=${seed} #${i})`, () => {
+    const full = tallyOf(compileJob(job))
+    const sizes = rehearsalSizes.find(sizes => {
+      const { job: small } = rehearsalOf(job, sizes)
+      deepEqual(
+        check(small).filter(({ severity }) => severity === 'error'),
+        [],
+      )
+      ok(worldOfPlan(small.plan) <= 64 && small.model.layers <= 34)
+      return differencesOf(full, tallyOf(compileJob(small))).length === 0
+    })
+    ok(sizes, 'no size gives the same program')
+  })
+}

@@ -1,0 +1,169 @@
+/** `lockstep schedule` as a user meets it: its forms of output, its exit codes and what it says when it refuses. */
+import { deepEqual, equal, match } from 'node:assert/strict'
+import { test } from 'node:test'
+import { Command } from 'commander'
+import { registerSchedule, type ScheduleOptions, scheduleCommand } from '../src/cli/schedule.js'
+import {
+  communicate,
+  makeSchedule,
+  parseSchedule,
+  printComms,
+  printSchedule,
+  scheduleNames,
+  tasksOf,
+} from '../src/compile/index.js'
+import { scheduleTraits } from '../src/plan/index.js'
+import { memoryIo } from './memory-io.js'
+
+function world(files: Record<string, string> = {}) {
+  const { io, said } = memoryIo(files, { write: (path, text) => void (files[path] = text) })
+  return { io, said: Object.assign(said, { files }) }
+}
+
+function command(options: ScheduleOptions, files?: Record<string, string>) {
+  const { io, said } = world(files)
+  return { code: scheduleCommand(options, io), ...said }
+}
+
+const small = { name: '1f1b', pp: '2', microbatches: '2' }
+
+test('csv is PyTorch notation', () =>
+  deepEqual(command({ ...small, format: 'csv' }), {
+    code: 0,
+    out: '0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n',
+    err: '',
+    files: {},
+  }))
+
+test('csv with messages', () =>
+  equal(
+    command({ ...small, microbatches: '1', format: 'csv', comms: true }).out,
+    [
+      '0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD,0RESHARD',
+      '1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1RESHARD',
+      '',
+    ].join('\n'),
+  ))
+
+test('text is the drawing and the timing', () =>
+  match(command(small).out, /^0 \| F0 F1 B0 B1\n1 \| F0 B0 F1 B1\n\nmakespan 9, bubble 33\.3 %\n/))
+
+test('json with a cost is the timing', () =>
+  deepEqual(JSON.parse(command({ ...small, json: true, cost: 'F=1,I=1,W=1,C=0' }).out), {
+    makespan: 9,
+    idle: [3, 3],
+    bubble: 1 / 3,
+    peak: [2, 1],
+  }))
+
+test('json without a cost has the rows too, at unit cost', () => {
+  const { rows, makespan, ranks } = JSON.parse(command({ ...small, json: true }).out)
+  deepEqual(
+    [rows, makespan, ranks],
+    [
+      [
+        ['0F0', '0F1', '0B0', '0B1'],
+        ['1F0', '1B0', '1F1', '1B1'],
+      ],
+      9,
+      2,
+    ],
+  )
+})
+
+test('svg goes to a file and has a box for every task', () => {
+  const { code, files, out } = command({ name: 'dualpipe-v', pp: '2', microbatches: '4', format: 'svg', out: 'a.svg' })
+  deepEqual([code, out], [0, ''])
+  match(files['a.svg'], /^<svg [\s\S]*<\/svg>\n$/)
+  const tasks = makeSchedule('dualpipe-v', { ranks: 2, chunks: 2, microbatches: 4 }).rows.flatMap(tasksOf)
+  equal(files['a.svg'].match(/<title>/g)?.length, tasks.length)
+})
+
+test('what it prints, it reads: every schedule, both forms', () => {
+  for (const name of scheduleNames) {
+    const schedule = makeSchedule(name, { ranks: 4, chunks: scheduleTraits[name].chunks, microbatches: 6 })
+    for (const text of [printSchedule(schedule), printComms(communicate(schedule))])
+      deepEqual(parseSchedule(text).schedule, schedule, name)
+  }
+})
+
+test('a file may have blanks, spaces, carriage returns and a byte order mark', () =>
+  equal(
+    command({ file: 'a.csv', format: 'csv' }, { 'a.csv': '\uFEFF0F0,, 0B0 ,\r\n,1F0,1B0\r\n\r\n' }).out,
+    '0F0,0B0\n1F0,1B0\n',
+  ))
+
+test('every bad cell of a file is reported where it stands', () => {
+  const { code, err, out } = command(
+    { file: 'a.csv' },
+    { 'a.csv': '0F0,0X0,0B0\n1F0,1F,(1B0)OVERLAP_F_B,99999999F0\n' },
+  )
+  deepEqual([code, out], [1, ''])
+  equal(err.trim().split('\n').length, 4)
+  match(err, /1:5 a.csv: row 1, cell 2: '0X0' is not an action/)
+  match(err, /2:5 a.csv: row 2, cell 2: '1F' is not an action/)
+  match(err, /2:8 a.csv: row 2, cell 3/)
+  match(err, /stages and microbatches end below/)
+})
+
+test('files that are no schedule are refused, not survived', () => {
+  const bad = {
+    empty: '',
+    words: 'hello',
+    stall: '0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1',
+    gap: '0F0,0B0,5F0,5B0',
+    wide: '999999F999999',
+  }
+  for (const [name, text] of Object.entries(bad)) {
+    const { code, err } = command({ file: name }, { [name]: text })
+    equal(code, 1, name)
+    match(err, /^error /, name)
+  }
+  match(command({ file: 'x' }, { x: bad.stall }).err, /rank 0 waits for ever at 0B0/)
+  equal(command({ file: 'missing' }).code, 1)
+})
+
+test('a huge file of rubbish gives a hundred problems and ends', () => {
+  const { code, err } = command({ file: 'x' }, { x: 'rubbish,'.repeat(500_000) })
+  deepEqual([code, err.trim().split('\n').length], [1, 100])
+})
+
+const refusals: [ScheduleOptions, 1 | 2, RegExp][] = [
+  [{ ...small, pp: '0' }, 1, /pp: 0 is not a whole number of at least 1/],
+  [{ ...small, pp: '-4' }, 1, /-4 is not a whole number/],
+  [{ ...small, microbatches: '2.5' }, 1, /2\.5 is not a whole number/],
+  [{ ...small, microbatches: '1e300' }, 1, /not a whole number/],
+  [{ ...small, microbatches: 'Infinity' }, 1, /Infinity is not a whole number/],
+  [{ ...small, pp: '100000', microbatches: '100000' }, 1, /= 10000000000, but at most/],
+  [{ ...small, chunks: '2' }, 1, /chunks = 2, but this schedule has chunks = 1/],
+  [{ ...small, pp: 'four' }, 2, /--pp four: not a number/],
+  [{ ...small, pp: undefined }, 2, /--pp is missing/],
+  [{ pp: '2', microbatches: '2' }, 2, /name a schedule/],
+  [{ ...small, name: '1f1' }, 2, /did you mean 1f1b/],
+  [{ ...small, name: 'constructor' }, 2, /no schedule 'constructor'/],
+  [{ ...small, format: 'png' }, 2, /--format png/],
+  [{ ...small, format: 'svg', comms: true }, 2, /--comms/],
+  [{ ...small, cost: 'F=-1' }, 2, /--cost F=-1/],
+  [{ ...small, cost: 'C=1e308' }, 2, /from 0 to 1000000000/],
+  [{ ...small, pp: '500', microbatches: '500', format: 'svg' }, 1, /500000 tasks are too many to draw/],
+  [{ ...small, cost: 'X=1' }, 2, /is not F, I, W or C/],
+  [{ ...small, file: 'a.csv' }, 2, /leave out NAME, --pp, --microbatches/],
+]
+for (const [options, code, says] of refusals)
+  test(`${JSON.stringify(options)} is refused with ${code}`, () => {
+    const result = command(options)
+    deepEqual([result.code, result.out], [code, ''])
+    match(result.err, says)
+  })
+
+test('the command line reaches it, and help shows an example', () => {
+  const { io, said } = world()
+  const codes: number[] = []
+  const program = new Command('lockstep').exitOverride()
+  registerSchedule(program, io, code => void codes.push(code))
+  program.parse(['schedule', 'zb-h1', '--pp', '1', '--microbatches', '1', '--format', 'csv'], { from: 'user' })
+  deepEqual([codes, said.out], [[0], '0F0,0I0,0W0\n'])
+  let help = ''
+  program.commands[0].configureOutput({ writeOut: text => void (help += text) }).outputHelp()
+  match(help, /lockstep schedule 1f1b --pp 4 --microbatches 8/)
+})

@@ -1,0 +1,120 @@
+/** The text form of a program: what is printed parses back to the same value; what cannot be read names its line. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { ProblemsError } from '../src/base/index.js'
+import { compileJob } from '../src/compile/index.js'
+import { type Instr, type Program, parse, print, printInstr, printRank, showShaped } from '../src/ir/index.js'
+import { jobOf } from './jobs.js'
+import { toy, toyText } from './toy.js'
+
+const back = (program: Program) => assert.deepStrictEqual(parse(print(program)), program)
+
+test('a program by hand prints and parses back', () => back(toy({ dp: 2, tp: 2, pp: 2, tied: true })))
+
+for (const [model, plan] of [
+  ['gpt tied', { dp: 2, tp: 2, pp: 2, microbatches: 2, schedule: 'zb-h1', zero: 1 }],
+  ['llama', { tp: 4, pp: 2, microbatches: 4, schedule: 'interleaved', sequenceParallel: true }],
+  ['llama tied', { dp: 2, pp: 2, microbatches: 4, schedule: 'dualpipe', zero: 3, recompute: 'full' }],
+] as const)
+  test(`the program of ${model} ${JSON.stringify(plan)} prints and parses back`, () =>
+    back(compileJob(jobOf(model, plan))))
+
+test('layouts and instructions read as they are written in the manual', () => {
+  const dims = [
+    { name: 'batch', size: 2 },
+    { name: 'seq', size: 16 },
+    { name: 'embed', size: 64 },
+  ]
+  const layout = { splits: { batch: ['dp'], seq: ['cp', 'tp'] }, partial: { ep: 'sum' } } as const
+  assert.equal(showShaped({ dims, layout }), '[batch:2/dp seq:16/cp,tp embed:64] sum:ep')
+  const lines: [Instr, string][] = [
+    [{ kind: 'rmsNorm', eps: 1e-5, ins: ['x', 'gain'], outs: ['y'] }, '%y = rmsNorm %x %gain eps=1e-5'],
+    [
+      { kind: 'all-gather', in: 'y', out: 'z', dim: 'seq', group: { axes: ['tp'] } },
+      '%z = all-gather %y dim=seq over=tp',
+    ],
+    [{ kind: 'wait', on: 'z' }, 'wait %z'],
+    [
+      { kind: 'all-reduce', in: 'g', out: 'h', combine: 'sum', group: { axes: ['pp'], stages: [0, 3] } },
+      '%h = all-reduce %g combine=sum over=pp@0,3',
+    ],
+    [
+      { kind: 'dropout', dropout: { rate: 0.1, key: 'after attention' }, ins: ['x'], outs: ['y'] },
+      '%y = dropout %x dropout=0.1:"after attention"',
+    ],
+  ]
+  for (const [instr, text] of lines) assert.equal(printInstr(instr), text)
+})
+
+/** Any name at all: spaces, quotes, brackets, and the separators of the format. */
+const anyName = fc.string({ unit: fc.constantFrom(...'ab1.:/,@%=+"\\[] #\''), minLength: 1, maxLength: 6 })
+const anyNumber = fc.oneof(fc.nat(), fc.double({ noNaN: true, noDefaultInfinity: true, min: 1e-9 }))
+
+test('names and numbers of any kind survive', () => {
+  fc.assert(
+    fc.property(fc.uniqueArray(anyName, { minLength: 8, maxLength: 8 }), anyNumber, ([a, b, c, d, e, f, g, h], n) => {
+      const program = toy({ pp: 2 })
+      const buffer = {
+        dtype: 'f32',
+        dims: [{ name: a, size: 1 }],
+        layout: { splits: { [a]: [], [b]: ['tp'] }, partial: {} },
+        role: 0,
+        offset: 0,
+      } as const
+      const instrs: Instr[] = [
+        { kind: 'scale', by: n, ins: [c], outs: [d] },
+        { kind: 'load', out: c, input: e },
+        { kind: 'slice', in: c, out: d, dim: a, axes: ['tp.0', 'tp.1'] },
+      ]
+      const segment = {
+        name: f,
+        phase: 'F',
+        roles: [{ name: g, kind: 'data', bytes: 4 }],
+        buffers: { [c]: buffer, [d]: buffer },
+        instrs,
+      } as const
+      const block = { name: h, kind: g, stage: 0 }
+      back({ ...program, name: a, blocks: [block], segments: { ...program.segments, [f]: segment } })
+    }),
+    { seed: 7, numRuns: 200 },
+  )
+})
+
+function refuses(what: string, from: string | RegExp, to: string, message: RegExp) {
+  test(`${what} is refused with its line`, () => {
+    const lines = toyText({}).split('\n')
+    const at = lines.findIndex(line => (typeof from === 'string' ? line.includes(from) : from.test(line)))
+    lines[at] = lines[at].replace(from, to)
+    assert.throws(
+      () => parse(lines.join('\n')),
+      (error: unknown) => {
+        assert.ok(error instanceof ProblemsError)
+        assert.equal(error.problems[0].line, at + 1)
+        assert.match(error.problems[0].message, message)
+        return true
+      },
+    )
+  })
+}
+
+refuses('an unknown instruction', '%y = gelu', '%y = gela', /unknown instruction 'gela'; did you mean 'gelu'/)
+refuses('an unknown attribute', 'approximate=', 'aproximate=', /unknown attribute of gelu 'aproximate'; did you mean/)
+refuses('a missing attribute', ' approximate=false', '', /gelu needs approximate/)
+refuses('a size that is no number', 'ffn:8', 'ffn:many', /'many' is not a number/)
+refuses('an axis that is none', 'ffn/tp', 'ffn/up', /'up' is not an axis/)
+refuses('a step that is none', /^ {2}alloc/, '  aloc', /unknown line 'aloc'/)
+refuses('a call without a microbatch', / microbatch=-1/, '', /microbatch= is missing/)
+refuses('a buffer in a role that is none', '@stash+0', '@stach+0', /unknown role 'stach'/)
+refuses('a line of noise', 'stages 1', '~~~', /unknown line/)
+
+test('one rank of many reads on a page: its place, its groups, each segment once, its stream', () => {
+  const text = printRank(toy({ dp: 2, tp: 2, pp: 2 }), 5)
+  assert.match(text, /^rank 5 of 8: tp 1\/2 dp 0\/2 pp 1\/2\n/)
+  assert.match(text, /^ {2}dp: 5 7$/m)
+  assert.match(text, /^ {2}dp x tp x pp: 0 4 1 5 2 6 3 7$/m)
+  assert.match(text, /head\.F \(head, microbatch 1\): y=y1@\d+ stash=b1@\d+/)
+  assert.match(text, /send dy0@\d+ to rank 1, B0/)
+  assert.equal(text.match(/^segment head\.F /gm)?.length, 1)
+  assert.doesNotMatch(text, /up\.F/)
+})
