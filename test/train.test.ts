@@ -1,10 +1,11 @@
-import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { type Io, processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
+import { engineFailures } from '../src/cli/training.js'
 import { compileJob } from '../src/compile/index.js'
 import { fastKernels, kernelNames, startTrainer } from '../src/engine/index.js'
 import { flopsPerToken } from '../src/model/index.js'
@@ -226,6 +227,12 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
   match((await train(['job.yaml', '--out', 'o'], taken)).err, /o holds the metrics of another run/)
 })
 
+test('what an engine says when it fails is what is told, with the step', async () => {
+  const failing = (e: Error) => engineFailures('step 3', () => Promise.reject(e))
+  await rejects(failing(new Error('rank 2 died')), /error step 3: rank 2 died \[engine\/failed\]/)
+  await rejects(failing(new TypeError('x is undefined')), TypeError, 'a bug stays a bug')
+})
+
 test('an interrupt ends the run after the step, with its summary', async () => {
   const { io, said, written, interrupts } = memoryIo({ 'job.yaml': job({ training: 'steps: 50' }) })
   const out = (text: string) => {
@@ -239,12 +246,16 @@ test('an interrupt ends the run after the step, with its summary', async () => {
 })
 
 test('a terminal gets a picture that is drawn over, and no line wraps', async () => {
-  const terminal = () => ({ columns: 60, rows: 24 })
+  const terminal = () => ({ columns: 60, rows: 12 })
   const files = { 'job.yaml': job({ training: 'steps: 3, evalEvery: 1' }) }
   const { code, out } = await train(['job.yaml', '--beside', '2'], files, { terminal })
   equal(code, 0)
   match(out, /loss \d\.\d{4} {2}held-out \d\.\d{4}\n *\d\.\d+ │[\u2800-\u28ff]+\n/)
   match(out, /━+ 3\/3 {2}done\n/)
+  ok(
+    out.split('\x1b[').every(piece => piece.split('\n').length <= 12 + 3),
+    'no picture is higher than the screen',
+  )
   const drawn = out.split('\n').filter(line => /│|━|─/.test(line))
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what moves the cursor takes no room
   ok(drawn.every(line => line.replace(/\x1b\[\d*[A-Z]/g, '').length < 60))
