@@ -1,14 +1,4 @@
-<<<<<<< HEAD
-/** `lockstep bench`: what this machine does, piece by piece. Races against other software are in bench/. */
-import type { Command } from 'commander'
-import { registerBenchKernels } from './bench-kernels.js'
-import type { Io } from './io.js'
-
-export function registerBench(program: Command, io: Io, done: (code: number) => void): void {
-  const bench = program.command('bench').description('measure this machine: kernels')
-  registerBenchKernels(bench, io, done)
-=======
-/** lockstep bench: how fast this machine's collectives are. */
+/** lockstep bench: how fast this machine's kernels and collectives are. Races against other software are in bench/. */
 import { type Command, InvalidArgumentError } from 'commander'
 import { either, parseBytes, showBytes, table } from '../base/index.js'
 import {
@@ -19,6 +9,7 @@ import {
   loadKernels,
   nativeMissing,
 } from '../engine/native/index.js'
+import { registerBenchKernels } from './bench-kernels.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { progress } from './progress.js'
@@ -55,6 +46,7 @@ export function registerBench(program: Command, io: Io, done: (code: number) => 
       '\nExample:\n  lockstep bench collectives --ranks 2 --sizes 1Mi,64Mi --ops all-reduce,copy\n\nExit code 0: all results right, 1: some were wrong, 2: wrong use.',
     )
     .action(async (options: Options) => done(await collectives(options, io)))
+  registerBenchKernels(bench, io, done)
 }
 
 async function collectives({ json, ...options }: Options, io: Io): Promise<number> {
@@ -107,5 +99,4 @@ function ops(text: string): BenchOp[] {
 function kernels(text: string): 'auto' | 'native' | 'wasm' {
   if (text === 'auto' || text === 'native' || text === 'wasm') return text
   throw new InvalidArgumentError('expected auto, native or wasm.')
->>>>>>> heads/runtime
 }
