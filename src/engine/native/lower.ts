@@ -45,9 +45,12 @@ export interface Waiting {
   readonly yields: number
 }
 
-/** Spinning where every rank has a core; where ranks share cores, the one that is waited for needs this one's. */
+/**
+ * A short spin where every rank could have a core: a busy machine may still put two on one, and then the one that is
+ * waited for needs this one's. Yields cost little on a core of one's own, so they are most of the waiting before sleep.
+ */
 export const waitingFor = (ranks: number, cores: number, timeoutMs: number): Waiting =>
-  ranks <= cores ? { timeoutMs, spin: 2000, yields: 20 } : { timeoutMs, spin: 0, yields: 200 }
+  ranks <= cores ? { timeoutMs, spin: 100, yields: 200 } : { timeoutMs, spin: 0, yields: 200 }
 
 export interface Lowered {
   readonly map: MemoryMap
