@@ -57,7 +57,10 @@ class Ranks {
       this.#workers.map(
         worker =>
           new Promise<number[]>((resolve, reject) => {
-            worker.once('message', resolve)
+            worker.once('message', numbers => {
+              worker.off('error', reject)
+              resolve(numbers)
+            })
             worker.once('error', reject)
           }),
       ),

@@ -28,22 +28,26 @@ function compile(name: string, compiler: string, flags: readonly string[], insta
 /** An OpenBLAS older than the CPU takes it for a very old one; then it has to be told. We race its fastest kernels. */
 const coreTypes = process.arch === 'x64' ? ['SAPPHIRERAPIDS', 'COOPERLAKE', 'SKYLAKEX', 'ZEN', 'HASWELL'] : []
 
-export async function openblas(): Promise<Child> {
+function startOpenblas(core?: string): Promise<Child> {
   const program = compile('openblas', 'cc', ['-lopenblas'], 'apt-get install libopenblas-dev')
-  const start = (core?: string) => {
-    const given = core === undefined ? {} : { OPENBLAS_CORETYPE: core }
-    return Child.start('OpenBLAS', { file: program, args: [], env: { OPENBLAS_NUM_THREADS: '1', ...given } })
-  }
-  if (process.env.OPENBLAS_CORETYPE) return start()
+  const given = core === undefined ? {} : { OPENBLAS_CORETYPE: core }
+  return Child.start('OpenBLAS', { file: program, args: [], env: { OPENBLAS_NUM_THREADS: '1', ...given } })
+}
+
+export async function openblas(): Promise<Child> {
+  if (process.env.OPENBLAS_CORETYPE) return startOpenblas()
   const tried: { core: string | undefined; seconds: number }[] = []
   for (const core of [undefined, ...coreTypes]) {
-    const child = await start(core)
+    const child = await startOpenblas(core)
     const runs = [1, 2, 3].map(() => child.askNumbers('time', 512, 512, 512, 0, 0, 0, 5))
     tried.push({ core, seconds: Math.min(...(await Promise.all(runs)).flat()) })
     await child.stop()
   }
-  return start(tried.reduce((best, one) => (one.seconds < best.seconds ? one : best)).core)
+  return startOpenblas(tried.reduce((best, one) => (one.seconds < best.seconds ? one : best)).core)
 }
+
+/** OpenBLAS with vectors of 128 bits, which is all that WebAssembly has. Other CPUs than x64 have nothing wider. */
+export const narrowOpenblas = (): Promise<Child> => startOpenblas(process.arch === 'x64' ? 'NEHALEM' : undefined)
 
 export function mpi(ranks: number): Promise<Child> {
   const install = 'apt-get install openmpi-bin libopenmpi-dev'

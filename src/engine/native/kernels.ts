@@ -62,6 +62,18 @@ export function nativeMissing(): string | undefined {
   return reason ?? 'the build is gone: run `npm run setup`'
 }
 
+const page = 65536
+
+/**
+ * Node's own shared memory begins 16 bytes into a cache line, so that every wide load would read two lines. That of
+ * WebAssembly begins at a page, but ends at 4 GiB.
+ */
+function alignedBuffer(bytes: number): SharedArrayBuffer {
+  const pages = Math.ceil(bytes / page)
+  if (pages > 65536) return new SharedArrayBuffer(bytes)
+  return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true }).buffer
+}
+
 function nativeKernels(): Kernels {
   const addon = createRequire(import.meta.url)(addonPath) as Addon
   const { target, vector, workspaceBytes } = addon.info()
@@ -69,7 +81,7 @@ function nativeKernels(): Kernels {
     kind: 'native',
     description: `native, ${target}, ${8 * vector}-bit vectors`,
     workspaceBytes,
-    memory: bytes => ({ buffer: new SharedArrayBuffer(64 + bytes), start: 64 }),
+    memory: bytes => ({ buffer: alignedBuffer(64 + bytes), start: 64 }),
     attach({ buffer }) {
       const memory = new Uint8Array(buffer)
       return (list, status) => addon.exec(memory, list, status)
