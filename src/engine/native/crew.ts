@@ -84,6 +84,7 @@ export class Crew {
     this.#call()
     await done
     for (const thread of this.#threads) thread.idle()
+    if (this.#stopped) throw new Error('the engine was stopped during the step')
     if (this.#failed.size > 0 || this.#dead.size > 0) throw this.#fail()
   }
 
@@ -137,6 +138,7 @@ export class Crew {
     Atomics.store(this.#board.words, this.#control + Control.abort, 1)
     this.#call()
     await Promise.all(left)
+    this.#settle()
     this.#pool.give(this.#threads)
     if (!this.#options.pool) await this.#pool.close()
   }
