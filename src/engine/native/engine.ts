@@ -2,7 +2,6 @@
  * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
  * threads share, its step one list of commands that compiled code runs from end to end.
  */
-import { availableParallelism, totalmem } from 'node:os'
 import { coordinatesOf, elementsOf, type Rank, showBytes, worldOf } from '../../base/index.js'
 import { type Buffer, type Kind, kinds, type Param, type ParamFrames, type Program } from '../../ir/index.js'
 import type { StepResult } from '../reference/machine.js'
@@ -12,9 +11,10 @@ import type { StepData } from '../reference/world.js'
 import { Status } from './commands.js'
 import { Crew } from './crew.js'
 import { failureOf } from './flight.js'
-import { type Kernels, loadKernels } from './kernels.js'
+import { type Kernels, loadKernels, prepareKernels } from './kernels.js'
 import { type Lowered, lower, spanBytes, waitingFor } from './lower.js'
 import { type MemoryMap, streamOf } from './map.js'
+import { platform } from './platform.js'
 import type { Pool } from './pool.js'
 
 export interface EngineOptions {
@@ -81,14 +81,15 @@ export interface Engine {
 const defaultTimeoutMs = 60_000
 
 export async function startEngine(program: Program, options: EngineOptions): Promise<Engine> {
+  await prepareKernels()
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
-  const waiting = waitingFor(worldOf(program.mesh), availableParallelism(), options.timeoutMs ?? defaultTimeoutMs)
+  const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? defaultTimeoutMs)
   const reserved = kernels.memory(0).start
   const lowered = lower(program, { ...options, waiting, reserved, workspaceBytes: kernels.workspaceBytes })
-  if (lowered.bytes > totalmem())
+  if (lowered.bytes > platform.memoryBytes)
     throw new Error(
-      `the program needs ${showBytes(lowered.bytes)} for all ranks, but this machine has ${showBytes(totalmem())}`,
+      `the program needs ${showBytes(lowered.bytes)} for all ranks, but this machine has ${showBytes(platform.memoryBytes)}`,
     )
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer)
