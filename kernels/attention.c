@@ -8,8 +8,9 @@
 #include "matmul.h"
 #include "random.h"
 
-#define QUERIES 64
 #define KEYS 64
+#define QUERIES 64        // backward
+#define MANY_QUERIES 128  // forward, where every block of queries packs the keys again
 _Static_assert(KEYS % TILE_COLUMNS == 0, "a block of keys is whole panels");
 
 struct problem {
@@ -115,17 +116,20 @@ static void apply_mask(const struct problem *p, struct row r, float *probabiliti
 
 struct forward_space {
   float *q, *out, *k_panels, *v_panels, *scores;
-  float max[QUERIES], sum[QUERIES];
+  float max[MANY_QUERIES], sum[MANY_QUERIES];
 };
 
 // One block of keys: scores, probabilities, and their product with v added to out.
 static void attend_block(const struct problem *p, struct row r, struct forward_space *s, const float *k, const float *v,
                          size query, size queries, size key, size keys) {
+  const size first = max_size(0, key - query), rest = queries - first;  // queries before the block do not see it
+  float *out = s->out + first * p->depth;
   pack_panels(s->k_panels, (struct matrix){k + k_offset(p, r, key), 1, p->k_stride}, p->depth, keys);
   pack_panels(s->v_panels, (struct matrix){v + k_offset(p, r, key), p->k_stride, 1}, keys, p->depth);
-  multiply_panels(s->scores, KEYS, (struct matrix){s->q, p->depth, 1}, s->k_panels, queries, keys, p->depth, 0);
-  for (size i = 0; i < queries; i++) {
-    float *row = s->scores + i * KEYS;
+  multiply_panels(s->scores, KEYS, (struct matrix){s->q + first * p->depth, p->depth, 1}, s->k_panels, rest, keys,
+                  p->depth, 0);
+  for (size i = first; i < queries; i++) {
+    float *row = s->scores + (i - first) * KEYS;
     const struct visible seen = visible_keys(p, query + i, key);
     if (seen.from >= seen.to) {  // a window may begin after this block
       for (size t = 0; t < KEYS; t++) row[t] = 0;
@@ -136,7 +140,7 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
     if (correction != 1)
       for (size d = 0; d < p->depth; d++) s->out[i * p->depth + d] *= correction;
   }
-  multiply_panels(s->out, p->depth, (struct matrix){s->scores, KEYS, 1}, s->v_panels, queries, p->depth, keys, 1);
+  multiply_panels(out, p->depth, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->depth, keys, 1);
 }
 
 static size first_key(const struct problem *p, size query) {
@@ -145,7 +149,7 @@ static size first_key(const struct problem *p, size query) {
 
 static void attend(const struct problem *p, struct row r, struct forward_space *s, const float *q, const float *k,
                    const float *v, float *out, float *lse, size query) {
-  const size queries = min_size(QUERIES, p->seq - query);
+  const size queries = min_size(MANY_QUERIES, p->seq - query);
   copy_scaled(s->q, q + q_offset(p, r, query), p->q_stride, queries, p->depth, p->scale);
   for (size i = 0; i < queries * p->depth; i++) s->out[i] = 0;
   for (size i = 0; i < queries; i++) {
@@ -179,14 +183,14 @@ COMMAND(attention) {
   const struct problem p = problem_of(w + ATTENTION_BATCH);
   const size padded = round_up(p.depth, TILE_COLUMNS);
   size used = 0;
-  struct forward_space s = {.q = take(c, &used, QUERIES * p.depth),
-                            .out = take(c, &used, QUERIES * p.depth),
+  struct forward_space s = {.q = take(c, &used, MANY_QUERIES * p.depth),
+                            .out = take(c, &used, MANY_QUERIES * p.depth),
                             .k_panels = take(c, &used, KEYS * p.depth),
                             .v_panels = take(c, &used, KEYS * padded),
-                            .scores = take(c, &used, QUERIES * KEYS)};
+                            .scores = take(c, &used, MANY_QUERIES * KEYS)};
   if (c->error) return;
   EACH_ROW(r, p)
-  for (size query = 0; query < p.seq; query += QUERIES)
+  for (size query = 0; query < p.seq; query += MANY_QUERIES)
     attend(&p, r, &s, floats(c, w[ATTENTION_Q]), floats(c, w[ATTENTION_K]), floats(c, w[ATTENTION_V]),
            floats(c, w[ATTENTION_OUT]), floats(c, w[ATTENTION_LSE]), query);
 }

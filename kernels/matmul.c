@@ -12,7 +12,11 @@
 #define BLOCK_K 384     // k of one pass
 #define BLOCK_ROWS 192  // rows of a packed at once; a multiple of TILE_ROWS
 #define BLOCK_COLUMNS 2048
+#ifdef __wasm__
+#define UNPACKED_COLUMNS 0
+#else
 #define UNPACKED_COLUMNS 768  // up to so many columns, packing rows of a costs more than it saves
+#endif
 #endif
 _Static_assert(BLOCK_ROWS % TILE_ROWS == 0, "a block of a is whole tiles");
 _Static_assert((BLOCK_K * BLOCK_ROWS + BLOCK_K * BLOCK_COLUMNS) * 4 <= LOCKSTEP_WORKSPACE_BYTES, "workspace");

@@ -34,7 +34,7 @@ INLINE double sum_row_squares(const float *x, size n, double mean) {
   return sum;
 }
 
-INLINE struct statistics statistics_of(const float *x, size n, double eps, int centred) {
+static struct statistics statistics_of(const float *x, size n, double eps, int centred) {
   const double mean = centred ? sum_row(x, n) / (double)n : 0;
   const double variance = sum_row_squares(x, n, mean) / (double)n;
   return (struct statistics){(float)mean, (float)(1 / __builtin_sqrt(variance + eps))};

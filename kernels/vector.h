@@ -41,19 +41,26 @@ INLINE dvec splat_wide(double x) { return x - (dvec){}; }
 // LANES / 2 floats as doubles: sums that must not lose small terms run in these.
 INLINE dvec load_wide(const float *p) { return __builtin_convertvector(*(const half_at *)p, dvec); }
 
-INLINE vec load_some(const float *p, size left) {
-  if (left >= LANES) return load(p);
-  vec x = {};
-  for (size i = 0; i < left; i++) x[i] = p[i];
-  return x;
+// The partial vector at the end; apart, because it is long code that is seldom run.
+static __attribute__((noinline, unused)) vec load_part(const float *p, size left) {
+  float part[LANES] = {};
+  for (size i = 0; i < left; i++) part[i] = p[i];
+  return load(part);
 }
 
+static __attribute__((noinline, unused)) void store_part(float *p, vec x, size left) {
+  float part[LANES];
+  store(part, x);
+  for (size i = 0; i < left; i++) p[i] = part[i];
+}
+
+INLINE vec load_some(const float *p, size left) { return left >= LANES ? load(p) : load_part(p, left); }
+
 INLINE void store_some(float *p, vec x, size left) {
-  if (left >= LANES) {
+  if (left >= LANES)
     store(p, x);
-    return;
-  }
-  for (size i = 0; i < left; i++) p[i] = x[i];
+  else
+    store_part(p, x, left);
 }
 
 INLINE vec select_lanes(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
@@ -70,24 +77,51 @@ INLINE vec fma_lanes(vec a, vec b, vec c) {
 #endif
 }
 
-// Lanes are combined by halves, always in this order.
+// Lanes are combined by halves, always in this order: eight into four, (0 2) and (1 3), the two.
+#define LOWER_HALF_16(x) __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)
+#define UPPER_HALF_16(x) __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)
+#define LOWER_HALF_8(x) __builtin_shufflevector(x, x, 0, 1, 2, 3)
+#define UPPER_HALF_8(x) __builtin_shufflevector(x, x, 4, 5, 6, 7)
+
 INLINE float sum_lanes(vec x) {
-  for (int half = LANES / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; i++) x[i] += x[i + half];
-  return x[0];
+#if LANES == 16
+  const float __attribute__((vector_size(32))) eight = LOWER_HALF_16(x) + UPPER_HALF_16(x);
+  const vec4 four = LOWER_HALF_8(eight) + UPPER_HALF_8(eight);
+#elif LANES == 8
+  const vec4 four = LOWER_HALF_8(x) + UPPER_HALF_8(x);
+#else
+  const vec4 four = x;
+#endif
+  return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 INLINE double sum_wide(dvec x) {
-  for (int half = LANES / 4; half > 0; half /= 2)
-    for (int i = 0; i < half; i++) x[i] += x[i + half];
-  return x[0];
+#if LANES == 16
+  const double __attribute__((vector_size(32))) four = LOWER_HALF_8(x) + UPPER_HALF_8(x);
+  return (four[0] + four[2]) + (four[1] + four[3]);
+#elif LANES == 8
+  return (x[0] + x[2]) + (x[1] + x[3]);
+#else
+  return x[0] + x[1];
+#endif
+}
+
+INLINE vec4 greater4(vec4 a, vec4 b) {
+  typedef int32_t mask __attribute__((vector_size(16)));
+  return (vec4)(((a > b) & (mask)a) | (~(a > b) & (mask)b));
 }
 
 INLINE float max_lanes(vec x) {
-  for (int half = LANES / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; i++)
-      if (x[i + half] > x[i]) x[i] = x[i + half];
-  return x[0];
+#if LANES == 16
+  const float __attribute__((vector_size(32))) low = LOWER_HALF_16(x), high = UPPER_HALF_16(x);
+  const vec4 four = greater4(greater4(LOWER_HALF_8(low), UPPER_HALF_8(low)), greater4(LOWER_HALF_8(high), UPPER_HALF_8(high)));
+#elif LANES == 8
+  const vec4 four = greater4(LOWER_HALF_8(x), UPPER_HALF_8(x));
+#else
+  const vec4 four = x;
+#endif
+  const float even = four[0] > four[2] ? four[0] : four[2], odd = four[1] > four[3] ? four[1] : four[3];
+  return even > odd ? even : odd;
 }
 
 INLINE size min_size(size a, size b) { return a < b ? a : b; }

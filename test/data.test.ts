@@ -1,6 +1,8 @@
 import { deepEqual, equal, notDeepEqual, ok, rejects, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { coordinatesOf } from '../src/base/index.js'
+import { compileJob } from '../src/compile/index.js'
 import {
   type Batch,
   batchAt,
@@ -22,6 +24,8 @@ import {
   trainMerges,
   windows,
 } from '../src/data/index.js'
+import { boot, type Observation } from '../src/engine/index.js'
+import { jobOf } from './jobs.js'
 
 const utf8 = (text: string) => new TextEncoder().encode(text)
 const seed = Number(process.env.SEED ?? 7)
@@ -147,6 +151,26 @@ test('the order depends on the seed alone: batches of any size are cuts of one s
     ).flat()
   for (const globalBatch of [1, 2, 3, 8, 16, 24, 48]) deepEqual(sequence(globalBatch, 9), sequence(12, 9))
   notDeepEqual(sequence(12, 9), sequence(12, 10))
+})
+
+test('what the ranks load is the batch: disjoint over dp and microbatches, complete, and the same under every plan', () => {
+  const { train } = syntheticDataset({ seq: 4, vocab: 8 }, 1)
+  const batch = batchAt(train, { seed: 1, globalBatch: 16 }, 3)
+  const whole = [...batch('tokens')]
+  for (const plan of [{}, { dp: 4, microbatches: 2 }, { dp: 2, tp: 2, pp: 2, microbatches: 4 }]) {
+    const program = compileJob(jobOf('llama', plan))
+    const loaded = new Map<string, number[]>()
+    const observe = ({ rank, call, instr, read }: Observation) => {
+      if (instr.kind !== 'load' || instr.input !== 'tokens') return
+      const place = `${call.microbatch}.${coordinatesOf(program.mesh, rank).dp}`
+      const values = [...read(instr.out)]
+      deepEqual(loaded.get(place) ?? values, values, 'ranks of one copy see the same')
+      loaded.set(place, values)
+    }
+    boot(program, { seed: 1, observe }).step({ inputs: batch, lr: 0, step: 3 })
+    const inOrder = [...loaded].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, values]) => values)
+    deepEqual(inOrder, whole)
+  }
 })
 
 test('labels are the next tokens, and held-out windows share no token with the others', () => {

@@ -33,7 +33,7 @@ const contenders: Contender[] = [
   { name: 'WebAssembly with relaxed SIMD', load: () => loadWasm('relaxed') },
 ]
 
-const seeds = Array.from({ length: 12 }, (_, i) => i + 1)
+const seeds = Array.from({ length: 8 }, (_, i) => i + 1)
 
 for (const { name, load, skip } of contenders) {
   let bench: KernelBench | undefined

@@ -1,12 +1,13 @@
-import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { processIo } from '../src/cli/io.js'
+import { type Io, processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
+import { engineFailures } from '../src/cli/training.js'
 import { compileJob } from '../src/compile/index.js'
-import { startTrainer } from '../src/engine/index.js'
+import { fastKernels, kernelNames, startTrainer } from '../src/engine/index.js'
 import { flopsPerToken } from '../src/model/index.js'
 import { lrAt, parseJob, Training } from '../src/plan/index.js'
 import { type Files, lockstep, memoryIo } from './memory-io.js'
@@ -21,6 +22,10 @@ const job = (more: { plan?: string; training?: string; data?: string; model?: st
     `plan: { ${more.plan ?? ''} }`,
   ].join('\n')
 
+/** On the interpreter, whose numbers do not depend on the machine. */
+const train = (argv: readonly string[], files: Files, changes: Partial<Io> = {}) =>
+  lockstep(['train', '--kernels', 'reference', ...argv], files, changes)
+
 interface Line {
   readonly step: number
   readonly loss: number
@@ -32,7 +37,7 @@ interface Line {
 
 /** The steps as `--json` gives them. */
 async function steps(text: string, argv: readonly string[] = [], files: Files = {}): Promise<Line[]> {
-  const { code, out, err } = await lockstep(['train', 'job.yaml', '--json', ...argv], { 'job.yaml': text, ...files })
+  const { code, out, err } = await train(['job.yaml', '--json', ...argv], { 'job.yaml': text, ...files })
   equal(code, 0, err)
   return out
     .trimEnd()
@@ -75,6 +80,18 @@ test('two plans have the same losses, norms and evaluations to 1e-10', async () 
   }
 })
 
+for (const kernels of fastKernels())
+  test(`${kernels} kernels train as the interpreter does, to 1e-5, and give the same bits twice`, async () => {
+    const text = job({ plan: 'dp: 2, tp: 2, pp: 2, microbatches: 2', training: 'steps: 4, evalEvery: 2' })
+    const [exact, a, b] = [await steps(text), ...(await both(() => steps(text, ['--kernels', kernels])))]
+    deepEqual(losses(a), losses(b))
+    for (const [i, line] of a.entries())
+      for (const key of ['loss', 'gradientNorm', 'evalLoss'] as const)
+        ok(Math.abs((line[key] ?? 0) - (exact[i][key] ?? 0)) < 1e-5, `${key} of step ${i + 1}`)
+  })
+
+const both = async <T>(work: () => Promise<T>): Promise<[T, T]> => [await work(), await work()]
+
 test('learning rates, by numbers', () => {
   const rates = (kind: string, warmup: number, minLr = 0, steps = 8) => {
     const parsed = Training.parse({
@@ -95,7 +112,7 @@ test('learning rates, by numbers', () => {
 test('the run folder has the job as it was run, and a line of metrics for every step', async () => {
   const files = { 'jobs/a.yaml': job({ data: '{ source: text }', model: model.replace('vocab: 8', 'vocab: 256') }) }
   const text = { 'jobs/text/a.txt': 'abc '.repeat(60), 'jobs/text/b.bin': Uint8Array.of(0, 1, 2) }
-  const { code, out, written } = await lockstep(['train', 'jobs/a.yaml', '--steps', '3'], { ...files, ...text })
+  const { code, out, written } = await train(['jobs/a.yaml', '--steps', '3'], { ...files, ...text })
   equal(code, 0, out)
   deepEqual(Object.keys(written).sort(), ['runs/a/job.json', 'runs/a/metrics.jsonl'])
   const lines = written['runs/a/metrics.jsonl']
@@ -121,7 +138,7 @@ test('the run folder has the job as it was run, and a line of metrics for every 
 test('a tokenizer is trained on the text, saved, and read back for another run', async () => {
   const text = { 'text.txt': 'the cat sat on the mat. '.repeat(40) }
   const wide = model.replace('vocab: 8', 'vocab: 264')
-  const first = await lockstep(['train', 'j.yaml', '--steps', '1', '--out', 'o'], {
+  const first = await train(['j.yaml', '--steps', '1', '--out', 'o'], {
     ...{ 'j.yaml': job({ data: '{ source: text.txt, tokenizer: bpe }', model: wide }), ...text },
   })
   equal(first.code, 0, first.err)
@@ -170,7 +187,7 @@ test('data that cannot be used is refused in one line, and nothing is written', 
     ],
   ]
   for (const [text, files, expected] of rows) {
-    const { code, err, written } = await lockstep(['train', 'job.yaml'], { 'job.yaml': text, ...files })
+    const { code, err, written } = await train(['job.yaml'], { 'job.yaml': text, ...files })
     equal(code, 1)
     match(err, expected)
     ok(!err.includes('internal:'), err)
@@ -183,7 +200,7 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
     .replace('kind: adamw, lr: 2e-2', 'kind: sgd, lr: 1000')
     .replace(', clip: 1', '')
   const failing = async (text: string, argv: readonly string[], changes = {}) => {
-    const { code, err } = await lockstep(['train', 'job.yaml', ...argv], { 'job.yaml': text }, changes)
+    const { code, err } = await train(['job.yaml', ...argv], { 'job.yaml': text }, changes)
     equal(code, 1)
     ok(!err.includes('internal:'), err)
     return err
@@ -198,12 +215,22 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
     await failing(job(), ['--spans', 's.json'], { write: (path: string) => path === 's.json' && full() }),
     /cannot write s\.json/,
   )
-  match(await failing(job(), ['--kernels', 'wasm']), /there are no wasm kernels in this build; try --kernels reference/)
-  equal((await lockstep(['train', 'job.yaml', '--kernels', 'gpu'], { 'job.yaml': job() })).code, 2)
+  for (const absent of kernelNames.filter(name => name !== 'reference' && !fastKernels().includes(name)))
+    match(
+      await failing(job(), ['--kernels', absent]),
+      /there are no \w+ kernels in this build; try --kernels .*reference/,
+    )
+  equal((await train(['job.yaml', '--kernels', 'gpu'], { 'job.yaml': job() })).code, 2)
   equal((await lockstep(['train'])).code, 2)
-  equal((await lockstep(['train', 'job.yaml', '--steps', '0'], { 'job.yaml': job() })).code, 2)
+  equal((await train(['job.yaml', '--steps', '0'], { 'job.yaml': job() })).code, 2)
   const taken = { 'job.yaml': job(), 'o/metrics.jsonl': '' }
-  match((await lockstep(['train', 'job.yaml', '--out', 'o'], taken)).err, /o holds the metrics of another run/)
+  match((await train(['job.yaml', '--out', 'o'], taken)).err, /o holds the metrics of another run/)
+})
+
+test('what an engine says when it fails is what is told, with the step', async () => {
+  const failing = (e: Error) => engineFailures('step 3', () => Promise.reject(e))
+  await rejects(failing(new Error('rank 2 died')), /error step 3: rank 2 died \[engine\/failed\]/)
+  await rejects(failing(new TypeError('x is undefined')), TypeError, 'a bug stays a bug')
 })
 
 test('an interrupt ends the run after the step, with its summary', async () => {
@@ -212,19 +239,23 @@ test('an interrupt ends the run after the step, with its summary', async () => {
     said.out += text
     if (text.startsWith('step  3/')) for (const stop of interrupts) stop()
   }
-  equal(await run(['train', 'job.yaml'], { ...io, out }), 130)
+  equal(await run(['train', '--kernels', 'reference', 'job.yaml'], { ...io, out }), 130)
   equal(written['runs/job/metrics.jsonl'].trimEnd().split('\n').length, 3)
   match(said.out, /stopping after this step; Ctrl-C again stops at once\nstopped after 3 of 50 steps in \d+ s/)
   equal(interrupts.size, 0)
 })
 
 test('a terminal gets a picture that is drawn over, and no line wraps', async () => {
-  const terminal = () => ({ columns: 60, rows: 24 })
+  const terminal = () => ({ columns: 60, rows: 12 })
   const files = { 'job.yaml': job({ training: 'steps: 3, evalEvery: 1' }) }
-  const { code, out } = await lockstep(['train', 'job.yaml', '--beside', '2'], files, { terminal })
+  const { code, out } = await train(['job.yaml', '--beside', '2'], files, { terminal })
   equal(code, 0)
   match(out, /loss \d\.\d{4} {2}held-out \d\.\d{4}\n *\d\.\d+ │[\u2800-\u28ff]+\n/)
   match(out, /━+ 3\/3 {2}done\n/)
+  ok(
+    out.split('\x1b[').every(piece => piece.split('\n').length <= 12 + 3),
+    'no picture is higher than the screen',
+  )
   const drawn = out.split('\n').filter(line => /│|━|─/.test(line))
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what moves the cursor takes no room
   ok(drawn.every(line => line.replace(/\x1b\[\d*[A-Z]/g, '').length < 60))
@@ -233,7 +264,7 @@ test('a terminal gets a picture that is drawn over, and no line wraps', async ()
 
 test('spans become a trace that names ranks, lanes and instructions', async () => {
   const files = { 'job.yaml': job({ plan: 'pp: 2, dp: 2, microbatches: 2' }) }
-  const { written } = await lockstep(['train', 'job.yaml', '--steps', '1', '--spans', 'trace.json'], files)
+  const { written } = await train(['job.yaml', '--steps', '1', '--spans', 'trace.json'], files)
   const { traceEvents } = JSON.parse(written['trace.json'])
   const named = (name: string) => traceEvents.filter((e: { name: string }) => e.name === name)
   deepEqual(
@@ -248,16 +279,16 @@ test('on a real disk: folders are made and found, and are not used twice', async
   const folder = mkdtempSync(join(tmpdir(), 'lockstep-'))
   const out = join(folder, 'deep', 'run')
   const io = { ...processIo(), out: () => {}, err: () => {}, read: () => job() }
-  equal(await run(['train', 'job.yaml', '--steps', '1', '--out', out], io), 0)
+  equal(await run(['train', '--kernels', 'reference', 'job.yaml', '--steps', '1', '--out', out], io), 0)
   deepEqual(readdirSync(out).sort(), ['job.json', 'metrics.jsonl'])
   equal(JSON.parse(readFileSync(join(out, 'metrics.jsonl'), 'utf8')).step, 1)
-  equal(await run(['train', 'job.yaml', '--steps', '1', '--out', out], io), 1)
+  equal(await run(['train', '--kernels', 'reference', 'job.yaml', '--steps', '1', '--out', out], io), 1)
   rmSync(folder, { recursive: true })
 })
 
 test('a trainer without an evaluation program says so; FLOPs are counted as PaLM counts them', async () => {
   const small = parseJob(job()).job!
-  const trainer = await startTrainer(compileJob(small), { kernels: 'auto', seed: 1, measure: false })
+  const trainer = await startTrainer(compileJob(small), { kernels: 'reference', seed: 1, measure: false })
   await trainer.evaluate([]).then(
     () => ok(false),
     e => match(String(e), /without an evaluation program/),

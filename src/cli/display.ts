@@ -64,8 +64,10 @@ export function scaled(n: number, space = ''): string {
   return `${(n / 1000 ** unit).toPrecision(3)}${space}${units[unit]}`
 }
 
-const curveRows = 10
+const mostCurveRows = 10
 const mostLanes = 8
+/** Title, legend, numbers, bar, and the line the cursor is left on. */
+const otherRows = 5
 const leastMilliseconds = 80
 
 function livePicture(job: Job, io: Io): Display {
@@ -87,9 +89,10 @@ function livePicture(job: Job, io: Io): Display {
       const now = performance.now()
       if (now - drawnAt < leastMilliseconds && record.step !== steps) return
       drawnAt = now
-      const columns = Math.max(40, io.terminal()?.columns ?? 80)
+      const { columns: width = 80, rows = 24 } = io.terminal() ?? {}
+      const columns = Math.max(40, width)
       const left = (spent / record.step) * (steps - record.step)
-      const picture = pictureOf({ record, losses, spans, columns, steps, left, held }, io)
+      const picture = pictureOf({ record, losses, spans, columns, rows, steps, left, held }, io)
       erase()
       io.out(`${picture.join('\n')}\n`)
       lines = picture.length
@@ -109,6 +112,8 @@ export interface Picture {
   readonly losses: readonly number[]
   readonly spans: readonly Span[]
   readonly columns: number
+  /** Of the screen: a picture that is higher cannot be drawn over. */
+  readonly rows: number
   readonly steps: number
   /** Seconds. */
   readonly left: number
@@ -116,10 +121,11 @@ export interface Picture {
   readonly held: number | undefined
 }
 
-export function pictureOf({ record, losses, spans, columns, steps, left, held }: Picture, io: Io): string[] {
+export function pictureOf({ record, losses, spans, columns, rows, steps, left, held }: Picture, io: Io): string[] {
   const { cyan, green, dim, bold } = pc.createColors(io.colors)
   const ranks = [...new Set(spans.map(({ rank }) => rank))].sort((a, b) => a - b).slice(0, mostLanes)
-  const lanes = ranks.length > 0 ? lanesText(spans, ranks, columns - 1) : []
+  const lanes = ranks.length > 0 && rows >= ranks.length + otherRows + 4 ? lanesText(spans, ranks, columns - 1) : []
+  const curveRows = Math.max(2, Math.min(mostCurveRows, rows - lanes.length - otherRows))
   const legend = `rank, one step: ${laneLetters.compute} computes ${laneLetters.communication} collective ${laneLetters.wait} waits`
   const evaluated = held === undefined ? '' : `  held-out ${held.toFixed(4)}`
   return [

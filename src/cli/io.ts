@@ -52,13 +52,16 @@ export function processIo(): Io {
     out: text => void process.stdout.write(text),
     err: text => void process.stderr.write(text),
     read: readText,
-    readBytes: path => plainly(() => new Uint8Array(readFileSync(path))),
+    readBytes,
     list: path => plainly(() => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
     exists: existsSync,
     write: (path, text) => plainly(() => writeFileSync(path, text)),
     append: (path, text) => plainly(() => appendFileSync(path, text)),
     makeFolder: path => plainly(() => void mkdirSync(path, { recursive: true })),
-    terminal: () => (process.stdout.isTTY ? { columns: process.stdout.columns, rows: process.stdout.rows } : undefined),
+    terminal: () =>
+      process.stdout.isTTY && process.env.TERM !== 'dumb'
+        ? { columns: process.stdout.columns, rows: process.stdout.rows }
+        : undefined,
     onInterrupt: stop => {
       process.once('SIGINT', stop)
       return () => void process.removeListener('SIGINT', stop)
@@ -89,6 +92,13 @@ function readText(path: string): string {
   })
 }
 
+function readBytes(path: string): Uint8Array {
+  return plainly(() => {
+    if (!statSync(path).isFile()) throw new Error('is not a file')
+    return new Uint8Array(readFileSync(path))
+  })
+}
+
 function filesBelow(folder: string): string[] {
   const entries = readdirSync(folder, { withFileTypes: true })
     .filter(({ name }) => !name.startsWith('.') && name !== 'node_modules')
@@ -108,6 +118,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTDIR: 'no such file',
   ENAMETOOLONG: 'no such file: the name is too long',
   ELOOP: 'no such file: links go in a circle',
+  ERR_FS_FILE_TOO_LARGE: 'is bigger than 2 GiB',
   ENOSPC: 'no space left on the disk',
   EROFS: 'the disk is read-only',
 }

@@ -20,6 +20,7 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   memory: async () => (await import('./memory.js')).registerMemory,
   schedule: async () => (await import('./schedule.js')).registerSchedule,
   groups: async () => (await import('./groups.js')).registerGroups,
+  bench: async () => (await import('./bench.js')).registerBench,
   demo: async () => (await import('./demo.js')).registerDemo,
 }
 

@@ -113,7 +113,7 @@ function reducing(name: string, x: Tensor, out: Tensor, { combine = 'sum' }: Red
   return (list, seat) => {
     const fields = { ...started(list, seat), n: x.length, combine: combineCode[combine], dtype: codeOf(x.dtype) }
     const outs = seat.members.map((rank, i) => (root === undefined || i === root ? seat.at(rank, out) : -1))
-    list.write('waitAllReduce', fields, ...offsetsOf(seat, x), ...outs)
+    list.write('waitAllReduce', { ...fields, x: offsetsOf(seat, x), out: outs })
     list.waitsFor(seat.members)
   }
 }
@@ -172,7 +172,7 @@ export function collectivesOf<Result>(members: readonly Rank[], run: (work: Work
       fit('allGather', x, out, [n, 1])
       return run((list, s) => {
         const fields = { ...started(list, s), outer: 1, innerBytes: bytesOf(x) }
-        list.write('waitAllGather', fields, ...offsetsOf(s, x), ...offsetsOf(s, out))
+        list.write('waitAllGather', { ...fields, x: offsetsOf(s, x), out: offsetsOf(s, out) })
         list.waitsFor(members)
       })
     },
@@ -181,7 +181,7 @@ export function collectivesOf<Result>(members: readonly Rank[], run: (work: Work
       return run((list, s) => {
         const how = { combine: combineCode[combine], dtype: codeOf(x.dtype) }
         const fields = { ...started(list, s), outer: 1, inner: out.length, ...how }
-        list.write('waitReduceScatter', fields, ...offsetsOf(s, x), ...offsetsOf(s, out))
+        list.write('waitReduceScatter', { ...fields, x: offsetsOf(s, x), out: offsetsOf(s, out) })
         list.waitsFor(members)
       })
     },
@@ -192,7 +192,7 @@ export function collectivesOf<Result>(members: readonly Rank[], run: (work: Work
       return run((list, s) => {
         const one = { outer: 1, first: 1, middle: 1, second: 1, cutFirst: 1 }
         const fields = { ...started(list, s), ...one, innerBytes: bytesOf(x) / n }
-        list.write('waitAllToAll', fields, ...offsetsOf(s, x), ...offsetsOf(s, out))
+        list.write('waitAllToAll', { ...fields, x: offsetsOf(s, x), out: offsetsOf(s, out) })
         list.waitsFor(members)
       })
     },

@@ -167,10 +167,9 @@ class State {
     for (const rank of this.#map.ranks.keys()) this.#residents(rank)
     for (const param of this.#program.params) {
       const value = initial(param, seed)
-      this.setParameter(
-        param.name,
-        Float64Array.from({ length: elementsOf(param.dims) }, (_, index) => value(index)),
-      )
+      const values = new Float32Array(elementsOf(param.dims))
+      for (let i = 0; i < values.length; i++) values[i] = value(i)
+      this.setParameter(param.name, values)
     }
   }
 

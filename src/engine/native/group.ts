@@ -76,7 +76,7 @@ function layOut(ranks: number, options: GroupOptions): GroupToken {
 }
 
 /** A set of ranks that meet: in the order of the set, at a block of their own. */
-interface Circle {
+export interface Circle {
   readonly members: readonly Rank[]
   readonly sync: number
   /** Meetings so far, by rank. */
@@ -84,7 +84,7 @@ interface Circle {
 }
 
 /** What both sides share: where tensors lie, and how often ranks have met. */
-class Heap {
+export class Heap {
   readonly token: GroupToken
   #used = 0
   #circles = 0
@@ -138,11 +138,11 @@ class Heap {
   }
 
   /** Writes a rank's list where its thread runs it. */
-  write(rank: Rank, fill: (list: ListWriter) => void): CommandList {
+  write(rank: Rank, fill: (list: ListWriter) => void, spans?: Tensor): CommandList {
     const { control, waiting, lists, memory } = this.token
     const writer = new ListWriter()
-    const none = { spans: 0, spanCapacity: 0, workspace: 0, workspaceBytes: 0 }
-    writer.write('config', { abort: control, ...waiting, ...none })
+    const ring = { spans: spans ? this.at(rank, spans) : 0, spanCapacity: spans ? Math.floor(spans.length / 3) : 0 }
+    writer.write('config', { abort: control, ...waiting, ...ring, workspace: 0, workspaceBytes: 0 })
     fill(writer)
     const list = writer.finish()
     if (list.words.byteLength > listBytes) throw new Error(`internal: a list of ${list.words.byteLength} bytes`)
@@ -179,32 +179,49 @@ export interface Group extends Collectives<Promise<void>>, Tensors {
   stop(): Promise<void>
 }
 
-export async function createGroup(ranks: number, options: GroupOptions = {}): Promise<Group> {
+/** A group's threads and memory, for those who write its lists themselves. */
+export interface OpenGroup {
+  readonly heap: Heap
+  readonly everyone: Circle
+  /** Writes every rank's list and runs them. */
+  runAll(fill: (rank: Rank, list: ListWriter) => void, spans?: Tensor): Promise<void>
+  stop(): Promise<void>
+}
+
+export async function openGroup(ranks: number, options: GroupOptions): Promise<OpenGroup> {
   await prepareKernels()
   const token = layOut(ranks, options)
   const heap = new Heap(token)
   const everyone = heap.circle(Array.from({ length: ranks }, (_, rank) => rank))
   let lists: readonly CommandList[] = []
-  const failure = (trouble: Trouble) => new Error(describe(heap, lists, trouble))
-  const words = new Int32Array(token.memory.buffer)
-  const threads = options.threads !== false
-  const crew = threads
-    ? new Crew(
-        { words, control: token.control, statuses: token.statuses },
-        { ...(options.pool ? { pool: options.pool } : {}), timeoutMs: token.waiting.timeoutMs, failure },
-      )
-    : undefined
+  const board = { words: new Int32Array(token.memory.buffer), control: token.control, statuses: token.statuses }
+  const crew =
+    options.threads === false
+      ? undefined
+      : new Crew(board, {
+          ...(options.pool ? { pool: options.pool } : {}),
+          timeoutMs: token.waiting.timeoutMs,
+          failure: trouble => new Error(describe(heap, lists, trouble)),
+        })
   await crew?.start(rank => ({
     ...{ kernels: token.kernels, memory: token.memory, rank, control: token.control },
     ...{ list: token.lists[rank], status: token.statuses[rank] },
   }))
-
-  /** Writes every rank's list and runs them; ranks that are not meant have nothing to do. */
-  const runAll = async (fill: (rank: Rank, list: ListWriter) => void) => {
-    if (!crew) throw new Error('this group has no threads: its ranks join by joinGroup')
-    lists = everyone.members.map(rank => heap.write(rank, list => fill(rank, list)))
-    await crew.step()
+  return {
+    heap,
+    everyone,
+    async runAll(fill, spans) {
+      if (!crew) throw new Error('this group has no threads: its ranks join by joinGroup')
+      lists = everyone.members.map(rank => heap.write(rank, list => fill(rank, list), spans))
+      await crew.step()
+    },
+    stop: async () => crew?.stop(),
   }
+}
+
+export async function createGroup(ranks: number, options: GroupOptions = {}): Promise<Group> {
+  const { heap, everyone, runAll, stop } = await openGroup(ranks, options)
+  /** Ranks that are not meant have nothing to do. */
   const among = (circle: Circle) =>
     collectivesOf(circle.members, (work: Work) =>
       runAll((rank, list) => circle.members.includes(rank) && work(list, heap.seat(rank, circle))),
@@ -212,7 +229,7 @@ export async function createGroup(ranks: number, options: GroupOptions = {}): Pr
   return {
     ...among(everyone),
     ranks,
-    token,
+    token: heap.token,
     tensor: (dtype, length) => heap.tensor(dtype, length),
     view: (rank, tensor) => heap.view(rank, tensor),
     write(rank, tensor, values) {
@@ -225,7 +242,7 @@ export async function createGroup(ranks: number, options: GroupOptions = {}): Pr
       runAll((rank, list) => {
         if (rank === from || rank === to) exchange(heap, list, rank === from ? x : out, { rank, from, to })
       }),
-    stop: async () => crew?.stop(),
+    stop,
   }
 }
 
@@ -233,7 +250,12 @@ export async function createGroup(ranks: number, options: GroupOptions = {}): Pr
 const Said = { x: 32, out: 40 } as const
 
 /** One end of a message: it starts, and waits until the other has come and the message is copied. */
-function exchange(heap: Heap, list: ListWriter, tensor: Tensor, end: { rank: Rank; from: Rank; to: Rank }): void {
+export function exchange(
+  heap: Heap,
+  list: ListWriter,
+  tensor: Tensor,
+  end: { rank: Rank; from: Rank; to: Rank },
+): void {
   const { rank, from, to } = end
   const [start, wait, said] =
     rank === from ? (['send', 'waitSend', Said.x] as const) : (['recv', 'waitRecv', Said.out] as const)

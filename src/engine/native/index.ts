@@ -1,3 +1,4 @@
+export { type BenchOp, type BenchOptions, type BenchRow, benchCollectives, benchOps } from './bench-collectives.js'
 export type { Collectives, Combine as GroupCombine, Tensor } from './collectives.js'
 export * from './commands.js'
 export { dtypes, type ElementType } from './dtypes.js'

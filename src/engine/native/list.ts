@@ -1,11 +1,7 @@
-/** Writing a list of commands: words by name, in the order of the contract, with what each command came from. */
+/** A rank's list of commands, with what each command came from and whom it waits for. */
 import type { Rank } from '../../base/index.js'
-import { type CommandName, commands, opcodes } from './commands.js'
-
-type Words<N extends CommandName> = (typeof commands)[N][number]
-
-/** The words of a command, but for the runs of offsets at its end. */
-export type Fields<N extends CommandName> = { readonly [W in Exclude<Words<N>, `...${string}`>]: number }
+import { type CommandName, commands } from './commands.js'
+import { CommandWriter, type WordsOf } from './writer.js'
 
 /** Where a command came from: a step of the stream and an instruction of the segment it calls; -1: the step itself. */
 export interface Origin {
@@ -26,42 +22,36 @@ export interface CommandList {
 
 const header = 2
 
-const isRun = (word: string): boolean => word.startsWith('...')
-const named = Object.fromEntries(
-  Object.entries(commands).map(([name, words]) => [name, (words as readonly string[]).filter(word => !isRun(word))]),
-) as unknown as Readonly<Record<CommandName, readonly string[]>> // one entry per command
-
 /** The word of `field` within a command, its header included. */
-export const wordOf = <N extends CommandName>(name: N, field: Words<N>): number =>
+export const wordOf = <N extends CommandName>(name: N, field: keyof WordsOf<N> & string): number =>
   header + (commands[name] as readonly string[]).indexOf(field)
+
+type Timed = 'dropout' | 'attention' | 'attentionGrad'
 
 export class ListWriter {
   origin: Origin = { step: -1, instr: -1 }
-  readonly #words: number[] = []
+  readonly #writer = new CommandWriter()
   readonly #starts: number[] = []
   readonly #origins: Origin[] = []
   readonly #stepWords: number[] = []
   readonly #peers = new Map<number, readonly Rank[]>()
 
+  /** How many commands there are: the index of the next one. */
+  get count(): number {
+    return this.#starts.length
+  }
+
   /** Returns the word the command starts at. */
-  write<N extends CommandName>(name: N, fields: Fields<N>, ...rest: readonly number[]): number {
-    const start = this.#words.length
-    this.#words.push(opcodes[name], named[name].length + rest.length)
-    for (const word of named[name]) {
-      const value = (fields as Readonly<Record<string, number>>)[word] // the keys are the words
-      if (typeof value !== 'number') throw new Error(`internal: ${name} has no ${word}`)
-      this.#words.push(value)
-    }
-    this.#words.push(...rest)
-    this.#starts.push(start)
-    this.#origins.push(this.origin)
+  write<N extends CommandName>(name: N, words: WordsOf<N>): number {
+    const start = this.#mark()
+    this.#writer.put(name, words)
     return start
   }
 
   /** As write, for a command whose word `step` is the number of the training step. */
-  writeTimed<N extends 'dropout' | 'attention' | 'attentionGrad'>(name: N, fields: Omit<Fields<N>, 'step'>): void {
-    const start = this.write(name, { ...fields, step: 0 } as unknown as Fields<N>) // step is the word left out
-    this.#stepWords.push(start + wordOf(name, 'step' as Words<N>))
+  writeTimed<N extends Timed>(name: N, words: Omit<WordsOf<N>, 'step'>): void {
+    const start = this.write(name, { ...words, step: 0 } as unknown as WordsOf<N>) // step is the word left out
+    this.#stepWords.push(start + header + (commands[name] as readonly string[]).indexOf('step'))
   }
 
   /** Says whom the command just written waits for. */
@@ -70,18 +60,24 @@ export class ListWriter {
   }
 
   set(word: number, value: number): void {
-    this.#words[word] = value
+    this.#writer.set(word, value)
   }
 
   finish(): CommandList {
     this.origin = { step: -1, instr: -1 }
-    this.write('end', {})
+    this.#mark() // of the end, which every list has
     return {
-      words: Float64Array.from(this.#words),
+      words: this.#writer.list(),
       starts: this.#starts,
       origins: this.#origins,
       stepWords: this.#stepWords,
       peers: this.#peers,
     }
+  }
+
+  #mark(): number {
+    this.#starts.push(this.#writer.length)
+    this.#origins.push(this.origin)
+    return this.#writer.length
   }
 }

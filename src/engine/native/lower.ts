@@ -10,6 +10,7 @@ import {
   bytesPer,
   type Call,
   type Collective,
+  type Group,
   type Instr,
   kinds,
   type Program,
@@ -77,7 +78,7 @@ export function lower(program: Program, options: LowerOptions): Lowered {
   const meetings = new Meetings()
   const refusals = new Set<string>()
   const shapes = shapesIn(program)
-  const world: World = { program, options, map, shapes, meetings, refusals }
+  const world: World = { program, options, map, shapes, meetings, refusals, once: remembering() }
   const writers = map.ranks.map((_, rank) => new RankLowering(world, rank).write())
   if (refusals.size > 0) throw new RefusalError([...refusals])
   const syncAt = region.take(0)
@@ -105,6 +106,19 @@ interface World {
   readonly shapes: (segment: Segment) => Readonly<Record<Ref, Shape>>
   readonly meetings: Meetings
   readonly refusals: Set<string>
+  /** What is the same at every rank and call of an instruction is made once. */
+  readonly once: Site['once']
+}
+
+function remembering(): Site['once'] {
+  const known = new WeakMap<object, unknown>()
+  return <T>(key: object, make: () => T): T => {
+    const found = known.get(key) as T | undefined // one instruction is asked for one kind of thing only
+    if (found !== undefined) return found
+    const made = make()
+    known.set(key, made)
+    return made
+  }
 }
 
 class RankLowering {
@@ -114,6 +128,7 @@ class RankLowering {
   readonly #stream: Stream
   readonly #arena: number
   readonly #list = new ListWriter()
+  readonly #members = new Map<Group, readonly Rank[]>()
   /** Messages under way, by tag. */
   readonly #flying = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
 
@@ -215,16 +230,22 @@ class RankLowering {
     })
   }
 
+  #membersOf(group: Group): readonly Rank[] {
+    const known = this.#members.get(group) ?? membersOf(this.#world.program.mesh, this.#rank, group).members
+    this.#members.set(group, known)
+    return known
+  }
+
   #siteOf(call: Call, segment: Segment): Site {
-    const { program, options, map, meetings } = this.#world
+    const { program, options, map, meetings, once } = this.#world
     const { mesh } = program
     const all = this.#world.shapes(segment)
     const shape = (ref: Ref) => all[ref]
     const buffer = (ref: Ref): Buffer => segment.buffers[ref]
     const at = (ref: Ref) => this.#frame(call.bind[buffer(ref).role]) + buffer(ref).offset
     const join = (instr: Collective) => {
-      const { members } = membersOf(mesh, this.#rank, instr.group)
-      const meaning = meaningOf(instr, shape(instr.in), shape(instr.out), members)
+      const members = this.#membersOf(instr.group)
+      const meaning = once(instr, () => meaningOf(instr, shape(instr.in), shape(instr.out), []))
       return meetings.join({ rank: this.#rank, members, meaning, x: at(instr.in), out: at(instr.out) })
     }
     return {
@@ -242,6 +263,7 @@ class RankLowering {
         return place && { ...place, dims: wholeInput(program, name) }
       },
       scalar: name => map[name],
+      once,
       join,
       open: new Map(),
     }

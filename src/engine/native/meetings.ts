@@ -89,7 +89,8 @@ export class Meetings {
     const member: Member = { x, out, sync: [], meeting: [] }
     meeting.members.set(rank, member)
     const open = group.open.get(rank) ?? []
-    group.open.set(rank, [...open, meeting])
+    open.push(meeting)
+    group.open.set(rank, open)
     return {
       members,
       me: members.indexOf(rank),
@@ -99,12 +100,9 @@ export class Meetings {
         if (words.operands) member.operands = words.operands
       },
       close() {
-        const waiting = group.open.get(rank)!
-        if (waiting.some((other, i) => !other.alone && i < waiting.indexOf(meeting))) meeting.alone = true
-        group.open.set(
-          rank,
-          waiting.filter(other => other !== meeting),
-        )
+        const place = open.indexOf(meeting)
+        if (open.slice(0, place).some(other => !other.alone)) meeting.alone = true
+        open.splice(place, 1)
       },
     }
   }

@@ -15,6 +15,7 @@ import {
 } from '../../ir/index.js'
 import { maskName } from '../reference/elementwise.js'
 import { has, indexOf, type Shape, sizeIn, strideOf } from '../reference/tensor.js'
+import { type CommandName, commands } from './commands.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { Joined } from './meetings.js'
@@ -51,6 +52,8 @@ export interface Site {
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
   scalar(name: 'lr' | 'step'): number
   join(collective: Collective): Joined
+  /** Makes what depends on shapes alone once for all ranks and calls. */
+  once<T>(instr: object, make: () => T): T
   /** Collectives started and not yet waited for, by what they write. */
   readonly open: Map<Ref, { readonly instr: Collective; readonly joined: Joined }>
 }
@@ -155,11 +158,21 @@ const order = (s: Site, instr: Collective): void => {
   if (from !== to) refuse(`${instr.kind} from [${from}] to [${to}] would have to transpose`)
 }
 
+/** The words every wait has; those that others must fill in are 0. */
+interface Meet {
+  readonly sync: number
+  readonly me: number
+  readonly members: number
+  readonly meeting: number
+  readonly x: readonly number[]
+  readonly out: readonly number[]
+}
+
 type Waits = {
   readonly [K in Collective['kind']]: (
     instr: Extract<Collective, { kind: K }>,
     s: Site,
-    meet: { sync: number; me: number; members: number; meeting: number },
+    meet: Meet,
   ) => [start: number, operands: number]
 }
 
@@ -167,17 +180,20 @@ type Waits = {
 const waits: Waits = {
   'all-reduce'(instr, s, meet) {
     const [combine, dtype] = [combineCode[instr.combine], dtypeCode[s.buffer(instr.in).dtype]]
-    return [s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }, ...room(meet.members)), 7]
+    return [
+      s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }),
+      firstOperand('waitAllReduce'),
+    ]
   },
   'all-gather'(instr, s, meet) {
     const { outer, inner } = around(dims(s, instr.in), instr.dim)
     const fields = { ...meet, outer, innerBytes: inner * bytesPer[s.buffer(instr.in).dtype] }
-    return [s.list.write('waitAllGather', fields, ...room(meet.members)), 6]
+    return [s.list.write('waitAllGather', fields), firstOperand('waitAllGather')]
   },
   'reduce-scatter'(instr, s, meet) {
     const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode.sum }
     const dtype = dtypeCode[s.buffer(instr.in).dtype]
-    return [s.list.write('waitReduceScatter', { ...fields, dtype }, ...room(meet.members)), 8]
+    return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
   },
   'all-to-all'(instr, s, meet) {
     const piece = dims(s, instr.out).map(dim =>
@@ -191,22 +207,24 @@ const waits: Waits = {
       innerBytes: elementsOf(piece.slice(two + 1)) * bytesPer[s.buffer(instr.in).dtype],
       cutFirst: cut < lay ? 1 : 0,
     }
-    return [s.list.write('waitAllToAll', { ...meet, ...fields }, ...room(meet.members)), 10]
+    return [s.list.write('waitAllToAll', { ...meet, ...fields }), firstOperand('waitAllToAll')]
   },
 }
 
-const room = (members: number): number[] => new Array(2 * members).fill(0)
+/** Within a command, the first of the words that list operands. */
+const firstOperand = (name: CommandName): number => 2 + (commands[name] as readonly string[]).indexOf('...x')
 
 function wait({ on }: InstrOf<'wait'>, s: Site): void {
   const open = s.open.get(on)
   if (!open) throw new Error(`internal: no collective that writes ${on} has started`)
   const { instr, joined } = open
   order(s, instr)
-  const meet = { sync: 0, me: joined.me, members: joined.members.length, meeting: 0 }
-  const rule = waits[instr.kind] as (i: Collective, s: Site, m: typeof meet) => [number, number] // total
+  const none = joined.members.map(() => 0)
+  const meet: Meet = { sync: 0, me: joined.me, members: none.length, meeting: 0, x: none, out: none }
+  const rule = waits[instr.kind] as (i: Collective, s: Site, m: Meet) => [number, number] // total
   const [start, operands] = rule(instr, s, meet)
   s.list.waitsFor(joined.members)
-  joined.name({ ...wordsAt(s.list, start), operands: { list: s.list, word: start + 2 + operands } })
+  joined.name({ ...wordsAt(s.list, start), operands: { list: s.list, word: start + operands } })
   joined.close()
   s.open.delete(on)
 }
@@ -224,8 +242,9 @@ const normRows = (s: Site, x: Ref, gain: Ref, others: readonly Ref[]) => {
 }
 
 const compute: ComputeRules = {
-  contract({ ins: [a, b], outs: [out] }, s) {
-    const { swap, transA, transB, m, n, k, batch } = matmulOf(dims(s, a), dims(s, b), dims(s, out))
+  contract(instr, s) {
+    const [[a, b], [out]] = [instr.ins, instr.outs]
+    const { swap, transA, transB, m, n, k, batch } = s.once(instr, () => matmulOf(dims(s, a), dims(s, b), dims(s, out)))
     const [left, right] = swap ? [b, a] : [a, b]
     s.list.write('matmul', {
       ...{ out: s.at(out), a: s.at(left), b: s.at(right), m, n, k, transA: Number(transA), transB: Number(transB) },

@@ -10,6 +10,10 @@ export type WordsOf<N extends CommandName> = {
     : number
 }
 
+const wordNames: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  Object.entries(commands).map(([name, words]) => [name, words.map((word: string) => word.replace('...', ''))]),
+)
+
 export class CommandWriter {
   #words = new Float64Array(256)
   #length = 0
@@ -21,8 +25,8 @@ export class CommandWriter {
     const header = this.#length
     this.#push(opcodes[name])
     this.#push(0)
-    for (const word of commands[name] as readonly string[]) {
-      const value = values[word.replace('...', '')]
+    for (const word of wordNames[name]) {
+      const value = values[word]
       if (typeof value === 'number') this.#push(value)
       else for (const each of value) this.#push(each)
     }
@@ -31,8 +35,18 @@ export class CommandWriter {
     return this
   }
 
+  /** Words so far: where the next command starts. */
+  get length(): number {
+    return this.#length
+  }
+
+  /** Changes a word that was written before all was known. */
+  set(word: number, value: number): void {
+    this.#words[word] = value
+  }
+
   /** The list so far, ended. */
-  list(): Float64Array {
+  list(): Float64Array<ArrayBuffer> {
     const list = new Float64Array(this.#length + 2) // `end` is 0, and no words follow
     list.set(this.#words.subarray(0, this.#length))
     return list
