@@ -2,6 +2,7 @@
 import type { Rank } from '../../base/index.js'
 import { Status } from './commands.js'
 import { Control } from './map.js'
+import { platform } from './platform.js'
 import { Pool, type Thread } from './pool.js'
 import type { Assignment, FromRank } from './protocol.js'
 
@@ -103,7 +104,7 @@ export class Crew {
     if (message.type !== 'failed') return
     this.#failed.set(message.rank, message.message)
     // A rank stuck in a kernel never sees the abort flag: after as long again the report goes out without it.
-    setTimeout(() => this.#settle(), this.#options.timeoutMs).unref()
+    platform.later(this.#options.timeoutMs, () => this.#settle())
   }
 
   /** A dead rank cannot count itself out: the step ends when the others have. */

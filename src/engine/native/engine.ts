@@ -2,7 +2,6 @@
  * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
  * threads share, its step one list of commands that compiled code runs from end to end.
  */
-import { availableParallelism, totalmem } from 'node:os'
 import { coordinatesOf, elementsOf, type Rank, showBytes, worldOf } from '../../base/index.js'
 import { type Buffer, type Kind, kinds, type Param, type ParamFrames, type Program } from '../../ir/index.js'
 import type { StepResult } from '../reference/machine.js'
@@ -12,9 +11,10 @@ import type { StepData } from '../reference/world.js'
 import { Status } from './commands.js'
 import { Crew } from './crew.js'
 import { failureOf } from './flight.js'
-import { type Kernels, loadKernels } from './kernels.js'
+import { type Kernels, loadKernels, prepareKernels } from './kernels.js'
 import { type Lowered, lower, spanBytes, waitingFor } from './lower.js'
 import { type MemoryMap, streamOf } from './map.js'
+import { platform } from './platform.js'
 import type { Pool } from './pool.js'
 
 export interface EngineOptions {
@@ -81,9 +81,10 @@ export interface Engine {
 const defaultTimeoutMs = 60_000
 
 export async function startEngine(program: Program, options: EngineOptions): Promise<Engine> {
+  await prepareKernels()
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
-  const waiting = waitingFor(worldOf(program.mesh), availableParallelism(), options.timeoutMs ?? defaultTimeoutMs)
+  const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? defaultTimeoutMs)
   const reserved = kernels.memory(0).start
   const lowered = lower(program, { ...options, waiting, reserved, workspaceBytes: kernels.workspaceBytes })
   affords(program, lowered.bytes)
@@ -139,7 +140,7 @@ function fits(program: Program, limit: number): void {
 
 /** All ranks live on this machine: together they must fit it. */
 function affords(program: Program, bytes: number): void {
-  const has = Math.min(totalmem(), process.constrainedMemory() || Infinity)
+  const has = Math.min(platform.memoryBytes, process.constrainedMemory() || Infinity)
   if (bytes <= has) return
   const arena = (rank: Rank) => streamOf(program, rank).arena
   const heaviest = ranksOf(program).reduce((most, rank) => (arena(rank) > arena(most) ? rank : most))
