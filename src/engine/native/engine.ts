@@ -140,7 +140,7 @@ function fits(program: Program, limit: number): void {
 
 /** All ranks live on this machine: together they must fit it. */
 function affords(program: Program, bytes: number): void {
-  const has = Math.min(platform.memoryBytes, process.constrainedMemory() || Infinity)
+  const has = platform.memoryBytes
   if (bytes <= has) return
   const arena = (rank: Rank) => streamOf(program, rank).arena
   const heaviest = ranksOf(program).reduce((most, rank) => (arena(rank) > arena(most) ? rank : most))

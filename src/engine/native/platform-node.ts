@@ -34,7 +34,8 @@ function spawn({ message, death }: ThreadEvents): ThreadHandle {
 
 export const node: Platform = {
   cores: availableParallelism(),
-  memoryBytes: totalmem(),
+  // 0: nobody set a limit.
+  memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Infinity),
   spawn,
   listen(hear) {
     const port = parentPort
