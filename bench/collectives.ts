@@ -14,7 +14,7 @@ import type { Child } from './child.js'
 import type { Options, Say } from './main.js'
 import { digest, wholeNumber } from './numbers.js'
 import { mpi, torch, unlessMissing } from './peers.js'
-import { type Contender, median, type Result, run } from './race.js'
+import { type Contender, type Result, run } from './race.js'
 import { showResults, type Versus } from './report.js'
 import { heapBytes, type Operation, operations, type Request } from './requests.js'
 
@@ -22,7 +22,7 @@ const sizes = [16, 64, 256, 1024, 4096, 16384, 65536].map(kibibytes => kibibytes
 const worlds = [2, 4]
 
 /** Runs in one request: about as long for every size. */
-const runsOf = (bytes: number): number => Math.max(3, Math.min(50, Math.round(2e7 / bytes)))
+const runsOf = (bytes: number): number => Math.max(5, Math.min(50, Math.round(3e7 / bytes)))
 
 /** Our ranks, as threads that wait for requests. */
 class Ranks {
@@ -74,7 +74,7 @@ function ours(name: string, ranks: Ranks, operation: Operation, bytes: number): 
     answer: async () => (await ranks.ask({ operation, bytes, runs: 0 })).flat(),
     time: async () => {
       const times = await ranks.ask({ operation, bytes, runs: runsOf(bytes) })
-      return median(times[0].map((_, i) => Math.max(...times.map(own => own[i]))))
+      return Math.min(...times[0].map((_, i) => Math.max(...times.map(own => own[i]))))
     },
   }
 }

@@ -1,3 +1,4 @@
+// Philox on the lanes of a vector, and dropout.
 #include "random.h"
 #include "kernels.h"
 #if defined(__AVX2__)

@@ -7,6 +7,7 @@ import { after, test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
 import { inputsOf, syntheticData } from '../src/engine/index.js'
 import {
+  commands,
   createGroup,
   EngineError,
   type EngineOptions,
@@ -64,6 +65,30 @@ test('a rank that never sends is waited for by its receiver', async () => {
   const { ranks } = await failure({ tamper: replace(0, 'send', opcodes.end) })
   assert.deepEqual([ranks[2].state, ranks[2].waitsFor], ['waiting', [0]])
   assert.match(ranks[2].text, /waitRecv of step \d+ wait F0/)
+})
+
+test('a rank that stands still in the middle of its work is waited for by name', async () => {
+  const sleeps = ({ lists, listAt, map }: Lowered, memory: SharedArrayBuffer) => {
+    const { words, starts } = lists[1]
+    const list = new Float64Array(memory, listAt[1], words.length)
+    const start = starts.find(at => words[at] === opcodes.matmul)!
+    list[start] = opcodes.waitRecv
+    list[start + 2] = map.ranks[1].workspace // a message that nobody sends
+    list[start + 3] = 1
+    list[2 + commands.config.indexOf('timeoutMs')] = 60_000
+  }
+  const { ranks } = await failure({ tamper: sleeps })
+  assert.match(ranks[1].text, /matmul of step \d+ call layers\.F microbatch 0/)
+  assert.ok(ranks.some(({ state, waitsFor }) => state === 'waiting' && waitsFor.includes(1)))
+})
+
+test('an engine that is stopped during a step ends it', async () => {
+  const tamper = replace(1, 'start', opcodes.end)
+  const engine = await startEngine(program, { seed: 1, timeoutMs: 60_000, pool, tamper })
+  const step = engine.step(given(program))
+  const stopped = new Promise(resolve => setTimeout(() => resolve(engine.stop()), 50))
+  await assert.rejects(step, /the engine was stopped during the step/)
+  await stopped
 })
 
 test('a command no kernel knows names its rank, and the others stop', async () => {

@@ -92,6 +92,29 @@ for (const { name, load, skip } of contenders) {
       }
   })
 
+  test(`${name}: NaN stays NaN, seeds 1 to 4`, options, () => {
+    const last = {
+      gelu: 'y',
+      geluGrad: 'dx',
+      swiglu: 'y',
+      layerNorm: 'y',
+      sumExp: 'out',
+      attention: 'out',
+      matmul: 'out',
+    }
+    for (const [command, result] of Object.entries(last) as [ComputeCommand, string][])
+      for (const seed of [1, 2, 3, 4]) {
+        const given = kernelCase(command, seed)
+        const poisoned = Object.entries(given.ins).map(([word, { length }]) => [
+          word,
+          new Float32Array(length).fill(NaN),
+        ])
+        if (given.words.k === 0) continue // nothing is read
+        const results = benchOf().results({ ...given, ins: Object.fromEntries(poisoned) })[result]
+        ok(results.every(Number.isNaN), `${command}, seed ${seed}`)
+      }
+  })
+
   test(`${name}: memory is accounted by kind, live and peak`, options, () => {
     const bench = benchOf()
     bench.f64.fill(0, (bench.status + 64) / 8, (bench.status + Status.bytes) / 8)

@@ -1,5 +1,5 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { coordinatesOf, showBytes } from '../base/index.js'
@@ -104,6 +104,7 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     ...start,
     // The interpreter's clock says nothing of the program, and asking it takes time.
     measure: options.spans !== undefined || start.kernels !== 'reference',
+    flightRecord: join(options.out ?? '.', 'flight.txt'),
     ...(evaluation ? { evaluation } : {}),
   })
   try {

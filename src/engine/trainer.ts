@@ -39,6 +39,8 @@ export interface StartOptions {
   readonly seed: number
   /** Write down when each instruction begins and ends. */
   readonly measure: boolean
+  /** Where the flight record of a failed step goes. */
+  readonly flightRecord?: string
 }
 
 export type Start = (program: Program, options: StartOptions) => Promise<Runner>

@@ -2,6 +2,7 @@
 import type { Rank } from '../../base/index.js'
 import { Status } from './commands.js'
 import { Control } from './map.js'
+import { platform } from './platform.js'
 import { Pool, type Thread } from './pool.js'
 import type { Assignment, FromRank } from './protocol.js'
 
@@ -83,8 +84,19 @@ export class Crew {
     Atomics.store(this.#board.words, this.#control + Control.running, this.#threads.length)
     this.#call()
     await done
+    // Messages of different threads come in any order: the last rank's may overtake that of the one that failed first.
+    for (let i = 0; i < 1000 && !this.#stopped && this.#unheard(); i++)
+      await new Promise<void>(resolve => platform.later(1, resolve))
     for (const thread of this.#threads) thread.idle()
+    if (this.#stopped) throw new Error('the engine was stopped during the step')
     if (this.#failed.size > 0 || this.#dead.size > 0) throw this.#fail()
+  }
+
+  /** Whether a rank that failed has not been heard yet. */
+  #unheard(): boolean {
+    const { words, statuses } = this.#board
+    const failed = (rank: Rank) => Atomics.load(words, statuses[rank] / 4 + Status.error) !== 0
+    return statuses.some((_, rank) => failed(rank) && !this.#failed.has(rank) && !this.#dead.has(rank))
   }
 
   /** Ends a rank's thread as a crash would: for tests of faults. */
@@ -102,7 +114,7 @@ export class Crew {
     if (message.type !== 'failed') return
     this.#failed.set(message.rank, message.message)
     // A rank stuck in a kernel never sees the abort flag: after as long again the report goes out without it.
-    setTimeout(() => this.#settle(), this.#options.timeoutMs).unref()
+    platform.later(this.#options.timeoutMs, () => this.#settle())
   }
 
   /** A dead rank cannot count itself out: the step ends when the others have. */
@@ -137,6 +149,7 @@ export class Crew {
     Atomics.store(this.#board.words, this.#control + Control.abort, 1)
     this.#call()
     await Promise.all(left)
+    this.#settle()
     this.#pool.give(this.#threads)
     if (!this.#options.pool) await this.#pool.close()
   }

@@ -2,7 +2,6 @@
  * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
  * threads share, its step one list of commands that compiled code runs from end to end.
  */
-import { availableParallelism, totalmem } from 'node:os'
 import { coordinatesOf, elementsOf, type Rank, showBytes, worldOf } from '../../base/index.js'
 import { type Buffer, type Kind, kinds, type Param, type ParamFrames, type Program } from '../../ir/index.js'
 import type { StepResult } from '../reference/machine.js'
@@ -12,9 +11,10 @@ import type { StepData } from '../reference/world.js'
 import { Status } from './commands.js'
 import { Crew } from './crew.js'
 import { failureOf } from './flight.js'
-import { type Kernels, loadKernels } from './kernels.js'
+import { type Kernels, loadKernels, prepareKernels } from './kernels.js'
 import { type Lowered, lower, spanBytes, waitingFor } from './lower.js'
 import { type MemoryMap, streamOf } from './map.js'
+import { platform } from './platform.js'
 import type { Pool } from './pool.js'
 
 export interface EngineOptions {
@@ -81,15 +81,13 @@ export interface Engine {
 const defaultTimeoutMs = 60_000
 
 export async function startEngine(program: Program, options: EngineOptions): Promise<Engine> {
+  await prepareKernels()
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
-  const waiting = waitingFor(worldOf(program.mesh), availableParallelism(), options.timeoutMs ?? defaultTimeoutMs)
+  const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? defaultTimeoutMs)
   const reserved = kernels.memory(0).start
   const lowered = lower(program, { ...options, waiting, reserved, workspaceBytes: kernels.workspaceBytes })
-  if (lowered.bytes > totalmem())
-    throw new Error(
-      `the program needs ${showBytes(lowered.bytes)} for all ranks, but this machine has ${showBytes(totalmem())}`,
-    )
+  affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer)
   state.initialise(options.seed)
@@ -136,12 +134,27 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
 
 /** A rank that needs more than it may have is named before anything starts. */
 function fits(program: Program, limit: number): void {
-  const ranks = Array.from({ length: worldOf(program.mesh) }, (_, rank) => rank)
-  const over = ranks.find(rank => streamOf(program, rank).arena > limit)
-  if (over === undefined) return
-  const { arena, peak } = streamOf(program, over)
+  const over = ranksOf(program).find(rank => streamOf(program, rank).arena > limit)
+  if (over !== undefined) throw new Error(`${needsOf(program, over)}, but may have ${showBytes(limit)}`)
+}
+
+/** All ranks live on this machine: together they must fit it. */
+function affords(program: Program, bytes: number): void {
+  const has = platform.memoryBytes
+  if (bytes <= has) return
+  const arena = (rank: Rank) => streamOf(program, rank).arena
+  const heaviest = ranksOf(program).reduce((most, rank) => (arena(rank) > arena(most) ? rank : most))
+  throw new Error(
+    `all ranks together need ${showBytes(bytes)}, but this machine has ${showBytes(has)}; ${needsOf(program, heaviest)}`,
+  )
+}
+
+const ranksOf = ({ mesh }: Program): Rank[] => Array.from({ length: worldOf(mesh) }, (_, rank) => rank)
+
+function needsOf(program: Program, rank: Rank): string {
+  const { arena, peak } = streamOf(program, rank)
   const parts = kinds.filter(kind => peak[kind] > 0).map(kind => `${kind} ${showBytes(peak[kind])}`)
-  throw new Error(`rank ${over} needs ${showBytes(arena)} (${parts.join(', ')}), but may have ${showBytes(limit)}`)
+  return `rank ${rank} needs ${showBytes(arena)} (${parts.join(', ')})`
 }
 
 /** What lies in the memory, read and written between steps. */

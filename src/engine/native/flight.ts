@@ -2,7 +2,6 @@
  * What every rank was doing when a run ended badly: the instruction it stands in, whom it waits for, and the commands
  * before it. Nothing is recorded while a step runs; a rank's list and the index in its status block say it all.
  */
-import { writeFileSync } from 'node:fs'
 import type { Rank } from '../../base/index.js'
 import type { Program, Step } from '../../ir/index.js'
 import { showInstr, showStep } from '../reference/text.js'
@@ -11,6 +10,7 @@ import type { Trouble } from './crew.js'
 import type { CommandList } from './list.js'
 import type { Lowered } from './lower.js'
 import { Control, streamOf } from './map.js'
+import { platform } from './platform.js'
 
 export interface RankReport {
   readonly rank: Rank
@@ -50,7 +50,7 @@ export function failureOf(scene: Scene, path?: string): EngineError {
   const reports = scene.lowered.lists.map((list, rank) =>
     reportOf(rank, list, streamOf(scene.program, rank).steps, scene),
   )
-  if (path !== undefined) writeFileSync(path, flightRecord(reports))
+  if (path !== undefined) platform.write(path, flightRecord(reports))
   return new EngineError(reports)
 }
 

@@ -12,18 +12,18 @@
  *
  * Or from the ranks, each in a thread of its own: `createGroup(4, { threads: false })`, send `group.token` to the threads,
  * and in each `const me = joinGroup(token, rank)`. Its calls block until the collective is done. Ranks make the same
- * tensors, subgroups and calls in the same order.
+ * tensors, subgroups and calls in the same order. In a browser a thread awaits `prepareKernels()` before it joins.
  */
-import { availableParallelism } from 'node:os'
 import type { Rank } from '../../base/index.js'
 import { type Collectives, collectivesOf, type Seat, type Tensor, type Work } from './collectives.js'
 import { errors, Status } from './commands.js'
 import { Crew, type Trouble } from './crew.js'
 import { decode, type Elements, type ElementType, elementBytes, encode, viewOf } from './dtypes.js'
-import { type Kernels, loadKernels, type SharedMemory } from './kernels.js'
+import { type Kernels, loadKernels, prepareKernels, type SharedMemory } from './kernels.js'
 import { type CommandList, ListWriter } from './list.js'
 import { type Waiting, waitingFor } from './lower.js'
 import { Control, lineBytes, Region } from './map.js'
+import { platform } from './platform.js'
 import type { Pool } from './pool.js'
 
 export interface GroupOptions {
@@ -71,7 +71,7 @@ function layOut(ranks: number, options: GroupOptions): GroupToken {
     heapBytes,
   }
   const memory = kernels.memory(region.bytes)
-  const waiting = waitingFor(ranks, availableParallelism(), options.timeoutMs ?? 60_000)
+  const waiting = waitingFor(ranks, platform.cores, options.timeoutMs ?? 60_000)
   return { kernels: kernels.kind, memory, ranks, waiting, ...layout }
 }
 
@@ -189,6 +189,7 @@ export interface OpenGroup {
 }
 
 export async function openGroup(ranks: number, options: GroupOptions): Promise<OpenGroup> {
+  await prepareKernels()
   const token = layOut(ranks, options)
   const heap = new Heap(token)
   const everyone = heap.circle(Array.from({ length: ranks }, (_, rank) => rank))

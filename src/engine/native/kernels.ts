@@ -3,10 +3,7 @@
  * everywhere else. Both execute the command lists of commands.ts. Every worker thread loads its own, and attaches to
  * the one memory it was sent.
  */
-import { existsSync, readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { fileURLToPath } from 'node:url'
-import { setFlagsFromString } from 'node:v8'
+import { platform } from './platform.js'
 import { wasmKernels } from './wasm.js'
 import { type Memory, WebAssembly } from './webassembly.js'
 
@@ -42,25 +39,14 @@ export const execErrors = {
   4: 'a kernel needs more workspace than it was given',
 } as const
 
-const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
-const addonPath = at('../../../kernels/lockstep.node')
-const recordPath = at('../../../kernels/native.json')
-const wasmPath = (flavour: WasmFlavour) =>
-  at(`../../../../kernels/lockstep${flavour === 'relaxed' ? '-relaxed' : ''}.wasm`)
+const wasmFile = (flavour: WasmFlavour) =>
+  new URL(`../../../../kernels/lockstep${flavour === 'relaxed' ? '-relaxed' : ''}.wasm`, import.meta.url)
 
-interface Addon {
-  exec(memory: Uint8Array, list: number, status: number): number
-  wake(memory: Uint8Array, offset: number): void
-  info(): { readonly target: string; readonly vector: number; readonly workspaceBytes: number }
-}
+/** Brings what `loadKernels` needs to where it can be loaded at once; where files can be read there is nothing to bring. */
+export const prepareKernels = (): Promise<void> => platform.fetch((['plain', 'relaxed'] as const).map(wasmFile))
 
 /** Why there are no native kernels, or undefined when there are. */
-export function nativeMissing(): string | undefined {
-  if (existsSync(addonPath)) return undefined
-  if (!existsSync(recordPath)) return 'they were not built: run `npm run setup`'
-  const { reason } = JSON.parse(readFileSync(recordPath, 'utf8')) as { reason?: string } // written by build-kernels.mjs
-  return reason ?? 'the build is gone: run `npm run setup`'
-}
+export const nativeMissing = (): string | undefined => platform.nativeMissing()
 
 const page = 65536
 
@@ -75,7 +61,7 @@ function alignedBuffer(bytes: number): SharedArrayBuffer {
 }
 
 function nativeKernels(): Kernels {
-  const addon = createRequire(import.meta.url)(addonPath) as Addon
+  const addon = platform.loadNative()
   const { target, vector, workspaceBytes } = addon.info()
   return {
     kind: 'native',
@@ -95,18 +81,18 @@ export type WasmFlavour = 'plain' | 'relaxed'
 /** Relaxed SIMD has a multiply-add; Node 20 keeps it behind a flag. */
 function relaxedAllowed(bytes: Uint8Array): boolean {
   if (WebAssembly.validate(bytes)) return true
-  setFlagsFromString('--experimental-wasm-relaxed-simd')
+  platform.enableRelaxedSimd()
   return WebAssembly.validate(bytes)
 }
 
 /** WebAssembly kernels from a file: the faster flavour that this runtime takes, or the one asked for. */
-export function loadWasm(flavour?: WasmFlavour, pathOf: (flavour: WasmFlavour) => string = wasmPath): Kernels {
+export function loadWasm(flavour?: WasmFlavour, fileOf: (flavour: WasmFlavour) => string | URL = wasmFile): Kernels {
   if (flavour !== 'plain') {
-    const bytes = readFileSync(pathOf('relaxed'))
+    const bytes = platform.read(fileOf('relaxed'))
     if (relaxedAllowed(bytes)) return wasmKernels(new WebAssembly.Module(bytes), 'WebAssembly, relaxed SIMD')
     if (flavour === 'relaxed') throw new Error('this runtime has no relaxed SIMD')
   }
-  return wasmKernels(new WebAssembly.Module(readFileSync(pathOf('plain'))), 'WebAssembly, SIMD')
+  return wasmKernels(new WebAssembly.Module(platform.read(fileOf('plain'))), 'WebAssembly, SIMD')
 }
 
 /** `auto` takes native kernels where they were built. */

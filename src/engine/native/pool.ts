@@ -2,40 +2,39 @@
  * Threads for ranks. Starting one costs tens of milliseconds, so whoever runs many programs keeps a pool: a thread that
  * has left one program takes the next.
  */
-import { Worker } from 'node:worker_threads'
-import type { Assignment, FromRank, ToRank } from './protocol.js'
+import { platform, type ThreadHandle } from './platform.js'
+import type { Assignment, FromRank } from './protocol.js'
 
 export class Thread {
   onMessage: (message: FromRank) => void = () => {}
   /** The thread is gone: why. */
   onDeath: (reason: string) => void = () => {}
   dead = false
-  readonly #worker: Worker
+  readonly #handle: ThreadHandle
 
   constructor() {
-    this.#worker = new Worker(new URL('./worker.js', import.meta.url), { stderr: false })
-    this.#worker.on('message', (message: FromRank) => this.onMessage(message))
-    this.#worker.on('error', error => this.#die((error as Error).message))
-    this.#worker.on('exit', code => this.#die(`its thread ended with code ${code}`))
+    this.#handle = platform.spawn({
+      message: message => this.onMessage(message),
+      death: reason => this.#die(reason),
+    })
     this.idle()
   }
 
   load(assignment: Assignment): void {
-    const message: ToRank = { type: 'load', assignment }
-    this.#worker.postMessage(message)
+    this.#handle.post({ type: 'load', assignment })
   }
 
   /** Keeps the process alive; an idle thread does not, so a forgotten engine is no hang. */
   busy(): void {
-    this.#worker.ref()
+    this.#handle.keepAlive(true)
   }
 
   idle(): void {
-    this.#worker.unref()
+    this.#handle.keepAlive(false)
   }
 
   async end(): Promise<void> {
-    await this.#worker.terminate()
+    await this.#handle.end()
   }
 
   #die(reason: string): void {

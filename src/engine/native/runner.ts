@@ -8,8 +8,11 @@ import type { Kernels } from './kernels.js'
 
 export const startOn =
   (kernels: Kernels['kind']) =>
-  async (program: Program, { seed, measure }: StartOptions): Promise<Runner> => {
-    const engine = await startEngine(program, { seed, kernels, spans: measure })
+  async (program: Program, { seed, measure, flightRecord }: StartOptions): Promise<Runner> => {
+    const engine = await startEngine(program, {
+      ...{ seed, kernels, spans: measure },
+      ...(flightRecord === undefined ? {} : { flightRecord }),
+    })
     const ranks = worldOf(program.mesh)
     let spans: Span[] = []
     return {

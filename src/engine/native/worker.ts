@@ -1,16 +1,16 @@
-/** A rank as a thread of Node: takes assignments, one after the other. */
-import { parentPort } from 'node:worker_threads'
-import type { FromRank, ToRank } from './protocol.js'
+/** A rank as a thread: takes assignments, one after the other. */
+import { prepareKernels } from './kernels.js'
+import { platform } from './platform.js'
+import type { Assignment } from './protocol.js'
 import { serve } from './rank.js'
 
-const port = parentPort
-if (!port) throw new Error('internal: this file is a worker')
-const tell = (message: FromRank) => port.postMessage(message)
+const tell = platform.listen(({ assignment }) => void take(assignment))
 
-port.on('message', ({ assignment }: ToRank) => {
+async function take(assignment: Assignment): Promise<void> {
   try {
+    await prepareKernels()
     serve(assignment, tell)
   } catch (error) {
     tell({ type: 'failed', rank: assignment.rank, message: (error as Error).message })
   }
-})
+}

@@ -1,0 +1,54 @@
+/**
+ * What the engine asks of the runtime it runs in, and the only door to it: Node, or a browser with Web Workers. Everything
+ * else in this folder is the same in both. Main never blocks (a browser's may not): ranks sleep on shared memory in their
+ * threads, and main hears of them by messages.
+ */
+import type { FromRank, ToRank } from './protocol.js'
+
+/** Native kernels, as kernels/addon.c exports them. */
+export interface Addon {
+  exec(memory: Uint8Array, list: number, status: number): number
+  wake(memory: Uint8Array, offset: number): void
+  info(): { readonly target: string; readonly vector: number; readonly workspaceBytes: number }
+}
+
+/** A thread that runs worker.ts, as main sees it. */
+export interface ThreadHandle {
+  post(message: ToRank): void
+  /** Whether the process lives on because of it; a page does anyway. */
+  keepAlive(alive: boolean): void
+  end(): Promise<void>
+}
+
+export interface ThreadEvents {
+  readonly message: (message: FromRank) => void
+  /** It is gone: why. May come more than once. */
+  readonly death: (reason: string) => void
+}
+
+export interface Platform {
+  /** Threads that can run beside each other. */
+  readonly cores: number
+  /** Of all memory this runtime could give. */
+  readonly memoryBytes: number
+  spawn(events: ThreadEvents): ThreadHandle
+  /** In a thread: hears main from now on, and returns how to answer. */
+  listen(hear: (message: ToRank) => void): (message: FromRank) => void
+  /** Makes files readable at once by `read`. */
+  fetch(files: readonly URL[]): Promise<void>
+  read(file: string | URL): Uint8Array
+  write(path: string, text: string): void
+  /** Why there are no native kernels, or undefined when there are. */
+  nativeMissing(): string | undefined
+  loadNative(): Addon
+  /** Asks for relaxed SIMD where it hides behind a flag. */
+  enableRelaxedSimd(): void
+  /** Calls back later, unless nothing else keeps the process alive until then. */
+  later(ms: number, call: () => void): void
+}
+
+const isNode = typeof globalThis.process?.versions?.node === 'string'
+
+export const platform: Platform = isNode
+  ? (await import('./platform-node.js')).node
+  : (await import('./platform-web.js')).web
