@@ -63,10 +63,7 @@ function python(): string {
   const found = [process.env.LOCKSTEP_PYTHON, join(root, '.venv/bin/python'), 'python3']
     .filter(python => python !== undefined)
     .find(python => spawnSync(python, ['-c', hasTorch]).status === 0)
-  if (found === undefined)
-    throw new Missing(
-      'no Python with torch: pip install torch --index-url https://download.pytorch.org/whl/cpu, or set LOCKSTEP_PYTHON',
-    )
+  if (found === undefined) throw new Missing('no Python with torch: pip install torch, or set LOCKSTEP_PYTHON')
   return found
 }
 
