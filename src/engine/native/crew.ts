@@ -92,10 +92,20 @@ export class Crew {
     Atomics.store(this.#board.words, this.#control + Control.running, this.#threads.length)
     this.#call()
     await done
+    // Messages of different threads come in any order: the last rank's may overtake that of the one that failed first.
+    for (let i = 0; i < 1000 && !this.#stopped && this.#unheard(); i++)
+      await new Promise<void>(resolve => platform.later(1, resolve))
     this.#stepping = false
     for (const thread of this.#threads) thread.idle()
     if (this.#stopped) throw new Error('the engine was stopped during the step')
     if (this.#failed.size > 0 || this.#dead.size > 0) throw this.#fail()
+  }
+
+  /** Whether a rank that failed has not been heard yet. */
+  #unheard(): boolean {
+    const { words, statuses } = this.#board
+    const failed = (rank: Rank) => Atomics.load(words, statuses[rank] / 4 + Status.error) !== 0
+    return statuses.some((_, rank) => failed(rank) && !this.#failed.has(rank) && !this.#dead.has(rank))
   }
 
   /** Ends a rank's thread as a crash would: for tests of faults. */
