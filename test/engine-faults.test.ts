@@ -138,6 +138,15 @@ test('data of the wrong size is refused', async () => {
   await engine.stop()
 })
 
+test('two steps at once are refused, and the first goes on', async () => {
+  const engine = await startEngine(program, { seed: 1, pool })
+  const first = engine.step(given(program))
+  await assert.rejects(engine.step(given(program)), /a step is under way/)
+  assert.ok((await first).loss > 0)
+  await engine.stop()
+  await assert.rejects(engine.step(given(program)), /the engine was stopped/)
+})
+
 test('a group whose member does not come says who waits for whom', async () => {
   const { token } = await createGroup(3, { timeoutMs: 100, threads: false })
   const me = joinGroup(token, 1)

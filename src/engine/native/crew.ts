@@ -39,6 +39,7 @@ export class Crew {
   readonly #failed = new Map<Rank, string>()
   #settle: () => void = () => {}
   #error: Error | undefined
+  #stepping = false
   #stopped = false
 
   constructor(board: Board, options: CrewOptions) {
@@ -72,11 +73,18 @@ export class Crew {
     }
   }
 
-  /** Every rank runs its list once. */
-  async step(): Promise<void> {
+  /** Throws unless a step may be asked for: until then the memory may not be written. */
+  mustBeReady(): void {
     if (this.#stopped) throw new Error('the engine was stopped')
     if (this.#error) throw this.#error
     if (this.#dead.size > 0) throw this.#fail()
+    if (this.#stepping) throw new Error('a step is under way: wait for it before asking for the next')
+  }
+
+  /** Every rank runs its list once. */
+  async step(): Promise<void> {
+    this.mustBeReady()
+    this.#stepping = true
     for (const thread of this.#threads) thread.busy()
     const done = new Promise<void>(resolve => {
       this.#settle = resolve
@@ -87,6 +95,7 @@ export class Crew {
     // Messages of different threads come in any order: the last rank's may overtake that of the one that failed first.
     for (let i = 0; i < 1000 && !this.#stopped && this.#unheard(); i++)
       await new Promise<void>(resolve => platform.later(1, resolve))
+    this.#stepping = false
     for (const thread of this.#threads) thread.idle()
     if (this.#stopped) throw new Error('the engine was stopped during the step')
     if (this.#failed.size > 0 || this.#dead.size > 0) throw this.#fail()

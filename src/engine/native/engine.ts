@@ -113,6 +113,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     kernels: { kind: kernels.kind, description: kernels.description },
     bytes: lowered.bytes,
     async step(data) {
+      crew.mustBeReady()
       state.prepare(data)
       const start = performance.now()
       await crew.step()

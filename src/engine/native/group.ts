@@ -212,6 +212,7 @@ export async function openGroup(ranks: number, options: GroupOptions): Promise<O
     everyone,
     async runAll(fill, spans) {
       if (!crew) throw new Error('this group has no threads: its ranks join by joinGroup')
+      crew.mustBeReady()
       lists = everyone.members.map(rank => heap.write(rank, list => fill(rank, list), spans))
       await crew.step()
     },

@@ -48,6 +48,7 @@ export class Pool {
   #free: Thread[] = []
 
   take(count: number): Thread[] {
+    this.#free = this.#free.filter(thread => !thread.dead)
     const kept = this.#free.splice(0, count)
     return [...kept, ...Array.from({ length: count - kept.length }, () => new Thread())]
   }
