@@ -58,7 +58,11 @@ function write(list: ListWriter, request: Request): void {
     'reduce-scatter': () => all.reduceScatter(x, out),
     'all-to-all': () => all.allToAll(x, out),
     'send-recv': () => sendRecv(list, x, out),
-    copy: () => list.write('copyBytes', { out: seat.at(rank, out), x: seat.at(rank, x), bytes: request.bytes }),
+    // Done when all have copied: ranks that share a core copy one after the other.
+    copy: () => {
+      list.write('copyBytes', { out: seat.at(rank, out), x: seat.at(rank, x), bytes: request.bytes })
+      barrier(list)
+    },
   }
   rules[request.operation]()
 }
