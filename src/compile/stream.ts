@@ -81,7 +81,7 @@ export class StreamWriter {
 
   /** *place*: lifetimes from use, offsets from lifetimes, and the peaks both imply. */
   finish(): Stream {
-    const spans = usesOf(this.#steps)
+    const spans = usesOf(this.#steps, this.#frames.length)
     // What never dies lies at the bottom; the rest is packed above it.
     const offsets = new Array<number>(this.#frames.length)
     let floor = 0
@@ -89,8 +89,10 @@ export class StreamWriter {
       offsets[frame] = floor
       floor += align(this.#frames[frame].bytes)
     }
-    const mortal = [...spans.keys()].filter(frame => !this.#resident.has(frame))
-    const packed = pack(mortal.map(frame => ({ bytes: this.#frames[frame].bytes, ...spans.get(frame)! })))
+    const mortal = [...this.#frames.keys()].filter(frame => !this.#resident.has(frame))
+    const packed = pack(
+      mortal.map(frame => ({ bytes: this.#frames[frame].bytes, start: spans.start[frame], end: spans.end[frame] })),
+    )
     for (const [i, frame] of mortal.entries()) offsets[frame] = floor + packed.offsets[i]
     const frames: Frame[] = this.#frames.map(({ name, kind, bytes }, i) => ({ name, kind, bytes, offset: offsets[i] }))
     const steps = withMemory(this.#steps, mortal, spans)
@@ -110,19 +112,19 @@ export class StreamWriter {
   }
 }
 
-interface Span {
-  readonly start: number
-  end: number
+/** By frame, the first step that touches it and the one after the last. */
+interface Spans {
+  readonly start: Int32Array
+  readonly end: Int32Array
 }
 
-/** From the first step that touches a frame to the last. A wait touches what its send or receive moves. */
-function usesOf(steps: readonly Use[]): Map<number, Span> {
-  const spans = new Map<number, Span>()
+/** A wait touches what its send or receive moves. */
+function usesOf(steps: readonly Use[], frames: number): Spans {
+  const spans = { start: new Int32Array(frames).fill(-1), end: new Int32Array(frames) }
   const moving = new Map<string, number>()
   const touch = (frame: number, at: number) => {
-    const span = spans.get(frame)
-    if (span) span.end = at + 1
-    else spans.set(frame, { start: at, end: at + 1 })
+    if (spans.start[frame] < 0) spans.start[frame] = at
+    spans.end[frame] = at + 1
   }
   for (const [at, step] of steps.entries()) {
     if (step.kind === 'call') for (const frame of step.bind) touch(frame, at)
@@ -135,21 +137,29 @@ function usesOf(steps: readonly Use[]): Map<number, Span> {
   return spans
 }
 
-function withMemory(steps: readonly Use[], mortal: readonly number[], spans: ReadonlyMap<number, Span>): Step[] {
-  const born = steps.map(() => [] as number[])
-  const dead = steps.map(() => [] as number[])
-  for (const frame of mortal) {
-    const { start, end } = spans.get(frame)!
-    born[start].push(frame)
-    dead[end - 1].push(frame)
-  }
+function withMemory(steps: readonly Use[], mortal: readonly number[], { start, end }: Spans): Step[] {
+  const born = chained(mortal, steps.length, frame => start[frame])
+  const dead = chained(mortal, steps.length, frame => end[frame] - 1)
   const all: Step[] = []
   for (const [at, step] of steps.entries()) {
-    for (const frame of born[at]) all.push({ kind: 'alloc', frame })
+    born(at, frame => all.push({ kind: 'alloc', frame }))
     all.push(step)
-    for (const frame of dead[at]) all.push({ kind: 'free', frame })
+    dead(at, frame => all.push({ kind: 'free', frame }))
   }
   return all
+}
+
+/** Frames by step, as linked lists: an array for each of thousands of steps costs more than all the rest. */
+function chained(frames: readonly number[], steps: number, at: (frame: number) => number) {
+  const first = new Int32Array(steps).fill(-1)
+  const next = new Int32Array(frames.reduce((most, frame) => Math.max(most, frame), -1) + 1)
+  for (const frame of frames.toReversed()) {
+    next[frame] = first[at(frame)]
+    first[at(frame)] = frame
+  }
+  return (step: number, visit: (frame: number) => void) => {
+    for (let frame = first[step]; frame >= 0; frame = next[frame]) visit(frame)
+  }
 }
 
 function peakOf(frames: readonly Frame[], resident: ReadonlySet<number>, steps: readonly Step[]): Record<Kind, number> {

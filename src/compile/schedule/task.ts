@@ -28,8 +28,10 @@ export interface Counts {
   readonly microbatches: number
 }
 
-export const tasksOf = (row: readonly Action[]): Task[] =>
-  row.flatMap(action => (action.kind === 'overlap' ? [...action.tasks] : [action]))
+export const tasksOf = (row: readonly Action[]): readonly Task[] =>
+  row.every(isTask) ? row : row.flatMap(action => (isTask(action) ? [action] : [...action.tasks]))
+
+const isTask = (action: Action): action is Task => action.kind !== 'overlap'
 
 /** Nothing goes back: a schedule of an evaluation. */
 export const onlyForward = ({ rows }: Schedule): boolean =>
