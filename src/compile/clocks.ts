@@ -48,18 +48,13 @@ function walk(
   const next = rows.map(() => 0)
   const sent = new Map<string, readonly number[]>()
   const messages = new Set(rows.flat().filter(isTransfer).map(tagOf))
-  const needs = (action: CommAction) =>
-    isTransfer(action)
-      ? []
-      : (tasksOf([action])
-          .map(needOf)
-          .filter(tag => tag !== undefined && messages.has(tag)) as string[])
+  const needs = rows.map(row => row.map(action => needsOf(action).filter(tag => messages.has(tag))))
   for (let moved = true; moved; ) {
     moved = false
     for (const [rank, row] of rows.entries())
       for (; next[rank] < row.length; next[rank]++) {
         const action = row[next[rank]]
-        const needed = needs(action)
+        const needed = needs[rank][next[rank]]
         if (!needed.every(tag => sent.has(tag))) break
         const clock = clocks[rank]
         for (const tag of needed)
@@ -73,3 +68,6 @@ function walk(
   const stuck = rows.findIndex((row, rank) => next[rank] < row.length)
   if (stuck >= 0) throw new Error(`internal: the schedule stalls on rank ${stuck}`)
 }
+
+const needsOf = (action: CommAction): string[] =>
+  isTransfer(action) ? [] : tasksOf([action]).flatMap(task => needOf(task) ?? [])

@@ -103,13 +103,22 @@ const holdersOf = (held: readonly ReadonlySet<number>[], stages: readonly number
   held.flatMap((on, rank) => (stages.some(stage => on.has(stage)) ? [rank] : []))
 
 function layoutsOfParams(model: Model, plan: Plan, s: Sharded): Map<string, ParamLayouts> {
+  const classes = classesOf(model)
+  const known = new Map<string, ParamLayouts>()
   return new Map(
     model.params.map(({ name, dims }) => {
-      const compute = canonical(s, dims, 'param')
-      const storage = storageOf(s, dims, compute)
-      return [name, { compute, storage, found: plan.zero >= 3 && plan.gather === 'use' ? storage : compute }]
+      const of = classes.get(name)!
+      const layouts = known.get(of) ?? layoutsOfDims(dims, plan, s)
+      known.set(of, layouts)
+      return [name, layouts]
     }),
   )
+}
+
+function layoutsOfDims(dims: ParamSpec['dims'], plan: Plan, s: Sharded): ParamLayouts {
+  const compute = canonical(s, dims, 'param')
+  const storage = storageOf(s, dims, compute)
+  return { compute, storage, found: plan.zero >= 3 && plan.gather === 'use' ? storage : compute }
 }
 
 const inputsOf = (model: Model, s: Sharded, evaluates: boolean): DataInput[] => [
@@ -175,9 +184,15 @@ function compileParams(input: CompileInput, { s, layouts, gradLayouts, stageOf, 
   const classes = classesOf(model)
   const stages = stagesOfParams(model.blocks, stageOf)
   const made = new Map<string, ParamSegments>()
+  const known = new Map<string, number[]>()
+  const holdersAt = (at: readonly number[]) => {
+    const holders = known.get(at.join()) ?? holdersOf(held, at)
+    known.set(at.join(), holders)
+    return holders
+  }
   return model.params.map(spec => {
     const own = layouts.get(spec.name)!
-    const holders = holdersOf(held, stages.get(spec.name)!)
+    const holders = holdersAt(stages.get(spec.name)!)
     const name = holders.length > 1 ? `${classes.get(spec.name)!}@${holders.join('.')}` : classes.get(spec.name)!
     const split = plan.zero >= 2 && plan.reduce === 'microbatch'
     const produced = split ? own.storage : gradLayouts.get(classes.get(spec.name)!)

@@ -59,8 +59,13 @@ export class StreamWriter {
 
   bound(segment: Segment, where: Where, frames: readonly (number | undefined)[]): void {
     const call = this.#calls++
-    const bind = frames.map((frame, i) => frame ?? this.frame(`${segment.roles[i].name}@${call}`, segment.roles[i]))
+    const bind = frames.map((frame, i) => frame ?? this.#fresh(segment.roles[i], call))
     this.#steps.push({ kind: 'call', segment: segment.name, ...where, bind })
+  }
+
+  /** A frame for one call alone: nobody else asks for it, so its name is not looked up. */
+  #fresh({ name, kind, bytes }: Role, call: number): number {
+    return this.#frames.push({ name: `${name}@${call}`, kind, bytes }) - 1
   }
 
   send(name: string, peer: number, tag: string): void {

@@ -36,6 +36,7 @@ class RankStream {
   readonly #out = new StreamWriter()
   readonly #held: readonly CompiledParam[]
   readonly #bindings = new Map<string, readonly (number | undefined)[]>()
+  readonly #heads = new Map<Segment, readonly [string, string][]>()
   readonly #crossings = new Map<number, readonly [string, number][]>()
   readonly #holdsLoss: boolean
   readonly #gathered: ReadonlySet<string>
@@ -150,8 +151,15 @@ class RankStream {
     const segment = this.#c.blocks[this.#c.input.model.blocks[block].kind].segments[phase]!
     if (segment.instrs.length === 0) return
     const lasting = this.#lasting(segment, block)
-    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, block, microbatch))
+    const heads = this.#headsOf(segment)
+    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, heads[i], block, microbatch))
     this.#out.bound(segment, { block, microbatch }, frames)
+  }
+
+  #headsOf(segment: Segment): readonly [string, string][] {
+    const heads = this.#heads.get(segment) ?? segment.roles.map(role => split(role.name))
+    this.#heads.set(segment, heads)
+    return heads
   }
 
   /** Roles played by the same frame in every microbatch. */
@@ -171,10 +179,8 @@ class RankStream {
   }
 
   /** Roles played by another frame in each microbatch; undefined: scratch. */
-  #passing(role: Role, block: number, microbatch: number): number | undefined {
-    const [head, rest] = split(role.name)
-    if (head === 'scratch') return undefined
-    return this.#out.frame(this.#passingName(head, rest, block, microbatch), role)
+  #passing(role: Role, [head, rest]: readonly [string, string], block: number, microbatch: number): number | undefined {
+    return head === 'scratch' ? undefined : this.#out.frame(this.#passingName(head, rest, block, microbatch), role)
   }
 
   #passingName(head: string, rest: string, block: number, microbatch: number): string {
