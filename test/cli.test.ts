@@ -110,6 +110,13 @@ test('a schedule from a file beside the job', async () => {
   match((await lockstep(['check', 'job.yaml'], { 'job.yaml': own })).out, /cannot read mine\.csv: no such file/)
 })
 
+test('a job on standard input is read once, also where check must compile it', async () => {
+  let reads = 0
+  const once = (text: string) => ({ read: () => (reads++ === 0 ? text : '') })
+  equal((await lockstep(['check', '-'], {}, once(job.replace('dp: 2', 'deviceMemory: 1GiB, dp: 2')))).code, 0)
+  equal(reads, 1)
+})
+
 test('the public surface is this and no more', () => {
   deepEqual(
     Object.keys(api).sort(),

@@ -6,7 +6,7 @@ import { type Job, layersPerStage, planAxes, stagesOf, worldOfPlan } from '../pl
 import type { Io } from './io.js'
 import { loadJob } from './load.js'
 import { countProblems, showProblems } from './problems.js'
-import { tryProgram } from './program.js'
+import { programOf } from './program.js'
 
 export function registerCheck(program: Command, io: Io, done: (code: number) => void): void {
   program
@@ -33,7 +33,7 @@ function checked(path: string, io: Io): { job?: Job; problems: readonly Problem[
   const parsed = loadJob(path, io)
   const { plan } = parsed.job ?? {}
   if (!plan || (typeof plan.schedule === 'string' && plan.deviceMemory === undefined)) return parsed
-  const { loaded, problems } = tryProgram(path, io)
+  const { loaded, problems } = programOf(parsed, path, io)
   return { problems, ...(loaded && { job: loaded.job }) }
 }
 

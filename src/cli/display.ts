@@ -39,16 +39,12 @@ function plainLines({ training: { steps } }: Job, io: Io): Display {
 }
 
 export function lineOf(record: StepRecord, steps: number): string {
-  const { step, loss, gradientNorm, lr, tokensPerSecond, flopsPerSecond, evalLoss, shares } = record
+  const { step, loss, evalLoss } = record
   return [
     `step ${String(step).padStart(String(steps).length)}/${steps}`,
     `loss ${loss.toFixed(4)}`,
     ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
-    `norm ${gradientNorm.toPrecision(3)}`,
-    `lr ${lr.toExponential(2)}`,
-    `${scaled(tokensPerSecond)} tokens/s`,
-    `${scaled(flopsPerSecond, ' ')}FLOP/s`,
-    ...(shares ? [shareText(shares)] : []),
+    numbersOf(record),
   ].join('  ')
 }
 

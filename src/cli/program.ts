@@ -2,7 +2,7 @@
 import { error, type Problem, ProblemsError } from '../base/index.js'
 import { compileJob, memoryProblems, parseSchedule, type Schedule } from '../compile/index.js'
 import type { Program } from '../ir/index.js'
-import type { Job } from '../plan/index.js'
+import type { Job, ParsedJob } from '../plan/index.js'
 import type { Io } from './io.js'
 import { besides, loadJob } from './load.js'
 import { countProblems, showProblems } from './problems.js'
@@ -20,9 +20,14 @@ export interface Tried {
   readonly problems: readonly Problem[]
 }
 
-/** `fits: false` lets a program through that is too large for the plan's device. */
-export function tryProgram(path: string, io: Io, { fits = true } = {}): Tried {
-  const { job, problems, locate } = loadJob(path, io)
+export const tryProgram = (path: string, io: Io, options: { fits?: boolean } = {}): Tried =>
+  programOf(loadJob(path, io), path, io, options)
+
+/**
+ * Of a job that was read already (standard input cannot be read twice). `fits: false` lets a program through that is
+ * too large for the plan's device.
+ */
+export function programOf({ job, problems, locate }: ParsedJob, path: string, io: Io, { fits = true } = {}): Tried {
   if (!job) return { problems }
   try {
     const schedule = typeof job.plan.schedule === 'string' ? undefined : readSchedule(path, job, io)

@@ -15,7 +15,7 @@ export function cut(blocks: readonly Block[], plan: Plan): number[] {
 }
 
 /** [first, last) of the layers. */
-export function layerRange(blocks: readonly Block[]): [number, number] {
+function layerRange(blocks: readonly Block[]): [number, number] {
   const repeated = blocks.map((block, i) => blocks.some((other, j) => j !== i && other.kind === block.kind))
   return repeated.includes(true) ? [repeated.indexOf(true), repeated.lastIndexOf(true) + 1] : inner(blocks)
 }

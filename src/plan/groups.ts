@@ -114,10 +114,8 @@ function axesOf(sizes: GroupSizes): { axes: string[]; problems: Problem[] } {
   }
 }
 
-function megatron(sizes: GroupSizes): GroupsFound {
-  const { world, tp, cp, ep, etp, pp } = sizes
-  const { axes, problems } = axesOf(sizes)
-  const dp = quotient(
+const dataRanks = ({ world, tp, cp, pp }: GroupSizes) =>
+  quotient(
     'world',
     ['world', world],
     [
@@ -126,6 +124,11 @@ function megatron(sizes: GroupSizes): GroupsFound {
       ['pp', pp],
     ],
   )
+
+function megatron(sizes: GroupSizes): GroupsFound {
+  const { world, tp, cp, ep, etp, pp } = sizes
+  const { axes, problems } = axesOf(sizes)
+  const dp = dataRanks(sizes)
   const edp = quotient(
     'world',
     ['world', world],
@@ -201,16 +204,8 @@ function oneGrid(
   order: readonly ('tp' | 'cp' | 'dp' | 'pp')[],
   names: Readonly<Record<string, readonly string[]>>,
 ): GroupsFound {
-  const { tp, cp, ep, pp, world } = sizes
-  const dp = quotient(
-    'world',
-    ['world', world],
-    [
-      ['tp', tp],
-      ['cp', cp],
-      ['pp', pp],
-    ],
-  )
+  const { tp, cp, ep, pp } = sizes
+  const dp = dataRanks(sizes)
   const absent = [
     ...(ep > 1 ? [error('groups/unsupported', 'ep', `ep ${ep}: this grid has no expert axis`, 'leave ep at 1')] : []),
     ...(cp > 1 && !order.includes('cp')
