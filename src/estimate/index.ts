@@ -1,0 +1,3 @@
+export * from './setup.js'
+export * from './shape.js'
+export * from './software.js'
