@@ -4,7 +4,7 @@
  */
 import { seconds } from '../src/base/index.js'
 import type { Cluster } from '../src/cluster/index.js'
-import type { Estimate, Setup, Software, Split } from '../src/estimate/index.js'
+import type { Estimate, Setup, Split } from '../src/estimate/index.js'
 import type { Prices } from '../src/search/index.js'
 
 export const toyCluster = (devices: number, memory = 64): Cluster => ({
@@ -33,13 +33,6 @@ export const toyCluster = (devices: number, memory = 64): Cluster => ({
 const link = (kind: 'nvlink' | 'infiniband', bandwidth: number) => ({
   ...{ kind, bandwidth, efficiency: 1, latency: 0, half: 0 },
 })
-
-export const toySoftware: Software = {
-  ...{ name: 'toy', attention: 'flash-2', fusedElementwise: true, fusedAccumulation: true, contention: 0 },
-  exposed: { tp: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
-  launch: { forward: 0, backward: 0 },
-  ...{ reduceBytes: 4, sources: ['toy'] },
-}
 
 /** Of one microbatch through all layers, the head as heavy as one of them. */
 const layerTime = ({ tp, microbatch }: Split): number => (microbatch + 0.2) / tp + 0.01

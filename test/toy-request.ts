@@ -1,8 +1,8 @@
 /** Requests for the toy prices: a small llama, a few devices. */
-import type { Shape } from '../src/estimate/index.js'
+import { eras, type Shape } from '../src/estimate/index.js'
 import { LlamaConfig } from '../src/model/index.js'
 import { parseConstraints, type Request } from '../src/search/index.js'
-import { toyCluster, toySoftware } from './toy-prices.js'
+import { toyCluster } from './toy-prices.js'
 
 const model = LlamaConfig.parse({ family: 'llama', layers: 6, embed: 64, heads: 8, kvHeads: 2, ffn: 96, vocab: 64 })
 
@@ -31,6 +31,6 @@ export const toyRequest = ({
   globalBatch: batch,
   cluster: toyCluster(devices, memory),
   precision: 'bf16',
-  software: toySoftware,
+  software: eras.lockstep,
   constraints: parseConstraints(constraints).constraints,
 })
