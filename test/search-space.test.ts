@@ -19,7 +19,7 @@ import {
   splitFrom,
   splitOf,
 } from '../src/search/index.js'
-import { toyRequest } from './toy-request.js'
+import { toyRequest } from './search-requests.js'
 
 const spaceOf = (request: Request): Split[] =>
   [...groupsOf(request)].flatMap(group =>

@@ -3,8 +3,8 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { type Found, type Priced, search } from '../src/search/index.js'
-import { toyPrices } from './toy-prices.js'
-import { type Asked, toyRequest } from './toy-request.js'
+import { toyPrices } from './search-prices.js'
+import { type Asked, toyRequest } from './search-requests.js'
 
 const find = (asked: Asked, prune: boolean, keep = 20): Found => search(toyRequest(asked), toyPrices, { keep, prune })
 const steps = (plans: readonly Priced[]) => plans.map(plan => plan.estimate.step)

@@ -6,12 +6,14 @@ const slowest = 2
 
 export class Best {
   readonly #keep: number
+  readonly #fronted: boolean
   readonly fastest: Priced[] = []
   /** Fastest first, each lighter than the one before; with plans too slow to be of interest. */
   readonly #front: Priced[] = []
 
-  constructor(keep: number) {
+  constructor(keep: number, fronted = true) {
     this.#keep = keep
+    this.#fronted = fronted
   }
 
   offer(plan: Priced): void {
@@ -20,7 +22,7 @@ export class Best {
       this.fastest.splice(placeOf(this.fastest, plan), 0, plan)
       if (this.fastest.length > this.#keep) this.fastest.pop()
     }
-    if (this.#dominated(step, plan.bytes)) return
+    if (!this.#fronted || this.#dominated(step, plan.bytes)) return
     const at = placeOf(this.#front, plan)
     let heavier = at
     while (heavier < this.#front.length && this.#front[heavier].bytes >= plan.bytes) heavier++
@@ -36,7 +38,7 @@ export class Best {
     return (
       this.fastest.length === this.#keep &&
       step >= this.#worst() &&
-      (this.#tooSlow(step) || this.#dominated(step, bytes))
+      (!this.#fronted || this.#tooSlow(step) || this.#dominated(step, bytes))
     )
   }
 

@@ -49,6 +49,8 @@ export interface Found {
 export interface Options {
   /** How many of the best to keep. */
   readonly keep: number
+  /** False: no front is asked for, and more can be left out. */
+  readonly front?: boolean
   /** False prices everything: the truth that pruning is held against. */
   readonly prune?: boolean
   readonly watch?: (done: number, all: number) => void
@@ -78,11 +80,11 @@ interface Bounded {
   readonly bytes: number
 }
 
-export function search(request: Request, prices: Prices, { keep, prune = true, watch }: Options): Found {
+export function search(request: Request, prices: Prices, { keep, front = true, prune = true, watch }: Options): Found {
   const capacity = capacityOf(request, prices)
   const groups = boundedGroups(request, prices)
   const considered = groups.reduce((n, { plans }) => n + plans, 0)
-  const best = new Best(keep)
+  const best = new Best(keep, front)
   const pruned = { memory: 0, time: 0 }
   let [priced, unfit, done] = [0, 0, 0]
   for (const { group, pipelines, plans, step, bytes } of groups) {

@@ -2,7 +2,7 @@
 import { eras, type Shape } from '../src/estimate/index.js'
 import { LlamaConfig } from '../src/model/index.js'
 import { parseConstraints, type Request } from '../src/search/index.js'
-import { toyCluster } from './toy-prices.js'
+import { toyCluster } from './search-prices.js'
 
 const model = LlamaConfig.parse({ family: 'llama', layers: 6, embed: 64, heads: 8, kvHeads: 2, ffn: 96, vocab: 64 })
 
