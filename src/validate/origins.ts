@@ -1,0 +1,202 @@
+/**
+ * How each source of measured memory is read: which framework made the figure, what it counts, and what the source
+ * leaves out but says elsewhere. A row that cannot be read gives the reason instead.
+ */
+import { GiB } from '../base/index.js'
+import type { Habits, Placed, Shape, Software, Split } from '../estimate/index.js'
+import type { Row } from './row.js'
+
+export interface Origin {
+  readonly name: string
+  readonly source: RegExp
+  /** Bytes of the unit of its figures. */
+  readonly unit: number
+  /** A text: why this row cannot be compared. */
+  readonly placed: (row: Row) => Placed | string
+  /** Lines that its constants were chosen on: they are never counted. */
+  readonly fitted: readonly number[]
+}
+
+/** Memory asks a framework for its name, its attention and its habits only. */
+const software = (name: string, attention: Software['attention'], memory: Partial<Habits> = {}): Software => ({
+  name,
+  attention,
+  fusedElementwise: true,
+  fusedAccumulation: true,
+  exposed: { tp: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
+  contention: 0,
+  launch: { forward: 0, backward: 0 },
+  reduceBytes: 2,
+  memory,
+  sources: [],
+})
+
+function gptOf(row: Row, known: Partial<Shape> = {}): Shape {
+  const { hidden = 0, heads = Math.max(1, hidden / 128), vocab = 50304 } = row
+  const byParameters = Math.round(((row.params_b ?? 0) * 1e9 - vocab * hidden) / (12 * hidden ** 2))
+  return {
+    layers: row.layers ?? byParameters,
+    embed: hidden,
+    heads,
+    kvHeads: row.kv_heads ?? heads,
+    headDim: hidden / heads,
+    ffn: row.ffn ?? 4 * hidden,
+    gated: false,
+    vocab,
+    tied: true,
+    biases: true,
+    norm: 'layer',
+    dropout: true,
+    positions: 'learned',
+    seq: row.seq_len ?? 0,
+    ...known,
+  }
+}
+
+const llamaOf = (row: Row): Shape =>
+  gptOf(row, { gated: true, tied: false, biases: false, norm: 'rms', dropout: false, positions: 'rotary' })
+
+const dataRanks = ({ tp = 1, pp = 1, cp = 1, n_gpus = 1 }: Row): number => n_gpus / (tp * pp * cp)
+
+function splitOf(row: Row, known: Partial<Split> = {}): Split {
+  const { tp = 1, pp = 1, cp = 1, micro_batch: microbatch = 1, global_batch_seqs = 1 } = row
+  const dp = dataRanks(row)
+  return {
+    tp,
+    pp,
+    dp,
+    cp,
+    ep: 1,
+    sequenceParallel: row.sequence_parallel === 'y',
+    zero: 0,
+    schedule: '1f1b',
+    chunks: 1,
+    microbatches: Math.max(1, Math.ceil(global_batch_seqs / (dp * microbatch))),
+    microbatch,
+    recompute: row.recompute === 'full' ? 'full' : 'none',
+    ...known,
+  }
+}
+
+/** `each` layers a stage, one less on the first and the last. */
+const lighterEnds = (stages: number, each: number): number[] =>
+  Array.from({ length: stages }, (_, s) => each - (s === 0 || s === stages - 1 ? 1 : 0))
+
+/** A model of one name has the same depth in all tables of the paper. */
+const zeroBubbleLayers: Readonly<Record<string, number>> = { 'GPT 6.2B': 30, 'GPT 14.6B': 46 }
+const zeroBubbleSchedules: Readonly<Record<string, string>> = {
+  '1F1B': '1f1b',
+  '1F1B-I': 'interleaved',
+  'ZB-1p': 'zb-h1',
+  'ZB-2p': 'zb-h2',
+  'ZB-V': 'zb-v',
+}
+const megatron = software('megatron', 'unfused')
+
+function zeroBubble(row: Row): Placed | string {
+  const { pp = 1, layers = zeroBubbleLayers[row.model] } = row
+  const schedule = zeroBubbleSchedules[row.schedule]
+  if (layers === undefined) return 'no number of layers'
+  if (schedule === undefined) return `no such schedule: ${row.schedule}`
+  const each = (layers + 2) / pp
+  const chunks = schedule === 'interleaved' ? each : schedule === 'zb-v' ? 2 : 1
+  return {
+    shape: gptOf(row, { layers }),
+    split: splitOf(row, { schedule, chunks, layers: lighterEnds(pp * chunks, each / chunks), recompute: 'none' }),
+    precision: 'f16',
+    software: megatron,
+  }
+}
+
+const deepspeed = {
+  fp16: software('megatron-deepspeed fp16', 'unfused'),
+  bf16: software('megatron-deepspeed bf16', 'unfused'),
+}
+
+function bigscience(row: Row): Placed | string {
+  if (row.hidden === undefined) return 'no shape of the model'
+  const { pp = 1, heads = 96 } = row // 96 where a table leaves it to the text
+  const shape = gptOf({ ...row, heads }, { positions: 'alibi' })
+  // Where embedding and head count as layers to balance the stages, the ends hold one layer less.
+  const balanced = pp > 1 && shape.layers % pp !== 0 && (shape.layers + 2) % pp === 0
+  return {
+    shape,
+    split: splitOf(row, { zero: 1, ...(balanced ? { layers: lighterEnds(pp, (shape.layers + 2) / pp) } : {}) }),
+    precision: row.precision.startsWith('bf16') ? 'bf16' : 'f16',
+    software: row.precision.startsWith('bf16') ? deepspeed.bf16 : deepspeed.fp16,
+  }
+}
+
+const titan = {
+  eager: software('torchtitan 2024 eager', 'flash-2'),
+  compiled: software('torchtitan 2024', 'flash-2'),
+  compiledLoss: software('torchtitan 2025', 'flash-2'),
+}
+
+function torchtitan(row: Row): Placed {
+  const { pp = 1, global_batch_seqs = 1 } = row
+  const chunks = row.schedule.startsWith('Interleaved') ? 2 : 1
+  const microbatches = pp > 1 ? pp * chunks : 1 // as many as stages unless a job says otherwise
+  const eager = row.notes.startsWith('FSDP; GiB')
+  return {
+    shape: llamaOf(row),
+    split: splitOf(row, {
+      zero: 3,
+      chunks,
+      schedule: chunks > 1 ? 'interleaved' : '1f1b',
+      microbatches,
+      microbatch: global_batch_seqs / (dataRanks(row) * microbatches),
+      recompute: row.recompute === 'selective' ? 'per-op' : row.recompute === 'full' ? 'full' : 'none',
+    }),
+    precision: row.precision.startsWith('fp8') ? 'fp8' : 'bf16',
+    software: row.source.includes('2025') ? titan.compiledLoss : eager ? titan.eager : titan.compiled,
+  }
+}
+
+const sailors = software('sailor', 'unfused')
+
+function sailor(row: Row): Placed | string {
+  if (row.notes.includes('HETEROGENEOUS')) return 'different devices in one job'
+  const parts = /layers per stage \[([^\]]*)\]/.exec(row.notes)?.[1].split(',').map(Number) ?? []
+  const sum = parts.reduce((a, b) => a + b, 0)
+  if (sum !== (row.layers ?? 0) + 2)
+    return `stages of ${parts.join(' + ')} = ${sum} are not ${row.layers} layers, an embedding and a head`
+  const layers = parts.map((n, s) => n - (s === 0 ? 1 : 0) - (s === parts.length - 1 ? 1 : 0))
+  return {
+    shape: gptOf(row),
+    split: splitOf(row, { layers, recompute: 'none' }),
+    precision: 'f16',
+    software: sailors,
+  }
+}
+
+export const measuredOrigins: readonly Origin[] = [
+  { name: 'zero bubble', source: /^Zero Bubble/, unit: 1e9, placed: zeroBubble, fitted: [] },
+  { name: 'bigscience', source: /^bigscience/, unit: GiB(1), placed: bigscience, fitted: [297, 331, 351, 356] },
+  { name: 'torchtitan', source: /torchtitan/, unit: GiB(1), placed: torchtitan, fitted: [388, 389, 398, 402, 418] },
+  { name: 'sailor', source: /sailor/, unit: 1e9, placed: sailor, fitted: [602, 612, 614] },
+]
+
+/** By the kernels of a layout: fused attention or the plain one (14 bytes a score), fused norms or not. */
+const layoutSoftware = new Map<string, Software>()
+
+function softwareOf(kernel: string): Software {
+  const known = layoutSoftware.get(kernel)
+  if (known) return known
+  const habits = { ...(kernel === 'torch' ? { score: 14 } : {}), ...(kernel.includes('RMS') ? { norm: 0 } : {}) }
+  const made = software('aleph-alpha', kernel.startsWith('flash') ? 'flash-2' : 'unfused', habits)
+  layoutSoftware.set(kernel, made)
+  return made
+}
+
+/** A layout of the study that ran or ran out of memory. */
+export function layoutPlaced(row: Row): Placed | string {
+  if (/Kernel not available|Other Error/.test(row.notes)) return 'failed for another reason than memory'
+  const kernel = /attention kernel: ([^;]*)/.exec(row.notes)?.[1] ?? ''
+  return {
+    shape: llamaOf(row),
+    split: splitOf(row, { zero: 1 }),
+    precision: 'bf16',
+    software: softwareOf(kernel),
+  }
+}
