@@ -56,25 +56,21 @@ export const usual: Habits = {
   slack: 0,
 }
 
-/** Megatron-DeepSpeed with ZeRO-1: many communicators, buckets, and memory as the device's tool shows it. */
-const deepspeed = { context: GiB(9), slack: 0.3, logit: 8, splitLogit: 8 }
-
 /** FSDP2 with parameters in f32, the loss on a vocabulary that DTensor splits: 20 bytes a logit, without it 15.5. */
-const torchtitan = { whole: 3, wholeInPipeline: true, gathered: 3, boundaries: 3, splitLogit: 20 }
+const torchtitan = { whole: 3, wholeInPipeline: true, gathered: 3, boundaries: 3, splitLogit: 20, logit: 15.5 }
 
 /** By the name of the software; the rest is as usual. */
 const known: Readonly<Record<string, Partial<Habits>>> = {
-  /** The f32 copy of its part of the gradient that the optimizer steps with. */
-  'megatron-deepspeed fp16': { ...deepspeed, state: 16 },
-  /** Gradients in bf16 and summed up in f32. */
-  'megatron-deepspeed bf16': { ...deepspeed, gradient: 6 },
-  'torchtitan 2024 eager': { ...torchtitan, logit: 15.5 },
-  'torchtitan 2024': { ...torchtitan, logit: 13.5 },
-  /** The loss is compiled too: logits and their gradient are all there is. */
-  'torchtitan 2025': { ...torchtitan, logit: 4 },
-  sailor: { gradient: 4, state: 14, logit: 16, splitLogit: 16, context: 3.4e9, slack: 0.1 },
-  /** Own code of Aleph Alpha, 2023: norms and gates not fused, logits gathered over tp before the loss. */
-  'aleph-alpha': { norm: 8, gated: 4, score: 4, logit: 16, gathersLogits: true, context: GiB(8), slack: 0.4 },
+  'megatron-2022': { gradient: 4, logit: 10, splitLogit: 10 },
+  'megatron-2024': { gradient: 4, logit: 10, splitLogit: 10 },
+  /**
+   * ZeRO-1 steps with an f32 copy of its part of the gradient. Many communicators and buckets, and memory as the tool
+   * of the device shows it.
+   */
+  'megatron-deepspeed': { state: 16, logit: 8, splitLogit: 8, context: GiB(9), slack: 0.3 },
+  'fsdp-2023': { ...torchtitan, wholeInPipeline: false },
+  torchtitan,
+  'torchtitan-compiled': { ...torchtitan, logit: 13.5 },
 }
 
 const cache = new WeakMap<Software, Habits>()

@@ -3,7 +3,7 @@
  * leaves out but says elsewhere. A row that cannot be read gives the reason instead.
  */
 import { GiB } from '../base/index.js'
-import type { Habits, Placed, Shape, Software, Split } from '../estimate/index.js'
+import { eras, type Placed, type Shape, type Software, type Split } from '../estimate/index.js'
 import type { Row } from './row.js'
 
 export interface Origin {
@@ -16,20 +16,6 @@ export interface Origin {
   /** Lines that its constants were chosen on: they are never counted. */
   readonly fitted: readonly number[]
 }
-
-/** Memory asks a framework for its name, its attention and its habits only. */
-const software = (name: string, attention: Software['attention'], memory: Partial<Habits> = {}): Software => ({
-  name,
-  attention,
-  fusedElementwise: true,
-  fusedAccumulation: true,
-  exposed: { tp: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
-  contention: 0,
-  launch: { forward: 0, backward: 0 },
-  reduceBytes: 2,
-  memory,
-  sources: [],
-})
 
 function gptOf(row: Row, known: Partial<Shape> = {}): Shape {
   const { hidden = 0, heads = Math.max(1, hidden / 128), vocab = 50304 } = row
@@ -91,7 +77,6 @@ const zeroBubbleSchedules: Readonly<Record<string, string>> = {
   'ZB-2p': 'zb-h2',
   'ZB-V': 'zb-v',
 }
-const megatron = software('megatron', 'unfused')
 
 function zeroBubble(row: Row): Placed | string {
   const { pp = 1, layers = zeroBubbleLayers[row.model] } = row
@@ -104,14 +89,12 @@ function zeroBubble(row: Row): Placed | string {
     shape: gptOf(row, { layers }),
     split: splitOf(row, { schedule, chunks, layers: lighterEnds(pp * chunks, each / chunks), recompute: 'none' }),
     precision: 'f16',
-    software: megatron,
+    software: eras['megatron-2021'],
   }
 }
 
-const deepspeed = {
-  fp16: software('megatron-deepspeed fp16', 'unfused'),
-  bf16: software('megatron-deepspeed bf16', 'unfused'),
-}
+/** Gradients in bf16, summed up in f32; the optimizer needs no copy of its own then. */
+const deepspeedBf16: Software = { ...eras['megatron-deepspeed'], memory: { gradient: 6, state: 12 } }
 
 function bigscience(row: Row): Placed | string {
   if (row.hidden === undefined) return 'no shape of the model'
@@ -123,15 +106,12 @@ function bigscience(row: Row): Placed | string {
     shape,
     split: splitOf(row, { zero: 1, ...(balanced ? { layers: lighterEnds(pp, (shape.layers + 2) / pp) } : {}) }),
     precision: row.precision.startsWith('bf16') ? 'bf16' : 'f16',
-    software: row.precision.startsWith('bf16') ? deepspeed.bf16 : deepspeed.fp16,
+    software: row.precision.startsWith('bf16') ? deepspeedBf16 : eras['megatron-deepspeed'],
   }
 }
 
-const titan = {
-  eager: software('torchtitan 2024 eager', 'flash-2'),
-  compiled: software('torchtitan 2024', 'flash-2'),
-  compiledLoss: software('torchtitan 2025', 'flash-2'),
-}
+/** The loss is compiled too: logits and their gradient are all there is. */
+const titan2025: Software = { ...eras['torchtitan-compiled'], memory: { logit: 4 } }
 
 function torchtitan(row: Row): Placed {
   const { pp = 1, global_batch_seqs = 1 } = row
@@ -149,11 +129,16 @@ function torchtitan(row: Row): Placed {
       recompute: row.recompute === 'selective' ? 'per-op' : row.recompute === 'full' ? 'full' : 'none',
     }),
     precision: row.precision.startsWith('fp8') ? 'fp8' : 'bf16',
-    software: row.source.includes('2025') ? titan.compiledLoss : eager ? titan.eager : titan.compiled,
+    software: row.source.includes('2025') ? titan2025 : eras[eager ? 'torchtitan' : 'torchtitan-compiled'],
   }
 }
 
-const sailors = software('sailor', 'unfused')
+/** Megatron's layers, memory as the tool of the device shows it. */
+const sailors: Software = {
+  ...eras['megatron-2021'],
+  name: 'sailor',
+  memory: { gradient: 4, state: 14, logit: 16, splitLogit: 16, context: 3.4e9, slack: 0.1 },
+}
 
 function sailor(row: Row): Placed | string {
   if (row.notes.includes('HETEROGENEOUS')) return 'different devices in one job'
@@ -177,26 +162,29 @@ export const measuredOrigins: readonly Origin[] = [
   { name: 'sailor', source: /sailor/, unit: 1e9, placed: sailor, fitted: [602, 612, 614] },
 ]
 
-/** By the kernels of a layout: fused attention or the plain one (14 bytes a score), fused norms or not. */
-const layoutSoftware = new Map<string, Software>()
-
-function softwareOf(kernel: string): Software {
-  const known = layoutSoftware.get(kernel)
-  if (known) return known
-  const habits = { ...(kernel === 'torch' ? { score: 14 } : {}), ...(kernel.includes('RMS') ? { norm: 0 } : {}) }
-  const made = software('aleph-alpha', kernel.startsWith('flash') ? 'flash-2' : 'unfused', habits)
-  layoutSoftware.set(kernel, made)
-  return made
+/** Aleph Alpha's own code of 2023: norms and gates not fused, logits gathered over tp before the loss. */
+const alephAlpha = { norm: 8, gated: 4, score: 4, logit: 16, gathersLogits: true, context: GiB(8), slack: 0.4 }
+const plain: Software = { ...eras['megatron-2021'], name: 'aleph-alpha', memory: alephAlpha }
+const flash: Software = { ...plain, attention: 'flash-2' }
+const kernels: Readonly<Record<string, Software>> = {
+  torch: { ...plain, memory: { ...alephAlpha, score: 14 } },
+  fused: plain,
+  flash_attention: flash,
+  'flash_attentionv1.0.8': flash,
+  flash_attention2: flash,
+  'flash_attention2 + RMS kernel': { ...flash, memory: { ...alephAlpha, norm: 0 } },
 }
 
 /** A layout of the study that ran or ran out of memory. */
 export function layoutPlaced(row: Row): Placed | string {
   if (/Kernel not available|Other Error/.test(row.notes)) return 'failed for another reason than memory'
   const kernel = /attention kernel: ([^;]*)/.exec(row.notes)?.[1] ?? ''
+  const software = kernels[kernel]
+  if (!software) return `no such attention kernel: ${kernel}`
   return {
     shape: llamaOf(row),
     split: splitOf(row, { zero: 1 }),
     precision: 'bf16',
-    software: softwareOf(kernel),
+    software,
   }
 }
