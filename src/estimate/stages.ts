@@ -1,0 +1,39 @@
+/** Which layers a pipeline rank holds, and whether it holds the embedding and the head. */
+import type { Split } from './setup.js'
+import type { Shape } from './shape.js'
+
+export interface RankLayers {
+  readonly layers: number
+  readonly first: boolean
+  readonly last: boolean
+}
+
+const onAV = new Set(['zb-v', 'v-half', 'v-min', 'dualpipe-v'])
+
+/** Stages of a rank: round and round, down and up a V, or (DualPipe) from both ends. */
+function stageOf({ schedule, pp, chunks }: Split, rank: number, chunk: number): number {
+  const mirrored = onAV.has(schedule) && chunks === 2 && chunk === 1
+  return mirrored ? 2 * pp - 1 - rank : chunk * pp + rank
+}
+
+/** Of an even split the earlier stages get the remainder. */
+function layersOfStage({ layers }: Shape, split: Split, stage: number): number {
+  if (split.layers) return split.layers[stage]
+  const stages = split.pp * split.chunks
+  return Math.floor(layers / stages) + (stage < layers % stages ? 1 : 0)
+}
+
+export function layersOfRank(shape: Shape, split: Split, rank: number): RankLayers {
+  const stages = split.pp * split.chunks
+  let [layers, first, last] = [0, false, false]
+  for (let chunk = 0; chunk < split.chunks; chunk++) {
+    const stage = stageOf(split, rank, chunk)
+    layers += layersOfStage(shape, split, stage)
+    first ||= stage === 0
+    last ||= stage === stages - 1
+  }
+  if (split.schedule !== 'dualpipe') return { layers, first, last }
+  const other = split.pp - 1 - rank
+  const mirrored = other === rank ? 0 : layersOfStage(shape, split, other)
+  return { layers: layers + mirrored, first: first || other === 0, last: last || other === stages - 1 }
+}
