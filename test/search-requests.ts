@@ -1,36 +1,31 @@
-/** Requests for the toy prices: a small llama, a few devices. */
-import { eras, type Shape } from '../src/estimate/index.js'
+/** Requests to search with: a llama of a few billion parameters on a few devices, so that whole spaces can be priced. */
+import { GiB } from '../src/base/index.js'
+import { clusterOf } from '../src/cluster/index.js'
+import { type Era, eras } from '../src/estimate/index.js'
 import { LlamaConfig } from '../src/model/index.js'
-import { parseConstraints, type Request } from '../src/search/index.js'
-import { toyCluster } from './search-prices.js'
-
-const model = LlamaConfig.parse({ family: 'llama', layers: 6, embed: 64, heads: 8, kvHeads: 2, ffn: 96, vocab: 64 })
-
-const shapeOf = (layers: number): Shape => ({
-  ...{ layers, embed: 64, heads: 8, kvHeads: 2, headDim: 8, ffn: 96, gated: true, vocab: 64, tied: false },
-  ...{ biases: false, norm: 'rms', dropout: false, positions: 'rotary', seq: 16 },
-})
+import { parseConstraints, type Request, shapeOfModel } from '../src/search/index.js'
 
 export interface Asked {
   readonly devices?: number
   readonly batch?: number
   readonly layers?: number
+  /** GiB of a device. */
   readonly memory?: number
   readonly constraints?: readonly string[]
+  readonly software?: Era
 }
 
-export const toyRequest = ({
-  devices = 8,
-  batch = 16,
-  layers = 6,
-  memory = 64,
-  constraints = [],
-}: Asked = {}): Request => ({
-  model: { ...model, layers },
-  shape: shapeOf(layers),
-  globalBatch: batch,
-  cluster: toyCluster(devices, memory),
-  precision: 'bf16',
-  software: eras.lockstep,
-  constraints: parseConstraints(constraints).constraints,
-})
+export function requestOf(asked: Asked = {}): Request {
+  const { devices = 16, batch = 16, layers = 12, memory = 80, constraints = [], software = 'megatron-2024' } = asked
+  const sizes = { embed: 4096, heads: 32, kvHeads: 8, ffn: 14336, vocab: 32768 }
+  const model = LlamaConfig.parse({ family: 'llama', layers, ...sizes })
+  return {
+    model,
+    shape: shapeOfModel(model, 4096),
+    globalBatch: batch,
+    cluster: clusterOf('h100', devices, { memory: GiB(memory) }),
+    precision: 'bf16',
+    software: eras[software],
+    constraints: parseConstraints(constraints).constraints,
+  }
+}

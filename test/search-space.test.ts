@@ -19,7 +19,7 @@ import {
   splitFrom,
   splitOf,
 } from '../src/search/index.js'
-import { toyRequest } from './search-requests.js'
+import { requestOf } from './search-requests.js'
 
 const spaceOf = (request: Request): Split[] =>
   [...groupsOf(request)].flatMap(group =>
@@ -58,7 +58,7 @@ test('126 layers in 16 stages: Llama 3 left the first and the last lighter', () 
 for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5, 6])
   test(`plans of the space are sound and different, and jobs read back as them (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
-    const request = toyRequest({ devices: pick([4, 6, 8, 12]), batch: pick([4, 6, 12]), layers: 1 + int(9) })
+    const request = requestOf({ devices: pick([4, 6, 8, 12]), batch: pick([4, 6, 12]), layers: 1 + int(9) })
     const space = spaceOf(request)
     ok(space.length > 0)
     equal(new Set(space.map(split => JSON.stringify(split))).size, space.length)
@@ -76,7 +76,7 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
 for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 20 }, (_, i) => i + 1))
   test(`a sound plan with even layers is in the space (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
-    const request = toyRequest({ devices: 8, batch: 16, layers: 4 + int(5) })
+    const request = requestOf({ devices: 8, batch: 16, layers: 4 + int(5) })
     const plan = {
       ...{
         tp: pick([1, 2, 4, 8]),
@@ -99,7 +99,7 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ 
 
 test('layers per stage of a job are those of the split', () => {
   const split: Split = { ...plainSplit, pp: 3, layers: [1, 3, 2] }
-  deepEqual(layersPerStage(jobOf(toyRequest(), split).plan, 6), [1, 3, 2])
+  deepEqual(layersPerStage(jobOf(requestOf({ layers: 6 }), split).plan, 6), [1, 3, 2])
 })
 
 const kept: readonly [constraint: string, split: Partial<Split>, expected: boolean][] = [
@@ -145,11 +145,11 @@ for (const [text, message, suggestion = /.*/] of refused)
 test('constraints cut the space and leave nothing that breaks them', () => {
   const asked = ['tp<=2', 'pp>1', 'zero!=3', 'schedule=1f1b|interleaved', 'recompute!=full', 'microbatch<=2']
   const { constraints } = parseConstraints(asked)
-  const cut = spaceOf({ ...toyRequest(), constraints })
+  const cut = spaceOf({ ...requestOf(), constraints })
   deepEqual(
     new Set(cut.map(split => JSON.stringify(split))),
     new Set(
-      spaceOf(toyRequest())
+      spaceOf(requestOf())
         .filter(split => keeps(split, constraints))
         .map(split => JSON.stringify(split)),
     ),

@@ -192,7 +192,7 @@ function handingCost({ split, software }: Setup, table: PriceTable, { handed, re
 
 /** Gradients to their sum and parameters back, once a step; what backward and the next forward hide is not seen. */
 function dataCost({ shape, split, software }: Setup, table: PriceTable, prices: Prices, stages: Stages): number {
-  const { tp, cp, dp, pp, zero } = split
+  const { tp, cp, dp, pp, zero, microbatches } = split
   const size = dp * cp
   const ends =
     shape.tied && pp > 1
@@ -200,13 +200,15 @@ function dataCost({ shape, split, software }: Setup, table: PriceTable, prices: 
       : 0
   if (zero === 3) return ends + firstGather(split, software, table, prices)
   const gradients = software.reduceBytes * stages.parameters
+  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
+  const times = zero === 2 ? microbatches : 1
   const traffic =
     zero === 0
       ? table.meeting('all-reduce', gradients, size, tp)
-      : table.meeting('reduce-scatter', gradients, size, tp) +
+      : times * table.meeting('reduce-scatter', gradients, size, tp) +
         table.meeting('all-gather', 2 * stages.parameters, size, tp)
   const { forward, input, weight } = stages.busiest
-  const hidden = Math.min(traffic * (1 - software.exposed.dp), forward + input + weight)
+  const hidden = Math.min(traffic * (1 - software.exposed.dp), times * (forward + input + weight))
   return ends + traffic - hidden + software.contention * hidden
 }
 

@@ -6,7 +6,7 @@
 import type { Cluster } from '../cluster/index.js'
 import { type Constraint, memoryLimit } from './constraint.js'
 import type { Request } from './request.js'
-import { capacityOf, type Priced, type Prices, priceOf, search } from './search.js'
+import { capacityOf, type Priced, priceOf, search } from './search.js'
 import { type Group, groupsOf, pipelinesOf, savingsOf, splitFrom } from './space.js'
 
 export interface Impossible {
@@ -30,24 +30,23 @@ export interface Instead {
 
 export type ClusterAt = (devices: number) => Cluster | undefined
 
-export function whyImpossible(request: Request, prices: Prices, clusterAt: ClusterAt): Impossible {
-  const lightest = lightestOf(request, prices)
-  const capacity = capacityOf(request, prices)
+export function whyImpossible(request: Request, clusterAt: ClusterAt): Impossible {
+  const lightest = lightestOf(request)
+  const capacity = capacityOf(request)
   const found: readonly (Instead | undefined)[] = [
-    ...withoutConstraints(request, prices),
-    ...otherDevices(request, prices, clusterAt),
-    ...otherBatches(request, prices),
+    ...withoutConstraints(request),
+    ...otherDevices(request, clusterAt),
+    ...otherBatches(request),
     moreMemory(request, lightest),
   ]
   const instead = found.filter(one => one !== undefined)
   return { cause: lightest ? 'memory' : 'mesh', capacity, instead, ...(lightest && { lightest }) }
 }
 
-const bestOf = (request: Request, prices: Prices): Priced | undefined =>
-  search(request, prices, { keep: 1, front: false }).best[0]
+const bestOf = (request: Request): Priced | undefined => search(request, { keep: 1, front: false }).best[0]
 
 /** Of each way to cut devices and batch only the smallest microbatch, under every saving there is. */
-function lightestOf(request: Request, prices: Prices): Priced | undefined {
+function lightestOf(request: Request): Priced | undefined {
   const smallest = new Map<string, Group>()
   for (const group of groupsOf(request)) {
     const key = `${group.tp} ${group.pp} ${group.sequenceParallel}`
@@ -57,13 +56,13 @@ function lightestOf(request: Request, prices: Prices): Priced | undefined {
   for (const group of smallest.values())
     for (const pipeline of pipelinesOf(request, group.pp))
       for (const saving of savingsOf(group.dp, request.constraints)) {
-        const plan = priceOf(request, splitFrom(group, pipeline, saving), prices)
+        const plan = priceOf(request, splitFrom(group, pipeline, saving))
         if (!lightest || plan.bytes < lightest.bytes) lightest = plan
       }
   return lightest
 }
 
-function* withoutConstraints(request: Request, prices: Prices): Generator<Instead> {
+function* withoutConstraints(request: Request): Generator<Instead> {
   const all = request.constraints
   const without = (dropped: readonly Constraint[]) => ({
     ...request,
@@ -71,24 +70,24 @@ function* withoutConstraints(request: Request, prices: Prices): Generator<Instea
   })
   let one = false
   for (const constraint of all) {
-    const best = bestOf(without([constraint]), prices)
+    const best = bestOf(without([constraint]))
     if (best) yield { kind: 'constraint', change: `without ${constraint.text}`, best }
     one ||= best !== undefined
   }
   if (one || all.length < 2) return
-  const best = bestOf(without(all), prices)
+  const best = bestOf(without(all))
   if (best) yield { kind: 'constraint', change: 'without any constraint', best }
 }
 
 const mostDevices = 2 ** 17
 
 /** The least number above and the greatest below that work: multiples of what must divide them, then doubling. */
-function* otherDevices(request: Request, prices: Prices, clusterAt: ClusterAt): Generator<Instead> {
+function* otherDevices(request: Request, clusterAt: ClusterAt): Generator<Instead> {
   const { devices } = request.cluster
   const factor = devicesFactor(request)
   const try_ = (count: number): Instead | undefined => {
     const cluster = count >= 1 && count <= mostDevices ? clusterAt(count) : undefined
-    const best = cluster && bestOf({ ...request, cluster }, prices)
+    const best = cluster && bestOf({ ...request, cluster })
     return best && { kind: 'devices', change: `--devices ${count}`, best }
   }
   const up = firstOf(upwards(devices, factor), try_)
@@ -128,10 +127,10 @@ function firstOf<T>(candidates: Iterable<number>, attempt: (n: number) => T | un
 }
 
 /** The nearest batches above and below that some plan can share out: a batch is hardly ever what one insists on. */
-function* otherBatches(request: Request, prices: Prices): Generator<Instead> {
+function* otherBatches(request: Request): Generator<Instead> {
   const { globalBatch, cluster } = request
   const attempt = (batch: number): Instead | undefined => {
-    const best = bestOf({ ...request, globalBatch: batch }, prices)
+    const best = bestOf({ ...request, globalBatch: batch })
     return best && { kind: 'batch', change: `--global-batch ${batch}`, best }
   }
   const powers = Array.from({ length: 17 }, (_, i) => cluster.devices / 2 ** i).filter(Number.isInteger)

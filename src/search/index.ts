@@ -1,3 +1,4 @@
+export * from './bounds.js'
 export * from './constraint.js'
 export * from './impossible.js'
 export * from './moves.js'

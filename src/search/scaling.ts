@@ -5,7 +5,7 @@
  */
 import type { Cluster } from '../cluster/index.js'
 import type { Request } from './request.js'
-import { type Priced, type Prices, search } from './search.js'
+import { type Priced, search } from './search.js'
 
 export interface ScalePoint {
   readonly devices: number
@@ -40,13 +40,13 @@ export interface ScaleRequest {
   readonly watch?: (done: number, all: number) => void
 }
 
-export function scale({ request, devices, clusterAt, watch }: ScaleRequest, prices: Prices): Scaling {
+export function scale({ request, devices, clusterAt, watch }: ScaleRequest): Scaling {
   const sizes = [...new Set(devices)].sort((a, b) => a - b)
   let done = 0
   const at = (size: number, globalBatch: number): ScalePoint => {
     watch?.(done++, 2 * sizes.length)
     const asked = { ...request, globalBatch, cluster: clusterAt(size) }
-    const best = search(asked, prices, { keep: 1, front: false }).best[0]
+    const best = search(asked, { keep: 1, front: false }).best[0]
     if (!best) return { devices: size, globalBatch }
     return { devices: size, globalBatch, best, tokensPerSecond: (globalBatch * request.shape.seq) / best.estimate.step }
   }

@@ -6,20 +6,12 @@
  *   because the front ends before it or holds a plan at least as fast as that and as light as its lightest plan.
  * Everything else is priced. The test compares with pricing everything.
  */
-import type { Estimate, Footprint, Setup, Split } from '../estimate/index.js'
+import { type Estimate, estimate, type Setup, type Split, totalBytes } from '../estimate/index.js'
 import { Best } from './best.js'
+import { leastBytes, leastStep } from './bounds.js'
 import { memoryLimit } from './constraint.js'
 import type { Request } from './request.js'
 import { type Group, groupsOf, type Pipeline, pipelinesOf, savingsOf, splitFrom } from './space.js'
-
-/** The prices a search is made with. */
-export interface Prices {
-  readonly estimate: (setup: Setup) => Estimate
-  /** No plan that cuts devices and batch the same way holds less. */
-  readonly leastBytes: (setup: Setup) => number
-  /** What the tensors of a rank may take on the cluster's device. */
-  readonly capacity: (setup: Omit<Setup, 'split'>) => number
-}
 
 export interface Priced {
   readonly split: Split
@@ -56,20 +48,19 @@ export interface Options {
   readonly watch?: (done: number, all: number) => void
 }
 
-export const bytesOf = (m: Footprint): number =>
-  m.parameters + m.gradients + m.optimizer + m.activations + m.workspace + m.framework
-
 export const setupOf = ({ shape, cluster, precision, software }: Request, split: Split): Setup => ({
   ...{ shape, split, cluster, precision, software },
 })
 
-export function priceOf(request: Request, split: Split, prices: Prices): Priced {
-  const estimate = prices.estimate(setupOf(request, split))
-  return { split, estimate, bytes: bytesOf(estimate.memory) }
+export function priceOf(request: Request, split: Split): Priced {
+  const price = estimate(setupOf(request, split))
+  return { split, estimate: price, bytes: totalBytes(price.memory) }
 }
 
-export function capacityOf(request: Request, prices: Prices): number {
-  return Math.min(prices.capacity(request), memoryLimit(request.constraints))
+/** What a rank may take of its device, and of what the user allows. */
+export function capacityOf({ cluster: { device }, constraints }: Request): number {
+  const { memory, reserve } = device
+  return Math.min(memory * (1 - reserve.fraction) - reserve.bytes, memoryLimit(constraints))
 }
 
 interface Bounded {
@@ -80,9 +71,9 @@ interface Bounded {
   readonly bytes: number
 }
 
-export function search(request: Request, prices: Prices, { keep, front = true, prune = true, watch }: Options): Found {
-  const capacity = capacityOf(request, prices)
-  const groups = boundedGroups(request, prices)
+export function search(request: Request, { keep, front = true, prune = true, watch }: Options): Found {
+  const capacity = capacityOf(request)
+  const groups = boundedGroups(request)
   const considered = groups.reduce((n, { plans }) => n + plans, 0)
   const best = new Best(keep, front)
   const pruned = { memory: 0, time: 0 }
@@ -95,7 +86,7 @@ export function search(request: Request, prices: Prices, { keep, front = true, p
     else
       for (const saving of savingsOf(group.dp, request.constraints))
         for (const pipeline of pipelines) {
-          const plan = priceOf(request, splitFrom(group, pipeline, saving), prices)
+          const plan = priceOf(request, splitFrom(group, pipeline, saving))
           priced++
           if (plan.bytes <= capacity) best.offer(plan)
           else unfit++
@@ -105,27 +96,15 @@ export function search(request: Request, prices: Prices, { keep, front = true, p
   return { best: best.fastest, front: best.front, counts, capacity }
 }
 
-/** A bound on time: every rank is busy for at least its share of computing and of tensor-parallel meetings. */
-function leastStep(request: Request, { tp, pp, sequenceParallel, microbatch, microbatches }: Group, prices: Prices) {
-  const split: Split = {
-    ...{ tp, pp: 1, dp: 1, cp: 1, ep: 1, sequenceParallel, microbatch, microbatches },
-    ...{ zero: 0, schedule: '1f1b', chunks: 1, recompute: 'none' },
-  }
-  const { compute, tp: meetings } = prices.estimate(setupOf(request, split)).parts
-  return (compute + meetings) / pp
-}
-
-function boundedGroups(request: Request, prices: Prices): Bounded[] {
+function boundedGroups(request: Request): Bounded[] {
   const pipelinesAt = new Map<number, readonly Pipeline[]>()
   const bounded: Bounded[] = []
   for (const group of groupsOf(request)) {
     const pipelines = pipelinesAt.get(group.pp) ?? pipelinesOf(request, group.pp)
     pipelinesAt.set(group.pp, pipelines)
     const plans = pipelines.length * savingsOf(group.dp, request.constraints).length
-    if (plans === 0) continue
-    const split = splitFrom(group, pipelines[0], { zero: group.dp > 1 ? 3 : 0, recompute: 'full' })
-    const bytes = prices.leastBytes(setupOf(request, split))
-    bounded.push({ group, pipelines, plans, bytes, step: leastStep(request, group, prices) })
+    if (plans > 0)
+      bounded.push({ group, pipelines, plans, bytes: leastBytes(request, group), step: leastStep(request, group) })
   }
   return bounded.sort((a, b) => a.step - b.step)
 }

@@ -2,7 +2,7 @@
 import type { Cluster, Topology } from '../cluster/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Request } from './request.js'
-import { type Priced, type Prices, search } from './search.js'
+import { type Priced, search } from './search.js'
 
 export interface Sensitivity {
   /** 'network x2'. */
@@ -32,10 +32,10 @@ const changes: readonly Changed[] = [
 export const sensitivities: readonly string[] = changes.map(([name]) => name)
 
 /** One at a time, so that whoever waits can be shown how far it is. */
-export function* sensitivityOf(request: Request, chosen: Priced, prices: Prices): Generator<Sensitivity> {
+export function* sensitivityOf(request: Request, chosen: Priced): Generator<Sensitivity> {
   for (const [change, changed] of changes) {
     const asked = changed(request)
-    const best = search(asked, prices, { keep: 1, front: false }).best[0]
+    const best = search(asked, { keep: 1, front: false }).best[0]
     if (!best) yield { change, differences: [] }
     else {
       const rate = (r: Request, { estimate }: Priced) => r.globalBatch / estimate.step
