@@ -7,9 +7,10 @@ import type { Device } from '../cluster/index.js'
 import { elementBytes, keptBytes, layerBytes, lossBytes, tokensOf } from './activations.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { type Habits, habitsOf } from './habits.js'
-import { inFlight } from './in-flight.js'
+import { heldStages, layersInFlight } from './in-flight.js'
+import { ownFootprint } from './own-memory.js'
 import type { Footprint, Placed } from './setup.js'
-import { layersOfRank } from './stages.js'
+import { layersOfChunk, layersOfRank } from './stages.js'
 
 export const totalBytes = (f: Footprint): number =>
   f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
@@ -32,6 +33,7 @@ export const fits = (placed: Placed, { memory, reserve }: Device): boolean =>
 
 /** Bytes on the ranks of one pipeline coordinate. */
 export function rankFootprint(setup: Placed, rank: number): Footprint {
+  if (setup.software.name === 'lockstep') return ownFootprint(setup, rank)
   const habits = habitsOf(setup.software)
   const states = stateBytes(setup, habits, rank)
   const { activations, workspace } = liveBytes(setup, habits, rank)
@@ -80,10 +82,10 @@ function shardedBytes(setup: Placed, habits: Habits, { shard, ends }: { shard: n
 
 function liveBytes(setup: Placed, habits: Habits, rank: number) {
   const { shape, split } = setup
-  const { layers, last } = layersOfRank(shape, split, rank)
-  const { held } = inFlight(split, rank)
+  const { last } = layersOfRank(shape, split, rank)
+  const held = layersInFlight(split, heldStages(split, rank), chunk => layersOfChunk(shape, split, rank, chunk))
   const kept = keptBytes(setup, habits)
-  const activations = (held / split.chunks) * layers * kept
+  const activations = held * kept
   const again = layerBytes(setup, habits) - kept
   const gathered =
     split.sequenceParallel && split.tp > 1 ? habits.gathered * tokensOf(setup) * shape.embed * elementBytes(setup) : 0

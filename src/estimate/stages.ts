@@ -23,6 +23,10 @@ function layersOfStage({ layers }: Shape, split: Split, stage: number): number {
   return Math.floor(layers / stages) + (stage < layers % stages ? 1 : 0)
 }
 
+/** Layers of one of a rank's stages. */
+export const layersOfChunk = (shape: Shape, split: Split, rank: number, chunk: number): number =>
+  layersOfStage(shape, split, stageOf(split, rank, chunk))
+
 export function layersOfRank(shape: Shape, split: Split, rank: number): RankLayers {
   const stages = split.pp * split.chunks
   let [layers, first, last] = [0, false, false]
@@ -32,8 +36,11 @@ export function layersOfRank(shape: Shape, split: Split, rank: number): RankLaye
     first ||= stage === 0
     last ||= stage === stages - 1
   }
-  if (split.schedule !== 'dualpipe') return { layers, first, last }
+  if (!meetsItself(split, rank)) return { layers, first, last }
   const other = split.pp - 1 - rank
-  const mirrored = other === rank ? 0 : layersOfStage(shape, split, other)
-  return { layers: layers + mirrored, first: first || other === 0, last: last || other === stages - 1 }
+  return { layers: layers + layersOfStage(shape, split, other), first: first || last, last: first || last }
 }
+
+/** DualPipe feeds both ends: a rank holds its stage and the mirrored one. */
+const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boolean =>
+  schedule === 'dualpipe' && microbatches > 1 && pp - 1 - rank !== rank
