@@ -10,7 +10,10 @@ import { bubbleOf, type RankTime } from './pipeline.js'
 import { type Prices, type PriceTable, tableOf } from './prices.js'
 import type { Estimate, Setup } from './setup.js'
 
-export function estimate(setup: Setup): Estimate {
+export const estimate = (setup: Setup): Estimate => ({ ...timesOf(setup), memory: footprint(setup) })
+
+/** Without the memory, which takes longer to find than the time: a search seldom needs both. */
+export function timesOf(setup: Setup): Omit<Estimate, 'memory'> {
   const { split, cluster, software } = setup
   const table = tableOf(setup)
   const prices = table.of(split)
@@ -39,7 +42,6 @@ export function estimate(setup: Setup): Estimate {
       optimizer: seconds(optimizer),
       other: seconds(late + n * layer.launch),
     },
-    memory: footprint(setup),
     flops: flopsOfStep(setup),
   }
 }

@@ -2,9 +2,9 @@
  * What no plan of a group can be better than. Each bound is the price of something that every plan of the group has
  * and that depends on the group alone; the test prices whole spaces and finds no plan below its bounds.
  */
-import { estimate, rankFootprint, type Split, totalBytes } from '../estimate/index.js'
+import { rankFootprint, type Split, timesOf, totalBytes } from '../estimate/index.js'
 import { plainSplit, type Request } from './request.js'
-import { type Group, savingsOf } from './space.js'
+import type { Group, Saving } from './space.js'
 
 /**
  * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
@@ -13,7 +13,7 @@ import { type Group, savingsOf } from './space.js'
 export function leastStep({ shape, cluster, precision, software }: Request, group: Group): number {
   const { tp, sequenceParallel, microbatch, microbatches } = group
   const split: Split = { ...plainSplit, tp, sequenceParallel, microbatch, microbatches }
-  const { parts } = estimate({ shape, split, cluster, precision, software })
+  const { parts } = timesOf({ shape, split, cluster, precision, software })
   return (parts.compute + parts.tp) / group.pp
 }
 
@@ -21,13 +21,10 @@ export function leastStep({ shape, cluster, precision, software }: Request, grou
  * Memory: some rank holds at least ceil(layers / pp) layers, and when the first loss is computed it holds them for one
  * microbatch. With one rank that is all there is; of several, one may hold neither embedding nor head.
  */
-export function leastBytes({ shape, precision, software, constraints }: Request, group: Group): number {
+export function leastBytes({ shape, precision, software }: Request, group: Group, saving: Saving): number {
   // Of three ranks the second is between the ends.
   const [pp, rank] = group.pp === 1 ? [1, 0] : [3, 1]
   const layers = new Array<number>(pp).fill(Math.ceil(shape.layers / group.pp))
-  const held = savingsOf(group.dp, constraints).map(saving => {
-    const split: Split = { ...plainSplit, ...group, ...saving, pp, microbatches: 1, layers }
-    return totalBytes(rankFootprint({ shape, split, precision, software }, rank))
-  })
-  return Math.min(...held)
+  const split: Split = { ...plainSplit, ...group, ...saving, pp, microbatches: 1, layers }
+  return totalBytes(rankFootprint({ shape, split, precision, software }, rank))
 }

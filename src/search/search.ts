@@ -6,12 +6,12 @@
  *   because the front ends before it or holds a plan at least as fast as that and as light as its lightest plan.
  * Everything else is priced. The test compares with pricing everything.
  */
-import { type Estimate, estimate, type Setup, type Split, totalBytes } from '../estimate/index.js'
+import { type Estimate, footprint, rankFootprint, type Setup, type Split, timesOf, totalBytes } from '../estimate/index.js'
 import { Best } from './best.js'
 import { leastBytes, leastStep } from './bounds.js'
 import { memoryLimit } from './constraint.js'
 import type { Request } from './request.js'
-import { type Group, groupsOf, type Pipeline, pipelinesOf, savingsOf, splitFrom } from './space.js'
+import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
 
 export interface Priced {
   readonly split: Split
@@ -24,8 +24,9 @@ export interface Counts {
   readonly considered: number
   /** Left out by a bound, and by which. */
   readonly pruned: { readonly memory: number; readonly time: number }
+  /** Their time was found out; their memory too, unless they were too slow to matter. */
   readonly priced: number
-  /** Of the priced, those that do not fit. */
+  /** Of the priced, those that were found not to fit. */
   readonly unfit: number
 }
 
@@ -53,8 +54,8 @@ export const setupOf = ({ shape, cluster, precision, software }: Request, split:
 })
 
 export function priceOf(request: Request, split: Split): Priced {
-  const price = estimate(setupOf(request, split))
-  return { split, estimate: price, bytes: totalBytes(price.memory) }
+  const setup = setupOf(request, split)
+  return weighed(setup, timesOf(setup))
 }
 
 /** What a rank may take of its device, and of what the user allows. */
@@ -66,9 +67,12 @@ export function capacityOf({ cluster: { device }, constraints }: Request): numbe
 interface Bounded {
   readonly group: Group
   readonly pipelines: readonly Pipeline[]
+  readonly savings: readonly Saving[]
   readonly plans: number
   readonly step: number
+  /** Of the lightest plan, and of the lightest with each saving. */
   readonly bytes: number
+  readonly bytesWith: readonly number[]
 }
 
 export function search(request: Request, { keep, front = true, prune = true, watch }: Options): Found {
@@ -78,22 +82,39 @@ export function search(request: Request, { keep, front = true, prune = true, wat
   const best = new Best(keep, front)
   const pruned = { memory: 0, time: 0 }
   let [priced, unfit, done] = [0, 0, 0]
-  for (const { group, pipelines, plans, step, bytes } of groups) {
+  for (const { group, pipelines, savings, plans, step, bytes, bytesWith } of groups) {
     watch?.(done, considered)
     done += plans
     if (prune && bytes > capacity) pruned.memory += plans
     else if (prune && best.cannotUse(step, bytes)) pruned.time += plans
     else
-      for (const saving of savingsOf(group.dp, request.constraints))
+      for (const [i, saving] of savings.entries()) {
+        if (prune && bytesWith[i] > capacity) {
+          pruned.memory += pipelines.length
+          continue
+        }
         for (const pipeline of pipelines) {
-          const plan = priceOf(request, splitFrom(group, pipeline, saving))
+          const setup = setupOf(request, splitFrom(group, pipeline, saving))
+          const times = timesOf(setup)
           priced++
-          if (plan.bytes <= capacity) best.offer(plan)
+          if (prune && best.cannotUse(times.step, bytesWith[i])) continue
+          const plan = prune && overflows(setup, capacity) ? undefined : weighed(setup, times)
+          if (plan && plan.bytes <= capacity) best.offer(plan)
           else unfit++
         }
+      }
   }
   const counts = { considered, pruned, priced, unfit }
   return { best: best.fastest, front: best.front, counts, capacity }
+}
+
+/** The first and the last rank alone: most of what does not fit does not fit there, and they are quickly weighed. */
+const overflows = (setup: Setup, capacity: number): boolean =>
+  totalBytes(rankFootprint(setup, 0)) > capacity || totalBytes(rankFootprint(setup, setup.split.pp - 1)) > capacity
+
+function weighed(setup: Setup, times: ReturnType<typeof timesOf>): Priced {
+  const memory = footprint(setup)
+  return { split: setup.split, estimate: { ...times, memory }, bytes: totalBytes(memory) }
 }
 
 function boundedGroups(request: Request): Bounded[] {
@@ -102,9 +123,12 @@ function boundedGroups(request: Request): Bounded[] {
   for (const group of groupsOf(request)) {
     const pipelines = pipelinesAt.get(group.pp) ?? pipelinesOf(request, group.pp)
     pipelinesAt.set(group.pp, pipelines)
-    const plans = pipelines.length * savingsOf(group.dp, request.constraints).length
-    if (plans > 0)
-      bounded.push({ group, pipelines, plans, bytes: leastBytes(request, group), step: leastStep(request, group) })
+    const savings = savingsOf(group.dp, request.constraints)
+    const plans = pipelines.length * savings.length
+    if (plans === 0) continue
+    const bytesWith = savings.map(saving => leastBytes(request, group, saving))
+    const bounds = { step: leastStep(request, group), bytes: Math.min(...bytesWith), bytesWith }
+    bounded.push({ group, pipelines, savings, plans, ...bounds })
   }
   return bounded.sort((a, b) => a.step - b.step)
 }
