@@ -35,9 +35,10 @@ export const fits = (placed: Placed, { memory, reserve }: Device): boolean =>
 export function rankFootprint(setup: Placed, rank: number): Footprint {
   if (setup.software.name === 'lockstep') return ownFootprint(setup, rank)
   const habits = habitsOf(setup.software)
-  const states = stateBytes(setup, habits, rank)
+  const { parameters, gradients, optimizer } = stateBytes(setup, habits, rank)
   const { activations, workspace } = liveBytes(setup, habits, rank)
-  return { ...states, activations, workspace, framework: habits.context + habits.slack * (activations + workspace) }
+  const framework = habits.context + habits.slack * (activations + workspace)
+  return { parameters, gradients, optimizer, activations, workspace, framework } // a spread takes ten times as long
 }
 
 /** Parameters a rank computes with. */
