@@ -11,6 +11,7 @@ export type Precision = 'f64' | 'f32'
 const bytesPerCell = 2
 
 export const cellsOf = (bytes: number): number => bytes / bytesPerCell
+export const bytesOf = (cells: number): number => cells * bytesPerCell
 
 export class Memory {
   readonly cells: Cells
