@@ -9,7 +9,7 @@ import type { Graph, Model, Node, Value, ValueId } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 import type { Derived } from './differentiate.js'
 
-export type Precision = Plan['precision']
+type Precision = Plan['precision']
 
 /** Results that many numbers went into, or that others are divided by: op -> the first result that is one. */
 const statistics: Readonly<Partial<Record<OpKind, number>>> = {
