@@ -1,7 +1,7 @@
 /** The reference machine as an engine: slow and exact, all ranks in one thread. */
-import { worldOf } from '../../base/index.js'
+import { seconds, worldOf } from '../../base/index.js'
 import type { Program } from '../../ir/index.js'
-import { type Span, seconds, spanOf } from '../../trace/index.js'
+import { type Span, spanOf } from '../../trace/index.js'
 import type { Runner, StartOptions } from '../trainer.js'
 import { boot } from './machine.js'
 import type { Observation } from './world.js'
