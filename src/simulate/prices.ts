@@ -11,6 +11,11 @@ export interface Carriage {
   readonly link: number
 }
 
+/** `held` is for how long the sender's buffer is taken: as long as the message lasts, or 0 if the network copies it. */
+export interface Message extends Carriage {
+  readonly held: number
+}
+
 /** What compute and network lose while both run on one device: 0.12 makes what is left of it take 1.12 times as long. */
 export interface Contention {
   readonly compute: number
@@ -25,7 +30,7 @@ export interface Prices {
   /** From the moment all members are there. */
   readonly collective: (instr: Collective, segment: Segment) => Carriage
   /** Between two pipeline coordinates. */
-  readonly message: (bytes: number, from: number, to: number) => Carriage
+  readonly message: (bytes: number, from: number, to: number) => Message
   /** Multiplications and additions that one rank executes. */
   readonly flops: (instr: Instr, segment: Segment) => number
   readonly contention: Contention
@@ -36,7 +41,10 @@ export const scaledPrices = (prices: Prices, by: number): Prices => ({
   ...prices,
   compute: (instr, segment) => by * prices.compute(instr, segment),
   collective: (instr, segment) => scaled(prices.collective(instr, segment), by),
-  message: (bytes, from, to) => scaled(prices.message(bytes, from, to), by),
+  message: (bytes, from, to) => {
+    const { held, ...carriage } = prices.message(bytes, from, to)
+    return { ...scaled(carriage, by), held: by * held }
+  },
 })
 
 const scaled = ({ seconds, link }: Carriage, by: number): Carriage => ({ seconds: by * seconds, link })

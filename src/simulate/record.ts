@@ -28,6 +28,7 @@ export class Recorder {
 
   /** A run of instructions, each its share of the time: what ran beside it slowed them all alike. */
   work(step: number, { lane, instrs, ends, seconds }: Extract<Act, { kind: 'work' }>, from: number, to: number): void {
+    if (to <= from) return
     const stretch = (to - from) / seconds
     for (const [i, instr] of instrs.entries())
       this.add({ step, instr, lane }, from + stretch * (i === 0 ? 0 : ends[i - 1]), from + stretch * ends[i])

@@ -59,6 +59,8 @@ interface Front {
   /** Collectives of the segment by slot, and those that are not waited for yet. */
   readonly slots: Flight[]
   readonly flying: Flight[]
+  /** Its messages that are not waited for yet. */
+  readonly sent: Map<string, Flight>
   /** How often it has met other streams, by group. */
   readonly met: Map<string, number>
 }
@@ -67,7 +69,7 @@ class Walk {
   readonly #cast: Cast
   readonly #fronts: readonly Front[]
   readonly #bytes: ReadonlyMap<string, number>
-  readonly #messages = new Map<string, Flight>()
+  readonly #arrivals = new Map<string, Flight>()
   /** Collectives over several streams for which not all have come. */
   readonly #gatherings = new Map<string, Front[]>()
   /** Streams that wait, by what they wait for. */
@@ -192,25 +194,26 @@ class Walk {
 
   #send(front: Front, { tag, peer, frame }: Send): void {
     const bytes = this.#bytes.get(tag) ?? front.stream.frames[frame].bytes
-    const { seconds, link } = this.#cast.prices.message(bytes, front.pp, peer)
-    const flight = flightOf(front.now.length)
-    flight.part = 'pp'
-    flight.late = 'bubble'
+    const { seconds, link, held } = this.#cast.prices.message(bytes, front.pp, peer)
+    const [arrival, release] = [messageOf(front.now.length), messageOf(front.now.length)]
     const lane = front.lanes[link]
     for (let k = 0; k < lane.length; k++) {
-      flight.start[k] = Math.max(front.now[k], lane[k])
-      flight.end[k] = flight.start[k] + seconds
-      lane[k] = flight.end[k]
+      arrival.start[k] = release.start[k] = Math.max(front.now[k], lane[k])
+      arrival.end[k] = lane[k] = arrival.start[k] + seconds
+      release.end[k] = release.start[k] + held
     }
-    this.#record(front, flight, { instr: -1, link })
-    this.#messages.set(tag, flight)
+    this.#record(front, arrival, { instr: -1, link })
+    this.#arrivals.set(tag, arrival)
+    front.sent.set(tag, release)
     this.#wake(tag)
   }
 
-  /** The sender waits for the end of its message too, but was there when it began. */
+  /** A message that was sent here has left its buffer, or one that was sent to here has come. */
   #arrive(front: Front, tag: string): string | undefined {
-    const flight = this.#messages.get(tag)
+    const messages = front.sent.has(tag) ? front.sent : this.#arrivals
+    const flight = messages.get(tag)
     if (!flight) return tag
+    messages.delete(tag)
     this.#hold(front, flight, flight.start)
     return undefined
   }
@@ -238,9 +241,11 @@ function frontOf(stream: Stream, pp: number, classes: number, links: number): Fr
   return {
     ...{ pp, stream, now: zeros(), lanes: Array.from({ length: links }, zeros) },
     spent: Object.fromEntries(partNames.map(name => [name, zeros()])) as Record<Part, Float64Array>, // every part is there
-    ...{ step: 0, act: 0, calls: 0, slots: [], flying: [], met: new Map() },
+    ...{ step: 0, act: 0, calls: 0, slots: [], flying: [], sent: new Map(), met: new Map() },
   }
 }
+
+const messageOf = (classes: number): Flight => ({ ...flightOf(classes), part: 'pp', late: 'bubble' })
 
 /** What a frame is received into may be larger on the sender's side: it has other uses there. */
 const received = ({ frames, steps }: Stream): [string, number][] =>
