@@ -28,13 +28,17 @@ export type Kernel =
       readonly headDim: number
       readonly causal: boolean
       readonly precision: Precision
+      readonly generation: AttentionGeneration
     }
   /** Bound by memory: norms, activations, sums, copies, the optimizer. */
   | { readonly kind: 'memory'; readonly read: number; readonly written: number }
 
+/** Fused attention kernels by age: what a device was measured with is the newest. */
+export type AttentionGeneration = 'flash-1' | 'flash-2' | 'cudnn'
+
 export type CollectiveKind = 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all' | 'broadcast' | 'send'
 
-/** A meeting of ranks. `bytes` is the whole: what is reduced, what is there after a gather or before a scatter. */
+/** `bytes` is the whole: what is reduced or sent, what is there after a gather, before a scatter, on one rank of an exchange. */
 export interface Meeting {
   readonly kind: CollectiveKind
   readonly bytes: number

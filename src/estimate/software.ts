@@ -6,13 +6,25 @@ export interface Software {
   readonly name: string
   /** unfused: scores go through memory. The others are the generations of fused attention. */
   readonly attention: 'unfused' | 'flash-1' | 'flash-2' | 'cudnn'
-  /** Passes over memory of an unfused chain of elementwise ops become one. */
+  /** Chains of elementwise ops (bias and activation; bias, dropout and residual; rotation) are one pass over memory. */
   readonly fusedElementwise: boolean
+  /** A norm is one kernel; otherwise a chain of passes, in f32. */
+  readonly fusedNorm: boolean
+  /** Scale, mask and softmax of unfused attention are one kernel, up to this sequence. 0: never. */
+  readonly fusedSoftmax: number
+  /** Bytes of traffic for each logit, forward and backward together: the cast, the loss and its gradient. */
+  readonly lossBytes: number
   /** A weight gradient is added to the accumulated one inside its matmul. */
   readonly fusedAccumulation: boolean
+  /** Bytes of an element of the accumulated gradient. */
+  readonly gradientBytes: 2 | 4
+  /** Bytes of traffic for each parameter an optimizer step updates: copies, unscaling, norm, clipping, Adam. */
+  readonly optimizerBytes: number
   /** Of each axis's communication: how much is left exposed where compute could hide it. 1: nothing is hidden. */
   readonly exposed: {
     readonly tp: number
+    /** tp in the backward pass, where weight gradients can hide it. */
+    readonly tpBackward: number
     readonly pp: number
     readonly dp: number
     readonly cp: number
@@ -24,5 +36,7 @@ export interface Software {
   readonly launch: { readonly forward: number; readonly backward: number }
   /** Bytes a parameter's gradient is reduced in. */
   readonly reduceBytes: 2 | 4
+  /** Step time lost to stragglers, for each doubling of the devices above 64. */
+  readonly jitter: number
   readonly sources: readonly string[]
 }
