@@ -36,7 +36,7 @@ export const plainSplit: Split = {
 }
 
 /** As it would be written in a job file: what is default is left out. */
-export function planInput(split: Split): PlanInput {
+export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
   const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers } = split
   const schedule = split.schedule as ScheduleName // the space has no others
   return {
@@ -50,11 +50,15 @@ export function planInput(split: Split): PlanInput {
     ...(split.chunks > 1 && { chunks: split.chunks }),
     ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
+    // What is multiplied in fewer bits than the compiler knows is stored in the fewest it knows.
+    ...(precision !== 'f32' && precision !== 'tf32' && { precision: 'bf16' }),
   }
 }
 
-export const jobOf = ({ model, shape, globalBatch }: Pick<Request, 'model' | 'shape' | 'globalBatch'>, split: Split) =>
-  Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split) })
+type Trained = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
+
+export const jobOf = ({ model, shape, globalBatch, precision }: Trained, split: Split): Job =>
+  Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split, precision) })
 
 /** Of a schedule from a file the price is that of 1F1B: its order is not known here. */
 export function splitOf({ model, training, plan }: Job): Split {
