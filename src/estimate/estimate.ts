@@ -108,8 +108,7 @@ function shardCost(
   const scatter = table.meeting('reduce-scatter', software.reduceBytes * layerParameters, dp * cp, tp)
   const { exposed, contention } = software
   const wait = (compute: number, traffic: number) =>
-    exposed.dp * traffic +
-    (1 - exposed.dp) * Math.max(contention * Math.min(compute, traffic), traffic - compute) // hidden: slower; not hidden: longer
+    exposed.dp * traffic + (1 - exposed.dp) * Math.max(contention * Math.min(compute, traffic), traffic - compute) // hidden: slower; not hidden: longer
   return { forward: wait(forward, gather), backward: wait(backward, gather + scatter) }
 }
 

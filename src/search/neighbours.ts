@@ -78,7 +78,7 @@ export function changesOf(before: Priced, after: Priced): Change[] {
   const changes = parts.map(part => ({ part, seconds: after.estimate.parts[part] - before.estimate.parts[part] }))
   const most = Math.max(...changes.map(change => Math.abs(change.seconds)))
   return changes
-    .filter(change => Math.abs(change.seconds) > 0.1 * most && Math.abs(change.seconds) > 1e-9)
+    .filter(change => Math.abs(change.seconds) > 0.2 * most && Math.abs(change.seconds) > 1e-9)
     .sort((a, b) => Math.abs(b.seconds) - Math.abs(a.seconds))
-    .slice(0, 3)
+    .slice(0, 2)
 }
