@@ -22,7 +22,6 @@ import {
   planCells,
   planHeader,
   showDifferences,
-  showGiB,
   showPercent,
   showPlan,
   showReason,
@@ -64,13 +63,13 @@ function listed(ranked: readonly Ranked[]): Ranked[] {
 
 const section = (title: string, body: string): string[] => (body === '' ? [] : ['', title, body])
 
-export function headline({ request, notes }: Planning, bold: Paint): string {
+export function headline({ request, constraints, notes }: Planning, bold: Paint): string {
   const { model, shape, cluster, globalBatch, precision, software } = request
   const tokens = globalBatch * shape.seq
   return [
     `${bold(`${showCount(parametersOf(model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
     `${globalBatch} sequences x ${shape.seq} = ${scaled(tokens)} tokens a step`,
-    ...(request.constraints.length > 0 ? [`with ${request.constraints.map(c => c.text).join(', ')}`] : []),
+    ...(constraints.length > 0 ? [`with ${constraints.join(', ')}`] : []),
     ...notes.map(note => `note: ${note}`),
   ].join('\n')
 }
@@ -150,7 +149,7 @@ export function partsLines({ estimate: { step, parts } }: Priced): string[] {
     showPercent(parts[part] / step),
     '#'.repeat(Math.max(1, Math.round((barWidth * parts[part]) / step))),
   ])
-  return table(['part', 'time', 'share', ''], rows).split('\n').slice(1)
+  return bodyOf(rows)
 }
 
 const mostOfATopic = 3
@@ -164,7 +163,7 @@ export function neighbourLines(neighbours: readonly Neighbour[], most = mostOfAT
     return (seen.get(topic) ?? 0) <= most
   })
   const rows = shown.map(one => [one.move.name, showVerdict(one.verdict), showReason(one)])
-  return table(['', '', ''], rows).split('\n').slice(1)
+  return bodyOf(rows)
 }
 
 function sensitivityLines(all: readonly Sensitivity[]): string[] {
@@ -174,34 +173,37 @@ function sensitivityLines(all: readonly Sensitivity[]): string[] {
     const sign = gain < 0 ? '' : '+'
     return [change, `${sign}${showPercent(gain)} tokens/s`, showDifferences(differences)]
   })
-  return table(['', '', ''], rows).split('\n').slice(1)
+  return bodyOf(rows)
 }
 
-export function impossibleText(planning: Planning, { cause, lightest, capacity, instead }: Impossible, io: Io): string {
+export function impossibleText(planning: Planning, { cause, why, lightest, instead }: Impossible, io: Io): string {
   const { red, bold } = pc.createColors(io.colors)
-  const { request } = planning
-  const { cluster, globalBatch, constraints } = request
-  const asked = constraints.length > 0 ? ` with ${constraints.map(c => c.text).join(', ')}` : ''
-  const why =
-    cause === 'mesh'
-      ? `no plan uses exactly ${cluster.devices} devices for a batch of ${globalBatch}${asked}`
-      : `nothing fits: the lightest plan needs ${showGiB(lightest?.bytes ?? 0)} a device, and ${showGiB(capacity)} may be used`
-  const plan = lightest ? [`  ${showPlan(lightest.split)}`] : []
-  const works = instead.map(({ kind, change, best }) =>
-    kind === 'memory'
-      ? [`devices with ${showGiB(best.bytes - capacity)} more memory`, '', showPlan(best.split)]
-      : [change, showSeconds(best.estimate.step), showPlan(best.split)],
-  )
+  const works = instead.map(({ kind, change, best }) => [
+    change,
+    kind === 'memory' ? '' : showSeconds(best.estimate.step),
+    showPlan(best.split),
+  ])
   return [
     headline(planning, bold),
     '',
-    `${red('error')}: ${why}`,
-    ...plan,
+    `${red('error')}: ${cause === 'mesh' ? 'no plan is possible' : 'nothing fits'}: ${why}`,
+    ...(lightest ? [`  ${showPlan(lightest.split)}`] : []),
+    '',
     ...(works.length > 0
-      ? ['', bold('What would work'), ...table(['', '', ''], works).split('\n').slice(1)].map((l, i) =>
-          i > 1 ? `  ${l}` : l,
-        )
-      : ['', 'Nothing near it works either: more devices, a smaller model, or fewer constraints.']),
+      ? [bold('What would work'), ...bodyOf(works).map(line => `  ${line}`)]
+      : ['Nothing near it works either: try more devices, a smaller model, or fewer constraints.']),
     '',
   ].join('\n')
+}
+
+/** A table without a header. */
+function bodyOf(rows: readonly (readonly string[])[]): string[] {
+  return rows.length === 0
+    ? []
+    : table(
+        rows[0].map(() => ''),
+        rows,
+      )
+        .split('\n')
+        .slice(1)
 }

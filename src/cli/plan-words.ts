@@ -20,10 +20,8 @@ export function showSeconds(seconds: number): string {
 
 export const showPercent = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)} %`
 
-export function showDollars(dollars: number): string {
-  if (dollars >= 10) return `$${Math.round(dollars).toLocaleString('en-US')}`
-  return `$${dollars.toPrecision(3)}`
-}
+export const showDollars = (dollars: number): string =>
+  dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
 
 /** How it is cut, in one cell: 'tp 8 sp'. */
 export const showTensor = ({ tp, sequenceParallel }: Split): string => `${tp}${sequenceParallel ? ' sp' : ''}`
@@ -77,12 +75,12 @@ export function numberCells(request: Request, plan: Priced, simulated?: Simulate
 export function showPlan(split: Split): string {
   const { tp, pp, dp, zero, microbatch, microbatches, recompute } = split
   return [
-    `tp ${tp}${split.sequenceParallel ? ' with sequence parallelism' : ''}`,
+    `tp ${tp}${split.sequenceParallel ? ' sp' : ''}`,
     `pp ${pp}${pp > 1 ? ` (${showSchedule(split)})` : ''}`,
     `dp ${dp}`,
-    `zero ${zero}`,
-    `${microbatches} microbatch${microbatches > 1 ? 'es' : ''} of ${microbatch}`,
-    `recompute ${recompute}`,
+    ...(zero > 0 ? [`zero ${zero}`] : []),
+    `batch ${microbatches}x${microbatch}`,
+    ...(recompute === 'none' ? [] : [`recompute ${recompute}`]),
   ].join(', ')
 }
 
