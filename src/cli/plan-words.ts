@@ -71,14 +71,15 @@ export function numberCells(request: Request, plan: Priced, simulated?: Simulate
   ]
 }
 
+export const showMesh = ({ tp, pp, dp, zero, sequenceParallel }: Split): string =>
+  [`tp ${tp}${sequenceParallel ? ' sp' : ''}`, `pp ${pp}`, `dp ${dp}`, ...(zero > 0 ? [`zero ${zero}`] : [])].join(', ')
+
 /** The whole plan in one line, in the words of a job file. */
 export function showPlan(split: Split): string {
-  const { tp, pp, dp, zero, microbatch, microbatches, recompute } = split
+  const { pp, microbatch, microbatches, recompute } = split
   return [
-    `tp ${tp}${split.sequenceParallel ? ' sp' : ''}`,
-    `pp ${pp}${pp > 1 ? ` (${showSchedule(split)})` : ''}`,
-    `dp ${dp}`,
-    ...(zero > 0 ? [`zero ${zero}`] : []),
+    showMesh(split),
+    ...(pp > 1 ? [showSchedule(split)] : []),
     `batch ${microbatches}x${microbatch}`,
     ...(recompute === 'none' ? [] : [`recompute ${recompute}`]),
   ].join(', ')

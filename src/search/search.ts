@@ -6,9 +6,11 @@
  *   because the front ends before it or holds a plan at least as fast as that and as light as its lightest plan.
  * Everything else is priced. The test compares with pricing everything.
  */
+import { seconds } from '../base/index.js'
 import {
   type Estimate,
   footprint,
+  type Parts,
   rankFootprint,
   type Setup,
   type Split,
@@ -64,6 +66,17 @@ export const setupOf = ({ shape, cluster, precision, software }: Request, split:
 export function priceOf(request: Request, split: Split): Priced {
   const setup = setupOf(request, split)
   return weighed(setup, timesOf(setup))
+}
+
+/** All its times multiplied: what one measured step says of the others. */
+export function scaledTo(plan: Priced, by: number): Priced {
+  if (by === 1) return plan
+  const { step, parts } = plan.estimate
+  const longer = Object.entries(parts).map(([part, time]) => [part, time * by])
+  return {
+    ...plan,
+    estimate: { ...plan.estimate, step: seconds(step * by), parts: Object.fromEntries(longer) as Parts },
+  } // the same parts
 }
 
 /** What a rank may take of its device, and of what the user allows. */
