@@ -1,1 +1,3 @@
-export {}
+export * from './parts.js'
+export * from './prices.js'
+export * from './simulate.js'
