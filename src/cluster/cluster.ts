@@ -21,14 +21,7 @@ const Link = z.strictObject({
   half: z.number().min(0).default(0),
 })
 
-export const meetingKinds = [
-  'all-reduce',
-  'all-gather',
-  'reduce-scatter',
-  'all-to-all',
-  'broadcast',
-  'send',
-] as const
+export const meetingKinds = ['all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'broadcast', 'send'] as const
 
 /** One collective that was timed: `bytes` is the whole, what is reduced or what is there after a gather. */
 export const MeetingPoint = z.strictObject({
