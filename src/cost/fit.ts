@@ -8,6 +8,7 @@ import { matmulSeconds } from './matmul.js'
 import { attentionSeconds, bytesOf, flopsOf } from './price.js'
 
 const tiles: readonly [number, number][] = [
+  [8, 8],
   [64, 64],
   [128, 128],
   [128, 256],
