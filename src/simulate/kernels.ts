@@ -2,12 +2,20 @@
 import { type Dim, elementsOf } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import type { Kernel } from '../cost/index.js'
-import { type Buffer, bytesPer, type Instr, type InstrKind, type Segment, traitsOf } from '../ir/index.js'
+import { type Buffer, bytesPer, type Instr, type InstrKind, type Program, type Segment, traitsOf } from '../ir/index.js'
 
 /** What a buffer's numbers are multiplied in. Whole numbers are not multiplied. */
 const precisions: Readonly<Record<string, Precision>> = { f32: 'f32', bf16: 'bf16', f16: 'f16' }
 
 export const bytesOf = ({ dims, dtype }: Buffer): number => elementsOf(dims) * bytesPer[dtype]
+
+/** The precision most products are in: that of the first one of the forward. */
+export function multipliesIn({ segments }: Program, multiply?: Precision): Precision {
+  for (const segment of Object.values(segments))
+    for (const instr of segment.instrs)
+      if (instr.kind === 'contract') return multiply ?? precisions[segment.buffers[instr.ins[0]].dtype] ?? 'f32'
+  return multiply ?? 'f32'
+}
 
 /** `multiply`: the precision of products, where it is not that of what is stored. */
 export function kernelOf(instr: Instr, segment: Segment, multiply?: Precision): Kernel {
