@@ -87,7 +87,7 @@ function curve(points: readonly ScalePoint[]): string[] {
       scaled(tokensPerSecond),
       speedup.toFixed(2),
       bar,
-      showPlan(best.split),
+      showMesh(best.split),
     ]
   })
   return table(['devices', 'batch', 'step', 'tokens/s', 'speedup', 'efficiency', 'best plan'], rows).split('\n')

@@ -8,95 +8,99 @@ import { elementBytes, keptBytes, layerBytes, lossBytes, tokensOf } from './acti
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { type Habits, habitsOf } from './habits.js'
 import { heldStages, layersInFlight } from './in-flight.js'
-import { ownFootprint } from './own-memory.js'
+import { ownLeast, ownMemory } from './own-memory.js'
 import type { Footprint, Placed } from './setup.js'
-import { layersOfChunk, layersOfRank } from './stages.js'
+import { layersOfChunk, layersOfRank, ranksToWeigh } from './stages.js'
 
 export const totalBytes = (f: Footprint): number =>
   f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
 
 /** Bytes on the heaviest rank. */
-export function footprint(setup: Placed): Footprint {
-  let [heaviest, most] = [rankFootprint(setup, 0), 0]
-  most = totalBytes(heaviest)
-  for (let rank = 1; rank < setup.split.pp; rank++) {
-    const one = rankFootprint(setup, rank)
+export function footprint(placed: Placed): Footprint {
+  const of = memoryOf(placed)
+  let heaviest = of(0)
+  let most = totalBytes(heaviest)
+  for (const rank of ranksToWeigh(placed.shape, placed.split)) {
+    const one = of(rank)
     const bytes = totalBytes(one)
-    if (bytes > most) [heaviest, most] = [one, bytes]
+    if (bytes <= most) continue
+    heaviest = one
+    most = bytes
   }
   return heaviest
 }
 
-/** Whether the heaviest rank finds room beside what the device keeps for itself. */
-export const fits = (placed: Placed, { memory, reserve }: Device): boolean =>
-  totalBytes(footprint(placed)) <= memory * (1 - reserve.fraction) - reserve.bytes
-
 /** Bytes on the ranks of one pipeline coordinate. */
-export function rankFootprint(setup: Placed, rank: number): Footprint {
-  if (setup.software.name === 'lockstep') return ownFootprint(setup, rank)
-  const habits = habitsOf(setup.software)
-  const { parameters, gradients, optimizer } = stateBytes(setup, habits, rank)
-  const { activations, workspace } = liveBytes(setup, habits, rank)
-  const framework = habits.context + habits.slack * (activations + workspace)
-  return { parameters, gradients, optimizer, activations, workspace, framework } // a spread takes ten times as long
+export const rankFootprint = (placed: Placed, rank: number): Footprint => memoryOf(placed)(rank)
+
+/**
+ * Bytes below which no program of this plan can be: what the heaviest rank surely holds at one time. A search may
+ * throw away what does not fit even so.
+ */
+export function leastBytes(placed: Placed): number {
+  if (placed.software.name !== 'lockstep') return totalBytes(footprint(placed))
+  const of = ownLeast(placed)
+  let most = of(0)
+  for (const rank of ranksToWeigh(placed.shape, placed.split)) most = Math.max(most, of(rank))
+  return most
 }
 
-/** Parameters a rank computes with. */
-export const heldParameters = (setup: Placed, rank: number): number =>
-  layersOfRank(setup.shape, setup.split, rank).layers * layerParameters(setup.shape, setup.split) +
-  endParameters(setup, rank)
+/** What a device has for a program beside what it keeps for itself. */
+export const capacityOf = ({ memory, reserve }: Device): number => memory * (1 - reserve.fraction) - reserve.bytes
 
-/** Of those, the embedding and the head. */
-function endParameters({ shape, split }: Placed, rank: number): number {
-  const { first, last } = layersOfRank(shape, split, rank)
-  return (first ? embeddingParameters(shape, split) : 0) + (last ? headParameters(shape, split, first) : 0)
-}
+export const fits = (placed: Placed, device: Device): boolean => totalBytes(footprint(placed)) <= capacityOf(device)
 
-function stateBytes(setup: Placed, habits: Habits, rank: number) {
-  const { split } = setup
-  const held = heldParameters(setup, rank)
-  const full = elementBytes(setup) === 4
-  const [parameter, gradient, state] = full ? [4, 4, 8] : [habits.parameter, habits.gradient, habits.state]
-  const data = split.dp * split.cp
-  const over = (stage: number) => (split.zero >= stage ? data : 1)
-  if (split.zero === 3) return shardedBytes(setup, habits, { shard: held / data, ends: endParameters(setup, rank) })
-  return {
-    parameters: parameter * held,
-    gradients: (gradient * held) / over(2),
-    optimizer: (state * held) / over(1),
+/** What does not depend on the rank is found once; the rest is asked for rank by rank. */
+const memoryOf = (placed: Placed): ((rank: number) => Footprint) =>
+  placed.software.name === 'lockstep' ? ownMemory(placed) : othersMemory(placed, habitsOf(placed.software))
+
+function othersMemory(placed: Placed, habits: Habits): (rank: number) => Footprint {
+  const { shape, split } = placed
+  const element = elementBytes(placed)
+  const kept = keptBytes(placed, habits)
+  const again = layerBytes(placed, habits) - kept
+  const residual = tokensOf(placed) * shape.embed * element
+  const gathered = split.sequenceParallel && split.tp > 1 ? habits.gathered * residual : 0
+  const crossing = residual / (split.sequenceParallel ? split.tp : 1)
+  const boundaries = split.pp > 1 ? habits.boundaries * split.microbatches * crossing : 0
+  const loss = lossBytes(placed, habits)
+  const states = statesOf(placed, habits)
+  return rank => {
+    const { layers, first, last } = layersOfRank(shape, split, rank)
+    const held = layersInFlight(split, heldStages(split, rank), chunk => layersOfChunk(shape, split, rank, chunk))
+    const activations = held * kept + boundaries
+    const workspace = gathered + Math.max(again, last ? loss : 0)
+    const framework = habits.context + habits.slack * (activations + workspace)
+    const { parameters, gradients, optimizer } = states(layers, first, last)
+    // Written out: objects made by spreading are ten times slower to make and to read.
+    return { parameters, gradients, optimizer, activations, workspace, framework }
   }
 }
 
-/** ZeRO-3: everything split, in f32, plus what lies whole: the layers at work, and embedding and head all along. */
-function shardedBytes(setup: Placed, habits: Habits, { shard, ends }: { shard: number; ends: number }) {
-  const { shape, split } = setup
-  const element = elementBytes(setup)
-  const all = shard * split.dp * split.cp
-  const atWork = Math.min(all, habits.whole * layerParameters(shape, split))
+type States = Pick<Footprint, 'parameters' | 'gradients' | 'optimizer'>
+
+function statesOf(placed: Placed, habits: Habits): (layers: number, first: boolean, last: boolean) => States {
+  const { shape, split } = placed
+  const element = elementBytes(placed)
+  const layer = layerParameters(shape, split)
+  const data = split.dp * split.cp * split.ep
   const stays = habits.wholeInPipeline && split.pp > 1
-  return {
-    parameters: 4 * shard + element * (stays ? all : Math.min(all, atWork + ends)),
-    gradients: 4 * ((stays ? all : shard) + atWork),
-    optimizer: 8 * shard,
-  }
-}
-
-function liveBytes(setup: Placed, habits: Habits, rank: number) {
-  const { shape, split } = setup
-  const { last } = layersOfRank(shape, split, rank)
-  const held = layersInFlight(split, heldStages(split, rank), chunk => layersOfChunk(shape, split, rank, chunk))
-  const kept = keptBytes(setup, habits)
-  const activations = held * kept
-  const again = layerBytes(setup, habits) - kept
-  const gathered =
-    split.sequenceParallel && split.tp > 1 ? habits.gathered * tokensOf(setup) * shape.embed * elementBytes(setup) : 0
-  const boundaries =
-    split.pp > 1
-      ? (habits.boundaries * split.microbatches * tokensOf(setup) * shape.embed * elementBytes(setup)) /
-        (split.sequenceParallel ? split.tp : 1)
-      : 0
-  return {
-    activations: activations + boundaries,
-    workspace: gathered + Math.max(again, last ? lossBytes(setup, habits) : 0),
+  return (layers, first, last) => {
+    const ends = (first ? embeddingParameters(shape, split) : 0) + (last ? headParameters(shape, split, first) : 0)
+    const held = layers * layer + ends
+    if (split.zero === 3) {
+      // In f32 and split; beside that the layers at work lie whole, and embedding and head all along.
+      const atWork = Math.min(held, habits.whole * layer)
+      return {
+        parameters: (4 * held) / data + element * (stays ? held : Math.min(held, atWork + ends)),
+        gradients: 4 * ((stays ? held : held / data) + atWork),
+        optimizer: (8 * held) / data,
+      }
+    }
+    return {
+      parameters: (element === 4 ? 4 : habits.parameter) * held,
+      gradients: ((element === 4 ? 4 : habits.gradient) * held) / (split.zero >= 2 ? data : 1),
+      optimizer: ((element === 4 ? 8 : habits.state) * held) / (split.zero >= 1 ? data : 1),
+    }
   }
 }

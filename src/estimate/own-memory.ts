@@ -78,48 +78,98 @@ function headStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Wi
 
 /** Schedules that run all forwards first keep the head of every microbatch. */
 const forwardsFirst = new Set(['gpipe', 'looped-bfs'])
-const splitsBackward = new Set([
-  'interleaved-zb',
-  'zb-h1',
-  'zb-h2',
-  'zb-v',
-  'v-half',
-  'v-min',
-  'dualpipe-v',
-  'dualpipe',
-])
+/** Every backward pass is two calls. */
+const splitsAll = new Set(['interleaved-zb', 'zb-h1', 'zb-h2', 'zb-v', 'v-half', 'v-min'])
 
-/** Bytes on the ranks of one pipeline coordinate. */
-export function ownFootprint(placed: Placed, rank: number): Footprint {
+/** What does not depend on the rank. */
+interface Facts {
+  readonly placed: Placed
+  readonly widths: Widths
+  readonly tokens: number
+  /** Bytes of an activation as wide as one element a token. */
+  readonly token: number
+  readonly element: number
+  /** Ranks that share what ZeRO splits. */
+  readonly data: number
+  readonly layer: Stash
+  readonly head: Stash
+  readonly layerParameters: number
+  /** Parameters of the token table. */
+  readonly table: number
+  readonly layerScratch: Scratch
+  readonly tableScratch: Scratch
+}
+
+/** Bytes of parameters and their gradients that are there for one call only. */
+interface Scratch {
+  /** A gradient before it is added to the sum; from ZeRO-2 on also its part, on the way to where it is kept. */
+  readonly made: number
+  /** From ZeRO-3 on, parameters as they are computed with. */
+  readonly fetched: number
+}
+
+function factsOf(placed: Placed): Facts {
   const { shape, split } = placed
-  const { layers, first, last } = layersOfRank(shape, split, rank)
-  const data = split.dp * split.cp * split.ep
+  const widths = widthsOf(placed)
   const element = elementBytes(placed)
-  const held = {
-    layer: layerParameters(shape, split),
-    table: (shape.vocab * shape.embed) / split.tp,
-    all:
-      layers * layerParameters(shape, split) +
-      (first ? embeddingParameters(shape, split) : 0) +
-      (last ? headParameters(shape, split, first) : 0),
-  }
-  const over = (stage: number) => held.all / (split.zero >= stage ? data : 1)
-  const { activations, workspace } = worstMoment(placed, rank, { ...held, data })
+  const tokens = tokensOf(placed)
+  const data = split.dp * split.cp * split.ep
+  const parameters = layerParameters(shape, split)
+  const table = (shape.vocab * shape.embed) / split.tp
+  const largest = largestWeight(placed)
+  const sent = split.zero >= 2 && data > 1 ? 1 + 1 / data : 1
+  const fetches = split.zero === 3 && data > 1 ? element : 0
+  // The next gradient is made while this one is on its way: two of a size where gate and up follow each other.
+  const made = 4 * largest * sent * (sent > 1 && shape.gated ? 2 : 1)
+  const whole = split.recompute === 'full' || splitsAll.has(split.schedule)
   return {
-    parameters: element * over(3),
-    gradients: 4 * over(2),
-    optimizer: (element === 4 ? 8 : 12) * over(1),
-    activations,
-    workspace,
-    framework: 0,
+    placed,
+    widths,
+    tokens,
+    token: tokens * element,
+    element,
+    data,
+    layer: layerStash(placed, widths),
+    head: headStash(placed, widths),
+    layerParameters: parameters,
+    table,
+    layerScratch: { made, fetched: fetches * (whole ? parameters : largest) },
+    tableScratch: { made: 4 * table * sent, fetched: fetches * table },
   }
 }
 
-interface Held {
-  readonly layer: number
-  readonly table: number
-  readonly all: number
-  readonly data: number
+/** Elements of the largest matrix of a layer. */
+const largestWeight = ({ shape, split }: Placed): number =>
+  (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp
+
+/** Bytes of each rank of the compiled program, nearly. */
+export function ownMemory(placed: Placed): (rank: number) => Footprint {
+  const facts = factsOf(placed)
+  return rank => {
+    const { mostOpen, mostPending } = inFlight(placed.split, rank)
+    const held = heldParameters(facts, rank)
+    const opened = worstMoment(facts, rank, held, mostOpen)
+    const pended = mostPending.pending === 0 ? opened : worstMoment(facts, rank, held, mostPending)
+    const { activations, workspace } = bytesOf(pended) > bytesOf(opened) ? pended : opened
+    const { parameters, gradients, optimizer } = statesOf(facts, held)
+    return { parameters, gradients, optimizer, activations, workspace, framework: 0 }
+  }
+}
+
+function heldParameters({ placed: { shape, split }, layerParameters: layer }: Facts, rank: number): number {
+  const { layers, first, last } = layersOfRank(shape, split, rank)
+  const ends = (first ? embeddingParameters(shape, split) : 0) + (last ? headParameters(shape, split, first) : 0)
+  return layers * layer + ends
+}
+
+/** 16 bytes a parameter in f32; 18 in bf16, with gradients and the optimizer's copy in f32. */
+function statesOf({ placed, element, data }: Facts, held: number) {
+  const { zero } = placed.split
+  return {
+    parameters: (element * held) / (zero >= 3 ? data : 1),
+    gradients: (4 * held) / (zero >= 2 ? data : 1),
+    optimizer: ((element === 4 ? 8 : 12) * held) / (zero >= 1 ? data : 1),
+  }
 }
 
 interface Moment {
@@ -127,51 +177,63 @@ interface Moment {
   readonly workspace: number
 }
 
-function worstMoment(placed: Placed, rank: number, held: Held): Moment {
-  const { mostOpen, mostPending } = inFlight(placed.split, rank)
-  const [a, b] = [momentOf(placed, rank, held, mostOpen), momentOf(placed, rank, held, mostPending)]
-  return a.activations + a.workspace > b.activations + b.workspace ? a : b
-}
+const bytesOf = ({ activations, workspace }: Moment): number => activations + workspace
 
-function momentOf(placed: Placed, rank: number, held: Held, load: Load): Moment {
+function worstMoment(facts: Facts, rank: number, held: number, load: Load): Moment {
+  const { placed, token, layer, head, widths } = facts
   const { shape, split } = placed
   const { first, last } = layersOfRank(shape, split, rank)
-  const w = widthsOf(placed)
-  const tokens = tokensOf(placed)
-  const token = tokens * elementBytes(placed)
-  const [layer, head] = [layerStash(placed, w), headStash(placed, w)]
   const inChunk = (chunk: number) => layersOfChunk(shape, split, rank, chunk)
-  const [open, pending] = [layersInFlight(split, load.open, inChunk), layersInFlight(split, load.pending, inChunk)]
-  const sums = split.recompute === 'none' ? 4 * w.sums * tokens * open : 0
-  const live = token * (open * layer.open + pending * layer.pending) + sums
-  const heads = last ? token * headsOf(split, load, head) : 0
-  const handed = split.pp > 1 ? token * w.residual : 0
-  const scratch = gradientScratch(placed, held)
-  const moments: Moment[] = [
-    { activations: live + heads + handed + token * layer.work, workspace: scratch.layer },
-    { activations: 0, workspace: split.zero === 0 ? 0 : (4 * held.all) / held.data },
-  ]
-  if (last)
-    moments.push({ activations: live + heads + handed + token * (head.open + head.work), workspace: scratch.table })
-  if (first) moments.push({ activations: live - token * inChunk(0) * layer.open + heads, workspace: scratch.table })
-  return moments.reduce((a, b) => (b.activations + b.workspace > a.activations + a.workspace ? b : a))
+  const open = layersInFlight(split, load.open, inChunk)
+  const pending = layersInFlight(split, load.pending, inChunk)
+  const sums = split.recompute === 'none' ? 4 * widths.sums * facts.tokens * open : 0
+  const heads = last ? token * headsInFlight(split, load, head) : 0
+  const handed = split.pp > 1 ? token * widths.residual : 0
+  const all = token * (open * layer.open + pending * layer.pending) + sums + heads + handed
+  const inTwo = splitsAll.has(split.schedule)
+  let worst: Moment = { activations: 0, workspace: split.zero === 0 ? 0 : (4 * held) / facts.data }
+  const consider = (activations: number, workspace: number) => {
+    if (activations + workspace > bytesOf(worst)) worst = { activations, workspace }
+  }
+  const backward = (activations: number, work: number, { made, fetched }: Scratch) => {
+    consider(activations + work, fetched + (inTwo ? 0 : made))
+    if (inTwo) consider(activations, made)
+  }
+  backward(all, token * layer.work, facts.layerScratch)
+  if (last) backward(all + token * head.open, token * head.work, facts.tableScratch)
+  if (first) consider(all - token * inChunk(0) * layer.open, facts.tableScratch.made)
+  return worst
 }
 
 /** Elements per token that lie in the head for microbatches other than the one at work. */
-function headsOf({ schedule, microbatches, chunks }: Split, { pending }: Load, head: Stash): number {
+function headsInFlight({ schedule, microbatches, chunks }: Split, { pending }: Load, head: Stash): number {
   if (forwardsFirst.has(schedule)) return (microbatches - 1) * head.open
   return Math.max(0, Math.min(microbatches, pending / chunks) - 1) * head.pending
 }
 
-/** A weight's gradient before it is added to the sum; from ZeRO-2 on it is sent away first, from ZeRO-3 on the weight is fetched. */
-function gradientScratch(placed: Placed, { layer, table, data }: Held): { layer: number; table: number } {
+/** Schedules of which the closed form says exactly how many stages are open; of the others one surely is. */
+const exact = new Set(['gpipe', 'looped-bfs', '1f1b', 'interleaved', 'interleaved-zb', 'zb-h1', 'zb-h2'])
+
+/**
+ * What a rank holds for certain. When it begins its first backward pass after its fullest moment, every open stage
+ * keeps its layers; when the head goes backward, the layers under it are kept and there are logits and their gradient.
+ * Each of these frames is bound to that one call, or to a later one, so that they lie in the arena together.
+ */
+export function ownLeast(placed: Placed): (rank: number) => number {
+  const facts = factsOf(placed)
   const { shape, split } = placed
-  const largest = (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp
-  const sent = split.zero >= 2 && data > 1 ? 1 + 1 / data : 1
-  const fetched = split.zero === 3 && data > 1 ? elementBytes(placed) : 0
-  const whole = split.recompute === 'full' || splitsBackward.has(split.schedule)
-  return {
-    layer: 4 * largest * (sent > 1 && shape.gated ? 2 : 1) * sent + fetched * (whole ? layer : largest),
-    table: 4 * table * sent + fetched * table,
+  const { token, layer, widths } = facts
+  const made = splitsAll.has(split.schedule) || split.schedule.startsWith('dualpipe') ? 0 : 1
+  return rank => {
+    let fewest = Number.POSITIVE_INFINITY
+    for (let chunk = 0; chunk < split.chunks; chunk++)
+      fewest = Math.min(fewest, layersOfChunk(shape, split, rank, chunk))
+    const own = split.schedule === 'dualpipe' ? fewest * facts.layerParameters : heldParameters(facts, rank)
+    const { parameters, gradients, optimizer } = statesOf(facts, own)
+    const open = exact.has(split.schedule) ? inFlight(split, rank).mostOpen.open : 1
+    const body = token * open * fewest * layer.open + (fewest > 0 ? 4 * made * largestWeight(placed) : 0)
+    const { last } = layersOfRank(shape, split, rank)
+    const head = last ? token * (fewest * layer.open + 2 * widths.vocab) + 4 * made * facts.table : 0
+    return parameters + gradients + optimizer + Math.max(body, head)
   }
 }

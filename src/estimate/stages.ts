@@ -29,7 +29,9 @@ export const layersOfChunk = (shape: Shape, split: Split, rank: number, chunk: n
 
 export function layersOfRank(shape: Shape, split: Split, rank: number): RankLayers {
   const stages = split.pp * split.chunks
-  let [layers, first, last] = [0, false, false]
+  let layers = 0
+  let first = false
+  let last = false
   for (let chunk = 0; chunk < split.chunks; chunk++) {
     const stage = stageOf(split, rank, chunk)
     layers += layersOfStage(shape, split, stage)
@@ -44,3 +46,17 @@ export function layersOfRank(shape: Shape, split: Split, rank: number): RankLaye
 /** DualPipe feeds both ends: a rank holds its stage and the mirrored one. */
 const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boolean =>
   schedule === 'dualpipe' && microbatches > 1 && pp - 1 - rank !== rank
+
+/**
+ * Ranks of which one is the heaviest. Where layers are shared out evenly, load changes with the rank in one direction:
+ * only the ends count, and the last rank that has a layer more than those after it.
+ */
+export function ranksToWeigh({ layers }: Shape, split: Split): readonly number[] {
+  const { pp, chunks } = split
+  if (pp === 1) return none
+  if (split.layers) return Array.from({ length: pp - 1 }, (_, i) => i + 1)
+  const edge = ((layers % (pp * chunks)) % pp) - 1
+  return edge > 0 && edge < pp - 2 ? [1, edge, pp - 2, pp - 1] : [1, pp - 2, pp - 1]
+}
+
+const none: readonly number[] = []
