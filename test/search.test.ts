@@ -3,16 +3,16 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import {
+  bytesBound,
   type Found,
   groupsOf,
-  bytesBound,
-  stepBound,
   type Priced,
   pipelinesOf,
   priceOf,
   savingsOf,
   search,
   splitFrom,
+  stepBound,
 } from '../src/search/index.js'
 import { type Asked, requestOf } from './search-requests.js'
 
