@@ -224,6 +224,7 @@ export function ownLeast(placed: Placed): (rank: number) => number {
   const { shape, split } = placed
   const { token, layer, widths } = facts
   const made = splitsAll.has(split.schedule) || split.schedule.startsWith('dualpipe') ? 0 : 1
+  const kept = split.recompute === 'per-op' ? widths.residual : layer.open
   return rank => {
     let fewest = Number.POSITIVE_INFINITY
     for (let chunk = 0; chunk < split.chunks; chunk++)
@@ -231,9 +232,9 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     const own = split.schedule === 'dualpipe' ? fewest * facts.layerParameters : heldParameters(facts, rank)
     const { parameters, gradients, optimizer } = statesOf(facts, own)
     const open = exact.has(split.schedule) ? inFlight(split, rank).mostOpen.open : 1
-    const body = token * open * fewest * layer.open + (fewest > 0 ? 4 * made * largestWeight(placed) : 0)
+    const body = token * open * fewest * kept + (fewest > 0 ? 4 * made * largestWeight(placed) : 0)
     const { last } = layersOfRank(shape, split, rank)
-    const head = last ? token * (fewest * layer.open + 2 * widths.vocab) + 4 * made * facts.table : 0
+    const head = last ? token * (fewest * kept + 2 * widths.vocab) + 4 * made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
   }
 }
