@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { placedOf, rankFootprint, rankLeastBytes, totalBytes } from '../src/estimate/index.js'
+import { presets } from '../src/model/index.js'
 import { check, Job, type JobInput, scheduleNames } from '../src/plan/index.js'
 
 type Random = ReturnType<typeof choices>
@@ -99,6 +100,23 @@ for (const [title, rows, most, below, above] of [
     for (const { title: which, estimate, arena } of rows) {
       const off = estimate / arena - 1
       ok(off >= -below && off <= above, `${which}: ${(100 * off).toFixed(1)} %`)
+    }
+  })
+
+/** At real sizes nothing but tensors counts. */
+for (const [model, plan, globalBatch] of [
+  ['llama3-8b', { dp: 8, zero: 1, precision: 'bf16' }, 8],
+  ['llama3-8b', { dp: 8, zero: 3, precision: 'bf16', recompute: 'full' }, 16],
+  ['gpt3-175b', { tp: 8, pp: 8, microbatches: 8 }, 8],
+  ['llama3-70b', { tp: 8, sequenceParallel: true, pp: 4, dp: 2, microbatches: 8, zero: 1, precision: 'bf16' }, 16],
+] as const)
+  test(`${model} ${JSON.stringify(plan)}: within 1 % of the compiled arena on every rank`, () => {
+    const job = Job.parse({ model: presets[model], training: { seq: 2048, globalBatch }, plan })
+    const placed = placedOf(job)!
+    for (const [rank, { arena }] of compileJob(job).streams.entries()) {
+      const off = totalBytes(rankFootprint(placed, rank)) / arena - 1
+      ok(Math.abs(off) <= 0.01, `rank ${rank}: ${(100 * off).toFixed(2)} %`)
+      ok(rankLeastBytes(placed, rank) <= arena, `rank ${rank}`)
     }
   })
 

@@ -95,7 +95,8 @@ function statesOf(placed: Placed, habits: Habits): (layers: number, first: boole
   const data = split.dp * split.cp * split.ep
   const stays = habits.wholeInPipeline && split.pp > 1
   return (layers, first, last) => {
-    const ends = (first ? embeddingParameters(shape, split) : 0) + (last ? headParameters(shape, split, first) : 0)
+    const ends =
+      (first ? embeddingParameters(shape, split.tp) : 0) + (last ? headParameters(shape, split.tp, first) : 0)
     const held = layers * layer + ends
     if (split.zero === 3) {
       // In f32 and split; beside that the layers at work lie whole, and embedding and head all along.
