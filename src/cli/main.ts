@@ -22,6 +22,7 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   schedule: async () => (await import('./schedule.js')).registerSchedule,
   cluster: async () => (await import('./cluster.js')).registerCluster,
   groups: async () => (await import('./groups.js')).registerGroups,
+  calibrate: async () => (await import('./calibrate.js')).registerCalibrate,
   bench: async () => (await import('./bench.js')).registerBench,
   demo: async () => (await import('./demo.js')).registerDemo,
 }

@@ -15,9 +15,12 @@ export interface ClusterPricesOptions {
 /** What FSDP runs on A100 and H100 lose while a collective runs beside compute; what the collective loses is in its price. */
 const usual: Contention = { compute: 0.12, network: 0 }
 
+/** Ranks that carry their own bytes do nothing else meanwhile. */
+const none: Contention = { compute: 1e9, network: 0 }
+
 export function clusterPrices(program: Program, cluster: Cluster, options: ClusterPricesOptions = {}): Prices {
   const { mesh } = program
-  const { multiply, contention = usual } = options
+  const { multiply, contention = cluster.cores === undefined ? usual : none } = options
   const links = linksOf(cluster)
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
   const stride = strideOf(mesh, 'pp')

@@ -29,7 +29,7 @@ export function kernelOf(instr: Instr, segment: Segment, multiply?: Precision): 
   const { reads, writes } = traitsOf(instr)
   const picked = picks[instr.kind]
   const read = picked === undefined ? total(reads) : total(reads.filter((_, i) => i !== picked)) + total(writes)
-  return { kind: 'memory', read, written: total(writes) }
+  return { kind: 'memory', read, written: total(writes), op: instr.kind }
 }
 
 /** The operand that is looked into, not read through: no more of it is read than is written. */
