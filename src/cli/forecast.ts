@@ -3,6 +3,7 @@ import pc from 'picocolors'
 import { coordinatesOf, type Rank, rankAt, showBytes, showCount, table, worldOf } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import { peakOf } from '../cost/index.js'
+import { capacityOf } from '../estimate/index.js'
 import { kinds, type Program } from '../ir/index.js'
 import { flopsDefinition, flopsPerToken, parametersOf } from '../model/index.js'
 import { boxesOf, idleLetter, stepRow } from '../report/index.js'
@@ -53,7 +54,6 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     ...(price === undefined ? {} : { price }),
     ...(failures && { goodput: failures.share }),
   }
-  const { bytes, fraction } = cluster.device.reserve
   return {
     name: job.name ?? program.name,
     cluster: { name: cluster.name, device: cluster.device.title, devices },
@@ -67,7 +67,7 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     mfu: { palm: rates.mfu, causal: (rates.mfu * causal) / perToken },
     hfu: rates.hfu,
     flops,
-    memory: { ...memory, usable: cluster.device.memory * (1 - fraction) - bytes },
+    memory: { ...memory, usable: capacityOf(cluster.device) },
     ...(failures && { failures }),
     ...(asked.tokens === undefined
       ? {}
