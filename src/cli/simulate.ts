@@ -58,8 +58,8 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .option('--tokens <count>', 'what the run trains on, such as 15T: days and money', count)
     .option('--price <dollars>', "for an hour of one device (default: the catalog's)", positive)
     .option('--mtbf <time>', 'mean time between failures of one device, such as 50000h: goodput', duration)
-    .option('--checkpoint <time>', 'how long training stands still for a checkpoint', duration, 60)
-    .option('--restart <time>', 'from a failure until training goes on', duration, 600)
+    .addOption(timeOption('--checkpoint <time>', 'how long training stands still for a checkpoint', '60s'))
+    .addOption(timeOption('--restart <time>', 'from a failure until training goes on', '10min'))
     .option('--checkpoint-every <time>', 'time between checkpoints (default: the best)', duration)
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', duration)
     .option('--scale <factor>', 'scales all prices, as a measured step of another plan said', positive)
@@ -77,6 +77,9 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
       done(withProgram(path, io, { ...options, fits: false }, loaded => run(loaded, options, io)))
     })
 }
+
+const timeOption = (flags: string, about: string, usual: string): Option =>
+  new Option(flags, about).argParser(duration).default(duration(usual), usual)
 
 function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
   const { program } = loaded
