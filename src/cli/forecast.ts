@@ -136,7 +136,7 @@ function partsTable({ parts, step }: Forecast): string {
 }
 
 function memoryLines({ memory: { pp, arena, peak, usable } }: Forecast): string[] {
-  const parts = kinds.filter(kind => peak[kind] > 0).map(kind => `${kind} ${showBytes(peak[kind])}`)
+  const parts = kinds.filter(kind => peak[kind] > arena / 1000).map(kind => `${kind} ${showBytes(peak[kind])}`)
   const verdict = arena <= usable ? 'fits' : `does not fit: ${showBytes(arena - usable)} too much`
   return [
     `memory of the heaviest rank (pp ${pp}): ${showBytes(arena)} of ${showBytes(usable)} usable, ${verdict}`,

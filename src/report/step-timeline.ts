@@ -16,11 +16,16 @@ export interface StepPicture {
   readonly noteOf?: (rank: Rank) => string
 }
 
-const width = 1400
+/** Two digits of a microbatch need so many points; the page is not wider than this, whatever they need. */
+const digits = 15
+const [narrowest, widest] = [1200, 2400]
 
 export function stepTimeline({ title, subtitle, program, spansOf, ranks, end, noteOf }: StepPicture): Timeline {
   const boxes = ranks.map(rank => boxesOf(program, spansOf(rank), end))
   const links = [...new Set(boxes.flatMap(({ network }) => [...network.keys()]))]
+  const tasks = boxes.flatMap(({ work }) => work.flatMap(box => (box.task ? [box.end - box.start] : [])))
+  const shortest = tasks.reduce((least, time) => Math.min(least, time), end)
+  const width = Math.min(widest, Math.max(narrowest, (digits * end) / shortest))
   const used = new Set(boxes.flatMap(({ work, network }) => [work, ...network.values()].flatMap(kindsOf)))
   return {
     ...{ title, subtitle, width, showTime: timeText(end) },

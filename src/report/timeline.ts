@@ -129,7 +129,7 @@ function laneSvg(lane: Lane, { y, left, scale, end }: Frame & { readonly end: nu
       const at = y + laneHeight + stripGap + i * (stripHeight + stripGap)
       const ground = `<rect class="lane" x="${round(left)}" y="${at}" width="${round(end * scale)}" height="${stripHeight}"/>`
       const boxes = spans.map(span => spanSvg(span, { y: at, left, scale, height: stripHeight }))
-      return `<g><title>${escapeXml(label)}</title>${ground}</g>${boxes.join('')}`
+      return `<g class="strip"><title>${escapeXml(label)}</title>${ground}${boxes.join('')}</g>`
     }),
     note,
   ].join('')
@@ -183,5 +183,5 @@ function styles(): string {
       .join('')
   const light = `.page{fill:#fff}.lane{fill:#f1f3f5}text{fill:#1b1f24}.small,.axis{fill:#57606a}.tick{stroke:#8c959f}rect[class^=k]{stroke:#fff}.kother{fill:#ced4da}${fills(0)}`
   const dark = `.page{fill:#0d1117}.lane{fill:#1c2128}text{fill:#e6edf3}.small,.axis{fill:#9da7b3}.tick{stroke:#6e7681}rect[class^=k]{stroke:#0d1117}.kother{fill:#484f58}${fills(1)}`
-  return `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.label{font-weight:600}.box,.axis{text-anchor:middle}.box{font-size:10px}rect[class^=k]{stroke-width:.7}${light}@media (prefers-color-scheme:dark){${dark}}`
+  return `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.label{font-weight:600}.box,.axis{text-anchor:middle}.box{font-size:10px}rect[class^=k]{stroke-width:.7}.strip rect{stroke-width:0}${light}@media (prefers-color-scheme:dark){${dark}}`
 }

@@ -1,1 +1,3 @@
+export * from './memory.js'
+export * from './origins.js'
 export * from './row.js'
