@@ -29,7 +29,7 @@ export interface SimulateOptions {
   readonly measuredStep?: number
   readonly scale?: number
   readonly multiply?: Precision
-  readonly contention: number
+  readonly contention?: number
   readonly trace?: string
   readonly svg?: string
   readonly json?: boolean
@@ -68,7 +68,7 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
         ...precisions,
       ]),
     )
-    .option('--contention <share>', 'what compute loses while a collective runs beside it', share, 0.12)
+    .option('--contention <share>', 'what compute loses while a collective runs beside it (default: 0.12)', share)
     .option('--trace <file>', 'write the spans of a pipeline for chrome://tracing or ui.perfetto.dev')
     .option('--svg <file>', 'draw the timeline of a pipeline')
     .option('--json', 'everything as JSON')
@@ -140,7 +140,7 @@ function simulated(program: Program, cluster: Cluster, options: SimulateOptions)
   const { slow, jitter, seed, multiply, contention, measuredStep, scale: given = 1 } = options
   const prices = clusterPrices(program, cluster, {
     ...(multiply && { multiply }),
-    contention: { compute: contention, network: 0 },
+    ...(contention !== undefined && { contention: { compute: contention, network: 0 } }),
   })
   const luck = { ...(slow && { slow }), ...(jitter ? { jitter: { share: jitter, seed } } : {}) }
   const at = (scale: number) => simulate(program, scale === 1 ? prices : scaledPrices(prices, scale), luck)
