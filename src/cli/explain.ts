@@ -79,7 +79,7 @@ function requestOf(job: Job, { cluster, software }: Options, io: Io): Request {
   const { model, training, plan } = job
   return {
     ...{ model, shape: shapeOf(model, training.seq), globalBatch: training.globalBatch },
-    ...{ cluster: loadCluster(cluster, io, worldOfPlan(plan)), precision: plan.precision },
+    ...{ cluster: loadCluster(cluster, io, worldOfPlan(plan)), precision: plan.precision === 'f32' ? 'f32' : 'bf16' },
     ...{ software: eras[software], constraints: abilitiesOf(software) },
   }
 }
