@@ -31,5 +31,5 @@ export function placedOf({ model, training, plan }: Job): Placed | undefined {
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, shape.layers) }),
   }
-  return { shape, split, precision, software: eras.lockstep }
+  return { shape, split, precision: precision === 'f32' ? 'f32' : 'bf16', software: eras.lockstep }
 }
