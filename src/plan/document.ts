@@ -16,8 +16,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml'
-import { error, type Problem, shorten, showBytes } from '../base/index.js'
-import { showPath } from '../model/index.js'
+import { error, type Problem, shorten, showBytes, showPath } from '../base/index.js'
 
 /** A job is a screen of text. The parser is fast up to here for the worst of texts. */
 export const mostBytes = 2 ** 17
