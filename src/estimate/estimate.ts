@@ -197,7 +197,7 @@ function dataCost({ shape, split, software }: Setup, table: PriceTable, prices: 
   const size = dp * cp
   const ends =
     shape.tied && pp > 1
-      ? table.meeting('all-reduce', software.reduceBytes * prices.tableParameters, 2, (pp - 1) * size * tp)
+      ? table.meeting('all-reduce', software.reduceBytes * prices.tableParameters, 2, size * tp)
       : 0
   if (zero === 3) return ends + firstGather(split, software, table, prices)
   const gradients = software.reduceBytes * stages.parameters

@@ -144,6 +144,27 @@ const h100Pcie: Entry = {
   sources: ['PCIe 5.0 x16: 64 GB/s each way; a node of 8 cards with 2 NICs is an assumption'],
 }
 
+/** The part with less power and slower memory that some large operators bought. */
+const h100Lean: Entry = {
+  ...h100,
+  device: {
+    ...withoutPrice(h100.device),
+    name: 'h100-500w',
+    title: 'NVIDIA H100 SXM5 96 GB HBM2e, 500 W',
+    bandwidth: 2.4e12,
+    memory: GiB(94.5),
+    curves: {
+      ...h100.device.curves,
+      matmul: { ...h100.device.curves.matmul, efficiency: { bf16: 0.51, fp8: 0.46, f32: 0.64 } },
+      attention: { forward: 0.44, backward: 0.36 },
+    },
+    sources: [
+      'pytorch/torchtitan benchmarks: 500 W, HBM2e, 95.04 GiB',
+      'efficiencies: 0.8 of the H100 SXM, for its power',
+    ],
+  },
+}
+
 const h800: Entry = {
   ...h100,
   device: {
@@ -255,6 +276,7 @@ export const nvidia: readonly Entry[] = [
   { device: a100(80, 2.039e12, 2.7), ...dgxA100 },
   h100,
   h100Pcie,
+  h100Lean,
   h800,
   h200,
   b200,
