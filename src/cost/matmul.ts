@@ -4,7 +4,7 @@
  * of tile and cut k where tiles are few: the best of those is taken. Where products were measured, the curve is bent
  * through them.
  */
-import type { Device, MatmulPoint } from '../cluster/index.js'
+import type { Device, MatmulPoint, Precision } from '../cluster/index.js'
 import type { Kernel } from './kernel.js'
 import { bytesOf, peakOf } from './price.js'
 
@@ -26,9 +26,15 @@ const tiles = [
 /** A piece of k shorter than this is not cut further. */
 const shortestCut = 1024
 
+/** A row that is no multiple of 16 bytes keeps the matrix units from loading whole vectors. */
+const unaligned = 0.4
+const aligned = (elements: number, precision: Precision): boolean => (elements * bytesOf[precision]) % 16 === 0
+
 function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device): number {
   const { tile, units, halfK, efficiency } = device.curves.matmul
-  const rate = (peakOf(device, precision) * (efficiency[precision] ?? efficiency.bf16 ?? 1)) / units
+  const whole = aligned(n, precision) && aligned(k, precision)
+  const reached = (efficiency[precision] ?? efficiency.bf16 ?? 1) * (whole ? 1 : unaligned)
+  const rate = (peakOf(device, precision) * reached) / units
   let best = Number.POSITIVE_INFINITY
   for (const { rows, columns, rate: share } of tiles) {
     const [tall, wide] = [tile[0] * rows, tile[1] * columns]

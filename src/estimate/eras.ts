@@ -9,10 +9,12 @@ const megatron2021: Software = {
   fusedNorm: true,
   fusedSoftmax: 2048,
   lossBytes: 52,
+  padsVocab: true,
   fusedAccumulation: false,
   gradientBytes: 2,
   optimizerBytes: 70,
   exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
+  tensorCollectives: 1,
   contention: 0.12,
   launch: { forward: 0.8e-3, backward: 1.5e-3 },
   reduceBytes: 2,
@@ -24,6 +26,7 @@ const megatron2021: Software = {
 const megatron2022: Software = {
   ...megatron2021,
   name: 'megatron-2022',
+  lossBytes: 28,
   fusedAccumulation: true,
   gradientBytes: 4,
   reduceBytes: 4,
@@ -48,7 +51,30 @@ const megatron2024: Software = {
 const megatronDeepspeed: Software = {
   ...megatron2021,
   name: 'megatron-deepspeed',
+  tensorCollectives: 0.26,
+  padsVocab: false,
   sources: ['bigscience/Megatron-DeepSpeed', 'VIA-Research/vTrain'],
+}
+
+/** The same two years later. */
+const megatronDeepspeed2023: Software = {
+  ...megatronDeepspeed,
+  name: 'megatron-deepspeed-2023',
+  tensorCollectives: 1,
+  sources: ['VIA-Research/vTrain'],
+}
+
+/** Aleph Alpha's trainer: Megatron's plan with a ZeRO-1 optimizer, layers written in plain PyTorch around fused attention. */
+const scaling2023: Software = {
+  ...megatron2021,
+  name: 'scaling-2023',
+  attention: 'flash-2',
+  fusedElementwise: false,
+  fusedNorm: false,
+  fusedSoftmax: 0,
+  lossBytes: 32,
+  gradientBytes: 2,
+  sources: ['Hagemann et al. 2023, Efficient Parallelization Layouts for Large-Scale Distributed Model Training'],
 }
 
 const fsdp2023: Software = {
@@ -102,6 +128,8 @@ export const eras = {
   'megatron-2022': megatron2022,
   'megatron-2024': megatron2024,
   'megatron-deepspeed': megatronDeepspeed,
+  'megatron-deepspeed-2023': megatronDeepspeed2023,
+  'scaling-2023': scaling2023,
   'fsdp-2023': fsdp2023,
   torchtitan,
   'torchtitan-compiled': torchtitanCompiled,

@@ -68,9 +68,10 @@ function layerCost({ split, software }: Setup, table: PriceTable, prices: Prices
   const forward = layer.forward + tpForward + cpForward
   const backward = layer.input + layer.weight + recompute + tpBackward + cpBackward
   const waits = split.zero === 3 ? shardCost(split, software, table, prices, forward, backward) : none
+  const meets = split.tp > 1
   const hosted = {
-    forward: Math.max(0, launch.forward - forward - waits.forward),
-    backward: Math.max(0, launch.backward + again.forward * launch.forward - backward - waits.backward),
+    forward: hostWait(launch.forward, forward + waits.forward, meets),
+    backward: hostWait(launch.backward + again.forward * launch.forward, backward + waits.backward, meets),
   }
   return {
     forward: forward + waits.forward + hosted.forward,
@@ -83,6 +84,13 @@ function layerCost({ split, software }: Setup, table: PriceTable, prices: Prices
     launch: hosted.forward + hosted.backward,
   }
 }
+
+/**
+ * How much longer a layer takes because the host must launch it. A host that is ahead costs nothing; but where ranks
+ * meet within the layer, one that is nearly late on any of them is late for all.
+ */
+const hostWait = (host: number, device: number, meets: boolean): number =>
+  meets ? Math.hypot(host, device) - device : Math.max(0, host - device)
 
 const none = { forward: 0, backward: 0 }
 
@@ -196,9 +204,7 @@ function dataCost({ shape, split, software }: Setup, table: PriceTable, prices: 
   const { tp, cp, dp, pp, zero } = split
   const size = dp * cp
   const ends =
-    shape.tied && pp > 1
-      ? table.meeting('all-reduce', software.reduceBytes * prices.tableParameters, 2, size * tp)
-      : 0
+    shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.tableParameters, 2, size * tp) : 0
   if (zero === 3) return ends + firstGather(split, software, table, prices)
   const gradients = software.reduceBytes * stages.parameters
   const traffic =

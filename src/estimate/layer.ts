@@ -154,13 +154,14 @@ function castBytes(shape: Shape, elements: Readonly<Record<Stream, number>>) {
 const memory = (bytes: number): Kernel => ({ kind: 'memory', read: bytes / 2, written: bytes / 2 })
 const isWork = (kernel: Kernel): boolean => kernel.kind !== 'memory' || kernel.read > 0
 
-/** Tables are padded so that every rank's part is a multiple of 128 rows. */
-export const paddedVocab = (shape: Shape, tp: number): number => Math.ceil(shape.vocab / (128 * tp)) * 128
+/** Rows of one rank's part of the table: a multiple of 128, where it is padded. */
+export const paddedVocab = ({ vocab }: Shape, tp: number, { padsVocab }: Software): number =>
+  tp === 1 && !padsVocab ? vocab : Math.ceil(vocab / (128 * tp)) * 128
 
 /** The last norm, the product with the table, the loss. */
 export function headKernels(shape: Shape, cut: Cut, precision: Precision, software: Software): Kernels {
   const rows = (cut.microbatch * shape.seq) / cut.cp
-  const linear = { rows, in: shape.embed, out: paddedVocab(shape, cut.tp) }
+  const linear = { rows, in: shape.embed, out: paddedVocab(shape, cut.tp, software) }
   const loss = software.lossBytes * rows * linear.out
   return {
     forward: [product(linear, 'forward', wider(precision), software), memory(0.6 * loss)],

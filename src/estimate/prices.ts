@@ -96,9 +96,8 @@ function pricesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>,
   const activation = ((cut.microbatch * shape.seq) / cut.cp) * shape.embed * element
   const meet = (kind: Meeting['kind'], bytes: number, size: number, stride: number) =>
     priceMeeting({ kind, bytes, group: { size, stride } }, cluster)
-  const reduce = meet('all-reduce', activation, cut.tp, 1)
-  const gather = meet('all-gather', activation, cut.tp, 1)
-  const scatter = meet('reduce-scatter', activation, cut.tp, 1)
+  const within = (kind: Meeting['kind']) => meet(kind, activation, cut.tp, 1) / software.tensorCollectives
+  const [reduce, gather, scatter] = [within('all-reduce'), within('all-gather'), within('reduce-scatter')]
   const keys = (2 * cut.microbatch * shape.seq * Math.max(shape.kvHeads, cut.tp) * shape.headDim * element) / cut.tp
   const keyGather = meet('all-gather', keys, cut.cp, cut.tp)
   const { split, whole } = parametersOf(shape)
@@ -114,7 +113,7 @@ function pricesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>,
     handed: activation / cut.tp,
     regather: cut.sequenceParallel ? 0 : gather,
     layerParameters: split / cut.tp + whole,
-    tableParameters: paddedVocab(shape, cut.tp) * shape.embed,
+    tableParameters: paddedVocab(shape, cut.tp, software) * shape.embed,
   }
 }
 

@@ -14,6 +14,8 @@ export interface Software {
   readonly fusedSoftmax: number
   /** Bytes of traffic for each logit, forward and backward together: the cast, the loss and its gradient. */
   readonly lossBytes: number
+  /** Tables are padded to whole tiles also where tp does not split them. */
+  readonly padsVocab: boolean
   /** A weight gradient is added to the accumulated one inside its matmul. */
   readonly fusedAccumulation: boolean
   /** Bytes of an element of the accumulated gradient. */
@@ -30,6 +32,8 @@ export interface Software {
     readonly cp: number
     readonly ep: number
   }
+  /** Of the rate of the links, what its tensor-parallel collectives reach. */
+  readonly tensorCollectives: number
   /** How much slower compute is while a collective runs beside it: 0.12 is 12 %. */
   readonly contention: number
   /** Host seconds to launch one layer forward and backward: the floor of a small layer's time. 0: compiled or captured. */

@@ -2,7 +2,7 @@
 import { type Cluster, clusterOf, findEntry, type Precision } from '../cluster/index.js'
 import { eras, type Setup, type Shape, type Software, type Split } from '../estimate/index.js'
 import type { Row } from './row.js'
-import { families, type Study } from './studies.js'
+import { type Family, families, type Study } from './studies.js'
 
 export type Made = { readonly setup: Setup } | { readonly aside: string }
 
@@ -11,7 +11,7 @@ const precisions: Readonly<Record<string, Precision>> = { f16: 'f16', bf16: 'bf1
 export function setupOf(row: Row, study: Study): Made {
   const reason = study.aside?.(row)
   if (reason) return { aside: reason }
-  const given = { ...study.defaults, ...row.numbers, ...study.perRow?.(row) }
+  const given = complete({ ...study.defaults, ...row.numbers, ...study.perRow?.(row) })
   const missing = needed.filter(name => given[name] === undefined)
   if (missing.length > 0) return { aside: `not printed: ${missing.join(', ')}` }
   const n = given as Numbers // nothing that is needed is missing
@@ -21,14 +21,20 @@ export function setupOf(row: Row, study: Study): Made {
   if (!findEntry(row.device)) return { aside: `device ${row.device} is not in the catalog` }
   const split = splitOf(row, n, study)
   if (typeof split === 'string') return { aside: split }
-  const shape = shapeOf(n, study)
+  const shape = shapeOf(n, typeof study.family === 'string' ? study.family : study.family(row))
   return { setup: { shape, split, cluster: clusterFor(row, n, study), precision, software: softwareOf(row, study) } }
+}
+
+/** Data ranks are what is left of the devices. */
+function complete(given: Row['numbers']): Row['numbers'] {
+  const { devices, tp, pp, cp = 1, dp } = given
+  return dp !== undefined || !devices || !tp || !pp ? given : { ...given, dp: devices / (tp * pp * cp) }
 }
 
 const needed = ['layers', 'embed', 'heads', 'vocab', 'seq', 'batch', 'microbatch', 'devices', 'tp', 'pp', 'dp'] as const
 type Numbers = Record<(typeof needed)[number], number> & Row['numbers']
 
-function shapeOf(n: Numbers, { family }: Study): Shape {
+function shapeOf(n: Numbers, family: Family): Shape {
   return {
     ...families[family],
     layers: n.layers,

@@ -9,7 +9,7 @@ import type { Row } from './row.js'
 
 export interface Study {
   readonly title: string
-  readonly family: keyof typeof families
+  readonly family: Family | ((row: Row) => Family)
   readonly era: Era
   /** Where a row's software differs from its era's. */
   readonly software?: (row: Row) => Partial<Software>
@@ -24,10 +24,13 @@ export interface Study {
   readonly fitted?: (row: Row) => boolean
 }
 
+export type Family = keyof typeof families
+
 /** What a model's name says without printing it. */
 export const families = {
   gpt: { gated: false, tied: true, biases: true, norm: 'layer', dropout: true, positions: 'learned' },
-  bloom: { gated: false, tied: true, biases: true, norm: 'layer', dropout: false, positions: 'alibi' },
+  bloom: { gated: false, tied: true, biases: true, norm: 'layer', dropout: true, positions: 'alibi' },
+  'gpt-plain': { gated: false, tied: true, biases: true, norm: 'layer', dropout: false, positions: 'learned' },
   mpt: { gated: false, tied: true, biases: false, norm: 'layer', dropout: false, positions: 'learned' },
   llama: { gated: true, tied: false, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
 } as const satisfies Readonly<Record<string, Partial<Shape>>>
@@ -112,8 +115,8 @@ export const studies: Readonly<Record<string, Study>> = {
   },
   vtrain: {
     title: 'vTrain, one node of A100',
-    family: 'gpt',
-    era: 'megatron-deepspeed',
+    family: 'gpt-plain',
+    era: 'megatron-deepspeed-2023',
     figure: 'sc21',
     defaults: { zero: 0 },
     fitted: row => row.line % 20 === 0,
@@ -133,7 +136,7 @@ export const studies: Readonly<Record<string, Study>> = {
   layouts: {
     title: 'Efficient parallelization layouts (Hagemann et al.)',
     family: 'llama',
-    era: 'megatron-deepspeed',
+    era: 'scaling-2023',
     software: layoutsKernel,
     figure: 'palm',
     network: { nicsPerNode: 1 },
@@ -196,7 +199,7 @@ export const studies: Readonly<Record<string, Study>> = {
   },
   mlperf: {
     title: 'MLPerf Training',
-    family: 'llama',
+    family: row => (row.model.startsWith('GPT3') ? 'gpt' : 'llama'),
     era: 'megatron-2024',
     figure: 'palm',
     defaults: { sp: 1, zero: 1, recompute: 'none' },

@@ -18,7 +18,7 @@ const prices = 'price: CoreWeave list price per GPU, 2025'
 const reserve: Device['reserve'] = { bytes: GiB(3), fraction: 0.05 }
 
 const curves = (
-  matmul: Omit<Curves['matmul'], 'halfK' | 'measured'>,
+  matmul: Omit<Curves['matmul'], 'halfK' | 'measured'> & { readonly halfK?: number },
   rest: Omit<Curves, 'matmul' | 'floor'> & { readonly floor?: number },
 ): Curves => ({ floor: 2.5e-6, ...rest, matmul: { halfK: 64, measured: [], ...matmul } })
 
@@ -81,7 +81,7 @@ const a100 = (memory: number, bandwidth: number, pricePerHour: number): Device =
   memory: GiB(memory),
   reserve,
   curves: curves(
-    { efficiency: { bf16: 0.78, f32: 0.9, tf32: 0.75 }, tile: [128, 128], units: 108 },
+    { efficiency: { bf16: 0.81, f32: 0.9, tf32: 0.75 }, tile: [128, 256], units: 108, halfK: 256 },
     { attention: { forward: 0.6, backward: 0.5 }, memory: { efficiency: 0.8, half: 0 } },
   ),
   pricePerHour,
