@@ -14,6 +14,7 @@ const megatron2021: Software = {
   gradientBytes: 2,
   optimizerBytes: 70,
   exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
+  regathers: true,
   tensorCollectives: 1,
   contention: 0.12,
   launch: { forward: 0.8e-3, backward: 1.5e-3 },
@@ -61,6 +62,7 @@ const megatronDeepspeed2023: Software = {
   ...megatronDeepspeed,
   name: 'megatron-deepspeed-2023',
   tensorCollectives: 1,
+  optimizerBytes: 40,
   sources: ['VIA-Research/vTrain'],
 }
 
@@ -73,7 +75,8 @@ const scaling2023: Software = {
   fusedNorm: false,
   fusedSoftmax: 0,
   lossBytes: 32,
-  gradientBytes: 2,
+  tensorCollectives: 0.8,
+  reduceBytes: 4,
   sources: ['Hagemann et al. 2023, Efficient Parallelization Layouts for Large-Scale Distributed Model Training'],
 }
 
@@ -87,6 +90,7 @@ const fsdp2023: Software = {
   optimizerBytes: 50,
   reduceBytes: 4,
   exposed: { ...megatron2021.exposed, dp: 0 },
+  contention: 0.3,
   jitter: 0.015,
   sources: ['mosaicml/llm-foundry'],
 }
@@ -94,8 +98,8 @@ const fsdp2023: Software = {
 const torchtitan: Software = {
   ...fsdp2023,
   name: 'torchtitan',
+  regathers: false,
   attention: 'flash-2',
-  fusedNorm: false,
   sources: ['pytorch/torchtitan'],
 }
 
@@ -103,7 +107,6 @@ const torchtitanCompiled: Software = {
   ...torchtitan,
   name: 'torchtitan-compiled',
   fusedElementwise: true,
-  fusedNorm: true,
   lossBytes: 20,
   launch: { forward: 0.2e-3, backward: 0.3e-3 },
 }

@@ -212,10 +212,13 @@ function dataCost({ shape, split, software }: Setup, table: PriceTable, prices: 
       ? table.meeting('all-reduce', gradients, size, tp)
       : table.meeting('reduce-scatter', gradients, size, tp) +
         table.meeting('all-gather', 2 * stages.parameters, size, tp)
-  const { forward, input, weight } = stages.busiest
-  const hidden = Math.min(traffic * (1 - software.exposed.dp), forward + input + weight)
+  const hidden = Math.min(traffic * (1 - software.exposed.dp), hiding(split, stages.busiest))
   return ends + traffic - hidden + software.contention * hidden
 }
+
+/** Compute that is left once the first gradients are final: the last microbatch; of several chunks, those after the first. */
+const hiding = ({ pp, chunks }: Setup['split'], { forward, input, weight }: RankTime): number =>
+  (forward + input + weight) * Math.max(1, pp * (1 - 1 / chunks))
 
 /** What no compute can hide under ZeRO-3: the first gather, and the tables at both ends, every microbatch. */
 function firstGather(

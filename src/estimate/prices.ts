@@ -106,7 +106,7 @@ function pricesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>,
     embedding: times(embeddingKernels(shape, cut)),
     head: times(headKernels(shape, cut, precision, software)),
     tp: cut.sequenceParallel
-      ? { forward: 2 * gather + 2 * scatter, backward: 4 * gather + 2 * scatter }
+      ? { forward: 2 * gather + 2 * scatter, backward: (software.regathers ? 4 : 2) * gather + 2 * scatter }
       : { forward: 2 * reduce, backward: 2 * reduce },
     cp: { forward: keyGather, backward: 2 * keyGather },
     tpEmbedding: cut.sequenceParallel ? scatter + gather : 2 * reduce,

@@ -32,6 +32,8 @@ export interface Software {
     readonly cp: number
     readonly ep: number
   }
+  /** Sequence parallel: what was gathered for forward is gathered again for the weight gradients, not kept. */
+  readonly regathers: boolean
   /** Of the rate of the links, what its tensor-parallel collectives reach. */
   readonly tensorCollectives: number
   /** How much slower compute is while a collective runs beside it: 0.12 is 12 %. */

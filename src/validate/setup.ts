@@ -15,8 +15,9 @@ export function setupOf(row: Row, study: Study): Made {
   const missing = needed.filter(name => given[name] === undefined)
   if (missing.length > 0) return { aside: `not printed: ${missing.join(', ')}` }
   const n = given as Numbers // nothing that is needed is missing
-  const precision = precisions[row.precision]
-  if (precision === undefined) return { aside: `precision ${row.precision || 'not printed'}` }
+  const word = row.precision || study.defaults?.precision
+  const precision = precisions[word ?? '']
+  if (precision === undefined) return { aside: `precision ${word ?? 'not printed'}` }
   if ((n.ep ?? 1) > 1) return { aside: 'mixture of experts' }
   if (!findEntry(row.device)) return { aside: `device ${row.device} is not in the catalog` }
   const split = splitOf(row, n, study)
@@ -87,11 +88,10 @@ const zeroOf = (zero = 0): Split['zero'] => (zero === 1 || zero === 2 || zero ==
 
 const clusters = new Map<string, Cluster>()
 
-function clusterFor(row: Row, n: Numbers, { network }: Study): Cluster {
-  const overrides = { ...network, ...(n.perNode && { perNode: n.perNode }) }
-  const key = JSON.stringify([row.device, n.devices, overrides])
+function clusterFor(row: Row, n: Numbers, { network = {} }: Study): Cluster {
+  const key = JSON.stringify([row.device, n.devices, network])
   let cluster = clusters.get(key)
-  if (!cluster) clusters.set(key, (cluster = clusterOf(row.device, n.devices, overrides)))
+  if (!cluster) clusters.set(key, (cluster = clusterOf(row.device, n.devices, network)))
   return cluster
 }
 

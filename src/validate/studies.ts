@@ -16,7 +16,7 @@ export interface Study {
   readonly figure: Definition
   readonly network?: Overrides
   /** What the source says elsewhere than in its table. */
-  readonly defaults?: Partial<Row['numbers']> & { readonly recompute?: string }
+  readonly defaults?: Row['numbers'] & { readonly recompute?: string; readonly precision?: string }
   readonly perRow?: (row: Row) => Partial<Row['numbers']>
   /** Why a row is left out, if it is. */
   readonly aside?: (row: Row) => string | undefined
@@ -35,8 +35,12 @@ export const families = {
   llama: { gated: true, tied: false, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
 } as const satisfies Readonly<Record<string, Partial<Shape>>>
 
-const asyncTp = (row: Row): Partial<Software> =>
-  /async ?tp/i.test(row.note) ? { exposed: { ...eras.torchtitan.exposed, tp: 0.45, tpBackward: 0.45 } } : {}
+/** torchtitan's tables say what was switched on: compilation, and collectives cut in pieces beside their matmuls. */
+function torchtitanHabits({ note, where, device }: Row): Partial<Software> {
+  const eager = note.startsWith('FSDP;') || (where.startsWith('docs/performance') && device === 'a100-80')
+  const era = eager ? eras.torchtitan : eras['torchtitan-compiled']
+  return /async ?tp/i.test(note) ? { ...era, exposed: { ...era.exposed, tp: 0.65, tpBackward: 0.65 } } : era
+}
 
 /** The layouts study names the attention kernel of every run, and whether the norm was one kernel. */
 function layoutsKernel({ note }: Row): Partial<Software> {
@@ -126,7 +130,7 @@ export const studies: Readonly<Record<string, Study>> = {
     family: 'gpt',
     era: 'megatron-2022',
     figure: 'sc21',
-    defaults: { zero: 0, sp: 0, vocab: 50257, recompute: 'none' },
+    defaults: { zero: 0, sp: 0, vocab: 50257, recompute: 'none', precision: 'f16' },
     perRow: row => {
       const layers = row.numbers.layers ?? zeroBubbleLayers[row.model]
       return { layers, ...(row.schedule === 'interleaved' && { chunks: (layers + 2) / (row.numbers.pp ?? 1) }) }
@@ -155,14 +159,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'torchtitan',
     family: 'llama',
     era: 'torchtitan-compiled',
-    software: row => ({
-      ...(/^FSDP;/.test(row.note) && {
-        fusedElementwise: false,
-        fusedNorm: false,
-        lossBytes: eras.torchtitan.lossBytes,
-      }),
-      ...asyncTp(row),
-    }),
+    software: torchtitanHabits,
     figure: 'palm',
   },
   'megatron-h100': {
@@ -199,12 +196,18 @@ export const studies: Readonly<Record<string, Study>> = {
   },
   mlperf: {
     title: 'MLPerf Training',
-    family: row => (row.model.startsWith('GPT3') ? 'gpt' : 'llama'),
+    family: row => (row.model.startsWith('GPT3') ? 'gpt-plain' : 'llama'),
     era: 'megatron-2024',
     figure: 'palm',
     defaults: { sp: 1, zero: 1, recompute: 'none' },
   },
-  papers: { title: 'single papers', family: 'gpt', era: 'megatron-2021', figure: 'palm' },
+  papers: {
+    title: 'single papers',
+    family: 'gpt',
+    era: 'megatron-2021',
+    figure: 'palm',
+    aside: row => (row.where.includes('fms-fsdp') ? 'which layers are recomputed is not said' : undefined),
+  },
   'korthikanti-layer': {
     title: 'Korthikanti et al., one layer',
     family: 'gpt',

@@ -111,7 +111,7 @@ const h100: Entry = {
     memory: GiB(80),
     reserve,
     curves: curves(
-      { efficiency: { bf16: 0.64, fp8: 0.58, f32: 0.8 }, tile: [128, 256], units: 132 },
+      { efficiency: { bf16: 0.64, fp8: 0.6, f32: 0.8 }, tile: [128, 256], units: 132, halfK: 256 },
       { attention: { forward: 0.55, backward: 0.45 }, memory: { efficiency: 0.85, half: 0 } },
     ),
     pricePerHour: 6.16,
@@ -155,7 +155,7 @@ const h100Lean: Entry = {
     memory: GiB(94.5),
     curves: {
       ...h100.device.curves,
-      matmul: { ...h100.device.curves.matmul, efficiency: { bf16: 0.51, fp8: 0.46, f32: 0.64 } },
+      matmul: { ...h100.device.curves.matmul, efficiency: { bf16: 0.56, fp8: 0.5, f32: 0.64 } },
       attention: { forward: 0.44, backward: 0.36 },
     },
     sources: [
