@@ -9,7 +9,10 @@ export type Built = { readonly cluster: Cluster } | { readonly problems: readonl
 
 export function build(entry: Entry, devices: number, overrides: Overrides = {}): Built {
   const { network } = entry
-  const problems = network.kind === 'tree' ? treeProblems(overrides) : torusProblems(network, devices, overrides)
+  const problems = [
+    ...(devices >= 1 ? [] : [error('cluster/devices', 'devices', `must be at least 1, got ${devices}`)]),
+    ...(network.kind === 'tree' ? treeProblems(overrides) : torusProblems(network, devices, overrides)),
+  ]
   if (problems.length > 0) return { problems }
   const { memory = entry.device.memory, pricePerHour = entry.device.pricePerHour } = overrides
   const changed = Object.keys(overrides).filter(key => key !== 'name')

@@ -48,6 +48,14 @@ const megatron2024: Software = {
   sources: ['NVIDIA/Megatron-LM core r0.8', 'NVIDIA/NeMo 24.07'],
 }
 
+/** Meta's own trainer: as above, with less of the tensor-parallel traffic hidden. */
+const meta2024: Software = {
+  ...megatron2024,
+  name: 'meta-2024',
+  exposed: { ...megatron2024.exposed, tp: 0.85, tpBackward: 0.85 },
+  sources: ['Llama 3 (2024), section 3.3'],
+}
+
 /** Megatron's layers under DeepSpeed's engine: its pipeline, its ZeRO. */
 const megatronDeepspeed: Software = {
   ...megatron2021,
@@ -130,6 +138,7 @@ export const eras = {
   'megatron-2021': megatron2021,
   'megatron-2022': megatron2022,
   'megatron-2024': megatron2024,
+  'meta-2024': meta2024,
   'megatron-deepspeed': megatronDeepspeed,
   'megatron-deepspeed-2023': megatronDeepspeed2023,
   'scaling-2023': scaling2023,

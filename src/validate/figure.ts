@@ -31,11 +31,12 @@ export function parametersOf(s: Shape): number {
 
 /** Seconds of a step, from the best figure a row has: step time, tokens, then FLOP/s, then MFU of `peak`. */
 export function secondsOf(row: Row, shape: Shape, definition: Definition, peak: number): number | undefined {
-  const { step, tokens, tflops, mfu, devices, batch } = row.numbers
-  if (step !== undefined) return step
+  const { n_gpus: devices, global_batch_seqs: batch } = row
+  if (row.reported_step_time_s !== undefined) return row.reported_step_time_s
   if (devices === undefined || batch === undefined) return undefined
-  if (tokens !== undefined) return (batch * shape.seq) / (tokens * devices)
+  if (row.reported_tokens_per_s_per_gpu !== undefined)
+    return (batch * shape.seq) / (row.reported_tokens_per_s_per_gpu * devices)
   const flops = (batch * definitions[definition](shape)) / devices
-  if (tflops !== undefined) return flops / (tflops * 1e12)
-  return mfu === undefined ? undefined : flops / ((mfu / 100) * peak)
+  if (row.reported_tflops_per_gpu !== undefined) return flops / (row.reported_tflops_per_gpu * 1e12)
+  return row.reported_mfu === undefined ? undefined : flops / (row.reported_mfu * peak)
 }

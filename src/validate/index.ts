@@ -1,4 +1,5 @@
 export * from './figure.js'
+export * from './reading.js'
 export * from './row.js'
 export * from './setup.js'
 export * from './studies.js'

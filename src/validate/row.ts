@@ -1,95 +1,86 @@
 /**
- * A published measurement. A study is a file of `validation/`: lines `# key: value` hold what all of its rows share, the
- * rest is comma-separated with a header. What a source does not print is empty, and stays undefined here.
+ * Published measurements as rows: one training configuration each, what it reached and where that was printed. What a
+ * source does not give is undefined, never a guess. A file is comma separated, with a header; before that, lines
+ * `# name: value` hold what all of its rows share, or how their cells of that name begin.
  */
-export interface Row {
-  readonly study: string
-  /** Line of the file. */
-  readonly line: number
-  readonly source: string
-  /** Where in the source. */
-  readonly where: string
-  readonly model: string
-  readonly device: string
-  readonly network: string
-  readonly recompute: string
-  readonly precision: string
-  readonly schedule: string
-  readonly note: string
-  readonly numbers: Readonly<Partial<Record<Quantity, number>>>
-}
 
-const quantities = [
+/** Columns of numbers; a percentage is kept as the fraction it means. */
+const numeric = [
+  'params_b',
   'layers',
-  'embed',
+  'hidden',
   'heads',
-  'kvHeads',
+  'kv_heads',
   'ffn',
   'vocab',
-  'seq',
-  'batch',
-  'microbatch',
-  'devices',
-  'perNode',
+  'seq_len',
+  'global_batch_seqs',
+  'micro_batch',
+  'n_gpus',
+  'gpus_per_node',
   'tp',
   'pp',
-  'chunks',
+  'vpp_interleave',
   'dp',
   'cp',
   'ep',
-  'zero',
-  'sp',
-  'tflops',
-  'mfu',
-  'step',
-  'tokens',
-  'memory',
+  'reported_tflops_per_gpu',
+  'reported_mfu',
+  'reported_step_time_s',
+  'reported_tokens_per_s_per_gpu',
+  'reported_peak_mem_gb',
 ] as const
-export type Quantity = (typeof quantities)[number]
 
-export function parseStudy(study: string, text: string): Row[] {
-  const lines = text.split('\n')
-  const shared: Record<string, string> = {}
-  let start = 0
-  for (; lines[start].startsWith('#'); start++) {
-    const [, key, value] = /^# (\w+): (.*)$/.exec(lines[start]) ?? []
-    if (key) shared[key] = value
-  }
-  const header = cellsOf(lines[start])
-  return lines.slice(start + 1).flatMap((line, i) => {
-    if (line === '') return []
-    const cells = cellsOf(line)
-    const fields = { ...shared, ...Object.fromEntries(header.map((name, c) => [name, cells[c]])) }
-    return [rowOf(study, start + i + 2, fields)]
+const words = [
+  'source',
+  'model',
+  'gpu',
+  'interconnect',
+  'zero_stage_or_fsdp',
+  'sequence_parallel',
+  'recompute',
+  'precision',
+  'schedule',
+  'notes',
+  'provenance',
+] as const
+
+export type Row = {
+  /** Counted from 1, as in the file without its header. */
+  readonly line: number
+} & { readonly [C in (typeof numeric)[number]]?: number } & { readonly [C in (typeof words)[number]]: string }
+
+export function rowsOf(text: string): Row[] {
+  const shared = [...text.matchAll(/^# (\w+): (.*)$/gm)].map(([, name, value]) => [name, value] as const)
+  const [header = [], ...records] = recordsOf(text.replace(/^(?:#.*\r?\n)*/, ''))
+  return records.map((cells, i) => {
+    const all = new Map(shared)
+    header.forEach((name, j) => {
+      all.set(name, (all.get(name) ?? '') + (cells[j] ?? ''))
+    })
+    return rowOf(i + 1, all)
   })
 }
 
-function rowOf(study: string, line: number, fields: Readonly<Record<string, string | undefined>>): Row {
-  const numbers: Partial<Record<Quantity, number>> = {}
-  for (const name of quantities) {
-    const value = Number.parseFloat(fields[name] ?? '')
-    if (Number.isFinite(value)) numbers[name] = value
-  }
-  const word = (name: string) => fields[name] ?? ''
-  return {
-    study,
-    line,
-    source: word('source'),
-    where: word('where'),
-    model: word('model'),
-    device: word('device'),
-    network: word('network'),
-    recompute: word('recompute'),
-    precision: word('precision'),
-    schedule: word('schedule'),
-    note: word('note'),
-    numbers,
-  }
+function rowOf(line: number, cells: ReadonlyMap<string, string>): Row {
+  const numbers = numeric.map(name => [name, numberOf(cells.get(name) ?? '')])
+  const texts = words.map(name => [name, (cells.get(name) ?? '').trim()])
+  // The keys are exactly the two lists above, which is what Row is made of.
+  return { line, ...Object.fromEntries(numbers), ...Object.fromEntries(texts) } as Row
 }
 
-/** Cells of a line; in quotes a comma is a comma, and a doubled quote is one. */
-function cellsOf(line: string): string[] {
-  return [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) =>
-    quoted === undefined ? plain : quoted.replaceAll('""', '"'),
-  )
+/** '41.25%' and '44% of peak' -> 0.4125 and 0.44; '', 'n/a' and '4-8' are no numbers. */
+function numberOf(cell: string): number | undefined {
+  const [, digits, percent] = /^\s*(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*(?:(%).*)?$/i.exec(cell) ?? []
+  return digits === undefined ? undefined : Number(digits) / (percent ? 100 : 1)
+}
+
+/** Comma separated values: a quoted cell may hold commas, line ends and doubled quotes. */
+function recordsOf(text: string): string[][] {
+  const records: string[][] = [[]]
+  for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/g)) {
+    records.at(-1)?.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'))
+    if (end !== ',') records.push([])
+  }
+  return records.filter(cells => cells.some(cell => cell !== ''))
 }
