@@ -5,9 +5,10 @@
  */
 import { seconds } from '../base/index.js'
 import { flopsOfStep } from './flops.js'
+import { footprint } from './memory.js'
 import { bubbleOf, type RankTime } from './pipeline.js'
 import { type Prices, type PriceTable, tableOf } from './prices.js'
-import type { Estimate, Footprint, Setup } from './setup.js'
+import type { Estimate, Setup } from './setup.js'
 
 export function estimate(setup: Setup): Estimate {
   const { split, cluster, software } = setup
@@ -38,12 +39,10 @@ export function estimate(setup: Setup): Estimate {
       optimizer: seconds(optimizer),
       other: seconds(late + n * layer.launch),
     },
-    memory: nothing,
+    memory: footprint(setup),
     flops: flopsOfStep(setup),
   }
 }
-
-const nothing: Footprint = { parameters: 0, gradients: 0, optimizer: 0, activations: 0, workspace: 0, framework: 0 }
 
 /** One layer and one microbatch: its time in three, and what it is made of. */
 interface LayerCost extends RankTime {

@@ -2,6 +2,8 @@
  * What a training framework of a certain age does with the same plan: which kernels it fuses, what it hides behind
  * compute, what it keeps. The physics is the device's; these are the habits of programs.
  */
+import type { Habits } from './habits.js'
+
 export interface Software {
   readonly name: string
   /** unfused: scores go through memory. The others are the generations of fused attention. */
@@ -44,5 +46,7 @@ export interface Software {
   readonly reduceBytes: 2 | 4
   /** Step time lost to stragglers, for each doubling of the devices above 64. */
   readonly jitter: number
+  /** What it keeps in memory, where that is not what `usual` says. */
+  readonly memory?: Partial<Habits>
   readonly sources: readonly string[]
 }

@@ -1,4 +1,6 @@
 export * from './figure.js'
+export * from './memory.js'
+export * from './origins.js'
 export * from './reading.js'
 export * from './row.js'
 export * from './setup.js'
