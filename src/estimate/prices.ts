@@ -35,9 +35,18 @@ export interface Prices {
   readonly tableParameters: number
 }
 
+const kinds: readonly Meeting['kind'][] = [
+  'all-reduce',
+  'all-gather',
+  'reduce-scatter',
+  'all-to-all',
+  'broadcast',
+  'send',
+]
+
 export class PriceTable {
   readonly #rows = new Map<number, Prices>()
-  readonly #meetings = new Map<string, number>()
+  readonly #meetings = new Map<number, Map<number, number>>()
   readonly #setup: Omit<Setup, 'split'>
 
   constructor(setup: Omit<Setup, 'split'>) {
@@ -53,11 +62,12 @@ export class PriceTable {
 
   meeting(kind: Meeting['kind'], bytes: number, size: number, stride: number): number {
     if (size <= 1 || bytes === 0) return 0
-    const key = `${kind} ${bytes} ${size} ${stride}`
-    let seconds = this.#meetings.get(key)
+    const who = (kinds.indexOf(kind) * 2 ** 20 + size) * 2 ** 20 + stride
+    const byBytes = entry(this.#meetings, who, () => new Map<number, number>())
+    let seconds = byBytes.get(bytes)
     if (seconds === undefined) {
       seconds = priceMeeting({ kind, bytes, group: { size, stride } }, this.#setup.cluster)
-      this.#meetings.set(key, seconds)
+      byBytes.set(bytes, seconds)
     }
     return seconds
   }

@@ -84,13 +84,7 @@ function zeroOf(words: string): Split['zero'] | undefined {
 }
 
 const recomputeOf = (words: string): string | undefined =>
-  words.startsWith('none')
-    ? 'none'
-    : /per-op|selective op/.test(words)
-      ? 'per-op'
-      : words === ''
-        ? undefined
-        : words
+  words.startsWith('none') ? 'none' : /per-op|selective op/.test(words) ? 'per-op' : words === '' ? undefined : words
 
 /** Scales for each row of a matrix, or for small blocks, are other kernels than one for a whole tensor. */
 function precisionOf(words: string): Precision | undefined {

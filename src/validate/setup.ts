@@ -64,7 +64,8 @@ function splitOf(sizes: Sizes): Split | string {
     ep: 1,
     sequenceParallel: (sizes.sequenceParallel ?? false) && tp > 1,
     zero: sizes.zero ?? 0,
-    schedule: sizes.schedule === '1f1b' && chunks > 1 ? 'interleaved' : chunks === 1 ? plain(sizes.schedule) : sizes.schedule,
+    schedule:
+      sizes.schedule === '1f1b' && chunks > 1 ? 'interleaved' : chunks === 1 ? plain(sizes.schedule) : sizes.schedule,
     chunks,
     microbatches,
     microbatch,

@@ -117,6 +117,13 @@ export const studies: Readonly<Record<string, Study>> = {
     figure: 'sc21',
     aside: () => 'software before SC21, not described; the shapes are those of SC21 table 1',
   },
+  'megatron-2020': {
+    title: 'Megatron-LM, 2020',
+    source: /tables\.tex/,
+    family: 'gpt',
+    era: 'megatron-2021',
+    figure: 'sc21',
+  },
   korthikanti: {
     title: 'Korthikanti et al. 2022',
     source: /^Korthikanti(?!.*Table 4)/,
