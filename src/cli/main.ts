@@ -18,9 +18,11 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   train: async () => (await import('./train.js')).registerTrain,
   rehearse: async () => (await import('./rehearse.js')).registerRehearse,
   memory: async () => (await import('./memory.js')).registerMemory,
+  simulate: async () => (await import('./simulate.js')).registerSimulate,
   schedule: async () => (await import('./schedule.js')).registerSchedule,
   cluster: async () => (await import('./cluster.js')).registerCluster,
   groups: async () => (await import('./groups.js')).registerGroups,
+  calibrate: async () => (await import('./calibrate.js')).registerCalibrate,
   bench: async () => (await import('./bench.js')).registerBench,
   demo: async () => (await import('./demo.js')).registerDemo,
 }

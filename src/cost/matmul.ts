@@ -6,6 +6,7 @@
  */
 import type { Device, MatmulPoint, Precision } from '../cluster/index.js'
 import type { Kernel } from './kernel.js'
+import { apart, bend } from './measured.js'
 import { bytesOf, peakOf } from './price.js'
 
 type Matmul = Extract<Kernel, { kind: 'matmul' }>
@@ -13,7 +14,7 @@ type Matmul = Extract<Kernel, { kind: 'matmul' }>
 export function matmulSeconds(kernel: Matmul, device: Device): number {
   const points = device.curves.matmul.measured.filter(p => p.precision === kernel.precision)
   const modelled = modelledSeconds(kernel, device)
-  return points.length === 0 ? modelled : modelled * bend(kernel, points, device)
+  return points.length === 0 ? modelled : modelled * bentBy(kernel, points, device)
 }
 
 /** Tiles a library has, against the largest, and what is left of the rate: a small tile loads more for each product. */
@@ -49,20 +50,14 @@ function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device):
   return best
 }
 
-/** Measured over modelled time, weighed by nearness: exact at a measured point, an average far from all of them. */
-function bend(kernel: Matmul, points: readonly MatmulPoint[], device: Device): number {
-  let sum = 0
-  let weights = 0
-  for (const point of points) {
-    const at: Matmul = { ...point, kind: 'matmul', batch: 1, resultBytes: bytesOf[point.precision] }
-    const ratio = Math.log(point.seconds / modelledSeconds(at, device))
-    const distance = apart(kernel.m, point.m) + apart(kernel.n, point.n) + apart(kernel.k, point.k)
-    if (distance === 0 && kernel.batch === 1) return Math.exp(ratio)
-    const weight = 1 / (1e-6 + distance)
-    sum += weight * ratio
-    weights += weight
-  }
-  return Math.exp(sum / weights)
-}
-
-const apart = (a: number, b: number): number => Math.log(a / b) ** 2
+/** Measured over modelled time of the products nearest in shape. */
+const bentBy = (kernel: Matmul, points: readonly MatmulPoint[], device: Device): number =>
+  bend(
+    points.map(({ m, n, k, precision, seconds }) => {
+      const at: Matmul = { kind: 'matmul', m, n, k, batch: 1, precision, resultBytes: bytesOf[precision] }
+      return {
+        distance: apart(kernel.m, m) + apart(kernel.n, n) + apart(kernel.k, k) + apart(kernel.batch, 1),
+        ratio: seconds / modelledSeconds(at, device),
+      }
+    }),
+  )
