@@ -31,17 +31,17 @@ export function layerCounts(shape: Shape): LayerCounts {
 /** Query heads split over all of tp; kv heads over as much of it as divides them, the rest holds copies. */
 export const kvSplit = ({ kvHeads }: Shape, tp: number): number => gcd(kvHeads, tp)
 
-export function layerParameters(shape: Shape, { tp, ep }: Split): number {
+export function layerParameters(shape: Shape, { tp, ep }: Pick<Split, 'tp' | 'ep'>): number {
   const { split, byKvHeads, experts, whole } = layerCounts(shape)
   return split / tp + byKvHeads / kvSplit(shape, tp) + experts / (tp * ep) + whole
 }
 
 /** The token table and learned positions. */
-export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, { tp }: Split): number =>
+export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, { tp }: Pick<Split, 'tp'>): number =>
   (vocab * embed) / tp + (positions === 'learned' ? seq * embed : 0)
 
 /** The last norm and the head's matrix, a tied one too where it cannot share the embedding's memory. */
-export const headParameters = ({ vocab, embed, norm, tied }: Shape, { tp }: Split, sharesEmbedding: boolean): number =>
+export const headParameters = ({ vocab, embed, norm, tied }: Shape, { tp }: Pick<Split, 'tp'>, sharesEmbedding: boolean): number =>
   (norm === 'layer' ? 2 : 1) * embed + (tied && sharesEmbedding ? 0 : (vocab * embed) / tp)
 
 function gcd(a: number, b: number): number {

@@ -21,7 +21,7 @@ export function matmulParameters({
 const repeated = { none: 0, selective: 0, full: 1, 'per-op': 0.42 } as const
 
 export function flopsOfStep({ shape, split }: Setup): { model: number; hardware: number } {
-  const tokens = split.dp * split.microbatches * split.microbatch * shape.seq
+  const tokens = split.dp * split.ep * split.microbatches * split.microbatch * shape.seq
   const dense = 2 * matmulParameters(shape)
   const scores = 4 * shape.layers * shape.heads * shape.headDim * shape.seq
   const again = repeated[split.recompute]

@@ -39,7 +39,7 @@ function completed(reading: Reading, known: Partial<Reading>): Reading {
 }
 
 /** What a study knows better than the cell of the table, which may hold words for people. */
-const overruled: ReadonlySet<string> = new Set(['recompute', 'chunks'])
+const overruled: ReadonlySet<string> = new Set(['recompute', 'chunks', 'zero'])
 
 function shapeOf(sizes: Sizes, family: Family): Shape {
   const { layers, embed, heads, vocab, seq } = sizes

@@ -155,7 +155,8 @@ export const studies: Readonly<Record<string, Study>> = {
     family: 'llama',
     era: 'meta-2024',
     figure: 'llama3',
-    known: () => ({ sequenceParallel: true, microbatch: 1, chunks: 8, recompute: 'none' }),
+    // Gradients are added up whole and scattered once a step: the traffic of ZeRO-1.
+    known: () => ({ sequenceParallel: true, microbatch: 1, chunks: 8, recompute: 'none', zero: 1 }),
   },
   bloom: {
     title: 'BLOOM, the search for a topology',
