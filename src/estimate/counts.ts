@@ -41,8 +41,11 @@ export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, { t
   (vocab * embed) / tp + (positions === 'learned' ? seq * embed : 0)
 
 /** The last norm and the head's matrix, a tied one too where it cannot share the embedding's memory. */
-export const headParameters = ({ vocab, embed, norm, tied }: Shape, { tp }: Pick<Split, 'tp'>, sharesEmbedding: boolean): number =>
-  (norm === 'layer' ? 2 : 1) * embed + (tied && sharesEmbedding ? 0 : (vocab * embed) / tp)
+export const headParameters = (
+  { vocab, embed, norm, tied }: Shape,
+  { tp }: Pick<Split, 'tp'>,
+  sharesEmbedding: boolean,
+): number => (norm === 'layer' ? 2 : 1) * embed + (tied && sharesEmbedding ? 0 : (vocab * embed) / tp)
 
 function gcd(a: number, b: number): number {
   return b === 0 ? a : gcd(b, a % b)

@@ -28,8 +28,7 @@ export function timesOf(setup: Setup): Omit<Estimate, 'memory'> {
   const pipeline = handingCost(setup, table, prices)
   const data = dataCost(setup, table, prices, ranks)
   const optimizer = optimizerCost(setup, ranks.parameters)
-  const whole =
-    microbatches * (busiest.forward + busiest.input + busiest.weight) + bubble + pipeline + data + optimizer
+  const whole = microbatches * (busiest.forward + busiest.input + busiest.weight) + bubble + pipeline + data + optimizer
   const late = whole * software.jitter * Math.max(0, Math.log2(cluster.devices / 64))
   const layers = microbatches * ranks.layers
   return {

@@ -29,26 +29,20 @@ export function layerCost({ split, software }: Setup, table: PriceTable, prices:
   const { layer, tp, cp, ep } = prices
   const { exposed, launch } = software
   const again = repeated[split.recompute]
-  // Only full recompute repeats collectives: the others keep what was communicated.
-  const repeats = again.forward === 1 ? 1 : 0
   const recompute = again.forward * layer.forward + again.core * layer.core
   const tpForward = exposed.tp * tp.forward
-  const tpBackward = exposed.tpBackward * tp.backward + repeats * tpForward
+  const tpBackward = exposed.tpBackward * tp.backward + again.forward * tpForward
   const cpForward = exposed.cp * cp.forward
-  const cpBackward = exposed.cp * cp.backward + repeats * cpForward
+  const cpBackward = exposed.cp * cp.backward + again.forward * cpForward
   const epForward = exposed.ep * ep
-  const epBackward = (1 + repeats) * epForward
+  const epBackward = (1 + again.forward) * epForward
   const forward = layer.forward + tpForward + cpForward + epForward
   const backward = layer.input + layer.weight + recompute + tpBackward + cpBackward + epBackward
   const gatherForward = split.zero === 3 ? shardWait(split, software, table, prices, forward, false) : 0
   const gatherBackward = split.zero === 3 ? shardWait(split, software, table, prices, backward, true) : 0
   const meets = split.tp > 1
   const hostForward = hostWait(launch.forward, forward + gatherForward, meets)
-  const hostBackward = hostWait(
-    launch.backward + again.forward * launch.forward,
-    backward + gatherBackward,
-    meets,
-  )
+  const hostBackward = hostWait(launch.backward + again.forward * launch.forward, backward + gatherBackward, meets)
   return {
     forward: forward + gatherForward + hostForward,
     input: backward - layer.weight + gatherBackward + hostBackward,

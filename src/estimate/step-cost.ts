@@ -18,9 +18,7 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const { tp, cp, ep, dp, pp, zero, microbatches } = split
   const size = dp * ep * cp
   const tied =
-    shape.tied && pp > 1
-      ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp)
-      : 0
+    shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
   if (zero === 3) return tied + endsCost(split, software, table, prices)
   const gradients = software.reduceBytes * ranks.parameters
   // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.

@@ -6,7 +6,15 @@
  *   because the front ends before it or holds a plan at least as fast as that and as light as its lightest plan.
  * Everything else is priced. The test compares with pricing everything.
  */
-import { type Estimate, footprint, rankFootprint, type Setup, type Split, timesOf, totalBytes } from '../estimate/index.js'
+import {
+  type Estimate,
+  footprint,
+  rankFootprint,
+  type Setup,
+  type Split,
+  timesOf,
+  totalBytes,
+} from '../estimate/index.js'
 import { Best } from './best.js'
 import { leastBytes, leastStep } from './bounds.js'
 import { memoryLimit } from './constraint.js'

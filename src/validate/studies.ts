@@ -3,8 +3,7 @@
  * on, which figure it prints. Facts, not fits: a constant that was fitted belongs to a device or to an era of software.
  */
 import type { Overrides } from '../cluster/index.js'
-import { type Era, eras, type Shape, type Software } from '../estimate/index.js'
-import type { Definition } from './figure.js'
+import { type Definition, type Era, eras, type Shape, type Software } from '../estimate/index.js'
 import type { Reading } from './reading.js'
 import type { Row } from './row.js'
 
