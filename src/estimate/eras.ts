@@ -19,6 +19,7 @@ const megatron2021: Software = {
   contention: 0.12,
   launch: { forward: 0.8e-3, backward: 1.5e-3 },
   reduceBytes: 2,
+  narrowGathers: false,
   jitter: 0,
   sources: ['Narayanan et al., SC21', 'NVIDIA/Megatron-LM v2.2'],
 }
@@ -107,6 +108,7 @@ const torchtitan: Software = {
   ...fsdp2023,
   name: 'torchtitan',
   regathers: false,
+  narrowGathers: true,
   attention: 'flash-2',
   sources: ['pytorch/torchtitan'],
 }

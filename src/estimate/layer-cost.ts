@@ -2,7 +2,6 @@
 import type { RankTime } from './pipeline.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Setup, Split } from './setup.js'
-import type { Software } from './software.js'
 
 export interface LayerCost extends RankTime {
   /** What the three times are made of. */
@@ -25,7 +24,8 @@ export const repeated: Readonly<Record<Split['recompute'], { readonly forward: n
   'per-op': { forward: 0.42, core: 0 },
 }
 
-export function layerCost({ split, software }: Setup, table: PriceTable, prices: Prices): LayerCost {
+export function layerCost(setup: Setup, table: PriceTable, prices: Prices): LayerCost {
+  const { split, software } = setup
   const { layer, tp, cp, ep } = prices
   const { exposed, launch } = software
   const again = repeated[split.recompute]
@@ -38,8 +38,8 @@ export function layerCost({ split, software }: Setup, table: PriceTable, prices:
   const epBackward = (1 + again.forward) * epForward
   const forward = layer.forward + tpForward + cpForward + epForward
   const backward = layer.input + layer.weight + recompute + tpBackward + cpBackward + epBackward
-  const gatherForward = split.zero === 3 ? shardWait(split, software, table, prices, forward, false) : 0
-  const gatherBackward = split.zero === 3 ? shardWait(split, software, table, prices, backward, true) : 0
+  const gatherForward = split.zero === 3 ? shardWait(setup, table, prices, forward, false) : 0
+  const gatherBackward = split.zero === 3 ? shardWait(setup, table, prices, backward, true) : 0
   const meets = split.tp > 1
   const hostForward = hostWait(launch.forward, forward + gatherForward, meets)
   const hostBackward = hostWait(launch.backward + again.forward * launch.forward, backward + gatherBackward, meets)
@@ -68,17 +68,16 @@ const hostWait = (host: number, device: number, meets: boolean): number =>
  * ZeRO-3: the next layer's parameters arrive, and the last one's gradients leave, while this one computes. What is
  * hidden slows compute down, what is longer than compute is waited for.
  */
-function shardWait(
-  { tp, cp, ep, dp }: Split,
-  { exposed, contention, reduceBytes }: Software,
-  table: PriceTable,
-  { layerParameters }: Prices,
-  compute: number,
-  backward: boolean,
-): number {
-  const gather = table.meeting('all-gather', 2 * layerParameters, dp * ep * cp, tp)
-  const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * layerParameters, dp * ep * cp, tp) : 0
+function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: number, backward: boolean): number {
+  const { tp, cp, ep, dp } = setup.split
+  const { exposed, contention, reduceBytes } = setup.software
+  const gather = table.meeting('all-gather', gatheredBytes(setup) * prices.layerParameters, dp * ep * cp, tp)
+  const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * prices.layerParameters, dp * ep * cp, tp) : 0
   const traffic = gather + scatter
   const hidden = Math.max(contention * Math.min(compute, traffic), traffic - compute)
   return exposed.dp * traffic + (1 - exposed.dp) * hidden
 }
+
+/** Bytes of a parameter on its way to where it is multiplied. */
+const gatheredBytes = ({ precision, software }: Setup): number =>
+  precision === 'f32' ? 4 : precision === 'fp8' && software.narrowGathers ? 1 : 2

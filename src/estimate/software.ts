@@ -44,6 +44,8 @@ export interface Software {
   readonly launch: { readonly forward: number; readonly backward: number }
   /** Bytes a parameter's gradient is reduced in. */
   readonly reduceBytes: 2 | 4
+  /** ZeRO-3 gathers parameters in the precision they are multiplied in, where that is narrower than 2 bytes. */
+  readonly narrowGathers: boolean
   /** Step time lost to stragglers, for each doubling of the devices above 64. */
   readonly jitter: number
   /** What it keeps in memory, where that is not what `usual` says. */
