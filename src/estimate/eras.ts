@@ -18,6 +18,7 @@ const megatron2021: Software = {
   tensorCollectives: 1,
   contention: 0.12,
   launch: { forward: 0.8e-3, backward: 1.5e-3 },
+  synchronous: false,
   reduceBytes: 2,
   narrowGathers: false,
   jitter: 0,
@@ -61,7 +62,9 @@ const meta2024: Software = {
 const megatronDeepspeed: Software = {
   ...megatron2021,
   name: 'megatron-deepspeed',
-  tensorCollectives: 0.26,
+  tensorCollectives: 0.6,
+  launch: { forward: 3e-3, backward: 6e-3 },
+  synchronous: true,
   padsVocab: false,
   sources: ['bigscience/Megatron-DeepSpeed', 'VIA-Research/vTrain'],
 }
@@ -71,6 +74,8 @@ const megatronDeepspeed2023: Software = {
   ...megatronDeepspeed,
   name: 'megatron-deepspeed-2023',
   tensorCollectives: 1,
+  launch: megatron2021.launch,
+  synchronous: false,
   optimizerBytes: 40,
   sources: ['VIA-Research/vTrain'],
 }

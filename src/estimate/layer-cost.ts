@@ -40,9 +40,8 @@ export function layerCost(setup: Setup, table: PriceTable, prices: Prices): Laye
   const backward = layer.input + layer.weight + recompute + tpBackward + cpBackward + epBackward
   const gatherForward = split.zero === 3 ? shardWait(setup, table, prices, forward, false) : 0
   const gatherBackward = split.zero === 3 ? shardWait(setup, table, prices, backward, true) : 0
-  const meets = split.tp > 1
-  const hostForward = hostWait(launch.forward, forward + gatherForward, meets)
-  const hostBackward = hostWait(launch.backward + again.forward * launch.forward, backward + gatherBackward, meets)
+  const hostForward = hostWait(setup, launch.forward, forward + gatherForward)
+  const hostBackward = hostWait(setup, launch.backward + again.forward * launch.forward, backward + gatherBackward)
   return {
     forward: forward + gatherForward + hostForward,
     input: backward - layer.weight + gatherBackward + hostBackward,
@@ -61,8 +60,10 @@ export function layerCost(setup: Setup, table: PriceTable, prices: Prices): Laye
  * How much longer a layer takes because the host must launch it. A host that is ahead costs nothing; but where ranks
  * meet within the layer, one that is nearly late on any of them is late for all.
  */
-const hostWait = (host: number, device: number, meets: boolean): number =>
-  meets ? Math.hypot(host, device) - device : Math.max(0, host - device)
+function hostWait({ split, software }: Setup, host: number, device: number): number {
+  if (software.synchronous) return host
+  return split.tp > 1 ? Math.hypot(host, device) - device : Math.max(0, host - device)
+}
 
 /**
  * ZeRO-3: the next layer's parameters arrive, and the last one's gradients leave, while this one computes. What is

@@ -42,6 +42,8 @@ export interface Software {
   readonly contention: number
   /** Host seconds to launch one layer forward and backward: the floor of a small layer's time. 0: compiled or captured. */
   readonly launch: { readonly forward: number; readonly backward: number }
+  /** The host waits for what it launched (CUDA_LAUNCH_BLOCKING): its time is added to the device's. */
+  readonly synchronous: boolean
   /** Bytes a parameter's gradient is reduced in. */
   readonly reduceBytes: 2 | 4
   /** ZeRO-3 gathers parameters in the precision they are multiplied in, where that is narrower than 2 bytes. */
