@@ -257,7 +257,7 @@ export const studies: Readonly<Record<string, Study>> = {
     figure: 'palm',
     known: row => (row.zero_stage_or_fsdp === 'FSDP' ? { ...recipe(), zero: 3 } : recipe()),
     aside: fineTuning,
-    fitted: every(12),
+    fitted: only(64, 124),
   },
   mlperf: {
     title: 'MLPerf Training',
