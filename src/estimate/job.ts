@@ -31,5 +31,6 @@ export function placedOf({ model, training, plan }: Job): Placed | undefined {
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, shape.layers) }),
   }
-  return { shape, split, precision, software: eras.lockstep }
+  const pure = precision === 'pure-bf16'
+  return { shape, split, precision: pure ? 'bf16' : precision, ...(pure && { pure }), software: eras.lockstep }
 }
