@@ -165,7 +165,7 @@ const h200: Entry = {
     title: 'NVIDIA H200 SXM 141 GB',
     peak: h100Peak,
     bandwidth: 4.8e12,
-    memory: GiB(140.4),
+    memory: 150_109_880_320,
     reserve,
     curves: h200Measured.curves,
     pricePerHour: 6.31,
