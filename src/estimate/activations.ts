@@ -11,9 +11,6 @@ import type { Placed } from './setup.js'
 export const elementBytes = ({ precision }: Pick<Placed, 'precision'>): number =>
   precision === 'f32' || precision === 'tf32' ? 4 : 2
 
-/** Bytes of what belongs to a parameter: its gradient, its moments. */
-export const stateBytes = (placed: Pick<Placed, 'pure'>): number => (placed.pure ? 2 : 4)
-
 /** Tokens of one microbatch that one rank computes on. */
 export const tokensOf = ({ shape, split }: Placed): number => (split.microbatch * shape.seq) / split.cp
 

@@ -31,8 +31,6 @@ export interface Setup {
   readonly split: Split
   readonly cluster: Cluster
   readonly precision: Precision
-  /** Gradients and optimizer state in bf16 too, without master weights. */
-  readonly pure?: true
   readonly software: Software
 }
 
