@@ -5,6 +5,7 @@
  */
 import { rankAt, worldOf } from '../base/index.js'
 import { type Group, type Program, type Segment, type Stream, traitsOf } from '../ir/index.js'
+import { functionsOf, type PythonFunction } from './functions.js'
 import { launchers } from './launchers.js'
 import { plain } from './python.js'
 import { readme } from './readme.js'
@@ -23,9 +24,10 @@ export function emit(program: Program, run: Run, runtime: Files): Files {
   const places = program.streams.map(stream => placesOf(program, stream))
   const stages = program.streams.flatMap((_, pp) => {
     const segments = segmentsOf(program, pp).map(segment => emitted(program, segment, usage.get(segment.name)!))
+    const functions = functionsOf(segments)
     return [
-      [`stage${pp}.py`, moduleText(program, pp, segments)],
-      [`stage${pp}.json`, scheduleText(program, pp, segments, places)],
+      [`stage${pp}.py`, moduleText(program, pp, functions)],
+      [`stage${pp}.json`, scheduleText(program, pp, functions, places)],
     ]
   })
   return {
@@ -61,7 +63,7 @@ if __name__ == "__main__":
     main(__file__)
 `
 
-function moduleText(program: Program, pp: number, segments: readonly Emitted[]): string {
+function moduleText(program: Program, pp: number, functions: readonly PythonFunction[]): string {
   const blocks = program.blocks.filter(({ name }) => callsBlock(program, pp, name)).map(({ name }) => name)
   const head = [
     '"""',
@@ -73,7 +75,7 @@ function moduleText(program: Program, pp: number, segments: readonly Emitted[]):
     '"""',
     'from runtime import ops',
   ]
-  return `${head.join('\n')}\n${segments.map(({ lines }) => `\n\n${lines.join('\n')}\n`).join('')}`
+  return `${head.join('\n')}\n${functions.map(({ lines }) => `\n\n${lines.join('\n')}\n`).join('')}`
 }
 
 const callsBlock = ({ streams, blocks }: Program, pp: number, name: string): boolean =>

@@ -11,6 +11,8 @@ export interface Run {
   readonly data: RunData
   /** For the FLOP/s of the metrics. */
   readonly flopsPerToken: number
+  /** What a simulation said, where there was one. */
+  readonly expected?: { readonly secondsPerStep: number; readonly cluster: string }
 }
 
 export interface LearningRate {
@@ -21,7 +23,7 @@ export interface LearningRate {
 }
 
 export type RunData =
-  /** Token ids of `width` bytes, least byte first; the first `train` of them are trained on. */
-  | { readonly kind: 'tokens'; readonly file: string; readonly width: 1 | 2 | 4; readonly train: number }
+  /** Token ids of `width` bytes, least byte first; the first `samples` runs of seq tokens are trained on. */
+  | { readonly kind: 'tokens'; readonly file: string; readonly width: 1 | 2 | 4; readonly samples: number }
   | { readonly kind: 'progressions'; readonly vocab: number }
   | { readonly kind: 'rotations'; readonly embed: number }

@@ -1,6 +1,6 @@
 /** A stream as data for the runtime: frames by name, steps in order, and where each segment's tensors lie in frames. */
 import type { Buffer, Program, Step, Stream } from '../ir/index.js'
-import { type Emitted, functionName } from './segment.js'
+import type { PythonFunction } from './functions.js'
 
 /** A tensor in a frame: its place, its sizes as one rank holds it, its dtype. */
 export type Place = readonly [offset: number, sizes: readonly number[], dtype: string]
@@ -29,10 +29,11 @@ type Places = readonly (readonly Place[])[]
 export function scheduleText(
   program: Program,
   pp: number,
-  segments: readonly Emitted[],
+  functions: readonly PythonFunction[],
   places: readonly Places[],
 ): string {
   const { frames, resident, steps } = program.streams[pp]
+  const names = new Map(functions.flatMap(({ name, segments }) => segments.map(segment => [segment, name] as const)))
   const rows = (items: readonly Row[]) => items.map(item => `    ${JSON.stringify(item)}`).join(',\n')
   const table = (name: string, items: readonly Row[]) => `  ${JSON.stringify(name)}: [\n${rows(items)}\n  ]`
   const tables = [
@@ -46,24 +47,32 @@ export function scheduleText(
     ),
     table(
       'segments',
-      segments.map(({ name, phase, takes, gives }) => [name, phase, takes, gives]),
+      functions.map(({ name, phase, takes, gives }) => [name, phase, takes, gives]),
     ),
     table(
       'steps',
-      steps.map(step => rowOf(program, pp, step, places)),
+      steps.map(step => rowOf({ program, pp, places, names }, step)),
     ),
   ]
   return `{\n${tables.join(',\n')}\n}\n`
 }
 
-function rowOf(program: Program, pp: number, step: Step, places: readonly Places[]): Row {
+interface At {
+  readonly program: Program
+  readonly pp: number
+  readonly places: readonly Places[]
+  /** Of the function that a segment became. */
+  readonly names: ReadonlyMap<string, string>
+}
+
+function rowOf({ program, pp, places, names }: At, step: Step): Row {
   switch (step.kind) {
     case 'alloc':
     case 'free':
       return [step.kind, step.frame]
     case 'call': {
       const whose = program.blocks[step.block]?.name ?? step.param ?? ''
-      return ['call', functionName(step.segment), whose, step.microbatch, step.bind]
+      return ['call', names.get(step.segment), whose, step.microbatch, step.bind]
     }
     case 'recv':
       return ['recv', step.frame, step.peer, step.tag, places[pp][step.frame]]

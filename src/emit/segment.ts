@@ -4,62 +4,41 @@
  */
 import { type Dim, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
 import { applyRule, type Buffer, type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
-import { bracketed, identifier, plain, quote } from './python.js'
+import { quote } from './python.js'
 import { groupLabel, type Site, torchOf } from './rules.js'
 import type { Usage } from './usage.js'
 
 /** Where an argument comes from and a result goes to: the index of a role, and the place in its frame. */
 export type Slot = readonly [role: number, offset: number]
 
+/** A segment as a function that has no name yet. */
 export interface Emitted {
-  readonly name: string
-  readonly phase: Segment['phase']
-  readonly lines: readonly string[]
+  readonly segment: Segment
+  /** Arguments and results by group, and the lines between them. */
+  readonly args: readonly (readonly string[])[]
+  readonly body: readonly string[]
+  readonly results: readonly (readonly string[])[]
   readonly takes: readonly Slot[]
   readonly gives: readonly Slot[]
 }
 
-export const functionName = (segment: string): string => identifier(segment)
-
 export function emitSegment(program: Program, segment: Segment, usage: Usage): Emitted {
-  const { args, results } = flowOf(segment, usage)
-  const site = siteOf(program, segment, usage, args)
-  const grouped = (refs: readonly Ref[]) => groupsOf(segment, refs).map(group => group.map(site.name))
-  const signature = grouped(args)
+  const flow = flowOf(segment, usage)
+  const site = siteOf(program, segment, usage, flow.args)
+  const [reads, writes] = [flow.args, flow.results].map(refs => groupsOf(segment, refs))
+  // The variable that holds a place may change on the way: arguments are named before it.
+  const args = reads.map(group => group.map(site.name))
   const body = segment.instrs.flatMap(instr => linesOf(instr, site))
   const slot = (ref: Ref): Slot => [segment.buffers[ref].role, segment.buffers[ref].offset]
-  const name = functionName(segment.name)
-  const lines = [
-    ...bracketed(`def ${name}(`, [['here'], ...signature], '):'),
-    `    """${plain(titleOf(segment))}"""`,
-    ...body,
-    ...(results.length === 0 ? ['    return ()'] : returned(grouped(results))),
-  ]
-  const ordered = (refs: readonly Ref[]) => groupsOf(segment, refs).flat().map(slot)
-  return { name, phase: segment.phase, lines, takes: ordered(args), gives: ordered(results) }
+  return {
+    segment,
+    args,
+    body,
+    results: writes.map(group => group.map(site.name)),
+    takes: reads.flat().map(slot),
+    gives: writes.flat().map(slot),
+  }
 }
-
-/** A tuple also of one: the runtime need not look. */
-function returned(groups: readonly (readonly string[])[]): string[] {
-  const items = groups.flat()
-  return items.length === 1 ? [`    return (${items[0]},)`] : bracketed('return (', groups, ')', '    ')
-}
-
-const phases: Readonly<Record<Segment['phase'], string>> = {
-  F: 'Forward',
-  I: 'Gradient of the input',
-  W: 'Gradients of the weights',
-  B: 'Backward',
-  begin: 'Start of the step',
-  load: 'Data',
-  count: 'What the loss is divided by',
-  gather: 'Parameters made whole',
-  reduce: 'Gradient summed over its holders',
-  norm: 'Norm of the gradient',
-  update: 'Optimizer',
-}
-
-const titleOf = ({ name, phase }: Segment): string => `${phases[phase]}: ${name}.`
 
 interface Flow {
   /** Read before the segment writes it. */
@@ -160,5 +139,5 @@ function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
 function linesOf(instr: Instr, site: Site): string[] {
   const lines = applyRule(torchOf, instr, site)
   for (const ref of traitsOf(instr).writes) site.wrote(ref)
-  return lines.map(line => `    ${line}`)
+  return lines
 }

@@ -25,13 +25,13 @@ class Samples:
 class Tokens(Samples):
     """Runs of `seq` tokens of a file side by side; labels are the tokens one further."""
 
-    def __init__(self, path: str, width: int, train: int, seq: int):
+    def __init__(self, path: str, width: int, samples: int, seq: int):
         dtype = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[width]
         size = os.path.getsize(path) // width
-        self.ids = torch.from_file(path, shared=False, size=size, dtype=dtype)[:train]
+        self.ids = torch.from_file(path, shared=False, size=size, dtype=dtype)
         self.mask = 256**width - 1
         self.seq = seq
-        self.count = max(0, (train - 1) // seq)
+        self.count = samples
 
     def row(self, name: str, sample: int) -> torch.Tensor:
         at = sample * self.seq + (1 if name == "labels" else 0)
@@ -89,7 +89,7 @@ class Batches:
 def batches_of(run: Dict, folder: str) -> Batches:
     data, seq, seed = run["data"], run["seq"], run["seed"]
     if data["kind"] == "tokens":
-        samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["train"], seq)
+        samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], seq)
     elif data["kind"] == "progressions":
         samples = Progressions(data["vocab"], seq, seed)
     else:
