@@ -2,9 +2,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { error, ProblemsError } from '../base/index.js'
+import { error, type Problem, ProblemsError } from '../base/index.js'
+import { checkpointProblems, readCheckpoint } from '../checkpoint/index.js'
 import type { Dataset, Ids } from '../data/index.js'
 import { emit, type Files, type Run, type RunData } from '../emit/index.js'
+import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
 import type { Job } from '../plan/index.js'
 import { loadDataset } from './dataset.js'
@@ -31,10 +33,18 @@ export interface EmittedFolder {
   readonly data: string
 }
 
-export async function writeEmitted(
-  { job, program }: Loaded,
-  { path, folder, io, say }: { path: string; folder: string; io: Io; say: (text: string) => void },
-): Promise<EmittedFolder> {
+export interface Target {
+  /** Of the job. */
+  readonly path: string
+  readonly folder: string
+  /** The checkpoint whose weights it starts from. */
+  readonly init?: string | undefined
+  readonly io: Io
+  readonly say: (text: string) => void
+}
+
+export async function writeEmitted({ job, program }: Loaded, target: Target): Promise<EmittedFolder> {
+  const { path, folder, init, io, say } = target
   if (io.exists(join(folder, 'metrics.jsonl')))
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
@@ -43,15 +53,35 @@ export async function writeEmitted(
   say('emitting')
   const run = runOf(job, path, dataset, ids)
   const files = emit(program, run, runtimeFiles())
-  const all: Record<string, string | Uint8Array> = { ...files, ...(ids && { [tokenFile]: bytesOf(ids) }) }
+  const all: Record<string, string | Uint8Array> = {
+    ...files,
+    ...(ids && { [tokenFile]: bytesOf(ids) }),
+    ...(init !== undefined && initialWeights(program, init, io)),
+  }
   for (const [name, content] of Object.entries(all)) {
-    const target = join(folder, name)
-    writing(target, () => {
-      io.makeFolder(dirname(target))
-      io.write(target, content)
+    const file = join(folder, name)
+    writing(file, () => {
+      io.makeFolder(dirname(file))
+      io.write(file, content)
     })
   }
   return { folder, files: Object.keys(all), data: dataset.description }
+}
+
+/** The checkpoint's files as the folder `init`, once every weight of the program was found sound. */
+function initialWeights(program: Program, init: string, io: Io): Record<string, Uint8Array> {
+  const read = (file: string) => io.readBytes(join(init, file))
+  const problems: Problem[] = []
+  try {
+    const checkpoint = readCheckpoint(read)
+    problems.push(...checkpointProblems(program, checkpoint))
+    if (problems.length === 0) for (const { name } of program.params) checkpoint.tensor(`param.${name}`)
+    if (problems.length === 0)
+      return Object.fromEntries(['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, read(file)]))
+  } catch (e) {
+    problems.push(error('checkpoint/damaged', '', `${init}: ${e instanceof Error ? e.message : String(e)}`))
+  }
+  throw new ProblemsError(problems)
 }
 
 const bytesOf = (ids: Ids): Uint8Array => new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength)

@@ -16,6 +16,7 @@ interface Options {
   readonly out: string
   readonly steps?: number
   readonly seed?: number
+  readonly init?: string
   readonly scheduleCsv?: boolean
   readonly json?: boolean
 }
@@ -31,6 +32,7 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
     .requiredOption('--out <folder>', 'where to write')
     .option('--steps <n>', 'steps, instead of the job’s', integer)
     .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
     .option('--schedule-csv', 'only the schedule, as the CSV of PyTorch’s pipelining (schedule.csv)')
     .option('--json', 'what was written, as JSON')
     .addHelpText(
@@ -53,7 +55,7 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   try {
     const written = options.scheduleCsv
       ? writeSchedule(changed, options.out, io)
-      : await writeEmitted(changed, { path, folder: options.out, io, say })
+      : await writeEmitted(changed, { path, folder: options.out, init: options.init, io, say })
     say('')
     io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
     return 0

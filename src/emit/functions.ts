@@ -1,6 +1,6 @@
 /** The functions of a stage's module. Segments that differ in nothing but the parameter they serve share one. */
 import type { Segment } from '../ir/index.js'
-import { bracketed, identifier, plain } from './python.js'
+import { bracketed, folded, identifier, plain } from './python.js'
 import type { Emitted } from './segment.js'
 
 export interface PythonFunction extends Pick<Emitted, 'takes' | 'gives'> {
@@ -40,7 +40,7 @@ function linesOf(name: string, group: readonly Emitted[]): string[] {
   return [
     ...bracketed(`def ${name}(`, [['here'], ...args], '):'),
     `    """${plain(titleOf(group))}"""`,
-    ...body.map(line => `    ${line}`),
+    ...body.flatMap(line => folded(line, '    ')),
     ...returned(results),
   ]
 }

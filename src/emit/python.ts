@@ -59,3 +59,28 @@ function wrapped(items: readonly string[], indent: string): string[] {
   }
   return [...lines, line]
 }
+
+/** A line as it is, or, where it is too long, the arguments of its outermost call on lines of their own. */
+export function folded(line: string, indent: string): string[] {
+  const [open, close] = [line.indexOf('('), line.lastIndexOf(')')]
+  if (indent.length + line.length <= widest || open < 0) return [`${indent}${line}`]
+  const [head, inner, tail] = [line.slice(0, open + 1), line.slice(open + 1, close), line.slice(close)]
+  return [`${indent}${head}`, ...wrapped(argumentsOf(inner), `${indent}    `), `${indent}${tail}`]
+}
+
+/** What stands between the commas that are in no bracket and no string. */
+function argumentsOf(text: string): string[] {
+  const parts: string[] = []
+  let [depth, quoted, from] = [0, false, 0]
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === '"' && text[i - 1] !== '\\') quoted = !quoted
+    if (quoted) continue
+    if ('([{'.includes(text[i])) depth++
+    if (')]}'.includes(text[i])) depth--
+    if (text[i] === ',' && depth === 0) {
+      parts.push(text.slice(from, i).trim())
+      from = i + 1
+    }
+  }
+  return [...parts, text.slice(from).trim()]
+}

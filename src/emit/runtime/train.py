@@ -7,11 +7,12 @@ import math
 import os
 import time
 from datetime import timedelta
-from typing import Dict
+from typing import Dict, Optional
 
 import torch
 import torch.distributed as dist
 
+from . import checkpoint
 from .comm import Groups
 from .data import batches_of
 from .here import Here
@@ -27,6 +28,10 @@ def arguments(folder: str) -> argparse.Namespace:
     parser.add_argument("--precision", choices=["plan", "f64"], default="plan", help="f64: everything in double")
     parser.add_argument("--timeout", type=float, default=300, help="seconds without progress before a rank gives up")
     parser.add_argument("--no-compile", action="store_true", help="run segments as they are written")
+    parser.add_argument("--save-every", type=int, default=0, help="steps between checkpoints; 0: none")
+    parser.add_argument("--checkpoints", default=os.path.join(folder, "checkpoints"), help="where they are written")
+    parser.add_argument("--resume", help="a checkpoint to go on from, as if nothing had happened")
+    parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start from, at step 1")
     parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
     return parser.parse_args()
 
@@ -34,6 +39,12 @@ def arguments(folder: str) -> argparse.Namespace:
 def read_json(folder: str, name: str) -> Dict:
     with open(os.path.join(folder, name)) as file:
         return json.load(file)
+
+
+def default_init(folder: str) -> Optional[str]:
+    """Weights that were emitted with the program."""
+    init = os.path.join(folder, "init")
+    return init if os.path.isdir(init) else None
 
 
 def lr_at(rate: Dict, steps: int, step: int) -> float:
@@ -65,6 +76,16 @@ class Trainer:
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), data, self.settings["seed"])
         self.stage = Stage(folder, self.program, self.here, compiled)
         self.stage.initialise()
+        self.first = 0
+
+    def save(self, folder: str, step: int) -> str:
+        self.stage.at = ["save", f"the checkpoint of step {step}"]
+        return checkpoint.save(folder, self.program, self.stage, step)
+
+    @torch.no_grad()
+    def load(self, folder: str, weights_only: bool = False) -> int:
+        self.stage.at = ["load", f"the checkpoint {folder}"]
+        return checkpoint.load(folder, self.program, self.stage, weights_only)
 
     @torch.no_grad()
     def step(self, step: int) -> Dict:
@@ -96,8 +117,10 @@ class Trainer:
         here = self.here
         if kind == "call":
             what = f"{rest[0]} of {rest[1] or 'the step'}" + (f", microbatch {rest[2]}" if rest[2] >= 0 else "")
+        elif kind in ("send", "recv"):
+            what = f"{kind} {rest[2]}"
         else:
-            what = " ".join([kind, *(str(item) for item in rest[:1] if not isinstance(item, list))])
+            what = " ".join([kind, *(str(item) for item in rest[:1])])
         waiting = f", waiting for {here.waiting_for}" if here.waiting_for else ""
         return f"step {here.step + 1}: {what}{waiting}"
 
@@ -124,9 +147,10 @@ def main(script: str) -> None:
     options = arguments(folder)
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     trainer = None
-    watchdog = Watchdog(rank, lambda: trainer.where() if trainer else "rendezvous", options.timeout)
+    watchdog = Watchdog(rank, lambda: trainer.where() if trainer else "the start", options.timeout)
     try:
         trainer = start(folder, rank, world, options)
+        resume(trainer, options)
         train(trainer, options, watchdog)
     except BaseException as error:  # also an interrupt: nobody ends without a word
         watchdog.quiet = True
@@ -152,11 +176,21 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
     return Trainer(folder, rank, device, options.precision, compiled, options.timeout)
 
 
+def resume(trainer: Trainer, options: argparse.Namespace) -> None:
+    if options.resume:
+        trainer.first = trainer.load(options.resume)
+    elif options.init:
+        trainer.load(options.init, weights_only=True)
+
+
 def train(trainer: Trainer, options: argparse.Namespace, watchdog: Watchdog) -> None:
     reports = trainer.here.rank == trainer.program["reporter"]
-    for step in range(options.steps or trainer.settings["steps"]):
+    for step in range(trainer.first, options.steps or trainer.settings["steps"]):
         record = trainer.step(step)
         watchdog.beat()
+        if options.save_every and (step + 1) % options.save_every == 0:
+            trainer.save(options.checkpoints, step + 1)
+            watchdog.beat()
         if not reports:
             continue
         line = json.dumps(record)
