@@ -66,6 +66,7 @@ test('a job file is read, with every default resolved', () => {
       layers: 'even',
       gather: 'use',
       reduce: 'microbatch',
+      precision: 'f32',
       overlap: true,
       order: 'tp-cp-ep-dp-pp',
     },

@@ -21,6 +21,7 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   launch: async () => (await import('./launch.js')).registerLaunch,
   memory: async () => (await import('./memory.js')).registerMemory,
   schedule: async () => (await import('./schedule.js')).registerSchedule,
+  cluster: async () => (await import('./cluster.js')).registerCluster,
   groups: async () => (await import('./groups.js')).registerGroups,
   bench: async () => (await import('./bench.js')).registerBench,
   demo: async () => (await import('./demo.js')).registerDemo,

@@ -4,7 +4,7 @@
  * is received into the frame the first block asks for and sent from the frame the last block filled.
  */
 import type { Layout } from '../base/index.js'
-import type { Role, Segment, Stream } from '../ir/index.js'
+import type { DType, Role, Segment, Stream } from '../ir/index.js'
 import type { Block } from '../model/index.js'
 import type { PhaseName } from './blocks.js'
 import { needOf, sendWaits, tagOf } from './clocks.js'
@@ -70,12 +70,12 @@ class RankStream {
   /** What lives from step to step. */
   #residents(): void {
     const { s } = this.#c
-    for (const { spec, grad, segments } of this.#held) {
-      const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: 'f32' }, layout)
-      this.#out.resident(spec.name, 'parameters', bytes(segments.kept))
+    for (const { spec, dtype, grad, segments } of this.#held) {
+      const bytes = (layout: Layout, stored: DType = 'f32') => localBytes(s, { ...spec, dtype: stored }, layout)
+      this.#out.resident(spec.name, 'parameters', bytes(segments.kept, dtype))
       if (grad) this.#out.resident(`grad.${spec.name}`, 'gradients', bytes(grad))
-      for (const moment of ['m', 'v'].slice(0, segments.moments))
-        this.#out.resident(`${moment}.${spec.name}`, 'optimizer', bytes(segments.state))
+      for (const state of [...['m', 'v'].slice(0, segments.moments), ...(segments.master ? ['master'] : [])])
+        this.#out.resident(`${state}.${spec.name}`, 'optimizer', bytes(segments.state))
     }
     for (const name of this.#sums()) this.#out.resident(name, 'workspace', 4)
   }
@@ -136,7 +136,7 @@ class RankStream {
     this.#out.call(segment, { block: -1, microbatch: -1, param: name }, role => {
       if (role.startsWith('scratch.')) return undefined
       if (role === 'param') return name
-      return ['grad', 'reduced', 'full', 'm', 'v'].includes(role) ? `${role}.${name}` : role
+      return ['grad', 'reduced', 'full', 'm', 'v', 'master'].includes(role) ? `${role}.${name}` : role
     })
   }
 

@@ -4,13 +4,13 @@
  * collectives are what falls out where layouts do not match. Parameters that are alike share their segments.
  */
 import { type Layout, sameLayout, whole } from '../base/index.js'
-import type { Kind, Segment } from '../ir/index.js'
+import type { DType, Kind, Ref, Segment } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './blocks.js'
 import { type Sharded, wholeAxes } from './layouts.js'
 import { route } from './reshard.js'
-import { SegmentWriter, type Slot } from './segment.js'
+import { SegmentWriter, type Slot, type Version } from './segment.js'
 
 export interface ParamContext {
   readonly s: Sharded
@@ -21,6 +21,7 @@ export interface ParamContext {
 export interface ParamClass {
   readonly name: string
   readonly spec: ParamSpec
+  readonly dtype: DType
   readonly layouts: ParamLayouts
   /** The layout its gradient is accumulated in; absent where nothing is trained. */
   readonly grad?: Layout
@@ -37,6 +38,8 @@ export interface ParamSegments {
   readonly kept: Layout
   readonly state: Layout
   readonly moments: number
+  /** The optimizer updates an f32 copy, of which the parameter is what bf16 can hold. */
+  readonly master: boolean
 }
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
@@ -53,7 +56,7 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
     kept,
     state,
   }
-  if (!trained(param)) return { ...held, moments: 0 }
+  if (!trained(param)) return { ...held, moments: 0, master: false }
   const { reduced, ...reduction } = reduce(param, state, context)
   const grad = { layout: state, slot: at(reduced, 'gradients') }
   const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
@@ -64,8 +67,11 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
     norm: norm(param, grad, context),
     update: update(param, { grad, kept, state, moments }, context),
     moments,
+    master: hasMaster(param),
   }
 }
+
+const hasMaster = ({ dtype }: ParamClass): boolean => dtype !== 'f32'
 
 type Trained = ParamClass & Required<Pick<ParamClass, 'grad'>>
 const trained = (param: ParamClass): param is Trained => param.grad !== undefined
@@ -85,7 +91,7 @@ function begin(param: Trained, { s }: ParamContext): Segment {
 /** The whole parameter for the length of a step. */
 function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
   const w = new SegmentWriter(s)
-  w.given('param', { ...param.spec, name: 'param', dtype: 'f32' }, kept, at('param', 'parameters'))
+  w.given('param', { ...param.spec, name: 'param', dtype: param.dtype }, kept, at('param', 'parameters'))
   const full = w.demand('param', param.layouts.compute)
   w.settle(full.ref, at('full', 'parameters'))
   return w.finish(`gather ${param.name}`, 'gather', false)
@@ -148,24 +154,37 @@ function update(
 ): Segment {
   const w = new SegmentWriter(s)
   const tensor = (name: string) => ({ ...param.spec, name, dtype: 'f32' as const })
+  const ofState = (name: string) => w.given(name, tensor(name), state, at(name, 'optimizer')).ref
   const whence = (name: string) =>
     w.given(name, scalar(name), whole, at(name, name === 'normSquared' ? 'workspace' : 'data')).ref
   const gradient = w.given('grad', tensor('grad'), grad.layout, grad.slot).ref
-  const own = w.given('param', tensor('param'), kept, at('param', 'parameters'))
-  const part = w.demand('param', state)
-  const outs = [
-    part.ref,
-    ...['m', 'v'].slice(0, moments).map(name => w.given(name, tensor(name), state, at(name, 'optimizer')).ref),
-  ]
+  const own = w.given('param', { ...tensor('param'), dtype: param.dtype }, kept, at('param', 'parameters'))
+  const updated = hasMaster(param) ? ofState('master') : w.demand('param', state).ref
+  const outs = [updated, ...['m', 'v'].slice(0, moments).map(ofState)]
   const { lr: _, ...optimizer } = training.optimizer
   const settings = { weightDecay: param.spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
   const scalars = scalarsOf(optimizer.kind)
   w.emit({ ...optimizer, ...settings, ins: [gradient, ...scalars.map(whence)], outs })
+  const part = hasMaster(param) ? rounded(w, param, updated, { own, kept, state }) : updated
   if (!sameLayout(kept, state)) {
     const [back] = route(param.spec.dims, state, kept)
     if (back.kind !== 'all-gather') throw new Error(`internal: ${param.name} cannot be gathered from its parts`)
-    w.emit({ kind: 'all-gather', in: part.ref, out: own.ref, dim: back.dim, group: { axes: back.axes } })
+    w.emit({ kind: 'all-gather', in: part, out: own.ref, dim: back.dim, group: { axes: back.axes } })
     w.emit({ kind: 'wait', on: own.ref })
   }
   return w.finish(`update ${param.name}`, 'update', false)
+}
+
+/** The master as the parameter's dtype can hold it: the parameter itself, or the part of it that is to be gathered. */
+function rounded(
+  w: SegmentWriter,
+  { spec, dtype }: ParamClass,
+  master: Ref,
+  { own, kept, state }: { own: Version; kept: Layout; state: Layout },
+): Ref {
+  const out = sameLayout(kept, state)
+    ? own.ref
+    : w.make('part', { ...spec, name: 'part', dtype }, state, 'parameters').ref
+  w.emit({ kind: 'scale', by: 1, ins: [master], outs: [out] })
+  return out
 }

@@ -1,7 +1,7 @@
 /** What composes correctly and unwisely: warnings, with the numbers. */
 import { either, showBytes, warning } from '../base/index.js'
 import { parametersOf } from '../model/index.js'
-import { bytesPerNumber, type Rule, traitsOfSchedule } from './rule.js'
+import { bytesPerNumber, type Rule, traitsOfSchedule, widthOfParameter } from './rule.js'
 
 /** How much of a step a pipeline rank waits, with forward = input gradient = weight gradient = 1. */
 export const adviceOnBubble: Rule = function* ({ plan }) {
@@ -20,16 +20,17 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   if (zero < 2 && reduce === 'step') yield warning('plan/no-effect', 'plan.reduce', 'has no effect below zero 2')
   if (microbatches <= 4 || dp === 1) return
   const held = (parametersOf(model, training.seq) * bytesPerNumber) / (plan.tp * plan.pp)
-  const instead = (knob: string) => `\`${knob}: step\` moves ${showBytes(held)} and keeps as much`
+  const gathered = held * widthOfParameter(plan)
+  const instead = (knob: string, bytes: number) => `\`${knob}: step\` moves ${showBytes(bytes)} and keeps as much`
   if (zero === 3 && gather === 'use') {
-    const moved = showBytes(2 * microbatches * held)
+    const moved = showBytes(2 * microbatches * gathered)
     const message = `parameters are gathered in forward and backward of ${microbatches} microbatches: ${moved} per rank and step`
-    yield warning('plan/traffic', 'plan.gather', message, instead('gather'))
+    yield warning('plan/traffic', 'plan.gather', message, instead('gather', gathered))
   }
   if (zero >= 2 && reduce === 'microbatch') {
     const moved = showBytes(microbatches * held)
     const message = `gradients are reduced after each of ${microbatches} microbatches: ${moved} per rank and step`
-    yield warning('plan/traffic', 'plan.reduce', message, instead('reduce'))
+    yield warning('plan/traffic', 'plan.reduce', message, instead('reduce', held))
   }
 }
 

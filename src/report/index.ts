@@ -1,3 +1,5 @@
 export * from './curve.js'
 export * from './lanes.js'
 export * from './timeline.js'
+export * from './topology.js'
+export * from './topology-svg.js'

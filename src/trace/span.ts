@@ -2,11 +2,8 @@
  * One instruction, on one lane of one rank, once. Simulated and measured runs both produce these; what is written over
  * spans (shares, timelines, traces) cannot tell which it was given.
  */
-import { type Brand, coordinatesOf, type Rank } from '../base/index.js'
+import { coordinatesOf, type Rank, type Seconds, seconds } from '../base/index.js'
 import { type Instr, type Lane, type Program, type Step, traitsOf } from '../ir/index.js'
-
-export type Seconds = Brand<number, 'Seconds'>
-export const seconds = (n: number): Seconds => n as Seconds
 
 export interface Span {
   readonly rank: Rank

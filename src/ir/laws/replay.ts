@@ -63,6 +63,9 @@ interface Frame {
   readonly b: Int32Array
 }
 
+/** A value that has lost digits is another: what is updated must not come from it. */
+const rounded = (value: Value) => hashValues(hashText('rounded'), [value])
+
 const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
 
 class Replay {
@@ -106,7 +109,7 @@ class Replay {
 
   /** Parameters and their state are what the last step left. */
   private begin(param: Param): void {
-    const { name, frames, kept, state } = param
+    const { name, frames, dtype } = param
     const start = valueOfParam(name)
     this.params.set(keyOf(start.a, start.b), param)
     for (const [pipeline, held] of Object.entries(frames)) {
@@ -118,28 +121,36 @@ class Replay {
           to: this.program.streams[Number(pipeline)].frames[frame].bytes,
           microbatch: -1,
         })
-      put(held.param, start, this.shelf.typeOfParam(param, kept))
+      put(held.param, dtype === 'bf16' ? rounded(start) : start, this.shelf.typeOfParam(param))
+      if (held.master !== undefined) put(held.master, start, this.shelf.typeOfState(param))
       for (const [i, frame] of held.moments.entries())
-        put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfParam(param, state))
+        put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfState(param))
     }
   }
 
-  /** The updated parameter is back where it is kept, and so is its state. */
+  /** The updated parameter is back where it is kept, and so are its state and, in f32, what it was rounded from. */
   private end(param: Param): void {
     for (const update of this.ledger.updates.filter(({ param: name }) => name === param.name)) {
       const { pipeline, after } = update
       const held = param.frames[pipeline]
       if (!held) continue
-      const say = (law: Law, message: string) => this.findings.push({ law, ...placeOf(update), message })
-      for (const [i, frame] of [held.param, ...held.moments].entries()) {
-        const entry = this.memory[pipeline][frame].get(0)
-        const what = `${param.name} in ${this.program.streams[pipeline].frames[frame].name}`
-        const type = this.shelf.typeOfParam(param, i === 0 ? param.kept : param.state)
-        if (!entry || !after[i] || !same(entry, after[i])) say('P3', `${what} is not what the optimizer made`)
-        else if (entry.type !== type)
-          say('T4', `${what} is left as ${this.shelf.show(entry.type)}, kept as ${this.shelf.show(type)}`)
-      }
+      const [updated, ...moments] = after
+      const state = this.shelf.typeOfState(param)
+      this.left(update, held.param, param.dtype === 'bf16' ? rounded(updated) : updated, this.shelf.typeOfParam(param))
+      if (held.master !== undefined) this.left(update, held.master, updated, state)
+      for (const [i, frame] of held.moments.entries()) this.left(update, frame, moments[i], state)
     }
+  }
+
+  /** A frame holds what an update made of it, as it is kept. */
+  private left(update: Update, frame: number, made: Value | undefined, type: number): void {
+    const { pipeline, param } = update
+    const entry = this.memory[pipeline][frame].get(0)
+    const what = `${param} in ${this.program.streams[pipeline].frames[frame].name}`
+    const say = (law: Law, message: string) => this.findings.push({ law, ...placeOf(update), message })
+    if (!entry || !made || !same(entry, made)) say('P3', `${what} is not what the optimizer made`)
+    else if (entry.type !== type)
+      say('T4', `${what} is left as ${this.shelf.show(entry.type)}, kept as ${this.shelf.show(type)}`)
   }
 
   /** Every holder of a result has the whole of it. */
@@ -271,6 +282,9 @@ class Replay {
         a[act.out] = a[act.in]
         b[act.out] = b[act.in]
         break
+      case 'round':
+        put(frame, act.out, rounded(valueIn(frame, act.in)))
+        break
       case 'add':
         put(
           frame,
@@ -359,11 +373,11 @@ class Replay {
     if (before.slice(1).some((value, i) => !same(value, valueOfParam(param.name, `moment ${i}`))))
       this.findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
     const type = frame.ready.slots[act.ins[0]].type
-    if (type !== this.shelf.typeOfParam(param, param.state))
+    if (type !== this.shelf.typeOfState(param))
       this.findings.push({
         law: 'T5',
         ...place,
-        message: `the gradient of ${param.name} is ${this.shelf.show(type)}, its state ${this.shelf.show(this.shelf.typeOfParam(param, param.state))}`,
+        message: `the gradient of ${param.name} is ${this.shelf.show(type)}, its state ${this.shelf.show(this.shelf.typeOfState(param))}`,
       })
     this.ledger.updates.push({
       ...place,

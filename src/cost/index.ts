@@ -1,0 +1,4 @@
+export * from './kernel.js'
+export * from './meeting.js'
+export * from './price.js'
+export * from './route.js'

@@ -1,0 +1,68 @@
+/**
+ * The time of a meeting of ranks: latency for each step of the algorithm, and bytes over the slowest link on the way.
+ * What a group gets of a level's ports is its share: all groups of the same shape meet at the same time, and those of
+ * one domain go out through the same ports. Of the algorithms that fit, the best is taken, as libraries do.
+ */
+import type { Cluster } from '../cluster/index.js'
+import type { CollectiveKind, Meeting } from './kernel.js'
+import { type Hop, hopsOf } from './route.js'
+
+/** Seconds before the first byte moves: the launch, and ranks that do not arrive together. */
+const start = 20e-6
+
+export function priceMeeting({ kind, bytes, group }: Meeting, cluster: Cluster): number {
+  if (group.size <= 1 || bytes === 0) return 0
+  const hops = hopsOf(group, cluster)
+  return start + Math.min(...algorithms[kind].map(algorithm => algorithm(bytes, group.size, hops)))
+}
+
+type Algorithm = (bytes: number, size: number, hops: readonly Hop[]) => number
+
+/** Everything passes around once each round: n-1 steps of an n-th. */
+const ring =
+  (rounds: number): Algorithm =>
+  (bytes, size, hops) => {
+    const around = sum(hops, hop => hop.steps * hop.link.latency)
+    const step = slowest(hops, hop => transfer(bytes / size, hop))
+    return rounds * (size - 1) * (around / size + step)
+  }
+
+/** Sums go up a tree and come down again, half of the bytes on each of two trees: few steps, a little less bandwidth. */
+const tree: Algorithm = (bytes, _, hops) =>
+  sum(hops, hop => 2 * Math.log2(hop.fan) * hop.link.latency) +
+  slowest(hops, hop => transfer((2 * bytes * (hop.fan - 1)) / hop.fan, hop)) / treeShare
+const treeShare = 0.9
+
+/** Level by level: scattered inside, reduced outside, gathered inside. */
+const hierarchical: Algorithm = (bytes, _, hops) =>
+  sum(hops, hop => 2 * (hop.fan - 1) * (hop.link.latency + transfer(bytes / hop.fan, hop)))
+
+/** From one rank to all, in pieces that follow each other down a chain. */
+const chain: Algorithm = (bytes, _, hops) =>
+  sum(hops, hop => hop.steps * hop.link.latency) + slowest(hops, hop => transfer(bytes, hop))
+
+/** Every rank sends an n-th of what it holds to every other; what stays inside a part does not go through its ports. */
+const pairwise: Algorithm = (bytes, size, hops) =>
+  slowest(
+    hops,
+    hop => (hop.fan - 1) * hop.link.latency + transfer((hop.inner * bytes * (size - hop.inner)) / size, hop),
+  )
+
+/** One message to the next rank, over the outermost link between them. */
+const message: Algorithm = (bytes, _, hops) => {
+  const last = hops[hops.length - 1]
+  return last.link.latency + transfer(bytes, last)
+}
+
+const algorithms: Readonly<Record<CollectiveKind, readonly Algorithm[]>> = {
+  'all-reduce': [ring(2), tree, hierarchical],
+  'all-gather': [ring(1)],
+  'reduce-scatter': [ring(1)],
+  'all-to-all': [pairwise],
+  broadcast: [chain],
+  send: [message],
+}
+
+const transfer = (bytes: number, hop: Hop): number => (bytes + hop.link.half) / hop.bandwidth
+const sum = (hops: readonly Hop[], of: (hop: Hop) => number): number => hops.reduce((total, hop) => total + of(hop), 0)
+const slowest = (hops: readonly Hop[], of: (hop: Hop) => number): number => Math.max(...hops.map(of))

@@ -1,0 +1,110 @@
+/** The habits of known programs, by name and year. */
+import type { Software } from './software.js'
+
+/** The first Megatron with pipelines: everything waits for everything, gradients are added in a pass of their own. */
+const megatron2021: Software = {
+  name: 'megatron-2021',
+  attention: 'unfused',
+  fusedElementwise: true,
+  fusedNorm: true,
+  fusedSoftmax: 2048,
+  lossBytes: 52,
+  fusedAccumulation: false,
+  gradientBytes: 2,
+  optimizerBytes: 70,
+  exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
+  contention: 0.12,
+  launch: { forward: 0.8e-3, backward: 1.5e-3 },
+  reduceBytes: 2,
+  jitter: 0,
+  sources: ['Narayanan et al., SC21', 'NVIDIA/Megatron-LM v2.2'],
+}
+
+/** Gradients accumulate inside the matmul, in f32; part of the backward collectives hide behind weight gradients. */
+const megatron2022: Software = {
+  ...megatron2021,
+  name: 'megatron-2022',
+  fusedAccumulation: true,
+  gradientBytes: 4,
+  reduceBytes: 4,
+  exposed: { ...megatron2021.exposed, tpBackward: 0.5 },
+  sources: ['Korthikanti et al., 2022', 'NVIDIA/Megatron-LM v3.0'],
+}
+
+/** Fused attention, pieces of a collective behind pieces of its matmul, a distributed optimizer that overlaps. */
+const megatron2024: Software = {
+  ...megatron2022,
+  name: 'megatron-2024',
+  attention: 'cudnn',
+  fusedSoftmax: 0,
+  lossBytes: 24,
+  optimizerBytes: 50,
+  exposed: { tp: 0.45, tpBackward: 0.45, pp: 0, dp: 0, cp: 0.3, ep: 1 },
+  launch: { forward: 0.3e-3, backward: 0.5e-3 },
+  sources: ['NVIDIA/Megatron-LM core r0.8', 'NVIDIA/NeMo 24.07'],
+}
+
+/** Megatron's layers under DeepSpeed's engine: its pipeline, its ZeRO. */
+const megatronDeepspeed: Software = {
+  ...megatron2021,
+  name: 'megatron-deepspeed',
+  sources: ['bigscience/Megatron-DeepSpeed', 'VIA-Research/vTrain'],
+}
+
+const fsdp2023: Software = {
+  ...megatron2021,
+  name: 'fsdp-2023',
+  attention: 'flash-1',
+  fusedElementwise: false,
+  fusedSoftmax: 0,
+  lossBytes: 32,
+  optimizerBytes: 50,
+  reduceBytes: 4,
+  exposed: { ...megatron2021.exposed, dp: 0 },
+  jitter: 0.015,
+  sources: ['mosaicml/llm-foundry'],
+}
+
+const torchtitan: Software = {
+  ...fsdp2023,
+  name: 'torchtitan',
+  attention: 'flash-2',
+  fusedNorm: false,
+  sources: ['pytorch/torchtitan'],
+}
+
+const torchtitanCompiled: Software = {
+  ...torchtitan,
+  name: 'torchtitan-compiled',
+  fusedElementwise: true,
+  fusedNorm: true,
+  lossBytes: 20,
+  launch: { forward: 0.2e-3, backward: 0.3e-3 },
+}
+
+/** What our own program does: an instruction is a kernel, sends and collectives are started early and awaited late. */
+const lockstep: Software = {
+  ...megatron2022,
+  name: 'lockstep',
+  attention: 'flash-2',
+  fusedElementwise: false,
+  fusedSoftmax: 0,
+  fusedAccumulation: false,
+  lossBytes: 24,
+  optimizerBytes: 40,
+  exposed: { tp: 1, tpBackward: 0.5, pp: 0, dp: 1, cp: 1, ep: 1 },
+  sources: ['this project'],
+}
+
+export const eras = {
+  lockstep,
+  'megatron-2021': megatron2021,
+  'megatron-2022': megatron2022,
+  'megatron-2024': megatron2024,
+  'megatron-deepspeed': megatronDeepspeed,
+  'fsdp-2023': fsdp2023,
+  torchtitan,
+  'torchtitan-compiled': torchtitanCompiled,
+} as const satisfies Readonly<Record<string, Software>>
+
+export type Era = keyof typeof eras

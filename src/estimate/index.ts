@@ -1,0 +1,6 @@
+export * from './eras.js'
+export * from './estimate.js'
+export * from './flops.js'
+export * from './setup.js'
+export * from './shape.js'
+export * from './software.js'
