@@ -16,6 +16,8 @@ export interface Site {
   wrote(ref: Ref): void
   /** Lives from step to step. */
   resident(ref: Ref): boolean
+  /** What follows the zero is an accumulate: it need not add. */
+  overwritten(ref: Ref): boolean
   /** Nobody reads it after this instruction, which writes `out`: it may be overwritten. */
   consumed(ref: Ref, by: Instr, out: Ref): boolean
   /** Expressions: where the rank's part of the whole tensor begins along a dim; how long the dim is over all ranks. */
@@ -80,19 +82,35 @@ function aligned(site: Site, ref: Ref, out: readonly Dim[]): string {
   return `${name}${turned}${index.includes('None') ? `[${index.join(', ')}]` : ''}`
 }
 
-const dtypesIn = (site: Site, refs: readonly Ref[]): DType[] => refs.map(ref => site.buffer(ref).dtype)
+/** Ops that give f32 whatever they are given: statistics, and what belongs to parameters. */
+const wide: ReadonlySet<string> = new Set<Compute['kind']>([
+  'sumExp',
+  'pick',
+  'tokenLoss',
+  'squaredError',
+  'layerNormWeightGrad',
+  'rmsNormWeightGrad',
+  'embedGrad',
+])
 
-/** The dtype PyTorch gives to a combination of operands. */
-function natural(site: Site, ins: readonly Ref[]): DType {
-  const floats = dtypesIn(site, ins).filter(dtype => dtype !== 'i32')
+/** Ops that give what this operand is; all others what PyTorch makes of their operands. */
+const asOperand: Partial<Record<Compute['kind'], number>> = { attentionGrad: 1, tokenLossGrad: 0, squaredErrorGrad: 0 }
+
+/** The dtype the line gives to result i. */
+function dtypeOf(site: Site, { kind, ins }: Compute, i: number): DType {
+  if (wide.has(kind) || (kind === 'attention' && i === 1)) return 'f32'
+  const dtypes = ins.map(ref => site.buffer(ref).dtype)
+  const like = asOperand[kind]
+  if (like !== undefined) return dtypes[like]
+  const floats = dtypes.filter(dtype => dtype !== 'i32')
   return floats.find(dtype => dtype === 'f32') ?? floats[0] ?? 'f32'
 }
 
-/** `outs = expression`, and where the program wants another precision than PyTorch gives, that. */
-function assign(site: Site, { ins, outs }: Pick<Compute, 'ins' | 'outs'>, expression: string): string[] {
-  const given = natural(site, ins)
-  const casts = outs.filter(ref => site.buffer(ref).dtype !== given)
+/** `outs = expression`, and where the program wants another precision than the line gives, that. */
+function assign(site: Site, instr: Compute, expression: string): string[] {
+  const { outs } = instr
   const cast = (ref: Ref, value: string) => `ops.cast(${value}, ${quote(site.buffer(ref).dtype)})`
+  const casts = outs.filter((ref, i) => site.buffer(ref).dtype !== dtypeOf(site, instr, i))
   const names = outs.map(site.result)
   if (outs.length === 1) return [`${names[0]} = ${casts.length > 0 ? cast(outs[0], expression) : expression}`]
   return [
@@ -188,7 +206,8 @@ const dimOf = (site: Site, ref: Ref, name: string): string => String(placeOf(sit
 
 const eps = (instr: Compute): Options => ('eps' in instr ? { eps: instr.eps } : {})
 const approximate = (instr: Compute): Options => ('approximate' in instr ? { approximate: instr.approximate } : {})
-const clipped = (clip: number, norm: string): Options => (clip > 0 ? { clip, norm_squared: norm } : {})
+const clipped = (clip: number, norm: string): Options =>
+  clip > 0 ? { scale: `here.clip(${number(clip)}, ${norm})` } : {}
 
 export const torchOf: Rules<string[], Site> = {
   contract(instr, site) {
@@ -196,7 +215,7 @@ export const torchOf: Rules<string[], Site> = {
     const letters = lettersOf([a, b, out])
     const equation = quote(`${letters(a)}, ${letters(b)} -> ${letters(out)}`)
     const { dtype } = site.buffer(instr.outs[0])
-    const named = dtype === natural(site, instr.ins) ? {} : { dtype: quote(dtype) }
+    const named = dtype === dtypeOf(site, instr, 0) ? {} : { dtype: quote(dtype) }
     return [`${site.result(instr.outs[0])} = ${call('contract', [equation, ...instr.ins.map(site.name)], named)}`]
   },
   add(instr, site) {
@@ -207,10 +226,19 @@ export const torchOf: Rules<string[], Site> = {
     const out = site.dims(instr.outs[0])
     return assign(site, instr, instr.ins.map(ref => aligned(site, ref, out)).join(' * '))
   },
-  scale: (instr, site) =>
-    assign(site, instr, `${aligned(site, instr.ins[0], site.dims(instr.outs[0]))} * ${number(instr.by)}`),
-  sumTo: (instr, site) => assign(site, instr, `${folded(instr, site, 'sum')}`),
-  maxOver: (instr, site) => assign(site, instr, `${folded(instr, site, 'amax')}`),
+  scale(instr, site) {
+    const [out] = instr.outs
+    const x = aligned(site, instr.ins[0], site.dims(out))
+    // By 1 it is a copy, in another precision.
+    if (instr.by === 1) return [`${site.result(out)} = ops.copy(${x}, ${quote(site.buffer(out).dtype)})`]
+    return assign(site, instr, `${x} * ${number(instr.by)}`)
+  },
+  sumTo(instr, site) {
+    const [out] = instr.outs
+    if (site.buffer(out).dtype === dtypeOf(site, instr, 0)) return assign(site, instr, folded(instr, site, 'sum'))
+    return [`${site.result(out)} = ${folded(instr, site, 'sum', x => `ops.wide(${x})`)}`]
+  },
+  maxOver: (instr, site) => assign(site, instr, folded(instr, site, 'amax')),
   gelu: elementwise('gelu', approximate),
   geluGrad: elementwise('gelu_grad', approximate),
   swiglu: elementwise('swiglu'),
@@ -297,6 +325,7 @@ export const torchOf: Rules<string[], Site> = {
   ],
   zero(instr, site) {
     const [out] = instr.outs
+    if (site.overwritten(out)) return [`${site.result(out)} = ops.nothing(${site.name(out)})`]
     if (site.resident(out)) return [`${site.result(out)} = ${site.name(out)}.zero_()`]
     const sizes = tuple(site.dims(out).map(({ size }) => size))
     return [`${site.result(out)} = here.zeros(${sizes}, ${quote(site.buffer(out).dtype)})`]
@@ -304,7 +333,7 @@ export const torchOf: Rules<string[], Site> = {
   accumulate(instr, site) {
     const [out] = instr.outs
     const value = aligned(site, instr.ins[0], site.dims(out))
-    return [`${site.result(out)} = ${site.name(out)}.add_(${value})`]
+    return [`${site.result(out)} = ops.accumulate_(${site.name(out)}, ${value})`]
   },
   sumSquares(instr, site) {
     const [out] = instr.outs
@@ -365,14 +394,18 @@ export const torchOf: Rules<string[], Site> = {
   },
 }
 
-function folded({ ins: [x], outs: [out] }: Compute, site: Site, how: 'sum' | 'amax'): string {
+function folded(
+  { ins: [x], outs: [out] }: Compute,
+  site: Site,
+  how: 'sum' | 'amax',
+  as: (x: string) => string = x => x,
+): string {
   const [dims, kept] = [site.dims(x), site.dims(out)]
   const gone = dims.flatMap((dim, i) => (has(kept, dim.name) ? [] : [i]))
   const rest = dims.filter(dim => has(kept, dim.name))
   const turned = namesIn(rest) === namesIn(kept) ? '' : `.permute${tuple(kept.map(dim => placeOf(rest, dim.name)))}`
-  return gone.length === 0
-    ? site.name(x)
-    : `${site.name(x)}.${how}(${gone.length === 1 ? gone[0] : tuple(gone)})${turned}`
+  const name = as(site.name(x))
+  return gone.length === 0 ? `${name}.clone()` : `${name}.${how}(${gone.length === 1 ? gone[0] : tuple(gone)})${turned}`
 }
 
 /** Logits are the tokens' dims, then the classes. */

@@ -87,7 +87,7 @@ function groupsOf({ buffers, roles }: Segment, refs: readonly Ref[]): Ref[][] {
 }
 
 function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly Ref[]): Site {
-  const { names, resident, temporary } = usage
+  const { names, resident, temporary, overwritten } = usage
   const { mesh, microbatches } = program
   const holder = new Map<string, Ref>()
   const at = ({ role, offset }: Buffer) => `${role}+${offset}`
@@ -107,6 +107,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly
     },
     result: ref => names.get(ref)!,
     resident: ref => resident[buffer(ref).role],
+    overwritten: ref => overwritten[buffer(ref).role],
     // What is read from a frame belongs to others, unless the result takes its place there.
     consumed: (ref, by, out) =>
       at(buffer(ref)) === at(buffer(out)) || (written.has(ref) && last.get(ref) === by && !outlives(ref)),

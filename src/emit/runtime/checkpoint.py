@@ -34,7 +34,9 @@ def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
         frames = param["frames"].get(str(pp))
         if frames is None:
             continue
-        yield Shard(f"param.{param['name']}", frames["param"], param["dims"], param["kept"])
+        # Of a bf16 parameter the f32 master is kept, and the parameter is rounded from it.
+        held = (frames["master"], param["state"]) if "master" in frames else (frames["param"], param["kept"])
+        yield Shard(f"param.{param['name']}", held[0], param["dims"], held[1])
         for moment, frame in zip("mv", frames["moments"]):
             yield Shard(f"{moment}.{param['name']}", frame, param["dims"], param["state"])
 
@@ -103,6 +105,11 @@ def load(folder: str, program: Dict, stage, weights_only: bool = False) -> int:
     for shard in shards_of(program, stage.pp):
         if shard.tensor.startswith("param.") or not weights_only:
             _fill(folder, manifest, shard, stage, readers)
+    for param in program["params"]:
+        frames = param["frames"].get(str(stage.pp), {})
+        if "master" in frames:
+            rounded = Shard(f"param.{param['name']}", frames["param"], param["dims"], param["kept"])
+            _fill(folder, manifest, rounded, stage, readers)
     return manifest["step"]
 
 

@@ -22,6 +22,7 @@ class Here:
         self.lr = 0.0
         self.block = ""
         self.microbatch = 0
+        self._clip = (None, None)
         # For whoever asks why it takes so long.
         self.waiting_for = ""
 
@@ -48,6 +49,13 @@ class Here:
         """A number in [0, 1) per element, by its index in the whole tensor: every plan draws the same."""
         index = counter.grid(starts, sizes, wholes, self.device)
         return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
+
+    def clip(self, most: float, norm_squared: torch.Tensor) -> torch.Tensor:
+        """What gradients are multiplied by so that their norm is at most `most`: once a step, the same for all."""
+        key = (self.step, id(norm_squared))
+        if self._clip[0] != key:
+            self._clip = (key, torch.clamp(most / (torch.sqrt(norm_squared) + 1e-6), max=1.0))
+        return self._clip[1]
 
     def part(self, x: torch.Tensor, *axes: str, dim: int) -> torch.Tensor:
         """Of a whole tensor the part this rank holds when it is split along dim over axes: a copy."""

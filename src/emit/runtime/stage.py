@@ -56,8 +56,12 @@ class Stage:
                 values.copy_(_initial(param, counter.grid(starts, sizes, wholes, self.here.device), self.here.seed))
 
     def _held(self, param: Dict):
+        """Frames that hold the parameter's values here, and how: its own, and that of its f32 master."""
         frames = param["frames"].get(str(self.pp))
-        return [] if frames is None else [(frames["param"], param["kept"])]
+        if frames is None:
+            return []
+        master = [(frames["master"], param["state"])] if "master" in frames else []
+        return [(frames["param"], param["kept"]), *master]
 
     def parameter(self, param: Dict):
         """What this rank holds of a parameter, if anything."""

@@ -28,7 +28,7 @@ def clear_normSquared(here, normSquared):
 
 def begin(here, grad):
     """Start of the step: begin embed.tokens and 19 more."""
-    grad = grad.zero_()
+    grad = ops.nothing(grad)
     return (grad,)
 
 
@@ -47,7 +47,7 @@ def load_labels(here):
 def count(here, labels, count):
     """What the loss is divided by: count."""
     counted = ops.count_labels(labels)
-    count = count.add_(counted)
+    count = ops.accumulate_(count, counted)
     return (count,)
 
 
@@ -101,7 +101,7 @@ def head_F(here, labels, x, norm_gain, norm_bias, embed_tokens, loss):
     sumExp = ops.sum_exp(logits, max)
     picked = ops.pick(logits, labels)
     loss_2 = ops.token_loss(max, sumExp, picked, labels)
-    loss = loss.add_(loss_2)
+    loss = ops.accumulate_(loss, loss_2)
     return (norm, logits, max, sumExp, loss)
 
 
@@ -118,11 +118,11 @@ def head_B(
     d_logits = ops.token_loss_grad(logits, max, sumExp, labels, count)
     d_norm = ops.contract("b s v, v e -> b s e", d_logits, embed_tokens)
     d_embed_tokens = ops.contract("b s e, b s v -> v e", norm, d_logits)
-    grad_embed_tokens = grad_embed_tokens.add_(d_embed_tokens)
+    grad_embed_tokens = ops.accumulate_(grad_embed_tokens, d_embed_tokens)
     d_x = ops.layer_norm_input_grad(d_norm, x, norm_gain, eps=1e-5)
     d_norm_gain, d_norm_bias = ops.layer_norm_weight_grad(d_norm, x, eps=1e-5)
-    grad_norm_gain = grad_norm_gain.add_(d_norm_gain)
-    grad_norm_bias = grad_norm_bias.add_(d_norm_bias)
+    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
+    grad_norm_bias = ops.accumulate_(grad_norm_bias, d_norm_bias)
     return (d_x, grad_embed_tokens, grad_norm_gain, grad_norm_bias)
 
 
@@ -137,47 +137,47 @@ def layers_B(
 ):
     """Backward: layers.B."""
     d_mlp_down_bias = d_x_out.sum((0, 1))
-    grad_mlp_down_bias = grad_mlp_down_bias.add_(d_mlp_down_bias)
+    grad_mlp_down_bias = ops.accumulate_(grad_mlp_down_bias, d_mlp_down_bias)
     d_gelu = ops.contract("b s e, f e -> b s f", d_x_out, mlp_down)
     d_mlp_down = ops.contract("b s f, b s e -> f e", gelu, d_x_out)
-    grad_mlp_down = grad_mlp_down.add_(d_mlp_down)
+    grad_mlp_down = ops.accumulate_(grad_mlp_down, d_mlp_down)
     d_add_5 = ops.gelu_grad(d_gelu, add_5, approximate=True)
     d_mlp_up_bias = d_add_5.sum((0, 1))
-    grad_mlp_up_bias = grad_mlp_up_bias.add_(d_mlp_up_bias)
+    grad_mlp_up_bias = ops.accumulate_(grad_mlp_up_bias, d_mlp_up_bias)
     d_norm2 = ops.contract("b s f, e f -> b s e", d_add_5, mlp_up)
     d_mlp_up = ops.contract("b s e, b s f -> e f", norm2, d_add_5)
-    grad_mlp_up = grad_mlp_up.add_(d_mlp_up)
+    grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
     d_add_4 = ops.layer_norm_input_grad(d_norm2, add_4, norm2_gain, eps=1e-5)
     d_norm2_gain, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2, add_4, eps=1e-5)
-    grad_norm2_gain = grad_norm2_gain.add_(d_norm2_gain)
-    grad_norm2_bias = grad_norm2_bias.add_(d_norm2_bias)
+    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_bias)
     d_add_4_sum = d_x_out + d_add_4
     d_attn_out_bias = d_add_4_sum.sum((0, 1))
-    grad_attn_out_bias = grad_attn_out_bias.add_(d_attn_out_bias)
+    grad_attn_out_bias = ops.accumulate_(grad_attn_out_bias, d_attn_out_bias)
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_4_sum, attn_out)
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_4_sum)
-    grad_attn_out = grad_attn_out.add_(d_attn_out)
+    grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
     d_add, d_add_1, d_add_2 = ops.attention_grad(d_attention, add, add_1, add_2, attention, attention_lse)
     d_attn_v_bias = d_add_2.sum((0, 1))
-    grad_attn_v_bias = grad_attn_v_bias.add_(d_attn_v_bias)
+    grad_attn_v_bias = ops.accumulate_(grad_attn_v_bias, d_attn_v_bias)
     d_attn_k_bias = d_add_1.sum((0, 1))
-    grad_attn_k_bias = grad_attn_k_bias.add_(d_attn_k_bias)
+    grad_attn_k_bias = ops.accumulate_(grad_attn_k_bias, d_attn_k_bias)
     d_attn_q_bias = d_add.sum((0, 1))
-    grad_attn_q_bias = grad_attn_q_bias.add_(d_attn_q_bias)
+    grad_attn_q_bias = ops.accumulate_(grad_attn_q_bias, d_attn_q_bias)
     d_norm1 = ops.contract("b s k d, e k d -> b s e", d_add_2, attn_v)
     d_attn_v = ops.contract("b s e, b s k d -> e k d", norm1, d_add_2)
-    grad_attn_v = grad_attn_v.add_(d_attn_v)
+    grad_attn_v = ops.accumulate_(grad_attn_v, d_attn_v)
     d_norm1_1 = ops.contract("b s k d, e k d -> b s e", d_add_1, attn_k)
     d_attn_k = ops.contract("b s e, b s k d -> e k d", norm1, d_add_1)
-    grad_attn_k = grad_attn_k.add_(d_attn_k)
+    grad_attn_k = ops.accumulate_(grad_attn_k, d_attn_k)
     d_norm1_2 = ops.contract("b s k g d, e k g d -> b s e", d_add, attn_q)
     d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_add)
-    grad_attn_q = grad_attn_q.add_(d_attn_q)
+    grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
     d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
     d_x = ops.layer_norm_input_grad(d_norm1_sum, x, norm1_gain, eps=1e-5)
     d_norm1_gain, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
-    grad_norm1_gain = grad_norm1_gain.add_(d_norm1_gain)
-    grad_norm1_bias = grad_norm1_bias.add_(d_norm1_bias)
+    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_bias)
     d_x_sum = d_add_4_sum + d_x
     return (
         d_x_sum,
@@ -190,9 +190,9 @@ def layers_B(
 def embed_B(here, tokens, d_x_out, grad_positions, grad_tokens):
     """Backward: embed.B."""
     d_positions = d_x_out.sum(0)
-    grad_positions = grad_positions.add_(d_positions)
+    grad_positions = ops.accumulate_(grad_positions, d_positions)
     d_tokens_1 = ops.embed_grad(tokens, d_x_out, rows=32)
-    grad_tokens = grad_tokens.add_(d_tokens_1)
+    grad_tokens = ops.accumulate_(grad_tokens, d_tokens_1)
     return (grad_positions, grad_tokens)
 
 

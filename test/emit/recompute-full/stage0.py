@@ -28,7 +28,7 @@ def clear_normSquared(here, normSquared):
 
 def begin(here, grad):
     """Start of the step: begin input.in and 4 more."""
-    grad = grad.zero_()
+    grad = ops.nothing(grad)
     return (grad,)
 
 
@@ -47,7 +47,7 @@ def load_target(here):
 def count(here, target, count):
     """What the loss is divided by: count."""
     counted = ops.count_elements(target)
-    count = count.add_(counted)
+    count = ops.accumulate_(count, counted)
     return (count,)
 
 
@@ -71,7 +71,7 @@ def layers_F(here, x, up, up_bias, down, down_bias):
 def loss_F(here, target, x, loss):
     """Forward: loss.F."""
     loss_2 = ops.squared_error(x, target)
-    loss = loss.add_(loss_2)
+    loss = ops.accumulate_(loss, loss_2)
     return (loss,)
 
 
@@ -87,16 +87,16 @@ def layers_B(here, x, d_x_out, up, up_bias, down, grad_down_bias, grad_down, gra
     add = up_1 + up_bias
     gelu = ops.gelu(add, approximate=False)
     d_down_bias = d_x_out.sum((0, 1))
-    grad_down_bias = grad_down_bias.add_(d_down_bias)
+    grad_down_bias = ops.accumulate_(grad_down_bias, d_down_bias)
     d_gelu = ops.contract("b s e, f e -> b s f", d_x_out, down)
     d_down = ops.contract("b s f, b s e -> f e", gelu, d_x_out)
-    grad_down = grad_down.add_(d_down)
+    grad_down = ops.accumulate_(grad_down, d_down)
     d_add = ops.gelu_grad(d_gelu, add, approximate=False)
     d_up_bias = d_add.sum((0, 1))
-    grad_up_bias = grad_up_bias.add_(d_up_bias)
+    grad_up_bias = ops.accumulate_(grad_up_bias, d_up_bias)
     d_x = ops.contract("b s f, e f -> b s e", d_add, up)
     d_up = ops.contract("b s e, b s f -> e f", x, d_add)
-    grad_up = grad_up.add_(d_up)
+    grad_up = ops.accumulate_(grad_up, d_up)
     d_x_sum = d_x_out + d_x
     return (d_x_sum, grad_down_bias, grad_down, grad_up_bias, grad_up)
 
@@ -105,7 +105,7 @@ def input_B(here, x, d_x_out, in_, grad_in):
     """Backward: input.B."""
     d_x = ops.contract("b s e, a e -> b s a", d_x_out, in_)
     d_in = ops.contract("b s a, b s e -> a e", x, d_x_out)
-    grad_in = grad_in.add_(d_in)
+    grad_in = ops.accumulate_(grad_in, d_in)
     return (grad_in,)
 
 

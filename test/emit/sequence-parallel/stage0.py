@@ -28,7 +28,7 @@ def clear_normSquared(here, normSquared):
 
 def begin(here, grad):
     """Start of the step: begin embed.tokens and 11 more."""
-    grad = grad.zero_()
+    grad = ops.nothing(grad)
     return (grad,)
 
 
@@ -47,7 +47,7 @@ def load_labels(here):
 def count(here, labels, count):
     """What the loss is divided by: count."""
     counted = ops.count_labels(labels)
-    count = count.add_(counted)
+    count = ops.accumulate_(count, counted)
     return (count,)
 
 
@@ -103,7 +103,7 @@ def head_F(here, labels, x, norm_gain, out, loss):
     picked_reduced = here.wait(picked_reduced)
     sumExp_reduced = here.wait(sumExp_reduced)
     loss_2 = ops.token_loss(max_reduced, sumExp_reduced, picked_reduced, labels)
-    loss = loss.add_(loss_2)
+    loss = ops.accumulate_(loss, loss_2)
     return (norm, logits, max_reduced, sumExp_reduced, loss)
 
 
@@ -125,11 +125,11 @@ def head_B(
     d_norm_scattered = here.reduce_scatter(d_norm, "tp", dim=1)
     norm_gathered = here.wait(norm_gathered)
     d_out = ops.contract("b s e, b s v -> v e", norm_gathered, d_logits)
-    grad_out = grad_out.add_(d_out)
+    grad_out = ops.accumulate_(grad_out, d_out)
     d_norm_scattered = here.wait(d_norm_scattered)
     d_x = ops.rms_norm_input_grad(d_norm_scattered, x, norm_gain, eps=1e-5)
     d_norm_gain = ops.rms_norm_weight_grad(d_norm_scattered, x, eps=1e-5)
-    grad_norm_gain = grad_norm_gain.add_(d_norm_gain)
+    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
     return (d_x, grad_out, grad_norm_gain)
 
 
@@ -147,47 +147,47 @@ def layers_B(
     d_x_out_gathered = here.wait(d_x_out_gathered)
     d_swiglu = ops.contract("b s e, f e -> b s f", d_x_out_gathered, mlp_down)
     d_mlp_down = ops.contract("b s f, b s e -> f e", swiglu, d_x_out_gathered)
-    grad_mlp_down = grad_mlp_down.add_(d_mlp_down)
+    grad_mlp_down = ops.accumulate_(grad_mlp_down, d_mlp_down)
     d_gate, d_up = ops.swiglu_grad(d_swiglu, gate, up)
     d_norm2 = ops.contract("b s f, e f -> b s e", d_up, mlp_up)
     norm2_gathered = here.wait(norm2_gathered)
     d_mlp_up = ops.contract("b s e, b s f -> e f", norm2_gathered, d_up)
-    grad_mlp_up = grad_mlp_up.add_(d_mlp_up)
+    grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
     d_norm2_1 = ops.contract("b s f, e f -> b s e", d_gate, mlp_gate)
     d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2_gathered, d_gate)
-    grad_mlp_gate = grad_mlp_gate.add_(d_mlp_gate)
+    grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
     d_norm2_sum = d_norm2 + d_norm2_1
     d_norm2_sum_scattered = here.reduce_scatter(d_norm2_sum, "tp", dim=1)
     d_norm2_sum_scattered = here.wait(d_norm2_sum_scattered)
     d_add = ops.rms_norm_input_grad(d_norm2_sum_scattered, add, norm2_gain, eps=1e-5)
     d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum_scattered, add, eps=1e-5)
-    grad_norm2_gain = grad_norm2_gain.add_(d_norm2_gain)
+    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
     d_add_sum = d_x_out + d_add
     d_add_sum_gathered = here.all_gather(d_add_sum, "tp", dim=1)
     norm1_gathered = here.all_gather(norm1, "tp", dim=1)
     d_add_sum_gathered = here.wait(d_add_sum_gathered)
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum_gathered, attn_out)
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum_gathered)
-    grad_attn_out = grad_attn_out.add_(d_attn_out)
+    grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
     d_q_rope, d_k_rope, d_v = ops.attention_grad(d_attention, q_rope, k_rope, v, attention, attention_lse)
     d_norm1 = ops.contract("b s k d, e k d -> b s e", d_v, attn_v)
     norm1_gathered = here.wait(norm1_gathered)
     d_attn_v = ops.contract("b s e, b s k d -> e k d", norm1_gathered, d_v)
-    grad_attn_v = grad_attn_v.add_(d_attn_v)
+    grad_attn_v = ops.accumulate_(grad_attn_v, d_attn_v)
     d_k = ops.rope(d_k_rope, theta=10000, inverse=True)
     d_norm1_1 = ops.contract("b s k d, e k d -> b s e", d_k, attn_k)
     d_attn_k = ops.contract("b s e, b s k d -> e k d", norm1_gathered, d_k)
-    grad_attn_k = grad_attn_k.add_(d_attn_k)
+    grad_attn_k = ops.accumulate_(grad_attn_k, d_attn_k)
     d_q = ops.rope(d_q_rope, theta=10000, inverse=True)
     d_norm1_2 = ops.contract("b s k g d, e k g d -> b s e", d_q, attn_q)
     d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1_gathered, d_q)
-    grad_attn_q = grad_attn_q.add_(d_attn_q)
+    grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
     d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
     d_norm1_sum_scattered = here.reduce_scatter(d_norm1_sum, "tp", dim=1)
     d_norm1_sum_scattered = here.wait(d_norm1_sum_scattered)
     d_x = ops.rms_norm_input_grad(d_norm1_sum_scattered, x, norm1_gain, eps=1e-5)
     d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum_scattered, x, eps=1e-5)
-    grad_norm1_gain = grad_norm1_gain.add_(d_norm1_gain)
+    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
     d_x_sum = d_add_sum + d_x
     return (
         d_x_sum,
@@ -201,7 +201,7 @@ def embed_B(here, tokens, d_x_out, grad_tokens):
     d_x_out_gathered = here.all_gather(d_x_out, "tp", dim=1)
     d_x_out_gathered = here.wait(d_x_out_gathered)
     d_tokens_1 = ops.embed_grad(tokens, d_x_out_gathered, rows=16, first=here.at("tp") * 16)
-    grad_tokens = grad_tokens.add_(d_tokens_1)
+    grad_tokens = ops.accumulate_(grad_tokens, d_tokens_1)
     return (grad_tokens,)
 
 

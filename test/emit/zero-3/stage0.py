@@ -28,7 +28,7 @@ def clear_normSquared(here, normSquared):
 
 def begin(here, grad):
     """Start of the step: begin input.in and 4 more."""
-    grad = grad.zero_()
+    grad = ops.nothing(grad)
     return (grad,)
 
 
@@ -47,7 +47,7 @@ def load_target(here):
 def count(here, target, count):
     """What the loss is divided by: count."""
     counted = ops.count_elements(target)
-    count = count.add_(counted)
+    count = ops.accumulate_(count, counted)
     return (count,)
 
 
@@ -88,7 +88,7 @@ def layers_F(here, x, up, up_bias, down, down_bias):
 def loss_F(here, target, x, loss):
     """Forward: loss.F."""
     loss_2 = ops.squared_error(x, target)
-    loss = loss.add_(loss_2)
+    loss = ops.accumulate_(loss, loss_2)
     return (loss,)
 
 
@@ -108,22 +108,22 @@ def layers_B(here, d_x_out, x, down, up, gelu, add, grad_down_bias, grad_down, g
     d_down = ops.contract("b s f, b s e -> f e", gelu, d_x_out)
     d_down_scattered = here.reduce_scatter(d_down, "dp", dim=0)
     d_down_bias_scattered = here.wait(d_down_bias_scattered)
-    grad_down_bias = grad_down_bias.add_(d_down_bias_scattered)
+    grad_down_bias = ops.accumulate_(grad_down_bias, d_down_bias_scattered)
     d_add = ops.gelu_grad(d_gelu, add, approximate=False)
     d_up_bias = d_add.sum((0, 1))
     d_up_bias_scattered = here.reduce_scatter(d_up_bias, "dp", dim=0)
     up_gathered = here.all_gather(up, "dp", dim=0)
     d_down_scattered = here.wait(d_down_scattered)
-    grad_down = grad_down.add_(d_down_scattered)
+    grad_down = ops.accumulate_(grad_down, d_down_scattered)
     up_gathered = here.wait(up_gathered)
     d_x = ops.contract("b s f, e f -> b s e", d_add, up_gathered)
     d_up = ops.contract("b s e, b s f -> e f", x, d_add)
     d_up_scattered = here.reduce_scatter(d_up, "dp", dim=0)
     d_up_bias_scattered = here.wait(d_up_bias_scattered)
-    grad_up_bias = grad_up_bias.add_(d_up_bias_scattered)
+    grad_up_bias = ops.accumulate_(grad_up_bias, d_up_bias_scattered)
     d_x_sum = d_x_out + d_x
     d_up_scattered = here.wait(d_up_scattered)
-    grad_up = grad_up.add_(d_up_scattered)
+    grad_up = ops.accumulate_(grad_up, d_up_scattered)
     return (d_x_sum, grad_down_bias, grad_down, grad_up_bias, grad_up)
 
 
@@ -135,7 +135,7 @@ def input_B(here, x, d_x_out, in_, grad_in):
     d_in = ops.contract("b s a, b s e -> a e", x, d_x_out)
     d_in_scattered = here.reduce_scatter(d_in, "dp", dim=0)
     d_in_scattered = here.wait(d_in_scattered)
-    grad_in = grad_in.add_(d_in_scattered)
+    grad_in = ops.accumulate_(grad_in, d_in_scattered)
     return (grad_in,)
 
 
