@@ -15,8 +15,8 @@ export function launchers(run: Run, world: number): Record<string, string> {
   }
 }
 
-/** A word for the shell, whatever is in it. */
-export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+/** A word for the shell, whatever is in it; it knows no zero byte. */
+export const shellQuote = (text: string): string => `'${text.replaceAll('\0', '').replaceAll("'", `'\\''`)}'`
 
 /** Letters, digits, dots and dashes only: for names that know no quotes. */
 export const slug = (text: string, most = 60): string =>

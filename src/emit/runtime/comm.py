@@ -11,12 +11,6 @@ import torch.distributed as dist
 from .mesh import Mesh
 
 
-def untraced(function):
-    """torch.compile calls this and does not look inside. Set by hand: torch.compiler.disable loads the compiler."""
-    function._torchdynamo_disable = True
-    return function
-
-
 class Group:
     """One collective's members as this rank knows them."""
 
@@ -114,7 +108,6 @@ def _laid(parts: torch.Tensor, dim: int) -> torch.Tensor:
     return parts.movedim(0, dim).flatten(dim, dim + 1)
 
 
-@untraced
 def all_reduce(x: torch.Tensor, group: Group, combine: str = "sum", in_place: bool = False) -> Pending:
     out = x if in_place else x.clone(memory_format=torch.contiguous_format)
     if not out.is_contiguous():
@@ -127,7 +120,6 @@ def all_reduce(x: torch.Tensor, group: Group, combine: str = "sum", in_place: bo
     return Pending(work, lambda: out, text)
 
 
-@untraced
 def all_gather(x: torch.Tensor, group: Group, dim: int) -> Pending:
     text = f"all-gather over {group.label} with ranks {group.members}"
     if group.size == 1:
@@ -141,7 +133,6 @@ def all_gather(x: torch.Tensor, group: Group, dim: int) -> Pending:
     return Pending(work, lambda: _laid(group.in_member_order(parts), dim), text, held=x)
 
 
-@untraced
 def reduce_scatter(x: torch.Tensor, group: Group, dim: int) -> Pending:
     text = f"reduce-scatter over {group.label} with ranks {group.members}"
     if group.size == 1:
@@ -156,7 +147,6 @@ def reduce_scatter(x: torch.Tensor, group: Group, dim: int) -> Pending:
     return Pending(work, lambda: out, text, held=parts)
 
 
-@untraced
 def all_to_all(x: torch.Tensor, group: Group, cut: int, lay: int) -> Pending:
     text = f"all-to-all over {group.label} with ranks {group.members}"
     if group.size == 1:
@@ -167,12 +157,10 @@ def all_to_all(x: torch.Tensor, group: Group, cut: int, lay: int) -> Pending:
     return Pending(work, lambda: _laid(group.in_member_order(got), lay), text, held=parts)
 
 
-@untraced
 def send(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
     tensor = tensor.contiguous()
     return Pending(dist.isend(tensor, peer, group=channel), lambda: tensor, text, held=tensor)
 
 
-@untraced
 def receive(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
     return Pending(dist.irecv(tensor, peer, group=channel), lambda: tensor, text, held=tensor)

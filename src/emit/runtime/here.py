@@ -33,7 +33,6 @@ class Here:
     def zeros(self, sizes: Sequence[int], dtype: str) -> torch.Tensor:
         return torch.zeros(sizes, dtype=self.dtypes[dtype], device=self.device)
 
-    @comm.untraced
     def load(self, name: str, starts: Sequence[int] = (), sizes: Sequence[int] = ()):
         """The rank's part of one microbatch of a data input; or a number of the step."""
         if name == "lr":
@@ -44,7 +43,6 @@ class Here:
         dtype = torch.int64 if not values.is_floating_point() else self.dtypes["f32"]
         return values.to(device=self.device, dtype=dtype, non_blocking=True)
 
-    @comm.untraced
     def chance(self, key: str, starts: Sequence[int], sizes: Sequence[int], wholes: Sequence[int]) -> torch.Tensor:
         """A number in [0, 1) per element, by its index in the whole tensor: every plan draws the same."""
         index = counter.grid(starts, sizes, wholes, self.device)
@@ -79,9 +77,19 @@ class Here:
         """x is cut along `cut`, part i goes to member i; what arrives is laid side by side along `lay`."""
         return comm.all_to_all(x, self.groups[group], cut, lay)
 
-    @comm.untraced
     def wait(self, pending: comm.Pending) -> torch.Tensor:
         self.waiting_for = pending.text
         result = pending.wait()
         self.waiting_for = ""
         return result
+
+
+COMMUNICATES = ["load", "chance", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "wait"]
+
+
+def keep_out_of_compiled_code() -> None:
+    """torch.compile compiles what is between these and calls them as they are."""
+    for name in COMMUNICATES:
+        method = getattr(Here, name)
+        if not hasattr(method, "__wrapped__"):
+            setattr(Here, name, torch.compiler.disable(method))

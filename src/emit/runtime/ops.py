@@ -4,7 +4,7 @@ interpreter; the tests hold these to it. A trailing underscore says, as in PyTor
 """
 import functools
 import math
-from typing import Optional, Sequence
+from typing import Dict, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -157,14 +157,23 @@ def rope(x: torch.Tensor, theta: float, first: int = 0, inverse: bool = False) -
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
 
 
+TURNS: Dict[Tuple, torch.Tensor] = {}
+
+
 @constant
-@functools.lru_cache(maxsize=None)
 def _turns(length: int, half: int, theta: float, first: int, dtype: torch.dtype, device) -> torch.Tensor:
     """[cos or sin, position, i], worked out once and in f64."""
+    key = (length, half, theta, first, dtype, str(device))
+    if key not in TURNS:
+        TURNS[key] = _turns_anew(length, half, theta, first, device).to(dtype)
+    return TURNS[key]
+
+
+def _turns_anew(length: int, half: int, theta: float, first: int, device) -> torch.Tensor:
     position = torch.arange(first, first + length, device=device, dtype=torch.float64)
     frequency = theta ** (torch.arange(half, device=device, dtype=torch.float64) * (-1.0 / half))
     angle = position[:, None] * frequency
-    return torch.stack((torch.cos(angle), torch.sin(angle))).to(dtype)
+    return torch.stack((torch.cos(angle), torch.sin(angle)))
 
 
 def dropout(x: torch.Tensor, rate: float, chance: torch.Tensor) -> torch.Tensor:

@@ -10,12 +10,13 @@ from typing import Callable, Dict, List, Tuple
 import torch
 
 from . import comm, counter
-from .here import Here
+from .here import Here, keep_out_of_compiled_code
 
 # A frame's tensors, by their place in it.
 Frame = Dict[int, torch.Tensor]
 
 COMPILED_PHASES = {"F", "I", "W", "B"}
+COMPILE_MODE = "default"
 
 
 class Segment:
@@ -33,6 +34,8 @@ class Stage:
             schedule = json.load(file)
         self.names = [name for name, _, _ in schedule["frames"]]
         self.steps = schedule["steps"]
+        if compiled:
+            keep_out_of_compiled_code()
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.segments = {
             name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives)
@@ -67,6 +70,11 @@ class Stage:
         """What this rank holds of a parameter, if anything."""
         held = self._held(param)
         return self.frames[held[0][0]][0] if held else None
+
+    def master(self, param: Dict):
+        """The same in the precision the optimizer keeps."""
+        held = self._held(param)
+        return self.frames[held[-1][0]][0] if held else None
 
     def scalar(self, name: str):
         return self.frames[self.names.index(name)][0] if name in self.names else None
@@ -135,4 +143,4 @@ def _load(path: str):
 
 
 def _ready(function: Callable, compiled: bool) -> Callable:
-    return torch.compile(function, dynamic=False) if compiled else function
+    return torch.compile(function, dynamic=False, mode=COMPILE_MODE) if compiled else function

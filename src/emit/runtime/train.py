@@ -12,7 +12,7 @@ from typing import Dict, Optional
 import torch
 import torch.distributed as dist
 
-from . import checkpoint
+from . import attention, checkpoint
 from .comm import Groups
 from .data import batches_of
 from .here import Here
@@ -27,6 +27,7 @@ def arguments(folder: str) -> argparse.Namespace:
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--precision", choices=["plan", "f64"], default="plan", help="f64: everything in double")
     parser.add_argument("--timeout", type=float, default=300, help="seconds without progress before a rank gives up")
+    parser.add_argument("--attention", default="", help="of PyTorch's ops on a GPU: cudnn, flash or math; else the first that works")
     parser.add_argument("--no-compile", action="store_true", help="run segments as they are written")
     parser.add_argument("--save-every", type=int, default=0, help="steps between checkpoints; 0: none")
     parser.add_argument("--checkpoints", default=os.path.join(folder, "checkpoints"), help="where they are written")
@@ -87,11 +88,13 @@ class Trainer:
         self.stage.at = ["load", f"the checkpoint {folder}"]
         return checkpoint.load(folder, self.program, self.stage, weights_only)
 
+    def lr(self, step: int) -> float:
+        return lr_at(self.settings["learningRate"], self.settings["steps"], step)
+
     @torch.no_grad()
     def step(self, step: int) -> Dict:
         """What there is to say of it, on ranks that know: the loss, the count, the norm."""
-        run = self.settings
-        lr = lr_at(run["learningRate"], run["steps"], step)
+        run, lr = self.settings, self.lr(step)
         started = time.perf_counter()
         self.stage.run(step, lr)
         names = {"loss": "loss", "counted": "count", "gradientNorm": "normSquared"}
@@ -169,6 +172,7 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
+        attention.choose(device, options.attention)
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.timeout))
