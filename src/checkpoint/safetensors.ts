@@ -36,8 +36,8 @@ export function parseSafetensors(bytes: Uint8Array): Tensors {
     const { dtype, shape, begin, end } = entryOf(header, name)
     if (end > body.length)
       refuse(`tensor ${name} is cut short: ${Math.max(0, body.length - begin)} of ${end - begin} bytes are there`)
-    // A copy begins at a whole word, whatever the file's place in memory.
-    const raw = body.slice(begin, end)
+    // A copy begins at a whole word, whatever the file's place in memory. (A Buffer's slice would be no copy.)
+    const raw = new Uint8Array(body.subarray(begin, end))
     if (sums && sums[name] !== crc32(raw))
       refuse(`tensor ${name} is damaged: its CRC-32 is not the one that was written`)
     return { dtype, shape, values: dtype === 'F32' ? new Float32Array(raw.buffer) : new Float64Array(raw.buffer) }
