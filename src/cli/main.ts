@@ -20,6 +20,8 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   verify: async () => (await import('./verify.js')).registerVerify,
   train: async () => (await import('./train.js')).registerTrain,
   rehearse: async () => (await import('./rehearse.js')).registerRehearse,
+  emit: async () => (await import('./emit.js')).registerEmit,
+  launch: async () => (await import('./launch.js')).registerLaunch,
   memory: async () => (await import('./memory.js')).registerMemory,
   simulate: async () => (await import('./simulate.js')).registerSimulate,
   schedule: async () => (await import('./schedule.js')).registerSchedule,
@@ -27,6 +29,7 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   groups: async () => (await import('./groups.js')).registerGroups,
   calibrate: async () => (await import('./calibrate.js')).registerCalibrate,
   compare: async () => (await import('./compare.js')).registerCompare,
+  validate: async () => (await import('./validate.js')).registerValidate,
   bench: async () => (await import('./bench.js')).registerBench,
   demo: async () => (await import('./demo.js')).registerDemo,
 }
