@@ -125,7 +125,7 @@ function asText({ job, request, plan, scale, neighbours, best }: Explained, io: 
     ...notesOf(job).map(dim),
     '',
     `${bold('What limits it')}: ${limitOf(plan)}`,
-    ...indent(partsLines(plan)),
+    ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
     '',
     bold('Read by the rule of thumb'),
     ...indent(readingOf(request, plan).map(({ topic, text }) => `${topic.padEnd(7)} ${text}`)),
