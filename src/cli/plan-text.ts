@@ -74,11 +74,18 @@ export function headline({ request, constraints, notes }: Planning, bold: Paint)
   ].join('\n')
 }
 
-const bestTable = (request: Request, ranked: readonly Ranked[]): string =>
-  table(
+/** Where some are simulated, the others are marked. */
+function bestTable(request: Request, ranked: readonly Ranked[]): string {
+  const mark = ranked.some(({ simulated }) => simulated) ? '~' : ''
+  return table(
     ['', ...numberHeader, ...planHeader],
-    ranked.map(({ plan, simulated }, i) => [i + 1, ...numberCells(request, plan, simulated), ...planCells(plan.split)]),
+    ranked.map(({ plan, simulated }, i) => [
+      simulated ? `${i + 1}${mark && ' '}` : `${i + 1}${mark}`,
+      ...numberCells(request, plan, simulated),
+      ...planCells(plan.split),
+    ]),
   )
+}
 
 const mostOnFront = 8
 
@@ -115,12 +122,13 @@ function countsLines({ found, simulations, seconds }: Answer): string[] {
 }
 
 function simulatedLines(simulations: readonly SimulatedPlan[], seconds: number): string[] {
-  if (simulations.length === 0) return []
-  const off = simulations.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0)
+  const count = simulations.length
+  if (count === 0) return []
+  const off = simulations.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
   const unfit = simulations.filter(({ fits }) => !fits).length
+  const found = [`${showPercent(off)} from their prices`, ...(unfit > 0 ? [`${unfit} too large after all`] : [])]
   return [
-    `${simulations.length} of the best compiled and simulated in ${showSeconds(seconds)}: listed by that, ` +
-      `${showPercent(off / simulations.length)} from their prices${unfit > 0 ? `; ${unfit} do not fit after all` : ''}`,
+    `${count} of the best compiled and simulated in ${showSeconds(seconds)} (${found.join(', ')}); ~: by price only`,
   ]
 }
 
