@@ -10,7 +10,6 @@ import { error, ProblemsError, showBytes } from '../base/index.js'
 import { type Cluster, type MeetingPoint, meetingKinds, parseMeasured } from '../cluster/index.js'
 import { compileJob } from '../compile/index.js'
 import { syntheticDataset } from '../data/index.js'
-import { kernelsFor } from '../engine/index.js'
 import { type BenchOp, benchCollectives } from '../engine/native/index.js'
 import type { Job } from '../plan/index.js'
 import type { Io } from './io.js'
@@ -118,7 +117,6 @@ async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster 
   })
   try {
     const cores = availableParallelism()
-    const kernels = kernelsFor('auto')
     const jobs = quick ? probesFor(cores).slice(0, 2) : probesFor(cores)
     const observations: Observation[] = []
     let description = ''
@@ -133,7 +131,11 @@ async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster 
       return !stopped
     })
     if (stopped) return undefined
-    return machineCluster(machineOf(cores, description.split(',')[0] || kernels), merged(observations), meetings)
+    return machineCluster(
+      machineOf(cores, description.replace(/, (\d+ ranks|one rank).*$/, '')),
+      merged(observations),
+      meetings,
+    )
   } finally {
     say('')
     forget()

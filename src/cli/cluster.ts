@@ -96,7 +96,7 @@ function showText(cluster: Cluster): string {
     deviceTable(cluster.device),
     '',
     'Sources',
-    ...[...cluster.device.sources, ...cluster.sources].map(source => `- ${source}`),
+    ...new Set([...cluster.device.sources, ...cluster.sources].map(source => `- ${source}`)),
   ].join('\n')
 }
 
