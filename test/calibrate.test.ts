@@ -192,6 +192,26 @@ describe('lockstep calibrate', () => {
     )
   })
 
+  test('--read takes what was timed between several GPUs into the node', async () => {
+    const collectives = [{ kind: 'all-reduce', ranks: 8, bytes: 2 ** 26, seconds: 4e-4 }]
+    const text = JSON.stringify({ ...JSON.parse(h200), collectives })
+    const { out } = await lockstep(['calibrate', '--read', 'm.json', '--json'], { 'm.json': text })
+    const { cluster } = parseCluster(JSON.parse(out))
+    ok(cluster)
+    equal(cluster.devices, 8)
+    equal(priceMeeting({ kind: 'all-reduce', bytes: 2 ** 26, group: { size: 8, stride: 1 } }, cluster), 4e-4)
+  })
+
+  test('interrupted, it writes nothing', async () => {
+    const onInterrupt = (stop: () => void) => {
+      stop()
+      return () => {}
+    }
+    const { code, written, err } = await lockstep(['calibrate', '--quick', '--out', 'x.yaml'], {}, { onInterrupt })
+    deepEqual([code, written], [130, {}])
+    match(err, /interrupted, nothing was written/)
+  })
+
   const wrong: [text: string, message: RegExp][] = [
     ['{', /cannot read m.json: it is not JSON/],
     ['{"format": "other"}', /format[\s\S]*device: is missing[\s\S]*matmul: is missing/],
