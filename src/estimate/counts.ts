@@ -31,7 +31,7 @@ export function layerCounts(shape: Shape): LayerCounts {
 /** Query heads split over all of tp; kv heads over as much of it as divides them, the rest holds copies. */
 export const kvSplit = ({ kvHeads }: Shape, tp: number): number => gcd(kvHeads, tp)
 
-export function layerParameters(shape: Shape, { tp, ep }: Split): number {
+export function layerParameters(shape: Shape, { tp, ep }: Pick<Split, 'tp' | 'ep'>): number {
   const { split, byKvHeads, experts, whole } = layerCounts(shape)
   return split / tp + byKvHeads / kvSplit(shape, tp) + experts / (tp * ep) + whole
 }
