@@ -124,7 +124,7 @@ async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster 
     let description = ''
     for (const [i, job] of jobs.entries()) {
       say(`kernels, job ${i + 1} of ${jobs.length}`)
-      const probed = await probe(job, quick ? 2 : 12, () => !stopped)
+      const probed = await probe(job, quick ? 2 : 40, () => !stopped)
       observations.push(...probed.observations)
       description = probed.description
     }
@@ -146,7 +146,10 @@ async function probe(job: Job, steps: number, goOn: () => boolean) {
   const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
   const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
   const run = await timedRun({ job, program, dataset, kernels: 'auto', steps, goOn })
-  return { description: run.description, observations: observe(program, run.steps) }
+  return {
+    description: run.description,
+    observations: observe(program, run.steps),
+  }
 }
 
 const machineOf = (cores: number, kernels: string): Machine => ({

@@ -1,8 +1,9 @@
 /** What a simulated step means: figures for programs, and sentences for people. */
 import pc from 'picocolors'
-import { type Rank, showBytes, showCount, table, worldOf } from '../base/index.js'
+import { coordinatesOf, type Rank, rankAt, showBytes, showCount, table, worldOf } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import { peakOf } from '../cost/index.js'
+import { capacityOf } from '../estimate/index.js'
 import { kinds, type Program } from '../ir/index.js'
 import { flopsDefinition, flopsPerToken, parametersOf } from '../model/index.js'
 import { boxesOf, idleLetter, stepRow } from '../report/index.js'
@@ -53,7 +54,6 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     ...(price === undefined ? {} : { price }),
     ...(failures && { goodput: failures.share }),
   }
-  const { bytes, fraction } = cluster.device.reserve
   return {
     name: job.name ?? program.name,
     cluster: { name: cluster.name, device: cluster.device.title, devices },
@@ -67,7 +67,7 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     mfu: { palm: rates.mfu, causal: (rates.mfu * causal) / perToken },
     hfu: rates.hfu,
     flops,
-    memory: { ...memory, usable: cluster.device.memory * (1 - fraction) - bytes },
+    memory: { ...memory, usable: capacityOf(cluster.device) },
     ...(failures && { failures }),
     ...(asked.tokens === undefined
       ? {}
@@ -75,16 +75,17 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
   }
 }
 
-/** The ranks of one pipeline, first to last: those whose spans are kept. */
-export const pipelineOf = ({ mesh, streams }: Program, { watched }: Simulation): Rank[] => {
-  const at = mesh.axes.findIndex(({ name }) => name === 'pp')
-  const stride = mesh.axes.slice(0, Math.max(0, at)).reduce((n, { size }) => n * size, 1)
-  return streams.map((_, pp) => pp * stride).filter(watched)
+/** The ranks of the pipeline that a rank belongs to, first to last. */
+export function pipelineOf({ mesh, streams }: Program, through: Rank): Rank[] {
+  const at = coordinatesOf(mesh, through)
+  return streams.map((_, pp) => rankAt(mesh, { ...at, pp }))
 }
 
 interface Shown {
   readonly program: Program
   readonly simulation: Simulation
+  /** Of the pipeline to draw. */
+  readonly ranks: readonly Rank[]
 }
 
 export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
@@ -93,7 +94,7 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
   const percent = (share: number) => `${(100 * share).toFixed(1)} %`
   const lines = [
     bold(
-      `${name} on ${cluster.devices} x ${cluster.device}: ${seconds(step)} a step, ${scaled(tokensPerSecond)} tokens/s`,
+      `${name} on ${cluster.devices} x ${cluster.device}: ${showTime(step)} a step, ${scaled(tokensPerSecond)} tokens/s`,
     ),
     `MFU ${percent(mfu.palm)} (${percent(mfu.causal)} without the masked half of attention), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s a device, ${precision}`,
     dim(`MFU counts ${flopsDefinition} (PaLM); HFU what is executed, recomputation included`),
@@ -114,7 +115,7 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
 function calibration({ scale, measuredStep }: Forecast): string[] {
   if (measuredStep === undefined) return scale === 1 ? [] : [`all prices x ${scale.toFixed(3)}`]
   return [
-    `measured ${seconds(measuredStep)}: all prices x ${scale.toFixed(3)}; for other plans on this cluster: --scale ${scale.toFixed(3)}`,
+    `measured ${showTime(measuredStep)}: all prices x ${scale.toFixed(3)}; for other plans on this cluster: --scale ${scale.toFixed(3)}`,
   ]
 }
 
@@ -127,7 +128,7 @@ function partsTable({ parts, step }: Forecast): string {
       const share = parts[part] / step
       return [
         partTitles[part],
-        seconds(parts[part]),
+        showTime(parts[part]),
         `${(100 * share).toFixed(1)} %`,
         '█'.repeat(Math.round(share * barWidth)),
       ]
@@ -163,9 +164,9 @@ function runLines({ run }: Forecast): string[] {
 
 const mostRows = 32
 
-function timeline({ program, simulation }: Shown, io: Io): string[] {
+function timeline({ program, simulation, ranks: all }: Shown, io: Io): string[] {
   const { dim, blue, yellow, green, magenta } = pc.createColors(io.colors)
-  const ranks = pipelineOf(program, simulation).slice(0, mostRows)
+  const ranks = all.slice(0, mostRows)
   const label = Math.max(...ranks.map(rank => String(rank).length))
   const columns = Math.max(20, Math.min(160, io.terminal()?.columns ?? 100) - label - 8)
   const paint = (text: string) =>
@@ -189,7 +190,7 @@ function timeline({ program, simulation }: Shown, io: Io): string[] {
 }
 
 /** 0.0123 -> '12.3 ms' */
-const seconds = (time: number): string =>
+export const showTime = (time: number): string =>
   time >= 1
     ? `${time.toPrecision(4)} s`
     : time >= 1e-3
@@ -197,7 +198,7 @@ const seconds = (time: number): string =>
       : `${(1e6 * time).toFixed(1)} us`
 
 function longTime(time: number): string {
-  if (time < 120) return seconds(time)
+  if (time < 120) return showTime(time)
   return time < 7200
     ? `${(time / 60).toFixed(1)} min`
     : time < 172_800

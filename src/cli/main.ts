@@ -24,6 +24,7 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   cluster: async () => (await import('./cluster.js')).registerCluster,
   groups: async () => (await import('./groups.js')).registerGroups,
   calibrate: async () => (await import('./calibrate.js')).registerCalibrate,
+  compare: async () => (await import('./compare.js')).registerCompare,
   validate: async () => (await import('./validate.js')).registerValidate,
   bench: async () => (await import('./bench.js')).registerBench,
   demo: async () => (await import('./demo.js')).registerDemo,

@@ -1,4 +1,4 @@
-/** Steps that were timed, as kernels that were timed: the least of each instruction over the steps, the mean over equals. */
+/** Steps that were timed, as kernels that were timed: the quick ones of each instruction's times, the median over equals. */
 import type { Kernel } from '../cost/index.js'
 import type { Program } from '../ir/index.js'
 import { kernelOf } from '../simulate/index.js'
@@ -10,18 +10,18 @@ export interface Observation {
   readonly seconds: number
 }
 
-/** Other work on the machine makes a kernel slower now and then and never faster, so the least is its own time. */
+/** Other work on the machine makes a kernel slow now and then and never quick: of its times over the steps, a low one counts. */
 export function observe(program: Program, steps: readonly TimedStep[]): Observation[] {
-  const least = new Map<string, { span: Span; seconds: number }>()
+  const times = new Map<string, { span: Span; all: number[] }>()
   for (const { spans } of steps)
-    for (const [place, done] of totals(spans)) {
-      const known = least.get(place)
-      if (!known || done.seconds < known.seconds) least.set(place, done)
+    for (const [place, { span, seconds }] of totals(spans)) {
+      if (!times.has(place)) times.set(place, { span, all: [] })
+      times.get(place)!.all.push(seconds)
     }
-  const kernels = [...least.values()].flatMap(({ span, seconds }) => {
+  const kernels = [...times.values()].flatMap(({ span, all }) => {
     const { step, instr } = doneBy(program, span)
     if (step.kind !== 'call' || !instr || span.lane !== 'compute') return []
-    return [{ kernel: kernelOf(instr, program.segments[step.segment]), seconds }]
+    return [{ kernel: kernelOf(instr, program.segments[step.segment]), seconds: at(0.2, all) }]
   })
   return merged(kernels)
 }
@@ -39,11 +39,15 @@ function totals(spans: readonly Span[]): Map<string, { span: Span; seconds: numb
 
 /** Equal kernels, wherever they were seen, have one time. */
 export function merged(observations: readonly Observation[]): Observation[] {
-  const found = new Map<string, { kernel: Kernel; sum: number; count: number }>()
+  const found = new Map<string, { kernel: Kernel; all: number[] }>()
   for (const { kernel, seconds } of observations) {
     const key = JSON.stringify(kernel)
-    const known = found.get(key) ?? { kernel, sum: 0, count: 0 }
-    found.set(key, { kernel, sum: known.sum + seconds, count: known.count + 1 })
+    if (!found.has(key)) found.set(key, { kernel, all: [] })
+    found.get(key)!.all.push(seconds)
   }
-  return [...found.values()].map(({ kernel, sum, count }) => ({ kernel, seconds: sum / count }))
+  return [...found.values()].map(({ kernel, all }) => ({ kernel, seconds: at(0.5, all) }))
 }
+
+/** The value below which this share of all lies. */
+const at = (share: number, values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(share * (values.length - 1))]

@@ -1,13 +1,13 @@
 /** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
 import { type Command, Option } from 'commander'
 import { error, ProblemsError, type Rank, worldOf } from '../base/index.js'
-import { type Cluster, type Precision, precisions } from '../cluster/index.js'
+import { type Cluster, findEntry, type Precision, precisions } from '../cluster/index.js'
 import type { Program } from '../ir/index.js'
 import { stepTimeline, timelineSvg } from '../report/index.js'
 import { clusterPrices, type Simulation, scaledPrices, simulate } from '../simulate/index.js'
 import { printChrome } from '../trace/index.js'
 import { count, duration, positive, share, slowdowns } from './amounts.js'
-import { forecastOf, forecastText, pipelineOf } from './forecast.js'
+import { forecastOf, forecastText, pipelineOf, showTime } from './forecast.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
@@ -29,7 +29,7 @@ export interface SimulateOptions {
   readonly measuredStep?: number
   readonly scale?: number
   readonly multiply?: Precision
-  readonly contention: number
+  readonly contention?: number
   readonly trace?: string
   readonly svg?: string
   readonly json?: boolean
@@ -58,8 +58,8 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .option('--tokens <count>', 'what the run trains on, such as 15T: days and money', count)
     .option('--price <dollars>', "for an hour of one device (default: the catalog's)", positive)
     .option('--mtbf <time>', 'mean time between failures of one device, such as 50000h: goodput', duration)
-    .option('--checkpoint <time>', 'how long training stands still for a checkpoint', duration, 60)
-    .option('--restart <time>', 'from a failure until training goes on', duration, 600)
+    .addOption(timeOption('--checkpoint <time>', 'how long training stands still for a checkpoint', '60s'))
+    .addOption(timeOption('--restart <time>', 'from a failure until training goes on', '10min'))
     .option('--checkpoint-every <time>', 'time between checkpoints (default: the best)', duration)
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', duration)
     .option('--scale <factor>', 'scales all prices, as a measured step of another plan said', positive)
@@ -68,7 +68,7 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
         ...precisions,
       ]),
     )
-    .option('--contention <share>', 'what compute loses while a collective runs beside it', share, 0.12)
+    .option('--contention <share>', 'what compute loses while a collective runs beside it (default: 0.12)', share)
     .option('--trace <file>', 'write the spans of a pipeline for chrome://tracing or ui.perfetto.dev')
     .option('--svg <file>', 'draw the timeline of a pipeline')
     .option('--json', 'everything as JSON')
@@ -78,6 +78,9 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     })
 }
 
+const timeOption = (flags: string, about: string, usual: string): Option =>
+  new Option(flags, about).argParser(duration).default(duration(usual), usual)
+
 function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
   const { program } = loaded
   const say = progress(io)
@@ -85,23 +88,29 @@ function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
   say(`simulating ${worldOf(program.mesh)} ranks`)
   const { simulation, scale } = simulated(program, cluster, options)
   const forecast = forecastOf({ ...loaded, cluster, simulation, scale }, options)
+  // A slow rank is what one wants to look at.
+  const ranks = pipelineOf(program, options.slow?.keys().next().value ?? 0)
   if (options.trace !== undefined) {
     say('writing the trace')
-    io.write(options.trace, printChrome(program, pipelineOf(program, simulation).flatMap(simulation.spansOf)))
+    io.write(options.trace, printChrome(program, ranks.flatMap(simulation.spansOf)))
   }
   if (options.svg !== undefined) {
     say('drawing the timeline')
-    io.write(options.svg, timelineSvg(stepTimeline(pictureOf(loaded, cluster, simulation))))
+    io.write(options.svg, timelineSvg(stepTimeline(pictureOf(loaded, cluster, simulation, ranks))))
   }
   say('')
-  io.out(options.json ? `${JSON.stringify(forecast, null, 2)}\n` : forecastText(forecast, { program, simulation }, io))
+  io.out(
+    options.json
+      ? `${JSON.stringify(forecast, null, 2)}\n`
+      : forecastText(forecast, { program, simulation, ranks }, io),
+  )
   return 0
 }
 
 /** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
 function clusterFor(program: Program, { cluster: given, devices, slow }: SimulateOptions, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
-  const cluster = loadCluster(given, io, devices ?? (io.exists(given) ? undefined : ranks))
+  const cluster = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
   const equation = program.mesh.axes
     .filter(({ size }) => size > 1)
     .map(({ name, size }) => `${name} ${size}`)
@@ -126,12 +135,12 @@ function clusterFor(program: Program, { cluster: given, devices, slow }: Simulat
   return cluster
 }
 
-/** With a measured step, simulated once more at the scale it gives: what is hidden may be hidden no longer. */
+/** A measured step gives a scale: everything takes so many times as long, so the step does. */
 function simulated(program: Program, cluster: Cluster, options: SimulateOptions) {
   const { slow, jitter, seed, multiply, contention, measuredStep, scale: given = 1 } = options
   const prices = clusterPrices(program, cluster, {
     ...(multiply && { multiply }),
-    contention: { compute: contention, network: 0 },
+    ...(contention !== undefined && { contention: { compute: contention, network: 0 } }),
   })
   const luck = { ...(slow && { slow }), ...(jitter ? { jitter: { share: jitter, seed } } : {}) }
   const at = (scale: number) => simulate(program, scale === 1 ? prices : scaledPrices(prices, scale), luck)
@@ -141,15 +150,14 @@ function simulated(program: Program, cluster: Cluster, options: SimulateOptions)
   return { simulation: at(scale), scale }
 }
 
-function pictureOf({ job, program }: Loaded, cluster: Cluster, simulation: Simulation) {
-  const ranks = pipelineOf(program, simulation)
+function pictureOf({ job, program }: Loaded, cluster: Cluster, simulation: Simulation, ranks: readonly Rank[]) {
   const idle = (rank: Rank) => {
     const { bubble } = simulation.stages[ranks.indexOf(rank)] ?? simulation.parts
     return `idle ${((100 * bubble) / simulation.step).toFixed(0)} %`
   }
   const mesh = program.mesh.axes.filter(({ size }) => size > 1).map(({ name, size }) => `${name} ${size}`)
   return {
-    title: `${job.name ?? program.name} on ${worldOf(program.mesh)} x ${cluster.device.title}: ${simulation.step.toPrecision(4)} s a step`,
+    title: `${job.name ?? program.name} on ${worldOf(program.mesh)} x ${cluster.device.title}: ${showTime(simulation.step)} a step`,
     subtitle: `${mesh.join(', ') || 'one rank'}; ${program.microbatches} microbatches; one rank of each pipeline stage, boxes hold the microbatch; thin lanes are links`,
     ...{ program, spansOf: simulation.spansOf, ranks, end: simulation.step, noteOf: idle },
   }

@@ -3,10 +3,11 @@ import { batchAt, type Dataset } from '../data/index.js'
 import { type KernelName, startTrainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { type Job, lrAt } from '../plan/index.js'
-import type { Span } from '../trace/index.js'
+import { endOf, type Span, startOf } from '../trace/index.js'
 import { engineFailures } from './training.js'
 
 export interface TimedStep {
+  /** From the first command of any rank to the end of the last: what the ranks took, not what it took to tell them. */
   readonly seconds: number
   readonly spans: readonly Span[]
 }
@@ -36,10 +37,9 @@ export async function timedRun({ job, program, dataset, kernels, steps, goOn }: 
   try {
     for (let step = 0; step <= steps && goOn(step); step++) {
       const inputs = batchAt(dataset.train, training, step)
-      const started = performance.now()
       await engineFailures(`step ${step + 1}`, () => trainer.step({ inputs, lr: lrAt(training, step), step }))
-      const seconds = (performance.now() - started) / 1000
-      if (step > 0) timed.push({ seconds, spans: trainer.spans })
+      const { spans } = trainer
+      if (step > 0) timed.push({ seconds: endOf(spans) - startOf(spans), spans })
     }
   } finally {
     await trainer.stop()

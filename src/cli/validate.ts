@@ -84,9 +84,10 @@ function readRows(path: string, io: Io): Row[] {
 const percent = (x: number, digits = 1): string => `${(100 * x).toFixed(digits)} %`
 
 function asText(times: Times, ranked: readonly Ranking[], worst: number): string {
-  const summaries = summarise(times)
-  const judged = summaries.filter(({ rows }) => rows > 0)
-  const lines = judged.map(s => [s.study, s.title, s.rows, percent(s.mean), percent(s.bias), s.fitted, s.aside])
+  const judged = summarise(times).filter(({ rows }) => rows > 0)
+  const lines = judged.map(({ study, title, rows, mean = 0, bias = 0, fitted, aside }) => [
+    ...[study, title, rows, percent(mean), percent(bias), fitted, aside],
+  ])
   const parts = [
     'Step times, predicted against measured. Rows a constant was fitted on are not counted.\n',
     table(['study', '', 'rows', 'mean error', 'bias', 'fitted on', 'set aside'], lines),

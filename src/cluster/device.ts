@@ -45,6 +45,8 @@ export const Curves = z.strictObject({
     units: z.int().min(1).describe('processors that work on one tile each'),
     /** The k at which half of the efficiency is reached: filling and emptying the pipeline of a tile. */
     halfK: z.number().min(0).default(0),
+    /** Of the rate, where rows of n or of k elements do not begin at multiples of 16 bytes: a vocabulary of 50257. */
+    unaligned: fraction.optional(),
     /** What was measured, as evidence; where there are points the curve goes through them. */
     measured: z.array(MatmulPoint).default([]),
   }),

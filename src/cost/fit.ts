@@ -4,12 +4,13 @@
  */
 import type { AttentionPoint, Curves, Device, MatmulPoint, Precision } from '../cluster/index.js'
 import { digits } from '../cluster/index.js'
-import { matmulSeconds } from './matmul.js'
+import { isAligned, matmulSeconds } from './matmul.js'
 import { attentionSeconds, bytesOf, flopsOf } from './price.js'
 
 const tiles: readonly [number, number][] = [
   [8, 8],
   [64, 64],
+  [64, 128],
   [128, 128],
   [128, 256],
   [256, 256],
@@ -17,11 +18,13 @@ const tiles: readonly [number, number][] = [
 const halves = [0, 16, 32, 64, 128, 256]
 
 /** Products that take less time than so many of the least say little about rates. */
-const least = 5
+const least = 30
 
 /** The tile and the k of half efficiency with which the model's errors spread least, and then the efficiencies. */
 export function fitMatmul(points: readonly MatmulPoint[], device: Device, units: number): Curves['matmul'] {
-  const telling = points.filter(({ seconds }) => seconds > least * device.curves.floor)
+  const large = points.filter(({ seconds }) => seconds > least * device.curves.floor)
+  const long = large.some(isAligned) ? large : points
+  const [telling, odd] = [long.filter(isAligned), long.filter(point => !isAligned(point))]
   const precision = mostFrequent(telling)
   const shape = tiles
     .flatMap(tile => halves.map(halfK => ({ tile, halfK })))
@@ -33,7 +36,10 @@ export function fitMatmul(points: readonly MatmulPoint[], device: Device, units:
       return [of, digits(Math.min(1, Math.exp(-mean(ratios))))]
     }),
   )
-  return { efficiency, ...shape, units, measured: [...points] }
+  const slower = ratiosOf(odd, precision, device, { ...shape, units })
+  const even = ratiosOf(telling, precision, device, { ...shape, units })
+  const unaligned = odd.length === 0 ? {} : { unaligned: digits(Math.min(1, Math.exp(mean(even) - mean(slower)))) }
+  return { efficiency, ...shape, units, ...unaligned, measured: [...points] }
 }
 
 /** Log of measured over modelled time at full efficiency. */
@@ -43,7 +49,7 @@ function ratiosOf(
   device: Device,
   form: Pick<Curves['matmul'], 'tile' | 'halfK' | 'units'>,
 ): number[] {
-  const plain = { ...device.curves.matmul, ...form, efficiency: { [precision]: 1 }, measured: [] }
+  const plain = { ...form, efficiency: { [precision]: 1 }, measured: [] }
   const ideal: Device = { ...device, curves: { ...device.curves, matmul: plain } }
   return points
     .filter(point => point.precision === precision)
@@ -83,7 +89,8 @@ function mostFrequent(points: readonly MatmulPoint[]): Precision {
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
+/** Not of squares: a few small products that are far off must not choose for all the others. */
 const spread = (values: readonly number[]): number => {
   const middle = mean(values)
-  return values.reduce((sum, value) => sum + (value - middle) ** 2, 0)
+  return mean(values.map(value => Math.abs(value - middle)))
 }

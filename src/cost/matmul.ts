@@ -4,7 +4,7 @@
  * of tile and cut k where tiles are few: the best of those is taken. Where products were measured, the curve is bent
  * through them.
  */
-import type { Device, MatmulPoint, Precision } from '../cluster/index.js'
+import type { Device, MatmulPoint } from '../cluster/index.js'
 import type { Kernel } from './kernel.js'
 import { apart, bend } from './measured.js'
 import { bytesOf, peakOf } from './price.js'
@@ -27,14 +27,9 @@ const tiles = [
 /** A piece of k shorter than this is not cut further. */
 const shortestCut = 1024
 
-/** A row that is no multiple of 16 bytes keeps the matrix units from loading whole vectors. */
-const unaligned = 0.4
-const aligned = (elements: number, precision: Precision): boolean => (elements * bytesOf[precision]) % 16 === 0
-
 function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device): number {
-  const { tile, units, halfK, efficiency } = device.curves.matmul
-  const whole = aligned(n, precision) && aligned(k, precision)
-  const reached = (efficiency[precision] ?? efficiency.bf16 ?? 1) * (whole ? 1 : unaligned)
+  const { tile, units, halfK, efficiency, unaligned = 1 } = device.curves.matmul
+  const reached = (efficiency[precision] ?? efficiency.bf16 ?? 1) * (isAligned({ n, k, precision }) ? 1 : unaligned)
   const rate = (peakOf(device, precision) * reached) / units
   let best = Number.POSITIVE_INFINITY
   for (const { rows, columns, rate: share } of tiles) {
@@ -50,13 +45,23 @@ function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device):
   return best
 }
 
+/** Whether the rows of the operands and of the result begin where the widest loads want them. */
+export const isAligned = ({ n, k, precision }: Pick<Matmul, 'n' | 'k' | 'precision'>): boolean =>
+  (n * bytesOf[precision]) % 16 === 0 && (k * bytesOf[precision]) % 16 === 0
+
 /** Measured over modelled time of the products nearest in shape. */
 const bentBy = (kernel: Matmul, points: readonly MatmulPoint[], device: Device): number =>
   bend(
     points.map(({ m, n, k, precision, seconds }) => {
       const at: Matmul = { kind: 'matmul', m, n, k, batch: 1, precision, resultBytes: bytesOf[precision] }
       return {
-        distance: apart(kernel.m, m) + apart(kernel.n, n) + apart(kernel.k, k) + apart(kernel.batch, 1),
+        distance:
+          apart(kernel.m, m) +
+          apart(kernel.n, n) +
+          apart(kernel.k, k) +
+          apart(kernel.batch, 1) +
+          // 4095 is near to 4096 and takes five times as long.
+          (isAligned(kernel) === isAligned(at) ? 0 : 10),
         ratio: seconds / modelledSeconds(at, device),
       }
     }),

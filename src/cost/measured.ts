@@ -2,14 +2,17 @@
 
 /**
  * Seconds at `x`, through points of (x, seconds) in rising order: straight lines between them on paper that is
- * logarithmic both ways. Less than the first takes as long as the first; more than the last, in proportion.
+ * logarithmic both ways. Before the first and after the last, in proportion, but never less than `floor`.
  */
-export function interpolate(points: readonly (readonly [x: number, seconds: number])[], x: number): number {
+export function interpolate(
+  points: readonly (readonly [x: number, seconds: number])[],
+  x: number,
+  floor: number,
+): number {
   const above = points.findIndex(([at]) => at >= x)
-  if (above === 0) return points[0][1]
-  if (above < 0) {
-    const [at, seconds] = points[points.length - 1]
-    return (seconds * x) / at
+  if (above <= 0) {
+    const [at, seconds] = points.at(above) ?? [1, 0]
+    return Math.max(floor, (seconds * x) / at)
   }
   const [[x0, s0], [x1, s1]] = [points[above - 1], points[above]]
   return s0 * (s1 / s0) ** (Math.log(x / x0) / Math.log(x1 / x0))

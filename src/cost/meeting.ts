@@ -27,17 +27,14 @@ function timedSeconds({ kind, bytes, group }: Meeting, cluster: Cluster): number
   if (only === undefined || others.length > 0) return undefined
   const points = (only.level.measured ?? []).filter(point => point.kind === kind && point.ranks === group.size)
   if (points.length === 0) return undefined
-  const alone = interpolate(points.map(point => [point.bytes, point.seconds] as const).sort(byFirst), bytes)
-  return alone * crowdingOf(group.size, cluster)
+  const sorted = points.map(point => [point.bytes, point.seconds] as const).sort(byFirst)
+  // Fewer bytes than were ever timed take as long as the fewest.
+  const alone = interpolate(sorted, bytes, sorted[0][1])
+  // Threads that took turns while they were timed had less to do than it took: how they take turns is not priced here.
+  return cluster.cores === undefined ? alone : alone * Math.min(1, cluster.cores / group.size)
 }
 
 const byFirst = (a: readonly [number, number], b: readonly [number, number]): number => a[0] - b[0]
-
-/** Groups that meet at the same time take turns on the cores of one machine: what was timed was one group. */
-function crowdingOf(size: number, { devices, cores }: Cluster): number {
-  if (cores === undefined) return 1
-  return Math.max(1, ((devices / size) * Math.min(size, cores)) / cores)
-}
 
 type Algorithm = (bytes: number, size: number, hops: readonly Hop[]) => number
 

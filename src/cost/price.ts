@@ -13,7 +13,7 @@ type KernelOf<K extends Kernel['kind']> = Extract<Kernel, { kind: K }>
 
 export function priceKernel(kernel: Kernel, device: Device): number {
   const timed = kernel.kind === 'memory' && kernel.op ? device.curves.memory.kernels?.[kernel.op] : undefined
-  if (timed) return interpolate(timed, trafficOf(kernel))
+  if (timed) return interpolate(timed, trafficOf(kernel), device.curves.floor)
   const arithmetic =
     kernel.kind === 'matmul'
       ? matmulSeconds(kernel, device)

@@ -36,16 +36,13 @@ export function layerParameters(shape: Shape, { tp, ep }: Pick<Split, 'tp' | 'ep
   return split / tp + byKvHeads / kvSplit(shape, tp) + experts / (tp * ep) + whole
 }
 
-/** The token table and learned positions. */
-export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, { tp }: Pick<Split, 'tp'>): number =>
-  (vocab * embed) / tp + (positions === 'learned' ? seq * embed : 0)
+/** The token table, split over so many ranks, and learned positions. */
+export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, ranks: number): number =>
+  (vocab * embed) / ranks + (positions === 'learned' ? seq * embed : 0)
 
 /** The last norm and the head's matrix, a tied one too where it cannot share the embedding's memory. */
-export const headParameters = (
-  { vocab, embed, norm, tied }: Shape,
-  { tp }: Pick<Split, 'tp'>,
-  sharesEmbedding: boolean,
-): number => (norm === 'layer' ? 2 : 1) * embed + (tied && sharesEmbedding ? 0 : (vocab * embed) / tp)
+export const headParameters = ({ vocab, embed, norm, tied }: Shape, ranks: number, sharesEmbedding: boolean): number =>
+  (norm === 'layer' ? 2 : 1) * embed + (tied && sharesEmbedding ? 0 : (vocab * embed) / ranks)
 
 function gcd(a: number, b: number): number {
   return b === 0 ? a : gcd(b, a % b)

@@ -62,7 +62,7 @@ const limited =
     const { open, pending } = pile(pp, rank)
     return {
       mostOpen: { open: most, pending: 0 },
-      mostPending: cap < 4 * pp ? { open: short, pending: most - short } : { open: Math.min(most, open), pending },
+      mostPending: cap < 2 * most ? { open: short, pending: most - short } : { open: Math.min(most, open), pending },
     }
   }
 
@@ -80,6 +80,7 @@ const paired =
   (limit: (pp: number) => number, turn: (pp: number) => number, pile: (pp: number, rank: number) => Load): Rule =>
   ({ pp, microbatches }, rank, cap) => {
     const most = Math.min(cap, limit(pp))
+    if (pp === 1 && cap < limit(pp)) return onlyOpen(most)
     if (microbatches >= 2 * pp) return { mostOpen: { open: most, pending: 0 }, mostPending: pile(pp, rank) }
     const split = Math.min(rank, turn(pp) - rank) < Math.floor(turn(pp) / 2) ? 1 : 0
     return { mostOpen: { open: most, pending: 0 }, mostPending: { open: most - split, pending: split } }

@@ -38,11 +38,20 @@ export const rankFootprint = (placed: Placed, rank: number): Footprint => memory
  * throw away what does not fit even so.
  */
 export function leastBytes(placed: Placed): number {
-  if (placed.software.name !== 'lockstep') return totalBytes(footprint(placed))
-  const of = ownLeast(placed)
+  const of = leastOf(placed)
   let most = of(0)
   for (const rank of ranksToWeigh(placed.shape, placed.split)) most = Math.max(most, of(rank))
   return most
+}
+
+/** The same for the ranks of one pipeline coordinate. */
+export const rankLeastBytes = (placed: Placed, rank: number): number => leastOf(placed)(rank)
+
+/** Of other people's software the closed form is all we know. */
+function leastOf(placed: Placed): (rank: number) => number {
+  if (placed.software.name === 'lockstep') return ownLeast(placed)
+  const of = memoryOf(placed)
+  return rank => totalBytes(of(rank))
 }
 
 /** What a device has for a program beside what it keeps for itself. */
@@ -86,7 +95,8 @@ function statesOf(placed: Placed, habits: Habits): (layers: number, first: boole
   const data = split.dp * split.cp * split.ep
   const stays = habits.wholeInPipeline && split.pp > 1
   return (layers, first, last) => {
-    const ends = (first ? embeddingParameters(shape, split) : 0) + (last ? headParameters(shape, split, first) : 0)
+    const ends =
+      (first ? embeddingParameters(shape, split.tp) : 0) + (last ? headParameters(shape, split.tp, first) : 0)
     const held = layers * layer + ends
     if (split.zero === 3) {
       // In f32 and split; beside that the layers at work lie whole, and embedding and head all along.

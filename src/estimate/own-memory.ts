@@ -1,7 +1,7 @@
 /**
- * The memory of our own program, without compiling it. A block's frames are sums of a few widths (SPEC.md says which
- * values a block keeps), so the arena of a rank is what is resident plus the worst of a few moments: a layer's backward
- * pass, the head's, the embedding's, the end of the step. The compiler's arena is the truth; the tests hold this to it.
+ * The memory of our own program, without compiling it. A block's frames are sums of a few widths (`compile/recompute.ts`
+ * says what it keeps), so the arena of a rank is what is resident plus the worst of a few moments: the backward pass of a
+ * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
  */
 import { elementBytes, tokensOf } from './activations.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters } from './counts.js'
@@ -25,7 +25,11 @@ interface Widths {
   readonly sums: number
 }
 
-function widthsOf({ shape, split }: Placed): Widths {
+/** We pad nothing: a table that tp does not divide is whole on every rank. */
+const tableRanks = ({ shape: { vocab }, split: { tp } }: Placed): number => (vocab % tp === 0 ? tp : 1)
+
+function widthsOf(placed: Placed): Widths {
+  const { shape, split } = placed
   const { embed, heads, kvHeads, headDim, ffn, vocab, gated } = shape
   const { tp, sequenceParallel } = split
   return {
@@ -35,7 +39,7 @@ function widthsOf({ shape, split }: Placed): Widths {
     keys: (2 * kvHeads * headDim) / kvSplit(shape, tp),
     ffn: ffn / tp,
     wide: gated ? 3 : 2,
-    vocab: vocab / tp,
+    vocab: vocab / tableRanks(placed),
     sums: heads / tp,
   }
 }
@@ -115,7 +119,7 @@ function factsOf(placed: Placed): Facts {
   const tokens = tokensOf(placed)
   const data = split.dp * split.cp * split.ep
   const parameters = layerParameters(shape, split)
-  const table = (shape.vocab * shape.embed) / split.tp
+  const table = (shape.vocab * shape.embed) / tableRanks(placed)
   const largest = largestWeight(placed)
   const sent = split.zero >= 2 && data > 1 ? 1 + 1 / data : 1
   const fetches = split.zero === 3 && data > 1 ? element : 0
@@ -156,9 +160,11 @@ export function ownMemory(placed: Placed): (rank: number) => Footprint {
   }
 }
 
-function heldParameters({ placed: { shape, split }, layerParameters: layer }: Facts, rank: number): number {
+function heldParameters({ placed, layerParameters: layer }: Facts, rank: number): number {
+  const { shape, split } = placed
   const { layers, first, last } = layersOfRank(shape, split, rank)
-  const ends = (first ? embeddingParameters(shape, split) : 0) + (last ? headParameters(shape, split, first) : 0)
+  const ranks = tableRanks(placed)
+  const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
   return layers * layer + ends
 }
 
@@ -224,6 +230,7 @@ export function ownLeast(placed: Placed): (rank: number) => number {
   const { shape, split } = placed
   const { token, layer, widths } = facts
   const made = splitsAll.has(split.schedule) || split.schedule.startsWith('dualpipe') ? 0 : 1
+  const kept = split.recompute === 'per-op' ? widths.residual : layer.open
   return rank => {
     let fewest = Number.POSITIVE_INFINITY
     for (let chunk = 0; chunk < split.chunks; chunk++)
@@ -231,9 +238,9 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     const own = split.schedule === 'dualpipe' ? fewest * facts.layerParameters : heldParameters(facts, rank)
     const { parameters, gradients, optimizer } = statesOf(facts, own)
     const open = exact.has(split.schedule) ? inFlight(split, rank).mostOpen.open : 1
-    const body = token * open * fewest * layer.open + (fewest > 0 ? 4 * made * largestWeight(placed) : 0)
+    const body = token * open * fewest * kept + (fewest > 0 ? 4 * made * largestWeight(placed) : 0)
     const { last } = layersOfRank(shape, split, rank)
-    const head = last ? token * (fewest * layer.open + 2 * widths.vocab) + 4 * made * facts.table : 0
+    const head = last ? token * (fewest * kept + 2 * widths.vocab) + 4 * made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
   }
 }

@@ -121,9 +121,9 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     lastEnd: head.forward + head.input + head.weight,
     ...collectivesOf(setup, cut),
     layerParameters: layerParameters(shape, cut),
-    embeddingParameters: embeddingParameters(shape, cut),
-    headParameters: headParameters(shape, cut, false),
-    headBesideEmbedding: headParameters(shape, cut, true),
+    embeddingParameters: embeddingParameters(shape, cut.tp),
+    headParameters: headParameters(shape, cut.tp, false),
+    headBesideEmbedding: headParameters(shape, cut.tp, true),
   }
 }
 

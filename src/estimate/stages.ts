@@ -49,12 +49,12 @@ const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boole
 
 /**
  * Ranks of which one is the heaviest. Where layers are shared out evenly, load changes with the rank in one direction:
- * only the ends count, and the last rank that has a layer more than those after it.
+ * only the ends count, and the last rank that has a layer more than those after it. DualPipe loads them from both ends.
  */
 export function ranksToWeigh({ layers }: Shape, split: Split): readonly number[] {
   const { pp, chunks } = split
   if (pp === 1) return none
-  if (split.layers) return Array.from({ length: pp - 1 }, (_, i) => i + 1)
+  if (split.layers || split.schedule === 'dualpipe') return Array.from({ length: pp - 1 }, (_, i) => i + 1)
   const edge = ((layers % (pp * chunks)) % pp) - 1
   return edge > 0 && edge < pp - 2 ? [1, edge, pp - 2, pp - 1] : [1, pp - 2, pp - 1]
 }

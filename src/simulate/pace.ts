@@ -18,8 +18,10 @@ export function paceOf(streams: number, alike: Alike, slow: ReadonlyMap<Rank, nu
   if (!jitter) return pp => steady[pp]
   const luck = normal({ seed: jitter.seed, name: 'jitter' })
   const ranks = alike.classes * streams
-  const pace = new Float64Array(alike.classes)
+  // One for each stream: a stream may be woken in the middle of another's call.
+  const paces = steady.map(() => new Float64Array(alike.classes))
   return (pp, call) => {
+    const pace = paces[pp]
     for (let k = 0; k < pace.length; k++) {
       const draw = luck(call * ranks + pp * alike.classes + k)
       pace[k] = steady[pp][k] * Math.max(leastPace, 1 + jitter.share * draw)

@@ -2,7 +2,7 @@
 import { type Rank, seconds } from '../base/index.js'
 import type { Lane } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
-import type { Act } from './score.js'
+import type { Work } from './score.js'
 
 const lanes: readonly Lane[] = ['compute', 'network', 'host']
 
@@ -27,7 +27,7 @@ export class Recorder {
   }
 
   /** A run of instructions, each its share of the time: what ran beside it slowed them all alike. */
-  work(step: number, { lane, instrs, ends, seconds }: Extract<Act, { kind: 'work' }>, from: number, to: number): void {
+  work(step: number, { lane, instrs, ends, seconds }: Work, from: number, to: number): void {
     if (to <= from) return
     const stretch = (to - from) / seconds
     for (const [i, instr] of instrs.entries())

@@ -28,8 +28,8 @@ export type Act =
     }
   | { readonly kind: 'wait'; readonly slot: number }
 
-type Work = Extract<Act, { kind: 'work' }>
-type Start = Extract<Act, { kind: 'start' }>
+export type Work = Extract<Act, { kind: 'work' }>
+export type Start = Extract<Act, { kind: 'start' }>
 
 export interface Score {
   readonly acts: readonly Act[]

@@ -13,7 +13,7 @@ import { besides, type Flight, flightOf, settle } from './flight.js'
 import { type Part, partNames } from './parts.js'
 import type { Prices } from './prices.js'
 import type { Recorder } from './record.js'
-import type { Act, Score } from './score.js'
+import type { Score, Start, Work } from './score.js'
 
 export interface Cast {
   readonly alike: Alike
@@ -40,8 +40,6 @@ export interface Walked {
 
 export const walk = (program: Program, cast: Cast): Walked => new Walk(program, cast).run()
 
-type Work = Extract<Act, { kind: 'work' }>
-type Start = Extract<Act, { kind: 'start' }>
 type Send = Extract<Step, { kind: 'send' }>
 
 /** How far a stream is. */

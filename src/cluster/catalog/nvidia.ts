@@ -20,7 +20,7 @@ const reserve: Device['reserve'] = { bytes: GiB(3), fraction: 0.05 }
 const curves = (
   matmul: Omit<Curves['matmul'], 'halfK' | 'measured'> & { readonly halfK?: number },
   rest: Omit<Curves, 'matmul' | 'floor'> & { readonly floor?: number },
-): Curves => ({ floor: 2.5e-6, ...rest, matmul: { halfK: 64, measured: [], ...matmul } })
+): Curves => ({ floor: 2.5e-6, ...rest, matmul: { halfK: 64, unaligned: 0.4, measured: [], ...matmul } })
 
 const nvlink = (bandwidth: number, efficiency: number, latency: number): Link => ({
   kind: 'nvlink',
@@ -186,7 +186,7 @@ const h200: Entry = {
     title: 'NVIDIA H200 SXM 141 GB',
     peak: h100Peak,
     bandwidth: 4.8e12,
-    memory: GiB(140.4),
+    memory: 150_109_880_320,
     reserve,
     curves: h200Measured.curves,
     pricePerHour: 6.31,
