@@ -9,6 +9,7 @@ import {
   meanAbsolute,
   medianRegret,
   rankings,
+  readingOf,
   reasonsOf,
   rowsOf,
   secondsOf,
@@ -126,6 +127,17 @@ test('data ranks that are not printed are what is left of the devices', () => {
   const made = setupOf(rowOf(sc21.replace(',8,12,4,', ',8,12,,')), studies['sc21-table2'])
   equal('setup' in made && made.setup.split.dp, 4)
 })
+
+for (const [words, want] of [
+  ['NVLink + 8x HDR IB 200Gb/node', { nicsPerNode: 8, nicBandwidth: 25e9 }],
+  ['RoCE 1600 Gbps/node', { nicsPerNode: 8, nicBandwidth: 25e9 }],
+  ['Omni-Path 4x100Gb/node (not stated in file)', { nicsPerNode: 4, nicBandwidth: 12.5e9 }],
+  ['NVLink + RoCE 400Gb/s per GPU', { nicsPerNode: 8, nicBandwidth: 50e9 }],
+  ['NVLink single node', {}],
+  ['', {}],
+] as const)
+  test(`a network in words: ${words || 'none'}`, () =>
+    deepEqual(readingOf(rowOf(sc21, ',interconnect', `,${words}`)).network, want))
 
 test('figures become seconds: step time first, then tokens, FLOP/s, utilisation', () => {
   const made = setupOf(rowOf(sc21), studies['sc21-table2'])

@@ -81,7 +81,7 @@ const a100 = (memory: number, bandwidth: number, pricePerHour: number): Device =
   memory: GiB(memory),
   reserve,
   curves: curves(
-    { efficiency: { bf16: 0.81, f32: 0.9, tf32: 0.75 }, tile: [128, 256], units: 108, halfK: 256 },
+    { efficiency: { bf16: 0.78, f32: 0.9, tf32: 0.75 }, tile: [128, 256], units: 108, halfK: 128 },
     { attention: { forward: 0.6, backward: 0.5 }, memory: { efficiency: 0.8, half: 0 } },
   ),
   pricePerHour,
