@@ -1,4 +1,8 @@
-/** The habits of known programs, by name and year. */
+/**
+ * The habits of known programs, by name and year. What is fused, padded, gathered again or reduced in f32, and the bytes of
+ * loss and optimizer, is read off their code; `exposed`, `contention`, `tensorCollectives`, `launch` and `jitter` are
+ * fitted, on the rows that src/validate/studies.ts marks and on no others.
+ */
 import type { Software } from './software.js'
 
 /** The first Megatron with pipelines: everything waits for everything, gradients are added in a pass of their own. */
@@ -58,7 +62,7 @@ const meta2024: Software = {
   sources: ['Llama 3 (2024), section 3.3'],
 }
 
-/** Megatron's layers under DeepSpeed's engine: its pipeline, its ZeRO. */
+/** Megatron's layers under DeepSpeed's engine, as BLOOM and MT-NLG ran it: every launch is waited for. */
 const megatronDeepspeed: Software = {
   ...megatron2021,
   name: 'megatron-deepspeed',
@@ -66,10 +70,10 @@ const megatronDeepspeed: Software = {
   launch: { forward: 3e-3, backward: 6e-3 },
   synchronous: true,
   padsVocab: false,
-  sources: ['bigscience/Megatron-DeepSpeed', 'VIA-Research/vTrain'],
+  sources: ['bigscience-workshop/bigscience train/tr11-176B-ml: CUDA_LAUNCH_BLOCKING=1', 'Smith et al. 2022, MT-NLG'],
 }
 
-/** The same two years later. */
+/** The same later, when the host runs ahead. */
 const megatronDeepspeed2023: Software = {
   ...megatronDeepspeed,
   name: 'megatron-deepspeed-2023',
@@ -94,6 +98,7 @@ const scaling2023: Software = {
   sources: ['Hagemann et al. 2023, Efficient Parallelization Layouts for Large-Scale Distributed Model Training'],
 }
 
+/** PyTorch's FSDP under plain modules: layers are gathered and reduced behind the compute of their neighbours. */
 const fsdp2023: Software = {
   ...megatron2021,
   name: 'fsdp-2023',
@@ -109,6 +114,7 @@ const fsdp2023: Software = {
   sources: ['mosaicml/llm-foundry'],
 }
 
+/** FSDP2 with DTensor: what sequence parallelism gathers is kept, fp8 parameters travel as such. */
 const torchtitan: Software = {
   ...fsdp2023,
   name: 'torchtitan',
@@ -134,6 +140,7 @@ const lockstep: Software = {
   fusedElementwise: false,
   fusedSoftmax: 0,
   fusedAccumulation: false,
+  padsVocab: false,
   lossBytes: 24,
   optimizerBytes: 40,
   exposed: { tp: 1, tpBackward: 0.5, pp: 0, dp: 1, cp: 1, ep: 1 },
