@@ -51,7 +51,7 @@ function anyJob({ pick, chance, int }: Random): JobInput {
       recompute,
     },
     ...{ gather: pick(['use', 'step'] as const), reduce: pick(['microbatch', 'step'] as const), overlap: chance(0.7) },
-    precision: pick(['f32', 'bf16'] as const),
+    precision: pick(['f32', 'bf16', 'pure-bf16'] as const),
     ...(chance(0.3) && pp > 1 ? { layers: { first: int(2) } } : {}),
   }
   return { model, plan, training: { seq: 12, globalBatch: dp * microbatches * (1 + int(2)) } }
@@ -86,12 +86,18 @@ function* weighed(seeds: number, make: (random: Random) => JobInput): Generator<
 const mean = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0) / numbers.length
 const plain = ['gpipe', '1f1b', 'looped-bfs', 'interleaved']
 const all = [...weighed(160, sensibleJob)]
-const ofWholeBackwards = all.filter(({ schedule }) => plain.includes(schedule))
+const isPlain = ({ schedule }: Weighed) => plain.includes(schedule)
+const ofWholeBackwards = all.filter(isPlain)
+const pure = (make: (random: Random) => JobInput) => (random: Random) => {
+  const job = make(random)
+  return { ...job, plan: { ...job.plan, precision: 'pure-bf16' as const } }
+}
 
 /** [mean error, how far below and above it may be] */
 for (const [title, rows, most, below, above] of [
   ['whole backwards', ofWholeBackwards, 0.02, 0.12, 0.2],
   ['every schedule', all, 0.04, 0.25, 0.35],
+  ['pure-bf16, whole backwards', [...weighed(160, pure(sensibleJob))].filter(isPlain), 0.03, 0.12, 0.25],
 ] as const)
   test(`${title}: on average within ${100 * most} % of the compiled arena, never more than ${100 * below} % below (seeds 1 to 160)`, () => {
     ok(rows.length > 60)
@@ -107,6 +113,7 @@ for (const [title, rows, most, below, above] of [
 for (const [model, plan, globalBatch] of [
   ['llama3-8b', { dp: 8, zero: 1, precision: 'bf16' }, 8],
   ['llama3-8b', { dp: 8, zero: 3, precision: 'bf16', recompute: 'full' }, 16],
+  ['llama3-8b', { dp: 8, zero: 2, precision: 'pure-bf16' }, 8],
   ['gpt3-175b', { tp: 8, pp: 8, microbatches: 8 }, 8],
   ['llama3-70b', { tp: 8, sequenceParallel: true, pp: 4, dp: 2, microbatches: 8, zero: 1, precision: 'bf16' }, 16],
 ] as const)

@@ -20,6 +20,8 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   verify: async () => (await import('./verify.js')).registerVerify,
   train: async () => (await import('./train.js')).registerTrain,
   rehearse: async () => (await import('./rehearse.js')).registerRehearse,
+  emit: async () => (await import('./emit.js')).registerEmit,
+  launch: async () => (await import('./launch.js')).registerLaunch,
   memory: async () => (await import('./memory.js')).registerMemory,
   simulate: async () => (await import('./simulate.js')).registerSimulate,
   schedule: async () => (await import('./schedule.js')).registerSchedule,

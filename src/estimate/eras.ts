@@ -147,6 +147,9 @@ const lockstep: Software = {
   sources: ['this project'],
 }
 
+/** The same in pure-bf16: gradients and optimizer state are half as wide, and there are no masters. */
+export const pureLockstep: Software = { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 20 }
+
 export const eras = {
   lockstep,
   'megatron-2021': megatron2021,

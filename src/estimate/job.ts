@@ -1,7 +1,7 @@
 /** A job in the numbers its price depends on. */
 import type { ModelConfig } from '../model/index.js'
 import { type Job, layersPerStage } from '../plan/index.js'
-import { eras } from './eras.js'
+import { eras, pureLockstep } from './eras.js'
 import type { Placed, Split } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -31,5 +31,7 @@ export function placedOf({ model, training, plan }: Job): Placed | undefined {
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, shape.layers) }),
   }
-  return { shape, split, precision: precision === 'pure-bf16' ? 'bf16' : precision, software: eras.lockstep }
+  return precision === 'pure-bf16'
+    ? { shape, split, precision: 'bf16', software: pureLockstep }
+    : { shape, split, precision, software: eras.lockstep }
 }

@@ -113,7 +113,7 @@ interface Scratch {
 }
 
 function factsOf(placed: Placed): Facts {
-  const { shape, split } = placed
+  const { shape, split, software } = placed
   const widths = widthsOf(placed)
   const element = elementBytes(placed)
   const tokens = tokensOf(placed)
@@ -124,7 +124,7 @@ function factsOf(placed: Placed): Facts {
   const sent = split.zero >= 2 && data > 1 ? 1 + 1 / data : 1
   const fetches = split.zero === 3 && data > 1 ? element : 0
   // The next gradient is made while this one is on its way: two of a size where gate and up follow each other.
-  const made = 4 * largest * sent * (sent > 1 && shape.gated ? 2 : 1)
+  const made = software.gradientBytes * largest * sent * (sent > 1 && shape.gated ? 2 : 1)
   const whole = split.recompute === 'full' || splitsAll.has(split.schedule)
   return {
     placed,
@@ -138,7 +138,7 @@ function factsOf(placed: Placed): Facts {
     layerParameters: parameters,
     table,
     layerScratch: { made, fetched: fetches * (whole ? parameters : largest) },
-    tableScratch: { made: 4 * table * sent, fetched: fetches * table },
+    tableScratch: { made: software.gradientBytes * table * sent, fetched: fetches * table },
   }
 }
 
@@ -168,13 +168,14 @@ function heldParameters({ placed, layerParameters: layer }: Facts, rank: number)
   return layers * layer + ends
 }
 
-/** 16 bytes a parameter in f32; 18 in bf16, with gradients and the optimizer's copy in f32. */
+/** 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
 function statesOf({ placed, element, data }: Facts, held: number) {
   const { zero } = placed.split
+  const { gradientBytes: wide } = placed.software
   return {
     parameters: (element * held) / (zero >= 3 ? data : 1),
-    gradients: (4 * held) / (zero >= 2 ? data : 1),
-    optimizer: ((element === 4 ? 8 : 12) * held) / (zero >= 1 ? data : 1),
+    gradients: (wide * held) / (zero >= 2 ? data : 1),
+    optimizer: ((element < wide ? 3 : 2) * wide * held) / (zero >= 1 ? data : 1),
   }
 }
 
@@ -197,7 +198,10 @@ function worstMoment(facts: Facts, rank: number, held: number, load: Load): Mome
   const handed = split.pp > 1 ? token * widths.residual : 0
   const all = token * (open * layer.open + pending * layer.pending) + sums + heads + handed
   const inTwo = splitsAll.has(split.schedule)
-  let worst: Moment = { activations: 0, workspace: split.zero === 0 ? 0 : (4 * held) / facts.data }
+  let worst: Moment = {
+    activations: 0,
+    workspace: split.zero === 0 ? 0 : (placed.software.gradientBytes * held) / facts.data,
+  }
   const consider = (activations: number, workspace: number) => {
     if (activations + workspace > bytesOf(worst)) worst = { activations, workspace }
   }
@@ -229,7 +233,8 @@ export function ownLeast(placed: Placed): (rank: number) => number {
   const facts = factsOf(placed)
   const { shape, split } = placed
   const { token, layer, widths } = facts
-  const made = splitsAll.has(split.schedule) || split.schedule.startsWith('dualpipe') ? 0 : 1
+  const made =
+    splitsAll.has(split.schedule) || split.schedule.startsWith('dualpipe') ? 0 : placed.software.gradientBytes
   const kept = split.recompute === 'per-op' ? widths.residual : layer.open
   return rank => {
     let fewest = Number.POSITIVE_INFINITY
@@ -238,9 +243,9 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     const own = split.schedule === 'dualpipe' ? fewest * facts.layerParameters : heldParameters(facts, rank)
     const { parameters, gradients, optimizer } = statesOf(facts, own)
     const open = exact.has(split.schedule) ? inFlight(split, rank).mostOpen.open : 1
-    const body = token * open * fewest * kept + (fewest > 0 ? 4 * made * largestWeight(placed) : 0)
+    const body = token * open * fewest * kept + (fewest > 0 ? made * largestWeight(placed) : 0)
     const { last } = layersOfRank(shape, split, rank)
-    const head = last ? token * (fewest * kept + 2 * widths.vocab) + 4 * made * facts.table : 0
+    const head = last ? token * (fewest * kept + 2 * widths.vocab) + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
   }
 }
