@@ -184,7 +184,7 @@ test('lockstep validate --rows: errors, and what was set aside', async () => {
 
 test('lockstep validate --json is for machines', async () => {
   const { out } = await validate('--rows', 'own.csv', '--json')
-  const { studies: summaries, rows: compared, aside } = JSON.parse(out)
+  const { studies: summaries, times: compared, aside } = JSON.parse(out)
   deepEqual([summaries.length, compared.length, aside.length], [1, 1, 1])
   deepEqual([compared[0].fitted, compared[0].split.tp], [false, 8])
 })
