@@ -3,16 +3,16 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import {
+  bytesBound,
   type Found,
   groupsOf,
-  leastBytes,
-  leastStep,
   type Priced,
   pipelinesOf,
   priceOf,
   savingsOf,
   search,
   splitFrom,
+  stepBound,
 } from '../src/search/index.js'
 import { type Asked, requestOf } from './search-requests.js'
 
@@ -46,9 +46,9 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4])
       ...{ software: pick(['lockstep', 'megatron-2021', 'torchtitan']) },
     })
     for (const group of groupsOf(request)) {
-      const step = leastStep(request, group)
+      const step = stepBound(request, group)
       for (const saving of savingsOf(group.dp)) {
-        const bytes = leastBytes(request, group, saving)
+        const bytes = bytesBound(request, group, saving)
         for (const pipeline of pipelinesOf(request, group.pp)) {
           const plan = priceOf(request, splitFrom(group, pipeline, saving))
           ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)

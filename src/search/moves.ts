@@ -151,8 +151,5 @@ function layerMoves(request: Request, split: Split): Move[] {
     }))
 }
 
-const layersName = (layers: readonly number[] | undefined): string => {
-  if (!layers) return 'layers even'
-  const [first, last] = [layers[0], layers[layers.length - 1]]
-  return first === layers[1] ? `last stage ${last} layers` : `first and last stage ${first} and ${last} layers`
-}
+const layersName = (layers: readonly number[] | undefined): string =>
+  layers ? `layers ${layers[0]}..${layers[layers.length - 1]}` : 'layers even'
