@@ -56,13 +56,17 @@ export function layerCost(setup: Setup, table: PriceTable, prices: Prices): Laye
   }
 }
 
+/** How much later the slowest of the hosts that meet is, for each of them. */
+const unequal = 0.05
+
 /**
  * How much longer a layer takes because the host must launch it. A host that is ahead costs nothing; but where ranks
  * meet within the layer, one that is nearly late on any of them is late for all.
  */
 function hostWait({ split, software }: Setup, host: number, device: number): number {
   if (software.synchronous) return host
-  return split.tp > 1 ? Math.hypot(host, device) - device : Math.max(0, host - device)
+  const slowest = host * (1 + unequal * (split.tp - 1))
+  return split.tp > 1 ? Math.hypot(slowest, device) - device : Math.max(0, host - device)
 }
 
 /**

@@ -87,10 +87,11 @@ const isRecompute = (word: string | undefined): word is Split['recompute'] =>
 
 const clusters = new Map<string, Cluster>()
 
-function clusterFor({ device, devices }: Sizes, { network = {} }: Study): Cluster {
-  const key = JSON.stringify([device, devices, network])
+function clusterFor({ device, devices, network }: Sizes, study: Study): Cluster {
+  const joined = { ...network, ...study.network }
+  const key = JSON.stringify([device, devices, joined])
   let cluster = clusters.get(key)
-  if (!cluster) clusters.set(key, (cluster = clusterOf(device, devices, network)))
+  if (!cluster) clusters.set(key, (cluster = clusterOf(device, devices, joined)))
   return cluster
 }
 
