@@ -97,7 +97,7 @@ function limit({ serial, fraction, limit }: Amdahl): string {
   if (serial === 0) return 'none in sight: no part of the step stays as it is'
   return (
     `${showSeconds(serial)} of a step stay however many devices share it ` +
-    `(${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first): it never gets more than ${Math.round(limit).toLocaleString('en-US')} times as fast`
+    `(${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first):\n  it never gets more than ${Math.round(limit).toLocaleString('en-US')} times as fast`
   )
 }
 
