@@ -20,7 +20,7 @@ class Emitted:
         sys.path.insert(0, folder)
         from runtime import attention as ops
         from runtime import stage
-        from runtime.train import Trainer
+        from runtime.trainer import Trainer
 
         if mode:
             stage.COMPILE_MODE = mode
