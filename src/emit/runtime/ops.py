@@ -48,12 +48,11 @@ def contract(equation: str, a: torch.Tensor, b: torch.Tensor, dtype: Optional[st
 
 
 def _contract_wide(left: str, right: str, out: str, a, b, dtype: torch.dtype) -> torch.Tensor:
-    """Half precision in, full precision out: the sum is rounded once."""
-    if a.is_cuda and MM_HAS_OUT_DTYPE:
-        product = _matmul(left, right, out, a, b, dtype)
-        if product is not None:
-            return product
-    return torch.einsum(f"{left},{right}->{out}", a.to(dtype), b.to(dtype))
+    """Half precision in, full precision out: the sum is rounded once (by older releases on a GPU twice)."""
+    product = _matmul(left, right, out, a, b, dtype if MM_HAS_OUT_DTYPE else None) if a.is_cuda else None
+    if product is None:
+        product = torch.einsum(f"{left},{right}->{out}", a.to(dtype), b.to(dtype))
+    return product.to(dtype)
 
 
 def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None) -> Optional[torch.Tensor]:

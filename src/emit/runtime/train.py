@@ -117,7 +117,13 @@ def report(error: BaseException, watchdog: Watchdog) -> None:
         return
     what = str(error).strip().split("\n")[0] or type(error).__name__
     if isinstance(error, getattr(torch.cuda, "OutOfMemoryError", ())):
-        what = f"out of memory: {what}"
+        what = f"out of memory ({planned(watchdog.trainer)}): {what}"
     watchdog.say(f"{what}\n  at {watchdog.place(error)}")
     if os.environ.get("LOCKSTEP_DEBUG"):
         traceback.print_exception(type(error), error, error.__traceback__)
+
+
+def planned(trainer: Optional[Trainer]) -> str:
+    if trainer is None:
+        return "before the first step"
+    return f"the plan needs {trainer.program['memory'][trainer.stage.pp]['arena'] / 2**30:.1f} GiB"
