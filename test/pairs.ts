@@ -13,7 +13,7 @@ const grid = {
   zero: [0, 1, 2, 3],
   sequenceParallel: [false, true],
   microbatches: [1, 2, 4, 8],
-  precision: ['f32', 'bf16'],
+  precision: ['f32', 'bf16', 'pure-bf16'],
   recompute: ['none', 'selective', 'full', ['gelu', 'swiglu', 'rmsNorm', 'layerNorm']],
 } as const
 

@@ -1,5 +1,8 @@
-/** bf16: what belongs to a token is bf16, what belongs to a parameter and every statistic is f32. */
-import { deepEqual, equal, notEqual, ok } from 'node:assert/strict'
+/**
+ * bf16: what belongs to a token is bf16, what belongs to a parameter and every statistic is f32.
+ * pure-bf16: statistics alone are f32, and there are no masters.
+ */
+import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices, type DType } from '../src/base/index.js'
 import { compile, compileEvaluation, compileJob, makeSchedule, serialJob } from '../src/compile/index.js'
@@ -7,10 +10,11 @@ import { boot, compare, dataFor, roundToBf16, runSerial, worstOf } from '../src/
 import { decode, encode } from '../src/engine/native/dtypes.js'
 import { type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import { defineModel, normal, parametersOf } from '../src/model/index.js'
-import { Plan, type PlanInput } from '../src/plan/index.js'
+import { type Job, Plan, type PlanInput } from '../src/plan/index.js'
 import { jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
 
 const bf16 = (model: ModelName, plan: PlanInput = {}) => jobOf(model, { ...plan, precision: 'bf16' })
+const pure = (model: ModelName, plan: PlanInput = {}) => jobOf(model, { ...plan, precision: 'pure-bf16' })
 
 /** The dtypes of a program's buffers, by segment and name. */
 const dtypeIn = ({ segments }: Program, place: string) => {
@@ -18,21 +22,30 @@ const dtypeIn = ({ segments }: Program, place: string) => {
   return segments[segment].buffers[ref]?.dtype
 }
 
-const gpt = compileJob(bf16('gpt'))
-for (const [dtype, places] of Object.entries({
-  bf16: [
-    ...['embed.F %embedded', 'layers.F %attention', 'layers.F %mlp.up', 'layers.F %gelu', 'layers.B %d.x.out'],
-    ...['layers.B %d.gelu', 'head.F %logits', 'head.B %d.logits', 'update layers.mlp.up %param'],
-  ],
-  f32: [
-    ...['layers.B %d.mlp.up', 'layers.B %grad.mlp.up', 'layers.B %d.norm1.gain', 'layers.B %d.mlp.up.bias'],
-    ...['embed.B %d.tokens~1', 'layers.F %attention.1', 'head.F %max', 'head.F %sumExp', 'head.F %picked'],
-    ...['head.F %loss', 'head.B %count~1', 'update layers.mlp.up %grad', 'update layers.mlp.up %m'],
-    ...['update layers.mlp.up %v', 'update layers.mlp.up %master', 'update layers.mlp.up %lr'],
-  ],
-  i32: ['load tokens %tokens', 'head.F %labels'],
-}))
-  for (const place of places) test(`bf16: ${place} is ${dtype}`, () => equal(dtypeIn(gpt, place), dtype))
+const ofTokens = [
+  ...['embed.F %embedded', 'layers.F %attention', 'layers.F %mlp.up', 'layers.F %gelu', 'layers.B %d.x.out'],
+  ...['layers.B %d.gelu', 'head.F %logits', 'head.B %d.logits', 'update layers.mlp.up %param'],
+]
+const ofParameters = [
+  ...['layers.B %d.mlp.up', 'layers.B %grad.mlp.up', 'layers.B %d.norm1.gain', 'layers.B %d.mlp.up.bias'],
+  ...['embed.B %d.tokens~1', 'begin layers.mlp.up %grad', 'norm layers.mlp.up %grad', 'update layers.mlp.up %grad'],
+  ...['update layers.mlp.up %m', 'update layers.mlp.up %v'],
+]
+const statistics = [
+  ...['layers.F %attention.1', 'head.F %max', 'head.F %sumExp', 'head.F %picked', 'head.F %loss', 'head.B %count~1'],
+  ...['norm layers.mlp.up %normSquared', 'update layers.mlp.up %lr'],
+]
+const ids = ['load tokens %tokens', 'head.F %labels']
+const master = 'update layers.mlp.up %master'
+for (const [job, stored] of [
+  [bf16('gpt'), { bf16: ofTokens, f32: [...ofParameters, master, ...statistics], i32: ids }],
+  [pure('gpt'), { bf16: [...ofTokens, ...ofParameters], f32: statistics, i32: ids, undefined: [master] }],
+] as const) {
+  const program = compileJob(job)
+  for (const [dtype, places] of Object.entries(stored))
+    for (const place of places)
+      test(`${job.plan.precision}: ${place} is ${dtype}`, () => equal(String(dtypeIn(program, place)), dtype))
+}
 
 test('an f32 program knows nothing of it', () => {
   const text = print(compileJob(jobOf('gpt', { dp: 2, zero: 1 })))
@@ -41,7 +54,7 @@ test('an f32 program knows nothing of it', () => {
 
 /** Bytes of what lives from step to step, by parameter: FACTS 7, with every size divisible by dp. */
 function residentPerParameter(plan: PlanInput): number {
-  const job = bf16('llama', plan)
+  const job = jobOf('llama', plan)
   const model = { ...job.model, embed: 16, ffn: 16, vocab: 16 }
   const { frames, resident } = compileJob({ ...job, model }).streams[0]
   const kinds = ['parameters', 'gradients', 'optimizer']
@@ -50,14 +63,18 @@ function residentPerParameter(plan: PlanInput): number {
 }
 
 const d = 4
-for (const [zero, formula, bytes] of [
-  [0, '2 + 4 + 12', 18],
-  [1, '6 + 12/d', 6 + 12 / d],
-  [2, '2 + 16/d', 2 + 16 / d],
-  [3, '18/d', 18 / d],
+for (const [precision, zero, formula, bytes] of [
+  ['bf16', 0, '2 + 4 + 12', 18],
+  ['bf16', 1, '6 + 12/d', 6 + 12 / d],
+  ['bf16', 2, '2 + 16/d', 2 + 16 / d],
+  ['bf16', 3, '18/d', 18 / d],
+  ['pure-bf16', 0, '2 + 2 + 4', 8],
+  ['pure-bf16', 1, '4 + 4/d', 4 + 4 / d],
+  ['pure-bf16', 2, '2 + 6/d', 2 + 6 / d],
+  ['pure-bf16', 3, '8/d', 8 / d],
 ] as const)
-  test(`ZeRO ${zero}, bf16 and AdamW: ${formula} bytes a parameter`, () =>
-    equal(residentPerParameter({ dp: d, zero }), bytes))
+  test(`ZeRO ${zero}, ${precision} and AdamW: ${formula} bytes a parameter`, () =>
+    equal(residentPerParameter({ dp: d, zero, precision }), bytes))
 
 test('messages between stages and kept activations are half as large', () => {
   const plan = { pp: 2, microbatches: 2 }
@@ -74,44 +91,50 @@ test('messages between stages and kept activations are half as large', () => {
 })
 
 for (const [model, plan] of [
-  ['gpt tied', { dp: 2, tp: 2, pp: 2, microbatches: 2, schedule: 'zb-h1', zero: 1 }],
-  ['mlp', { dp: 2, zero: 3 }],
+  ['gpt tied', { dp: 2, tp: 2, pp: 2, microbatches: 2, schedule: 'zb-h1', zero: 1, precision: 'bf16' }],
+  ['mlp', { dp: 2, zero: 3, precision: 'bf16' }],
+  ['llama', { dp: 2, zero: 2, precision: 'pure-bf16' }],
 ] as const)
-  test(`${model} ${titleOf(plan)} in bf16 prints and parses back, and so does its evaluation`, () => {
-    const [program, evaluation] = [compileJob(bf16(model, plan)), compileEvaluation(bf16(model, plan))]
+  test(`${model} ${titleOf(plan)} prints and parses back, and so does its evaluation`, () => {
+    const job = jobOf(model, plan)
+    const [program, evaluation] = [compileJob(job), compileEvaluation(job)]
     for (const each of [program, evaluation]) deepEqual(parse(print(each)), each)
-    deepEqual(verify(evaluation, compileEvaluation(serialJob(bf16(model, plan), plan.pp ?? 1))), [])
+    deepEqual(verify(evaluation, compileEvaluation(serialJob(job, job.plan.pp))), [])
     equal(evaluation.params[0].frames[0].master, undefined)
   })
 
 // A parameter handed on to the next block has a gradient that belongs to a token there.
-test('a parameter that is also an activation is trained from an f32 copy of its gradient', () => {
-  const model = defineModel('own', { batch: 4, seq: 4, embed: 4 }, m => {
-    m.block('first', b => {
-      const shift = b.param('shift', ['seq', 'embed'], normal(0.1))
-      const x = b.input('x', ['batch', 'seq', 'embed'])
-      return { x: b.add(x, shift), shift }
+for (const [precision, copies] of [
+  ['bf16', true],
+  ['pure-bf16', false],
+] as const)
+  test(`a parameter that is also an activation is trained from ${copies ? 'an f32 copy of ' : ''}its gradient: ${precision}`, () => {
+    const model = defineModel('own', { batch: 4, seq: 4, embed: 4 }, m => {
+      m.block('first', b => {
+        const shift = b.param('shift', ['seq', 'embed'], normal(0.1))
+        const x = b.input('x', ['batch', 'seq', 'embed'])
+        return { x: b.add(x, shift), shift }
+      })
+      m.block('last', (b, { x, shift }) => {
+        b.meanSquare(b.add(b.gelu(x), shift), b.input('target', ['batch', 'seq', 'embed']))
+        return {}
+      })
     })
-    m.block('last', (b, { x, shift }) => {
-      b.meanSquare(b.add(b.gelu(x), shift), b.input('target', ['batch', 'seq', 'embed']))
-      return {}
+    const training = { optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0 } } as const
+    const options = { steps: 2, seed: 1, lr: 0.1, vocab: 1 }
+    const [one, many] = [{}, { dp: 2, pp: 2, zero: 2 } as const].map(plan => {
+      const full = Plan.parse({ ...plan, precision })
+      const schedule = makeSchedule('1f1b', { ranks: full.pp, chunks: 1, microbatches: 1 })
+      return compile({ model, plan: full, training, schedule })
     })
+    deepEqual(verify(many, one).map(showViolation), [])
+    ok(worstOf(compare(many, runSerial(one, options), options)) <= 1e-12)
+    equal(print(many).includes('.f32 = scale '), copies)
   })
-  const training = { optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0 } } as const
-  const options = { steps: 2, seed: 1, lr: 0.1, vocab: 1 }
-  const [one, many] = [{}, { dp: 2, pp: 2, zero: 2 } as const].map(plan => {
-    const full = Plan.parse({ ...plan, precision: 'bf16' })
-    const schedule = makeSchedule('1f1b', { ranks: full.pp, chunks: 1, microbatches: 1 })
-    return compile({ model, plan: full, training, schedule })
-  })
-  deepEqual(verify(many, one).map(showViolation), [])
-  ok(worstOf(compare(many, runSerial(one, options), options)) <= 1e-12)
-  ok(print(many).includes('.f32 = scale '))
-})
 
 /** Three steps on a machine that rounds. */
 function rounded(model: ModelName, plan: PlanInput, lr: number) {
-  const job = bf16(model, plan)
+  const job = jobOf(model, plan)
   const program = compileJob(job)
   const seen = new Set<number>()
   const machine = boot(program, {
@@ -132,9 +155,11 @@ function rounded(model: ModelName, plan: PlanInput, lr: number) {
 }
 
 for (const [model, plan] of [
-  ['gpt', {}],
-  ['llama', { dp: 2, tp: 2, zero: 1, sequenceParallel: true }],
-  ['mlp', { dp: 2, pp: 2, zero: 3, microbatches: 2 }],
+  ['gpt', { precision: 'bf16' }],
+  ['llama', { dp: 2, tp: 2, zero: 1, sequenceParallel: true, precision: 'bf16' }],
+  ['mlp', { dp: 2, pp: 2, zero: 3, microbatches: 2, precision: 'bf16' }],
+  ['gpt', { dp: 2, zero: 1, microbatches: 2, precision: 'pure-bf16' }],
+  ['llama', { dp: 2, tp: 2, zero: 2, precision: 'pure-bf16' }],
 ] as const)
   test(`in f32, ${model} ${titleOf(plan)} stores bf16 numbers in bf16 buffers and rounds its masters into parameters`, () => {
     const { program, machine, losses, odd } = rounded(model, plan, 1e-2)
@@ -144,11 +169,16 @@ for (const [model, plan] of [
       deepEqual(machine.parameter(name), machine.master(name).map(roundToBf16), name)
       equal(machine.spread(name), 0, name)
     }
-    ok(program.params.some(({ name }) => machine.master(name).some(value => value !== roundToBf16(value))))
+    // The optimizer's own numbers have more digits than bf16 where there are masters, and only there.
+    const state = program.params.flatMap(({ name }) => [machine.master(name), ...machine.moments(name)])
+    equal(
+      state.some(values => values.some(value => value !== roundToBf16(value))),
+      plan.precision === 'bf16',
+    )
   })
 
 test('bf16 is near f32, and not equal', () => {
-  const { losses } = rounded('llama', { dp: 2 }, 1e-2)
+  const { losses } = rounded('llama', { dp: 2, precision: 'bf16' }, 1e-2)
   const job = jobOf('llama', { dp: 2 })
   const program = compileJob(job)
   const data = dataFor(program, optionsOf(job))
@@ -156,13 +186,17 @@ test('bf16 is near f32, and not equal', () => {
   ok(losses[0] !== exact && Math.abs(losses[0] / exact - 1) < 2 ** -8, `${losses[0]} against ${exact}`)
 })
 
-test('steps too small for bf16 add up in the master', () => {
-  const { program, machine, before } = rounded('gpt', {}, 1e-6)
-  const gains = program.params.findIndex(({ name }) => name.endsWith('norm1.gain'))
-  const { name } = program.params[gains]
-  deepEqual(machine.parameter(name), before[gains])
-  notEqual(machine.master(name)[0], 1)
-})
+for (const [precision, outcome] of [
+  ['bf16', 'add up in the master'],
+  ['pure-bf16', 'are lost'],
+] as const)
+  test(`${precision}: steps too small for bf16 ${outcome}`, () => {
+    const { program, machine, before } = rounded('gpt', { precision }, 1e-6)
+    const gains = program.params.findIndex(({ name }) => name.endsWith('norm1.gain'))
+    const { name } = program.params[gains]
+    deepEqual(machine.parameter(name), before[gains])
+    equal(machine.master(name)[0] === 1, precision === 'pure-bf16')
+  })
 
 for (const [value, nearest] of [
   [1, 1],
@@ -188,36 +222,54 @@ test('the interpreter rounds as the collectives do (SEED=5)', () => {
   }
 })
 
-const compiled = (plan: PlanInput) => {
-  const job = bf16('gpt', plan)
-  return { text: print(compileJob(job)), serial: compileJob(serialJob(job)) }
+const compiled = (job: Job) => ({ text: print(compileJob(job)), serial: compileJob(serialJob(job)) })
+const sgd = { optimizer: { kind: 'sgd', lr: 0.1 } } as const
+const programs = {
+  plain: compiled(bf16('gpt', { dp: 2 })),
+  sharded: compiled(bf16('gpt', { dp: 2, zero: 1 })),
+  tied: compiled(bf16('gpt tied', { pp: 2 })),
+  plainSgd: compiled(jobOf('gpt', { precision: 'bf16' }, sgd)),
+  pure: compiled(pure('gpt', { dp: 2 })),
+  pureSgd: compiled(jobOf('gpt', { precision: 'pure-bf16' }, sgd)),
 }
-const programs = { plain: compiled({ dp: 2 }), sharded: compiled({ dp: 2, zero: 1 }) }
 
-/** A program of two ranks by its text, changed in one place: the law is broken there. */
-function breaks(
-  law: Law,
-  what: string,
-  segment: string,
-  edit: (body: string) => string,
-  of: keyof typeof programs = 'plain',
-) {
+type Edit = (text: string) => string
+const segmentOf = (name: string) => new RegExp(`^segment "?${name}"? [^]*?^$`, 'm')
+const within =
+  (segment: string, edit: Edit): Edit =>
+  text =>
+    text.replace(segmentOf(segment), edit)
+
+/** A program by its text, changed: the law is broken at a segment. */
+function changed(law: Law, what: string, of: keyof typeof programs, edit: Edit, at: string) {
   test(`[${law}] ${what}`, () => {
     const { text, serial } = programs[of]
-    const changed = text.replace(new RegExp(`^segment "?${segment}"? [^]*?^$`, 'm'), edit)
-    ok(changed !== text, 'nothing to change')
-    const found = verify(parse(changed), serial)
+    const slipped = edit(text)
+    ok(slipped !== text, 'nothing to change')
+    const found = verify(parse(slipped), serial)
     ok(
-      found.some(violation => violation.law === law && violation.segment === segment),
+      found.some(violation => violation.law === law && violation.segment === at),
       found.map(showViolation).join('\n') || 'not caught',
     )
   })
 }
 
-const as = (ref: string, dtype: DType) => (body: string) =>
-  body.replace(new RegExp(`(buffer %${ref} )\\w+`), `$1${dtype}`)
-const below = (line: RegExp, added: string) => (body: string) => body.replace(line, found => `${found}  ${added}\n`)
-const without = (line: RegExp) => (body: string) => body.replace(line, '')
+/** Changed in one segment, and broken there. */
+const breaks = (law: Law, what: string, segment: string, edit: Edit, of: keyof typeof programs = 'plain') =>
+  changed(law, what, of, within(segment, edit), segment)
+
+const as =
+  (ref: string, dtype: DType): Edit =>
+  body =>
+    body.replace(new RegExp(`(buffer %${ref} )\\w+`), `$1${dtype}`)
+const below =
+  (line: RegExp, added: string): Edit =>
+  body =>
+    body.replace(line, found => `${found}  ${added}\n`)
+const without =
+  (line: RegExp): Edit =>
+  body =>
+    body.replace(line, '')
 const [adamw, round] = [/^.*= adamw .*\n/m, /^ {2}%param = scale .*\n/m]
 const up = 'update layers.mlp.up'
 
@@ -236,6 +288,60 @@ breaks('P3', 'a master that keeps its rounded copy only', up, below(round, '%mas
 breaks('P3', 'an update of the rounded copy', up, body =>
   body.replace(adamw, found => `  %master = scale %param by=1\n${found}`),
 )
+
+// The dtype of the state says whether there must be a master.
+const unheld = without(/ master=\d+/)
+changed('T4', 'f32 moments of a bf16 parameter without a master', 'plain', unheld, 'update embed.tokens')
+changed('L6', 'an update of a master that nobody holds', 'plainSgd', unheld, 'update embed.tokens')
+changed('P3', 'one of two holders without a master', 'tied', unheld, 'update embed.tokens@0.1')
+breaks(
+  'T3',
+  'an f32 gradient for a bf16 parameter',
+  up,
+  body => body.replace('%master = sgd', '%param = sgd'),
+  'plainSgd',
+)
+breaks('T3', 'pure: moments wider than their parameter', up, as('m', 'f32'), 'pure')
+breaks('T3', 'pure: a gradient wider than its parameter', up, as('grad', 'f32'), 'pureSgd')
+breaks('T3', 'pure: a weight gradient wider than the sum it is added to', 'layers.B', as('d.mlp.up', 'f32'), 'pure')
+breaks('T3', 'pure: a loss in bf16', 'head.F', as('total', 'bf16'), 'pure')
+breaks('T3', 'pure: a norm in bf16', 'norm layers.mlp.up', as('normSquared', 'bf16'), 'pure')
+changed('T4', 'zeros of half the width', 'plain', within('begin layers.mlp.up', as('grad', 'bf16')), 'layers.B')
+
+const summedInBf16: readonly Edit[] = [
+  within('begin layers.mlp.up', as('grad', 'bf16')),
+  within('layers.B', as('d.mlp.up', 'bf16')),
+  within('layers.B', as('grad.mlp.up', 'bf16')),
+  within('reduce layers.mlp.up', as('grad', 'bf16')),
+  within('reduce layers.mlp.up', body =>
+    body
+      .replace(
+        /^ {2}buffer %grad'1 f32 @reduced\+0 (.*)\n/m,
+        found => `${found}${found.replace("'1 f32 @reduced+0", "'2 bf16 @grad+128")}`,
+      )
+      .replace("%grad'1 = reduce-scatter", "%grad'2 = reduce-scatter")
+      .replace("wait %grad'1\n", "wait %grad'2\n  %grad'1 = scale %grad'2 by=1\n"),
+  ),
+]
+changed(
+  'T5',
+  'a gradient summed in bf16 and widened for the optimizer',
+  'sharded',
+  text => summedInBf16.reduce((t, edit) => edit(t), text),
+  up,
+)
+
+for (const [one, other] of [
+  ['plain', 'pure'],
+  ['pure', 'plain'],
+] as const)
+  test(`[I1] a ${other} program for a ${one} one`, () => {
+    const found = verify(parse(programs[other].text), programs[one].serial)
+    ok(
+      found.some(({ law }) => law === 'I1'),
+      found.map(showViolation).join('\n'),
+    )
+  })
 
 test('[W1] a master in a frame that is not there', () => {
   const found = verify(parse(programs.plain.text.replace(/master=\d+/, 'master=9999')))

@@ -46,16 +46,16 @@ async function steps(text: string, argv: readonly string[] = [], files: Files = 
 }
 const losses = (lines: readonly Line[]) => lines.map(({ loss }) => loss)
 
-for (const kernels of fastKernels())
-  test(`a plan in bf16 is refused by the ${kernels} kernels, with what to do`, async () => {
-    const files = { 'job.yaml': job({ plan: 'precision: bf16' }) }
+for (const [kernels, precision] of fastKernels().flatMap(k => [[k, 'bf16'] as const, [k, 'pure-bf16'] as const]))
+  test(`a plan in ${precision} is refused by the ${kernels} kernels, with what to do`, async () => {
+    const files = { 'job.yaml': job({ plan: `precision: ${precision}` }) }
     const { code, err } = await lockstep(['train', 'job.yaml', '--kernels', kernels], files)
     equal(code, 1)
     match(
       err,
-      /job.yaml:3:20: error: plan\.precision: the kernels of this machine compute in f32, not in bf16; set it to f32/,
+      RegExp(`job.yaml:3:20: error: plan.precision: the kernels of this machine compute in f32, not in ${precision};`),
     )
-    match(err, /compile, verify, memory, simulate and emit take bf16 \[plan\/precision\]/)
+    match(err, RegExp(`set it to f32 .*, verify, memory, simulate and emit take ${precision} \\[plan/precision\\]`))
     const program = compileJob(parseJob(files['job.yaml']).job!)
     await rejects(
       startTrainer(program, { kernels, seed: 1, measure: false }),

@@ -21,6 +21,16 @@ const Link = z.strictObject({
   half: z.number().min(0).default(0),
 })
 
+export const meetingKinds = ['all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'broadcast', 'send'] as const
+
+/** One collective that was timed: `bytes` is the whole, what is reduced or what is there after a gather. */
+export const MeetingPoint = z.strictObject({
+  kind: z.enum(meetingKinds),
+  ranks: z.int().min(2),
+  bytes: z.number().positive(),
+  seconds: z.number().positive(),
+})
+
 export const Level = z.strictObject({
   name: z.string(),
   /** Devices in one domain, those of the levels below included; the last level holds them all. */
@@ -30,6 +40,8 @@ export const Level = z.strictObject({
   ports: z.int().min(1),
   /** Bytes in for each byte out at the top of a domain: 1 is a full fat tree. */
   oversubscription: z.number().min(1).default(1),
+  /** What was measured inside one domain; where there are points of a kind and a number of ranks, they are the price. */
+  measured: z.array(MeetingPoint).optional(),
 })
 
 export const Topology = z.discriminatedUnion('kind', [
@@ -48,6 +60,11 @@ export const Cluster = z.strictObject({
   name: z.string(),
   device: Device,
   devices: z.int().min(1),
+  /**
+   * Where ranks are threads of one machine: so many of them run at once, more take turns; and they carry their own bytes,
+   * so that no collective is hidden behind compute.
+   */
+  cores: z.int().min(1).optional(),
   topology: Topology,
   /** Host memory behind one device and the link to it. */
   host: z.strictObject({ memory: z.number().positive(), link: Link }).optional(),
@@ -55,6 +72,7 @@ export const Cluster = z.strictObject({
 })
 
 export type Link = z.output<typeof Link>
+export type MeetingPoint = z.output<typeof MeetingPoint>
 export type Level = z.output<typeof Level>
 export type Topology = z.output<typeof Topology>
 export type Cluster = z.output<typeof Cluster>

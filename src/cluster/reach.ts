@@ -54,7 +54,8 @@ function levelsOf(levels: readonly Level[], group: Group): LevelReach[] {
   const reached: LevelReach[] = []
   for (const level of levels) {
     const below = reached.at(-1)
-    const domains = domainsOf(group, level.size)
+    // The last level holds them all, also groups that do not tile it.
+    const domains = reached.length === levels.length - 1 ? 1 : domainsOf(group, level.size)
     const members = Math.ceil(group.size / domains)
     const groups = below ? below.level.size / below.members : 1
     const over = below ? below.level.oversubscription : 1

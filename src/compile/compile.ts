@@ -3,7 +3,7 @@
  * Cost does not depend on dp or tp (a stream serves all ranks of its pipeline coordinate) and hardly on depth (a kind
  * of block is compiled once).
  */
-import { type DType, type Layout, type Mesh, type MeshAxis, whole } from '../base/index.js'
+import { type Layout, type Mesh, type MeshAxis, whole } from '../base/index.js'
 import type { DataInput, Param, Program, Segment } from '../ir/index.js'
 import type { Block, Model, ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
@@ -18,7 +18,7 @@ import {
 import { cut } from './cut.js'
 import { baseOf, canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
 import { type OnceSegments, onceSegments } from './once.js'
-import { storedModel } from './precision.js'
+import { type ParamDtypes, paramDtypes, storedModel } from './precision.js'
 import { onlyForward, type Schedule, tasksOf } from './schedule/index.js'
 import { writeStreams } from './streams.js'
 import { compileParam, type ParamSegments } from './tail.js'
@@ -47,9 +47,8 @@ export interface Compiled {
   readonly evaluates: boolean
 }
 
-export interface CompiledParam {
+export interface CompiledParam extends ParamDtypes {
   readonly spec: ParamSpec
-  readonly dtype: DType
   readonly layouts: ParamLayouts
   /** Absent where nothing is trained. */
   readonly grad?: Layout
@@ -200,7 +199,7 @@ function compileParams(input: CompileInput, { s, layouts, gradLayouts, stageOf, 
     const split = plan.zero >= 2 && plan.reduce === 'microbatch'
     const produced = split ? layouts.get(spec.name)!.storage : gradLayouts.get(classes.get(spec.name)!)
     const grad = produced && !onlyForward(input.schedule) ? { grad: produced } : {}
-    const own = { spec, dtype: plan.precision, layouts: layouts.get(spec.name)!, ...grad, holders }
+    const own = { spec, ...paramDtypes[plan.precision], layouts: layouts.get(spec.name)!, ...grad, holders }
     const segments = made.get(name) ?? compileParam({ name, ...own }, { ...input, s })
     made.set(name, segments)
     return { ...own, segments }

@@ -1,8 +1,9 @@
 /**
  * *precision*: what each value is stored in. Under bf16, what belongs to a token is bf16 (activations, their gradients,
  * the parameters they meet); what belongs to a parameter is f32 (its gradient as produced, its master and moments), and
- * so is every statistic (the log-sum-exp of attention, the parts of the loss, counts). Models are written and
- * differentiated in f32; nothing else in the compiler asks which precision it is.
+ * so is every statistic (the log-sum-exp of attention, the parts of the loss, counts). Under pure-bf16 statistics alone
+ * are f32, and parameters need no masters. Models are written and differentiated in f32; nothing else in the compiler
+ * asks which precision it is.
  */
 import type { DType, OpKind } from '../base/index.js'
 import type { Graph, Model, Node, Value, ValueId } from '../model/index.js'
@@ -10,6 +11,19 @@ import type { Plan } from '../plan/index.js'
 import type { Derived } from './differentiate.js'
 
 type Precision = Plan['precision']
+
+export interface ParamDtypes {
+  /** What a parameter is computed with. */
+  readonly dtype: DType
+  /** What its gradient and its optimizer state are in. Where that is wider, a master is part of the state. */
+  readonly stateDtype: DType
+}
+
+export const paramDtypes: Readonly<Record<Precision, ParamDtypes>> = {
+  f32: { dtype: 'f32', stateDtype: 'f32' },
+  bf16: { dtype: 'bf16', stateDtype: 'f32' },
+  'pure-bf16': { dtype: 'bf16', stateDtype: 'bf16' },
+}
 
 /** Results that many numbers went into, or that others are divided by: op -> the first result that is one. */
 const statistics: Readonly<Partial<Record<OpKind, number>>> = {
@@ -44,10 +58,11 @@ export function storedModel(model: Model, precision: Precision): Model {
   }
 }
 
-/** Gradients of activations as activations are, those of parameters in f32 from the op that makes them on. */
+/** Gradients of activations as activations are, those of parameters as their state from the op that makes them on. */
 export function storedGradients(derived: Derived, precision: Precision): Derived {
   if (precision === 'f32') return derived
   const { graph } = derived
+  if (precision === 'pure-bf16') return { ...derived, graph: { ...graph, values: inBf16(graph) } }
   const wide = new Map(Object.entries(derived.paramGrads).map(([param, id]) => [param, wideFrom(derived, id, 0)]))
   const widened = new Set([...wide.values()].flat())
   const values = inBf16(graph).map(value => (widened.has(value.id) ? { ...value, dtype: 'f32' as const } : value))

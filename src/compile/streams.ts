@@ -4,7 +4,7 @@
  * is received into the frame the first block asks for and sent from the frame the last block filled.
  */
 import type { Layout } from '../base/index.js'
-import type { DType, Role, Segment, Stream } from '../ir/index.js'
+import type { Role, Segment, Stream } from '../ir/index.js'
 import type { Block } from '../model/index.js'
 import type { PhaseName } from './blocks.js'
 import { needOf, sendWaits, tagOf } from './clocks.js'
@@ -70,9 +70,9 @@ class RankStream {
   /** What lives from step to step. */
   #residents(): void {
     const { s } = this.#c
-    for (const { spec, dtype, grad, segments } of this.#held) {
-      const bytes = (layout: Layout, stored: DType = 'f32') => localBytes(s, { ...spec, dtype: stored }, layout)
-      this.#out.resident(spec.name, 'parameters', bytes(segments.kept, dtype))
+    for (const { spec, dtype, stateDtype, grad, segments } of this.#held) {
+      const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: stateDtype }, layout)
+      this.#out.resident(spec.name, 'parameters', localBytes(s, { ...spec, dtype }, segments.kept))
       if (grad) this.#out.resident(`grad.${spec.name}`, 'gradients', bytes(grad))
       for (const state of [...['m', 'v'].slice(0, segments.moments), ...(segments.master ? ['master'] : [])])
         this.#out.resident(`${state}.${spec.name}`, 'optimizer', bytes(segments.state))

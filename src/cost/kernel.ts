@@ -31,7 +31,13 @@ export type Kernel =
       readonly generation: AttentionGeneration
     }
   /** Bound by memory: norms, activations, sums, copies, the optimizer. */
-  | { readonly kind: 'memory'; readonly read: number; readonly written: number }
+  | {
+      readonly kind: 'memory'
+      readonly read: number
+      readonly written: number
+      /** The op, where it is known: some devices were timed op by op. */
+      readonly op?: string
+    }
 
 /** Fused attention kernels by age: what a device was measured with is the newest. */
 export type AttentionGeneration = 'flash-1' | 'flash-2' | 'cudnn'

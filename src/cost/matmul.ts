@@ -6,6 +6,7 @@
  */
 import type { Device, MatmulPoint } from '../cluster/index.js'
 import type { Kernel } from './kernel.js'
+import { apart, bend } from './measured.js'
 import { bytesOf, peakOf } from './price.js'
 
 type Matmul = Extract<Kernel, { kind: 'matmul' }>
@@ -13,22 +14,23 @@ type Matmul = Extract<Kernel, { kind: 'matmul' }>
 export function matmulSeconds(kernel: Matmul, device: Device): number {
   const points = device.curves.matmul.measured.filter(p => p.precision === kernel.precision)
   const modelled = modelledSeconds(kernel, device)
-  return points.length === 0 ? modelled : modelled * bend(kernel, points, device)
+  return points.length === 0 ? modelled : modelled * bentBy(kernel, points, device)
 }
 
 /** Tiles a library has, against the largest, and what is left of the rate: a small tile loads more for each product. */
 const tiles = [
   { rows: 1, columns: 1, rate: 1 },
-  { rows: 1, columns: 0.5, rate: 0.92 },
-  { rows: 0.5, columns: 0.5, rate: 0.8 },
+  { rows: 1, columns: 0.5, rate: 0.96 },
+  { rows: 0.5, columns: 0.5, rate: 0.88 },
 ] as const
 
 /** A piece of k shorter than this is not cut further. */
 const shortestCut = 1024
 
 function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device): number {
-  const { tile, units, halfK, efficiency } = device.curves.matmul
-  const rate = (peakOf(device, precision) * (efficiency[precision] ?? efficiency.bf16 ?? 1)) / units
+  const { tile, units, halfK, efficiency, unaligned = 1 } = device.curves.matmul
+  const reached = (efficiency[precision] ?? efficiency.bf16 ?? 1) * (isAligned({ n, k, precision }) ? 1 : unaligned)
+  const rate = (peakOf(device, precision) * reached) / units
   let best = Number.POSITIVE_INFINITY
   for (const { rows, columns, rate: share } of tiles) {
     const [tall, wide] = [tile[0] * rows, tile[1] * columns]
@@ -43,20 +45,24 @@ function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device):
   return best
 }
 
-/** Measured over modelled time, weighed by nearness: exact at a measured point, an average far from all of them. */
-function bend(kernel: Matmul, points: readonly MatmulPoint[], device: Device): number {
-  let sum = 0
-  let weights = 0
-  for (const point of points) {
-    const at: Matmul = { ...point, kind: 'matmul', batch: 1, resultBytes: bytesOf[point.precision] }
-    const ratio = Math.log(point.seconds / modelledSeconds(at, device))
-    const distance = apart(kernel.m, point.m) + apart(kernel.n, point.n) + apart(kernel.k, point.k)
-    if (distance === 0 && kernel.batch === 1) return Math.exp(ratio)
-    const weight = 1 / (1e-6 + distance)
-    sum += weight * ratio
-    weights += weight
-  }
-  return Math.exp(sum / weights)
-}
+/** Whether the rows of the operands and of the result begin where the widest loads want them. */
+export const isAligned = ({ n, k, precision }: Pick<Matmul, 'n' | 'k' | 'precision'>): boolean =>
+  (n * bytesOf[precision]) % 16 === 0 && (k * bytesOf[precision]) % 16 === 0
 
-const apart = (a: number, b: number): number => Math.log(a / b) ** 2
+/** Measured over modelled time of the products nearest in shape. */
+const bentBy = (kernel: Matmul, points: readonly MatmulPoint[], device: Device): number =>
+  bend(
+    points.map(({ m, n, k, precision, seconds }) => {
+      const at: Matmul = { kind: 'matmul', m, n, k, batch: 1, precision, resultBytes: bytesOf[precision] }
+      return {
+        distance:
+          apart(kernel.m, m) +
+          apart(kernel.n, n) +
+          apart(kernel.k, k) +
+          apart(kernel.batch, 1) +
+          // 4095 is near to 4096 and takes five times as long.
+          (isAligned(kernel) === isAligned(at) ? 0 : 10),
+        ratio: seconds / modelledSeconds(at, device),
+      }
+    }),
+  )

@@ -3,18 +3,38 @@
  * What a group gets of a level's ports is its share: all groups of the same shape meet at the same time, and those of
  * one domain go out through the same ports. Of the algorithms that fit, the best is taken, as libraries do.
  */
-import type { Cluster } from '../cluster/index.js'
+import { type Cluster, reachOf } from '../cluster/index.js'
 import type { CollectiveKind, Meeting } from './kernel.js'
+import { interpolate } from './measured.js'
 import { type Hop, hopsOf } from './route.js'
 
 /** Seconds before the first byte moves: the launch, and ranks that do not arrive together. */
 const start = 20e-6
 
-export function priceMeeting({ kind, bytes, group }: Meeting, cluster: Cluster): number {
+export function priceMeeting(meeting: Meeting, cluster: Cluster): number {
+  const { kind, bytes, group } = meeting
   if (group.size <= 1 || bytes === 0) return 0
+  const timed = timedSeconds(meeting, cluster)
+  if (timed !== undefined) return timed
   const hops = hopsOf(group, cluster)
   return start + Math.min(...algorithms[kind].map(algorithm => algorithm(bytes, group.size, hops)))
 }
+
+/** Where the group stays inside a domain in which such meetings were timed. */
+function timedSeconds({ kind, bytes, group }: Meeting, cluster: Cluster): number | undefined {
+  const reach = reachOf(cluster.topology, group)
+  const [only, ...others] = reach.kind === 'tree' ? reach.levels.filter(({ parts }) => parts > 1) : []
+  if (only === undefined || others.length > 0) return undefined
+  const points = (only.level.measured ?? []).filter(point => point.kind === kind && point.ranks === group.size)
+  if (points.length === 0) return undefined
+  const sorted = points.map(point => [point.bytes, point.seconds] as const).sort(byFirst)
+  // Fewer bytes than were ever timed take as long as the fewest.
+  const alone = interpolate(sorted, bytes, sorted[0][1])
+  // Threads that took turns while they were timed had less to do than it took: how they take turns is not priced here.
+  return cluster.cores === undefined ? alone : alone * Math.min(1, cluster.cores / group.size)
+}
+
+const byFirst = (a: readonly [number, number], b: readonly [number, number]): number => a[0] - b[0]
 
 type Algorithm = (bytes: number, size: number, hops: readonly Hop[]) => number
 

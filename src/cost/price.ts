@@ -2,15 +2,18 @@
  * The time of one kernel: a roofline. Arithmetic at the rate its shape allows, or traffic at the rate the memory
  * allows, whichever takes longer, and never less than the least any kernel takes.
  */
-import type { Device, Precision } from '../cluster/index.js'
+import type { AttentionPoint, Device, Precision } from '../cluster/index.js'
 import type { AttentionGeneration, Kernel } from './kernel.js'
 import { matmulSeconds } from './matmul.js'
+import { apart, bend, interpolate } from './measured.js'
 
 export const bytesOf: Readonly<Record<Precision, number>> = { f32: 4, tf32: 4, f16: 2, bf16: 2, fp8: 1 }
 
 type KernelOf<K extends Kernel['kind']> = Extract<Kernel, { kind: K }>
 
 export function priceKernel(kernel: Kernel, device: Device): number {
+  const timed = kernel.kind === 'memory' && kernel.op ? device.curves.memory.kernels?.[kernel.op] : undefined
+  if (timed) return interpolate(timed, trafficOf(kernel), device.curves.floor)
   const arithmetic =
     kernel.kind === 'matmul'
       ? matmulSeconds(kernel, device)
@@ -48,7 +51,33 @@ const trafficSeconds = (bytes: number, device: Device): number =>
 /** Scores are computed in blocks of this many queries and keys: those the mask cuts through are computed whole. */
 const block = 128
 
-function attentionSeconds(kernel: KernelOf<'attention'>, device: Device): number {
+type Attention = KernelOf<'attention'>
+
+export function attentionSeconds(kernel: Attention, device: Device): number {
+  const points = (device.curves.attention.measured ?? []).filter(({ pass }) => pass === kernel.pass)
+  const modelled = modelledSeconds(kernel, device)
+  // The age of the kernel is not what was measured: it stays in the model.
+  return points.length === 0 ? modelled : modelled * bend(points.map(point => nearness(kernel, point, device)))
+}
+
+function nearness(kernel: Attention, point: AttentionPoint, device: Device) {
+  const { seconds, ...shape } = point
+  const at: Attention = { ...shape, kind: 'attention', precision: kernel.precision, generation: 'cudnn' }
+  const masks = kernel.causal === point.causal ? 0 : 1
+  return {
+    distance:
+      apart(kernel.queries, point.queries) +
+      apart(kernel.keys, point.keys) +
+      apart(kernel.headDim, point.headDim) +
+      apart(kernel.heads / kernel.kvHeads, point.heads / point.kvHeads) +
+      // What only repeats the work matters less.
+      0.25 * apart(kernel.batch * kernel.heads, point.batch * point.heads) +
+      masks,
+    ratio: seconds / modelledSeconds(at, device),
+  }
+}
+
+function modelledSeconds(kernel: Attention, device: Device): number {
   const { causal, keys, pass, precision, generation } = kernel
   const waste = causal ? 1 + block / Math.max(block, keys) : 1
   const rate = peakOf(device, precision) * device.curves.attention[pass] * ageFactor(generation, device)

@@ -1,9 +1,5 @@
-/**
- * Which links a group crosses. A group of `size` ranks, `stride` apart, has so many members inside a domain of each
- * level; where it has members in several domains it goes through the ports of the level above, which it shares with the
- * other groups of the domain.
- */
-import type { Cluster, Level, Link } from '../cluster/index.js'
+/** The links a group crosses, as its algorithms see them: one hop for each level of a tree, one for a torus. */
+import { type Cluster, type LevelReach, type Link, type Reach, reachOf } from '../cluster/index.js'
 import type { Members } from './kernel.js'
 
 export interface Hop {
@@ -19,47 +15,23 @@ export interface Hop {
 
 /** Innermost first; at least one for a group of two or more. */
 export function hopsOf(group: Members, { topology }: Cluster): readonly Hop[] {
-  if (topology.kind === 'torus') return [torusHop(group, topology)]
+  const reach = reachOf(topology, group)
+  return reach.kind === 'torus' ? [torusHop(group, reach)] : treeHops(group, reach.levels)
+}
+
+function treeHops({ size }: Members, levels: readonly LevelReach[]): Hop[] {
   const hops: Hop[] = []
-  let below = { size: 1, members: 1 }
-  topology.levels.forEach((level, i) => {
-    const outermost = i === topology.levels.length - 1
-    const members = outermost ? group.size : membersIn(level.size, group)
-    if (members > below.members) hops.push(treeHop(group, level, below, members))
-    below = { size: level.size, members }
+  levels.forEach(({ level: { link }, parts, members, bandwidth }, i) => {
+    if (parts <= 1) return
+    const inner = i === 0 ? 1 : levels[i - 1].members
+    const steps = size / inner - (i === levels.length - 1 ? 0 : size / members)
+    hops.push({ link, fan: parts, inner, steps: Math.max(1, steps), bandwidth: bandwidth * link.efficiency })
   })
   return hops
 }
 
-const membersIn = (domain: number, { size, stride }: Members): number =>
-  Math.max(1, Math.min(size, Math.floor(domain / stride)))
-
-function treeHop(group: Members, level: Level, below: { size: number; members: number }, members: number): Hop {
-  const { link, ports, oversubscription } = level
-  const sharing = Math.max(1, below.size / below.members)
-  return {
-    link,
-    fan: members / below.members,
-    inner: below.members,
-    steps: group.size / below.members - (members === group.size ? 0 : group.size / members),
-    bandwidth: (ports * link.bandwidth * link.efficiency) / (oversubscription * sharing),
-  }
-}
-
-/** Rings along every dim at once, both ways round where the dim closes; members that are not neighbours share links. */
-function torusHop({ size, stride }: Members, torus: Extract<Cluster['topology'], { kind: 'torus' }>): Hop {
-  const { link, dims, wrapsFrom } = torus
-  let bandwidth = 0
-  let left = size
-  let before = 1
-  for (const dim of dims) {
-    const spacing = Math.max(1, Math.min(dim, stride / before))
-    const along = Math.min(left, Math.floor(dim / spacing))
-    if (along > 1) {
-      bandwidth += ((dim >= wrapsFrom && along * spacing >= dim ? 2 : 1) * link.bandwidth * link.efficiency) / spacing
-      left /= along
-    }
-    before *= dim
-  }
-  return { link, fan: size, inner: 1, steps: size, bandwidth: bandwidth || link.bandwidth * link.efficiency }
+/** Rings along every side at once, both ways round where the side closes; spaced groups share the links between. */
+function torusHop({ size }: Members, { link, sides }: Extract<Reach, { kind: 'torus' }>): Hop {
+  const lanes = sides.reduce((sum, { ring, spacing }) => sum + (ring ? 2 : 1) / spacing, 0)
+  return { link, fan: size, inner: 1, steps: size, bandwidth: lanes * link.bandwidth * link.efficiency }
 }

@@ -9,13 +9,18 @@ const megatron2021: Software = {
   fusedNorm: true,
   fusedSoftmax: 2048,
   lossBytes: 52,
+  padsVocab: true,
   fusedAccumulation: false,
   gradientBytes: 2,
   optimizerBytes: 70,
   exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
+  regathers: true,
+  tensorCollectives: 1,
   contention: 0.12,
   launch: { forward: 0.8e-3, backward: 1.5e-3 },
+  synchronous: false,
   reduceBytes: 2,
+  narrowGathers: false,
   jitter: 0,
   sources: ['Narayanan et al., SC21', 'NVIDIA/Megatron-LM v2.2'],
 }
@@ -24,6 +29,7 @@ const megatron2021: Software = {
 const megatron2022: Software = {
   ...megatron2021,
   name: 'megatron-2022',
+  lossBytes: 28,
   fusedAccumulation: true,
   gradientBytes: 4,
   reduceBytes: 4,
@@ -44,11 +50,48 @@ const megatron2024: Software = {
   sources: ['NVIDIA/Megatron-LM core r0.8', 'NVIDIA/NeMo 24.07'],
 }
 
+/** Meta's own trainer: as above, with less of the tensor-parallel traffic hidden. */
+const meta2024: Software = {
+  ...megatron2024,
+  name: 'meta-2024',
+  exposed: { ...megatron2024.exposed, tp: 0.85, tpBackward: 0.85 },
+  sources: ['Llama 3 (2024), section 3.3'],
+}
+
 /** Megatron's layers under DeepSpeed's engine: its pipeline, its ZeRO. */
 const megatronDeepspeed: Software = {
   ...megatron2021,
   name: 'megatron-deepspeed',
+  tensorCollectives: 0.6,
+  launch: { forward: 3e-3, backward: 6e-3 },
+  synchronous: true,
+  padsVocab: false,
   sources: ['bigscience/Megatron-DeepSpeed', 'VIA-Research/vTrain'],
+}
+
+/** The same two years later. */
+const megatronDeepspeed2023: Software = {
+  ...megatronDeepspeed,
+  name: 'megatron-deepspeed-2023',
+  tensorCollectives: 1,
+  launch: megatron2021.launch,
+  synchronous: false,
+  optimizerBytes: 40,
+  sources: ['VIA-Research/vTrain'],
+}
+
+/** Aleph Alpha's trainer: Megatron's plan with a ZeRO-1 optimizer, layers written in plain PyTorch around fused attention. */
+const scaling2023: Software = {
+  ...megatron2021,
+  name: 'scaling-2023',
+  attention: 'flash-2',
+  fusedElementwise: false,
+  fusedNorm: false,
+  fusedSoftmax: 0,
+  lossBytes: 32,
+  tensorCollectives: 0.8,
+  reduceBytes: 4,
+  sources: ['Hagemann et al. 2023, Efficient Parallelization Layouts for Large-Scale Distributed Model Training'],
 }
 
 const fsdp2023: Software = {
@@ -61,6 +104,7 @@ const fsdp2023: Software = {
   optimizerBytes: 50,
   reduceBytes: 4,
   exposed: { ...megatron2021.exposed, dp: 0 },
+  contention: 0.3,
   jitter: 0.015,
   sources: ['mosaicml/llm-foundry'],
 }
@@ -68,8 +112,9 @@ const fsdp2023: Software = {
 const torchtitan: Software = {
   ...fsdp2023,
   name: 'torchtitan',
+  regathers: false,
+  narrowGathers: true,
   attention: 'flash-2',
-  fusedNorm: false,
   sources: ['pytorch/torchtitan'],
 }
 
@@ -77,7 +122,6 @@ const torchtitanCompiled: Software = {
   ...torchtitan,
   name: 'torchtitan-compiled',
   fusedElementwise: true,
-  fusedNorm: true,
   lossBytes: 20,
   launch: { forward: 0.2e-3, backward: 0.3e-3 },
 }
@@ -96,12 +140,18 @@ const lockstep: Software = {
   sources: ['this project'],
 }
 
+/** The same in pure-bf16: gradients and optimizer state are half as wide, and there are no masters. */
+export const pureLockstep: Software = { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 20 }
+
 export const eras = {
   lockstep,
   'megatron-2021': megatron2021,
   'megatron-2022': megatron2022,
   'megatron-2024': megatron2024,
+  'meta-2024': meta2024,
   'megatron-deepspeed': megatronDeepspeed,
+  'megatron-deepspeed-2023': megatronDeepspeed2023,
+  'scaling-2023': scaling2023,
   'fsdp-2023': fsdp2023,
   torchtitan,
   'torchtitan-compiled': torchtitanCompiled,

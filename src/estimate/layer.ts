@@ -9,6 +9,7 @@ import { embeddingTraffic, layerTraffic, type Stream } from './traffic.js'
 export interface Cut {
   readonly tp: number
   readonly cp: number
+  readonly ep: number
   readonly sequenceParallel: boolean
   /** Sequences of a microbatch. */
   readonly microbatch: number
@@ -36,22 +37,28 @@ export function layerKernels(shape: Shape, cut: Cut, precision: Precision, softw
 }
 
 interface Linear {
+  /** Experts: so many of the same size. */
+  readonly batch: number
   readonly rows: number
   readonly in: number
   readonly out: number
 }
 
-function linearsOf(shape: Shape, { tp, cp, microbatch }: Cut): readonly Linear[] {
+function linearsOf(shape: Shape, { tp, cp, ep, microbatch }: Cut): readonly Linear[] {
   const rows = (microbatch * shape.seq) / cp
   const queries = (shape.heads * shape.headDim) / tp
   const keys = (Math.max(shape.kvHeads, tp) * shape.headDim) / tp
-  const active = shape.experts?.active ?? 1
   const ffn = shape.ffn / tp
+  // An expert sees its share of the tokens of all ranks of ep.
+  const { count, active } = shape.experts ?? { count: 1, active: 1 }
+  const expert = shape.experts
+    ? { batch: count / ep, rows: Math.ceil((rows * active * ep) / count) }
+    : { batch: 1, rows }
   return [
-    { rows, in: shape.embed, out: queries + 2 * keys },
-    { rows, in: queries, out: shape.embed },
-    { rows: rows * active, in: shape.embed, out: shape.gated ? 2 * ffn : ffn },
-    { rows: rows * active, in: ffn, out: shape.embed },
+    { batch: 1, rows, in: shape.embed, out: queries + 2 * keys },
+    { batch: 1, rows, in: queries, out: shape.embed },
+    { ...expert, in: shape.embed, out: shape.gated ? 2 * ffn : ffn },
+    { ...expert, in: ffn, out: shape.embed },
   ]
 }
 
@@ -62,17 +69,17 @@ function product(
   precision: Precision,
   software: Software,
 ): Kernel {
-  const { rows: r, in: i, out: o } = linear
+  const { rows: r, in: i, out: o, batch } = linear
   const [m, n, k] = which === 'forward' ? [r, o, i] : which === 'input' ? [r, i, o] : [i, o, r]
   const result = which === 'weight' && software.fusedAccumulation ? 2 * software.gradientBytes : wide(precision)
-  return { kind: 'matmul', m, n, k, batch: 1, precision, resultBytes: result }
+  return { kind: 'matmul', m, n, k, batch, precision, resultBytes: result }
 }
 
 /** The weight gradient, and where it is not fused the pass that adds it to what was accumulated. */
 function weightKernels(linear: Linear, precision: Precision, software: Software): readonly Kernel[] {
   const gradient = product(linear, 'weight', precision, software)
   if (software.fusedAccumulation) return [gradient]
-  const elements = linear.in * linear.out
+  const elements = linear.batch * linear.in * linear.out
   const read = elements * (wide(precision) + software.gradientBytes)
   return [gradient, { kind: 'memory', read, written: elements * software.gradientBytes }]
 }
@@ -154,13 +161,14 @@ function castBytes(shape: Shape, elements: Readonly<Record<Stream, number>>) {
 const memory = (bytes: number): Kernel => ({ kind: 'memory', read: bytes / 2, written: bytes / 2 })
 const isWork = (kernel: Kernel): boolean => kernel.kind !== 'memory' || kernel.read > 0
 
-/** Tables are padded so that every rank's part is a multiple of 128 rows. */
-export const paddedVocab = (shape: Shape, tp: number): number => Math.ceil(shape.vocab / (128 * tp)) * 128
+/** Rows of one rank's part of the table: a multiple of 128, where it is padded. */
+export const paddedVocab = ({ vocab }: Shape, tp: number, { padsVocab }: Software): number =>
+  tp === 1 && !padsVocab ? vocab : Math.ceil(vocab / (128 * tp)) * 128
 
 /** The last norm, the product with the table, the loss. */
 export function headKernels(shape: Shape, cut: Cut, precision: Precision, software: Software): Kernels {
   const rows = (cut.microbatch * shape.seq) / cut.cp
-  const linear = { rows, in: shape.embed, out: paddedVocab(shape, cut.tp) }
+  const linear = { batch: 1, rows, in: shape.embed, out: paddedVocab(shape, cut.tp, software) }
   const loss = software.lossBytes * rows * linear.out
   return {
     forward: [product(linear, 'forward', wider(precision), software), memory(0.6 * loss)],

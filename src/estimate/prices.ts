@@ -4,7 +4,8 @@
  */
 import type { Cluster, Precision } from '../cluster/index.js'
 import { type Kernel, type Meeting, priceKernel, priceMeeting } from '../cost/index.js'
-import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels, paddedVocab } from './layer.js'
+import { embeddingParameters, headParameters, layerParameters } from './counts.js'
+import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
 import type { Software } from './software.js'
@@ -22,22 +23,37 @@ export interface Prices {
   readonly layer: Times
   readonly embedding: Times
   readonly head: Times
-  /** Collectives of one layer over tp and cp, whether hidden or not. */
+  /** All of the embedding's compute, and of the head's. */
+  readonly firstEnd: number
+  readonly lastEnd: number
+  /** Collectives of one layer, whether hidden or not; over ep in one direction. */
   readonly tp: { readonly forward: number; readonly backward: number }
   readonly cp: { readonly forward: number; readonly backward: number }
+  readonly ep: number
   /** Of the embedding's sum over the split vocabulary. */
   readonly tpEmbedding: number
   /** Bytes handed to the next stage by one rank, and the gather that makes them whole again. */
   readonly handed: number
   readonly regather: number
-  /** Parameters one rank computes with. */
+  /** Parameters one rank computes with; a tied head has none of its own beside the embedding. */
   readonly layerParameters: number
-  readonly tableParameters: number
+  readonly embeddingParameters: number
+  readonly headParameters: number
+  readonly headBesideEmbedding: number
 }
+
+const kinds: readonly Meeting['kind'][] = [
+  'all-reduce',
+  'all-gather',
+  'reduce-scatter',
+  'all-to-all',
+  'broadcast',
+  'send',
+]
 
 export class PriceTable {
   readonly #rows = new Map<number, Prices>()
-  readonly #meetings = new Map<string, number>()
+  readonly #meetings = new Map<number, Map<number, number>>()
   readonly #setup: Omit<Setup, 'split'>
 
   constructor(setup: Omit<Setup, 'split'>) {
@@ -45,7 +61,8 @@ export class PriceTable {
   }
 
   of(cut: Cut): Prices {
-    const key = ((cut.microbatch * 2 + (cut.sequenceParallel ? 1 : 0)) * 65536 + cut.cp) * 4096 + cut.tp
+    const { tp, cp, ep, microbatch, sequenceParallel } = cut
+    const key = (((microbatch * 2 + (sequenceParallel ? 1 : 0)) * 4096 + ep) * 4096 + cp) * 4096 + tp
     let row = this.#rows.get(key)
     if (row === undefined) this.#rows.set(key, (row = pricesOf(this.#setup, cut)))
     return row
@@ -53,11 +70,12 @@ export class PriceTable {
 
   meeting(kind: Meeting['kind'], bytes: number, size: number, stride: number): number {
     if (size <= 1 || bytes === 0) return 0
-    const key = `${kind} ${bytes} ${size} ${stride}`
-    let seconds = this.#meetings.get(key)
+    const who = (kinds.indexOf(kind) * 2 ** 20 + size) * 2 ** 20 + stride
+    const byBytes = entry(this.#meetings, who, () => new Map<number, number>())
+    let seconds = byBytes.get(bytes)
     if (seconds === undefined) {
       seconds = priceMeeting({ kind, bytes, group: { size, stride } }, this.#setup.cluster)
-      this.#meetings.set(key, seconds)
+      byBytes.set(bytes, seconds)
     }
     return seconds
   }
@@ -84,7 +102,8 @@ function entry<K, V>(map: Lookup<K, V>, key: K, make: () => V): V {
   return value
 }
 
-function pricesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut): Prices {
+function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
+  const { shape, cluster, precision, software } = setup
   const total = (kernels: readonly Kernel[]) => kernels.reduce((sum, k) => sum + priceKernel(k, cluster.device), 0)
   const times = (k: Kernels): Times => ({
     forward: total(k.forward),
@@ -92,37 +111,42 @@ function pricesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>,
     weight: total(k.weight),
     core: total(k.core),
   })
-  const element = precision === 'f32' ? 4 : 2
-  const activation = ((cut.microbatch * shape.seq) / cut.cp) * shape.embed * element
-  const meet = (kind: Meeting['kind'], bytes: number, size: number, stride: number) =>
-    priceMeeting({ kind, bytes, group: { size, stride } }, cluster)
-  const reduce = meet('all-reduce', activation, cut.tp, 1)
-  const gather = meet('all-gather', activation, cut.tp, 1)
-  const scatter = meet('reduce-scatter', activation, cut.tp, 1)
-  const keys = (2 * cut.microbatch * shape.seq * Math.max(shape.kvHeads, cut.tp) * shape.headDim * element) / cut.tp
-  const keyGather = meet('all-gather', keys, cut.cp, cut.tp)
-  const { split, whole } = parametersOf(shape)
+  const embedding = times(embeddingKernels(shape, cut))
+  const head = times(headKernels(shape, cut, precision, software))
   return {
     layer: times(layerKernels(shape, cut, precision, software)),
-    embedding: times(embeddingKernels(shape, cut)),
-    head: times(headKernels(shape, cut, precision, software)),
-    tp: cut.sequenceParallel
-      ? { forward: 2 * gather + 2 * scatter, backward: 4 * gather + 2 * scatter }
-      : { forward: 2 * reduce, backward: 2 * reduce },
-    cp: { forward: keyGather, backward: 2 * keyGather },
-    tpEmbedding: cut.sequenceParallel ? scatter + gather : 2 * reduce,
-    handed: activation / cut.tp,
-    regather: cut.sequenceParallel ? 0 : gather,
-    layerParameters: split / cut.tp + whole,
-    tableParameters: paddedVocab(shape, cut.tp) * shape.embed,
+    embedding,
+    head,
+    firstEnd: embedding.forward + embedding.input + embedding.weight,
+    lastEnd: head.forward + head.input + head.weight,
+    ...collectivesOf(setup, cut),
+    layerParameters: layerParameters(shape, cut),
+    embeddingParameters: embeddingParameters(shape, cut.tp),
+    headParameters: headParameters(shape, cut.tp, false),
+    headBesideEmbedding: headParameters(shape, cut.tp, true),
   }
 }
 
-/** Of one layer: what tp splits, and what every rank holds. */
-function parametersOf(shape: Shape): { split: number; whole: number } {
-  const { embed, heads, kvHeads, headDim, ffn, gated, experts } = shape
-  const attention = embed * headDim * (2 * heads + 2 * kvHeads)
-  const hidden = (gated ? 3 : 2) * embed * ffn * (experts?.count ?? 1)
-  const biases = shape.biases ? 2 * embed : 0
-  return { split: attention + hidden, whole: (shape.norm === 'layer' ? 4 : 2) * embed + biases }
+function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut) {
+  const { tp, cp, ep, microbatch, sequenceParallel } = cut
+  const element = precision === 'f32' ? 4 : 2
+  const activation = ((microbatch * shape.seq) / cp) * shape.embed * element
+  const meet = (kind: Meeting['kind'], bytes: number, size: number, stride: number) =>
+    priceMeeting({ kind, bytes, group: { size, stride } }, cluster)
+  const within = (kind: Meeting['kind']) => meet(kind, activation, tp, 1) / software.tensorCollectives
+  const [reduce, gather, scatter] = [within('all-reduce'), within('all-gather'), within('reduce-scatter')]
+  const keys = (2 * microbatch * shape.seq * shape.kvHeads * shape.headDim * element) / Math.min(tp, shape.kvHeads)
+  const keyGather = meet('all-gather', keys, cp, tp)
+  // To the experts and back: every token goes to as many of them as see it.
+  const routed = (activation * (shape.experts?.active ?? 0)) / (sequenceParallel ? tp : 1)
+  return {
+    tp: sequenceParallel
+      ? { forward: 2 * gather + 2 * scatter, backward: (software.regathers ? 4 : 2) * gather + 2 * scatter }
+      : { forward: 2 * reduce, backward: 2 * reduce },
+    cp: { forward: keyGather, backward: 2 * keyGather },
+    ep: 2 * meet('all-to-all', routed, ep, tp * cp),
+    tpEmbedding: sequenceParallel ? scatter + gather : 2 * reduce,
+    handed: activation / tp,
+    regather: sequenceParallel ? 0 : gather,
+  }
 }

@@ -34,6 +34,9 @@ export interface Setup {
   readonly software: Software
 }
 
+/** What memory depends on: all but the machine. */
+export type Placed = Omit<Setup, 'cluster'>
+
 /** Where the time of a step goes. The parts add up to the step. */
 export interface Parts {
   readonly compute: Seconds

@@ -2,6 +2,8 @@
  * What a training framework of a certain age does with the same plan: which kernels it fuses, what it hides behind
  * compute, what it keeps. The physics is the device's; these are the habits of programs.
  */
+import type { Habits } from './habits.js'
+
 export interface Software {
   readonly name: string
   /** unfused: scores go through memory. The others are the generations of fused attention. */
@@ -14,6 +16,8 @@ export interface Software {
   readonly fusedSoftmax: number
   /** Bytes of traffic for each logit, forward and backward together: the cast, the loss and its gradient. */
   readonly lossBytes: number
+  /** Tables are padded to whole tiles also where tp does not split them. */
+  readonly padsVocab: boolean
   /** A weight gradient is added to the accumulated one inside its matmul. */
   readonly fusedAccumulation: boolean
   /** Bytes of an element of the accumulated gradient. */
@@ -30,13 +34,23 @@ export interface Software {
     readonly cp: number
     readonly ep: number
   }
+  /** Sequence parallel: what was gathered for forward is gathered again for the weight gradients, not kept. */
+  readonly regathers: boolean
+  /** Of the rate of the links, what its tensor-parallel collectives reach. */
+  readonly tensorCollectives: number
   /** How much slower compute is while a collective runs beside it: 0.12 is 12 %. */
   readonly contention: number
   /** Host seconds to launch one layer forward and backward: the floor of a small layer's time. 0: compiled or captured. */
   readonly launch: { readonly forward: number; readonly backward: number }
+  /** The host waits for what it launched (CUDA_LAUNCH_BLOCKING): its time is added to the device's. */
+  readonly synchronous: boolean
   /** Bytes a parameter's gradient is reduced in. */
   readonly reduceBytes: 2 | 4
+  /** ZeRO-3 gathers parameters in the precision they are multiplied in, where that is narrower than 2 bytes. */
+  readonly narrowGathers: boolean
   /** Step time lost to stragglers, for each doubling of the devices above 64. */
   readonly jitter: number
+  /** What it keeps in memory, where that is not what `usual` says. */
+  readonly memory?: Partial<Habits>
   readonly sources: readonly string[]
 }

@@ -91,7 +91,7 @@ export interface Stream {
 
 export interface Param {
   readonly name: string
-  /** What it is computed with. A bf16 parameter that is trained is the rounded copy of an f32 master. */
+  /** What it is computed with. A bf16 parameter that has a master is the rounded copy of it. */
   readonly dtype: DType
   /** Whole, as the model knows it. */
   readonly dims: readonly Dim[]
@@ -112,9 +112,13 @@ export interface ParamFrames {
   /** Absent where nothing is trained. */
   readonly grad?: number
   readonly moments: readonly number[]
-  /** Of a bf16 parameter that is trained: what the optimizer updates, in f32 and in the layout of its state. */
+  /** What the optimizer updates in place of a bf16 parameter, in f32 and in the layout of its state. */
   readonly master?: number
 }
+
+/** What gradient and optimizer state are in: f32 where a master keeps the digits, else what is updated, the parameter. */
+export const dtypeOfState = ({ dtype, frames }: Param): DType =>
+  Object.values(frames).some(({ master }) => master !== undefined) ? 'f32' : dtype
 
 export interface DataInput {
   readonly name: string

@@ -19,7 +19,7 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   if (zero < 3 && gather === 'step') yield warning('plan/no-effect', 'plan.gather', 'has no effect below zero 3')
   if (zero < 2 && reduce === 'step') yield warning('plan/no-effect', 'plan.reduce', 'has no effect below zero 2')
   if (microbatches <= 4 || dp === 1) return
-  const held = (parametersOf(model, training.seq) * bytesPerNumber) / (plan.tp * plan.pp)
+  const held = (parametersOf(model, training.seq) * bytesPerNumber(plan)) / (plan.tp * plan.pp)
   const gathered = held * widthOfParameter(plan)
   const instead = (knob: string, bytes: number) => `\`${knob}: step\` moves ${showBytes(bytes)} and keeps as much`
   if (zero === 3 && gather === 'use') {
@@ -59,4 +59,20 @@ export const adviceOnRecompute: Rule = function* ({ model, plan }) {
     const message = `${plan.schedule} splits backward in two, and both parts gather the output gradient over tp: 6 all-gathers a layer instead of 4`
     yield warning('plan/unwise', 'plan.sequenceParallel', message, 'try 1f1b or interleaved')
   }
+}
+
+/** bf16 has 8 binary digits: what is less than half of the last of them is gone when it is added. */
+const lostBelow = 1 / 512
+
+export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan: { precision } }) {
+  if (precision !== 'pure-bf16') return
+  const moments = optimizer.kind === 'adamw' ? 2 : optimizer.momentum > 0 ? 1 : 0
+  const still = Number((optimizer.lr / lostBelow).toPrecision(3))
+  const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
+  yield warning(
+    'plan/unwise',
+    'plan.precision',
+    `sums, moments and parameters in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
+    `try bf16, with gradients, moments and master weights in f32: ${6 + 4 * (moments + 1)} bytes a parameter instead of ${4 + 2 * moments}`,
+  )
 }

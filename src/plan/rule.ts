@@ -9,7 +9,7 @@ export const traitsOfSchedule = (plan: Plan): ScheduleTraits | undefined =>
   typeof plan.schedule === 'string' ? scheduleTraits[plan.schedule] : undefined
 
 /** Of gradients and optimizer state. */
-export const bytesPerNumber = 4
+export const bytesPerNumber = ({ precision }: Plan): number => (precision === 'pure-bf16' ? 2 : 4)
 
 /** A parameter in units of that: under bf16 it is half as wide as what belongs to it. */
 export const widthOfParameter = ({ precision }: Plan): number => (precision === 'bf16' ? 0.5 : 1)

@@ -1,1 +1,8 @@
-export {}
+export * from './cluster-prices.js'
+export * from './goodput.js'
+export * from './kernels.js'
+export * from './parts.js'
+export * from './prices.js'
+export * from './simulate.js'
+export * from './summary.js'
+export * from './turns.js'

@@ -8,6 +8,8 @@ import { type Instr, type Lane, type Program, type Step, traitsOf } from '../ir/
 export interface Span {
   readonly rank: Rank
   readonly lane: Lane
+  /** Which network, where there are several: nvlink, infiniband. */
+  readonly link?: string
   /** Index into the steps of the rank's stream. */
   readonly step: number
   /** Index into the instructions of the segment that the step calls; -1: the step itself (a send, a recv, its wait). */

@@ -1,6 +1,7 @@
 /**
  * Published measurements as rows: one training configuration each, what it reached and where that was printed. What a
- * source does not give is undefined, never a guess.
+ * source does not give is undefined, never a guess. A file is comma separated, with a header; before that, lines
+ * `# name: value` hold what all of its rows share, or how their cells of that name begin.
  */
 
 /** Columns of numbers; a percentage is kept as the fraction it means. */
@@ -50,8 +51,15 @@ export type Row = {
 } & { readonly [C in (typeof numeric)[number]]?: number } & { readonly [C in (typeof words)[number]]: string }
 
 export function rowsOf(text: string): Row[] {
-  const [header, ...records] = recordsOf(text)
-  return records.map((cells, i) => rowOf(i + 1, new Map(header.map((name, j) => [name, cells[j] ?? '']))))
+  const shared = [...text.matchAll(/^# (\w+): (.*)$/gm)].map(([, name, value]) => [name, value] as const)
+  const [header = [], ...records] = recordsOf(text.replace(/^(?:#.*\r?\n)*/, ''))
+  return records.map((cells, i) => {
+    const all = new Map(shared)
+    header.forEach((name, j) => {
+      all.set(name, (all.get(name) ?? '') + (cells[j] ?? ''))
+    })
+    return rowOf(i + 1, all)
+  })
 }
 
 function rowOf(line: number, cells: ReadonlyMap<string, string>): Row {
@@ -61,9 +69,9 @@ function rowOf(line: number, cells: ReadonlyMap<string, string>): Row {
   return { line, ...Object.fromEntries(numbers), ...Object.fromEntries(texts) } as Row
 }
 
-/** '41.25%' -> 0.4125; '', 'n/a' and '4-8' are no numbers. */
+/** '41.25%' and '44% of peak' -> 0.4125 and 0.44; '', 'n/a' and '4-8' are no numbers. */
 function numberOf(cell: string): number | undefined {
-  const [, digits, percent] = /^\s*(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*(%)?\s*$/i.exec(cell) ?? []
+  const [, digits, percent] = /^\s*(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*(?:(%).*)?$/i.exec(cell) ?? []
   return digits === undefined ? undefined : Number(digits) / (percent ? 100 : 1)
 }
 

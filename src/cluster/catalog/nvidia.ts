@@ -18,9 +18,9 @@ const prices = 'price: CoreWeave list price per GPU, 2025'
 const reserve: Device['reserve'] = { bytes: GiB(3), fraction: 0.05 }
 
 const curves = (
-  matmul: Omit<Curves['matmul'], 'halfK' | 'measured'>,
+  matmul: Omit<Curves['matmul'], 'halfK' | 'measured'> & { readonly halfK?: number },
   rest: Omit<Curves, 'matmul' | 'floor'> & { readonly floor?: number },
-): Curves => ({ floor: 2.5e-6, ...rest, matmul: { halfK: 64, measured: [], ...matmul } })
+): Curves => ({ floor: 2.5e-6, ...rest, matmul: { halfK: 64, unaligned: 0.4, measured: [], ...matmul } })
 
 const nvlink = (bandwidth: number, efficiency: number, latency: number): Link => ({
   kind: 'nvlink',
@@ -81,7 +81,7 @@ const a100 = (memory: number, bandwidth: number, pricePerHour: number): Device =
   memory: GiB(memory),
   reserve,
   curves: curves(
-    { efficiency: { bf16: 0.78, f32: 0.9, tf32: 0.75 }, tile: [128, 128], units: 108 },
+    { efficiency: { bf16: 0.81, f32: 0.9, tf32: 0.75 }, tile: [128, 256], units: 108, halfK: 256 },
     { attention: { forward: 0.6, backward: 0.5 }, memory: { efficiency: 0.8, half: 0 } },
   ),
   pricePerHour,
@@ -111,7 +111,7 @@ const h100: Entry = {
     memory: GiB(80),
     reserve,
     curves: curves(
-      { efficiency: { bf16: 0.64, fp8: 0.58, f32: 0.8 }, tile: [128, 256], units: 132 },
+      { efficiency: { bf16: 0.64, fp8: 0.6, f32: 0.8 }, tile: [128, 256], units: 132, halfK: 256 },
       { attention: { forward: 0.55, backward: 0.45 }, memory: { efficiency: 0.85, half: 0 } },
     ),
     pricePerHour: 6.16,
@@ -144,6 +144,27 @@ const h100Pcie: Entry = {
   sources: ['PCIe 5.0 x16: 64 GB/s each way; a node of 8 cards with 2 NICs is an assumption'],
 }
 
+/** The part with less power and slower memory that some large operators bought. */
+const h100Lean: Entry = {
+  ...h100,
+  device: {
+    ...withoutPrice(h100.device),
+    name: 'h100-500w',
+    title: 'NVIDIA H100 SXM5 96 GB HBM2e, 500 W',
+    bandwidth: 2.4e12,
+    memory: GiB(94.5),
+    curves: {
+      ...h100.device.curves,
+      matmul: { ...h100.device.curves.matmul, efficiency: { bf16: 0.56, fp8: 0.5, f32: 0.64 } },
+      attention: { forward: 0.44, backward: 0.36 },
+    },
+    sources: [
+      'pytorch/torchtitan benchmarks: 500 W, HBM2e, 95.04 GiB',
+      'efficiencies: 0.8 of the H100 SXM, for its power',
+    ],
+  },
+}
+
 const h800: Entry = {
   ...h100,
   device: {
@@ -165,7 +186,7 @@ const h200: Entry = {
     title: 'NVIDIA H200 SXM 141 GB',
     peak: h100Peak,
     bandwidth: 4.8e12,
-    memory: GiB(140.4),
+    memory: 150_109_880_320,
     reserve,
     curves: h200Measured.curves,
     pricePerHour: 6.31,
@@ -255,6 +276,7 @@ export const nvidia: readonly Entry[] = [
   { device: a100(80, 2.039e12, 2.7), ...dgxA100 },
   h100,
   h100Pcie,
+  h100Lean,
   h800,
   h200,
   b200,

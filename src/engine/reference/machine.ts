@@ -27,7 +27,7 @@ export interface Machine {
   step(data: StepData): StepResult
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
-  /** What a bf16 parameter is the rounded copy of; of an f32 one, or where nothing is trained, the parameter itself. */
+  /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
   master(name: string): Float64Array
   /** Gives every rank its part of the whole tensor, master and copy; gradients and moments stay as they are. */
   setParameter(name: string, values: ArrayLike<number>): void

@@ -1,6 +1,7 @@
 /**
- * T3, for what values are stored in: what belongs to a token (`x`) has one dtype throughout an instruction, statistics
- * and what belongs to a parameter are f32, ids and labels i32. Only `scale` may give fewer bits than it is given.
+ * T3, for what values are stored in: what belongs to a token (`x`) has one dtype throughout an instruction, and so has
+ * what belongs to a parameter (`p`); statistics are f32, ids and labels i32. Only `scale` may give fewer bits than it is
+ * given.
  */
 import type { Compute, Ref } from '../instr.js'
 import type { DType } from '../program.js'
@@ -11,12 +12,16 @@ const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32' }
 /** The first operand or result that is stored otherwise than its instruction needs, in words. */
 export function misstored(instr: Compute, dtypeOf: (ref: Ref) => DType): string | undefined {
   const { ins, outs }: Partial<Dtypes> = signatures[instr.kind].dtypes ?? {}
-  const token = instr.ins.find((_, i) => (ins?.[i] ?? 'x') === 'x')
-  const own = token === undefined ? undefined : dtypeOf(token)
+  /** That of the first operand with this letter. */
+  const common = (letter: string): DType | undefined => {
+    const first = instr.ins.find((_, i) => (ins?.[i] ?? 'x') === letter)
+    return first === undefined ? undefined : dtypeOf(first)
+  }
   const allowed = (letter: string, result: boolean): readonly DType[] => {
     if (letter in fixed) return [fixed[letter]]
-    if (letter === 'r' || own === undefined || own === 'i32') return ['bf16', 'f32']
-    return result ? [own, 'f32'] : [own]
+    const own = common(letter)
+    if (own === undefined || own === 'i32') return ['bf16', 'f32']
+    return result && letter === 'x' ? [own, 'f32'] : [own]
   }
   const wrong = (refs: readonly Ref[], letters: string | undefined, result: boolean) =>
     refs.flatMap((ref, i) => {

@@ -1,7 +1,7 @@
 /** Segments made ready for replay: buffers become slots, types become numbers, each segment once per pattern of binding. */
 import { type Layout, layoutKey, localDims } from '../../base/index.js'
 import type { Instr } from '../instr.js'
-import type { Call, DType, Param, Program } from '../program.js'
+import { type Call, type DType, dtypeOfState, type Param, type Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
@@ -65,9 +65,9 @@ export class Shelf {
   typeOf = (id: number): Type => this.types[id]
   show = (id: number): string => `${this.types[id].dtype} ${showShaped(this.types[id])}`
 
-  /** A parameter as a rank holds it, and its optimizer state, which is f32 whatever it is computed with. */
+  /** A parameter as a rank holds it, and its optimizer state. */
   typeOfParam = (param: Param): number => this.typeOfPart(param, param.kept, param.dtype)
-  typeOfState = (param: Param): number => this.typeOfPart(param, param.state, 'f32')
+  typeOfState = (param: Param): number => this.typeOfPart(param, param.state, dtypeOfState(param))
 
   private typeOfPart({ dims }: Param, kept: Layout, dtype: DType): number {
     const { mesh } = this.program

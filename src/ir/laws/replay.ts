@@ -4,7 +4,7 @@
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
-import type { Call, Param, Program, Stream } from '../program.js'
+import { type Call, dtypeOfState, type Param, type Program, type Stream } from '../program.js'
 import { type Act, resultA, resultB } from './acts.js'
 import { overlap, type Spot } from './buffers.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
@@ -66,6 +66,9 @@ interface Frame {
 /** A value that has lost digits is another: what is updated must not come from it. */
 const rounded = (value: Value) => hashValues(hashText('rounded'), [value])
 
+/** A parameter, given what is updated: that itself, or what its dtype can hold of its master. */
+const heldAs = (param: Param, value: Value) => (param.dtype === dtypeOfState(param) ? value : rounded(value))
+
 const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
 
 class Replay {
@@ -109,7 +112,7 @@ class Replay {
 
   /** Parameters and their state are what the last step left. */
   private begin(param: Param): void {
-    const { name, frames, dtype } = param
+    const { name, frames } = param
     const start = valueOfParam(name)
     this.params.set(keyOf(start.a, start.b), param)
     for (const [pipeline, held] of Object.entries(frames)) {
@@ -121,14 +124,14 @@ class Replay {
           to: this.program.streams[Number(pipeline)].frames[frame].bytes,
           microbatch: -1,
         })
-      put(held.param, dtype === 'bf16' ? rounded(start) : start, this.shelf.typeOfParam(param))
+      put(held.param, heldAs(param, start), this.shelf.typeOfParam(param))
       if (held.master !== undefined) put(held.master, start, this.shelf.typeOfState(param))
       for (const [i, frame] of held.moments.entries())
         put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfState(param))
     }
   }
 
-  /** The updated parameter is back where it is kept, and so are its state and, in f32, what it was rounded from. */
+  /** The updated parameter is back where it is kept, and so are its state and what it was rounded from. */
   private end(param: Param): void {
     for (const update of this.ledger.updates.filter(({ param: name }) => name === param.name)) {
       const { pipeline, after } = update
@@ -136,10 +139,20 @@ class Replay {
       if (!held) continue
       const [updated, ...moments] = after
       const state = this.shelf.typeOfState(param)
-      this.left(update, held.param, param.dtype === 'bf16' ? rounded(updated) : updated, this.shelf.typeOfParam(param))
+      this.left(update, held.param, heldAs(param, updated), this.shelf.typeOfParam(param))
       if (held.master !== undefined) this.left(update, held.master, updated, state)
       for (const [i, frame] of held.moments.entries()) this.left(update, frame, moments[i], state)
+      if (held.grad !== undefined) this.summed(update, held.grad, param)
     }
+  }
+
+  /** Digits that the sum of a gradient dropped are not in what the optimizer is given, however wide that is. */
+  private summed(update: Update, frame: number, param: Param): void {
+    const entry = this.memory[update.pipeline][frame].get(0)
+    const [sum, state] = [entry && this.shelf.typeOf(entry.type).dtype, dtypeOfState(param)]
+    if (sum === undefined || sum === state) return
+    const message = `the gradient of ${param.name} is summed in ${sum}, its state is ${state}`
+    this.findings.push({ law: 'T5', ...placeOf(update), message })
   }
 
   /** A frame holds what an update made of it, as it is kept. */
@@ -233,7 +246,8 @@ class Replay {
   /** Zeros are zeros in every layout. */
   private fits(entry: Entry, type: number): boolean {
     if (entry.type === type) return true
-    return same(entry, nothing) && sameDims(this.shelf.typeOf(entry.type).dims, this.shelf.typeOf(type).dims)
+    const [written, read] = [this.shelf.typeOf(entry.type), this.shelf.typeOf(type)]
+    return same(entry, nothing) && written.dtype === read.dtype && sameDims(written.dims, read.dims)
   }
 
   private nameOf = ({ call, pipeline }: Frame, { role, from }: Slot) =>

@@ -9,8 +9,9 @@ type Range = readonly [least: number, most: number]
 
 /**
  * `x`: bf16 or f32, one and the same for all such operands, and for a result that or f32 (the gradient of a weight is
- * kept in more digits than what it is made from). `f`: f32, what is a statistic or belongs to a parameter. `i`: i32.
- * `r`: bf16 or f32, whatever the operands are.
+ * kept in more digits than what it is made from). `p`: bf16 or f32, one and the same for all that is added to or belongs
+ * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master.
+ * `f`: f32, a statistic. `i`: i32. `r`: bf16 or f32, whatever the operands are.
  */
 export interface Dtypes {
   readonly ins: string
@@ -138,8 +139,8 @@ export const signatures: OpTable<Signature> = {
   squaredErrorGrad: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' } }),
   countElements: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
   zero: { ins: n(0), outs: many(1), shapes: [free] },
-  accumulate: elementwise(1, { dtypes: { ins: 'f', outs: 'f' }, linear: [0] }),
-  sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [scalar] },
-  adamw: { ins: n(4), outs: n(3), dtypes: { ins: 'ffff', outs: 'fff' }, shapes: [like(0), like(0), like(0)] },
-  sgd: { ins: n(3), outs: [1, 2], dtypes: { ins: 'fff', outs: 'ff' }, shapes: [like(0), like(0)] },
+  accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0] }),
+  sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar] },
+  adamw: { ins: n(4), outs: n(3), dtypes: { ins: 'pfff', outs: 'ppp' }, shapes: [like(0), like(0), like(0)] },
+  sgd: { ins: n(3), outs: [1, 2], dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)] },
 }
