@@ -80,6 +80,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { dp: 2, zero: 1, precision: 'bf16' }],
   ['gpt tied', { tp: 2, sequenceParallel: true, microbatches: 2, precision: 'bf16' }],
   ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 2, schedule: 'zb-h1', precision: 'bf16' }],
+  ['mlp', { dp: 2, microbatches: 2, precision: 'bf16' }],
+  ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16' }],
 ]
 
 /** Random jobs of as many ranks as are there anyway. */
@@ -178,7 +180,7 @@ describe('emitted PyTorch under gloo computes what the reference computes', { sk
       assert.ok(existsSync(file), told(each))
       const results: Record<string, Result> = JSON.parse(readFileSync(file, 'utf8'))
       const expected = expectedOf(each.job, steps)
-      const half = each.job.plan.precision === 'bf16'
+      const half = each.job.plan.precision !== 'f32'
       for (const [precision, bound] of [
         ['f64', 1e-10],
         ['plan', half ? 2 ** -7 : 2e-5],

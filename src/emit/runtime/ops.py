@@ -268,28 +268,34 @@ def _step_count(step: int, device) -> torch.Tensor:
 
 def adamw_(param, m, v, grad, lr: float, step: int, betas, eps: float, decay: float, scale=None):
     """Decoupled weight decay; step counts from 0; scale is what clipping multiplies gradients by."""
-    if param.is_cuda and param.dtype == grad.dtype == torch.float32 and hasattr(torch, "_fused_adamw_"):
-        # The kernel divides by its scale.
-        inverse = None if scale is None else 1 / scale
+    if param.is_cuda and param.dtype == m.dtype == grad.dtype and hasattr(torch, "_fused_adamw_"):
         torch._fused_adamw_(
             [param], [grad], [m], [v], [], [_step_count(step, param.device)],
-            lr=lr, beta1=betas[0], beta2=betas[1], weight_decay=decay, eps=eps,
-            amsgrad=False, maximize=False, grad_scale=inverse, found_inf=None,
+            lr=lr, beta1=betas[0], beta2=betas[1], weight_decay=decay, eps=eps, amsgrad=False, maximize=False,
+            # The kernel divides by its scale.
+            grad_scale=None if scale is None else 1 / scale, found_inf=None,
         )
         return param, m, v
     beta1, beta2 = betas
-    grad = grad if scale is None else grad * scale
-    m.mul_(beta1).add_(grad, alpha=1 - beta1)
-    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    root = (v / (1 - beta2 ** (step + 1))).sqrt_().add_(eps)
-    param.mul_(1 - lr * decay).addcdiv_(m, root, value=-lr / (1 - beta1 ** (step + 1)))
-    return param, m, v
+    grad = wide(grad) if scale is None else wide(grad) * scale
+    # In half precision every result is worked out in full and rounded once.
+    mean, square, value = wide(m).mul_(beta1), wide(v).mul_(beta2), wide(param).mul_(1 - lr * decay)
+    mean.add_(grad, alpha=1 - beta1)
+    square.addcmul_(grad, grad, value=1 - beta2)
+    root = (square / (1 - beta2 ** (step + 1))).sqrt_().add_(eps)
+    value.addcdiv_(mean, root, value=-lr / (1 - beta1 ** (step + 1)))
+    return _stored(param, value), _stored(m, mean), _stored(v, square)
+
+
+def _stored(into: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return into if into is value else into.copy_(value)
 
 
 def sgd_(param, m, grad, lr: float, decay: float, momentum: float = 0.0, scale=None):
     """m = momentum * m + grad + decay * param; param -= lr * m."""
-    direction = grad if scale is None else grad * scale
-    direction = direction + decay * param
+    value = wide(param)
+    direction = (wide(grad) if scale is None else wide(grad) * scale) + decay * value
     if m is not None:
-        direction = m.mul_(momentum).add_(direction)
-    return param.add_(direction, alpha=-lr), m
+        direction = wide(m).mul_(momentum).add_(direction)
+        m = _stored(m, direction)
+    return _stored(param, value.add_(direction, alpha=-lr)), m
