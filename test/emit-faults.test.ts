@@ -60,7 +60,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
   })
 
   test('a rank that never comes: those that are there name it', async () => {
-    const [only] = await ranks([0], ['--timeout', '3'])
+    const [only] = await ranks([0], ['--rendezvous', '3'])
     const { code, err } = await only.done
     notEqual(code, 0)
     match(err, /lockstep: rank 0: rendezvous: after 3 s ranks \[1\] of 2 are missing/)

@@ -8,7 +8,7 @@ from .mesh import Mesh
 
 
 class Here:
-    def __init__(self, mesh: Mesh, rank: int, groups: comm.Groups, device, dtypes: Dict[str, torch.dtype], data, seed: int):
+    def __init__(self, mesh: Mesh, rank: int, groups: comm.Groups, device, dtypes: Dict, data, seed: int):
         self.mesh = mesh
         self.rank = rank
         self.groups = groups

@@ -3,17 +3,13 @@ Every op of the program in PyTorch, forward and backward written out. The defini
 interpreter; the tests hold these to it. A trailing underscore says, as in PyTorch, that the first operands are changed.
 """
 import functools
-import math
 from typing import Dict, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 
 from .attention import attention, attention_grad  # noqa: F401  (emitted code calls them as ops.attention...)
-
-# torch.mm that sums bf16 into f32 and leaves it there.
-MM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
+from .contract import DTYPES, contract  # noqa: F401
 
 
 def constant(function):
@@ -35,43 +31,6 @@ def copy(x: torch.Tensor, dtype: str) -> torch.Tensor:
 def wide(x: torch.Tensor) -> torch.Tensor:
     """In f32 at least: what sums and statistics are taken in."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
-
-
-def contract(equation: str, a: torch.Tensor, b: torch.Tensor, dtype: Optional[str] = None) -> torch.Tensor:
-    """The sum of products over every dim missing from the result, as in einsum; one matmul wherever it is one."""
-    ins, out = equation.replace(" ", "").split("->")
-    left, right = ins.split(",")
-    if dtype is not None and a.dtype != torch.float64:
-        return _contract_wide(left, right, out, a, b, DTYPES[dtype])
-    product = _matmul(left, right, out, a, b)
-    return torch.einsum(f"{ins}->{out}", a, b) if product is None else product
-
-
-def _contract_wide(left: str, right: str, out: str, a, b, dtype: torch.dtype) -> torch.Tensor:
-    """Half precision in, full precision out: the sum is rounded once (by older releases on a GPU twice)."""
-    product = _matmul(left, right, out, a, b, dtype if MM_HAS_OUT_DTYPE else None) if a.is_cuda else None
-    if product is None:
-        product = torch.einsum(f"{left},{right}->{out}", a.to(dtype), b.to(dtype))
-    return product.to(dtype)
-
-
-def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None) -> Optional[torch.Tensor]:
-    """None unless out is (dims of a) then (dims of b), and what is summed stands side by side in both."""
-    summed = [d for d in left if d not in out]
-    rows = [d for d in out if d in left]
-    columns = [d for d in out if d in right]
-    k, m, n = "".join(summed), "".join(rows), "".join(columns)
-    if set(left) & set(right) != set(summed) or out != m + n:
-        return None
-    if left not in (m + k, k + m) or right not in (k + n, n + k):
-        return None
-    a_first, b_last = left == m + k, right == k + n
-    depth = math.prod(a.shape[-len(k):] if a_first else a.shape[: len(k)]) if k else 1
-    a2 = a.reshape(-1, depth) if a_first else a.reshape(depth, -1).t()
-    b2 = b.reshape(depth, -1) if b_last else b.reshape(-1, depth).t()
-    shape = (*(a.shape[: len(m)] if a_first else a.shape[len(k):]), *(b.shape[len(k):] if b_last else b.shape[: len(n)]))
-    product = torch.mm(a2, b2) if dtype is None else torch.mm(a2, b2, out_dtype=dtype)
-    return product.reshape(shape)
 
 
 def gelu(x: torch.Tensor, approximate: bool) -> torch.Tensor:

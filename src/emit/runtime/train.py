@@ -21,12 +21,13 @@ def arguments(folder: str) -> argparse.Namespace:
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--precision", choices=["plan", "f64"], default="plan", help="f64: everything in double")
     parser.add_argument("--timeout", type=float, default=300, help="seconds without progress before a rank gives up")
-    parser.add_argument("--attention", default="", help="of PyTorch's ops on a GPU: cudnn, flash or math; else the first that works")
+    parser.add_argument("--rendezvous", type=float, default=600, help="seconds in which all ranks must have come")
+    parser.add_argument("--attention", default="", help="on a GPU: cudnn, flash or math; else the first that works")
     parser.add_argument("--no-compile", action="store_true", help="run segments as they are written")
     parser.add_argument("--save-every", type=int, default=0, help="steps between checkpoints; 0: none")
     parser.add_argument("--checkpoints", default=os.path.join(folder, "checkpoints"), help="where they are written")
     parser.add_argument("--resume", help="a checkpoint to go on from, as if nothing had happened")
-    parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start from, at step 1")
+    parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start from")
     parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
     return parser.parse_args()
 
@@ -84,9 +85,11 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
         attention.choose(device, options.attention)
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
-    meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.timeout))
+    meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
     compiled = cuda and not options.no_compile
-    return Trainer(folder, rank, device, options.precision, compiled, options.timeout)
+    # Later than the watchdog, which has more to say.
+    patience = timedelta(seconds=2 * options.timeout + 60)
+    return Trainer(folder, rank, device, options.precision, compiled, patience)
 
 
 def resume(trainer: Trainer, options: argparse.Namespace) -> None:

@@ -37,15 +37,18 @@ def dtypes_of(precision: str) -> Dict[str, torch.dtype]:
     return {**({name: torch.float64 for name in kinds} if precision == "f64" else kinds), "i32": torch.int64}
 
 
+HOUR = timedelta(hours=1)
+
+
 class Trainer:
     """One rank of a run, ready to step."""
 
-    def __init__(self, folder: str, rank: int, device, precision="plan", compiled=False, seconds=300.0, groups=None):
+    def __init__(self, folder: str, rank: int, device, precision="plan", compiled=False, patience=HOUR, groups=None):
         self.program = read_json(folder, "program.json")
         self.settings = read_json(folder, "run.json")
         mesh = Mesh(self.program["mesh"])
         backend = "nccl" if device.type == "cuda" else "gloo"
-        made = Groups(mesh, rank, self.program["groups"], backend, timedelta(seconds=seconds), groups)
+        made = Groups(mesh, rank, self.program["groups"], backend, patience, groups)
         data = batches_of(self.settings, folder)
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), data, self.settings["seed"])
         self.stage = Stage(folder, self.program, self.here, compiled)
@@ -86,6 +89,7 @@ class Trainer:
             "seconds": seconds,
             "tokensPerSecond": tokens,
             "flopsPerSecond": tokens * run["flopsPerToken"],
+            **({"peakBytes": torch.cuda.max_memory_allocated()} if self.here.device.type == "cuda" else {}),
         }
 
     def progress(self) -> int:
