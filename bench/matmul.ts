@@ -90,7 +90,7 @@ function ours(name: string, kernels: Kernels, p: Product): Contender {
   a.values.set(inputs.a)
   b.values.set(inputs.b)
   const words = {
-    ...{ out: out.offset, a: a.offset, b: b.offset, m: p.m, n: p.n, k: p.k },
+    ...{ out: out.offset, a: a.offset, b: b.offset, bias: 0, m: p.m, n: p.n, k: p.k },
     ...{ transA: Number(p.transA), transB: Number(p.transB), accumulate: Number(p.accumulate) },
     ...{ batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
   }
@@ -125,6 +125,7 @@ function theirs(name: string, child: Child, folder: string, p: Product): Contend
 
 const targets = {
   native: () => loadKernels('native'),
+  vectors: () => loadKernels('vectors'),
   relaxed: () => loadWasm('relaxed'),
   plain: () => loadWasm('plain'),
 }

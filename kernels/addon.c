@@ -3,7 +3,7 @@
 #include <node_api.h>
 #include <string.h>
 #include <time.h>
-#include "kernels.h"
+#include "matmul.h"
 
 double lockstep_now(void) {
   struct timespec t;
@@ -31,15 +31,17 @@ static napi_value number_of(napi_env env, double value) {
   return result;
 }
 
-// exec(memory, list, status): the error code, 0 when all went well.
+// exec(memory, list, status, tiles): the error code, 0 when all went well. Matrix tiles are used only where asked for.
 static napi_value exec(napi_env env, napi_callback_info info) {
-  napi_value args[3];
-  size_t count = 3;
+  napi_value args[4];
+  size_t count = 4;
   napi_get_cb_info(env, info, &count, args, 0, 0);
   char *base = bytes_of(env, args[0]);
   if (!base) return 0;
   size list = offset_of(env, args[1]), status = offset_of(env, args[2]);
-  return number_of(env, lockstep_exec(base, (double *)(base + list), base + status));
+  bool tiles = false;
+  napi_get_value_bool(env, args[3], &tiles);
+  return number_of(env, lockstep_exec(base, (double *)(base + list), base + status, tiles && tiles_allowed()));
 }
 
 // wake(memory, offset): wakes the ranks that sleep on the i32 at offset.
@@ -74,6 +76,9 @@ static napi_value info(napi_env env, napi_callback_info unused) {
 #else
   set_text(env, object, "target", "portable");
 #endif
+  napi_value tiles;
+  napi_get_boolean(env, tiles_allowed(), &tiles);
+  napi_set_named_property(env, object, "tiles", tiles);
   napi_set_named_property(env, object, "vector", number_of(env, VECTOR_BYTES));
   napi_set_named_property(env, object, "workspaceBytes", number_of(env, (double)LOCKSTEP_WORKSPACE_BYTES));
   return object;

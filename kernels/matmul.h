@@ -27,6 +27,41 @@ struct matrix {
   size row_stride, column_stride;
 };
 
+INLINE struct matrix block_of(struct matrix x, size row, size column) {
+  return (struct matrix){x.at + row * x.row_stride + column * x.column_stride, x.row_stride, x.column_stride};
+}
+
+// The size of each of the equal blocks that `total` is cut into: none over `most`, all but the last multiples of `unit`.
+size even_block(size total, size most, size unit);
+
+// out[m n] = add + a[m k] b[k n]. What is added is nothing (null), the result as it is (out itself), or a row that is
+// the same for all rows (a bias, of stride 0).
+struct product {
+  float *out;
+  size out_stride;
+  const float *add;
+  size add_stride;
+  struct matrix a, b;
+  size m, n, k;
+};
+
+// The part of a product that is rows [i, i + m), columns [j, j + n), of k [p, p + k): parts are done in the order of p.
+INLINE struct product part_of(const struct product *x, size i, size j, size p, size m, size n, size k) {
+  float *out = x->out + i * x->out_stride + j;
+  const float *add = p > 0 ? out : x->add ? x->add + i * x->add_stride + j : 0;
+  return (struct product){out, x->out_stride, add, p > 0 ? x->out_stride : x->add_stride, block_of(x->a, i, p),
+                          block_of(x->b, p, j), m, n, k};
+}
+
+// On vectors, with VECTORS_BYTES of space.
+void multiply_vectors(const struct product *x, char *space);
+
+// On the CPU's matrix tiles, with LOCKSTEP_WORKSPACE_BYTES of space: whether it has any that may be used, whether they
+// are worth it, and the product.
+int tiles_allowed(void);
+int tiles_pay(size m, size n, size k);
+void multiply_tiles(const struct product *x, char *space);
+
 // out[rows columns] = (or +=, where accumulate) a[rows k] times panels of b: TILE_COLUMNS columns each, k rows of
 // TILE_COLUMNS floats, one panel after the other, the last one filled up with anything finite.
 void multiply_panels(float *out, size out_stride, struct matrix a, const float *panels, size rows, size columns, size k,

@@ -62,14 +62,16 @@ const matmul: Make = ({ size, tensor, chance, pick, int }) => {
   const [transA, transB, accumulate] = [chance(0.5), chance(0.5), chance(0.5)]
   const [a, x] = [tensor(transA ? { b, k, m } : { b, m, k }), tensor(transB ? { b, n, k } : { b, k, n })]
   const out = tensor({ b, m, n })
-  const old = (i: number) => (accumulate ? out.values[i] : 0)
+  const bias = !accumulate && chance(0.5) ? tensor({ n }).values : undefined
+  const old = (i: number) => (accumulate ? out.values[i] : (bias?.[i % n] ?? 0))
   const [product] = reference({ kind: 'contract' }, [a, x], { b, m, n })
   const [weight] = reference({ kind: 'contract' }, [absolute(a), absolute(x)], { b, m, n })
   return {
     command: 'matmul',
-    ins: { a: a.values, b: x.values },
+    ins: { a: a.values, b: x.values, ...(bias && { bias }) },
     initial: { out: out.values },
     words: {
+      ...(bias ? {} : { bias: 0 }),
       m,
       n,
       k,

@@ -29,6 +29,11 @@ interface Contender {
 const missing = nativeMissing()
 const contenders: Contender[] = [
   { name: 'native', load: () => loadKernels('native'), skip: missing && `no native kernels: ${missing}` },
+  {
+    name: 'native without tiles',
+    load: () => loadKernels('vectors'),
+    skip: missing && `no native kernels: ${missing}`,
+  },
   { name: 'WebAssembly', load: () => loadWasm('plain') },
   { name: 'WebAssembly with relaxed SIMD', load: () => loadWasm('relaxed') },
 ]
@@ -155,6 +160,7 @@ for (const { name, load, skip } of contenders) {
     const x = bench.put([1, 2, 3, 4])
     const writer = bench.writer({ workspaceBytes: 64 }).put('scale', { out: x, x, n: 4, by: 2 })
     const square = {
+      bias: 0,
       m: 2,
       n: 2,
       k: 2,

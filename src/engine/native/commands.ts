@@ -15,11 +15,15 @@ export const commands = {
   alloc: ['kind', 'bytes'],
   free: ['kind', 'bytes'],
 
-  /** out[m n] (+)= op(a) op(b); a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all dense rows. */
+  /**
+   * out[m n] (+)= op(a) op(b); a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all dense rows.
+   * bias[n] is added to every row, unless it is 0 or there is something to accumulate.
+   */
   matmul: [
     'out',
     'a',
     'b',
+    'bias',
     'm',
     'n',
     'k',

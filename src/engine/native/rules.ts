@@ -247,7 +247,17 @@ const compute: ComputeRules = {
     const { swap, transA, transB, m, n, k, batch } = s.once(instr, () => matmulOf(dims(s, a), dims(s, b), dims(s, out)))
     const [left, right] = swap ? [b, a] : [a, b]
     s.list.write('matmul', {
-      ...{ out: s.at(out), a: s.at(left), b: s.at(right), m, n, k, transA: Number(transA), transB: Number(transB) },
+      ...{
+        out: s.at(out),
+        a: s.at(left),
+        b: s.at(right),
+        bias: 0,
+        m,
+        n,
+        k,
+        transA: Number(transA),
+        transB: Number(transB),
+      },
       ...{ accumulate: 0, batch, strideA: m * k, strideB: k * n, strideOut: m * n },
     })
   },
