@@ -176,28 +176,27 @@ INLINE struct range pack(char *to, const float *from, size line_stride, size k_s
   _tile_dpbf16ps(2, 5, 6);  \
   _tile_dpbf16ps(3, 5, 7)
 
-// What a square starts from: tile by tile, each 16 rows of 16.
-#define START(tile, row, column)                                                              \
-  if (add)                                                                                    \
-    _tile_loadd(tile, add + row * add_stride + column, add_stride * (size)sizeof(float));     \
-  else                                                                                        \
+// A tile of the result, 16 rows of 16: it starts from 0 or from what is added.
+#define START(tile, row, column)                                                                  \
+  if (from)                                                                                       \
+    _tile_loadd(tile, from + row * from_stride + column, from_stride * (size)sizeof(float));      \
+  else                                                                                            \
     _tile_zero(tile)
-#define FINISH(tile, row, column) \
-  _tile_stored(tile, out + row * out_stride + column, out_stride * (size)sizeof(float))
+#define FINISH(tile, row, column) _tile_stored(tile, out + row * stride + column, stride * (size)sizeof(float))
 
 // A square of the result: tiles 0 to 3 are its quarters, 4 and 5 hold a, 6 and 7 hold b. The order of the products is
 // the one in which the fewest tiles are loaded. The next square of the result is fetched meanwhile.
-static void multiply_square(float *out, size out_stride, const float *add, size add_stride, const char *a, const char *b,
+static void multiply_square(float *out, size stride, const float *from, size from_stride, const char *a, const char *b,
                             size k, const float *next) {
   enum { HIGH, MIDDLE, LOW };
   const size steps = (k + DEPTH - 1) / DEPTH, rows_a_step = (SIDE + steps - 1) / steps;
-  const float *const end = next + SIDE * out_stride;
+  const float *const end = next + SIDE * stride;
   START(0, 0, 0);
   START(1, 0, LINES);
   START(2, LINES, 0);
   START(3, LINES, LINES);
   for (size p = 0; p < steps; p++, a += STEP_BYTES, b += STEP_BYTES) {
-    for (size r = 0; r < rows_a_step && next < end; r++, next += out_stride)
+    for (size r = 0; r < rows_a_step && next < end; r++, next += stride)
       for (size line = 0; line < SIDE; line += 16) __builtin_prefetch(next + line, 1);
     LOAD_A(HIGH);
     LOAD_B(LOW);
@@ -219,14 +218,30 @@ static void multiply_square(float *out, size out_stride, const float *add, size 
   FINISH(3, LINES, LINES);
 }
 
+// What is added to a square, or a part of one at an edge.
+static void sum_addends(float *to, const struct product *x) {
+  for (size i = 0; i < x->m; i++)
+    for (size j = 0; j < x->n; j++)
+      to[i * SIDE + j] = (x->bias ? x->bias[j] : 0) + (x->add ? x->add[i * x->stride + j] : 0);
+}
+
 // A square at an edge goes through a whole one of its own.
 static void multiply_edge(const struct product *x, const char *a, const char *b) {
   float whole[SIDE * SIDE] = {};
-  const size bytes = x->n * (size)sizeof(float);
-  if (x->add)
-    for (size i = 0; i < x->m; i++) __builtin_memcpy(whole + i * SIDE, x->add + i * x->add_stride, (size_t)bytes);
+  sum_addends(whole, x);
   multiply_square(whole, SIDE, whole, SIDE, a, b, x->k, whole);
-  for (size i = 0; i < x->m; i++) __builtin_memcpy(x->out + i * x->out_stride, whole + i * SIDE, (size_t)bytes);
+  for (size i = 0; i < x->m; i++) __builtin_memcpy(x->out + i * x->stride, whole + i * SIDE, (size_t)x->n * sizeof(float));
+}
+
+static void multiply_whole(const struct product *x, const char *a, const char *b, const float *next) {
+  float sums[SIDE * SIDE];
+  if (x->add && x->bias) {
+    sum_addends(sums, x);
+    multiply_square(x->out, x->stride, sums, SIDE, a, b, x->k, next);
+  } else if (x->bias)
+    multiply_square(x->out, x->stride, x->bias, 0, a, b, x->k, next);  // one row, for every row
+  else
+    multiply_square(x->out, x->stride, x->add, x->stride, a, b, x->k, next);
 }
 
 static void multiply_packed(const struct product *x, const char *a, const char *b) {
@@ -235,9 +250,8 @@ static void multiply_packed(const struct product *x, const char *a, const char *
     for (size i = 0; i < x->m; i += SIDE) {
       const char *rows = a + i / SIDE * panel;
       const struct product square = part_of(x, i, j, 0, min_size(x->m - i, SIDE), min_size(x->n - j, SIDE), x->k);
-      const float *next = i + SIDE < x->m ? square.out + SIDE * x->out_stride : x->out + j + SIDE;
       if (square.m == SIDE && square.n == SIDE)
-        multiply_square(square.out, x->out_stride, square.add, square.add_stride, rows, b, x->k, next);
+        multiply_whole(&square, rows, b, i + SIDE < x->m ? square.out + SIDE * x->stride : x->out + j + SIDE);
       else
         multiply_edge(&square, rows, b);
     }

@@ -28,9 +28,8 @@ struct tile {
   size a_row, a_k;  // strides of a
   const float *b;   // k rows of TILE_COLUMNS
   float *out;
-  size out_stride;
-  const float *add;  // or null
-  size add_stride, k;
+  const float *bias, *add;  // or null
+  size stride, k;           // of out and add
 };
 
 INLINE void multiply_tile(const int rows, const int vectors, const struct tile *t, size a_row, size a_k) {
@@ -38,8 +37,8 @@ INLINE void multiply_tile(const int rows, const int vectors, const struct tile *
   const float *a = t->a, *b = t->b;
 #pragma GCC unroll 16
   for (int i = 0; i < rows; i++) {  // so that the result has come by the time the sums are done
-    __builtin_prefetch(t->out + i * t->out_stride, 1);
-    __builtin_prefetch(t->out + i * t->out_stride + vectors * LANES - 1, 1);
+    __builtin_prefetch(t->out + i * t->stride, 1);
+    __builtin_prefetch(t->out + i * t->stride + vectors * LANES - 1, 1);
   }
   for (size p = 0; p < t->k; p++, a += a_k, b += TILE_COLUMNS) {
     vec row[TILE_VECTORS];
@@ -56,8 +55,11 @@ INLINE void multiply_tile(const int rows, const int vectors, const struct tile *
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) {
-      float *to = t->out + i * t->out_stride + v * LANES;
-      store(to, t->add ? load(t->add + i * t->add_stride + v * LANES) + sums[i][v] : sums[i][v]);
+      const size at = i * t->stride + v * LANES;
+      vec sum = sums[i][v];
+      if (t->bias) sum += load(t->bias + v * LANES);
+      if (t->add) sum += load(t->add + at);
+      store(t->out + at, sum);
     }
 }
 
@@ -90,13 +92,15 @@ static void multiply_edge(tile_function *multiply, struct tile t, int rows, int 
   float whole[TILE_ROWS * TILE_COLUMNS];
   const struct tile edge = t;
   t.out = whole;
-  t.out_stride = TILE_COLUMNS;
-  t.add = 0;
+  t.bias = t.add = 0;
+  t.stride = TILE_COLUMNS;
   multiply(&t);
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
-      const float sum = whole[i * TILE_COLUMNS + j];
-      edge.out[i * edge.out_stride + j] = edge.add ? edge.add[i * edge.add_stride + j] + sum : sum;
+      float sum = whole[i * TILE_COLUMNS + j];
+      if (edge.bias) sum += edge.bias[j];
+      if (edge.add) sum += edge.add[i * edge.stride + j];
+      edge.out[i * edge.stride + j] = sum;
     }
 }
 
@@ -110,20 +114,33 @@ INLINE void multiply_at(tile_function *const *tiles, const struct tile *t, size 
     multiply_edge((columns < LANES ? narrow_tiles : tiles)[height], *t, height, (int)columns);
 }
 
+// The tile at (i, j), from elements of a and a panel of b.
+INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panels) {
+  const size at = i * x->stride + j;
+  return (struct tile){.a = a.at,
+                       .a_row = a.row_stride,
+                       .a_k = a.column_stride,
+                       .b = panels + j * x->k,
+                       .out = x->out + at,
+                       .bias = x->bias ? x->bias + j : 0,
+                       .add = x->add ? x->add + at : 0,
+                       .stride = x->stride,
+                       .k = x->k};
+}
+
 // The result, from rows of a where they lie.
 static void multiply_rows(const struct product *x, const float *panels) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = {x->a.at + i * x->a.row_stride,    x->a.row_stride, x->a.column_stride, panels + j * x->k,
-                             x->out + i * x->out_stride + j, x->out_stride,
-                             x->add ? x->add + i * x->add_stride + j : 0, x->add_stride, x->k};
+      const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels);
       multiply_at(strided_tiles, &t, x->m - i, x->n - j);
     }
 }
 
 void multiply_panels(float *out, size out_stride, struct matrix a, const float *panels, size rows, size columns, size k,
                      int accumulate) {
-  const struct product x = {out, out_stride, accumulate ? out : 0, out_stride, a, {}, rows, columns, k};
+  const struct product x = {
+      .out = out, .add = accumulate ? out : 0, .stride = out_stride, .a = a, .m = rows, .n = columns, .k = k};
   multiply_rows(&x, panels);
 }
 
@@ -167,9 +184,7 @@ static void pack_rows(float *to, struct matrix a, size rows, size k) {
 static void multiply_block(const struct product *x, const float *a, const float *panels) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = {a + i * x->k,                   1,             TILE_ROWS, panels + j * x->k,
-                             x->out + i * x->out_stride + j, x->out_stride,
-                             x->add ? x->add + i * x->add_stride + j : 0, x->add_stride, x->k};
+      const struct tile t = tile_of(x, i, j, (struct matrix){a + i * x->k, 1, TILE_ROWS}, panels);
       multiply_at(packed_tiles, &t, x->m - i, x->n - j);
     }
 }
@@ -202,26 +217,25 @@ void multiply_vectors(const struct product *x, char *space) {
 // A sum of no terms: what is added, or 0.
 static void multiply_nothing(const struct product *x) {
   for (size i = 0; i < x->m; i++)
-    for (size j = 0; j < x->n; j++) x->out[i * x->out_stride + j] = x->add ? x->add[i * x->add_stride + j] : 0;
+    for (size j = 0; j < x->n; j++)
+      x->out[i * x->stride + j] = (x->bias ? x->bias[j] : 0) + (x->add ? x->add[i * x->stride + j] : 0);
 }
 
 COMMAND(matmul) {
   const size m = (size)w[MATMUL_M], n = (size)w[MATMUL_N], k = (size)w[MATMUL_K];
   const int trans_a = w[MATMUL_TRANS_A] != 0, trans_b = w[MATMUL_TRANS_B] != 0;
-  const float *bias = w[MATMUL_BIAS] ? floats(c, w[MATMUL_BIAS]) : 0;
   if (c->workspace_bytes < LOCKSTEP_WORKSPACE_BYTES) {
     c->error = LOCKSTEP_WORKSPACE;
     return;
   }
   for (size i = 0; i < (size)w[MATMUL_BATCH]; i++) {
-    float *out = floats(c, w[MATMUL_OUT]) + i * (size)w[MATMUL_STRIDE_OUT];
     const float *a = floats(c, w[MATMUL_A]) + i * (size)w[MATMUL_STRIDE_A];
     const float *b = floats(c, w[MATMUL_B]) + i * (size)w[MATMUL_STRIDE_B];
-    const int accumulate = w[MATMUL_ACCUMULATE] != 0;
-    const struct product x = {.out = out,
-                              .out_stride = n,
-                              .add = accumulate ? out : bias,
-                              .add_stride = accumulate ? n : 0,
+    const size at = i * (size)w[MATMUL_STRIDE_OUT];
+    const struct product x = {.out = floats(c, w[MATMUL_OUT]) + at,
+                              .bias = w[MATMUL_BIAS] ? floats(c, w[MATMUL_BIAS]) : 0,
+                              .add = w[MATMUL_ADD] ? floats(c, w[MATMUL_ADD]) + at : 0,
+                              .stride = n,
                               .a = trans_a ? (struct matrix){a, 1, m} : (struct matrix){a, k, 1},
                               .b = trans_b ? (struct matrix){b, 1, k} : (struct matrix){b, n, 1},
                               .m = m,

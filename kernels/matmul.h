@@ -34,23 +34,27 @@ INLINE struct matrix block_of(struct matrix x, size row, size column) {
 // The size of each of the equal blocks that `total` is cut into: none over `most`, all but the last multiples of `unit`.
 size even_block(size total, size most, size unit);
 
-// out[m n] = add + a[m k] b[k n]. What is added is nothing (null), the result as it is (out itself), or a row that is
-// the same for all rows (a bias, of stride 0).
+// out[m n] = a[m k] b[k n] + bias[n] + add[m n], which lies as out does and may be out. Both may be null.
 struct product {
   float *out;
-  size out_stride;
-  const float *add;
-  size add_stride;
+  const float *bias, *add;
+  size stride;  // from one row of out and add to the next
   struct matrix a, b;
   size m, n, k;
 };
 
 // The part of a product that is rows [i, i + m), columns [j, j + n), of k [p, p + k): parts are done in the order of p.
 INLINE struct product part_of(const struct product *x, size i, size j, size p, size m, size n, size k) {
-  float *out = x->out + i * x->out_stride + j;
-  const float *add = p > 0 ? out : x->add ? x->add + i * x->add_stride + j : 0;
-  return (struct product){out, x->out_stride, add, p > 0 ? x->out_stride : x->add_stride, block_of(x->a, i, p),
-                          block_of(x->b, p, j), m, n, k};
+  const size at = i * x->stride + j;
+  return (struct product){.out = x->out + at,
+                          .bias = x->bias && p == 0 ? x->bias + j : 0,
+                          .add = p > 0 ? x->out + at : x->add ? x->add + at : 0,
+                          .stride = x->stride,
+                          .a = block_of(x->a, i, p),
+                          .b = block_of(x->b, p, j),
+                          .m = m,
+                          .n = n,
+                          .k = k};
 }
 
 // On vectors, with VECTORS_BYTES of space.

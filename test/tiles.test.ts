@@ -20,8 +20,7 @@ interface Product {
   readonly a: Float32Array
   readonly b: Float32Array
   readonly bias?: Float32Array
-  /** What the product is added to. */
-  readonly onto?: Float32Array
+  readonly add?: Float32Array
 }
 
 type Numbers = (count: number, name: string) => Float32Array
@@ -39,16 +38,16 @@ const product = (m: number, n: number, k: number, form: string, numbers: Numbers
 })
 
 const benches = new Map<Kernels['kind'], KernelBench>()
-function run(kind: 'native' | 'vectors', { m, n, k, form, a, b, bias, onto }: Product): Float32Array {
+function run(kind: 'native' | 'vectors', { m, n, k, form, a, b, bias, add }: Product): Float32Array {
   const bench = benches.get(kind) ?? new KernelBench(loadKernels(kind))
   benches.set(kind, bench)
   const given = {
     command: 'matmul' as const,
-    ins: { a, b, ...(bias && { bias }) },
-    ...(onto && { initial: { out: onto } }),
+    ins: { a, b, ...(bias && { bias }), ...(add && { add }) },
     words: {
       ...(bias ? {} : { bias: 0 }),
-      ...{ m, n, k, transA: Number(form[0] === 'T'), transB: Number(form[1] === 'T'), accumulate: onto ? 1 : 0 },
+      ...(add ? {} : { add: 0 }),
+      ...{ m, n, k, transA: Number(form[0] === 'T'), transB: Number(form[1] === 'T') },
       ...{ batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
     },
     expected: { out: new Float32Array(m * n) },
@@ -58,12 +57,13 @@ function run(kind: 'native' | 'vectors', { m, n, k, form, a, b, bias, onto }: Pr
 }
 
 /** The worst error of a result, as a part of what the terms of its sum weigh; rows from all over are looked at. */
-function errorOf({ m, n, k, form, a, b, bias, onto }: Product, out: Float32Array): number {
+function errorOf({ m, n, k, form, a, b, bias, add }: Product, out: Float32Array): number {
   let worst = 0
   for (let i = 0; i < m; i += i % 16 === 15 ? 1 : 5)
     for (let j = 0; j < n; j++) {
-      let sum = onto?.[i * n + j] ?? bias?.[j] ?? 0
-      let weight = Math.abs(sum)
+      const addends = [bias?.[j] ?? 0, add?.[i * n + j] ?? 0]
+      let sum = addends[0] + addends[1]
+      let weight = Math.abs(addends[0]) + Math.abs(addends[1])
       for (let p = 0; p < k; p++) {
         const term = (form[0] === 'T' ? a[p * m + i] : a[i * k + p]) * (form[1] === 'T' ? b[j * k + p] : b[p * n + j])
         sum += term
@@ -93,7 +93,8 @@ for (const form of ['NN', 'NT', 'TN', 'TT'])
   test(`tiles: ${form} is as good as f32 arithmetic`, { skip }, () => {
     for (const [m, n, k] of sizes) {
       const given = product(m, n, k, form)
-      for (const more of [{}, { bias: noise(n, 'bias') }, { onto: noise(m * n, 'onto') }]) {
+      const [bias, add] = [noise(n, 'bias'), noise(m * n, 'add')]
+      for (const more of [{}, { bias }, { add }, { bias, add }]) {
         const error = errorOf({ ...given, ...more }, run('native', { ...given, ...more }))
         ok(error < bound, `${m} x ${n} x ${k}${Object.keys(more).map(key => ` + ${key}`)}: ${error}`)
       }

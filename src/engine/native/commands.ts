@@ -16,20 +16,20 @@ export const commands = {
   free: ['kind', 'bytes'],
 
   /**
-   * out[m n] (+)= op(a) op(b); a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all dense rows.
-   * bias[n] is added to every row, unless it is 0 or there is something to accumulate.
+   * out[m n] = op(a) op(b) + bias[n] + add[m n]; a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all
+   * dense rows. bias and add are 0 where there is none; add may be out.
    */
   matmul: [
     'out',
     'a',
     'b',
     'bias',
+    'add',
     'm',
     'n',
     'k',
     'transA',
     'transB',
-    'accumulate',
     'batch',
     'strideA',
     'strideB',

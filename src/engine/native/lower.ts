@@ -23,6 +23,7 @@ import { wholeInput } from '../reference/data.js'
 import { membersOf, peerOf } from '../reference/rendezvous.js'
 import { acrossMicrobatches, originsOf, type Shape, wholeDims } from '../reference/tensor.js'
 import { meaningOf } from '../reference/text.js'
+import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
 import { Meetings } from './meetings.js'
@@ -205,8 +206,10 @@ class RankLowering {
   #call(call: Call, index: number): void {
     const { program, refusals } = this.#world
     const segment = program.segments[call.segment]
-    const site = this.#siteOf(call, segment)
+    const fusion = this.#fusionOf(call, segment)
+    const site = this.#siteOf(call, segment, fusion)
     for (const [instr, what] of segment.instrs.entries()) {
+      if (fusion?.absorbed.has(what)) continue
       this.#list.origin = { step: index, instr }
       this.#observe(call, what, site)
       try {
@@ -216,6 +219,11 @@ class RankLowering {
         refusals.add(`${segment.name} [${instr}] ${what.kind}: ${error.message}`)
       }
     }
+  }
+
+  /** Whether buffers of two roles overlap is not known where one frame plays both. */
+  #fusionOf({ bind }: Call, segment: Segment): Fusion | undefined {
+    return new Set(bind).size === bind.length ? this.#world.once(segment, () => fusionOf(segment)) : undefined
   }
 
   /** The gradient an optimizer is given is gone after the step; those who want to see it get a copy. */
@@ -239,7 +247,7 @@ class RankLowering {
     return known
   }
 
-  #siteOf(call: Call, segment: Segment): Site {
+  #siteOf(call: Call, segment: Segment, fusion: Fusion | undefined): Site {
     const { program, options, map, meetings, once } = this.#world
     const { mesh } = program
     const all = this.#world.shapes(segment)
@@ -266,6 +274,7 @@ class RankLowering {
         return place && { ...place, dims: wholeInput(program, name) }
       },
       scalar: name => map[name],
+      fused: instr => fusion?.contractions.get(instr),
       once,
       join,
       open: new Map(),

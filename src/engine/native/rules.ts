@@ -16,6 +16,7 @@ import {
 import { maskName } from '../reference/elementwise.js'
 import { has, indexOf, type Shape, sizeIn, strideOf } from '../reference/tensor.js'
 import { type CommandName, commands } from './commands.js'
+import type { Fused } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { Joined } from './meetings.js'
@@ -52,6 +53,8 @@ export interface Site {
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
   scalar(name: 'lr' | 'step'): number
   join(collective: Collective): Joined
+  /** What a contraction writes, where it does more than its own instruction. */
+  fused(instr: InstrOf<'contract'>): Fused | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */
   once<T>(instr: object, make: () => T): T
   /** Collectives started and not yet waited for, by what they write. */
@@ -246,19 +249,12 @@ const compute: ComputeRules = {
     const [[a, b], [out]] = [instr.ins, instr.outs]
     const { swap, transA, transB, m, n, k, batch } = s.once(instr, () => matmulOf(dims(s, a), dims(s, b), dims(s, out)))
     const [left, right] = swap ? [b, a] : [a, b]
+    const sum = s.fused(instr)
+    const place = (ref: Ref | undefined) => (ref === undefined ? 0 : s.at(ref))
     s.list.write('matmul', {
-      ...{
-        out: s.at(out),
-        a: s.at(left),
-        b: s.at(right),
-        bias: 0,
-        m,
-        n,
-        k,
-        transA: Number(transA),
-        transB: Number(transB),
-      },
-      ...{ accumulate: 0, batch, strideA: m * k, strideB: k * n, strideOut: m * n },
+      ...{ out: s.at(sum?.out ?? out), a: s.at(left), b: s.at(right), bias: place(sum?.bias), add: place(sum?.add) },
+      ...{ m, n, k, transA: Number(transA), transB: Number(transB) },
+      ...{ batch, strideA: m * k, strideB: k * n, strideOut: m * n },
     })
   },
   add({ ins, outs: [out] }, s) {
