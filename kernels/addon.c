@@ -3,6 +3,7 @@
 #include <node_api.h>
 #include <string.h>
 #include <time.h>
+#include "cores.h"
 #include "matmul.h"
 
 double lockstep_now(void) {
@@ -54,6 +55,18 @@ static napi_value wake(napi_env env, napi_callback_info info) {
   return 0;
 }
 
+// bind(rank, ranks): gives the calling thread its share of the cores.
+static napi_value bind(napi_env env, napi_callback_info info) {
+  napi_value args[2];
+  size_t count = 2;
+  int32_t rank = 0, ranks = 1;
+  napi_get_cb_info(env, info, &count, args, 0, 0);
+  napi_get_value_int32(env, args[0], &rank);
+  napi_get_value_int32(env, args[1], &ranks);
+  lockstep_bind(rank, ranks);
+  return 0;
+}
+
 static void set_text(napi_env env, napi_value object, const char *name, const char *text) {
   napi_value value;
   napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &value);
@@ -93,6 +106,7 @@ static void set_function(napi_env env, napi_value exports, const char *name, nap
 NAPI_MODULE_INIT() {
   set_function(env, exports, "exec", exec);
   set_function(env, exports, "wake", wake);
+  set_function(env, exports, "bind", bind);
   set_function(env, exports, "info", info);
   return exports;
 }

@@ -105,6 +105,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     kernels: kernels.kind,
     memory,
     rank,
+    ranks: lowered.lists.length,
     control: lowered.map.control,
     list: lowered.listAt[rank],
     status: lowered.map.ranks[rank].status,

@@ -28,6 +28,8 @@ export interface Kernels {
   /** A memory with at least so many bytes from its start on. */
   memory(bytes: number): SharedMemory
   attach(memory: SharedMemory): Exec
+  /** Gives the calling thread cores that no other rank has, where the runtime can and there are enough of them. */
+  bind(rank: number, ranks: number): void
   /** Wakes the ranks that sleep on the i32 at a byte offset. */
   wake(memory: SharedMemory, offset: number): void
 }
@@ -74,6 +76,7 @@ function nativeKernels(kind: 'native' | 'vectors'): Kernels {
       const memory = new Uint8Array(buffer)
       return (list, status) => addon.exec(memory, list, status, withTiles)
     },
+    bind: (rank, ranks) => addon.bind(rank, ranks),
     wake: ({ buffer }, offset) => addon.wake(new Uint8Array(buffer), offset),
   }
 }

@@ -9,6 +9,7 @@ import type { FromRank, ToRank } from './protocol.js'
 export interface Addon {
   exec(memory: Uint8Array, list: number, status: number, tiles: boolean): number
   wake(memory: Uint8Array, offset: number): void
+  bind(rank: number, ranks: number): void
   info(): {
     readonly target: string
     readonly vector: number
