@@ -76,18 +76,21 @@ const cases: [title: string, text: string, expected: string[]][] = [
 ]
 for (const [title, text, expected] of cases) test(`fuse: ${title}`, () => deepEqual(fused(text), expected))
 
-test('of a layer of GPT no bias is added apart, and no weight gradient accumulated apart', () => {
+test('of a layer of GPT no bias is added apart, no weight gradient accumulated apart, and none cleared first', () => {
   const options = { seed: 1, reserved: 64, workspaceBytes: 1024, waiting: { timeoutMs: 1000, spin: 0, yields: 0 } }
   const count = (layers: number) => {
-    const job = jobOf('gpt', {})
+    const job = jobOf('gpt', { microbatches: 2 })
     const { lists } = lower(compileJob({ ...job, model: { ...job.model, layers } as typeof job.model }), options)
     const names = lists[0].starts.map(start => commandNames[lists[0].words[start]])
     return (name: string) => names.filter(each => each === name).length
   }
   const [one, two] = [1, 2].map(count)
   const perLayer = (name: string) => two(name) - one(name)
-  // Gradients of the residual stream (2), and of the three readers of the first norm (2).
-  equal(perLayer('add'), 4)
-  // Gains and biases of two norms, biases of four products with weights and of the MLP's two.
+  // Gradients of the residual stream (2), and of the three readers of the first norm (2), in each microbatch.
+  equal(perLayer('add'), 8)
+  // Gains and biases of two norms, biases of four products with weights and of the MLP's two; the first microbatch
+  // writes what the second adds to, so nothing is cleared.
+  equal(perLayer('copy'), 10)
   equal(perLayer('accumulate'), 10)
+  equal(perLayer('fill'), 0)
 })

@@ -106,6 +106,7 @@ for (const { name, load, skip } of contenders) {
       swiglu: 'y',
       layerNorm: 'y',
       sumExp: 'out',
+      maxColumns: 'out',
       attention: 'out',
       matmul: 'out',
     }

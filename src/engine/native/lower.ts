@@ -133,6 +133,8 @@ class RankLowering {
   readonly #arena: number
   readonly #list = new ListWriter()
   readonly #members = new Map<Group, readonly Rank[]>()
+  /** Frames that are to be 0 and that nobody has touched since, with their elements. */
+  readonly #cleared = new Map<number, number>()
   /** Messages under way, by tag. */
   readonly #flying = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
 
@@ -154,6 +156,7 @@ class RankLowering {
       this.#list.origin = { step: index, instr: -1 }
       this.#step(step, index)
     }
+    for (const frame of this.#cleared.keys()) this.#frame(frame)
     return this.#list
   }
 
@@ -164,12 +167,18 @@ class RankLowering {
     else this.#post(step)
   }
 
+  /** Where a frame lies. Whoever asks touches it, so what was only said to be 0 becomes so first. */
   #frame(index: number): number {
-    return this.#arena + this.#stream.frames[index].offset
+    const out = this.#arena + this.#stream.frames[index].offset
+    const n = this.#cleared.get(index)
+    if (n !== undefined) this.#list.write('fill', { out, n, value: 0 })
+    this.#cleared.delete(index)
+    return out
   }
 
   #account(command: 'alloc' | 'free', index: number): void {
     const { kind, bytes } = this.#stream.frames[index]
+    this.#cleared.delete(index) // nobody asked for it, and from here on the bytes are another's
     this.#list.write(command, { kind: kinds.indexOf(kind), bytes })
     if (this.#world.options.poison)
       this.#list.write('fill', { out: this.#frame(index), n: bytes / bytesPer.f32, value: Number.NaN })
@@ -253,7 +262,9 @@ class RankLowering {
     const all = this.#world.shapes(segment)
     const shape = (ref: Ref) => all[ref]
     const buffer = (ref: Ref): Buffer => segment.buffers[ref]
-    const at = (ref: Ref) => this.#frame(call.bind[buffer(ref).role]) + buffer(ref).offset
+    const frameOf = (ref: Ref) => call.bind[buffer(ref).role]
+    const at = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset
+    const isWhole = (ref: Ref) => elements(buffer(ref)) * bytesPer.f32 === this.#stream.frames[frameOf(ref)].bytes
     const join = (instr: Collective) => {
       const members = this.#membersOf(instr.group)
       const meaning = once(instr, () => meaningOf(instr, shape(instr.in), shape(instr.out), []))
@@ -264,6 +275,11 @@ class RankLowering {
       seed: options.seed,
       block: program.blocks[call.block]?.name ?? '',
       at,
+      clear: ref => {
+        if (isWhole(ref)) this.#cleared.set(frameOf(ref), elements(buffer(ref)))
+        else this.#list.write('fill', { out: at(ref), n: elements(buffer(ref)), value: 0 })
+      },
+      fresh: ref => isWhole(ref) && this.#cleared.delete(frameOf(ref)),
       buffer,
       shape,
       origins: ref => originsIn(program, buffer(ref), this.#at, call.microbatch),
