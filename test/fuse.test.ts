@@ -45,12 +45,13 @@ function segment(text: string): Segment {
 
 /** The contractions that do more than their own: `y = x w + b + u`. */
 function fused(text: string): string[] {
-  const { contractions, absorbed } = fusionOf(segment(text))
+  const { contractions, instead } = fusionOf(segment(text))
   const lines = [...contractions].map(
     ([instr, { out, bias, add }]) =>
       `${out} = ${(instr as { readonly ins: readonly string[] }).ins.join(' ')}${bias ? ` + ${bias}` : ''}${add ? ` + ${add}` : ''}`,
   )
-  return absorbed.size === 0 ? [] : [...lines, `${absorbed.size} less`]
+  const less = [...instead.values()].filter(instr => instr === undefined).length
+  return less === 0 ? [] : [...lines, `${less} less${[...instead.values()].some(Boolean) ? ', later' : ''}`]
 }
 
 const cases: [title: string, text: string, expected: string[]][] = [
@@ -68,11 +69,25 @@ const cases: [title: string, text: string, expected: string[]][] = [
   ['a product that others read', 'p = x w\nY = p + b\nZ ~ p', []],
   ['a product that is kept', 'P = x w\nY = P + b', []],
   ['twice the product', 'p = x w\nY = p + p', []],
-  ['something reads the place of the sum in between', 'p = x w\nz ~ t@7\ny@7 = p + b', []],
-  ['something writes the place of the sum in between', 'p = x w\nt@7 ~ V\ny@7 = p + b', []],
+  [
+    'something reads the place of the sum in between',
+    'p = x w\nz ~ t@7\ny@7 = p + b',
+    ['y = x w + b', '1 less, later'],
+  ],
+  [
+    'something writes the place of the sum in between',
+    'p = x w\nt@7 ~ V\ny@7 = p + b',
+    ['y = x w + b', '1 less, later'],
+  ],
+  ['what is added comes later', 'p = x w\nU ~ V\nY = p + U', ['Y = x w + U', '1 less, later']],
+  [
+    'what is added comes later, twice',
+    'p = x w\nU ~ V\nq = p + U\nb ~ V\nY = q + b',
+    ['Y = x w + b + U', '2 less, later'],
+  ],
+  ['a gradient that others add to in between', 'p = x w\nG += d\nG += p', ['G = x w + G', '1 less, later']],
+  ['what is added comes later, over an operand', 'p = x@7 w\nu@7 ~ V\nY = p + u', []],
   ['the sum lies over an operand', 'p = x@7 w\ny@7 = p + b', []],
-  ['what is added comes later', 'p = x w\nU ~ V\nY = p + U', []],
-  ['a gradient that others add to in between', 'p = x w\nG += d\nG += p', []],
 ]
 for (const [title, text, expected] of cases) test(`fuse: ${title}`, () => deepEqual(fused(text), expected))
 

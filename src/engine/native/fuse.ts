@@ -4,8 +4,9 @@
  * matmul that starts from what is to be added costs none. The program stays as it is, and so does every value that
  * anybody else reads: what a fused matmul writes is the sum.
  *
- * The sum is then written, and what is added read, where the contraction stands. That is earlier than the memory plan
- * foresaw, so it is done only where nothing in between touches those bytes.
+ * The sum is then written, and what is added read, where the contraction stands: earlier than the memory plan foresaw, so
+ * only where nothing in between touches those bytes. Where something does (a bias that is gathered in between), the
+ * contraction may be done where the addition stood, if its own operands are still there.
  */
 import { type Instr, type InstrOf, type Ref, type Segment, traitsOf } from '../../ir/index.js'
 import { findMatmul, isSuffix, same } from './shapes.js'
@@ -21,8 +22,8 @@ export interface Fused {
 
 export interface Fusion {
   readonly contractions: ReadonlyMap<Instr, Fused>
-  /** Instructions that are done by a contraction. */
-  readonly absorbed: ReadonlySet<Instr>
+  /** What is done where an instruction stands, if not itself; undefined: nothing. */
+  readonly instead: ReadonlyMap<Instr, Instr | undefined>
 }
 
 /** A contraction, what it takes up so far, and where it stands. */
@@ -44,7 +45,7 @@ export function fusionOf(segment: Segment): Fusion {
 
 class Fusing implements Fusion {
   readonly contractions = new Map<Instr, Fused>()
-  readonly absorbed = new Set<Instr>()
+  readonly instead = new Map<Instr, Instr | undefined>()
   readonly #segment: Segment
   readonly #readers = new Map<Ref, number>()
   /** Of every instruction, as it is done by now. */
@@ -108,9 +109,17 @@ class Fusing implements Fusion {
   /** Lets the links do what the instruction at `until` did, if nothing stands in the way. */
   #replace(chain: readonly Link[], instr: Instr, until: number): void {
     const last = chain[chain.length - 1]
-    if (!chain.every(link => this.#canMove(link, until))) return
-    this.absorbed.add(instr)
-    this.#touched[until] = { reads: [], writes: [] }
+    if (chain.every(link => this.#canMove(link, until))) this.#take(chain, instr, until)
+    else if (chain.length === 1 && this.#canSink(last, until)) {
+      this.#touched[last.at] = untouched
+      this.#take([{ ...last, at: until }], instr, until)
+      this.instead.set(this.#segment.instrs[last.at], undefined).set(instr, last.instr)
+    }
+  }
+
+  #take(chain: readonly Link[], instr: Instr, until: number): void {
+    this.instead.set(instr, undefined)
+    this.#touched[until] = untouched
     for (const link of chain) {
       const { at, bias, add, out } = link
       this.contractions.set(link.instr, { out, ...(bias && { bias }), ...(add && { add }) })
@@ -118,7 +127,13 @@ class Fusing implements Fusion {
       this.#links.delete(link.instr.outs[0])
       for (const [ref, known] of this.#links) if (known.instr === link.instr) this.#links.delete(ref)
     }
-    this.#offer(last)
+    this.#offer(chain[chain.length - 1])
+  }
+
+  /** From the contraction to `until` nobody writes its operands, and the sum does not lie over them. */
+  #canSink(link: Link, until: number): boolean {
+    const written = [...this.#touched.slice(link.at + 1, until).flatMap(({ writes }) => writes), link.out]
+    return written.every(ref => link.instr.ins.every(operand => !this.#overlap(ref, operand)))
   }
 
   /** Between the contraction and `until` nobody touches the sum, and nobody writes what is added. */
@@ -153,6 +168,8 @@ class Fusing implements Fusion {
     return one.role === two.role && one.offset < end(two) && two.offset < end(one)
   }
 }
+
+const untouched: Touch = { reads: [], writes: [] }
 
 const elements = (dims: readonly { readonly size: number }[]): number => dims.reduce((n, { size }) => n * size, 1)
 

@@ -217,8 +217,9 @@ class RankLowering {
     const segment = program.segments[call.segment]
     const fusion = this.#fusionOf(call, segment)
     const site = this.#siteOf(call, segment, fusion)
-    for (const [instr, what] of segment.instrs.entries()) {
-      if (fusion?.absorbed.has(what)) continue
+    for (const [instr, written] of segment.instrs.entries()) {
+      const what = fusion?.instead.has(written) ? fusion.instead.get(written) : written
+      if (!what) continue
       this.#list.origin = { step: index, instr }
       this.#observe(call, what, site)
       try {
