@@ -4,6 +4,8 @@ import { collectives, showCollectives } from './collectives.js'
 import { matmul, showMatmul } from './matmul.js'
 import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
+import { searching, showSearching } from './search.js'
+import { showSimulation, simulation } from './simulate.js'
 import { showTraining, training } from './training.js'
 
 /** Progress and skipped peers, for people. */
@@ -27,6 +29,16 @@ const races: Readonly<Record<string, Listed>> = {
     about: 'collectives over 2 and 4 ranks against Open MPI and gloo',
     race: collectives,
     show: showCollectives,
+  },
+  simulate: {
+    about: 'simulation of 16,384 and of 100,096 ranks, alone',
+    race: simulation,
+    show: showSimulation,
+  },
+  search: {
+    about: 'plans priced a second against Calculon, and the search for 405B on 16,384 devices',
+    race: searching,
+    show: showSearching,
   },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }

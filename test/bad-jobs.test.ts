@@ -162,6 +162,10 @@ const rows: readonly Row[] = [
   [plan('microbatches: 65536').replace('globalBatch: 16', 'globalBatch: 65536').replace('layers: 8', 'layers: 100'), 'plan/size plan.microbatches | 100 layers x microbatches 65536 = 6553600 tasks'],
   ['model: llama3-405b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { tp: 8, deviceMemory: 80GiB }', 'plan/memory plan.deviceMemory | on a rank, a device has 80.00 GiB; try more tp or pp'],
   ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 119.66 GiB on a rank, a device has 64.00 GiB; try zero 1'],
+  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, precision: bf16, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 4.5 x 4 bytes x 8.03 B = 134.62 GiB on a rank, a device has 64.00 GiB; try zero 1'],
+  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, precision: pure-bf16, deviceMemory: 32GiB }', 'plan/memory plan.deviceMemory | 4 x 2 bytes x 8.03 B = 59.83 GiB on a rank, a device has 32.00 GiB; try zero 1'],
+  [plan('precision: bf61'), 'schema/name plan.precision | did you mean `bf16`?'],
+  [plan('precision: f64'), 'schema/name plan.precision | f32'],
 
   // Data, and how long a run is
   [`${good}data: text.txt`, 'schema/type data | expected a mapping, got the text "text.txt"'],

@@ -11,7 +11,19 @@ training: { seq: 4, globalBatch: 8, clip: 1 }
 plan: { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 4, schedule: zb-h1, recompute: selective }
 `
 const files = { 'job.yaml': job }
-const commands = ['check', 'compile', 'verify', 'memory', 'schedule', 'groups', 'demo']
+const commands = [
+  'check',
+  'compile',
+  'verify',
+  'memory',
+  'simulate',
+  'schedule',
+  'groups',
+  'cluster',
+  'calibrate',
+  'compare',
+  'demo',
+]
 
 for (const command of commands)
   test(`${command} --help has an example and the exit codes`, async () => {
@@ -50,6 +62,22 @@ for (const command of ['check', 'compile', 'verify', 'memory'])
     const { code, out } = await lockstep([command, 'job.yaml', '--json'], bad)
     equal(code, 1)
     ok(JSON.parse(out).problems.length >= 2)
+  })
+
+for (const precision of ['bf16', 'pure-bf16'])
+  test(`check, compile, verify and memory take a plan in ${precision}`, async () => {
+    const narrow = { 'job.yaml': job.replace('dp: 2', `dp: 2, precision: ${precision}`) }
+    const outputs = {
+      check: new RegExp(`selective recompute, ${precision};`),
+      compile: /./,
+      verify: /lawful[\s\S]*equal: 8 ranks/,
+      memory: /optimizer/,
+    }
+    for (const [command, expected] of Object.entries(outputs)) {
+      const { code, out } = await lockstep([command, 'job.yaml'], narrow)
+      equal(code, 0, command)
+      match(out, expected)
+    }
   })
 
 test('verify says lawful and equal, and the same as JSON', async () => {

@@ -13,6 +13,7 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 4, recompute: 'full' }],
   ['gpt', { dp: 4, zero: 3, gather: 'step', reduce: 'step', microbatches: 2 }],
   ['llama tied', { tp: 4, pp: 2, microbatches: 4 }],
+  ['gpt', { dp: 2, tp: 2, zero: 3, precision: 'bf16' }],
   ...(['looped-bfs', 'zb-v', 'dualpipe'] as const).map(
     schedule => ['llama tied', { pp: 2, tp: 2, microbatches: 4, schedule }] as const,
   ),

@@ -66,6 +66,7 @@ test('a job file is read, with every default resolved', () => {
       layers: 'even',
       gather: 'use',
       reduce: 'microbatch',
+      precision: 'f32',
       overlap: true,
       order: 'tp-cp-ep-dp-pp',
     },
@@ -186,6 +187,11 @@ test('unwise plans are warned of, with numbers', () => {
   }
   warns({ pp: 4, microbatches: 2 }, 'plan.microbatches', /microbatches 2 < pp 4: about 60 % .*with 16 it would be 16 %/)
   warns({ pp: 4, microbatches: 2, schedule: 'zb-h1' }, 'plan.microbatches', /about 33 %/)
+  warns(
+    { precision: 'pure-bf16' },
+    'plan.precision',
+    /below 1\/512 .* lr 0.001 moves no parameter above 0.512; try bf16, .*: 18 bytes a parameter instead of 8/,
+  )
   warns({ pp: 3, microbatches: 4 }, 'plan.pp', /layers 8 = 3 \+ 3 \+ 2.*even would be 2 or 4 stages/)
   warns({ zero: 1 }, 'plan.zero', /no effect with dp 1/)
   warns({ sequenceParallel: true }, 'plan.sequenceParallel', /no effect with tp 1/)

@@ -48,8 +48,8 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
       return below.length > 0 ? below.sort() : undefined
     },
     exists: path => [...Object.keys(files), ...Object.keys(written)].some(p => p === path || p.startsWith(`${path}/`)),
-    write: (path, text) => {
-      written[path] = text
+    write: (path, content) => {
+      written[path] = typeof content === 'string' ? content : Buffer.from(content).toString('latin1')
     },
     append: (path, text) => {
       written[path] = (written[path] ?? '') + text

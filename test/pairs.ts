@@ -13,6 +13,7 @@ const grid = {
   zero: [0, 1, 2, 3],
   sequenceParallel: [false, true],
   microbatches: [1, 2, 4, 8],
+  precision: ['f32', 'bf16', 'pure-bf16'],
   recompute: ['none', 'selective', 'full', ['gelu', 'swiglu', 'rmsNorm', 'layerNorm']],
 } as const
 
@@ -60,7 +61,7 @@ export const jobAt = ({ model, ...plan }: Point) => jobOf(model, { ...plan, reco
 
 export function titleAt({ model, ...plan }: Point): string {
   const told = Object.entries(plan).filter(
-    ([, value]) => value !== 1 && value !== false && value !== 0 && value !== 'none',
+    ([, value]) => value !== 1 && value !== false && value !== 0 && value !== 'none' && value !== 'f32',
   )
   return `${model}: ${titleOf(Object.fromEntries(told))}`
 }

@@ -252,7 +252,7 @@ test('sends that are waited for before the other side receives stall, and both s
 
 test('messages that do not fit are errors', () => {
   const wide = { buffers: { x: 'n/pp+tp 8', y: 'n/tp 8', z: 'n/tp 8' } }
-  match(failing(() => runTiny(piped([send(0, 1, 'a')], [recv(1, 0, 'a')], wide))).message, /frames of 2 and 4 cells/)
+  match(failing(() => runTiny(piped([send(0, 1, 'a')], [recv(1, 0, 'a')], wide))).message, /frames of 8 and 16 bytes/)
   match(failing(() => runTiny(piped([send(0, 1, 'a')], []))).message, /send a was never waited for/)
   match(failing(() => runTiny(piped([done('a')], []))).message, /no send or recv a has started/)
   match(failing(() => runTiny(piped([send(0, 1, 'a'), send(0, 1, 'a')], []))).message, /already under way/)

@@ -38,6 +38,14 @@ test('16,384 ranks are rehearsed on 16: the same program, and equal to one rank'
   match(out, /equal: 16 ranks compute what one rank computes/)
 })
 
+test('a plan in bf16 is rehearsed in bf16, but for the kernels of this machine', async () => {
+  const text = llama405.replace('zero: 1', 'zero: 1, precision: bf16')
+  const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
+  equal(code, 0, out)
+  match(out, /plan\.precision +"bf16" +"f32" +for the kernels of this machine alone/)
+  match(out, /the same program: all \d+ kinds of segments agree[\s\S]*equal: 16 ranks compute what one rank computes/)
+})
+
 test('what makes tp two factors, a short pipeline and a file of a schedule are kept', async () => {
   const text = `
 model: llama2-70b

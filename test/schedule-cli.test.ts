@@ -16,7 +16,7 @@ import { scheduleTraits } from '../src/plan/index.js'
 import { memoryIo } from './memory-io.js'
 
 function world(files: Record<string, string> = {}) {
-  const { io, said } = memoryIo(files, { write: (path, text) => void (files[path] = text) })
+  const { io, said } = memoryIo(files, { write: (path, text) => void (files[path] = String(text)) })
   return { io, said: Object.assign(said, { files }) }
 }
 

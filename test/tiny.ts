@@ -140,7 +140,17 @@ export function tiny(given: Tiny): Program {
       const { dims, layout } = tensorOf(text.dims)
       const held = { param: frameOf(param), grad: frameOf(grad), moments: moments.map(frameOf) }
       const everywhere = Object.fromEntries(Array.from({ length: stages }, (_, pp) => [pp, held]))
-      return { name, dims, init, compute: layout, storage: layout, kept: layout, state: layout, frames: everywhere }
+      return {
+        name,
+        dtype: 'f32',
+        dims,
+        init,
+        compute: layout,
+        storage: layout,
+        kept: layout,
+        state: layout,
+        frames: everywhere,
+      }
     },
   )
   const steps = given.steps ?? Array.from({ length: stages }, () => segments.map(({ name }) => call(name)))

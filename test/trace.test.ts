@@ -1,9 +1,10 @@
 /** Spans, and what is drawn and counted from them. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
+import { seconds } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { curveText, lanesText } from '../src/report/index.js'
-import { endOf, printChrome, type Span, seconds, sharesOf, spanOf, startOf } from '../src/trace/index.js'
+import { endOf, printChrome, type Span, sharesOf, spanOf, startOf } from '../src/trace/index.js'
 import { jobOf } from './jobs.js'
 
 /** `rank what from to`: c computes, m meets in a collective, w waits for a message. */

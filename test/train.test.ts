@@ -46,6 +46,37 @@ async function steps(text: string, argv: readonly string[] = [], files: Files = 
 }
 const losses = (lines: readonly Line[]) => lines.map(({ loss }) => loss)
 
+for (const [kernels, precision] of fastKernels().flatMap(k => [[k, 'bf16'] as const, [k, 'pure-bf16'] as const]))
+  test(`a plan in ${precision} is refused by the ${kernels} kernels, with what to do`, async () => {
+    const files = { 'job.yaml': job({ plan: `precision: ${precision}` }) }
+    const { code, err } = await lockstep(['train', 'job.yaml', '--kernels', kernels], files)
+    equal(code, 1)
+    match(
+      err,
+      RegExp(`job.yaml:3:20: error: plan.precision: the kernels of this machine compute in f32, not in ${precision};`),
+    )
+    match(err, RegExp(`set it to f32 .*, verify, memory, simulate and emit take ${precision} \\[plan/precision\\]`))
+    const program = compileJob(parseJob(files['job.yaml']).job!)
+    await rejects(
+      startTrainer(program, { kernels, seed: 1, measure: false }),
+      /cannot run the program:\n {2}embed.tokens and \d+ other parameters are bf16, not f32/,
+    )
+  })
+
+test('the interpreter trains in bf16, and says so', async () => {
+  const files = { 'job.yaml': job({ plan: 'dp: 2, zero: 1, precision: bf16', training: 'steps: 24' }) }
+  const { code, out } = await train(['job.yaml'], files)
+  equal(code, 0)
+  match(out, /reference interpreter in bf16, 2 ranks/)
+  const trained = losses(await steps(files['job.yaml']))
+  const wide = losses(await steps(files['job.yaml'].replace('bf16', 'f32')))
+  ok(trained[23] < 0.7 * trained[0], `${trained}`)
+  ok(
+    trained.every((loss, i) => loss !== wide[i] && Math.abs(loss / wide[i] - 1) < 0.05),
+    `${trained} against ${wide}`,
+  )
+})
+
 test('the synthetic task is learned, in training and held out, over dp, tp and pp', async () => {
   const text = job({ plan: 'dp: 2, tp: 2, pp: 2, microbatches: 2, zero: 1', training: 'steps: 24, evalEvery: 12' })
   const lines = await steps(text)

@@ -1,4 +1,5 @@
 export * from './integer.js'
+export * from './issues.js'
 export * from './layout.js'
 export * from './mesh.js'
 export * from './op.js'

@@ -13,7 +13,7 @@ export type Op =
   | { readonly kind: 'add' }
   /** (a, b) -> (out): elementwise product, broadcast as in add. */
   | { readonly kind: 'mul' }
-  /** (x) -> (out): x times a constant. */
+  /** (x) -> (out): x times a constant. By 1 it is a copy, into another dtype if need be. */
   | { readonly kind: 'scale'; readonly by: number }
   /** (x) -> (out): the sum over dims missing from out. */
   | { readonly kind: 'sumTo' }

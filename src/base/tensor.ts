@@ -1,5 +1,5 @@
 /** What a tensor is made of and starts from, for the model's graph and the program alike. */
-export type DType = 'f32' | 'i32'
+export type DType = 'f32' | 'bf16' | 'i32'
 
 export type Init =
   | { readonly kind: 'normal'; readonly std: number }

@@ -8,6 +8,10 @@ export const KiB = (n: number): Bytes => (n * 2 ** 10) as Bytes
 export const MiB = (n: number): Bytes => (n * 2 ** 20) as Bytes
 export const GiB = (n: number): Bytes => (n * 2 ** 30) as Bytes
 
+export type Seconds = Brand<number, 'Seconds'>
+export const seconds = (n: number): Seconds => n as Seconds
+export const microseconds = (n: number): Seconds => (n * 1e-6) as Seconds
+
 const steps = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
 
 /** 1536 -> '1.50 KiB'. Whole bytes have no decimals. */

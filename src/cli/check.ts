@@ -80,11 +80,12 @@ export function paragraph(job: Job): string {
   const mesh = used.length > 0 ? ` = ${used.map(([axis, size]) => `${axis} ${size}`).join(' x ')}` : ''
   const sizes = [...new Set(s.layersPerStage)]
   const schedule = typeof job.plan.schedule === 'string' ? job.plan.schedule : job.plan.schedule.file
-  const { zero, sequenceParallel, recompute } = job.plan
+  const { zero, sequenceParallel, recompute, precision } = job.plan
   const extras = [
     zero > 0 ? `ZeRO ${zero}` : '',
     sequenceParallel ? 'sequence parallel' : '',
     recompute === 'none' ? '' : `${Array.isArray(recompute) ? recompute.join('+') : recompute} recompute`,
+    precision === 'f32' ? '' : precision,
   ].filter(extra => extra !== '')
   return [
     `${job.name ? `${job.name}: ` : ''}${job.model.family} with ${s.parameters} (${showCount(s.parameters).trim()}) parameters`,

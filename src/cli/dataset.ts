@@ -22,6 +22,8 @@ import { besides } from './load.js'
 
 export interface LoadedData {
   readonly dataset: Dataset
+  /** Of a text or a token file, all of it. */
+  readonly ids?: Ids
   /** The tokenizer.json of a tokenizer that was trained here. */
   readonly tokenizerJson?: string
 }
@@ -42,7 +44,7 @@ export async function loadDataset(job: Job, jobPath: string, io: Io, say: (text:
       'data/short',
       `${data.source} has ${ids.length} tokens, but a sequence needs seq ${training.seq} + 1 = ${training.seq + 1} to train on`,
     )
-  return { dataset, ...(tokenizerJson === undefined ? {} : { tokenizerJson }) }
+  return { dataset, ids, ...(tokenizerJson === undefined ? {} : { tokenizerJson }) }
 }
 
 const refuse = (code: string, message: string, path = 'data.source', suggestion?: string): ProblemsError =>

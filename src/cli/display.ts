@@ -55,7 +55,7 @@ export const shareText = ({ bubble, communication }: Shares): string =>
 
 /** 12345 -> '12.3k', or '12.3 k' where the unit follows at once. */
 export function scaled(n: number, space = ''): string {
-  const units = ['', 'k', 'M', 'G', 'T', 'P']
+  const units = ['', 'k', 'M', 'G', 'T', 'P', 'E', 'Z']
   const unit = Math.min(units.length - 1, n < 1000 ? 0 : Math.floor(Math.log10(n) / 3))
   return `${(n / 1000 ** unit).toPrecision(3)}${space}${units[unit]}`
 }

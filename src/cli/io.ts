@@ -27,7 +27,7 @@ export interface Io {
   list(path: string): readonly string[] | undefined
   exists(path: string): boolean
   /** Throws an Error whose message is fit to print. So do the two that follow. */
-  write(path: string, text: string): void
+  write(path: string, content: string | Uint8Array): void
   append(path: string, text: string): void
   /** With the folders above it, where they are missing. */
   makeFolder(path: string): void
@@ -55,7 +55,7 @@ export function processIo(): Io {
     readBytes,
     list: path => plainly(() => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
     exists: existsSync,
-    write: (path, text) => plainly(() => writeFileSync(path, text)),
+    write: (path, content) => plainly(() => writeFileSync(path, content)),
     append: (path, text) => plainly(() => appendFileSync(path, text)),
     makeFolder: path => plainly(() => void mkdirSync(path, { recursive: true })),
     terminal: () =>

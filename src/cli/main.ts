@@ -12,14 +12,24 @@ export type Register = (program: Command, io: Io, done: (code: number) => void) 
 
 /** In the order of the help. A command is one file that exports its `register`; this is the list it is added to. */
 const commands: Readonly<Record<string, () => Promise<Register>>> = {
+  plan: async () => (await import('./plan.js')).registerPlan,
+  explain: async () => (await import('./explain.js')).registerExplain,
+  scale: async () => (await import('./scale.js')).registerScale,
   check: async () => (await import('./check.js')).registerCheck,
   compile: async () => (await import('./compile.js')).registerCompile,
   verify: async () => (await import('./verify.js')).registerVerify,
   train: async () => (await import('./train.js')).registerTrain,
   rehearse: async () => (await import('./rehearse.js')).registerRehearse,
+  emit: async () => (await import('./emit.js')).registerEmit,
+  launch: async () => (await import('./launch.js')).registerLaunch,
   memory: async () => (await import('./memory.js')).registerMemory,
+  simulate: async () => (await import('./simulate.js')).registerSimulate,
   schedule: async () => (await import('./schedule.js')).registerSchedule,
+  cluster: async () => (await import('./cluster.js')).registerCluster,
   groups: async () => (await import('./groups.js')).registerGroups,
+  calibrate: async () => (await import('./calibrate.js')).registerCalibrate,
+  compare: async () => (await import('./compare.js')).registerCompare,
+  validate: async () => (await import('./validate.js')).registerValidate,
   bench: async () => (await import('./bench.js')).registerBench,
   demo: async () => (await import('./demo.js')).registerDemo,
 }

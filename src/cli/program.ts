@@ -20,26 +20,44 @@ export interface Tried {
   readonly problems: readonly Problem[]
 }
 
-export const tryProgram = (path: string, io: Io, options: { fits?: boolean } = {}): Tried =>
+/** `fits: false` lets a program through that is too large for the plan's device; `runs` refuses what no kernels here can run. */
+interface Demands {
+  readonly fits?: boolean
+  readonly runs?: boolean
+}
+
+export const tryProgram = (path: string, io: Io, options: Demands = {}): Tried =>
   programOf(loadJob(path, io), path, io, options)
 
-/**
- * Of a job that was read already (standard input cannot be read twice). `fits: false` lets a program through that is
- * too large for the plan's device.
- */
-export function programOf({ job, problems, locate }: ParsedJob, path: string, io: Io, { fits = true } = {}): Tried {
+/** Of a job that was read already (standard input cannot be read twice). */
+export function programOf({ job, problems, locate }: ParsedJob, path: string, io: Io, demands: Demands = {}): Tried {
   if (!job) return { problems }
   try {
     const schedule = typeof job.plan.schedule === 'string' ? undefined : readSchedule(path, job, io)
     const program = compileJob(job, schedule)
-    const tooLarge = fits ? memoryProblems(program, job) : []
-    if (tooLarge.length > 0) throw new ProblemsError(tooLarge)
+    const found = [
+      ...((demands.fits ?? true) ? memoryProblems(program, job) : []),
+      ...(demands.runs ? precisionProblems(job) : []),
+    ]
+    if (found.length > 0) throw new ProblemsError(found)
     return { loaded: { job, schedule, program }, problems }
   } catch (e) {
     if (!(e instanceof ProblemsError)) throw e
     return { problems: [...problems, ...e.problems.map(locate)] }
   }
 }
+
+const precisionProblems = ({ plan: { precision } }: Job): Problem[] =>
+  precision === 'f32'
+    ? []
+    : [
+        error(
+          'plan/precision',
+          'plan.precision',
+          `the kernels of this machine compute in f32, not in ${precision}`,
+          `set it to f32 to train here (or --kernels reference, slowly); check, compile, verify, memory, simulate and emit take ${precision}`,
+        ),
+      ]
 
 /** Runs `use` on the program, or says what is wrong: on standard error, or as JSON where that was asked for. */
 export function withProgram(

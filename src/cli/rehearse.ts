@@ -96,7 +96,9 @@ async function rehearse(
   const [kernels] = fastKernels()
   if (!kernels) return { ...small, full, verdict }
   say(`${kernels} kernels`)
-  return { ...small, full, verdict, engine: { kernels, error: await engineError(small, kernels, steps) } }
+  const run = runnable(small, schedule)
+  const engine = { kernels, error: await engineError(run, kernels, steps) }
+  return { ...small, changes: [...small.changes, ...run.changes], full, verdict, engine }
 }
 
 type Candidate = Shrunk & Pick<Rehearsal, 'here' | 'differences'> & { readonly program: Program }
@@ -115,7 +117,18 @@ function smallest(job: Job, schedule: Schedule | undefined, full: Tally): Candid
   return best!
 }
 
-async function engineError({ job, program }: Candidate, kernels: KernelName, steps: number): Promise<number> {
+type Run = Shrunk & { readonly program: Program }
+
+/** The kernels here compute in f32: they run the f32 program of the same plan. */
+function runnable({ job, program }: Candidate, schedule: Schedule | undefined): Run {
+  const { precision } = job.plan
+  if (precision === 'f32') return { job, program, changes: [] }
+  const wide: Job = { ...job, plan: { ...job.plan, precision: 'f32' } }
+  const changes = [{ path: 'plan.precision', from: precision, to: 'f32' }]
+  return { job: wide, program: compileJob(wide, schedule), changes }
+}
+
+async function engineError({ job, program }: Run, kernels: KernelName, steps: number): Promise<number> {
   const { model, training } = job
   const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
   const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
@@ -140,6 +153,7 @@ const reasons: Readonly<Record<string, string>> = {
   'plan.pp': 'as deep as there is room for; the rows follow the same rule',
   'plan.microbatches': 'warm-up, steady state and drain stay; only rounds are left out',
   'plan.layers': 'every stage that has layers keeps one',
+  'plan.precision': 'for the kernels of this machine alone; laws and interpreter take the program as it is',
   'plan.deviceMemory': 'what is rehearsed is the program, not its bytes',
 }
 const reasonOf = ({ path }: Change): string =>

@@ -29,7 +29,7 @@ export function openRunFolder(job: Job, jobPath: string, io: Io, asked?: string)
   }
 }
 
-function freeFolder({ name }: Job, jobPath: string, io: Io): string {
+export function freeFolder({ name }: Job, jobPath: string, io: Io): string {
   const stem = (name ?? basename(jobPath, extname(jobPath))).replace(/[^\w.-]+/g, '-').replace(/^[.-]+/, '') || 'run'
   for (let i = 1; ; i++) {
     const path = join('runs', i === 1 ? stem : `${stem}-${i}`)

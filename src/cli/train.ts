@@ -79,7 +79,7 @@ function positive(text: string): number {
 }
 
 async function train(path: string, options: Options, io: Io): Promise<number> {
-  const { loaded, problems } = tryProgram(path, io)
+  const { loaded, problems } = tryProgram(path, io, { runs: options.kernels !== 'reference' })
   if (loaded) {
     io.err(showProblems(problems, io, path))
     return run(path, { ...loaded, job: changed(loaded.job, options) }, options, io)

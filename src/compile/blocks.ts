@@ -14,6 +14,7 @@ import type { Plan } from '../plan/index.js'
 import { type Derived, differentiate } from './differentiate.js'
 import { elect } from './elect.js'
 import { canonical, type Sharded } from './layouts.js'
+import { storedGradients } from './precision.js'
 import { planPhases } from './recompute.js'
 import { align, SegmentWriter, type Slot } from './segment.js'
 
@@ -29,7 +30,7 @@ export interface ParamLayouts {
 
 export interface BlockContext {
   readonly s: Sharded
-  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'recompute' | 'overlap'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'recompute' | 'overlap' | 'precision'>
   readonly phases: readonly PhaseName[]
   /** By the model's name of the parameter. */
   readonly layoutsOf: (param: string) => ParamLayouts
@@ -52,7 +53,7 @@ interface Stashed {
 }
 
 export function compileBlock(block: Block, context: BlockContext): CompiledBlock {
-  const derived = differentiate(block.graph)
+  const derived = storedGradients(differentiate(block.graph), context.plan.precision)
   const phases = planPhases(derived, context.plan.recompute)
   const forward = new PhaseWriter(block, derived, context, new Map())
   const segments: Partial<Record<PhaseName, Segment>> = {}

@@ -18,6 +18,7 @@ import {
 import { cut } from './cut.js'
 import { baseOf, canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
 import { type OnceSegments, onceSegments } from './once.js'
+import { type ParamDtypes, paramDtypes, storedModel } from './precision.js'
 import { onlyForward, type Schedule, tasksOf } from './schedule/index.js'
 import { writeStreams } from './streams.js'
 import { compileParam, type ParamSegments } from './tail.js'
@@ -46,7 +47,7 @@ export interface Compiled {
   readonly evaluates: boolean
 }
 
-export interface CompiledParam {
+export interface CompiledParam extends ParamDtypes {
   readonly spec: ParamSpec
   readonly layouts: ParamLayouts
   /** Absent where nothing is trained. */
@@ -55,8 +56,10 @@ export interface CompiledParam {
   readonly segments: ParamSegments
 }
 
-export function compile(input: CompileInput): Program {
-  const { model, plan, schedule } = input
+export function compile(given: CompileInput): Program {
+  const { plan, schedule } = given
+  const model = storedModel(given.model, plan.precision)
+  const input = { ...given, model }
   const s = shardedOn(meshOf(plan, model.dims.kvHeads), plan.sequenceParallel)
   const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, plan, s)
@@ -191,15 +194,15 @@ function compileParams(input: CompileInput, { s, layouts, gradLayouts, stageOf, 
     return holders
   }
   return model.params.map(spec => {
-    const own = layouts.get(spec.name)!
     const holders = holdersAt(stages.get(spec.name)!)
     const name = holders.length > 1 ? `${classes.get(spec.name)!}@${holders.join('.')}` : classes.get(spec.name)!
     const split = plan.zero >= 2 && plan.reduce === 'microbatch'
-    const produced = split ? own.storage : gradLayouts.get(classes.get(spec.name)!)
+    const produced = split ? layouts.get(spec.name)!.storage : gradLayouts.get(classes.get(spec.name)!)
     const grad = produced && !onlyForward(input.schedule) ? { grad: produced } : {}
-    const segments = made.get(name) ?? compileParam({ name, spec, layouts: own, ...grad, holders }, { ...input, s })
+    const own = { spec, ...paramDtypes[plan.precision], layouts: layouts.get(spec.name)!, ...grad, holders }
+    const segments = made.get(name) ?? compileParam({ name, ...own }, { ...input, s })
     made.set(name, segments)
-    return { spec, layouts: own, ...grad, holders, segments }
+    return { ...own, segments }
   })
 }
 
@@ -211,16 +214,25 @@ function stagesOfParams(blocks: readonly Block[], stageOf: readonly number[]): M
 }
 
 function programParam(
-  { spec, layouts, grad, holders, segments }: CompiledParam,
+  { spec, dtype, layouts, grad, holders, segments }: CompiledParam,
   streams: ReturnType<typeof writeStreams>,
 ): Param {
   const frames = holders.map(pp => {
     const { frameOf } = streams[pp]
     const moments = ['m', 'v'].slice(0, segments.moments).map(moment => frameOf(`${moment}.${spec.name}`))
-    return [pp, { param: frameOf(spec.name), ...(grad && { grad: frameOf(`grad.${spec.name}`) }), moments }]
+    return [
+      pp,
+      {
+        param: frameOf(spec.name),
+        ...(grad && { grad: frameOf(`grad.${spec.name}`) }),
+        moments,
+        ...(segments.master && { master: frameOf(`master.${spec.name}`) }),
+      },
+    ]
   })
   return {
     name: spec.name,
+    dtype,
     dims: spec.dims,
     init: spec.init,
     compute: layouts.compute,

@@ -21,7 +21,7 @@ export function differentiate(graph: Graph): Derived {
   const build = new GraphBuilder(shapeOf, graph)
   const pending = new Map<ValueId, Value[]>()
   const give = (to: Value, gradient: Value | undefined) => {
-    if (gradient && to.dtype === 'f32') pending.set(to.id, [...(pending.get(to.id) ?? []), gradient])
+    if (gradient && to.dtype !== 'i32') pending.set(to.id, [...(pending.get(to.id) ?? []), gradient])
   }
   /** The sum of a value's gradients; asked for once all its consumers have given theirs. */
   const total = (value: Value): Value | undefined => {

@@ -70,12 +70,12 @@ class RankStream {
   /** What lives from step to step. */
   #residents(): void {
     const { s } = this.#c
-    for (const { spec, grad, segments } of this.#held) {
-      const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: 'f32' }, layout)
-      this.#out.resident(spec.name, 'parameters', bytes(segments.kept))
+    for (const { spec, dtype, stateDtype, grad, segments } of this.#held) {
+      const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: stateDtype }, layout)
+      this.#out.resident(spec.name, 'parameters', localBytes(s, { ...spec, dtype }, segments.kept))
       if (grad) this.#out.resident(`grad.${spec.name}`, 'gradients', bytes(grad))
-      for (const moment of ['m', 'v'].slice(0, segments.moments))
-        this.#out.resident(`${moment}.${spec.name}`, 'optimizer', bytes(segments.state))
+      for (const state of [...['m', 'v'].slice(0, segments.moments), ...(segments.master ? ['master'] : [])])
+        this.#out.resident(`${state}.${spec.name}`, 'optimizer', bytes(segments.state))
     }
     for (const name of this.#sums()) this.#out.resident(name, 'workspace', 4)
   }
@@ -136,7 +136,7 @@ class RankStream {
     this.#out.call(segment, { block: -1, microbatch: -1, param: name }, role => {
       if (role.startsWith('scratch.')) return undefined
       if (role === 'param') return name
-      return ['grad', 'reduced', 'full', 'm', 'v'].includes(role) ? `${role}.${name}` : role
+      return ['grad', 'reduced', 'full', 'm', 'v', 'master'].includes(role) ? `${role}.${name}` : role
     })
   }
 

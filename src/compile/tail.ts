@@ -4,13 +4,14 @@
  * collectives are what falls out where layouts do not match. Parameters that are alike share their segments.
  */
 import { type Layout, sameLayout, whole } from '../base/index.js'
-import type { Kind, Segment } from '../ir/index.js'
+import type { Kind, Ref, Segment } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './blocks.js'
 import { type Sharded, wholeAxes } from './layouts.js'
+import type { ParamDtypes } from './precision.js'
 import { route } from './reshard.js'
-import { SegmentWriter, type Slot } from './segment.js'
+import { SegmentWriter, type Slot, type Version } from './segment.js'
 
 export interface ParamContext {
   readonly s: Sharded
@@ -18,7 +19,7 @@ export interface ParamContext {
   readonly training: Pick<Training, 'optimizer' | 'clip'>
 }
 
-export interface ParamClass {
+export interface ParamClass extends ParamDtypes {
   readonly name: string
   readonly spec: ParamSpec
   readonly layouts: ParamLayouts
@@ -37,6 +38,8 @@ export interface ParamSegments {
   readonly kept: Layout
   readonly state: Layout
   readonly moments: number
+  /** The optimizer updates a wider copy, of which the parameter is what its dtype can hold. */
+  readonly master: boolean
 }
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
@@ -53,7 +56,7 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
     kept,
     state,
   }
-  if (!trained(param)) return { ...held, moments: 0 }
+  if (!trained(param)) return { ...held, moments: 0, master: false }
   const { reduced, ...reduction } = reduce(param, state, context)
   const grad = { layout: state, slot: at(reduced, 'gradients') }
   const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
@@ -64,8 +67,14 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
     norm: norm(param, grad, context),
     update: update(param, { grad, kept, state, moments }, context),
     moments,
+    master: hasMaster(param),
   }
 }
+
+const hasMaster = ({ dtype, stateDtype }: ParamClass): boolean => dtype !== stateDtype
+
+/** The gradient as a tensor: as wide as the state it meets. */
+const gradientOf = ({ spec, stateDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: stateDtype })
 
 type Trained = ParamClass & Required<Pick<ParamClass, 'grad'>>
 const trained = (param: ParamClass): param is Trained => param.grad !== undefined
@@ -77,7 +86,7 @@ interface Located {
 
 function begin(param: Trained, { s }: ParamContext): Segment {
   const w = new SegmentWriter(s)
-  const { ref } = w.given('grad', { ...param.spec, name: 'grad', dtype: 'f32' }, param.grad, at('grad', 'gradients'))
+  const { ref } = w.given('grad', gradientOf(param), param.grad, at('grad', 'gradients'))
   w.emit({ kind: 'zero', ins: [], outs: [ref] })
   return w.finish(`begin ${param.name}`, 'begin', false)
 }
@@ -85,7 +94,7 @@ function begin(param: Trained, { s }: ParamContext): Segment {
 /** The whole parameter for the length of a step. */
 function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
   const w = new SegmentWriter(s)
-  w.given('param', { ...param.spec, name: 'param', dtype: 'f32' }, kept, at('param', 'parameters'))
+  w.given('param', { ...param.spec, name: 'param', dtype: param.dtype }, kept, at('param', 'parameters'))
   const full = w.demand('param', param.layouts.compute)
   w.settle(full.ref, at('full', 'parameters'))
   return w.finish(`gather ${param.name}`, 'gather', false)
@@ -94,7 +103,7 @@ function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
 /** The accumulated gradient in the layout of the optimizer state; in place where one all-reduce does it. */
 function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: Segment; reduced: 'grad' | 'reduced' } {
   const w = new SegmentWriter(s)
-  const grad = w.given('grad', { ...param.spec, name: 'grad', dtype: 'f32' }, param.grad, at('grad', 'gradients'))
+  const grad = w.given('grad', gradientOf(param), param.grad, at('grad', 'gradients'))
   const moves = route(param.spec.dims, param.grad, state)
   const [only] = moves
   let reduced = grad
@@ -115,7 +124,7 @@ function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: 
 /** Every logical element counts once: ranks along axes on which the gradient is whole leave it to the first of them. */
 function norm(param: ParamClass, grad: Located, { s }: ParamContext): Segment {
   const w = new SegmentWriter(s)
-  const { ref } = w.given('grad', { ...param.spec, name: 'grad', dtype: 'f32' }, grad.layout, grad.slot)
+  const { ref } = w.given('grad', gradientOf(param), grad.layout, grad.slot)
   const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
   const total = w.given('norm', scalar('normSquared'), addend, at('normSquared', 'workspace'))
   w.emit({ kind: 'sumSquares', once: wholeAxes(s, grad.layout), ins: [ref], outs: [total.ref] })
@@ -147,25 +156,39 @@ function update(
   { s, training }: ParamContext,
 ): Segment {
   const w = new SegmentWriter(s)
-  const tensor = (name: string) => ({ ...param.spec, name, dtype: 'f32' as const })
+  const { spec, dtype, stateDtype } = param
+  const ofState = (name: string) =>
+    w.given(name, { ...spec, name, dtype: stateDtype }, state, at(name, 'optimizer')).ref
   const whence = (name: string) =>
     w.given(name, scalar(name), whole, at(name, name === 'normSquared' ? 'workspace' : 'data')).ref
-  const gradient = w.given('grad', tensor('grad'), grad.layout, grad.slot).ref
-  const own = w.given('param', tensor('param'), kept, at('param', 'parameters'))
-  const part = w.demand('param', state)
-  const outs = [
-    part.ref,
-    ...['m', 'v'].slice(0, moments).map(name => w.given(name, tensor(name), state, at(name, 'optimizer')).ref),
-  ]
+  const gradient = w.given('grad', gradientOf(param), grad.layout, grad.slot).ref
+  const own = w.given('param', { ...spec, name: 'param', dtype }, kept, at('param', 'parameters'))
+  const updated = hasMaster(param) ? ofState('master') : w.demand('param', state).ref
+  const outs = [updated, ...['m', 'v'].slice(0, moments).map(ofState)]
   const { lr: _, ...optimizer } = training.optimizer
-  const settings = { weightDecay: param.spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
+  const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
   const scalars = scalarsOf(optimizer.kind)
   w.emit({ ...optimizer, ...settings, ins: [gradient, ...scalars.map(whence)], outs })
+  const part = hasMaster(param) ? rounded(w, param, updated, { own, kept, state }) : updated
   if (!sameLayout(kept, state)) {
-    const [back] = route(param.spec.dims, state, kept)
+    const [back] = route(spec.dims, state, kept)
     if (back.kind !== 'all-gather') throw new Error(`internal: ${param.name} cannot be gathered from its parts`)
-    w.emit({ kind: 'all-gather', in: part.ref, out: own.ref, dim: back.dim, group: { axes: back.axes } })
+    w.emit({ kind: 'all-gather', in: part, out: own.ref, dim: back.dim, group: { axes: back.axes } })
     w.emit({ kind: 'wait', on: own.ref })
   }
   return w.finish(`update ${param.name}`, 'update', false)
+}
+
+/** The master as the parameter's dtype can hold it: the parameter itself, or the part of it that is to be gathered. */
+function rounded(
+  w: SegmentWriter,
+  { spec, dtype }: ParamClass,
+  master: Ref,
+  { own, kept, state }: { own: Version; kept: Layout; state: Layout },
+): Ref {
+  const out = sameLayout(kept, state)
+    ? own.ref
+    : w.make('part', { ...spec, name: 'part', dtype }, state, 'parameters').ref
+  w.emit({ kind: 'scale', by: 1, ins: [master], outs: [out] })
+  return out
 }

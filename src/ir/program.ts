@@ -15,7 +15,7 @@ export type { DType, Init }
 export type Kind = 'parameters' | 'gradients' | 'optimizer' | 'activations' | 'workspace' | 'data'
 export const kinds: readonly Kind[] = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'data']
 
-export const bytesPer: Readonly<Record<DType, number>> = { f32: 4, i32: 4 }
+export const bytesPer: Readonly<Record<DType, number>> = { f32: 4, bf16: 2, i32: 4 }
 
 export interface Buffer {
   readonly dtype: DType
@@ -91,6 +91,8 @@ export interface Stream {
 
 export interface Param {
   readonly name: string
+  /** What it is computed with. A bf16 parameter that has a master is the rounded copy of it. */
+  readonly dtype: DType
   /** Whole, as the model knows it. */
   readonly dims: readonly Dim[]
   readonly init: Init
@@ -110,7 +112,13 @@ export interface ParamFrames {
   /** Absent where nothing is trained. */
   readonly grad?: number
   readonly moments: readonly number[]
+  /** What the optimizer updates in place of a bf16 parameter, in f32 and in the layout of its state. */
+  readonly master?: number
 }
+
+/** What gradient and optimizer state are in: f32 where a master keeps the digits, else what is updated, the parameter. */
+export const dtypeOfState = ({ dtype, frames }: Param): DType =>
+  Object.values(frames).some(({ master }) => master !== undefined) ? 'f32' : dtype
 
 export interface DataInput {
   readonly name: string

@@ -3,9 +3,18 @@
  * be left out without changing shapes is a warning. Nothing is dropped in silence.
  */
 import { z } from 'zod'
-import { describeValue, either, error, hasErrors, nearest, type Problem, shorten, warning } from '../base/index.js'
+import {
+  describeValue,
+  either,
+  error,
+  hasErrors,
+  nearest,
+  type Problem,
+  problemsOf,
+  shorten,
+  warning,
+} from '../base/index.js'
 import { ModelConfig, type ModelInput } from './config.js'
-import { problemsOf } from './issues.js'
 
 export interface Imported {
   readonly config?: ModelConfig

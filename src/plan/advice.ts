@@ -1,7 +1,7 @@
 /** What composes correctly and unwisely: warnings, with the numbers. */
 import { either, showBytes, warning } from '../base/index.js'
 import { parametersOf } from '../model/index.js'
-import { bytesPerNumber, type Rule, traitsOfSchedule } from './rule.js'
+import { bytesPerNumber, type Rule, traitsOfSchedule, widthOfParameter } from './rule.js'
 
 /** How much of a step a pipeline rank waits, with forward = input gradient = weight gradient = 1. */
 export const adviceOnBubble: Rule = function* ({ plan }) {
@@ -19,17 +19,18 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   if (zero < 3 && gather === 'step') yield warning('plan/no-effect', 'plan.gather', 'has no effect below zero 3')
   if (zero < 2 && reduce === 'step') yield warning('plan/no-effect', 'plan.reduce', 'has no effect below zero 2')
   if (microbatches <= 4 || dp === 1) return
-  const held = (parametersOf(model, training.seq) * bytesPerNumber) / (plan.tp * plan.pp)
-  const instead = (knob: string) => `\`${knob}: step\` moves ${showBytes(held)} and keeps as much`
+  const held = (parametersOf(model, training.seq) * bytesPerNumber(plan)) / (plan.tp * plan.pp)
+  const gathered = held * widthOfParameter(plan)
+  const instead = (knob: string, bytes: number) => `\`${knob}: step\` moves ${showBytes(bytes)} and keeps as much`
   if (zero === 3 && gather === 'use') {
-    const moved = showBytes(2 * microbatches * held)
+    const moved = showBytes(2 * microbatches * gathered)
     const message = `parameters are gathered in forward and backward of ${microbatches} microbatches: ${moved} per rank and step`
-    yield warning('plan/traffic', 'plan.gather', message, instead('gather'))
+    yield warning('plan/traffic', 'plan.gather', message, instead('gather', gathered))
   }
   if (zero >= 2 && reduce === 'microbatch') {
     const moved = showBytes(microbatches * held)
     const message = `gradients are reduced after each of ${microbatches} microbatches: ${moved} per rank and step`
-    yield warning('plan/traffic', 'plan.reduce', message, instead('reduce'))
+    yield warning('plan/traffic', 'plan.reduce', message, instead('reduce', held))
   }
 }
 
@@ -58,4 +59,20 @@ export const adviceOnRecompute: Rule = function* ({ model, plan }) {
     const message = `${plan.schedule} splits backward in two, and both parts gather the output gradient over tp: 6 all-gathers a layer instead of 4`
     yield warning('plan/unwise', 'plan.sequenceParallel', message, 'try 1f1b or interleaved')
   }
+}
+
+/** bf16 has 8 binary digits: what is less than half of the last of them is gone when it is added. */
+const lostBelow = 1 / 512
+
+export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan: { precision } }) {
+  if (precision !== 'pure-bf16') return
+  const moments = optimizer.kind === 'adamw' ? 2 : optimizer.momentum > 0 ? 1 : 0
+  const still = Number((optimizer.lr / lostBelow).toPrecision(3))
+  const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
+  yield warning(
+    'plan/unwise',
+    'plan.precision',
+    `sums, moments and parameters in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
+    `try bf16, with gradients, moments and master weights in f32: ${6 + 4 * (moments + 1)} bytes a parameter instead of ${4 + 2 * moments}`,
+  )
 }

@@ -15,10 +15,10 @@ import {
   warning,
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
-import { adviceOnBubble, adviceOnRecompute, adviceOnZero } from './advice.js'
+import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { data, learningRate } from './data.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
-import { bytesPerNumber, type Rule } from './rule.js'
+import { bytesPerNumber, type Rule, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -160,14 +160,16 @@ const size: Rule = function* ({ model, training, plan }) {
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   if (plan.deviceMemory === undefined) return
   const moments = optimizer.kind === 'adamw' ? 2 : optimizer.momentum > 0 ? 1 : 0
+  const masters = plan.precision === 'bf16' ? 1 : 0
   const copies = plan.schedule === 'dualpipe' ? 2 : 1
   const share = (stage: number) => (plan.zero >= stage ? plan.dp : 1)
-  const numbers = copies * (1 / share(3) + 1 / share(2) + moments / share(1))
+  const numbers = copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + (moments + masters) / share(1))
   const held = parametersOf(model, seq) / (plan.tp * plan.pp)
-  const bytes = Math.floor(held * numbers * bytesPerNumber)
+  const width = bytesPerNumber(plan)
+  const bytes = Math.floor(held * numbers * width)
   if (bytes <= plan.deviceMemory) return
   const equation =
-    `parameters, gradients and optimizer state need at least ${Number(numbers.toFixed(3))} x ${bytesPerNumber} bytes x ` +
+    `parameters, gradients and optimizer state need at least ${Number(numbers.toFixed(3))} x ${width} bytes x ` +
     `${showCount(held)} = ${showBytes(bytes)} on a rank, a device has ${showBytes(plan.deviceMemory)}`
   const more =
     plan.zero < 3 && plan.dp > 1 ? `zero ${plan.zero + 1}, or more tp or pp` : 'more tp or pp, or dp with zero 3'
@@ -191,4 +193,5 @@ const rules: readonly Rule[] = [
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,
+  adviceOnPrecision,
 ]

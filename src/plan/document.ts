@@ -16,8 +16,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml'
-import { error, type Problem, shorten, showBytes } from '../base/index.js'
-import { showPath } from '../model/index.js'
+import { error, type Problem, shorten, showBytes, showPath } from '../base/index.js'
 
 /** A job is a screen of text. The parser is fast up to here for the worst of texts. */
 export const mostBytes = 2 ** 17
@@ -38,7 +37,14 @@ interface Place {
   readonly value: number
 }
 
-export function parseText(text: string): Parsed {
+/** What the text should be, for the sentences that say it is not. */
+export interface Kind {
+  readonly name: string
+  readonly holds: string
+}
+const job: Kind = { name: 'job', holds: 'a job has model, training and plan' }
+
+export function parseText(text: string, kind: Kind = job): Parsed {
   text = text.replace(/^\uFEFF/, '')
   const lines = new LineCounter()
   const place = (offset: number) => {
@@ -46,7 +52,7 @@ export function parseText(text: string): Parsed {
     return { line: Math.max(1, line), column: Math.max(1, col) }
   }
   const refused = (...problems: Problem[]): Parsed => ({ value: undefined, problems, locate: atTop })
-  const unread = unreadable(text)
+  const unread = unreadable(text, kind)
   if (unread) return refused(unread)
 
   // Tokens first: the parser of tokens needs no stack, the composer does, and a stack that overflows inside a
@@ -65,7 +71,7 @@ export function parseText(text: string): Parsed {
   if (broken.length > 0) return refused(...broken)
   if (second)
     return refused({
-      ...error('file/documents', '', 'more than one document', 'one job per file'),
+      ...error('file/documents', '', 'more than one document', `one ${kind.name} per file`),
       ...place(second.range[0]),
     })
 
@@ -82,16 +88,15 @@ export function parseText(text: string): Parsed {
 
 const atTop = (problem: Problem): Problem => ({ line: 1, column: 1, ...problem })
 
-function unreadable(text: string): Problem | undefined {
+function unreadable(text: string, { name, holds }: Kind): Problem | undefined {
   if (text.length > mostBytes) {
-    const message = `${showBytes(text.length)} is too big for a job file; at most ${showBytes(mostBytes)}`
-    return atTop(error('file/size', '', message, 'a job is a screen of text: is this the right file?'))
+    const message = `${showBytes(text.length)} is too big for a ${name} file; at most ${showBytes(mostBytes)}`
+    return atTop(error('file/size', '', message, `a ${name} is a screen of text: is this the right file?`))
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what tells binary from text
   if (/[\0-\x08\x0E-\x1F\uFFFD]/.test(text))
-    return atTop(error('file/binary', '', 'not a text file', 'a job is YAML or JSON in UTF-8'))
-  if (text.trim() === '')
-    return atTop(error('file/empty', '', 'the file is empty', 'a job has model, training and plan'))
+    return atTop(error('file/binary', '', 'not a text file', `a ${name} is YAML or JSON in UTF-8`))
+  if (text.trim() === '') return atTop(error('file/empty', '', 'the file is empty', holds))
   return undefined
 }
 

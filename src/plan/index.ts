@@ -1,5 +1,6 @@
 export { check, planAxes, worldOfPlan } from './check.js'
 export * from './data.js'
+export { type Kind, parseText } from './document.js'
 export * from './groups.js'
 export * from './job.js'
 export { layersPerStage, stagesOf } from './layers.js'

@@ -2,8 +2,8 @@
  * A job file, read: text -> value -> model (a preset, a Hugging Face config, or sizes) -> schema -> check.
  * Every problem of a stage is reported at once, each with its line and column.
  */
-import { error, hasErrors, type Problem, shorten } from '../base/index.js'
-import { didYouMean, fromHuggingFace, isPreset, presetNames, presets, problemsOf } from '../model/index.js'
+import { didYouMean, error, hasErrors, type Problem, problemsOf, shorten } from '../base/index.js'
+import { fromHuggingFace, isPreset, presetNames, presets } from '../model/index.js'
 import { check } from './check.js'
 import { parseText } from './document.js'
 import { Job } from './schema.js'

@@ -8,5 +8,8 @@ export type Rule = (job: Job) => Iterable<Problem>
 export const traitsOfSchedule = (plan: Plan): ScheduleTraits | undefined =>
   typeof plan.schedule === 'string' ? scheduleTraits[plan.schedule] : undefined
 
-/** Parameters and gradients are kept in f32. */
-export const bytesPerNumber = 4
+/** Of gradients and optimizer state. */
+export const bytesPerNumber = ({ precision }: Plan): number => (precision === 'pure-bf16' ? 2 : 4)
+
+/** A parameter in units of that: under bf16 it is half as wide as what belongs to it. */
+export const widthOfParameter = ({ precision }: Plan): number => (precision === 'bf16' ? 0.5 : 1)

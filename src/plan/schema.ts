@@ -160,6 +160,12 @@ export const Plan = z
       .enum(['microbatch', 'step'])
       .default('microbatch')
       .describe('ZeRO-2/3 reduce gradients after each microbatch, or once a step'),
+    precision: z
+      .enum(['f32', 'bf16', 'pure-bf16'])
+      .default('f32')
+      .describe(
+        'bf16: tokens and parameters in bf16, gradients and optimizer state with master weights in f32; pure-bf16: these in bf16 too, without masters',
+      ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     order: z.string().default('tp-cp-ep-dp-pp').describe('rank order, fastest varying axis first'),
     deviceMemory,

@@ -3,6 +3,8 @@
  * from, so schedules on paper, simulated and measured runs are all drawn here. Colours follow the reader's light or
  * dark preference.
  */
+import { escapeXml, round } from './svg.js'
+
 export interface TimelineSpan {
   readonly start: number
   readonly end: number
@@ -13,11 +15,15 @@ export interface TimelineSpan {
   readonly title: string
   /** Spans that run at once share the lane's height: this is part `index` of `of`. */
   readonly band?: { readonly index: number; readonly of: number }
+  /** Further chunks of one rank are paler. */
+  readonly chunk?: number
 }
 
 export interface Lane {
   readonly label: string
   readonly spans: readonly TimelineSpan[]
+  /** Thin lanes below it, for what runs beside: links. */
+  readonly strips?: readonly { readonly label: string; readonly spans: readonly TimelineSpan[] }[]
   /** Stands at the end of the lane. */
   readonly note?: string
 }
@@ -28,10 +34,16 @@ export interface Timeline {
   readonly lanes: readonly Lane[]
   /** In the order of the legend; spans of other kinds are grey. */
   readonly kinds: readonly { readonly kind: string; readonly label: string }[]
+  /** Points from the first moment to the last; left out, boxes are as wide as their text. */
+  readonly width?: number
+  /** How a time stands on the axis; left out, as a number. */
+  readonly showTime?: (time: number) => string
 }
 
 const laneHeight = 28
 const laneGap = 6
+const stripHeight = 6
+const stripGap = 1
 const top = 70
 const axisHeight = 26
 const widestPlot = 12_000
@@ -43,29 +55,34 @@ const palette: Readonly<Record<string, readonly [string, string]>> = {
   B: ['#f6b98a', '#a3552a'],
   I: ['#f7d38b', '#8f6a1c'],
   W: ['#a9dcb5', '#2d7a48'],
+  optimizer: ['#b8a5e3', '#6a4fb0'],
+  tp: ['#3d7dca', '#6ea8ee'],
+  cp: ['#2a9d8f', '#55c9bb'],
+  ep: ['#b5651d', '#e09a5a'],
+  dp: ['#c8388a', '#ee7fbc'],
+  pp: ['#5f6b7a', '#aab4c0'],
+  mesh: ['#111827', '#f3f4f6'],
 }
-
-const escapeXml = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
-
-const round = (n: number): string => String(Math.round(n * 100) / 100)
 
 export function timelineSvg(timeline: Timeline): string {
   const end = timeline.lanes.reduce((last, { spans }) => spans.reduce((at, span) => Math.max(at, span.end), last), 0)
   const left = 24 + charWidth * longest(timeline.lanes.map(lane => lane.label))
   const right = 24 + charWidth * longest(timeline.lanes.map(lane => lane.note ?? ''))
-  const scale = scaleOf(timeline.lanes, end)
+  const scale = timeline.width === undefined ? scaleOf(timeline.lanes, end) : timeline.width / (end || 1)
   const legendWidth = timeline.kinds.reduce((x, { label }) => x + 34 + charWidth * label.length, 0)
   const width = Math.ceil(Math.max(left + end * scale + right, 32 + legendWidth, 32 + 7.5 * timeline.title.length))
-  const height = top + timeline.lanes.length * (laneHeight + laneGap) + axisHeight
+  const tops = timeline.lanes.map((_, i) => timeline.lanes.slice(0, i).reduce((y, lane) => y + heightOf(lane), top))
+  const height = timeline.lanes.reduce((y, lane) => y + heightOf(lane), top) + axisHeight
   const body = [
     `<text class="title" x="16" y="24">${escapeXml(timeline.title)}</text>`,
     `<text class="small" x="16" y="42">${escapeXml(timeline.subtitle)}</text>`,
     legend(timeline.kinds),
-    ...timeline.lanes.map((lane, index) =>
-      laneSvg(lane, { y: top + index * (laneHeight + laneGap), left, scale, end }),
+    ...timeline.lanes.map((lane, index) => laneSvg(lane, { y: tops[index], left, scale, end })),
+    axis(
+      end,
+      { left, scale, y: height - axisHeight + 4 },
+      timeline.showTime ?? (time => String(Number(time.toPrecision(6)))),
     ),
-    axis(end, { left, scale, y: height - axisHeight + 4 }),
   ]
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">
 <style>${styles()}</style>
@@ -74,6 +91,8 @@ ${body.join('\n')}
 </svg>
 `
 }
+
+const heightOf = ({ strips = [] }: Lane): number => laneHeight + strips.length * (stripHeight + stripGap) + laneGap
 
 const longest = (texts: readonly string[]): number => texts.reduce((most, text) => Math.max(most, text.length), 0)
 
@@ -102,21 +121,29 @@ function laneSvg(lane: Lane, { y, left, scale, end }: Frame & { readonly end: nu
   return [
     `<text class="label" x="16" y="${middle}">${escapeXml(lane.label)}</text>`,
     `<rect class="lane" x="${round(left)}" y="${y}" width="${round(end * scale)}" height="${laneHeight}"/>`,
-    ...lane.spans.map(span => spanSvg(span, { y, left, scale })),
+    ...lane.spans.map(span => spanSvg(span, { y, left, scale, height: laneHeight })),
+    ...(lane.strips ?? []).map(({ label, spans }, i) => {
+      const at = y + laneHeight + stripGap + i * (stripHeight + stripGap)
+      const ground = `<rect class="lane" x="${round(left)}" y="${at}" width="${round(end * scale)}" height="${stripHeight}"/>`
+      const boxes = spans.map(span => spanSvg(span, { y: at, left, scale, height: stripHeight }))
+      return `<g class="strip"><title>${escapeXml(label)}</title>${ground}${boxes.join('')}</g>`
+    }),
     note,
   ].join('')
 }
 
-function spanSvg({ start, end, kind, text, title, band }: TimelineSpan, { y, left, scale }: Frame): string {
+function spanSvg(span: TimelineSpan, { y, left, scale, height: room }: Frame & { readonly height: number }): string {
+  const { start, end, kind, text, title, band, chunk = 0 } = span
   const { index, of } = band ?? { index: 0, of: 1 }
-  const [x, width, height] = [left + start * scale, (end - start) * scale, laneHeight / of]
+  const [x, width, height] = [left + start * scale, (end - start) * scale, room / of]
   const at = y + index * height
-  const fits = width >= charWidth * text.length + 2
+  const fits = text !== '' && width >= charWidth * text.length + 2
   const words = fits
     ? `<text class="box" x="${round(x + width / 2)}" y="${round(at + height / 2 + 4)}">${escapeXml(text)}</text>`
     : ''
   const fill = kind in palette ? kind : 'other'
-  return `<g><title>${escapeXml(title)}</title><rect class="k${fill}" x="${round(x)}" y="${round(at)}" width="${round(width)}" height="${round(height)}"/>${words}</g>`
+  const pale = chunk === 0 ? '' : ` fill-opacity="${round(Math.max(0.35, 1 - 0.3 * chunk))}"`
+  return `<g><title>${escapeXml(title)}</title><rect class="k${fill}"${pale} x="${round(x)}" y="${round(at)}" width="${round(width)}" height="${round(height)}"/>${words}</g>`
 }
 
 function legend(kinds: Timeline['kinds']): string {
@@ -132,7 +159,7 @@ function legend(kinds: Timeline['kinds']): string {
 }
 
 /** A tick every 1, 2 or 5 times a power of ten, about sixty points apart. */
-function axis(end: number, { left, scale, y }: Frame): string {
+function axis(end: number, { left, scale, y }: Frame, show: (time: number) => string): string {
   if (end === 0) return ''
   const rough = 60 / scale
   const power = 10 ** Math.floor(Math.log10(rough))
@@ -141,7 +168,7 @@ function axis(end: number, { left, scale, y }: Frame): string {
   return ticks
     .map(time => {
       const x = round(left + time * scale)
-      return `<line class="tick" x1="${x}" y1="${y - 6}" x2="${x}" y2="${y}"/><text class="axis" x="${x}" y="${y + 12}">${Number(time.toPrecision(6))}</text>`
+      return `<line class="tick" x1="${x}" y1="${y - 6}" x2="${x}" y2="${y}"/><text class="axis" x="${x}" y="${y + 12}">${escapeXml(show(time))}</text>`
     })
     .join('')
 }
@@ -153,5 +180,5 @@ function styles(): string {
       .join('')
   const light = `.page{fill:#fff}.lane{fill:#f1f3f5}text{fill:#1b1f24}.small,.axis{fill:#57606a}.tick{stroke:#8c959f}rect[class^=k]{stroke:#fff}.kother{fill:#ced4da}${fills(0)}`
   const dark = `.page{fill:#0d1117}.lane{fill:#1c2128}text{fill:#e6edf3}.small,.axis{fill:#9da7b3}.tick{stroke:#6e7681}rect[class^=k]{stroke:#0d1117}.kother{fill:#484f58}${fills(1)}`
-  return `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.label{font-weight:600}.box,.axis{text-anchor:middle}.box{font-size:10px}rect[class^=k]{stroke-width:.7}${light}@media (prefers-color-scheme:dark){${dark}}`
+  return `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.label{font-weight:600}.box,.axis{text-anchor:middle}.box{font-size:10px}rect[class^=k]{stroke-width:.7}.strip rect{stroke-width:0}${light}@media (prefers-color-scheme:dark){${dark}}`
 }

@@ -5,27 +5,44 @@ import { doneBy, type Span } from './span.js'
 
 const lanes: readonly Lane[] = ['compute', 'network', 'host']
 
+/** Links of different kinds are used at once: each is a thread. */
+const threadOf = ({ lane, link }: Span): string => (link === undefined ? lane : `${lane}: ${link}`)
+
 export function printChrome(program: Program, spans: readonly Span[]): string {
-  const ranks = [...new Set(spans.map(({ rank }) => rank))].sort((a, b) => a - b)
-  const events = [...ranks.flatMap(rank => namesOf(program, rank, spans)), ...spans.map(span => eventOf(program, span))]
+  const threads: string[] = [...lanes]
+  const used = new Map<number, Set<string>>()
+  for (const span of spans) {
+    const thread = threadOf(span)
+    if (!threads.includes(thread)) threads.push(thread)
+    if (!used.has(span.rank)) used.set(span.rank, new Set())
+    used.get(span.rank)!.add(thread)
+  }
+  const ranks = [...used].sort(([a], [b]) => a - b)
+  const events = [
+    ...ranks.flatMap(([rank, own]) => [
+      ...namesOf(program, rank),
+      ...threads.flatMap((name, tid) =>
+        own.has(name) ? [{ ph: 'M', name: 'thread_name', pid: rank, tid, args: { name } }] : [],
+      ),
+    ]),
+    ...spans.map(span => eventOf(program, span, threads.indexOf(threadOf(span)))),
+  ]
   // One event a line: such files are large, and are looked at with grep.
   return `{"displayTimeUnit":"ms","traceEvents":[\n${events.map(event => JSON.stringify(event)).join(',\n')}\n]}\n`
 }
 
-function namesOf(program: Program, rank: number, spans: readonly Span[]): object[] {
+function namesOf(program: Program, rank: number): object[] {
   const at = Object.entries(coordinatesOf(program.mesh, rank)).filter(
     ([axis]) => (program.mesh.axes.find(({ name }) => name === axis)?.size ?? 1) > 1,
   )
   const name = `rank ${rank}${at.length > 0 ? ` (${at.map(([axis, index]) => `${axis} ${index}`).join(', ')})` : ''}`
-  const used = lanes.filter(lane => spans.some(span => span.rank === rank && span.lane === lane))
   return [
     { ph: 'M', name: 'process_name', pid: rank, args: { name } },
     { ph: 'M', name: 'process_sort_index', pid: rank, args: { sort_index: rank } },
-    ...used.map(lane => ({ ph: 'M', name: 'thread_name', pid: rank, tid: lanes.indexOf(lane), args: { name: lane } })),
   ]
 }
 
-function eventOf(program: Program, span: Span): object {
+function eventOf(program: Program, span: Span, tid: number): object {
   const { step, instr } = doneBy(program, span)
   const call = step.kind === 'call' ? step : undefined
   return {
@@ -33,7 +50,7 @@ function eventOf(program: Program, span: Span): object {
     name: instr?.kind ?? (call ? call.segment : step.kind),
     cat: call ? call.segment : 'message',
     pid: span.rank,
-    tid: lanes.indexOf(span.lane),
+    tid,
     ts: micro(span.start),
     dur: micro(span.end - span.start),
     args: call

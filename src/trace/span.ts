@@ -2,15 +2,14 @@
  * One instruction, on one lane of one rank, once. Simulated and measured runs both produce these; what is written over
  * spans (shares, timelines, traces) cannot tell which it was given.
  */
-import { type Brand, coordinatesOf, type Rank } from '../base/index.js'
+import { coordinatesOf, type Rank, type Seconds, seconds } from '../base/index.js'
 import { type Instr, type Lane, type Program, type Step, traitsOf } from '../ir/index.js'
-
-export type Seconds = Brand<number, 'Seconds'>
-export const seconds = (n: number): Seconds => n as Seconds
 
 export interface Span {
   readonly rank: Rank
   readonly lane: Lane
+  /** Which network, where there are several: nvlink, infiniband. */
+  readonly link?: string
   /** Index into the steps of the rank's stream. */
   readonly step: number
   /** Index into the instructions of the segment that the step calls; -1: the step itself (a send, a recv, its wait). */

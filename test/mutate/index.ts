@@ -6,7 +6,7 @@
 import { choices } from '../../src/base/index.js'
 import type { Program } from '../../src/ir/index.js'
 import type { Mutation, Mutator } from './draw.js'
-import { inBuffers, inSegments } from './segments.js'
+import { inBuffers, inDtypes, inSegments } from './segments.js'
 import { inDeclarations, inStreams } from './streams.js'
 
 export type { Mutation } from './draw.js'
@@ -16,6 +16,7 @@ export const mutators: Readonly<Record<string, Mutator>> = {
   ...inBuffers,
   ...inStreams,
   ...inDeclarations,
+  ...inDtypes,
 }
 
 /** Mutations of every kind, as many of each as can be found in a few tries. */

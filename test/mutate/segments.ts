@@ -251,3 +251,10 @@ export const inBuffers: Readonly<Record<string, Mutator>> = {
     return offset >= 0 && offset < roles[buffer.role].bytes ? { ...buffer, offset } : undefined
   }),
 }
+
+export const inDtypes: Readonly<Record<string, Mutator>> = {
+  'store a buffer otherwise': inBuffer((buffer, _, { pick }) => ({
+    ...buffer,
+    dtype: pick((['f32', 'bf16', 'i32'] as const).filter(dtype => dtype !== buffer.dtype)),
+  })),
+}

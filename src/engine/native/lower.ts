@@ -77,6 +77,11 @@ export class RefusalError extends Error {
 }
 
 export function lower(program: Program, options: LowerOptions): Lowered {
+  const narrow = program.params.filter(({ dtype }) => dtype !== 'f32')
+  if (narrow.length > 0)
+    throw new RefusalError([
+      `${narrow[0].name} and ${narrow.length - 1} other parameters are ${narrow[0].dtype}, not f32`,
+    ])
   const region = new Region(options.reserved)
   const map = mapOf(program, options, region)
   const meetings = new Meetings()

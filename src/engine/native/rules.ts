@@ -136,7 +136,7 @@ function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }
   }
 }
 
-export const dtypeCode: Readonly<Record<DType, number>> = { f32: 0, i32: 4 }
+export const dtypeCode: Readonly<Record<DType, number>> = { f32: 0, bf16: 2, i32: 4 }
 export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
 
 const collective = (instr: Collective, s: Site): void => {

@@ -1,7 +1,7 @@
 /** The native engine as a runner for training: real ranks, compiled kernels. */
-import { worldOf } from '../../base/index.js'
+import { seconds, worldOf } from '../../base/index.js'
 import type { Program } from '../../ir/index.js'
-import { type Span, seconds, spanOf } from '../../trace/index.js'
+import { type Span, spanOf } from '../../trace/index.js'
 import type { Runner, StartOptions } from '../trainer.js'
 import { startEngine } from './engine.js'
 import type { Kernels } from './kernels.js'

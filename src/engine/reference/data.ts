@@ -55,7 +55,7 @@ interface Draw {
 /** Integers named `labels` are labels, other integers are tokens, the rest is normal noise. */
 function drawFrom({ name, dtype, dims }: InputShape, { vocab, seed, step }: Draw): Value {
   const perSample = elementsOf(dims.filter(dim => dim.name !== 'batch'))
-  if (dtype === 'f32') {
+  if (dtype !== 'i32') {
     const noise = normal({ seed, name, step })
     return (sample, position) => noise(sample * perSample + position)
   }

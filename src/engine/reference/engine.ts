@@ -1,7 +1,7 @@
 /** The reference machine as an engine: slow and exact, all ranks in one thread. */
-import { worldOf } from '../../base/index.js'
+import { seconds, worldOf } from '../../base/index.js'
 import type { Program } from '../../ir/index.js'
-import { type Span, seconds, spanOf } from '../../trace/index.js'
+import { type Span, spanOf } from '../../trace/index.js'
 import type { Runner, StartOptions } from '../trainer.js'
 import { boot } from './machine.js'
 import type { Observation } from './world.js'
@@ -19,9 +19,11 @@ export async function startReference(program: Program, { seed, measure }: StartO
     spans.push(spanOf(program, { rank, step, instr: index, start: seconds(last), end: seconds(end) }))
     last = end
   }
-  const machine = boot(program, { seed, ...(measure ? { observe } : {}) })
+  // All digits where nothing is rounded; else those the program stores.
+  const narrow = program.params.find(({ dtype }) => dtype !== 'f32')?.dtype
+  const machine = boot(program, { seed, precision: narrow ? 'f32' : 'f64', ...(measure ? { observe } : {}) })
   return {
-    description: `reference interpreter in f64, ${ranks > 1 ? `${ranks} ranks taking turns` : 'one rank'} in one thread`,
+    description: `reference interpreter in ${narrow ?? 'f64'}, ${ranks > 1 ? `${ranks} ranks taking turns` : 'one rank'} in one thread`,
     concurrent: false,
     step(data) {
       spans = []

@@ -9,6 +9,7 @@ import { wholeInput } from './data.js'
 import type { Moment } from './kernel.js'
 import type { Memory } from './memory.js'
 import { type Meeting, membersOf } from './rendezvous.js'
+import { roundCells } from './rounding.js'
 import type { Seat } from './segment.js'
 import { indexOf } from './tensor.js'
 import { meaningOf } from './text.js'
@@ -36,16 +37,28 @@ export interface Started {
 /** False: it must wait. */
 export type Action = (moment: Moment, call: Call) => boolean
 
+/** Brings what has been stored to the dtype of its buffer, where a machine has no more digits than that. */
+function rounding({ seat, memory: { cells } }: Station, refs: readonly Ref[]): () => void {
+  const { buffers } = seat.prepared.segment
+  const rounded = cells instanceof Float64Array ? [] : refs.filter(ref => buffers[ref].dtype === 'bf16')
+  const spans = rounded.map(ref => ({ place: seat.place(ref), size: elementsOf(buffers[ref].dims) }))
+  return () => {
+    for (const { place, size } of spans) roundCells(cells, place.at, place.at + size)
+  }
+}
+
 type Rule<I extends Instr> = (instr: I, station: Station) => Action
 
 const compute: Rule<Compute> = (instr, station) => {
   const { seat, memory } = station
   const kernel = seat.prepared.kernel(instr)
   const [ins, outs] = [instr.ins.map(ref => seat.place(ref)), instr.outs.map(ref => seat.place(ref))]
+  const round = rounding(station, instr.outs)
   const updates = instr.kind === 'adamw' || instr.kind === 'sgd'
   return (moment, { param }) => {
     if (updates && param !== undefined) capture(station, instr.ins[0], param)
     kernel(memory.cells, ins, outs, moment)
+    round()
     return true
   }
 }
@@ -57,13 +70,16 @@ function capture({ world, seat, memory, rank }: Station, ref: Ref, param: string
 }
 
 /** Starts: the operand is looked at when it is needed, the result is NaN until the wait. */
-const collective: Rule<Collective> = (instr, { world, rank, memory: { cells }, seat, started, here }) => {
+const collective: Rule<Collective> = (instr, station) => {
+  const { world, rank, memory, seat, started, here } = station
+  const { cells } = memory
   const { members, key } = membersOf(world.program.mesh, rank, instr.group)
   const move = seat.prepared.move(instr, members.length)
   const index = members.indexOf(rank)
   const [source, out] = [seat.prepared.shape(instr.in), seat.prepared.shape(instr.out)]
   const [from, to] = [seat.place(instr.in), seat.place(instr.out)]
   const [size, room] = [elementsOf(source.dims), elementsOf(out.dims)]
+  const round = rounding(station, [instr.out])
   const meaning = meaningOf(instr, source, out, members)
   return () => {
     if (started.has(instr.out)) throw new Error(`${instr.out} already awaits a collective`)
@@ -79,7 +95,11 @@ const collective: Rule<Collective> = (instr, { world, rank, memory: { cells }, s
       operand: overlaps ? operand.slice() : operand,
     })
     cells.fill(NaN, to.at, to.at + room)
-    started.set(instr.out, { meeting, text, finish: () => perform(move, meeting.operands(), index, cells, to.at) })
+    const finish = () => {
+      perform(move, meeting.operands(), index, cells, to.at)
+      round()
+    }
+    started.set(instr.out, { meeting, text, finish })
     return true
   }
 }
@@ -121,16 +141,20 @@ function loadScalar(input: 'lr' | 'step', out: Ref, { world, seat, memory: { cel
   }
 }
 
-function loadPart(instr: InstrOf<'load'>, { world, seat, memory: { cells } }: Station): Action {
+function loadPart(instr: InstrOf<'load'>, station: Station): Action {
+  const { world, seat, memory } = station
+  const { cells } = memory
   const [to, { dims }] = [seat.place(instr.out), seat.prepared.shape(instr.out)]
   const whole = wholeInput(world.program, instr.input)
   const table = seat.prepared.load(instr, whole)
+  const round = rounding(station, [instr.out])
   return () => {
     const values = world.data.inputs(instr.input)
     if (values.length !== elementsOf(whole))
       throw new Error(`input ${instr.input} has ${values.length} values, not ${elementsOf(whole)}`)
     const first = indexOf(dims, to.origin, whole)
     for (let i = 0; i < table.length; i++) cells[to.at + i] = values[first + table[i]]
+    round()
     return true
   }
 }

@@ -7,6 +7,7 @@ import type { Kind, Param, ParamFrames, Program } from '../../ir/index.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
+import { roundCells } from './rounding.js'
 import { offsets, wholeDims } from './tensor.js'
 import { assemble, indicesOf, initial, type Whole } from './whole.js'
 import type { Options, StepData, World } from './world.js'
@@ -26,12 +27,14 @@ export interface Machine {
   step(data: StepData): StepResult
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
-  /** Gives every rank its part of the whole tensor; gradients and moments stay as they are. */
+  /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
+  master(name: string): Float64Array
+  /** Gives every rank its part of the whole tensor, master and copy; gradients and moments stay as they are. */
   setParameter(name: string, values: ArrayLike<number>): void
   moments(name: string): Float64Array[]
   /** As the optimizer was given it in the last step. */
   gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers of this parameter or its moments. */
+  /** The greatest difference between two ranks that should hold the same numbers of this parameter, its master or its moments. */
   spread(name: string): number
   /** The first cell of the frame of this name at a rank, if the rank has it. */
   scalar(name: string, rank: Rank): number | undefined
@@ -54,10 +57,12 @@ export function boot(program: Program, options: Options): Machine {
       return resultOf(actors, scalar)
     },
     parameter: name => wholes.parameter(name).values,
+    master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
     moments: name => wholes.moments(name).map(whole => whole.values),
     gradient: name => gradientOf(world, name),
-    spread: name => Math.max(...[wholes.parameter(name), ...wholes.moments(name)].map(whole => whole.spread)),
+    spread: name =>
+      Math.max(...[wholes.parameter(name), wholes.master(name), ...wholes.moments(name)].map(whole => whole.spread)),
     scalar,
     peaks: actors.map(actor => actor.memory.peak),
   }
@@ -107,8 +112,11 @@ function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole
   for (const { rank, at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
     if (!frames) continue
-    const part = indicesOf(mesh, param.dims, param.kept, rank).map(index => whole[index])
-    memory.view(frames.param).set(part)
+    const part = (layout: Layout) => indicesOf(mesh, param.dims, layout, rank).map(index => whole[index])
+    const own = memory.view(frames.param)
+    own.set(part(param.kept))
+    if (param.dtype === 'bf16' && own instanceof Float32Array) roundCells(own, 0, own.length)
+    if (frames.master !== undefined) memory.view(frames.master).set(part(param.state))
   }
 }
 
@@ -126,6 +134,13 @@ function wholesOf(program: Program, actors: readonly Actor[]) {
   }
   return {
     parameter: (name: string) => whole(paramOf(program, name), paramOf(program, name).kept, frames => frames.param),
+    master(name: string) {
+      const param = paramOf(program, name)
+      const [holder] = Object.values(param.frames)
+      return holder.master === undefined
+        ? whole(param, param.kept, frames => frames.param)
+        : whole(param, param.state, frames => frames.master!)
+    },
     moments(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)

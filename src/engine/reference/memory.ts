@@ -7,9 +7,11 @@ import type { Cells } from './tensor.js'
 
 export type Precision = 'f64' | 'f32'
 
-const bytesPerCell = 4
+/** As many as the narrowest dtype has: a wider tensor fills the first of the cells its bytes give it, and no others. */
+const bytesPerCell = 2
 
 export const cellsOf = (bytes: number): number => bytes / bytesPerCell
+export const bytesOf = (cells: number): number => cells * bytesPerCell
 
 export class Memory {
   readonly cells: Cells

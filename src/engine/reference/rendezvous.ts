@@ -4,6 +4,7 @@
  */
 import { type Axis, coordinatesOf, groupOf, type Mesh, type Rank, rankAt } from '../../base/index.js'
 import type { Group } from '../../ir/index.js'
+import { bytesOf } from './memory.js'
 import type { Cells } from './tensor.js'
 
 /** The ranks a collective of `rank` brings together, in group order: stages first, then the axes; and a name for them. */
@@ -109,7 +110,7 @@ export class Mail {
     const other = message.from ?? message.to
     if (other && other.length !== frame.length)
       throw new Error(
-        `tag ${tag} from rank ${source} to ${target}: frames of ${other.length} and ${frame.length} cells`,
+        `tag ${tag} from rank ${source} to ${target}: frames of ${bytesOf(other.length)} and ${bytesOf(frame.length)} bytes`,
       )
     message[side] = frame
     this.messages.set(key, message)

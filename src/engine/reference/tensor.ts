@@ -5,7 +5,7 @@
  */
 import { type Coordinates, type Dim, indexAlong, type Layout, type Mesh, sizeOfAll, splitOf } from '../../base/index.js'
 
-/** A rank's memory: one cell per four bytes of the plan, whatever the precision. Integers lie in it as numbers. */
+/** A rank's memory: one cell per two bytes of the plan, whatever the precision. Integers lie in it as numbers. */
 export type Cells = Float64Array | Float32Array
 
 /** What is known of an operand before anything runs. */

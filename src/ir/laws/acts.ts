@@ -3,7 +3,7 @@
  * and slices leave the value what it was. A segment is translated once and replayed for every call.
  */
 import type { Compute, Instr, InstrKind } from '../instr.js'
-import type { Program, Segment } from '../program.js'
+import { bytesPer, type Program, type Segment } from '../program.js'
 import { isCollective, stagesOf } from './groups.js'
 import { finish, hashText, mixA, mixB, type Value } from './value.js'
 
@@ -23,6 +23,8 @@ export type Act = {
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
   | { readonly op: 'zero'; readonly outs: readonly number[] }
   | { readonly op: 'keep'; readonly in: number; readonly out: number }
+  /** The value in fewer bits. */
+  | { readonly op: 'round'; readonly in: number; readonly out: number }
   | { readonly op: 'load'; readonly out: number; readonly scalar: boolean }
   /** `first`: only the stream at pipeline coordinate 0 counts. */
   | { readonly op: 'square'; readonly in: number; readonly out: number; readonly first: boolean }
@@ -57,7 +59,7 @@ export function actsOf(program: Program, segment: Segment, slots: ReadonlyMap<st
       const scalar = program.inputs.find(({ name }) => name === instr.input)?.dims.length === 0
       return [{ ...base, op: 'load', out: slot(instr.out), scalar }]
     }
-    return [{ ...base, ...compute(instr, slot) }]
+    return [{ ...base, ...compute(segment, instr, slot) }]
   })
 }
 
@@ -65,15 +67,16 @@ type Bare<T> = T extends Act ? Omit<T, 'instr' | 'salt'> : never
 
 const losses: readonly InstrKind[] = ['tokenLoss', 'squaredError']
 
-function compute(instr: Compute, slot: (ref: string) => number): Bare<Act> {
+function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
   switch (instr.kind) {
     case 'add':
       return { op: 'add', ins, out: outs[0] }
-    case 'scale': // by 1 it is a copy
-      return instr.by === 1
-        ? { op: 'keep', in: ins[0], out: outs[0] }
-        : { op: 'make', ins, outs, local: false, loss: false }
+    case 'scale': {
+      if (instr.by !== 1) return { op: 'make', ins, outs, local: false, loss: false }
+      const narrows = bytesPer[buffers[instr.outs[0]].dtype] < bytesPer[buffers[instr.ins[0]].dtype]
+      return { op: narrows ? 'round' : 'keep', in: ins[0], out: outs[0] } // by 1 it is a copy
+    }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
     case 'zero':

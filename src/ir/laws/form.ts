@@ -55,7 +55,8 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial }:
 
 function holders(param: Param, { streams }: Program): Finding[] {
   return Object.entries(param.frames).flatMap(([pipeline, held]) =>
-    [held.param, ...(held.grad === undefined ? [] : [held.grad]), ...held.moments]
+    [held.param, held.grad, ...held.moments, held.master]
+      .filter(frame => frame !== undefined)
       .filter(frame => !streams[Number(pipeline)]?.frames[frame])
       .map(frame => ({
         law: 'W1' as const,

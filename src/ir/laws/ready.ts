@@ -1,7 +1,7 @@
 /** Segments made ready for replay: buffers become slots, types become numbers, each segment once per pattern of binding. */
 import { type Layout, layoutKey, localDims } from '../../base/index.js'
 import type { Instr } from '../instr.js'
-import type { Call, Param, Program } from '../program.js'
+import { type Call, type DType, dtypeOfState, type Param, type Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
@@ -65,14 +65,14 @@ export class Shelf {
   typeOf = (id: number): Type => this.types[id]
   show = (id: number): string => `${this.types[id].dtype} ${showShaped(this.types[id])}`
 
-  /** A parameter, or its optimizer state, as a rank holds it. */
-  typeOfParam({ dims }: Param, layout: Layout): number {
+  /** A parameter as a rank holds it, and its optimizer state. */
+  typeOfParam = (param: Param): number => this.typeOfPart(param, param.kept, param.dtype)
+  typeOfState = (param: Param): number => this.typeOfPart(param, param.state, dtypeOfState(param))
+
+  private typeOfPart({ dims }: Param, kept: Layout, dtype: DType): number {
     const { mesh } = this.program
-    return this.numberOf({
-      dtype: 'f32',
-      dims: localDims(mesh, dims, plain(mesh, layout)),
-      layout: plain(mesh, layout),
-    })
+    const layout = plain(mesh, kept)
+    return this.numberOf({ dtype, dims: localDims(mesh, dims, layout), layout })
   }
 
   private make(name: string, flow: Flow): Ready {

@@ -4,7 +4,7 @@
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
-import type { Call, Param, Program, Stream } from '../program.js'
+import { type Call, dtypeOfState, type Param, type Program, type Stream } from '../program.js'
 import { type Act, resultA, resultB } from './acts.js'
 import { overlap, type Spot } from './buffers.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
@@ -63,6 +63,12 @@ interface Frame {
   readonly b: Int32Array
 }
 
+/** A value that has lost digits is another: what is updated must not come from it. */
+const rounded = (value: Value) => hashValues(hashText('rounded'), [value])
+
+/** A parameter, given what is updated: that itself, or what its dtype can hold of its master. */
+const heldAs = (param: Param, value: Value) => (param.dtype === dtypeOfState(param) ? value : rounded(value))
+
 const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
 
 class Replay {
@@ -106,7 +112,7 @@ class Replay {
 
   /** Parameters and their state are what the last step left. */
   private begin(param: Param): void {
-    const { name, frames, kept, state } = param
+    const { name, frames } = param
     const start = valueOfParam(name)
     this.params.set(keyOf(start.a, start.b), param)
     for (const [pipeline, held] of Object.entries(frames)) {
@@ -118,28 +124,46 @@ class Replay {
           to: this.program.streams[Number(pipeline)].frames[frame].bytes,
           microbatch: -1,
         })
-      put(held.param, start, this.shelf.typeOfParam(param, kept))
+      put(held.param, heldAs(param, start), this.shelf.typeOfParam(param))
+      if (held.master !== undefined) put(held.master, start, this.shelf.typeOfState(param))
       for (const [i, frame] of held.moments.entries())
-        put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfParam(param, state))
+        put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfState(param))
     }
   }
 
-  /** The updated parameter is back where it is kept, and so is its state. */
+  /** The updated parameter is back where it is kept, and so are its state and what it was rounded from. */
   private end(param: Param): void {
     for (const update of this.ledger.updates.filter(({ param: name }) => name === param.name)) {
       const { pipeline, after } = update
       const held = param.frames[pipeline]
       if (!held) continue
-      const say = (law: Law, message: string) => this.findings.push({ law, ...placeOf(update), message })
-      for (const [i, frame] of [held.param, ...held.moments].entries()) {
-        const entry = this.memory[pipeline][frame].get(0)
-        const what = `${param.name} in ${this.program.streams[pipeline].frames[frame].name}`
-        const type = this.shelf.typeOfParam(param, i === 0 ? param.kept : param.state)
-        if (!entry || !after[i] || !same(entry, after[i])) say('P3', `${what} is not what the optimizer made`)
-        else if (entry.type !== type)
-          say('T4', `${what} is left as ${this.shelf.show(entry.type)}, kept as ${this.shelf.show(type)}`)
-      }
+      const [updated, ...moments] = after
+      const state = this.shelf.typeOfState(param)
+      this.left(update, held.param, heldAs(param, updated), this.shelf.typeOfParam(param))
+      if (held.master !== undefined) this.left(update, held.master, updated, state)
+      for (const [i, frame] of held.moments.entries()) this.left(update, frame, moments[i], state)
+      if (held.grad !== undefined) this.summed(update, held.grad, param)
     }
+  }
+
+  /** Digits that the sum of a gradient dropped are not in what the optimizer is given, however wide that is. */
+  private summed(update: Update, frame: number, param: Param): void {
+    const entry = this.memory[update.pipeline][frame].get(0)
+    const [sum, state] = [entry && this.shelf.typeOf(entry.type).dtype, dtypeOfState(param)]
+    if (sum === undefined || sum === state) return
+    const message = `the gradient of ${param.name} is summed in ${sum}, its state is ${state}`
+    this.findings.push({ law: 'T5', ...placeOf(update), message })
+  }
+
+  /** A frame holds what an update made of it, as it is kept. */
+  private left(update: Update, frame: number, made: Value | undefined, type: number): void {
+    const { pipeline, param } = update
+    const entry = this.memory[pipeline][frame].get(0)
+    const what = `${param} in ${this.program.streams[pipeline].frames[frame].name}`
+    const say = (law: Law, message: string) => this.findings.push({ law, ...placeOf(update), message })
+    if (!entry || !made || !same(entry, made)) say('P3', `${what} is not what the optimizer made`)
+    else if (entry.type !== type)
+      say('T4', `${what} is left as ${this.shelf.show(entry.type)}, kept as ${this.shelf.show(type)}`)
   }
 
   /** Every holder of a result has the whole of it. */
@@ -222,7 +246,8 @@ class Replay {
   /** Zeros are zeros in every layout. */
   private fits(entry: Entry, type: number): boolean {
     if (entry.type === type) return true
-    return same(entry, nothing) && sameDims(this.shelf.typeOf(entry.type).dims, this.shelf.typeOf(type).dims)
+    const [written, read] = [this.shelf.typeOf(entry.type), this.shelf.typeOf(type)]
+    return same(entry, nothing) && written.dtype === read.dtype && sameDims(written.dims, read.dims)
   }
 
   private nameOf = ({ call, pipeline }: Frame, { role, from }: Slot) =>
@@ -270,6 +295,9 @@ class Replay {
       case 'keep':
         a[act.out] = a[act.in]
         b[act.out] = b[act.in]
+        break
+      case 'round':
+        put(frame, act.out, rounded(valueIn(frame, act.in)))
         break
       case 'add':
         put(
@@ -359,11 +387,11 @@ class Replay {
     if (before.slice(1).some((value, i) => !same(value, valueOfParam(param.name, `moment ${i}`))))
       this.findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
     const type = frame.ready.slots[act.ins[0]].type
-    if (type !== this.shelf.typeOfParam(param, param.state))
+    if (type !== this.shelf.typeOfState(param))
       this.findings.push({
         law: 'T5',
         ...place,
-        message: `the gradient of ${param.name} is ${this.shelf.show(type)}, its state ${this.shelf.show(this.shelf.typeOfParam(param, param.state))}`,
+        message: `the gradient of ${param.name} is ${this.shelf.show(type)}, its state ${this.shelf.show(this.shelf.typeOfState(param))}`,
       })
     this.ledger.updates.push({
       ...place,

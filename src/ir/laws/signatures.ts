@@ -7,6 +7,17 @@ import type { Combine, OpTable } from '../../base/index.js'
 
 type Range = readonly [least: number, most: number]
 
+/**
+ * `x`: bf16 or f32, one and the same for all such operands, and for a result that or f32 (the gradient of a weight is
+ * kept in more digits than what it is made from). `p`: bf16 or f32, one and the same for all that is added to or belongs
+ * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master.
+ * `f`: f32, a statistic. `i`: i32. `r`: bf16 or f32, whatever the operands are.
+ */
+export interface Dtypes {
+  readonly ins: string
+  readonly outs: string
+}
+
 /** The dims (by name) a result must have, from those of the operands and the ones it claims. */
 export type ShapeRule = (
   operands: readonly (readonly string[])[],
@@ -17,6 +28,8 @@ export interface Signature {
   readonly ins: Range
   readonly outs: Range
   readonly shapes: readonly ShapeRule[]
+  /** What operands and results are stored in, where not all of them belong to tokens. */
+  readonly dtypes?: Dtypes
   /** Operands that may be a partial sum while the others are whole: the op is linear in each of them. */
   readonly linear?: readonly number[]
   /** Linear in all operands together: all partial, or none. */
@@ -70,7 +83,7 @@ export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
   add: { ins: many(1), outs: n(1), shapes: [union], jointly: true },
   mul: { ins: n(2), outs: n(1), shapes: [union], linear: [0, 1] },
-  scale: elementwise(1, { linear: [0] }),
+  scale: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, linear: [0] }),
   sumTo: { ins: n(1), outs: n(1), shapes: [some], linear: [0], reduces: 'sum' },
   gelu: elementwise(1),
   geluGrad: elementwise(2, { linear: [0] }),
@@ -90,30 +103,44 @@ export const signatures: OpTable<Signature> = {
   rmsNormInputGrad: elementwise(3, { linear: [0], stuck: dimsOfGain(2) }),
   rmsNormWeightGrad: { ins: n(2), outs: n(1), shapes: [some], linear: [0], reduces: 'sum', stuck: dimsOfResult },
   rope: elementwise(1, { linear: [0], stuck: () => ['headDim'] }),
-  attention: { ins: n(3), outs: n(2), shapes: [like(0), like(0, 'headDim')], stuck: inHead },
+  attention: {
+    ins: n(3),
+    outs: n(2),
+    dtypes: { ins: 'xxx', outs: 'xf' },
+    shapes: [like(0), like(0, 'headDim')],
+    stuck: inHead,
+  },
   attentionGrad: {
     ins: n(6),
     outs: n(3),
+    dtypes: { ins: 'xxxxxf', outs: 'xxx' },
     shapes: [like(1), like(2), like(3)],
     linear: [0],
     reduces: 'sum',
     stuck: inHead,
   },
   dropout: elementwise(1, { linear: [0] }),
-  embed: { ins: n(2), outs: n(1), shapes: [lookup], linear: [1], reduces: 'sum' },
-  embedGrad: { ins: n(2), outs: n(1), shapes: [scatter], linear: [1], reduces: 'sum' },
-  maxOver: { ins: n(1), outs: n(1), shapes: [some], reduces: 'max' },
-  sumExp: { ins: n(2), outs: n(1), shapes: [like(1)], reduces: 'sum' },
-  pick: { ins: n(2), outs: n(1), shapes: [like(1)], linear: [0], reduces: 'sum' },
-  tokenLoss: { ins: n(4), outs: n(1), shapes: [scalar], reduces: 'sum' },
-  tokenLossGrad: elementwise(5),
-  countLabels: { ins: n(1), outs: n(1), shapes: [scalar], reduces: 'sum' },
-  squaredError: { ins: n(2), outs: n(1), shapes: [scalar], reduces: 'sum' },
-  squaredErrorGrad: elementwise(3),
-  countElements: { ins: n(1), outs: n(1), shapes: [scalar], reduces: 'sum' },
+  embed: { ins: n(2), outs: n(1), dtypes: { ins: 'ix', outs: 'x' }, shapes: [lookup], linear: [1], reduces: 'sum' },
+  embedGrad: {
+    ins: n(2),
+    outs: n(1),
+    dtypes: { ins: 'ix', outs: 'x' },
+    shapes: [scatter],
+    linear: [1],
+    reduces: 'sum',
+  },
+  maxOver: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [some], reduces: 'max' },
+  sumExp: { ins: n(2), outs: n(1), dtypes: { ins: 'xf', outs: 'f' }, shapes: [like(1)], reduces: 'sum' },
+  pick: { ins: n(2), outs: n(1), dtypes: { ins: 'xi', outs: 'f' }, shapes: [like(1)], linear: [0], reduces: 'sum' },
+  tokenLoss: { ins: n(4), outs: n(1), dtypes: { ins: 'fffi', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
+  tokenLossGrad: elementwise(5, { dtypes: { ins: 'xffif', outs: 'x' } }),
+  countLabels: { ins: n(1), outs: n(1), dtypes: { ins: 'i', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
+  squaredError: { ins: n(2), outs: n(1), dtypes: { ins: 'xx', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
+  squaredErrorGrad: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' } }),
+  countElements: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
   zero: { ins: n(0), outs: many(1), shapes: [free] },
-  accumulate: elementwise(1, { linear: [0] }),
-  sumSquares: { ins: n(1), outs: n(1), shapes: [scalar] },
-  adamw: { ins: n(4), outs: n(3), shapes: [like(0), like(0), like(0)] },
-  sgd: { ins: n(3), outs: [1, 2], shapes: [like(0), like(0)] },
+  accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0] }),
+  sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar] },
+  adamw: { ins: n(4), outs: n(3), dtypes: { ins: 'pfff', outs: 'ppp' }, shapes: [like(0), like(0), like(0)] },
+  sgd: { ins: n(3), outs: [1, 2], dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)] },
 }

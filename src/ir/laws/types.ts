@@ -21,6 +21,7 @@ import type { Collective, Compute, Instr, InstrOf } from '../instr.js'
 import type { Buffer, DType, Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { misstored } from './dtypes.js'
 import { isCollective } from './groups.js'
 import type { Finding, Law } from './law.js'
 import { signatures } from './signatures.js'
@@ -76,6 +77,8 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const say = (law: Law, message: string) => findings.push({ law, instr: at, message: `${instr.kind}: ${message}` })
     const operands = reads.map(ref => known.get(ref) ?? declared(ref))
     const claimed = writes.map(declared)
+    const wrong = 'ins' in instr ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
+    if (wrong) say('T3', wrong)
     const inferred = infer({ program, instr, operands, claimed, say })
     writes.forEach((ref, i) => {
       if (inferred) compare(ref, inferred[i], claimed[i], say)
@@ -96,7 +99,8 @@ interface Case<I extends Instr = Instr> {
 }
 
 function compare(ref: string, inferred: Type, claimed: Type, say: Say): void {
-  const says = `%${ref} is ${showShaped(inferred)} by its instruction, ${showShaped(claimed)} by declaration`
+  const show = (type: Type) => `${inferred.dtype === claimed.dtype ? '' : `${type.dtype} `}${showShaped(type)}`
+  const says = `%${ref} is ${show(inferred)} by its instruction, ${show(claimed)} by declaration`
   if (!sameLayout(inferred.layout, claimed.layout)) say('T2', says)
   else if (inferred.dtype !== claimed.dtype || !sameDims(inferred.dims, claimed.dims)) say('T3', says)
 }

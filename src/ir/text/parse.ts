@@ -90,11 +90,20 @@ const readers: Readonly<Record<string, Reader>> = {
   input({ program }, [input, type, ...shape]) {
     program.inputs.push({ name: word.read(input), dtype: dtype.read(type), ...growing(readShaped(shape)) })
   },
-  param(draft, [param, ...shape]) {
+  /** f32 where no dtype is written. */
+  param(draft, [param, ...rest]) {
+    const [type, shape] = rest[0]?.startsWith('[') ? ['f32', rest] : [rest[0] ?? '', rest.slice(1)]
     const nowhere = () => ({ splits: {}, partial: {} })
     const dims = readShaped(shape).dims as Dim[] // fresh: nobody else holds this list
     const layouts = { compute: nowhere(), storage: nowhere(), kept: nowhere(), state: nowhere() }
-    draft.param = { name: word.read(param), dims, init: { kind: 'zeros' }, ...layouts, frames: {} }
+    draft.param = {
+      name: word.read(param),
+      dtype: dtype.read(type),
+      dims,
+      init: { kind: 'zeros' },
+      ...layouts,
+      frames: {},
+    }
     draft.program.params.push(draft.param)
   },
   segment(draft, [segment, ...rest]) {
@@ -122,18 +131,19 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
   kept: (param, shape) => (param.kept = growing(readShaped(shape)).layout),
   state: (param, shape) => (param.state = growing(readShaped(shape)).layout),
   held(param, [pipeline, ...rest]) {
-    const { param: frame, grad, moments } = fields(rest, 'param', 'grad?', 'moments')
+    const { param: frame, grad, moments, master } = fields(rest, 'param', 'grad?', 'moments', 'master?')
     param.frames[number.read(pipeline)] = {
       param: number.read(frame),
       ...(grad ? { grad: number.read(grad) } : {}),
       moments: [...numbers.read(moments)],
+      ...(master ? { master: number.read(master) } : {}),
     }
   },
 }
 
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
-const dtype = oneOf<DType>('f32', 'i32')
+const dtype = oneOf<DType>('f32', 'bf16', 'i32')
 const kindOf = oneOf<Kind>(...kinds)
 const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'norm', 'update')
 

@@ -19,12 +19,12 @@ export const print = (program: Program): string =>
   ].join('\n')
 
 const printParam = (param: Param): string[] => [
-  `param ${word.show(param.name)} ${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
+  `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
   `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
   ...(['compute', 'storage', 'kept', 'state'] as const).map(use => `  ${use} ${showLayout(param[use])}`),
   ...Object.entries(param.frames).map(
     ([pipeline, f]) =>
-      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`} moments=${numbers.show(f.moments)}`,
+      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`} moments=${numbers.show(f.moments)}${f.master === undefined ? '' : ` master=${f.master}`}`,
   ),
 ]
 

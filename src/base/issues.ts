@@ -3,7 +3,8 @@
  * the name that was probably meant.
  */
 import type { z } from 'zod'
-import { describeValue, either, error, nearest, type Problem, shorten } from '../base/index.js'
+import { error, type Problem } from './problem.js'
+import { describeValue, either, nearest, shorten } from './text.js'
 
 type Issue = z.core.$ZodIssue
 type Schema = z.core.$ZodType

@@ -1,0 +1,105 @@
+/**
+ * safetensors files: eight bytes of length, a header of JSON, then the tensors' bytes. Ours keep a CRC-32 of each
+ * tensor in the metadata; files of others have none and are taken as they are.
+ */
+import { crc32 } from './crc32.js'
+
+export type Float = 'F32' | 'F64'
+
+export interface SafeTensor {
+  readonly dtype: Float
+  readonly shape: readonly number[]
+  readonly values: Float32Array | Float64Array
+}
+
+const bytesPer: Readonly<Record<Float, number>> = { F32: 4, F64: 8 }
+
+/** One tensor by name. Every Error is fit to print, and names the tensor. */
+export type Tensors = (name: string) => SafeTensor
+
+const refuse = (message: string): never => {
+  throw new Error(message)
+}
+
+type Mapping = Readonly<Record<string, unknown>>
+const isMapping = (value: unknown): value is Mapping =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export function parseSafetensors(bytes: Uint8Array): Tensors {
+  if (bytes.length < 8) refuse('is cut short: there is no header')
+  const size = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true))
+  if (size > bytes.length - 8) refuse('is cut short: the header is longer than the file')
+  const header = headerOf(new TextDecoder().decode(bytes.subarray(8, 8 + size)))
+  const sums = sumsOf(header)
+  const body = bytes.subarray(8 + size)
+  return name => {
+    const { dtype, shape, begin, end } = entryOf(header, name)
+    if (end > body.length)
+      refuse(`tensor ${name} is cut short: ${Math.max(0, body.length - begin)} of ${end - begin} bytes are there`)
+    // A copy begins at a whole word, whatever the file's place in memory. (A Buffer's slice would be no copy.)
+    const raw = new Uint8Array(body.subarray(begin, end))
+    if (sums && sums[name] !== crc32(raw))
+      refuse(`tensor ${name} is damaged: its CRC-32 is not the one that was written`)
+    return { dtype, shape, values: dtype === 'F32' ? new Float32Array(raw.buffer) : new Float64Array(raw.buffer) }
+  }
+}
+
+function headerOf(text: string): Mapping {
+  let header: unknown
+  try {
+    header = JSON.parse(text)
+  } catch {
+    refuse('has a header that is not JSON')
+  }
+  return isMapping(header) ? header : refuse('has a header that is no mapping')
+}
+
+function sumsOf(header: Mapping): Readonly<Record<string, unknown>> | undefined {
+  const metadata = header.__metadata__
+  if (!isMapping(metadata) || typeof metadata.crc32 !== 'string') return undefined
+  return headerOf(metadata.crc32)
+}
+
+function entryOf(header: Mapping, name: string) {
+  const entry = Object.hasOwn(header, name) ? header[name] : refuse(`there is no tensor ${name}`)
+  if (!isMapping(entry)) return refuse(`the entry of tensor ${name} is no mapping`)
+  const { dtype, shape, data_offsets: offsets } = entry
+  if (dtype !== 'F32' && dtype !== 'F64') return refuse(`tensor ${name} is ${String(dtype)}, not F32 or F64`)
+  if (!isSizes(shape) || !isSizes(offsets) || offsets.length !== 2) return refuse(`tensor ${name} has no sizes`)
+  const [begin, end] = offsets
+  const expected = shape.reduce((n, size) => n * size, 1) * bytesPer[dtype]
+  if (end - begin !== expected) refuse(`tensor ${name} has ${end - begin} bytes, but its shape needs ${expected}`)
+  return { dtype: dtype as Float, shape, begin, end }
+}
+
+const isSizes = (value: unknown): value is number[] =>
+  Array.isArray(value) && value.every(size => Number.isSafeInteger(size) && size >= 0)
+
+export function printSafetensors(
+  tensors: Readonly<Record<string, SafeTensor>>,
+  metadata: Readonly<Record<string, string>>,
+): Uint8Array {
+  const entries = Object.entries(tensors).map(([name, tensor]) => ({ name, ...tensor, raw: bytesOf(tensor) }))
+  const sums = Object.fromEntries(entries.map(({ name, raw }) => [name, crc32(raw)]))
+  const header: Record<string, unknown> = { __metadata__: { ...metadata, crc32: JSON.stringify(sums) } }
+  let end = 0
+  for (const { name, dtype, shape, raw } of entries) {
+    header[name] = { dtype, shape, data_offsets: [end, end + raw.length] }
+    end += raw.length
+  }
+  const text = new TextEncoder().encode(JSON.stringify(header))
+  const size = Math.ceil(text.length / 8) * 8
+  const file = new Uint8Array(8 + size + end)
+  new DataView(file.buffer).setBigUint64(0, BigInt(size), true)
+  file.fill(0x20, 8, 8 + size)
+  file.set(text, 8)
+  let at = 8 + size
+  for (const { raw } of entries) {
+    file.set(raw, at)
+    at += raw.length
+  }
+  return file
+}
+
+const bytesOf = ({ values }: SafeTensor): Uint8Array =>
+  new Uint8Array(values.buffer, values.byteOffset, values.byteLength)

@@ -1,0 +1,254 @@
+/** lockstep compare: a step as it was simulated and as it ran on this machine, on one timeline. */
+import type { Command } from 'commander'
+import { error, ProblemsError, type Rank, table, worldOf } from '../base/index.js'
+import type { Cluster } from '../cluster/index.js'
+import type { Program } from '../ir/index.js'
+import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../report/index.js'
+import { clusterPrices, type Simulation, simulateInTurns } from '../simulate/index.js'
+import { printChrome, type Span } from '../trace/index.js'
+import { loadDataset } from './dataset.js'
+import { integer } from './integer.js'
+import type { Io } from './io.js'
+import { loadCluster } from './load-cluster.js'
+import { countProblems, showProblems } from './problems.js'
+import { type Loaded, tryProgram } from './program.js'
+import { progress } from './progress.js'
+import { writing } from './run-folder.js'
+import { measuredSpans, type OpTime, opTimes } from './side-by-side.js'
+import { quickest, timedRun } from './timed-run.js'
+
+interface Options {
+  readonly cluster: string
+  readonly steps: number
+  readonly svg?: string
+  readonly trace?: string
+  readonly json?: boolean
+}
+
+/** One job, both ways. */
+interface Comparison {
+  readonly name: string
+  readonly ranks: number
+  /** Seconds of a step. */
+  readonly predicted: number
+  readonly measured: number
+  /** Of all steps that were measured. */
+  readonly median: number
+  /** predicted / measured - 1 */
+  readonly error: number
+  readonly kernels: string
+  readonly ops: readonly OpTime[]
+}
+
+interface Compared extends Comparison {
+  readonly program: Program
+  readonly simulation: Simulation
+  /** From the start of the step. */
+  readonly spans: readonly Span[]
+}
+
+export function registerCompare(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('compare')
+    .summary('predicted against measured, on one timeline')
+    .description(
+      'Simulates a step of a job on the calibrated machine, runs it on the engine, and shows both: the step, each kind of instruction, every rank. Of several jobs it prints a line each.',
+    )
+    .argument('<jobs...>', 'job files (YAML or JSON)')
+    .requiredOption('--cluster <file>', 'this machine, as lockstep calibrate wrote it')
+    .option('--steps <n>', 'steps to measure; the quickest one counts', integer, 10)
+    .option('--svg <file>', 'draw both on one timeline')
+    .option('--trace <file>', 'both for chrome://tracing or ui.perfetto.dev: measured ranks after the simulated ones')
+    .option('--json', 'the numbers as JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: wrong use, 130: interrupted.',
+    )
+    .action(async (paths: string[], options: Options, command: Command) => {
+      if (paths.length > 1 && (options.svg ?? options.trace))
+        command.error('error: a timeline is of one job: give one job with --svg and --trace')
+      if (options.steps === 0) command.error('error: --steps must be at least 1')
+      done(await compareAll(paths, options, io))
+    })
+}
+
+async function compareAll(paths: readonly string[], options: Options, io: Io): Promise<number> {
+  const say = progress(io)
+  let stopped = false
+  const forget = io.onInterrupt(() => {
+    stopped = true
+  })
+  const compared: Compared[] = []
+  try {
+    for (const [i, path] of paths.entries()) {
+      const { loaded, problems } = tryProgram(path, io)
+      if (!loaded) {
+        if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
+        else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
+        return 1
+      }
+      io.err(showProblems(problems, io, path))
+      const note = (step: number) => say(`${paths.length > 1 ? `job ${i + 1} of ${paths.length}, ` : ''}step ${step}`)
+      const one = await compare(path, loaded, options, io, step => {
+        note(step)
+        return !stopped
+      })
+      if (one) compared.push(one)
+      if (stopped) break
+    }
+  } finally {
+    say('')
+    forget()
+  }
+  if (compared.length > 0) show(compared, options, io)
+  return stopped ? 130 : 0
+}
+
+async function compare(
+  path: string,
+  { job, program }: Loaded,
+  { cluster: given, steps }: Options,
+  io: Io,
+  goOn: (step: number) => boolean,
+): Promise<Compared | undefined> {
+  const ranks = worldOf(program.mesh)
+  const simulation = predict(program, loadCluster(given, io, ranks), ranks)
+  const { dataset } = await loadDataset(job, path, io, () => {})
+  const run = await timedRun({ job, program, dataset, steps, goOn })
+  if (run.steps.length === 0) return undefined
+  const best = quickest(run.steps)
+  const times = run.steps.map(({ seconds }) => seconds).sort((a, b) => a - b)
+  const spans = measuredSpans(program, best.spans)
+  const all = Array.from({ length: ranks }, (_, rank) => simulation.spansOf(rank)).flat()
+  return {
+    name: job.name ?? path.replace(/^.*\//, '').replace(/\.\w+$/, ''),
+    ...{ ranks, program, simulation, spans, kernels: run.description },
+    ...{ predicted: simulation.step, measured: best.seconds, median: times[times.length >> 1] },
+    error: simulation.step / best.seconds - 1,
+    ops: opTimes(program, all, spans),
+  }
+}
+
+function predict(program: Program, cluster: Cluster, ranks: number): Simulation {
+  if (cluster.cores === undefined)
+    throw new ProblemsError([
+      error(
+        'compare/cluster',
+        '--cluster',
+        `${cluster.name} is not a machine the engine runs on`,
+        'write one with lockstep calibrate --out this-machine.yaml',
+      ),
+    ])
+  const watch = Array.from({ length: ranks }, (_, rank) => rank)
+  return simulateInTurns(program, clusterPrices(program, cluster), cluster.cores, { watch })
+}
+
+function show(compared: readonly Compared[], options: Options, io: Io): void {
+  const [first] = compared
+  const { svg, trace } = options
+  if (svg !== undefined) writing(svg, () => io.write(svg, timelineSvg(bothTimelines(first))))
+  if (trace !== undefined) writing(trace, () => io.write(trace, bothTraces(first)))
+  if (options.json) {
+    const numbers = compared.map(({ program: _, simulation: __, spans: ___, ...rest }) => rest)
+    io.out(`${JSON.stringify(numbers.length === 1 ? numbers[0] : numbers, null, 2)}\n`)
+  } else io.out(compared.length === 1 ? oneText(first, io) : `${manyText(compared)}\n`)
+}
+
+const ms = (seconds: number): string => `${(seconds * 1e3).toPrecision(4)} ms`
+const percent = (share: number): string => `${share >= 0 ? '+' : '-'}${(100 * Math.abs(share)).toFixed(1)} %`
+
+function manyText(compared: readonly Comparison[]): string {
+  const rows = compared.map(({ name, ranks, predicted, measured, median, error }) => [
+    ...[name, ranks, ms(predicted), ms(measured), ms(median), percent(error)],
+  ])
+  const errors = compared.map(({ error }) => Math.abs(error))
+  const mean = errors.reduce((a, b) => a + b, 0) / errors.length
+  return [
+    table(['job', 'ranks', 'predicted', 'measured', 'median', 'error'], rows),
+    `mean error ${(100 * mean).toFixed(1)} %, largest ${(100 * Math.max(...errors)).toFixed(1)} %; measured is the quickest of the steps`,
+  ].join('\n')
+}
+
+/** Rows of the table by instruction. */
+const mostOps = 12
+const mostRanks = 8
+
+function oneText(one: Compared, io: Io): string {
+  const { name, kernels, predicted, measured, median, error, ops, ranks } = one
+  const per = (seconds: number) => (seconds / ranks) * 1e3
+  const rows = ops
+    .slice(0, mostOps)
+    .map(op => [
+      op.op,
+      op.count,
+      per(op.predicted).toFixed(3),
+      per(op.measured).toFixed(3),
+      percent(op.predicted / op.measured - 1),
+    ])
+  return [
+    `${name}: predicted ${ms(predicted)}, measured ${ms(measured)} (median ${ms(median)}): ${percent(error)}`,
+    kernels,
+    '',
+    table(['ms per rank', 'count', 'predicted', 'measured', 'error'], rows),
+    '',
+    ...letters(one, io),
+    '',
+  ].join('\n')
+}
+
+/** p: predicted, m: measured. */
+function letters({ program, simulation, spans, predicted, measured, ranks }: Compared, io: Io): string[] {
+  const columns = Math.max(20, Math.min(160, io.terminal()?.columns ?? 100) - 14)
+  const end = Math.max(predicted, measured)
+  const row = (of: readonly Span[]) => stepRow(boxesOf(program, of, end).work, end, columns)
+  return Array.from({ length: Math.min(ranks, mostRanks) }, (_, rank) => [
+    `rank ${String(rank).padStart(2)} p ${row(simulation.spansOf(rank))}`,
+    `        m ${row(spans.filter(span => span.rank === rank))}`,
+  ]).flat()
+}
+
+/** The lanes of both, rank by rank. */
+function bothTimelines({
+  name,
+  program,
+  simulation,
+  spans,
+  predicted,
+  measured,
+  error,
+  ranks,
+  kernels,
+}: Compared): Timeline {
+  const shown = Array.from({ length: Math.min(ranks, 2 * mostRanks) }, (_, rank) => rank)
+  const end = Math.max(predicted, measured)
+  const of = (spansOf: (rank: Rank) => readonly Span[]) =>
+    stepTimeline({ title: '', subtitle: '', program, spansOf, ranks: shown, end })
+  const simulated = of(simulation.spansOf)
+  const ran = of(rank => spans.filter(span => span.rank === rank))
+  const kinds = [...simulated.kinds, ...ran.kinds]
+  return {
+    ...simulated,
+    title: `${name}: predicted ${ms(predicted)}, measured ${ms(measured)}, ${percent(error)}`,
+    subtitle: `${kernels}; each rank as it was simulated and as it ran; thin lanes are collectives and messages`,
+    kinds: kinds.filter(({ kind }, i) => kinds.findIndex(other => other.kind === kind) === i),
+    lanes: shown.flatMap((rank, i) => [
+      { ...simulated.lanes[i], label: `rank ${rank} predicted` },
+      { ...ran.lanes[i], label: 'measured' },
+    ]),
+  }
+}
+
+/** Measured ranks are processes of their own, numbered after the simulated ones. */
+function bothTraces({ program, simulation, spans, ranks }: Compared): string {
+  const simulated = Array.from({ length: ranks }, (_, rank) => simulation.spansOf(rank)).flat()
+  const events = (of: readonly Span[], word: string, offset: number) =>
+    JSON.parse(printChrome(program, of)).traceEvents.map(
+      (event: { pid: number; name: string; args: { name?: string } }) => ({
+        ...event,
+        pid: event.pid + offset,
+        ...(event.name === 'process_name' && { args: { name: `${event.args.name} ${word}` } }),
+      }),
+    )
+  const all = [...events(simulated, 'predicted', 0), ...events(spans, 'measured', ranks)]
+  return `{"displayTimeUnit":"ms","traceEvents":[\n${all.map(event => JSON.stringify(event)).join(',\n')}\n]}\n`
+}

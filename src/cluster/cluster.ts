@@ -1,0 +1,78 @@
+/**
+ * Devices and how they are joined. A tree has levels, innermost first: what lies in one domain of a level talks over
+ * its links, what does not goes one level up. A torus has links between neighbours along each of its dims.
+ * Rank r is device r: neighbouring ranks share the innermost domain.
+ */
+import { z } from 'zod'
+import { Device } from './device.js'
+
+const linkKinds = ['memory', 'nvlink', 'xgmi', 'pcie', 'infiniband', 'ethernet', 'ici'] as const
+export type LinkKind = (typeof linkKinds)[number]
+
+const Link = z.strictObject({
+  kind: z.enum(linkKinds),
+  /** Bytes per second in one direction, of one port. */
+  bandwidth: z.number().positive(),
+  /** Of that, by long messages. */
+  efficiency: z.number().positive().max(1),
+  /** Seconds of one step of a collective, and of one message. */
+  latency: z.number().min(0),
+  /** Bytes of a message at which half of the bandwidth is reached. */
+  half: z.number().min(0).default(0),
+})
+
+export const meetingKinds = ['all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'broadcast', 'send'] as const
+
+/** One collective that was timed: `bytes` is the whole, what is reduced or what is there after a gather. */
+export const MeetingPoint = z.strictObject({
+  kind: z.enum(meetingKinds),
+  ranks: z.int().min(2),
+  bytes: z.number().positive(),
+  seconds: z.number().positive(),
+})
+
+export const Level = z.strictObject({
+  name: z.string(),
+  /** Devices in one domain, those of the levels below included; the last level holds them all. */
+  size: z.int().min(1),
+  link: Link,
+  /** Ports of this level that one domain of the level below shares: 8 NICs a node, or 1. At the first level: of a device. */
+  ports: z.int().min(1),
+  /** Bytes in for each byte out at the top of a domain: 1 is a full fat tree. */
+  oversubscription: z.number().min(1).default(1),
+  /** What was measured inside one domain; where there are points of a kind and a number of ranks, they are the price. */
+  measured: z.array(MeetingPoint).optional(),
+})
+
+export const Topology = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('tree'), levels: z.array(Level).min(1) }),
+  z.strictObject({
+    kind: z.literal('torus'),
+    dims: z.array(z.int().min(1)).min(1).max(3),
+    /** Along each dim one link to either neighbour. */
+    link: Link,
+    /** A dim shorter than this is a line: it has no link from its last device to its first. */
+    wrapsFrom: z.int().min(1).default(1),
+  }),
+])
+
+export const Cluster = z.strictObject({
+  name: z.string(),
+  device: Device,
+  devices: z.int().min(1),
+  /**
+   * Where ranks are threads of one machine: so many of them run at once, more take turns; and they carry their own bytes,
+   * so that no collective is hidden behind compute.
+   */
+  cores: z.int().min(1).optional(),
+  topology: Topology,
+  /** Host memory behind one device and the link to it. */
+  host: z.strictObject({ memory: z.number().positive(), link: Link }).optional(),
+  sources: z.array(z.string()).min(1),
+})
+
+export type Link = z.output<typeof Link>
+export type MeetingPoint = z.output<typeof MeetingPoint>
+export type Level = z.output<typeof Level>
+export type Topology = z.output<typeof Topology>
+export type Cluster = z.output<typeof Cluster>

@@ -1,0 +1,88 @@
+/**
+ * What one accelerator can do: its rates, how much of them real kernels reach (the curves), its memory, its price.
+ * Everything a figure was taken from is named in `sources`.
+ */
+import { z } from 'zod'
+
+/** What numbers are multiplied in. */
+export const precisions = ['f32', 'tf32', 'f16', 'bf16', 'fp8'] as const
+export type Precision = (typeof precisions)[number]
+
+const fraction = z.number().positive().max(1)
+const rate = z.number().positive()
+
+/** One product that was timed: [m x k] times [k x n]. */
+export const MatmulPoint = z.strictObject({
+  m: z.int().min(1),
+  n: z.int().min(1),
+  k: z.int().min(1),
+  precision: z.enum(precisions),
+  seconds: rate,
+})
+
+/** One attention that was timed: a forward or a backward pass over `batch` x `heads`. */
+export const AttentionPoint = z.strictObject({
+  pass: z.enum(['forward', 'backward']),
+  batch: z.int().min(1),
+  heads: z.int().min(1),
+  kvHeads: z.int().min(1),
+  queries: z.int().min(1),
+  keys: z.int().min(1),
+  headDim: z.int().min(1),
+  causal: z.boolean(),
+  seconds: rate,
+})
+
+/** A kernel bound by memory that was timed: bytes read and written, and seconds. */
+export const MemoryPoint = z.tuple([rate, rate])
+
+export const Curves = z.strictObject({
+  matmul: z.strictObject({
+    /** Of the peak, by products so large that nothing else matters. Absent precisions use that of bf16. */
+    efficiency: z.partialRecord(z.enum(precisions), fraction),
+    /** A product is cut in tiles of m x n, dealt out to `units` in waves: a last wave that is not full costs a whole one. */
+    tile: z.tuple([z.int().min(1), z.int().min(1)]).default([128, 128]),
+    units: z.int().min(1).describe('processors that work on one tile each'),
+    /** The k at which half of the efficiency is reached: filling and emptying the pipeline of a tile. */
+    halfK: z.number().min(0).default(0),
+    /** Of the rate, where rows of n or of k elements do not begin at multiples of 16 bytes: a vocabulary of 50257. */
+    unaligned: fraction.optional(),
+    /** What was measured, as evidence; where there are points the curve goes through them. */
+    measured: z.array(MatmulPoint).default([]),
+  }),
+  /** Of the peak, on the products a causal mask leaves. */
+  attention: z.strictObject({
+    forward: fraction,
+    backward: fraction,
+    /** What was measured; where there are points the curve goes through them. */
+    measured: z.array(AttentionPoint).optional(),
+  }),
+  memory: z.strictObject({
+    efficiency: fraction.describe('of the bandwidth, by large kernels bound by memory'),
+    half: z.number().min(0).default(0).describe('bytes at which a kernel reaches half of that'),
+    /** Kernels that were timed, by name of the op and by size; those that were not are bound by the bandwidth alone. */
+    kernels: z.record(z.string(), z.array(MemoryPoint).min(1)).optional(),
+  }),
+  /** The least time of a kernel, however little it does, in seconds. */
+  floor: z.number().min(0),
+})
+
+export const Device = z.strictObject({
+  name: z.string().regex(/^[a-z0-9.-]+$/),
+  title: z.string(),
+  peak: z.partialRecord(z.enum(precisions), rate).describe('FLOP/s without sparsity'),
+  bandwidth: rate.describe('bytes per second of its memory, read and written together'),
+  memory: rate.describe('bytes as sold'),
+  reserve: z.strictObject({
+    bytes: z.number().min(0).describe('context, libraries, communicators'),
+    fraction: z.number().min(0).lt(1).describe('of the memory, lost to fragmentation'),
+  }),
+  curves: Curves,
+  pricePerHour: z.number().min(0).optional().describe('US dollars, on demand'),
+  sources: z.array(z.string()).min(1),
+})
+
+export type Device = z.output<typeof Device>
+export type Curves = z.output<typeof Curves>
+export type AttentionPoint = z.output<typeof AttentionPoint>
+export type MatmulPoint = z.output<typeof MatmulPoint>

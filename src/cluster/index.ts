@@ -1,0 +1,7 @@
+export * from './cluster.js'
+export * from './device.js'
+export * from './lookup.js'
+export * from './measured.js'
+export * from './parse.js'
+export * from './reach.js'
+export * from './request.js'

@@ -1,0 +1,39 @@
+/** Devices and clusters by name. */
+import { didYouMean, error, type Problem, ProblemsError, shorten } from '../base/index.js'
+import { build } from './build.js'
+import type { Entry } from './catalog/entry.js'
+import { aliases, entries } from './catalog/index.js'
+import type { Cluster } from './cluster.js'
+import type { Device } from './device.js'
+import type { Overrides } from './request.js'
+
+export const deviceNames: readonly string[] = [...entries.keys()]
+
+export function findEntry(name: string): Entry | undefined {
+  const low = name.toLowerCase()
+  return entries.get(Object.hasOwn(aliases, low) ? aliases[low] : low)
+}
+
+export const unknownDevice = (name: string, path = 'device'): Problem =>
+  error(
+    'cluster/device',
+    path,
+    `unknown device \`${shorten(name, 60)}\``,
+    didYouMean(name, [...deviceNames, ...Object.keys(aliases)]),
+  )
+
+/** The device of that name; throws what is wrong with it. */
+export function deviceOf(name: string): Device {
+  const entry = findEntry(name)
+  if (!entry) throw new ProblemsError([unknownDevice(name)])
+  return entry.device
+}
+
+/** So many of them, joined as their maker would; throws what is wrong with that. `clusterOf('h100', 16_384)` */
+export function clusterOf(name: string, devices: number, overrides: Overrides = {}): Cluster {
+  const entry = findEntry(name)
+  if (!entry) throw new ProblemsError([unknownDevice(name)])
+  const built = build(entry, devices, overrides)
+  if ('problems' in built) throw new ProblemsError(built.problems)
+  return built.cluster
+}

@@ -1,0 +1,80 @@
+/** A cluster file's value as a cluster, or everything that is wrong with it. */
+import { error, hasErrors, type Problem, problemsOf } from '../base/index.js'
+import { build } from './build.js'
+import { Cluster } from './cluster.js'
+import { deviceNames, deviceOf, findEntry, unknownDevice } from './lookup.js'
+import { ClusterRequest } from './request.js'
+
+export interface ParsedCluster {
+  /** Present exactly if there are no problems. */
+  readonly cluster?: Cluster
+  readonly problems: readonly Problem[]
+}
+
+/** `value` is what the YAML or JSON says: a request, or with `topology` a full definition. */
+export function parseCluster(value: unknown): ParsedCluster {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { problems: [error('schema/type', '', 'a cluster is a mapping', 'such as {device: h100, devices: 64}')] }
+  return 'topology' in value ? fromDefinition(value) : fromRequest(value)
+}
+
+function fromRequest(value: object): ParsedCluster {
+  const parsed = ClusterRequest.safeParse(value)
+  const refused = parsed.success ? [] : problemsOf(parsed.error.issues, ClusterRequest, value)
+  // Read from the raw value: a misspelt key must not hide a misspelt device.
+  const named = 'device' in value && typeof value.device === 'string' ? value.device : undefined
+  const entry = named === undefined ? undefined : findEntry(named)
+  const problems = [...refused, ...(named === undefined || entry ? [] : [unknownDevice(named)])]
+  if (!parsed.success || !entry || problems.length > 0) return { problems }
+  const { device: _, devices, ...overrides } = parsed.data
+  const built = build(entry, devices, overrides)
+  return 'problems' in built ? built : { cluster: built.cluster, problems: [] }
+}
+
+/** In a full definition too a device of the catalog may be called by its name. */
+function fromDefinition(value: object & { device?: unknown }): ParsedCluster {
+  const named = typeof value.device === 'string' ? value.device : undefined
+  const entry = named === undefined ? undefined : findEntry(named)
+  const unknown = named !== undefined && !entry ? [unknownDevice(named)] : []
+  // Any device stands in for one that is unknown, so that the rest can still be judged.
+  const device = named === undefined ? value.device : (entry?.device ?? deviceOf(deviceNames[0]))
+  const resolved = { ...value, device }
+  const parsed = Cluster.safeParse(resolved)
+  const problems = parsed.success ? inconsistencies(parsed.data) : problemsOf(parsed.error.issues, Cluster, resolved)
+  const all = [...unknown, ...problems]
+  return parsed.success && !hasErrors(all) ? { cluster: parsed.data, problems: all } : { problems: all }
+}
+
+function inconsistencies({ topology, devices }: Cluster): Problem[] {
+  if (topology.kind === 'torus') {
+    const product = topology.dims.reduce((n, size) => n * size, 1)
+    const equation = `${topology.dims.join(' x ')} = ${product} devices, but there are ${devices}`
+    return product === devices ? [] : [error('cluster/dims', 'topology.dims', equation)]
+  }
+  const { levels } = topology
+  const shrinking = levels.flatMap(({ name, size }, i) =>
+    i > 0 && size < levels[i - 1].size
+      ? [
+          error(
+            'cluster/levels',
+            `topology.levels[${i}].size`,
+            `a ${name} of ${size} devices cannot hold a ${levels[i - 1].name} of ${levels[i - 1].size}`,
+            'levels go from the innermost out, sizes count all devices within',
+          ),
+        ]
+      : [],
+  )
+  const last = levels[levels.length - 1]
+  const outside =
+    last.size < devices
+      ? [
+          error(
+            'cluster/levels',
+            `topology.levels[${levels.length - 1}].size`,
+            `the last level holds ${last.size} devices, but there are ${devices}`,
+            'the last level holds them all',
+          ),
+        ]
+      : []
+  return [...shrinking, ...outside]
+}

@@ -1,0 +1,24 @@
+/**
+ * A cluster in the few words people use: a device of the catalog, how many, and where this cluster differs from the
+ * one its maker would build. A cluster file holds either this or a full definition (`Cluster`).
+ */
+import { z } from 'zod'
+
+const rate = z.number().positive()
+
+export const ClusterRequest = z.strictObject({
+  name: z.string().optional().describe('what to call it'),
+  device: z.string().describe('a device of the catalog, such as h100'),
+  devices: z.int().min(1).describe('how many there are in all'),
+  perNode: z.int().min(1).optional().describe('devices of one node, or of one rack of NVLink'),
+  nodeBandwidth: rate.optional().describe('bytes per second one way between the devices of a node'),
+  nicsPerNode: z.int().min(1).optional().describe('network cards that the devices of a node share'),
+  nicBandwidth: rate.optional().describe('bytes per second one way of one network card'),
+  oversubscription: z.number().min(1).optional().describe('bytes into the top of a pod for each byte out of it'),
+  pod: z.int().min(1).optional().describe('devices of a pod; within it the network is never oversubscribed'),
+  dims: z.array(z.int().min(1)).min(1).max(3).optional().describe('of a torus, such as [8, 8, 16]'),
+  memory: rate.optional().describe('bytes of one device'),
+  pricePerHour: z.number().min(0).optional().describe('US dollars for one device'),
+})
+export type ClusterRequest = z.output<typeof ClusterRequest>
+export type Overrides = Omit<ClusterRequest, 'device' | 'devices'>

@@ -1,0 +1,7 @@
+export * from './fit.js'
+export * from './kernel.js'
+export { isAligned, matmulSeconds } from './matmul.js'
+export * from './measured.js'
+export * from './meeting.js'
+export * from './price.js'
+export * from './route.js'

@@ -1,0 +1,61 @@
+/**
+ * What is priced: a kernel, in the few numbers its time depends on. Instructions of a program become kernels
+ * (`instr.ts`), and so does a layer that nobody has compiled (`estimate`): one price list for both.
+ */
+import type { Precision } from '../cluster/index.js'
+
+export type Kernel =
+  /** `batch` products of [m x k] with [k x n]. */
+  | {
+      readonly kind: 'matmul'
+      readonly m: number
+      readonly n: number
+      readonly k: number
+      readonly batch: number
+      readonly precision: Precision
+      /** Bytes of an element of the result (a weight gradient may be wider than its operands). */
+      readonly resultBytes: number
+    }
+  /** Fused: the matrix of scores never reaches memory. */
+  | {
+      readonly kind: 'attention'
+      readonly pass: 'forward' | 'backward'
+      readonly batch: number
+      readonly heads: number
+      readonly kvHeads: number
+      readonly queries: number
+      readonly keys: number
+      readonly headDim: number
+      readonly causal: boolean
+      readonly precision: Precision
+      readonly generation: AttentionGeneration
+    }
+  /** Bound by memory: norms, activations, sums, copies, the optimizer. */
+  | {
+      readonly kind: 'memory'
+      readonly read: number
+      readonly written: number
+      /** The op, where it is known: some devices were timed op by op. */
+      readonly op?: string
+    }
+
+/** Fused attention kernels by age: what a device was measured with is the newest. */
+export type AttentionGeneration = 'flash-1' | 'flash-2' | 'cudnn'
+
+export type CollectiveKind = 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all' | 'broadcast' | 'send'
+
+/** `bytes` is the whole: what is reduced or sent, what is there after a gather, before a scatter, on one rank of an exchange. */
+export interface Meeting {
+  readonly kind: CollectiveKind
+  readonly bytes: number
+  readonly group: Members
+}
+
+/**
+ * Who meets, in the only form a price needs: `size` ranks, `stride` apart (tp is 1 apart, dp is tp apart). All groups of
+ * the same shape meet at the same time: the whole cluster does the same.
+ */
+export interface Members {
+  readonly size: number
+  readonly stride: number
+}

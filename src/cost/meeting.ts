@@ -1,0 +1,88 @@
+/**
+ * The time of a meeting of ranks: latency for each step of the algorithm, and bytes over the slowest link on the way.
+ * What a group gets of a level's ports is its share: all groups of the same shape meet at the same time, and those of
+ * one domain go out through the same ports. Of the algorithms that fit, the best is taken, as libraries do.
+ */
+import { type Cluster, reachOf } from '../cluster/index.js'
+import type { CollectiveKind, Meeting } from './kernel.js'
+import { interpolate } from './measured.js'
+import { type Hop, hopsOf } from './route.js'
+
+/** Seconds before the first byte moves: the launch, and ranks that do not arrive together. */
+const start = 20e-6
+
+export function priceMeeting(meeting: Meeting, cluster: Cluster): number {
+  const { kind, bytes, group } = meeting
+  if (group.size <= 1 || bytes === 0) return 0
+  const timed = timedSeconds(meeting, cluster)
+  if (timed !== undefined) return timed
+  const hops = hopsOf(group, cluster)
+  return start + Math.min(...algorithms[kind].map(algorithm => algorithm(bytes, group.size, hops)))
+}
+
+/** Where the group stays inside a domain in which such meetings were timed. */
+function timedSeconds({ kind, bytes, group }: Meeting, cluster: Cluster): number | undefined {
+  const reach = reachOf(cluster.topology, group)
+  const [only, ...others] = reach.kind === 'tree' ? reach.levels.filter(({ parts }) => parts > 1) : []
+  if (only === undefined || others.length > 0) return undefined
+  const points = (only.level.measured ?? []).filter(point => point.kind === kind && point.ranks === group.size)
+  if (points.length === 0) return undefined
+  const sorted = points.map(point => [point.bytes, point.seconds] as const).sort(byFirst)
+  // Fewer bytes than were ever timed take as long as the fewest.
+  const alone = interpolate(sorted, bytes, sorted[0][1])
+  // Threads that took turns while they were timed had less to do than it took: how they take turns is not priced here.
+  return cluster.cores === undefined ? alone : alone * Math.min(1, cluster.cores / group.size)
+}
+
+const byFirst = (a: readonly [number, number], b: readonly [number, number]): number => a[0] - b[0]
+
+type Algorithm = (bytes: number, size: number, hops: readonly Hop[]) => number
+
+/** Everything passes around once each round: n-1 steps of an n-th. */
+const ring =
+  (rounds: number): Algorithm =>
+  (bytes, size, hops) => {
+    const around = sum(hops, hop => hop.steps * hop.link.latency)
+    const step = slowest(hops, hop => transfer(bytes / size, hop))
+    return rounds * (size - 1) * (around / size + step)
+  }
+
+/** Sums go up a tree and come down again, half of the bytes on each of two trees: few steps, a little less bandwidth. */
+const tree: Algorithm = (bytes, _, hops) =>
+  sum(hops, hop => 2 * Math.log2(hop.fan) * hop.link.latency) +
+  slowest(hops, hop => transfer((2 * bytes * (hop.fan - 1)) / hop.fan, hop)) / treeShare
+const treeShare = 0.9
+
+/** Level by level: scattered inside, reduced outside, gathered inside. */
+const hierarchical: Algorithm = (bytes, _, hops) =>
+  sum(hops, hop => 2 * (hop.fan - 1) * (hop.link.latency + transfer(bytes / hop.fan, hop)))
+
+/** From one rank to all, in pieces that follow each other down a chain. */
+const chain: Algorithm = (bytes, _, hops) =>
+  sum(hops, hop => hop.steps * hop.link.latency) + slowest(hops, hop => transfer(bytes, hop))
+
+/** Every rank sends an n-th of what it holds to every other; what stays inside a part does not go through its ports. */
+const pairwise: Algorithm = (bytes, size, hops) =>
+  slowest(
+    hops,
+    hop => (hop.fan - 1) * hop.link.latency + transfer((hop.inner * bytes * (size - hop.inner)) / size, hop),
+  )
+
+/** One message to the next rank, over the outermost link between them. */
+const message: Algorithm = (bytes, _, hops) => {
+  const last = hops[hops.length - 1]
+  return last.link.latency + transfer(bytes, last)
+}
+
+const algorithms: Readonly<Record<CollectiveKind, readonly Algorithm[]>> = {
+  'all-reduce': [ring(2), tree, hierarchical],
+  'all-gather': [ring(1)],
+  'reduce-scatter': [ring(1)],
+  'all-to-all': [pairwise],
+  broadcast: [chain],
+  send: [message],
+}
+
+const transfer = (bytes: number, hop: Hop): number => (bytes + hop.link.half) / hop.bandwidth
+const sum = (hops: readonly Hop[], of: (hop: Hop) => number): number => hops.reduce((total, hop) => total + of(hop), 0)
+const slowest = (hops: readonly Hop[], of: (hop: Hop) => number): number => Math.max(...hops.map(of))

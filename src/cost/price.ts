@@ -1,0 +1,107 @@
+/**
+ * The time of one kernel: a roofline. Arithmetic at the rate its shape allows, or traffic at the rate the memory
+ * allows, whichever takes longer, and never less than the least any kernel takes.
+ */
+import type { AttentionPoint, Device, Precision } from '../cluster/index.js'
+import type { AttentionGeneration, Kernel } from './kernel.js'
+import { matmulSeconds } from './matmul.js'
+import { apart, bend, interpolate } from './measured.js'
+
+export const bytesOf: Readonly<Record<Precision, number>> = { f32: 4, tf32: 4, f16: 2, bf16: 2, fp8: 1 }
+
+type KernelOf<K extends Kernel['kind']> = Extract<Kernel, { kind: K }>
+
+export function priceKernel(kernel: Kernel, device: Device): number {
+  const timed = kernel.kind === 'memory' && kernel.op ? device.curves.memory.kernels?.[kernel.op] : undefined
+  if (timed) return interpolate(timed, trafficOf(kernel), device.curves.floor)
+  const arithmetic =
+    kernel.kind === 'matmul'
+      ? matmulSeconds(kernel, device)
+      : kernel.kind === 'attention'
+        ? attentionSeconds(kernel, device)
+        : 0
+  return Math.max(arithmetic, trafficSeconds(trafficOf(kernel), device), device.curves.floor)
+}
+
+/** Multiplications and additions, two for each product of a sum: what is executed, the masked half left out. */
+export function flopsOf(kernel: Kernel): number {
+  if (kernel.kind === 'memory') return 0
+  if (kernel.kind === 'matmul') return 2 * kernel.batch * kernel.m * kernel.n * kernel.k
+  const pairs = kernel.batch * kernel.heads * kernel.queries * kernel.keys * (kernel.causal ? 0.5 : 1)
+  // Two products forward; backward makes the scores again and has four products of its own.
+  return pairs * kernel.headDim * (kernel.pass === 'forward' ? 4 : 10)
+}
+
+/** Bytes that must pass through the device's memory: every operand once, every result once. */
+export function trafficOf(kernel: Kernel): number {
+  if (kernel.kind === 'memory') return kernel.read + kernel.written
+  const element = bytesOf[kernel.precision]
+  if (kernel.kind === 'matmul') {
+    const { m, n, k, batch, resultBytes } = kernel
+    return batch * ((m * k + k * n) * element + m * n * resultBytes)
+  }
+  const { batch, heads, kvHeads, queries, keys, headDim } = kernel
+  const once = batch * headDim * (2 * heads * queries + 2 * kvHeads * keys) * element
+  return kernel.pass === 'forward' ? once : 2.5 * once
+}
+
+const trafficSeconds = (bytes: number, device: Device): number =>
+  bytes === 0 ? 0 : (bytes + device.curves.memory.half) / (device.bandwidth * device.curves.memory.efficiency)
+
+/** Scores are computed in blocks of this many queries and keys: those the mask cuts through are computed whole. */
+const block = 128
+
+type Attention = KernelOf<'attention'>
+
+export function attentionSeconds(kernel: Attention, device: Device): number {
+  const points = (device.curves.attention.measured ?? []).filter(({ pass }) => pass === kernel.pass)
+  const modelled = modelledSeconds(kernel, device)
+  // The age of the kernel is not what was measured: it stays in the model.
+  return points.length === 0 ? modelled : modelled * bend(points.map(point => nearness(kernel, point, device)))
+}
+
+function nearness(kernel: Attention, point: AttentionPoint, device: Device) {
+  const { seconds, ...shape } = point
+  const at: Attention = { ...shape, kind: 'attention', precision: kernel.precision, generation: 'cudnn' }
+  const masks = kernel.causal === point.causal ? 0 : 1
+  return {
+    distance:
+      apart(kernel.queries, point.queries) +
+      apart(kernel.keys, point.keys) +
+      apart(kernel.headDim, point.headDim) +
+      apart(kernel.heads / kernel.kvHeads, point.heads / point.kvHeads) +
+      // What only repeats the work matters less.
+      0.25 * apart(kernel.batch * kernel.heads, point.batch * point.heads) +
+      masks,
+    ratio: seconds / modelledSeconds(at, device),
+  }
+}
+
+function modelledSeconds(kernel: Attention, device: Device): number {
+  const { causal, keys, pass, precision, generation } = kernel
+  const waste = causal ? 1 + block / Math.max(block, keys) : 1
+  const rate = peakOf(device, precision) * device.curves.attention[pass] * ageFactor(generation, device)
+  return (flopsOf(kernel) * waste) / rate
+}
+
+/** Of the newest kernel's rate. The second generation does not know the matrix instructions that came with fp8. */
+function ageFactor(generation: AttentionGeneration, device: Device): number {
+  const second = device.peak.fp8 === undefined ? 1 : 0.62
+  return generation === 'cudnn' ? 1 : generation === 'flash-2' ? second : 0.6 * second
+}
+
+/** The peak in this precision, or in the nearest one the device has: a device without bf16 multiplies in f16. */
+export function peakOf(device: Device, precision: Precision): number {
+  const nearest: Readonly<Record<Precision, readonly Precision[]>> = {
+    f32: ['f32', 'tf32'],
+    tf32: ['tf32', 'f32'],
+    f16: ['f16', 'bf16', 'f32'],
+    bf16: ['bf16', 'f16', 'f32'],
+    fp8: ['fp8', 'bf16', 'f16', 'f32'],
+  }
+  for (const candidate of nearest[precision]) {
+    const peak = device.peak[candidate]
+    if (peak !== undefined) return peak
+  }
+  throw new Error(`internal: ${device.name} has no rate for ${precision}`)
+}

@@ -1,0 +1,37 @@
+/** The links a group crosses, as its algorithms see them: one hop for each level of a tree, one for a torus. */
+import { type Cluster, type LevelReach, type Link, type Reach, reachOf } from '../cluster/index.js'
+import type { Members } from './kernel.js'
+
+export interface Hop {
+  readonly link: Link
+  /** Parts of the group that meet here, and members inside each part. */
+  readonly fan: number
+  readonly inner: number
+  /** Links of this kind on a ring through all members. */
+  readonly steps: number
+  /** Bytes per second out of one part, of what the group gets: its share of the ports. */
+  readonly bandwidth: number
+}
+
+/** Innermost first; at least one for a group of two or more. */
+export function hopsOf(group: Members, { topology }: Cluster): readonly Hop[] {
+  const reach = reachOf(topology, group)
+  return reach.kind === 'torus' ? [torusHop(group, reach)] : treeHops(group, reach.levels)
+}
+
+function treeHops({ size }: Members, levels: readonly LevelReach[]): Hop[] {
+  const hops: Hop[] = []
+  levels.forEach(({ level: { link }, parts, members, bandwidth }, i) => {
+    if (parts <= 1) return
+    const inner = i === 0 ? 1 : levels[i - 1].members
+    const steps = size / inner - (i === levels.length - 1 ? 0 : size / members)
+    hops.push({ link, fan: parts, inner, steps: Math.max(1, steps), bandwidth: bandwidth * link.efficiency })
+  })
+  return hops
+}
+
+/** Rings along every side at once, both ways round where the side closes; spaced groups share the links between. */
+function torusHop({ size }: Members, { link, sides }: Extract<Reach, { kind: 'torus' }>): Hop {
+  const lanes = sides.reduce((sum, { ring, spacing }) => sum + (ring ? 2 : 1) / spacing, 0)
+  return { link, fan: size, inner: 1, steps: size, bandwidth: lanes * link.bandwidth * link.efficiency }
+}

@@ -1,0 +1,125 @@
+/**
+ * A program as a folder of PyTorch: for each pipeline coordinate a module of straight-line functions and the schedule
+ * that calls them, beside them what the ranks must know of mesh, parameters and run, and how to start it all.
+ * Pure: paths and texts come out, and somebody else writes them.
+ */
+import { rankAt, worldOf } from '../base/index.js'
+import { type Group, type Program, type Segment, type Stream, traitsOf } from '../ir/index.js'
+import { functionsOf, type PythonFunction } from './functions.js'
+import { launchers } from './launchers.js'
+import { plain } from './python.js'
+import { readme } from './readme.js'
+import { groupLabel, Unwritten } from './rules.js'
+import type { Run } from './run.js'
+import { placesOf, scheduleText } from './schedule.js'
+import { type Emitted, emitSegment } from './segment.js'
+import { type Usage, usageOf } from './usage.js'
+
+/** By path below the folder. */
+export type Files = Readonly<Record<string, string>>
+
+/** `runtime` is the text of the files of src/emit/runtime, by name. */
+export function emit(program: Program, run: Run, runtime: Files): Files {
+  const usage = usageOf(program)
+  const places = program.streams.map(stream => placesOf(program, stream))
+  const stages = program.streams.flatMap((_, pp) => {
+    const segments = segmentsOf(program, pp).map(segment => emitted(program, segment, usage.get(segment.name)!))
+    const functions = functionsOf(segments)
+    return [
+      [`stage${pp}.py`, moduleText(program, pp, functions)],
+      [`stage${pp}.json`, scheduleText(program, pp, functions, places)],
+    ]
+  })
+  return {
+    'README.md': readme(program, run),
+    'train.py': entry,
+    'program.json': programText(program),
+    'run.json': `${JSON.stringify(run, null, 2)}\n`,
+    ...Object.fromEntries(stages),
+    ...Object.fromEntries(Object.entries(runtime).map(([name, text]) => [`runtime/${name}`, text])),
+    ...launchers(run, worldOf(program.mesh)),
+  }
+}
+
+/** The segments a stream calls, in the order it first calls them. */
+function segmentsOf({ segments, streams }: Program, pp: number): Segment[] {
+  const names = streams[pp].steps.flatMap(step => (step.kind === 'call' ? [step.segment] : []))
+  return [...new Set(names)].map(name => segments[name])
+}
+
+function emitted(program: Program, segment: Segment, usage: Usage): Emitted {
+  try {
+    return emitSegment(program, segment, usage)
+  } catch (e) {
+    if (e instanceof Unwritten) throw new Error(`internal: ${segment.name} cannot be written: ${e.message}`)
+    throw e
+  }
+}
+
+const entry = `"""Starts this rank: torchrun --nproc-per-node=N train.py (launch.sh knows the numbers)."""
+from runtime.train import main
+
+if __name__ == "__main__":
+    main(__file__)
+`
+
+function moduleText(program: Program, pp: number, functions: readonly PythonFunction[]): string {
+  const blocks = program.blocks.filter(({ name }) => callsBlock(program, pp, name)).map(({ name }) => name)
+  const head = [
+    '"""',
+    `Pipeline rank ${pp} of ${program.streams.length}: ${plain(runsOf(blocks))}.`,
+    '',
+    'Written by lockstep: change the job, not this file. Every function is a segment of the program, every line one of',
+    `its instructions; stage${pp}.json says when each is called and with which tensors. Tensors are as one rank holds`,
+    'them. here is the rank: its place on the mesh, its peers, the step it is at.',
+    '"""',
+    'from runtime import ops',
+  ]
+  return `${head.join('\n')}\n${functions.map(({ lines }) => `\n\n${lines.join('\n')}\n`).join('')}`
+}
+
+const callsBlock = ({ streams, blocks }: Program, pp: number, name: string): boolean =>
+  streams[pp].steps.some(step => step.kind === 'call' && blocks[step.block]?.name === name)
+
+/** 'embed, layers.0 ... layers.7' */
+function runsOf(names: readonly string[]): string {
+  const stem = (name: string | undefined) => name?.replace(/\d+$/, '')
+  const kept = names.filter((name, i) => stem(name) !== stem(names[i - 1]) || stem(name) !== stem(names[i + 1]))
+  return kept.map((name, i) => (i > 0 && stem(name) === stem(kept[i - 1]) ? `... ${name}` : name)).join(', ')
+}
+
+/** What every rank must know: all of them make all groups, in this order. */
+function programText(program: Program): string {
+  const { name, mesh, microbatches, params, inputs, streams } = program
+  const text = (value: unknown) => JSON.stringify(value)
+  const list = (items: readonly unknown[]) => `[\n${items.map(item => `    ${text(item)}`).join(',\n')}\n  ]`
+  const arenas = streams.map(({ arena, peak }) => ({ arena, peak }))
+  return `{
+  "name": ${text(name)},
+  "mesh": ${text(mesh.axes)},
+  "world": ${worldOf(mesh)},
+  "reporter": ${reporterOf(program)},
+  "microbatches": ${microbatches},
+  "groups": ${list(groupsOf(program))},
+  "inputs": ${list(inputs)},
+  "params": ${list(params)},
+  "memory": ${list(arenas)}
+}
+`
+}
+
+/** The first rank that knows the loss. */
+function reporterOf({ mesh, streams }: Program): number {
+  const knows = ({ frames }: Stream) => ['loss', 'count'].every(name => frames.some(frame => frame.name === name))
+  return rankAt(mesh, { pp: streams.findIndex(knows) })
+}
+
+function groupsOf({ segments }: Program): (Group & { readonly label: string })[] {
+  const found = new Map<string, Group>()
+  for (const { instrs } of Object.values(segments))
+    for (const instr of instrs) {
+      const { meets } = traitsOf(instr)
+      if (meets) found.set(groupLabel(meets), meets)
+    }
+  return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([label, group]) => ({ label, ...group }))
+}

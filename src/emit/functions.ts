@@ -1,0 +1,72 @@
+/** The functions of a stage's module. Segments that differ in nothing but the parameter they serve share one. */
+import type { Segment } from '../ir/index.js'
+import { bracketed, folded, identifier, plain } from './python.js'
+import type { Emitted } from './segment.js'
+
+export interface PythonFunction extends Pick<Emitted, 'takes' | 'gives'> {
+  readonly name: string
+  readonly phase: Segment['phase']
+  readonly lines: readonly string[]
+  /** The segments it stands for. */
+  readonly segments: readonly string[]
+}
+
+export function functionsOf(emitted: readonly Emitted[]): PythonFunction[] {
+  const alike = new Map<string, Emitted[]>()
+  for (const one of emitted) {
+    const { segment, args, body, results, takes, gives } = one
+    const key = JSON.stringify([segment.phase, args, body, results, takes, gives])
+    alike.set(key, [...(alike.get(key) ?? []), one])
+  }
+  const taken = new Set<string>()
+  return [...alike.values()].map(group => {
+    const name = nameOf(group, taken)
+    const { segment, takes, gives } = group[0]
+    const segments = group.map(({ segment }) => segment.name)
+    return { name, phase: segment.phase, lines: linesOf(name, group), takes, gives, segments }
+  })
+}
+
+function nameOf([first, ...others]: readonly Emitted[], taken: Set<string>): string {
+  const base = identifier(others.length > 0 ? first.segment.phase : first.segment.name)
+  let name = base
+  for (let n = 2; taken.has(name); n++) name = `${base}_${n}`
+  taken.add(name)
+  return name
+}
+
+function linesOf(name: string, group: readonly Emitted[]): string[] {
+  const [{ args, body, results }] = group
+  return [
+    ...bracketed(`def ${name}(`, [['here'], ...args], '):'),
+    `    """${plain(titleOf(group))}"""`,
+    ...body.flatMap(line => folded(line, '    ')),
+    ...returned(results),
+  ]
+}
+
+/** A tuple also of one: the runtime need not look. */
+function returned(groups: readonly (readonly string[])[]): string[] {
+  const items = groups.flat()
+  if (items.length < 2) return [`    return (${items.map(item => `${item},`).join('')})`]
+  return bracketed('return (', groups, ')', '    ')
+}
+
+const phases: Readonly<Record<Segment['phase'], string>> = {
+  F: 'Forward',
+  I: 'Gradient of the input',
+  W: 'Gradients of the weights',
+  B: 'Backward',
+  begin: 'Start of the step',
+  load: 'Data',
+  count: 'What the loss is divided by',
+  gather: 'Parameters made whole',
+  reduce: 'Summed over those who hold a part',
+  norm: 'Norm of the gradient',
+  update: 'Optimizer',
+}
+
+function titleOf(group: readonly Emitted[]): string {
+  const [{ segment }, ...others] = group
+  return `${phases[segment.phase]}: ${segment.name}${others.length > 0 ? ` and ${others.length} more` : ''}.`
+}

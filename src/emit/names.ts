@@ -1,0 +1,57 @@
+/**
+ * What a segment's values are called in Python: as in the model, and where the program only counts (`x'1`, `d.gate.1`)
+ * by what was done to the value or by what it is the gradient of.
+ */
+import type { Compute, Instr, Ref, Segment } from '../ir/index.js'
+import { identifier } from './python.js'
+
+const becomes: Readonly<Record<string, string>> = {
+  'all-gather': 'gathered',
+  'reduce-scatter': 'scattered',
+  'all-reduce': 'reduced',
+  'all-to-all': 'exchanged',
+  slice: 'part',
+}
+
+/** The value a version was made from: norm1'2 -> norm1 */
+const versionless = (ref: Ref): string => ref.replace(/'\d+$/, '')
+
+/** Names of the results after the first, from the names of the operands. */
+const further: Partial<Record<Compute['kind'], (out: number, first: string, ins: readonly string[]) => string>> = {
+  attention: (_, first) => `${first}.lse`,
+  attentionGrad: (out, _, ins) => `d.${ins[1 + out]}`,
+  swigluGrad: (out, _, ins) => `d.${ins[1 + out]}`,
+  layerNormWeightGrad: (_, first) => first.replace(/gain$/, 'bias'),
+}
+
+/** `given` names what the segment reads from frames that another segment wrote and named. */
+export function namesOf(segment: Segment, given: ReadonlyMap<Ref, string>): ReadonlyMap<Ref, string> {
+  const names = new Map<Ref, string>()
+  const taken = new Set<string>()
+  const name = (ref: Ref, wish: string) => {
+    if (names.has(ref)) return
+    const base = identifier(wish)
+    let free = base
+    for (let n = 2; taken.has(free); n++) free = `${base}_${n}`
+    taken.add(free)
+    names.set(ref, free)
+  }
+  for (const [ref, wish] of given) name(ref, wish)
+  for (const instr of segment.instrs) nameResults(instr, names, name)
+  for (const ref of Object.keys(segment.buffers)) name(ref, ref)
+  return names
+}
+
+function nameResults(instr: Instr, names: ReadonlyMap<Ref, string>, name: (ref: Ref, wish: string) => void): void {
+  const known = (ref: Ref) => names.get(ref) ?? identifier(ref)
+  if ('ins' in instr) {
+    for (const ref of instr.ins) name(ref, ref)
+    const rule = further[instr.kind]
+    for (const [i, ref] of instr.outs.entries())
+      name(ref, i > 0 && rule ? rule(i, known(instr.outs[0]), instr.ins.map(known)) : versionless(ref))
+  } else if ('in' in instr) {
+    name(instr.in, instr.in)
+    const changed = instr.out !== versionless(instr.out)
+    name(instr.out, changed ? `${versionless(instr.out)}.${becomes[instr.kind]}` : instr.out)
+  }
+}

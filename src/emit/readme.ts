@@ -1,0 +1,56 @@
+/** The page that lies in the folder: what it is, how to run it, what to expect. */
+import { showBytes, worldOf } from '../base/index.js'
+import { kinds, type Program } from '../ir/index.js'
+import type { Run } from './run.js'
+
+/** Within a code span: one line, no tick that could end it. */
+const code = (text: string): string => `\`${text.replace(/[`\s]+/g, ' ').slice(0, 200)}\``
+
+export function readme(program: Program, run: Run): string {
+  const world = worldOf(program.mesh)
+  const axes = program.mesh.axes.filter(({ size }) => size > 1).map(({ name, size }) => `${name} ${size}`)
+  return `# ${code(run.title)}
+
+A training run of ${world} rank${world > 1 ? `s (${axes.join(' x ')})` : ''}, written by lockstep as PyTorch: ${run.steps} steps of
+${run.globalBatch} sequences of ${run.seq} tokens.
+
+## Run
+
+    sh launch.sh                         all ranks on this machine (GPUs with NCCL, else CPU with gloo)
+    NNODES=2 NODE_RANK=0 MASTER_ADDR=host sh launch.sh      on each node, with its own NODE_RANK
+    sbatch slurm.sbatch                  Slurm
+    kubectl apply -f kubernetes.yaml     Kubernetes (PyTorchJob)
+
+It needs PyTorch 2 and this folder, nothing else. \`sh launch.sh --help\` lists what a run can be told.
+
+## What is here
+
+| file | what it is |
+|---|---|
+| \`stage*.py\` | what the ranks of a pipeline coordinate compute: one function per segment, one line per instruction |
+| \`stage*.json\` | when they compute it: frames, calls, messages and waits, in order |
+| \`program.json\` | mesh, process groups, parameters |
+| \`run.json\` | steps, seed, learning rate, data |
+| \`runtime/\` | the hand-written part, the same for every program |
+| \`metrics.jsonl\` | a line of JSON a step, once it has run |
+
+## What to expect
+
+${expectations(program, run)}
+`
+}
+
+function expectations(program: Program, { expected }: Run): string {
+  const used = kinds.filter(kind => program.streams.some(({ peak }) => peak[kind] > 0))
+  const rows = program.streams.map(
+    ({ arena, peak }, pp) => `| ${pp} | ${showBytes(arena)} | ${used.map(kind => showBytes(peak[kind])).join(' | ')} |`,
+  )
+  const time = expected
+    ? `A step of ${expected.secondsPerStep.toPrecision(3)} s is predicted on ${code(expected.cluster)}.\n\n`
+    : ''
+  return `${time}Peak memory of a rank, planned before anything runs (PyTorch and NCCL take what they take beside it):
+
+| pipeline rank | in all | ${used.join(' | ')} |
+|---|---|${used.map(() => '---|').join('')}
+${rows.join('\n')}`
+}

@@ -1,0 +1,29 @@
+/** What a run is beside its program: everything the runtime must be told that no rank computes. */
+
+export interface Run {
+  /** What to call it. Whoever wrote the job chose it: it is text, never code. */
+  readonly title: string
+  readonly seed: number
+  readonly steps: number
+  readonly globalBatch: number
+  readonly seq: number
+  readonly learningRate: LearningRate
+  readonly data: RunData
+  /** For the FLOP/s of the metrics. */
+  readonly flopsPerToken: number
+  /** What a simulation said, where there was one. */
+  readonly expected?: { readonly secondsPerStep: number; readonly cluster: string }
+}
+
+export interface LearningRate {
+  readonly lr: number
+  readonly kind: 'constant' | 'cosine' | 'linear'
+  readonly warmup: number
+  readonly minLr: number
+}
+
+export type RunData =
+  /** Token ids of `width` bytes, least byte first; the first `samples` runs of seq tokens are trained on. */
+  | { readonly kind: 'tokens'; readonly file: string; readonly width: 1 | 2 | 4; readonly samples: number }
+  | { readonly kind: 'progressions'; readonly vocab: number }
+  | { readonly kind: 'rotations'; readonly embed: number }

@@ -1,0 +1,1 @@
+"""What emitted programs run on: written by hand, the same for every program."""

@@ -1,0 +1,143 @@
+"""
+Checkpoints: every rank writes the parts of parameters and optimizer state that nobody else writes, and a manifest says
+which part of which whole tensor lies where. Any plan can read what any plan has written.
+
+    step-00000100/manifest.json          written last: a folder without one is no checkpoint
+    step-00000100/rank-00003.safetensors
+"""
+import json
+import os
+import shutil
+from typing import Dict, Iterator, List, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from .mesh import Mesh
+from .safetensors import Damaged, Reader, write
+
+FORMAT = "lockstep checkpoint 1"
+
+
+class Shard(NamedTuple):
+    """What a rank holds of a logical tensor, and where it keeps it."""
+
+    tensor: str
+    frame: int
+    dims: List[Dict]
+    layout: Dict
+
+
+def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
+    """Everything a step leaves to the next, as the ranks of a pipeline coordinate hold it."""
+    for param in program["params"]:
+        frames = param["frames"].get(str(pp))
+        if frames is None:
+            continue
+        # Of a bf16 parameter the f32 master is kept, and the parameter is rounded from it.
+        held = (frames["master"], param["state"]) if "master" in frames else (frames["param"], param["kept"])
+        yield Shard(f"param.{param['name']}", held[0], param["dims"], held[1])
+        for moment, frame in zip("mv", frames["moments"]):
+            yield Shard(f"{moment}.{param['name']}", frame, param["dims"], param["state"])
+
+
+def owner(program: Dict, mesh: Mesh, shard: Shard, rank: int) -> bool:
+    """Of all ranks that hold the same part the first writes it."""
+    at = mesh.coordinates(rank)
+    name = shard.tensor.split(".", 1)[1]
+    holders = next(param["frames"] for param in program["params"] if param["name"] == name)
+    split = {axis for axes in shard.layout["splits"].values() for axis in axes}
+    first = min(int(pp) for pp in holders)
+    return at.get("pp", 0) == first and all(at[axis] == 0 for axis in at if axis != "pp" and axis not in split)
+
+
+def file_of(rank: int) -> str:
+    return f"rank-{rank:05d}.safetensors"
+
+
+def manifest_of(program: Dict, mesh: Mesh, step: int, seed: int) -> Dict:
+    """The same on every rank: where each part lies follows from the mesh alone."""
+    tensors: Dict[str, Dict] = {}
+    for rank in range(mesh.world):
+        for shard in shards_of(program, mesh.coordinates(rank).get("pp", 0)):
+            if owner(program, mesh, shard, rank):
+                starts, sizes, _ = mesh.part(shard.dims, shard.layout, rank)
+                entry = tensors.setdefault(shard.tensor, {"dims": shard.dims, "shards": []})
+                entry["shards"].append({"rank": rank, "file": file_of(rank), "start": starts, "shape": sizes})
+    return {"format": FORMAT, "name": program["name"], "step": step, "seed": seed, "tensors": tensors}
+
+
+def save(folder: str, program: Dict, stage, step: int) -> str:
+    """All ranks together. The folder gets its name when all of it is there."""
+    here = stage.here
+    final = os.path.join(folder, f"step-{step:08d}")
+    partial = final + ".partial"
+    os.makedirs(partial, exist_ok=True)
+    mine = {
+        shard.tensor: stage.frames[shard.frame][0]
+        for shard in shards_of(program, stage.pp)
+        if owner(program, here.mesh, shard, here.rank)
+    }
+    if mine:
+        write(os.path.join(partial, file_of(here.rank)), mine, {"format": FORMAT, "rank": str(here.rank)})
+    dist.barrier()
+    if here.rank == 0:
+        with open(os.path.join(partial, "manifest.json"), "w") as file:
+            json.dump(manifest_of(program, here.mesh, step, here.seed), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(partial, final)
+    dist.barrier()
+    return final
+
+
+def load(folder: str, program: Dict, stage, weights_only: bool = False) -> int:
+    """Each rank its own parts, whoever wrote them. Returns how many steps the checkpoint has seen."""
+    try:
+        with open(os.path.join(folder, "manifest.json")) as file:
+            manifest = json.load(file)
+        if manifest["format"] != FORMAT:
+            raise ValueError(f"its format is {manifest['format']}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"{folder} is no checkpoint: {error}") from None
+    readers: Dict[str, Reader] = {}
+    for shard in shards_of(program, stage.pp):
+        if shard.tensor.startswith("param.") or not weights_only:
+            _fill(folder, manifest, shard, stage, readers)
+    for param in program["params"]:
+        frames = param["frames"].get(str(stage.pp), {})
+        if "master" in frames:
+            rounded = Shard(f"param.{param['name']}", frames["param"], param["dims"], param["kept"])
+            _fill(folder, manifest, rounded, stage, readers)
+    return manifest["step"]
+
+
+def _fill(folder: str, manifest: Dict, shard: Shard, stage, readers: Dict[str, Reader]) -> None:
+    entry = manifest["tensors"].get(shard.tensor)
+    if entry is None:
+        raise Damaged(f"{folder} holds no {shard.tensor}")
+    if [dim["size"] for dim in entry["dims"]] != [dim["size"] for dim in shard.dims]:
+        raise Damaged(f"{folder}: {shard.tensor} has sizes {entry['dims']}, the program's are {shard.dims}")
+    starts, sizes, _ = stage.here.mesh.part(shard.dims, shard.layout, stage.here.rank)
+    target = stage.frames[shard.frame][0]
+    filled = 0
+    for part in entry["shards"]:
+        both = [
+            (max(a, b), min(a + n, b + m))
+            for a, n, b, m in zip(starts, sizes, part["start"], part["shape"])
+        ]
+        if any(begin >= end for begin, end in both):
+            continue
+        if part["file"] not in readers:
+            readers[part["file"]] = Reader(os.path.join(folder, part["file"]))
+        try:
+            values = readers[part["file"]].tensor(shard.tensor)
+        except Damaged as error:
+            raise Damaged(f"{error} (written by rank {part['rank']})") from None
+        into = tuple(slice(begin - a, end - a) for (begin, end), a in zip(both, starts))
+        of = tuple(slice(begin - b, end - b) for (begin, end), b in zip(both, part["start"]))
+        target[into] = values[of].to(target.device)
+        filled += torch.Size([end - begin for begin, end in both]).numel()
+    if filled != target.numel():
+        raise Damaged(f"{folder}: only {filled} of {target.numel()} elements of {shard.tensor} are there")

@@ -1,0 +1,166 @@
+"""
+Process groups from the mesh, and collectives that are a start and a wait. Members are in the program's order, which
+need not be the order of ranks: parts are put in place where the two differ.
+"""
+from datetime import timedelta
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+from .mesh import Mesh
+
+
+class Group:
+    """One collective's members as this rank knows them."""
+
+    def __init__(self, label: str, members: List[int], rank: int, process_group):
+        self.label = label
+        self.members = members
+        self.process_group = process_group
+        self.index = members.index(rank)
+        by_rank = sorted(members)
+        # order[i]: where the part of member i stands among parts in the order of ranks; None where it is i.
+        order = [by_rank.index(member) for member in members]
+        self.order = None if order == sorted(order) else order
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    def in_member_order(self, parts: torch.Tensor) -> torch.Tensor:
+        return parts if self.order is None else parts[self.order]
+
+    def in_rank_order(self, parts: torch.Tensor) -> torch.Tensor:
+        if self.order is None:
+            return parts
+        inverse = [self.order.index(i) for i in range(self.size)]
+        return parts[inverse]
+
+
+class Groups:
+    """Every rank makes every group, in one order: a rank that skipped one would hang the others."""
+
+    def __init__(self, mesh: Mesh, rank: int, specs: Sequence[Dict], backend: str, timeout: timedelta, made=None):
+        self.made: Dict[Tuple[int, ...], object] = {} if made is None else made
+        self.backend = backend
+        self.timeout = timeout
+        self.of_rank: Dict[str, Group] = {}
+        for spec in specs:
+            for other in range(mesh.world):
+                stages = spec.get("stages")
+                if stages is not None and mesh.coordinates(other).get("pp", 0) not in stages:
+                    continue
+                members = mesh.members(other, spec["axes"], stages)
+                process_group = self._make(tuple(sorted(members)))
+                if other == rank:
+                    self.of_rank[spec["label"]] = Group(spec["label"], members, rank, process_group)
+
+    def __getitem__(self, label: str) -> Group:
+        return self.of_rank[label]
+
+    def channels(self, mesh: Mesh, rank: int, pairs: Sequence[Tuple[int, int]]) -> Dict[Tuple[int, int], object]:
+        """
+        What messages from one pipeline coordinate to another travel on. NCCL runs the messages of a group one after
+        the other, so each direction needs a group of its own; elsewhere everybody is in one.
+        """
+        found = {}
+        for source, target in pairs:
+            for other in range(mesh.world):
+                if mesh.coordinates(other).get("pp", 0) != source:
+                    continue
+                ends = (other, mesh.peer(other, target))
+                process_group = self._make((-1, *ends), ends) if self.backend == "nccl" else None
+                if rank in ends:
+                    found[(source, target)] = process_group
+        return found
+
+    def _make(self, key: Tuple[int, ...], ranks: Optional[Tuple[int, ...]] = None):
+        if len(key) == 1:
+            return None
+        if key not in self.made:
+            self.made[key] = dist.new_group(list(ranks or key), timeout=self.timeout)
+        return self.made[key]
+
+
+class Pending:
+    """A collective under way: `wait` gives its result. `held` keeps operands alive until then."""
+
+    def __init__(self, work, finish: Callable[[], torch.Tensor], text: str, held=None):
+        self.work = work
+        self.finish = finish
+        self.text = text
+        self.held = held
+
+    def wait(self) -> torch.Tensor:
+        if self.work is not None:
+            self.work.wait()
+        return self.finish()
+
+
+def _split(x: torch.Tensor, dim: int, parts: int) -> torch.Tensor:
+    """[parts, ...]: x cut along dim."""
+    return x.unflatten(dim, (parts, x.shape[dim] // parts)).movedim(dim, 0)
+
+
+def _laid(parts: torch.Tensor, dim: int) -> torch.Tensor:
+    """The inverse: parts side by side along dim."""
+    return parts.movedim(0, dim).flatten(dim, dim + 1)
+
+
+def all_reduce(x: torch.Tensor, group: Group, combine: str = "sum", in_place: bool = False) -> Pending:
+    out = x if in_place else x.clone(memory_format=torch.contiguous_format)
+    if not out.is_contiguous():
+        out = out.contiguous()
+    text = f"all-reduce over {group.label} with ranks {group.members}"
+    if group.size == 1:
+        return Pending(None, lambda: out, text)
+    how = dist.ReduceOp.MAX if combine == "max" else dist.ReduceOp.SUM
+    work = dist.all_reduce(out, op=how, group=group.process_group, async_op=True)
+    return Pending(work, lambda: out, text)
+
+
+def all_gather(x: torch.Tensor, group: Group, dim: int) -> Pending:
+    text = f"all-gather over {group.label} with ranks {group.members}"
+    if group.size == 1:
+        return Pending(None, lambda: x, text)
+    x = x.contiguous()
+    parts = x.new_empty((group.size, *x.shape))
+    if dist.get_backend(group.process_group) == "gloo":  # has no form for one tensor in older releases
+        work = dist.all_gather(list(parts.unbind(0)), x, group=group.process_group, async_op=True)
+    else:
+        work = dist.all_gather_into_tensor(parts.flatten(0, 1), x, group=group.process_group, async_op=True)
+    return Pending(work, lambda: _laid(group.in_member_order(parts), dim), text, held=x)
+
+
+def reduce_scatter(x: torch.Tensor, group: Group, dim: int) -> Pending:
+    text = f"reduce-scatter over {group.label} with ranks {group.members}"
+    if group.size == 1:
+        return Pending(None, lambda: x, text)
+    parts = group.in_rank_order(_split(x, dim, group.size)).contiguous()
+    if dist.get_backend(group.process_group) == "gloo":  # has none in older releases
+        work = dist.all_reduce(parts, group=group.process_group, async_op=True)
+        mine = sorted(group.members).index(group.members[group.index])
+        return Pending(work, lambda: parts[mine].clone(), text)
+    out = torch.empty_like(parts[0])
+    work = dist.reduce_scatter_tensor(out, parts.flatten(0, 1), group=group.process_group, async_op=True)
+    return Pending(work, lambda: out, text, held=parts)
+
+
+def all_to_all(x: torch.Tensor, group: Group, cut: int, lay: int) -> Pending:
+    text = f"all-to-all over {group.label} with ranks {group.members}"
+    if group.size == 1:
+        return Pending(None, lambda: x, text)
+    parts = group.in_rank_order(_split(x, cut, group.size)).contiguous()
+    got = torch.empty_like(parts)
+    work = dist.all_to_all_single(got.flatten(0, 1), parts.flatten(0, 1), group=group.process_group, async_op=True)
+    return Pending(work, lambda: _laid(group.in_member_order(got), lay), text, held=parts)
+
+
+def send(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
+    tensor = tensor.contiguous()
+    return Pending(dist.isend(tensor, peer, group=channel), lambda: tensor, text, held=tensor)
+
+
+def receive(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
+    return Pending(dist.irecv(tensor, peer, group=channel), lambda: tensor, text, held=tensor)

@@ -1,0 +1,65 @@
+"""
+Counter-based random numbers, philox4x32-10 (Salmon et al., SC11): a number depends on its key and its index alone,
+so every plan, and the engine that wrote this program, starts from the same weights and sees the same masks.
+"""
+import math
+from typing import Sequence
+
+import torch
+
+WORD = 0xFFFFFFFF
+
+
+def philox(c0, c1, c2, c3, k0: int, k1: int):
+    """Of whole numbers or of int64 tensors: a product that overflows keeps its low 64 bits, and these are read."""
+    for _ in range(10):
+        p0 = 0xD2511F53 * c0
+        p1 = 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = ((p1 >> 32) & WORD) ^ c1 ^ k0, p1 & WORD, ((p0 >> 32) & WORD) ^ c3 ^ k1, p0 & WORD
+        k0 = (k0 + 0x9E3779B9) & WORD
+        k1 = (k1 + 0xBB67AE85) & WORD
+    return c0, c1, c2, c3
+
+
+def hash_name(name: str) -> int:
+    """FNV-1a over UTF-16 units: a 32-bit key for a name."""
+    units = name.encode("utf-16-le", "surrogatepass")
+    value = 0x811C9DC5
+    for low, high in zip(units[::2], units[1::2]):
+        value = ((value ^ (low | high << 8)) * 0x01000193) & WORD
+    return value
+
+
+def uniform(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Tensor:
+    """In [0, 1), f64, one per index."""
+    words = philox(index & WORD, index >> 32, step, 0, seed & WORD, hash_name(name))
+    return words[0].double() / 2.0**32
+
+
+def normal(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Tensor:
+    """Standard normal, f64, rounded to f32: every precision starts from the same numbers."""
+    a, b, _, _ = philox(index & WORD, index >> 32, step, 1, seed & WORD, hash_name(name))
+    radius = torch.sqrt(-2 * torch.log((a.double() + 1) / 2.0**32))
+    return (radius * torch.cos(2 * math.pi * b.double() / 2.0**32)).float().double()
+
+
+def grid(starts: Sequence[int], sizes: Sequence[int], wholes: Sequence[int], device) -> torch.Tensor:
+    """The row-major index in a tensor of `wholes` of every element of the part that begins at `starts`."""
+    index = torch.zeros((), dtype=torch.int64, device=device)
+    for start, size, whole in zip(starts, sizes, wholes):
+        index = index.unsqueeze(-1) * whole + torch.arange(start, start + size, device=device)
+    return index
+
+
+def permutation(index: int, n: int, seed: int, name: str, step: int) -> int:
+    """A shuffle that is computed, not stored: a Feistel network over a square a little larger than n."""
+    side = 2 ** max(1, math.ceil(math.log2(n) / 2))
+    key = hash_name(name)
+    while True:
+        left, right = divmod(index, side)
+        for turn in range(6):
+            word = philox(right, step, turn, 2, seed & WORD, key)[0]
+            left, right = right, (left + word % side) % side
+        index = left * side + right
+        if index < n:
+            return index

@@ -1,0 +1,97 @@
+"""
+The samples of a run, by number. Which samples a step holds depends on the seed and the step alone, and a rank reads
+only its own: the same order as Lockstep's engine, under every plan.
+"""
+import os
+from typing import Dict, Sequence
+
+import torch
+
+from . import counter
+
+IGNORED = -100
+MANY = 2**30
+
+
+class Samples:
+    """`row(name, sample)` is one input of one sample."""
+
+    count = MANY
+
+    def row(self, name: str, sample: int) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class Tokens(Samples):
+    """Runs of `seq` tokens of a file side by side; labels are the tokens one further."""
+
+    def __init__(self, path: str, width: int, samples: int, seq: int):
+        dtype = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[width]
+        size = os.path.getsize(path) // width
+        self.ids = torch.from_file(path, shared=False, size=size, dtype=dtype)
+        self.mask = 256**width - 1
+        self.seq = seq
+        self.count = samples
+
+    def row(self, name: str, sample: int) -> torch.Tensor:
+        at = sample * self.seq + (1 if name == "labels" else 0)
+        return self.ids[at : at + self.seq].long() & self.mask
+
+
+class Progressions(Samples):
+    """Tokens count upwards by a stride that each sequence chooses; the first label cannot be known."""
+
+    def __init__(self, vocab: int, seq: int, seed: int):
+        self.vocab, self.seq, self.seed = vocab, seq, seed
+
+    def row(self, name: str, sample: int) -> torch.Tensor:
+        pair = torch.tensor([2 * sample, 2 * sample + 1])
+        start, stride = counter.uniform(pair, self.seed, "progressions").tolist()
+        first, by, ahead = int(start * self.vocab), 1 + int(stride * 3), 1 if name == "labels" else 0
+        row = (first + (torch.arange(self.seq) + ahead) * by) % self.vocab
+        if ahead:
+            row[0] = IGNORED
+        return row
+
+
+class Rotations(Samples):
+    """Vectors, to be turned by one place and halved."""
+
+    def __init__(self, embed: int, seq: int, seed: int):
+        self.embed, self.seq, self.seed = embed, seq, seed
+
+    def row(self, name: str, sample: int) -> torch.Tensor:
+        index = torch.arange(self.seq * self.embed)
+        turned = index - index % self.embed + (index + 1) % self.embed
+        index = turned if name == "target" else index
+        noise = counter.normal(sample * len(index) + index, self.seed, "rotations")
+        return (noise / 2 if name == "target" else noise).float().reshape(self.seq, self.embed)
+
+
+class Batches:
+    def __init__(self, samples: Samples, global_batch: int, seed: int):
+        self.samples, self.global_batch, self.seed = samples, global_batch, seed
+
+    def sample(self, number: int) -> int:
+        """Every epoch passes every sample once, in an order of its own."""
+        epoch, place = divmod(number, self.samples.count)
+        return counter.permutation(place, self.samples.count, self.seed, "order", epoch)
+
+    def part(self, step: int, name: str, starts: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
+        """Samples starts[0] ... of the step's global batch, and of each of them a part."""
+        first = step * self.global_batch + starts[0]
+        rows = torch.stack([self.samples.row(name, self.sample(first + i)) for i in range(sizes[0])])
+        for dim in range(1, len(sizes)):
+            rows = rows.narrow(dim, starts[dim], sizes[dim])
+        return rows
+
+
+def batches_of(run: Dict, folder: str) -> Batches:
+    data, seq, seed = run["data"], run["seq"], run["seed"]
+    if data["kind"] == "tokens":
+        samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], seq)
+    elif data["kind"] == "progressions":
+        samples = Progressions(data["vocab"], seq, seed)
+    else:
+        samples = Rotations(data["embed"], seq, seed)
+    return Batches(samples, run["globalBatch"], seed)

@@ -1,0 +1,95 @@
+"""A rank as emitted functions see it: where it stands on the mesh, whom it meets, the step and microbatch it is at."""
+from typing import Dict, Sequence
+
+import torch
+
+from . import comm, counter
+from .mesh import Mesh
+
+
+class Here:
+    def __init__(self, mesh: Mesh, rank: int, groups: comm.Groups, device, dtypes: Dict[str, torch.dtype], data, seed: int):
+        self.mesh = mesh
+        self.rank = rank
+        self.groups = groups
+        self.device = device
+        self.dtypes = dtypes
+        self.data = data
+        self.seed = seed
+        self.coordinates = mesh.coordinates(rank)
+        # What changes with every call.
+        self.step = 0
+        self.lr = 0.0
+        self.block = ""
+        self.microbatch = 0
+        self._clip = (None, None)
+        # For whoever asks why it takes so long.
+        self.waiting_for = ""
+
+    def at(self, *axes: str) -> int:
+        """The rank's place along one axis, or along several read as one (major first)."""
+        return self.mesh.index(axes, self.coordinates)
+
+    def zeros(self, sizes: Sequence[int], dtype: str) -> torch.Tensor:
+        return torch.zeros(sizes, dtype=self.dtypes[dtype], device=self.device)
+
+    def load(self, name: str, starts: Sequence[int] = (), sizes: Sequence[int] = ()):
+        """The rank's part of one microbatch of a data input; or a number of the step."""
+        if name == "lr":
+            return self.lr
+        if name == "step":
+            return self.step
+        values = self.data.part(self.step, name, starts, sizes)
+        dtype = torch.int64 if not values.is_floating_point() else self.dtypes["f32"]
+        return values.to(device=self.device, dtype=dtype, non_blocking=True)
+
+    def chance(self, key: str, starts: Sequence[int], sizes: Sequence[int], wholes: Sequence[int]) -> torch.Tensor:
+        """A number in [0, 1) per element, by its index in the whole tensor: every plan draws the same."""
+        index = counter.grid(starts, sizes, wholes, self.device)
+        return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
+
+    def clip(self, most: float, norm_squared: torch.Tensor) -> torch.Tensor:
+        """What gradients are multiplied by so that their norm is at most `most`: once a step, the same for all."""
+        key = (self.step, id(norm_squared))
+        if self._clip[0] != key:
+            self._clip = (key, torch.clamp(most / (torch.sqrt(norm_squared) + 1e-6), max=1.0))
+        return self._clip[1]
+
+    def part(self, x: torch.Tensor, *axes: str, dim: int) -> torch.Tensor:
+        """Of a whole tensor the part this rank holds when it is split along dim over axes: a copy."""
+        size = x.shape[dim] // self.mesh.size(axes)
+        return x.narrow(dim, self.at(*axes) * size, size).clone(memory_format=torch.contiguous_format)
+
+    def all_reduce(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
+        return comm.all_reduce(x, self.groups[group], combine)
+
+    def all_reduce_(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
+        """Into x itself, which nobody reads any more."""
+        return comm.all_reduce(x, self.groups[group], combine, in_place=True)
+
+    def all_gather(self, x: torch.Tensor, group: str, dim: int) -> comm.Pending:
+        return comm.all_gather(x, self.groups[group], dim)
+
+    def reduce_scatter(self, x: torch.Tensor, group: str, dim: int) -> comm.Pending:
+        return comm.reduce_scatter(x, self.groups[group], dim)
+
+    def all_to_all(self, x: torch.Tensor, group: str, cut: int, lay: int) -> comm.Pending:
+        """x is cut along `cut`, part i goes to member i; what arrives is laid side by side along `lay`."""
+        return comm.all_to_all(x, self.groups[group], cut, lay)
+
+    def wait(self, pending: comm.Pending) -> torch.Tensor:
+        self.waiting_for = pending.text
+        result = pending.wait()
+        self.waiting_for = ""
+        return result
+
+
+COMMUNICATES = ["load", "chance", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "wait"]
+
+
+def keep_out_of_compiled_code() -> None:
+    """torch.compile compiles what is between these and calls them as they are."""
+    for name in COMMUNICATES:
+        method = getattr(Here, name)
+        if not hasattr(method, "__wrapped__"):
+            setattr(Here, name, torch.compiler.disable(method))

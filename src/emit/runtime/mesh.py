@@ -1,0 +1,77 @@
+"""Ranks on named axes: where a rank stands, and whom it meets. Pure functions of (mesh, rank)."""
+from typing import Dict, List, Optional, Sequence, Tuple
+
+
+class Mesh:
+    def __init__(self, axes: Sequence[Dict]):
+        """Fastest varying axis first: rank = c0 + size0 * (c1 + size1 * (c2 + ...))."""
+        self.axes: List[Tuple[str, int]] = [(axis["name"], axis["size"]) for axis in axes]
+        self.sizes = dict(self.axes)
+
+    @property
+    def world(self) -> int:
+        world = 1
+        for _, size in self.axes:
+            world *= size
+        return world
+
+    def size(self, axes: Sequence[str]) -> int:
+        product = 1
+        for axis in axes:
+            product *= self.sizes.get(axis, 1)
+        return product
+
+    def coordinates(self, rank: int) -> Dict[str, int]:
+        at = {}
+        for name, size in self.axes:
+            at[name] = rank % size
+            rank //= size
+        return at
+
+    def rank_at(self, at: Dict[str, int]) -> int:
+        rank = 0
+        for name, size in reversed(self.axes):
+            rank = rank * size + at.get(name, 0)
+        return rank
+
+    def index(self, axes: Sequence[str], at: Dict[str, int]) -> int:
+        """The place along several axes read as one, major axis first."""
+        index = 0
+        for axis in axes:
+            index = index * self.sizes.get(axis, 1) + at.get(axis, 0)
+        return index
+
+    def along(self, rank: int, axes: Sequence[str]) -> List[int]:
+        """The ranks that differ from `rank` along `axes` only, in the order of `index`."""
+        at = self.coordinates(rank)
+        members = []
+        for index in range(self.size(axes)):
+            for axis in reversed(axes):
+                size = self.sizes.get(axis, 1)
+                at[axis] = index % size
+                index //= size
+            members.append(self.rank_at(at))
+        return members
+
+    def peer(self, rank: int, pp: int) -> int:
+        """The rank at the same place on every axis but pp."""
+        return self.rank_at({**self.coordinates(rank), "pp": pp})
+
+    def members(self, rank: int, axes: Sequence[str], stages: Optional[Sequence[int]] = None) -> List[int]:
+        """Whom a collective of `rank` brings together, in group order; only the ranks of `stages` where given."""
+        if stages is None:
+            return self.along(rank, axes)
+        others = [axis for axis in axes if axis != "pp"]
+        return [member for pp in stages for member in self.along(self.peer(rank, pp), others)]
+
+    def part(self, dims: Sequence[Dict], layout: Dict, rank: int) -> Tuple[List[int], List[int], List[int]]:
+        """Of a tensor of whole `dims`, what the rank holds under a layout: starts, sizes and whole sizes."""
+        at = self.coordinates(rank)
+        starts, sizes, wholes = [], [], []
+        for dim in dims:
+            axes = layout["splits"].get(dim["name"], [])
+            size = dim["size"] // self.size(axes)
+            starts.append(self.index(axes, at) * size)
+            sizes.append(size)
+            wholes.append(dim["size"])
+        return starts, sizes, wholes

@@ -1,0 +1,296 @@
+"""
+Every op of the program in PyTorch, forward and backward written out. The definition is Lockstep's reference
+interpreter; the tests hold these to it. A trailing underscore says, as in PyTorch, that the first operands are changed.
+"""
+import functools
+import math
+from typing import Dict, Optional, Sequence, Tuple
+
+import torch
+import torch.nn.functional as F
+
+from .attention import attention, attention_grad  # noqa: F401  (emitted code calls them as ops.attention...)
+
+# torch.mm that sums bf16 into f32 and leaves it there.
+MM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
+
+
+def constant(function):
+    """torch.compile calls it once and keeps the result. Set by hand: the decorator would load the compiler."""
+    function._dynamo_marked_constant = True
+    return function
+
+
+def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:
+    """In another precision. A run in f64 has no other."""
+    return x if x.dtype == torch.float64 else x.to(DTYPES[dtype])
+
+
+def copy(x: torch.Tensor, dtype: str) -> torch.Tensor:
+    """As cast, but never x itself."""
+    return x.clone() if x.dtype == torch.float64 else x.to(DTYPES[dtype], copy=True)
+
+
+def wide(x: torch.Tensor) -> torch.Tensor:
+    """In f32 at least: what sums and statistics are taken in."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def contract(equation: str, a: torch.Tensor, b: torch.Tensor, dtype: Optional[str] = None) -> torch.Tensor:
+    """The sum of products over every dim missing from the result, as in einsum; one matmul wherever it is one."""
+    ins, out = equation.replace(" ", "").split("->")
+    left, right = ins.split(",")
+    if dtype is not None and a.dtype != torch.float64:
+        return _contract_wide(left, right, out, a, b, DTYPES[dtype])
+    product = _matmul(left, right, out, a, b)
+    return torch.einsum(f"{ins}->{out}", a, b) if product is None else product
+
+
+def _contract_wide(left: str, right: str, out: str, a, b, dtype: torch.dtype) -> torch.Tensor:
+    """Half precision in, full precision out: the sum is rounded once."""
+    if a.is_cuda and MM_HAS_OUT_DTYPE:
+        product = _matmul(left, right, out, a, b, dtype)
+        if product is not None:
+            return product
+    return torch.einsum(f"{left},{right}->{out}", a.to(dtype), b.to(dtype))
+
+
+def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None) -> Optional[torch.Tensor]:
+    """None unless out is (dims of a) then (dims of b), and what is summed stands side by side in both."""
+    summed = [d for d in left if d not in out]
+    rows = [d for d in out if d in left]
+    columns = [d for d in out if d in right]
+    k, m, n = "".join(summed), "".join(rows), "".join(columns)
+    if set(left) & set(right) != set(summed) or out != m + n:
+        return None
+    if left not in (m + k, k + m) or right not in (k + n, n + k):
+        return None
+    a_first, b_last = left == m + k, right == k + n
+    depth = math.prod(a.shape[-len(k):] if a_first else a.shape[: len(k)]) if k else 1
+    a2 = a.reshape(-1, depth) if a_first else a.reshape(depth, -1).t()
+    b2 = b.reshape(depth, -1) if b_last else b.reshape(-1, depth).t()
+    shape = (*(a.shape[: len(m)] if a_first else a.shape[len(k):]), *(b.shape[len(k):] if b_last else b.shape[: len(n)]))
+    product = torch.mm(a2, b2) if dtype is None else torch.mm(a2, b2, out_dtype=dtype)
+    return product.reshape(shape)
+
+
+def gelu(x: torch.Tensor, approximate: bool) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh" if approximate else "none")
+
+
+def gelu_grad(dy: torch.Tensor, x: torch.Tensor, approximate: bool) -> torch.Tensor:
+    return torch.ops.aten.gelu_backward(dy, x, approximate="tanh" if approximate else "none")
+
+
+def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return F.silu(gate) * up
+
+
+def swiglu_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor):
+    sigmoid = torch.sigmoid(gate)
+    silu = gate * sigmoid
+    return dy * up * (sigmoid + silu * (1 - sigmoid)), dy * silu
+
+
+def _last(dims: int) -> Sequence[int]:
+    return tuple(range(-dims, 0))
+
+
+def _leading(x: torch.Tensor, dims: int) -> Sequence[int]:
+    return tuple(range(x.dim() - dims))
+
+
+def layer_norm(x, gain, bias, eps: float, dims: int = 1) -> torch.Tensor:
+    return F.layer_norm(x, x.shape[-dims:], gain, bias, eps)
+
+
+def _standardised(x: torch.Tensor, eps: float, dims: int):
+    full = wide(x)
+    variance, mean = torch.var_mean(full, _last(dims), unbiased=False, keepdim=True)
+    scale = torch.rsqrt(variance + eps)
+    return (full - mean) * scale, scale
+
+
+def layer_norm_input_grad(dy, x, gain, eps: float, dims: int = 1) -> torch.Tensor:
+    xhat, scale = _standardised(x, eps, dims)
+    g = wide(dy) * gain
+    mean = g.mean(_last(dims), keepdim=True)
+    return (scale * (g - mean - xhat * (g * xhat).mean(_last(dims), keepdim=True))).to(dy.dtype)
+
+
+def layer_norm_weight_grad(dy, x, eps: float, dims: int = 1):
+    xhat, _ = _standardised(x, eps, dims)
+    full = wide(dy)
+    return (full * xhat).sum(_leading(x, dims)), full.sum(_leading(x, dims))
+
+
+def _rms(x: torch.Tensor, eps: float, dims: int):
+    full = wide(x)
+    scale = torch.rsqrt(full.square().mean(_last(dims), keepdim=True) + eps)
+    return full * scale, scale
+
+
+def rms_norm(x, gain, eps: float, dims: int = 1) -> torch.Tensor:
+    return (_rms(x, eps, dims)[0] * gain).to(x.dtype)
+
+
+def rms_norm_input_grad(dy, x, gain, eps: float, dims: int = 1) -> torch.Tensor:
+    xhat, scale = _rms(x, eps, dims)
+    g = wide(dy) * gain
+    return (scale * (g - xhat * (g * xhat).mean(_last(dims), keepdim=True))).to(dy.dtype)
+
+
+def rms_norm_weight_grad(dy, x, eps: float, dims: int = 1) -> torch.Tensor:
+    return (wide(dy) * _rms(x, eps, dims)[0]).sum(_leading(x, dims))
+
+
+def rope(x: torch.Tensor, theta: float, first: int = 0, inverse: bool = False) -> torch.Tensor:
+    """x is [batch, seq, ..., headDim]; element i and i + headDim/2 turn by position * theta^(-2i/headDim)."""
+    half = x.shape[-1] // 2
+    full = wide(x)
+    turns = _turns(x.shape[1], half, theta, first, full.dtype, x.device)
+    cos, sin = turns.reshape(2, x.shape[1], *([1] * (x.dim() - 3)), half)
+    if inverse:
+        sin = -sin
+    a, b = full[..., :half], full[..., half:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
+
+
+TURNS: Dict[Tuple, torch.Tensor] = {}
+
+
+@constant
+def _turns(length: int, half: int, theta: float, first: int, dtype: torch.dtype, device) -> torch.Tensor:
+    """[cos or sin, position, i], worked out once and in f64."""
+    key = (length, half, theta, first, dtype, str(device))
+    if key not in TURNS:
+        TURNS[key] = _turns_anew(length, half, theta, first, device).to(dtype)
+    return TURNS[key]
+
+
+def _turns_anew(length: int, half: int, theta: float, first: int, device) -> torch.Tensor:
+    position = torch.arange(first, first + length, device=device, dtype=torch.float64)
+    frequency = theta ** (torch.arange(half, device=device, dtype=torch.float64) * (-1.0 / half))
+    angle = position[:, None] * frequency
+    return torch.stack((torch.cos(angle), torch.sin(angle)))
+
+
+def dropout(x: torch.Tensor, rate: float, chance: torch.Tensor) -> torch.Tensor:
+    """It is its own gradient."""
+    return torch.where(chance >= rate, x / (1 - rate), torch.zeros_like(x))
+
+
+def embed(ids: torch.Tensor, table: torch.Tensor, first: Optional[int] = None) -> torch.Tensor:
+    """Rows of the table; where this rank holds rows from `first` on, another rank's row is 0."""
+    if first is None:
+        return F.embedding(ids, table)
+    mine, row = _owned(ids, first, table.shape[0])
+    return F.embedding(row, table) * mine.unsqueeze(-1)
+
+
+def embed_grad(ids: torch.Tensor, dout: torch.Tensor, rows: int, first: Optional[int] = None) -> torch.Tensor:
+    if first is not None:
+        mine, ids = _owned(ids, first, rows)
+        dout = dout * mine.unsqueeze(-1)
+    return torch.ops.aten.embedding_dense_backward(wide(dout), ids, rows, -1, False)
+
+
+def _owned(ids: torch.Tensor, first: int, count: int):
+    row = ids - first
+    mine = (row >= 0) & (row < count)
+    return mine, torch.where(mine, row, torch.zeros_like(row))
+
+
+def sum_exp(logits: torch.Tensor, greatest: torch.Tensor) -> torch.Tensor:
+    return torch.exp(wide(logits) - greatest.unsqueeze(-1)).sum(-1)
+
+
+def pick(logits: torch.Tensor, labels: torch.Tensor, first: Optional[int] = None) -> torch.Tensor:
+    """The logit of each label; 0 where another rank owns it or the label is ignored."""
+    mine, row = _owned(labels, first or 0, logits.shape[-1])
+    return wide(logits.gather(-1, row.unsqueeze(-1)).squeeze(-1)) * mine
+
+
+def token_loss(greatest, sums, picked, labels) -> torch.Tensor:
+    loss = torch.log(sums) + greatest - picked
+    return torch.where(labels >= 0, loss, torch.zeros_like(loss)).sum()
+
+
+def token_loss_grad(logits, greatest, sums, labels, count, first: Optional[int] = None) -> torch.Tensor:
+    """(softmax - onehot) / count, 0 where the label is ignored."""
+    share = torch.where(labels >= 0, 1 / count, torch.zeros_like(sums))
+    softmax = torch.exp(wide(logits) - greatest.unsqueeze(-1)) * (share / sums).unsqueeze(-1)
+    classes = torch.arange(logits.shape[-1], device=logits.device) + (first or 0)
+    onehot = classes == labels.unsqueeze(-1)
+    return (softmax - onehot * share.unsqueeze(-1)).to(logits.dtype)
+
+
+def count_labels(labels: torch.Tensor) -> torch.Tensor:
+    return (labels >= 0).sum()
+
+
+def squared_error(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return (wide(x) - target).square().sum()
+
+
+def squared_error_grad(x: torch.Tensor, target: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    return (2 * (wide(x) - target) / count).to(x.dtype)
+
+
+def count_elements(target: torch.Tensor) -> int:
+    return target.numel()
+
+
+class Nothing:
+    """A gradient that is 0 so far. Its memory is kept: the first addend will take its place."""
+
+    def __init__(self, held):
+        self.held = held.held if isinstance(held, Nothing) else held
+
+
+def nothing(held) -> Nothing:
+    return Nothing(held)
+
+
+def accumulate_(total, value: torch.Tensor):
+    """total += value, and where total is nothing yet, value itself."""
+    return value if isinstance(total, Nothing) else total.add_(value)
+
+
+def add_squares_(total: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return total.add_(torch.linalg.vector_norm(wide(x)).square())
+
+
+@functools.lru_cache(maxsize=4)
+def _step_count(step: int, device) -> torch.Tensor:
+    return torch.full((), step + 1.0, dtype=torch.float32, device=device)
+
+
+def adamw_(param, m, v, grad, lr: float, step: int, betas, eps: float, decay: float, scale=None):
+    """Decoupled weight decay; step counts from 0; scale is what clipping multiplies gradients by."""
+    if param.is_cuda and param.dtype == grad.dtype == torch.float32 and hasattr(torch, "_fused_adamw_"):
+        # The kernel divides by its scale.
+        inverse = None if scale is None else 1 / scale
+        torch._fused_adamw_(
+            [param], [grad], [m], [v], [], [_step_count(step, param.device)],
+            lr=lr, beta1=betas[0], beta2=betas[1], weight_decay=decay, eps=eps,
+            amsgrad=False, maximize=False, grad_scale=inverse, found_inf=None,
+        )
+        return param, m, v
+    beta1, beta2 = betas
+    grad = grad if scale is None else grad * scale
+    m.mul_(beta1).add_(grad, alpha=1 - beta1)
+    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    root = (v / (1 - beta2 ** (step + 1))).sqrt_().add_(eps)
+    param.mul_(1 - lr * decay).addcdiv_(m, root, value=-lr / (1 - beta1 ** (step + 1)))
+    return param, m, v
+
+
+def sgd_(param, m, grad, lr: float, decay: float, momentum: float = 0.0, scale=None):
+    """m = momentum * m + grad + decay * param; param -= lr * m."""
+    direction = grad if scale is None else grad * scale
+    direction = direction + decay * param
+    if m is not None:
+        direction = m.mul_(momentum).add_(direction)
+    return param.add_(direction, alpha=-lr), m

@@ -1,0 +1,76 @@
+"""
+safetensors files without a library: a header of JSON, then the tensors' bytes. The metadata keeps a CRC-32 of each
+tensor, so that a damaged one is named instead of trained on.
+"""
+import ctypes
+import json
+import os
+import zlib
+from typing import Dict, Tuple
+
+import torch
+
+NAMES = {torch.float32: "F32", torch.float64: "F64", torch.bfloat16: "BF16", torch.int64: "I64"}
+DTYPES = {name: dtype for dtype, name in NAMES.items()}
+
+
+class Damaged(RuntimeError):
+    """A file that is not what was written. The message says which."""
+
+
+def _bytes(tensor: torch.Tensor):
+    """The memory of a contiguous tensor, as it lies there."""
+    return (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
+
+
+def write(path: str, tensors: Dict[str, torch.Tensor], metadata: Dict[str, str]) -> None:
+    held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    sums = {name: zlib.crc32(_bytes(tensor)) if tensor.numel() else 0 for name, tensor in held.items()}
+    header: Dict = {"__metadata__": {**metadata, "crc32": json.dumps(sums)}}
+    end = 0
+    for name, tensor in held.items():
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for tensor in held.values():
+            if tensor.numel():
+                file.write(_bytes(tensor))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class Reader:
+    """The tensors of a file, read and checked one by one."""
+
+    def __init__(self, path: str):
+        self.path = path
+        try:
+            self.file = open(path, "rb")
+            size = int.from_bytes(self.file.read(8), "little")
+            if size > os.path.getsize(path):
+                raise ValueError("the header is longer than the file")
+            self.header = json.loads(self.file.read(size))
+            self.start = 8 + size
+            self.sums = json.loads(self.header["__metadata__"]["crc32"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise Damaged(f"{path} cannot be read: {error}") from None
+
+    def tensor(self, name: str) -> torch.Tensor:
+        dtype, shape, begin, end = self._entry(name)
+        self.file.seek(self.start + begin)
+        raw = bytearray(self.file.read(end - begin))
+        if len(raw) != end - begin:
+            raise Damaged(f"{self.path}: tensor {name} is cut short: {len(raw)} of {end - begin} bytes are there")
+        if zlib.crc32(raw) != self.sums.get(name):
+            raise Damaged(f"{self.path}: tensor {name} is damaged: its CRC-32 is not the one that was written")
+        return torch.frombuffer(raw, dtype=dtype).reshape(shape) if raw else torch.empty(shape, dtype=dtype)
+
+    def _entry(self, name: str) -> Tuple:
+        if name not in self.header:
+            raise Damaged(f"{self.path}: there is no tensor {name}")
+        entry = self.header[name]
+        return (DTYPES[entry["dtype"]], entry["shape"], *entry["data_offsets"])

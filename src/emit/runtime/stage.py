@@ -1,0 +1,146 @@
+"""
+One rank's stream, step by step: frames come and go, functions of the stage's module are called with the tensors their
+frames hold, messages start and are waited for. The schedule is data (stageN.json); this is all that reads it.
+"""
+import importlib.util
+import json
+import os
+from typing import Callable, Dict, List, Tuple
+
+import torch
+
+from . import comm, counter
+from .here import Here, keep_out_of_compiled_code
+
+# A frame's tensors, by their place in it.
+Frame = Dict[int, torch.Tensor]
+
+COMPILED_PHASES = {"F", "I", "W", "B"}
+COMPILE_MODE = "default"
+
+
+class Segment:
+    def __init__(self, function: Callable, takes, gives):
+        self.function = function
+        self.takes: List[Tuple[int, int]] = [tuple(slot) for slot in takes]
+        self.gives: List[Tuple[int, int]] = [tuple(slot) for slot in gives]
+
+
+class Stage:
+    def __init__(self, folder: str, program: Dict, here: Here, compiled: bool = False):
+        self.here = here
+        self.pp = here.coordinates.get("pp", 0)
+        with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
+            schedule = json.load(file)
+        self.names = [name for name, _, _ in schedule["frames"]]
+        self.steps = schedule["steps"]
+        if compiled:
+            keep_out_of_compiled_code()
+        module = _load(os.path.join(folder, f"stage{self.pp}.py"))
+        self.segments = {
+            name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives)
+            for name, phase, takes, gives in schedule["segments"]
+        }
+        self.frames: List[Frame] = [{} for _ in self.names]
+        self.params = program["params"]
+        for frame, places in schedule["resident"]:
+            self.frames[frame] = {offset: here.zeros(sizes, dtype) for offset, sizes, dtype in places}
+        self.messages: Dict[str, comm.Pending] = {}
+        self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
+        # Where it is, for whoever asks why it takes so long.
+        self.at: List = ["start"]
+
+    def initialise(self) -> None:
+        """The same first weights as the engine's, each rank its own part."""
+        for param in self.params:
+            for frame, layout in self._held(param):
+                starts, sizes, wholes = self.here.mesh.part(param["dims"], layout, self.here.rank)
+                values = self.frames[frame][0]
+                values.copy_(_initial(param, counter.grid(starts, sizes, wholes, self.here.device), self.here.seed))
+
+    def _held(self, param: Dict):
+        """Frames that hold the parameter's values here, and how: its own, and that of its f32 master."""
+        frames = param["frames"].get(str(self.pp))
+        if frames is None:
+            return []
+        master = [(frames["master"], param["state"])] if "master" in frames else []
+        return [(frames["param"], param["kept"]), *master]
+
+    def parameter(self, param: Dict):
+        """What this rank holds of a parameter, if anything."""
+        held = self._held(param)
+        return self.frames[held[0][0]][0] if held else None
+
+    def master(self, param: Dict):
+        """The same in the precision the optimizer keeps."""
+        held = self._held(param)
+        return self.frames[held[-1][0]][0] if held else None
+
+    def scalar(self, name: str):
+        return self.frames[self.names.index(name)][0] if name in self.names else None
+
+    def run(self, step: int, lr: float) -> None:
+        self.here.step, self.here.lr = step, lr
+        for self.at in self.steps:
+            getattr(self, "_" + self.at[0])(*self.at[1:])
+        self.at = ["end of the step"]
+
+    def _alloc(self, frame: int) -> None:
+        self.frames[frame] = {}
+
+    def _free(self, frame: int) -> None:
+        self.frames[frame] = {}
+
+    def _call(self, name: str, block: str, microbatch: int, bind: List[int]) -> None:
+        segment, frames = self.segments[name], self.frames
+        self.here.block, self.here.microbatch = block, max(0, microbatch)
+        taken = [frames[bind[role]][offset] for role, offset in segment.takes]
+        given = segment.function(self.here, *taken)
+        for (role, offset), value in zip(segment.gives, given):
+            frames[bind[role]][offset] = value
+
+    def _send(self, frame: int, peer: int, tag: str, places) -> None:
+        channel, other = self.channels[(self.pp, peer)], self.here.mesh.peer(self.here.rank, peer)
+        self.messages[tag] = [
+            comm.send(self.frames[frame][offset], other, channel, f"the recv {tag} of rank {other}")
+            for offset, _, _ in places
+        ]
+
+    def _recv(self, frame: int, peer: int, tag: str, places) -> None:
+        channel, other = self.channels[(peer, self.pp)], self.here.mesh.peer(self.here.rank, peer)
+        self.messages[tag] = []
+        for offset, sizes, dtype in places:
+            room = torch.empty(sizes, dtype=self.here.dtypes[dtype], device=self.here.device)
+            self.frames[frame][offset] = room
+            self.messages[tag].append(comm.receive(room, other, channel, f"the send {tag} of rank {other}"))
+
+    def _wait(self, tag: str) -> None:
+        for message in self.messages.pop(tag):
+            self.here.wait(message)
+
+
+def _initial(param: Dict, index: torch.Tensor, seed: int) -> torch.Tensor:
+    init = param["init"]
+    if init["kind"] == "normal":
+        return (counter.normal(index, seed, param["name"]) * init["std"]).float()
+    return torch.full(index.shape, 1.0 if init["kind"] == "ones" else 0.0, device=index.device)
+
+
+def _pairs(mesh, folder: str) -> List[Tuple[int, int]]:
+    """The directed pairs of pipeline coordinates that send to each other, of all stages, in one order."""
+    pairs = set()
+    for pp in range(mesh.sizes.get("pp", 1)):
+        with open(os.path.join(folder, f"stage{pp}.json")) as file:
+            pairs |= {(pp, step[2]) for step in json.load(file)["steps"] if step[0] == "send"}
+    return sorted(pairs)
+
+
+def _load(path: str):
+    spec = importlib.util.spec_from_file_location(f"stage_{abs(hash(path))}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _ready(function: Callable, compiled: bool) -> Callable:
+    return torch.compile(function, dynamic=False, mode=COMPILE_MODE) if compiled else function

@@ -1,0 +1,144 @@
+/**
+ * A segment as a Python function of tensors: it takes what it reads from frames, in groups a reader knows (carry,
+ * parameters, what forward kept, gradients), and returns what it leaves in frames. One line per instruction.
+ */
+import { type Dim, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
+import { applyRule, type Buffer, type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
+import { quote } from './python.js'
+import { groupLabel, type Site, torchOf } from './rules.js'
+import type { Usage } from './usage.js'
+
+/** Where an argument comes from and a result goes to: the index of a role, and the place in its frame. */
+export type Slot = readonly [role: number, offset: number]
+
+/** A segment as a function that has no name yet. */
+export interface Emitted {
+  readonly segment: Segment
+  /** Arguments and results by group, and the lines between them. */
+  readonly args: readonly (readonly string[])[]
+  readonly body: readonly string[]
+  readonly results: readonly (readonly string[])[]
+  readonly takes: readonly Slot[]
+  readonly gives: readonly Slot[]
+}
+
+export function emitSegment(program: Program, segment: Segment, usage: Usage): Emitted {
+  const flow = flowOf(segment, usage)
+  const site = siteOf(program, segment, usage, flow.args)
+  const [reads, writes] = [flow.args, flow.results].map(refs => groupsOf(segment, refs))
+  // The variable that holds a place may change on the way: arguments are named before it.
+  const args = reads.map(group => group.map(site.name))
+  const body = segment.instrs.flatMap(instr => linesOf(instr, site))
+  const slot = (ref: Ref): Slot => [segment.buffers[ref].role, segment.buffers[ref].offset]
+  return {
+    segment,
+    args,
+    body,
+    results: writes.map(group => group.map(site.name)),
+    takes: reads.flat().map(slot),
+    gives: writes.flat().map(slot),
+  }
+}
+
+interface Flow {
+  /** Read before the segment writes it. */
+  readonly args: readonly Ref[]
+  /** Written, in frames that outlive the call: of each place the last. */
+  readonly results: readonly Ref[]
+}
+
+function flowOf(segment: Segment, { temporary, resident }: Usage): Flow {
+  const args: Ref[] = []
+  const held = new Set<string>()
+  const results = new Map<string, Ref>()
+  const at = (ref: Ref) => `${segment.buffers[ref].role}+${segment.buffers[ref].offset}`
+  const written = new Set<Ref>()
+  const read = (ref: Ref) => {
+    if (written.has(ref) || held.has(at(ref))) return
+    held.add(at(ref))
+    args.push(ref)
+  }
+  for (const instr of segment.instrs) {
+    const { reads, writes } = traitsOf(instr)
+    for (const ref of reads) read(ref)
+    for (const ref of writes) {
+      const { role } = segment.buffers[ref]
+      // What lives from step to step is cleared in place.
+      if (instr.kind === 'zero' && resident[role]) read(ref)
+      written.add(ref)
+      if (!temporary[role]) {
+        held.add(at(ref))
+        results.set(at(ref), ref)
+      }
+    }
+  }
+  return { args, results: [...results.values()] }
+}
+
+const order = ['data', 'activations', 'parameters', 'keep', 'gradients', 'optimizer', 'workspace'] as const
+
+/** Carry and data, parameters, what was kept, gradients, the rest. */
+function groupsOf({ buffers, roles }: Segment, refs: readonly Ref[]): Ref[][] {
+  const groupOf = (ref: Ref): (typeof order)[number] => {
+    const { kind, name } = roles[buffers[ref].role]
+    return kind === 'activations' && /^(keep|hold)/.test(name) ? 'keep' : kind
+  }
+  return order.map(group => refs.filter(ref => groupOf(ref) === group)).filter(group => group.length > 0)
+}
+
+function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly Ref[]): Site {
+  const { names, resident, temporary, overwritten } = usage
+  const { mesh, microbatches } = program
+  const holder = new Map<string, Ref>()
+  const at = ({ role, offset }: Buffer) => `${role}+${offset}`
+  for (const ref of args) holder.set(at(segment.buffers[ref]), ref)
+  const written = new Set<Ref>()
+  const buffer = (ref: Ref) => segment.buffers[ref]
+  const last = lastReads(segment)
+  const outlives = (ref: Ref) => !temporary[buffer(ref).role]
+  return {
+    buffer,
+    dims: ref => buffer(ref).dims,
+    /** A place may be known by two names (a partial sum, and the sum): the value is what was written last. */
+    name: ref => names.get(written.has(ref) ? ref : (holder.get(at(buffer(ref))) ?? ref))!,
+    wrote(ref) {
+      written.add(ref)
+      holder.set(at(buffer(ref)), ref)
+    },
+    result: ref => names.get(ref)!,
+    resident: ref => resident[buffer(ref).role],
+    overwritten: ref => overwritten[buffer(ref).role],
+    // What is read from a frame belongs to others, unless the result takes its place there.
+    consumed: (ref, by, out) =>
+      at(buffer(ref)) === at(buffer(out)) || (written.has(ref) && last.get(ref) === by && !outlives(ref)),
+    first: (ref, dim) => firstOf(mesh, buffer(ref), dim),
+    whole: (ref, { name, size }) =>
+      size * sizeOfAll(mesh, splitOf(buffer(ref).layout, name)) * (name === 'batch' ? microbatches : 1),
+    along: axes => `here.at(${axes.map(quote).join(', ')})`,
+    group: group => quote(groupLabel(group)),
+  }
+}
+
+/** The index of the instruction after which a value is read no more. */
+function lastReads({ instrs }: Segment): ReadonlyMap<Ref, Instr> {
+  const last = new Map<Ref, Instr>()
+  for (const instr of instrs) for (const ref of traitsOf(instr).reads) last.set(ref, instr)
+  return last
+}
+
+/** Where the rank's part begins along a dim of the whole tensor, as an expression. */
+function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
+  const axes = splitOf(layout, name)
+  const parts = sizeOfAll(mesh, axes)
+  const terms = [
+    ...(name === 'batch' ? [`here.microbatch * ${size * parts}`] : []),
+    ...(parts > 1 ? [`here.at(${axes.map(quote).join(', ')}) * ${size}`] : []),
+  ]
+  return terms.join(' + ') || '0'
+}
+
+function linesOf(instr: Instr, site: Site): string[] {
+  const lines = applyRule(torchOf, instr, site)
+  for (const ref of traitsOf(instr).writes) site.wrote(ref)
+  return lines
+}

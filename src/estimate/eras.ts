@@ -1,0 +1,167 @@
+/**
+ * The habits of known programs, by name and year. What is fused, padded, gathered again or reduced in f32 is read off their
+ * code and papers. `exposed`, `contention`, `tensorCollectives`, `launch`, `jitter`, `lossBytes` and `optimizerBytes` are
+ * numbers: first counted or taken from the literature, then moved by a fit on the rows that src/validate/studies.ts marks.
+ */
+import type { Software } from './software.js'
+
+/** The first Megatron with pipelines: everything waits for everything, gradients are added in a pass of their own. */
+const megatron2021: Software = {
+  name: 'megatron-2021',
+  attention: 'unfused',
+  fusedElementwise: true,
+  fusedNorm: true,
+  fusedSoftmax: 2048,
+  lossBytes: 52,
+  padsVocab: true,
+  fusedAccumulation: false,
+  gradientBytes: 2,
+  optimizerBytes: 70,
+  exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
+  regathers: true,
+  tensorCollectives: 1,
+  contention: 0.12,
+  launch: { forward: 0.8e-3, backward: 1.5e-3 },
+  synchronous: false,
+  reduceBytes: 2,
+  narrowGathers: false,
+  jitter: 0,
+  sources: ['Narayanan et al., SC21', 'NVIDIA/Megatron-LM v2.2'],
+}
+
+/** Gradients accumulate inside the matmul, in f32; part of the backward collectives hide behind weight gradients. */
+const megatron2022: Software = {
+  ...megatron2021,
+  name: 'megatron-2022',
+  lossBytes: 44,
+  fusedAccumulation: true,
+  gradientBytes: 4,
+  reduceBytes: 4,
+  exposed: { ...megatron2021.exposed, tpBackward: 0.48 },
+  sources: ['Korthikanti et al., 2022', 'NVIDIA/Megatron-LM v3.0'],
+}
+
+/** Fused attention, pieces of a collective behind pieces of its matmul, a distributed optimizer that overlaps. */
+const megatron2024: Software = {
+  ...megatron2022,
+  name: 'megatron-2024',
+  attention: 'cudnn',
+  fusedSoftmax: 0,
+  lossBytes: 24,
+  optimizerBytes: 50,
+  exposed: { tp: 0.4, tpBackward: 0.4, pp: 0, dp: 0, cp: 0.3, ep: 1 },
+  launch: { forward: 0.3e-3, backward: 0.5e-3 },
+  sources: ['NVIDIA/Megatron-LM core r0.8', 'NVIDIA/NeMo 24.07'],
+}
+
+/** Meta's own trainer: as above, with less of the tensor-parallel traffic hidden. */
+const meta2024: Software = {
+  ...megatron2024,
+  name: 'meta-2024',
+  exposed: { ...megatron2024.exposed, tp: 0.85, tpBackward: 0.85 },
+  sources: ['Llama 3 (2024), section 3.3'],
+}
+
+/** Megatron's layers under DeepSpeed's engine, as BLOOM and MT-NLG ran it: every launch is waited for. */
+const megatronDeepspeed: Software = {
+  ...megatron2021,
+  name: 'megatron-deepspeed',
+  tensorCollectives: 0.77,
+  launch: { forward: 3e-3, backward: 6e-3 },
+  synchronous: true,
+  padsVocab: false,
+  sources: ['bigscience-workshop/bigscience train/tr11-176B-ml: CUDA_LAUNCH_BLOCKING=1', 'Smith et al. 2022, MT-NLG'],
+}
+
+/** The same later, when the host runs ahead. */
+const megatronDeepspeed2023: Software = {
+  ...megatronDeepspeed,
+  name: 'megatron-deepspeed-2023',
+  tensorCollectives: 1,
+  launch: { forward: 0.77e-3, backward: 1.45e-3 },
+  synchronous: false,
+  optimizerBytes: 43,
+  sources: ['VIA-Research/vTrain'],
+}
+
+/** Aleph Alpha's trainer: Megatron's plan with a ZeRO-1 optimizer, layers written in plain PyTorch around fused attention. */
+const scaling2023: Software = {
+  ...megatron2021,
+  name: 'scaling-2023',
+  attention: 'flash-2',
+  fusedElementwise: false,
+  fusedNorm: false,
+  fusedSoftmax: 0,
+  lossBytes: 32,
+  tensorCollectives: 0.92,
+  reduceBytes: 4,
+  sources: ['Hagemann et al. 2023, Efficient Parallelization Layouts for Large-Scale Distributed Model Training'],
+}
+
+/** PyTorch's FSDP under plain modules: layers are gathered and reduced behind the compute of their neighbours. */
+const fsdp2023: Software = {
+  ...megatron2021,
+  name: 'fsdp-2023',
+  attention: 'flash-1',
+  fusedElementwise: false,
+  fusedSoftmax: 0,
+  lossBytes: 32,
+  optimizerBytes: 50,
+  reduceBytes: 4,
+  exposed: { ...megatron2021.exposed, dp: 0 },
+  contention: 0.2,
+  jitter: 0.015,
+  sources: ['mosaicml/llm-foundry'],
+}
+
+/** FSDP2 with DTensor: what sequence parallelism gathers is kept, fp8 parameters travel as such. */
+const torchtitan: Software = {
+  ...fsdp2023,
+  name: 'torchtitan',
+  regathers: false,
+  narrowGathers: true,
+  attention: 'flash-2',
+  sources: ['pytorch/torchtitan'],
+}
+
+const torchtitanCompiled: Software = {
+  ...torchtitan,
+  name: 'torchtitan-compiled',
+  fusedElementwise: true,
+  lossBytes: 20,
+  launch: { forward: 0.2e-3, backward: 0.3e-3 },
+}
+
+/** What our own program does: an instruction is a kernel, sends and collectives are started early and awaited late. */
+const lockstep: Software = {
+  ...megatron2022,
+  name: 'lockstep',
+  attention: 'flash-2',
+  fusedElementwise: false,
+  fusedSoftmax: 0,
+  fusedAccumulation: false,
+  padsVocab: false,
+  lossBytes: 24,
+  optimizerBytes: 40,
+  exposed: { tp: 1, tpBackward: 0.5, pp: 0, dp: 1, cp: 1, ep: 1 },
+  sources: ['this project'],
+}
+
+/** The same in pure-bf16: gradients and optimizer state are half as wide, and there are no masters. */
+export const pureLockstep: Software = { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 20 }
+
+export const eras = {
+  lockstep,
+  'megatron-2021': megatron2021,
+  'megatron-2022': megatron2022,
+  'megatron-2024': megatron2024,
+  'meta-2024': meta2024,
+  'megatron-deepspeed': megatronDeepspeed,
+  'megatron-deepspeed-2023': megatronDeepspeed2023,
+  'scaling-2023': scaling2023,
+  'fsdp-2023': fsdp2023,
+  torchtitan,
+  'torchtitan-compiled': torchtitanCompiled,
+} as const satisfies Readonly<Record<string, Software>>
+
+export type Era = keyof typeof eras

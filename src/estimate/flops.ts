@@ -1,0 +1,45 @@
+/**
+ * FLOPs, in the senses that are in print: a utilisation means nothing without the name of its count. Model FLOPs are
+ * what training needs, hardware FLOPs what a plan executes, recomputation included.
+ */
+import { repeated } from './layer-cost.js'
+import type { Setup } from './setup.js'
+import type { Shape } from './shape.js'
+
+/** Parameters that multiply every token: layers and head, without tables that are only looked up. */
+export function matmulParameters(shape: Shape): number {
+  const { layers, embed, heads, kvHeads, headDim, ffn, gated, vocab, experts } = shape
+  const attention = embed * headDim * (2 * heads + 2 * kvHeads)
+  return layers * (attention + (gated ? 3 : 2) * embed * ffn * (experts?.active ?? 1)) + embed * vocab
+}
+
+/** The same and the tables, biases and norms left out: the N of 6N. */
+const parametersOf = (shape: Shape): number => matmulParameters(shape) + (shape.tied ? 0 : shape.vocab * shape.embed)
+
+const squares = ({ layers, seq, embed }: Shape): number => layers * seq * embed * embed
+
+/** FLOPs of one sequence, forward and backward, as each of them counts. */
+export const definitions = {
+  /** Chowdhery et al. 2022 (PaLM), appendix B: 6 for each parameter, 12 for attention, the masked half too. */
+  palm: (s: Shape): number => s.seq * (6 * parametersOf(s) + 12 * s.layers * s.heads * s.headDim * s.seq),
+  /** Narayanan et al. 2021 (SC21): four passes over every layer, so recomputation is in it; whole attention. */
+  sc21: (s: Shape): number => 96 * squares(s) * (1 + s.seq / (6 * s.embed) + s.vocab / (16 * s.layers * s.embed)),
+  /** Korthikanti et al. 2022, and Megatron-LM since: three passes, whole attention. */
+  korthikanti: (s: Shape): number =>
+    72 * squares(s) * (1 + s.seq / (6 * s.embed) + s.vocab / (12 * s.layers * s.embed)),
+  /** Llama 3 (2024): 6 for each parameter, and the half of attention that the mask leaves. */
+  llama3: (s: Shape): number => s.seq * (6 * parametersOf(s) + 6 * s.layers * s.embed * s.seq),
+} as const satisfies Readonly<Record<string, (shape: Shape) => number>>
+
+export type Definition = keyof typeof definitions
+
+/** Of a step over all devices. The model's are PaLM's; the hardware's are those of the products that are executed. */
+export function flopsOfStep({ shape, split }: Setup): { model: number; hardware: number } {
+  const sequences = split.dp * split.ep * split.microbatches * split.microbatch
+  const model = sequences * definitions.palm(shape)
+  const again = repeated[split.recompute]
+  const layers = 2 * (matmulParameters(shape) - shape.embed * shape.vocab)
+  const scores = 4 * shape.layers * shape.heads * shape.headDim * shape.seq
+  const repeats = again.forward * (layers + scores) + again.core * scores
+  return { model, hardware: model + sequences * shape.seq * repeats }
+}

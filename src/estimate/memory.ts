@@ -1,0 +1,116 @@
+/**
+ * The memory of a plan in closed form, on the heaviest rank: nothing is compiled, so that a search can ask for hundreds
+ * of thousands. Each pipeline rank is summed up by itself: what it holds of the model, how many microbatches are in
+ * flight there, and the one moment (loss, or a layer computed again) that comes on top.
+ */
+import type { Device } from '../cluster/index.js'
+import { elementBytes, keptBytes, layerBytes, lossBytes, tokensOf } from './activations.js'
+import { embeddingParameters, headParameters, layerParameters } from './counts.js'
+import { type Habits, habitsOf } from './habits.js'
+import { heldStages, layersInFlight } from './in-flight.js'
+import { ownLeast, ownMemory } from './own-memory.js'
+import type { Footprint, Placed } from './setup.js'
+import { layersOfChunk, layersOfRank, ranksToWeigh } from './stages.js'
+
+export const totalBytes = (f: Footprint): number =>
+  f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
+
+/** Bytes on the heaviest rank. */
+export function footprint(placed: Placed): Footprint {
+  const of = memoryOf(placed)
+  let heaviest = of(0)
+  let most = totalBytes(heaviest)
+  for (const rank of ranksToWeigh(placed.shape, placed.split)) {
+    const one = of(rank)
+    const bytes = totalBytes(one)
+    if (bytes <= most) continue
+    heaviest = one
+    most = bytes
+  }
+  return heaviest
+}
+
+/** Bytes on the ranks of one pipeline coordinate. */
+export const rankFootprint = (placed: Placed, rank: number): Footprint => memoryOf(placed)(rank)
+
+/**
+ * Bytes below which no program of this plan can be: what the heaviest rank surely holds at one time. A search may
+ * throw away what does not fit even so.
+ */
+export function leastBytes(placed: Placed): number {
+  const of = leastOf(placed)
+  let most = of(0)
+  for (const rank of ranksToWeigh(placed.shape, placed.split)) most = Math.max(most, of(rank))
+  return most
+}
+
+/** The same for the ranks of one pipeline coordinate. */
+export const rankLeastBytes = (placed: Placed, rank: number): number => leastOf(placed)(rank)
+
+/** Of other people's software the closed form is all we know. */
+function leastOf(placed: Placed): (rank: number) => number {
+  if (placed.software.name === 'lockstep') return ownLeast(placed)
+  const of = memoryOf(placed)
+  return rank => totalBytes(of(rank))
+}
+
+/** What a device has for a program beside what it keeps for itself. */
+export const capacityOf = ({ memory, reserve }: Device): number => memory * (1 - reserve.fraction) - reserve.bytes
+
+export const fits = (placed: Placed, device: Device): boolean => totalBytes(footprint(placed)) <= capacityOf(device)
+
+/** What does not depend on the rank is found once; the rest is asked for rank by rank. */
+const memoryOf = (placed: Placed): ((rank: number) => Footprint) =>
+  placed.software.name === 'lockstep' ? ownMemory(placed) : othersMemory(placed, habitsOf(placed.software))
+
+function othersMemory(placed: Placed, habits: Habits): (rank: number) => Footprint {
+  const { shape, split } = placed
+  const element = elementBytes(placed)
+  const kept = keptBytes(placed, habits)
+  const again = layerBytes(placed, habits) - kept
+  const residual = tokensOf(placed) * shape.embed * element
+  const gathered = split.sequenceParallel && split.tp > 1 ? habits.gathered * residual : 0
+  const crossing = residual / (split.sequenceParallel ? split.tp : 1)
+  const boundaries = split.pp > 1 ? habits.boundaries * split.microbatches * crossing : 0
+  const loss = lossBytes(placed, habits)
+  const states = statesOf(placed, habits)
+  return rank => {
+    const { layers, first, last } = layersOfRank(shape, split, rank)
+    const held = layersInFlight(split, heldStages(split, rank), chunk => layersOfChunk(shape, split, rank, chunk))
+    const activations = held * kept + boundaries
+    const workspace = gathered + Math.max(again, last ? loss : 0)
+    const framework = habits.context + habits.slack * (activations + workspace)
+    const { parameters, gradients, optimizer } = states(layers, first, last)
+    // Written out: objects made by spreading are ten times slower to make and to read.
+    return { parameters, gradients, optimizer, activations, workspace, framework }
+  }
+}
+
+type States = Pick<Footprint, 'parameters' | 'gradients' | 'optimizer'>
+
+function statesOf(placed: Placed, habits: Habits): (layers: number, first: boolean, last: boolean) => States {
+  const { shape, split } = placed
+  const element = elementBytes(placed)
+  const layer = layerParameters(shape, split)
+  const data = split.dp * split.cp * split.ep
+  const stays = habits.wholeInPipeline && split.pp > 1
+  return (layers, first, last) => {
+    const ends =
+      (first ? embeddingParameters(shape, split.tp) : 0) + (last ? headParameters(shape, split.tp, first) : 0)
+    const held = layers * layer + ends
+    if (split.zero === 3) {
+      // In f32 and split; beside that the layers at work lie whole, and embedding and head all along.
+      const atWork = Math.min(held, habits.whole * layer)
+      return {
+        parameters: (4 * held) / data + element * (stays ? held : Math.min(held, atWork + ends)),
+        gradients: 4 * ((stays ? held : held / data) + atWork),
+        optimizer: (8 * held) / data,
+      }
+    }
+    return {
+      parameters: (element === 4 ? 4 : habits.parameter) * held,
+      gradients: ((element === 4 ? 4 : habits.gradient) * held) / (split.zero >= 2 ? data : 1),
+      optimizer: ((element === 4 ? 8 : habits.state) * held) / (split.zero >= 1 ? data : 1),
+    }
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * Prices that many plans share, worked out once: a plan varies its pipeline, data ranks and microbatches far more often
+ * than the cut of a layer. One table for each (shape, cluster, precision, software); within it one row for each cut.
+ */
+import type { Cluster, Precision } from '../cluster/index.js'
+import { type Kernel, type Meeting, priceKernel, priceMeeting } from '../cost/index.js'
+import { embeddingParameters, headParameters, layerParameters } from './counts.js'
+import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
+import type { Setup } from './setup.js'
+import type { Shape } from './shape.js'
+import type { Software } from './software.js'
+
+/** Seconds of compute of one microbatch on one rank. */
+export interface Times {
+  readonly forward: number
+  readonly input: number
+  readonly weight: number
+  readonly core: number
+}
+
+/** Everything one microbatch costs a rank, but for what depends on data ranks and stages. */
+export interface Prices {
+  readonly layer: Times
+  readonly embedding: Times
+  readonly head: Times
+  /** All of the embedding's compute, and of the head's. */
+  readonly firstEnd: number
+  readonly lastEnd: number
+  /** Collectives of one layer, whether hidden or not; over ep in one direction. */
+  readonly tp: { readonly forward: number; readonly backward: number }
+  readonly cp: { readonly forward: number; readonly backward: number }
+  readonly ep: number
+  /** Of the embedding's sum over the split vocabulary. */
+  readonly tpEmbedding: number
+  /** Bytes handed to the next stage by one rank, and the gather that makes them whole again. */
+  readonly handed: number
+  readonly regather: number
+  /** Parameters one rank computes with; a tied head has none of its own beside the embedding. */
+  readonly layerParameters: number
+  readonly embeddingParameters: number
+  readonly headParameters: number
+  readonly headBesideEmbedding: number
+}
+
+const kinds: readonly Meeting['kind'][] = [
+  'all-reduce',
+  'all-gather',
+  'reduce-scatter',
+  'all-to-all',
+  'broadcast',
+  'send',
+]
+
+export class PriceTable {
+  readonly #rows = new Map<number, Prices>()
+  readonly #meetings = new Map<number, Map<number, number>>()
+  readonly #setup: Omit<Setup, 'split'>
+
+  constructor(setup: Omit<Setup, 'split'>) {
+    this.#setup = setup
+  }
+
+  of(cut: Cut): Prices {
+    const { tp, cp, ep, microbatch, sequenceParallel } = cut
+    const key = (((microbatch * 2 + (sequenceParallel ? 1 : 0)) * 4096 + ep) * 4096 + cp) * 4096 + tp
+    let row = this.#rows.get(key)
+    if (row === undefined) this.#rows.set(key, (row = pricesOf(this.#setup, cut)))
+    return row
+  }
+
+  meeting(kind: Meeting['kind'], bytes: number, size: number, stride: number): number {
+    if (size <= 1 || bytes === 0) return 0
+    const who = (kinds.indexOf(kind) * 2 ** 20 + size) * 2 ** 20 + stride
+    const byBytes = entry(this.#meetings, who, () => new Map<number, number>())
+    let seconds = byBytes.get(bytes)
+    if (seconds === undefined) {
+      seconds = priceMeeting({ kind, bytes, group: { size, stride } }, this.#setup.cluster)
+      byBytes.set(bytes, seconds)
+    }
+    return seconds
+  }
+}
+
+const tables = new WeakMap<Shape, WeakMap<Cluster, WeakMap<Software, Map<Precision, PriceTable>>>>()
+
+export function tableOf(setup: Setup): PriceTable {
+  const { shape, cluster, software, precision } = setup
+  const byCluster = entry(tables, shape, () => new WeakMap<Cluster, WeakMap<Software, Map<Precision, PriceTable>>>())
+  const bySoftware = entry(byCluster, cluster, () => new WeakMap<Software, Map<Precision, PriceTable>>())
+  const byPrecision = entry(bySoftware, software, () => new Map<Precision, PriceTable>())
+  return entry(byPrecision, precision, () => new PriceTable({ shape, cluster, software, precision }))
+}
+
+interface Lookup<K, V> {
+  get(key: K): V | undefined
+  set(key: K, value: V): unknown
+}
+
+function entry<K, V>(map: Lookup<K, V>, key: K, make: () => V): V {
+  let value = map.get(key)
+  if (value === undefined) map.set(key, (value = make()))
+  return value
+}
+
+function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
+  const { shape, cluster, precision, software } = setup
+  const total = (kernels: readonly Kernel[]) => kernels.reduce((sum, k) => sum + priceKernel(k, cluster.device), 0)
+  const times = (k: Kernels): Times => ({
+    forward: total(k.forward),
+    input: total(k.input),
+    weight: total(k.weight),
+    core: total(k.core),
+  })
+  const embedding = times(embeddingKernels(shape, cut))
+  const head = times(headKernels(shape, cut, precision, software))
+  return {
+    layer: times(layerKernels(shape, cut, precision, software)),
+    embedding,
+    head,
+    firstEnd: embedding.forward + embedding.input + embedding.weight,
+    lastEnd: head.forward + head.input + head.weight,
+    ...collectivesOf(setup, cut),
+    layerParameters: layerParameters(shape, cut),
+    embeddingParameters: embeddingParameters(shape, cut.tp),
+    headParameters: headParameters(shape, cut.tp, false),
+    headBesideEmbedding: headParameters(shape, cut.tp, true),
+  }
+}
+
+function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut) {
+  const { tp, cp, ep, microbatch, sequenceParallel } = cut
+  const element = precision === 'f32' ? 4 : 2
+  const activation = ((microbatch * shape.seq) / cp) * shape.embed * element
+  const meet = (kind: Meeting['kind'], bytes: number, size: number, stride: number) =>
+    priceMeeting({ kind, bytes, group: { size, stride } }, cluster)
+  const within = (kind: Meeting['kind']) => meet(kind, activation, tp, 1) / software.tensorCollectives
+  const [reduce, gather, scatter] = [within('all-reduce'), within('all-gather'), within('reduce-scatter')]
+  const keys = (2 * microbatch * shape.seq * shape.kvHeads * shape.headDim * element) / Math.min(tp, shape.kvHeads)
+  const keyGather = meet('all-gather', keys, cp, tp)
+  // To the experts and back: every token goes to as many of them as see it.
+  const routed = (activation * (shape.experts?.active ?? 0)) / (sequenceParallel ? tp : 1)
+  return {
+    tp: sequenceParallel
+      ? { forward: 2 * gather + 2 * scatter, backward: (software.regathers ? 4 : 2) * gather + 2 * scatter }
+      : { forward: 2 * reduce, backward: 2 * reduce },
+    cp: { forward: keyGather, backward: 2 * keyGather },
+    ep: 2 * meet('all-to-all', routed, ep, tp * cp),
+    tpEmbedding: sequenceParallel ? scatter + gather : 2 * reduce,
+    handed: activation / tp,
+    regather: sequenceParallel ? 0 : gather,
+  }
+}

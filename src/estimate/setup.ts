@@ -1,0 +1,74 @@
+/**
+ * Everything the price of a step depends on. The plan here is plain numbers, not a job: other people's runs are priced
+ * too, and some of them do what our compiler does not (yet).
+ */
+import type { Seconds } from '../base/index.js'
+import type { Cluster, Precision } from '../cluster/index.js'
+import type { Shape } from './shape.js'
+import type { Software } from './software.js'
+
+export interface Split {
+  readonly tp: number
+  readonly pp: number
+  readonly dp: number
+  readonly cp: number
+  readonly ep: number
+  readonly sequenceParallel: boolean
+  readonly zero: 0 | 1 | 2 | 3
+  readonly schedule: string
+  /** Stages a pipeline rank holds. */
+  readonly chunks: number
+  readonly microbatches: number
+  /** Sequences of one microbatch on one data-parallel rank. */
+  readonly microbatch: number
+  readonly recompute: 'none' | 'selective' | 'full' | 'per-op'
+  /** Layers of each stage where they are not shared out evenly. */
+  readonly layers?: readonly number[]
+}
+
+export interface Setup {
+  readonly shape: Shape
+  readonly split: Split
+  readonly cluster: Cluster
+  readonly precision: Precision
+  readonly software: Software
+}
+
+/** What memory depends on: all but the machine. */
+export type Placed = Omit<Setup, 'cluster'>
+
+/** Where the time of a step goes. The parts add up to the step. */
+export interface Parts {
+  readonly compute: Seconds
+  /** Computing forward values again. */
+  readonly recompute: Seconds
+  readonly bubble: Seconds
+  /** Communication that nothing hides. */
+  readonly tp: Seconds
+  readonly dp: Seconds
+  readonly pp: Seconds
+  readonly cp: Seconds
+  readonly ep: Seconds
+  readonly optimizer: Seconds
+  /** The host not keeping up, stragglers, what no other part explains. */
+  readonly other: Seconds
+}
+
+/** Bytes on the heaviest rank. */
+export interface Footprint {
+  readonly parameters: number
+  readonly gradients: number
+  readonly optimizer: number
+  readonly activations: number
+  readonly workspace: number
+  /** What the framework and its libraries hold beside the tensors. */
+  readonly framework: number
+}
+
+export interface Estimate {
+  readonly step: Seconds
+  readonly parts: Parts
+  readonly memory: Footprint
+  /** FLOPs of the whole step over all devices: what is useful, and what is executed. */
+  readonly flops: { readonly model: number; readonly hardware: number }
+}

@@ -1,0 +1,56 @@
+/**
+ * What a training framework of a certain age does with the same plan: which kernels it fuses, what it hides behind
+ * compute, what it keeps. The physics is the device's; these are the habits of programs.
+ */
+import type { Habits } from './habits.js'
+
+export interface Software {
+  readonly name: string
+  /** unfused: scores go through memory. The others are the generations of fused attention. */
+  readonly attention: 'unfused' | 'flash-1' | 'flash-2' | 'cudnn'
+  /** Chains of elementwise ops (bias and activation; bias, dropout and residual; rotation) are one pass over memory. */
+  readonly fusedElementwise: boolean
+  /** A norm is one kernel; otherwise a chain of passes, in f32. */
+  readonly fusedNorm: boolean
+  /** Scale, mask and softmax of unfused attention are one kernel, up to this sequence. 0: never. */
+  readonly fusedSoftmax: number
+  /** Bytes of traffic for each logit, forward and backward together: the cast, the loss and its gradient. */
+  readonly lossBytes: number
+  /** Tables are padded to whole tiles also where tp does not split them. */
+  readonly padsVocab: boolean
+  /** A weight gradient is added to the accumulated one inside its matmul. */
+  readonly fusedAccumulation: boolean
+  /** Bytes of an element of the accumulated gradient. */
+  readonly gradientBytes: 2 | 4
+  /** Bytes of traffic for each parameter an optimizer step updates: copies, unscaling, norm, clipping, Adam. */
+  readonly optimizerBytes: number
+  /** Of each axis's communication: how much is left exposed where compute could hide it. 1: nothing is hidden. */
+  readonly exposed: {
+    readonly tp: number
+    /** tp in the backward pass, where weight gradients can hide it. */
+    readonly tpBackward: number
+    readonly pp: number
+    readonly dp: number
+    readonly cp: number
+    readonly ep: number
+  }
+  /** Sequence parallel: what was gathered for forward is gathered again for the weight gradients, not kept. */
+  readonly regathers: boolean
+  /** Of the rate of the links, what its tensor-parallel collectives reach. */
+  readonly tensorCollectives: number
+  /** How much slower compute is while a collective runs beside it: 0.12 is 12 %. */
+  readonly contention: number
+  /** Host seconds to launch one layer forward and backward: the floor of a small layer's time. 0: compiled or captured. */
+  readonly launch: { readonly forward: number; readonly backward: number }
+  /** The host waits for what it launched (CUDA_LAUNCH_BLOCKING): its time is added to the device's. */
+  readonly synchronous: boolean
+  /** Bytes a parameter's gradient is reduced in. */
+  readonly reduceBytes: 2 | 4
+  /** ZeRO-3 gathers parameters in the precision they are multiplied in, where that is narrower than 2 bytes. */
+  readonly narrowGathers: boolean
+  /** Step time lost to stragglers, for each doubling of the devices above 64. */
+  readonly jitter: number
+  /** What it keeps in memory, where that is not what `usual` says. */
+  readonly memory?: Partial<Habits>
+  readonly sources: readonly string[]
+}

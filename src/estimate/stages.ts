@@ -1,0 +1,87 @@
+/** Which layers a pipeline rank holds, and whether it holds the embedding and the head. */
+import type { Split } from './setup.js'
+import type { Shape } from './shape.js'
+
+export interface RankLayers {
+  readonly layers: number
+  readonly first: boolean
+  readonly last: boolean
+}
+
+const onAV = new Set(['zb-v', 'v-half', 'v-min', 'dualpipe-v'])
+
+/** Stages of a rank: round and round, down and up a V, or (DualPipe) from both ends. */
+function stageOf({ schedule, pp, chunks }: Split, rank: number, chunk: number): number {
+  const mirrored = onAV.has(schedule) && chunks === 2 && chunk === 1
+  return mirrored ? 2 * pp - 1 - rank : chunk * pp + rank
+}
+
+/** Of an even split the earlier stages get the remainder. */
+function layersOfStage({ layers }: Shape, split: Split, stage: number): number {
+  if (split.layers) return split.layers[stage]
+  const stages = split.pp * split.chunks
+  return Math.floor(layers / stages) + (stage < layers % stages ? 1 : 0)
+}
+
+/** Layers of one of a rank's stages. */
+export const layersOfChunk = (shape: Shape, split: Split, rank: number, chunk: number): number =>
+  layersOfStage(shape, split, stageOf(split, rank, chunk))
+
+export function layersOfRank(shape: Shape, split: Split, rank: number): RankLayers {
+  const stages = split.pp * split.chunks
+  let layers = 0
+  let first = false
+  let last = false
+  for (let chunk = 0; chunk < split.chunks; chunk++) {
+    const stage = stageOf(split, rank, chunk)
+    layers += layersOfStage(shape, split, stage)
+    first ||= stage === 0
+    last ||= stage === stages - 1
+  }
+  if (!meetsItself(split, rank)) return { layers, first, last }
+  const other = split.pp - 1 - rank
+  return { layers: layers + layersOfStage(shape, split, other), first: first || last, last: first || last }
+}
+
+/** DualPipe feeds both ends: a rank holds its stage and the mirrored one. */
+const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boolean =>
+  schedule === 'dualpipe' && microbatches > 1 && pp - 1 - rank !== rank
+
+/**
+ * Ranks of which one is the heaviest. Along ranks that hold equal stages, load changes in one direction: only the ends
+ * of such runs count.
+ */
+export function ranksToWeigh({ layers }: Shape, split: Split): readonly number[] {
+  const { pp, chunks } = split
+  if (pp === 1) return none
+  // Fed from both ends it is fullest somewhere between.
+  if (split.schedule === 'dualpipe') return Array.from({ length: pp - 1 }, (_, i) => i + 1)
+  if (split.layers) return endsOfRuns(split, split.layers)
+  const edge = ((layers % (pp * chunks)) % pp) - 1
+  return edge > 0 && edge < pp - 2 ? [1, edge, pp - 2, pp - 1] : [1, pp - 2, pp - 1]
+}
+
+/** A search asks for the same few lists again and again. */
+const knownRuns = new WeakMap<readonly number[], Map<string, readonly number[]>>()
+
+function endsOfRuns(split: Split, layers: readonly number[]): readonly number[] {
+  const byPlace = knownRuns.get(layers) ?? new Map<string, readonly number[]>()
+  knownRuns.set(layers, byPlace)
+  const place = `${split.schedule} ${split.pp}`
+  const known = byPlace.get(place)
+  if (known) return known
+  const found = findRuns(split, layers)
+  byPlace.set(place, found)
+  return found
+}
+
+function findRuns(split: Split, layers: readonly number[]): number[] {
+  const { pp, chunks } = split
+  const held = (rank: number) =>
+    Array.from({ length: chunks }, (_, chunk) => layers[stageOf(split, rank, chunk)]).join()
+  const ends = new Set([1, pp - 2, pp - 1])
+  for (let rank = 1; rank < pp; rank++) if (held(rank) !== held(rank - 1)) ends.add(rank - 1).add(rank)
+  return [...ends].filter(rank => rank > 0)
+}
+
+const none: readonly number[] = []

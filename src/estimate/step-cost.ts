@@ -1,0 +1,55 @@
+/** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
+import type { RankTime } from './pipeline.js'
+import type { Prices, PriceTable } from './prices.js'
+import type { Ranks } from './rank-cost.js'
+import type { Setup, Split } from './setup.js'
+import type { Software } from './software.js'
+
+/** Messages between stages: a pass there and back through all of them, and what is exposed of every other message. */
+export function handingCost({ split, software }: Setup, table: PriceTable, { handed, regather }: Prices): number {
+  const { pp, tp, cp, ep, dp, chunks, microbatches } = split
+  if (pp === 1) return 0
+  const both = 2 * (table.meeting('send', handed, pp, tp * cp * ep * dp) + regather)
+  return both * (pp - 1 + software.exposed.pp * chunks * microbatches)
+}
+
+/** Gradients to their sum and parameters back; what backward and the next forward hide only slows them down. */
+export function dataCost({ shape, split, software }: Setup, table: PriceTable, prices: Prices, ranks: Ranks): number {
+  const { tp, cp, ep, dp, pp, zero, microbatches } = split
+  const size = dp * ep * cp
+  const tied =
+    shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
+  if (zero === 3) return tied + endsCost(split, software, table, prices)
+  const gradients = software.reduceBytes * ranks.parameters
+  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
+  const times = zero === 2 ? microbatches : 1
+  const traffic =
+    zero === 0
+      ? table.meeting('all-reduce', gradients, size, tp)
+      : times * table.meeting('reduce-scatter', gradients, size, tp) +
+        table.meeting('all-gather', 2 * ranks.parameters, size, tp)
+  const hidden = Math.min(traffic * (1 - software.exposed.dp), times * hiding(split, ranks.busiest))
+  return tied + traffic - hidden + software.contention * hidden
+}
+
+/** Compute that is left once the first gradients are final: the last microbatch; of several chunks, those after the first. */
+const hiding = ({ pp, chunks }: Split, { forward, input, weight }: RankTime): number =>
+  (forward + input + weight) * Math.max(1, pp * (1 - 1 / chunks))
+
+/** What no compute can hide under ZeRO-3: the first gather, and the tables at both ends, every microbatch. */
+function endsCost(
+  { tp, cp, ep, dp, microbatches }: Split,
+  { reduceBytes }: Software,
+  table: PriceTable,
+  { headParameters, layerParameters }: Prices,
+): number {
+  const gather = table.meeting('all-gather', 2 * (headParameters + layerParameters), dp * ep * cp, tp)
+  const scatter = table.meeting('reduce-scatter', reduceBytes * headParameters, dp * ep * cp, tp)
+  return microbatches * (gather + scatter)
+}
+
+export function optimizerCost({ split, cluster, software }: Setup, parameters: number): number {
+  const { bandwidth, curves } = cluster.device
+  const owned = split.zero === 0 ? parameters : parameters / (split.dp * split.ep * split.cp)
+  return (owned * software.optimizerBytes) / (bandwidth * curves.memory.efficiency)
+}

@@ -1,0 +1,30 @@
+/**
+ * What no plan of a group can be better than. Each bound is the price of something that every plan of the group has
+ * and that depends on the group alone; the test prices whole spaces and finds no plan below its bounds.
+ */
+import { rankFootprint, type Split, timesOf, totalBytes } from '../estimate/index.js'
+import { plainSplit, type Request } from './request.js'
+import type { Group, Saving } from './space.js'
+
+/**
+ * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
+ * that had all the layers. Bubble, recomputation, data ranks and messages only add to that.
+ */
+export function stepBound({ shape, cluster, precision, software }: Request, group: Group): number {
+  const { tp, sequenceParallel, microbatch, microbatches } = group
+  const split: Split = { ...plainSplit, tp, sequenceParallel, microbatch, microbatches }
+  const { parts } = timesOf({ shape, split, cluster, precision, software })
+  return (parts.compute + parts.tp) / group.pp
+}
+
+/**
+ * Memory: some rank holds at least ceil(layers / pp) layers, and when the first loss is computed it holds them for one
+ * microbatch. With one rank that is all there is; of several, one may hold neither embedding nor head.
+ */
+export function bytesBound({ shape, precision, software }: Request, group: Group, saving: Saving): number {
+  // Of three ranks the second is between the ends.
+  const [pp, rank] = group.pp === 1 ? [1, 0] : [3, 1]
+  const layers = new Array<number>(pp).fill(Math.ceil(shape.layers / group.pp))
+  const split: Split = { ...plainSplit, ...group, ...saving, pp, microbatches: 1, layers }
+  return totalBytes(rankFootprint({ shape, split, precision, software }, rank))
+}

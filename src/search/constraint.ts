@@ -1,0 +1,126 @@
+/**
+ * What a user demands of a plan, in the form they would say it: `tp<=8`, `zero!=3`, `schedule=1f1b|interleaved`,
+ * `memory<=70GiB`. Constraints cut the space before it is counted.
+ */
+import { error, nearest, type Problem, parseBytes, shorten } from '../base/index.js'
+import type { Split } from '../estimate/index.js'
+import { scheduleNames } from '../plan/index.js'
+
+const relations = {
+  '<=': (a: number, b: number) => a <= b,
+  '>=': (a: number, b: number) => a >= b,
+  '!=': (a: number, b: number) => a !== b,
+  '<': (a: number, b: number) => a < b,
+  '>': (a: number, b: number) => a > b,
+  '=': (a: number, b: number) => a === b,
+} as const
+export type Relation = keyof typeof relations
+
+/** Numbers may be compared in every way, words only be equal or not. */
+const counts = ['tp', 'pp', 'dp', 'cp', 'ep', 'zero', 'chunks', 'microbatches', 'microbatch'] as const
+type CountField = (typeof counts)[number]
+type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers'
+
+const words: Readonly<Record<WordField, readonly string[]>> = {
+  schedule: scheduleNames,
+  recompute: ['none', 'selective', 'full'],
+  sequenceParallel: ['true', 'false'],
+  layers: ['even', 'uneven'],
+}
+
+export type Constraint =
+  | { readonly field: CountField; readonly relation: Relation; readonly value: number; readonly text: string }
+  | {
+      readonly field: WordField
+      readonly relation: '=' | '!='
+      readonly values: readonly string[]
+      readonly text: string
+    }
+  | { readonly field: 'memory'; readonly bytes: number; readonly text: string }
+
+/** Bytes that `memory` constraints leave of what a device has. */
+export const memoryLimit = (constraints: readonly Constraint[]): number =>
+  constraints.reduce((least, c) => (c.field === 'memory' ? Math.min(least, c.bytes) : least), Number.POSITIVE_INFINITY)
+
+/** Whether a plan, as far as it is decided, keeps to them. What is not decided yet is not judged. */
+export function keeps(split: Partial<Split>, constraints: readonly Constraint[]): boolean {
+  return constraints.every(constraint => holds(split, constraint))
+}
+
+export function holds(split: Partial<Split>, constraint: Constraint): boolean {
+  if (constraint.field === 'memory') return true
+  if ('values' in constraint) {
+    const word = wordOf(split, constraint.field)
+    return word === undefined || constraint.values.includes(word) === (constraint.relation === '=')
+  }
+  const count = split[constraint.field]
+  return count === undefined || relations[constraint.relation](count, constraint.value)
+}
+
+function wordOf(split: Partial<Split>, field: WordField): string | undefined {
+  if (field === 'layers') return split.schedule === undefined ? undefined : split.layers ? 'uneven' : 'even'
+  const value = split[field]
+  return value === undefined ? undefined : String(value)
+}
+
+const fields = [...counts, ...Object.keys(words), 'memory']
+const shape = /^\s*([a-z]+)\s*(<=|>=|!=|<|>|==?)\s*(.+?)\s*$/i
+
+/** Every constraint that was understood, and what is wrong with the others. */
+export function parseConstraints(texts: readonly string[]): { constraints: Constraint[]; problems: Problem[] } {
+  const read = texts.map(parseConstraint)
+  return {
+    constraints: read.filter((c): c is Constraint => !('code' in c)),
+    problems: read.filter((c): c is Problem => 'code' in c),
+  }
+}
+
+function parseConstraint(text: string): Constraint | Problem {
+  const refuse = (message: string, suggestion?: string) =>
+    error('constraint/unknown', `--constraint '${shorten(text, 60)}'`, message, suggestion)
+  const [, name, sign, value] = shape.exec(text) ?? []
+  if (name === undefined) return refuse('no comparison of a field and a value', "write it like 'tp<=8'")
+  const relation = (sign === '==' ? '=' : sign) as Relation // the pattern allows these only
+  const field = name === 'sp' ? 'sequenceParallel' : name
+  if (field === 'memory') return memoryConstraint(text, relation, value, refuse)
+  if (isWord(field)) return wordConstraint({ text, field, relation, value, refuse })
+  if (!isCount(field)) {
+    const meant = nearest(field, fields)
+    return refuse(`there is no field ${name}`, meant ? `did you mean ${meant}?` : `there are ${fields.join(', ')}`)
+  }
+  if (!/^\d{1,9}$/.test(value)) return refuse(`${value} is no whole number`)
+  return { field, relation, value: Number(value), text: text.trim() }
+}
+
+type Refuse = (message: string, suggestion?: string) => Problem
+
+function memoryConstraint(text: string, relation: Relation, value: string, refuse: Refuse): Constraint | Problem {
+  const bytes = parseBytes(value)
+  if (relation !== '<=' && relation !== '<')
+    return refuse('memory can only be limited', "write it like 'memory<=70GiB'")
+  if (bytes === undefined || bytes <= 0) return refuse(`${value} is no amount of memory`, 'write it like 70GiB')
+  return { field: 'memory', bytes, text: text.trim() }
+}
+
+interface WordText {
+  readonly text: string
+  readonly field: WordField
+  readonly relation: Relation
+  readonly value: string
+  readonly refuse: Refuse
+}
+
+function wordConstraint({ text, field, relation, value, refuse }: WordText): Constraint | Problem {
+  const values = value.split('|').map(word => word.trim())
+  const unknown = values.find(word => !words[field].includes(word))
+  if (relation !== '=' && relation !== '!=') return refuse(`${field} can only be = or !=`)
+  if (unknown !== undefined) {
+    const meant = nearest(unknown, words[field])
+    const known = `there are ${words[field].join(', ')}`
+    return refuse(`there is no ${field} ${unknown}`, meant ? `did you mean ${meant}?` : known)
+  }
+  return { field, relation, values, text: text.trim() }
+}
+
+const isCount = (field: string): field is CountField => (counts as readonly string[]).includes(field) // widened to ask
+const isWord = (field: string): field is WordField => Object.hasOwn(words, field)

@@ -1,0 +1,182 @@
+/**
+ * When no plan works: why, and the nearest things that would. A request is loosened in one way at a time (a constraint
+ * dropped, more devices, another batch, more memory), each as little as makes a plan possible; nothing is guessed,
+ * every suggestion was searched and has a plan.
+ */
+import { either, showBytes } from '../base/index.js'
+import type { Cluster } from '../cluster/index.js'
+import { type Constraint, keeps } from './constraint.js'
+import type { Request } from './request.js'
+import { capacityOf, type Priced, priceOf, search } from './search.js'
+import { divisors, type Group, groupsOf, pipelinesOf, savingsOf, splitFrom, tensorSplits } from './space.js'
+
+export interface Impossible {
+  readonly cause: Cause
+  /** What stands in the way, with the numbers. */
+  readonly why: string
+  /** The lightest plan there is, if there are plans at all. */
+  readonly lightest?: Priced
+  readonly capacity: number
+  readonly instead: readonly Instead[]
+}
+
+/** No mesh: devices, batch, model and constraints leave no plan. No room: there are plans, and none fits. */
+export type Cause = 'mesh' | 'memory'
+
+export interface Instead {
+  readonly kind: 'constraint' | 'devices' | 'batch' | 'memory'
+  /** What to change: 'without tp=8', '--devices 8', '12 GiB more memory'. */
+  readonly change: string
+  /** The best plan then. */
+  readonly best: Priced
+}
+
+export type ClusterAt = (devices: number) => Cluster | undefined
+
+export function whyImpossible(request: Request, clusterAt: ClusterAt): Impossible {
+  const lightest = lightestOf(request)
+  const capacity = capacityOf(request)
+  const found: readonly (Instead | undefined)[] = [
+    ...withoutConstraints(request),
+    ...otherDevices(request, clusterAt),
+    ...otherBatches(request),
+    moreMemory(request, lightest),
+  ]
+  const instead = found.filter(one => one !== undefined)
+  if (!lightest) return { cause: 'mesh', why: whyNoMesh(request), capacity, instead }
+  const why = `the lightest plan needs ${showBytes(lightest.bytes)} a device, and ${showBytes(capacity)} may be used`
+  return { cause: 'memory', why, capacity, instead, lightest }
+}
+
+const bestOf = (request: Request): Priced | undefined => search(request, { keep: 1, front: false }).best[0]
+
+/** Of each way to cut devices and batch only the smallest microbatch, under every saving there is. */
+function lightestOf(request: Request): Priced | undefined {
+  const smallest = new Map<string, Group>()
+  for (const group of groupsOf(request)) {
+    const key = `${group.tp} ${group.pp} ${group.sequenceParallel}`
+    if (!smallest.has(key)) smallest.set(key, group)
+  }
+  let lightest: Priced | undefined
+  for (const group of smallest.values())
+    for (const pipeline of pipelinesOf(request, group.pp))
+      for (const saving of savingsOf(group.dp, request.constraints)) {
+        const plan = priceOf(request, splitFrom(group, pipeline, saving))
+        if (!lightest || plan.bytes < lightest.bytes) lightest = plan
+      }
+  return lightest
+}
+
+function* withoutConstraints(request: Request): Generator<Instead> {
+  const all = request.constraints
+  const without = (dropped: readonly Constraint[]) => ({
+    ...request,
+    constraints: all.filter(c => !dropped.includes(c)),
+  })
+  let one = false
+  for (const constraint of all) {
+    const best = bestOf(without([constraint]))
+    if (best) yield { kind: 'constraint', change: `without ${constraint.text}`, best }
+    one ||= best !== undefined
+  }
+  if (one || all.length < 2) return
+  const best = bestOf(without(all))
+  if (best) yield { kind: 'constraint', change: 'without any constraint', best }
+}
+
+const mostDevices = 2 ** 16
+
+/** The least number above and the greatest below that work: multiples of what must divide them, then doubling. */
+function* otherDevices(request: Request, clusterAt: ClusterAt): Generator<Instead> {
+  const { devices } = request.cluster
+  const factor = devicesFactor(request)
+  const try_ = (count: number): Instead | undefined => {
+    const cluster = count >= 1 && count <= mostDevices ? clusterAt(count) : undefined
+    const best = cluster && bestOf({ ...request, cluster })
+    return best && { kind: 'devices', change: `--devices ${count}`, best }
+  }
+  const up = firstOf(upwards(devices, factor), try_)
+  if (up) yield up
+  const down = devices > factor ? firstOf(downwards(devices, factor), try_) : undefined
+  if (down) yield down
+}
+
+/** What `tp=8` and its like say must divide the number of devices. */
+const devicesFactor = ({ constraints }: Request): number =>
+  constraints.reduce(
+    (product, c) =>
+      'value' in c && c.relation === '=' && (c.field === 'tp' || c.field === 'pp' || c.field === 'dp')
+        ? product * Math.max(1, c.value)
+        : product,
+    1,
+  )
+
+function* upwards(devices: number, factor: number): Generator<number> {
+  const next = (Math.floor(devices / factor) + 1) * factor
+  for (let i = 0; i < 4; i++) yield next + i * factor
+  for (let n = 2 ** Math.ceil(Math.log2(next + 1)); n <= mostDevices; n *= 2) if (n % factor === 0) yield n
+}
+
+function* downwards(devices: number, factor: number): Generator<number> {
+  const next = Math.ceil(devices / factor - 1) * factor
+  for (let i = 0; i < 4; i++) yield next - i * factor
+  for (let n = 2 ** Math.floor(Math.log2(Math.max(1, next))); n >= factor; n /= 2) if (n % factor === 0) yield n
+}
+
+function firstOf<T>(candidates: Iterable<number>, attempt: (n: number) => T | undefined): T | undefined {
+  for (const n of candidates) {
+    const found = attempt(n)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** The nearest batches above and below that some plan can share out: a batch is hardly ever what one insists on. */
+function* otherBatches(request: Request): Generator<Instead> {
+  const { globalBatch, cluster } = request
+  const attempt = (batch: number): Instead | undefined => {
+    const best = bestOf({ ...request, globalBatch: batch })
+    return best && { kind: 'batch', change: `--global-batch ${batch}`, best }
+  }
+  const powers = Array.from({ length: 17 }, (_, i) => cluster.devices / 2 ** i).filter(Number.isInteger)
+  const near = (step: number, up: boolean) =>
+    up ? (Math.floor(globalBatch / step) + 1) * step : Math.ceil(globalBatch / step - 1) * step
+  const above = [...new Set(powers.map(step => near(step, true)))].sort((a, b) => a - b)
+  const below = [...new Set(powers.map(step => near(step, false)))].filter(n => n > 0).sort((a, b) => b - a)
+  const up = firstOf(above, attempt)
+  if (up) yield up
+  const down = firstOf(below, attempt)
+  if (down) yield down
+}
+
+/** As much as the lightest plan asks for, where it is the device that is too small and not a constraint. */
+function moreMemory(request: Request, lightest: Priced | undefined): Instead | undefined {
+  const missing = lightest ? lightest.bytes - capacityOf({ ...request, constraints: [] }) : 0
+  if (!lightest || missing <= 0) return undefined
+  return { kind: 'memory', change: `${showBytes(missing)} more memory`, best: lightest }
+}
+
+/** Which of the numbers do not go together: the first that leaves nothing. */
+function whyNoMesh(request: Request): string {
+  const { cluster, globalBatch, constraints, shape } = request
+  const { devices } = cluster
+  const told = (...fields: readonly string[]) => {
+    const asked = constraints.filter(({ field }) => fields.includes(field)).map(({ text }) => text)
+    return asked.length > 0 ? ` and keeps to ${asked.join(', ')}` : ''
+  }
+  const tps = [...new Set(tensorSplits(request).map(({ tp }) => tp))]
+  if (tps.length === 0) {
+    const possible = [...new Set(tensorSplits({ ...request, constraints: [] }).map(({ tp }) => tp))]
+    return `no tp divides ${devices} devices and the model${told('tp', 'sequenceParallel')}; without that tp could be ${either(possible)}`
+  }
+  const meshes = tps.flatMap(tp => divisors(devices / tp).map(pp => ({ tp, pp, dp: devices / (tp * pp) })))
+  const kept = meshes.filter(mesh => mesh.pp <= shape.layers + 2 && keeps(mesh, constraints))
+  if (kept.length === 0)
+    return `no tp x pp x dp = ${devices} has at most ${shape.layers + 2} stages${told('tp', 'pp', 'dp')}; tp could be ${either(tps)}`
+  const copies = [...new Set(kept.map(({ dp }) => dp))].sort((a, b) => a - b)
+  if (copies.every(dp => globalBatch % dp !== 0)) {
+    const few = copies.length > 6 ? [...copies.slice(0, 5), `... ${copies.at(-1)}`] : copies
+    return `dp = ${devices} / (tp x pp) would be ${either(few)}, and none divides a batch of ${globalBatch}`
+  }
+  return `no way to cut ${devices} devices and a batch of ${globalBatch} keeps to ${constraints.map(c => c.text).join(', ')}`
+}

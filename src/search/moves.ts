@@ -1,0 +1,155 @@
+/**
+ * The plans next to a plan: one decision taken differently, and what follows from it (when tp doubles, something else
+ * must halve; fewer stages hold fewer chunks). They are what an engineer would try next.
+ */
+import type { Split } from '../estimate/index.js'
+import { type ScheduleName, scheduleNames, scheduleTraits } from '../plan/index.js'
+import type { Request } from './request.js'
+import { divisors, pipelinesOf } from './space.js'
+
+export interface Move {
+  /** What is decided differently: 'tp x2, dp /2'. */
+  readonly name: string
+  readonly topic: Topic
+  /** The plans it may mean: they differ in how layers are split, or in chunks. None: it cannot be written down. */
+  readonly splits: readonly Split[]
+  /** Why there are none. */
+  readonly refused?: string
+}
+
+export type Topic = 'mesh' | 'batch' | 'zero' | 'recompute' | 'tensor' | 'schedule' | 'layers'
+
+export const movesFrom = (request: Request, split: Split): Move[] => [
+  ...meshMoves(request, split),
+  ...batchMoves(split),
+  ...zeroMoves(split),
+  ...recomputeMoves(split),
+  ...tensorMoves(split),
+  ...scheduleMoves(request, split),
+  ...layerMoves(request, split),
+]
+
+type Axis = 'tp' | 'pp' | 'dp'
+
+const exchanges: readonly (readonly [more: Axis, less: Axis])[] = [
+  ['tp', 'dp'],
+  ['dp', 'tp'],
+  ['pp', 'dp'],
+  ['dp', 'pp'],
+  ['tp', 'pp'],
+  ['pp', 'tp'],
+]
+
+const meshMoves = (request: Request, split: Split): Move[] =>
+  exchanges
+    .filter(([, less]) => split[less] > 1)
+    .map(([more, less]) => {
+      const by = split[less] % 2 === 0 ? 2 : divisors(split[less])[1]
+      const name = `${more} x${by}, ${less} /${by}`
+      const changed = { ...split, [more]: split[more] * by, [less]: split[less] / by }
+      return { name, topic: 'mesh', ...fitted(request, changed) }
+    })
+
+/** What must follow: microbatches that divide the batch, ZeRO and sequence parallelism only where they split something. */
+function fitted(request: Request, changed: Split): Pick<Move, 'splits' | 'refused'> {
+  const { tp, pp, dp } = changed
+  const { globalBatch, shape } = request
+  const sequences = globalBatch / dp
+  if (!Number.isInteger(sequences))
+    return { splits: [], refused: `a batch of ${globalBatch} cannot be shared by dp ${dp}` }
+  if (pp > shape.layers + 2) return { splits: [], refused: `${shape.layers} layers do not fill ${pp} stages` }
+  const microbatch = divisors(sequences).findLast(size => size <= changed.microbatch) ?? 1
+  const { layers: _, ...rest } = changed
+  const base: Split = {
+    ...rest,
+    ...{ microbatch, microbatches: sequences / microbatch },
+    zero: dp === 1 ? 0 : changed.zero,
+    sequenceParallel: tp > 1 && (changed.sequenceParallel || changed.tp === 2),
+  }
+  return { splits: pipelined(request, base) }
+}
+
+/** With the schedule it has, or at one stage with none; chunks as they were, or the next fewer that can be filled. */
+function pipelined(request: Request, base: Split): Split[] {
+  const all = pipelinesOf({ shape: request.shape, constraints: [] }, base.pp)
+  const same = all.filter(({ schedule }) => base.pp === 1 || schedule === base.schedule || base.schedule === '1f1b')
+  const named = same.filter(({ schedule }) => schedule === base.schedule)
+  const usable = named.length > 0 ? named : same
+  const chunks = Math.max(...usable.map(p => p.chunks).filter(n => n <= base.chunks), usable[0]?.chunks ?? 1)
+  const { layers: _, ...rest } = base
+  return usable.filter(p => p.chunks === chunks).map(pipeline => ({ ...rest, ...pipeline }))
+}
+
+function batchMoves(split: Split): Move[] {
+  const { microbatch, microbatches } = split
+  return [
+    ...(microbatches % 2 === 0 ? [resized(split, microbatch * 2, microbatches / 2)] : []),
+    ...(microbatch % 2 === 0 ? [resized(split, microbatch / 2, microbatches * 2)] : []),
+  ]
+}
+
+const resized = (split: Split, microbatch: number, microbatches: number): Move => ({
+  name: `microbatch ${microbatch}`,
+  topic: 'batch',
+  splits: [{ ...split, microbatch, microbatches }],
+})
+
+const zeroMoves = (split: Split): Move[] =>
+  ([0, 1, 2, 3] as const)
+    .filter(zero => zero !== split.zero && split.dp > 1)
+    .map(zero => ({ name: `zero ${zero}`, topic: 'zero', splits: [{ ...split, zero }] }))
+
+const recomputeMoves = (split: Split): Move[] =>
+  (['none', 'selective', 'full'] as const)
+    .filter(recompute => recompute !== split.recompute)
+    .map(recompute => ({ name: `recompute ${recompute}`, topic: 'recompute', splits: [{ ...split, recompute }] }))
+
+const tensorMoves = (split: Split): Move[] =>
+  split.tp === 1
+    ? []
+    : [
+        {
+          name: `sequence parallel ${split.sequenceParallel ? 'off' : 'on'}`,
+          topic: 'tensor',
+          splits: [{ ...split, sequenceParallel: !split.sequenceParallel }],
+        },
+      ]
+
+function scheduleMoves(request: Request, split: Split): Move[] {
+  if (split.pp === 1) return []
+  const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp)
+  const { layers: _, ...rest } = split
+  const move = (schedule: ScheduleName, chunks: number, name: string): Move => ({
+    name,
+    topic: 'schedule',
+    splits: all.filter(p => p.schedule === schedule && p.chunks === chunks).map(p => ({ ...rest, ...p })),
+  })
+  const chunksOf = (schedule: ScheduleName) => [...new Set(all.filter(p => p.schedule === schedule).map(p => p.chunks))]
+  return scheduleNames.flatMap(schedule => {
+    const counts = chunksOf(schedule)
+    if (schedule !== split.schedule) {
+      const near = counts.findLast(n => n <= Math.max(2, split.chunks)) ?? counts[0]
+      return near === undefined ? [] : [move(schedule, near, shown(schedule, near))]
+    }
+    const [fewer, more] = [counts.findLast(n => n < split.chunks), counts.find(n => n > split.chunks)]
+    return [fewer, more].filter(n => n !== undefined).map(n => move(schedule, n, shown(schedule, n)))
+  })
+}
+
+const shown = (schedule: ScheduleName, chunks: number): string =>
+  scheduleTraits[schedule].chunksFixed ? schedule : `${schedule}, ${chunks} chunks`
+
+function layerMoves(request: Request, split: Split): Move[] {
+  const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp)
+  const { layers: own, ...rest } = split
+  return all
+    .filter(p => p.schedule === split.schedule && p.chunks === split.chunks && p.layers?.join() !== own?.join())
+    .map(({ layers }) => ({
+      name: layersName(layers),
+      topic: 'layers',
+      splits: [{ ...rest, ...(layers && { layers }) }],
+    }))
+}
+
+const layersName = (layers: readonly number[] | undefined): string =>
+  layers ? `layers ${layers[0]}..${layers[layers.length - 1]}` : 'layers even'

@@ -1,0 +1,88 @@
+/** What becomes of a plan when one decision is taken differently, and why: the reasons behind a choice. */
+import type { Footprint, Parts, Split } from '../estimate/index.js'
+import { check } from '../plan/index.js'
+import { type Constraint, holds } from './constraint.js'
+import { type Move, movesFrom } from './moves.js'
+import { jobOf, type Request } from './request.js'
+import { capacityOf, type Priced, priceOf, scaledTo } from './search.js'
+
+export type Verdict =
+  /** `check` refuses it, or no such plan can be written down. */
+  | { readonly kind: 'impossible'; readonly why: string }
+  | { readonly kind: 'unwanted'; readonly constraint: string }
+  | { readonly kind: 'unfit'; readonly over: number; readonly grew: keyof Footprint }
+  /** How many times as long a step takes, and the parts that changed most, in seconds. */
+  | { readonly kind: 'timed'; readonly ratio: number; readonly changes: readonly Change[] }
+
+export interface Change {
+  readonly part: keyof Parts
+  readonly seconds: number
+}
+
+export interface Neighbour {
+  readonly move: Move
+  readonly verdict: Verdict
+  /** The best plan the move may mean, where there is one. */
+  readonly plan?: Priced
+}
+
+/**
+ * Fastest first; then what does not fit, what is not wanted and what is impossible. `scale` is what prices are
+ * multiplied by, as `from` was.
+ */
+export function neighboursOf(request: Request, from: Priced, scale = 1): Neighbour[] {
+  const capacity = capacityOf(request)
+  const judged = movesFrom(request, from.split).map(move => judge(move, { request, from, capacity, scale }))
+  return judged.sort((a, b) => orderOf(a) - orderOf(b))
+}
+
+const orderOf = ({ verdict }: Neighbour): number =>
+  verdict.kind === 'timed' ? verdict.ratio : { unfit: 1e9, unwanted: 2e9, impossible: 3e9 }[verdict.kind]
+
+interface Context {
+  readonly request: Request
+  readonly from: Priced
+  readonly capacity: number
+  readonly scale: number
+}
+
+function judge(move: Move, { request, from, capacity, scale }: Context): Neighbour {
+  const refused = move.splits.map(split => refusalOf(request, split))
+  const possible = move.splits.filter((_, i) => refused[i] === undefined)
+  if (possible.length === 0)
+    return { move, verdict: { kind: 'impossible', why: move.refused ?? refused[0] ?? 'no layer split is possible' } }
+  const broken = possible.map(split => request.constraints.find(c => !holds(split, c)))
+  const wanted = possible.filter((_, i) => broken[i] === undefined)
+  if (wanted.length === 0) return { move, verdict: { kind: 'unwanted', constraint: (broken[0] as Constraint).text } } // none is undefined
+  const plans = wanted.map(split => scaledTo(priceOf(request, split), scale))
+  const fitting = plans.filter(({ bytes }) => bytes <= capacity)
+  if (fitting.length === 0) {
+    const plan = plans.reduce((a, b) => (b.bytes < a.bytes ? b : a))
+    return { move, plan, verdict: { kind: 'unfit', over: plan.bytes - capacity, grew: grown(from, plan) } }
+  }
+  const plan = fitting.reduce((a, b) => (b.estimate.step < a.estimate.step ? b : a))
+  const ratio = plan.estimate.step / from.estimate.step
+  return { move, plan, verdict: { kind: 'timed', ratio, changes: changesOf(from, plan) } }
+}
+
+function refusalOf(request: Request, split: Split): string | undefined {
+  const refused = check(jobOf(request, split)).find(p => p.severity === 'error')
+  return refused && `${refused.message}${refused.suggestion ? `; ${refused.suggestion}` : ''}`
+}
+
+function grown(before: Priced, after: Priced): keyof Footprint {
+  const kinds = Object.keys(after.estimate.memory) as (keyof Footprint)[] // the keys of a footprint are its kinds
+  const growth = (kind: keyof Footprint) => after.estimate.memory[kind] - before.estimate.memory[kind]
+  return kinds.reduce((most, kind) => (growth(kind) > growth(most) ? kind : most))
+}
+
+/** The parts of a step that differ, most first; those that hardly do are left out. */
+export function changesOf(before: Priced, after: Priced): Change[] {
+  const parts = Object.keys(after.estimate.parts) as (keyof Parts)[] // likewise
+  const changes = parts.map(part => ({ part, seconds: after.estimate.parts[part] - before.estimate.parts[part] }))
+  const most = Math.max(...changes.map(change => Math.abs(change.seconds)))
+  return changes
+    .filter(change => Math.abs(change.seconds) > 0.2 * most && Math.abs(change.seconds) > 1e-9)
+    .sort((a, b) => Math.abs(b.seconds) - Math.abs(a.seconds))
+    .slice(0, 2)
+}

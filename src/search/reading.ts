@@ -1,0 +1,91 @@
+/**
+ * A plan read by the rule of thumb: fit the model first (tp within the node, then pp or ZeRO-3), then dp for
+ * throughput, with the batch as the resource that pays for both. Each sentence carries the numbers of this plan.
+ */
+import { showBytes, showCount } from '../base/index.js'
+import { matmulParameters, type Shape } from '../estimate/index.js'
+import type { Request } from './request.js'
+import { capacityOf, type Priced } from './search.js'
+
+export interface Sentence {
+  readonly topic: 'fit' | 'tp' | 'pp' | 'dp' | 'batch' | 'memory'
+  readonly text: string
+}
+
+export function readingOf(request: Request, plan: Priced): Sentence[] {
+  return [
+    fit(request),
+    tensor(request, plan),
+    pipeline(request, plan),
+    data(plan),
+    batch(request, plan),
+    room(request, plan),
+  ]
+}
+
+const parametersOf = (shape: Shape): number => matmulParameters(shape) + (shape.tied ? 0 : shape.vocab * shape.embed)
+
+/** Parameter and gradient as they are multiplied and added, and Adam's two moments with a master copy. */
+const stateBytes = 18
+
+function fit(request: Request): Sentence {
+  const count = parametersOf(request.shape)
+  const bytes = stateBytes * count
+  const least = Math.ceil(bytes / capacityOf(request))
+  const text =
+    least === 1
+      ? `${showCount(count)} parameters x ${stateBytes} bytes of state = ${showBytes(bytes)}: one device could hold them`
+      : `${showCount(count)} parameters x ${stateBytes} bytes of state = ${showBytes(bytes)}: at least ${least} devices must share them`
+  return { topic: 'fit', text }
+}
+
+function tensor({ cluster: { topology } }: Request, { split: { tp, sequenceParallel } }: Priced): Sentence {
+  if (tp === 1) return { topic: 'tp', text: 'no tensor parallelism: no layer is worth its collectives' }
+  const node = topology.kind === 'tree' ? topology.levels[0] : undefined
+  const sp = sequenceParallel ? ', with sequence parallelism' : ''
+  if (!node) return { topic: 'tp', text: `tp ${tp} along the torus${sp}` }
+  const where =
+    tp <= node.size ? `stays within the ${node.name} of ${node.size}` : `leaves the ${node.name} of ${node.size}`
+  return { topic: 'tp', text: `tp ${tp} ${where} (${node.link.kind})${sp}` }
+}
+
+function pipeline({ shape }: Request, { split }: Priced): Sentence {
+  const { pp, chunks, zero } = split
+  if (pp === 1)
+    return {
+      topic: 'pp',
+      text: zero === 3 ? 'no pipeline: ZeRO-3 shares the parameters instead' : 'no pipeline: the model fits without',
+    }
+  const layers = split.layers ? `first ${split.layers[0]}, last ${split.layers.at(-1)}` : 'evenly'
+  const turns = chunks > 1 ? `, each rank ${chunks} times` : ''
+  return { topic: 'pp', text: `pp ${pp} shares out the ${shape.layers} layers (${layers})${turns}, ${split.schedule}` }
+}
+
+function data({ split: { dp, zero } }: Priced): Sentence {
+  if (dp === 1) return { topic: 'dp', text: 'no copies: all devices hold one model' }
+  const split = ['each whole', 'optimizer state split over them', 'gradients split too', 'parameters split too'][zero]
+  return { topic: 'dp', text: `dp ${dp} copies for throughput, ${split} (ZeRO ${zero})` }
+}
+
+function batch({ globalBatch }: Request, { split, estimate }: Priced): Sentence {
+  const { dp, microbatch, microbatches, pp } = split
+  const share = globalBatch / dp
+  const idle = pp === 1 ? '' : `; the pipeline idles ${percent(estimate.parts.bubble / estimate.step)} of the step`
+  return {
+    topic: 'batch',
+    text: `${globalBatch} sequences / dp ${dp} = ${share} = ${microbatches} microbatches of ${microbatch}${idle}`,
+  }
+}
+
+function room(request: Request, { bytes, split }: Priced): Sentence {
+  const left = capacityOf(request) - bytes
+  const again = {
+    none: 'nothing is computed again',
+    selective: 'attention is computed again',
+    full: 'every forward is computed again',
+    'per-op': 'some ops are computed again',
+  }
+  return { topic: 'memory', text: `${showBytes(bytes)} a rank, ${showBytes(left)} to spare; ${again[split.recompute]}` }
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`

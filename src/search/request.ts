@@ -1,0 +1,74 @@
+/** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
+import type { Cluster, Precision } from '../cluster/index.js'
+import type { Shape, Software, Split } from '../estimate/index.js'
+import type { ModelConfig } from '../model/index.js'
+import { Job, layersPerStage, type PlanInput, type ScheduleName } from '../plan/index.js'
+import type { Constraint } from './constraint.js'
+
+export interface Request {
+  readonly model: ModelConfig
+  /** The model as its price depends on it; its seq is that of the training. */
+  readonly shape: Shape
+  readonly globalBatch: number
+  /** All its devices are to be used. */
+  readonly cluster: Cluster
+  readonly precision: Precision
+  readonly software: Software
+  readonly constraints: readonly Constraint[]
+}
+
+/** The numbers a model's price depends on. An mlp has no attention: nothing here is said about it. */
+export function shapeOfModel(model: Exclude<ModelConfig, { family: 'mlp' }>, seq: number): Shape {
+  const { layers, embed, heads, ffn, vocab, tied } = model
+  const sizes = { layers, embed, heads, ffn, vocab, tied, seq }
+  if (model.family === 'llama') {
+    const { kvHeads, headDim, qkvBias: biases } = model
+    return { ...sizes, kvHeads, headDim, biases, gated: true, norm: 'rms', dropout: false, positions: 'rotary' }
+  }
+  const own = { kvHeads: heads, headDim: embed / heads, dropout: model.dropout > 0 }
+  return { ...sizes, ...own, biases: true, gated: false, norm: 'layer', positions: 'learned' }
+}
+
+/** One microbatch of one sequence on one device: what every other plan is written as a change of. */
+export const plainSplit: Split = {
+  ...{ tp: 1, pp: 1, dp: 1, cp: 1, ep: 1, sequenceParallel: false, zero: 0 },
+  ...{ schedule: '1f1b', chunks: 1, microbatches: 1, microbatch: 1, recompute: 'none' },
+}
+
+/** As it would be written in a job file: what is default is left out. */
+export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
+  const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers } = split
+  const schedule = split.schedule as ScheduleName // the space has no others
+  return {
+    ...(dp > 1 && { dp }),
+    ...(tp > 1 && { tp }),
+    ...(pp > 1 && { pp }),
+    ...(zero > 0 && { zero }),
+    ...(sequenceParallel && { sequenceParallel }),
+    ...(microbatches > 1 && { microbatches }),
+    ...(pp > 1 && { schedule }),
+    ...(split.chunks > 1 && { chunks: split.chunks }),
+    ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
+    ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
+    // What is multiplied in fewer bits than the compiler knows is stored in the fewest it knows.
+    ...(precision !== 'f32' && precision !== 'tf32' && { precision: 'bf16' }),
+  }
+}
+
+type Trained = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
+
+export const jobOf = ({ model, shape, globalBatch, precision }: Trained, split: Split): Job =>
+  Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split, precision) })
+
+/** Of a schedule from a file the price is that of 1F1B: its order is not known here. */
+export function splitOf({ model, training, plan }: Job): Split {
+  const { tp, pp, dp, cp, ep, sequenceParallel, chunks, microbatches, recompute } = plan
+  return {
+    ...{ tp, pp, dp, cp, ep, sequenceParallel, chunks, microbatches },
+    zero: plan.zero as Split['zero'], // the schema has these four
+    schedule: typeof plan.schedule === 'string' ? plan.schedule : '1f1b',
+    microbatch: training.globalBatch / (microbatches * dp),
+    recompute: Array.isArray(recompute) ? 'per-op' : recompute,
+    ...(plan.layers !== 'even' && { layers: layersPerStage(plan, model.layers) }),
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * How a job grows with the machine. Strong: the same batch on more devices. Weak: a batch that grows with them. Each
+ * point is the best plan found there. Amdahl: a step is a part that no device shortens and a part all of them share;
+ * the two are fitted to the strong points, and their ratio is the limit of the speedup.
+ */
+import type { Cluster } from '../cluster/index.js'
+import type { Request } from './request.js'
+import { type Priced, search } from './search.js'
+
+export interface ScalePoint {
+  readonly devices: number
+  readonly globalBatch: number
+  /** Absent: nothing fits there. */
+  readonly best?: Priced
+  readonly tokensPerSecond?: number
+  /** Against the first point that has a plan, and as a share of what as many times the devices would give. */
+  readonly speedup?: number
+  readonly efficiency?: number
+}
+
+export interface Scaling {
+  readonly strong: readonly ScalePoint[]
+  readonly weak: readonly ScalePoint[]
+  readonly amdahl?: Amdahl
+}
+
+export interface Amdahl {
+  /** Seconds of a step that stay, and device-seconds that are shared out. */
+  readonly serial: number
+  readonly parallel: number
+  /** The share that stays of the step at the fewest devices, and how many times as fast as there it can ever be. */
+  readonly fraction: number
+  readonly limit: number
+}
+
+export interface ScaleRequest {
+  readonly request: Request
+  readonly devices: readonly number[]
+  readonly clusterAt: (devices: number) => Cluster
+  readonly watch?: (done: number, all: number) => void
+}
+
+export function scale({ request, devices, clusterAt, watch }: ScaleRequest): Scaling {
+  const sizes = [...new Set(devices)].sort((a, b) => a - b)
+  let done = 0
+  const at = (size: number, globalBatch: number): ScalePoint => {
+    watch?.(done++, 2 * sizes.length)
+    const asked = { ...request, globalBatch, cluster: clusterAt(size) }
+    const best = search(asked, { keep: 1, front: false }).best[0]
+    if (!best) return { devices: size, globalBatch }
+    return { devices: size, globalBatch, best, tokensPerSecond: (globalBatch * request.shape.seq) / best.estimate.step }
+  }
+  const strong = compared(sizes.map(size => at(size, request.globalBatch)))
+  const weak = compared(sizes.map(size => at(size, Math.max(1, Math.round((request.globalBatch * size) / sizes[0])))))
+  const amdahl = fit(strong)
+  return { strong, weak, ...(amdahl && { amdahl }) }
+}
+
+function compared(points: readonly ScalePoint[]): ScalePoint[] {
+  const first = points.find(point => point.tokensPerSecond !== undefined)
+  if (first?.tokensPerSecond === undefined) return [...points]
+  const { devices, tokensPerSecond } = first
+  return points.map(point => {
+    if (point.tokensPerSecond === undefined) return point
+    const speedup = point.tokensPerSecond / tokensPerSecond
+    return { ...point, speedup, efficiency: (speedup * devices) / point.devices }
+  })
+}
+
+/** Least squares of the relative error: step = serial + parallel / devices, neither below 0. */
+export function fit(points: readonly ScalePoint[]): Amdahl | undefined {
+  const steps = points.flatMap(({ devices, best }) => (best ? [{ devices, step: best.estimate.step }] : []))
+  if (steps.length < 2) return undefined
+  // With x = 1 / (devices x step) and y = 1 / step, the relative error is serial x y + parallel x x - 1.
+  let [xx, xy, yy, x1, y1] = [0, 0, 0, 0, 0]
+  for (const { devices, step } of steps) {
+    const [x, y] = [1 / (devices * step), 1 / step]
+    xx += x * x
+    xy += x * y
+    yy += y * y
+    x1 += x
+    y1 += y
+  }
+  const determinant = xx * yy - xy * xy
+  const serial = Math.max(0, (y1 * xx - x1 * xy) / determinant)
+  const parallel = serial === 0 ? x1 / xx : Math.max(0, (x1 * yy - y1 * xy) / determinant)
+  const first = steps[0].devices
+  const whole = serial + parallel / first
+  return { serial, parallel, fraction: serial / whole, limit: whole / serial }
+}

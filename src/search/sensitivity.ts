@@ -1,0 +1,80 @@
+/** What would change the choice: the same search on a machine, or with a batch, that is a little different. */
+import type { Cluster, Topology } from '../cluster/index.js'
+import type { Split } from '../estimate/index.js'
+import type { Request } from './request.js'
+import { type Priced, search } from './search.js'
+
+export interface Sensitivity {
+  /** 'network x2'. */
+  readonly change: string
+  /** Absent: nothing fits. */
+  readonly best?: Priced
+  /** How many times as many tokens a second. */
+  readonly speedup?: number
+  readonly differences: readonly Difference[]
+}
+
+export interface Difference {
+  readonly field: string
+  readonly from: string
+  readonly to: string
+}
+
+type Changed = readonly [change: string, request: (from: Request) => Request]
+
+const changes: readonly Changed[] = [
+  ['network x2', request => ({ ...request, cluster: withNetwork(request.cluster, 2) })],
+  ['network /2', request => ({ ...request, cluster: withNetwork(request.cluster, 0.5) })],
+  ['memory x1.5', request => ({ ...request, cluster: withMemory(request.cluster, 1.5) })],
+  ['batch x2', request => ({ ...request, globalBatch: 2 * request.globalBatch })],
+]
+
+export const sensitivities: readonly string[] = changes.map(([name]) => name)
+
+/** One at a time, so that whoever waits can be shown how far it is. */
+export function* sensitivityOf(request: Request, chosen: Priced): Generator<Sensitivity> {
+  for (const [change, changed] of changes) {
+    const asked = changed(request)
+    const best = search(asked, { keep: 1, front: false }).best[0]
+    if (!best) yield { change, differences: [] }
+    else {
+      const rate = (r: Request, { estimate }: Priced) => r.globalBatch / estimate.step
+      const speedup = rate(asked, best) / rate(request, chosen)
+      yield { change, best, speedup, differences: differencesOf(chosen.split, best.split) }
+    }
+  }
+}
+
+const withMemory = (cluster: Cluster, by: number): Cluster => ({
+  ...cluster,
+  device: { ...cluster.device, memory: cluster.device.memory * by },
+})
+
+/** The links between nodes; where there is one node, those within it. */
+function withNetwork(cluster: Cluster, by: number): Cluster {
+  const faster = <L extends { readonly link: { readonly bandwidth: number } }>(level: L): L => ({
+    ...level,
+    link: { ...level.link, bandwidth: level.link.bandwidth * by },
+  })
+  const { topology } = cluster
+  const changed: Topology =
+    topology.kind === 'torus'
+      ? faster(topology)
+      : {
+          ...topology,
+          levels: topology.levels.map((level, i) => (i > 0 || topology.levels.length === 1 ? faster(level) : level)),
+        }
+  return { ...cluster, topology: changed }
+}
+
+const fields = ['tp', 'pp', 'dp', 'zero', 'microbatch', 'schedule', 'chunks', 'recompute'] as const
+
+/** Where two plans differ, in the words of a plan. Microbatches follow from the rest. */
+export function differencesOf(a: Split, b: Split): Difference[] {
+  const plain = fields
+    .filter(field => a[field] !== b[field] && !(field === 'chunks' && b.schedule !== a.schedule && b.chunks === 1))
+    .map(field => ({ field, from: String(a[field]), to: String(b[field]) }))
+  if (a.sequenceParallel === b.sequenceParallel || a.tp === 1 || b.tp === 1) return plain
+  const word = (on: boolean) => (on ? 'on' : 'off')
+  return [...plain, { field: 'sequence parallel', from: word(a.sequenceParallel), to: word(b.sequenceParallel) }]
+}

@@ -1,0 +1,145 @@
+/**
+ * Every plan there is for a request, in two levels. A *group* fixes how the devices and the batch are cut (tp, sequence
+ * parallelism, pp, dp, microbatch); bounds are computed for groups. Within a group vary the *pipeline* (schedule,
+ * chunks, layer split) and what trades memory for time (ZeRO stage, recomputation). Every plan of the space passes
+ * `check`; cp and ep stay 1 until the compiler splits them.
+ */
+import { evenParts } from '../base/index.js'
+import type { Shape, Split } from '../estimate/index.js'
+import { check, type ScheduleName, scheduleNames, scheduleTraits } from '../plan/index.js'
+import { type Constraint, keeps } from './constraint.js'
+import { jobOf, plainSplit, type Request } from './request.js'
+
+export interface Group {
+  readonly tp: number
+  readonly pp: number
+  readonly dp: number
+  readonly sequenceParallel: boolean
+  readonly microbatch: number
+  readonly microbatches: number
+}
+
+export interface Pipeline {
+  readonly schedule: ScheduleName
+  readonly chunks: number
+  readonly layers?: readonly number[]
+}
+
+export interface Saving {
+  readonly zero: Split['zero']
+  readonly recompute: 'none' | 'selective' | 'full'
+}
+
+export function divisors(n: number): number[] {
+  const small: number[] = []
+  for (let i = 1; i * i <= n; i++) if (n % i === 0) small.push(i)
+  const large = small.filter(i => i * i < n).map(i => n / i)
+  return [...small, ...large.reverse()]
+}
+
+/** tp and sequence parallelism as the model allows them; the rest of a plan has no say in that. */
+export function tensorSplits(request: Request): Pick<Group, 'tp' | 'sequenceParallel'>[] {
+  return divisors(request.cluster.devices)
+    .filter(tp => tp <= request.shape.heads)
+    .flatMap(tp => (tp === 1 ? [false] : [true, false]).map(sequenceParallel => ({ tp, sequenceParallel })))
+    .filter(split => keeps(split, request.constraints) && allowed(request, split))
+}
+
+const allowed = (request: Request, split: Partial<Split>): boolean =>
+  !check(jobOf({ ...request, globalBatch: 1 }, { ...plainSplit, ...split })).some(p => p.severity === 'error')
+
+/** Schedules of more tasks are not made. */
+const mostTasks = 1e6
+const mostCopies = 2 ** 16
+const mostStages = (layers: number): number => layers + 2
+
+export function* groupsOf(request: Request): Generator<Group> {
+  const { cluster, globalBatch, shape, constraints } = request
+  for (const { tp, sequenceParallel } of tensorSplits(request))
+    for (const pp of divisors(cluster.devices / tp)) {
+      const dp = cluster.devices / (tp * pp)
+      if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
+      if (globalBatch % dp !== 0) continue
+      for (const microbatch of divisors(globalBatch / dp)) {
+        const group = { tp, pp, dp, sequenceParallel, microbatch, microbatches: globalBatch / dp / microbatch }
+        if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
+      }
+    }
+}
+
+export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'constraints'>, pp: number): Pipeline[] {
+  const { layers } = shape
+  const head = headWeight(shape)
+  const named = pp === 1 ? (['1f1b'] as const) : scheduleNames
+  return named
+    .flatMap(schedule => chunksOf(schedule, layers, pp).map(chunks => ({ schedule, chunks })))
+    .flatMap(({ schedule, chunks }) =>
+      layerSplits(layers, pp * chunks, head).map(split => ({ schedule, chunks, ...split })),
+    )
+    .filter(pipeline => keeps(pipeline, constraints))
+}
+
+const mostChunks = 64
+
+/**
+ * Of the chunk counts that leave the fullest stage as it is the least: with more of them a rank has more stages of
+ * that size to go through, and the bubble, which is as long as a stage, does not shrink.
+ */
+function chunksOf(schedule: ScheduleName, layers: number, pp: number): number[] {
+  const { chunks, chunksFixed } = scheduleTraits[schedule]
+  if (chunksFixed) return pp * chunks <= mostStages(layers) ? [chunks] : []
+  const most = Math.min(mostChunks, Math.floor(mostStages(layers) / pp))
+  const all = Array.from({ length: Math.max(0, most - 1) }, (_, i) => i + 2)
+  return all.filter(n => n === 2 || fullest(layers, pp * n) < fullest(layers, pp * (n - 1)))
+}
+
+/** With one layer a stage, the first and the last may have none. */
+const fullest = (layers: number, stages: number): number => (stages > layers ? 0.5 : Math.ceil(layers / stages))
+
+/**
+ * Even; or the last stage lighter, or the first and the last: they also hold the head and the embedding. `head` is
+ * what the head weighs, in layers: no stage is left lighter than that asks for. The others hold as many layers as the
+ * fullest of an even split, or one more.
+ */
+export function layerSplits(layers: number, stages: number, head = 1): { readonly layers?: readonly number[] }[] {
+  const even = evenParts(layers, stages)
+  const found = new Map<string, readonly number[]>()
+  for (const most of [even[0], even[0] + 1])
+    for (const ends of [1, 2]) {
+      const inner = stages - ends
+      const end = Math.max(0, Math.ceil((layers - most * inner) / ends), most - Math.max(1, Math.ceil(head)))
+      const middle = inner > 0 ? evenParts(layers - ends * end, inner) : []
+      if (end >= most || middle[0] !== most || middle[inner - 1] < 1) continue
+      const split = [...(ends === 2 ? [end] : []), ...middle, end]
+      if (split.join() !== even.join() || stages > layers) found.set(split.join(), split)
+    }
+  return [...(stages <= layers ? [{}] : []), ...[...found.values()].map(split => ({ layers: split }))]
+}
+
+/** Parameters of the head over those of a layer: its share of time is about that. */
+export const headWeight = ({ heads, kvHeads, headDim, ffn, gated, vocab }: Shape): number =>
+  vocab / (2 * headDim * (heads + kvHeads) + (gated ? 3 : 2) * ffn)
+
+export function savingsOf(dp: number, constraints: readonly Constraint[] = []): Saving[] {
+  const stages: readonly Split['zero'][] = dp === 1 ? [0] : [0, 1, 2, 3]
+  const kinds = ['none', 'selective', 'full'] as const
+  return stages
+    .flatMap(zero => kinds.map(recompute => ({ zero, recompute })))
+    .filter(saving => keeps(saving, constraints))
+}
+
+export const splitFrom = (group: Group, { schedule, chunks, layers }: Pipeline, saving: Saving): Split => ({
+  tp: group.tp,
+  pp: group.pp,
+  dp: group.dp,
+  cp: 1,
+  ep: 1,
+  sequenceParallel: group.sequenceParallel,
+  zero: saving.zero,
+  schedule,
+  chunks,
+  microbatches: group.microbatches,
+  microbatch: group.microbatch,
+  recompute: saving.recompute,
+  ...(layers && { layers }),
+})

@@ -1,0 +1,87 @@
+/** The prices of a cluster: kernels on its device, meetings and messages over the links they cross. */
+import { type Axis, type Mesh, sizeOf } from '../base/index.js'
+import { type Cluster, type Precision, reachOf } from '../cluster/index.js'
+import { flopsOf, type Members, priceKernel, priceMeeting } from '../cost/index.js'
+import { type Collective, type Group, type Instr, type Program, type Segment, traitsOf } from '../ir/index.js'
+import { bytesOf, kernelOf } from './kernels.js'
+import type { Contention, Prices } from './prices.js'
+
+export interface ClusterPricesOptions {
+  /** The precision of products, where it is not that of what is stored. */
+  readonly multiply?: Precision
+  readonly contention?: Contention
+}
+
+/** What FSDP runs on A100 and H100 lose while a collective runs beside compute; what the collective loses is in its price. */
+const usual: Contention = { compute: 0.12, network: 0 }
+
+/** Ranks that carry their own bytes do nothing else meanwhile. */
+const none: Contention = { compute: 1e9, network: 0 }
+
+export function clusterPrices(program: Program, cluster: Cluster, options: ClusterPricesOptions = {}): Prices {
+  const { mesh } = program
+  const { multiply, contention = cluster.cores === undefined ? usual : none } = options
+  const links = linksOf(cluster)
+  const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
+  const stride = strideOf(mesh, 'pp')
+  return {
+    links,
+    compute: (instr, segment) =>
+      traitsOf(instr).lane === 'host'
+        ? copySeconds(instr, segment, cluster)
+        : priceKernel(kernelOf(instr, segment, multiply), cluster.device),
+    collective: (instr, segment) => {
+      const group = membersOf(mesh, instr.group)
+      const seconds = priceMeeting({ kind: instr.kind, bytes: wholeBytes(instr, segment), group }, cluster)
+      return { seconds, link: linkOf(group) }
+    },
+    message: (bytes, from, to) => {
+      const group = { size: 2, stride: stride * Math.abs(to - from) }
+      const seconds = priceMeeting({ kind: 'send', bytes, group }, cluster)
+      return { seconds, link: linkOf(group), held: seconds }
+    },
+    flops: (instr, segment) => (traitsOf(instr).lane === 'host' ? 0 : flopsOf(kernelOf(instr, segment, multiply))),
+    contention,
+  }
+}
+
+function linksOf({ topology }: Cluster): string[] {
+  return topology.kind === 'torus' ? [topology.link.kind] : [...new Set(topology.levels.map(({ link }) => link.kind))]
+}
+
+/** The kind of the outermost links that members cross. */
+function outermost({ topology }: Cluster, members: Members): string {
+  const reach = reachOf(topology, members)
+  if (reach.kind === 'torus') return reach.link.kind
+  return (reach.levels.findLast(({ parts }) => parts > 1) ?? reach.levels[0]).level.link.kind
+}
+
+/** What is there before a sum or a scatter, or after a gather. */
+const wholeBytes = (instr: Collective, { buffers }: Segment): number =>
+  bytesOf(buffers[instr.kind === 'all-gather' ? instr.out : instr.in])
+
+function membersOf(mesh: Mesh, { axes, stages }: Group): Members {
+  if (stages !== undefined && stages.length > 1)
+    return { size: stages.length, stride: strideOf(mesh, 'pp') * Math.abs(stages[1] - stages[0]) }
+  const wide = axes.filter(axis => sizeOf(mesh, axis) > 1)
+  return {
+    size: wide.reduce((size, axis) => size * sizeOf(mesh, axis), 1),
+    stride: Math.min(...wide.map(axis => strideOf(mesh, axis)), Number.MAX_SAFE_INTEGER),
+  }
+}
+
+/** Ranks from one place on an axis to the next. */
+function strideOf(mesh: Mesh, axis: Axis): number {
+  let stride = 1
+  for (const { name, size } of mesh.axes) {
+    if (name === axis) return stride
+    stride *= size
+  }
+  return stride
+}
+
+function copySeconds(instr: Instr, { buffers }: Segment, { host }: Cluster): number {
+  if (!host) return 0
+  const bytes = traitsOf(instr).writes.reduce((sum, ref) => sum + bytesOf(buffers[ref]), 0)
+  return host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency)
+}

@@ -1,0 +1,46 @@
+/**
+ * What is left of the time when devices fail. Failures come at random (exponentially), each throws away what was done
+ * since the last checkpoint, and writing checkpoints takes time too: too often wastes the one, too seldom the other.
+ * Young (1974) has the first order of the best interval, Daly (2006) the higher order and the expected time used here.
+ */
+export interface Failures {
+  /** Mean seconds between failures of one device. */
+  readonly mtbf: number
+  readonly devices: number
+  /** Seconds that training stands still for a checkpoint, and from a failure until it goes on. */
+  readonly checkpoint: number
+  readonly restart: number
+}
+
+export interface Goodput {
+  /** Mean seconds between failures of any device. */
+  readonly mtbf: number
+  /** Seconds of training between checkpoints: given, or the best. */
+  readonly interval: number
+  readonly young: number
+  readonly daly: number
+  /** Useful seconds of each second, with that interval. */
+  readonly share: number
+}
+
+export function goodputOf(failures: Failures, interval?: number): Goodput {
+  const mtbf = failures.mtbf / failures.devices
+  const [young, daly] = [youngInterval(failures.checkpoint, mtbf), dalyInterval(failures.checkpoint, mtbf)]
+  const chosen = interval ?? daly
+  return { mtbf, interval: chosen, young, daly, share: usefulShare(failures, mtbf, chosen) }
+}
+
+const youngInterval = (checkpoint: number, mtbf: number): number => Math.sqrt(2 * checkpoint * mtbf)
+
+function dalyInterval(checkpoint: number, mtbf: number): number {
+  if (checkpoint >= 2 * mtbf) return mtbf
+  const ratio = checkpoint / (2 * mtbf)
+  return youngInterval(checkpoint, mtbf) * (1 + Math.sqrt(ratio) / 3 + ratio / 9) - checkpoint
+}
+
+/** Useful seconds of one interval over the seconds it is expected to take, attempts that failed included. */
+export function usefulShare({ checkpoint, restart }: Failures, mtbf: number, interval: number): number {
+  // Without checkpoints to write the best interval is none at all: only restarts cost.
+  if (interval <= 0) return Math.exp(-restart / mtbf)
+  return interval / (mtbf * Math.exp(restart / mtbf) * Math.expm1((interval + checkpoint) / mtbf))
+}

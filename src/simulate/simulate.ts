@@ -1,0 +1,129 @@
+/** One step of a program on a cluster that nobody needs to own: how long it takes, where the time goes, and every span. */
+import { type Rank, type Seconds, seconds, worldOf } from '../base/index.js'
+import type { Kind, Program, Step } from '../ir/index.js'
+import type { Span } from '../trace/index.js'
+import { type Alike, alikeRanks } from './alike.js'
+import { type Jitter, paceOf } from './pace.js'
+import { type Parts, partNames } from './parts.js'
+import type { Prices } from './prices.js'
+import { Recorder } from './record.js'
+import { type Score, scoresOf } from './score.js'
+import { type Spent, type Watched, walk } from './walk.js'
+
+export interface SimulateOptions {
+  /** Ranks whose work takes longer, and how many times as long. */
+  readonly slow?: ReadonlyMap<Rank, number>
+  readonly jitter?: Jitter
+  /**
+   * Whose spans to keep. Left out: of every rank while ranks are alike; of the pipeline of rank 0 and of the slow ones
+   * where they are not, since a hundred thousand of them would fill the memory.
+   */
+  readonly watch?: readonly Rank[]
+}
+
+export interface Simulation {
+  readonly step: Seconds
+  /** Of all ranks, on average: they add up to the step. */
+  readonly parts: Parts
+  /** The same for each pipeline coordinate. */
+  readonly stages: readonly Parts[]
+  /** Executed in a step by all ranks, and what of it made forward values again. */
+  readonly flops: { readonly executed: number; readonly repeated: number }
+  readonly memory: HeaviestRank
+  /** Ranks that were simulated, each for all that are like it. */
+  readonly roles: number
+  /** Ranks whose spans there are. */
+  readonly watched: (rank: Rank) => boolean
+  /** What one rank did, in the order it began. Ranks that are alike share what is kept. */
+  readonly spansOf: (rank: Rank) => Span[]
+}
+
+/** Bytes by kind, each at its own peak, and of the arena that holds them all. */
+export interface HeaviestRank {
+  readonly pp: number
+  readonly arena: number
+  readonly peak: Readonly<Record<Kind, number>>
+}
+
+export function simulate(program: Program, prices: Prices, options: SimulateOptions = {}): Simulation {
+  const { slow = new Map<Rank, number>(), jitter } = options
+  const { streams } = program
+  const alike = alikeRanks(program, slow, jitter !== undefined)
+  const scores = scoresOf(program, prices)
+  const recorders = recordersOf(program, alike, options.watch ?? defaultWatch(program, alike, slow))
+  const walked = walk(program, {
+    ...{ alike, scores, prices, watched: recorders.map(watchedOf) },
+    paceOf: paceOf(streams.length, alike, slow, jitter),
+  })
+  const recorderOf = (rank: Rank) => {
+    const { pp, column } = alike.placeOf(rank)
+    return recorders[pp]?.get(alike.classOf[column])
+  }
+  const stages = walked.spent.map(spent => averageOf(spent, alike))
+  return {
+    step: seconds(walked.seconds),
+    parts: meanOf(stages),
+    stages,
+    flops: flopsOf(program, scores),
+    memory: heaviestOf(program),
+    roles: alike.classes * streams.length,
+    watched: rank => recorderOf(rank) !== undefined,
+    spansOf: rank => {
+      const recorder = recorderOf(rank)
+      if (!recorder) throw new Error(`internal: the spans of rank ${rank} were not kept`)
+      return recorder.spansOf(rank, prices.links)
+    },
+  }
+}
+
+/** Most classes of columns of which everything is kept. */
+const mostKept = 8
+
+function defaultWatch({ streams }: Program, alike: Alike, slow: ReadonlyMap<Rank, number>): readonly Rank[] {
+  const all = alike.classes <= mostKept
+  const columns = all ? alike.columnOf : [0, ...slow.keys()].slice(0, mostKept).map(rank => alike.placeOf(rank).column)
+  return columns.flatMap(column => streams.map((_, pp) => alike.rankOf({ pp, column })))
+}
+
+function recordersOf({ streams }: Program, alike: Alike, watch: readonly Rank[]): Map<number, Recorder>[] {
+  const recorders = streams.map(() => new Map<number, Recorder>())
+  for (const rank of watch) {
+    const { pp, column } = alike.placeOf(rank)
+    const of = alike.classOf[column]
+    if (!recorders[pp].has(of)) recorders[pp].set(of, new Recorder())
+  }
+  return recorders
+}
+
+const watchedOf = (recorders: ReadonlyMap<number, Recorder>): Watched[] =>
+  [...recorders].map(([of, recorder]) => ({ of, recorder }))
+
+/** Over the columns of a stream, each class as often as it is there. */
+function averageOf(spent: Spent[number], { counts }: Alike): Parts {
+  const columns = counts.reduce((a, b) => a + b, 0)
+  const average = (times: Float64Array) => times.reduce((sum, time, k) => sum + time * counts[k], 0) / columns
+  return Object.fromEntries(partNames.map(name => [name, average(spent[name])])) as Parts // every part is there
+}
+
+const meanOf = (all: readonly Parts[]): Parts =>
+  Object.fromEntries(
+    partNames.map(name => [name, all.reduce((sum, parts) => sum + parts[name], 0) / all.length]),
+  ) as Parts // every part is there
+
+function flopsOf(program: Program, scores: ReadonlyMap<string, Score>): Simulation['flops'] {
+  const perStream = worldOf(program.mesh) / program.streams.length
+  let [executed, repeated] = [0, 0]
+  const count = (step: Step) => {
+    if (step.kind !== 'call') return
+    const score = scores.get(step.segment)!
+    executed += score.flops * perStream
+    repeated += score.repeated * perStream
+  }
+  for (const { steps } of program.streams) steps.forEach(count)
+  return { executed, repeated }
+}
+
+function heaviestOf({ streams }: Program): HeaviestRank {
+  const pp = streams.reduce((most, { arena }, i) => (arena > streams[most].arena ? i : most), 0)
+  return { pp, arena: streams[pp].arena, peak: streams[pp].peak }
+}

@@ -1,0 +1,51 @@
+/** A step in the figures people compare: utilisation, tokens a second, and what a whole run takes. */
+import type { Simulation } from './simulate.js'
+
+export interface Work {
+  readonly devices: number
+  readonly tokens: number
+  /** FLOPs of one step by a definition of what is useful (PaLM's, Llama 3's). */
+  readonly modelFlops: number
+  /** FLOP/s of one device in the precision that is multiplied in. */
+  readonly peak: number
+}
+
+export interface Rates {
+  readonly tokensPerSecond: number
+  /** Useful FLOPs over what the devices could have done; the same of what they executed, recomputation included. */
+  readonly mfu: number
+  readonly hfu: number
+  readonly flopsPerDevice: number
+}
+
+export function ratesOf({ step, flops }: Pick<Simulation, 'step' | 'flops'>, work: Work): Rates {
+  const possible = work.peak * work.devices * step
+  return {
+    tokensPerSecond: work.tokens / step,
+    mfu: work.modelFlops / possible,
+    hfu: flops.executed / possible,
+    flopsPerDevice: work.modelFlops / (work.devices * step),
+  }
+}
+
+export interface Budget {
+  readonly tokens: number
+  /** US dollars for an hour of one device. */
+  readonly price?: number
+  /** Useful seconds of each second. */
+  readonly goodput?: number
+}
+
+export interface Run {
+  readonly steps: number
+  readonly days: number
+  readonly deviceHours: number
+  readonly dollars?: number
+}
+
+export function runOf(step: number, work: Work, { tokens, price, goodput = 1 }: Budget): Run {
+  const steps = Math.ceil(tokens / work.tokens)
+  const hours = (steps * step) / goodput / 3600
+  const deviceHours = hours * work.devices
+  return { steps, days: hours / 24, deviceHours, ...(price === undefined ? {} : { dollars: deviceHours * price }) }
+}

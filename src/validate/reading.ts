@@ -1,0 +1,114 @@
+/** A row in our words: sources have many names for the same thing. What they do not say stays undefined. */
+import type { Overrides, Precision } from '../cluster/index.js'
+import type { Split } from '../estimate/index.js'
+import type { Row } from './row.js'
+
+/** Counts, in the names of shapes and splits. */
+export interface Counts {
+  readonly layers?: number | undefined
+  readonly embed?: number | undefined
+  readonly heads?: number | undefined
+  readonly kvHeads?: number | undefined
+  readonly ffn?: number | undefined
+  readonly vocab?: number | undefined
+  readonly seq?: number | undefined
+  readonly batch?: number | undefined
+  readonly microbatch?: number | undefined
+  readonly devices?: number | undefined
+  readonly tp?: number | undefined
+  readonly pp?: number | undefined
+  readonly dp?: number | undefined
+  readonly cp?: number | undefined
+  readonly ep?: number | undefined
+  readonly chunks?: number | undefined
+}
+
+export interface Reading extends Counts {
+  readonly device: string
+  readonly network: Overrides
+  readonly zero?: Split['zero'] | undefined
+  readonly sequenceParallel?: boolean | undefined
+  readonly recompute?: string | undefined
+  readonly precision?: Precision | undefined
+  readonly schedule: string
+}
+
+export const readingOf = (row: Row): Reading => ({
+  layers: row.layers,
+  embed: row.hidden,
+  heads: row.heads,
+  kvHeads: row.kv_heads,
+  ffn: row.ffn,
+  vocab: row.vocab,
+  seq: row.seq_len,
+  batch: row.global_batch_seqs,
+  microbatch: row.micro_batch,
+  devices: row.n_gpus,
+  tp: row.tp,
+  pp: row.pp,
+  dp: row.dp,
+  cp: row.cp,
+  ep: row.ep,
+  chunks: row.vpp_interleave,
+  device: devices[row.gpu] ?? row.gpu,
+  network: networkOf(row.interconnect, row.gpus_per_node ?? 8),
+  zero: zeroOf(row.zero_stage_or_fsdp),
+  sequenceParallel: row.sequence_parallel === '' ? undefined : row.sequence_parallel === 'y',
+  recompute: recomputeOf(row.recompute),
+  precision: precisionOf(row.precision),
+  schedule: scheduleOf(row.schedule),
+})
+
+/** Names of the catalog. */
+const devices: Readonly<Record<string, string>> = {
+  'A100-40GB': 'a100-40',
+  'A100-80GB': 'a100-80',
+  'A100-80GB SXM': 'a100-80',
+  H100: 'h100',
+  'H100-80GB': 'h100',
+  'H100-95GB (HBM2e)': 'h100-500w',
+  'H100-96GB (HBM2e, 500W)': 'h100-500w',
+  'H200-141GB': 'h200',
+  B200: 'b200',
+  GB200: 'gb200',
+  GB300: 'gb300',
+  V100: 'v100',
+  'TPU v4': 'tpu-v4',
+  'TPU v5e': 'tpu-v5e',
+  'TPU v5p': 'tpu-v5p',
+}
+
+/** '8x HDR IB 200Gb/node', 'RoCE 1600 Gbps/node', '400Gb/s RDMA per GPU': cards of a node, and bytes per second of one. */
+function networkOf(words: string, perNode: number): Overrides {
+  const [, cards, ofNode] = /(?:(\d+) ?x ?)?[^,+\d]*(\d+) ?Gb(?:ps|\/s)?(?: per |\/)node/.exec(words) ?? []
+  if (ofNode !== undefined) {
+    const nicsPerNode = Number(cards ?? perNode)
+    const gigabits = cards === undefined ? Number(ofNode) / nicsPerNode : Number(ofNode)
+    return { nicsPerNode, nicBandwidth: (gigabits * 1e9) / 8 }
+  }
+  const [, ofDevice] = /(\d+) ?Gb(?:ps|\/s)?[^,+]* per GPU/.exec(words) ?? []
+  return ofDevice === undefined ? {} : { nicsPerNode: perNode, nicBandwidth: (Number(ofDevice) * 1e9) / 8 }
+}
+
+function zeroOf(words: string): Split['zero'] | undefined {
+  if (/ZeRO-2/.test(words)) return 2
+  if (/FSDP|ZeRO-3/.test(words)) return 3
+  if (/ZeRO-1|dist-opt/.test(words)) return 1
+  return words === '0' ? 0 : undefined
+}
+
+const recomputeOf = (words: string): string | undefined =>
+  words.startsWith('none') ? 'none' : /per-op|selective op/.test(words) ? 'per-op' : words === '' ? undefined : words
+
+/** Scales for each row of a matrix are slower kernels than one for a whole tensor, or for the blocks hardware knows. */
+function precisionOf(words: string): Precision | undefined {
+  if (/rowwise|fp4/i.test(words)) return undefined
+  if (/fp8|float8/i.test(words)) return 'fp8'
+  if (/fp16/i.test(words)) return 'f16'
+  return /bf16/i.test(words) ? 'bf16' : undefined
+}
+
+const scheduleOf = (words: string): string =>
+  /^(interleaved|1F1B-I$)/i.test(words) ? 'interleaved' : (schedules[words] ?? '1f1b')
+
+const schedules: Readonly<Record<string, string>> = { 'ZB-1p': 'zb-h1', 'ZB-2p': 'zb-h2', 'ZB-V': 'zb-v' }

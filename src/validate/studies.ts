@@ -1,0 +1,300 @@
+/**
+ * What must be known of a study beside its rows: the family of its models, the age of its software, the network it ran
+ * on, which figure it prints. Facts, not fits: a constant that was fitted belongs to a device or to an era of software.
+ */
+import type { Overrides } from '../cluster/index.js'
+import { type Definition, type Era, eras, type Shape, type Software } from '../estimate/index.js'
+import type { Reading } from './reading.js'
+import type { Row } from './row.js'
+
+export interface Study {
+  readonly title: string
+  /** What its rows name as their source. */
+  readonly source: RegExp
+  readonly family: Family | ((row: Row) => Family)
+  readonly era: Era
+  /** Where a row's software differs from its era's. */
+  readonly software?: (row: Row) => Partial<Software>
+  readonly figure: Definition
+  /** Of its network, what its rows do not say or say of something else. */
+  readonly network?: Overrides
+  /** What the source says elsewhere than in its table, or leaves to the defaults of its software. */
+  readonly known?: (row: Row) => Partial<Reading>
+  /** Why a row is left out, if it is. */
+  readonly aside?: (row: Row) => string | undefined
+  /** Rows of `validation/` that a constant was fitted on, by their place: never part of an error that is reported. */
+  readonly fitted?: (line: number) => boolean
+}
+
+/** What a model's name says without printing it. */
+export type Family = keyof typeof families
+export const families = {
+  gpt: { gated: false, tied: true, biases: true, norm: 'layer', dropout: true, positions: 'learned' },
+  'gpt-plain': { gated: false, tied: true, biases: true, norm: 'layer', dropout: false, positions: 'learned' },
+  bloom: { gated: false, tied: true, biases: true, norm: 'layer', dropout: true, positions: 'alibi' },
+  mpt: { gated: false, tied: true, biases: false, norm: 'layer', dropout: false, positions: 'learned' },
+  llama: { gated: true, tied: false, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
+} as const satisfies Readonly<Record<string, Partial<Shape>>>
+
+const every = (n: number) => (line: number) => line % n === 0
+const only =
+  (...lines: readonly number[]) =>
+  (line: number) =>
+    lines.includes(line)
+
+/** SC21 table 1: microbatch and chunks, from the authors' scripts. */
+const sc21: Readonly<Record<string, readonly [number, number]>> = {
+  'GPT-1.7B': [16, 1],
+  'GPT-3.6B': [16, 1],
+  'GPT-7.5B': [16, 1],
+  'GPT-18.4B': [8, 1],
+  'GPT-39.1B': [4, 1],
+  'GPT-76.1B': [2, 3],
+  'GPT-145.6B': [2, 2],
+  'GPT-310.1B': [1, 2],
+  'GPT-529.6B': [1, 3],
+  'GPT-1008.0B': [1, 1],
+}
+
+/** A model of one name has the same depth in all tables of the paper; its interleaved runs have a layer in each chunk. */
+const zeroBubbleLayers: Readonly<Record<string, number>> = {
+  'GPT 1.5B': 22,
+  'GPT 6.2B': 30,
+  'GPT 14.6B': 46,
+  'GPT 28.3B': 62,
+}
+
+function zeroBubble({ model, schedule, layers = zeroBubbleLayers[model], pp = 1 }: Row): Partial<Reading> {
+  const chunks = schedule === '1F1B-I' ? (layers + 2) / pp : schedule === 'ZB-V' ? 2 : 1
+  return { layers, chunks, zero: 0, vocab: 50257, recompute: 'none', precision: 'f16' }
+}
+
+/** torchtitan's tables say what was switched on: compilation, and collectives cut in pieces beside their matmuls. */
+function torchtitanHabits({ notes, source, gpu }: Row): Partial<Software> {
+  const eager = notes.startsWith('FSDP;') || (source.includes('docs/performance') && gpu.startsWith('A100'))
+  const era = eager ? eras.torchtitan : eras['torchtitan-compiled']
+  return /async ?tp/i.test(notes) ? { ...era, exposed: { ...era.exposed, tp: 0.65, tpBackward: 0.65 } } : era
+}
+
+/** The layouts study names the attention kernel of every run, and whether the norm was one kernel. */
+function layoutsKernel({ notes }: Row): Partial<Software> {
+  const kernel = /attention kernel: ([^;]*)/.exec(notes)?.[1] ?? ''
+  const attention = /^flash_attention2/.test(kernel) ? 'flash-2' : /^flash/.test(kernel) ? 'flash-1' : 'unfused'
+  return { attention, fusedNorm: kernel.includes('RMS kernel'), fusedSoftmax: kernel === 'fused' ? 8192 : 0 }
+}
+
+const fineTuning = ({ model }: Row): string | undefined =>
+  /LoRA|SFT/.test(model) ? 'fine-tuning: not all weights are trained, or sequences are packed' : undefined
+
+/** What NVIDIA's own recipes do where their tables are silent. */
+const recipe = (): Partial<Reading> => ({ sequenceParallel: true, zero: 1, recompute: 'none' })
+const plainMegatron = (): Partial<Reading> => ({ zero: 0, sequenceParallel: false })
+
+export const studies: Readonly<Record<string, Study>> = {
+  'sc21-table1': {
+    title: 'Narayanan et al., SC21, table 1',
+    source: /SC21 Table 1/,
+    family: 'gpt',
+    era: 'megatron-2021',
+    figure: 'sc21',
+    known: ({ model }) => ({ ...plainMegatron(), microbatch: sc21[model]?.[0], chunks: sc21[model]?.[1] }),
+    fitted: only(4, 10),
+  },
+  'sc21-table2': {
+    title: 'Narayanan et al., SC21, table 2',
+    source: /SC21 Table 2/,
+    family: 'gpt',
+    era: 'megatron-2021',
+    figure: 'sc21',
+    known: plainMegatron,
+    aside: row => (row.pp === 1 ? 'the software of its ZeRO-3 runs is not described' : undefined),
+  },
+  'megatron-jan2021': {
+    title: 'Megatron-LM, January 2021',
+    source: /cases_jan2021\.png @/,
+    family: 'gpt',
+    era: 'megatron-2021',
+    figure: 'sc21',
+    aside: () => 'software before SC21, not described; the shapes are those of SC21 table 1',
+  },
+  'megatron-2020': {
+    title: 'Megatron-LM, 2020',
+    source: /tables\.tex/,
+    family: 'gpt',
+    era: 'megatron-2021',
+    figure: 'sc21',
+  },
+  korthikanti: {
+    title: 'Korthikanti et al. 2022',
+    source: /^Korthikanti(?!.*Table 4)/,
+    family: 'gpt',
+    era: 'megatron-2022',
+    figure: 'korthikanti',
+    known: () => ({ zero: 0 }),
+    fitted: only(2),
+  },
+  'korthikanti-layer': {
+    title: 'Korthikanti et al., one layer',
+    source: /^Korthikanti.*Table 4/,
+    family: 'gpt',
+    era: 'megatron-2022',
+    figure: 'korthikanti',
+    aside: () => 'one layer, not a training step',
+  },
+  'mt-nlg': {
+    title: 'MT-NLG 530B',
+    source: /^MT-NLG/,
+    family: 'gpt',
+    era: 'megatron-deepspeed',
+    figure: 'sc21',
+    known: plainMegatron,
+  },
+  llama3: {
+    title: 'Llama 3 405B',
+    source: /^Llama 3 Herd/,
+    family: 'llama',
+    era: 'meta-2024',
+    figure: 'llama3',
+    // Gradients are added up whole and scattered once a step: the traffic of ZeRO-1.
+    known: () => ({ sequenceParallel: true, microbatch: 1, chunks: 8, recompute: 'none', zero: 1 }),
+  },
+  bloom: {
+    title: 'BLOOM, the search for a topology',
+    source: /^bigscience (?!experiments)/,
+    family: 'bloom',
+    era: 'megatron-deepspeed',
+    figure: 'sc21',
+    network: { nicsPerNode: 4, nicBandwidth: 12.5e9 }, // Jean Zay, also where a row does not say it
+    known: () => ({ sequenceParallel: false }),
+    aside: row => (row.notes.startsWith('OOM') ? 'ran out of memory' : undefined),
+    fitted: every(9),
+  },
+  'bloom-v100': {
+    title: 'BLOOM on V100',
+    source: /^bigscience experiments/,
+    family: 'gpt',
+    era: 'megatron-deepspeed',
+    figure: 'sc21',
+    aside: () => 'no shapes; its author warns of 40 % noise',
+  },
+  vtrain: {
+    title: 'vTrain, one node of A100',
+    source: /vTrain/,
+    family: 'gpt-plain',
+    era: 'megatron-deepspeed-2023',
+    figure: 'sc21',
+    known: () => ({ zero: 0 }),
+    fitted: every(20),
+  },
+  'zero-bubble': {
+    title: 'Zero-bubble pipelines',
+    source: /^Zero Bubble/,
+    family: 'gpt',
+    era: 'megatron-2022',
+    figure: 'sc21',
+    known: zeroBubble,
+    fitted: every(12),
+  },
+  layouts: {
+    title: 'Efficient parallelization layouts',
+    source: /^Aleph-Alpha/,
+    family: 'llama',
+    era: 'scaling-2023',
+    software: layoutsKernel,
+    figure: 'palm',
+    network: { nicsPerNode: 1 }, // its 200 Gb/s are those of a node
+    aside: row => /; (OOM Error|Kernel not available|Other Error)/.exec(row.notes)?.[1],
+    fitted: every(12),
+  },
+  mosaic: {
+    title: 'MosaicML llm-foundry',
+    source: /llm-foundry/,
+    family: 'mpt',
+    era: 'fsdp-2023',
+    software: row => ({ reduceBytes: row.notes.includes('PURE') ? 2 : 4 }),
+    figure: 'palm',
+    fitted: every(12),
+  },
+  torchtitan: {
+    title: 'torchtitan',
+    source: /torchtitan/,
+    family: 'llama',
+    era: 'torchtitan-compiled',
+    software: torchtitanHabits,
+    figure: 'palm',
+    known: row => (row.recompute === 'selective' ? { recompute: 'per-op' } : {}),
+    fitted: only(2, 11, 17, 19, 36),
+  },
+  'megatron-h100': {
+    title: 'Megatron-LM on H100',
+    source: /model_table\.png/,
+    family: 'gpt-plain',
+    era: 'megatron-2024',
+    figure: 'korthikanti',
+    known: recipe,
+  },
+  nemo: {
+    title: 'NeMo 24.07',
+    source: /NeMo docs.*performance_summary/,
+    family: 'llama',
+    era: 'megatron-2024',
+    figure: 'palm',
+    known: recipe,
+    aside: fineTuning,
+  },
+  'nemo-long': {
+    title: 'NeMo, long sequences',
+    source: /performance_long_sequence/,
+    family: 'llama',
+    era: 'megatron-2024',
+    figure: 'palm',
+    known: recipe,
+  },
+  'megatron-bridge': {
+    title: 'Megatron-Bridge',
+    source: /Megatron-Bridge/,
+    family: 'llama',
+    era: 'megatron-2024',
+    figure: 'palm',
+    known: row => (row.zero_stage_or_fsdp === 'FSDP' ? { ...recipe(), zero: 3 } : recipe()),
+    aside: fineTuning,
+    fitted: only(64, 124),
+  },
+  mlperf: {
+    title: 'MLPerf Training',
+    source: /^mlcommons/,
+    family: row => (row.model.startsWith('GPT3') ? 'gpt-plain' : 'llama'),
+    era: 'megatron-2024',
+    figure: 'palm',
+    known: recipe,
+    fitted: only(4),
+  },
+  sailor: {
+    title: 'Sailor',
+    source: /sailor/,
+    family: 'gpt',
+    era: 'megatron-deepspeed',
+    figure: 'palm',
+  },
+  maxtext: {
+    title: 'MaxText',
+    source: /maxtext/,
+    family: 'llama',
+    era: 'megatron-2024',
+    figure: 'palm',
+  },
+  papers: {
+    title: 'single papers',
+    source: /(?:)/,
+    family: 'gpt',
+    era: 'megatron-2021',
+    figure: 'palm',
+    aside: row => (row.source.includes('fms-fsdp') ? 'which layers are recomputed is not said' : undefined),
+  },
+}
+
+/** The study a row belongs to: the first whose source it names. */
+export function studyOf(row: Row): readonly [name: string, study: Study] {
+  const found = Object.entries(studies).find(([, { source }]) => source.test(row.source))
+  return found ?? ['papers', studies.papers]
+}

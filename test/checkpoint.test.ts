@@ -1,0 +1,146 @@
+/** Checkpoints of emitted runs: read here, gone on from under the same plan and another, and refused when damaged. */
+import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import {
+  checkpointProblems,
+  crc32,
+  parseSafetensors,
+  printSafetensors,
+  readCheckpoint,
+} from '../src/checkpoint/index.js'
+import { compileJob } from '../src/compile/index.js'
+import { expectedOf, temporaryFolder, torchrun, writeEmittedJob } from './emitted.js'
+import { jobOf } from './jobs.js'
+import { lockstep } from './memory-io.js'
+import { findPython, noPython } from './python.js'
+
+const text = (content: string) => new TextEncoder().encode(content)
+const values = Float32Array.of(1, -2, 0.5, 3)
+const file = printSafetensors({ w: { dtype: 'F32', shape: [2, 2], values } }, { format: 'test' })
+
+test('crc32 is the one of zip', () => equal(crc32(text('123456789')), 0xcbf43926))
+
+test('a printed safetensors file parses back to itself', () => {
+  deepEqual(parseSafetensors(file)('w'), { dtype: 'F32', shape: [2, 2], values })
+})
+
+const changed = (at: number): Uint8Array => file.map((byte, i) => (i === at ? byte ^ 1 : byte))
+const damages: readonly (readonly [string, Uint8Array, RegExp])[] = [
+  ['empty', new Uint8Array(0), /is cut short: there is no header/],
+  ['cut in the header', file.subarray(0, 40), /the header is longer than the file/],
+  ['cut in a tensor', file.subarray(0, -4), /tensor w is cut short: 12 of 16 bytes are there/],
+  ['one bit of a tensor', changed(file.length - 1), /tensor w is damaged: its CRC-32/],
+  ['one bit of the header', changed(8), /has a header that is not JSON/],
+]
+for (const [what, bytes, message] of damages)
+  test(`a damaged file is refused: ${what}`, () => throws(() => parseSafetensors(bytes)('w'), message))
+
+test('a tensor that is not there is named', () => throws(() => parseSafetensors(file)('x'), /there is no tensor x/))
+
+const manifest = (shards: object[]) =>
+  text(
+    JSON.stringify({
+      format: 'lockstep checkpoint 1',
+      step: 1,
+      seed: 1,
+      tensors: { 'param.w': { dims: [{ name: 'embed', size: 4 }], shards } },
+    }),
+  )
+const bad: readonly (readonly [string, Uint8Array, RegExp])[] = [
+  ['no JSON', text('{'), /manifest.json is not JSON/],
+  ['another format', text('{"format":"other"}'), /is not of a lockstep checkpoint 1/],
+  [
+    'a path out of the folder',
+    manifest([{ rank: 0, file: '../w', start: [0], shape: [4] }]),
+    /lacks step, tensors or their shards/,
+  ],
+]
+for (const [what, bytes, message] of bad)
+  test(`a manifest is refused: ${what}`, () => throws(() => readCheckpoint(() => bytes), message))
+
+test('shards that do not cover a tensor are refused', () => {
+  const part = printSafetensors({ 'param.w': { dtype: 'F32', shape: [2], values: values.slice(0, 2) } }, {})
+  const read = (name: string) =>
+    name === 'manifest.json' ? manifest([{ rank: 0, file: 'rank-0', start: [0], shape: [2] }]) : part
+  throws(() => readCheckpoint(read).tensor('param.w'), /the shards of param.w do not cover it/)
+})
+
+const python = findPython()
+
+describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () => {
+  const root = temporaryFolder()
+  const job = jobOf('gpt tied', { pp: 2, dp: 2, zero: 2, microbatches: 2 }, { steps: 4 })
+  const other = jobOf('gpt tied', { tp: 2 }, { steps: 4 })
+  const saved = join(root, 'first', 'checkpoints', 'step-00000002')
+  const run = async (folder: string, ranks: number, ...args: string[]) => {
+    const { code, out, err } = await torchrun(python!, ranks, ['train.py', '--precision', 'f64', ...args], {
+      cwd: join(root, folder),
+    }).done
+    equal(code, 0, err)
+    return out
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line).loss as number)
+  }
+  let losses: readonly number[]
+
+  before(async () => {
+    writeEmittedJob(join(root, 'first'), job)
+    writeEmittedJob(join(root, 'second'), other)
+    losses = await run('first', 4, '--save-every', '2')
+  })
+  after(() => rmSync(root, { recursive: true, force: true }))
+
+  test('every logical tensor is there once, and equals the reference after as many steps', () => {
+    const checkpoint = readCheckpoint(name => readFileSync(join(saved, name)))
+    equal(checkpoint.step, 2)
+    const expected = expectedOf(job, 2)
+    deepEqual(
+      [...checkpoint.tensors.keys()].filter(name => name.startsWith('param.')).sort(),
+      expected.names.map(name => `param.${name}`).sort(),
+    )
+    for (const name of expected.names) {
+      const [actual, wanted] = [checkpoint.tensor(`param.${name}`), expected.parameter(name)]
+      ok(
+        actual.every((value, i) => Math.abs(value - wanted[i]) <= 1e-10),
+        name,
+      )
+    }
+    deepEqual(checkpointProblems(compileJob(job), checkpoint), [])
+  })
+
+  test('another plan goes on from it as if nothing had happened', async () => {
+    const resumed = await run('second', 2, '--resume', saved)
+    for (const [i, loss] of resumed.entries()) ok(Math.abs(loss - losses[i + 2]) <= 1e-10, `${loss} ${losses[i + 2]}`)
+    equal(resumed.length, 2)
+  })
+
+  test('emit --init copies it into the folder, and refuses what does not fit or is damaged', async () => {
+    const files = Object.fromEntries(
+      readdirSync(saved).map(name => [`saved/${name}`, new Uint8Array(readFileSync(join(saved, name)))]),
+    )
+    const { name: _, ...rest } = job
+    const emitted = (changes: Record<string, Uint8Array>, more: object = {}) =>
+      lockstep(['emit', 'job.json', '--out', 'run', '--init', 'saved'], {
+        ...files,
+        ...changes,
+        'job.json': JSON.stringify({ ...rest, ...more }),
+      })
+    const good = await emitted({})
+    equal(good.code, 0, good.err)
+    ok(Object.hasOwn(good.written, 'run/init/manifest.json'))
+    const damaged = files['saved/rank-00000.safetensors'].map((byte, i, all) =>
+      i > all.length - 4000 ? byte ^ 1 : byte,
+    )
+    match(
+      (await emitted({ 'saved/rank-00000.safetensors': damaged })).err,
+      /rank-00000\.safetensors \(written by rank 0\): tensor param\.\S+ is damaged/,
+    )
+    match(
+      (await emitted({}, { model: { ...job.model, ffn: 16 } })).err,
+      /parameter layers\.0\.mlp\.up is 8 x 8 in the checkpoint, but 8 x 16 in the job/,
+    )
+  })
+})

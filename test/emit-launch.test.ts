@@ -1,0 +1,139 @@
+/** Emitted folders as people start them: lockstep launch, launch.sh, and two nodes that meet over a network. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { expectedOf, finished, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { jobOf } from './jobs.js'
+import { findPython, noPython } from './python.js'
+
+const python = findPython()
+const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
+
+const near = (actual: readonly number[], expected: readonly number[]) => {
+  equal(actual.length, expected.length)
+  for (const [i, loss] of actual.entries()) ok(Math.abs(loss / expected[i] - 1) < 1e-5, `${actual} is not ${expected}`)
+}
+const lossesIn = (out: string): number[] =>
+  out
+    .split('\n')
+    .filter(line => line.startsWith('{'))
+    .map(line => JSON.parse(line).loss)
+
+/** Who works in a folder. */
+const processesIn = (folder: string): { pid: number; command: string }[] =>
+  readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .flatMap(pid => {
+      try {
+        if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return []
+        return [{ pid: Number(pid), command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ') }]
+      } catch {
+        return [] // it has ended, or is not ours to look at
+      }
+    })
+
+const skip = !python ? noPython : existsSync('/proc') ? false : 'processes are looked up in /proc'
+
+describe('lockstep launch', { skip }, () => {
+  const root = temporaryFolder()
+  const job = jobOf('gpt', { dp: 2 }, { steps: 3 })
+  const launch = (...args: string[]) =>
+    finished(process.execPath, [cli, 'launch', 'job.json', ...args], { cwd: root, env: { LOCKSTEP_PYTHON: python! } })
+  before(() => writeFileSync(join(root, 'job.json'), JSON.stringify(job)))
+  after(() => rmSync(root, { recursive: true, force: true }))
+
+  test('emits, trains, and streams what train streams', async () => {
+    const { code, out, err } = await launch('--json', '--out', 'run').done
+    equal(code, 0, err)
+    near(lossesIn(out), expectedOf(job, 3).losses)
+    const fields = ['step', 'loss', 'gradientNorm', 'lr', 'counted', 'seconds', 'tokensPerSecond', 'flopsPerSecond']
+    deepEqual(Object.keys(JSON.parse(out.split('\n')[0])), fields)
+    deepEqual(lossesIn(readFileSync(join(root, 'run', 'metrics.jsonl'), 'utf8')), lossesIn(out))
+  })
+
+  test('Ctrl-C ends every rank', async () => {
+    const { child, done } = launch('--json', '--steps', '100000', '--out', 'long')
+    await new Promise(resolve => child.stdout.once('data', resolve))
+    child.kill('SIGINT')
+    const { code } = await done
+    equal(code, 130)
+    deepEqual(processesIn(join(root, 'long')), [])
+  })
+
+  test('a rank that is killed: its peer and its instruction are named', async () => {
+    const { child, done } = launch('--steps', '100000', '--out', 'killed')
+    await new Promise(resolve => child.stdout.on('data', data => String(data).includes('step ') && resolve(0)))
+    const ranks = processesIn(join(root, 'killed')).filter(({ command }) => !command.includes('torch.distributed.run'))
+    process.kill(ranks[0].pid, 'SIGKILL')
+    const { code, err } = await done
+    equal(code, 1)
+    match(err, /torchrun ended with exit code 1\n +rank \d: [\s\S]* step \d+: \w+/)
+  })
+})
+
+/** Two network namespaces joined by a cable: as two machines see each other. */
+const nodes = ['lockstep-test-a', 'lockstep-test-b'] as const
+const addresses = ['10.231.7.1', '10.231.7.2'] as const
+const ip = (...args: string[]) => spawnSync('ip', args, { encoding: 'utf8' })
+
+function joinNodes(): string | undefined {
+  const commands = [
+    ...nodes.map(node => ['netns', 'add', node]),
+    ['link', 'add', 'ls-veth-a', 'netns', nodes[0], 'type', 'veth', 'peer', 'name', 'ls-veth-b', 'netns', nodes[1]],
+    ...nodes.flatMap((node, i) => [
+      ['-n', node, 'addr', 'add', `${addresses[i]}/24`, 'dev', `ls-veth-${'ab'[i]}`],
+      ['-n', node, 'link', 'set', `ls-veth-${'ab'[i]}`, 'up'],
+      ['-n', node, 'link', 'set', 'lo', 'up'],
+    ]),
+  ]
+  for (const command of commands) {
+    const { status, stderr, error } = ip(...command)
+    if (status !== 0) return `network namespaces cannot be made here: ${(error?.message ?? stderr).trim()}`
+  }
+  return undefined
+}
+
+const parted = () => {
+  for (const node of nodes) ip('netns', 'del', node)
+}
+
+const unjoined = python ? joinNodes() : noPython
+
+describe('two nodes with a network between them', { skip: unjoined ?? false }, () => {
+  const root = temporaryFolder()
+  const job = jobOf('gpt', { dp: 2, tp: 2 }, { steps: 3 })
+  before(() => writeEmittedJob(root, job))
+  after(() => {
+    parted()
+    rmSync(root, { recursive: true, force: true })
+  })
+
+  const onNode = (i: number, ...args: string[]) => {
+    const env = { NNODES: '2', NODE_RANK: String(i), MASTER_ADDR: addresses[0], PYTHON: python! }
+    const network = { GLOO_SOCKET_IFNAME: `ls-veth-${'ab'[i]}`, TP_SOCKET_IFNAME: `ls-veth-${'ab'[i]}` }
+    return finished('ip', ['netns', 'exec', nodes[i], 'sh', join(root, 'launch.sh'), ...args], {
+      env: { ...env, ...network },
+    })
+  }
+
+  test('launch.sh on each: torchrun meets, and trains what the reference trains', async () => {
+    const [first, second] = await Promise.all([onNode(0).done, onNode(1).done])
+    equal(first.code, 0, first.err)
+    equal(second.code, 0, second.err)
+    near(lossesIn(first.out), expectedOf(job, 3).losses)
+  })
+
+  test('the cable is cut mid-run: both nodes end, and each says where', async () => {
+    rmSync(join(root, 'metrics.jsonl'), { force: true })
+    const both = [0, 1].map(i => onNode(i, '--steps', '100000', '--timeout', '10'))
+    await new Promise(resolve => both[0].child.stdout.once('data', resolve))
+    ip('-n', nodes[1], 'link', 'set', 'ls-veth-b', 'down')
+    for (const { code, err } of await Promise.all(both.map(({ done }) => done))) {
+      equal(code, 1)
+      match(err, /lockstep: rank \d: [\s\S]* step \d+: \w+/)
+    }
+  })
+})

@@ -1,0 +1,126 @@
+/** What `emit` writes: whole, safe whatever the job is called, and writable for every job that compiles. */
+import assert, { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { parse as parseYaml } from 'yaml'
+import { runtimeFiles } from '../src/cli/emit-folder.js'
+import { compileJob, printSchedule, scheduleOf } from '../src/compile/index.js'
+import { emittedFiles, temporaryFolder, writeFiles } from './emitted.js'
+import { jobOf } from './jobs.js'
+import { lockstep } from './memory-io.js'
+import { findPython, noPython } from './python.js'
+import { randomJob } from './random-job.js'
+
+const job = (name: string, more = '') =>
+  `name: ${JSON.stringify(name)}\nmodel: { family: gpt, layers: 2, embed: 8, heads: 2, ffn: 8, vocab: 300 }\ntraining: { seq: 4, globalBatch: 4 }\nplan: { pp: 2, microbatches: 2 }\n${more}`
+
+const written = async (name: string, args: readonly string[] = [], more = '') =>
+  lockstep(['emit', 'job.yaml', '--out', 'run', ...args], {
+    'job.yaml': job(name, more),
+    'text.txt': 'to be or not to be '.repeat(40),
+  })
+
+test('a folder holds a module and a schedule per stage, the runtime, launchers and a README', async () => {
+  const { code, written: files } = await written('small')
+  equal(code, 0)
+  const stages = ['stage0.py', 'stage0.json', 'stage1.py', 'stage1.json']
+  const runtime = Object.keys(runtimeFiles()).map(name => `runtime/${name}`)
+  const others = ['README.md', 'train.py', 'program.json', 'run.json', 'launch.sh', 'slurm.sbatch', 'kubernetes.yaml']
+  deepEqual(Object.keys(files).sort(), [...stages, ...runtime, ...others].map(name => `run/${name}`).sort())
+  match(files['run/README.md'], /Peak memory of a rank, planned before anything runs/)
+})
+
+test('text becomes tokens that lie in the folder', async () => {
+  const { written: files } = await written('small', [], 'data: { source: text.txt, tokenizer: bytes }')
+  const { data } = JSON.parse(files['run/run.json'])
+  deepEqual(data, { kind: 'tokens', file: 'tokens.bin', width: 1, samples: 180 })
+  equal(files['run/tokens.bin'].length, 40 * 19 + 1)
+})
+
+test('--schedule-csv writes the schedule alone, in the notation of PyTorch', async () => {
+  const { written: files } = await written('small', ['--schedule-csv'])
+  deepEqual(files, { 'run/schedule.csv': printSchedule(scheduleOf(jobOf('gpt', { pp: 2, microbatches: 2 }).plan)) })
+})
+
+test('--json says what was written; a job with problems says them', async () => {
+  const { out } = await written('small', ['--json'])
+  equal(JSON.parse(out).ok, true)
+  const refused = await lockstep(['emit', 'job.yaml', '--out', 'run', '--json'], { 'job.yaml': 'model: gpt2\n' })
+  equal(refused.code, 1)
+  equal(JSON.parse(refused.out).ok, false)
+})
+
+test('the metrics of another run are not written over', async () => {
+  const files = { 'job.yaml': job('small'), 'run/metrics.jsonl': '{}' }
+  const { code, err } = await lockstep(['emit', 'job.yaml', '--out', 'run'], files)
+  equal(code, 1)
+  match(err, /run holds the metrics of another run/)
+})
+
+const hostile = [
+  `'; touch pwned; '`,
+  '$(touch pwned)',
+  '`touch pwned`',
+  '"""\nimport os\nos.system("touch pwned")\n"""',
+  'a\nb: c\n- d: {{ e }}',
+  '\u2028\u0085#\u0000',
+  '../../etc/passwd',
+  '-rf *',
+  '\ud800 \u{1f600}',
+]
+
+for (const name of hostile)
+  test(`a job called ${JSON.stringify(name)} is text everywhere, and never code`, async () => {
+    const { code, written: files } = await written(name)
+    equal(code, 0)
+    const folder = temporaryFolder()
+    try {
+      writeFiles(folder, files)
+      const shell = (script: string) => spawnSync('sh', ['-c', script], { cwd: join(folder, 'run'), encoding: 'utf8' })
+      for (const script of ['launch.sh', 'slurm.sbatch']) equal(shell(`sh -n ${script}`).status, 0, script)
+      // Everything but the start of Python is run: the name must come out as it went in, and nothing else happen.
+      const { stdout } = shell(`sed 's/^exec.*/printf "%s" "$RUN"; exit/' launch.sh > probe.sh && sh probe.sh`)
+      // As it is in UTF-8, and without the one byte that no word of a shell can hold.
+      equal(stdout, Buffer.from(name.replaceAll('\0', '')).toString())
+      equal(shell('test -e pwned || test -e ../pwned').status, 1)
+      const { metadata } = parseYaml(files['run/kubernetes.yaml'])
+      equal(metadata.annotations['lockstep/title'], name)
+      match(metadata.name, /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/)
+      for (const [path, text] of Object.entries(files)) if (path.endsWith('.py')) doesNotMatch(text, /pwned/, path)
+      equal(JSON.parse(files['run/run.json']).title, name)
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+
+for (let seed = 1; seed <= 60; seed++)
+  test(`any job can be written (SEED=${seed})`, () => {
+    const found = randomJob(seed)
+    const files = emittedFiles(found)
+    const { streams } = compileJob(found)
+    for (const [pp, { steps }] of streams.entries()) {
+      const schedule = JSON.parse(files[`stage${pp}.json`])
+      equal(schedule.steps.length, steps.length)
+      const functions = new Set(schedule.segments.map(([name]: [string]) => name))
+      for (const [kind, name] of schedule.steps) if (kind === 'call') ok(functions.has(name), name)
+      for (const name of functions) match(files[`stage${pp}.py`], new RegExp(`^def ${name}\\(`, 'm'))
+    }
+  })
+
+const python = findPython()
+
+test('what is written for random jobs is Python', { skip: python ? false : noPython }, () => {
+  const folder = temporaryFolder()
+  try {
+    for (let seed = 1; seed <= 60; seed++) {
+      const stages = Object.entries(emittedFiles(randomJob(seed))).filter(([name]) => /^stage\d+\.py$/.test(name))
+      writeFiles(join(folder, `job${seed}`), Object.fromEntries(stages))
+    }
+    const { status, stderr } = spawnSync(python!, ['-m', 'compileall', '-q', folder], { encoding: 'utf8' })
+    assert.equal(status, 0, stderr)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})

@@ -1,0 +1,299 @@
+"""
+Pipeline rank 0 of 1: embed, layers.0, head.
+
+Written by lockstep: change the job, not this file. Every function is a segment of the program, every line one of
+its instructions; stage0.json says when each is called and with which tensors. Tensors are as one rank holds
+them. here is the rank: its place on the mesh, its peers, the step it is at.
+"""
+from runtime import ops
+
+
+def clear_loss(here, loss):
+    """Start of the step: clear loss."""
+    loss = loss.zero_()
+    return (loss,)
+
+
+def clear_count(here, count):
+    """Start of the step: clear count."""
+    count = count.zero_()
+    return (count,)
+
+
+def clear_normSquared(here, normSquared):
+    """Start of the step: clear normSquared."""
+    normSquared = normSquared.zero_()
+    return (normSquared,)
+
+
+def begin(here, grad):
+    """Start of the step: begin embed.tokens and 19 more."""
+    grad = ops.nothing(grad)
+    return (grad,)
+
+
+def load_tokens(here):
+    """Data: load tokens."""
+    tokens = here.load("tokens", (here.microbatch * 8 + here.at("dp") * 4, 0), (4, 4))
+    return (tokens,)
+
+
+def load_labels(here):
+    """Data: load labels."""
+    labels = here.load("labels", (here.microbatch * 8 + here.at("dp") * 4, 0), (4, 4))
+    return (labels,)
+
+
+def count(here, labels, count):
+    """What the loss is divided by: count."""
+    counted = ops.count_labels(labels)
+    count = ops.accumulate_(count, counted)
+    return (count,)
+
+
+def sum_count(here, count):
+    """Summed over those who hold a part: sum count."""
+    count_reduced = here.all_reduce_(count, "dp")
+    count_reduced = here.wait(count_reduced)
+    return (count_reduced,)
+
+
+def embed_F(here, tokens, param_tokens, positions):
+    """Forward: embed.F."""
+    embedded = ops.embed(tokens, param_tokens, first=here.at("tp") * 16)
+    embedded_reduced = here.all_reduce_(embedded, "tp")
+    embedded_reduced = here.wait(embedded_reduced)
+    add = embedded_reduced + positions
+    dropout = ops.dropout(
+        add, 0.1,
+        here.chance("dropout2", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+    )
+    return (dropout,)
+
+
+def layers_F(
+    here,
+    x,
+    norm1_gain, norm1_bias, attn_q, attn_k, attn_v, attn_q_bias, attn_k_bias, attn_v_bias, attn_out,
+    attn_out_bias, norm2_gain, norm2_bias, mlp_up, mlp_up_bias, mlp_down, mlp_down_bias,
+):
+    """Forward: layers.F."""
+    norm1 = ops.layer_norm(x, norm1_gain, norm1_bias, eps=1e-5)
+    q = ops.contract("b s e, e k g d -> b s k g d", norm1, attn_q)
+    k = ops.contract("b s e, e k d -> b s k d", norm1, attn_k)
+    v = ops.contract("b s e, e k d -> b s k d", norm1, attn_v)
+    add = q + attn_q_bias
+    add_1 = k + attn_k_bias
+    add_2 = v + attn_v_bias
+    attention, attention_lse = ops.attention(
+        add, add_1, add_2, dropout=0.1,
+        chance=here.chance("attention7", (here.microbatch * 8 + here.at("dp") * 4, here.at("tp") * 1, 0, 0, 0), (4, 1, 1, 4, 4), (8, 2, 1, 4, 4)),
+    )
+    attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
+    attended_reduced = here.all_reduce_(attended, "tp")
+    attended_reduced = here.wait(attended_reduced)
+    add_3 = attended_reduced + attn_out_bias
+    dropout = ops.dropout(
+        add_3, 0.1,
+        here.chance("dropout10", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+    )
+    add_4 = x + dropout
+    norm2 = ops.layer_norm(add_4, norm2_gain, norm2_bias, eps=1e-5)
+    up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
+    add_5 = up + mlp_up_bias
+    gelu = ops.gelu(add_5, approximate=True)
+    down = ops.contract("b s f, f e -> b s e", gelu, mlp_down)
+    down_reduced = here.all_reduce_(down, "tp")
+    down_reduced = here.wait(down_reduced)
+    add_6 = down_reduced + mlp_down_bias
+    dropout_1 = ops.dropout(
+        add_6, 0.1,
+        here.chance("dropout18", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+    )
+    add_7 = add_4 + dropout_1
+    return (add_7, norm1, add, add_1, add_2, attention, attention_lse, add_4, norm2, add_5, gelu)
+
+
+def head_F(here, labels, x, norm_gain, norm_bias, embed_tokens, loss):
+    """Forward: head.F."""
+    norm = ops.layer_norm(x, norm_gain, norm_bias, eps=1e-5)
+    logits = ops.contract("b s e, v e -> b s v", norm, embed_tokens)
+    max = logits.amax(2)
+    max_reduced = here.all_reduce_(max, "tp", "max")
+    max_reduced = here.wait(max_reduced)
+    sumExp = ops.sum_exp(logits, max_reduced)
+    sumExp_reduced = here.all_reduce_(sumExp, "tp")
+    picked = ops.pick(logits, labels, first=here.at("tp") * 16)
+    picked_reduced = here.all_reduce_(picked, "tp")
+    picked_reduced = here.wait(picked_reduced)
+    sumExp_reduced = here.wait(sumExp_reduced)
+    loss_2 = ops.token_loss(max_reduced, sumExp_reduced, picked_reduced, labels)
+    loss = ops.accumulate_(loss, loss_2)
+    return (norm, logits, max_reduced, sumExp_reduced, loss)
+
+
+def head_B(
+    here,
+    labels,
+    x,
+    embed_tokens, norm_gain,
+    logits, max_reduced, sumExp_reduced, norm,
+    grad_embed_tokens, grad_norm_gain, grad_norm_bias,
+    count,
+):
+    """Backward: head.B."""
+    d_logits = ops.token_loss_grad(
+        logits, max_reduced, sumExp_reduced, labels, count, first=here.at("tp") * 16,
+    )
+    d_norm = ops.contract("b s v, v e -> b s e", d_logits, embed_tokens)
+    d_norm_reduced = here.all_reduce_(d_norm, "tp")
+    d_embed_tokens = ops.contract("b s e, b s v -> v e", norm, d_logits)
+    grad_embed_tokens = ops.accumulate_(grad_embed_tokens, d_embed_tokens)
+    d_norm_reduced = here.wait(d_norm_reduced)
+    d_x = ops.layer_norm_input_grad(d_norm_reduced, x, norm_gain, eps=1e-5)
+    d_norm_gain, d_norm_bias = ops.layer_norm_weight_grad(d_norm_reduced, x, eps=1e-5)
+    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
+    grad_norm_bias = ops.accumulate_(grad_norm_bias, d_norm_bias)
+    return (d_x, grad_embed_tokens, grad_norm_gain, grad_norm_bias)
+
+
+def layers_B(
+    here,
+    d_x_out, x,
+    mlp_down, mlp_up, norm2_gain, attn_out, attn_v, attn_k, attn_q, norm1_gain,
+    gelu, add_5, norm2, add_4, attention, add, add_1, add_2, attention_lse, norm1,
+    grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_gain, grad_norm2_bias,
+    grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias, grad_attn_v,
+    grad_attn_k, grad_attn_q, grad_norm1_gain, grad_norm1_bias,
+):
+    """Backward: layers.B."""
+    d_add_6 = ops.dropout(
+        d_x_out, 0.1,
+        here.chance("dropout18", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+    )
+    d_mlp_down_bias = d_add_6.sum((0, 1))
+    grad_mlp_down_bias = ops.accumulate_(grad_mlp_down_bias, d_mlp_down_bias)
+    d_gelu = ops.contract("b s e, f e -> b s f", d_add_6, mlp_down)
+    d_mlp_down = ops.contract("b s f, b s e -> f e", gelu, d_add_6)
+    grad_mlp_down = ops.accumulate_(grad_mlp_down, d_mlp_down)
+    d_add_5 = ops.gelu_grad(d_gelu, add_5, approximate=True)
+    d_mlp_up_bias = d_add_5.sum((0, 1))
+    grad_mlp_up_bias = ops.accumulate_(grad_mlp_up_bias, d_mlp_up_bias)
+    d_norm2 = ops.contract("b s f, e f -> b s e", d_add_5, mlp_up)
+    d_norm2_reduced = here.all_reduce_(d_norm2, "tp")
+    d_mlp_up = ops.contract("b s e, b s f -> e f", norm2, d_add_5)
+    grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
+    d_norm2_reduced = here.wait(d_norm2_reduced)
+    d_add_4 = ops.layer_norm_input_grad(d_norm2_reduced, add_4, norm2_gain, eps=1e-5)
+    d_norm2_gain, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2_reduced, add_4, eps=1e-5)
+    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_bias)
+    d_add_4_sum = d_x_out + d_add_4
+    d_add_3 = ops.dropout(
+        d_add_4_sum, 0.1,
+        here.chance("dropout10", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+    )
+    d_attn_out_bias = d_add_3.sum((0, 1))
+    grad_attn_out_bias = ops.accumulate_(grad_attn_out_bias, d_attn_out_bias)
+    d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_3, attn_out)
+    d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_3)
+    grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
+    d_add, d_add_1, d_add_2 = ops.attention_grad(
+        d_attention, add, add_1, add_2, attention, attention_lse, dropout=0.1,
+        chance=here.chance("attention7", (here.microbatch * 8 + here.at("dp") * 4, here.at("tp") * 1, 0, 0, 0), (4, 1, 1, 4, 4), (8, 2, 1, 4, 4)),
+    )
+    d_attn_v_bias = d_add_2.sum((0, 1))
+    grad_attn_v_bias = ops.accumulate_(grad_attn_v_bias, d_attn_v_bias)
+    d_attn_k_bias = d_add_1.sum((0, 1))
+    grad_attn_k_bias = ops.accumulate_(grad_attn_k_bias, d_attn_k_bias)
+    d_attn_q_bias = d_add.sum((0, 1))
+    grad_attn_q_bias = ops.accumulate_(grad_attn_q_bias, d_attn_q_bias)
+    d_norm1 = ops.contract("b s k d, e k d -> b s e", d_add_2, attn_v)
+    d_attn_v = ops.contract("b s e, b s k d -> e k d", norm1, d_add_2)
+    grad_attn_v = ops.accumulate_(grad_attn_v, d_attn_v)
+    d_norm1_1 = ops.contract("b s k d, e k d -> b s e", d_add_1, attn_k)
+    d_attn_k = ops.contract("b s e, b s k d -> e k d", norm1, d_add_1)
+    grad_attn_k = ops.accumulate_(grad_attn_k, d_attn_k)
+    d_norm1_2 = ops.contract("b s k g d, e k g d -> b s e", d_add, attn_q)
+    d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_add)
+    grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
+    d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
+    d_norm1_sum_reduced = here.all_reduce_(d_norm1_sum, "tp")
+    d_norm1_sum_reduced = here.wait(d_norm1_sum_reduced)
+    d_x = ops.layer_norm_input_grad(d_norm1_sum_reduced, x, norm1_gain, eps=1e-5)
+    d_norm1_gain, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum_reduced, x, eps=1e-5)
+    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_bias)
+    d_x_sum = d_add_4_sum + d_x
+    return (
+        d_x_sum,
+        grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_gain, grad_norm2_bias,
+        grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias, grad_attn_v,
+        grad_attn_k, grad_attn_q, grad_norm1_gain, grad_norm1_bias,
+    )
+
+
+def embed_B(here, tokens, d_x_out, grad_positions, grad_tokens):
+    """Backward: embed.B."""
+    d_add = ops.dropout(
+        d_x_out, 0.1,
+        here.chance("dropout2", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+    )
+    d_positions = d_add.sum(0)
+    grad_positions = ops.accumulate_(grad_positions, d_positions)
+    d_tokens_1 = ops.embed_grad(tokens, d_add, rows=16, first=here.at("tp") * 16)
+    grad_tokens = ops.accumulate_(grad_tokens, d_tokens_1)
+    return (grad_positions, grad_tokens)
+
+
+def reduce(here, grad):
+    """Summed over those who hold a part: reduce embed.tokens and 19 more."""
+    grad_reduced = here.all_reduce_(grad, "dp")
+    grad_reduced = here.wait(grad_reduced)
+    return (grad_reduced,)
+
+
+def sum_loss(here, loss):
+    """Summed over those who hold a part: sum loss."""
+    loss_reduced = here.all_reduce_(loss, "dp")
+    loss_reduced = here.wait(loss_reduced)
+    return (loss_reduced,)
+
+
+def norm(here, grad, normSquared):
+    """Norm of the gradient: norm embed.tokens and 10 more."""
+    if here.at("dp") == 0:
+        normSquared = ops.add_squares_(normSquared, grad)
+    return (normSquared,)
+
+
+def norm_2(here, grad, normSquared):
+    """Norm of the gradient: norm embed.positions and 8 more."""
+    if here.at("dp", "tp") == 0:
+        normSquared = ops.add_squares_(normSquared, grad)
+    return (normSquared,)
+
+
+def sum_normSquared(here, normSquared):
+    """Summed over those who hold a part: sum normSquared."""
+    normSquared_reduced = here.all_reduce_(normSquared, "dp+tp")
+    normSquared_reduced = here.wait(normSquared_reduced)
+    return (normSquared_reduced,)
+
+
+def load_lr(here):
+    """Data: load lr."""
+    lr = here.load("lr")
+    return (lr,)
+
+
+def load_step(here):
+    """Data: load step."""
+    step = here.load("step")
+    return (step,)
+
+
+def update(here, lr, step, param, grad, m, v, normSquared):
+    """Optimizer: update embed.tokens and 19 more."""
+    param, m, v = ops.adamw_(param, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0)
+    return (param, m, v)

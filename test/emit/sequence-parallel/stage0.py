@@ -1,0 +1,250 @@
+"""
+Pipeline rank 0 of 1: embed, layers.0, head.
+
+Written by lockstep: change the job, not this file. Every function is a segment of the program, every line one of
+its instructions; stage0.json says when each is called and with which tensors. Tensors are as one rank holds
+them. here is the rank: its place on the mesh, its peers, the step it is at.
+"""
+from runtime import ops
+
+
+def clear_loss(here, loss):
+    """Start of the step: clear loss."""
+    loss = loss.zero_()
+    return (loss,)
+
+
+def clear_count(here, count):
+    """Start of the step: clear count."""
+    count = count.zero_()
+    return (count,)
+
+
+def clear_normSquared(here, normSquared):
+    """Start of the step: clear normSquared."""
+    normSquared = normSquared.zero_()
+    return (normSquared,)
+
+
+def begin(here, grad):
+    """Start of the step: begin embed.tokens and 11 more."""
+    grad = ops.nothing(grad)
+    return (grad,)
+
+
+def load_tokens(here):
+    """Data: load tokens."""
+    tokens = here.load("tokens", (here.microbatch * 8, 0), (8, 4))
+    return (tokens,)
+
+
+def load_labels(here):
+    """Data: load labels."""
+    labels = here.load("labels", (here.microbatch * 8, 0), (8, 4))
+    return (labels,)
+
+
+def count(here, labels, count):
+    """What the loss is divided by: count."""
+    counted = ops.count_labels(labels)
+    count = ops.accumulate_(count, counted)
+    return (count,)
+
+
+def embed_F(here, tokens, param_tokens):
+    """Forward: embed.F."""
+    embedded = ops.embed(tokens, param_tokens, first=here.at("tp") * 16)
+    embedded_scattered = here.reduce_scatter(embedded, "tp", dim=1)
+    embedded_scattered = here.wait(embedded_scattered)
+    return (embedded_scattered,)
+
+
+def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
+    """Forward: layers.F."""
+    norm1 = ops.rms_norm(x, norm1_gain, eps=1e-5)
+    norm1_gathered = here.all_gather(norm1, "tp", dim=1)
+    norm1_gathered = here.wait(norm1_gathered)
+    q = ops.contract("b s e, e k g d -> b s k g d", norm1_gathered, attn_q)
+    q_rope = ops.rope(q, theta=10000)
+    k = ops.contract("b s e, e k d -> b s k d", norm1_gathered, attn_k)
+    k_rope = ops.rope(k, theta=10000)
+    v = ops.contract("b s e, e k d -> b s k d", norm1_gathered, attn_v)
+    attention, attention_lse = ops.attention(q_rope, k_rope, v)
+    attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
+    attended_scattered = here.reduce_scatter(attended, "tp", dim=1)
+    attended_scattered = here.wait(attended_scattered)
+    add = x + attended_scattered
+    norm2 = ops.rms_norm(add, norm2_gain, eps=1e-5)
+    norm2_gathered = here.all_gather(norm2, "tp", dim=1)
+    norm2_gathered = here.wait(norm2_gathered)
+    gate = ops.contract("b s e, e f -> b s f", norm2_gathered, mlp_gate)
+    up = ops.contract("b s e, e f -> b s f", norm2_gathered, mlp_up)
+    swiglu = ops.swiglu(gate, up)
+    down = ops.contract("b s f, f e -> b s e", swiglu, mlp_down)
+    down_scattered = here.reduce_scatter(down, "tp", dim=1)
+    down_scattered = here.wait(down_scattered)
+    add_1 = add + down_scattered
+    return (add_1, norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu)
+
+
+def head_F(here, labels, x, norm_gain, out, loss):
+    """Forward: head.F."""
+    norm = ops.rms_norm(x, norm_gain, eps=1e-5)
+    norm_gathered = here.all_gather(norm, "tp", dim=1)
+    norm_gathered = here.wait(norm_gathered)
+    logits = ops.contract("b s e, v e -> b s v", norm_gathered, out)
+    max = logits.amax(2)
+    max_reduced = here.all_reduce_(max, "tp", "max")
+    max_reduced = here.wait(max_reduced)
+    sumExp = ops.sum_exp(logits, max_reduced)
+    sumExp_reduced = here.all_reduce_(sumExp, "tp")
+    picked = ops.pick(logits, labels, first=here.at("tp") * 16)
+    picked_reduced = here.all_reduce_(picked, "tp")
+    picked_reduced = here.wait(picked_reduced)
+    sumExp_reduced = here.wait(sumExp_reduced)
+    loss_2 = ops.token_loss(max_reduced, sumExp_reduced, picked_reduced, labels)
+    loss = ops.accumulate_(loss, loss_2)
+    return (norm, logits, max_reduced, sumExp_reduced, loss)
+
+
+def head_B(
+    here,
+    labels,
+    x,
+    out, norm_gain,
+    norm, logits, max_reduced, sumExp_reduced,
+    grad_out, grad_norm_gain,
+    count,
+):
+    """Backward: head.B."""
+    norm_gathered = here.all_gather(norm, "tp", dim=1)
+    d_logits = ops.token_loss_grad(
+        logits, max_reduced, sumExp_reduced, labels, count, first=here.at("tp") * 16,
+    )
+    d_norm = ops.contract("b s v, v e -> b s e", d_logits, out)
+    d_norm_scattered = here.reduce_scatter(d_norm, "tp", dim=1)
+    norm_gathered = here.wait(norm_gathered)
+    d_out = ops.contract("b s e, b s v -> v e", norm_gathered, d_logits)
+    grad_out = ops.accumulate_(grad_out, d_out)
+    d_norm_scattered = here.wait(d_norm_scattered)
+    d_x = ops.rms_norm_input_grad(d_norm_scattered, x, norm_gain, eps=1e-5)
+    d_norm_gain = ops.rms_norm_weight_grad(d_norm_scattered, x, eps=1e-5)
+    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
+    return (d_x, grad_out, grad_norm_gain)
+
+
+def layers_B(
+    here,
+    d_x_out, x,
+    mlp_down, mlp_up, mlp_gate, norm2_gain, attn_out, attn_v, attn_k, attn_q, norm1_gain,
+    norm2, swiglu, gate, up, add, norm1, attention, q_rope, k_rope, v, attention_lse,
+    grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
+    grad_attn_q, grad_norm1_gain,
+):
+    """Backward: layers.B."""
+    d_x_out_gathered = here.all_gather(d_x_out, "tp", dim=1)
+    norm2_gathered = here.all_gather(norm2, "tp", dim=1)
+    d_x_out_gathered = here.wait(d_x_out_gathered)
+    d_swiglu = ops.contract("b s e, f e -> b s f", d_x_out_gathered, mlp_down)
+    d_mlp_down = ops.contract("b s f, b s e -> f e", swiglu, d_x_out_gathered)
+    grad_mlp_down = ops.accumulate_(grad_mlp_down, d_mlp_down)
+    d_gate, d_up = ops.swiglu_grad(d_swiglu, gate, up)
+    d_norm2 = ops.contract("b s f, e f -> b s e", d_up, mlp_up)
+    norm2_gathered = here.wait(norm2_gathered)
+    d_mlp_up = ops.contract("b s e, b s f -> e f", norm2_gathered, d_up)
+    grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
+    d_norm2_1 = ops.contract("b s f, e f -> b s e", d_gate, mlp_gate)
+    d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2_gathered, d_gate)
+    grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
+    d_norm2_sum = d_norm2 + d_norm2_1
+    d_norm2_sum_scattered = here.reduce_scatter(d_norm2_sum, "tp", dim=1)
+    d_norm2_sum_scattered = here.wait(d_norm2_sum_scattered)
+    d_add = ops.rms_norm_input_grad(d_norm2_sum_scattered, add, norm2_gain, eps=1e-5)
+    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum_scattered, add, eps=1e-5)
+    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    d_add_sum = d_x_out + d_add
+    d_add_sum_gathered = here.all_gather(d_add_sum, "tp", dim=1)
+    norm1_gathered = here.all_gather(norm1, "tp", dim=1)
+    d_add_sum_gathered = here.wait(d_add_sum_gathered)
+    d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum_gathered, attn_out)
+    d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum_gathered)
+    grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
+    d_q_rope, d_k_rope, d_v = ops.attention_grad(d_attention, q_rope, k_rope, v, attention, attention_lse)
+    d_norm1 = ops.contract("b s k d, e k d -> b s e", d_v, attn_v)
+    norm1_gathered = here.wait(norm1_gathered)
+    d_attn_v = ops.contract("b s e, b s k d -> e k d", norm1_gathered, d_v)
+    grad_attn_v = ops.accumulate_(grad_attn_v, d_attn_v)
+    d_k = ops.rope(d_k_rope, theta=10000, inverse=True)
+    d_norm1_1 = ops.contract("b s k d, e k d -> b s e", d_k, attn_k)
+    d_attn_k = ops.contract("b s e, b s k d -> e k d", norm1_gathered, d_k)
+    grad_attn_k = ops.accumulate_(grad_attn_k, d_attn_k)
+    d_q = ops.rope(d_q_rope, theta=10000, inverse=True)
+    d_norm1_2 = ops.contract("b s k g d, e k g d -> b s e", d_q, attn_q)
+    d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1_gathered, d_q)
+    grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
+    d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
+    d_norm1_sum_scattered = here.reduce_scatter(d_norm1_sum, "tp", dim=1)
+    d_norm1_sum_scattered = here.wait(d_norm1_sum_scattered)
+    d_x = ops.rms_norm_input_grad(d_norm1_sum_scattered, x, norm1_gain, eps=1e-5)
+    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum_scattered, x, eps=1e-5)
+    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    d_x_sum = d_add_sum + d_x
+    return (
+        d_x_sum,
+        grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
+        grad_attn_q, grad_norm1_gain,
+    )
+
+
+def embed_B(here, tokens, d_x_out, grad_tokens):
+    """Backward: embed.B."""
+    d_x_out_gathered = here.all_gather(d_x_out, "tp", dim=1)
+    d_x_out_gathered = here.wait(d_x_out_gathered)
+    d_tokens_1 = ops.embed_grad(tokens, d_x_out_gathered, rows=16, first=here.at("tp") * 16)
+    grad_tokens = ops.accumulate_(grad_tokens, d_tokens_1)
+    return (grad_tokens,)
+
+
+def reduce(here, grad):
+    """Summed over those who hold a part: reduce layers.norm1.gain and 2 more."""
+    grad_reduced = here.all_reduce_(grad, "tp")
+    grad_reduced = here.wait(grad_reduced)
+    return (grad_reduced,)
+
+
+def norm(here, grad, normSquared):
+    """Norm of the gradient: norm embed.tokens and 8 more."""
+    normSquared = ops.add_squares_(normSquared, grad)
+    return (normSquared,)
+
+
+def norm_2(here, grad, normSquared):
+    """Norm of the gradient: norm layers.norm1.gain and 2 more."""
+    if here.at("tp") == 0:
+        normSquared = ops.add_squares_(normSquared, grad)
+    return (normSquared,)
+
+
+def sum_normSquared(here, normSquared):
+    """Summed over those who hold a part: sum normSquared."""
+    normSquared_reduced = here.all_reduce_(normSquared, "tp")
+    normSquared_reduced = here.wait(normSquared_reduced)
+    return (normSquared_reduced,)
+
+
+def load_lr(here):
+    """Data: load lr."""
+    lr = here.load("lr")
+    return (lr,)
+
+
+def load_step(here):
+    """Data: load step."""
+    step = here.load("step")
+    return (step,)
+
+
+def update(here, lr, step, param, grad, m, v, normSquared):
+    """Optimizer: update embed.tokens and 11 more."""
+    param, m, v = ops.adamw_(param, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0)
+    return (param, m, v)

@@ -1,0 +1,73 @@
+"""
+Runs many emitted folders one after the other in the same processes, so that torch is loaded once per rank.
+torchrun emit_many.py list.json: [{"folder": ..., "steps": n, "precisions": [...]}]; each folder gets result.json:
+losses per step, and whole parameters put together from the ranks' parts, by precision.
+"""
+import json
+import os
+import sys
+import traceback
+
+import torch
+import torch.distributed as dist
+
+jobs = json.load(open(sys.argv[1]))
+sys.path.insert(0, jobs[0]["folder"])
+
+from runtime.train import Trainer  # noqa: E402
+
+
+def assembled(trainer):
+    """By name: the whole parameter, row-major. Ranks that hold the same part must hold the same numbers."""
+    mesh, rank = trainer.here.mesh, trainer.here.rank
+    mine = {}
+    for param in trainer.program["params"]:
+        values = trainer.stage.parameter(param)
+        if values is not None:
+            starts, sizes, _ = mesh.part(param["dims"], param["kept"], rank)
+            mine[param["name"]] = (starts, sizes, values)
+    parts = [None] * mesh.world
+    dist.all_gather_object(parts, mine)
+    whole = {}
+    for param in trainer.program["params"]:
+        out = torch.full([dim["size"] for dim in param["dims"]], float("nan"), dtype=torch.float64)
+        for part in parts:
+            if param["name"] in part:
+                starts, sizes, values = part[param["name"]]
+                window = tuple(slice(a, a + n) for a, n in zip(starts, sizes))
+                held = out[window]
+                seen = held[~held.isnan()]
+                if seen.numel() == values.numel():
+                    assert (held - values).abs().max() <= 1e-5, f"ranks differ in {param['name']}"
+                out[window] = values.double()
+        whole[param["name"]] = out.flatten().tolist()
+    return whole
+
+
+def run(job, precision, groups):
+    trainer = Trainer(job["folder"], dist.get_rank(), torch.device("cpu"), precision, groups=groups)
+    records = [trainer.step(step) for step in range(job["steps"])]
+    told = [None] * dist.get_world_size()
+    dist.all_gather_object(told, records)
+    reported = told[trainer.program["reporter"]]
+    return {"records": reported, "parameters": assembled(trainer)}
+
+
+def main():
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    groups = {}
+    for job in jobs:
+        try:
+            result = {precision: run(job, precision, groups) for precision in job["precisions"]}
+        except Exception:
+            # The others wait for this rank in vain, and torchrun ends them: the first to fail tells why.
+            with open(os.path.join(job["folder"], f"failed-{dist.get_rank()}.txt"), "w") as file:
+                traceback.print_exc(file=file)
+            raise
+        if dist.get_rank() == 0:
+            with open(os.path.join(job["folder"], "result.json"), "w") as file:
+                json.dump(result, file)
+
+
+main()

@@ -1,0 +1,83 @@
+/** Emitted folders for tests: written to a temporary place, and run under torchrun. */
+import { spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { runOf, runtimeFiles } from '../src/cli/emit-folder.js'
+import { compileJob } from '../src/compile/index.js'
+import { batchAt, type Dataset, syntheticDataset } from '../src/data/index.js'
+import { emit } from '../src/emit/index.js'
+import { boot } from '../src/engine/index.js'
+import type { Program } from '../src/ir/index.js'
+import { type Job, lrAt } from '../src/plan/index.js'
+
+export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'lockstep-emit-'))
+
+export function writeFiles(folder: string, files: Readonly<Record<string, string | Uint8Array>>): void {
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true })
+    writeFileSync(join(folder, name), content)
+  }
+}
+
+export function datasetOf({ model, training }: Job): Dataset {
+  const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
+  return syntheticDataset({ seq: training.seq, ...shape }, training.seed)
+}
+
+export const emittedFiles = (job: Job, program: Program = compileJob(job)) =>
+  emit(program, runOf(job, 'job.yaml', datasetOf(job), undefined), runtimeFiles())
+
+export function writeEmittedJob(folder: string, job: Job): void {
+  writeFiles(folder, emittedFiles(job))
+}
+
+export interface Expected {
+  readonly losses: readonly number[]
+  readonly norms: readonly number[]
+  parameter(name: string): ArrayLike<number>
+  readonly names: readonly string[]
+}
+
+/** What the definition computes of the same program on the same data, in f64. */
+export function expectedOf(job: Job, steps: number): Expected {
+  const program = compileJob(job)
+  const machine = boot(program, { seed: job.training.seed })
+  const { train } = datasetOf(job)
+  const results = Array.from({ length: steps }, (_, step) =>
+    machine.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step }),
+  )
+  return {
+    losses: results.map(({ loss }) => loss),
+    norms: results.map(({ normSquared }) => Math.sqrt(normSquared)),
+    parameter: machine.parameter,
+    names: program.params.map(({ name }) => name),
+  }
+}
+
+export interface Finished {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** A process, to its end. */
+export function finished(command: string, args: readonly string[], options: { cwd?: string; env?: object } = {}) {
+  const env = { ...process.env, OMP_NUM_THREADS: '1', TORCH_CPP_LOG_LEVEL: 'ERROR', ...options.env }
+  const child = spawn(command, args, { env, ...(options.cwd === undefined ? {} : { cwd: options.cwd }) })
+  const said = { out: '', err: '' }
+  child.stdout.on('data', data => {
+    said.out += data
+  })
+  child.stderr.on('data', data => {
+    said.err += data
+  })
+  const done = new Promise<Finished>((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', code => resolve({ code, ...said }))
+  })
+  return { child, said, done }
+}
+
+export const torchrun = (python: string, ranks: number, script: readonly string[], options: { cwd?: string } = {}) =>
+  finished(python, ['-m', 'torch.distributed.run', '--standalone', `--nproc-per-node=${ranks}`, ...script], options)

@@ -1,0 +1,230 @@
+/** The memory formulas everybody knows come out of the closed form; schedules hold what it says they hold. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { makeSchedule, tasksOf } from '../src/compile/index.js'
+import {
+  type capacityOf,
+  eras,
+  fits,
+  footprint,
+  type Habits,
+  heldStages,
+  inFlight,
+  type Placed,
+  rankFootprint,
+  type Shape,
+  type Split,
+  totalBytes,
+  usual,
+} from '../src/estimate/index.js'
+import { scheduleNames, scheduleTraits } from '../src/plan/index.js'
+
+/** GPT-3 without its ends, so that layers can be counted. */
+const shape: Shape = {
+  layers: 96,
+  embed: 12288,
+  heads: 96,
+  kvHeads: 96,
+  headDim: 128,
+  ffn: 4 * 12288,
+  gated: false,
+  vocab: 0,
+  tied: true,
+  biases: true,
+  norm: 'layer',
+  dropout: true,
+  positions: 'alibi',
+  seq: 2048,
+}
+const one: Split = {
+  ...{ tp: 1, pp: 1, dp: 1, cp: 1, ep: 1, sequenceParallel: false, zero: 0 },
+  ...{ schedule: '1f1b', chunks: 1, microbatches: 1, microbatch: 1, recompute: 'none' },
+}
+interface Given extends Partial<Split> {
+  readonly shape?: Partial<Shape>
+  readonly memory?: Partial<Habits>
+  readonly precision?: Placed['precision']
+  readonly attention?: Placed['software']['attention']
+}
+const place = ({ shape: more, memory = {}, precision = 'bf16', attention = 'unfused', ...split }: Given): Placed => ({
+  shape: { ...shape, ...more },
+  split: { ...one, ...split },
+  precision,
+  software: { ...eras['megatron-2021'], attention, memory },
+})
+
+const near = (actual: number, expected: number, within = 1e-3) =>
+  ok(Math.abs(actual / expected - 1) < within, `${actual} is not ${expected}`)
+
+/** Bytes of states per parameter. */
+const perParameter = (given: Given) => {
+  const { parameters, gradients, optimizer } = footprint(place(given))
+  const { parameters: all } = footprint(place({ precision: 'f32' }))
+  return (parameters + gradients + optimizer) / (all / 4)
+}
+
+const N = 64
+for (const [title, given, bytes] of [
+  ['DDP', {}, 16],
+  ['ZeRO-1 on N', { dp: N, zero: 1 }, 4 + 12 / N],
+  ['ZeRO-2 on N', { dp: N, zero: 2 }, 2 + 14 / N],
+  ['f32', { precision: 'f32' }, 16],
+  ['f32, ZeRO-1', { precision: 'f32', dp: N, zero: 1 }, 8 + 8 / N],
+  ['gradients in f32', { memory: { gradient: 4 } }, 18],
+  ['gradients in f32, distributed optimizer', { memory: { gradient: 4 }, dp: N / 2, cp: 2, zero: 1 }, 6 + 12 / N],
+  ['fp16 with an f32 copy of the gradient', { memory: { state: 16 } }, 20],
+  ['fp16, distributed optimizer', { memory: { state: 16 }, dp: N, zero: 1 }, 4 + 16 / N],
+  ['ZeRO-3, nothing gathered', { memory: { whole: 0 }, dp: N, zero: 3 }, 16 / N],
+] as const)
+  test(`${title}: ${bytes} bytes a parameter`, () => near(perParameter(given), bytes))
+
+test('12Lh² parameters in 96 layers of GPT-3, and 13h a layer beside the matrices', () => {
+  const { parameters } = footprint(place({ precision: 'f32' }))
+  near(parameters / 4, 96 * (12 * 12288 ** 2 + 13 * 12288) + 2 * 12288, 1e-12)
+})
+
+/** Activations of one layer and microbatch, in units of sbh bytes. */
+const perLayer = (given: Given) => {
+  const { activations } = footprint(place(given))
+  return activations / (96 * 2048 * 12288)
+}
+
+const scores = (5 * 96 * 2048) / 12288
+for (const [title, given, expected] of [
+  ['34 + 5as/h', {}, 34 + scores],
+  ['tp: 10 + 24/t + 5as/ht', { tp: 8 }, 10 + 24 / 8 + scores / 8],
+  ['tp and sequence parallel: (34 + 5as/h)/t', { tp: 8, sequenceParallel: true }, (34 + scores) / 8],
+  ['selective: 34', { recompute: 'selective' }, 34],
+  ['selective, tp and sequence parallel: 34/t', { recompute: 'selective', tp: 8, sequenceParallel: true }, 34 / 8],
+  ['full: 2', { recompute: 'full' }, 2],
+  ['context parallel halves it', { cp: 2 }, (34 + scores) / 2],
+  ['fused attention keeps no scores, and a sum a query', { attention: 'flash-2' }, 34 + (4 * 96) / 12288],
+  ['no dropout: no masks', { shape: { dropout: false }, attention: 'flash-2' }, 32 + (4 * 96) / 12288],
+  ['f32', { precision: 'f32', attention: 'flash-2', shape: { dropout: false } }, 64 + (4 * 96) / 12288],
+] as const)
+  test(`activations of a layer, ${title}`, () => near(perLayer(given), expected, 1e-12))
+
+test('Megatron without dropout and with fused attention: sbh(18 + 4 ffn/h) a layer, over t', () => {
+  const given = {
+    tp: 8,
+    sequenceParallel: true,
+    attention: 'flash-2',
+    shape: { dropout: false, ffn: 3 * 12288 },
+  } as const
+  // Of its 18 two were masks: here 16 without them.
+  near(perLayer(given), (16 + (4 * 3 * 12288) / 12288 + (4 * 96) / 12288) / 8, 1e-12)
+})
+
+test('grouped queries keep fewer keys and values, and copies where tp has more ranks than there are heads', () => {
+  const kv = (tp: number, kvHeads: number) =>
+    footprint(place({ tp, sequenceParallel: true, attention: 'flash-2', shape: { kvHeads } })).activations / (96 * 2048)
+  near(kv(1, 96) - kv(1, 8), 2 * 2 * 88 * 128, 1e-9)
+  near(kv(16, 8), (kv(1, 8) - 2 * 2 * 8 * 128) / 16 + (2 * 2 * 8 * 128) / 8, 1e-9)
+})
+
+/** Full stages in flight on the first rank. */
+const stages = (given: Partial<Split>) => {
+  const split = { ...one, ...given }
+  return heldStages(split, 0) / split.chunks
+}
+
+test('1F1B holds min(m, p - r), interleaving p(1 + (p - 1)/(pv)) on the first rank', () => {
+  deepEqual(
+    [0, 1, 2, 3].map(rank => heldStages({ ...one, pp: 4, microbatches: 8 }, rank)),
+    [4, 3, 2, 1],
+  )
+  deepEqual(
+    [0, 1, 2, 3].map(rank => heldStages({ ...one, pp: 4, microbatches: 2 }, rank)),
+    [2, 2, 2, 1],
+  )
+  for (const v of [2, 3, 6])
+    near(stages({ pp: 8, chunks: v, schedule: 'interleaved', microbatches: 64 }), 8 * (1 + 7 / (8 * v)), 1e-12)
+})
+
+/** Open, pending, and both together, at their most, counted in the schedule itself. */
+function counted(row: ReturnType<typeof makeSchedule>['rows'][number]) {
+  let [open, held, mostOpen, mostHeld] = [0, 0, 0, 0]
+  for (const { kind } of tasksOf(row)) {
+    if (kind === 'F') [open, held] = [open + 1, held + 1]
+    if (kind === 'I' || kind === 'B') open--
+    if (kind === 'W' || kind === 'B') held--
+    mostOpen = Math.max(mostOpen, open)
+    mostHeld = Math.max(mostHeld, held)
+  }
+  return { open: mostOpen, held: mostHeld }
+}
+
+/** Their lists are made by a search under a limit, or from both ends: the closed form is what they never exceed. */
+const limits = new Set(['zb-v', 'v-half', 'v-min', 'dualpipe-v', 'dualpipe'])
+
+for (const schedule of scheduleNames)
+  test(`${schedule}: what is in flight, ${limits.has(schedule) ? 'at most' : 'exactly'}, for 1 to 9 ranks`, () => {
+    const { chunks: usualChunks, chunksFixed } = scheduleTraits[schedule]
+    for (const pp of [1, 2, 3, 4, 8, 9])
+      for (const microbatches of [1, 2, 3, 5, 8, 16, 24])
+        for (const chunks of chunksFixed ? [usualChunks] : [1, 2, 3]) {
+          const split = { ...one, schedule, pp, chunks, microbatches }
+          const { rows } = makeSchedule(schedule, { ranks: pp, chunks, microbatches })
+          for (const [rank, row] of rows.entries()) {
+            const there = counted(row)
+            const said = { open: inFlight(split, rank).mostOpen.open, held: heldStages(split, rank) }
+            const title = `pp ${pp} chunks ${chunks} m ${microbatches} rank ${rank}`
+            if (limits.has(schedule)) ok(said.open >= there.open && said.held >= there.held, title)
+            else deepEqual(said, there, title)
+          }
+        }
+  })
+
+const even = { pp: 8, microbatches: 32 } as const
+
+test('the heaviest rank is the heaviest of all, whatever the schedule and however layers are shared out', () => {
+  for (const software of [eras.lockstep, eras['megatron-2024'], eras.torchtitan])
+    for (const schedule of scheduleNames)
+      for (const layers of [30, 32, 43, 64])
+        for (const recompute of ['none', 'full'] as const) {
+          const chunks = scheduleTraits[schedule].chunks
+          const placed = {
+            ...place({ ...even, schedule, chunks, recompute, shape: { layers, vocab: 50000 } }),
+            software,
+          }
+          const ranks = Array.from({ length: 8 }, (_, rank) => totalBytes(rankFootprint(placed, rank)))
+          const title = `${software.name} ${schedule} ${layers} ${recompute}`
+          equal(totalBytes(footprint(placed)), Math.max(...ranks), title)
+        }
+})
+
+test('uneven layers: the fullest stage counts, not the mean', () => {
+  const uneven = footprint(place({ ...even, layers: [5, 13, 13, 13, 13, 13, 13, 13] }))
+  ok(totalBytes(uneven) > totalBytes(footprint(place(even))))
+})
+
+test('the head is on the last stage, and both ends hold a copy of a tied table', () => {
+  const at = (rank: number, tied: boolean) =>
+    rankFootprint(place({ ...even, shape: { vocab: 51200, tied } }), rank).parameters
+  equal(at(0, true) - at(1, true), 2 * 51200 * 12288)
+  equal(at(7, true), at(7, false))
+  const alone = (tied: boolean) => footprint(place({ shape: { vocab: 51200, tied } })).parameters
+  equal(alone(false) - alone(true), 2 * 51200 * 12288)
+})
+
+test('the loss counts where the head is: logits in all the copies the software makes', () => {
+  const habits = { logit: 10, splitLogit: 12, gathersLogits: false }
+  const loss = (tp: number, memory: Partial<Habits>) =>
+    rankFootprint(place({ ...even, tp, memory, shape: { vocab: 51200 } }), 7).workspace
+  equal(loss(1, habits), 2048 * 51200 * 10)
+  equal(loss(8, habits), (2048 * 51200 * 12) / 8)
+  equal(loss(8, { ...habits, gathersLogits: true }), 2048 * 51200 * 10)
+})
+
+test('a plan fits if the device has room beside its reserve', () => {
+  const placed = place({ ...even, tp: 8 })
+  const bytes = totalBytes(footprint(placed))
+  const device = (memory: number) =>
+    ({ memory, reserve: { bytes: 1e9, fraction: 0.1 } }) as Parameters<typeof capacityOf>[0]
+  ok(fits(placed, device((bytes + 1e9) / 0.9 + 1)))
+  ok(!fits(placed, device((bytes + 1e9) / 0.9 - 1e3)))
+})
+
+test('what is not said of a software is as usual', () => {
+  equal(totalBytes(footprint(place({ memory: {} }))), totalBytes(footprint(place({ memory: usual }))))
+})

@@ -1,0 +1,182 @@
+/** The price of a step: its parts add up, and the formulas a reader knows come out. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { choices, seconds } from '../src/base/index.js'
+import { clusterOf, type Precision } from '../src/cluster/index.js'
+import {
+  calibrated,
+  definitions,
+  eras,
+  estimate,
+  flopsOfStep,
+  type Parts,
+  type Setup,
+  type Shape,
+  type Split,
+} from '../src/estimate/index.js'
+
+const gpt: Shape = {
+  layers: 96,
+  embed: 12288,
+  heads: 96,
+  kvHeads: 96,
+  headDim: 128,
+  ffn: 4 * 12288,
+  gated: false,
+  vocab: 51200,
+  tied: true,
+  biases: true,
+  norm: 'layer',
+  dropout: true,
+  positions: 'learned',
+  seq: 2048,
+}
+const one: Split = {
+  tp: 1,
+  pp: 1,
+  dp: 1,
+  cp: 1,
+  ep: 1,
+  sequenceParallel: false,
+  zero: 0,
+  schedule: '1f1b',
+  chunks: 1,
+  microbatches: 1,
+  microbatch: 1,
+  recompute: 'none',
+}
+const worldOf = ({ tp, pp, dp, cp, ep }: Split) => tp * pp * dp * cp * ep
+
+function setup(split: Partial<Split>, changes: Partial<Setup> = {}): Setup {
+  const whole = { ...one, ...split }
+  return {
+    shape: gpt,
+    split: whole,
+    cluster: clusterOf('a100-80', worldOf(whole)),
+    precision: 'bf16',
+    software: eras['megatron-2021'],
+    ...changes,
+  }
+}
+const stepOf = (split: Partial<Split>, changes: Partial<Setup> = {}) => estimate(setup(split, changes)).step
+const sumOf = (parts: Parts) => Object.values(parts).reduce((a, b) => a + b, 0)
+const close = (got: number, want: number, within = 1e-9) =>
+  ok(Math.abs(got / want - 1) <= within, `${got}, expected ${want}`)
+
+for (const [p, m] of [
+  [2, 8],
+  [4, 8],
+  [8, 64],
+] as const)
+  test(`1f1b, ${p} stages and ${m} microbatches: a bubble of (p-1)/m of the work`, () => {
+    // Ends and messages would tilt it: layers only.
+    const bare = { shape: { ...gpt, vocab: 128 } }
+    const { parts } = estimate(setup({ tp: 8, pp: p, microbatches: m }, bare))
+    close(parts.bubble / (parts.compute + parts.tp + parts.other), (p - 1) / m, 0.03)
+    const { parts: cut } = estimate(setup({ tp: 8, pp: p, microbatches: m, chunks: 3, schedule: 'interleaved' }, bare))
+    close(cut.bubble / parts.bubble, 1 / 3, 0.01)
+  })
+
+test('full recompute takes a third more compute, and the collectives of the forward again', () => {
+  const plain = estimate(setup({ tp: 8, microbatches: 4 }))
+  const full = estimate(setup({ tp: 8, microbatches: 4, recompute: 'full' }))
+  ok(full.parts.recompute > 0.28 * plain.parts.compute && full.parts.recompute < 0.38 * plain.parts.compute)
+  ok(full.parts.tp > 1.4 * plain.parts.tp)
+  equal(full.flops.model, plain.flops.model)
+  close(full.flops.hardware / plain.flops.hardware, 4 / 3, 0.01)
+})
+
+test('sequence parallel has the traffic of tensor parallel, and divides the residual stream', () => {
+  const [plain, split] = [false, true].map(sequenceParallel =>
+    estimate(setup({ tp: 8, microbatches: 4, sequenceParallel }, { software: eras.torchtitan })),
+  )
+  close(split.parts.tp, plain.parts.tp, 0.1)
+  ok(split.parts.compute < plain.parts.compute)
+})
+
+test('definitions of FLOPs agree where they should: 96 = 4/3 x 72, and 72 BLsh^2 is 6N and attention', () => {
+  const noHead = { ...gpt, vocab: 1 }
+  close(definitions.sc21(noHead) / definitions.korthikanti(noHead), 4 / 3, 1e-4)
+  close(definitions.korthikanti(gpt), definitions.palm(gpt), 1e-4)
+  close(definitions.palm(gpt) - definitions.llama3(gpt), 6 * gpt.layers * gpt.embed * gpt.seq ** 2)
+})
+
+test('model FLOPs are those of PaLM, whatever the plan', () =>
+  close(flopsOfStep(setup({ tp: 8, pp: 2, dp: 2, microbatches: 3, microbatch: 2 })).model, 12 * definitions.palm(gpt)))
+
+for (const seed of Array.from({ length: 40 }, (_, i) => i + 1))
+  test(`the parts of a step add up to it (SEED=${seed})`, () => {
+    const { pick } = choices(seed)
+    const chunks = pick([1, 1, 2])
+    const split: Partial<Split> = {
+      tp: pick([1, 2, 8]),
+      pp: pick([1, 2, 4, 8]),
+      dp: pick([1, 2, 16]),
+      cp: pick([1, 1, 2]),
+      zero: pick([0, 1, 2, 3] as const),
+      sequenceParallel: pick([true, false]),
+      schedule: chunks > 1 ? pick(['interleaved', 'zb-v']) : pick(['1f1b', 'gpipe', 'zb-h1', 'zb-h2']),
+      chunks,
+      microbatches: pick([1, 3, 16]),
+      microbatch: pick([1, 2]),
+      recompute: pick(['none', 'selective', 'full', 'per-op'] as const),
+    }
+    const precision: Precision = pick(['f32', 'bf16', 'fp8'] as const)
+    const software = pick(Object.values(eras))
+    const { step, parts } = estimate(setup(split, { precision, software }))
+    close(sumOf(parts), step)
+    ok(
+      Object.values(parts).every(part => part >= 0),
+      JSON.stringify(parts),
+    )
+  })
+
+test('a faster network, device or memory never makes a step longer', () => {
+  const split = { tp: 8, pp: 4, dp: 4, zero: 1, microbatches: 8 } as const
+  const cluster = clusterOf('a100-80', 128)
+  const { device } = cluster
+  const base = stepOf(split, { cluster })
+  for (const faster of [
+    clusterOf('a100-80', 128, { nicBandwidth: 50e9 }),
+    clusterOf('a100-80', 128, { nodeBandwidth: 600e9 }),
+    { ...cluster, device: { ...device, bandwidth: 2 * device.bandwidth } },
+    { ...cluster, device: { ...device, peak: { ...device.peak, bf16: 624e12 } } },
+  ])
+    ok(stepOf(split, { cluster: faster }) < base)
+})
+
+test('fewer NICs for a node make data parallel slower, not tensor parallel', () => {
+  const at = (nicsPerNode: number, split: Partial<Split>) =>
+    estimate(setup(split, { cluster: clusterOf('a100-80', 64, { nicsPerNode }) })).parts
+  ok(at(1, { tp: 8, dp: 8 }).dp > 7 * at(8, { tp: 8, dp: 8 }).dp)
+  equal(at(1, { tp: 8, dp: 8 }).tp, at(8, { tp: 8, dp: 8 }).tp)
+})
+
+test('a host that launches slowly is the floor of a small layer', () => {
+  const small: Shape = { ...gpt, embed: 256, heads: 4, headDim: 64, kvHeads: 4, ffn: 1024, seq: 128, layers: 12 }
+  const { parts, step } = estimate(setup({ microbatches: 4 }, { shape: small }))
+  const { forward, backward } = eras['megatron-2021'].launch
+  ok(step > 4 * 12 * (forward + backward))
+  ok(parts.other > 0.5 * step)
+})
+
+test('experts: every token is multiplied by those that see it, and travels there and back', () => {
+  const moe: Shape = { ...gpt, experts: { count: 8, active: 2 } }
+  const [dense, sparse] = [gpt, moe].map(shape => estimate(setup({ tp: 8, ep: 8, microbatches: 2 }, { shape })))
+  ok(sparse.parts.compute > 1.4 * dense.parts.compute && sparse.parts.compute < 2.2 * dense.parts.compute)
+  ok(sparse.parts.ep > 0 && dense.parts.ep === 0)
+})
+
+test('calibrated: one measured step scales every part alike', () => {
+  const guess = estimate(setup({ tp: 8, pp: 2, microbatches: 8 }))
+  const known = calibrated(guess, seconds(4.2))
+  equal(known.step, 4.2)
+  close(sumOf(known.parts), 4.2)
+  close(known.parts.bubble / known.parts.compute, guess.parts.bubble / guess.parts.compute)
+  deepEqual(known.memory, guess.memory)
+})
+
+test('asked twice, the same answer', () => {
+  const asked = setup({ tp: 8, pp: 4, dp: 2, microbatches: 8, zero: 3 })
+  deepEqual(estimate(asked), estimate(asked))
+})

@@ -1,0 +1,31 @@
+/** Requests to search with: a llama of a few billion parameters on a few devices, so that whole spaces can be priced. */
+import { GiB } from '../src/base/index.js'
+import { clusterOf } from '../src/cluster/index.js'
+import { type Era, eras } from '../src/estimate/index.js'
+import { LlamaConfig } from '../src/model/index.js'
+import { parseConstraints, type Request, shapeOfModel } from '../src/search/index.js'
+
+export interface Asked {
+  readonly devices?: number
+  readonly batch?: number
+  readonly layers?: number
+  /** GiB of a device. */
+  readonly memory?: number
+  readonly constraints?: readonly string[]
+  readonly software?: Era
+}
+
+export function requestOf(asked: Asked = {}): Request {
+  const { devices = 16, batch = 16, layers = 12, memory = 80, constraints = [], software = 'megatron-2024' } = asked
+  const sizes = { embed: 4096, heads: 32, kvHeads: 8, ffn: 14336, vocab: 32768 }
+  const model = LlamaConfig.parse({ family: 'llama', layers, ...sizes })
+  return {
+    model,
+    shape: shapeOfModel(model, 4096),
+    globalBatch: batch,
+    cluster: clusterOf('h100', devices, { memory: GiB(memory) }),
+    precision: 'bf16',
+    software: eras[software],
+    constraints: parseConstraints(constraints).constraints,
+  }
+}

@@ -1,0 +1,157 @@
+/** The space: every plan of it is sound, none is there twice, and none of those it promises is missing. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { choices } from '../src/base/index.js'
+import type { Split } from '../src/estimate/index.js'
+import { check, Job, layersPerStage, worldOfPlan } from '../src/plan/index.js'
+import {
+  divisors,
+  groupsOf,
+  holds,
+  jobOf,
+  keeps,
+  layerSplits,
+  parseConstraints,
+  pipelinesOf,
+  plainSplit,
+  type Request,
+  savingsOf,
+  splitFrom,
+  splitOf,
+} from '../src/search/index.js'
+import { requestOf } from './search-requests.js'
+
+const spaceOf = (request: Request): Split[] =>
+  [...groupsOf(request)].flatMap(group =>
+    pipelinesOf(request, group.pp).flatMap(pipeline =>
+      savingsOf(group.dp, request.constraints).map(saving => splitFrom(group, pipeline, saving)),
+    ),
+  )
+
+test('divisors', () => {
+  deepEqual(divisors(1), [1])
+  deepEqual(divisors(12), [1, 2, 3, 4, 6, 12])
+  deepEqual(divisors(49), [1, 7, 49])
+})
+
+const splits: readonly [layers: number, stages: number, head: number, expected: string][] = [
+  [8, 1, 1, 'even'],
+  [8, 2, 1, 'even'],
+  [8, 2, 2, 'even | 5 3'],
+  [8, 4, 1, 'even'],
+  [8, 4, 2, 'even | 3 2 2 1 | 1 3 3 1'],
+  [7, 3, 1, 'even | 2 3 2'],
+  [12, 4, 3, 'even | 4 4 3 1 | 2 4 4 2'],
+  [4, 5, 1, '1 1 1 1 0'],
+  [4, 6, 1, '0 1 1 1 1 0'],
+  [4, 7, 1, ''],
+]
+for (const [layers, stages, head, expected] of splits)
+  test(`${layers} layers in ${stages} stages, the head as heavy as ${head}: ${expected || 'impossible'}`, () => {
+    const found = layerSplits(layers, stages, head).map(split => split.layers?.join(' ') ?? 'even')
+    equal(found.join(' | '), expected)
+  })
+
+test('126 layers in 16 stages: Llama 3 left the first and the last lighter', () =>
+  ok(layerSplits(126, 16).some(({ layers }) => layers?.join(' ') === `7 ${'8 '.repeat(14)}7`)))
+
+for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5, 6])
+  test(`plans of the space are sound and different, and jobs read back as them (SEED=${seed})`, () => {
+    const { pick, int } = choices(seed)
+    const request = requestOf({ devices: pick([4, 6, 8, 12]), batch: pick([4, 6, 12]), layers: 1 + int(9) })
+    const space = spaceOf(request)
+    ok(space.length > 0)
+    equal(new Set(space.map(split => JSON.stringify(split))).size, space.length)
+    for (const split of space) {
+      const job = jobOf(request, split)
+      deepEqual(
+        check(job).filter(p => p.severity === 'error'),
+        [],
+      )
+      equal(worldOfPlan(job.plan), request.cluster.devices)
+      deepEqual(splitOf(job), split)
+    }
+  })
+
+for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 20 }, (_, i) => i + 1))
+  test(`a sound plan with even layers is in the space (SEED=${seed})`, () => {
+    const { pick, int } = choices(seed)
+    const request = requestOf({ devices: 8, batch: 16, layers: 4 + int(5) })
+    const plan = {
+      ...{
+        tp: pick([1, 2, 4, 8]),
+        pp: pick([1, 2, 4, 8]),
+        dp: pick([1, 2, 4, 8]),
+        microbatches: pick([1, 2, 4, 8, 16]),
+      },
+      ...{ zero: int(4), recompute: pick(['none', 'selective', 'full'] as const), sequenceParallel: int(2) === 1 },
+      schedule: pick(['gpipe', '1f1b', 'interleaved', 'zb-h1', 'zb-v', 'dualpipe'] as const),
+    }
+    const { shape, globalBatch } = request
+    const job = Job.parse({ model: request.model, training: { seq: shape.seq, globalBatch }, plan })
+    const sound = !check(job).some(p => p.severity === 'error') && worldOfPlan(job.plan) === 8
+    const inert = (plan.tp === 1 && plan.sequenceParallel) || (plan.dp === 1 && plan.zero > 0) || plan.pp === 1
+    const found = spaceOf(request).some(
+      split => JSON.stringify(splitOf(jobOf(request, split))) === JSON.stringify(splitOf(job)),
+    )
+    equal(found, sound && (!inert || (plan.pp === 1 && plan.schedule === '1f1b' && plan.dp * plan.tp === 8)))
+  })
+
+test('layers per stage of a job are those of the split', () => {
+  const split: Split = { ...plainSplit, pp: 3, layers: [1, 3, 2] }
+  deepEqual(layersPerStage(jobOf(requestOf({ layers: 6 }), split).plan, 6), [1, 3, 2])
+})
+
+const kept: readonly [constraint: string, split: Partial<Split>, expected: boolean][] = [
+  ['tp<=8', { tp: 8 }, true],
+  ['tp<8', { tp: 8 }, false],
+  ['pp=16', { pp: 8 }, false],
+  ['pp == 16', { pp: 16 }, true],
+  ['zero!=3', { zero: 3 }, false],
+  ['dp>=2', { dp: 1 }, false],
+  ['dp>1', { tp: 4 }, true],
+  ['schedule=1f1b|interleaved', { schedule: 'interleaved' }, true],
+  ['schedule!=1f1b', { schedule: '1f1b' }, false],
+  ['recompute=none', { recompute: 'full' }, false],
+  ['sp=true', { sequenceParallel: false }, false],
+  ['layers=even', { schedule: '1f1b', layers: [1, 2] }, false],
+  ['layers=even', { tp: 2 }, true],
+  ['memory<=70GiB', { tp: 2 }, true],
+]
+for (const [text, split, expected] of kept)
+  test(`${JSON.stringify(split)} ${expected ? 'keeps' : 'breaks'} ${text}`, () => {
+    const { constraints, problems } = parseConstraints([text])
+    deepEqual(problems, [])
+    equal(holds(split, constraints[0]), expected)
+  })
+
+const refused: readonly [text: string, message: RegExp, suggestion?: RegExp][] = [
+  ['tp', /no comparison/, /tp<=8/],
+  ['tpp<=8', /no field tpp/, /did you mean tp/],
+  ['tp<=many', /many is no whole number/],
+  ['memory>=70GiB', /only be limited/],
+  ['memory<=lots', /lots is no amount/],
+  ['schedule=1f1', /no schedule 1f1/, /did you mean 1f1b/],
+  ['recompute<=full', /only be = or !=/],
+]
+for (const [text, message, suggestion = /.*/] of refused)
+  test(`--constraint '${text}' is refused`, () => {
+    const { problems } = parseConstraints(['pp=1', text])
+    equal(problems.length, 1)
+    ok(message.test(problems[0].message), problems[0].message)
+    ok(suggestion.test(problems[0].suggestion ?? ''), problems[0].suggestion)
+  })
+
+test('constraints cut the space and leave nothing that breaks them', () => {
+  const asked = ['tp<=2', 'pp>1', 'zero!=3', 'schedule=1f1b|interleaved', 'recompute!=full', 'microbatch<=2']
+  const { constraints } = parseConstraints(asked)
+  const cut = spaceOf({ ...requestOf(), constraints })
+  deepEqual(
+    new Set(cut.map(split => JSON.stringify(split))),
+    new Set(
+      spaceOf(requestOf())
+        .filter(split => keeps(split, constraints))
+        .map(split => JSON.stringify(split)),
+    ),
+  )
+})

@@ -1,0 +1,86 @@
+/** The search: pruning leaves out nothing that pricing everything would have found. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { choices } from '../src/base/index.js'
+import {
+  bytesBound,
+  type Found,
+  groupsOf,
+  type Priced,
+  pipelinesOf,
+  priceOf,
+  savingsOf,
+  search,
+  splitFrom,
+  stepBound,
+} from '../src/search/index.js'
+import { type Asked, requestOf } from './search-requests.js'
+
+const find = (asked: Asked, prune: boolean, keep = 20): Found => search(requestOf(asked), { keep, prune })
+const steps = (plans: readonly Priced[]) => plans.map(plan => plan.estimate.step)
+const points = (plans: readonly Priced[]) => plans.map(plan => [plan.estimate.step, plan.bytes])
+
+for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 10 }, (_, i) => i + 1))
+  test(`pruned and unpruned find the same (SEED=${seed})`, () => {
+    const { pick, int } = choices(seed)
+    const asked: Asked = {
+      ...{ devices: pick([8, 16, 24, 64]), batch: pick([16, 24, 64]), layers: 2 + int(12), memory: pick([16, 40, 80]) },
+      ...{
+        constraints: pick([[], ['zero<=1'], ['tp<=4', 'memory<=20GiB']]),
+        software: pick(['lockstep', 'torchtitan']),
+      },
+    }
+    const [quick, whole] = [find(asked, true), find(asked, false)]
+    deepEqual(steps(quick.best), steps(whole.best))
+    deepEqual(points(quick.front), points(whole.front))
+    const { considered, pruned, priced } = quick.counts
+    equal(considered, whole.counts.priced)
+    equal(pruned.memory + pruned.time + priced, considered)
+  })
+
+for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4])
+  test(`no plan is below the bounds of its group (SEED=${seed})`, () => {
+    const { pick, int } = choices(seed)
+    const request = requestOf({
+      ...{ devices: pick([8, 24, 64]), batch: pick([24, 64]), layers: 1 + int(13) },
+      ...{ software: pick(['lockstep', 'megatron-2021', 'torchtitan']) },
+    })
+    for (const group of groupsOf(request)) {
+      const step = stepBound(request, group)
+      for (const saving of savingsOf(group.dp)) {
+        const bytes = bytesBound(request, group, saving)
+        for (const pipeline of pipelinesOf(request, group.pp)) {
+          const plan = priceOf(request, splitFrom(group, pipeline, saving))
+          ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)
+          ok(plan.bytes >= bytes * (1 - 1e-12), `${plan.bytes} < ${bytes}: ${JSON.stringify(plan.split)}`)
+        }
+      }
+    }
+  })
+
+test('both kinds of pruning happen', () => {
+  const { pruned } = find({ devices: 64, batch: 64, layers: 32, memory: 40 }, true).counts
+  ok(pruned.time > 0 && pruned.memory > 0, JSON.stringify(pruned))
+})
+
+test('the best are sorted, fit, and number as many as asked for', () => {
+  const { best, capacity } = find({ memory: 40 }, true, 7)
+  equal(best.length, 7)
+  deepEqual(
+    steps(best),
+    [...steps(best)].sort((a, b) => a - b),
+  )
+  ok(best.every(({ bytes }) => bytes <= capacity))
+})
+
+test('on the front every plan is slower and lighter than the one before', () => {
+  const { front } = find({ memory: 80 }, true)
+  ok(front.length > 1)
+  for (const [i, plan] of front.entries())
+    ok(i === 0 || (plan.estimate.step > front[i - 1].estimate.step && plan.bytes < front[i - 1].bytes))
+})
+
+test('less memory, slower plans', () => {
+  const best = [80, 32, 16].map(memory => find({ memory, layers: 24 }, true).best[0].estimate.step)
+  ok(best[0] < best[1] && best[1] < best[2], best.join(' '))
+})
