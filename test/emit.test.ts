@@ -102,7 +102,9 @@ for (let seed = 1; seed <= 60; seed++)
     const { streams } = compileJob(found)
     for (const [pp, { steps }] of streams.entries()) {
       const schedule = JSON.parse(files[`stage${pp}.json`])
-      equal(schedule.steps.length, steps.length)
+      const moves = (list: readonly { kind: string }[]) =>
+        list.filter(({ kind }) => kind !== 'alloc' && kind !== 'free').length
+      equal(moves(schedule.steps.map(([kind]: [string]) => ({ kind }))), moves(steps))
       const functions = new Set(schedule.segments.map(([name]: [string]) => name))
       for (const [kind, name] of schedule.steps) if (kind === 'call') ok(functions.has(name), name)
       for (const name of functions) match(files[`stage${pp}.py`], new RegExp(`^def ${name}\\(`, 'm'))

@@ -54,6 +54,8 @@ if [ $((WORLD % NNODES)) -ne 0 ]; then
 fi
 # One core's worth of threads a rank, unless somebody knows better: ranks share the node's cores.
 export OMP_NUM_THREADS="\${OMP_NUM_THREADS:-1}"
+# Freed memory serves requests of any size: what is planned is what is taken.
+export PYTORCH_CUDA_ALLOC_CONF="\${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
 exec "$PYTHON" -m torch.distributed.run --nnodes="$NNODES" --node-rank="$NODE_RANK" \\
   --nproc-per-node=$((WORLD / NNODES)) --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" train.py "$@"
 `
