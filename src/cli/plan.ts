@@ -197,11 +197,12 @@ const planJson = ({ request }: Planning, { plan, simulated }: Ranked) => ({
 
 function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, top: number) {
   const { request, notes } = planning
+  const { precision } = request
   return {
     ok: true,
     notes,
     request: {
-      ...{ shape: request.shape, globalBatch: request.globalBatch, precision: request.precision },
+      ...{ shape: request.shape, globalBatch: request.globalBatch, precision },
       ...{ cluster: request.cluster.name, devices: request.cluster.devices, software: request.software.name },
       constraints: request.constraints.map(c => c.text),
     },
@@ -215,11 +216,11 @@ function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, 
         reading: why.reading,
         neighbours: why.neighbours.map(({ move, verdict, plan }) => ({
           ...{ move: move.name, verdict },
-          ...(plan && { plan: planInput(plan.split), step: plan.estimate.step, bytes: plan.bytes }),
+          ...(plan && { plan: planInput(plan.split, precision), step: plan.estimate.step, bytes: plan.bytes }),
         })),
         sensitivity: why.sensitivity.map(({ best, ...one }) => ({
           ...one,
-          ...(best && { plan: planInput(best.split), step: best.estimate.step }),
+          ...(best && { plan: planInput(best.split, precision), step: best.estimate.step }),
         })),
       },
     }),
