@@ -3,6 +3,7 @@ import { dirname, relative } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
+import { error, type Problem, ProblemsError } from '../base/index.js'
 import {
   bestOfEachFirst,
   canSimulate,
@@ -106,6 +107,7 @@ async function planCommand(options: Options, io: Io): Promise<number> {
   if (found.best.length === 0) return refuse(planning, options, io)
   const simulations = await simulateFor(request, found.best, options, io)
   const ranked = rank(found.best, simulations)
+  if (ranked.length === 0) throw new ProblemsError([tooLarge(found, simulations)])
   const simulated = performance.now()
   const why = options.why ? whyOf(planning, { chosen: ranked[0].plan, cheapest: found.best[0] }, say) : undefined
   say('')
@@ -151,6 +153,14 @@ function rank(best: readonly Priced[], simulations: readonly SimulatedPlan[]): R
     ...fitting.map(one => ({ plan: one.plan, simulated: one })),
     ...best.filter(plan => !simulated.has(plan)).map(plan => ({ plan })),
   ]
+}
+
+/** By price they fit: what the price leaves out must be left free. */
+function tooLarge({ capacity }: Found, simulations: readonly SimulatedPlan[]): Problem {
+  const share = Math.min(...simulations.map(({ plan, arena }) => plan.bytes / arena))
+  const limit = Math.floor((capacity * share) / 2 ** 30)
+  const message = `all ${simulations.length} plans that fit by price are too large once compiled`
+  return error('plan/memory', 'plan', message, `try --constraint 'memory<=${limit}GiB'`)
 }
 
 function refuse(planning: Planning, { json }: Options, io: Io): number {
