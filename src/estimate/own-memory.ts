@@ -8,7 +8,7 @@ import { embeddingParameters, headParameters, kvSplit, layerParameters } from '.
 import type { Fullness, Holding } from './holding.js'
 import { inFlight } from './in-flight.js'
 import type { Footprint, Placed, Split } from './setup.js'
-import { layersOfChunk, layersOfRank, type RankLayers } from './stages.js'
+import { fetchesWhole, layersOfChunk, layersOfRank, type RankLayers, splitsAll } from './stages.js'
 
 /** Elements a token has on one rank, by what they are. */
 interface Widths {
@@ -83,9 +83,6 @@ function headStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Wi
 
 /** Schedules that run all forwards first keep the head of every microbatch. */
 const forwardsFirst = new Set(['gpipe', 'looped-bfs'])
-/** Every backward pass is two calls. */
-const splitsAll = new Set(['interleaved-zb', 'zb-h1', 'zb-h2', 'zb-v', 'v-half', 'v-min'])
-
 /** What does not depend on the rank. */
 interface Facts {
   readonly placed: Placed
@@ -126,7 +123,6 @@ function factsOf(placed: Placed): Facts {
   const fetches = split.zero === 3 && data > 1 ? element : 0
   // The next gradient is made while this one is on its way: two of a size where gate and up follow each other.
   const made = software.gradientBytes * largest * sent * (sent > 1 && shape.gated ? 2 : 1)
-  const whole = split.recompute === 'full' || splitsAll.has(split.schedule)
   return {
     placed,
     widths,
@@ -138,7 +134,7 @@ function factsOf(placed: Placed): Facts {
     head: headStash(placed, widths),
     layerParameters: parameters,
     table,
-    layerScratch: { made, fetched: fetches * (whole ? parameters : largest) },
+    layerScratch: { made, fetched: fetches * (fetchesWhole(split) ? parameters : largest) },
     tableScratch: { made: software.gradientBytes * table * sent, fetched: fetches * table },
   }
 }

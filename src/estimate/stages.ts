@@ -69,3 +69,9 @@ function endsOfRuns(split: Split, layers: readonly number[]): number[] {
   for (let rank = 1; rank < pp; rank++) if (held(rank) !== held(rank - 1)) ends.add(rank - 1).add(rank)
   return [...ends].filter(rank => rank > 0)
 }
+
+/** Every backward pass is two calls. */
+export const splitsAll = new Set(['interleaved-zb', 'zb-h1', 'zb-h2', 'zb-v', 'v-half', 'v-min'])
+
+/** ZeRO-3: all parameters of a layer are fetched for one call, and not each for its own use. */
+export const fetchesWhole = ({ recompute, schedule }: Split): boolean => recompute === 'full' || splitsAll.has(schedule)
