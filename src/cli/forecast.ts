@@ -97,7 +97,8 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
       `${name} on ${cluster.devices} x ${cluster.device}: ${showTime(step)} a step, ${scaled(tokensPerSecond)} tokens/s`,
     ),
     `MFU ${percent(mfu.palm)} (${percent(mfu.causal)} without the masked half of attention), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s a device, ${precision}`,
-    dim(`MFU counts ${flopsDefinition} (PaLM); HFU what is executed, recomputation included`),
+    dim(`MFU counts ${flopsDefinition} (PaLM);`),
+    dim('HFU counts what is executed, recomputation included'),
     ...calibration(forecast),
     '',
     bold('where the time goes, of all ranks on average'),
@@ -182,9 +183,8 @@ function timeline({ program, simulation, ranks: all }: Shown, io: Io): string[] 
     return `rank ${String(rank).padStart(label)} ${io.colors ? paint(row) : row}`
   })
   return [
-    dim(
-      `one rank of each pipeline stage: F forward, B backward (I input, W weight gradient), o optimizer, - other, ${idleLetter} waits`,
-    ),
+    dim('one rank of each pipeline stage:'),
+    dim(`F forward, B backward (I input, W weight gradient), o optimizer, - other, ${idleLetter} waits`),
     ...rows,
   ]
 }

@@ -72,7 +72,7 @@ function asText(planning: Planning, { strong, weak, amdahl }: Scaling, io: Io): 
   ].join('\n')
 }
 
-const barWidth = 25
+const barWidth = 20
 
 /** The bar is the efficiency: full where twice the devices are twice as fast. */
 function curve(points: readonly ScalePoint[]): string[] {

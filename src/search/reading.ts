@@ -19,7 +19,7 @@ export function readingOf(request: Request, plan: Priced): Sentence[] {
     pipeline(request, plan),
     data(plan),
     batch(request, plan),
-    room(request, plan),
+    memory(request, plan),
   ]
 }
 
@@ -54,7 +54,7 @@ function pipeline({ shape }: Request, { split }: Priced): Sentence {
   if (pp === 1)
     return {
       topic: 'pp',
-      text: zero === 3 ? 'no pipeline: ZeRO-3 shares the parameters instead' : 'no pipeline: the model fits without',
+      text: `no pipeline: ${zero === 3 ? 'ZeRO-3 shares the parameters instead' : 'every rank has all layers'}`,
     }
   const layers = split.layers ? `first ${split.layers[0]}, last ${split.layers.at(-1)}` : 'evenly'
   const turns = chunks > 1 ? `, each rank ${chunks} times` : ''
@@ -77,7 +77,7 @@ function batch({ globalBatch }: Request, { split, estimate }: Priced): Sentence 
   }
 }
 
-function room(request: Request, { bytes, split }: Priced): Sentence {
+function memory(request: Request, { bytes, split }: Priced): Sentence {
   const left = capacityOf(request) - bytes
   const again = {
     none: 'nothing is computed again',
@@ -85,7 +85,8 @@ function room(request: Request, { bytes, split }: Priced): Sentence {
     full: 'every forward is computed again',
     'per-op': 'some ops are computed again',
   }
-  return { topic: 'memory', text: `${showBytes(bytes)} a rank, ${showBytes(left)} to spare; ${again[split.recompute]}` }
+  const room = left < 0 ? `${showBytes(-left)} too much` : `${showBytes(left)} to spare`
+  return { topic: 'memory', text: `${showBytes(bytes)} a rank, ${room}; ${again[split.recompute]}` }
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
