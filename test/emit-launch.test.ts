@@ -79,7 +79,12 @@ const nodes = ['lockstep-test-a', 'lockstep-test-b'] as const
 const addresses = ['10.231.7.1', '10.231.7.2'] as const
 const ip = (...args: string[]) => spawnSync('ip', args, { encoding: 'utf8' })
 
+const parted = () => {
+  for (const node of nodes) ip('netns', 'del', node)
+}
+
 function joinNodes(): string | undefined {
+  parted() // of a run that was killed
   const commands = [
     ...nodes.map(node => ['netns', 'add', node]),
     ['link', 'add', 'ls-veth-a', 'netns', nodes[0], 'type', 'veth', 'peer', 'name', 'ls-veth-b', 'netns', nodes[1]],
@@ -94,10 +99,6 @@ function joinNodes(): string | undefined {
     if (status !== 0) return `network namespaces cannot be made here: ${(error?.message ?? stderr).trim()}`
   }
   return undefined
-}
-
-const parted = () => {
-  for (const node of nodes) ip('netns', 'del', node)
 }
 
 const unjoined = python ? joinNodes() : noPython
