@@ -92,6 +92,7 @@ def main():
     parser.add_argument("--mode", default="", help="of torch.compile, for the emitted segments")
     parser.add_argument("--recompute", action="store_true", help="the plain model recomputes every layer")
     parser.add_argument("--only-emitted", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="print the kernels of a step of each")
     parser.add_argument("--json", help="where to write the numbers")
     options = parser.parse_args()
     read = lambda name: json.load(open(os.path.join(options.folder, name)))  # noqa: E731
@@ -144,6 +145,16 @@ def main():
         for name, contender in contenders.items():
             times[name].append(seconds(contender, batches, options.steps))
     tell(program, run, sizes, emitted, times, peaks, losses, options)
+    if options.profile:
+        for name, contender in contenders.items():
+            print(f"\n{name}\n{kernels_of(contender, batches[0])}")
+
+
+def kernels_of(contender, batch):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        contender.step(*batch)
+        torch.cuda.synchronize()
+    return profile.key_averages().table(sort_by="cuda_time_total", row_limit=25, max_name_column_width=90)
 
 
 def tensors_in(frame):
