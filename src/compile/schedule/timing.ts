@@ -1,11 +1,13 @@
 /** What a schedule costs, counted in tasks: how long it takes, who idles, and how many activations are alive. */
 import { ProblemsError } from '../../base/index.js'
-import { partsOf, runSchedule, type Slot, type TaskCost, unitCost } from './run.js'
+import { type Costs, partsOf, runSchedule, type Slot, unitCost } from './run.js'
 import { stallProblem } from './stall.js'
 import type { Action, Schedule } from './task.js'
 
 export interface Timing {
   readonly makespan: number
+  /** The longest time of a rank from its first task to its last: what a step takes where no rank waits for the others. */
+  readonly span: number
   /** Per rank, over the whole makespan. */
   readonly idle: readonly number[]
   /** The idle share of all ranks' time. */
@@ -16,14 +18,16 @@ export interface Timing {
   readonly slots: readonly (readonly Slot[])[]
 }
 
-export function timing(schedule: Schedule, cost: TaskCost = unitCost): Timing {
-  const { slots, stops } = runSchedule(schedule, cost)
+export function timing(schedule: Schedule, costs: Costs = unitCost): Timing {
+  const { slots, stops } = runSchedule(schedule, costs)
   if (stops.length > 0) throw new ProblemsError(stops.map(stop => stallProblem(schedule, stop)))
   const makespan = slots.reduce((end, row) => Math.max(end, row.at(-1)?.end ?? 0), 0)
+  const span = slots.reduce((most, row) => Math.max(most, (row.at(-1)?.end ?? 0) - (row[0]?.start ?? 0)), 0)
   const idle = slots.map(row => row.reduce((left, slot) => left - (slot.end - slot.start), makespan))
   const all = makespan * slots.length
   return {
     makespan,
+    span,
     idle,
     bubble: all === 0 ? 0 : idle.reduce((a, b) => a + b, 0) / all,
     peak: schedule.rows.map(peakOf),
