@@ -8,11 +8,11 @@
  */
 import { type Problem, ProblemsError } from '../../base/index.js'
 import { alternate } from './alternate.js'
-import { type Habit, type Outcome, type Pipeline, runGreedy } from './greedy.js'
+import { type Habit, type Order, type Outcome, type Pipeline, runGreedy } from './greedy.js'
 import { type Costs, costOn, type Slot } from './run.js'
 import { scheduleProblems } from './schedules.js'
 import { type Schedule, type Task, tasksOf } from './task.js'
-import { timing } from './timing.js'
+import { type Held, peakOf, timing, wholeActivation } from './timing.js'
 
 export interface AutoOptions {
   readonly ranks: number
@@ -20,8 +20,8 @@ export interface AutoOptions {
   readonly cost: Costs
   /** The most a rank may hold, in the unit of `held`; by default what 1F1B holds: as many activations as there are ranks. */
   readonly limit?: number
-  /** What a microbatch holds on a rank from its forward to its input gradient, and from there to its weight gradient. */
-  readonly held?: { readonly I: number; readonly W: number }
+  /** By default one activation, until its weight gradient. */
+  readonly held?: Held
   /**
    * What should be short: the whole step, or the longest time of a rank from its first task to its last. The second
    * counts if no rank waits for the others between steps, and is what the zero-bubble paper calls a bubble.
@@ -35,17 +35,20 @@ export function autoSchedule(options: AutoOptions): Schedule {
   const problems = autoProblems(options)
   if (problems.length > 0) throw new ProblemsError(problems)
   const { ranks, microbatches, goal = 'makespan' } = options
-  const { rows } = new Search(pipelineOf(options), goal).best()
-  return { stages: ranks, microbatches, rows }
+  const { orders } = new Search(pipelineOf(options), goal).best()
+  return { stages: ranks, microbatches, rows: orders.map(rowOf) }
 }
 
-const wholeUnits = { I: 1, W: 1 }
+function rowOf(order: Order, stage: number): Task[] {
+  const next = { F: 0, I: 0, W: 0 }
+  return order.map(kind => ({ kind, stage, microbatch: next[kind]++ }))
+}
 
-const defaultLimit = ({ ranks, held = wholeUnits }: AutoOptions): number => ranks * Math.max(held.I, held.W)
+const defaultLimit = ({ ranks, held = wholeActivation }: AutoOptions): number => ranks * Math.max(held.I, held.W)
 
 /** Every reason why there is no such schedule. */
 export function autoProblems(options: AutoOptions): Problem[] {
-  const { ranks, microbatches, cost, held = wholeUnits, limit = defaultLimit(options) } = options
+  const { ranks, microbatches, cost, held = wholeActivation, limit = defaultLimit(options) } = options
   const error = (path: string, message: string): Problem => ({
     severity: 'error',
     code: 'schedule/auto',
@@ -67,7 +70,7 @@ export function autoProblems(options: AutoOptions): Problem[] {
 }
 
 function pipelineOf(options: AutoOptions): Pipeline {
-  const { ranks, microbatches, cost, held = wholeUnits, limit = defaultLimit(options) } = options
+  const { ranks, microbatches, cost, held = wholeActivation, limit = defaultLimit(options) } = options
   const costs = Array.from({ length: ranks }, (_, rank) => costOn(cost, rank))
   return {
     ranks,
@@ -144,20 +147,11 @@ function leads({ ranks, limit, held }: Pipeline): number[] {
 
 /** zb-h1 (lead 1) or zb-h2 (lead 2), if it fits. */
 function handmade(pipeline: Pipeline, lead: number): Outcome | undefined {
-  const { ranks, microbatches, costs, limit } = pipeline
+  const { ranks, microbatches, costs, limit, held } = pipeline
   const schedule = alternate({ ranks, microbatches, chunks: 1 }, { lead, lag: lead })
-  const rows = schedule.rows.map(tasksOf)
-  if (rows.some(row => peakOf(pipeline, row) > limit)) return undefined
+  if (schedule.rows.some(row => peakOf(row, held) > limit)) return undefined
   const { makespan, span, slots } = timing(schedule, costs)
   const idleOf = (row: readonly Slot[]) => row.slice(1).reduce((sum, { start }, i) => sum + start - row[i].end, 0)
-  return { rows, makespan, span, idle: Math.max(...slots.map(idleOf)) }
-}
-
-function peakOf({ held }: Pipeline, row: readonly Task[]): number {
-  let [now, peak] = [0, 0]
-  for (const { kind } of row) {
-    now += kind === 'F' ? held.I : kind === 'I' ? held.W - held.I : -held.W
-    peak = Math.max(peak, now)
-  }
-  return peak
+  const orders = schedule.rows.map(row => tasksOf(row).map(({ kind }) => kind as Order[number])) // none is whole
+  return { orders, makespan, span, idle: Math.max(...slots.map(idleOf)) }
 }

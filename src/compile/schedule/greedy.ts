@@ -6,7 +6,7 @@
  * there exactly, a rank must either idle or keep others waiting; its patience is the idle time it would rather bear.
  */
 import type { TaskCost } from './run.js'
-import type { Task } from './task.js'
+import type { Held } from './timing.js'
 
 export interface Pipeline {
   readonly ranks: number
@@ -15,8 +15,7 @@ export interface Pipeline {
   readonly costs: readonly TaskCost[]
   /** The most that may be held on a rank. */
   readonly limit: number
-  /** What a microbatch holds while it waits for its input gradient, and for its weight gradient. */
-  readonly held: { readonly I: number; readonly W: number }
+  readonly held: Held
   /** Times that differ by no more than this are the same: sums of decimals are not exact. */
   readonly tolerance: number
 }
@@ -32,10 +31,16 @@ export interface Habit {
   readonly patience: number | 'fair'
 }
 
-/** When ranks begin and end, and how long each idles in between. */
+type Kind = 'F' | 'I' | 'W'
+
+/** Tasks of a kind are done in the order of microbatches, so their kinds say all. */
+export type Order = readonly Kind[]
+
 export interface Outcome {
-  readonly rows: readonly (readonly Task[])[]
+  /** One for each rank. */
+  readonly orders: readonly Order[]
   readonly makespan: number
+  /** Of the rank for which it is longest: the time from its first task to its last, and the time it idles in between. */
   readonly span: number
   readonly idle: number
 }
@@ -44,17 +49,14 @@ interface Rank {
   readonly index: number
   readonly cost: TaskCost
   readonly mostAhead: number
-  readonly row: Task[]
-  /** How many of each are done; they are done in the order of microbatches. */
-  readonly done: { F: number; I: number; W: number }
+  readonly order: Kind[]
+  readonly done: Record<Kind, number>
   /** When what the n-th task needs is here; infinite while nobody knows. */
   readonly arrives: { readonly F: Float64Array; readonly I: Float64Array }
   held: number
   begin: number
   free: number
   idle: number
-  /** When it looks again at what to do. */
-  looks: number
 }
 
 /** The outcome, or nothing as soon as `hopeless` says so of a rank that began then and has idled so long. */
@@ -64,24 +66,28 @@ export function runGreedy(
   hopeless: (rank: number, begin: number, idle: number) => boolean,
 ): Outcome | undefined {
   const ranks = Array.from({ length: pipeline.ranks }, (_, index) => newRank(pipeline, habit, index))
+  /** When each rank looks again at what to do. */
+  const looks = new Float64Array(ranks.length)
   let mostIdle = 0
   for (let left = 3 * pipeline.ranks * pipeline.microbatches; left > 0; ) {
-    const rank = nextOf(ranks, pipeline.tolerance)
-    const now = rank.looks
-    const choice = choose(pipeline, habit, rank, habit.patience === 'fair' ? mostIdle : habit.patience)
+    const rank = ranks[earliest(looks, pipeline.tolerance)]
+    const now = looks[rank.index]
+    const choice = choose(pipeline, habit, rank, now, habit.patience === 'fair' ? mostIdle : habit.patience)
     if (typeof choice === 'number') {
-      rank.looks = choice
+      looks[rank.index] = choice
       continue
     }
-    perform(pipeline, rank, choice)
-    if (choice !== 'W') tell(ranks, rank, choice, now)
+    perform(pipeline, rank, choice, now)
+    looks[rank.index] = rank.free
+    const told = tell(ranks, rank, choice)
+    if (told && looks[told.index] > told.free) looks[told.index] = Math.max(told.free, now)
     if (hopeless(rank.index, rank.begin, rank.idle)) return undefined
     mostIdle = Math.max(mostIdle, rank.idle)
     left--
   }
   const most = (of: (rank: Rank) => number) => Math.max(...ranks.map(of))
   return {
-    rows: ranks.map(({ row }) => row),
+    orders: ranks.map(({ order }) => order),
     makespan: most(({ free }) => free),
     span: most(({ free, begin }) => free - begin),
     idle: mostIdle,
@@ -95,30 +101,30 @@ function newRank({ ranks, microbatches, costs }: Pipeline, { lead }: Habit, inde
     index,
     cost: costs[index],
     mostAhead: behind === 0 ? 1 : 1 + Math.ceil(lead * behind - 1e-9),
-    row: [],
+    order: [],
     done: { F: 0, I: 0, W: 0 },
     arrives: { F: index === 0 ? unknown().fill(0) : unknown(), I: unknown() },
     held: 0,
     begin: 0,
     free: 0,
     idle: 0,
-    looks: 0,
   }
 }
 
-function nextOf(ranks: readonly Rank[], tolerance: number): Rank {
-  let next = ranks[0]
-  for (const rank of ranks) if (rank.looks < next.looks - tolerance) next = rank
-  return next
+function earliest(looks: Float64Array, tolerance: number): number {
+  let first = 0
+  for (let rank = 1; rank < looks.length; rank++) if (looks[rank] < looks[first] - tolerance) first = rank
+  return first
 }
 
 /** What a rank does now, or when it looks again. */
 function choose(
   { microbatches, limit, held, tolerance }: Pipeline,
   { first, holdsBack }: Habit,
-  { looks: now, cost, done, arrives, mostAhead, held: holds, idle }: Rank,
+  { cost, done, arrives, mostAhead, held: holds, idle }: Rank,
+  now: number,
   patience: number,
-): 'F' | 'I' | 'W' | number {
+): Kind | number {
   const wanted = done.F < microbatches && done.F - done.I < mostAhead ? arrives.F[done.F] : Number.POSITIVE_INFINITY
   const fits = holds + held.I <= limit
   const forwardAt = fits ? wanted : Number.POSITIVE_INFINITY
@@ -135,22 +141,21 @@ function choose(
   return weight && !bears ? 'W' : next
 }
 
-function perform({ held }: Pipeline, rank: Rank, kind: 'F' | 'I' | 'W'): void {
+function perform({ held }: Pipeline, rank: Rank, kind: Kind, now: number): void {
   const microbatch = rank.done[kind]++
-  const start = kind === 'W' ? rank.looks : Math.max(rank.looks, rank.arrives[kind][microbatch])
-  if (rank.row.length === 0) rank.begin = start
+  const start = kind === 'W' ? now : Math.max(now, rank.arrives[kind][microbatch])
+  if (rank.order.length === 0) rank.begin = start
   else rank.idle += start - rank.free
-  rank.row.push({ kind, stage: rank.index, microbatch })
+  rank.order.push(kind)
   rank.held += kind === 'F' ? held.I : kind === 'I' ? held.W - held.I : -held.W
   rank.free = start + rank.cost[kind]
-  rank.looks = rank.free
 }
 
-/** Lets the rank that waits for it know when a result will be there. */
-function tell(ranks: readonly Rank[], { index, done, free, cost }: Rank, kind: 'F' | 'I', now: number): void {
-  const turns = kind === 'F' && index === ranks.length - 1
-  const to = ranks[turns ? index : kind === 'F' ? index + 1 : index - 1]
-  if (!to) return
-  to.arrives[turns ? 'I' : kind][done[kind] - 1] = turns ? free : free + cost.C
-  if (to.looks > to.free) to.looks = Math.max(to.free, now)
+/** Lets the rank that needs what was just done know when it will be there. */
+function tell(ranks: readonly Rank[], from: Rank, kind: Kind): Rank | undefined {
+  if (kind === 'W') return undefined
+  const turns = kind === 'F' && from.index === ranks.length - 1
+  const to: Rank | undefined = ranks[turns ? from.index : kind === 'F' ? from.index + 1 : from.index - 1]
+  if (to) to.arrives[turns ? 'I' : kind][from.done[kind] - 1] = turns ? from.free : from.free + from.cost.C
+  return to
 }

@@ -12,13 +12,21 @@ export interface Timing {
   readonly idle: readonly number[]
   /** The idle share of all ranks' time. */
   readonly bubble: number
-  /** Per rank: the most activations alive at once, in chunks, from their forward until their last backward. */
+  /** Per rank: the most held at once; activations, in chunks, from their forward until their last backward. */
   readonly peak: readonly number[]
   /** Per rank: every action with its start and end. */
   readonly slots: readonly (readonly Slot[])[]
 }
 
-export function timing(schedule: Schedule, costs: Costs = unitCost): Timing {
+/** What a microbatch holds on a rank from its forward to its input gradient, and from there to its weight gradient. */
+export interface Held {
+  readonly I: number
+  readonly W: number
+}
+
+export const wholeActivation: Held = { I: 1, W: 1 }
+
+export function timing(schedule: Schedule, costs: Costs = unitCost, held: Held = wholeActivation): Timing {
   const { slots, stops } = runSchedule(schedule, costs)
   if (stops.length > 0) throw new ProblemsError(stops.map(stop => stallProblem(schedule, stop)))
   const makespan = slots.reduce((end, row) => Math.max(end, row.at(-1)?.end ?? 0), 0)
@@ -30,18 +38,19 @@ export function timing(schedule: Schedule, costs: Costs = unitCost): Timing {
     span,
     idle,
     bubble: all === 0 ? 0 : idle.reduce((a, b) => a + b, 0) / all,
-    peak: schedule.rows.map(peakOf),
+    peak: schedule.rows.map(row => peakOf(row, held)),
     slots,
   }
 }
 
 /** In a pair that overlaps, the forward's activation is there before the backward's is gone. */
-function peakOf(row: readonly Action[]): number {
-  let [live, peak] = [0, 0]
+export function peakOf(row: readonly Action[], held: Held): number {
+  const change = { F: held.I, I: held.W - held.I, W: -held.W, B: -held.I }
+  let [now, peak] = [0, 0]
   for (const action of row)
     for (const { kind } of partsOf(action)) {
-      if (kind === 'F') peak = Math.max(peak, ++live)
-      else if (kind !== 'I') live--
+      now += change[kind]
+      peak = Math.max(peak, now)
     }
   return peak
 }
