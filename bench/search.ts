@@ -8,9 +8,9 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { clusterOf } from '../src/cluster/index.js'
-import { type Era, eras } from '../src/estimate/index.js'
+import { type Era, eras, shapeOf } from '../src/estimate/index.js'
 import { ModelConfig, type PresetName, presets } from '../src/model/index.js'
-import { type Found, type Request, search, shapeOfModel } from '../src/search/index.js'
+import { type Found, type Request, search } from '../src/search/index.js'
 import type { Options, Say } from './main.js'
 import { Missing, root, unlessMissing } from './peers.js'
 import { type Result, statistics } from './race.js'
@@ -38,7 +38,7 @@ function requestOf({ model: name, device, devices, seq, batch, software }: Asked
   if (parsed.family === 'mlp') throw new Error(`internal: ${name} has no attention`)
   const model = { ...parsed, vocab: Math.ceil(parsed.vocab / 128) * 128 }
   return {
-    ...{ model, shape: shapeOfModel(model, seq), globalBatch: batch, cluster: clusterOf(device, devices) },
+    ...{ model, shape: shapeOf(model, seq)!, globalBatch: batch, cluster: clusterOf(device, devices) },
     ...{ precision: 'bf16', software: eras[software], constraints: [] },
   }
 }

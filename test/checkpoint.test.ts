@@ -26,6 +26,12 @@ test('a printed safetensors file parses back to itself', () => {
   deepEqual(parseSafetensors(file)('w'), { dtype: 'F32', shape: [2, 2], values })
 })
 
+test('bf16 is the upper half of f32', () => {
+  const header = JSON.stringify({ w: { dtype: 'BF16', shape: [3], data_offsets: [0, 6] } }).padEnd(64)
+  const bytes = [64, 0, 0, 0, 0, 0, 0, 0, ...text(header), 0x80, 0x3f, 0x20, 0xc0, 0x01, 0x00]
+  deepEqual([...parseSafetensors(Uint8Array.from(bytes))('w').values], [1, -2.5, 2 ** -133])
+})
+
 const changed = (at: number): Uint8Array => file.map((byte, i) => (i === at ? byte ^ 1 : byte))
 const damages: readonly (readonly [string, Uint8Array, RegExp])[] = [
   ['empty', new Uint8Array(0), /is cut short: there is no header/],

@@ -1,5 +1,5 @@
 /** What goes wrong ends everywhere, within the time-out, with a sentence that names rank and instruction. */
-import { match, notEqual, ok } from 'node:assert/strict'
+import { equal, match, notEqual, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -60,7 +60,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
   })
 
   test('a rank that never comes: those that are there name it', async () => {
-    const [only] = await ranks([0], ['--timeout', '3'])
+    const [only] = await ranks([0], ['--rendezvous', '3'])
     const { code, err } = await only.done
     notEqual(code, 0)
     match(err, /lockstep: rank 0: rendezvous: after 3 s ranks \[1\] of 2 are missing/)
@@ -77,6 +77,22 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     const resumed = await ranks([0, 1], ['--resume', checkpoint, '--timeout', '5'])
     const [, second] = await Promise.all(resumed.map(({ done }) => done))
     match(second.err, /rank 1: .*rank-00001\.safetensors: tensor [\w.]+ is damaged: its CRC-32 .*\(written by rank 1\)/)
+  })
+
+  test('a device that is out of memory: rank, instruction and what the plan needs are named', async () => {
+    const stage = join(folder, 'stage0.py')
+    const text = readFileSync(stage, 'utf8')
+    const full = 'raise __import__("torch").cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")'
+    // As PyTorch would raise it there; no GPU is needed to hear of it.
+    writeFileSync(stage, text.replace(/( +)(gelu = .*)/, `$1if here.rank == 1 and here.step == 1: ${full}\n$1$2`))
+    const [, second] = await Promise.all((await ranks([0, 1], [])).map(({ done }) => done))
+    writeFileSync(stage, text)
+    equal(second.code, 1)
+    match(
+      second.err,
+      /rank 1: out of memory \(the plan needs 0\.0 GiB\): CUDA out of memory\. Tried to allocate 2 GiB\n/,
+    )
+    match(second.err, /at step 2: layers_F of layers\.0, microbatch 0\n +stage0\.py:\d+: if here/)
   })
 
   test('more or fewer ranks than the program has: refused at once', async () => {

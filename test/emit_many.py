@@ -14,7 +14,7 @@ import torch.distributed as dist
 jobs = json.load(open(sys.argv[1]))
 sys.path.insert(0, jobs[0]["folder"])
 
-from runtime.train import Trainer  # noqa: E402
+from runtime.trainer import Trainer  # noqa: E402
 
 
 def assembled(trainer):

@@ -39,10 +39,10 @@ export interface Expected {
   readonly names: readonly string[]
 }
 
-/** What the definition computes of the same program on the same data, in f64. */
-export function expectedOf(job: Job, steps: number): Expected {
+/** What the definition computes of the same program on the same data: with all digits, or rounded as it is stored. */
+export function expectedOf(job: Job, steps: number, precision: 'f64' | 'f32' = 'f64'): Expected {
   const program = compileJob(job)
-  const machine = boot(program, { seed: job.training.seed })
+  const machine = boot(program, { seed: job.training.seed, precision })
   const { train } = datasetOf(job)
   const results = Array.from({ length: steps }, (_, step) =>
     machine.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step }),

@@ -2,13 +2,19 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
+import { clusterOf } from '../src/cluster/index.js'
+import { eras, shapeOf } from '../src/estimate/index.js'
+import { LlamaConfig, presets } from '../src/model/index.js'
 import {
+  abilitiesOf,
   bytesBound,
   type Found,
   groupsOf,
   type Priced,
   pipelinesOf,
   priceOf,
+  type Request,
+  ratesOfPlan,
   savingsOf,
   search,
   splitFrom,
@@ -20,11 +26,11 @@ const find = (asked: Asked, prune: boolean, keep = 20): Found => search(requestO
 const steps = (plans: readonly Priced[]) => plans.map(plan => plan.estimate.step)
 const points = (plans: readonly Priced[]) => plans.map(plan => [plan.estimate.step, plan.bytes])
 
-for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 10 }, (_, i) => i + 1))
+for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5])
   test(`pruned and unpruned find the same (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
     const asked: Asked = {
-      ...{ devices: pick([8, 16, 24, 64]), batch: pick([16, 24, 64]), layers: 2 + int(12), memory: pick([16, 40, 80]) },
+      ...{ devices: pick([8, 16, 24]), batch: pick([8, 24, 32]), layers: 2 + int(8), memory: pick([16, 40, 80]) },
       ...{
         constraints: pick([[], ['zero<=1'], ['tp<=4', 'memory<=20GiB']]),
         software: pick(['lockstep', 'torchtitan']),
@@ -38,11 +44,11 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ 
     equal(pruned.memory + pruned.time + priced, considered)
   })
 
-for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4])
+for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5, 6])
   test(`no plan is below the bounds of its group (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
     const request = requestOf({
-      ...{ devices: pick([8, 24, 64]), batch: pick([24, 64]), layers: 1 + int(13) },
+      ...{ devices: pick([6, 8, 16]), batch: pick([8, 24]), layers: 1 + int(9) },
       ...{ software: pick(['lockstep', 'megatron-2021', 'torchtitan']) },
     })
     for (const group of groupsOf(request)) {
@@ -83,4 +89,17 @@ test('on the front every plan is slower and lighter than the one before', () => 
 test('less memory, slower plans', () => {
   const best = [80, 32, 16].map(memory => find({ memory, layers: 24 }, true).best[0].estimate.step)
   ok(best[0] < best[1] && best[1] < best[2], best.join(' '))
+})
+
+test('Llama 3 405B on 16,384 H100: the plan we would choose is the one that was run', () => {
+  const model = LlamaConfig.parse(presets['llama3-405b'])
+  const request: Request = {
+    ...{ model, shape: shapeOf(model, 8192)!, globalBatch: 2048, cluster: clusterOf('h100', 16_384) },
+    ...{ precision: 'bf16', software: eras['meta-2024'], constraints: abilitiesOf('meta-2024') },
+  }
+  const [best] = search(request, { keep: 1 }).best
+  const { tp, pp, dp, microbatch, microbatches } = best.split
+  deepEqual({ tp, pp, dp, microbatch, microbatches }, { tp: 8, pp: 16, dp: 128, microbatch: 1, microbatches: 16 })
+  const { mfu = 0 } = ratesOfPlan(request, best)
+  ok(Math.abs(mfu / 0.41 - 1) < 0.08, `MFU ${mfu}, reported 0.41`) // The Llama 3 Herd of Models, table 4
 })

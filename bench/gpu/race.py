@@ -20,7 +20,7 @@ class Emitted:
         sys.path.insert(0, folder)
         from runtime import attention as ops
         from runtime import stage
-        from runtime.train import Trainer
+        from runtime.trainer import Trainer
 
         if mode:
             stage.COMPILE_MODE = mode
@@ -92,6 +92,7 @@ def main():
     parser.add_argument("--mode", default="", help="of torch.compile, for the emitted segments")
     parser.add_argument("--recompute", action="store_true", help="the plain model recomputes every layer")
     parser.add_argument("--only-emitted", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="print the kernels of a step of each")
     parser.add_argument("--json", help="where to write the numbers")
     options = parser.parse_args()
     read = lambda name: json.load(open(os.path.join(options.folder, name)))  # noqa: E731
@@ -144,6 +145,16 @@ def main():
         for name, contender in contenders.items():
             times[name].append(seconds(contender, batches, options.steps))
     tell(program, run, sizes, emitted, times, peaks, losses, options)
+    if options.profile:
+        for name, contender in contenders.items():
+            print(f"\n{name}\n{kernels_of(contender, batches[0])}")
+
+
+def kernels_of(contender, batch):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        contender.step(*batch)
+        torch.cuda.synchronize()
+    return profile.key_averages().table(sort_by="cuda_time_total", row_limit=25, max_name_column_width=90)
 
 
 def tensors_in(frame):
@@ -158,15 +169,15 @@ def tell(program, run, sizes, emitted, times, peaks, losses, options):
     flops = flops_of(program, sizes)
     device = torch.cuda.get_device_name()
     print(f"{device}, PyTorch {torch.__version__}, attention of the emitted program: {emitted.attention}")
-    print(f"{'':22}{'ms a step':>12}{'(best)':>9}{'tokens/s':>11}{'TFLOP/s':>9}{'peak GB':>9}  losses of the first steps")
+    heads = f"{'ms a step':>12}{'(best)':>9}{'tokens/s':>11}{'TFLOP/s':>9}{'peak GB':>9}"
+    print(f"{'':22}{heads}  losses of the first steps")
     rows = {}
     for name, each in times.items():
         median, best = statistics.median(each), min(each)
-        rows[name] = dict(ms=1e3 * median, best=1e3 * best, tokens=tokens / median, peak=peaks[name], losses=losses[name])
-        print(
-            f"{name:22}{1e3 * median:12.1f}{1e3 * best:9.1f}{tokens / median:11.0f}{tokens * flops / median / 1e12:9.0f}"
-            f"{peaks[name] / 1e9:9.1f}  {' '.join(f'{loss:.4f}' for loss in losses[name])}"
-        )
+        rate = tokens / median
+        rows[name] = dict(ms=1e3 * median, best=1e3 * best, tokens=rate, peak=peaks[name], losses=losses[name])
+        numbers = f"{1e3 * median:12.1f}{1e3 * best:9.1f}{rate:11.0f}{rate * flops / 1e12:9.0f}{peaks[name] / 1e9:9.1f}"
+        print(f"{name:22}{numbers}  {' '.join(f'{loss:.4f}' for loss in losses[name])}")
     planned = max(stage["arena"] for stage in program["memory"])
     print(f"planned for the emitted program: {planned / 1e9:.1f} GB, measured {peaks['emitted'] / 1e9:.1f} GB")
     if "expected" in run:

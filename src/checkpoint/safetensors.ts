@@ -4,15 +4,23 @@
  */
 import { crc32 } from './crc32.js'
 
-export type Float = 'F32' | 'F64'
+export type Float = 'F32' | 'F64' | 'BF16'
 
 export interface SafeTensor {
+  /** As it is in the file; bf16 is read as f32. */
   readonly dtype: Float
   readonly shape: readonly number[]
   readonly values: Float32Array | Float64Array
 }
 
-const bytesPer: Readonly<Record<Float, number>> = { F32: 4, F64: 8 }
+const bytesPer: Readonly<Record<Float, number>> = { F32: 4, F64: 8, BF16: 2 }
+
+/** Values of a copy of the file's bytes. A bf16 number is the upper half of an f32. */
+const decode: Readonly<Record<Float, (raw: Uint8Array) => Float32Array | Float64Array>> = {
+  F32: ({ buffer }) => new Float32Array(buffer),
+  F64: ({ buffer }) => new Float64Array(buffer),
+  BF16: ({ buffer }) => new Float32Array(Uint32Array.from(new Uint16Array(buffer), half => half << 16).buffer),
+}
 
 /** One tensor by name. Every Error is fit to print, and names the tensor. */
 export type Tensors = (name: string) => SafeTensor
@@ -40,7 +48,7 @@ export function parseSafetensors(bytes: Uint8Array): Tensors {
     const raw = new Uint8Array(body.subarray(begin, end))
     if (sums && sums[name] !== crc32(raw))
       refuse(`tensor ${name} is damaged: its CRC-32 is not the one that was written`)
-    return { dtype, shape, values: dtype === 'F32' ? new Float32Array(raw.buffer) : new Float64Array(raw.buffer) }
+    return { dtype, shape, values: decode[dtype](raw) }
   }
 }
 
@@ -64,19 +72,21 @@ function entryOf(header: Mapping, name: string) {
   const entry = Object.hasOwn(header, name) ? header[name] : refuse(`there is no tensor ${name}`)
   if (!isMapping(entry)) return refuse(`the entry of tensor ${name} is no mapping`)
   const { dtype, shape, data_offsets: offsets } = entry
-  if (dtype !== 'F32' && dtype !== 'F64') return refuse(`tensor ${name} is ${String(dtype)}, not F32 or F64`)
+  if (!isFloat(dtype)) return refuse(`tensor ${name} is ${String(dtype)}, not ${Object.keys(bytesPer).join(', ')}`)
   if (!isSizes(shape) || !isSizes(offsets) || offsets.length !== 2) return refuse(`tensor ${name} has no sizes`)
   const [begin, end] = offsets
   const expected = shape.reduce((n, size) => n * size, 1) * bytesPer[dtype]
   if (end - begin !== expected) refuse(`tensor ${name} has ${end - begin} bytes, but its shape needs ${expected}`)
-  return { dtype: dtype as Float, shape, begin, end }
+  return { dtype, shape, begin, end }
 }
+
+const isFloat = (value: unknown): value is Float => typeof value === 'string' && Object.hasOwn(bytesPer, value)
 
 const isSizes = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every(size => Number.isSafeInteger(size) && size >= 0)
 
 export function printSafetensors(
-  tensors: Readonly<Record<string, SafeTensor>>,
+  tensors: Readonly<Record<string, SafeTensor & { readonly dtype: 'F32' | 'F64' }>>,
   metadata: Readonly<Record<string, string>>,
 ): Uint8Array {
   const entries = Object.entries(tensors).map(([name, tensor]) => ({ name, ...tensor, raw: bytesOf(tensor) }))

@@ -28,7 +28,7 @@ import { loadJob } from './load.js'
 import { loadCluster } from './load-cluster.js'
 import { neighbourLines, partsLines } from './plan-text.js'
 import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from './plan-words.js'
-import { shapeOf, softwareOption } from './planning.js'
+import { priceableShape, softwareOption } from './planning.js'
 import { countProblems, showProblems } from './problems.js'
 import { progress } from './progress.js'
 
@@ -78,7 +78,7 @@ function explainCommand(path: string, options: Options, io: Io): number {
 function requestOf(job: Job, { cluster, software }: Options, io: Io): Request {
   const { model, training, plan } = job
   return {
-    ...{ model, shape: shapeOf(model, training.seq), globalBatch: training.globalBatch },
+    ...{ model, shape: priceableShape(model, training.seq), globalBatch: training.globalBatch },
     ...{ cluster: loadCluster(cluster, io, worldOfPlan(plan)), precision: plan.precision === 'f32' ? 'f32' : 'bf16' },
     ...{ software: eras[software], constraints: abilitiesOf(software) },
   }
@@ -125,7 +125,7 @@ function asText({ job, request, plan, scale, neighbours, best }: Explained, io: 
     ...notesOf(job).map(dim),
     '',
     `${bold('What limits it')}: ${limitOf(plan)}`,
-    ...indent(partsLines(plan)),
+    ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
     '',
     bold('Read by the rule of thumb'),
     ...indent(readingOf(request, plan).map(({ topic, text }) => `${topic.padEnd(7)} ${text}`)),

@@ -74,11 +74,18 @@ export function headline({ request, constraints, notes }: Planning, bold: Paint)
   ].join('\n')
 }
 
-const bestTable = (request: Request, ranked: readonly Ranked[]): string =>
-  table(
+/** Where some are simulated, the others are marked. */
+function bestTable(request: Request, ranked: readonly Ranked[]): string {
+  const mark = ranked.some(({ simulated }) => simulated) ? '~' : ''
+  return table(
     ['', ...numberHeader, ...planHeader],
-    ranked.map(({ plan, simulated }, i) => [i + 1, ...numberCells(request, plan, simulated), ...planCells(plan.split)]),
+    ranked.map(({ plan, simulated }, i) => [
+      simulated ? `${i + 1}${mark && ' '}` : `${i + 1}${mark}`,
+      ...numberCells(request, plan, simulated),
+      ...planCells(plan.split),
+    ]),
   )
+}
 
 const mostOnFront = 8
 
@@ -115,39 +122,43 @@ function countsLines({ found, simulations, seconds }: Answer): string[] {
 }
 
 function simulatedLines(simulations: readonly SimulatedPlan[], seconds: number): string[] {
-  if (simulations.length === 0) return []
-  const off = simulations.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0)
+  const count = simulations.length
+  if (count === 0) return []
+  const off = simulations.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
   const unfit = simulations.filter(({ fits }) => !fits).length
+  const found = [`${showPercent(off)} from their prices`, ...(unfit > 0 ? [`${unfit} too large after all`] : [])]
   return [
-    `${simulations.length} of the best compiled and simulated in ${showSeconds(seconds)}: listed by that, ` +
-      `${showPercent(off / simulations.length)} from their prices${unfit > 0 ? `; ${unfit} do not fit after all` : ''}`,
+    `${count} of the best compiled and simulated in ${showSeconds(seconds)} (${found.join(', ')}); ~: by price only`,
   ]
 }
 
 function whySections({ ranked, found }: Answer, { reading, neighbours, sensitivity }: Why, bold: Paint): string[] {
-  const [{ plan: best }] = ranked
+  const [{ plan: best, simulated }] = ranked
   const [cheapest] = found.best
-  const prices = best === cheapest ? [] : [`prices alone would choose ${showPlan(cheapest.split)}`]
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`).join('\n')
+  const byPrice = best === cheapest ? '' : ', by price'
+  const prices = best === cheapest ? [] : [`prices alone would choose ${showPlan(cheapest.split)}`]
+  const { step, parts } = simulated ?? best.estimate
   return [
     ...section(bold('Why the first'), indent(reading.map(({ topic, text }) => `${topic.padEnd(7)} ${text}`))),
-    ...section(bold('Where its step goes'), indent(partsLines(best))),
-    ...section(bold('One decision taken differently'), indent(neighbourLines(neighbours))),
-    ...section(bold('What would change it'), indent([...prices, ...sensitivityLines(sensitivity)])),
+    ...section(`${bold('Where its step goes')}${simulated ? ', simulated' : ''}`, indent(partsLines(step, parts))),
+    ...section(`${bold('One decision taken differently')}${byPrice}`, indent(neighbourLines(neighbours))),
+    ...section(`${bold('What would change it')}${byPrice}`, indent([...prices, ...sensitivityLines(sensitivity)])),
   ]
 }
 
 const barWidth = 40
 
-export function partsLines({ estimate: { step, parts } }: Priced): string[] {
-  const shown = (Object.keys(parts) as (keyof typeof parts)[]) // the keys of the parts are their names
-    .filter(part => parts[part] > 0.0005 * step)
-    .sort((a, b) => parts[b] - parts[a])
-  const rows = shown.map(part => [
-    partNames[part],
-    showSeconds(parts[part]),
-    showPercent(parts[part] / step),
-    '#'.repeat(Math.max(1, Math.round((barWidth * parts[part]) / step))),
+export function partsLines(step: number, parts: Partial<Record<keyof typeof partNames, number>>): string[] {
+  const shown = (Object.keys(partNames) as (keyof typeof partNames)[]) // the keys of a table are its names
+    .map(part => ({ name: partNames[part], seconds: parts[part] ?? 0 }))
+    .filter(({ seconds }) => seconds > 0.0005 * step)
+    .sort((a, b) => b.seconds - a.seconds)
+  const rows = shown.map(({ name, seconds }) => [
+    name,
+    showSeconds(seconds),
+    showPercent(seconds / step),
+    '#'.repeat(Math.max(1, Math.round((barWidth * seconds) / step))),
   ])
   return bodyOf(rows)
 }

@@ -56,7 +56,7 @@ export const planCells = (split: Split): string[] => [
   redo[split.recompute],
 ]
 
-export const numberHeader = ['step', 'MFU', 'tokens/s', 'GiB', '$/Btok'] as const
+export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const
 
 /** As they are simulated, where they are: of a program the memory is known to the byte. */
 export function numberCells(request: Request, plan: Priced, simulated?: SimulatedPlan): string[] {
@@ -64,7 +64,7 @@ export function numberCells(request: Request, plan: Priced, simulated?: Simulate
   const { mfu, tokensPerSecond, dollars } = ratesOfPlan(request, plan, step)
   return [
     showSeconds(step),
-    mfu === undefined ? '-' : showPercent(mfu),
+    mfu === undefined ? '-' : `${(100 * mfu).toFixed(1)}%`,
     scaled(tokensPerSecond),
     ((simulated?.arena ?? plan.bytes) / 2 ** 30).toFixed(1),
     dollars === undefined ? '-' : showDollars(dollars),
@@ -85,7 +85,8 @@ export function showPlan(split: Split): string {
   ].join(', ')
 }
 
-export const partNames: Readonly<Record<keyof Parts, string>> = {
+/** Of a price, and of a simulation. */
+export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
   compute: 'compute',
   recompute: 'recompute',
   bubble: 'bubble',
@@ -95,6 +96,7 @@ export const partNames: Readonly<Record<keyof Parts, string>> = {
   cp: 'cp communication',
   ep: 'ep communication',
   optimizer: 'optimizer',
+  stragglers: 'stragglers',
   other: 'launches and stragglers',
 }
 
@@ -130,7 +132,8 @@ export function showReason({ verdict, plan }: Neighbour): string {
 
 const signed = (seconds: number): string => `${seconds < 0 ? '-' : '+'}${showSeconds(Math.abs(seconds))}`
 
+/** 'tp 16->8, zb-v': a schedule needs no introduction. */
 export const showDifferences = (differences: readonly Difference[]): string =>
   differences.length === 0
     ? 'the same plan'
-    : differences.map(({ field, from, to }) => `${field} ${from} -> ${to}`).join(', ')
+    : differences.map(({ field, from, to }) => (field === 'schedule' ? to : `${field} ${from}->${to}`)).join(', ')

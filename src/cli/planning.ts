@@ -2,10 +2,10 @@
 import { type Command, Option } from 'commander'
 import { error, ProblemsError, roundUp } from '../base/index.js'
 import { type Cluster, type Precision, precisions } from '../cluster/index.js'
-import { type Era, eras } from '../estimate/index.js'
+import { type Era, eras, type Shape, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { parseJob } from '../plan/index.js'
-import { abilitiesOf, parseConstraints, type Request, shapeOfModel } from '../search/index.js'
+import { abilitiesOf, parseConstraints, type Request } from '../search/index.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
@@ -69,7 +69,14 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
   const cluster = clusterAt(devices)
   return {
     request: {
-      ...{ model, shape: shapeOf(model, seq), globalBatch, cluster, precision, constraints: [...constraints, ...able] },
+      ...{
+        model,
+        shape: priceableShape(model, seq),
+        globalBatch,
+        cluster,
+        precision,
+        constraints: [...constraints, ...able],
+      },
       software: eras[software],
     },
     ...{ model: reference, clusterAt, constraints: constraints.map(c => c.text) },
@@ -80,8 +87,9 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
 /** The command line has no lines. */
 const nowhere = { line: undefined as never, column: undefined as never }
 
-export function shapeOf(model: ModelConfig, seq: number) {
-  if (model.family !== 'mlp') return shapeOfModel(model, seq)
+export function priceableShape(model: ModelConfig, seq: number): Shape {
+  const shape = shapeOf(model, seq)
+  if (shape) return shape
   throw new ProblemsError([
     error('plan/model', 'model', 'an mlp has no attention: there are no prices for it', 'choose a gpt or a llama'),
   ])

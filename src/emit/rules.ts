@@ -387,10 +387,10 @@ export const torchOf: Rules<string[], Site> = {
   load(instr, site) {
     const dims = site.dims(instr.out)
     if (dims.length === 0) return [`${site.result(instr.out)} = here.load(${quote(instr.input)})`]
+    const { dtype } = site.buffer(instr.out)
     const starts = tuple(dims.map(dim => site.first(instr.out, dim)))
-    return [
-      `${site.result(instr.out)} = here.load(${quote(instr.input)}, ${starts}, ${tuple(dims.map(({ size }) => size))})`,
-    ]
+    const operands = [quote(instr.input), starts, tuple(dims.map(({ size }) => size)), quote(dtype)]
+    return [`${site.result(instr.out)} = here.load(${operands.join(', ')})`]
   },
 }
 

@@ -1,6 +1,7 @@
 /** A stream as data for the runtime: frames by name, steps in order, and where each segment's tensors lie in frames. */
 import type { Buffer, Program, Step, Stream } from '../ir/index.js'
 import type { PythonFunction } from './functions.js'
+import { outliving } from './usage.js'
 
 /** A tensor in a frame: its place, its sizes as one rank holds it, its dtype. */
 export type Place = readonly [offset: number, sizes: readonly number[], dtype: string]
@@ -32,7 +33,10 @@ export function scheduleText(
   functions: readonly PythonFunction[],
   places: readonly Places[],
 ): string {
-  const { frames, resident, steps } = program.streams[pp]
+  const stream = program.streams[pp]
+  const { frames, resident, steps } = stream
+  const made = outliving(stream)
+  const happens = (step: Step) => !(step.kind === 'alloc' || step.kind === 'free') || made.has(step.frame)
   const names = new Map(functions.flatMap(({ name, segments }) => segments.map(segment => [segment, name] as const)))
   const rows = (items: readonly Row[]) => items.map(item => `    ${JSON.stringify(item)}`).join(',\n')
   const table = (name: string, items: readonly Row[]) => `  ${JSON.stringify(name)}: [\n${rows(items)}\n  ]`
@@ -51,7 +55,7 @@ export function scheduleText(
     ),
     table(
       'steps',
-      steps.map(step => rowOf({ program, pp, places, names }, step)),
+      steps.filter(happens).map(step => rowOf({ program, pp, places, names }, step)),
     ),
   ]
   return `{\n${tables.join(',\n')}\n}\n`

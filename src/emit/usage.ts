@@ -61,8 +61,8 @@ function accumulatesNext({ segments }: Program, { steps }: Stream, after: number
   return first?.kind === 'accumulate' && !first.ins.some(touches)
 }
 
-/** Frames that hold something before or after the one call that uses them. */
-function outliving({ frames, resident, steps }: Stream): ReadonlySet<number> {
+/** Frames that hold something before or after the one call that uses them: the others are never made. */
+export function outliving({ frames, resident, steps }: Stream): ReadonlySet<number> {
   const calls = frames.map(() => 0)
   const kept = new Set(resident)
   for (const step of steps) {

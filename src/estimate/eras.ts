@@ -17,13 +17,14 @@ const megatron2021: Software = {
   fusedAccumulation: false,
   gradientBytes: 2,
   optimizerBytes: 70,
-  exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
+  exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, shards: 1, cp: 1, ep: 1 },
   regathers: true,
   tensorCollectives: 1,
   contention: 0.12,
   launch: { forward: 0.8e-3, backward: 1.5e-3 },
   synchronous: false,
   reduceBytes: 2,
+  pieces: 0,
   narrowGathers: false,
   jitter: 0,
   sources: ['Narayanan et al., SC21', 'NVIDIA/Megatron-LM v2.2'],
@@ -49,7 +50,7 @@ const megatron2024: Software = {
   fusedSoftmax: 0,
   lossBytes: 24,
   optimizerBytes: 50,
-  exposed: { tp: 0.4, tpBackward: 0.4, pp: 0, dp: 0, cp: 0.3, ep: 1 },
+  exposed: { tp: 0.4, tpBackward: 0.4, pp: 0, dp: 0, shards: 0, cp: 0.3, ep: 1 },
   launch: { forward: 0.3e-3, backward: 0.5e-3 },
   sources: ['NVIDIA/Megatron-LM core r0.8', 'NVIDIA/NeMo 24.07'],
 }
@@ -108,7 +109,7 @@ const fsdp2023: Software = {
   lossBytes: 32,
   optimizerBytes: 50,
   reduceBytes: 4,
-  exposed: { ...megatron2021.exposed, dp: 0 },
+  exposed: { ...megatron2021.exposed, dp: 0, shards: 0 },
   contention: 0.2,
   jitter: 0.015,
   sources: ['mosaicml/llm-foundry'],
@@ -132,18 +133,22 @@ const torchtitanCompiled: Software = {
   launch: { forward: 0.2e-3, backward: 0.3e-3 },
 }
 
-/** What our own program does: an instruction is a kernel, sends and collectives are started early and awaited late. */
+/**
+ * What our own program does: an instruction is a kernel (a norm, a gate, a rotation each are one; sums and gradients
+ * that accumulate are their own), sends and collectives are started early and awaited late.
+ */
 const lockstep: Software = {
   ...megatron2022,
   name: 'lockstep',
-  attention: 'flash-2',
-  fusedElementwise: false,
+  attention: 'cudnn',
   fusedSoftmax: 0,
   fusedAccumulation: false,
   padsVocab: false,
-  lossBytes: 24,
+  lossBytes: 12,
   optimizerBytes: 40,
-  exposed: { tp: 1, tpBackward: 0.5, pp: 0, dp: 1, cp: 1, ep: 1 },
+  exposed: { tp: 1, tpBackward: 1, pp: 0, dp: 1, shards: 0.6, cp: 1, ep: 1 },
+  regathers: false,
+  pieces: 9,
   sources: ['this project'],
 }
 

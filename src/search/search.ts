@@ -8,10 +8,10 @@
  */
 import { seconds } from '../base/index.js'
 import {
+  calibrated,
   capacityOf as capacityOfDevice,
   type Estimate,
   footprint,
-  type Parts,
   type Setup,
   type Split,
   timesOf,
@@ -69,15 +69,8 @@ export function priceOf(request: Request, split: Split): Priced {
 }
 
 /** All its times multiplied: what one measured step says of the others. */
-export function scaledTo(plan: Priced, by: number): Priced {
-  if (by === 1) return plan
-  const { step, parts } = plan.estimate
-  const longer = Object.entries(parts).map(([part, time]) => [part, time * by])
-  return {
-    ...plan,
-    estimate: { ...plan.estimate, step: seconds(step * by), parts: Object.fromEntries(longer) as Parts },
-  } // the same parts
-}
+export const scaledTo = (plan: Priced, by: number): Priced =>
+  by === 1 ? plan : { ...plan, estimate: calibrated(plan.estimate, seconds(plan.estimate.step * by)) }
 
 /** What a rank may take of its device, and of what the user allows. */
 export const capacityOf = ({ cluster, constraints }: Request): number =>

@@ -70,7 +70,7 @@ export function* groupsOf(request: Request): Generator<Group> {
 export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'constraints'>, pp: number): Pipeline[] {
   const { layers } = shape
   const head = headWeight(shape)
-  const named = pp === 1 ? (['1f1b'] as const) : scheduleNames
+  const named = pp === 1 ? (['1f1b'] as const) : usualFirst
   return named
     .flatMap(schedule => chunksOf(schedule, layers, pp).map(chunks => ({ schedule, chunks })))
     .flatMap(({ schedule, chunks }) =>
@@ -78,6 +78,9 @@ export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'con
     )
     .filter(pipeline => keeps(pipeline, constraints))
 }
+
+/** Of plans that come to the same thing the first is kept. */
+const usualFirst = [...new Set<ScheduleName>(['1f1b', 'interleaved', ...scheduleNames])]
 
 const mostChunks = 64
 

@@ -26,6 +26,8 @@ class Shard(NamedTuple):
     frame: int
     dims: List[Dict]
     layout: Dict
+    # The first pipeline coordinate that holds it.
+    first: int
 
 
 def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
@@ -36,19 +38,17 @@ def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
             continue
         # Of a bf16 parameter the f32 master is kept, and the parameter is rounded from it.
         held = (frames["master"], param["state"]) if "master" in frames else (frames["param"], param["kept"])
-        yield Shard(f"param.{param['name']}", held[0], param["dims"], held[1])
+        first = min(int(holder) for holder in param["frames"])
+        yield Shard(f"param.{param['name']}", held[0], param["dims"], held[1], first)
         for moment, frame in zip("mv", frames["moments"]):
-            yield Shard(f"{moment}.{param['name']}", frame, param["dims"], param["state"])
+            yield Shard(f"{moment}.{param['name']}", frame, param["dims"], param["state"], first)
 
 
-def owner(program: Dict, mesh: Mesh, shard: Shard, rank: int) -> bool:
+def owner(mesh: Mesh, shard: Shard, rank: int) -> bool:
     """Of all ranks that hold the same part the first writes it."""
     at = mesh.coordinates(rank)
-    name = shard.tensor.split(".", 1)[1]
-    holders = next(param["frames"] for param in program["params"] if param["name"] == name)
     split = {axis for axes in shard.layout["splits"].values() for axis in axes}
-    first = min(int(pp) for pp in holders)
-    return at.get("pp", 0) == first and all(at[axis] == 0 for axis in at if axis != "pp" and axis not in split)
+    return at.get("pp", 0) == shard.first and all(at[axis] == 0 for axis in at if axis != "pp" and axis not in split)
 
 
 def file_of(rank: int) -> str:
@@ -60,7 +60,7 @@ def manifest_of(program: Dict, mesh: Mesh, step: int, seed: int) -> Dict:
     tensors: Dict[str, Dict] = {}
     for rank in range(mesh.world):
         for shard in shards_of(program, mesh.coordinates(rank).get("pp", 0)):
-            if owner(program, mesh, shard, rank):
+            if owner(mesh, shard, rank):
                 starts, sizes, _ = mesh.part(shard.dims, shard.layout, rank)
                 entry = tensors.setdefault(shard.tensor, {"dims": shard.dims, "shards": []})
                 entry["shards"].append({"rank": rank, "file": file_of(rank), "start": starts, "shape": sizes})
@@ -76,7 +76,7 @@ def save(folder: str, program: Dict, stage, step: int) -> str:
     mine = {
         shard.tensor: stage.frames[shard.frame][0]
         for shard in shards_of(program, stage.pp)
-        if owner(program, here.mesh, shard, here.rank)
+        if owner(here.mesh, shard, here.rank)
     }
     if mine:
         write(os.path.join(partial, file_of(here.rank)), mine, {"format": FORMAT, "rank": str(here.rank)})
@@ -108,7 +108,7 @@ def load(folder: str, program: Dict, stage, weights_only: bool = False) -> int:
     for param in program["params"]:
         frames = param["frames"].get(str(stage.pp), {})
         if "master" in frames:
-            rounded = Shard(f"param.{param['name']}", frames["param"], param["dims"], param["kept"])
+            rounded = Shard(f"param.{param['name']}", frames["param"], param["dims"], param["kept"], first=0)
             _fill(folder, manifest, rounded, stage, readers)
     return manifest["step"]
 

@@ -3,7 +3,7 @@ Process groups from the mesh, and collectives that are a start and a wait. Membe
 need not be the order of ranks: parts are put in place where the two differ.
 """
 from datetime import timedelta
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -47,13 +47,9 @@ class Groups:
         self.timeout = timeout
         self.of_rank: Dict[str, Group] = {}
         for spec in specs:
-            for other in range(mesh.world):
-                stages = spec.get("stages")
-                if stages is not None and mesh.coordinates(other).get("pp", 0) not in stages:
-                    continue
-                members = mesh.members(other, spec["axes"], stages)
+            for members in _all_members(mesh, spec):
                 process_group = self._make(tuple(sorted(members)))
-                if other == rank:
+                if rank in members:
                     self.of_rank[spec["label"]] = Group(spec["label"], members, rank, process_group)
 
     def __getitem__(self, label: str) -> Group:
@@ -81,6 +77,18 @@ class Groups:
         if key not in self.made:
             self.made[key] = dist.new_group(list(ranks or key), timeout=self.timeout)
         return self.made[key]
+
+
+def _all_members(mesh: Mesh, spec: Dict) -> Iterator[List[int]]:
+    """Everybody's group of this kind, each once."""
+    stages = spec.get("stages")
+    covered = set()
+    for rank in range(mesh.world):
+        if rank in covered or (stages is not None and mesh.coordinates(rank).get("pp", 0) not in stages):
+            continue
+        members = mesh.members(rank, spec["axes"], stages)
+        covered.update(members)
+        yield members
 
 
 class Pending:

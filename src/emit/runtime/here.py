@@ -8,7 +8,7 @@ from .mesh import Mesh
 
 
 class Here:
-    def __init__(self, mesh: Mesh, rank: int, groups: comm.Groups, device, dtypes: Dict[str, torch.dtype], data, seed: int):
+    def __init__(self, mesh: Mesh, rank: int, groups: comm.Groups, device, dtypes: Dict, data, seed: int):
         self.mesh = mesh
         self.rank = rank
         self.groups = groups
@@ -33,15 +33,14 @@ class Here:
     def zeros(self, sizes: Sequence[int], dtype: str) -> torch.Tensor:
         return torch.zeros(sizes, dtype=self.dtypes[dtype], device=self.device)
 
-    def load(self, name: str, starts: Sequence[int] = (), sizes: Sequence[int] = ()):
+    def load(self, name: str, starts: Sequence[int] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
         """The rank's part of one microbatch of a data input; or a number of the step."""
         if name == "lr":
             return self.lr
         if name == "step":
             return self.step
         values = self.data.part(self.step, name, starts, sizes)
-        dtype = torch.int64 if not values.is_floating_point() else self.dtypes["f32"]
-        return values.to(device=self.device, dtype=dtype, non_blocking=True)
+        return values.to(device=self.device, dtype=self.dtypes[dtype], non_blocking=True)
 
     def chance(self, key: str, starts: Sequence[int], sizes: Sequence[int], wholes: Sequence[int]) -> torch.Tensor:
         """A number in [0, 1) per element, by its index in the whole tensor: every plan draws the same."""

@@ -3,17 +3,13 @@ Every op of the program in PyTorch, forward and backward written out. The defini
 interpreter; the tests hold these to it. A trailing underscore says, as in PyTorch, that the first operands are changed.
 """
 import functools
-import math
 from typing import Dict, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 
 from .attention import attention, attention_grad  # noqa: F401  (emitted code calls them as ops.attention...)
-
-# torch.mm that sums bf16 into f32 and leaves it there.
-MM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
+from .contract import DTYPES, contract  # noqa: F401
 
 
 def constant(function):
@@ -35,44 +31,6 @@ def copy(x: torch.Tensor, dtype: str) -> torch.Tensor:
 def wide(x: torch.Tensor) -> torch.Tensor:
     """In f32 at least: what sums and statistics are taken in."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
-
-
-def contract(equation: str, a: torch.Tensor, b: torch.Tensor, dtype: Optional[str] = None) -> torch.Tensor:
-    """The sum of products over every dim missing from the result, as in einsum; one matmul wherever it is one."""
-    ins, out = equation.replace(" ", "").split("->")
-    left, right = ins.split(",")
-    if dtype is not None and a.dtype != torch.float64:
-        return _contract_wide(left, right, out, a, b, DTYPES[dtype])
-    product = _matmul(left, right, out, a, b)
-    return torch.einsum(f"{ins}->{out}", a, b) if product is None else product
-
-
-def _contract_wide(left: str, right: str, out: str, a, b, dtype: torch.dtype) -> torch.Tensor:
-    """Half precision in, full precision out: the sum is rounded once."""
-    if a.is_cuda and MM_HAS_OUT_DTYPE:
-        product = _matmul(left, right, out, a, b, dtype)
-        if product is not None:
-            return product
-    return torch.einsum(f"{left},{right}->{out}", a.to(dtype), b.to(dtype))
-
-
-def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None) -> Optional[torch.Tensor]:
-    """None unless out is (dims of a) then (dims of b), and what is summed stands side by side in both."""
-    summed = [d for d in left if d not in out]
-    rows = [d for d in out if d in left]
-    columns = [d for d in out if d in right]
-    k, m, n = "".join(summed), "".join(rows), "".join(columns)
-    if set(left) & set(right) != set(summed) or out != m + n:
-        return None
-    if left not in (m + k, k + m) or right not in (k + n, n + k):
-        return None
-    a_first, b_last = left == m + k, right == k + n
-    depth = math.prod(a.shape[-len(k):] if a_first else a.shape[: len(k)]) if k else 1
-    a2 = a.reshape(-1, depth) if a_first else a.reshape(depth, -1).t()
-    b2 = b.reshape(depth, -1) if b_last else b.reshape(-1, depth).t()
-    shape = (*(a.shape[: len(m)] if a_first else a.shape[len(k):]), *(b.shape[len(k):] if b_last else b.shape[: len(n)]))
-    product = torch.mm(a2, b2) if dtype is None else torch.mm(a2, b2, out_dtype=dtype)
-    return product.reshape(shape)
 
 
 def gelu(x: torch.Tensor, approximate: bool) -> torch.Tensor:
@@ -269,28 +227,34 @@ def _step_count(step: int, device) -> torch.Tensor:
 
 def adamw_(param, m, v, grad, lr: float, step: int, betas, eps: float, decay: float, scale=None):
     """Decoupled weight decay; step counts from 0; scale is what clipping multiplies gradients by."""
-    if param.is_cuda and param.dtype == grad.dtype == torch.float32 and hasattr(torch, "_fused_adamw_"):
-        # The kernel divides by its scale.
-        inverse = None if scale is None else 1 / scale
+    if param.is_cuda and param.dtype == m.dtype == grad.dtype and hasattr(torch, "_fused_adamw_"):
         torch._fused_adamw_(
             [param], [grad], [m], [v], [], [_step_count(step, param.device)],
-            lr=lr, beta1=betas[0], beta2=betas[1], weight_decay=decay, eps=eps,
-            amsgrad=False, maximize=False, grad_scale=inverse, found_inf=None,
+            lr=lr, beta1=betas[0], beta2=betas[1], weight_decay=decay, eps=eps, amsgrad=False, maximize=False,
+            # The kernel divides by its scale.
+            grad_scale=None if scale is None else 1 / scale, found_inf=None,
         )
         return param, m, v
     beta1, beta2 = betas
-    grad = grad if scale is None else grad * scale
-    m.mul_(beta1).add_(grad, alpha=1 - beta1)
-    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    root = (v / (1 - beta2 ** (step + 1))).sqrt_().add_(eps)
-    param.mul_(1 - lr * decay).addcdiv_(m, root, value=-lr / (1 - beta1 ** (step + 1)))
-    return param, m, v
+    grad = wide(grad) if scale is None else wide(grad) * scale
+    # In half precision every result is worked out in full and rounded once.
+    mean, square, value = wide(m).mul_(beta1), wide(v).mul_(beta2), wide(param).mul_(1 - lr * decay)
+    mean.add_(grad, alpha=1 - beta1)
+    square.addcmul_(grad, grad, value=1 - beta2)
+    root = (square / (1 - beta2 ** (step + 1))).sqrt_().add_(eps)
+    value.addcdiv_(mean, root, value=-lr / (1 - beta1 ** (step + 1)))
+    return _stored(param, value), _stored(m, mean), _stored(v, square)
+
+
+def _stored(into: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return into if into is value else into.copy_(value)
 
 
 def sgd_(param, m, grad, lr: float, decay: float, momentum: float = 0.0, scale=None):
     """m = momentum * m + grad + decay * param; param -= lr * m."""
-    direction = grad if scale is None else grad * scale
-    direction = direction + decay * param
+    value = wide(param)
+    direction = (wide(grad) if scale is None else wide(grad) * scale) + decay * value
     if m is not None:
-        direction = m.mul_(momentum).add_(direction)
-    return param.add_(direction, alpha=-lr), m
+        direction = wide(m).mul_(momentum).add_(direction)
+        m = _stored(m, direction)
+    return _stored(param, value.add_(direction, alpha=-lr)), m

@@ -49,6 +49,7 @@ class Stage:
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
         # Where it is, for whoever asks why it takes so long.
         self.at: List = ["start"]
+        self.done = 0
 
     def initialise(self) -> None:
         """The same first weights as the engine's, each rank its own part."""
@@ -83,6 +84,7 @@ class Stage:
         self.here.step, self.here.lr = step, lr
         for self.at in self.steps:
             getattr(self, "_" + self.at[0])(*self.at[1:])
+            self.done += 1
         self.at = ["end of the step"]
 
     def _alloc(self, frame: int) -> None:

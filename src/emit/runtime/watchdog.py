@@ -8,44 +8,54 @@ import sys
 import threading
 import time
 import traceback
-from typing import Callable, Optional
+from typing import Optional
 
 EXIT_STALLED = 75
 
 
 class Watchdog:
-    def __init__(self, rank: int, where: Callable[[], str], seconds: float):
-        self.rank, self.where, self.seconds = rank, where, seconds
-        self.moved = time.monotonic()
+    def __init__(self, rank: int, seconds: float):
+        self.rank, self.seconds = rank, seconds
+        # What is watched: something with progress() and where(). Until then only signals are looked at.
+        self.trainer = None
         self.quiet = False
         self.main = threading.get_ident()
-        # Signals are taken by the thread: the main one may be deep in a wait that Python cannot interrupt.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        if hasattr(signal, "sigtimedwait"):
+            # Signals are taken by the thread: the main one may be deep in a wait that Python cannot interrupt.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=self._look, daemon=True, name="watchdog").start()
 
-    def beat(self) -> None:
-        self.moved = time.monotonic()
+    def watch(self, trainer) -> None:
+        self.trainer = trainer
 
     def say(self, text: str) -> None:
-        line = f"lockstep: rank {self.rank}: {text}\n"
-        sys.stderr.write(line)
+        sys.stderr.write(f"lockstep: rank {self.rank}: {text}\n")
         sys.stderr.flush()
 
     def _look(self) -> None:
+        seen, moved = -1, time.monotonic()
         while True:
-            told = signal.sigtimedwait({signal.SIGTERM}, min(1.0, self.seconds / 4))
-            if told is not None:
+            if self._told_to_end(min(1.0, self.seconds / 4)):
                 if not self.quiet:
                     self.say(f"ended by its launcher at {self.place()}")
                 os._exit(128 + signal.SIGTERM)
-            if not self.quiet and time.monotonic() - self.moved > self.seconds:
+            now = self.trainer.progress() if self.trainer else -1
+            if now != seen or self.trainer is None or self.quiet:
+                seen, moved = now, time.monotonic()
+            elif time.monotonic() - moved > self.seconds:
                 self.say(f"nothing has moved for {self.seconds:g} s at {self.place()}")
                 os._exit(EXIT_STALLED)
+
+    def _told_to_end(self, seconds: float) -> bool:
+        if hasattr(signal, "sigtimedwait"):
+            return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
+        time.sleep(seconds)
+        return False
 
     def place(self, error: Optional[BaseException] = None) -> str:
         """Where the rank is, and the line of emitted code it is in."""
         line = emitted_line(traceback.extract_tb(error.__traceback__) if error else self._stack())
-        return self.where() + (f"\n    {line}" if line else "")
+        return (self.trainer.where() if self.trainer else "the start") + (f"\n    {line}" if line else "")
 
     def _stack(self):
         frame = sys._current_frames().get(self.main)
@@ -53,7 +63,9 @@ class Watchdog:
 
 
 def emitted_line(stack) -> str:
+    """Of the calls that are open the innermost in a stageN.py: the instruction, as it is written there."""
     for entry in reversed(stack):
-        if os.path.basename(entry.filename).startswith("stage") and "runtime" not in entry.filename.split(os.sep)[-2:]:
-            return f"{os.path.basename(entry.filename)}:{entry.lineno}: {(entry.line or '').strip()}"
+        folder, name = os.path.split(entry.filename)
+        if name.startswith("stage") and os.path.basename(folder) != "runtime":
+            return f"{name}:{entry.lineno}: {(entry.line or '').strip()}"
     return ""

@@ -34,13 +34,13 @@ def begin(here, grad):
 
 def load_tokens(here):
     """Data: load tokens."""
-    tokens = here.load("tokens", (here.microbatch * 4 + here.at("dp") * 2, 0), (2, 4))
+    tokens = here.load("tokens", (here.microbatch * 4 + here.at("dp") * 2, 0), (2, 4), "i32")
     return (tokens,)
 
 
 def load_labels(here):
     """Data: load labels."""
-    labels = here.load("labels", (here.microbatch * 4 + here.at("dp") * 2, 0), (2, 4))
+    labels = here.load("labels", (here.microbatch * 4 + here.at("dp") * 2, 0), (2, 4), "i32")
     return (labels,)
 
 

@@ -22,7 +22,7 @@ def begin(here, grad):
 
 def load_tokens(here):
     """Data: load tokens."""
-    tokens = here.load("tokens", (here.microbatch * 4, 0), (4, 4))
+    tokens = here.load("tokens", (here.microbatch * 4, 0), (4, 4), "i32")
     return (tokens,)
 
 

@@ -34,7 +34,7 @@ def begin(here, grad):
 
 def load_labels(here):
     """Data: load labels."""
-    labels = here.load("labels", (here.microbatch * 4, 0), (4, 4))
+    labels = here.load("labels", (here.microbatch * 4, 0), (4, 4), "i32")
     return (labels,)
 
 

@@ -34,13 +34,13 @@ def begin(here, grad):
 
 def load_tokens(here):
     """Data: load tokens."""
-    tokens = here.load("tokens", (here.microbatch * 8, 0), (8, 4))
+    tokens = here.load("tokens", (here.microbatch * 8, 0), (8, 4), "i32")
     return (tokens,)
 
 
 def load_labels(here):
     """Data: load labels."""
-    labels = here.load("labels", (here.microbatch * 8, 0), (8, 4))
+    labels = here.load("labels", (here.microbatch * 8, 0), (8, 4), "i32")
     return (labels,)
 
 

@@ -34,13 +34,13 @@ def begin(here, grad):
 
 def load_x(here):
     """Data: load x."""
-    x = here.load("x", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8))
+    x = here.load("x", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), "f32")
     return (x,)
 
 
 def load_target(here):
     """Data: load target."""
-    target = here.load("target", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8))
+    target = here.load("target", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), "f32")
     return (target,)
 
 

@@ -1,0 +1,45 @@
+"""Sums of products by letters, as in einsum: "b s e, e f -> b s f" is a matmul because e is missing from the result."""
+import math
+from typing import Optional
+
+import torch
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
+
+# torch.mm that sums bf16 into f32 and leaves it there.
+MM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
+
+
+def contract(equation: str, a: torch.Tensor, b: torch.Tensor, dtype: Optional[str] = None) -> torch.Tensor:
+    """One matmul wherever it is one. `dtype` is what comes out, where that is not what goes in."""
+    ins, out = equation.replace(" ", "").split("->")
+    left, right = ins.split(",")
+    if dtype is not None and a.dtype != torch.float64:
+        return _wider(left, right, out, a, b, DTYPES[dtype])
+    product = _matmul(left, right, out, a, b)
+    return torch.einsum(f"{ins}->{out}", a, b) if product is None else product
+
+
+def _wider(left: str, right: str, out: str, a, b, dtype: torch.dtype) -> torch.Tensor:
+    """Half precision in, full precision out: the sum is rounded once (by older releases on a GPU twice)."""
+    product = _matmul(left, right, out, a, b, dtype if MM_HAS_OUT_DTYPE else None) if a.is_cuda else None
+    if product is None:
+        product = torch.einsum(f"{left},{right}->{out}", a.to(dtype), b.to(dtype))
+    return product.to(dtype)
+
+
+def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None) -> Optional[torch.Tensor]:
+    """None unless out is (dims of a) then (dims of b), and what is summed stands side by side in both."""
+    k = "".join(d for d in left if d not in out)
+    m = "".join(d for d in out if d in left)
+    n = "".join(d for d in out if d in right)
+    if set(left) & set(right) != set(k) or out != m + n:
+        return None
+    if left not in (m + k, k + m) or right not in (k + n, n + k):
+        return None
+    sizes = {**dict(zip(left, a.shape)), **dict(zip(right, b.shape))}
+    depth = math.prod(sizes[d] for d in k)
+    rows = a.reshape(-1, depth) if left == m + k else a.reshape(depth, -1).t()
+    columns = b.reshape(depth, -1) if right == k + n else b.reshape(-1, depth).t()
+    product = torch.mm(rows, columns) if dtype is None else torch.mm(rows, columns, out_dtype=dtype)
+    return product.reshape([sizes[d] for d in out])

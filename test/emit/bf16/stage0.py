@@ -1,0 +1,217 @@
+"""
+Pipeline rank 0 of 1: embed, layers.0, head.
+
+Written by lockstep: change the job, not this file. Every function is a segment of the program, every line one of
+its instructions; stage0.json says when each is called and with which tensors. Tensors are as one rank holds
+them. here is the rank: its place on the mesh, its peers, the step it is at.
+"""
+from runtime import ops
+
+
+def clear_loss(here, loss):
+    """Start of the step: clear loss."""
+    loss = loss.zero_()
+    return (loss,)
+
+
+def clear_count(here, count):
+    """Start of the step: clear count."""
+    count = count.zero_()
+    return (count,)
+
+
+def clear_normSquared(here, normSquared):
+    """Start of the step: clear normSquared."""
+    normSquared = normSquared.zero_()
+    return (normSquared,)
+
+
+def begin(here, grad):
+    """Start of the step: begin embed.tokens and 11 more."""
+    grad = ops.nothing(grad)
+    return (grad,)
+
+
+def load_tokens(here):
+    """Data: load tokens."""
+    tokens = here.load("tokens", (here.microbatch * 8 + here.at("dp") * 4, 0), (4, 4), "i32")
+    return (tokens,)
+
+
+def load_labels(here):
+    """Data: load labels."""
+    labels = here.load("labels", (here.microbatch * 8 + here.at("dp") * 4, 0), (4, 4), "i32")
+    return (labels,)
+
+
+def count(here, labels, count):
+    """What the loss is divided by: count."""
+    counted = ops.count_labels(labels)
+    count = ops.accumulate_(count, counted)
+    return (count,)
+
+
+def sum_count(here, count):
+    """Summed over those who hold a part: sum count."""
+    count_reduced = here.all_reduce_(count, "dp")
+    count_reduced = here.wait(count_reduced)
+    return (count_reduced,)
+
+
+def embed_F(here, tokens, param_tokens):
+    """Forward: embed.F."""
+    embedded = ops.embed(tokens, param_tokens)
+    return (embedded,)
+
+
+def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
+    """Forward: layers.F."""
+    norm1 = ops.rms_norm(x, norm1_gain, eps=1e-5)
+    q = ops.contract("b s e, e k g d -> b s k g d", norm1, attn_q)
+    q_rope = ops.rope(q, theta=10000)
+    k = ops.contract("b s e, e k d -> b s k d", norm1, attn_k)
+    k_rope = ops.rope(k, theta=10000)
+    v = ops.contract("b s e, e k d -> b s k d", norm1, attn_v)
+    attention, attention_lse = ops.attention(q_rope, k_rope, v)
+    attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
+    add = x + attended
+    norm2 = ops.rms_norm(add, norm2_gain, eps=1e-5)
+    gate = ops.contract("b s e, e f -> b s f", norm2, mlp_gate)
+    up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
+    swiglu = ops.swiglu(gate, up)
+    down = ops.contract("b s f, f e -> b s e", swiglu, mlp_down)
+    add_1 = add + down
+    return (add_1, norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu)
+
+
+def head_F(here, labels, x, norm_gain, out, loss):
+    """Forward: head.F."""
+    norm = ops.rms_norm(x, norm_gain, eps=1e-5)
+    logits = ops.contract("b s e, v e -> b s v", norm, out)
+    max = ops.cast(logits.amax(2), "f32")
+    sumExp = ops.sum_exp(logits, max)
+    picked = ops.pick(logits, labels)
+    loss_2 = ops.token_loss(max, sumExp, picked, labels)
+    loss = ops.accumulate_(loss, loss_2)
+    return (norm, logits, max, sumExp, loss)
+
+
+def head_B(here, labels, x, out, norm_gain, logits, max, sumExp, norm, grad_out, grad_norm_gain, count):
+    """Backward: head.B."""
+    d_logits = ops.token_loss_grad(logits, max, sumExp, labels, count)
+    d_norm = ops.contract("b s v, v e -> b s e", d_logits, out)
+    d_out = ops.contract("b s e, b s v -> v e", norm, d_logits, dtype="f32")
+    grad_out = ops.accumulate_(grad_out, d_out)
+    d_x = ops.rms_norm_input_grad(d_norm, x, norm_gain, eps=1e-5)
+    d_norm_gain = ops.rms_norm_weight_grad(d_norm, x, eps=1e-5)
+    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
+    return (d_x, grad_out, grad_norm_gain)
+
+
+def layers_B(
+    here,
+    d_x_out, x,
+    mlp_down, mlp_up, mlp_gate, norm2_gain, attn_out, attn_v, attn_k, attn_q, norm1_gain,
+    swiglu, gate, up, norm2, add, attention, q_rope, k_rope, v, attention_lse, norm1,
+    grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
+    grad_attn_q, grad_norm1_gain,
+):
+    """Backward: layers.B."""
+    d_swiglu = ops.contract("b s e, f e -> b s f", d_x_out, mlp_down)
+    d_mlp_down = ops.contract("b s f, b s e -> f e", swiglu, d_x_out, dtype="f32")
+    grad_mlp_down = ops.accumulate_(grad_mlp_down, d_mlp_down)
+    d_gate, d_up = ops.swiglu_grad(d_swiglu, gate, up)
+    d_norm2 = ops.contract("b s f, e f -> b s e", d_up, mlp_up)
+    d_mlp_up = ops.contract("b s e, b s f -> e f", norm2, d_up, dtype="f32")
+    grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
+    d_norm2_1 = ops.contract("b s f, e f -> b s e", d_gate, mlp_gate)
+    d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2, d_gate, dtype="f32")
+    grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
+    d_norm2_sum = d_norm2 + d_norm2_1
+    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, eps=1e-5)
+    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, eps=1e-5)
+    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    d_add_sum = d_x_out + d_add
+    d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
+    d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum, dtype="f32")
+    grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
+    d_q_rope, d_k_rope, d_v = ops.attention_grad(d_attention, q_rope, k_rope, v, attention, attention_lse)
+    d_norm1 = ops.contract("b s k d, e k d -> b s e", d_v, attn_v)
+    d_attn_v = ops.contract("b s e, b s k d -> e k d", norm1, d_v, dtype="f32")
+    grad_attn_v = ops.accumulate_(grad_attn_v, d_attn_v)
+    d_k = ops.rope(d_k_rope, theta=10000, inverse=True)
+    d_norm1_1 = ops.contract("b s k d, e k d -> b s e", d_k, attn_k)
+    d_attn_k = ops.contract("b s e, b s k d -> e k d", norm1, d_k, dtype="f32")
+    grad_attn_k = ops.accumulate_(grad_attn_k, d_attn_k)
+    d_q = ops.rope(d_q_rope, theta=10000, inverse=True)
+    d_norm1_2 = ops.contract("b s k g d, e k g d -> b s e", d_q, attn_q)
+    d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_q, dtype="f32")
+    grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
+    d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
+    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_gain, eps=1e-5)
+    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
+    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    d_x_sum = d_add_sum + d_x
+    return (
+        d_x_sum,
+        grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
+        grad_attn_q, grad_norm1_gain,
+    )
+
+
+def embed_B(here, tokens, d_x_out, grad_tokens):
+    """Backward: embed.B."""
+    d_tokens_1 = ops.embed_grad(tokens, d_x_out, rows=32)
+    grad_tokens = ops.accumulate_(grad_tokens, d_tokens_1)
+    return (grad_tokens,)
+
+
+def reduce(here, grad):
+    """Summed over those who hold a part: reduce embed.tokens and 11 more."""
+    grad_scattered = here.reduce_scatter(grad, "dp", dim=0)
+    grad_scattered = here.wait(grad_scattered)
+    return (grad_scattered,)
+
+
+def sum_loss(here, loss):
+    """Summed over those who hold a part: sum loss."""
+    loss_reduced = here.all_reduce_(loss, "dp")
+    loss_reduced = here.wait(loss_reduced)
+    return (loss_reduced,)
+
+
+def norm(here, grad_scattered, normSquared):
+    """Norm of the gradient: norm embed.tokens and 11 more."""
+    normSquared = ops.add_squares_(normSquared, grad_scattered)
+    return (normSquared,)
+
+
+def sum_normSquared(here, normSquared):
+    """Summed over those who hold a part: sum normSquared."""
+    normSquared_reduced = here.all_reduce_(normSquared, "dp")
+    normSquared_reduced = here.wait(normSquared_reduced)
+    return (normSquared_reduced,)
+
+
+def load_lr(here):
+    """Data: load lr."""
+    lr = here.load("lr")
+    return (lr,)
+
+
+def load_step(here):
+    """Data: load step."""
+    step = here.load("step")
+    return (step,)
+
+
+def update(here, lr, step, grad_scattered, master, m, v, normSquared):
+    """Optimizer: update embed.tokens and 11 more."""
+    master, m, v = ops.adamw_(
+        master, m, v, grad_scattered, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0,
+        scale=here.clip(1, normSquared),
+    )
+    part = ops.copy(master, "bf16")
+    param = here.all_gather(part, "dp", dim=0)
+    param = here.wait(param)
+    return (param, master, m, v)
