@@ -38,6 +38,12 @@ test('in the memory of 1F1B at equal costs it is zb-h1', () =>
 test('one rank has nobody to wait for', () =>
   equal(timing(autoSchedule({ ranks: 1, microbatches: 5, cost: cost(3, 2, 1) }), cost(3, 2, 1)).makespan, 30))
 
+test('what holds nothing needs no room', () =>
+  deepEqual(validate(autoSchedule({ ranks: 3, microbatches: 4, cost: unit, held: { I: 0, W: 0 }, limit: 0 })), []))
+
+test('tasks that take no time end', () =>
+  deepEqual(validate(autoSchedule({ ranks: 3, microbatches: 4, cost: cost(0, 0, 0) })), []))
+
 test('a slow rank in the middle idles only until its first task comes and its last leaves', () => {
   const costs = [cost(1, 1, 1), cost(3, 3, 3), cost(1, 1, 1)]
   const { slots } = timing(autoSchedule({ ranks: 3, microbatches: 8, cost: costs, limit: 8, goal: 'span' }), costs)
@@ -88,6 +94,7 @@ for (const seed of seeds) {
 
 for (const [what, options, message] of [
   ['no ranks', { ranks: 0, microbatches: 2, cost: unit }, /0 is not a whole number/],
+  ['too many cells', { ranks: 100, microbatches: 501, cost: unit }, /pp 100 x microbatches 501 > 50000/],
   ['a cost too few', { ranks: 3, microbatches: 2, cost: [unit, unit] }, /2 costs for 3 ranks/],
   ['a negative cost', { ranks: 2, microbatches: 2, cost: cost(1, -1, 1) }, /finite number of at least 0/],
   [

@@ -46,6 +46,9 @@ function rowOf(order: Order, stage: number): Task[] {
 
 const defaultLimit = ({ ranks, held = wholeActivation }: AutoOptions): number => ranks * Math.max(held.I, held.W)
 
+/** Some hundred schedules are run on paper; for more cells than this that would take minutes. */
+const mostCells = 50_000
+
 /** Every reason why there is no such schedule. */
 export function autoProblems(options: AutoOptions): Problem[] {
   const { ranks, microbatches, cost, held = wholeActivation, limit = defaultLimit(options) } = options
@@ -57,6 +60,8 @@ export function autoProblems(options: AutoOptions): Problem[] {
   })
   const isAmount = (value: number) => Number.isFinite(value) && value >= 0
   const found = scheduleProblems('zb-h1', { ranks, microbatches, chunks: 1 })
+  if (found.length === 0 && ranks * microbatches > mostCells)
+    found.push(error('', `pp ${ranks} x microbatches ${microbatches} > ${mostCells}: too many to search for an order`))
   const costs = 'F' in cost ? [cost] : cost
   if (!('F' in cost) && cost.length !== ranks)
     found.push(error('cost', `${cost.length} costs for ${ranks} ranks: give one for all, or one for each`))
@@ -141,7 +146,7 @@ class Search {
 
 /** How far ahead ranks may run: as in zb-h1, as in zb-h2, between the two, evenly up to the limit, and without bound. */
 function leads({ ranks, limit, held }: Pipeline): number[] {
-  const most = Math.max(0, limit / held.I - 1) / Math.max(1, ranks - 1)
+  const most = held.I === 0 ? Number.POSITIVE_INFINITY : Math.max(0, limit / held.I - 1) / Math.max(1, ranks - 1)
   return [...new Set([...[1, 1.5, 2].filter(lead => lead < most), most, Number.POSITIVE_INFINITY])]
 }
 
