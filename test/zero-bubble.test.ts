@@ -72,7 +72,7 @@ for (const { model, p, m, cost, rates } of rows)
     deepEqual(ours, rates)
   })
 
-/** Half of an activation is kept for the weight gradient: no less than the authors count. Within the limit to rounding. */
+/** Half of an activation is kept for the weight gradient: no less than the authors count. */
 const half = { I: 1, W: 0.5 }
 
 /** The shortest longest span that our search finds within the limit. */
