@@ -209,6 +209,9 @@ const approximate = (instr: Compute): Options => ('approximate' in instr ? { app
 const clipped = (clip: number, norm: string): Options =>
   clip > 0 ? { scale: `here.clip(${number(clip)}, ${norm})` } : {}
 
+/** By 1 it is a copy, in another precision. */
+export const isRounding = (instr: Instr): boolean => instr.kind === 'scale' && instr.by === 1
+
 export const torchOf: Rules<string[], Site> = {
   contract(instr, site) {
     const [a, b, out] = [...instr.ins, instr.outs[0]].map(site.dims)
@@ -229,8 +232,10 @@ export const torchOf: Rules<string[], Site> = {
   scale(instr, site) {
     const [out] = instr.outs
     const x = aligned(site, instr.ins[0], site.dims(out))
-    // By 1 it is a copy, in another precision.
-    if (instr.by === 1) return [`${site.result(out)} = ops.copy(${x}, ${quote(site.buffer(out).dtype)})`]
+    if (isRounding(instr))
+      return site.resident(out)
+        ? [`${site.result(out)} = ops.copy_(${site.name(out)}, ${x})`]
+        : [`${site.result(out)} = ops.copy(${x}, ${quote(site.buffer(out).dtype)})`]
     return assign(site, instr, `${x} * ${number(instr.by)}`)
   },
   sumTo(instr, site) {
@@ -326,7 +331,7 @@ export const torchOf: Rules<string[], Site> = {
   zero(instr, site) {
     const [out] = instr.outs
     if (site.overwritten(out)) return [`${site.result(out)} = ops.nothing(${site.name(out)})`]
-    if (site.resident(out)) return [`${site.result(out)} = ${site.name(out)}.zero_()`]
+    if (site.resident(out)) return [`${site.result(out)} = ops.zero_(${site.name(out)})`]
     const sizes = tuple(site.dims(out).map(({ size }) => size))
     return [`${site.result(out)} = here.zeros(${sizes}, ${quote(site.buffer(out).dtype)})`]
   },
