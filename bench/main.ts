@@ -4,6 +4,7 @@ import { collectives, showCollectives } from './collectives.js'
 import { matmul, showMatmul } from './matmul.js'
 import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
+import { searching, showSearching } from './search.js'
 import { showSimulation, simulation } from './simulate.js'
 import { showTraining, training } from './training.js'
 
@@ -33,6 +34,11 @@ const races: Readonly<Record<string, Listed>> = {
     about: 'simulation of 16,384 and of 100,096 ranks, alone',
     race: simulation,
     show: showSimulation,
+  },
+  search: {
+    about: 'plans priced a second against Calculon, and the search for 405B on 16,384 devices',
+    race: searching,
+    show: showSearching,
   },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }

@@ -90,8 +90,17 @@ function ours(name: string, kernels: Kernels, p: Product): Contender {
   a.values.set(inputs.a)
   b.values.set(inputs.b)
   const words = {
-    ...{ out: out.offset, a: a.offset, b: b.offset, m: p.m, n: p.n, k: p.k },
-    ...{ transA: Number(p.transA), transB: Number(p.transB), accumulate: Number(p.accumulate) },
+    ...{
+      out: out.offset,
+      a: a.offset,
+      b: b.offset,
+      bias: 0,
+      add: p.accumulate ? out.offset : 0,
+      m: p.m,
+      n: p.n,
+      k: p.k,
+    },
+    ...{ transA: Number(p.transA), transB: Number(p.transB) },
     ...{ batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
   }
   return {
@@ -125,6 +134,7 @@ function theirs(name: string, child: Child, folder: string, p: Product): Contend
 
 const targets = {
   native: () => loadKernels('native'),
+  vectors: () => loadKernels('vectors'),
   relaxed: () => loadWasm('relaxed'),
   plain: () => loadWasm('plain'),
 }

@@ -12,7 +12,9 @@ import { digest, wholeNumber } from './numbers.js'
 import { type Assignment, line, mostSpans, type Operation, type Request, spanBytes, spanWords } from './requests.js'
 
 const { token, rank } = workerData as Assignment // from collectives.ts
-const exec = loadKernels(token.kernels).attach(token.memory)
+const kernels = loadKernels(token.kernels)
+kernels.bind(rank, token.ranks)
+const exec = kernels.attach(token.memory)
 const members = Array.from({ length: token.ranks }, (_, i) => i)
 const [right, left] = [(rank + 1) % token.ranks, (rank + token.ranks - 1) % token.ranks]
 const status = new Int32Array(token.memory.buffer, token.statuses[rank], 16)

@@ -3,7 +3,8 @@
 #include <node_api.h>
 #include <string.h>
 #include <time.h>
-#include "kernels.h"
+#include "cores.h"
+#include "matmul.h"
 
 double lockstep_now(void) {
   struct timespec t;
@@ -31,15 +32,17 @@ static napi_value number_of(napi_env env, double value) {
   return result;
 }
 
-// exec(memory, list, status): the error code, 0 when all went well.
+// exec(memory, list, status, tiles): the error code, 0 when all went well. Matrix tiles are used only where asked for.
 static napi_value exec(napi_env env, napi_callback_info info) {
-  napi_value args[3];
-  size_t count = 3;
+  napi_value args[4];
+  size_t count = 4;
   napi_get_cb_info(env, info, &count, args, 0, 0);
   char *base = bytes_of(env, args[0]);
   if (!base) return 0;
   size list = offset_of(env, args[1]), status = offset_of(env, args[2]);
-  return number_of(env, lockstep_exec(base, (double *)(base + list), base + status));
+  bool tiles = false;
+  napi_get_value_bool(env, args[3], &tiles);
+  return number_of(env, lockstep_exec(base, (double *)(base + list), base + status, tiles && tiles_allowed()));
 }
 
 // wake(memory, offset): wakes the ranks that sleep on the i32 at offset.
@@ -49,6 +52,18 @@ static napi_value wake(napi_env env, napi_callback_info info) {
   napi_get_cb_info(env, info, &count, args, 0, 0);
   char *base = bytes_of(env, args[0]);
   if (base) lockstep_wake((int *)(base + offset_of(env, args[1])));
+  return 0;
+}
+
+// bind(rank, ranks): gives the calling thread its share of the cores.
+static napi_value bind(napi_env env, napi_callback_info info) {
+  napi_value args[2];
+  size_t count = 2;
+  int32_t rank = 0, ranks = 1;
+  napi_get_cb_info(env, info, &count, args, 0, 0);
+  napi_get_value_int32(env, args[0], &rank);
+  napi_get_value_int32(env, args[1], &ranks);
+  lockstep_bind(rank, ranks);
   return 0;
 }
 
@@ -74,6 +89,9 @@ static napi_value info(napi_env env, napi_callback_info unused) {
 #else
   set_text(env, object, "target", "portable");
 #endif
+  napi_value tiles;
+  napi_get_boolean(env, tiles_allowed(), &tiles);
+  napi_set_named_property(env, object, "tiles", tiles);
   napi_set_named_property(env, object, "vector", number_of(env, VECTOR_BYTES));
   napi_set_named_property(env, object, "workspaceBytes", number_of(env, (double)LOCKSTEP_WORKSPACE_BYTES));
   return object;
@@ -88,6 +106,7 @@ static void set_function(napi_env env, napi_value exports, const char *name, nap
 NAPI_MODULE_INIT() {
   set_function(env, exports, "exec", exec);
   set_function(env, exports, "wake", wake);
+  set_function(env, exports, "bind", bind);
   set_function(env, exports, "info", info);
   return exports;
 }

@@ -122,3 +122,16 @@ INLINE double power_f64(double x, double n) {
     if (left & 1) result *= x;
   return result;
 }
+
+// In f64. Two sums in turn, so that one addition need not wait for the last.
+INLINE double sum_of(const float *x, size n) {
+  dvec even = {}, odd = {};
+  size i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    even += load_wide(x + i);
+    odd += load_wide(x + i + LANES / 2);
+  }
+  double sum = sum_wide(even + odd);
+  for (; i < n; i++) sum += (double)x[i];
+  return sum;
+}

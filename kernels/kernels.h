@@ -20,6 +20,7 @@ enum { STATUS_COMMAND, STATUS_ERROR, STATUS_WAITING_FOR, STATUS_SPANS };
 struct context {
   char *base;    // of the memory all ranks share: offsets in commands count from here
   int *status;   // this rank's status block
+  int tiles;     // whether matmul may use the CPU's matrix tiles
   int *abort;    // nonzero: stop waiting; null before `config`
   double timeout_ms;
   int spin, yields;
@@ -31,9 +32,11 @@ struct context {
 };
 
 // What `config` should give: enough for every matmul, and for attention up to headDim 1024.
-#define LOCKSTEP_WORKSPACE_BYTES ((size)6 << 20)
+#define VECTORS_BYTES ((size)4 << 20)
+#define TILES_BYTES ((size)2 << 20)
+#define LOCKSTEP_WORKSPACE_BYTES (VECTORS_BYTES + TILES_BYTES)
 
-int lockstep_exec(char *base, double *list, char *status);
+int lockstep_exec(char *base, double *list, char *status, int tiles);
 double lockstep_now(void);  // seconds, never going back
 
 // A word that is an offset, as a pointer. Added as integers: WebAssembly's base is 0, and a compiler may take a pointer

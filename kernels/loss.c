@@ -32,6 +32,9 @@ COMMAND(embedGrad) {
   }
 }
 
+// The greatest of a row, or NaN where there is one.
+INLINE float larger(float x, float best) { return x > best || x != x ? x : best; }
+
 COMMAND(maxColumns) {
   float *out = floats(c, w[MAX_COLUMNS_OUT]);
   const float *x = floats(c, w[MAX_COLUMNS_X]);
@@ -41,11 +44,13 @@ COMMAND(maxColumns) {
     size i = 0;
     if (n >= LANES) {
       vec most = load(x);
-      for (i = LANES; i + LANES <= n; i += LANES) most = greater(load(x + i), most);
-      best = max_lanes(most);
+      for (i = LANES; i + LANES <= n; i += LANES) {
+        const vec next = load(x + i);
+        most = select_lanes((next > most) | (next != next), next, most);
+      }
+      for (int lane = 0; lane < LANES; lane++) best = larger(most[lane], best);
     }
-    for (; i < n; i++)
-      if (x[i] > best) best = x[i];
+    for (; i < n; i++) best = larger(x[i], best);
     out[r] = best;
   }
 }

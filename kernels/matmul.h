@@ -27,6 +27,45 @@ struct matrix {
   size row_stride, column_stride;
 };
 
+INLINE struct matrix block_of(struct matrix x, size row, size column) {
+  return (struct matrix){x.at + row * x.row_stride + column * x.column_stride, x.row_stride, x.column_stride};
+}
+
+// The size of each of the equal blocks that `total` is cut into: none over `most`, all but the last multiples of `unit`.
+size even_block(size total, size most, size unit);
+
+// out[m n] = a[m k] b[k n] + bias[n] + add[m n], which lies as out does and may be out. Both may be null.
+struct product {
+  float *out;
+  const float *bias, *add;
+  size stride;  // from one row of out and add to the next
+  struct matrix a, b;
+  size m, n, k;
+};
+
+// The part of a product that is rows [i, i + m), columns [j, j + n), of k [p, p + k): parts are done in the order of p.
+INLINE struct product part_of(const struct product *x, size i, size j, size p, size m, size n, size k) {
+  const size at = i * x->stride + j;
+  return (struct product){.out = x->out + at,
+                          .bias = x->bias && p == 0 ? x->bias + j : 0,
+                          .add = p > 0 ? x->out + at : x->add ? x->add + at : 0,
+                          .stride = x->stride,
+                          .a = block_of(x->a, i, p),
+                          .b = block_of(x->b, p, j),
+                          .m = m,
+                          .n = n,
+                          .k = k};
+}
+
+// On vectors, with VECTORS_BYTES of space.
+void multiply_vectors(const struct product *x, char *space);
+
+// On the CPU's matrix tiles, with LOCKSTEP_WORKSPACE_BYTES of space: whether it has any that may be used, whether they
+// are worth it, and the product.
+int tiles_allowed(void);
+int tiles_pay(size m, size n, size k);
+void multiply_tiles(const struct product *x, char *space);
+
 // out[rows columns] = (or +=, where accumulate) a[rows k] times panels of b: TILE_COLUMNS columns each, k rows of
 // TILE_COLUMNS floats, one panel after the other, the last one filled up with anything finite.
 void multiply_panels(float *out, size out_stride, struct matrix a, const float *panels, size rows, size columns, size k,

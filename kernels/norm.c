@@ -8,18 +8,6 @@ struct statistics {
   float mean, scale;  // xhat = (x - mean) * scale
 };
 
-INLINE double sum_row(const float *x, size n) {
-  dvec even = {}, odd = {};
-  size i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    even += load_wide(x + i);
-    odd += load_wide(x + i + LANES / 2);
-  }
-  double sum = sum_wide(even + odd);
-  for (; i < n; i++) sum += (double)x[i];
-  return sum;
-}
-
 INLINE double sum_row_squares(const float *x, size n, double mean) {
   const dvec centre = splat_wide(mean);
   dvec even = {}, odd = {};
@@ -35,7 +23,7 @@ INLINE double sum_row_squares(const float *x, size n, double mean) {
 }
 
 static struct statistics statistics_of(const float *x, size n, double eps, int centred) {
-  const double mean = centred ? sum_row(x, n) / (double)n : 0;
+  const double mean = centred ? sum_of(x, n) / (double)n : 0;
   const double variance = sum_row_squares(x, n, mean) / (double)n;
   return (struct statistics){(float)mean, (float)(1 / __builtin_sqrt(variance + eps))};
 }

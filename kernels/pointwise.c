@@ -72,19 +72,6 @@ COMMAND(sumRows) {
   }
 }
 
-// Two sums in turn, so that one addition need not wait for the last.
-static double sum_of(const float *x, size n) {
-  dvec even = {}, odd = {};
-  size i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    even += load_wide(x + i);
-    odd += load_wide(x + i + LANES / 2);
-  }
-  double sum = sum_wide(even + odd);
-  for (; i < n; i++) sum += (double)x[i];
-  return sum;
-}
-
 COMMAND(sumColumns) {
   float *out = floats(c, w[SUM_COLUMNS_OUT]);
   const float *x = floats(c, w[SUM_COLUMNS_X]);

@@ -80,10 +80,14 @@ describe('the H200', () => {
     const sorted = <T>(points: readonly T[] = []) => points.map(point => JSON.stringify(sortedKeys(point))).sort()
     deepEqual(sorted(device.curves.matmul.measured), sorted(curves.matmul.measured))
     deepEqual(sorted(device.curves.attention.measured), sorted(curves.attention.measured))
-    const constants = ({ matmul, attention, memory, floor }: typeof curves) => ({
-      ...{ matmul: { ...matmul, measured: [] }, attention: { ...attention, measured: [] }, memory, floor },
-    })
-    deepEqual(constants(device.curves), constants(curves))
+    deepEqual(device.curves.memory, curves.memory)
+    // The constants were fitted with the prices of that day: those of today must be near, not equal.
+    const near = (ours: number | undefined = 0, fitted: number | undefined = 0) =>
+      ok(Math.abs(ours / fitted - 1) < 0.05)
+    near(device.curves.matmul.efficiency.bf16, curves.matmul.efficiency.bf16)
+    near(device.curves.matmul.unaligned, curves.matmul.unaligned)
+    near(device.curves.attention.forward, curves.attention.forward)
+    near(device.curves.attention.backward, curves.attention.backward)
     ok(sources.at(-1) !== undefined && device.sources.includes(sources.at(-1) ?? ''))
     equal(device.memory, memory)
   })
@@ -190,6 +194,26 @@ describe('lockstep calibrate', () => {
       JSON.parse(shown.out).device.curves.matmul.measured.length,
       deviceOf('h200').curves.matmul.measured.length,
     )
+  })
+
+  test('--read takes what was timed between several GPUs into the node', async () => {
+    const collectives = [{ kind: 'all-reduce', ranks: 8, bytes: 2 ** 26, seconds: 4e-4 }]
+    const text = JSON.stringify({ ...JSON.parse(h200), collectives })
+    const { out } = await lockstep(['calibrate', '--read', 'm.json', '--json'], { 'm.json': text })
+    const { cluster } = parseCluster(JSON.parse(out))
+    ok(cluster)
+    equal(cluster.devices, 8)
+    equal(priceMeeting({ kind: 'all-reduce', bytes: 2 ** 26, group: { size: 8, stride: 1 } }, cluster), 4e-4)
+  })
+
+  test('interrupted, it writes nothing', async () => {
+    const onInterrupt = (stop: () => void) => {
+      stop()
+      return () => {}
+    }
+    const { code, written, err } = await lockstep(['calibrate', '--quick', '--out', 'x.yaml'], {}, { onInterrupt })
+    deepEqual([code, written], [130, {}])
+    match(err, /interrupted, nothing was written/)
   })
 
   const wrong: [text: string, message: RegExp][] = [

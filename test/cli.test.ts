@@ -11,7 +11,19 @@ training: { seq: 4, globalBatch: 8, clip: 1 }
 plan: { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 4, schedule: zb-h1, recompute: selective }
 `
 const files = { 'job.yaml': job }
-const commands = ['check', 'compile', 'verify', 'memory', 'simulate', 'schedule', 'groups', 'cluster', 'demo']
+const commands = [
+  'check',
+  'compile',
+  'verify',
+  'memory',
+  'simulate',
+  'schedule',
+  'groups',
+  'cluster',
+  'calibrate',
+  'compare',
+  'demo',
+]
 
 for (const command of commands)
   test(`${command} --help has an example and the exit codes`, async () => {

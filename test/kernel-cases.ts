@@ -59,30 +59,31 @@ const largest = (values: ArrayLike<number>) => Array.from(values).reduce((a, b) 
 const matmul: Make = ({ size, tensor, chance, pick, int }) => {
   const [b, big] = [pick([1, 1, 2, 3]), pick(['', '', 'm', 'n', 'k'])]
   const [m, n, k] = ['m', 'n', 'k'].map(name => (name === big ? 401 + int(2000) : size()))
-  const [transA, transB, accumulate] = [chance(0.5), chance(0.5), chance(0.5)]
+  const [transA, transB] = [chance(0.5), chance(0.5)]
   const [a, x] = [tensor(transA ? { b, k, m } : { b, m, k }), tensor(transB ? { b, n, k } : { b, k, n })]
-  const out = tensor({ b, m, n })
-  const old = (i: number) => (accumulate ? out.values[i] : 0)
+  const bias = chance(0.5) ? tensor({ n }).values : undefined
+  const add = chance(0.5) ? tensor({ b, m, n }).values : undefined
+  const addends = (i: number) => [add?.[i] ?? 0, bias?.[i % n] ?? 0]
   const [product] = reference({ kind: 'contract' }, [a, x], { b, m, n })
   const [weight] = reference({ kind: 'contract' }, [absolute(a), absolute(x)], { b, m, n })
   return {
     command: 'matmul',
-    ins: { a: a.values, b: x.values },
-    initial: { out: out.values },
+    ins: { a: a.values, b: x.values, ...(bias && { bias }), ...(add && { add }) },
     words: {
+      ...(bias ? {} : { bias: 0 }),
+      ...(add ? {} : { add: 0 }),
       m,
       n,
       k,
       transA: +transA,
       transB: +transB,
-      accumulate: +accumulate,
       batch: b,
       strideA: m * k,
       strideB: k * n,
       strideOut: m * n,
     },
-    expected: { out: product.map((sum, i) => sum + old(i)) },
-    magnitude: { out: weight.map((sum, i) => sum + Math.abs(old(i))) },
+    expected: { out: product.map((sum, i) => addends(i).reduce((total, addend) => total + addend, sum)) },
+    magnitude: { out: weight.map((sum, i) => addends(i).reduce((total, addend) => total + Math.abs(addend), sum)) },
     bound: 1e-6,
   }
 }

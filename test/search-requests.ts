@@ -1,9 +1,9 @@
 /** Requests to search with: a llama of a few billion parameters on a few devices, so that whole spaces can be priced. */
 import { GiB } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
-import { type Era, eras } from '../src/estimate/index.js'
+import { type Era, eras, shapeOf } from '../src/estimate/index.js'
 import { LlamaConfig } from '../src/model/index.js'
-import { parseConstraints, type Request, shapeOfModel } from '../src/search/index.js'
+import { parseConstraints, type Request } from '../src/search/index.js'
 
 export interface Asked {
   readonly devices?: number
@@ -21,7 +21,7 @@ export function requestOf(asked: Asked = {}): Request {
   const model = LlamaConfig.parse({ family: 'llama', layers, ...sizes })
   return {
     model,
-    shape: shapeOfModel(model, 4096),
+    shape: shapeOf(model, 4096)!,
     globalBatch: batch,
     cluster: clusterOf('h100', devices, { memory: GiB(memory) }),
     precision: 'bf16',

@@ -2,9 +2,10 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
-import type { Split } from '../src/estimate/index.js'
+import { type Era, eras, type Split } from '../src/estimate/index.js'
 import { check, Job, layersPerStage, worldOfPlan } from '../src/plan/index.js'
 import {
+  abilitiesOf,
   divisors,
   groupsOf,
   holds,
@@ -140,6 +141,13 @@ for (const [text, message, suggestion = /.*/] of refused)
     equal(problems.length, 1)
     ok(message.test(problems[0].message), problems[0].message)
     ok(suggestion.test(problems[0].suggestion ?? ''), problems[0].suggestion)
+  })
+
+for (const era of Object.keys(eras) as Era[])
+  test(`what ${era} can run is understood`, () => {
+    const known = abilitiesOf(era).map(({ text }) => text)
+    equal(parseConstraints(known).problems.length, 0)
+    equal(known.length === 0, era === 'lockstep')
   })
 
 test('constraints cut the space and leave nothing that breaks them', () => {

@@ -3,16 +3,16 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import {
+  bytesBound,
   type Found,
   groupsOf,
-  leastBytes,
-  leastStep,
   type Priced,
   pipelinesOf,
   priceOf,
   savingsOf,
   search,
   splitFrom,
+  stepBound,
 } from '../src/search/index.js'
 import { type Asked, requestOf } from './search-requests.js'
 
@@ -20,11 +20,11 @@ const find = (asked: Asked, prune: boolean, keep = 20): Found => search(requestO
 const steps = (plans: readonly Priced[]) => plans.map(plan => plan.estimate.step)
 const points = (plans: readonly Priced[]) => plans.map(plan => [plan.estimate.step, plan.bytes])
 
-for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 10 }, (_, i) => i + 1))
+for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5])
   test(`pruned and unpruned find the same (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
     const asked: Asked = {
-      ...{ devices: pick([8, 16, 24, 64]), batch: pick([16, 24, 64]), layers: 2 + int(12), memory: pick([16, 40, 80]) },
+      ...{ devices: pick([8, 16, 24]), batch: pick([8, 24, 32]), layers: 2 + int(8), memory: pick([16, 40, 80]) },
       ...{
         constraints: pick([[], ['zero<=1'], ['tp<=4', 'memory<=20GiB']]),
         software: pick(['lockstep', 'torchtitan']),
@@ -38,17 +38,17 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ 
     equal(pruned.memory + pruned.time + priced, considered)
   })
 
-for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4])
+for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5, 6])
   test(`no plan is below the bounds of its group (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
     const request = requestOf({
-      ...{ devices: pick([8, 24, 64]), batch: pick([24, 64]), layers: 1 + int(13) },
+      ...{ devices: pick([6, 8, 16]), batch: pick([8, 24]), layers: 1 + int(9) },
       ...{ software: pick(['lockstep', 'megatron-2021', 'torchtitan']) },
     })
     for (const group of groupsOf(request)) {
-      const step = leastStep(request, group)
+      const step = stepBound(request, group)
       for (const saving of savingsOf(group.dp)) {
-        const bytes = leastBytes(request, group, saving)
+        const bytes = bytesBound(request, group, saving)
         for (const pipeline of pipelinesOf(request, group.pp)) {
           const plan = priceOf(request, splitFrom(group, pipeline, saving))
           ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)

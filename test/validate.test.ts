@@ -9,6 +9,7 @@ import {
   meanAbsolute,
   medianRegret,
   rankings,
+  readingOf,
   reasonsOf,
   rowsOf,
   secondsOf,
@@ -127,6 +128,17 @@ test('data ranks that are not printed are what is left of the devices', () => {
   equal('setup' in made && made.setup.split.dp, 4)
 })
 
+for (const [words, want] of [
+  ['NVLink + 8x HDR IB 200Gb/node', { nicsPerNode: 8, nicBandwidth: 25e9 }],
+  ['RoCE 1600 Gbps/node', { nicsPerNode: 8, nicBandwidth: 25e9 }],
+  ['Omni-Path 4x100Gb/node (not stated in file)', { nicsPerNode: 4, nicBandwidth: 12.5e9 }],
+  ['NVLink + RoCE 400Gb/s per GPU', { nicsPerNode: 8, nicBandwidth: 50e9 }],
+  ['NVLink single node', {}],
+  ['', {}],
+] as const)
+  test(`a network in words: ${words || 'none'}`, () =>
+    deepEqual(readingOf(rowOf(sc21, ',interconnect', `,${words}`)).network, want))
+
 test('figures become seconds: step time first, then tokens, FLOP/s, utilisation', () => {
   const made = setupOf(rowOf(sc21), studies['sc21-table2'])
   if (!('setup' in made)) throw new Error(made.aside)
@@ -172,7 +184,7 @@ test('lockstep validate --rows: errors, and what was set aside', async () => {
 
 test('lockstep validate --json is for machines', async () => {
   const { out } = await validate('--rows', 'own.csv', '--json')
-  const { studies: summaries, rows: compared, aside } = JSON.parse(out)
+  const { studies: summaries, times: compared, aside } = JSON.parse(out)
   deepEqual([summaries.length, compared.length, aside.length], [1, 1, 1])
   deepEqual([compared[0].fitted, compared[0].split.tp], [false, 8])
 })

@@ -9,6 +9,7 @@ import { type Sizes, type Trial, trials } from './kernel-table.js'
 
 const targets: Readonly<Record<string, () => Kernels>> = {
   native: () => loadKernels('native'),
+  vectors: () => loadKernels('vectors'),
   wasm: () => loadWasm('relaxed'),
   'wasm-plain': () => loadWasm('plain'),
 }

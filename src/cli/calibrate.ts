@@ -10,7 +10,6 @@ import { error, ProblemsError, showBytes } from '../base/index.js'
 import { type Cluster, type MeetingPoint, meetingKinds, parseMeasured } from '../cluster/index.js'
 import { compileJob } from '../compile/index.js'
 import { syntheticDataset } from '../data/index.js'
-import { kernelsFor } from '../engine/index.js'
 import { type BenchOp, benchCollectives } from '../engine/native/index.js'
 import type { Job } from '../plan/index.js'
 import type { Io } from './io.js'
@@ -19,6 +18,7 @@ import { measuredCluster } from './measured-device.js'
 import { merged, type Observation, observe } from './observe.js'
 import { probesFor } from './probes.js'
 import { progress } from './progress.js'
+import { writing } from './run-folder.js'
 import { timedRun } from './timed-run.js'
 
 interface Options {
@@ -76,11 +76,7 @@ function deliver(text: string, { out }: Options, io: Io): void {
     io.out(text)
     return
   }
-  try {
-    io.write(out, text)
-  } catch (e) {
-    throw new ProblemsError([error('file/unwritable', '', `cannot write ${out}: ${(e as Error).message}`)]) // Io throws Errors
-  }
+  writing(out, () => io.write(out, text))
   io.err(`wrote ${out}\n`)
 }
 
@@ -118,11 +114,11 @@ async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster 
   })
   try {
     const cores = availableParallelism()
-    const kernels = kernelsFor('auto')
     const jobs = quick ? probesFor(cores).slice(0, 2) : probesFor(cores)
     const observations: Observation[] = []
     let description = ''
     for (const [i, job] of jobs.entries()) {
+      if (stopped) return undefined
       say(`kernels, job ${i + 1} of ${jobs.length}`)
       const probed = await probe(job, quick ? 2 : 40, () => !stopped)
       observations.push(...probed.observations)
@@ -133,7 +129,11 @@ async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster 
       return !stopped
     })
     if (stopped) return undefined
-    return machineCluster(machineOf(cores, description.split(',')[0] || kernels), merged(observations), meetings)
+    return machineCluster(
+      machineOf(cores, description.replace(/, (\d+ ranks|one rank).*$/, '')),
+      merged(observations),
+      meetings,
+    )
   } finally {
     say('')
     forget()
@@ -145,7 +145,7 @@ async function probe(job: Job, steps: number, goOn: () => boolean) {
   const { model, training } = job
   const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
   const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
-  const run = await timedRun({ job, program, dataset, kernels: 'auto', steps, goOn })
+  const run = await timedRun({ job, program, dataset, steps, goOn })
   return {
     description: run.description,
     observations: observe(program, run.steps),

@@ -7,6 +7,7 @@ import { scaled } from './display.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
+import { writing } from './run-folder.js'
 
 interface ShowOptions {
   readonly devices?: number
@@ -39,7 +40,8 @@ export function registerCluster(program: Command, io: Io): void {
     .addHelpText('after', examples)
     .action((given: string, options: ShowOptions) => {
       const shown = loadCluster(given, io, options.devices ?? (findEntry(given) ? fewOf(given) : undefined))
-      if (options.svg !== undefined) io.write(options.svg, topologySvg({ ...headline(shown), cluster: shown }))
+      const { svg } = options
+      if (svg !== undefined) writing(svg, () => io.write(svg, topologySvg({ ...headline(shown), cluster: shown })))
       if (options.json) io.out(`${JSON.stringify(shown, null, 2)}\n`)
       else io.out(`${showText(shown)}\n`)
     })
@@ -96,7 +98,7 @@ function showText(cluster: Cluster): string {
     deviceTable(cluster.device),
     '',
     'Sources',
-    ...[...cluster.device.sources, ...cluster.sources].map(source => `- ${source}`),
+    ...new Set([...cluster.device.sources, ...cluster.sources].map(source => `- ${source}`)),
   ].join('\n')
 }
 

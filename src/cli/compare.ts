@@ -2,7 +2,6 @@
 import type { Command } from 'commander'
 import { error, ProblemsError, type Rank, table, worldOf } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
-import type { KernelName } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../report/index.js'
 import { clusterPrices, type Simulation, simulateInTurns } from '../simulate/index.js'
@@ -14,13 +13,13 @@ import { loadCluster } from './load-cluster.js'
 import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
+import { writing } from './run-folder.js'
 import { measuredSpans, type OpTime, opTimes } from './side-by-side.js'
 import { quickest, timedRun } from './timed-run.js'
 
 interface Options {
   readonly cluster: string
   readonly steps: number
-  readonly kernels: KernelName | 'auto'
   readonly svg?: string
   readonly trace?: string
   readonly json?: boolean
@@ -63,7 +62,7 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
     .option('--json', 'the numbers as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep calibrate --out this-machine.yaml\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: wrong use, 130: interrupted.',
+      '\nExample:\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: wrong use, 130: interrupted.',
     )
     .action(async (paths: string[], options: Options, command: Command) => {
       if (paths.length > 1 && (options.svg ?? options.trace))
@@ -83,11 +82,12 @@ async function compareAll(paths: readonly string[], options: Options, io: Io): P
   try {
     for (const [i, path] of paths.entries()) {
       const { loaded, problems } = tryProgram(path, io)
-      io.err(showProblems(problems, io, path))
       if (!loaded) {
-        io.err(`${countProblems(problems)}\n`)
+        if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
+        else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
         return 1
       }
+      io.err(showProblems(problems, io, path))
       const note = (step: number) => say(`${paths.length > 1 ? `job ${i + 1} of ${paths.length}, ` : ''}step ${step}`)
       const one = await compare(path, loaded, options, io, step => {
         note(step)
@@ -107,14 +107,14 @@ async function compareAll(paths: readonly string[], options: Options, io: Io): P
 async function compare(
   path: string,
   { job, program }: Loaded,
-  { cluster: given, steps, kernels }: Options,
+  { cluster: given, steps }: Options,
   io: Io,
   goOn: (step: number) => boolean,
 ): Promise<Compared | undefined> {
   const ranks = worldOf(program.mesh)
   const simulation = predict(program, loadCluster(given, io, ranks), ranks)
   const { dataset } = await loadDataset(job, path, io, () => {})
-  const run = await timedRun({ job, program, dataset, kernels: kernels ?? 'auto', steps, goOn })
+  const run = await timedRun({ job, program, dataset, steps, goOn })
   if (run.steps.length === 0) return undefined
   const best = quickest(run.steps)
   const times = run.steps.map(({ seconds }) => seconds).sort((a, b) => a - b)
@@ -145,8 +145,9 @@ function predict(program: Program, cluster: Cluster, ranks: number): Simulation 
 
 function show(compared: readonly Compared[], options: Options, io: Io): void {
   const [first] = compared
-  if (options.svg !== undefined) io.write(options.svg, timelineSvg(bothTimelines(first)))
-  if (options.trace !== undefined) io.write(options.trace, bothTraces(first))
+  const { svg, trace } = options
+  if (svg !== undefined) writing(svg, () => io.write(svg, timelineSvg(bothTimelines(first))))
+  if (trace !== undefined) writing(trace, () => io.write(trace, bothTraces(first)))
   if (options.json) {
     const numbers = compared.map(({ program: _, simulation: __, spans: ___, ...rest }) => rest)
     io.out(`${JSON.stringify(numbers.length === 1 ? numbers[0] : numbers, null, 2)}\n`)

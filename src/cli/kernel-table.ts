@@ -32,7 +32,7 @@ function matmuls(m: number): Trial[] {
   const trial = (form: string, ins: Trial['ins']): Trial => ({
     ...{ command: 'matmul', form, op: { kind: 'contract' }, ins, outs: { out: { m, n } }, flops: 2 * m * n * k },
     words: {
-      ...{ m, n, k, transA: Number(form[0] === 'T'), transB: Number(form[1] === 'T'), accumulate: 0 },
+      ...{ bias: 0, add: 0, m, n, k, transA: Number(form[0] === 'T'), transB: Number(form[1] === 'T') },
       ...{ batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
     },
   })

@@ -51,12 +51,12 @@ export function machineCluster(
 function machineDevice(machine: Machine, observations: readonly Observation[], evidence: string): Device {
   const points = matmuls(observations)
   const kernels = memoryKernels(observations)
-  const streamed = observations.filter(({ kernel }) => kernel.kind === 'memory' && trafficOf(kernel) > 2 ** 16)
+  const rates = streamedRates(observations)
   const base: Device = {
     name: 'this-machine',
     title: machine.title,
     peak: { f32: digits(best(observations.map(({ kernel, seconds }) => flopsOf(kernel) / seconds))) },
-    bandwidth: digits(best(streamed.map(({ kernel, seconds }) => trafficOf(kernel) / seconds))),
+    bandwidth: digits(best(rates)),
     memory: Math.floor(machine.memory / machine.cores),
     reserve: { bytes: 0, fraction: 0 },
     curves: {
@@ -67,17 +67,29 @@ function machineDevice(machine: Machine, observations: readonly Observation[], e
     },
     sources: [evidence],
   }
-  const rates = streamed.map(({ kernel, seconds }) => trafficOf(kernel) / seconds).sort((a, b) => a - b)
   return {
     ...base,
     curves: {
       ...base.curves,
       matmul: fitMatmul(points, base, 1),
       attention: fitAttention(attentions(observations), base, 'f32'),
-      memory: { efficiency: digits(rates[rates.length >> 1] / base.bandwidth), half: 0, kernels },
+      memory: { efficiency: digits(middle(rates) / base.bandwidth), half: 0, kernels },
     },
   }
 }
+
+/** Ops that do next to nothing with each element they read and write. */
+const streams = ['accumulate', 'sgd', 'adamw']
+
+/** Bytes per second of kernels too large for the nearest cache. */
+const streamedRates = (observations: readonly Observation[]): number[] =>
+  observations.flatMap(({ kernel, seconds }) =>
+    kernel.kind === 'memory' && streams.includes(kernel.op ?? '') && trafficOf(kernel) > 2 ** 15
+      ? [trafficOf(kernel) / seconds]
+      : [],
+  )
+
+const middle = (rates: readonly number[]): number => rates.toSorted((a, b) => a - b)[rates.length >> 1] ?? 1
 
 const best = (rates: readonly number[]): number => rates.reduce((most, rate) => Math.max(most, rate), 1)
 

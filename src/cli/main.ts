@@ -13,6 +13,8 @@ export type Register = (program: Command, io: Io, done: (code: number) => void) 
 /** In the order of the help. A command is one file that exports its `register`; this is the list it is added to. */
 const commands: Readonly<Record<string, () => Promise<Register>>> = {
   plan: async () => (await import('./plan.js')).registerPlan,
+  explain: async () => (await import('./explain.js')).registerExplain,
+  scale: async () => (await import('./scale.js')).registerScale,
   check: async () => (await import('./check.js')).registerCheck,
   compile: async () => (await import('./compile.js')).registerCompile,
   verify: async () => (await import('./verify.js')).registerVerify,

@@ -1,12 +1,21 @@
 /** The answer of `lockstep plan`, to be read from top to bottom: the plans, how they were found, and why. */
 import pc from 'picocolors'
-import { showBytes, showCount, table } from '../base/index.js'
+import { showCount, table } from '../base/index.js'
 import { parametersOf } from '../model/index.js'
-import type { Counts, Impossible, Neighbour, Priced, Request, Sensitivity } from '../search/index.js'
+import {
+  type Impossible,
+  kindOf,
+  type Neighbour,
+  type Priced,
+  type Request,
+  type Sensitivity,
+  type SimulatedPlan,
+} from '../search/index.js'
 import { scaled } from './display.js'
 import type { Io } from './io.js'
-import type { Answer, Why } from './plan.js'
+import type { Answer, Ranked, Why } from './plan.js'
 import {
+  legend,
   numberCells,
   numberHeader,
   partNames,
@@ -24,40 +33,59 @@ import type { Planning } from './planning.js'
 type Paint = (text: string) => string
 
 export function planText(answer: Answer, top: number, io: Io): string {
-  const { planning, found, why } = answer
+  const { planning, found, ranked, why } = answer
   const { bold, dim } = pc.createColors(io.colors)
   const { request } = planning
-  const [best] = found.best
   return [
     headline(planning, bold),
     '',
-    bestTable(request, found.best.slice(0, top)),
+    bestTable(request, listed(ranked).slice(0, top)),
     '',
-    dim(countsText(found.counts, answer.seconds)),
+    ...countsLines(answer).map(dim),
     ...section(bold('Time against memory'), frontTable(request, found.front)),
-    ...(why ? whySections(best, why, bold) : []),
+    ...(why ? whySections(answer, why, bold) : []),
     '',
   ].join('\n')
 }
 
+/** Of plans that hardly differ the best; of schedules that come to the same thing one. */
+function listed(ranked: readonly Ranked[]): Ranked[] {
+  const seen = new Set<string>()
+  return ranked.filter(({ plan, simulated }) => {
+    const { tp, pp, zero, recompute } = plan.split
+    const same = [tp, pp, zero, recompute, simulated?.step ?? plan.estimate.step, simulated?.arena ?? plan.bytes].join()
+    const keys = [kindOf(plan), same]
+    const known = keys.some(key => seen.has(key))
+    for (const key of keys) seen.add(key)
+    return !known
+  })
+}
+
 const section = (title: string, body: string): string[] => (body === '' ? [] : ['', title, body])
 
-export function headline({ request, notes }: Planning, bold: Paint): string {
+export function headline({ request, constraints, notes }: Planning, bold: Paint): string {
   const { model, shape, cluster, globalBatch, precision, software } = request
   const tokens = globalBatch * shape.seq
   return [
     `${bold(`${showCount(parametersOf(model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
     `${globalBatch} sequences x ${shape.seq} = ${scaled(tokens)} tokens a step`,
-    ...(request.constraints.length > 0 ? [`with ${request.constraints.map(c => c.text).join(', ')}`] : []),
+    ...(constraints.length > 0 ? [`with ${constraints.join(', ')}`] : []),
     ...notes.map(note => `note: ${note}`),
   ].join('\n')
 }
 
-const bestTable = (request: Request, plans: readonly Priced[]): string =>
-  table(
+/** Where some are simulated, the others are marked. */
+function bestTable(request: Request, ranked: readonly Ranked[]): string {
+  const mark = ranked.some(({ simulated }) => simulated) ? '~' : ''
+  return table(
     ['', ...numberHeader, ...planHeader],
-    plans.map((plan, i) => [i + 1, ...numberCells(request, plan), ...planCells(plan.split)]),
+    ranked.map(({ plan, simulated }, i) => [
+      simulated ? `${i + 1}${mark && ' '}` : `${i + 1}${mark}`,
+      ...numberCells(request, plan, simulated),
+      ...planCells(plan.split),
+    ]),
   )
+}
 
 const mostOnFront = 8
 
@@ -67,7 +95,7 @@ function frontTable(request: Request, front: readonly Priced[]): string {
   const step = Math.max(1, (front.length - 1) / (mostOnFront - 1))
   const picked = Array.from({ length: Math.min(mostOnFront, front.length) }, (_, i) => front[Math.round(i * step)])
   return table(
-    ['memory', 'step', 'MFU', ...planHeader],
+    ['GiB', 'step', 'MFU', ...planHeader],
     picked.map(plan => {
       const [time, mfu, , memory] = numberCells(request, plan)
       return [memory, time, mfu, ...planCells(plan.split)]
@@ -77,39 +105,62 @@ function frontTable(request: Request, front: readonly Priced[]): string {
 
 const grouped = (n: number): string => n.toLocaleString('en-US')
 
-function countsText({ considered, pruned, priced, unfit }: Counts, seconds: number): string {
+function countsLines({ found, simulations, seconds }: Answer): string[] {
+  const { considered, pruned, priced, unfit } = found.counts
   const left = [
     ...(pruned.memory > 0 ? [`${grouped(pruned.memory)} cannot fit`] : []),
     ...(pruned.time > 0 ? [`${grouped(pruned.time)} cannot be faster`] : []),
   ]
   const bounds = left.length > 0 ? `: ${left.join(' and ')} (by bounds)` : ''
   const fits = unfit > 0 ? `, of which ${grouped(unfit)} do not fit` : ''
-  return `${grouped(considered)} plans${bounds}, ${grouped(priced)} priced${fits}, in ${showSeconds(seconds)}`
+  return [
+    `${grouped(considered)} plans${bounds};`,
+    `${grouped(priced)} priced in ${showSeconds(seconds.search)}${fits}`,
+    ...simulatedLines(simulations, seconds.simulation),
+    ...legend,
+  ]
 }
 
-function whySections(best: Priced, { reading, neighbours, sensitivity }: Why, bold: Paint): string[] {
+function simulatedLines(simulations: readonly SimulatedPlan[], seconds: number): string[] {
+  const count = simulations.length
+  if (count === 0) return []
+  const off = simulations.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
+  const unfit = simulations.filter(({ fits }) => !fits).length
+  const found = [`${showPercent(off)} from their prices`, ...(unfit > 0 ? [`${unfit} too large after all`] : [])]
+  return [
+    `${count} of the best compiled and simulated in ${showSeconds(seconds)} (${found.join(', ')}); ~: by price only`,
+  ]
+}
+
+function whySections({ ranked, found }: Answer, { reading, neighbours, sensitivity }: Why, bold: Paint): string[] {
+  const [{ plan: best, simulated }] = ranked
+  const [cheapest] = found.best
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`).join('\n')
+  const byPrice = best === cheapest ? '' : ', by price'
+  const prices = best === cheapest ? [] : [`prices alone would choose ${showPlan(cheapest.split)}`]
+  const { step, parts } = simulated ?? best.estimate
   return [
     ...section(bold('Why the first'), indent(reading.map(({ topic, text }) => `${topic.padEnd(7)} ${text}`))),
-    ...section(bold('Where its step goes'), indent(partsLines(best))),
-    ...section(bold('One decision taken differently'), indent(neighbourLines(neighbours))),
-    ...section(bold('What would change it'), indent(sensitivityLines(sensitivity))),
+    ...section(`${bold('Where its step goes')}${simulated ? ', simulated' : ''}`, indent(partsLines(step, parts))),
+    ...section(`${bold('One decision taken differently')}${byPrice}`, indent(neighbourLines(neighbours))),
+    ...section(`${bold('What would change it')}${byPrice}`, indent([...prices, ...sensitivityLines(sensitivity)])),
   ]
 }
 
 const barWidth = 40
 
-export function partsLines({ estimate: { step, parts } }: Priced): string[] {
-  const shown = (Object.keys(parts) as (keyof typeof parts)[]) // the keys of the parts are their names
-    .filter(part => parts[part] > 0.0005 * step)
-    .sort((a, b) => parts[b] - parts[a])
-  const rows = shown.map(part => [
-    partNames[part],
-    showSeconds(parts[part]),
-    showPercent(parts[part] / step),
-    '#'.repeat(Math.max(1, Math.round((barWidth * parts[part]) / step))),
+export function partsLines(step: number, parts: Partial<Record<keyof typeof partNames, number>>): string[] {
+  const shown = (Object.keys(partNames) as (keyof typeof partNames)[]) // the keys of a table are its names
+    .map(part => ({ name: partNames[part], seconds: parts[part] ?? 0 }))
+    .filter(({ seconds }) => seconds > 0.0005 * step)
+    .sort((a, b) => b.seconds - a.seconds)
+  const rows = shown.map(({ name, seconds }) => [
+    name,
+    showSeconds(seconds),
+    showPercent(seconds / step),
+    '#'.repeat(Math.max(1, Math.round((barWidth * seconds) / step))),
   ])
-  return table(['part', 'time', 'share', ''], rows).split('\n').slice(1)
+  return bodyOf(rows)
 }
 
 const mostOfATopic = 3
@@ -123,7 +174,7 @@ export function neighbourLines(neighbours: readonly Neighbour[], most = mostOfAT
     return (seen.get(topic) ?? 0) <= most
   })
   const rows = shown.map(one => [one.move.name, showVerdict(one.verdict), showReason(one)])
-  return table(['', '', ''], rows).split('\n').slice(1)
+  return bodyOf(rows)
 }
 
 function sensitivityLines(all: readonly Sensitivity[]): string[] {
@@ -133,34 +184,37 @@ function sensitivityLines(all: readonly Sensitivity[]): string[] {
     const sign = gain < 0 ? '' : '+'
     return [change, `${sign}${showPercent(gain)} tokens/s`, showDifferences(differences)]
   })
-  return table(['', '', ''], rows).split('\n').slice(1)
+  return bodyOf(rows)
 }
 
-export function impossibleText(planning: Planning, { cause, lightest, capacity, instead }: Impossible, io: Io): string {
+export function impossibleText(planning: Planning, { cause, why, lightest, instead }: Impossible, io: Io): string {
   const { red, bold } = pc.createColors(io.colors)
-  const { request } = planning
-  const { cluster, globalBatch, constraints } = request
-  const asked = constraints.length > 0 ? ` with ${constraints.map(c => c.text).join(', ')}` : ''
-  const why =
-    cause === 'mesh'
-      ? `no plan uses exactly ${cluster.devices} devices for a batch of ${globalBatch}${asked}`
-      : `nothing fits: the lightest plan needs ${showBytes(lightest?.bytes ?? 0)} a device, and ${showBytes(capacity)} may be used`
-  const plan = lightest ? [`  ${showPlan(lightest.split)}`] : []
-  const works = instead.map(({ kind, change, best }) =>
-    kind === 'memory'
-      ? [`devices with ${showBytes(best.bytes - capacity)} more memory`, '', showPlan(best.split)]
-      : [change, showSeconds(best.estimate.step), showPlan(best.split)],
-  )
+  const works = instead.map(({ kind, change, best }) => [
+    change,
+    kind === 'memory' ? '' : showSeconds(best.estimate.step),
+    showPlan(best.split),
+  ])
   return [
     headline(planning, bold),
     '',
-    `${red('error')}: ${why}`,
-    ...plan,
+    `${red('error')}: ${cause === 'mesh' ? 'no plan is possible' : 'nothing fits'}: ${why}`,
+    ...(lightest ? [`  ${showPlan(lightest.split)}`] : []),
+    '',
     ...(works.length > 0
-      ? ['', bold('What would work'), ...table(['', '', ''], works).split('\n').slice(1)].map((l, i) =>
-          i > 1 ? `  ${l}` : l,
-        )
-      : ['', 'Nothing near it works either: more devices, a smaller model, or fewer constraints.']),
+      ? [bold('What would work'), ...bodyOf(works).map(line => `  ${line}`)]
+      : ['Nothing near it works either: try more devices, a smaller model, or fewer constraints.']),
     '',
   ].join('\n')
+}
+
+/** A table without a header. */
+function bodyOf(rows: readonly (readonly string[])[]): string[] {
+  return rows.length === 0
+    ? []
+    : table(
+        rows[0].map(() => ''),
+        rows,
+      )
+        .split('\n')
+        .slice(1)
 }

@@ -1,8 +1,15 @@
 /** Plans, verdicts and changes in words and columns. */
-import { showBytes } from '../base/index.js'
 import type { Parts, Split } from '../estimate/index.js'
-import type { Difference, Neighbour, Priced, Request, Verdict } from '../search/index.js'
-import { ratesOfPlan } from '../search/index.js'
+import { type ScheduleName, scheduleTraits } from '../plan/index.js'
+import {
+  type Difference,
+  type Neighbour,
+  type Priced,
+  type Request,
+  ratesOfPlan,
+  type SimulatedPlan,
+  type Verdict,
+} from '../search/index.js'
 import { scaled } from './display.js'
 
 export function showSeconds(seconds: number): string {
@@ -13,59 +20,73 @@ export function showSeconds(seconds: number): string {
 
 export const showPercent = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)} %`
 
-export function showDollars(dollars: number): string {
-  if (dollars >= 10) return `$${Math.round(dollars).toLocaleString('en-US')}`
-  return `$${dollars.toPrecision(3)}`
-}
+export const showDollars = (dollars: number): string =>
+  dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
 
 /** How it is cut, in one cell: 'tp 8 sp'. */
 export const showTensor = ({ tp, sequenceParallel }: Split): string => `${tp}${sequenceParallel ? ' sp' : ''}`
 
+/** 'interleaved x4 7..7': so many chunks a rank, so many layers in the first and in the last stage. */
 export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
   if (pp === 1) return '-'
   const ends = layers ? ` ${layers[0]}..${layers[layers.length - 1]}` : ''
-  return `${schedule}${chunks > 1 ? ` x${chunks}` : ''}${ends}`
+  const fixed = Object.hasOwn(scheduleTraits, schedule) && scheduleTraits[schedule as ScheduleName].chunksFixed
+  return `${schedule}${fixed ? '' : ` x${chunks}`}${ends}`
 }
 
-export const planHeader = ['tp', 'pp', 'dp', 'zero', 'batch', 'schedule', 'recompute'] as const
+export const legend = [
+  'sp: sequence parallel; batch: microbatches x their size; redo: forward computed again in backward',
+  'x4: chunks a rank; 7..7: layers of the first and of the last stage, the others share the rest',
+]
+
+/** Devices are bought in these. */
+export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
+
+export const planHeader = ['tp', 'pp', 'dp', 'zero', 'batch', 'schedule', 'redo'] as const
+
+const redo = { none: '-', selective: 'attn', full: 'all', 'per-op': 'some' } as const
 
 export const planCells = (split: Split): string[] => [
   showTensor(split),
   String(split.pp),
   String(split.dp),
   String(split.zero),
-  `${split.microbatches} x ${split.microbatch}`,
+  `${split.microbatches}x${split.microbatch}`,
   showSchedule(split),
-  split.recompute,
+  redo[split.recompute],
 ]
 
-export const numberHeader = ['step', 'MFU', 'tokens/s', 'memory', '$/B tok'] as const
+export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const
 
-export function numberCells(request: Request, plan: Priced, step: number = plan.estimate.step): string[] {
+/** As they are simulated, where they are: of a program the memory is known to the byte. */
+export function numberCells(request: Request, plan: Priced, simulated?: SimulatedPlan): string[] {
+  const step = simulated?.step ?? plan.estimate.step
   const { mfu, tokensPerSecond, dollars } = ratesOfPlan(request, plan, step)
   return [
     showSeconds(step),
-    mfu === undefined ? '-' : showPercent(mfu),
+    mfu === undefined ? '-' : `${(100 * mfu).toFixed(1)}%`,
     scaled(tokensPerSecond),
-    showBytes(plan.bytes),
+    ((simulated?.arena ?? plan.bytes) / 2 ** 30).toFixed(1),
     dollars === undefined ? '-' : showDollars(dollars),
   ]
 }
 
+export const showMesh = ({ tp, pp, dp, zero, sequenceParallel }: Split): string =>
+  [`tp ${tp}${sequenceParallel ? ' sp' : ''}`, `pp ${pp}`, `dp ${dp}`, ...(zero > 0 ? [`zero ${zero}`] : [])].join(', ')
+
 /** The whole plan in one line, in the words of a job file. */
 export function showPlan(split: Split): string {
-  const { tp, pp, dp, zero, microbatch, microbatches, recompute } = split
+  const { pp, microbatch, microbatches, recompute } = split
   return [
-    `tp ${tp}${split.sequenceParallel ? ' with sequence parallelism' : ''}`,
-    `pp ${pp}${pp > 1 ? ` (${showSchedule(split)})` : ''}`,
-    `dp ${dp}`,
-    `zero ${zero}`,
-    `${microbatches} microbatch${microbatches > 1 ? 'es' : ''} of ${microbatch}`,
-    `recompute ${recompute}`,
+    showMesh(split),
+    ...(pp > 1 ? [showSchedule(split)] : []),
+    `batch ${microbatches}x${microbatch}`,
+    ...(recompute === 'none' ? [] : [`recompute ${recompute}`]),
   ].join(', ')
 }
 
-export const partNames: Readonly<Record<keyof Parts, string>> = {
+/** Of a price, and of a simulation. */
+export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
   compute: 'compute',
   recompute: 'recompute',
   bubble: 'bubble',
@@ -75,6 +96,7 @@ export const partNames: Readonly<Record<keyof Parts, string>> = {
   cp: 'cp communication',
   ep: 'ep communication',
   optimizer: 'optimizer',
+  stragglers: 'stragglers',
   other: 'launches and stragglers',
 }
 
@@ -100,7 +122,7 @@ export function showReason({ verdict, plan }: Neighbour): string {
     case 'timed':
       return verdict.changes.map(({ part, seconds }) => `${partNames[part]} ${signed(seconds)}`).join(', ')
     case 'unfit':
-      return `needs ${showBytes(plan?.bytes ?? 0)}, ${showBytes(verdict.over)} too much: ${verdict.grew}`
+      return `needs ${showGiB(plan?.bytes ?? 0)}, ${showGiB(verdict.over)} too much (${verdict.grew})`
     case 'unwanted':
       return verdict.constraint
     case 'impossible':
@@ -110,7 +132,8 @@ export function showReason({ verdict, plan }: Neighbour): string {
 
 const signed = (seconds: number): string => `${seconds < 0 ? '-' : '+'}${showSeconds(Math.abs(seconds))}`
 
+/** 'tp 16->8, zb-v': a schedule needs no introduction. */
 export const showDifferences = (differences: readonly Difference[]): string =>
   differences.length === 0
     ? 'the same plan'
-    : differences.map(({ field, from, to }) => `${field} ${from} -> ${to}`).join(', ')
+    : differences.map(({ field, from, to }) => (field === 'schedule' ? to : `${field} ${from}->${to}`)).join(', ')

@@ -1,21 +1,26 @@
 /** lockstep plan: the best ways to split a model over a cluster, and why they are. */
 import { dirname, relative } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
 import {
+  bestOfEachFirst,
+  canSimulate,
   type Found,
-  type Impossible,
   type Neighbour,
   neighboursOf,
   type Priced,
   planInput,
+  type Request,
   ratesOfPlan,
   readingOf,
   type Sensitivity,
   type Sentence,
+  type SimulatedPlan,
   search,
   sensitivities,
   sensitivityOf,
+  simulatedPlans,
   whyImpossible,
 } from '../search/index.js'
 import { integer } from './integer.js'
@@ -28,6 +33,8 @@ interface Options extends PlanningOptions {
   readonly devices?: number
   readonly top: number
   readonly why: boolean
+  /** False: not at all. */
+  readonly simulate: number | false
   readonly out?: string
   readonly json?: boolean
 }
@@ -51,19 +58,30 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
   )
     .option('--devices <n>', 'how many devices there are', integer)
     .option('--top <n>', 'how many plans to list', integer, 10)
+    .option('--simulate <seconds>', 'for how long to compile and simulate the best plans', integer, 10)
+    .option('--no-simulate', 'prices in closed form alone')
     .option('--no-why', 'the plans alone, without neighbours and sensitivity')
     .option('--out <file>', 'write the best plan as a job file')
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action((options: Options) => done(planCommand(options, io)))
+    .action(async (options: Options) => done(await planCommand(options, io)))
 }
 
 /** Everything that was found out about a request. */
 export interface Answer {
   readonly planning: Planning
   readonly found: Found
-  readonly seconds: number
+  /** Best first: those that were simulated by that, and after them the others by their price. */
+  readonly ranked: readonly Ranked[]
+  /** Those that turned out not to fit included. */
+  readonly simulations: readonly SimulatedPlan[]
+  readonly seconds: { readonly search: number; readonly simulation: number }
   readonly why?: Why
+}
+
+export interface Ranked {
+  readonly plan: Priced
+  readonly simulated?: SimulatedPlan
 }
 
 export interface Why {
@@ -75,7 +93,7 @@ export interface Why {
 /** Kept, so that what is listed is the best of what differs. */
 const kept = 300
 
-function planCommand(options: Options, io: Io): number {
+async function planCommand(options: Options, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
   const { request } = planning
   const say = progress(io)
@@ -84,25 +102,65 @@ function planCommand(options: Options, io: Io): number {
     keep: Math.max(kept, options.top),
     watch: (done, all) => say(`searching ${Math.floor((100 * done) / all)} %`),
   })
-  const seconds = (performance.now() - started) / 1000
-  const [best] = found.best
-  if (!best) {
-    say('looking for what would work')
-    const impossible = whyImpossible(request, devices => attempt(() => planning.clusterAt(devices)))
-    say('')
-    if (options.json) io.out(`${JSON.stringify({ ok: false, ...impossible }, null, 2)}\n`)
-    else io.err(impossibleText(planning, impossible, io))
-    return 1
-  }
-  const why = options.why ? whyOf(planning, best, say) : undefined
+  const searched = performance.now()
+  if (found.best.length === 0) return refuse(planning, options, io)
+  const simulations = await simulateFor(request, found.best, options, io)
+  const ranked = rank(found.best, simulations)
+  const simulated = performance.now()
+  const why = options.why ? whyOf(planning, { chosen: ranked[0].plan, cheapest: found.best[0] }, say) : undefined
   say('')
-  const answer: Answer = { planning, found, seconds, ...(why && { why }) }
+  const seconds = { search: (searched - started) / 1000, simulation: (simulated - searched) / 1000 }
+  const answer: Answer = { planning, found, ranked, simulations, seconds, ...(why && { why }) }
   io.out(options.json ? `${JSON.stringify(asJson(answer, options.top), null, 2)}\n` : planText(answer, options.top, io))
   if (options.out !== undefined) {
-    io.write(options.out, jobText(planning, best, options.out))
+    io.write(options.out, jobText(planning, ranked[0], options.out))
     if (!options.json) io.out(`\nwritten: ${options.out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0
+}
+
+/** Simulates for as long as was asked and until one fits, or until the user has seen enough. */
+async function simulateFor(
+  request: Request,
+  best: readonly Priced[],
+  options: Options,
+  io: Io,
+): Promise<SimulatedPlan[]> {
+  if (options.simulate === false || !canSimulate(request)) return []
+  const say = progress(io)
+  const until = performance.now() + 1000 * options.simulate
+  let stopped = false
+  const forget = io.onInterrupt(() => {
+    stopped = true
+  })
+  const simulations: SimulatedPlan[] = []
+  for (const one of simulatedPlans(request, bestOfEachFirst(best))) {
+    simulations.push(one)
+    say(`simulated ${simulations.length} plans of ${best.length}`)
+    await setImmediate() // an interrupt is heard here
+    if (stopped || (performance.now() > until && simulations.some(({ fits }) => fits))) break
+  }
+  forget()
+  return simulations
+}
+
+function rank(best: readonly Priced[], simulations: readonly SimulatedPlan[]): Ranked[] {
+  const simulated = new Map(simulations.map(one => [one.plan, one]))
+  const fitting = simulations.filter(({ fits }) => fits).sort((a, b) => a.step - b.step)
+  return [
+    ...fitting.map(one => ({ plan: one.plan, simulated: one })),
+    ...best.filter(plan => !simulated.has(plan)).map(plan => ({ plan })),
+  ]
+}
+
+function refuse(planning: Planning, { json }: Options, io: Io): number {
+  const say = progress(io)
+  say('looking for what would work')
+  const impossible = whyImpossible(planning.request, devices => attempt(() => planning.clusterAt(devices)))
+  say('')
+  if (json) io.out(`${JSON.stringify({ ok: false, ...impossible }, null, 2)}\n`)
+  else io.err(impossibleText(planning, impossible, io))
+  return 1
 }
 
 function attempt<T>(work: () => T): T | undefined {
@@ -113,24 +171,31 @@ function attempt<T>(work: () => T): T | undefined {
   }
 }
 
-function whyOf({ request }: Planning, best: Priced, say: (text: string) => void): Why {
+interface Choice {
+  readonly chosen: Priced
+  /** By price alone: a price is compared with prices. */
+  readonly cheapest: Priced
+}
+
+function whyOf({ request }: Planning, { chosen, cheapest }: Choice, say: (text: string) => void): Why {
   const sensitivity: Sensitivity[] = []
   say('asking what would change it')
-  for (const one of sensitivityOf(request, best)) {
+  for (const one of sensitivityOf(request, cheapest)) {
     sensitivity.push(one)
     say(`asking what would change it: ${sensitivity.length} of ${sensitivities.length}`)
   }
-  return { reading: readingOf(request, best), neighbours: neighboursOf(request, best), sensitivity }
+  return { reading: readingOf(request, chosen), neighbours: neighboursOf(request, chosen), sensitivity }
 }
 
-const planJson = ({ request }: Planning, plan: Priced) => ({
-  plan: planInput(plan.split),
+const planJson = ({ request }: Planning, { plan, simulated }: Ranked) => ({
+  plan: planInput(plan.split, request.precision),
   ...plan.estimate,
   bytes: plan.bytes,
-  ...ratesOfPlan(request, plan),
+  ...ratesOfPlan(request, plan, simulated?.step),
+  ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
 })
 
-function asJson({ planning, found, seconds, why }: Answer, top: number) {
+function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, top: number) {
   const { request, notes } = planning
   return {
     ok: true,
@@ -140,11 +205,11 @@ function asJson({ planning, found, seconds, why }: Answer, top: number) {
       ...{ cluster: request.cluster.name, devices: request.cluster.devices, software: request.software.name },
       constraints: request.constraints.map(c => c.text),
     },
-    counts: found.counts,
+    counts: { ...found.counts, simulated: simulations.length },
     seconds,
     capacity: found.capacity,
-    best: found.best.slice(0, top).map(plan => planJson(planning, plan)),
-    front: found.front.map(plan => planJson(planning, plan)),
+    best: ranked.slice(0, top).map(one => planJson(planning, one)),
+    front: found.front.map(plan => planJson(planning, { plan })),
     ...(why && {
       why: {
         reading: why.reading,
@@ -162,19 +227,17 @@ function asJson({ planning, found, seconds, why }: Answer, top: number) {
 }
 
 /** A job file: what was asked, and the plan. Paths in it are relative to it. */
-export function jobText({ request, model }: Planning, { split, estimate }: Priced, path: string): string {
+export function jobText({ request, model }: Planning, { plan, simulated }: Ranked, path: string): string {
   const named = typeof model === 'string' && model.endsWith('.json') ? relative(dirname(path), model) : model
   const job = {
     model: named,
     training: { seq: request.shape.seq, globalBatch: request.globalBatch },
-    plan: planInput(split),
+    plan: planInput(plan.split, request.precision),
   }
   const { cluster, software } = request
   return [
     `# The fastest plan found for ${cluster.devices} x ${cluster.device.title}, as ${software.name} would run it:`,
-    `# ${estimate.step.toPrecision(3)} s a step. Written by lockstep plan.`,
+    `# ${(simulated?.step ?? plan.estimate.step).toPrecision(3)} s a step. Written by lockstep plan.`,
     stringify(job),
   ].join('\n')
 }
-
-export type { Impossible }

@@ -2,10 +2,10 @@
 import { type Command, Option } from 'commander'
 import { error, ProblemsError, roundUp } from '../base/index.js'
 import { type Cluster, type Precision, precisions } from '../cluster/index.js'
-import { type Era, eras } from '../estimate/index.js'
+import { type Era, eras, type Shape, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { parseJob } from '../plan/index.js'
-import { parseConstraints, type Request, shapeOfModel } from '../search/index.js'
+import { abilitiesOf, parseConstraints, type Request } from '../search/index.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
@@ -46,6 +46,8 @@ export interface Planning {
   readonly request: Request
   /** As it is written in a job file. */
   readonly model: ModelReference
+  /** As the user wrote them; the request has those of the software too. */
+  readonly constraints: readonly string[]
   /** What was done to the request, to be said. */
   readonly notes: readonly string[]
   readonly clusterAt: (devices: number) => Cluster
@@ -63,21 +65,31 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
   if (!parsed.job || all.length > 0) throw new ProblemsError(all)
   const clusterAt = (count: number | undefined) => loadCluster(options.cluster, io, count)
   const { model, notes, reference } = padded(parsed.job.model, options.model)
+  const able = abilitiesOf(software)
   const cluster = clusterAt(devices)
   return {
     request: {
-      ...{ model, shape: shapeOf(model, seq), globalBatch, cluster, precision, constraints },
+      ...{
+        model,
+        shape: priceableShape(model, seq),
+        globalBatch,
+        cluster,
+        precision,
+        constraints: [...constraints, ...able],
+      },
       software: eras[software],
     },
-    ...{ model: reference, notes, clusterAt },
+    ...{ model: reference, clusterAt, constraints: constraints.map(c => c.text) },
+    notes: [...notes, ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : [])],
   }
 }
 
 /** The command line has no lines. */
 const nowhere = { line: undefined as never, column: undefined as never }
 
-export function shapeOf(model: ModelConfig, seq: number) {
-  if (model.family !== 'mlp') return shapeOfModel(model, seq)
+export function priceableShape(model: ModelConfig, seq: number): Shape {
+  const shape = shapeOf(model, seq)
+  if (shape) return shape
   throw new ProblemsError([
     error('plan/model', 'model', 'an mlp has no attention: there are no prices for it', 'choose a gpt or a llama'),
   ])

@@ -6,7 +6,9 @@ import { doneBy, type Span, startOf } from '../trace/index.js'
 /** Times from the start of the step; an engine's collective is its wait, a simulator's its start: both are the start here. */
 export function measuredSpans(program: Program, spans: readonly Span[]): Span[] {
   const from = startOf(spans)
-  return spans.map(span => ({
+  // Accounting of memory takes no time, and would cut every task in two.
+  const worked = spans.filter(span => !['alloc', 'free'].includes(doneBy(program, span).step.kind))
+  return worked.map(span => ({
     ...span,
     instr: collectiveOf(program, span),
     start: seconds(span.start - from),

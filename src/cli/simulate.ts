@@ -4,7 +4,7 @@ import { error, ProblemsError, type Rank, worldOf } from '../base/index.js'
 import { type Cluster, findEntry, type Precision, precisions } from '../cluster/index.js'
 import type { Program } from '../ir/index.js'
 import { stepTimeline, timelineSvg } from '../report/index.js'
-import { clusterPrices, type Simulation, scaledPrices, simulate } from '../simulate/index.js'
+import { clusterPrices, type Simulation, scaledPrices, simulate, simulateInTurns } from '../simulate/index.js'
 import { printChrome } from '../trace/index.js'
 import { count, duration, positive, share, slowdowns } from './amounts.js'
 import { forecastOf, forecastText, pipelineOf, showTime } from './forecast.js'
@@ -110,7 +110,9 @@ function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
 /** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
 function clusterFor(program: Program, { cluster: given, devices, slow }: SimulateOptions, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
-  const cluster = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
+  const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
+  // Of threads there are as many as are asked for.
+  const cluster = named.cores === undefined ? named : loadCluster(given, io, ranks)
   const equation = program.mesh.axes
     .filter(({ size }) => size > 1)
     .map(({ name, size }) => `${name} ${size}`)
@@ -143,7 +145,12 @@ function simulated(program: Program, cluster: Cluster, options: SimulateOptions)
     ...(contention !== undefined && { contention: { compute: contention, network: 0 } }),
   })
   const luck = { ...(slow && { slow }), ...(jitter ? { jitter: { share: jitter, seed } } : {}) }
-  const at = (scale: number) => simulate(program, scale === 1 ? prices : scaledPrices(prices, scale), luck)
+  const at = (scale: number) => {
+    const scaled = scale === 1 ? prices : scaledPrices(prices, scale)
+    return cluster.cores === undefined
+      ? simulate(program, scaled, luck)
+      : simulateInTurns(program, scaled, cluster.cores, luck)
+  }
   const simulation = at(given)
   if (measuredStep === undefined) return { simulation, scale: given }
   const scale = (given * measuredStep) / simulation.step

@@ -1,6 +1,6 @@
 /** A program run on this machine for its times: every step with what each rank did in it. */
 import { batchAt, type Dataset } from '../data/index.js'
-import { type KernelName, startTrainer } from '../engine/index.js'
+import { startTrainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { type Job, lrAt } from '../plan/index.js'
 import { endOf, type Span, startOf } from '../trace/index.js'
@@ -23,15 +23,14 @@ export interface TimedOptions {
   readonly job: Job
   readonly program: Program
   readonly dataset: Dataset
-  readonly kernels: KernelName | 'auto'
   readonly steps: number
   /** Called before each step; false: enough. */
   readonly goOn: (step: number) => boolean
 }
 
-export async function timedRun({ job, program, dataset, kernels, steps, goOn }: TimedOptions): Promise<TimedRun> {
+export async function timedRun({ job, program, dataset, steps, goOn }: TimedOptions): Promise<TimedRun> {
   const { training } = job
-  const options = { kernels, seed: training.seed, measure: true }
+  const options = { kernels: 'auto', seed: training.seed, measure: true } as const
   const trainer = await engineFailures('cannot start', () => startTrainer(program, options))
   const timed: TimedStep[] = []
   try {

@@ -95,9 +95,9 @@ export function peakOf(device: Device, precision: Precision): number {
   const nearest: Readonly<Record<Precision, readonly Precision[]>> = {
     f32: ['f32', 'tf32'],
     tf32: ['tf32', 'f32'],
-    f16: ['f16', 'bf16'],
-    bf16: ['bf16', 'f16'],
-    fp8: ['fp8', 'bf16', 'f16'],
+    f16: ['f16', 'bf16', 'f32'],
+    bf16: ['bf16', 'f16', 'f32'],
+    fp8: ['fp8', 'bf16', 'f16', 'f32'],
   }
   for (const candidate of nearest[precision]) {
     const peak = device.peak[candidate]

@@ -45,12 +45,12 @@ export interface StartOptions {
 
 export type Start = (program: Program, options: StartOptions) => Promise<Runner>
 
-export const kernelNames = ['native', 'wasm', 'reference'] as const
+export const kernelNames = ['native', 'vectors', 'wasm', 'reference'] as const
 export type KernelName = (typeof kernelNames)[number]
 
 /** Engines that are there, the fastest first. */
 const starts: Partial<Record<KernelName, Start>> = {
-  ...(nativeMissing() === undefined ? { native: startOn('native') } : {}),
+  ...(nativeMissing() === undefined ? { native: startOn('native'), vectors: startOn('vectors') } : {}),
   wasm: startOn('wasm'),
   reference: startReference,
 }

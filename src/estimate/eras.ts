@@ -1,4 +1,8 @@
-/** The habits of known programs, by name and year. */
+/**
+ * The habits of known programs, by name and year. What is fused, padded, gathered again or reduced in f32 is read off their
+ * code and papers. `exposed`, `contention`, `tensorCollectives`, `launch`, `jitter`, `lossBytes` and `optimizerBytes` are
+ * numbers: first counted or taken from the literature, then moved by a fit on the rows that src/validate/studies.ts marks.
+ */
 import type { Software } from './software.js'
 
 /** The first Megatron with pipelines: everything waits for everything, gradients are added in a pass of their own. */
@@ -13,13 +17,14 @@ const megatron2021: Software = {
   fusedAccumulation: false,
   gradientBytes: 2,
   optimizerBytes: 70,
-  exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, cp: 1, ep: 1 },
+  exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, shards: 1, cp: 1, ep: 1 },
   regathers: true,
   tensorCollectives: 1,
   contention: 0.12,
   launch: { forward: 0.8e-3, backward: 1.5e-3 },
   synchronous: false,
   reduceBytes: 2,
+  pieces: 0,
   narrowGathers: false,
   jitter: 0,
   sources: ['Narayanan et al., SC21', 'NVIDIA/Megatron-LM v2.2'],
@@ -29,11 +34,11 @@ const megatron2021: Software = {
 const megatron2022: Software = {
   ...megatron2021,
   name: 'megatron-2022',
-  lossBytes: 28,
+  lossBytes: 44,
   fusedAccumulation: true,
   gradientBytes: 4,
   reduceBytes: 4,
-  exposed: { ...megatron2021.exposed, tpBackward: 0.5 },
+  exposed: { ...megatron2021.exposed, tpBackward: 0.48 },
   sources: ['Korthikanti et al., 2022', 'NVIDIA/Megatron-LM v3.0'],
 }
 
@@ -45,7 +50,7 @@ const megatron2024: Software = {
   fusedSoftmax: 0,
   lossBytes: 24,
   optimizerBytes: 50,
-  exposed: { tp: 0.45, tpBackward: 0.45, pp: 0, dp: 0, cp: 0.3, ep: 1 },
+  exposed: { tp: 0.4, tpBackward: 0.4, pp: 0, dp: 0, shards: 0, cp: 0.3, ep: 1 },
   launch: { forward: 0.3e-3, backward: 0.5e-3 },
   sources: ['NVIDIA/Megatron-LM core r0.8', 'NVIDIA/NeMo 24.07'],
 }
@@ -58,25 +63,25 @@ const meta2024: Software = {
   sources: ['Llama 3 (2024), section 3.3'],
 }
 
-/** Megatron's layers under DeepSpeed's engine: its pipeline, its ZeRO. */
+/** Megatron's layers under DeepSpeed's engine, as BLOOM and MT-NLG ran it: every launch is waited for. */
 const megatronDeepspeed: Software = {
   ...megatron2021,
   name: 'megatron-deepspeed',
-  tensorCollectives: 0.6,
+  tensorCollectives: 0.77,
   launch: { forward: 3e-3, backward: 6e-3 },
   synchronous: true,
   padsVocab: false,
-  sources: ['bigscience/Megatron-DeepSpeed', 'VIA-Research/vTrain'],
+  sources: ['bigscience-workshop/bigscience train/tr11-176B-ml: CUDA_LAUNCH_BLOCKING=1', 'Smith et al. 2022, MT-NLG'],
 }
 
-/** The same two years later. */
+/** The same later, when the host runs ahead. */
 const megatronDeepspeed2023: Software = {
   ...megatronDeepspeed,
   name: 'megatron-deepspeed-2023',
   tensorCollectives: 1,
-  launch: megatron2021.launch,
+  launch: { forward: 0.77e-3, backward: 1.45e-3 },
   synchronous: false,
-  optimizerBytes: 40,
+  optimizerBytes: 43,
   sources: ['VIA-Research/vTrain'],
 }
 
@@ -89,11 +94,12 @@ const scaling2023: Software = {
   fusedNorm: false,
   fusedSoftmax: 0,
   lossBytes: 32,
-  tensorCollectives: 0.8,
+  tensorCollectives: 0.92,
   reduceBytes: 4,
   sources: ['Hagemann et al. 2023, Efficient Parallelization Layouts for Large-Scale Distributed Model Training'],
 }
 
+/** PyTorch's FSDP under plain modules: layers are gathered and reduced behind the compute of their neighbours. */
 const fsdp2023: Software = {
   ...megatron2021,
   name: 'fsdp-2023',
@@ -103,12 +109,13 @@ const fsdp2023: Software = {
   lossBytes: 32,
   optimizerBytes: 50,
   reduceBytes: 4,
-  exposed: { ...megatron2021.exposed, dp: 0 },
-  contention: 0.3,
+  exposed: { ...megatron2021.exposed, dp: 0, shards: 0 },
+  contention: 0.2,
   jitter: 0.015,
   sources: ['mosaicml/llm-foundry'],
 }
 
+/** FSDP2 with DTensor: what sequence parallelism gathers is kept, fp8 parameters travel as such. */
 const torchtitan: Software = {
   ...fsdp2023,
   name: 'torchtitan',
@@ -126,17 +133,22 @@ const torchtitanCompiled: Software = {
   launch: { forward: 0.2e-3, backward: 0.3e-3 },
 }
 
-/** What our own program does: an instruction is a kernel, sends and collectives are started early and awaited late. */
+/**
+ * What our own program does: an instruction is a kernel (a norm, a gate, a rotation each are one; sums and gradients
+ * that accumulate are their own), sends and collectives are started early and awaited late.
+ */
 const lockstep: Software = {
   ...megatron2022,
   name: 'lockstep',
-  attention: 'flash-2',
-  fusedElementwise: false,
+  attention: 'cudnn',
   fusedSoftmax: 0,
   fusedAccumulation: false,
-  lossBytes: 24,
+  padsVocab: false,
+  lossBytes: 12,
   optimizerBytes: 40,
-  exposed: { tp: 1, tpBackward: 0.5, pp: 0, dp: 1, cp: 1, ep: 1 },
+  exposed: { tp: 1, tpBackward: 1, pp: 0, dp: 1, shards: 0.6, cp: 1, ep: 1 },
+  regathers: false,
+  pieces: 9,
   sources: ['this project'],
 }
 

@@ -59,10 +59,13 @@ export const usual: Habits = {
 /** FSDP2 with parameters in f32, the loss on a vocabulary that DTensor splits: 20 bytes a logit, without it 15.5. */
 const torchtitan = { whole: 3, wholeInPipeline: true, gathered: 3, boundaries: 3, splitLogit: 20, logit: 15.5 }
 
+const megatron2022 = { gradient: 4, logit: 10, splitLogit: 10 }
+
 /** By the name of the software; the rest is as usual. */
 const known: Readonly<Record<string, Partial<Habits>>> = {
-  'megatron-2022': { gradient: 4, logit: 10, splitLogit: 10 },
-  'megatron-2024': { gradient: 4, logit: 10, splitLogit: 10 },
+  'megatron-2022': megatron2022,
+  'megatron-2024': megatron2022,
+  'meta-2024': megatron2022,
   /**
    * ZeRO-1 steps with an f32 copy of its part of the gradient. Many communicators and buckets, and memory as the tool
    * of the device shows it.

@@ -56,13 +56,17 @@ export function layerCost(setup: Setup, table: PriceTable, prices: Prices): Laye
   }
 }
 
+/** How much later the slowest of the hosts that meet is, for each of them. */
+const unequal = 0.05
+
 /**
  * How much longer a layer takes because the host must launch it. A host that is ahead costs nothing; but where ranks
  * meet within the layer, one that is nearly late on any of them is late for all.
  */
 function hostWait({ split, software }: Setup, host: number, device: number): number {
   if (software.synchronous) return host
-  return split.tp > 1 ? Math.hypot(host, device) - device : Math.max(0, host - device)
+  const slowest = host * (1 + unequal * (split.tp - 1))
+  return split.tp > 1 ? Math.hypot(slowest, device) - device : Math.max(0, host - device)
 }
 
 /**
@@ -72,11 +76,13 @@ function hostWait({ split, software }: Setup, host: number, device: number): num
 function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: number, backward: boolean): number {
   const { tp, cp, ep, dp } = setup.split
   const { exposed, contention, reduceBytes } = setup.software
-  const gather = table.meeting('all-gather', gatheredBytes(setup) * prices.layerParameters, dp * ep * cp, tp)
-  const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * prices.layerParameters, dp * ep * cp, tp) : 0
-  const traffic = gather + scatter
+  const pieces = Math.max(1, setup.software.pieces)
+  const piece = prices.layerParameters / pieces
+  const gather = table.meeting('all-gather', gatheredBytes(setup) * piece, dp * ep * cp, tp)
+  const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * piece, dp * ep * cp, tp) : 0
+  const traffic = pieces * (gather + scatter)
   const hidden = Math.max(contention * Math.min(compute, traffic), traffic - compute)
-  return exposed.dp * traffic + (1 - exposed.dp) * hidden
+  return exposed.shards * traffic + (1 - exposed.shards) * hidden
 }
 
 /** Bytes of a parameter on its way to where it is multiplied. */

@@ -31,6 +31,8 @@ export interface Software {
     readonly tpBackward: number
     readonly pp: number
     readonly dp: number
+    /** What ZeRO-3 gathers and reduces layer by layer. */
+    readonly shards: number
     readonly cp: number
     readonly ep: number
   }
@@ -46,6 +48,8 @@ export interface Software {
   readonly synchronous: boolean
   /** Bytes a parameter's gradient is reduced in. */
   readonly reduceBytes: 2 | 4
+  /** Collectives that the parameters of one layer travel in; 0: all of a rank's in one, or one for each layer under ZeRO-3. */
+  readonly pieces: number
   /** ZeRO-3 gathers parameters in the precision they are multiplied in, where that is narrower than 2 bytes. */
   readonly narrowGathers: boolean
   /** Step time lost to stragglers, for each doubling of the devices above 64. */

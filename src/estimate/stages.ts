@@ -48,15 +48,40 @@ const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boole
   schedule === 'dualpipe' && microbatches > 1 && pp - 1 - rank !== rank
 
 /**
- * Ranks of which one is the heaviest. Where layers are shared out evenly, load changes with the rank in one direction:
- * only the ends count, and the last rank that has a layer more than those after it. DualPipe loads them from both ends.
+ * Ranks of which one is the heaviest. Along ranks that hold equal stages, load changes in one direction: only the ends
+ * of such runs count.
  */
 export function ranksToWeigh({ layers }: Shape, split: Split): readonly number[] {
   const { pp, chunks } = split
   if (pp === 1) return none
-  if (split.layers || split.schedule === 'dualpipe') return Array.from({ length: pp - 1 }, (_, i) => i + 1)
+  // Fed from both ends it is fullest somewhere between.
+  if (split.schedule === 'dualpipe') return Array.from({ length: pp - 1 }, (_, i) => i + 1)
+  if (split.layers) return endsOfRuns(split, split.layers)
   const edge = ((layers % (pp * chunks)) % pp) - 1
   return edge > 0 && edge < pp - 2 ? [1, edge, pp - 2, pp - 1] : [1, pp - 2, pp - 1]
+}
+
+/** A search asks for the same few lists again and again. */
+const knownRuns = new WeakMap<readonly number[], Map<string, readonly number[]>>()
+
+function endsOfRuns(split: Split, layers: readonly number[]): readonly number[] {
+  const byPlace = knownRuns.get(layers) ?? new Map<string, readonly number[]>()
+  knownRuns.set(layers, byPlace)
+  const place = `${split.schedule} ${split.pp}`
+  const known = byPlace.get(place)
+  if (known) return known
+  const found = findRuns(split, layers)
+  byPlace.set(place, found)
+  return found
+}
+
+function findRuns(split: Split, layers: readonly number[]): number[] {
+  const { pp, chunks } = split
+  const held = (rank: number) =>
+    Array.from({ length: chunks }, (_, chunk) => layers[stageOf(split, rank, chunk)]).join()
+  const ends = new Set([1, pp - 2, pp - 1])
+  for (let rank = 1; rank < pp; rank++) if (held(rank) !== held(rank - 1)) ends.add(rank - 1).add(rank)
+  return [...ends].filter(rank => rank > 0)
 }
 
 const none: readonly number[] = []

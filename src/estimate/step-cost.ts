@@ -20,14 +20,15 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const tied =
     shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
   if (zero === 3) return tied + endsCost(split, software, table, prices)
-  const gradients = software.reduceBytes * ranks.parameters
+  const pieces = Math.max(1, software.pieces * ranks.layers)
+  const piece = ranks.parameters / pieces
   // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
   const times = zero === 2 ? microbatches : 1
   const traffic =
     zero === 0
-      ? table.meeting('all-reduce', gradients, size, tp)
-      : times * table.meeting('reduce-scatter', gradients, size, tp) +
-        table.meeting('all-gather', 2 * ranks.parameters, size, tp)
+      ? pieces * table.meeting('all-reduce', software.reduceBytes * piece, size, tp)
+      : pieces * times * table.meeting('reduce-scatter', software.reduceBytes * piece, size, tp) +
+        pieces * table.meeting('all-gather', 2 * piece, size, tp)
   const hidden = Math.min(traffic * (1 - software.exposed.dp), times * hiding(split, ranks.busiest))
   return tied + traffic - hidden + software.contention * hidden
 }

@@ -3,6 +3,8 @@
  * from, so schedules on paper, simulated and measured runs are all drawn here. Colours follow the reader's light or
  * dark preference.
  */
+import { escapeXml, round } from './svg.js'
+
 export interface TimelineSpan {
   readonly start: number
   readonly end: number
@@ -61,11 +63,6 @@ const palette: Readonly<Record<string, readonly [string, string]>> = {
   pp: ['#5f6b7a', '#aab4c0'],
   mesh: ['#111827', '#f3f4f6'],
 }
-
-const escapeXml = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
-
-const round = (n: number): string => String(Math.round(n * 100) / 100)
 
 export function timelineSvg(timeline: Timeline): string {
   const end = timeline.lanes.reduce((last, { spans }) => spans.reduce((at, span) => Math.max(at, span.end), last), 0)

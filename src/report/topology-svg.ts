@@ -4,6 +4,7 @@
  * many of a kind, the first ones and the last one are drawn.
  */
 import type { Cluster, Level, LinkKind, Topology } from '../cluster/index.js'
+import { escapeXml, round } from './svg.js'
 import { linkNames, linksOf, showRate, torusShape } from './topology.js'
 
 /** Something to place: its size, and its drawing at a corner. */
@@ -248,7 +249,3 @@ const paint = (tone: 0 | 1): string =>
 const light = `.page{fill:#fff}text{fill:#1b1f24}.small,.more{fill:#57606a}.on{fill:#fff}.box{stroke:#d0d7de}.d0{fill:#fff}.d1{fill:#f6f8fa}.d2{fill:#eceff3}.device{fill:#dce6f2;stroke:#6a87ab}.back{fill:#eef3f9;stroke:#9db2cb}${paint(0)}`
 const dark = `.page{fill:#0d1117}text{fill:#e6edf3}.small,.more{fill:#9da7b3}.on{fill:#0d1117}.box{stroke:#30363d}.d0{fill:#161b22}.d1{fill:#1c2128}.d2{fill:#22272e}.device{fill:#26384f;stroke:#7d9cc4}.back{fill:#1a2636;stroke:#526b8c}${paint(1)}`
 const styles = `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:16px;font-weight:600}.on{font-weight:600;text-anchor:middle}.more{text-anchor:middle}.end{text-anchor:end}line{stroke-width:1.6}.far{stroke-width:.8;opacity:.55}${light}@media (prefers-color-scheme:dark){${dark}}`
-
-const escapeXml = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
-const round = (n: number): string => String(Math.round(n * 100) / 100)

@@ -10,7 +10,7 @@ import type { Group, Saving } from './space.js'
  * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
  * that had all the layers. Bubble, recomputation, data ranks and messages only add to that.
  */
-export function leastStep({ shape, cluster, precision, software }: Request, group: Group): number {
+export function stepBound({ shape, cluster, precision, software }: Request, group: Group): number {
   const { tp, sequenceParallel, microbatch, microbatches } = group
   const split: Split = { ...plainSplit, tp, sequenceParallel, microbatch, microbatches }
   const { parts } = timesOf({ shape, split, cluster, precision, software })
@@ -19,12 +19,16 @@ export function leastStep({ shape, cluster, precision, software }: Request, grou
 
 /**
  * Memory: some rank holds at least ceil(layers / pp) layers, and when the first loss is computed it holds them for one
- * microbatch. With one rank that is all there is; of several, one may hold neither embedding nor head.
+ * microbatch. With one rank that is all there is; of several, one may hold neither embedding nor head. Backward passes
+ * that are split in two need less at a time than whole ones, or more.
  */
-export function leastBytes({ shape, precision, software }: Request, group: Group, saving: Saving): number {
+export function bytesBound({ shape, precision, software }: Request, group: Group, saving: Saving): number {
   // Of three ranks the second is between the ends.
   const [pp, rank] = group.pp === 1 ? [1, 0] : [3, 1]
   const layers = new Array<number>(pp).fill(Math.ceil(shape.layers / group.pp))
-  const split: Split = { ...plainSplit, ...group, ...saving, pp, microbatches: 1, layers }
-  return totalBytes(rankFootprint({ shape, split, precision, software }, rank))
+  const held = ['1f1b', 'zb-h1'].map(schedule => {
+    const split: Split = { ...plainSplit, ...group, ...saving, pp, schedule, microbatches: 1, layers }
+    return totalBytes(rankFootprint({ shape, split, precision, software }, rank))
+  })
+  return Math.min(...held)
 }

@@ -3,14 +3,17 @@
  * dropped, more devices, another batch, more memory), each as little as makes a plan possible; nothing is guessed,
  * every suggestion was searched and has a plan.
  */
+import { either, showBytes } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
-import { type Constraint, memoryLimit } from './constraint.js'
+import { type Constraint, keeps } from './constraint.js'
 import type { Request } from './request.js'
 import { capacityOf, type Priced, priceOf, search } from './search.js'
-import { type Group, groupsOf, pipelinesOf, savingsOf, splitFrom } from './space.js'
+import { divisors, type Group, groupsOf, pipelinesOf, savingsOf, splitFrom, tensorSplits } from './space.js'
 
 export interface Impossible {
   readonly cause: Cause
+  /** What stands in the way, with the numbers. */
+  readonly why: string
   /** The lightest plan there is, if there are plans at all. */
   readonly lightest?: Priced
   readonly capacity: number
@@ -22,7 +25,7 @@ export type Cause = 'mesh' | 'memory'
 
 export interface Instead {
   readonly kind: 'constraint' | 'devices' | 'batch' | 'memory'
-  /** What to change: 'without tp=8', '--devices 8'. */
+  /** What to change: 'without tp=8', '--devices 8', '12 GiB more memory'. */
   readonly change: string
   /** The best plan then. */
   readonly best: Priced
@@ -40,7 +43,9 @@ export function whyImpossible(request: Request, clusterAt: ClusterAt): Impossibl
     moreMemory(request, lightest),
   ]
   const instead = found.filter(one => one !== undefined)
-  return { cause: lightest ? 'memory' : 'mesh', capacity, instead, ...(lightest && { lightest }) }
+  if (!lightest) return { cause: 'mesh', why: whyNoMesh(request), capacity, instead }
+  const why = `the lightest plan needs ${showBytes(lightest.bytes)} a device, and ${showBytes(capacity)} may be used`
+  return { cause: 'memory', why, capacity, instead, lightest }
 }
 
 const bestOf = (request: Request): Priced | undefined => search(request, { keep: 1, front: false }).best[0]
@@ -79,7 +84,7 @@ function* withoutConstraints(request: Request): Generator<Instead> {
   if (best) yield { kind: 'constraint', change: 'without any constraint', best }
 }
 
-const mostDevices = 2 ** 17
+const mostDevices = 2 ** 16
 
 /** The least number above and the greatest below that work: multiples of what must divide them, then doubling. */
 function* otherDevices(request: Request, clusterAt: ClusterAt): Generator<Instead> {
@@ -144,8 +149,34 @@ function* otherBatches(request: Request): Generator<Instead> {
   if (down) yield down
 }
 
-/** As much as the lightest plan asks for. */
+/** As much as the lightest plan asks for, where it is the device that is too small and not a constraint. */
 function moreMemory(request: Request, lightest: Priced | undefined): Instead | undefined {
-  if (!lightest || lightest.bytes <= memoryLimit(request.constraints)) return undefined
-  return { kind: 'memory', change: 'a higher limit on memory', best: lightest }
+  const missing = lightest ? lightest.bytes - capacityOf({ ...request, constraints: [] }) : 0
+  if (!lightest || missing <= 0) return undefined
+  return { kind: 'memory', change: `${showBytes(missing)} more memory`, best: lightest }
+}
+
+/** Which of the numbers do not go together: the first that leaves nothing. */
+function whyNoMesh(request: Request): string {
+  const { cluster, globalBatch, constraints, shape } = request
+  const { devices } = cluster
+  const told = (...fields: readonly string[]) => {
+    const asked = constraints.filter(({ field }) => fields.includes(field)).map(({ text }) => text)
+    return asked.length > 0 ? ` and keeps to ${asked.join(', ')}` : ''
+  }
+  const tps = [...new Set(tensorSplits(request).map(({ tp }) => tp))]
+  if (tps.length === 0) {
+    const possible = [...new Set(tensorSplits({ ...request, constraints: [] }).map(({ tp }) => tp))]
+    return `no tp divides ${devices} devices and the model${told('tp', 'sequenceParallel')}; without that tp could be ${either(possible)}`
+  }
+  const meshes = tps.flatMap(tp => divisors(devices / tp).map(pp => ({ tp, pp, dp: devices / (tp * pp) })))
+  const kept = meshes.filter(mesh => mesh.pp <= shape.layers + 2 && keeps(mesh, constraints))
+  if (kept.length === 0)
+    return `no tp x pp x dp = ${devices} has at most ${shape.layers + 2} stages${told('tp', 'pp', 'dp')}; tp could be ${either(tps)}`
+  const copies = [...new Set(kept.map(({ dp }) => dp))].sort((a, b) => a - b)
+  if (copies.every(dp => globalBatch % dp !== 0)) {
+    const few = copies.length > 6 ? [...copies.slice(0, 5), `... ${copies.at(-1)}`] : copies
+    return `dp = ${devices} / (tp x pp) would be ${either(few)}, and none divides a batch of ${globalBatch}`
+  }
+  return `no way to cut ${devices} devices and a batch of ${globalBatch} keeps to ${constraints.map(c => c.text).join(', ')}`
 }

@@ -1,3 +1,4 @@
+export * from './abilities.js'
 export * from './bounds.js'
 export * from './constraint.js'
 export * from './impossible.js'

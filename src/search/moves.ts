@@ -46,38 +46,39 @@ const meshMoves = (request: Request, split: Split): Move[] =>
     .map(([more, less]) => {
       const by = split[less] % 2 === 0 ? 2 : divisors(split[less])[1]
       const name = `${more} x${by}, ${less} /${by}`
-      const changed = { ...split, [more]: split[more] * by, [less]: split[less] / by }
-      return { name, topic: 'mesh', ...fitted(request, changed) }
+      const axes = { tp: split.tp, pp: split.pp, dp: split.dp, [more]: split[more] * by, [less]: split[less] / by }
+      return { name, topic: 'mesh', ...onMesh(request, split, axes) }
     })
 
-/** What must follow: microbatches that divide the batch, ZeRO and sequence parallelism only where they split something. */
-function fitted(request: Request, changed: Split): Pick<Move, 'splits' | 'refused'> {
-  const { tp, pp, dp } = changed
+/**
+ * The plan on other axes, and what must follow: microbatches that divide the batch, ZeRO and sequence parallelism where
+ * they split something.
+ */
+function onMesh(request: Request, split: Split, axes: Pick<Split, Axis>): Pick<Move, 'splits' | 'refused'> {
+  const { tp, pp, dp } = axes
   const { globalBatch, shape } = request
   const sequences = globalBatch / dp
   if (!Number.isInteger(sequences))
     return { splits: [], refused: `a batch of ${globalBatch} cannot be shared by dp ${dp}` }
   if (pp > shape.layers + 2) return { splits: [], refused: `${shape.layers} layers do not fill ${pp} stages` }
-  const microbatch = divisors(sequences).findLast(size => size <= changed.microbatch) ?? 1
-  const { layers: _, ...rest } = changed
+  const microbatch = divisors(sequences).findLast(size => size <= split.microbatch) ?? 1
+  const { layers: _, ...rest } = split
   const base: Split = {
     ...rest,
+    ...axes,
     ...{ microbatch, microbatches: sequences / microbatch },
-    zero: dp === 1 ? 0 : changed.zero,
-    sequenceParallel: tp > 1 && (changed.sequenceParallel || changed.tp === 2),
+    zero: dp === 1 ? 0 : split.zero,
+    sequenceParallel: tp > 1 && (split.tp === 1 || split.sequenceParallel),
   }
   return { splits: pipelined(request, base) }
 }
 
-/** With the schedule it has, or at one stage with none; chunks as they were, or the next fewer that can be filled. */
+/** In the same order, where there is one; with as many chunks, or as can be filled. */
 function pipelined(request: Request, base: Split): Split[] {
   const all = pipelinesOf({ shape: request.shape, constraints: [] }, base.pp)
-  const same = all.filter(({ schedule }) => base.pp === 1 || schedule === base.schedule || base.schedule === '1f1b')
-  const named = same.filter(({ schedule }) => schedule === base.schedule)
-  const usable = named.length > 0 ? named : same
-  const chunks = Math.max(...usable.map(p => p.chunks).filter(n => n <= base.chunks), usable[0]?.chunks ?? 1)
-  const { layers: _, ...rest } = base
-  return usable.filter(p => p.chunks === chunks).map(pipeline => ({ ...rest, ...pipeline }))
+  const usable = base.pp === 1 ? all : all.filter(({ schedule }) => schedule === base.schedule)
+  const chunks = (usable.findLast(pipeline => pipeline.chunks <= base.chunks) ?? usable[0])?.chunks
+  return usable.filter(pipeline => pipeline.chunks === chunks).map(pipeline => ({ ...base, ...pipeline }))
 }
 
 function batchMoves(split: Split): Move[] {
@@ -151,8 +152,5 @@ function layerMoves(request: Request, split: Split): Move[] {
     }))
 }
 
-const layersName = (layers: readonly number[] | undefined): string => {
-  if (!layers) return 'layers even'
-  const [first, last] = [layers[0], layers[layers.length - 1]]
-  return first === layers[1] ? `last stage ${last} layers` : `first and last stage ${first} and ${last} layers`
-}
+const layersName = (layers: readonly number[] | undefined): string =>
+  layers ? `layers ${layers[0]}..${layers[layers.length - 1]}` : 'layers even'

@@ -4,7 +4,7 @@ import { check } from '../plan/index.js'
 import { type Constraint, holds } from './constraint.js'
 import { type Move, movesFrom } from './moves.js'
 import { jobOf, type Request } from './request.js'
-import { capacityOf, type Priced, priceOf } from './search.js'
+import { capacityOf, type Priced, priceOf, scaledTo } from './search.js'
 
 export type Verdict =
   /** `check` refuses it, or no such plan can be written down. */
@@ -26,10 +26,13 @@ export interface Neighbour {
   readonly plan?: Priced
 }
 
-/** Fastest first; then what does not fit, what is not wanted and what is impossible. */
-export function neighboursOf(request: Request, from: Priced): Neighbour[] {
+/**
+ * Fastest first; then what does not fit, what is not wanted and what is impossible. `scale` is what prices are
+ * multiplied by, as `from` was.
+ */
+export function neighboursOf(request: Request, from: Priced, scale = 1): Neighbour[] {
   const capacity = capacityOf(request)
-  const judged = movesFrom(request, from.split).map(move => judge(move, { request, from, capacity }))
+  const judged = movesFrom(request, from.split).map(move => judge(move, { request, from, capacity, scale }))
   return judged.sort((a, b) => orderOf(a) - orderOf(b))
 }
 
@@ -40,9 +43,10 @@ interface Context {
   readonly request: Request
   readonly from: Priced
   readonly capacity: number
+  readonly scale: number
 }
 
-function judge(move: Move, { request, from, capacity }: Context): Neighbour {
+function judge(move: Move, { request, from, capacity, scale }: Context): Neighbour {
   const refused = move.splits.map(split => refusalOf(request, split))
   const possible = move.splits.filter((_, i) => refused[i] === undefined)
   if (possible.length === 0)
@@ -50,7 +54,7 @@ function judge(move: Move, { request, from, capacity }: Context): Neighbour {
   const broken = possible.map(split => request.constraints.find(c => !holds(split, c)))
   const wanted = possible.filter((_, i) => broken[i] === undefined)
   if (wanted.length === 0) return { move, verdict: { kind: 'unwanted', constraint: (broken[0] as Constraint).text } } // none is undefined
-  const plans = wanted.map(split => priceOf(request, split))
+  const plans = wanted.map(split => scaledTo(priceOf(request, split), scale))
   const fitting = plans.filter(({ bytes }) => bytes <= capacity)
   if (fitting.length === 0) {
     const plan = plans.reduce((a, b) => (b.bytes < a.bytes ? b : a))
@@ -78,7 +82,7 @@ export function changesOf(before: Priced, after: Priced): Change[] {
   const changes = parts.map(part => ({ part, seconds: after.estimate.parts[part] - before.estimate.parts[part] }))
   const most = Math.max(...changes.map(change => Math.abs(change.seconds)))
   return changes
-    .filter(change => Math.abs(change.seconds) > 0.1 * most && Math.abs(change.seconds) > 1e-9)
+    .filter(change => Math.abs(change.seconds) > 0.2 * most && Math.abs(change.seconds) > 1e-9)
     .sort((a, b) => Math.abs(b.seconds) - Math.abs(a.seconds))
-    .slice(0, 3)
+    .slice(0, 2)
 }

@@ -42,7 +42,7 @@ function fit(request: Request): Sentence {
 function tensor({ cluster: { topology } }: Request, { split: { tp, sequenceParallel } }: Priced): Sentence {
   if (tp === 1) return { topic: 'tp', text: 'no tensor parallelism: no layer is worth its collectives' }
   const node = topology.kind === 'tree' ? topology.levels[0] : undefined
-  const sp = sequenceParallel ? ', the sequence split where no matmul needs it whole' : ''
+  const sp = sequenceParallel ? ', with sequence parallelism' : ''
   if (!node) return { topic: 'tp', text: `tp ${tp} along the torus${sp}` }
   const where =
     tp <= node.size ? `stays within the ${node.name} of ${node.size}` : `leaves the ${node.name} of ${node.size}`

@@ -17,18 +17,6 @@ export interface Request {
   readonly constraints: readonly Constraint[]
 }
 
-/** The numbers a model's price depends on. An mlp has no attention: nothing here is said about it. */
-export function shapeOfModel(model: Exclude<ModelConfig, { family: 'mlp' }>, seq: number): Shape {
-  const { layers, embed, heads, ffn, vocab, tied } = model
-  const sizes = { layers, embed, heads, ffn, vocab, tied, seq }
-  if (model.family === 'llama') {
-    const { kvHeads, headDim, qkvBias: biases } = model
-    return { ...sizes, kvHeads, headDim, biases, gated: true, norm: 'rms', dropout: false, positions: 'rotary' }
-  }
-  const own = { kvHeads: heads, headDim: embed / heads, dropout: model.dropout > 0 }
-  return { ...sizes, ...own, biases: true, gated: false, norm: 'layer', positions: 'learned' }
-}
-
 /** One microbatch of one sequence on one device: what every other plan is written as a change of. */
 export const plainSplit: Split = {
   ...{ tp: 1, pp: 1, dp: 1, cp: 1, ep: 1, sequenceParallel: false, zero: 0 },

@@ -6,17 +6,19 @@
  *   because the front ends before it or holds a plan at least as fast as that and as light as its lightest plan.
  * Everything else is priced. The test compares with pricing everything.
  */
+import { seconds } from '../base/index.js'
 import {
+  calibrated,
+  capacityOf as capacityOfDevice,
   type Estimate,
   footprint,
-  rankFootprint,
   type Setup,
   type Split,
   timesOf,
   totalBytes,
 } from '../estimate/index.js'
 import { Best } from './best.js'
-import { leastBytes, leastStep } from './bounds.js'
+import { bytesBound, stepBound } from './bounds.js'
 import { memoryLimit } from './constraint.js'
 import type { Request } from './request.js'
 import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
@@ -66,11 +68,13 @@ export function priceOf(request: Request, split: Split): Priced {
   return weighed(setup, timesOf(setup))
 }
 
+/** All its times multiplied: what one measured step says of the others. */
+export const scaledTo = (plan: Priced, by: number): Priced =>
+  by === 1 ? plan : { ...plan, estimate: calibrated(plan.estimate, seconds(plan.estimate.step * by)) }
+
 /** What a rank may take of its device, and of what the user allows. */
-export function capacityOf({ cluster: { device }, constraints }: Request): number {
-  const { memory, reserve } = device
-  return Math.min(memory * (1 - reserve.fraction) - reserve.bytes, memoryLimit(constraints))
-}
+export const capacityOf = ({ cluster, constraints }: Request): number =>
+  Math.min(capacityOfDevice(cluster.device), memoryLimit(constraints))
 
 interface Bounded {
   readonly group: Group
@@ -106,8 +110,8 @@ export function search(request: Request, { keep, front = true, prune = true, wat
           const times = timesOf(setup)
           priced++
           if (prune && best.cannotUse(times.step, bytesWith[i])) continue
-          const plan = prune && overflows(setup, capacity) ? undefined : weighed(setup, times)
-          if (plan && plan.bytes <= capacity) best.offer(plan)
+          const plan = weighed(setup, times)
+          if (plan.bytes <= capacity) best.offer(plan)
           else unfit++
         }
       }
@@ -115,10 +119,6 @@ export function search(request: Request, { keep, front = true, prune = true, wat
   const counts = { considered, pruned, priced, unfit }
   return { best: best.fastest, front: best.front, counts, capacity }
 }
-
-/** The first and the last rank alone: most of what does not fit does not fit there, and they are quickly weighed. */
-const overflows = (setup: Setup, capacity: number): boolean =>
-  totalBytes(rankFootprint(setup, 0)) > capacity || totalBytes(rankFootprint(setup, setup.split.pp - 1)) > capacity
 
 function weighed(setup: Setup, times: ReturnType<typeof timesOf>): Priced {
   const memory = footprint(setup)
@@ -134,8 +134,8 @@ function boundedGroups(request: Request): Bounded[] {
     const savings = savingsOf(group.dp, request.constraints)
     const plans = pipelines.length * savings.length
     if (plans === 0) continue
-    const bytesWith = savings.map(saving => leastBytes(request, group, saving))
-    const bounds = { step: leastStep(request, group), bytes: Math.min(...bytesWith), bytesWith }
+    const bytesWith = savings.map(saving => bytesBound(request, group, saving))
+    const bounds = { step: stepBound(request, group), bytes: Math.min(...bytesWith), bytesWith }
     bounded.push({ group, pipelines, savings, plans, ...bounds })
   }
   return bounded.sort((a, b) => a.step - b.step)

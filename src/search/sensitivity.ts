@@ -71,8 +71,11 @@ const fields = ['tp', 'pp', 'dp', 'zero', 'microbatch', 'schedule', 'chunks', 'r
 
 /** Where two plans differ, in the words of a plan. Microbatches follow from the rest. */
 export function differencesOf(a: Split, b: Split): Difference[] {
+  // Chunks are those of a schedule, and a schedule is that of a pipeline.
+  const told = (field: (typeof fields)[number]) =>
+    (field !== 'chunks' || a.schedule === b.schedule) && (field !== 'schedule' || b.pp > 1)
   const plain = fields
-    .filter(field => a[field] !== b[field] && !(field === 'chunks' && b.schedule !== a.schedule && b.chunks === 1))
+    .filter(field => a[field] !== b[field] && told(field))
     .map(field => ({ field, from: String(a[field]), to: String(b[field]) }))
   if (a.sequenceParallel === b.sequenceParallel || a.tp === 1 || b.tp === 1) return plain
   const word = (on: boolean) => (on ? 'on' : 'off')

@@ -17,6 +17,25 @@ export interface SimulatedPlan {
   readonly fits: boolean
 }
 
+/**
+ * In the order they should be simulated: first the best of each kind (plans alike but for chunks and layer split), then
+ * the others.
+ */
+export function bestOfEachFirst(plans: readonly Priced[]): Priced[] {
+  const kinds = new Set<string>()
+  const [first, rest]: [Priced[], Priced[]] = [[], []]
+  for (const plan of plans) {
+    const kind = kindOf(plan)
+    ;(kinds.has(kind) ? rest : first).push(plan)
+    kinds.add(kind)
+  }
+  return [...first, ...rest]
+}
+
+/** What two plans share that hardly differ. */
+export const kindOf = ({ split }: Priced): string =>
+  [split.tp, split.sequenceParallel, split.pp, split.zero, split.microbatch, split.recompute, split.schedule].join(' ')
+
 /** Programs of more tasks take too long to write down. */
 const mostTasks = 2 ** 16
 

@@ -40,6 +40,7 @@ export function divisors(n: number): number[] {
 /** tp and sequence parallelism as the model allows them; the rest of a plan has no say in that. */
 export function tensorSplits(request: Request): Pick<Group, 'tp' | 'sequenceParallel'>[] {
   return divisors(request.cluster.devices)
+    .filter(tp => tp <= request.shape.heads)
     .flatMap(tp => (tp === 1 ? [false] : [true, false]).map(sequenceParallel => ({ tp, sequenceParallel })))
     .filter(split => keeps(split, request.constraints) && allowed(request, split))
 }
@@ -49,6 +50,7 @@ const allowed = (request: Request, split: Partial<Split>): boolean =>
 
 /** Schedules of more tasks are not made. */
 const mostTasks = 1e6
+const mostCopies = 2 ** 16
 const mostStages = (layers: number): number => layers + 2
 
 export function* groupsOf(request: Request): Generator<Group> {
@@ -56,7 +58,8 @@ export function* groupsOf(request: Request): Generator<Group> {
   for (const { tp, sequenceParallel } of tensorSplits(request))
     for (const pp of divisors(cluster.devices / tp)) {
       const dp = cluster.devices / (tp * pp)
-      if (pp > mostStages(shape.layers) || globalBatch % dp !== 0 || !keeps({ pp, dp }, constraints)) continue
+      if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
+      if (globalBatch % dp !== 0) continue
       for (const microbatch of divisors(globalBatch / dp)) {
         const group = { tp, pp, dp, sequenceParallel, microbatch, microbatches: globalBatch / dp / microbatch }
         if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
@@ -67,7 +70,7 @@ export function* groupsOf(request: Request): Generator<Group> {
 export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'constraints'>, pp: number): Pipeline[] {
   const { layers } = shape
   const head = headWeight(shape)
-  const named = pp === 1 ? (['1f1b'] as const) : scheduleNames
+  const named = pp === 1 ? (['1f1b'] as const) : usualFirst
   return named
     .flatMap(schedule => chunksOf(schedule, layers, pp).map(chunks => ({ schedule, chunks })))
     .flatMap(({ schedule, chunks }) =>
@@ -75,6 +78,9 @@ export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'con
     )
     .filter(pipeline => keeps(pipeline, constraints))
 }
+
+/** Of plans that come to the same thing the first is kept. */
+const usualFirst = [...new Set<ScheduleName>(['1f1b', 'interleaved', ...scheduleNames])]
 
 const mostChunks = 64
 

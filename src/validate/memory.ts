@@ -22,26 +22,27 @@ export interface Compared {
   readonly fitted: boolean
 }
 
-export function compareMemory(rows: readonly Row[]): { compared: Compared[]; aside: SetAside[] } {
+/** `unseen`: rows that are not of `validation/`, so that nothing was fitted on them. */
+export function compareMemory(rows: readonly Row[], unseen = false): { compared: Compared[]; aside: SetAside[] } {
   const compared: Compared[] = []
   const aside: SetAside[] = []
   for (const row of rows) {
     if (row.reported_peak_mem_gb === undefined) continue
-    const found = compareRow(row, row.reported_peak_mem_gb)
+    const found = compareRow(row, row.reported_peak_mem_gb, unseen)
     if (typeof found === 'string') aside.push({ row, reason: found })
     else compared.push(found)
   }
   return { compared, aside }
 }
 
-function compareRow(row: Row, reported: number): Compared | string {
+function compareRow(row: Row, reported: number, unseen: boolean): Compared | string {
   const origin = measuredOrigins.find(({ source }) => source.test(row.source))
   if (!origin) return 'a source that nobody has told how to read'
   const placed = meshProblem(row) ?? origin.placed(row)
   if (typeof placed === 'string') return placed
   const measured = reported * origin.unit
   const predicted = totalBytes(footprint(placed))
-  const fitted = origin.fitted.includes(row.line)
+  const fitted = !unseen && origin.fitted.includes(row.line)
   return { row, origin: origin.name, measured, predicted, error: predicted / measured - 1, fitted }
 }
 

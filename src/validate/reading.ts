@@ -1,5 +1,5 @@
 /** A row in our words: sources have many names for the same thing. What they do not say stays undefined. */
-import type { Precision } from '../cluster/index.js'
+import type { Overrides, Precision } from '../cluster/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Row } from './row.js'
 
@@ -25,6 +25,7 @@ export interface Counts {
 
 export interface Reading extends Counts {
   readonly device: string
+  readonly network: Overrides
   readonly zero?: Split['zero'] | undefined
   readonly sequenceParallel?: boolean | undefined
   readonly recompute?: string | undefined
@@ -50,6 +51,7 @@ export const readingOf = (row: Row): Reading => ({
   ep: row.ep,
   chunks: row.vpp_interleave,
   device: devices[row.gpu] ?? row.gpu,
+  network: networkOf(row.interconnect, row.gpus_per_node ?? 8),
   zero: zeroOf(row.zero_stage_or_fsdp),
   sequenceParallel: row.sequence_parallel === '' ? undefined : row.sequence_parallel === 'y',
   recompute: recomputeOf(row.recompute),
@@ -76,6 +78,18 @@ const devices: Readonly<Record<string, string>> = {
   'TPU v5p': 'tpu-v5p',
 }
 
+/** '8x HDR IB 200Gb/node', 'RoCE 1600 Gbps/node', '400Gb/s RDMA per GPU': cards of a node, and bytes per second of one. */
+function networkOf(words: string, perNode: number): Overrides {
+  const [, cards, ofNode] = /(?:(\d+) ?x ?)?[^,+\d]*(\d+) ?Gb(?:ps|\/s)?(?: per |\/)node/.exec(words) ?? []
+  if (ofNode !== undefined) {
+    const nicsPerNode = Number(cards ?? perNode)
+    const gigabits = cards === undefined ? Number(ofNode) / nicsPerNode : Number(ofNode)
+    return { nicsPerNode, nicBandwidth: (gigabits * 1e9) / 8 }
+  }
+  const [, ofDevice] = /(\d+) ?Gb(?:ps|\/s)?[^,+]* per GPU/.exec(words) ?? []
+  return ofDevice === undefined ? {} : { nicsPerNode: perNode, nicBandwidth: (Number(ofDevice) * 1e9) / 8 }
+}
+
 function zeroOf(words: string): Split['zero'] | undefined {
   if (/ZeRO-2/.test(words)) return 2
   if (/FSDP|ZeRO-3/.test(words)) return 3
@@ -86,9 +100,9 @@ function zeroOf(words: string): Split['zero'] | undefined {
 const recomputeOf = (words: string): string | undefined =>
   words.startsWith('none') ? 'none' : /per-op|selective op/.test(words) ? 'per-op' : words === '' ? undefined : words
 
-/** Scales for each row of a matrix, or for small blocks, are other kernels than one for a whole tensor. */
+/** Scales for each row of a matrix are slower kernels than one for a whole tensor, or for the blocks hardware knows. */
 function precisionOf(words: string): Precision | undefined {
-  if (/rowwise|mx|fp4/i.test(words)) return undefined
+  if (/rowwise|fp4/i.test(words)) return undefined
   if (/fp8|float8/i.test(words)) return 'fp8'
   if (/fp16/i.test(words)) return 'f16'
   return /bf16/i.test(words) ? 'bf16' : undefined

@@ -25,8 +25,18 @@ export function setupOf(row: Row, study: Study): Made {
 }
 
 const needed = [
-  ...(['layers', 'embed', 'heads', 'vocab', 'seq', 'batch', 'microbatch', 'devices', 'tp', 'pp', 'dp'] as const),
-] satisfies (keyof Counts)[]
+  'layers',
+  'embed',
+  'heads',
+  'vocab',
+  'seq',
+  'batch',
+  'microbatch',
+  'devices',
+  'tp',
+  'pp',
+  'dp',
+] as const satisfies readonly (keyof Counts)[]
 type Sizes = Reading & Record<(typeof needed)[number], number>
 
 /** The row's own words first, then what is known of its study; data ranks are what is left of the devices. */
@@ -48,12 +58,13 @@ function shapeOf(sizes: Sizes, family: Family): Shape {
 }
 
 function splitOf(sizes: Sizes): Split | string {
-  const { tp, pp, dp, cp = 1, microbatch, batch, devices, layers, recompute } = sizes
+  const { tp, pp, dp, cp = 1, microbatch, batch, devices, layers, recompute, schedule } = sizes
   const world = tp * pp * dp * cp
   if (world !== devices) return `tp ${tp} x pp ${pp} x dp ${dp} x cp ${cp} = ${world}, not ${devices} devices`
   const microbatches = batch / (microbatch * dp)
   if (!Number.isInteger(microbatches)) return `batch ${batch} / (microbatch ${microbatch} x dp ${dp}) is not whole`
   if (!isRecompute(recompute)) return `recompute ${recompute ?? 'not printed'}`
+  if (pp > 1 && schedule === 'interleaved' && sizes.chunks === undefined) return 'not printed: chunks'
   const chunks = pp === 1 ? 1 : (sizes.chunks ?? 1)
   const lighter = layers % (pp * chunks) !== 0 && (layers + 2) % (pp * chunks) === 0
   return {
@@ -64,8 +75,7 @@ function splitOf(sizes: Sizes): Split | string {
     ep: 1,
     sequenceParallel: (sizes.sequenceParallel ?? false) && tp > 1,
     zero: sizes.zero ?? 0,
-    schedule:
-      sizes.schedule === '1f1b' && chunks > 1 ? 'interleaved' : chunks === 1 ? plain(sizes.schedule) : sizes.schedule,
+    schedule: scheduleFor(schedule, chunks),
     chunks,
     microbatches,
     microbatch,
@@ -74,7 +84,11 @@ function splitOf(sizes: Sizes): Split | string {
   }
 }
 
-const plain = (schedule: string): string => (schedule === 'interleaved' ? '1f1b' : schedule)
+/** With one chunk nothing is interleaved, with several 1F1B is. */
+function scheduleFor(schedule: string, chunks: number): string {
+  if (chunks === 1) return schedule === 'interleaved' ? '1f1b' : schedule
+  return schedule === '1f1b' ? 'interleaved' : schedule
+}
 
 /** The embedding and the head each take the place of a layer. */
 const lighterEnds = (layers: number, stages: number): number[] => {
@@ -87,10 +101,11 @@ const isRecompute = (word: string | undefined): word is Split['recompute'] =>
 
 const clusters = new Map<string, Cluster>()
 
-function clusterFor({ device, devices }: Sizes, { network = {} }: Study): Cluster {
-  const key = JSON.stringify([device, devices, network])
+function clusterFor({ device, devices, network }: Sizes, study: Study): Cluster {
+  const joined = { ...network, ...study.network }
+  const key = JSON.stringify([device, devices, joined])
   let cluster = clusters.get(key)
-  if (!cluster) clusters.set(key, (cluster = clusterOf(device, devices, network)))
+  if (!cluster) clusters.set(key, (cluster = clusterOf(device, devices, joined)))
   return cluster
 }
 

@@ -16,6 +16,7 @@ export interface Study {
   /** Where a row's software differs from its era's. */
   readonly software?: (row: Row) => Partial<Software>
   readonly figure: Definition
+  /** Of its network, what its rows do not say or say of something else. */
   readonly network?: Overrides
   /** What the source says elsewhere than in its table, or leaves to the defaults of its software. */
   readonly known?: (row: Row) => Partial<Reading>
@@ -163,7 +164,7 @@ export const studies: Readonly<Record<string, Study>> = {
     family: 'bloom',
     era: 'megatron-deepspeed',
     figure: 'sc21',
-    network: { nicsPerNode: 4, nicBandwidth: 12.5e9 },
+    network: { nicsPerNode: 4, nicBandwidth: 12.5e9 }, // Jean Zay, also where a row does not say it
     known: () => ({ sequenceParallel: false }),
     aside: row => (row.notes.startsWith('OOM') ? 'ran out of memory' : undefined),
     fitted: every(9),
@@ -201,7 +202,7 @@ export const studies: Readonly<Record<string, Study>> = {
     era: 'scaling-2023',
     software: layoutsKernel,
     figure: 'palm',
-    network: { nicsPerNode: 1 },
+    network: { nicsPerNode: 1 }, // its 200 Gb/s are those of a node
     aside: row => /; (OOM Error|Kernel not available|Other Error)/.exec(row.notes)?.[1],
     fitted: every(12),
   },

@@ -51,9 +51,9 @@ export interface Summary {
   readonly rows: number
   readonly fitted: number
   readonly aside: number
-  /** Of the rows that count: mean of the absolute error, and of the error. */
-  readonly mean: number
-  readonly bias: number
+  /** Of the rows that count, if there are any: mean of the absolute error, and of the error. */
+  readonly mean?: number
+  readonly bias?: number
 }
 
 export const counted = (timed: readonly Timed[]): readonly Timed[] => timed.filter(({ fitted }) => !fitted)
@@ -68,18 +68,9 @@ export function summarise({ timed, aside }: Times): Summary[] {
     const left = aside.filter(a => a.study === study).length
     if (own.length + left === 0) return []
     const rows = counted(own)
+    const numbers = { rows: rows.length, fitted: own.length - rows.length, aside: left }
     const bias = rows.reduce((sum, { error }) => sum + error, 0) / rows.length
-    return [
-      {
-        study,
-        title,
-        rows: rows.length,
-        fitted: own.length - rows.length,
-        aside: left,
-        mean: meanAbsolute(rows),
-        bias,
-      },
-    ]
+    return [{ study, title, ...numbers, ...(rows.length > 0 && { mean: meanAbsolute(rows), bias }) }]
   })
 }
 

@@ -20,7 +20,7 @@ const reserve: Device['reserve'] = { bytes: GiB(3), fraction: 0.05 }
 const curves = (
   matmul: Omit<Curves['matmul'], 'halfK' | 'measured'> & { readonly halfK?: number },
   rest: Omit<Curves, 'matmul' | 'floor'> & { readonly floor?: number },
-): Curves => ({ floor: 2.5e-6, ...rest, matmul: { halfK: 64, unaligned: 0.4, measured: [], ...matmul } })
+): Curves => ({ floor: 2.5e-6, ...rest, matmul: { halfK: 64, unaligned: 0.47, measured: [], ...matmul } })
 
 const nvlink = (bandwidth: number, efficiency: number, latency: number): Link => ({
   kind: 'nvlink',
@@ -81,7 +81,7 @@ const a100 = (memory: number, bandwidth: number, pricePerHour: number): Device =
   memory: GiB(memory),
   reserve,
   curves: curves(
-    { efficiency: { bf16: 0.81, f32: 0.9, tf32: 0.75 }, tile: [128, 256], units: 108, halfK: 256 },
+    { efficiency: { bf16: 0.78, f32: 0.9, tf32: 0.75 }, tile: [128, 256], units: 108, halfK: 108 },
     { attention: { forward: 0.6, backward: 0.5 }, memory: { efficiency: 0.8, half: 0 } },
   ),
   pricePerHour,
@@ -111,7 +111,7 @@ const h100: Entry = {
     memory: GiB(80),
     reserve,
     curves: curves(
-      { efficiency: { bf16: 0.64, fp8: 0.6, f32: 0.8 }, tile: [128, 256], units: 132, halfK: 256 },
+      { efficiency: { bf16: 0.64, fp8: 0.62, f32: 0.8 }, tile: [128, 256], units: 132, halfK: 256 },
       { attention: { forward: 0.55, backward: 0.45 }, memory: { efficiency: 0.85, half: 0 } },
     ),
     pricePerHour: 6.16,
@@ -155,7 +155,7 @@ const h100Lean: Entry = {
     memory: GiB(94.5),
     curves: {
       ...h100.device.curves,
-      matmul: { ...h100.device.curves.matmul, efficiency: { bf16: 0.56, fp8: 0.5, f32: 0.64 } },
+      matmul: { ...h100.device.curves.matmul, efficiency: { bf16: 0.56, fp8: 0.49, f32: 0.64 } },
       attention: { forward: 0.44, backward: 0.36 },
     },
     sources: [

@@ -15,17 +15,21 @@ export const commands = {
   alloc: ['kind', 'bytes'],
   free: ['kind', 'bytes'],
 
-  /** out[m n] (+)= op(a) op(b); a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all dense rows. */
+  /**
+   * out[m n] = op(a) op(b) + bias[n] + add[m n]; a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all
+   * dense rows. bias and add are 0 where there is none; add may be out.
+   */
   matmul: [
     'out',
     'a',
     'b',
+    'bias',
+    'add',
     'm',
     'n',
     'k',
     'transA',
     'transB',
-    'accumulate',
     'batch',
     'strideA',
     'strideB',

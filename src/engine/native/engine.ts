@@ -105,6 +105,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     kernels: kernels.kind,
     memory,
     rank,
+    ranks: lowered.lists.length,
     control: lowered.map.control,
     list: lowered.listAt[rank],
     status: lowered.map.ranks[rank].status,
@@ -136,7 +137,8 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
 /** A rank that needs more than it may have is named before anything starts. */
 function fits(program: Program, limit: number): void {
   const over = ranksOf(program).find(rank => streamOf(program, rank).arena > limit)
-  if (over !== undefined) throw new Error(`${needsOf(program, over)}, but may have ${showBytes(limit)}`)
+  if (over !== undefined)
+    throw new Error(`${needsOf(program, over)}, but may have ${showBytes(limit)}; ${remedyFor(program, over)}`)
 }
 
 /** All ranks live on this machine: together they must fit it. */
@@ -146,7 +148,7 @@ function affords(program: Program, bytes: number): void {
   const arena = (rank: Rank) => streamOf(program, rank).arena
   const heaviest = ranksOf(program).reduce((most, rank) => (arena(rank) > arena(most) ? rank : most))
   throw new Error(
-    `all ranks together need ${showBytes(bytes)}, but this machine has ${showBytes(has)}; ${needsOf(program, heaviest)}`,
+    `all ranks together need ${showBytes(bytes)}, but this machine has ${showBytes(has)}; ${needsOf(program, heaviest)}; ${remedyFor(program, heaviest)}`,
   )
 }
 
@@ -156,6 +158,22 @@ function needsOf(program: Program, rank: Rank): string {
   const { arena, peak } = streamOf(program, rank)
   const parts = kinds.filter(kind => peak[kind] > 0).map(kind => `${kind} ${showBytes(peak[kind])}`)
   return `rank ${rank} needs ${showBytes(arena)} (${parts.join(', ')})`
+}
+
+/** What makes each kind of memory smaller, on a rank and on a machine that holds all ranks. */
+const remedies: Readonly<Record<Kind, string>> = {
+  parameters: 'zero 3, more tp or more pp',
+  gradients: 'zero 2, more tp or more pp',
+  optimizer: 'zero 1 over more dp, or an optimizer with fewer moments',
+  activations: 'more microbatches, recompute, more tp or a shorter seq',
+  workspace: 'more tp, or a smaller batch',
+  data: 'a smaller batch',
+}
+
+function remedyFor(program: Program, rank: Rank): string {
+  const { peak } = streamOf(program, rank)
+  const largest = kinds.reduce((most, kind) => (peak[kind] > peak[most] ? kind : most))
+  return `most of it is ${largest}: try ${remedies[largest]}`
 }
 
 /** What lies in the memory, read and written between steps. */

@@ -205,7 +205,7 @@ export async function openGroup(ranks: number, options: GroupOptions): Promise<O
         })
   await crew?.start(rank => ({
     ...{ kernels: token.kernels, memory: token.memory, rank, control: token.control },
-    ...{ list: token.lists[rank], status: token.statuses[rank] },
+    ...{ ranks: token.ranks, list: token.lists[rank], status: token.statuses[rank] },
   }))
   return {
     heap,

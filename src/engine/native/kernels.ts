@@ -20,13 +20,16 @@ export interface SharedMemory {
 export type Exec = (list: number, status: number) => number
 
 export interface Kernels {
-  readonly kind: 'native' | 'wasm'
+  /** vectors: native, but without the CPU's matrix tiles, where it has any. */
+  readonly kind: 'native' | 'vectors' | 'wasm'
   readonly description: string
   /** What `config` must give each rank. */
   readonly workspaceBytes: number
   /** A memory with at least so many bytes from its start on. */
   memory(bytes: number): SharedMemory
   attach(memory: SharedMemory): Exec
+  /** Gives the calling thread cores that no other rank has, where the runtime can and there are enough of them. */
+  bind(rank: number, ranks: number): void
   /** Wakes the ranks that sleep on the i32 at a byte offset. */
   wake(memory: SharedMemory, offset: number): void
 }
@@ -60,18 +63,20 @@ function alignedBuffer(bytes: number): SharedArrayBuffer {
   return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true }).buffer
 }
 
-function nativeKernels(): Kernels {
+function nativeKernels(kind: 'native' | 'vectors'): Kernels {
   const addon = platform.loadNative()
-  const { target, vector, workspaceBytes } = addon.info()
+  const { target, vector, tiles, workspaceBytes } = addon.info()
+  const withTiles = kind === 'native' && tiles
   return {
-    kind: 'native',
-    description: `native, ${target}, ${8 * vector}-bit vectors`,
+    kind,
+    description: `native, ${target}, ${8 * vector}-bit vectors${withTiles ? ', AMX tiles' : ''}`,
     workspaceBytes,
     memory: bytes => ({ buffer: alignedBuffer(64 + bytes), start: 64 }),
     attach({ buffer }) {
       const memory = new Uint8Array(buffer)
-      return (list, status) => addon.exec(memory, list, status)
+      return (list, status) => addon.exec(memory, list, status, withTiles)
     },
+    bind: (rank, ranks) => addon.bind(rank, ranks),
     wake: ({ buffer }, offset) => addon.wake(new Uint8Array(buffer), offset),
   }
 }
@@ -96,10 +101,10 @@ export function loadWasm(flavour?: WasmFlavour, fileOf: (flavour: WasmFlavour) =
 }
 
 /** `auto` takes native kernels where they were built. */
-export function loadKernels(kind: 'native' | 'wasm' | 'auto' = 'auto'): Kernels {
+export function loadKernels(kind: Kernels['kind'] | 'auto' = 'auto'): Kernels {
   if (kind === 'wasm') return loadWasm()
   const missing = nativeMissing()
-  if (!missing) return nativeKernels()
-  if (kind === 'native') throw new Error(`there are no native kernels: ${missing}`)
+  if (!missing) return nativeKernels(kind === 'vectors' ? kind : 'native')
+  if (kind !== 'auto') throw new Error(`there are no native kernels: ${missing}`)
   return loadWasm()
 }

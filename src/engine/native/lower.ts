@@ -23,6 +23,7 @@ import { wholeInput } from '../reference/data.js'
 import { membersOf, peerOf } from '../reference/rendezvous.js'
 import { acrossMicrobatches, originsOf, type Shape, wholeDims } from '../reference/tensor.js'
 import { meaningOf } from '../reference/text.js'
+import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
 import { Meetings } from './meetings.js'
@@ -137,6 +138,8 @@ class RankLowering {
   readonly #arena: number
   readonly #list = new ListWriter()
   readonly #members = new Map<Group, readonly Rank[]>()
+  /** Frames that are to be 0 and that nobody has touched since, with their elements. */
+  readonly #cleared = new Map<number, number>()
   /** Messages under way, by tag. */
   readonly #flying = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
 
@@ -158,6 +161,7 @@ class RankLowering {
       this.#list.origin = { step: index, instr: -1 }
       this.#step(step, index)
     }
+    for (const frame of this.#cleared.keys()) this.#frame(frame)
     return this.#list
   }
 
@@ -168,12 +172,18 @@ class RankLowering {
     else this.#post(step)
   }
 
+  /** Where a frame lies. Whoever asks touches it, so what was only said to be 0 becomes so first. */
   #frame(index: number): number {
-    return this.#arena + this.#stream.frames[index].offset
+    const out = this.#arena + this.#stream.frames[index].offset
+    const n = this.#cleared.get(index)
+    if (n !== undefined) this.#list.write('fill', { out, n, value: 0 })
+    this.#cleared.delete(index)
+    return out
   }
 
   #account(command: 'alloc' | 'free', index: number): void {
     const { kind, bytes } = this.#stream.frames[index]
+    this.#cleared.delete(index) // nobody asked for it, and from here on the bytes are another's
     this.#list.write(command, { kind: kinds.indexOf(kind), bytes })
     if (this.#world.options.poison)
       this.#list.write('fill', { out: this.#frame(index), n: bytes / bytesPer.f32, value: Number.NaN })
@@ -210,8 +220,11 @@ class RankLowering {
   #call(call: Call, index: number): void {
     const { program, refusals } = this.#world
     const segment = program.segments[call.segment]
-    const site = this.#siteOf(call, segment)
-    for (const [instr, what] of segment.instrs.entries()) {
+    const fusion = this.#fusionOf(call, segment)
+    const site = this.#siteOf(call, segment, fusion)
+    for (const [instr, written] of segment.instrs.entries()) {
+      const what = fusion?.instead.has(written) ? fusion.instead.get(written) : written
+      if (!what) continue
       this.#list.origin = { step: index, instr }
       this.#observe(call, what, site)
       try {
@@ -221,6 +234,11 @@ class RankLowering {
         refusals.add(`${segment.name} [${instr}] ${what.kind}: ${error.message}`)
       }
     }
+  }
+
+  /** Whether buffers of two roles overlap is not known where one frame plays both. */
+  #fusionOf({ bind }: Call, segment: Segment): Fusion | undefined {
+    return new Set(bind).size === bind.length ? this.#world.once(segment, () => fusionOf(segment)) : undefined
   }
 
   /** The gradient an optimizer is given is gone after the step; those who want to see it get a copy. */
@@ -244,13 +262,15 @@ class RankLowering {
     return known
   }
 
-  #siteOf(call: Call, segment: Segment): Site {
+  #siteOf(call: Call, segment: Segment, fusion: Fusion | undefined): Site {
     const { program, options, map, meetings, once } = this.#world
     const { mesh } = program
     const all = this.#world.shapes(segment)
     const shape = (ref: Ref) => all[ref]
     const buffer = (ref: Ref): Buffer => segment.buffers[ref]
-    const at = (ref: Ref) => this.#frame(call.bind[buffer(ref).role]) + buffer(ref).offset
+    const frameOf = (ref: Ref) => call.bind[buffer(ref).role]
+    const at = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset
+    const isWhole = (ref: Ref) => elements(buffer(ref)) * bytesPer.f32 === this.#stream.frames[frameOf(ref)].bytes
     const join = (instr: Collective) => {
       const members = this.#membersOf(instr.group)
       const meaning = once(instr, () => meaningOf(instr, shape(instr.in), shape(instr.out), []))
@@ -261,6 +281,11 @@ class RankLowering {
       seed: options.seed,
       block: program.blocks[call.block]?.name ?? '',
       at,
+      clear: ref => {
+        if (isWhole(ref)) this.#cleared.set(frameOf(ref), elements(buffer(ref)))
+        else this.#list.write('fill', { out: at(ref), n: elements(buffer(ref)), value: 0 })
+      },
+      fresh: ref => isWhole(ref) && this.#cleared.delete(frameOf(ref)),
       buffer,
       shape,
       origins: ref => originsIn(program, buffer(ref), this.#at, call.microbatch),
@@ -271,6 +296,7 @@ class RankLowering {
         return place && { ...place, dims: wholeInput(program, name) }
       },
       scalar: name => map[name],
+      fused: instr => fusion?.contractions.get(instr),
       once,
       join,
       open: new Map(),

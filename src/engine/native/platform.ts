@@ -7,9 +7,16 @@ import type { FromRank, ToRank } from './protocol.js'
 
 /** Native kernels, as kernels/addon.c exports them. */
 export interface Addon {
-  exec(memory: Uint8Array, list: number, status: number): number
+  exec(memory: Uint8Array, list: number, status: number, tiles: boolean): number
   wake(memory: Uint8Array, offset: number): void
-  info(): { readonly target: string; readonly vector: number; readonly workspaceBytes: number }
+  bind(rank: number, ranks: number): void
+  info(): {
+    readonly target: string
+    readonly vector: number
+    /** Whether this CPU's matrix tiles can be used. */
+    readonly tiles: boolean
+    readonly workspaceBytes: number
+  }
 }
 
 /** A thread that runs worker.ts, as main sees it. */

@@ -8,6 +8,7 @@ export interface Assignment {
   readonly kernels: Kernels['kind']
   readonly memory: SharedMemory
   readonly rank: number
+  readonly ranks: number
   /** Byte offsets: the words main and ranks share, the rank's list and status block. */
   readonly control: number
   readonly list: number

@@ -5,7 +5,9 @@ import { Control } from './map.js'
 import type { Assignment, FromRank } from './protocol.js'
 
 export function serve(assignment: Assignment, tell: (message: FromRank) => void): void {
-  const exec = loadKernels(assignment.kernels).attach(assignment.memory)
+  const kernels = loadKernels(assignment.kernels)
+  kernels.bind(assignment.rank, assignment.ranks)
+  const exec = kernels.attach(assignment.memory)
   const words = new Int32Array(assignment.memory.buffer)
   const control = assignment.control / 4
   let seen = Atomics.load(words, control + Control.go)

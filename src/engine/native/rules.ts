@@ -16,6 +16,7 @@ import {
 import { maskName } from '../reference/elementwise.js'
 import { has, indexOf, type Shape, sizeIn, strideOf } from '../reference/tensor.js'
 import { type CommandName, commands } from './commands.js'
+import type { Fused } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { Joined } from './meetings.js'
@@ -41,6 +42,10 @@ export interface Site {
   readonly block: string
   /** Byte offset of a buffer. */
   at(ref: Ref): number
+  /** The buffer is to be 0, which is written only once somebody touches it. */
+  clear(ref: Ref): void
+  /** Whether it is 0 and nothing was written: the caller must write all of it instead of adding to it. */
+  fresh(ref: Ref): boolean
   shape(ref: Ref): Shape
   buffer(ref: Ref): Buffer
   /** The whole tensor's index of the buffer's first element, per dim of the buffer. */
@@ -52,6 +57,8 @@ export interface Site {
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
   scalar(name: 'lr' | 'step'): number
   join(collective: Collective): Joined
+  /** What a contraction writes, where it does more than its own instruction. */
+  fused(instr: InstrOf<'contract'>): Fused | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */
   once<T>(instr: object, make: () => T): T
   /** Collectives started and not yet waited for, by what they write. */
@@ -246,9 +253,12 @@ const compute: ComputeRules = {
     const [[a, b], [out]] = [instr.ins, instr.outs]
     const { swap, transA, transB, m, n, k, batch } = s.once(instr, () => matmulOf(dims(s, a), dims(s, b), dims(s, out)))
     const [left, right] = swap ? [b, a] : [a, b]
+    const sum = s.fused(instr)
+    const place = (ref: Ref | undefined) => (ref === undefined || (ref === sum?.out && s.fresh(ref)) ? 0 : s.at(ref))
     s.list.write('matmul', {
-      ...{ out: s.at(out), a: s.at(left), b: s.at(right), m, n, k, transA: Number(transA), transB: Number(transB) },
-      ...{ accumulate: 0, batch, strideA: m * k, strideB: k * n, strideOut: m * n },
+      ...{ add: place(sum?.add), bias: place(sum?.bias), out: s.at(sum?.out ?? out), a: s.at(left), b: s.at(right) },
+      ...{ m, n, k, transA: Number(transA), transB: Number(transB) },
+      ...{ batch, strideA: m * k, strideB: k * n, strideOut: m * n },
     })
   },
   add({ ins, outs: [out] }, s) {
@@ -390,9 +400,13 @@ const compute: ComputeRules = {
   },
   countElements: ({ ins: [target], outs: [count] }, s) =>
     void s.list.write('fill', { out: scalarOut(s, count), n: 1, value: size(s, target) }),
-  zero: ({ outs: [out] }, s) => void s.list.write('fill', { out: s.at(out), n: size(s, out), value: 0 }),
-  accumulate: ({ ins: [x], outs: [out] }, s) =>
-    void s.list.write('accumulate', { out: s.at(out), x: s.at(x), n: alike(s, [out, x]) }),
+  zero: ({ outs: [out] }, s) => s.clear(out),
+  accumulate({ ins: [x], outs: [out] }, s) {
+    const n = alike(s, [out, x])
+    if (s.fresh(out))
+      copyRuns(s, [{ from: 0, to: 0, rows: 1, columns: n, strideFrom: n, strideTo: n }], s.at(x), s.at(out))
+    else s.list.write('accumulate', { out: s.at(out), x: s.at(x), n })
+  },
   sumSquares({ ins: [x], outs: [out], once }, s) {
     if (s.isFirst(once)) s.list.write('sumSquares', { out: s.at(out), x: s.at(x), n: size(s, x) })
   },

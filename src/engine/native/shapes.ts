@@ -69,13 +69,17 @@ function plainMatmul(a: Dims, b: Dims, out: Dims): Omit<Matmul, 'swap'> | undefi
   return { m: sizeOf(rows, a), n: sizeOf(cols, b), k: sizeOf(summed, a), batch: sizeOf(batch, a), transA, transB }
 }
 
-export function matmulOf(a: Dims, b: Dims, out: Dims): Matmul {
+/** The contraction as a matmul, if it is one. */
+export function findMatmul(a: Dims, b: Dims, out: Dims): Matmul | undefined {
   const plain = plainMatmul(a, b, out)
   if (plain) return { swap: false, ...plain }
   const swapped = plainMatmul(b, a, out)
-  if (swapped) return { swap: true, ...swapped }
-  return refuse(`contracting ${showDims(a)} with ${showDims(b)} into ${showDims(out)} is no matmul of dense rows`)
+  return swapped && { swap: true, ...swapped }
 }
+
+export const matmulOf = (a: Dims, b: Dims, out: Dims): Matmul =>
+  findMatmul(a, b, out) ??
+  refuse(`contracting ${showDims(a)} with ${showDims(b)} into ${showDims(out)} is no matmul of dense rows`)
 
 /** A dim as a copy sees it: how many, and how far apart on both sides. */
 interface Level {

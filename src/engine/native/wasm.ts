@@ -55,6 +55,7 @@ export function wasmKernels(module: Module, description: string): Kernels {
     workspaceBytes: probe.workspace_bytes(),
     memory: wasmMemory,
     attach: memory => attach(module, memory),
+    bind: () => {},
     wake: ({ buffer }, offset) => void Atomics.notify(new Int32Array(buffer), offset / 4),
   }
 }

@@ -1,0 +1,301 @@
+// Matrix multiplication on the tiles of AMX, which multiply bf16 sixteen times as fast as vectors multiply f32. An f32
+// is exactly the sum of three bf16: high, middle and low, 8 bits each. Of the nine products of two such sums the six
+// largest are taken; the other three together are less than 2^-24 of the product, as is the rounding of f32 itself.
+// They are summed in f32 by the tiles, 32 terms at once, so that fewer roundings happen than in a sum one by one.
+//
+// Tiles know no numbers below 2^-126, and the parts of infinity are not a number: packing finds out what range a block
+// of values spans, and a block that might lose something is multiplied by the vectors.
+#include "matmul.h"
+
+#if defined(__AMX_BF16__) && defined(__AMX_TILE__) && defined(__AVX512BW__) && defined(__linux__)
+#include "transpose.h"
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LINES 16  // rows of a, or columns of b, in one tile
+#define DEPTH 32  // k in one tile
+#define TILE_BYTES (LINES * DEPTH * 2)
+// The square of the result that is computed at once is 2 x 2 tiles. A panel is what one side of it needs: per DEPTH of
+// k two tiles of high parts, two of middle parts, two of low parts.
+#define SIDE (2 * LINES)
+#define PART_BYTES (2 * TILE_BYTES)
+#define STEP_BYTES (3 * PART_BYTES)
+#define ELEMENT_BYTES (3 * 2)
+
+#ifndef BLOCK_K
+#define BLOCK_K 384        // k of one pass
+#define BLOCK_ROWS 128     // of a, packed at once
+#define BLOCK_COLUMNS 512  // of b: with the rows they stay in the second-level cache
+#endif
+_Static_assert((BLOCK_ROWS + BLOCK_COLUMNS) * BLOCK_K * ELEMENT_BYTES + 64 <= TILES_BYTES, "workspace");
+
+// What the kernel asks of a process that wants tiles: the state they add to a thread must be allowed first.
+int tiles_allowed(void) {
+  enum { UNKNOWN, YES, NO, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+  static int known = UNKNOWN;
+  int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (answer == UNKNOWN) {
+    answer = syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0 ? YES : NO;
+    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+  }
+  return answer == YES;
+}
+
+static void configure_tiles(void) {
+  struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t column_bytes[16];
+    uint8_t rows[16];
+  } config = {.palette = 1};
+  for (int t = 0; t < 8; t++) {
+    config.column_bytes[t] = 64;
+    config.rows[t] = 16;
+  }
+  _tile_loadconfig(&config);
+}
+
+// The magnitudes in a block: bits of the largest, and of the smallest but 0, less one (so that 0 is not the smallest).
+struct range {
+  __m512i least, most;
+};
+
+INLINE struct range no_range(void) { return (struct range){_mm512_set1_epi32(-1), _mm512_setzero_si512()}; }
+
+INLINE void widen(struct range *r, vec x) {
+  const __m512i bits = _mm512_and_si512((__m512i)x, _mm512_set1_epi32(0x7fffffff));
+  r->least = _mm512_min_epu32(r->least, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
+  r->most = _mm512_max_epu32(r->most, bits);
+}
+
+// Whether the six products of any two values, one of each block, neither vanish nor overflow: with 2^-99 <= |x y| all
+// that may be below 2^-126 is less than 2^-24 of it, and with 2^-102 <= |x| so is a low part below 2^-126.
+static int within_tiles(struct range a, struct range b) {
+  const uint32_t least_a = _mm512_reduce_min_epu32(a.least), most_a = _mm512_reduce_max_epu32(a.most);
+  const uint32_t least_b = _mm512_reduce_min_epu32(b.least), most_b = _mm512_reduce_max_epu32(b.most);
+  if (most_a == 0 || most_b == 0) return most_a < 0x7f000000 && most_b < 0x7f000000;  // nothing but 0 on one side
+  const int low_a = (int)((least_a + 1) >> 23) - 127, high_a = (int)(most_a >> 23) - 127;
+  const int low_b = (int)((least_b + 1) >> 23) - 127, high_b = (int)(most_b >> 23) - 127;
+  return low_a >= -102 && low_b >= -102 && low_a + low_b >= -99 && high_a < 126 && high_b < 126 && high_a + high_b < 114;
+}
+
+// The bf16 nearest to x, as an f32: a tie goes away from 0.
+INLINE vec rounded(vec x) { return (vec)(((ivec)x + 0x8000) & (int32_t)0xffff0000); }
+
+// Splits two vectors and writes the row of each of the three tiles that the words of their upper halves make.
+INLINE void split(char *to, vec x, vec y, __m512i words, struct range *r) {
+  widen(r, x);
+  widen(r, y);
+  const vec x_high = rounded(x), y_high = rounded(y);
+  const vec x_rest = x - x_high, y_rest = y - y_high;
+  const vec x_middle = rounded(x_rest), y_middle = rounded(y_rest);
+  const vec x_low = x_rest - x_middle, y_low = y_rest - y_middle;
+  _mm512_store_si512(to, _mm512_permutex2var_epi16((__m512i)x_high, words, (__m512i)y_high));
+  _mm512_store_si512(to + PART_BYTES, _mm512_permutex2var_epi16((__m512i)x_middle, words, (__m512i)y_middle));
+  _mm512_store_si512(to + 2 * PART_BYTES, _mm512_permutex2var_epi16((__m512i)x_low, words, (__m512i)y_low));
+}
+
+// How an operand's elements lie in a tile. A row of a tile of `a` is a row of a: the upper halves of two vectors, one
+// after the other. A row of a tile of b is two rows of b, element by element in turn.
+enum side { ROWS_OF_A, COLUMNS_OF_B };
+
+INLINE __m512i upper_halves(const enum side side) {
+  uint16_t at[32];
+  for (int i = 0; i < 32; i++) at[i] = (uint16_t)(side == ROWS_OF_A ? 2 * i + 1 : i / 2 * 2 + 1 + i % 2 * 32);
+  return _mm512_loadu_si512(at);
+}
+
+// One tile of each part, from LINES rows of a (or columns of b) over DEPTH of k, where `row` is from one row of the tile
+// to the next: from one line to the next for a, from one k to the next for b.
+INLINE void split_tile(char *to, const float *from, size row, const enum side side, __m512i words, struct range *r) {
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i++) {
+    const float *x = side == ROWS_OF_A ? from + i * row : from + 2 * i * row;
+    if (side == ROWS_OF_A) {
+      __builtin_prefetch(x + DEPTH);
+      __builtin_prefetch(x + DEPTH + LANES);
+    } else {
+      __builtin_prefetch(x + DEPTH * row);
+      __builtin_prefetch(x + DEPTH * row + row);
+    }
+    split(to + i * 64, load(x), load(side == ROWS_OF_A ? x + LANES : x + row), words, r);
+  }
+}
+
+// The same from wherever the elements lie, and however few they are: copied first, the other way round if need be, and
+// filled up with zeros.
+static void gather_tile(float *to, const float *from, size line_stride, size k_stride, size lines, size k,
+                        const enum side side) {
+  const size line_to = side == ROWS_OF_A ? DEPTH : 1, k_to = side == ROWS_OF_A ? 1 : LINES;
+  if (lines == LINES && k == DEPTH && side == ROWS_OF_A && line_stride == 1)
+    for (size l = 0; l < LINES; l += 4)
+      for (size p = 0; p < DEPTH; p += LANES) transpose_lanes(to + l * DEPTH + p, DEPTH, from + p * k_stride + l, k_stride);
+  else if (lines == LINES && k == DEPTH && side == COLUMNS_OF_B && k_stride == 1)
+    for (size p = 0; p < DEPTH; p += 4) transpose_lanes(to + p * LINES, LINES, from + p, line_stride);
+  else {
+    __builtin_memset(to, 0, LINES * DEPTH * sizeof(float));
+    for (size l = 0; l < lines; l++)
+      for (size p = 0; p < k; p++) to[l * line_to + p * k_to] = from[l * line_stride + p * k_stride];
+  }
+}
+
+INLINE void pack_tile(char *to, const float *from, size line_stride, size k_stride, size lines, size k,
+                      const enum side side, __m512i words, struct range *r) {
+  const size run = side == ROWS_OF_A ? k_stride : line_stride, row = side == ROWS_OF_A ? line_stride : k_stride;
+  if (run == 1 && lines >= LINES && k >= DEPTH) {
+    split_tile(to, from, row, side, words, r);
+    return;
+  }
+  float copy[LINES * DEPTH];
+  gather_tile(copy, from, line_stride, k_stride, max_size(0, min_size(lines, LINES)), min_size(k, DEPTH), side);
+  split_tile(to, copy, side == ROWS_OF_A ? DEPTH : LINES, side, words, r);
+}
+
+// `lines` rows of a, or columns of b, over k: panels of SIDE lines, one after the other.
+INLINE struct range pack(char *to, const float *from, size line_stride, size k_stride, size lines, size k,
+                         const enum side side) {
+  const __m512i words = upper_halves(side);
+  struct range r = no_range();
+  for (size l = 0; l < lines; l += SIDE)
+    for (size p = 0; p < k; p += DEPTH, to += STEP_BYTES)
+      for (size half = 0; half < SIDE; half += LINES)
+        pack_tile(to + half / LINES * TILE_BYTES, from + (l + half) * line_stride + p * k_stride, line_stride, k_stride,
+                  lines - l - half, k - p, side, words, &r);
+  return r;
+}
+
+#define LOAD_A(part)                                            \
+  _tile_loadd(4, a + part * PART_BYTES, 64);                    \
+  _tile_loadd(5, a + part * PART_BYTES + TILE_BYTES, 64)
+#define LOAD_B(part)                                            \
+  _tile_loadd(6, b + part * PART_BYTES, 64);                    \
+  _tile_loadd(7, b + part * PART_BYTES + TILE_BYTES, 64)
+#define MULTIPLY          \
+  _tile_dpbf16ps(0, 4, 6);  \
+  _tile_dpbf16ps(1, 4, 7);  \
+  _tile_dpbf16ps(2, 5, 6);  \
+  _tile_dpbf16ps(3, 5, 7)
+
+// A tile of the result, 16 rows of 16: it starts from 0 or from what is added.
+#define START(tile, row, column)                                                                  \
+  if (from)                                                                                       \
+    _tile_loadd(tile, from + row * from_stride + column, from_stride * (size)sizeof(float));      \
+  else                                                                                            \
+    _tile_zero(tile)
+#define FINISH(tile, row, column) _tile_stored(tile, out + row * stride + column, stride * (size)sizeof(float))
+
+// A square of the result: tiles 0 to 3 are its quarters, 4 and 5 hold a, 6 and 7 hold b. The order of the products is
+// the one in which the fewest tiles are loaded. The next square of the result is fetched meanwhile.
+static void multiply_square(float *out, size stride, const float *from, size from_stride, const char *a, const char *b,
+                            size k, const float *next) {
+  enum { HIGH, MIDDLE, LOW };
+  const size steps = (k + DEPTH - 1) / DEPTH, rows_a_step = (SIDE + steps - 1) / steps;
+  const float *const end = next + SIDE * stride;
+  START(0, 0, 0);
+  START(1, 0, LINES);
+  START(2, LINES, 0);
+  START(3, LINES, LINES);
+  for (size p = 0; p < steps; p++, a += STEP_BYTES, b += STEP_BYTES) {
+    for (size r = 0; r < rows_a_step && next < end; r++, next += stride)
+      for (size line = 0; line < SIDE; line += 16) __builtin_prefetch(next + line, 1);
+    LOAD_A(HIGH);
+    LOAD_B(LOW);
+    MULTIPLY;
+    LOAD_B(MIDDLE);
+    MULTIPLY;
+    LOAD_A(MIDDLE);
+    MULTIPLY;
+    LOAD_B(HIGH);
+    MULTIPLY;
+    LOAD_A(LOW);
+    MULTIPLY;
+    LOAD_A(HIGH);
+    MULTIPLY;
+  }
+  FINISH(0, 0, 0);
+  FINISH(1, 0, LINES);
+  FINISH(2, LINES, 0);
+  FINISH(3, LINES, LINES);
+}
+
+// What is added to a square, or a part of one at an edge.
+static void sum_addends(float *to, const struct product *x) {
+  for (size i = 0; i < x->m; i++)
+    for (size j = 0; j < x->n; j++)
+      to[i * SIDE + j] = (x->bias ? x->bias[j] : 0) + (x->add ? x->add[i * x->stride + j] : 0);
+}
+
+// A square at an edge goes through a whole one of its own.
+static void multiply_edge(const struct product *x, const char *a, const char *b) {
+  float whole[SIDE * SIDE] = {};
+  sum_addends(whole, x);
+  multiply_square(whole, SIDE, whole, SIDE, a, b, x->k, whole);
+  for (size i = 0; i < x->m; i++) __builtin_memcpy(x->out + i * x->stride, whole + i * SIDE, (size_t)x->n * sizeof(float));
+}
+
+static void multiply_whole(const struct product *x, const char *a, const char *b, const float *next) {
+  float sums[SIDE * SIDE];
+  if (x->add && x->bias) {
+    sum_addends(sums, x);
+    multiply_square(x->out, x->stride, sums, SIDE, a, b, x->k, next);
+  } else if (x->bias)
+    multiply_square(x->out, x->stride, x->bias, 0, a, b, x->k, next);  // one row, for every row
+  else
+    multiply_square(x->out, x->stride, x->add, x->stride, a, b, x->k, next);
+}
+
+static void multiply_packed(const struct product *x, const char *a, const char *b) {
+  const size panel = round_up(x->k, DEPTH) / DEPTH * STEP_BYTES;
+  for (size j = 0; j < x->n; j += SIDE, b += panel)
+    for (size i = 0; i < x->m; i += SIDE) {
+      const char *rows = a + i / SIDE * panel;
+      const struct product square = part_of(x, i, j, 0, min_size(x->m - i, SIDE), min_size(x->n - j, SIDE), x->k);
+      if (square.m == SIDE && square.n == SIDE)
+        multiply_whole(&square, rows, b, i + SIDE < x->m ? square.out + SIDE * x->stride : x->out + j + SIDE);
+      else
+        multiply_edge(&square, rows, b);
+    }
+}
+
+static struct range pack_a(char *to, struct matrix a, size rows, size k) {
+  return a.column_stride == 1 ? pack(to, a.at, a.row_stride, 1, rows, k, ROWS_OF_A)
+                              : pack(to, a.at, a.row_stride, a.column_stride, rows, k, ROWS_OF_A);
+}
+
+static struct range pack_b(char *to, struct matrix b, size k, size columns) {
+  return b.column_stride == 1 ? pack(to, b.at, 1, b.row_stride, columns, k, COLUMNS_OF_B)
+                              : pack(to, b.at, b.column_stride, b.row_stride, columns, k, COLUMNS_OF_B);
+}
+
+// Packing costs what it saves up to about 64 rows, columns or k, and what is filled up with zeros is multiplied too.
+int tiles_pay(size m, size n, size k) {
+  const double whole = (double)round_up(m, SIDE) * (double)round_up(n, SIDE) * (double)round_up(k, DEPTH);
+  return m >= 64 && n >= 64 && k >= 64 && whole <= 1.25 * (double)m * (double)n * (double)k;
+}
+
+void multiply_tiles(const struct product *x, char *space) {
+  const size step_m = even_block(x->m, BLOCK_ROWS, SIDE), step_n = even_block(x->n, BLOCK_COLUMNS, SIDE);
+  const size step_k = even_block(x->k, BLOCK_K, DEPTH);
+  char *packed_a = (char *)round_up((size)space, 64), *packed_b = packed_a + BLOCK_ROWS * BLOCK_K * ELEMENT_BYTES;
+  char *rest = packed_b + BLOCK_COLUMNS * BLOCK_K * ELEMENT_BYTES;
+  configure_tiles();
+  for (size j = 0; j < x->n; j += step_n)
+    for (size p = 0; p < x->k; p += step_k) {
+      const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
+      const struct range b_range = pack_b(packed_b, block_of(x->b, p, j), depth, columns);
+      for (size i = 0; i < x->m; i += step_m) {
+        const struct product part = part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth);
+        if (within_tiles(pack_a(packed_a, part.a, part.m, depth), b_range))
+          multiply_packed(&part, packed_a, packed_b);
+        else
+          multiply_vectors(&part, rest);
+      }
+    }
+  _tile_release();
+}
+
+#else
+int tiles_allowed(void) { return 0; }
+int tiles_pay(size m, size n, size k) { return 0; }
+void multiply_tiles(const struct product *x, char *space) { multiply_vectors(x, space); }
+#endif

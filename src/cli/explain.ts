@@ -1,0 +1,193 @@
+/** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
+import type { Command } from 'commander'
+import pc from 'picocolors'
+import { showCount } from '../base/index.js'
+import { type Era, eras } from '../estimate/index.js'
+import { parametersOf } from '../model/index.js'
+import { type Job, worldOfPlan } from '../plan/index.js'
+import {
+  abilitiesOf,
+  capacityOf,
+  differencesOf,
+  type Neighbour,
+  neighboursOf,
+  type Priced,
+  planInput,
+  priceOf,
+  type Request,
+  ratesOfPlan,
+  readingOf,
+  scaledTo,
+  search,
+  splitOf,
+} from '../search/index.js'
+import { duration } from './amounts.js'
+import { scaled } from './display.js'
+import type { Io } from './io.js'
+import { loadJob } from './load.js'
+import { loadCluster } from './load-cluster.js'
+import { neighbourLines, partsLines } from './plan-text.js'
+import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from './plan-words.js'
+import { priceableShape, softwareOption } from './planning.js'
+import { countProblems, showProblems } from './problems.js'
+import { progress } from './progress.js'
+
+interface Options {
+  readonly cluster: string
+  readonly software: Era
+  readonly measuredStep?: number
+  readonly json?: boolean
+}
+
+const help = `
+Examples:
+  lockstep explain job.yaml --cluster h100
+  lockstep explain job.yaml --cluster a100 --software megatron-2024 --measured-step 4.2s
+
+Exit code 0: fine, 1: the job or the cluster has problems, 2: wrong use.`
+
+export function registerExplain(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('explain')
+    .summary('what limits a plan, and what to try next')
+    .description(
+      'Prices the plan of a job on a cluster and every plan next to it: where the time goes, what would be faster and by how much, what is not possible and why.',
+    )
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+    .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+    .addOption(softwareOption())
+    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', duration)
+    .option('--json', 'everything as JSON')
+    .addHelpText('after', help)
+    .action((path: string, options: Options) => done(explainCommand(path, options, io)))
+}
+
+function explainCommand(path: string, options: Options, io: Io): number {
+  const { job, problems } = loadJob(path, io)
+  if (!job) {
+    if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
+    else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
+    return 1
+  }
+  const request = requestOf(job, options, io)
+  const explained = explain(request, job, options.measuredStep, progress(io))
+  io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
+  return 0
+}
+
+function requestOf(job: Job, { cluster, software }: Options, io: Io): Request {
+  const { model, training, plan } = job
+  return {
+    ...{ model, shape: priceableShape(model, training.seq), globalBatch: training.globalBatch },
+    ...{ cluster: loadCluster(cluster, io, worldOfPlan(plan)), precision: plan.precision === 'f32' ? 'f32' : 'bf16' },
+    ...{ software: eras[software], constraints: abilitiesOf(software) },
+  }
+}
+
+interface Explained {
+  readonly job: Job
+  readonly request: Request
+  readonly plan: Priced
+  /** Measured over priced: all prices are multiplied by it. */
+  readonly scale: number
+  readonly neighbours: readonly Neighbour[]
+  /** Of all plans, where any fits. */
+  readonly best?: Priced
+}
+
+function explain(request: Request, job: Job, measured: number | undefined, say: (text: string) => void): Explained {
+  const priced = priceOf(request, splitOf(job))
+  const scale = measured === undefined ? 1 : measured / priced.estimate.step
+  const plan = scaledTo(priced, scale)
+  say('looking for the best of all plans')
+  const best = search(request, { keep: 1, front: false }).best[0]
+  say('')
+  const neighbours = neighboursOf(request, plan, scale)
+  return { job, request, plan, scale, neighbours, ...(best && { best: scaledTo(best, scale) }) }
+}
+
+function asText({ job, request, plan, scale, neighbours, best }: Explained, io: Io): string {
+  const { bold, red, dim } = pc.createColors(io.colors)
+  const { cluster, shape, software, precision } = request
+  const over = plan.bytes - capacityOf(request)
+  const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
+  const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`)
+  const gains = neighbours.filter(({ verdict }) => verdict.kind === 'timed' && verdict.ratio < 0.9995)
+  const others = neighbours.filter(one => !gains.includes(one))
+  return [
+    `${bold(job.name ?? `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
+    showPlan(plan.split),
+    '',
+    `${bold(showSeconds(plan.estimate.step))} a step${scale === 1 ? '' : dim(` (as measured; priced ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} a rank`,
+    ...(over > 0
+      ? [red(`does not fit: ${showGiB(over)} more than the ${showGiB(capacityOf(request))} that may be used`)]
+      : []),
+    ...notesOf(job).map(dim),
+    '',
+    `${bold('What limits it')}: ${limitOf(plan)}`,
+    ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
+    '',
+    bold('Read by the rule of thumb'),
+    ...indent(readingOf(request, plan).map(({ topic, text }) => `${topic.padEnd(7)} ${text}`)),
+    '',
+    gains.length > 0 ? bold('What to try next') : 'No single decision taken differently is faster.',
+    ...indent(neighbourLines(gains)),
+    '',
+    bold('What not to try'),
+    ...indent(neighbourLines(others)),
+    '',
+    ...bestLines(plan, best, bold),
+  ].join('\n')
+}
+
+function notesOf({ plan }: Job): string[] {
+  return [
+    ...(typeof plan.schedule === 'string'
+      ? []
+      : [`note: ${plan.schedule.file} is priced as 1f1b; simulate knows its order`]),
+    ...(Array.isArray(plan.recompute)
+      ? ['note: a list of ops to recompute is priced as about half of the forward']
+      : []),
+  ]
+}
+
+/** What is left to gain: everything but the arithmetic the model needs. */
+function limitOf({ estimate: { step, parts } }: Priced): string {
+  const losses = (Object.keys(parts) as (keyof typeof parts)[]).filter(part => part !== 'compute') // the keys are the parts
+  const worst = losses.reduce((a, b) => (parts[b] > parts[a] ? b : a))
+  const share = parts[worst] / step
+  if (share < 0.02) return `arithmetic; nothing else takes more than ${showPercent(share)}`
+  return `${partNames[worst]} takes ${showPercent(share)} of the step, all that is not arithmetic ${showPercent(1 - parts.compute / step)}`
+}
+
+function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) => string): string[] {
+  if (!best) return [`${bold('The best of all plans')}: none fits; lockstep plan says what would`, '']
+  const gain = plan.estimate.step / best.estimate.step - 1
+  if (gain < 5e-4) return [`${bold('The best of all plans')}: this one, by price`, '']
+  return [
+    `${bold('The best of all plans')}: ${showSeconds(best.estimate.step)}, faster by ${showPercent(gain)}, by price`,
+    `  ${showDifferences(differencesOf(plan.split, best.split))}`,
+    '',
+  ]
+}
+
+function asJson({ request, plan, scale, neighbours, best }: Explained) {
+  const shown = (one: Priced) => ({
+    plan: planInput(one.split, request.precision),
+    ...one.estimate,
+    bytes: one.bytes,
+    ...ratesOfPlan(request, one),
+  })
+  return {
+    ok: true,
+    ...shown(plan),
+    scale,
+    capacity: capacityOf(request),
+    reading: readingOf(request, plan),
+    neighbours: neighbours.map(({ move, verdict, plan: next }) => ({
+      ...{ move: move.name, verdict },
+      ...(next && { plan: planInput(next.split, request.precision), step: next.estimate.step, bytes: next.bytes }),
+    })),
+    ...(best && { best: shown(best) }),
+  }
+}

@@ -1,0 +1,23 @@
+/** What the software of others can do, as constraints on a plan: there is no use in a plan that it cannot run. */
+import type { Era } from '../estimate/index.js'
+import { type Constraint, parseConstraints } from './constraint.js'
+
+const megatron = ['schedule=1f1b|interleaved', 'zero<=1']
+const deepspeed = ['schedule=1f1b', 'sequenceParallel=false', 'zero<=1']
+const torchtitan = ['schedule=gpipe|1f1b|interleaved|interleaved-zb|zb-v|dualpipe-v']
+
+const abilities: Readonly<Record<Era, readonly string[]>> = {
+  lockstep: [],
+  'megatron-2021': ['schedule=1f1b|interleaved', 'sequenceParallel=false', 'zero=0', 'layers=even'],
+  'megatron-2022': ['schedule=1f1b|interleaved', 'zero=0', 'layers=even'],
+  'megatron-2024': megatron,
+  'meta-2024': ['schedule=1f1b|interleaved', 'zero<=2'],
+  'megatron-deepspeed': deepspeed,
+  'megatron-deepspeed-2023': deepspeed,
+  'scaling-2023': ['schedule=1f1b', 'zero<=1'],
+  'fsdp-2023': ['tp=1', 'pp=1'],
+  torchtitan,
+  'torchtitan-compiled': torchtitan,
+}
+
+export const abilitiesOf = (software: Era): Constraint[] => parseConstraints(abilities[software]).constraints

@@ -1,0 +1,131 @@
+/** Moves, neighbours, sensitivity, scaling: the reasons behind a choice are prices like any other. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { clusterOf } from '../src/cluster/index.js'
+import type { Split } from '../src/estimate/index.js'
+import { check } from '../src/plan/index.js'
+import {
+  differencesOf,
+  fit,
+  jobOf,
+  movesFrom,
+  neighboursOf,
+  plainSplit,
+  priceOf,
+  readingOf,
+  type ScalePoint,
+  scale,
+  search,
+  sensitivityOf,
+} from '../src/search/index.js'
+import { requestOf } from './search-requests.js'
+
+const request = requestOf({ devices: 16, batch: 16, layers: 12 })
+const split: Split = { ...plainSplit, tp: 2, pp: 4, dp: 2, zero: 1, microbatches: 8, sequenceParallel: true }
+
+test('moves: each takes one decision differently, and uses as many devices', () => {
+  const moves = movesFrom(request, split)
+  for (const name of ['tp x2, dp /2', 'dp x2, pp /2', 'microbatch 2', 'zero 3', 'recompute full', 'zb-h1'])
+    ok(
+      moves.some(move => move.name === name),
+      name,
+    )
+  for (const { splits, name } of moves)
+    for (const { tp, pp, dp, microbatch, microbatches } of splits) {
+      equal(tp * pp * dp, 16, name)
+      equal(microbatch * microbatches * dp, 16, name)
+    }
+})
+
+test('moves: what can be written down passes check', () => {
+  for (const { splits } of movesFrom(request, split))
+    for (const one of splits)
+      deepEqual(
+        check(jobOf(request, one)).filter(p => p.severity === 'error'),
+        [],
+      )
+})
+
+test('neighbours of the best plan: none is faster and fits', () => {
+  const best = search(request, { keep: 1 }).best[0]
+  for (const { move, verdict } of neighboursOf(request, best))
+    ok(verdict.kind !== 'timed' || verdict.ratio >= 1 - 1e-12, move.name)
+})
+
+test('neighbours: a ratio is that of two prices, and its changes are differences of their parts', () => {
+  const from = priceOf(request, split)
+  const timed = neighboursOf(request, from).filter(({ verdict }) => verdict.kind === 'timed')
+  ok(timed.length > 3)
+  for (const { verdict, plan } of timed) {
+    if (verdict.kind !== 'timed' || !plan) continue
+    equal(verdict.ratio, plan.estimate.step / from.estimate.step)
+    for (const { part, seconds } of verdict.changes)
+      equal(seconds, plan.estimate.parts[part] - from.estimate.parts[part])
+  }
+})
+
+test('neighbours: what a constraint forbids is said to be unwanted', () => {
+  const bound = requestOf({ devices: 16, batch: 16, layers: 12, constraints: ['tp<=2', 'zero=1'] })
+  const verdicts = new Map(neighboursOf(bound, priceOf(bound, split)).map(one => [one.move.name, one.verdict]))
+  deepEqual(verdicts.get('tp x2, dp /2'), { kind: 'unwanted', constraint: 'tp<=2' })
+  deepEqual(verdicts.get('zero 0'), { kind: 'unwanted', constraint: 'zero=1' })
+})
+
+test('a batch that a neighbour cannot share makes it impossible, with the reason', () => {
+  const odd = requestOf({ devices: 16, batch: 6, layers: 12 })
+  const from = priceOf(odd, { ...split, microbatches: 3 })
+  const doubled = neighboursOf(odd, from).find(({ move }) => move.name === 'dp x2, tp /2')
+  deepEqual(doubled?.verdict, { kind: 'impossible', why: 'a batch of 6 cannot be shared by dp 4' })
+})
+
+test('sensitivity: more memory and a faster network are never slower', () => {
+  const best = search(request, { keep: 1 }).best[0]
+  const found = new Map([...sensitivityOf(request, best)].map(one => [one.change, one.speedup ?? 0]))
+  ok(found.get('network x2')! >= 1 - 1e-12 && found.get('network /2')! <= 1 + 1e-12)
+  ok(found.get('memory x1.5')! >= 1 - 1e-12)
+})
+
+test('differences are in the words of a plan', () =>
+  deepEqual(differencesOf(split, { ...split, tp: 4, dp: 1, zero: 0 }), [
+    { field: 'tp', from: '2', to: '4' },
+    { field: 'dp', from: '2', to: '1' },
+    { field: 'zero', from: '1', to: '0' },
+  ]))
+
+test('the rule of thumb has a sentence for each decision', () =>
+  deepEqual(
+    readingOf(request, priceOf(request, split)).map(({ topic }) => topic),
+    ['fit', 'tp', 'pp', 'dp', 'batch', 'memory'],
+  ))
+
+const pointOf = (devices: number, step: number): ScalePoint => {
+  const best = priceOf(request, split)
+  return {
+    devices,
+    globalBatch: 1,
+    best: { ...best, estimate: { ...best.estimate, step: step as typeof best.estimate.step } },
+  }
+}
+
+test("Amdahl: a law's own points give its constants back", () => {
+  const law = fit([8, 16, 64, 256].map(n => pointOf(n, 0.5 + 32 / n)))!
+  ok(Math.abs(law.serial - 0.5) < 1e-9 && Math.abs(law.parallel - 32) < 1e-9)
+  ok(Math.abs(law.fraction - 0.5 / 4.5) < 1e-9 && Math.abs(law.limit - 9) < 1e-9)
+})
+
+test('Amdahl: perfect scaling has no limit, and one point no law', () => {
+  equal(fit([8, 16].map(n => pointOf(n, 32 / n)))?.serial, 0)
+  equal(fit([pointOf(8, 1)]), undefined)
+})
+
+test('scaling: speedups are against the first size that has a plan', () => {
+  const clusterAt = (devices: number) => clusterOf('h100', devices)
+  const { strong } = scale({ request, devices: [32, 8, 16], clusterAt })
+  deepEqual(
+    strong.map(({ devices }) => devices),
+    [8, 16, 32],
+  )
+  equal(strong[0].speedup, 1)
+  for (const { speedup = 0, efficiency = 0, devices } of strong)
+    ok(Math.abs((efficiency * devices) / 8 / speedup - 1) < 1e-12)
+})
