@@ -58,7 +58,16 @@ interface Flow {
   readonly results: readonly Ref[]
 }
 
-function flowOf(segment: Segment, { temporary, resident }: Usage): Flow {
+/** Of the optimizer's parameters those that are kept in less precision as well, and what they are rounded to. */
+function roundingsOf({ instrs, buffers }: Segment, { resident }: Usage): ReadonlyMap<Ref, Ref> {
+  const updated = instrs.flatMap(instr => (instr.kind === 'adamw' || instr.kind === 'sgd' ? [instr.outs[0]] : []))
+  const pairs = instrs.flatMap(instr => (isRounding(instr) ? [[instr.ins[0], instr.outs[0]] as const] : []))
+  return new Map(pairs.filter(([from, to]) => updated.includes(from) && resident[buffers[to].role]))
+}
+
+function flowOf(segment: Segment, usage: Usage): Flow {
+  const { temporary, resident } = usage
+  const rounded = new Set(roundingsOf(segment, usage).values())
   const args: Ref[] = []
   const held = new Set<string>()
   const results = new Map<string, Ref>()
@@ -75,7 +84,7 @@ function flowOf(segment: Segment, { temporary, resident }: Usage): Flow {
     for (const ref of writes) {
       const { role } = segment.buffers[ref]
       // What lives from step to step is cleared, and rounded to, in place.
-      if ((instr.kind === 'zero' || isRounding(instr)) && resident[role]) read(ref)
+      if ((instr.kind === 'zero' && resident[role]) || rounded.has(ref)) read(ref)
       written.add(ref)
       if (!temporary[role]) {
         held.add(at(ref))
@@ -107,6 +116,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly
   const buffer = (ref: Ref) => segment.buffers[ref]
   const last = lastReads(segment)
   const outlives = (ref: Ref) => !temporary[buffer(ref).role]
+  const roundings = roundingsOf(segment, usage)
   return {
     buffer,
     dims: ref => buffer(ref).dims,
@@ -118,6 +128,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly
     },
     result: ref => names.get(ref)!,
     resident: ref => resident[buffer(ref).role],
+    rounded: ref => roundings.get(ref),
     overwritten: ref => overwritten[buffer(ref).role],
     // What is read from a frame belongs to others, unless the result takes its place there.
     consumed: (ref, by, out) =>

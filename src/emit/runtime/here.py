@@ -51,6 +51,9 @@ class Here:
             value = self.lr if name == "lr" else self.step
             return value if self.device.type == "cpu" else torch.full((), value, dtype=torch.float64, device=self.device)
         values = self.data.part(self.step, name, starts, sizes)
+        if self.device.type == "cuda":
+            # From other memory the copy would wait for the GPU to finish the step before.
+            values = values.pin_memory()
         return values.to(device=self.device, dtype=self.dtypes[dtype], non_blocking=True)
 
     def keep_loaded(self) -> None:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from .attention import attention, attention_grad  # noqa: F401  (emitted code calls them as ops.attention...)
 from .contract import DTYPES, contract  # noqa: F401
-from .optimizer import accumulate_, add_squares_, adamw_, copy_, nothing, sgd_, wide, zero_  # noqa: F401
+from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401
 
 
 def constant(function):
