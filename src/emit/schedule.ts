@@ -75,20 +75,21 @@ function bundled(steps: readonly Step[], of: Functions): (Step | Bundle)[] {
   const done: (Step | Bundle)[] = []
   let open: Bundle[] = []
   for (const step of steps) {
-    const called = step.kind === 'call' ? of.get(step.segment)! : undefined
-    if (step.kind !== 'call' || !called || called.lists.length === 0 || called.phase !== open[0]?.function.phase)
+    const called = step.kind === 'call' ? of.get(step.segment) : undefined
+    if (step.kind !== 'call' || !called?.lists.length) {
       open = []
-    if (step.kind !== 'call' || !called || called.lists.length === 0) {
       done.push(step)
       continue
     }
-    const same = open.find(bundle => bundle.function === called)
-    if (same) same.calls.push(step)
-    else {
-      const bundle: Bundle = { kind: 'each', function: called, calls: [step] }
+    // A norm must not move before what begins a gradient, nor an update before a norm.
+    if (open[0]?.function.phase !== called.phase) open = []
+    let bundle = open.find(bundle => bundle.function === called)
+    if (!bundle) {
+      bundle = { kind: 'each', function: called, calls: [] }
       open.push(bundle)
       done.push(bundle)
     }
+    bundle.calls.push(step)
   }
   return done
 }

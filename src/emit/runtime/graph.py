@@ -30,6 +30,7 @@ class Recorded:
         self.stage.at = ["replay", "of the recorded step"]
         self.graph.replay()
         self.stage.done += 1
+        self.stage.here.read_ahead()
 
     def _record(self) -> None:
         """Nothing is computed here: what was recorded must be replayed to happen."""

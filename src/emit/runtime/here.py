@@ -25,6 +25,7 @@ class Here:
         self._clip = (None, None)
         # What was loaded, by what was asked for; None: every step loads anew.
         self._loaded: Optional[Dict] = None
+        self._ahead: Dict = {}
         # Whether something depends on the number of the step in a way only Python knows.
         self.drew = False
         # For whoever asks why it takes so long.
@@ -50,11 +51,24 @@ class Here:
         if name in ("lr", "step"):
             value = self.lr if name == "lr" else self.step
             return value if self.device.type == "cpu" else torch.full((), value, dtype=torch.float64, device=self.device)
-        values = self.data.part(self.step, name, starts, sizes)
-        if self.device.type == "cuda":
-            # From other memory the copy would wait for the GPU to finish the step before.
-            values = values.pin_memory()
+        values = self._ahead.pop((self.step, name, starts), None)
+        if values is None:
+            values = self._read(self.step, name, starts, sizes)
         return values.to(device=self.device, dtype=self.dtypes[dtype], non_blocking=True)
+
+    def _read(self, step: int, name: str, starts: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
+        values = self.data.part(step, name, starts, sizes)
+        # From other memory than pinned the copy would wait for the GPU to finish the step before.
+        return values.pin_memory() if self.device.type == "cuda" else values
+
+    def read_ahead(self) -> None:
+        """The data of the next step, while the GPU is at this one."""
+        step = self.step + 1
+        self._ahead = {
+            (step, name, starts): self._read(step, name, starts, sizes)
+            for name, starts, sizes, _ in self._loaded or {}
+            if sizes
+        }
 
     def keep_loaded(self) -> None:
         """From now on the same load is the same tensor in every step; `start` fills it."""
