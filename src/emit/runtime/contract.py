@@ -40,7 +40,8 @@ def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] 
     if left not in (m + k, k + m) or right not in (k + n, n + k):
         return None
     sizes = {**dict(zip(left, a.shape)), **dict(zip(right, b.shape))}
-    depth = math.prod(sizes[d] for d in k)
+    # A list: at a generator torch.compile would cut the segment in two, and fuse less.
+    depth = math.prod([sizes[d] for d in k])
     rows = a.reshape(-1, depth) if left == m + k else a.reshape(depth, -1).t()
     columns = b.reshape(depth, -1) if right == k + n else b.reshape(-1, depth).t()
     product = torch.mm(rows, columns) if dtype is None else torch.mm(rows, columns, out_dtype=dtype)
