@@ -81,7 +81,7 @@ for (const name of hostile)
       const shell = (script: string) => spawnSync('sh', ['-c', script], { cwd: join(folder, 'run'), encoding: 'utf8' })
       for (const script of ['launch.sh', 'slurm.sbatch']) equal(shell(`sh -n ${script}`).status, 0, script)
       // Everything but the start of Python is run: the name must come out as it went in, and nothing else happen.
-      const { stdout } = shell(`sed 's/^exec.*/printf "%s" "$RUN"; exit/' launch.sh > probe.sh && sh probe.sh`)
+      const { stdout } = shell(`sed 's/^"\\$PYTHON".*/printf "%s" "$RUN"; exit/' launch.sh > probe.sh && sh probe.sh`)
       // As it is in UTF-8, and without the one byte that no word of a shell can hold.
       equal(stdout, Buffer.from(name.replaceAll('\0', '')).toString())
       equal(shell('test -e pwned || test -e ../pwned').status, 1)
