@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { parse as parseYaml } from 'yaml'
 import { runtimeFiles } from '../src/cli/emit-folder.js'
 import { compileJob, printSchedule, scheduleOf } from '../src/compile/index.js'
@@ -102,16 +103,67 @@ for (let seed = 1; seed <= 60; seed++)
     const { streams } = compileJob(found)
     for (const [pp, { steps }] of streams.entries()) {
       const schedule = JSON.parse(files[`stage${pp}.json`])
-      const moves = (list: readonly { kind: string }[]) =>
-        list.filter(({ kind }) => kind !== 'alloc' && kind !== 'free').length
-      equal(moves(schedule.steps.map(([kind]: [string]) => ({ kind }))), moves(steps))
+      const moves = steps.filter(({ kind }) => kind !== 'alloc' && kind !== 'free').length
+      // A row `each` is a call for every parameter it names.
+      const counts: number[] = schedule.steps.map(([kind, , params]: [string, string, string[]]) =>
+        kind === 'each' ? params.length : Number(kind !== 'alloc' && kind !== 'free'),
+      )
+      equal(
+        counts.reduce((sum, n) => sum + n, 0),
+        moves,
+      )
       const functions = new Set(schedule.segments.map(([name]: [string]) => name))
-      for (const [kind, name] of schedule.steps) if (kind === 'call') ok(functions.has(name), name)
+      for (const [kind, name] of schedule.steps) if (kind === 'call' || kind === 'each') ok(functions.has(name), name)
       for (const name of functions) match(files[`stage${pp}.py`], new RegExp(`^def ${name}\\(`, 'm'))
     }
   })
 
 const python = findPython()
+
+test('what is done to parameters is one call for all that are treated alike', () => {
+  const decayed = jobOf('llama', {}, { optimizer: { kind: 'adamw', lr: 1e-3, weightDecay: 0.1 } })
+  const names = compileJob(decayed).params.map(({ name }) => name)
+  const { steps } = JSON.parse(emittedFiles(decayed)['stage0.json'])
+  const served = (...functions: string[]) =>
+    steps.flatMap(([kind, name, params]: [string, string, string[]]) =>
+      kind === 'each' && functions.includes(name) ? params : [],
+    )
+  deepEqual(served('begin'), names)
+  deepEqual(served('norm'), names)
+  // Gains do not decay.
+  deepEqual(
+    served('update'),
+    names.filter(name => !name.endsWith('gain')),
+  )
+  deepEqual(
+    served('update_2'),
+    names.filter(name => name.endsWith('gain')),
+  )
+})
+
+const script = fileURLToPath(new URL('../../test/emit_compiled.py', import.meta.url))
+
+test('torch.compile makes one piece of every segment', { skip: python ? false : noPython }, () => {
+  const folder = temporaryFolder()
+  try {
+    const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' })]
+    const folders = jobs.map((_, i) => join(folder, `job${i}`))
+    for (const [i, job] of jobs.entries()) writeFiles(folders[i], emittedFiles(job))
+    const { status, stdout, stderr } = spawnSync(python!, [script, ...folders], { encoding: 'utf8' })
+    equal(status, 0, stderr)
+    const pieces = stdout
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    for (const [i, job] of jobs.entries()) {
+      const { segments } = JSON.parse(emittedFiles(job)['stage0.json'])
+      const compiled = segments.filter(([, phase]: string[]) => /^[FIWB]$/.test(phase)).map(([name]: string[]) => name)
+      deepEqual(pieces[i], Object.fromEntries(compiled.map((name: string) => [name, 1])))
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
 
 test('what is written for random jobs is Python', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()
