@@ -40,6 +40,19 @@ test('text becomes tokens that lie in the folder', async () => {
   equal(files['run/tokens.bin'].length, 40 * 19 + 1)
 })
 
+test('--cluster writes what a simulation says of a step', async () => {
+  const { written: files } = await written('small', ['--cluster', 'h200'])
+  const simulated = await lockstep(['simulate', 'job.yaml', '--cluster', 'h200', '--json'], {
+    'job.yaml': job('small'),
+  })
+  const { step } = JSON.parse(simulated.out)
+  deepEqual(JSON.parse(files['run/run.json']).expected, { secondsPerStep: step, cluster: 'h200' })
+  match(files['run/README.md'], /is predicted on `h200`/)
+  const refused = await written('small', ['--cluster', 'h20O'])
+  equal(refused.code, 1)
+  match(refused.err, /h200/)
+})
+
 test('--schedule-csv writes the schedule alone, in the notation of PyTorch', async () => {
   const { written: files } = await written('small', ['--schedule-csv'])
   deepEqual(files, { 'run/schedule.csv': printSchedule(scheduleOf(jobOf('gpt', { pp: 2, microbatches: 2 }).plan)) })
@@ -141,7 +154,7 @@ test('what is done to parameters is one call for all that are treated alike', ()
   )
 })
 
-const script = fileURLToPath(new URL('../../test/emit_compiled.py', import.meta.url))
+const scriptOf = (name: string) => fileURLToPath(new URL(`../../test/${name}`, import.meta.url))
 
 test('torch.compile makes one piece of every segment', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()
@@ -149,7 +162,9 @@ test('torch.compile makes one piece of every segment', { skip: python ? false : 
     const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' })]
     const folders = jobs.map((_, i) => join(folder, `job${i}`))
     for (const [i, job] of jobs.entries()) writeFiles(folders[i], emittedFiles(job))
-    const { status, stdout, stderr } = spawnSync(python!, [script, ...folders], { encoding: 'utf8' })
+    const { status, stdout, stderr } = spawnSync(python!, [scriptOf('emit_compiled.py'), ...folders], {
+      encoding: 'utf8',
+    })
     equal(status, 0, stderr)
     const pieces = stdout
       .trim()
@@ -160,6 +175,22 @@ test('torch.compile makes one piece of every segment', { skip: python ? false : 
       const compiled = segments.filter(([, phase]: string[]) => /^[FIWB]$/.test(phase)).map(([name]: string[]) => name)
       deepEqual(pieces[i], Object.fromEntries(compiled.map((name: string) => [name, 1])))
     }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
+
+test('a recorded step computes what it computes call by call', { skip: python ? false : noPython }, () => {
+  const folder = temporaryFolder()
+  try {
+    const lrSchedule = { kind: 'cosine', warmup: 2, minLr: 1e-4 } as const
+    writeFiles(folder, emittedFiles(jobOf('llama', { microbatches: 2, precision: 'bf16' }, { steps: 6, lrSchedule })))
+    const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_recorded.py'), folder, '6'], { encoding: 'utf8' })
+    ok(stdout, stderr)
+    const { expected, losses, apart, replays } = JSON.parse(stdout)
+    deepEqual(losses, expected)
+    equal(apart, 0)
+    deepEqual(replays, [2, 3, 4, 5])
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
