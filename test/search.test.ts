@@ -2,13 +2,19 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
+import { clusterOf } from '../src/cluster/index.js'
+import { eras, shapeOf } from '../src/estimate/index.js'
+import { LlamaConfig, presets } from '../src/model/index.js'
 import {
+  abilitiesOf,
   bytesBound,
   type Found,
   groupsOf,
   type Priced,
   pipelinesOf,
   priceOf,
+  type Request,
+  ratesOfPlan,
   savingsOf,
   search,
   splitFrom,
@@ -83,4 +89,17 @@ test('on the front every plan is slower and lighter than the one before', () => 
 test('less memory, slower plans', () => {
   const best = [80, 32, 16].map(memory => find({ memory, layers: 24 }, true).best[0].estimate.step)
   ok(best[0] < best[1] && best[1] < best[2], best.join(' '))
+})
+
+test('Llama 3 405B on 16,384 H100: the plan we would choose is the one that was run', () => {
+  const model = LlamaConfig.parse(presets['llama3-405b'])
+  const request: Request = {
+    ...{ model, shape: shapeOf(model, 8192)!, globalBatch: 2048, cluster: clusterOf('h100', 16_384) },
+    ...{ precision: 'bf16', software: eras['meta-2024'], constraints: abilitiesOf('meta-2024') },
+  }
+  const [best] = search(request, { keep: 1 }).best
+  const { tp, pp, dp, microbatch, microbatches } = best.split
+  deepEqual({ tp, pp, dp, microbatch, microbatches }, { tp: 8, pp: 16, dp: 128, microbatch: 1, microbatches: 16 })
+  const { mfu = 0 } = ratesOfPlan(request, best)
+  ok(Math.abs(mfu / 0.41 - 1) < 0.08, `MFU ${mfu}, reported 0.41`) // The Llama 3 Herd of Models, table 4
 })

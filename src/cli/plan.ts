@@ -3,6 +3,7 @@ import { dirname, relative } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
+import { error, type Problem, ProblemsError } from '../base/index.js'
 import {
   bestOfEachFirst,
   canSimulate,
@@ -106,6 +107,7 @@ async function planCommand(options: Options, io: Io): Promise<number> {
   if (found.best.length === 0) return refuse(planning, options, io)
   const simulations = await simulateFor(request, found.best, options, io)
   const ranked = rank(found.best, simulations)
+  if (ranked.length === 0) throw new ProblemsError([tooLarge(found, simulations)])
   const simulated = performance.now()
   const why = options.why ? whyOf(planning, { chosen: ranked[0].plan, cheapest: found.best[0] }, say) : undefined
   say('')
@@ -153,6 +155,14 @@ function rank(best: readonly Priced[], simulations: readonly SimulatedPlan[]): R
   ]
 }
 
+/** By price they fit: what the price leaves out must be left free. */
+function tooLarge({ capacity }: Found, simulations: readonly SimulatedPlan[]): Problem {
+  const share = Math.min(...simulations.map(({ plan, arena }) => plan.bytes / arena))
+  const limit = Math.floor((capacity * share) / 2 ** 30)
+  const message = `all ${simulations.length} plans that fit by price are too large once compiled`
+  return error('plan/memory', 'plan', message, `try --constraint 'memory<=${limit}GiB'`)
+}
+
 function refuse(planning: Planning, { json }: Options, io: Io): number {
   const say = progress(io)
   say('looking for what would work')
@@ -197,11 +207,12 @@ const planJson = ({ request }: Planning, { plan, simulated }: Ranked) => ({
 
 function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, top: number) {
   const { request, notes } = planning
+  const { precision } = request
   return {
     ok: true,
     notes,
     request: {
-      ...{ shape: request.shape, globalBatch: request.globalBatch, precision: request.precision },
+      ...{ shape: request.shape, globalBatch: request.globalBatch, precision },
       ...{ cluster: request.cluster.name, devices: request.cluster.devices, software: request.software.name },
       constraints: request.constraints.map(c => c.text),
     },
@@ -215,11 +226,11 @@ function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, 
         reading: why.reading,
         neighbours: why.neighbours.map(({ move, verdict, plan }) => ({
           ...{ move: move.name, verdict },
-          ...(plan && { plan: planInput(plan.split), step: plan.estimate.step, bytes: plan.bytes }),
+          ...(plan && { plan: planInput(plan.split, precision), step: plan.estimate.step, bytes: plan.bytes }),
         })),
         sensitivity: why.sensitivity.map(({ best, ...one }) => ({
           ...one,
-          ...(best && { plan: planInput(best.split), step: best.estimate.step }),
+          ...(best && { plan: planInput(best.split, precision), step: best.estimate.step }),
         })),
       },
     }),

@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import pc from 'picocolors'
 import { table } from '../base/index.js'
+import type { Precision } from '../cluster/index.js'
 import { type Amdahl, planInput, type ScalePoint, type Scaling, scale } from '../search/index.js'
 import { scaled } from './display.js'
 import type { Io } from './io.js'
@@ -50,7 +51,7 @@ function scaleCommand(options: Options, io: Io): number {
   const watch = (done: number, all: number) => say(`searching ${done + 1} of ${all}`)
   const scaling = scale({ request, devices: options.devices, clusterAt, watch })
   say('')
-  if (options.json) io.out(`${JSON.stringify(asJson(scaling), null, 2)}\n`)
+  if (options.json) io.out(`${JSON.stringify(asJson(scaling, request.precision), null, 2)}\n`)
   else io.out(asText(planning, scaling, io))
   return scaling.strong.some(({ best }) => best) || scaling.weak.some(({ best }) => best) ? 0 : 1
 }
@@ -97,14 +98,14 @@ function limit({ serial, fraction, limit }: Amdahl): string {
   if (serial === 0) return 'none in sight: no part of the step stays as it is'
   return (
     `${showSeconds(serial)} of a step stay however many devices share it ` +
-    `(${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first): it never gets more than ${Math.round(limit).toLocaleString('en-US')} times as fast`
+    `(${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first):\n  it never gets more than ${Math.round(limit).toLocaleString('en-US')} times as fast`
   )
 }
 
-const asJson = ({ strong, weak, amdahl }: Scaling) => {
+const asJson = ({ strong, weak, amdahl }: Scaling, precision: Precision) => {
   const point = ({ best, ...rest }: ScalePoint) => ({
     ...rest,
-    ...(best && { step: best.estimate.step, bytes: best.bytes, plan: planInput(best.split) }),
+    ...(best && { step: best.estimate.step, bytes: best.bytes, plan: planInput(best.split, precision) }),
   })
   return { strong: strong.map(point), weak: weak.map(point), ...(amdahl && { amdahl }) }
 }
