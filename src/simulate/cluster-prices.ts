@@ -1,8 +1,9 @@
 /** The prices of a cluster: kernels on its device, meetings and messages over the links they cross. */
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
 import { type Cluster, type Precision, reachOf } from '../cluster/index.js'
-import { flopsOf, type Members, priceKernel, priceMeeting } from '../cost/index.js'
+import { flopsOf, type Kernel, type Members, priceInStep, priceMeeting } from '../cost/index.js'
 import { type Collective, type Group, type Instr, type Program, type Segment, traitsOf } from '../ir/index.js'
+import { fusedKernels } from './fusion.js'
 import { bytesOf, kernelOf } from './kernels.js'
 import type { Contention, Prices } from './prices.js'
 
@@ -24,12 +25,14 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
   const links = linksOf(cluster)
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
   const stride = strideOf(mesh, 'pp')
+  // Our own engine runs instructions as they are; on other devices the program is emitted and compiled.
+  const fused = cluster.cores === undefined ? fusedKernels(program) : (_: Instr, __: Segment, kernel: Kernel) => kernel
   return {
     links,
     compute: (instr, segment) =>
       traitsOf(instr).lane === 'host'
         ? copySeconds(instr, segment, cluster)
-        : priceKernel(kernelOf(instr, segment, multiply), cluster.device),
+        : secondsOf(fused(instr, segment, kernelOf(instr, segment, multiply)), cluster),
     collective: (instr, segment) => {
       const group = membersOf(mesh, instr.group)
       const seconds = priceMeeting({ kind: instr.kind, bytes: wholeBytes(instr, segment), group }, cluster)
@@ -44,6 +47,10 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
     contention,
   }
 }
+
+/** What is part of another kernel takes no time of its own. */
+const secondsOf = (kernel: Kernel, { device }: Cluster): number =>
+  kernel.kind === 'memory' && kernel.read + kernel.written === 0 ? 0 : priceInStep(kernel, device)
 
 function linksOf({ topology }: Cluster): string[] {
   return topology.kind === 'torus' ? [topology.link.kind] : [...new Set(topology.levels.map(({ link }) => link.kind))]
