@@ -5,6 +5,7 @@
 import type { Cluster, Precision } from '../cluster/index.js'
 import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/index.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
+import { entry } from './entry.js'
 import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
@@ -89,17 +90,6 @@ export function tableOf(setup: Setup): PriceTable {
   const bySoftware = entry(byCluster, cluster, () => new WeakMap<Software, Map<Precision, PriceTable>>())
   const byPrecision = entry(bySoftware, software, () => new Map<Precision, PriceTable>())
   return entry(byPrecision, precision, () => new PriceTable({ shape, cluster, software, precision }))
-}
-
-interface Lookup<K, V> {
-  get(key: K): V | undefined
-  set(key: K, value: V): unknown
-}
-
-function entry<K, V>(map: Lookup<K, V>, key: K, make: () => V): V {
-  let value = map.get(key)
-  if (value === undefined) map.set(key, (value = make()))
-  return value
 }
 
 function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {

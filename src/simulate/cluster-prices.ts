@@ -1,10 +1,9 @@
 /** The prices of a cluster: kernels on its device, meetings and messages over the links they cross. */
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
 import { type Cluster, type Precision, reachOf } from '../cluster/index.js'
-import { flopsOf, type Kernel, type Members, priceInStep, priceMeeting } from '../cost/index.js'
-import { type Collective, type Group, type Instr, type Program, type Segment, traitsOf } from '../ir/index.js'
+import { isKernel, type Kernel, type Members, priceInStep, priceMeeting, workFlops, workOf } from '../cost/index.js'
+import type { Group, Instr, Program, Segment } from '../ir/index.js'
 import { fusedKernels } from './fusion.js'
-import { bytesOf, kernelOf } from './kernels.js'
 import type { Contention, Prices } from './prices.js'
 
 export interface ClusterPricesOptions {
@@ -29,13 +28,16 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
   const fused = cluster.cores === undefined ? fusedKernels(program) : (_: Instr, __: Segment, kernel: Kernel) => kernel
   return {
     links,
-    compute: (instr, segment) =>
-      traitsOf(instr).lane === 'host'
-        ? copySeconds(instr, segment, cluster)
-        : secondsOf(fused(instr, segment, kernelOf(instr, segment, multiply)), cluster),
+    compute: (instr, segment) => {
+      const work = workOf(instr, segment, multiply)
+      if (work.kind === 'copy') return copySeconds(work.bytes, cluster)
+      return isKernel(work) ? secondsOf(fused(instr, segment, work), cluster) : 0
+    },
     collective: (instr, segment) => {
-      const group = membersOf(mesh, instr.group)
-      const seconds = priceMeeting({ kind: instr.kind, bytes: wholeBytes(instr, segment), group }, cluster)
+      const work = workOf(instr, segment)
+      if (work.kind !== 'meeting') throw new Error(`internal: ${instr.kind} is no meeting`)
+      const group = membersOf(mesh, work.group)
+      const seconds = priceMeeting({ kind: work.how, bytes: work.bytes, group }, cluster)
       return { seconds, link: linkOf(group) }
     },
     message: (bytes, from, to) => {
@@ -43,7 +45,7 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
       const seconds = priceMeeting({ kind: 'send', bytes, group }, cluster)
       return { seconds, link: linkOf(group), held: seconds }
     },
-    flops: (instr, segment) => (traitsOf(instr).lane === 'host' ? 0 : flopsOf(kernelOf(instr, segment, multiply))),
+    flops: (instr, segment) => workFlops(workOf(instr, segment, multiply)),
     contention,
   }
 }
@@ -62,10 +64,6 @@ function outermost({ topology }: Cluster, members: Members): string {
   if (reach.kind === 'torus') return reach.link.kind
   return (reach.levels.findLast(({ parts }) => parts > 1) ?? reach.levels[0]).level.link.kind
 }
-
-/** What is there before a sum or a scatter, or after a gather. */
-const wholeBytes = (instr: Collective, { buffers }: Segment): number =>
-  bytesOf(buffers[instr.kind === 'all-gather' ? instr.out : instr.in])
 
 function membersOf(mesh: Mesh, { axes, stages }: Group): Members {
   if (stages !== undefined && stages.length > 1)
@@ -87,8 +85,5 @@ function strideOf(mesh: Mesh, axis: Axis): number {
   return stride
 }
 
-function copySeconds(instr: Instr, { buffers }: Segment, { host }: Cluster): number {
-  if (!host) return 0
-  const bytes = traitsOf(instr).writes.reduce((sum, ref) => sum + bytesOf(buffers[ref]), 0)
-  return host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency)
-}
+const copySeconds = (bytes: number, { host }: Cluster): number =>
+  host ? host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency) : 0

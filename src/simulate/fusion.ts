@@ -3,9 +3,8 @@
  * hand a value to each other become one kernel: what it makes for itself is neither written nor read again. The first
  * gradient of a step is kept where it was made, so nothing is cleared, and nothing added to what was cleared.
  */
-import type { Kernel } from '../cost/index.js'
+import { bufferBytes, type Kernel, workOf } from '../cost/index.js'
 import { type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
-import { bytesOf, kernelOf } from './kernels.js'
 
 /** Bytes an instruction does not move because it is part of a larger kernel. */
 type Spared = ReadonlyMap<Instr, { readonly read: number; readonly written: number }>
@@ -25,9 +24,7 @@ export function fusedKernels({ microbatches }: Program): (instr: Instr, segment:
 }
 
 function sparedIn(segment: Segment): Spared {
-  const small = segment.instrs.map(
-    instr => traitsOf(instr).lane === 'compute' && kernelOf(instr, segment).kind === 'memory',
-  )
+  const small = segment.instrs.map(instr => workOf(instr, segment).kind === 'memory')
   const makers = new Map<Ref, number>()
   const readers = new Map<number, Map<Ref, boolean>>()
   const read = segment.instrs.map(() => 0)
@@ -38,7 +35,7 @@ function sparedIn(segment: Segment): Spared {
       if (maker === undefined) continue
       const alone = readers.get(maker)!
       alone.set(ref, (alone.get(ref) ?? true) && small[at])
-      if (small[at] && small[maker]) read[at] += bytesOf(segment.buffers[ref])
+      if (small[at] && small[maker]) read[at] += bufferBytes(segment.buffers[ref])
     }
     for (const ref of writes) makers.set(ref, at)
     readers.set(at, new Map())
@@ -47,7 +44,7 @@ function sparedIn(segment: Segment): Spared {
     segment.instrs.map((instr, at) => {
       const kept = (ref: Ref) => !(readers.get(at)!.get(ref) && diesIn(segment, ref))
       const written = traitsOf(instr).writes.reduce(
-        (sum, ref) => sum + (kept(ref) ? 0 : bytesOf(segment.buffers[ref])),
+        (sum, ref) => sum + (kept(ref) ? 0 : bufferBytes(segment.buffers[ref])),
         0,
       )
       return [instr, { read: read[at], written: small[at] ? written : 0 }]
