@@ -1,5 +1,6 @@
 /** The public surface: what a program, a page or a notebook may import from `lockstep`. */
 export { type Problem, ProblemsError, showProblem } from './base/index.js'
+export { type Cluster, clusterOf, deviceNames, parseCluster } from './cluster/index.js'
 export {
   communicate,
   compile,
@@ -41,7 +42,24 @@ export {
   type Trainer,
   worstOf,
 } from './engine/index.js'
+export { calibrated, type Era, type Estimate, eras, estimate, placedOf, totalBytes } from './estimate/index.js'
 export { type Program, parse, print, printRank, type Violation, verify } from './ir/index.js'
 export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
 export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
+export {
+  type Asked,
+  type Found,
+  jobOf,
+  neighboursOf,
+  type Priced,
+  priceOf,
+  type Request,
+  ratesOfPlan,
+  readingOf,
+  requestOf,
+  search,
+  simulatedPlans,
+  splitOf,
+} from './search/index.js'
+export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'
 export { printChrome, type Span, sharesOf } from './trace/index.js'

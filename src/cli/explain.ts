@@ -2,11 +2,10 @@
 import type { Command } from 'commander'
 import pc from 'picocolors'
 import { showCount } from '../base/index.js'
-import { type Era, eras } from '../estimate/index.js'
+import type { Era } from '../estimate/index.js'
 import { parametersOf } from '../model/index.js'
 import { type Job, worldOfPlan } from '../plan/index.js'
 import {
-  abilitiesOf,
   capacityOf,
   differencesOf,
   type Neighbour,
@@ -17,6 +16,7 @@ import {
   type Request,
   ratesOfPlan,
   readingOf,
+  requestOf,
   scaledTo,
   search,
   splitOf,
@@ -28,7 +28,7 @@ import { loadJob } from './load.js'
 import { loadCluster } from './load-cluster.js'
 import { neighbourLines, partsLines } from './plan-text.js'
 import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from './plan-words.js'
-import { priceableShape, softwareOption } from './planning.js'
+import { softwareOption } from './planning.js'
 import { countProblems, showProblems } from './problems.js'
 import { progress } from './progress.js'
 
@@ -69,19 +69,15 @@ function explainCommand(path: string, options: Options, io: Io): number {
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
     return 1
   }
-  const request = requestOf(job, options, io)
+  const request = requestFor(job, options, io)
   const explained = explain(request, job, options.measuredStep, progress(io))
   io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
   return 0
 }
 
-function requestOf(job: Job, { cluster, software }: Options, io: Io): Request {
-  const { model, training, plan } = job
-  return {
-    ...{ model, shape: priceableShape(model, training.seq), globalBatch: training.globalBatch },
-    ...{ cluster: loadCluster(cluster, io, worldOfPlan(plan)), precision: plan.precision === 'f32' ? 'f32' : 'bf16' },
-    ...{ software: eras[software], constraints: abilitiesOf(software) },
-  }
+function requestFor({ model, training, plan }: Job, { cluster: named, software }: Options, io: Io): Request {
+  const cluster = loadCluster(named, io, worldOfPlan(plan))
+  return requestOf({ model, ...training, cluster, precision: plan.precision === 'f32' ? 'f32' : 'bf16', software })
 }
 
 interface Explained {

@@ -1,11 +1,11 @@
 /** What `plan` and `scale` are asked, from the command line to a request; and the words they share with `explain`. */
 import { type Command, Option } from 'commander'
-import { error, ProblemsError, roundUp } from '../base/index.js'
+import { ProblemsError, roundUp } from '../base/index.js'
 import { type Cluster, type Precision, precisions } from '../cluster/index.js'
-import { type Era, eras, type Shape, shapeOf } from '../estimate/index.js'
+import { type Era, eras } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { parseJob } from '../plan/index.js'
-import { abilitiesOf, parseConstraints, type Request } from '../search/index.js'
+import { abilitiesOf, parseConstraints, type Request, requestOf } from '../search/index.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
@@ -66,19 +66,9 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
   const clusterAt = (count: number | undefined) => loadCluster(options.cluster, io, count)
   const { model, notes, reference } = padded(parsed.job.model, options.model)
   const able = abilitiesOf(software)
-  const cluster = clusterAt(devices)
+  const asked = { model, seq, globalBatch, cluster: clusterAt(devices), precision, software }
   return {
-    request: {
-      ...{
-        model,
-        shape: priceableShape(model, seq),
-        globalBatch,
-        cluster,
-        precision,
-        constraints: [...constraints, ...able],
-      },
-      software: eras[software],
-    },
+    request: requestOf({ ...asked, constraints: options.constraint }),
     ...{ model: reference, clusterAt, constraints: constraints.map(c => c.text) },
     notes: [...notes, ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : [])],
   }
@@ -86,14 +76,6 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
 
 /** The command line has no lines. */
 const nowhere = { line: undefined as never, column: undefined as never }
-
-export function priceableShape(model: ModelConfig, seq: number): Shape {
-  const shape = shapeOf(model, seq)
-  if (shape) return shape
-  throw new ProblemsError([
-    error('plan/model', 'model', 'an mlp has no attention: there are no prices for it', 'choose a gpt or a llama'),
-  ])
-}
 
 /** tp splits the vocabulary, and few vocabularies can be split: tables are padded, as everybody does. */
 function padded(model: ModelConfig, given: string): { model: ModelConfig; notes: string[]; reference: ModelReference } {

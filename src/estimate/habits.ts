@@ -1,6 +1,7 @@
 /**
  * What a framework keeps in memory for the same plan: how many bytes a parameter costs in all, which tensors autograd
- * holds, what the library takes for itself. A new framework is a new row, not a new formula.
+ * holds, what the library takes for itself. A new framework is a new row, not a new formula. Which numbers were chosen
+ * on which rows: validation/README.md.
  */
 import { GiB } from '../base/index.js'
 import type { Software } from './software.js'

@@ -4,6 +4,7 @@ import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
 import type { Setup, Split } from './setup.js'
 import type { Software } from './software.js'
+import { splitsAll } from './stages.js'
 
 /** Messages between stages: a pass there and back through all of them, and what is exposed of every other message. */
 export function handingCost({ split, software }: Setup, table: PriceTable, { handed, regather }: Prices): number {
@@ -25,14 +26,18 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
   const reduced = pieces * table.meeting(kind, software.reduceBytes * piece, size, tp)
   const gathered = zero === 0 ? 0 : pieces * table.meeting('all-gather', 2 * piece, size, tp)
-  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole. Each
-  // leaves while the ones before it are made, in every software.
-  const often = zero === 2 && microbatches > 1 ? microbatches * reduced : 0
-  const once = gathered + (often > 0 ? 0 : reduced)
-  const hideable = once * (1 - software.exposed.dp) + often
-  const hidden = Math.min(hideable, (often > 0 ? microbatches : 1) * hiding(split, ranks.busiest))
-  return tied + once + often - hidden + software.contention * hidden
+  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
+  const times = zero === 2 ? microbatches : 1
+  const traffic = times * reduced + gathered
+  const within = zero === 2 ? times * Math.min(reduced, making(split, ranks.busiest)) : 0
+  const beyond = Math.min(traffic * (1 - software.exposed.dp), times * hiding(split, ranks.busiest))
+  const hidden = Math.max(within, beyond)
+  return tied + traffic - hidden + software.contention * hidden
 }
+
+/** A gradient is on its way while the next ones are made; the last of each layer has nothing to hide behind. */
+const making = ({ schedule }: Split, { input, weight }: RankTime): number =>
+  0.8 * (splitsAll.has(schedule) ? weight : input + weight)
 
 /** Compute that is left once the first gradients are final: the last microbatch; of several chunks, those after the first. */
 const hiding = ({ pp, chunks }: Split, { forward, input, weight }: RankTime): number =>

@@ -1,9 +1,11 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
+import { error, ProblemsError } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
-import type { Shape, Software, Split } from '../estimate/index.js'
+import { type Era, eras, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { Job, layersPerStage, type PlanInput, type ScheduleName } from '../plan/index.js'
-import type { Constraint } from './constraint.js'
+import { abilitiesOf } from './abilities.js'
+import { type Constraint, parseConstraints } from './constraint.js'
 
 export interface Request {
   readonly model: ModelConfig
@@ -16,6 +18,39 @@ export interface Request {
   readonly software: Software
   readonly constraints: readonly Constraint[]
 }
+
+export interface Asked {
+  readonly model: ModelConfig
+  readonly seq: number
+  readonly globalBatch: number
+  readonly cluster: Cluster
+  readonly precision?: Precision
+  /** Whose habits to price; it gets plans that it can run. */
+  readonly software?: Era
+  /** As a user says them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
+  readonly constraints?: readonly string[]
+}
+
+/** Throws everything that is wrong with what is asked. */
+export function requestOf({ model, seq, software = 'lockstep', ...asked }: Asked): Request {
+  const { globalBatch, cluster, precision = 'bf16' } = asked
+  const shape = shapeOf(model, seq)
+  const { constraints, problems } = parseConstraints(asked.constraints ?? [])
+  if (!shape || problems.length > 0) throw new ProblemsError([...(shape ? [] : [unpriced]), ...problems])
+  return {
+    ...{ model, shape, globalBatch, cluster, precision, software: eras[software] },
+    constraints: [...constraints, ...abilitiesOf(software)],
+  }
+}
+
+const unpriced = error(
+  ...([
+    'plan/model',
+    'model',
+    'an mlp has no attention: there are no prices for it',
+    'choose a gpt or a llama',
+  ] as const),
+)
 
 /** One microbatch of one sequence on one device: what every other plan is written as a change of. */
 export const plainSplit: Split = {

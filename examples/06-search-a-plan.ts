@@ -1,0 +1,26 @@
+// The search prices every way to split a model over a cluster. What it finds is a job: it compiles, and can be simulated.
+import { clusterOf, ModelConfig, neighboursOf, presets, requestOf, search, simulatedPlans } from '../src/index.js'
+
+const request = requestOf({
+  ...{ model: ModelConfig.parse(presets['llama3-8b']), seq: 8192, globalBatch: 128 },
+  ...{ cluster: clusterOf('h100', 32), constraints: ['schedule=1f1b|interleaved', 'memory<=70GiB'] },
+})
+const { best, front, counts } = search(request, { keep: 10 })
+console.log(`${counts.considered} plans considered, ${counts.priced} priced, ${front.length} on the front`)
+
+const [fastest] = best
+const { tp, pp, dp, zero, microbatch, recompute } = fastest.split
+console.log(`tp ${tp}, pp ${pp}, dp ${dp}, ZeRO-${zero}, microbatch ${microbatch}, recompute ${recompute}`)
+console.log(`priced ${fastest.estimate.step.toFixed(2)} s, ${(fastest.bytes / 2 ** 30).toFixed(1)} GiB a rank`)
+
+for (const { step, arena, fits } of simulatedPlans(request, [fastest]))
+  console.log(`simulated ${step.toFixed(2)} s, ${(arena / 2 ** 30).toFixed(1)} GiB a rank, it fits: ${fits}`)
+
+const unfit = neighboursOf(request, fastest).filter(({ verdict }) => verdict.kind === 'unfit')
+console.log(`next to it, but too large: ${unfit.map(({ move }) => move.name).join('; ')}`)
+
+//> 21456 plans considered, 13486 priced, 50 on the front
+//> tp 1, pp 2, dp 16, ZeRO-2, microbatch 1, recompute none
+//> priced 3.47 s, 52.5 GiB a rank
+//> simulated 3.81 s, 53.3 GiB a rank, it fits: true
+//> next to it, but too large: microbatch 2; zero 0
