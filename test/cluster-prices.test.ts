@@ -4,10 +4,10 @@ import { test } from 'node:test'
 import { worldOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { type Kernel, priceMeeting } from '../src/cost/index.js'
+import { isKernel, type Kernel, priceMeeting, workOf } from '../src/cost/index.js'
 import type { InstrOf } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
-import { clusterPrices, kernelOf, simulate } from '../src/simulate/index.js'
+import { clusterPrices, simulate } from '../src/simulate/index.js'
 
 const shape = { layers: 2, embed: 64, heads: 8, kvHeads: 4, ffn: 128, vocab: 96 }
 const [seq, globalBatch] = [32, 8]
@@ -20,7 +20,12 @@ const segmentOf = (name: string, plan: JobInput['plan'] = {}) => programOf(plan)
 
 const kernels = (name: string, kind: string, plan: JobInput['plan'] = {}): Kernel[] => {
   const segment = segmentOf(name, plan)
-  return segment.instrs.filter(instr => instr.kind === kind).map(instr => kernelOf(instr, segment))
+  return segment.instrs
+    .filter(instr => instr.kind === kind)
+    .flatMap(instr => {
+      const work = workOf(instr, segment)
+      return isKernel(work) ? [work] : []
+    })
 }
 
 const show = (kernel: Kernel): string =>
@@ -60,7 +65,7 @@ test('an embedding reads the rows it takes, not the table; a sum reads what it a
 test('products may be in another precision than what is stored', () => {
   const segment = segmentOf('head.F')
   const product = segment.instrs.find((instr): instr is InstrOf<'contract'> => instr.kind === 'contract')!
-  equal(show(kernelOf(product, segment, 'bf16')), '1 x [256 64] [64 96] bf16')
+  equal(show(workOf(product, segment, 'bf16') as Kernel), '1 x [256 64] [64 96] bf16')
 })
 
 const flopsOf = (plan: JobInput['plan']) => {

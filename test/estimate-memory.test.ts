@@ -1,6 +1,7 @@
 /** The memory formulas everybody knows come out of the closed form; schedules hold what it says they hold. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
+import { choices } from '../src/base/index.js'
 import { makeSchedule, tasksOf } from '../src/compile/index.js'
 import {
   type capacityOf,
@@ -8,8 +9,11 @@ import {
   fits,
   footprint,
   type Habits,
+  type Holding,
   heldStages,
+  holdingsOf,
   inFlight,
+  layersOfRank,
   type Placed,
   rankFootprint,
   type Shape,
@@ -191,6 +195,39 @@ test('the heaviest rank is the heaviest of all, whatever the schedule and howeve
           const title = `${software.name} ${schedule} ${layers} ${recompute}`
           equal(totalBytes(footprint(placed)), Math.max(...ranks), title)
         }
+})
+
+/** Any pipeline, layers shared out by chance too. */
+function anyPipeline(seed: number): Placed {
+  const { pick, chance, int } = choices(seed)
+  const schedule = pick(scheduleNames)
+  const { chunks: fixed, chunksFixed } = scheduleTraits[schedule]
+  const [pp, chunks] = [1 + int(12), chunksFixed ? fixed : 1 + int(4)]
+  const layers = Array.from({ length: pp * chunks }, () => int(4))
+  const split = {
+    ...{ schedule, pp, chunks, tp: pick([1, 2]), microbatches: 1 + int(40), zero: int(4) as Split['zero'], dp: 4 },
+    ...{ recompute: pick(['none', 'selective', 'full'] as const), ...(chance(0.5) && { layers }) },
+  }
+  const sizes = { layers: chance(0.5) ? 1 + int(100) : pp * chunks, vocab: pick([64, 50000]), tied: chance(0.5) }
+  return {
+    ...place({ ...split, shape: sizes }),
+    software: pick([eras.lockstep, eras['megatron-2024'], eras.torchtitan]),
+  }
+}
+
+test('no rank is heavier or busier than those that are weighed (seeds 1 to 2000)', () => {
+  for (let seed = 1; seed <= 2000; seed++) {
+    const placed = anyPipeline(seed)
+    const { shape, split } = placed
+    const ranks = Array.from({ length: split.pp }, (_, rank) => rankFootprint(placed, rank))
+    const heaviest = ranks.reduce((a, b) => (totalBytes(b) > totalBytes(a) ? b : a))
+    deepEqual(footprint(placed), heaviest, `seed ${seed}`)
+    for (let rank = 0; rank < split.pp; rank++) {
+      const { layers, first, last } = layersOfRank(shape, split, rank)
+      const asBusy = (h: Holding) => h.layers >= layers && (h.first || !first) && (h.last || !last)
+      ok(holdingsOf(shape, split).some(asBusy), `seed ${seed} rank ${rank}`)
+    }
+  }
 })
 
 test('uneven layers: the fullest stage counts, not the mean', () => {

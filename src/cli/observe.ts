@@ -1,7 +1,6 @@
 /** Steps that were timed, as kernels that were timed: the quick ones of each instruction's times, the median over equals. */
-import type { Kernel } from '../cost/index.js'
+import { isKernel, type Kernel, workOf } from '../cost/index.js'
 import type { Program } from '../ir/index.js'
-import { kernelOf } from '../simulate/index.js'
 import { doneBy, type Span } from '../trace/index.js'
 import type { TimedStep } from './timed-run.js'
 
@@ -21,7 +20,8 @@ export function observe(program: Program, steps: readonly TimedStep[]): Observat
   const kernels = [...times.values()].flatMap(({ span, all }) => {
     const { step, instr } = doneBy(program, span)
     if (step.kind !== 'call' || !instr || span.lane !== 'compute') return []
-    return [{ kernel: kernelOf(instr, program.segments[step.segment]), seconds: at(0.2, all) }]
+    const work = workOf(instr, program.segments[step.segment])
+    return isKernel(work) ? [{ kernel: work, seconds: at(0.2, all) }] : []
   })
   return merged(kernels)
 }

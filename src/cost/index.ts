@@ -1,4 +1,5 @@
 export * from './fit.js'
+export * from './instr.js'
 export * from './kernel.js'
 export { isAligned, matmulSeconds } from './matmul.js'
 export * from './measured.js'

@@ -146,7 +146,7 @@ const lockstep: Software = {
   padsVocab: false,
   lossBytes: 12,
   optimizerBytes: 40,
-  exposed: { tp: 1, tpBackward: 1, pp: 0, dp: 1, shards: 0.6, cp: 1, ep: 1 },
+  exposed: { tp: 1, tpBackward: 1, pp: 0, dp: 1, shards: 0.6, wholeShards: 0.12, cp: 1, ep: 1 },
   regathers: false,
   pieces: 9,
   sources: ['this project'],

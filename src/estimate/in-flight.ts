@@ -125,14 +125,10 @@ const looped = new Set(['interleaved'])
  * Layers that `stages` stages in flight come to, where a rank's chunks hold unlike numbers of them. Forwards go round
  * the chunks in groups and backwards follow the other way round, so the mix turns with them: the heaviest counts.
  */
-export function layersInFlight(split: Split, stages: number, layersOfChunk: (chunk: number) => number): number {
+export function layersInFlight(split: Split, stages: number, layersOfChunk: readonly number[]): number {
   const { chunks } = split
-  let layers = 0
-  let alike = true
-  for (let chunk = 0; chunk < chunks; chunk++) {
-    layers += layersOfChunk(chunk)
-    alike &&= layersOfChunk(chunk) === layersOfChunk(0)
-  }
+  const layers = layersOfChunk.reduce((sum, n) => sum + n, 0)
+  const alike = layersOfChunk.every(n => n === layersOfChunk[0])
   if (alike || stages === 0 || !looped.has(split.schedule)) return (stages * layers) / chunks
   const size = group(split)
   const most = split.microbatches * chunks
@@ -143,7 +139,7 @@ export function layersInFlight(split: Split, stages: number, layersOfChunk: (chu
     let live = 0
     for (let chunk = 0; chunk < chunks; chunk++)
       live +=
-        layersOfChunk(chunk) *
+        layersOfChunk[chunk] *
         (passed(stages + back, chunk, chunks, size) - passed(back, chunks - 1 - chunk, chunks, size))
     heaviest = Math.max(heaviest, live)
   }

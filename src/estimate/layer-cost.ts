@@ -2,6 +2,7 @@
 import type { RankTime } from './pipeline.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Setup, Split } from './setup.js'
+import { fetchesWhole } from './stages.js'
 
 export interface LayerCost extends RankTime {
   /** What the three times are made of. */
@@ -82,7 +83,8 @@ function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: num
   const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * piece, dp * ep * cp, tp) : 0
   const traffic = pieces * (gather + scatter)
   const hidden = Math.max(contention * Math.min(compute, traffic), traffic - compute)
-  return exposed.shards * traffic + (1 - exposed.shards) * hidden
+  const share = fetchesWhole(setup.split) ? (exposed.wholeShards ?? exposed.shards) : exposed.shards
+  return share * traffic + (1 - share) * hidden
 }
 
 /** Bytes of a parameter on its way to where it is multiplied. */

@@ -7,10 +7,9 @@ import type { Device } from '../cluster/index.js'
 import { elementBytes, keptBytes, layerBytes, lossBytes, tokensOf } from './activations.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { type Habits, habitsOf } from './habits.js'
-import { heldStages, layersInFlight } from './in-flight.js'
+import { type Holding, holdingOf, holdingsOf } from './holding.js'
 import { ownLeast, ownMemory } from './own-memory.js'
 import type { Footprint, Placed } from './setup.js'
-import { layersOfChunk, layersOfRank, ranksToWeigh } from './stages.js'
 
 export const totalBytes = (f: Footprint): number =>
   f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
@@ -18,41 +17,25 @@ export const totalBytes = (f: Footprint): number =>
 /** Bytes on the heaviest rank. */
 export function footprint(placed: Placed): Footprint {
   const of = memoryOf(placed)
-  let heaviest = of(0)
-  let most = totalBytes(heaviest)
-  for (const rank of ranksToWeigh(placed.shape, placed.split)) {
-    const one = of(rank)
-    const bytes = totalBytes(one)
-    if (bytes <= most) continue
-    heaviest = one
-    most = bytes
+  const holdings = holdingsOf(placed.shape, placed.split)
+  let heaviest = of(holdings[0])
+  for (let i = 1; i < holdings.length; i++) {
+    const one = of(holdings[i])
+    if (totalBytes(one) > totalBytes(heaviest)) heaviest = one
   }
   return heaviest
 }
 
 /** Bytes on the ranks of one pipeline coordinate. */
-export const rankFootprint = (placed: Placed, rank: number): Footprint => memoryOf(placed)(rank)
+export const rankFootprint = (placed: Placed, rank: number): Footprint =>
+  memoryOf(placed)(holdingOf(placed.shape, placed.split, rank))
 
 /**
- * Bytes below which no program of this plan can be: what the heaviest rank surely holds at one time. A search may
- * throw away what does not fit even so.
+ * Bytes below which no program of this plan can be on these ranks: what they surely hold at one time. Of other people's
+ * software the closed form is all we know.
  */
-export function leastBytes(placed: Placed): number {
-  const of = leastOf(placed)
-  let most = of(0)
-  for (const rank of ranksToWeigh(placed.shape, placed.split)) most = Math.max(most, of(rank))
-  return most
-}
-
-/** The same for the ranks of one pipeline coordinate. */
-export const rankLeastBytes = (placed: Placed, rank: number): number => leastOf(placed)(rank)
-
-/** Of other people's software the closed form is all we know. */
-function leastOf(placed: Placed): (rank: number) => number {
-  if (placed.software.name === 'lockstep') return ownLeast(placed)
-  const of = memoryOf(placed)
-  return rank => totalBytes(of(rank))
-}
+export const rankLeastBytes = (placed: Placed, rank: number): number =>
+  placed.software.name === 'lockstep' ? ownLeast(placed)(rank) : totalBytes(rankFootprint(placed, rank))
 
 /** What a device has for a program beside what it keeps for itself. */
 export const capacityOf = ({ memory, reserve }: Device): number => memory * (1 - reserve.fraction) - reserve.bytes
@@ -60,10 +43,10 @@ export const capacityOf = ({ memory, reserve }: Device): number => memory * (1 -
 export const fits = (placed: Placed, device: Device): boolean => totalBytes(footprint(placed)) <= capacityOf(device)
 
 /** What does not depend on the rank is found once; the rest is asked for rank by rank. */
-const memoryOf = (placed: Placed): ((rank: number) => Footprint) =>
+const memoryOf = (placed: Placed): ((holding: Holding) => Footprint) =>
   placed.software.name === 'lockstep' ? ownMemory(placed) : othersMemory(placed, habitsOf(placed.software))
 
-function othersMemory(placed: Placed, habits: Habits): (rank: number) => Footprint {
+function othersMemory(placed: Placed, habits: Habits): (holding: Holding) => Footprint {
   const { shape, split } = placed
   const element = elementBytes(placed)
   const kept = keptBytes(placed, habits)
@@ -74,9 +57,7 @@ function othersMemory(placed: Placed, habits: Habits): (rank: number) => Footpri
   const boundaries = split.pp > 1 ? habits.boundaries * split.microbatches * crossing : 0
   const loss = lossBytes(placed, habits)
   const states = statesOf(placed, habits)
-  return rank => {
-    const { layers, first, last } = layersOfRank(shape, split, rank)
-    const held = layersInFlight(split, heldStages(split, rank), chunk => layersOfChunk(shape, split, rank, chunk))
+  return ({ layers, first, last, held }) => {
     const activations = held * kept + boundaries
     const workspace = gathered + Math.max(again, last ? loss : 0)
     const framework = habits.context + habits.slack * (activations + workspace)

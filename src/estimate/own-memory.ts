@@ -5,9 +5,10 @@
  */
 import { elementBytes, tokensOf } from './activations.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters } from './counts.js'
-import { inFlight, type Load, layersInFlight } from './in-flight.js'
+import type { Fullness, Holding } from './holding.js'
+import { inFlight } from './in-flight.js'
 import type { Footprint, Placed, Split } from './setup.js'
-import { layersOfChunk, layersOfRank } from './stages.js'
+import { fetchesWhole, layersOfChunk, layersOfRank, type RankLayers, splitsAll } from './stages.js'
 
 /** Elements a token has on one rank, by what they are. */
 interface Widths {
@@ -82,9 +83,6 @@ function headStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Wi
 
 /** Schedules that run all forwards first keep the head of every microbatch. */
 const forwardsFirst = new Set(['gpipe', 'looped-bfs'])
-/** Every backward pass is two calls. */
-const splitsAll = new Set(['interleaved-zb', 'zb-h1', 'zb-h2', 'zb-v', 'v-half', 'v-min'])
-
 /** What does not depend on the rank. */
 interface Facts {
   readonly placed: Placed
@@ -125,7 +123,6 @@ function factsOf(placed: Placed): Facts {
   const fetches = split.zero === 3 && data > 1 ? element : 0
   // The next gradient is made while this one is on its way: two of a size where gate and up follow each other.
   const made = software.gradientBytes * largest * sent * (sent > 1 && shape.gated ? 2 : 1)
-  const whole = split.recompute === 'full' || splitsAll.has(split.schedule)
   return {
     placed,
     widths,
@@ -137,7 +134,7 @@ function factsOf(placed: Placed): Facts {
     head: headStash(placed, widths),
     layerParameters: parameters,
     table,
-    layerScratch: { made, fetched: fetches * (whole ? parameters : largest) },
+    layerScratch: { made, fetched: fetches * (fetchesWhole(split) ? parameters : largest) },
     tableScratch: { made: software.gradientBytes * table * sent, fetched: fetches * table },
   }
 }
@@ -147,22 +144,21 @@ const largestWeight = ({ shape, split }: Placed): number =>
   (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp
 
 /** Bytes of each rank of the compiled program, nearly. */
-export function ownMemory(placed: Placed): (rank: number) => Footprint {
+export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
   const facts = factsOf(placed)
-  return rank => {
-    const { mostOpen, mostPending } = inFlight(placed.split, rank)
-    const held = heldParameters(facts, rank)
-    const opened = worstMoment(facts, rank, held, mostOpen)
-    const pended = mostPending.pending === 0 ? opened : worstMoment(facts, rank, held, mostPending)
+  return holding => {
+    const { mostOpen, mostPending } = holding
+    const held = heldParameters(facts, holding)
+    const opened = worstMoment(facts, holding, held, mostOpen)
+    const pended = mostPending === mostOpen ? opened : worstMoment(facts, holding, held, mostPending)
     const { activations, workspace } = bytesOf(pended) > bytesOf(opened) ? pended : opened
     const { parameters, gradients, optimizer } = statesOf(facts, held)
     return { parameters, gradients, optimizer, activations, workspace, framework: 0 }
   }
 }
 
-function heldParameters({ placed, layerParameters: layer }: Facts, rank: number): number {
-  const { shape, split } = placed
-  const { layers, first, last } = layersOfRank(shape, split, rank)
+function heldParameters({ placed, layerParameters: layer }: Facts, { layers, first, last }: RankLayers): number {
+  const { shape } = placed
   const ranks = tableRanks(placed)
   const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
   return layers * layer + ends
@@ -186,15 +182,12 @@ interface Moment {
 
 const bytesOf = ({ activations, workspace }: Moment): number => activations + workspace
 
-function worstMoment(facts: Facts, rank: number, held: number, load: Load): Moment {
+function worstMoment(facts: Facts, { first, last, firstStage }: Holding, held: number, fullness: Fullness): Moment {
   const { placed, token, layer, head, widths } = facts
-  const { shape, split } = placed
-  const { first, last } = layersOfRank(shape, split, rank)
-  const inChunk = (chunk: number) => layersOfChunk(shape, split, rank, chunk)
-  const open = layersInFlight(split, load.open, inChunk)
-  const pending = layersInFlight(split, load.pending, inChunk)
+  const { split } = placed
+  const { open, pending } = fullness
   const sums = split.recompute === 'none' ? 4 * widths.sums * facts.tokens * open : 0
-  const heads = last ? token * headsInFlight(split, load, head) : 0
+  const heads = last ? token * headsInFlight(split, fullness, head) : 0
   const handed = split.pp > 1 ? token * widths.residual : 0
   const all = token * (open * layer.open + pending * layer.pending) + sums + heads + handed
   const inTwo = splitsAll.has(split.schedule)
@@ -211,14 +204,14 @@ function worstMoment(facts: Facts, rank: number, held: number, load: Load): Mome
   }
   backward(all, token * layer.work, facts.layerScratch)
   if (last) backward(all + token * head.open, token * head.work, facts.tableScratch)
-  if (first) consider(all - token * inChunk(0) * layer.open, facts.tableScratch.made)
+  if (first) consider(all - token * firstStage * layer.open, facts.tableScratch.made)
   return worst
 }
 
 /** Elements per token that lie in the head for microbatches other than the one at work. */
-function headsInFlight({ schedule, microbatches, chunks }: Split, { pending }: Load, head: Stash): number {
+function headsInFlight({ schedule, microbatches, chunks }: Split, { pendingStages }: Fullness, head: Stash): number {
   if (forwardsFirst.has(schedule)) return (microbatches - 1) * head.open
-  return Math.max(0, Math.min(microbatches, pending / chunks) - 1) * head.pending
+  return Math.max(0, Math.min(microbatches, pendingStages / chunks) - 1) * head.pending
 }
 
 /** Schedules of which the closed form says exactly how many stages are open; of the others one surely is. */
@@ -240,12 +233,12 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     let fewest = Number.POSITIVE_INFINITY
     for (let chunk = 0; chunk < split.chunks; chunk++)
       fewest = Math.min(fewest, layersOfChunk(shape, split, rank, chunk))
-    const own = split.schedule === 'dualpipe' ? fewest * facts.layerParameters : heldParameters(facts, rank)
+    const ownLayers = layersOfRank(shape, split, rank)
+    const own = split.schedule === 'dualpipe' ? fewest * facts.layerParameters : heldParameters(facts, ownLayers)
     const { parameters, gradients, optimizer } = statesOf(facts, own)
     const open = exact.has(split.schedule) ? inFlight(split, rank).mostOpen.open : 1
     const body = token * open * fewest * kept + (fewest > 0 ? made * largestWeight(placed) : 0)
-    const { last } = layersOfRank(shape, split, rank)
-    const head = last ? token * (fewest * kept + 2 * widths.vocab) + made * facts.table : 0
+    const head = ownLayers.last ? token * (fewest * kept + 2 * widths.vocab) + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
   }
 }

@@ -3,8 +3,9 @@
  * than the cut of a layer. One table for each (shape, cluster, precision, software); within it one row for each cut.
  */
 import type { Cluster, Precision } from '../cluster/index.js'
-import { type Kernel, type Meeting, priceKernel, priceMeeting } from '../cost/index.js'
+import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/index.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
+import { entry } from './entry.js'
 import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
@@ -91,20 +92,9 @@ export function tableOf(setup: Setup): PriceTable {
   return entry(byPrecision, precision, () => new PriceTable({ shape, cluster, software, precision }))
 }
 
-interface Lookup<K, V> {
-  get(key: K): V | undefined
-  set(key: K, value: V): unknown
-}
-
-function entry<K, V>(map: Lookup<K, V>, key: K, make: () => V): V {
-  let value = map.get(key)
-  if (value === undefined) map.set(key, (value = make()))
-  return value
-}
-
 function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
   const { shape, cluster, precision, software } = setup
-  const total = (kernels: readonly Kernel[]) => kernels.reduce((sum, k) => sum + priceKernel(k, cluster.device), 0)
+  const total = (kernels: readonly Kernel[]) => kernels.reduce((sum, k) => sum + priceInStep(k, cluster.device), 0)
   const times = (k: Kernels): Times => ({
     forward: total(k.forward),
     input: total(k.input),

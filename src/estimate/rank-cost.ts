@@ -1,9 +1,10 @@
 /** One microbatch on the busiest pipeline rank, and on all of them together. */
+import { holdingsOf } from './holding.js'
 import type { LayerCost } from './layer-cost.js'
 import type { RankTime } from './pipeline.js'
 import type { Prices } from './prices.js'
 import type { Setup } from './setup.js'
-import { layersOfRank, type RankLayers, ranksToWeigh } from './stages.js'
+import type { RankLayers } from './stages.js'
 
 export interface Ranks {
   readonly busiest: RankTime
@@ -17,11 +18,11 @@ export interface Ranks {
 }
 
 export function ranksOf({ shape, split }: Setup, prices: Prices, layer: LayerCost): Ranks {
-  let held = layersOfRank(shape, split, 0)
+  const holdings = holdingsOf(shape, split)
+  let held: RankLayers = holdings[0]
   let longest = durationOf(held, layer, prices)
   let parameters = parametersOf(held, prices)
-  for (const rank of ranksToWeigh(shape, split)) {
-    const candidate = layersOfRank(shape, split, rank)
+  for (const candidate of holdings) {
     const duration = durationOf(candidate, layer, prices)
     parameters = Math.max(parameters, parametersOf(candidate, prices))
     if (duration <= longest) continue

@@ -33,6 +33,8 @@ export interface Software {
     readonly dp: number
     /** What ZeRO-3 gathers and reduces layer by layer. */
     readonly shards: number
+    /** The same where it fetches whole layers ahead: forward is computed again, or backward is split in two. */
+    readonly wholeShards?: number
     readonly cp: number
     readonly ep: number
   }

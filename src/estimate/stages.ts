@@ -53,7 +53,7 @@ const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boole
  */
 export function ranksToWeigh({ layers }: Shape, split: Split): readonly number[] {
   const { pp, chunks } = split
-  if (pp === 1) return none
+  if (pp === 1) return []
   // Fed from both ends it is fullest somewhere between.
   if (split.schedule === 'dualpipe') return Array.from({ length: pp - 1 }, (_, i) => i + 1)
   if (split.layers) return endsOfRuns(split, split.layers)
@@ -61,21 +61,7 @@ export function ranksToWeigh({ layers }: Shape, split: Split): readonly number[]
   return edge > 0 && edge < pp - 2 ? [1, edge, pp - 2, pp - 1] : [1, pp - 2, pp - 1]
 }
 
-/** A search asks for the same few lists again and again. */
-const knownRuns = new WeakMap<readonly number[], Map<string, readonly number[]>>()
-
-function endsOfRuns(split: Split, layers: readonly number[]): readonly number[] {
-  const byPlace = knownRuns.get(layers) ?? new Map<string, readonly number[]>()
-  knownRuns.set(layers, byPlace)
-  const place = `${split.schedule} ${split.pp}`
-  const known = byPlace.get(place)
-  if (known) return known
-  const found = findRuns(split, layers)
-  byPlace.set(place, found)
-  return found
-}
-
-function findRuns(split: Split, layers: readonly number[]): number[] {
+function endsOfRuns(split: Split, layers: readonly number[]): number[] {
   const { pp, chunks } = split
   const held = (rank: number) =>
     Array.from({ length: chunks }, (_, chunk) => layers[stageOf(split, rank, chunk)]).join()
@@ -84,4 +70,8 @@ function findRuns(split: Split, layers: readonly number[]): number[] {
   return [...ends].filter(rank => rank > 0)
 }
 
-const none: readonly number[] = []
+/** Every backward pass is two calls. */
+export const splitsAll = new Set(['interleaved-zb', 'zb-h1', 'zb-h2', 'zb-v', 'v-half', 'v-min'])
+
+/** ZeRO-3: all parameters of a layer are fetched for one call, and not each for its own use. */
+export const fetchesWhole = ({ recompute, schedule }: Split): boolean => recompute === 'full' || splitsAll.has(schedule)

@@ -22,15 +22,16 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   if (zero === 3) return tied + endsCost(split, software, table, prices)
   const pieces = Math.max(1, software.pieces * ranks.layers)
   const piece = ranks.parameters / pieces
-  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
-  const times = zero === 2 ? microbatches : 1
-  const traffic =
-    zero === 0
-      ? pieces * table.meeting('all-reduce', software.reduceBytes * piece, size, tp)
-      : pieces * times * table.meeting('reduce-scatter', software.reduceBytes * piece, size, tp) +
-        pieces * table.meeting('all-gather', 2 * piece, size, tp)
-  const hidden = Math.min(traffic * (1 - software.exposed.dp), times * hiding(split, ranks.busiest))
-  return tied + traffic - hidden + software.contention * hidden
+  const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
+  const reduced = pieces * table.meeting(kind, software.reduceBytes * piece, size, tp)
+  const gathered = zero === 0 ? 0 : pieces * table.meeting('all-gather', 2 * piece, size, tp)
+  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole. Each
+  // leaves while the ones before it are made, in every software.
+  const often = zero === 2 && microbatches > 1 ? microbatches * reduced : 0
+  const once = gathered + (often > 0 ? 0 : reduced)
+  const hideable = once * (1 - software.exposed.dp) + often
+  const hidden = Math.min(hideable, (often > 0 ? microbatches : 1) * hiding(split, ranks.busiest))
+  return tied + once + often - hidden + software.contention * hidden
 }
 
 /** Compute that is left once the first gradients are final: the last microbatch; of several chunks, those after the first. */

@@ -16,6 +16,7 @@ import {
   type Split,
   timesOf,
   totalBytes,
+  withMemory,
 } from '../estimate/index.js'
 import { Best } from './best.js'
 import { bytesBound, stepBound } from './bounds.js'
@@ -60,7 +61,11 @@ export interface Options {
 }
 
 export const setupOf = ({ shape, cluster, precision, software }: Request, split: Split): Setup => ({
-  ...{ shape, split, cluster, precision, software },
+  shape,
+  split,
+  cluster,
+  precision,
+  software,
 })
 
 export function priceOf(request: Request, split: Split): Priced {
@@ -120,9 +125,9 @@ export function search(request: Request, { keep, front = true, prune = true, wat
   return { best: best.fastest, front: best.front, counts, capacity }
 }
 
-function weighed(setup: Setup, times: ReturnType<typeof timesOf>): Priced {
+function weighed(setup: Setup, times: Omit<Estimate, 'memory'>): Priced {
   const memory = footprint(setup)
-  return { split: setup.split, estimate: { ...times, memory }, bytes: totalBytes(memory) }
+  return { split: setup.split, estimate: withMemory(times, memory), bytes: totalBytes(memory) }
 }
 
 function boundedGroups(request: Request): Bounded[] {

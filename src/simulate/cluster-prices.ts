@@ -1,9 +1,9 @@
 /** The prices of a cluster: kernels on its device, meetings and messages over the links they cross. */
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
 import { type Cluster, type Precision, reachOf } from '../cluster/index.js'
-import { flopsOf, type Members, priceKernel, priceMeeting } from '../cost/index.js'
-import { type Collective, type Group, type Instr, type Program, type Segment, traitsOf } from '../ir/index.js'
-import { bytesOf, kernelOf } from './kernels.js'
+import { isKernel, type Kernel, type Members, priceInStep, priceMeeting, workFlops, workOf } from '../cost/index.js'
+import type { Group, Instr, Program, Segment } from '../ir/index.js'
+import { fusedKernels } from './fusion.js'
 import type { Contention, Prices } from './prices.js'
 
 export interface ClusterPricesOptions {
@@ -24,15 +24,20 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
   const links = linksOf(cluster)
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
   const stride = strideOf(mesh, 'pp')
+  // Our own engine runs instructions as they are; on other devices the program is emitted and compiled.
+  const fused = cluster.cores === undefined ? fusedKernels(program) : (_: Instr, __: Segment, kernel: Kernel) => kernel
   return {
     links,
-    compute: (instr, segment) =>
-      traitsOf(instr).lane === 'host'
-        ? copySeconds(instr, segment, cluster)
-        : priceKernel(kernelOf(instr, segment, multiply), cluster.device),
+    compute: (instr, segment) => {
+      const work = workOf(instr, segment, multiply)
+      if (work.kind === 'copy') return copySeconds(work.bytes, cluster)
+      return isKernel(work) ? secondsOf(fused(instr, segment, work), cluster) : 0
+    },
     collective: (instr, segment) => {
-      const group = membersOf(mesh, instr.group)
-      const seconds = priceMeeting({ kind: instr.kind, bytes: wholeBytes(instr, segment), group }, cluster)
+      const work = workOf(instr, segment)
+      if (work.kind !== 'meeting') throw new Error(`internal: ${instr.kind} is no meeting`)
+      const group = membersOf(mesh, work.group)
+      const seconds = priceMeeting({ kind: work.how, bytes: work.bytes, group }, cluster)
       return { seconds, link: linkOf(group) }
     },
     message: (bytes, from, to) => {
@@ -40,10 +45,14 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
       const seconds = priceMeeting({ kind: 'send', bytes, group }, cluster)
       return { seconds, link: linkOf(group), held: seconds }
     },
-    flops: (instr, segment) => (traitsOf(instr).lane === 'host' ? 0 : flopsOf(kernelOf(instr, segment, multiply))),
+    flops: (instr, segment) => workFlops(workOf(instr, segment, multiply)),
     contention,
   }
 }
+
+/** What is part of another kernel takes no time of its own. */
+const secondsOf = (kernel: Kernel, { device }: Cluster): number =>
+  kernel.kind === 'memory' && kernel.read + kernel.written === 0 ? 0 : priceInStep(kernel, device)
 
 function linksOf({ topology }: Cluster): string[] {
   return topology.kind === 'torus' ? [topology.link.kind] : [...new Set(topology.levels.map(({ link }) => link.kind))]
@@ -55,10 +64,6 @@ function outermost({ topology }: Cluster, members: Members): string {
   if (reach.kind === 'torus') return reach.link.kind
   return (reach.levels.findLast(({ parts }) => parts > 1) ?? reach.levels[0]).level.link.kind
 }
-
-/** What is there before a sum or a scatter, or after a gather. */
-const wholeBytes = (instr: Collective, { buffers }: Segment): number =>
-  bytesOf(buffers[instr.kind === 'all-gather' ? instr.out : instr.in])
 
 function membersOf(mesh: Mesh, { axes, stages }: Group): Members {
   if (stages !== undefined && stages.length > 1)
@@ -80,8 +85,5 @@ function strideOf(mesh: Mesh, axis: Axis): number {
   return stride
 }
 
-function copySeconds(instr: Instr, { buffers }: Segment, { host }: Cluster): number {
-  if (!host) return 0
-  const bytes = traitsOf(instr).writes.reduce((sum, ref) => sum + bytesOf(buffers[ref]), 0)
-  return host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency)
-}
+const copySeconds = (bytes: number, { host }: Cluster): number =>
+  host ? host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency) : 0

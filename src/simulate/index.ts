@@ -1,6 +1,5 @@
 export * from './cluster-prices.js'
 export * from './goodput.js'
-export * from './kernels.js'
 export * from './parts.js'
 export * from './prices.js'
 export * from './simulate.js'

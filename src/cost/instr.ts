@@ -1,0 +1,177 @@
+/**
+ * What one instruction asks of a machine: a kernel for its device, a meeting for its links, a copy from its host, or
+ * nothing. Read off the dims of its buffers, so the formulas a reader knows are sums over the instructions of a program.
+ */
+import { type Dim, elementsOf } from '../base/index.js'
+import type { Precision } from '../cluster/index.js'
+import {
+  applyRule,
+  type Buffer,
+  bytesPer,
+  type Collective,
+  type Compute,
+  type Group,
+  type Instr,
+  type InstrOf,
+  type Program,
+  type Ref,
+  type Rules,
+  type Segment,
+  traitsOf,
+} from '../ir/index.js'
+import type { CollectiveKind, Kernel } from './kernel.js'
+import { flopsOf } from './price.js'
+
+export type Work =
+  | Kernel
+  /** `bytes` is the whole, as in a `Meeting`; where the group is, the mesh says. */
+  | { readonly kind: 'meeting'; readonly how: CollectiveKind; readonly bytes: number; readonly group: Group }
+  | { readonly kind: 'copy'; readonly bytes: number }
+  /** A collective is finished: its price is the meeting's. */
+  | { readonly kind: 'wait' }
+
+interface Place {
+  readonly segment: Segment
+  /** The precision of products, where it is not that of what is stored. */
+  readonly multiply?: Precision
+}
+
+type Rule = (instr: Compute | InstrOf<'slice'>, place: Place) => Work
+
+/** Bound by memory: every operand is read once, every result written once. */
+const pass: Rule = (instr, place) => {
+  const { reads, writes } = traitsOf(instr)
+  return { kind: 'memory', read: total(reads, place), written: total(writes, place), op: instr.kind }
+}
+
+/** One operand is looked into, not read through: no more of it is read than is written. */
+const lookInto =
+  (operand: number): Rule =>
+  (instr, place) => {
+    const { reads, writes } = traitsOf(instr)
+    const written = total(writes, place)
+    const others = reads.filter((_, i) => i !== operand)
+    return { kind: 'memory', read: total(others, place) + written, written, op: instr.kind }
+  }
+
+const meeting = (instr: Collective, { segment }: Place): Work => ({
+  kind: 'meeting',
+  how: instr.kind,
+  // What is there before a sum or a scatter, or after a gather.
+  bytes: bufferBytes(segment.buffers[instr.kind === 'all-gather' ? instr.out : instr.in]),
+  group: instr.group,
+})
+
+const works: Rules<Work, Place> = {
+  contract: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
+  attention: ({ ins: [q, k], window }, place) => attention('forward', q, k, window, place),
+  attentionGrad: ({ ins: [, q, k], window }, place) => attention('backward', q, k, window, place),
+  add: pass,
+  mul: pass,
+  scale: pass,
+  sumTo: pass,
+  gelu: pass,
+  geluGrad: pass,
+  swiglu: pass,
+  swigluGrad: pass,
+  layerNorm: pass,
+  layerNormInputGrad: pass,
+  layerNormWeightGrad: pass,
+  rmsNorm: pass,
+  rmsNormInputGrad: pass,
+  rmsNormWeightGrad: pass,
+  rope: pass,
+  dropout: pass,
+  embed: lookInto(1),
+  embedGrad: pass,
+  maxOver: pass,
+  sumExp: pass,
+  pick: lookInto(0),
+  tokenLoss: pass,
+  tokenLossGrad: pass,
+  countLabels: pass,
+  squaredError: pass,
+  squaredErrorGrad: pass,
+  countElements: pass,
+  zero: pass,
+  accumulate: pass,
+  sumSquares: pass,
+  adamw: pass,
+  sgd: pass,
+  'all-reduce': meeting,
+  'all-gather': meeting,
+  'reduce-scatter': meeting,
+  'all-to-all': meeting,
+  wait: () => ({ kind: 'wait' }),
+  slice: lookInto(0),
+  load: ({ out }, place) => ({ kind: 'copy', bytes: total([out], place) }),
+}
+
+export const workOf = (instr: Instr, segment: Segment, multiply?: Precision): Work =>
+  applyRule(works, instr, { segment, ...(multiply && { multiply }) })
+
+export const isKernel = (work: Work): work is Kernel =>
+  work.kind === 'matmul' || work.kind === 'attention' || work.kind === 'memory'
+
+/** Multiplications and additions. */
+export const workFlops = (work: Work): number => (isKernel(work) ? flopsOf(work) : 0)
+
+export const bufferBytes = ({ dims, dtype }: Buffer): number => elementsOf(dims) * bytesPer[dtype]
+
+const total = (refs: readonly Ref[], { segment }: Place): number =>
+  refs.reduce((sum, ref) => sum + bufferBytes(segment.buffers[ref]), 0)
+
+/** What a buffer's numbers are multiplied in. Whole numbers are not multiplied. */
+const precisions: Readonly<Record<string, Precision>> = { f32: 'f32', bf16: 'bf16', f16: 'f16' }
+
+const precisionOf = ({ dtype }: Buffer, { multiply }: Pick<Place, 'multiply'>): Precision =>
+  multiply ?? precisions[dtype] ?? 'f32'
+
+/** Dims in both operands and the result repeat the product; dims missing from the result are summed. */
+function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {
+  const [a, b, out] = [aRef, bRef, outRef].map(ref => place.segment.buffers[ref])
+  const has = ({ dims }: Buffer, { name }: Dim) => dims.some(dim => dim.name === name)
+  const size = (dims: readonly Dim[], keep: (dim: Dim) => boolean) => elementsOf(dims.filter(keep))
+  return {
+    kind: 'matmul',
+    m: size(a.dims, dim => has(out, dim) && !has(b, dim)),
+    n: size(b.dims, dim => has(out, dim) && !has(a, dim)),
+    k: size(a.dims, dim => !has(out, dim)),
+    batch: size(a.dims, dim => has(out, dim) && has(b, dim)),
+    precision: precisionOf(a, place),
+    resultBytes: bytesPer[out.dtype],
+  }
+}
+
+function attention(
+  pass: 'forward' | 'backward',
+  qRef: Ref,
+  kRef: Ref,
+  window: number | undefined,
+  place: Place,
+): Kernel {
+  const [q, k] = [qRef, kRef].map(ref => place.segment.buffers[ref])
+  const size = ({ dims }: Buffer, name: string) => dims.find(dim => dim.name === name)?.size ?? 1
+  const keys = size(k, 'seq')
+  const narrow = window !== undefined && window < keys
+  return {
+    ...{ kind: 'attention', pass, batch: size(q, 'batch') },
+    heads: size(q, 'kvHeads') * size(q, 'group'),
+    kvHeads: size(k, 'kvHeads'),
+    queries: size(q, 'seq'),
+    keys: narrow ? window : keys,
+    headDim: size(q, 'headDim'),
+    // All keys of a window are seen, but by the first queries.
+    causal: !narrow,
+    precision: precisionOf(q, place),
+    generation: 'cudnn',
+  }
+}
+
+/** The precision most products are in: that of the first one of the forward. */
+export function multipliesIn({ segments }: Program, multiply?: Precision): Precision {
+  for (const { instrs, buffers } of Object.values(segments))
+    for (const instr of instrs)
+      if (instr.kind === 'contract') return precisionOf(buffers[instr.ins[0]], { ...(multiply && { multiply }) })
+  return multiply ?? 'f32'
+}
