@@ -2,7 +2,7 @@
 What happens to parameters once a step. Operands are tensors, or lists with one for each parameter: a GPU is given all of
 them at once. lr and step are numbers, or on a GPU tensors, so that a recorded step can be told new ones.
 """
-from typing import Optional
+from typing import Dict, Optional
 
 import torch
 
@@ -81,12 +81,12 @@ def _sgd(param, m, grad, rounded, lr, decay: float, momentum: float, scale) -> N
 adamw_one, sgd_one = _adamw, _sgd
 
 
-def compile_updates() -> None:
-    """One kernel for all that happens to an element."""
+def compile_updates(how: Dict) -> None:
+    """One kernel for all that happens to an element. `how` is what torch.compile is told."""
     global adamw_one, sgd_one
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    adamw_one, sgd_one = torch.compile(_adamw, dynamic=False), torch.compile(_sgd, dynamic=False)
+    adamw_one, sgd_one = torch.compile(_adamw, **how), torch.compile(_sgd, **how)
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
