@@ -16,14 +16,14 @@ from plain import PlainTrainer
 
 
 class Emitted:
-    def __init__(self, folder, attention="", mode="", graph=True):
+    def __init__(self, folder, attention="", inductor=(), graph=True):
         sys.path.insert(0, folder)
         from runtime import attention as ops
         from runtime import stage
         from runtime.trainer import Trainer
 
-        if mode:
-            stage.COMPILE_MODE = mode
+        if inductor:
+            stage.COMPILE["options"] = {name: json.loads(value) for name, value in (each.split("=") for each in inductor)}
         device = torch.device("cuda", 0)
         self.attention = ops.choose(device, attention)
         self.trainer = Trainer(folder, 0, device, compiled=True, recorded=graph)
@@ -138,7 +138,7 @@ def main():
         memories[name].entered()
         return contenders[name]
 
-    emitted = enter("emitted", lambda: Emitted(options.folder, options.attention, options.mode, not options.no_graph))
+    emitted = enter("emitted", lambda: Emitted(options.folder, options.attention, options.inductor, not options.no_graph))
     batches = batches_of(emitted, run)
     if not options.only_emitted:
         plain = dict(sizes=sizes, lr=run["learningRate"]["lr"], decay=0.1, clip=1.0, recompute=options.recompute)
@@ -165,7 +165,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=5, help="steps of a round")
     parser.add_argument("--attention", default="", help="cudnn, flash or math")
-    parser.add_argument("--mode", default="", help="of torch.compile, for the emitted segments")
+    parser.add_argument("--inductor", nargs="*", default=[], help="of torch.compile: coordinate_descent_tuning=true ...")
     parser.add_argument("--no-graph", action="store_true", help="the emitted program call by call, not as a CUDA graph")
     parser.add_argument("--recompute", action="store_true", help="the plain model recomputes every layer")
     parser.add_argument("--only-emitted", action="store_true")

@@ -2,7 +2,7 @@
 What happens to parameters once a step. Operands are tensors, or lists with one for each parameter: a GPU is given all of
 them at once. lr and step are numbers, or on a GPU tensors, so that a recorded step can be told new ones.
 """
-from typing import Optional
+from typing import Dict, Optional
 
 import torch
 
@@ -44,9 +44,8 @@ def adamw_(param, m, v, grad, lr, step, betas, eps: float, decay: float, scale=N
     parameter is kept in less precision.
     """
     beta1, beta2 = betas
-    shrink, rate, unbias = (
-        _number(x) for x in (1 - lr * decay, lr / (1 - beta1 ** (step + 1)), 1 - beta2 ** (step + 1))
-    )
+    numbers = (1 - lr * decay, lr / (1 - beta1 ** (step + 1)), 1 - beta2 ** (step + 1))
+    shrink, rate, unbias = (_number(x, param) for x in numbers)
     for tensors in _each(param, m, v, _contiguous(grad), rounded):
         adamw_one(*tensors, shrink, rate, unbias, scale, beta1, beta2, eps)
     return param, m, v
@@ -65,7 +64,7 @@ def _adamw(param, m, v, grad, rounded, shrink, rate, unbias, scale, beta1: float
 def sgd_(param, m, grad, lr, decay: float, momentum: float = 0.0, scale=None, rounded=None):
     """m = momentum * m + grad + decay * param; param -= lr * m."""
     for tensors in _each(param, m, _contiguous(grad), rounded):
-        sgd_one(*tensors, _number(lr), decay, momentum, scale)
+        sgd_one(*tensors, _number(lr, param), decay, momentum, scale)
     return param, m
 
 
@@ -82,12 +81,12 @@ def _sgd(param, m, grad, rounded, lr, decay: float, momentum: float, scale) -> N
 adamw_one, sgd_one = _adamw, _sgd
 
 
-def compile_updates() -> None:
-    """One kernel for all that happens to an element."""
+def compile_updates(how: Dict) -> None:
+    """One kernel for all that happens to an element. `how` is what torch.compile is told."""
     global adamw_one, sgd_one
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    adamw_one, sgd_one = torch.compile(_adamw, dynamic=False), torch.compile(_sgd, dynamic=False)
+    adamw_one, sgd_one = torch.compile(_adamw, **how), torch.compile(_sgd, **how)
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
@@ -110,9 +109,10 @@ def _contiguous(x):
     return [each.contiguous() for each in _listed(x)]
 
 
-def _number(x):
-    """Worked out in double; a kernel that has many elements to do takes it in single."""
-    return x.float() if isinstance(x, torch.Tensor) else x
+def _number(x, param):
+    """Worked out in double; a kernel that has many elements to do takes it in what it calculates in."""
+    double = _listed(param)[0].dtype == torch.float64
+    return x.float() if isinstance(x, torch.Tensor) and not double else x
 
 
 def _stored(into: Optional[torch.Tensor], value: torch.Tensor) -> None:

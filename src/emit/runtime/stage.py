@@ -16,7 +16,8 @@ from .here import Here, keep_out_of_compiled_code
 Frame = Dict[int, torch.Tensor]
 
 COMPILED_PHASES = {"F", "I", "W", "B"}
-COMPILE_MODE = "default"
+# What torch.compile is told beside the function.
+COMPILE: Dict = {"dynamic": False}
 
 
 class Segment:
@@ -38,7 +39,7 @@ class Stage:
         self.steps = schedule["steps"]
         if compiled:
             keep_out_of_compiled_code()
-            optimizer.compile_updates()
+            optimizer.compile_updates(COMPILE)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.segments = {
             name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives, lists)
@@ -166,4 +167,4 @@ def _load(path: str):
 
 
 def _ready(function: Callable, compiled: bool) -> Callable:
-    return torch.compile(function, dynamic=False, mode=COMPILE_MODE) if compiled else function
+    return torch.compile(function, **COMPILE) if compiled else function
