@@ -3,6 +3,7 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
+import { compileJob } from '../src/compile/index.js'
 import { eras, shapeOf } from '../src/estimate/index.js'
 import { LlamaConfig, presets } from '../src/model/index.js'
 import {
@@ -10,6 +11,7 @@ import {
   bytesBound,
   type Found,
   groupsOf,
+  jobOf,
   type Priced,
   pipelinesOf,
   priceOf,
@@ -17,9 +19,11 @@ import {
   ratesOfPlan,
   savingsOf,
   search,
+  simulatedPlans,
   splitFrom,
   stepBound,
 } from '../src/search/index.js'
+import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { type Asked, requestOf } from './search-requests.js'
 
 const find = (asked: Asked, prune: boolean, keep = 20): Found => search(requestOf(asked), { keep, prune })
@@ -102,4 +106,24 @@ test('Llama 3 405B on 16,384 H100: the plan we would choose is the one that was 
   deepEqual({ tp, pp, dp, microbatch, microbatches }, { tp: 8, pp: 16, dp: 128, microbatch: 1, microbatches: 16 })
   const { mfu = 0 } = ratesOfPlan(request, best)
   ok(Math.abs(mfu / 0.41 - 1) < 0.08, `MFU ${mfu}, reported 0.41`) // The Llama 3 Herd of Models, table 4
+})
+
+test('plans are simulated as what they are, also where one stands for several', () => {
+  const request = requestOf({
+    devices: 4,
+    batch: 8,
+    layers: 4,
+    software: 'lockstep',
+    constraints: ['pp=2', 'chunks=2'],
+  })
+  const { best } = search(request, { keep: 60 })
+  const inOrderOf = (name: string) => best.find(({ split }) => split.schedule === name)!
+  const plans = ['zb-v', 'v-half', 'v-min', 'interleaved', 'dualpipe-v'].map(inOrderOf)
+  const found = [...simulatedPlans(request, plans)]
+  for (const { plan, step, arena } of found) {
+    const program = compileJob(jobOf(request, plan.split))
+    const alone = simulate(program, clusterPrices(program, request.cluster))
+    deepEqual([step, arena], [alone.step, alone.memory.arena], plan.split.schedule)
+  }
+  equal(found[0].parts, found[1].parts) // On two ranks these are one order.
 })

@@ -31,9 +31,12 @@ export const hasErrors = (problems: readonly Problem[]): boolean => problems.som
 /** Thrown at the rim for problems found where a value was expected. */
 export class ProblemsError extends Error {
   readonly problems: readonly Problem[]
-  constructor(problems: readonly Problem[]) {
+  /** The file they are in, where it is not the one that everybody talks of. */
+  readonly file?: string
+  constructor(problems: readonly Problem[], file?: string) {
     super(problems.map(showProblem).join('\n'))
     this.problems = problems
+    if (file !== undefined) this.file = file
   }
 }
 

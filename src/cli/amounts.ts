@@ -14,9 +14,16 @@ const timeUnits: Readonly<Record<string, number>> = {
 /** '4.2s', '120 ms', '30min', '2h' -> seconds. */
 export function duration(text: string): number {
   const [, digits, unit = 's'] = /^(\d+(?:\.\d+)?(?:e\d+)?) ?([a-z]+)?$/.exec(text.trim()) ?? []
-  if (digits === undefined || !Object.hasOwn(timeUnits, unit))
+  if (digits === undefined || !Object.hasOwn(timeUnits, unit) || !Number.isFinite(Number(digits)))
     throw new InvalidArgumentError(`expected a time, such as 4.2s, 120ms, 30min or 2h.`)
   return Number(digits) * timeUnits[unit]
+}
+
+/** The same, but not nothing. */
+export function someTime(text: string): number {
+  const seconds = duration(text)
+  if (seconds === 0) throw new InvalidArgumentError('expected a time above 0, such as 4.2s.')
+  return seconds
 }
 
 const countUnits: Readonly<Record<string, number>> = { k: 1e3, m: 1e6, b: 1e9, g: 1e9, t: 1e12 }

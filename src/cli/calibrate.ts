@@ -18,7 +18,7 @@ import { measuredCluster } from './measured-device.js'
 import { merged, type Observation, observe } from './observe.js'
 import { probesFor } from './probes.js'
 import { progress } from './progress.js'
-import { writing } from './run-folder.js'
+import { save } from './run-folder.js'
 import { timedRun } from './timed-run.js'
 
 interface Options {
@@ -76,7 +76,7 @@ function deliver(text: string, { out }: Options, io: Io): void {
     io.out(text)
     return
   }
-  writing(out, () => io.write(out, text))
+  save(out, text, io)
   io.err(`wrote ${out}\n`)
 }
 

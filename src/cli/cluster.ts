@@ -7,7 +7,7 @@ import { scaled } from './display.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
-import { writing } from './run-folder.js'
+import { save } from './run-folder.js'
 
 interface ShowOptions {
   readonly devices?: number
@@ -41,7 +41,7 @@ export function registerCluster(program: Command, io: Io): void {
     .action((given: string, options: ShowOptions) => {
       const shown = loadCluster(given, io, options.devices ?? (findEntry(given) ? fewOf(given) : undefined))
       const { svg } = options
-      if (svg !== undefined) writing(svg, () => io.write(svg, topologySvg({ ...headline(shown), cluster: shown })))
+      if (svg !== undefined) save(svg, topologySvg({ ...headline(shown), cluster: shown }), io)
       if (options.json) io.out(`${JSON.stringify(shown, null, 2)}\n`)
       else io.out(`${showText(shown)}\n`)
     })

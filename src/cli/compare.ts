@@ -13,7 +13,7 @@ import { loadCluster } from './load-cluster.js'
 import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
-import { writing } from './run-folder.js'
+import { save } from './run-folder.js'
 import { measuredSpans, type OpTime, opTimes } from './side-by-side.js'
 import { quickest, timedRun } from './timed-run.js'
 
@@ -146,8 +146,8 @@ function predict(program: Program, cluster: Cluster, ranks: number): Simulation 
 function show(compared: readonly Compared[], options: Options, io: Io): void {
   const [first] = compared
   const { svg, trace } = options
-  if (svg !== undefined) writing(svg, () => io.write(svg, timelineSvg(bothTimelines(first))))
-  if (trace !== undefined) writing(trace, () => io.write(trace, bothTraces(first)))
+  if (svg !== undefined) save(svg, timelineSvg(bothTimelines(first)), io)
+  if (trace !== undefined) save(trace, bothTraces(first), io)
   if (options.json) {
     const numbers = compared.map(({ program: _, simulation: __, spans: ___, ...rest }) => rest)
     io.out(`${JSON.stringify(numbers.length === 1 ? numbers[0] : numbers, null, 2)}\n`)

@@ -6,6 +6,7 @@ import { type Program, print, printRank } from '../ir/index.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { type Loaded, withProgram } from './program.js'
+import { save } from './run-folder.js'
 
 interface Options {
   readonly rank?: number
@@ -36,7 +37,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
           command.error(`error: there is no rank ${options.rank}: the program has ranks 0 to ${world - 1}`, {
             exitCode: 2,
           })
-        if (options.out !== undefined) io.write(options.out, print(program))
+        if (options.out !== undefined) save(options.out, print(program), io)
         io.out(shown(program, options, (performance.now() - started) / 1000))
         return 0
       }

@@ -21,7 +21,7 @@ import {
   search,
   splitOf,
 } from '../search/index.js'
-import { duration } from './amounts.js'
+import { someTime } from './amounts.js'
 import { scaled } from './display.js'
 import type { Io } from './io.js'
 import { loadJob } from './load.js'
@@ -56,7 +56,7 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
     .addOption(softwareOption())
-    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', duration)
+    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action((path: string, options: Options) => done(explainCommand(path, options, io)))

@@ -10,10 +10,10 @@ import {
   readFileSync,
   readSync,
   statSync,
-  writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { showBytes } from '../base/index.js'
+import { writeWhole } from './write-whole.js'
 
 export interface Io {
   /** Text for standard output and standard error, line breaks included. */
@@ -26,7 +26,7 @@ export interface Io {
   /** Paths of the files below a folder, in order; hidden ones and installed packages are left out. undefined: no folder. */
   list(path: string): readonly string[] | undefined
   exists(path: string): boolean
-  /** Throws an Error whose message is fit to print. So do the two that follow. */
+  /** All of it or, if that fails, nothing. Throws an Error whose message is fit to print; so do the two that follow. */
   write(path: string, content: string | Uint8Array): void
   append(path: string, text: string): void
   /** With the folders above it, where they are missing. */
@@ -55,7 +55,7 @@ export function processIo(): Io {
     readBytes,
     list: path => plainly(() => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
     exists: existsSync,
-    write: (path, content) => plainly(() => writeFileSync(path, content)),
+    write: (path, content) => plainly(() => writeWhole(path, content)),
     append: (path, text) => plainly(() => appendFileSync(path, text)),
     makeFolder: path => plainly(() => void mkdirSync(path, { recursive: true })),
     terminal: () =>

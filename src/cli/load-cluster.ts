@@ -9,13 +9,18 @@ const kind = { name: 'cluster', holds: 'such as {device: h100, devices: 64}' }
 /** Throws everything that is wrong with it. `devices` goes before what a file says. */
 export function loadCluster(given: string, io: Io, devices?: number): Cluster {
   const { cluster, problems } = findEntry(given) ? fromCatalog(given, devices) : fromFile(given, io, devices)
-  if (!cluster) throw new ProblemsError(problems)
+  // Problems with a place are those of a file that could be read.
+  if (!cluster) throw new ProblemsError(problems, problems.some(p => p.line !== undefined) ? given : undefined)
   return cluster
 }
 
 const fromCatalog = (name: string, devices: number | undefined): ParsedCluster =>
   devices === undefined
-    ? { problems: [error('cluster/devices', '--devices', `how many \`${name}\`?`, 'give --devices')] }
+    ? {
+        problems: [
+          error('cluster/devices', '--devices', `a \`${name}\` of the catalog is one device`, 'say how many there are'),
+        ],
+      }
     : { cluster: clusterOf(name, devices), problems: [] }
 
 function fromFile(path: string, io: Io, devices: number | undefined): ParsedCluster {

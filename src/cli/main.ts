@@ -46,7 +46,7 @@ export async function run(argv: readonly string[], io: Io = processIo()): Promis
     await program.parseAsync([...argv], { from: 'user' })
     return code
   } catch (e) {
-    return failed(e, io)
+    return failed(e, io, argv.includes('--json'))
   }
 }
 
@@ -70,10 +70,12 @@ function frame(io: Io): Command {
     .exitOverride()
 }
 
-function failed(e: unknown, io: Io): number {
+function failed(e: unknown, io: Io, json: boolean): number {
   if (e instanceof CommanderError) return e.exitCode === 0 ? 0 : 2
   if (e instanceof ProblemsError) {
-    io.err(showProblems(e.problems, io))
+    const { problems, file } = e
+    if (json) io.out(`${JSON.stringify({ ok: false, ...(file && { file }), problems }, null, 2)}\n`)
+    else io.err(showProblems(problems, io, file))
     return 1
   }
   const message = e instanceof Error ? `${e.name}: ${e.message.split('\n')[0]}` : String(e)

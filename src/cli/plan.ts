@@ -29,6 +29,7 @@ import type { Io } from './io.js'
 import { impossibleText, planText } from './plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from './planning.js'
 import { progress } from './progress.js'
+import { save } from './run-folder.js'
 
 interface Options extends PlanningOptions {
   readonly devices?: number
@@ -115,7 +116,7 @@ async function planCommand(options: Options, io: Io): Promise<number> {
   const answer: Answer = { planning, found, ranked, simulations, seconds, ...(why && { why }) }
   io.out(options.json ? `${JSON.stringify(asJson(answer, options.top), null, 2)}\n` : planText(answer, options.top, io))
   if (options.out !== undefined) {
-    io.write(options.out, jobText(planning, ranked[0], options.out))
+    save(options.out, jobText(planning, ranked[0], options.out), io)
     if (!options.json) io.out(`\nwritten: ${options.out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0

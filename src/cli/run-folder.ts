@@ -19,12 +19,12 @@ export function openRunFolder(job: Job, jobPath: string, io: Io, asked?: string)
       error('run/exists', '', `${path} holds the metrics of another run`, 'name another folder with --out'),
     ])
   writing(path, () => io.makeFolder(path))
-  const save = (name: string, text: string) => writing(join(path, name), () => io.write(join(path, name), text))
+  const saveHere = (name: string, text: string) => save(join(path, name), text, io)
   const metrics = join(path, 'metrics.jsonl')
-  save('job.json', `${JSON.stringify(job, null, 2)}\n`)
+  saveHere('job.json', `${JSON.stringify(job, null, 2)}\n`)
   return {
     path,
-    save,
+    save: saveHere,
     log: record => writing(metrics, () => io.append(metrics, `${JSON.stringify(record)}\n`)),
   }
 }
@@ -38,6 +38,8 @@ export function freeFolder({ name }: Job, jobPath: string, io: Io): string {
 }
 
 /** A full or forbidden disk is no bug of ours. */
+export const save = (path: string, content: string, io: Io): void => writing(path, () => io.write(path, content))
+
 export function writing(path: string, work: () => void): void {
   try {
     work()

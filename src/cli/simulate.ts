@@ -6,13 +6,14 @@ import type { Program } from '../ir/index.js'
 import { stepTimeline, timelineSvg } from '../report/index.js'
 import { clusterPrices, type Simulation, scaledPrices, simulate, simulateInTurns } from '../simulate/index.js'
 import { printChrome } from '../trace/index.js'
-import { count, duration, positive, share, slowdowns } from './amounts.js'
+import { count, duration, positive, share, slowdowns, someTime } from './amounts.js'
 import { forecastOf, forecastText, pipelineOf, showTime } from './forecast.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
 import { type Loaded, withProgram } from './program.js'
 import { progress } from './progress.js'
+import { save } from './run-folder.js'
 
 export interface SimulateOptions {
   readonly cluster: string
@@ -57,11 +58,11 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .option('--seed <n>', 'of the jitter', integer, 1)
     .option('--tokens <count>', 'what the run trains on, such as 15T: days and money', count)
     .option('--price <dollars>', "for an hour of one device (default: the catalog's)", positive)
-    .option('--mtbf <time>', 'mean time between failures of one device, such as 50000h: goodput', duration)
+    .option('--mtbf <time>', 'mean time between failures of one device, such as 50000h: goodput', someTime)
     .addOption(timeOption('--checkpoint <time>', 'how long training stands still for a checkpoint', '60s'))
     .addOption(timeOption('--restart <time>', 'from a failure until training goes on', '10min'))
-    .option('--checkpoint-every <time>', 'time between checkpoints (default: the best)', duration)
-    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', duration)
+    .option('--checkpoint-every <time>', 'time between checkpoints (default: the best)', someTime)
+    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
     .option('--scale <factor>', 'scales all prices, as a measured step of another plan said', positive)
     .addOption(
       new Option('--multiply <precision>', 'precision of products, where it is not that of what is stored').choices([
@@ -92,11 +93,11 @@ function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
   const ranks = pipelineOf(program, options.slow?.keys().next().value ?? 0)
   if (options.trace !== undefined) {
     say('writing the trace')
-    io.write(options.trace, printChrome(program, ranks.flatMap(simulation.spansOf)))
+    save(options.trace, printChrome(program, ranks.flatMap(simulation.spansOf)), io)
   }
   if (options.svg !== undefined) {
     say('drawing the timeline')
-    io.write(options.svg, timelineSvg(stepTimeline(pictureOf(loaded, cluster, simulation, ranks))))
+    save(options.svg, timelineSvg(stepTimeline(pictureOf(loaded, cluster, simulation, ranks))), io)
   }
   say('')
   io.out(

@@ -26,7 +26,7 @@ import { besides } from './load.js'
 import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
-import { openRunFolder, type RunFolder, writing } from './run-folder.js'
+import { openRunFolder, type RunFolder, save } from './run-folder.js'
 import { engineFailures, lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
 
 interface Options {
@@ -181,7 +181,7 @@ async function follow(session: Session, display: Display, folder: RunFolder, io:
 }
 
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
-  writing(file, () => io.write(file, printChrome(program, spans)))
+  save(file, printChrome(program, spans), io)
 
 const introduction = (job: Job, trainer: Trainer, data: string, folder: RunFolder): string =>
   [

@@ -3,7 +3,8 @@
  * for our own software: of others there is no program to simulate. One plan at a time, so that the caller decides when
  * it has waited long enough.
  */
-import { compileJob } from '../compile/index.js'
+import { compileJob, printSchedule, scheduleOf } from '../compile/index.js'
+import type { Program } from '../ir/index.js'
 import { clusterPrices, type Parts, simulate } from '../simulate/index.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
@@ -43,12 +44,23 @@ export const canSimulate = ({ software, precision }: Request): boolean =>
   software.name === 'lockstep' && (precision === 'bf16' || precision === 'f32')
 
 export function* simulatedPlans(request: Request, plans: readonly Priced[]): Generator<SimulatedPlan> {
-  const capacity = capacityOf(request)
+  const known = new Map<string, Outcome>()
   for (const plan of plans) {
     const { pp, chunks, microbatches } = plan.split
     if (pp * chunks * microbatches > mostTasks) continue
-    const program = compileJob(jobOf(request, plan.split))
-    const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
-    yield { plan, step, parts, arena: memory.arena, fits: memory.arena <= capacity }
+    const job = jobOf(request, plan.split)
+    const schedule = scheduleOf(job.plan)
+    // On few ranks several schedules come to the same order: it is simulated once.
+    const key = `${JSON.stringify({ ...plan.split, schedule: '' })} ${printSchedule(schedule)}`
+    const outcome = known.get(key) ?? outcomeOf(request, compileJob(job, schedule))
+    known.set(key, outcome)
+    yield { plan, ...outcome }
   }
+}
+
+type Outcome = Omit<SimulatedPlan, 'plan'>
+
+function outcomeOf(request: Request, program: Program): Outcome {
+  const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+  return { step, parts, arena: memory.arena, fits: memory.arena <= capacityOf(request) }
 }

@@ -1,0 +1,84 @@
+/** What the planner's commands say to nonsense: a sentence for people, the same as JSON, and never a stack trace. */
+import { equal, match, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { lockstep } from './memory-io.js'
+
+const files = {
+  'job.yaml': 'model: llama3-8b\ntraining: { seq: 4096, globalBatch: 64 }\nplan: { dp: 8, zero: 1, microbatches: 8 }\n',
+  'mlp.yaml': 'model: mlp-tiny\ntraining: { seq: 4, globalBatch: 8 }\nplan: { dp: 2 }\n',
+  'fields.yaml': 'device: h100\ndevicez: 8\n',
+  'shape.yaml': 'device: { name: x }\ndevices: -4\ntopology: 3\n',
+  'list.yaml': '[1, 2]\n',
+  'open.yaml': '{\n',
+}
+
+const asked = 'plan --model llama3-8b --seq 4096 --global-batch 64 --no-simulate --no-why'
+const h100 = '--cluster h100 --devices 8'
+const scale = 'scale --model llama3-8b --seq 4096 --global-batch 64'
+
+const problems: readonly [command: string, says: RegExp][] = [
+  [`${asked} --cluster h10 --devices 8`, /unknown device `h10`; did you mean `h100`\?/],
+  [`${asked} --cluster h100 --devices 0`, /devices: must be at least 1, got 0/],
+  [`${asked} --cluster h100`, /say how many there are/],
+  [`${asked} --cluster no.yaml`, /cannot read the cluster `no.yaml`: no such file/],
+  [`${asked} --cluster fields.yaml`, /unknown key `devicez`; did you mean `device`/],
+  [`${asked} --cluster shape.yaml`, /devices: must be at least 1, got -4/],
+  [`${asked} --cluster list.yaml`, /a cluster is a mapping/],
+  [`${asked} --cluster open.yaml`, /not valid YAML/],
+  [`${asked} ${h100} --constraint tp~8 foo=1`, /'foo=1': there is no field foo/],
+  [`${asked} ${h100} --out folder`, /cannot write folder: is a directory/],
+  [`simulate job.yaml --cluster h100 --svg folder`, /cannot write folder: is a directory/],
+  [`simulate job.yaml --cluster h100 --trace folder`, /cannot write folder: is a directory/],
+  [`simulate job.yaml --cluster shape.yaml`, /topology: expected a mapping, got 3/],
+  [`simulate no.yaml --cluster h100`, /cannot read the job: no such file/],
+  [`explain no.yaml --cluster h100`, /cannot read the job: no such file/],
+  [`explain mlp.yaml --cluster h100`, /an mlp has no attention/],
+  [`explain job.yaml --cluster nope`, /unknown device `nope`/],
+  [`${scale} --cluster nope --devices 8,16`, /unknown device `nope`/],
+  [`cluster show nope`, /unknown device `nope`/],
+  [`cluster show shape.yaml`, /device\.peak: is missing/],
+  [`cluster show h100 --devices 8 --svg folder`, /cannot write folder: is a directory/],
+  [`validate --rows no.csv`, /no.csv: no such file/],
+  [`calibrate --read no.json`, /cannot read no.json: no such file/],
+]
+
+const full = () => {
+  throw new Error('is a directory')
+}
+
+for (const [command, says] of problems)
+  test(`lockstep ${command}`, async () => {
+    const { code, err } = await lockstep(command.split(' '), files, { write: full })
+    equal(code, 1)
+    match(err, says)
+    ok(!/internal|\n +at /.test(err), err)
+    const json = await lockstep([...command.split(' '), '--json'], files, { write: full })
+    equal(json.code, 1)
+    equal(json.err, '')
+    const { ok: fine, problems } = JSON.parse(json.out.slice(json.out.lastIndexOf('{\n  "ok": false')))
+    equal(fine, false)
+    const said = problems.map((p: Record<string, string>) => `${p.path}: ${p.message}; ${p.suggestion}`).join('\n')
+    match(said, says)
+  })
+
+test('a problem in a cluster file names the file, the line and the column', async () => {
+  const { err } = await lockstep(`${asked} --cluster shape.yaml`.split(' '), files)
+  match(err, /^shape\.yaml:2:10: error: devices/m)
+})
+
+for (const [command, says] of [
+  [`${asked} --cluster h100 --devices -3`, /expected a whole number/],
+  [`${asked} ${h100} --software foo`, /Allowed choices are lockstep/],
+  [`simulate job.yaml --cluster h100 --measured-step 0s`, /expected a time above 0/],
+  [`simulate job.yaml --cluster h100 --measured-step -4s`, /expected a time/],
+  [`simulate job.yaml --cluster h100 --mtbf 0h`, /expected a time above 0/],
+  [`simulate job.yaml --cluster h100 --mtbf 1e999h`, /expected a time/],
+  [`explain job.yaml --cluster h100 --measured-step 0`, /expected a time above 0/],
+  [`${scale} --cluster h100 --devices 0`, /expected numbers like 8,16,32/],
+] as const)
+  test(`lockstep ${command}: wrong use`, async () => {
+    const { code, out, err } = await lockstep(command.split(' '), files)
+    equal(code, 2)
+    equal(out, '')
+    match(err, says)
+  })
