@@ -134,8 +134,13 @@ static void gather_tile(float *to, const float *from, size line_stride, size k_s
     for (size p = 0; p < DEPTH; p += 4) transpose_lanes(to + p * LINES, LINES, from + p, line_stride);
   else {
     __builtin_memset(to, 0, LINES * DEPTH * sizeof(float));
-    for (size l = 0; l < lines; l++)
-      for (size p = 0; p < k; p++) to[l * line_to + p * k_to] = from[l * line_stride + p * k_stride];
+    if (k_to == 1 && k_stride == 1)
+      for (size l = 0; l < lines; l++) __builtin_memcpy(to + l * line_to, from + l * line_stride, (size_t)k * sizeof(float));
+    else if (line_to == 1 && line_stride == 1)
+      for (size p = 0; p < k; p++) __builtin_memcpy(to + p * k_to, from + p * k_stride, (size_t)lines * sizeof(float));
+    else
+      for (size l = 0; l < lines; l++)
+        for (size p = 0; p < k; p++) to[l * line_to + p * k_to] = from[l * line_stride + p * k_stride];
   }
 }
 

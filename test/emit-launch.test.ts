@@ -79,7 +79,12 @@ const nodes = ['lockstep-test-a', 'lockstep-test-b'] as const
 const addresses = ['10.231.7.1', '10.231.7.2'] as const
 const ip = (...args: string[]) => spawnSync('ip', args, { encoding: 'utf8' })
 
+const parted = () => {
+  for (const node of nodes) ip('netns', 'del', node)
+}
+
 function joinNodes(): string | undefined {
+  parted() // of a run that was killed
   const commands = [
     ...nodes.map(node => ['netns', 'add', node]),
     ['link', 'add', 'ls-veth-a', 'netns', nodes[0], 'type', 'veth', 'peer', 'name', 'ls-veth-b', 'netns', nodes[1]],
@@ -96,10 +101,6 @@ function joinNodes(): string | undefined {
   return undefined
 }
 
-const parted = () => {
-  for (const node of nodes) ip('netns', 'del', node)
-}
-
 const unjoined = python ? joinNodes() : noPython
 
 describe('two nodes with a network between them', { skip: unjoined ?? false }, () => {
@@ -111,11 +112,11 @@ describe('two nodes with a network between them', { skip: unjoined ?? false }, (
     rmSync(root, { recursive: true, force: true })
   })
 
-  const onNode = (i: number, ...args: string[]) => {
+  const onNode = (i: number, more: object = {}, ...args: string[]) => {
     const env = { NNODES: '2', NODE_RANK: String(i), MASTER_ADDR: addresses[0], PYTHON: python! }
     const network = { GLOO_SOCKET_IFNAME: `ls-veth-${'ab'[i]}`, TP_SOCKET_IFNAME: `ls-veth-${'ab'[i]}` }
     return finished('ip', ['netns', 'exec', nodes[i], 'sh', join(root, 'launch.sh'), ...args], {
-      env: { ...env, ...network },
+      env: { ...env, ...network, ...more },
     })
   }
 
@@ -126,9 +127,15 @@ describe('two nodes with a network between them', { skip: unjoined ?? false }, (
     near(lossesIn(first.out), expectedOf(job, 3).losses)
   })
 
+  test('a node that never comes: the other says so, and ends', async () => {
+    const { code, err } = await onNode(0, { RENDEZVOUS: '4' }).done
+    equal(code, 1)
+    match(err, /lockstep: node 0 \(ranks 0 to 1\): .* not all 2 nodes met at 10\.231\.7\.1:29400 within 4 s/)
+  })
+
   test('the cable is cut mid-run: both nodes end, and each says where', async () => {
     rmSync(join(root, 'metrics.jsonl'), { force: true })
-    const both = [0, 1].map(i => onNode(i, '--steps', '100000', '--timeout', '10'))
+    const both = [0, 1].map(i => onNode(i, {}, '--steps', '100000', '--timeout', '10'))
     await new Promise(resolve => both[0].child.stdout.once('data', resolve))
     ip('-n', nodes[1], 'link', 'set', 'ls-veth-b', 'down')
     for (const { code, err } of await Promise.all(both.map(({ done }) => done))) {

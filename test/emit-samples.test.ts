@@ -28,3 +28,15 @@ for (const sample of readdirSync(samples).sort())
     const expected = readdirSync(folder).filter(shown)
     assert.deepEqual(files.map(([name]) => name).sort(), expected.sort())
   })
+
+test('what docs/emitted.md shows stands in the samples, line by line', () => {
+  const page = readFileSync(fileURLToPath(new URL('../../docs/emitted.md', import.meta.url)), 'utf8')
+  const files = readdirSync(samples).flatMap(sample =>
+    readdirSync(join(samples, sample)).map(name => readFileSync(join(samples, sample, name), 'utf8')),
+  )
+  const lines = new Set(files.flatMap(text => text.split('\n').map(line => line.trim())))
+  const blocks = [...page.matchAll(/^```(?:python|json)\n([\s\S]*?)^```/gm)].map(([, block]) => block)
+  assert.ok(blocks.length >= 4)
+  for (const line of blocks.flatMap(block => block.split('\n')).map(line => line.trim()))
+    assert.ok(lines.has(line), `no sample has the line ${line}`)
+})

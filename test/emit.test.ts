@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { parse as parseYaml } from 'yaml'
 import { runtimeFiles } from '../src/cli/emit-folder.js'
 import { compileJob, printSchedule, scheduleOf } from '../src/compile/index.js'
@@ -37,6 +38,19 @@ test('text becomes tokens that lie in the folder', async () => {
   const { data } = JSON.parse(files['run/run.json'])
   deepEqual(data, { kind: 'tokens', file: 'tokens.bin', width: 1, samples: 180 })
   equal(files['run/tokens.bin'].length, 40 * 19 + 1)
+})
+
+test('--cluster writes what a simulation says of a step', async () => {
+  const { written: files } = await written('small', ['--cluster', 'h200'])
+  const simulated = await lockstep(['simulate', 'job.yaml', '--cluster', 'h200', '--json'], {
+    'job.yaml': job('small'),
+  })
+  const { step } = JSON.parse(simulated.out)
+  deepEqual(JSON.parse(files['run/run.json']).expected, { secondsPerStep: step, cluster: 'h200' })
+  match(files['run/README.md'], /is predicted on `h200`/)
+  const refused = await written('small', ['--cluster', 'h20O'])
+  equal(refused.code, 1)
+  match(refused.err, /h200/)
 })
 
 test('--schedule-csv writes the schedule alone, in the notation of PyTorch', async () => {
@@ -81,7 +95,7 @@ for (const name of hostile)
       const shell = (script: string) => spawnSync('sh', ['-c', script], { cwd: join(folder, 'run'), encoding: 'utf8' })
       for (const script of ['launch.sh', 'slurm.sbatch']) equal(shell(`sh -n ${script}`).status, 0, script)
       // Everything but the start of Python is run: the name must come out as it went in, and nothing else happen.
-      const { stdout } = shell(`sed 's/^exec.*/printf "%s" "$RUN"; exit/' launch.sh > probe.sh && sh probe.sh`)
+      const { stdout } = shell(`sed 's/^"\\$PYTHON".*/printf "%s" "$RUN"; exit/' launch.sh > probe.sh && sh probe.sh`)
       // As it is in UTF-8, and without the one byte that no word of a shell can hold.
       equal(stdout, Buffer.from(name.replaceAll('\0', '')).toString())
       equal(shell('test -e pwned || test -e ../pwned').status, 1)
@@ -102,16 +116,85 @@ for (let seed = 1; seed <= 60; seed++)
     const { streams } = compileJob(found)
     for (const [pp, { steps }] of streams.entries()) {
       const schedule = JSON.parse(files[`stage${pp}.json`])
-      const moves = (list: readonly { kind: string }[]) =>
-        list.filter(({ kind }) => kind !== 'alloc' && kind !== 'free').length
-      equal(moves(schedule.steps.map(([kind]: [string]) => ({ kind }))), moves(steps))
+      const moves = steps.filter(({ kind }) => kind !== 'alloc' && kind !== 'free').length
+      // A row `each` is a call for every parameter it names.
+      const counts: number[] = schedule.steps.map(([kind, , params]: [string, string, string[]]) =>
+        kind === 'each' ? params.length : Number(kind !== 'alloc' && kind !== 'free'),
+      )
+      equal(
+        counts.reduce((sum, n) => sum + n, 0),
+        moves,
+      )
       const functions = new Set(schedule.segments.map(([name]: [string]) => name))
-      for (const [kind, name] of schedule.steps) if (kind === 'call') ok(functions.has(name), name)
+      for (const [kind, name] of schedule.steps) if (kind === 'call' || kind === 'each') ok(functions.has(name), name)
       for (const name of functions) match(files[`stage${pp}.py`], new RegExp(`^def ${name}\\(`, 'm'))
     }
   })
 
 const python = findPython()
+
+test('what is done to parameters is one call for all that are treated alike', () => {
+  const decayed = jobOf('llama', {}, { optimizer: { kind: 'adamw', lr: 1e-3, weightDecay: 0.1 } })
+  const names = compileJob(decayed).params.map(({ name }) => name)
+  const { steps } = JSON.parse(emittedFiles(decayed)['stage0.json'])
+  const served = (...functions: string[]) =>
+    steps.flatMap(([kind, name, params]: [string, string, string[]]) =>
+      kind === 'each' && functions.includes(name) ? params : [],
+    )
+  deepEqual(served('begin'), names)
+  deepEqual(served('norm'), names)
+  // Gains do not decay.
+  deepEqual(
+    served('update'),
+    names.filter(name => !name.endsWith('gain')),
+  )
+  deepEqual(
+    served('update_2'),
+    names.filter(name => name.endsWith('gain')),
+  )
+})
+
+const scriptOf = (name: string) => fileURLToPath(new URL(`../../test/${name}`, import.meta.url))
+
+test('torch.compile makes one piece of every segment', { skip: python ? false : noPython }, () => {
+  const folder = temporaryFolder()
+  try {
+    const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' })]
+    const folders = jobs.map((_, i) => join(folder, `job${i}`))
+    for (const [i, job] of jobs.entries()) writeFiles(folders[i], emittedFiles(job))
+    const { status, stdout, stderr } = spawnSync(python!, [scriptOf('emit_compiled.py'), ...folders], {
+      encoding: 'utf8',
+    })
+    equal(status, 0, stderr)
+    const pieces = stdout
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    for (const [i, job] of jobs.entries()) {
+      const { segments } = JSON.parse(emittedFiles(job)['stage0.json'])
+      const compiled = segments.filter(([, phase]: string[]) => /^[FIWB]$/.test(phase)).map(([name]: string[]) => name)
+      deepEqual(pieces[i], Object.fromEntries(compiled.map((name: string) => [name, 1])))
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
+
+test('a recorded step computes what it computes call by call', { skip: python ? false : noPython }, () => {
+  const folder = temporaryFolder()
+  try {
+    const lrSchedule = { kind: 'cosine', warmup: 2, minLr: 1e-4 } as const
+    writeFiles(folder, emittedFiles(jobOf('llama', { microbatches: 2, precision: 'bf16' }, { steps: 6, lrSchedule })))
+    const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_recorded.py'), folder, '6'], { encoding: 'utf8' })
+    ok(stdout, stderr)
+    const { expected, losses, apart, replays } = JSON.parse(stdout)
+    deepEqual(losses, expected)
+    equal(apart, 0)
+    deepEqual(replays, [2, 3, 4, 5])
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
 
 test('what is written for random jobs is Python', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()

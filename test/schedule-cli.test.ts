@@ -51,6 +51,7 @@ test('text is the drawing and the timing', () =>
 test('json with a cost is the timing', () =>
   deepEqual(JSON.parse(command({ ...small, json: true, cost: 'F=1,I=1,W=1,C=0' }).out), {
     makespan: 9,
+    span: 9,
     idle: [3, 3],
     bubble: 1 / 3,
     peak: [2, 1],

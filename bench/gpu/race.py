@@ -1,6 +1,6 @@
 """
 The emitted program of a folder beside plain PyTorch, on one GPU, in one process: see README.md beside this file.
-    python race.py FOLDER [--rounds 5] [--steps 5] [--attention cudnn] [--recompute] [--json FILE]
+    python race.py FOLDER [--rounds 5] [--steps 5] [--recompute] [--profile] [--memory] [--json FILE]
 """
 import argparse
 import gc
@@ -16,21 +16,22 @@ from plain import PlainTrainer
 
 
 class Emitted:
-    def __init__(self, folder, attention, mode):
+    def __init__(self, folder, attention="", inductor=(), graph=True):
         sys.path.insert(0, folder)
         from runtime import attention as ops
         from runtime import stage
         from runtime.trainer import Trainer
 
-        if mode:
-            stage.COMPILE_MODE = mode
+        if inductor:
+            stage.COMPILE["options"] = {name: json.loads(value) for name, value in (each.split("=") for each in inductor)}
         device = torch.device("cuda", 0)
         self.attention = ops.choose(device, attention)
-        self.trainer = Trainer(folder, 0, device, compiled=True)
+        self.trainer = Trainer(folder, 0, device, compiled=True, recorded=graph)
         self.at = 0
 
+    @torch.no_grad()
     def step(self, *_):
-        self.trainer.stage.run(self.at, self.trainer.lr(self.at))
+        self.trainer.runner.run(self.at, self.trainer.lr(self.at))
         self.at += 1
         return self.trainer.stage.scalar("loss") / self.trainer.stage.scalar("count")
 
@@ -83,74 +84,130 @@ def seconds(contender, batches, steps):
     return (time.perf_counter() - started) / steps
 
 
+class Memory:
+    """What one contender takes of a GPU on which others lie: the peak of its tensors, and of what it asked the GPU for."""
+
+    def __init__(self):
+        self.before = _in_use()
+
+    def entered(self):
+        """The others may come: what was added by now is its own."""
+        self.own = [now - before for now, before in zip(_in_use(), self.before)]
+
+    def watch(self):
+        self.before = [now - own for now, own in zip(_in_use(), self.own)]
+
+    def peak(self):
+        most = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+        return [now - before for now, before in zip(most, self.before)]
+
+
+def _in_use():
+    """Allocated and reserved bytes; peaks count from here."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+
+
+def first_steps(contender, memory, batches):
+    """Losses of four steps, and the peak of the last two: the emitted program is recorded in the third."""
+    memory.watch()
+    losses = [contender.step(*batch).item() for batch in batches[:2]]
+    _in_use()
+    losses += [contender.step(*batch).item() for batch in batches[2:4]]
+    return losses, memory.peak()
+
+
+def batches_of(emitted, run):
+    data, sizes = emitted.trainer.here.data, (run["globalBatch"], run["seq"])
+    return [tuple(data.part(step, name, (0, 0), sizes).cuda() for name in ("tokens", "labels")) for step in range(4)]
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=5, help="steps of a round")
-    parser.add_argument("--attention", default="", help="cudnn, flash or math")
-    parser.add_argument("--mode", default="", help="of torch.compile, for the emitted segments")
-    parser.add_argument("--recompute", action="store_true", help="the plain model recomputes every layer")
-    parser.add_argument("--only-emitted", action="store_true")
-    parser.add_argument("--json", help="where to write the numbers")
-    options = parser.parse_args()
+    options = arguments()
     read = lambda name: json.load(open(os.path.join(options.folder, name)))  # noqa: E731
     program, run = read("program.json"), read("run.json")
     sizes = sizes_of(program, run)
     torch.set_float32_matmul_precision("high")
-
-    resident = lambda: torch.cuda.memory_allocated()  # noqa: E731
-    contenders, peaks, losses = {}, {}, {}
+    contenders, memories, peaks, losses = {}, {}, {}, {}
 
     def enter(name, make):
-        gc.collect()
-        torch.cuda.empty_cache()
-        before = resident()
-        torch.cuda.reset_peak_memory_stats()
+        memories[name] = Memory()
         contenders[name] = make()
-        losses[name] = [contenders[name].step(*batches[i % len(batches)]).item() for i in range(3)]
-        torch.cuda.reset_peak_memory_stats()
-        contenders[name].step(*batches[0])
-        torch.cuda.synchronize()
-        peaks[name] = torch.cuda.max_memory_allocated() - before
+        memories[name].entered()
+        return contenders[name]
 
-    emitted = Emitted(options.folder, options.attention, options.mode)
-    data = emitted.trainer.here.data
-    batches = [
-        tuple(data.part(step, name, (0, 0), (run["globalBatch"], run["seq"])).cuda() for name in ("tokens", "labels"))
-        for step in range(4)
-    ]
+    emitted = enter("emitted", lambda: Emitted(options.folder, options.attention, options.inductor, not options.no_graph))
+    batches = batches_of(emitted, run)
     if not options.only_emitted:
         plain = dict(sizes=sizes, lr=run["learningRate"]["lr"], decay=0.1, clip=1.0, recompute=options.recompute)
-
-        def rival(bf16):
-            trainer = PlainTrainer(**plain, bf16=bf16, device="cuda")
-            emitted.copy_weights_to(trainer.model)
-            return trainer
-
-        enter("plain, f32 weights", lambda: rival(False))
-        enter("plain, all bf16", lambda: rival(True))
-    contenders["emitted"] = emitted
-    losses["emitted"] = [emitted.step().item() for _ in range(3)]
-    torch.cuda.reset_peak_memory_stats()
-    emitted.step()
-    torch.cuda.synchronize()
-    # Beside it lie the others: its own is what it holds between steps, and what a step adds to that.
-    held = sum(t.numel() * t.element_size() for frame in emitted.trainer.stage.frames for t in tensors_in(frame))
-    peaks["emitted"] = torch.cuda.max_memory_allocated() - resident() + held
-
+        for name, bf16 in (("plain, f32 weights", False), ("plain, all bf16", True)):
+            rival = enter(name, lambda: PlainTrainer(**plain, bf16=bf16, device="cuda"))  # noqa: B023
+            emitted.copy_weights_to(rival.model)
+    for name, contender in contenders.items():
+        losses[name], peaks[name] = first_steps(contender, memories[name], batches)
     times = {name: [] for name in contenders}
     for _ in range(options.rounds):
         for name, contender in contenders.items():
             times[name].append(seconds(contender, batches, options.steps))
     tell(program, run, sizes, emitted, times, peaks, losses, options)
+    if options.profile:
+        for name, contender in contenders.items():
+            profile(name, contender, batches)
+    if options.memory:
+        memory_by_function(emitted.trainer.stage)
 
 
-def tensors_in(frame):
-    for value in frame.values():
-        value = getattr(value, "held", value)
-        if isinstance(value, torch.Tensor):
-            yield value
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=5, help="steps of a round")
+    parser.add_argument("--attention", default="", help="cudnn, flash or math")
+    parser.add_argument("--inductor", nargs="*", default=[], help="of torch.compile: coordinate_descent_tuning=true ...")
+    parser.add_argument("--no-graph", action="store_true", help="the emitted program call by call, not as a CUDA graph")
+    parser.add_argument("--recompute", action="store_true", help="the plain model recomputes every layer")
+    parser.add_argument("--only-emitted", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="where the GPU's time goes, kernel by kernel")
+    parser.add_argument("--memory", action="store_true", help="what each emitted function takes beside its results")
+    parser.add_argument("--json", help="where to write the numbers")
+    return parser.parse_args()
+
+
+def profile(name, contender, batches):
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+        contender.step(*batches[0])
+        torch.cuda.synchronize()
+    rows = sorted(recorded.key_averages(), key=lambda row: -row.self_device_time_total)
+    total = sum(row.self_device_time_total for row in rows)
+    print(f"\n{name}: {total / 1e3:.1f} ms of kernels in a step")
+    for row in rows[:40]:
+        print(f"{row.self_device_time_total / 1e3:9.3f} ms {row.count:5d} x {row.key[:100]}")
+
+
+@torch.no_grad()
+def memory_by_function(stage):
+    """Of a step call by call: per function the most that was allocated at once during a call, less what was before."""
+    most = {}
+    play = stage._call
+
+    def measured(name, *rest):
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        play(name, *rest)
+        now = torch.cuda.memory_allocated()
+        most[name] = max(most.get(name, (0, 0, 0)), (torch.cuda.max_memory_allocated(), before, now))
+
+    stage._call = measured
+    stage.play()
+    del stage._call
+    print(f"\n{'function':22}{'GB before':>12}{'peak':>9}{'after':>9}")
+    for name, (peak, before, now) in sorted(most.items(), key=lambda item: -item[1][0]):
+        print(f"{name:22}{before / 1e9:12.2f}{peak / 1e9:9.2f}{now / 1e9:9.2f}")
 
 
 def tell(program, run, sizes, emitted, times, peaks, losses, options):
@@ -158,17 +215,19 @@ def tell(program, run, sizes, emitted, times, peaks, losses, options):
     flops = flops_of(program, sizes)
     device = torch.cuda.get_device_name()
     print(f"{device}, PyTorch {torch.__version__}, attention of the emitted program: {emitted.attention}")
-    heads = f"{'ms a step':>12}{'(best)':>9}{'tokens/s':>11}{'TFLOP/s':>9}{'peak GB':>9}"
+    heads = f"{'ms a step':>12}{'(best)':>9}{'tokens/s':>11}{'TFLOP/s':>9}{'peak GB':>9}{'taken':>7}"
     print(f"{'':22}{heads}  losses of the first steps")
     rows = {}
     for name, each in times.items():
         median, best = statistics.median(each), min(each)
         rate = tokens / median
-        rows[name] = dict(ms=1e3 * median, best=1e3 * best, tokens=rate, peak=peaks[name], losses=losses[name])
-        numbers = f"{1e3 * median:12.1f}{1e3 * best:9.1f}{rate:11.0f}{rate * flops / 1e12:9.0f}{peaks[name] / 1e9:9.1f}"
+        peak, taken = peaks[name]
+        rows[name] = dict(ms=1e3 * median, best=1e3 * best, tokens=rate, peak=peak, taken=taken, losses=losses[name])
+        numbers = f"{1e3 * median:12.1f}{1e3 * best:9.1f}{rate:11.0f}{rate * flops / 1e12:9.0f}{peak / 1e9:9.1f}"
+        numbers += f"{taken / 1e9:7.1f}"
         print(f"{name:22}{numbers}  {' '.join(f'{loss:.4f}' for loss in losses[name])}")
     planned = max(stage["arena"] for stage in program["memory"])
-    print(f"planned for the emitted program: {planned / 1e9:.1f} GB, measured {peaks['emitted'] / 1e9:.1f} GB")
+    print(f"planned for the emitted program: {planned / 1e9:.1f} GB, measured {peaks['emitted'][0] / 1e9:.1f} GB")
     if "expected" in run:
         print(f"simulated: {1e3 * run['expected']['secondsPerStep']:.1f} ms a step on {run['expected']['cluster']}")
     if options.json:

@@ -39,19 +39,21 @@ export interface Target {
   readonly folder: string
   /** The checkpoint whose weights it starts from. */
   readonly init?: string | undefined
+  /** What a simulation said of a step. */
+  readonly expected?: Run['expected']
   readonly io: Io
   readonly say: (text: string) => void
 }
 
 export async function writeEmitted({ job, program }: Loaded, target: Target): Promise<EmittedFolder> {
-  const { path, folder, init, io, say } = target
+  const { path, folder, init, expected, io, say } = target
   if (io.exists(join(folder, 'metrics.jsonl')))
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
     ])
   const { dataset, ids } = await loadDataset(job, path, io, say)
   say('emitting')
-  const run = runOf(job, path, dataset, ids)
+  const run = { ...runOf(job, path, dataset, ids), ...(expected && { expected }) }
   const files = emit(program, run, runtimeFiles())
   const all: Record<string, string | Uint8Array> = {
     ...files,

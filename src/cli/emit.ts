@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { showBytes, worldOf } from '../base/index.js'
 import { heaviest, printSchedule, scheduleOf } from '../compile/index.js'
+import type { Run } from '../emit/index.js'
 import type { Job } from '../plan/index.js'
 import { type EmittedFolder, writeEmitted } from './emit-folder.js'
 import { integer } from './integer.js'
@@ -11,12 +12,15 @@ import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
 import { writing } from './run-folder.js'
+import { expectedOn } from './simulate.js'
 
 interface Options {
   readonly out: string
   readonly steps?: number
   readonly seed?: number
   readonly init?: string
+  readonly cluster?: string
+  readonly devices?: number
   readonly scheduleCsv?: boolean
   readonly json?: boolean
 }
@@ -33,6 +37,8 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
     .option('--steps <n>', 'steps, instead of the job’s', integer)
     .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
     .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
+    .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')
+    .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', integer)
     .option('--schedule-csv', 'only the schedule, as the CSV of PyTorch’s pipelining (schedule.csv)')
     .option('--json', 'what was written, as JSON')
     .addHelpText(
@@ -53,15 +59,20 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   const changed = { ...loaded, job: withOptions(loaded.job, options) }
   const say = progress(io)
   try {
+    const expected = expectedOf(changed, options, io)
     const written = options.scheduleCsv
       ? writeSchedule(changed, options.out, io)
-      : await writeEmitted(changed, { path, folder: options.out, init: options.init, io, say })
+      : await writeEmitted(changed, { path, folder: options.out, init: options.init, expected, io, say })
     say('')
     io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
     return 0
   } finally {
     say('')
   }
+}
+
+function expectedOf({ program }: Loaded, { cluster, devices }: Options, io: Io): Run['expected'] {
+  return cluster === undefined ? undefined : expectedOn(program, { cluster, ...(devices && { devices }) }, io)
 }
 
 export const withOptions = (job: Job, { steps, seed }: Pick<Options, 'steps' | 'seed'>): Job => ({

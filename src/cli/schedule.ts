@@ -2,9 +2,14 @@
 import type { Command } from 'commander'
 import { type Problem, showProblem, table } from '../base/index.js'
 import {
+  type AutoOptions,
+  autoProblems,
+  autoSchedule,
+  type Costs,
   communicate,
   draw,
   drawComms,
+  type Held,
   isScheduleName,
   parseSchedule,
   printComms,
@@ -14,11 +19,11 @@ import {
   scheduleProblems,
   schedules,
   showCell,
-  type TaskCost,
   type Timing,
   tasksOf,
   timing,
   unitCost,
+  wholeActivation,
 } from '../compile/index.js'
 import { scheduleTraits } from '../plan/index.js'
 import { timelineSvg } from '../report/index.js'
@@ -34,6 +39,9 @@ export interface ScheduleOptions {
   readonly format?: string | undefined
   readonly comms?: boolean | undefined
   readonly cost?: string | undefined
+  readonly limit?: string | undefined
+  readonly held?: string | undefined
+  readonly goal?: string | undefined
   readonly json?: boolean | undefined
   readonly file?: string | undefined
   readonly out?: string | undefined
@@ -63,8 +71,10 @@ const refuse = (problems: readonly Problem[]): Refusal => new Refusal(1, problem
 export function scheduleCommand(options: ScheduleOptions, io: Io): ExitCode {
   try {
     const format = formatOf(options)
-    const cost = options.cost === undefined ? unitCost : parseCost(options.cost)
-    const { schedule, title } = options.file === undefined ? made(options) : read(options.file, options, io)
+    const cost = options.cost === undefined ? unitCost : parseCosts(options.cost)
+    const { schedule, title } = options.file === undefined ? made(options, cost) : read(options.file, options, io)
+    if (!('F' in cost) && cost.length !== schedule.rows.length)
+      throw misuse(`--cost gives ${cost.length} costs for ${schedule.rows.length} ranks: one for all, or one for each`)
     const text = render({ schedule, title, format, cost, options, io })
     if (options.out === undefined) io.out(text)
     else attempt(options.out, 'written', () => io.write(options.out as string, text)) // checked just above
@@ -88,16 +98,28 @@ function formatOf({ format = 'text', comms, json }: ScheduleOptions): Format {
 /** Sums of more than this would not be exact. */
 const mostCost = 1e9
 
-/** F=1,I=1,W=1,C=0; what is left out keeps its unit value. */
-export function parseCost(text: string): TaskCost {
-  const cost = { ...unitCost }
-  for (const part of text.split(',')) {
-    const match = /^\s*([FIWC])\s*=\s*(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*$/.exec(part)
-    if (!match || Number(match[2]) > mostCost)
-      throw misuse(`--cost ${text}: '${part.trim()}' is not F, I, W or C = a number from 0 to ${mostCost}`)
-    cost[match[1] as keyof TaskCost] = Number(match[2]) // the pattern allows these letters only
-  }
-  return cost
+/** F=1,I=1,W=1,C=0, or one such for each rank with ; between them. */
+export function parseCosts(text: string): Costs {
+  const costs = text.split(';').map(part => parseAmounts('cost', part, unitCost))
+  return costs.length === 1 ? costs[0] : costs
+}
+
+/** F=1,I=1,W=1,C=0; what is left out keeps its usual value. */
+function parseAmounts<K extends string>(
+  option: string,
+  text: string,
+  usual: Readonly<Record<K, number>>,
+): Record<K, number> {
+  const keys = Object.keys(usual)
+  const pairs = text.split(',').map((part): [string, number] => {
+    const [, key = '', number] = /^\s*(\w)\s*=\s*(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*$/.exec(part) ?? []
+    if (!keys.includes(key) || Number(number) > mostCost)
+      throw misuse(
+        `--${option} ${text}: '${part.trim()}' is not ${keys.slice(0, -1).join(', ')} or ${keys.at(-1)} = a number from 0 to ${mostCost}`,
+      )
+    return [key, Number(number)]
+  })
+  return { ...usual, ...Object.fromEntries(pairs) }
 }
 
 function countOf(name: string, value: string | undefined): number {
@@ -106,8 +128,14 @@ function countOf(name: string, value: string | undefined): number {
   return Number(value)
 }
 
-function made({ name, pp, microbatches, chunks }: ScheduleOptions): { schedule: Schedule; title: string } {
-  if (name === undefined) throw misuse(`name a schedule or give --file; there are ${scheduleNames.join(', ')}`)
+const auto = 'zb-auto'
+const autoKeys = ['limit', 'held', 'goal'] as const
+
+function made(options: ScheduleOptions, cost: Costs): { schedule: Schedule; title: string } {
+  const { name, pp, microbatches, chunks } = options
+  if (name === undefined) throw misuse(`name a schedule or give --file; there are ${scheduleNames.join(', ')}, ${auto}`)
+  if (name === auto) return madeAutomatically(options, cost)
+  refuseAutoOptions(options)
   const known = isScheduleName(name) ? name : undefined
   const counts = {
     ranks: countOf('pp', pp),
@@ -120,7 +148,33 @@ function made({ name, pp, microbatches, chunks }: ScheduleOptions): { schedule: 
   return { schedule: schedules[known].make(counts), title: schedules[known].title }
 }
 
+function madeAutomatically(options: ScheduleOptions, cost: Costs): { schedule: Schedule; title: string } {
+  const { pp, microbatches, chunks, limit, goal = 'makespan' } = options
+  if (chunks !== undefined) throw misuse(`--chunks: ${auto} has one chunk on each rank`)
+  if (goal !== 'makespan' && goal !== 'span') throw misuse(`--goal ${goal}: there are makespan, span`)
+  const wanted: AutoOptions = {
+    ranks: countOf('pp', pp),
+    microbatches: countOf('microbatches', microbatches),
+    cost,
+    goal,
+    ...(limit === undefined ? {} : { limit: countOf('limit', limit) }),
+    held: heldOf(options),
+  }
+  const problems = autoProblems(wanted)
+  if (problems.length > 0) throw refuse(problems)
+  return { schedule: autoSchedule(wanted), title: 'ZB-auto' }
+}
+
+const heldOf = ({ held }: ScheduleOptions): Held =>
+  held === undefined ? wholeActivation : parseAmounts('held', held, wholeActivation)
+
+function refuseAutoOptions(options: ScheduleOptions): void {
+  const stray = autoKeys.filter(key => options[key] !== undefined)
+  if (stray.length > 0) throw misuse(`${stray.map(showOption).join(', ')}: only ${auto} looks for an order`)
+}
+
 function read(file: string, options: ScheduleOptions, io: Io): { schedule: Schedule; title: string } {
+  refuseAutoOptions(options)
   const clash = (['name', 'pp', 'microbatches', 'chunks'] as const).filter(key => options[key] !== undefined)
   if (clash.length > 0) throw misuse(`--file brings its own counts: leave out ${clash.map(showOption).join(', ')}`)
   const { schedule, problems, ignored } = parseSchedule(attempt(file, 'read', () => io.read(file)))
@@ -144,7 +198,7 @@ interface Rendering {
   readonly schedule: Schedule
   readonly title: string
   readonly format: Format
-  readonly cost: TaskCost
+  readonly cost: Costs
   readonly options: ScheduleOptions
   readonly io: Io
 }
@@ -152,13 +206,13 @@ interface Rendering {
 function render(rendering: Rendering): string {
   const { schedule, title, format, cost, options, io } = rendering
   if (options.json) return json(rendering)
-  if (format === 'svg') return svg(schedule, timing(schedule, cost), title)
+  if (format === 'svg') return svg(schedule, timing(schedule, cost, heldOf(options)), title)
   const rows = options.comms ? communicate(schedule) : undefined
   if (format === 'csv') {
-    if (options.cost !== undefined) io.err(`${summary(timing(schedule, cost))}\n`)
+    if (options.cost !== undefined) io.err(`${summary(timing(schedule, cost, heldOf(options)), options)}\n`)
     return rows ? printComms(rows) : printSchedule(schedule)
   }
-  return `${rows ? drawComms(rows) : draw(schedule)}\n\n${summary(timing(schedule, cost))}\n`
+  return `${rows ? drawComms(rows) : draw(schedule)}\n\n${summary(timing(schedule, cost, heldOf(options)), options)}\n`
 }
 
 const mostBoxes = 200_000
@@ -171,27 +225,33 @@ function svg(schedule: Schedule, timed: Timing, title: string): string {
 }
 
 function json({ schedule, cost, options }: Rendering): string {
-  const { makespan, idle, bubble, peak } = timing(schedule, cost)
-  const measured = { makespan, idle, bubble, peak }
-  if (options.cost !== undefined) return `${JSON.stringify(measured)}\n`
+  const { makespan, span, idle, bubble, peak } = timing(schedule, cost, heldOf(options))
+  const measured = { makespan, span, idle, bubble, peak }
+  if (options.cost !== undefined && options.name !== auto) return `${JSON.stringify(measured)}\n`
   const rows = (options.comms ? communicate(schedule) : schedule.rows).map(row => row.map(showCell))
   const { stages, microbatches } = schedule
   return `${JSON.stringify({ ranks: rows.length, stages, microbatches, ...measured, rows })}\n`
 }
 
-function summary({ makespan, idle, bubble, peak }: Timing): string {
-  const rows = idle.map((time, rank) => [rank, time, peak[rank]])
-  return `makespan ${makespan}, bubble ${(100 * bubble).toFixed(1)} %\n${table(['rank', 'idle', 'peak activations'], rows)}`
+/** Without the dust of adding decimals. */
+const shown = (time: number): number => Number(time.toPrecision(12))
+
+function summary({ makespan, span, idle, bubble, peak }: Timing, { name, held }: ScheduleOptions): string {
+  const longest = name === auto ? `, longest rank ${shown(span)} from its first task to its last` : ''
+  const rows = idle.map((time, rank) => [rank, shown(time), shown(peak[rank])])
+  return `makespan ${shown(makespan)}, bubble ${(100 * bubble).toFixed(1)} %${longest}\n${table(['rank', 'idle', held === undefined ? 'peak activations' : 'peak held'], rows)}`
 }
 
 const help = `
 Schedules:
 ${scheduleNames.map(name => `  ${name.padEnd(15)} ${schedules[name].describe}`).join('\n')}
+  ${auto.padEnd(15)} zero bubble, ordered for --cost within --limit; its csv is a plan's schedule
 
 Examples:
   lockstep schedule 1f1b --pp 4 --microbatches 8
   lockstep schedule zb-v --pp 4 --microbatches 8 --format svg --out zb-v.svg
   lockstep schedule interleaved --pp 4 --chunks 2 --microbatches 8 --format csv --comms
+  lockstep schedule zb-auto --pp 8 --microbatches 24 --cost F=18.5,I=18.1,W=9.3,C=0.6 --limit 16 --format csv --out zb.csv
   lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json
 
 Exit code 0: fine, 1: the schedule has problems, 2: wrong use.`
@@ -206,8 +266,20 @@ export function registerSchedule(program: Command, io: Io, done: (code: number) 
     .option('--chunks <count>', 'chunks of layers on each rank (default: what the schedule needs)')
     .option('--format <form>', `${formats.join(', ')} (default: text)`)
     .option('--comms', 'with messages, parameter gathers and gradient reductions')
-    .option('--cost <costs>', 'time of each task, and of a transfer between ranks, as F=1,I=1,W=1,C=0')
-    .option('--json', 'rows and timing as JSON; with --cost the timing only')
+    .option(
+      '--cost <costs>',
+      'time of each task, and of a transfer between ranks, as F=1,I=1,W=1,C=0; or one for each rank, separated by ;',
+    )
+    .option('--limit <amount>', 'zb-auto: the most a rank may hold (default: as many activations as there are ranks)')
+    .option(
+      '--held <amounts>',
+      'zb-auto: what an activation holds before its input gradient and before its weight gradient, as I=1,W=1',
+    )
+    .option(
+      '--goal <goal>',
+      'zb-auto: makespan, the whole step (default), or span, from the first task of a rank to its last',
+    )
+    .option('--json', 'rows and timing as JSON; with --cost the timing only (zb-auto: both)')
     .option('--file <csv>', "a schedule in PyTorch's CSV notation instead of a name")
     .option('--out <file>', 'write there instead of printing')
     .addHelpText('after', help)

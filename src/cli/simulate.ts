@@ -108,8 +108,16 @@ function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
   return 0
 }
 
+/** What a step of the program takes there. */
+export function expectedOn(program: Program, on: { cluster: string; devices?: number }, io: Io) {
+  const cluster = clusterFor(program, on, io)
+  return { secondsPerStep: simulated(program, cluster, { seed: 1 }).simulation.step, cluster: cluster.name }
+}
+
+type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow'>
+
 /** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
-function clusterFor(program: Program, { cluster: given, devices, slow }: SimulateOptions, io: Io): Cluster {
+function clusterFor(program: Program, { cluster: given, devices, slow }: Named, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
   const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
   // Of threads there are as many as are asked for.
@@ -139,7 +147,11 @@ function clusterFor(program: Program, { cluster: given, devices, slow }: Simulat
 }
 
 /** A measured step gives a scale: everything takes so many times as long, so the step does. */
-function simulated(program: Program, cluster: Cluster, options: SimulateOptions) {
+function simulated(
+  program: Program,
+  cluster: Cluster,
+  options: Pick<SimulateOptions, 'seed'> & Partial<SimulateOptions>,
+) {
   const { slow, jitter, seed, multiply, contention, measuredStep, scale: given = 1 } = options
   const prices = clusterPrices(program, cluster, {
     ...(multiply && { multiply }),

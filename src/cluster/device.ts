@@ -36,6 +36,12 @@ export const AttentionPoint = z.strictObject({
 /** A kernel bound by memory that was timed: bytes read and written, and seconds. */
 export const MemoryPoint = z.tuple([rate, rate])
 
+/**
+ * Time of a kernel between the others of a training step, over its time in a loop of its own: a loop of products runs into
+ * the limit of power that a step does not reach, and a loop of attentions finds its operands in the cache.
+ */
+const inStep = z.number().positive()
+
 export const Curves = z.strictObject({
   matmul: z.strictObject({
     /** Of the peak, by products so large that nothing else matters. Absent precisions use that of bf16. */
@@ -49,6 +55,7 @@ export const Curves = z.strictObject({
     unaligned: fraction.optional(),
     /** What was measured, as evidence; where there are points the curve goes through them. */
     measured: z.array(MatmulPoint).default([]),
+    inStep: inStep.optional(),
   }),
   /** Of the peak, on the products a causal mask leaves. */
   attention: z.strictObject({
@@ -56,6 +63,7 @@ export const Curves = z.strictObject({
     backward: fraction,
     /** What was measured; where there are points the curve goes through them. */
     measured: z.array(AttentionPoint).optional(),
+    inStep: inStep.optional(),
   }),
   memory: z.strictObject({
     efficiency: fraction.describe('of the bandwidth, by large kernels bound by memory'),

@@ -23,6 +23,13 @@ export function priceKernel(kernel: Kernel, device: Device): number {
   return Math.max(arithmetic, trafficSeconds(trafficOf(kernel), device), device.curves.floor)
 }
 
+/** The same between the other kernels of a training step. */
+export function priceInStep(kernel: Kernel, device: Device): number {
+  const { matmul, attention } = device.curves
+  const factor = kernel.kind === 'matmul' ? matmul.inStep : kernel.kind === 'attention' ? attention.inStep : 1
+  return priceKernel(kernel, device) * (factor ?? 1)
+}
+
 /** Multiplications and additions, two for each product of a sum: what is executed, the masked half left out. */
 export function flopsOf(kernel: Kernel): number {
   if (kernel.kind === 'memory') return 0

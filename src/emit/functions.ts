@@ -3,7 +3,7 @@ import type { Segment } from '../ir/index.js'
 import { bracketed, folded, identifier, plain } from './python.js'
 import type { Emitted } from './segment.js'
 
-export interface PythonFunction extends Pick<Emitted, 'takes' | 'gives'> {
+export interface PythonFunction extends Pick<Emitted, 'takes' | 'gives' | 'lists'> {
   readonly name: string
   readonly phase: Segment['phase']
   readonly lines: readonly string[]
@@ -14,16 +14,16 @@ export interface PythonFunction extends Pick<Emitted, 'takes' | 'gives'> {
 export function functionsOf(emitted: readonly Emitted[]): PythonFunction[] {
   const alike = new Map<string, Emitted[]>()
   for (const one of emitted) {
-    const { segment, args, body, results, takes, gives } = one
-    const key = JSON.stringify([segment.phase, args, body, results, takes, gives])
+    const { segment, args, body, results, takes, gives, lists } = one
+    const key = JSON.stringify([segment.phase, args, body, results, takes, gives, lists])
     alike.set(key, [...(alike.get(key) ?? []), one])
   }
   const taken = new Set<string>()
   return [...alike.values()].map(group => {
     const name = nameOf(group, taken)
-    const { segment, takes, gives } = group[0]
+    const { segment, takes, gives, lists } = group[0]
     const segments = group.map(({ segment }) => segment.name)
-    return { name, phase: segment.phase, lines: linesOf(name, group), takes, gives, segments }
+    return { name, phase: segment.phase, lines: linesOf(name, group), takes, gives, lists, segments }
   })
 }
 
@@ -67,6 +67,7 @@ const phases: Readonly<Record<Segment['phase'], string>> = {
 }
 
 function titleOf(group: readonly Emitted[]): string {
-  const [{ segment }, ...others] = group
-  return `${phases[segment.phase]}: ${segment.name}${others.length > 0 ? ` and ${others.length} more` : ''}.`
+  const [{ segment, lists }, ...others] = group
+  const name = `${segment.name}${others.length > 0 ? ` and ${others.length} more` : ''}`
+  return `${phases[segment.phase]}: ${name}${lists.length > 0 ? ', in lists' : ''}.`
 }

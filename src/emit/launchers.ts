@@ -56,8 +56,22 @@ fi
 export OMP_NUM_THREADS="\${OMP_NUM_THREADS:-1}"
 # Freed memory serves requests of any size: what is planned is what is taken.
 export PYTORCH_CUDA_ALLOC_CONF="\${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
-exec "$PYTHON" -m torch.distributed.run --nnodes="$NNODES" --node-rank="$NODE_RANK" \\
-  --nproc-per-node=$((WORLD / NNODES)) --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" train.py "$@"
+# Seconds in which all nodes, and then all ranks, must have come.
+RENDEZVOUS="\${RENDEZVOUS:-600}"
+PER_NODE=$((WORLD / NNODES))
+"$PYTHON" -m torch.distributed.run --nnodes="$NNODES" --node-rank="$NODE_RANK" --nproc-per-node="$PER_NODE" \\
+  --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --rdzv-conf timeout="$RENDEZVOUS" \\
+  train.py --rendezvous "$RENDEZVOUS" "$@" &
+torchrun=$!
+trap 'kill -TERM "$torchrun"' INT TERM
+status=0
+wait "$torchrun" || status=$?
+if [ "$status" -ne 0 ]; then
+  FIRST=$((NODE_RANK * PER_NODE))
+  echo "lockstep: node $NODE_RANK (ranks $FIRST to $((FIRST + PER_NODE - 1))): torchrun ended with exit code $status;" \\
+    "if no rank has spoken, not all $NNODES nodes met at $MASTER_ADDR:$MASTER_PORT within $RENDEZVOUS s" >&2
+fi
+exit "$status"
 `
 }
 

@@ -16,6 +16,8 @@ export interface Site {
   wrote(ref: Ref): void
   /** Lives from step to step. */
   resident(ref: Ref): boolean
+  /** What the segment rounds it to, in place. */
+  rounded(ref: Ref): Ref | undefined
   /** What follows the zero is an accumulate: it need not add. */
   overwritten(ref: Ref): boolean
   /** Nobody reads it after this instruction, which writes `out`: it may be overwritten. */
@@ -209,6 +211,15 @@ const approximate = (instr: Compute): Options => ('approximate' in instr ? { app
 const clipped = (clip: number, norm: string): Options =>
   clip > 0 ? { scale: `here.clip(${number(clip)}, ${norm})` } : {}
 
+/** The parameter that is kept in less precision than the optimizer keeps it: written in the same pass over memory. */
+function rounds(site: Site, { outs: [param] }: InstrOf<'adamw' | 'sgd'>): Options {
+  const rounded = site.rounded(param)
+  return rounded === undefined ? {} : { rounded: site.name(rounded) }
+}
+
+/** By 1 it is a copy, in another precision. */
+export const isRounding = (instr: Instr): instr is InstrOf<'scale'> => instr.kind === 'scale' && instr.by === 1
+
 export const torchOf: Rules<string[], Site> = {
   contract(instr, site) {
     const [a, b, out] = [...instr.ins, instr.outs[0]].map(site.dims)
@@ -229,8 +240,11 @@ export const torchOf: Rules<string[], Site> = {
   scale(instr, site) {
     const [out] = instr.outs
     const x = aligned(site, instr.ins[0], site.dims(out))
-    // By 1 it is a copy, in another precision.
-    if (instr.by === 1) return [`${site.result(out)} = ops.copy(${x}, ${quote(site.buffer(out).dtype)})`]
+    if (instr.by === 1) {
+      // The optimizer has done it.
+      if (site.rounded(instr.ins[0]) === out) return []
+      return [`${site.result(out)} = ops.copy(${x}, ${quote(site.buffer(out).dtype)})`]
+    }
     return assign(site, instr, `${x} * ${number(instr.by)}`)
   },
   sumTo(instr, site) {
@@ -326,7 +340,7 @@ export const torchOf: Rules<string[], Site> = {
   zero(instr, site) {
     const [out] = instr.outs
     if (site.overwritten(out)) return [`${site.result(out)} = ops.nothing(${site.name(out)})`]
-    if (site.resident(out)) return [`${site.result(out)} = ${site.name(out)}.zero_()`]
+    if (site.resident(out)) return [`${site.result(out)} = ops.zero_(${site.name(out)})`]
     const sizes = tuple(site.dims(out).map(({ size }) => size))
     return [`${site.result(out)} = here.zeros(${sizes}, ${quote(site.buffer(out).dtype)})`]
   },
@@ -353,6 +367,7 @@ export const torchOf: Rules<string[], Site> = {
       eps: instr.eps,
       decay: weightDecay,
       ...clipped(clip, norm),
+      ...rounds(site, instr),
     }
     return [`${instr.outs.map(site.result).join(', ')} = ${call('adamw_', [param, m, v, grad], options)}`]
   },
@@ -360,7 +375,13 @@ export const torchOf: Rules<string[], Site> = {
     const [grad, norm, lr] = instr.ins.map(site.name)
     const [param, m] = instr.outs.map(site.name)
     const { momentum, weightDecay, clip } = instr
-    const options = { lr, momentum: m === undefined ? undefined : momentum, decay: weightDecay, ...clipped(clip, norm) }
+    const options = {
+      lr,
+      momentum: m === undefined ? undefined : momentum,
+      decay: weightDecay,
+      ...clipped(clip, norm),
+      ...rounds(site, instr),
+    }
     const results = instr.outs.map(site.result)
     return [
       `${results.join(', ')} = ${call('sgd_', [param, m ?? 'None', grad], options)}${m === undefined ? '[0]' : ''}`,

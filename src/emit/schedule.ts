@@ -1,5 +1,5 @@
 /** A stream as data for the runtime: frames by name, steps in order, and where each segment's tensors lie in frames. */
-import type { Buffer, Program, Step, Stream } from '../ir/index.js'
+import type { Buffer, Call, Program, Step, Stream } from '../ir/index.js'
 import type { PythonFunction } from './functions.js'
 import { outliving } from './usage.js'
 
@@ -37,7 +37,7 @@ export function scheduleText(
   const { frames, resident, steps } = stream
   const made = outliving(stream)
   const happens = (step: Step) => !(step.kind === 'alloc' || step.kind === 'free') || made.has(step.frame)
-  const names = new Map(functions.flatMap(({ name, segments }) => segments.map(segment => [segment, name] as const)))
+  const of = new Map(functions.flatMap(one => one.segments.map(segment => [segment, one] as const)))
   const rows = (items: readonly Row[]) => items.map(item => `    ${JSON.stringify(item)}`).join(',\n')
   const table = (name: string, items: readonly Row[]) => `  ${JSON.stringify(name)}: [\n${rows(items)}\n  ]`
   const tables = [
@@ -51,33 +51,67 @@ export function scheduleText(
     ),
     table(
       'segments',
-      functions.map(({ name, phase, takes, gives }) => [name, phase, takes, gives]),
+      functions.map(({ name, phase, takes, gives, lists }) => [name, phase, takes, gives, lists]),
     ),
     table(
       'steps',
-      steps.filter(happens).map(step => rowOf({ program, pp, places, names }, step)),
+      bundled(steps.filter(happens), of).map(step => rowOf({ program, pp, places, of }, step)),
     ),
   ]
   return `{\n${tables.join(',\n')}\n}\n`
+}
+
+type Functions = ReadonlyMap<string, PythonFunction>
+
+/** Calls of one function that takes lists. */
+interface Bundle {
+  readonly kind: 'each'
+  readonly function: PythonFunction
+  readonly calls: Call[]
+}
+
+/** Calls that serve one parameter each become one for all of them, as long as no step of another kind lies between. */
+function bundled(steps: readonly Step[], of: Functions): (Step | Bundle)[] {
+  const done: (Step | Bundle)[] = []
+  let open: Bundle[] = []
+  for (const step of steps) {
+    const called = step.kind === 'call' ? of.get(step.segment) : undefined
+    if (step.kind !== 'call' || !called?.lists.length) {
+      open = []
+      done.push(step)
+      continue
+    }
+    // A norm must not move before what begins a gradient, nor an update before a norm.
+    if (open[0]?.function.phase !== called.phase) open = []
+    let bundle = open.find(bundle => bundle.function === called)
+    if (!bundle) {
+      bundle = { kind: 'each', function: called, calls: [] }
+      open.push(bundle)
+      done.push(bundle)
+    }
+    bundle.calls.push(step)
+  }
+  return done
 }
 
 interface At {
   readonly program: Program
   readonly pp: number
   readonly places: readonly Places[]
-  /** Of the function that a segment became. */
-  readonly names: ReadonlyMap<string, string>
+  /** The function that a segment became. */
+  readonly of: Functions
 }
 
-function rowOf({ program, pp, places, names }: At, step: Step): Row {
+function rowOf({ program, pp, places, of }: At, step: Step | Bundle): Row {
+  const whose = ({ block, param }: Call) => program.blocks[block]?.name ?? param ?? ''
   switch (step.kind) {
     case 'alloc':
     case 'free':
       return [step.kind, step.frame]
-    case 'call': {
-      const whose = program.blocks[step.block]?.name ?? step.param ?? ''
-      return ['call', names.get(step.segment), whose, step.microbatch, step.bind]
-    }
+    case 'call':
+      return ['call', of.get(step.segment)!.name, whose(step), step.microbatch, step.bind]
+    case 'each':
+      return ['each', step.function.name, step.calls.map(whose), step.calls.map(({ bind }) => bind)]
     case 'recv':
       return ['recv', step.frame, step.peer, step.tag, places[pp][step.frame]]
     case 'send':

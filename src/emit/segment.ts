@@ -5,7 +5,7 @@
 import { type Dim, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
 import { applyRule, type Buffer, type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
 import { quote } from './python.js'
-import { groupLabel, type Site, torchOf } from './rules.js'
+import { groupLabel, isRounding, type Site, torchOf } from './rules.js'
 import type { Usage } from './usage.js'
 
 /** Where an argument comes from and a result goes to: the index of a role, and the place in its frame. */
@@ -20,6 +20,8 @@ export interface Emitted {
   readonly results: readonly (readonly string[])[]
   readonly takes: readonly Slot[]
   readonly gives: readonly Slot[]
+  /** Roles that come as lists, one tensor for each parameter that is served; none where it serves one alone. */
+  readonly lists: readonly number[]
 }
 
 export function emitSegment(program: Program, segment: Segment, usage: Usage): Emitted {
@@ -37,7 +39,16 @@ export function emitSegment(program: Program, segment: Segment, usage: Usage): E
     results: writes.map(group => group.map(site.name)),
     takes: reads.flat().map(slot),
     gives: writes.flat().map(slot),
+    lists: listsOf(segment),
   }
+}
+
+/** What may be done to many parameters at once: every line works on lists as on tensors, and nobody is waited for. */
+const together: ReadonlySet<Instr['kind']> = new Set<Instr['kind']>(['zero', 'sumSquares', 'adamw', 'sgd', 'scale'])
+
+function listsOf({ phase, roles, instrs }: Segment): number[] {
+  if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(({ kind }) => together.has(kind))) return []
+  return roles.flatMap(({ kind }, i) => (['parameters', 'gradients', 'optimizer'].includes(kind) ? [i] : []))
 }
 
 interface Flow {
@@ -47,7 +58,16 @@ interface Flow {
   readonly results: readonly Ref[]
 }
 
-function flowOf(segment: Segment, { temporary, resident }: Usage): Flow {
+/** Of the optimizer's parameters those that are kept in less precision as well, and what they are rounded to. */
+function roundingsOf({ instrs, buffers }: Segment, { resident }: Usage): ReadonlyMap<Ref, Ref> {
+  const updated = instrs.flatMap(instr => (instr.kind === 'adamw' || instr.kind === 'sgd' ? [instr.outs[0]] : []))
+  const pairs = instrs.flatMap(instr => (isRounding(instr) ? [[instr.ins[0], instr.outs[0]] as const] : []))
+  return new Map(pairs.filter(([from, to]) => updated.includes(from) && resident[buffers[to].role]))
+}
+
+function flowOf(segment: Segment, usage: Usage): Flow {
+  const { temporary, resident } = usage
+  const rounded = new Set(roundingsOf(segment, usage).values())
   const args: Ref[] = []
   const held = new Set<string>()
   const results = new Map<string, Ref>()
@@ -63,8 +83,8 @@ function flowOf(segment: Segment, { temporary, resident }: Usage): Flow {
     for (const ref of reads) read(ref)
     for (const ref of writes) {
       const { role } = segment.buffers[ref]
-      // What lives from step to step is cleared in place.
-      if (instr.kind === 'zero' && resident[role]) read(ref)
+      // What lives from step to step is cleared, and rounded to, in place.
+      if ((instr.kind === 'zero' && resident[role]) || rounded.has(ref)) read(ref)
       written.add(ref)
       if (!temporary[role]) {
         held.add(at(ref))
@@ -96,6 +116,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly
   const buffer = (ref: Ref) => segment.buffers[ref]
   const last = lastReads(segment)
   const outlives = (ref: Ref) => !temporary[buffer(ref).role]
+  const roundings = roundingsOf(segment, usage)
   return {
     buffer,
     dims: ref => buffer(ref).dims,
@@ -107,6 +128,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly
     },
     result: ref => names.get(ref)!,
     resident: ref => resident[buffer(ref).role],
+    rounded: ref => roundings.get(ref),
     overwritten: ref => overwritten[buffer(ref).role],
     // What is read from a frame belongs to others, unless the result takes its place there.
     consumed: (ref, by, out) =>

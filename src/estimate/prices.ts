@@ -3,7 +3,7 @@
  * than the cut of a layer. One table for each (shape, cluster, precision, software); within it one row for each cut.
  */
 import type { Cluster, Precision } from '../cluster/index.js'
-import { type Kernel, type Meeting, priceKernel, priceMeeting } from '../cost/index.js'
+import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/index.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { entry } from './entry.js'
 import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
@@ -94,7 +94,7 @@ export function tableOf(setup: Setup): PriceTable {
 
 function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
   const { shape, cluster, precision, software } = setup
-  const total = (kernels: readonly Kernel[]) => kernels.reduce((sum, k) => sum + priceKernel(k, cluster.device), 0)
+  const total = (kernels: readonly Kernel[]) => kernels.reduce((sum, k) => sum + priceInStep(k, cluster.device), 0)
   const times = (k: Kernels): Times => ({
     forward: total(k.forward),
     input: total(k.input),

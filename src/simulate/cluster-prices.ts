@@ -1,8 +1,9 @@
 /** The prices of a cluster: kernels on its device, meetings and messages over the links they cross. */
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
 import { type Cluster, type Precision, reachOf } from '../cluster/index.js'
-import { isKernel, type Members, priceKernel, priceMeeting, workFlops, workOf } from '../cost/index.js'
-import type { Group, Program } from '../ir/index.js'
+import { isKernel, type Kernel, type Members, priceInStep, priceMeeting, workFlops, workOf } from '../cost/index.js'
+import type { Group, Instr, Program, Segment } from '../ir/index.js'
+import { fusedKernels } from './fusion.js'
 import type { Contention, Prices } from './prices.js'
 
 export interface ClusterPricesOptions {
@@ -23,12 +24,14 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
   const links = linksOf(cluster)
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
   const stride = strideOf(mesh, 'pp')
+  // Our own engine runs instructions as they are; on other devices the program is emitted and compiled.
+  const fused = cluster.cores === undefined ? fusedKernels(program) : (_: Instr, __: Segment, kernel: Kernel) => kernel
   return {
     links,
     compute: (instr, segment) => {
       const work = workOf(instr, segment, multiply)
       if (work.kind === 'copy') return copySeconds(work.bytes, cluster)
-      return isKernel(work) ? priceKernel(work, cluster.device) : 0
+      return isKernel(work) ? secondsOf(fused(instr, segment, work), cluster) : 0
     },
     collective: (instr, segment) => {
       const work = workOf(instr, segment)
@@ -46,6 +49,10 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
     contention,
   }
 }
+
+/** What is part of another kernel takes no time of its own. */
+const secondsOf = (kernel: Kernel, { device }: Cluster): number =>
+  kernel.kind === 'memory' && kernel.read + kernel.written === 0 ? 0 : priceInStep(kernel, device)
 
 function linksOf({ topology }: Cluster): string[] {
   return topology.kind === 'torus' ? [topology.link.kind] : [...new Set(topology.levels.map(({ link }) => link.kind))]

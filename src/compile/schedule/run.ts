@@ -16,6 +16,11 @@ export interface TaskCost {
 
 export const unitCost: TaskCost = { F: 1, I: 1, W: 1, C: 0 }
 
+/** The same for every rank, or one for each; a transfer costs what its sender says. */
+export type Costs = TaskCost | readonly TaskCost[]
+
+export const costOn = (costs: Costs, rank: number): TaskCost => ('F' in costs ? costs : costs[rank])
+
 export interface Slot {
   readonly action: Action
   readonly start: number
@@ -47,7 +52,7 @@ export function needsOf(schedule: Schedule, { kind, stage, microbatch }: Task): 
 
 const costOf = (cost: TaskCost, { kind }: Task): number => (kind === 'B' ? cost.I + cost.W : cost[kind])
 
-export function runSchedule(schedule: Schedule, cost: TaskCost): Run {
+export function runSchedule(schedule: Schedule, costs: Costs): Run {
   const cells = schedule.stages * schedule.microbatches
   const places = placesOf(schedule)
   // One slot per output of a cell: its activation, then its input gradient.
@@ -63,8 +68,8 @@ export function runSchedule(schedule: Schedule, cost: TaskCost): Run {
       for (const need of needsOf(schedule, task)) {
         const done = doneAt[outputOf(need)]
         if (done < 0) return need
-        const far = places[cellOf(schedule, need.stage, need.microbatch)] !== rank
-        at = Math.max(at, far ? done + cost.C : done)
+        const from = places[cellOf(schedule, need.stage, need.microbatch)]
+        at = Math.max(at, from === rank ? done : done + costOn(costs, from).C)
       }
     return at
   }
@@ -92,7 +97,7 @@ export function runSchedule(schedule: Schedule, cost: TaskCost): Run {
         break
       }
       const start = Math.max(ready, slots[rank].at(-1)?.end ?? 0)
-      const end = partsOf(action).reduce((time, task) => time + costOf(cost, task), start)
+      const end = partsOf(action).reduce((time, task) => time + costOf(costOn(costs, rank), task), start)
       slots[rank].push({ action, start, end })
       awake.push(...finish(action, end))
     }

@@ -29,16 +29,19 @@ def _wider(left: str, right: str, out: str, a, b, dtype: torch.dtype) -> torch.T
 
 
 def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None) -> Optional[torch.Tensor]:
-    """None unless out is (dims of a) then (dims of b), and what is summed stands side by side in both."""
+    """None unless the dims of a and those of b stand side by side in out, and what is summed in both."""
     k = "".join(d for d in left if d not in out)
     m = "".join(d for d in out if d in left)
     n = "".join(d for d in out if d in right)
-    if set(left) & set(right) != set(k) or out != m + n:
+    if set(left) & set(right) != set(k) or out not in (m + n, n + m):
         return None
+    if out != m + n:
+        return _matmul(right, left, out, b, a, dtype)
     if left not in (m + k, k + m) or right not in (k + n, n + k):
         return None
     sizes = {**dict(zip(left, a.shape)), **dict(zip(right, b.shape))}
-    depth = math.prod(sizes[d] for d in k)
+    # A list: at a generator torch.compile would cut the segment in two, and fuse less.
+    depth = math.prod([sizes[d] for d in k])
     rows = a.reshape(-1, depth) if left == m + k else a.reshape(depth, -1).t()
     columns = b.reshape(depth, -1) if right == k + n else b.reshape(-1, depth).t()
     product = torch.mm(rows, columns) if dtype is None else torch.mm(rows, columns, out_dtype=dtype)

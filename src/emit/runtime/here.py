@@ -1,5 +1,5 @@
 """A rank as emitted functions see it: where it stands on the mesh, whom it meets, the step and microbatch it is at."""
-from typing import Dict, Sequence
+from typing import Dict, Optional, Sequence
 
 import torch
 
@@ -23,6 +23,11 @@ class Here:
         self.block = ""
         self.microbatch = 0
         self._clip = (None, None)
+        # What was loaded, by what was asked for; None: every step loads anew.
+        self._loaded: Optional[Dict] = None
+        self._ahead: Dict = {}
+        # Whether something depends on the number of the step in a way only Python knows.
+        self.drew = False
         # For whoever asks why it takes so long.
         self.waiting_for = ""
 
@@ -35,15 +40,48 @@ class Here:
 
     def load(self, name: str, starts: Sequence[int] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
         """The rank's part of one microbatch of a data input; or a number of the step."""
-        if name == "lr":
-            return self.lr
-        if name == "step":
-            return self.step
-        values = self.data.part(self.step, name, starts, sizes)
+        asked = (name, tuple(starts), tuple(sizes), dtype)
+        if self._loaded is None:
+            return self._fetch(*asked)
+        if asked not in self._loaded:
+            self._loaded[asked] = self._fetch(*asked)
+        return self._loaded[asked]
+
+    def _fetch(self, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str):
+        if name in ("lr", "step"):
+            value = self.lr if name == "lr" else self.step
+            return value if self.device.type == "cpu" else torch.full((), value, dtype=torch.float64, device=self.device)
+        values = self._ahead.pop((self.step, name, starts), None)
+        if values is None:
+            values = self._read(self.step, name, starts, sizes)
         return values.to(device=self.device, dtype=self.dtypes[dtype], non_blocking=True)
+
+    def _read(self, step: int, name: str, starts: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
+        values = self.data.part(step, name, starts, sizes)
+        # From other memory than pinned the copy would wait for the GPU to finish the step before.
+        return values.pin_memory() if self.device.type == "cuda" else values
+
+    def read_ahead(self) -> None:
+        """The data of the next step, while the GPU is at this one."""
+        step = self.step + 1
+        self._ahead = {
+            (step, name, starts): self._read(step, name, starts, sizes)
+            for name, starts, sizes, _ in self._loaded or {}
+            if sizes
+        }
+
+    def keep_loaded(self) -> None:
+        """From now on the same load is the same tensor in every step; `start` fills it."""
+        self._loaded = {}
+
+    def start(self, step: int, lr: float) -> None:
+        self.step, self.lr = step, lr
+        for asked, values in (self._loaded or {}).items():
+            values.copy_(self._fetch(*asked))
 
     def chance(self, key: str, starts: Sequence[int], sizes: Sequence[int], wholes: Sequence[int]) -> torch.Tensor:
         """A number in [0, 1) per element, by its index in the whole tensor: every plan draws the same."""
+        self.drew = True
         index = counter.grid(starts, sizes, wholes, self.device)
         return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
 

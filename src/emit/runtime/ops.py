@@ -2,7 +2,6 @@
 Every op of the program in PyTorch, forward and backward written out. The definition is Lockstep's reference
 interpreter; the tests hold these to it. A trailing underscore says, as in PyTorch, that the first operands are changed.
 """
-import functools
 from typing import Dict, Optional, Sequence, Tuple
 
 import torch
@@ -10,6 +9,7 @@ import torch.nn.functional as F
 
 from .attention import attention, attention_grad  # noqa: F401  (emitted code calls them as ops.attention...)
 from .contract import DTYPES, contract  # noqa: F401
+from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401
 
 
 def constant(function):
@@ -26,11 +26,6 @@ def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:
 def copy(x: torch.Tensor, dtype: str) -> torch.Tensor:
     """As cast, but never x itself."""
     return x.clone() if x.dtype == torch.float64 else x.to(DTYPES[dtype], copy=True)
-
-
-def wide(x: torch.Tensor) -> torch.Tensor:
-    """In f32 at least: what sums and statistics are taken in."""
-    return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
 def gelu(x: torch.Tensor, approximate: bool) -> torch.Tensor:
@@ -198,63 +193,3 @@ def squared_error_grad(x: torch.Tensor, target: torch.Tensor, count: torch.Tenso
 
 def count_elements(target: torch.Tensor) -> int:
     return target.numel()
-
-
-class Nothing:
-    """A gradient that is 0 so far. Its memory is kept: the first addend will take its place."""
-
-    def __init__(self, held):
-        self.held = held.held if isinstance(held, Nothing) else held
-
-
-def nothing(held) -> Nothing:
-    return Nothing(held)
-
-
-def accumulate_(total, value: torch.Tensor):
-    """total += value, and where total is nothing yet, value itself."""
-    return value if isinstance(total, Nothing) else total.add_(value)
-
-
-def add_squares_(total: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    return total.add_(torch.linalg.vector_norm(wide(x)).square())
-
-
-@functools.lru_cache(maxsize=4)
-def _step_count(step: int, device) -> torch.Tensor:
-    return torch.full((), step + 1.0, dtype=torch.float32, device=device)
-
-
-def adamw_(param, m, v, grad, lr: float, step: int, betas, eps: float, decay: float, scale=None):
-    """Decoupled weight decay; step counts from 0; scale is what clipping multiplies gradients by."""
-    if param.is_cuda and param.dtype == m.dtype == grad.dtype and hasattr(torch, "_fused_adamw_"):
-        torch._fused_adamw_(
-            [param], [grad], [m], [v], [], [_step_count(step, param.device)],
-            lr=lr, beta1=betas[0], beta2=betas[1], weight_decay=decay, eps=eps, amsgrad=False, maximize=False,
-            # The kernel divides by its scale.
-            grad_scale=None if scale is None else 1 / scale, found_inf=None,
-        )
-        return param, m, v
-    beta1, beta2 = betas
-    grad = wide(grad) if scale is None else wide(grad) * scale
-    # In half precision every result is worked out in full and rounded once.
-    mean, square, value = wide(m).mul_(beta1), wide(v).mul_(beta2), wide(param).mul_(1 - lr * decay)
-    mean.add_(grad, alpha=1 - beta1)
-    square.addcmul_(grad, grad, value=1 - beta2)
-    root = (square / (1 - beta2 ** (step + 1))).sqrt_().add_(eps)
-    value.addcdiv_(mean, root, value=-lr / (1 - beta1 ** (step + 1)))
-    return _stored(param, value), _stored(m, mean), _stored(v, square)
-
-
-def _stored(into: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    return into if into is value else into.copy_(value)
-
-
-def sgd_(param, m, grad, lr: float, decay: float, momentum: float = 0.0, scale=None):
-    """m = momentum * m + grad + decay * param; param -= lr * m."""
-    value = wide(param)
-    direction = (wide(grad) if scale is None else wide(grad) * scale) + decay * value
-    if m is not None:
-        direction = wide(m).mul_(momentum).add_(direction)
-        m = _stored(m, direction)
-    return _stored(param, value.add_(direction, alpha=-lr)), m

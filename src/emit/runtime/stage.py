@@ -9,19 +9,22 @@ from typing import Callable, Dict, List, Tuple
 
 import torch
 
-from . import comm, counter
+from . import comm, counter, optimizer
 from .here import Here, keep_out_of_compiled_code
 
 # A frame's tensors, by their place in it.
 Frame = Dict[int, torch.Tensor]
 
 COMPILED_PHASES = {"F", "I", "W", "B"}
-COMPILE_MODE = "default"
+# What torch.compile is told beside the function.
+COMPILE: Dict = {"dynamic": False}
 
 
 class Segment:
-    def __init__(self, function: Callable, takes, gives):
+    def __init__(self, function: Callable, takes, gives, lists):
         self.function = function
+        # Roles that come as lists, one tensor for each parameter that is served.
+        self.lists = set(lists)
         self.takes: List[Tuple[int, int]] = [tuple(slot) for slot in takes]
         self.gives: List[Tuple[int, int]] = [tuple(slot) for slot in gives]
 
@@ -36,10 +39,11 @@ class Stage:
         self.steps = schedule["steps"]
         if compiled:
             keep_out_of_compiled_code()
+            optimizer.compile_updates(COMPILE)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.segments = {
-            name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives)
-            for name, phase, takes, gives in schedule["segments"]
+            name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives, lists)
+            for name, phase, takes, gives, lists in schedule["segments"]
         }
         self.frames: List[Frame] = [{} for _ in self.names]
         self.params = program["params"]
@@ -81,7 +85,11 @@ class Stage:
         return self.frames[self.names.index(name)][0] if name in self.names else None
 
     def run(self, step: int, lr: float) -> None:
-        self.here.step, self.here.lr = step, lr
+        self.here.start(step, lr)
+        self.play()
+
+    def play(self) -> None:
+        """The steps of the schedule, in order."""
         for self.at in self.steps:
             getattr(self, "_" + self.at[0])(*self.at[1:])
             self.done += 1
@@ -100,6 +108,20 @@ class Stage:
         given = segment.function(self.here, *taken)
         for (role, offset), value in zip(segment.gives, given):
             frames[bind[role]][offset] = value
+
+    def _each(self, name: str, params: List[str], binds: List[List[int]]) -> None:
+        """One call that serves many parameters."""
+        segment, frames = self.segments[name], self.frames
+        self.here.block, self.here.microbatch = "", 0
+
+        def at(role: int, offset: int):
+            held = [frames[bind[role]][offset] for bind in (binds if role in segment.lists else binds[:1])]
+            return held if role in segment.lists else held[0]
+
+        given = segment.function(self.here, *[at(role, offset) for role, offset in segment.takes])
+        for (role, offset), values in zip(segment.gives, given):
+            for bind, value in zip(binds, values if role in segment.lists else [values]):
+                frames[bind[role]][offset] = value
 
     def _send(self, frame: int, peer: int, tag: str, places) -> None:
         channel, other = self.channels[(self.pp, peer)], self.here.mesh.peer(self.here.rank, peer)
@@ -145,4 +167,4 @@ def _load(path: str):
 
 
 def _ready(function: Callable, compiled: bool) -> Callable:
-    return torch.compile(function, dynamic=False, mode=COMPILE_MODE) if compiled else function
+    return torch.compile(function, **COMPILE) if compiled else function

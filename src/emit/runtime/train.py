@@ -10,7 +10,7 @@ from typing import Optional
 import torch
 import torch.distributed as dist
 
-from . import attention
+from . import attention, stage
 from .trainer import Trainer, read_json
 from .watchdog import Watchdog
 
@@ -24,6 +24,8 @@ def arguments(folder: str) -> argparse.Namespace:
     parser.add_argument("--rendezvous", type=float, default=600, help="seconds in which all ranks must have come")
     parser.add_argument("--attention", default="", help="on a GPU: cudnn, flash or math; else the first that works")
     parser.add_argument("--no-compile", action="store_true", help="run segments as they are written")
+    parser.add_argument("--tune", action="store_true", help="try more kernels before the first step, for faster ones after")
+    parser.add_argument("--no-graph", action="store_true", help="on one GPU: run call by call, not as a CUDA graph")
     parser.add_argument("--save-every", type=int, default=0, help="steps between checkpoints; 0: none")
     parser.add_argument("--checkpoints", default=os.path.join(folder, "checkpoints"), help="where they are written")
     parser.add_argument("--resume", help="a checkpoint to go on from, as if nothing had happened")
@@ -87,9 +89,12 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
     compiled = cuda and not options.no_compile
+    if options.tune:
+        stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Later than the watchdog, which has more to say.
     patience = timedelta(seconds=2 * options.timeout + 60)
-    return Trainer(folder, rank, device, options.precision, compiled, patience)
+    recorded = cuda and world == 1 and not options.no_graph
+    return Trainer(folder, rank, device, options.precision, compiled, recorded, patience)
 
 
 def resume(trainer: Trainer, options: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ import torch
 from . import checkpoint
 from .comm import Groups
 from .data import batches_of
+from .graph import Recorded
 from .here import Here
 from .mesh import Mesh
 from .stage import Stage
@@ -43,7 +44,9 @@ HOUR = timedelta(hours=1)
 class Trainer:
     """One rank of a run, ready to step."""
 
-    def __init__(self, folder: str, rank: int, device, precision="plan", compiled=False, patience=HOUR, groups=None):
+    def __init__(
+        self, folder: str, rank: int, device, precision="plan", compiled=False, recorded=False, patience=HOUR, groups=None
+    ):
         self.program = read_json(folder, "program.json")
         self.settings = read_json(folder, "run.json")
         mesh = Mesh(self.program["mesh"])
@@ -53,6 +56,8 @@ class Trainer:
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), data, self.settings["seed"])
         self.stage = Stage(folder, self.program, self.here, compiled)
         self.stage.initialise()
+        # A rank that meets no other can replay its step from a recording.
+        self.runner = Recorded(self.stage) if recorded else self.stage
         self.first = 0
 
     def save(self, folder: str, step: int) -> str:
@@ -72,7 +77,7 @@ class Trainer:
         """What there is to say of it, on ranks that know: the loss, the count, the norm."""
         run, lr = self.settings, self.lr(step)
         started = time.perf_counter()
-        self.stage.run(step, lr)
+        self.runner.run(step, lr)
         names = {"loss": "loss", "counted": "count", "gradientNorm": "normSquared"}
         scalars = {key: self.stage.scalar(name) for key, name in names.items()}
         if any(value is None for value in scalars.values()):
@@ -102,6 +107,8 @@ class Trainer:
         here = self.here
         if kind == "call":
             what = f"{rest[0]} of {rest[1] or 'the step'}" + (f", microbatch {rest[2]}" if rest[2] >= 0 else "")
+        elif kind == "each":
+            what = f"{rest[0]} of {len(rest[1])} parameters"
         elif kind in ("send", "recv"):
             what = f"{kind} {rest[2]}"
         else:

@@ -10,24 +10,24 @@ from runtime import ops
 
 def clear_loss(here, loss):
     """Start of the step: clear loss."""
-    loss = loss.zero_()
+    loss = ops.zero_(loss)
     return (loss,)
 
 
 def clear_count(here, count):
     """Start of the step: clear count."""
-    count = count.zero_()
+    count = ops.zero_(count)
     return (count,)
 
 
 def clear_normSquared(here, normSquared):
     """Start of the step: clear normSquared."""
-    normSquared = normSquared.zero_()
+    normSquared = ops.zero_(normSquared)
     return (normSquared,)
 
 
 def begin(here, grad):
-    """Start of the step: begin embed.tokens and 11 more."""
+    """Start of the step: begin embed.tokens and 11 more, in lists."""
     grad = ops.nothing(grad)
     return (grad,)
 
@@ -181,7 +181,7 @@ def sum_loss(here, loss):
 
 
 def norm(here, grad_scattered, normSquared):
-    """Norm of the gradient: norm embed.tokens and 11 more."""
+    """Norm of the gradient: norm embed.tokens and 11 more, in lists."""
     normSquared = ops.add_squares_(normSquared, grad_scattered)
     return (normSquared,)
 

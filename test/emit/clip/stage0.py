@@ -10,24 +10,24 @@ from runtime import ops
 
 def clear_loss(here, loss):
     """Start of the step: clear loss."""
-    loss = loss.zero_()
+    loss = ops.zero_(loss)
     return (loss,)
 
 
 def clear_count(here, count):
     """Start of the step: clear count."""
-    count = count.zero_()
+    count = ops.zero_(count)
     return (count,)
 
 
 def clear_normSquared(here, normSquared):
     """Start of the step: clear normSquared."""
-    normSquared = normSquared.zero_()
+    normSquared = ops.zero_(normSquared)
     return (normSquared,)
 
 
 def begin(here, grad):
-    """Start of the step: begin input.in and 4 more."""
+    """Start of the step: begin input.in and 4 more, in lists."""
     grad = ops.nothing(grad)
     return (grad,)
 
@@ -128,7 +128,7 @@ def sum_loss(here, loss):
 
 
 def norm(here, grad, normSquared):
-    """Norm of the gradient: norm input.in and 4 more."""
+    """Norm of the gradient: norm input.in and 4 more, in lists."""
     if here.at("dp") == 0:
         normSquared = ops.add_squares_(normSquared, grad)
     return (normSquared,)
@@ -154,7 +154,7 @@ def load_step(here):
 
 
 def update(here, lr, step, param, grad, m, v, normSquared):
-    """Optimizer: update input.in and 4 more."""
+    """Optimizer: update input.in and 4 more, in lists."""
     param, m, v = ops.adamw_(
         param, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0,
         scale=here.clip(1, normSquared),

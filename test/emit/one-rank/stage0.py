@@ -10,24 +10,24 @@ from runtime import ops
 
 def clear_loss(here, loss):
     """Start of the step: clear loss."""
-    loss = loss.zero_()
+    loss = ops.zero_(loss)
     return (loss,)
 
 
 def clear_count(here, count):
     """Start of the step: clear count."""
-    count = count.zero_()
+    count = ops.zero_(count)
     return (count,)
 
 
 def clear_normSquared(here, normSquared):
     """Start of the step: clear normSquared."""
-    normSquared = normSquared.zero_()
+    normSquared = ops.zero_(normSquared)
     return (normSquared,)
 
 
 def begin(here, grad):
-    """Start of the step: begin embed.tokens and 11 more."""
+    """Start of the step: begin embed.tokens and 11 more, in lists."""
     grad = ops.nothing(grad)
     return (grad,)
 
@@ -160,7 +160,7 @@ def embed_B(here, tokens, d_x_out, grad_tokens):
 
 
 def norm(here, grad, normSquared):
-    """Norm of the gradient: norm embed.tokens and 11 more."""
+    """Norm of the gradient: norm embed.tokens and 11 more, in lists."""
     normSquared = ops.add_squares_(normSquared, grad)
     return (normSquared,)
 
@@ -178,6 +178,6 @@ def load_step(here):
 
 
 def update(here, lr, step, param, grad, m, v, normSquared):
-    """Optimizer: update embed.tokens and 11 more."""
+    """Optimizer: update embed.tokens and 11 more, in lists."""
     param, m, v = ops.adamw_(param, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0)
     return (param, m, v)

@@ -10,24 +10,24 @@ from runtime import ops
 
 def clear_loss(here, loss):
     """Start of the step: clear loss."""
-    loss = loss.zero_()
+    loss = ops.zero_(loss)
     return (loss,)
 
 
 def clear_count(here, count):
     """Start of the step: clear count."""
-    count = count.zero_()
+    count = ops.zero_(count)
     return (count,)
 
 
 def clear_normSquared(here, normSquared):
     """Start of the step: clear normSquared."""
-    normSquared = normSquared.zero_()
+    normSquared = ops.zero_(normSquared)
     return (normSquared,)
 
 
 def begin(here, grad):
-    """Start of the step: begin layers.norm1.gain and 10 more."""
+    """Start of the step: begin layers.norm1.gain and 10 more, in lists."""
     grad = ops.nothing(grad)
     return (grad,)
 
@@ -141,7 +141,7 @@ def layers_B(
 
 
 def norm(here, grad, normSquared):
-    """Norm of the gradient: norm layers.norm1.gain and 10 more."""
+    """Norm of the gradient: norm layers.norm1.gain and 10 more, in lists."""
     normSquared = ops.add_squares_(normSquared, grad)
     return (normSquared,)
 
@@ -166,6 +166,6 @@ def load_step(here):
 
 
 def update(here, lr, step, param, grad, m, v, normSquared):
-    """Optimizer: update layers.norm1.gain and 10 more."""
+    """Optimizer: update layers.norm1.gain and 10 more, in lists."""
     param, m, v = ops.adamw_(param, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0)
     return (param, m, v)

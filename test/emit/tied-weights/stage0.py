@@ -10,12 +10,12 @@ from runtime import ops
 
 def clear_normSquared(here, normSquared):
     """Start of the step: clear normSquared."""
-    normSquared = normSquared.zero_()
+    normSquared = ops.zero_(normSquared)
     return (normSquared,)
 
 
 def begin(here, grad):
-    """Start of the step: begin embed.tokens@0.1 and 17 more."""
+    """Start of the step: begin embed.tokens@0.1 and 17 more, in lists."""
     grad = ops.nothing(grad)
     return (grad,)
 
@@ -139,7 +139,7 @@ def reduce_embed_tokens_0_1(here, grad):
 
 
 def norm(here, grad, normSquared):
-    """Norm of the gradient: norm embed.tokens@0.1 and 17 more."""
+    """Norm of the gradient: norm embed.tokens@0.1 and 17 more, in lists."""
     normSquared = ops.add_squares_(normSquared, grad)
     return (normSquared,)
 
@@ -164,6 +164,6 @@ def load_step(here):
 
 
 def update(here, lr, step, param, grad, m, v, normSquared):
-    """Optimizer: update embed.tokens@0.1 and 17 more."""
+    """Optimizer: update embed.tokens@0.1 and 17 more, in lists."""
     param, m, v = ops.adamw_(param, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0)
     return (param, m, v)

@@ -1,0 +1,162 @@
+/**
+ * A schedule made for given costs and a given memory: one forward, one input gradient and one weight gradient for each
+ * microbatch on each rank, in the order that is found to be fastest.
+ *
+ * The problem is that of ZB-1p and ZB-2p (Qi et al. 2023: what 1F1B holds, and twice that). There is no formula for
+ * the answer, but ranks with simple habits come close to it (see greedy.ts), so many habits are tried. zb-h1 and zb-h2
+ * are among the candidates wherever they fit: the result is never slower than they are.
+ */
+import { type Problem, ProblemsError } from '../../base/index.js'
+import { alternate } from './alternate.js'
+import { type Habit, type Order, type Outcome, type Pipeline, runGreedy } from './greedy.js'
+import { type Costs, costOn, type Slot } from './run.js'
+import { scheduleProblems } from './schedules.js'
+import { type Schedule, type Task, tasksOf } from './task.js'
+import { type Held, peakOf, timing, wholeActivation } from './timing.js'
+
+export interface AutoOptions {
+  readonly ranks: number
+  readonly microbatches: number
+  readonly cost: Costs
+  /** The most a rank may hold, in the unit of `held`; by default what 1F1B holds: as many activations as there are ranks. */
+  readonly limit?: number
+  /** By default one activation, until its weight gradient. */
+  readonly held?: Held
+  /**
+   * What should be short: the whole step, or the longest time of a rank from its first task to its last. The second
+   * counts if no rank waits for the others between steps, and is what the zero-bubble paper calls a bubble.
+   */
+  readonly goal?: Goal
+}
+
+type Goal = 'makespan' | 'span'
+
+export function autoSchedule(options: AutoOptions): Schedule {
+  const problems = autoProblems(options)
+  if (problems.length > 0) throw new ProblemsError(problems)
+  const { ranks, microbatches, goal = 'makespan' } = options
+  const { orders } = new Search(pipelineOf(options), goal).best()
+  return { stages: ranks, microbatches, rows: orders.map(rowOf) }
+}
+
+function rowOf(order: Order, stage: number): Task[] {
+  const next = { F: 0, I: 0, W: 0 }
+  return order.map(kind => ({ kind, stage, microbatch: next[kind]++ }))
+}
+
+const defaultLimit = ({ ranks, held = wholeActivation }: AutoOptions): number => ranks * Math.max(held.I, held.W)
+
+/** Some hundred schedules are run on paper; for more cells than this that would take minutes. */
+const mostCells = 50_000
+
+/** Every reason why there is no such schedule. */
+export function autoProblems(options: AutoOptions): Problem[] {
+  const { ranks, microbatches, cost, held = wholeActivation, limit = defaultLimit(options) } = options
+  const error = (path: string, message: string): Problem => ({
+    severity: 'error',
+    code: 'schedule/auto',
+    path,
+    message,
+  })
+  const isAmount = (value: number) => Number.isFinite(value) && value >= 0
+  const found = scheduleProblems('zb-h1', { ranks, microbatches, chunks: 1 })
+  if (found.length === 0 && ranks * microbatches > mostCells)
+    found.push(error('', `pp ${ranks} x microbatches ${microbatches} > ${mostCells}: too many to search for an order`))
+  const costs = 'F' in cost ? [cost] : cost
+  if (!('F' in cost) && cost.length !== ranks)
+    found.push(error('cost', `${cost.length} costs for ${ranks} ranks: give one for all, or one for each`))
+  if (!costs.every(({ F, I, W, C }) => [F, I, W, C].every(isAmount)))
+    found.push(error('cost', 'every cost must be a finite number of at least 0'))
+  if (!isAmount(held.I) || !isAmount(held.W))
+    found.push(error('held', `what a microbatch holds must be finite and at least 0, not I ${held.I}, W ${held.W}`))
+  else if (!(limit >= Math.max(held.I, held.W)))
+    found.push(error('limit', `limit ${limit} < ${Math.max(held.I, held.W)}, which one microbatch holds`))
+  return found
+}
+
+function pipelineOf(options: AutoOptions): Pipeline {
+  const { ranks, microbatches, cost, held = wholeActivation, limit = defaultLimit(options) } = options
+  const costs = Array.from({ length: ranks }, (_, rank) => costOn(cost, rank))
+  return {
+    ranks,
+    microbatches,
+    costs,
+    // What grows counts as grown from the start: then no input gradient ever lacks room.
+    held: { I: Math.max(held.I, held.W), W: held.W },
+    limit: limit * (1 + 1e-12),
+    tolerance: 1e-9 * Math.max(...costs.flatMap(({ F, I, W }) => [F, I, W])),
+  }
+}
+
+const orders: readonly Habit['first'][] = ['I', 'F', 'WF']
+const holds: readonly Habit['holdsBack'][] = ['never', 'patiently', 'always']
+
+/** Patience to try next: nobody need bear more than the best schedule so far made someone bear. */
+const sharesOf = (idle: number): number[] => Array.from({ length: 12 }, (_, i) => (idle * (i + 1)) / 12)
+
+/** Remembers the best outcome so far, and gives up on others as soon as they cannot be better. */
+class Search {
+  private readonly pipeline: Pipeline
+  private readonly goal: Goal
+  /** Of each rank: the time of its tasks. */
+  private readonly work: readonly number[]
+  private found: { readonly outcome: Outcome; readonly lead: number } | undefined
+
+  constructor(pipeline: Pipeline, goal: Goal) {
+    this.pipeline = pipeline
+    this.goal = goal
+    this.work = pipeline.costs.map(({ F, I, W }) => pipeline.microbatches * (F + I + W))
+  }
+
+  best(): Outcome {
+    for (const lead of [1, 2]) this.offer(handmade(this.pipeline, lead), lead)
+    for (const lead of leads(this.pipeline)) this.tryHabits(lead, ['fair', 0])
+    let found = this.found! // with nothing found yet, no run is given up
+    for (let before: unknown; before !== found; found = this.found!) {
+      before = found
+      this.tryHabits(found.lead, sharesOf(found.outcome.idle))
+    }
+    return found.outcome
+  }
+
+  private tryHabits(lead: number, patiences: readonly Habit['patience'][]): void {
+    for (const first of orders)
+      for (const holdsBack of holds)
+        for (const patience of patiences)
+          this.offer(runGreedy(this.pipeline, { lead, first, holdsBack, patience }, this.hopeless), lead)
+  }
+
+  private readonly hopeless = (rank: number, begin: number, idle: number): boolean => {
+    if (!this.found) return false
+    const least = idle + this.work[rank] + (this.goal === 'makespan' ? begin : 0)
+    return least > this.found.outcome[this.goal] + this.pipeline.tolerance
+  }
+
+  private offer(outcome: Outcome | undefined, lead: number): void {
+    if (outcome && (!this.found || this.isBetter(outcome, this.found.outcome))) this.found = { outcome, lead }
+  }
+
+  private isBetter(one: Outcome, other: Outcome): boolean {
+    const aside = this.goal === 'makespan' ? 'span' : 'makespan'
+    const gain = other[this.goal] - one[this.goal]
+    const { tolerance } = this.pipeline
+    return gain > tolerance || (gain >= -tolerance && other[aside] - one[aside] > tolerance)
+  }
+}
+
+/** How far ahead ranks may run: as in zb-h1, as in zb-h2, between the two, evenly up to the limit, and without bound. */
+function leads({ ranks, limit, held }: Pipeline): number[] {
+  const most = held.I === 0 ? Number.POSITIVE_INFINITY : Math.max(0, limit / held.I - 1) / Math.max(1, ranks - 1)
+  return [...new Set([...[1, 1.5, 2].filter(lead => lead < most), most, Number.POSITIVE_INFINITY])]
+}
+
+/** zb-h1 (lead 1) or zb-h2 (lead 2), if it fits. */
+function handmade(pipeline: Pipeline, lead: number): Outcome | undefined {
+  const { ranks, microbatches, costs, limit, held } = pipeline
+  const schedule = alternate({ ranks, microbatches, chunks: 1 }, { lead, lag: lead })
+  if (schedule.rows.some(row => peakOf(row, held) > limit)) return undefined
+  const { makespan, span, slots } = timing(schedule, costs)
+  const idleOf = (row: readonly Slot[]) => row.slice(1).reduce((sum, { start }, i) => sum + start - row[i].end, 0)
+  const orders = schedule.rows.map(row => tasksOf(row).map(({ kind }) => kind as Order[number])) // none is whole
+  return { orders, makespan, span, idle: Math.max(...slots.map(idleOf)) }
+}

@@ -1,0 +1,120 @@
+"""
+What happens to parameters once a step. Operands are tensors, or lists with one for each parameter: a GPU is given all of
+them at once. lr and step are numbers, or on a GPU tensors, so that a recorded step can be told new ones.
+"""
+from typing import Dict, Optional
+
+import torch
+
+
+class Nothing:
+    """A gradient that is 0 so far. Its memory is kept: the first addend will take its place."""
+
+    def __init__(self, held):
+        self.held = held.held if isinstance(held, Nothing) else held
+
+
+def nothing(held):
+    return [Nothing(each) for each in held] if isinstance(held, list) else Nothing(held)
+
+
+def accumulate_(total, value: torch.Tensor):
+    """total += value, and where total is nothing yet, value itself."""
+    return value if isinstance(total, Nothing) else total.add_(value)
+
+
+def zero_(x):
+    for each in _listed(x):
+        each.zero_()
+    return x
+
+
+def add_squares_(total: torch.Tensor, x) -> torch.Tensor:
+    if total.is_cuda:
+        norms = torch._foreach_norm(_listed(x), 2, dtype=total.dtype)
+        return total.add_(torch.stack(norms).square().sum())
+    for each in _listed(x):
+        total.add_(torch.linalg.vector_norm(wide(each)).square())
+    return total
+
+
+def adamw_(param, m, v, grad, lr, step, betas, eps: float, decay: float, scale=None, rounded=None):
+    """
+    Decoupled weight decay; step counts from 0; scale is what clipping multiplies gradients by; rounded is where the
+    parameter is kept in less precision.
+    """
+    beta1, beta2 = betas
+    numbers = (1 - lr * decay, lr / (1 - beta1 ** (step + 1)), 1 - beta2 ** (step + 1))
+    shrink, rate, unbias = (_number(x, param) for x in numbers)
+    for tensors in _each(param, m, v, _contiguous(grad), rounded):
+        adamw_one(*tensors, shrink, rate, unbias, scale, beta1, beta2, eps)
+    return param, m, v
+
+
+def _adamw(param, m, v, grad, rounded, shrink, rate, unbias, scale, beta1: float, beta2: float, eps: float) -> None:
+    grad = wide(grad) if scale is None else wide(grad) * scale
+    # In half precision every result is worked out in full and rounded once.
+    mean = wide(m).mul_(beta1).add_(grad, alpha=1 - beta1)
+    square = wide(v).mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    value = wide(param).mul_(shrink).sub_(rate * mean / ((square / unbias).sqrt_() + eps))
+    for into, result in ((param, value), (m, mean), (v, square), (rounded, value)):
+        _stored(into, result)
+
+
+def sgd_(param, m, grad, lr, decay: float, momentum: float = 0.0, scale=None, rounded=None):
+    """m = momentum * m + grad + decay * param; param -= lr * m."""
+    for tensors in _each(param, m, _contiguous(grad), rounded):
+        sgd_one(*tensors, _number(lr, param), decay, momentum, scale)
+    return param, m
+
+
+def _sgd(param, m, grad, rounded, lr, decay: float, momentum: float, scale) -> None:
+    value = wide(param)
+    direction = (wide(grad) if scale is None else wide(grad) * scale) + decay * value
+    if m is not None:
+        direction = wide(m).mul_(momentum).add_(direction)
+    value.sub_(lr * direction)
+    for into, result in ((param, value), (m, direction), (rounded, value)):
+        _stored(into, result)
+
+
+adamw_one, sgd_one = _adamw, _sgd
+
+
+def compile_updates(how: Dict) -> None:
+    """One kernel for all that happens to an element. `how` is what torch.compile is told."""
+    global adamw_one, sgd_one
+    # One variant for each size of a parameter.
+    torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
+    adamw_one, sgd_one = torch.compile(_adamw, **how), torch.compile(_sgd, **how)
+
+
+def wide(x: torch.Tensor) -> torch.Tensor:
+    """In f32 at least: what sums and statistics are taken in."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def _listed(x):
+    return x if isinstance(x, list) else [x]
+
+
+def _each(*operands):
+    """For every parameter its tensors, as rows: what is done to an element does not depend on where it stands."""
+    count = len(_listed(operands[0]))
+    lists = [[None] * count if x is None else _listed(x) for x in operands]
+    return zip(*([None if x is None else x.view(-1) for x in tensors] for tensors in lists))
+
+
+def _contiguous(x):
+    return [each.contiguous() for each in _listed(x)]
+
+
+def _number(x, param):
+    """Worked out in double; a kernel that has many elements to do takes it in what it calculates in."""
+    double = _listed(param)[0].dtype == torch.float64
+    return x.float() if isinstance(x, torch.Tensor) and not double else x
+
+
+def _stored(into: Optional[torch.Tensor], value: torch.Tensor) -> None:
+    if into is not None and into is not value:
+        into.copy_(value)

@@ -1,0 +1,34 @@
+"""
+How many pieces torch.compile makes of each segment of emitted folders: what it cannot follow cuts a segment in two, and
+less is fused. emit_compiled.py FOLDER...: a line of JSON, {function: pieces}, for each.
+"""
+import json
+import sys
+
+import torch
+
+sys.path.insert(0, sys.argv[1])
+
+from runtime import optimizer, stage  # noqa: E402
+from runtime.trainer import Trainer  # noqa: E402
+
+pieces = {}
+
+
+def counted(function, compiled):
+    if not compiled:
+        return function
+
+    def count(graph, _):
+        pieces[function.__name__] = pieces.get(function.__name__, 0) + 1
+        return graph.forward
+
+    return torch.compile(function, backend=count, dynamic=False)
+
+
+stage._ready = counted
+optimizer.compile_updates = lambda how: None  # no segment, and it would need a compiler
+for folder in sys.argv[1:]:
+    pieces.clear()
+    Trainer(folder, 0, torch.device("cpu"), compiled=True).step(0)
+    print(json.dumps(pieces))

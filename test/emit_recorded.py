@@ -1,0 +1,50 @@
+"""
+Trains an emitted folder twice on CPU: call by call, and as a rank that records its step does it, with a stand-in for
+CUDA's graph: recording changes nothing, replaying plays the schedule. emit_recorded.py FOLDER STEPS: the losses of both
+and the largest difference of a parameter, as JSON.
+"""
+import json
+import sys
+from contextlib import contextmanager
+
+import torch
+
+folder, steps = sys.argv[1], int(sys.argv[2])
+sys.path.insert(0, folder)
+
+from runtime.here import Here  # noqa: E402
+from runtime.trainer import Trainer  # noqa: E402
+
+replays = []
+
+
+class Graph:
+    def replay(self):
+        replays.append(recorded.here.step)
+        recorded.stage.play()
+
+
+@contextmanager
+def recording(graph, **_):
+    """A GPU computes nothing while it records."""
+    before = [(t, t.clone()) for frame in recorded.stage.frames for t in frame.values() if isinstance(t, torch.Tensor)]
+    yield
+    for tensor, values in before:
+        tensor.copy_(values)
+
+
+def on_device(self, *asked, fetch=Here._fetch):
+    """Numbers are tensors there."""
+    value = fetch(self, *asked)
+    return value if isinstance(value, torch.Tensor) else torch.tensor(float(value), dtype=torch.float64)
+
+
+plain = Trainer(folder, 0, torch.device("cpu"))
+expected = [plain.step(step)["loss"] for step in range(steps)]
+
+torch.cuda.CUDAGraph, torch.cuda.graph, Here._fetch = Graph, recording, on_device
+recorded = Trainer(folder, 0, torch.device("cpu"), recorded=True)
+losses = [recorded.step(step)["loss"] for step in range(steps)]
+pairs = [(plain.stage.master(param), recorded.stage.master(param)) for param in plain.program["params"]]
+apart = max((a - b).abs().max().item() for a, b in pairs)
+print(json.dumps({"expected": expected, "losses": losses, "apart": apart, "replays": replays}))
