@@ -22,5 +22,5 @@ console.log(`next to it, but too large: ${unfit.map(({ move }) => move.name).joi
 //> 21456 plans considered, 13486 priced, 50 on the front
 //> tp 1, pp 2, dp 16, ZeRO-2, microbatch 1, recompute none
 //> priced 3.47 s, 52.5 GiB a rank
-//> simulated 3.81 s, 53.3 GiB a rank, it fits: true
+//> simulated 3.80 s, 53.3 GiB a rank, it fits: true
 //> next to it, but too large: microbatch 2; zero 0
