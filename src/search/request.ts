@@ -43,14 +43,7 @@ export function requestOf({ model, seq, software = 'lockstep', ...asked }: Asked
   }
 }
 
-const unpriced = error(
-  ...([
-    'plan/model',
-    'model',
-    'an mlp has no attention: there are no prices for it',
-    'choose a gpt or a llama',
-  ] as const),
-)
+const unpriced = error('plan/model', 'model', 'an mlp has no attention: it has no price', 'choose a gpt or a llama')
 
 /** One microbatch of one sequence on one device: what every other plan is written as a change of. */
 export const plainSplit: Split = {
