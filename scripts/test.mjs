@@ -2,6 +2,7 @@
 // Usage: npm test [-- word ...]   only files whose name contains one of the words
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -16,5 +17,8 @@ if (files.length === 0 || !files.every(existsSync)) {
   console.error(`test: no compiled test files match ${words.join(' ') || 'test/**/*.test.ts'}`)
   process.exit(1)
 }
-const { status } = spawnSync(process.execPath, ['--test', ...files], { cwd: root, stdio: 'inherit' })
+// One file at a time is what Node takes on two cores, and most files need but one of them.
+const [major, minor] = process.versions.node.split('.').map(Number)
+const atOnce = major > 20 || minor >= 10 ? [`--test-concurrency=${Math.max(2, availableParallelism() - 1)}`] : []
+const { status } = spawnSync(process.execPath, ['--test', ...atOnce, ...files], { cwd: root, stdio: 'inherit' })
 process.exit(status ?? 1)
