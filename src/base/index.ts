@@ -1,3 +1,4 @@
+export * from './average.js'
 export * from './integer.js'
 export * from './issues.js'
 export * from './layout.js'

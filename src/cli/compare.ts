@@ -1,6 +1,6 @@
 /** lockstep compare: a step as it was simulated and as it ran on this machine, on one timeline. */
 import type { Command } from 'commander'
-import { error, ProblemsError, type Rank, table, worldOf } from '../base/index.js'
+import { error, mean, median, ProblemsError, type Rank, table, worldOf } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import type { Program } from '../ir/index.js'
 import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../report/index.js'
@@ -117,13 +117,13 @@ async function compare(
   const run = await timedRun({ job, program, dataset, steps, goOn })
   if (run.steps.length === 0) return undefined
   const best = quickest(run.steps)
-  const times = run.steps.map(({ seconds }) => seconds).sort((a, b) => a - b)
+  const times = run.steps.map(({ seconds }) => seconds)
   const spans = measuredSpans(program, best.spans)
   const all = Array.from({ length: ranks }, (_, rank) => simulation.spansOf(rank)).flat()
   return {
     name: job.name ?? path.replace(/^.*\//, '').replace(/\.\w+$/, ''),
     ...{ ranks, program, simulation, spans, kernels: run.description },
-    ...{ predicted: simulation.step, measured: best.seconds, median: times[times.length >> 1] },
+    ...{ predicted: simulation.step, measured: best.seconds, median: median(times) },
     error: simulation.step / best.seconds - 1,
     ops: opTimes(program, all, spans),
   }
@@ -162,10 +162,9 @@ function manyText(compared: readonly Comparison[]): string {
     ...[name, ranks, ms(predicted), ms(measured), ms(median), percent(error)],
   ])
   const errors = compared.map(({ error }) => Math.abs(error))
-  const mean = errors.reduce((a, b) => a + b, 0) / errors.length
   return [
     table(['job', 'ranks', 'predicted', 'measured', 'median', 'error'], rows),
-    `mean error ${(100 * mean).toFixed(1)} %, largest ${(100 * Math.max(...errors)).toFixed(1)} %; measured is the quickest of the steps`,
+    `mean error ${(100 * mean(errors)).toFixed(1)} %, largest ${(100 * Math.max(...errors)).toFixed(1)} %; measured is the quickest of the steps`,
   ].join('\n')
 }
 

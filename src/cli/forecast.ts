@@ -18,7 +18,8 @@ interface Simulated extends Loaded {
   readonly scale: number
 }
 
-interface Asked {
+/** What to make of a simulated step. */
+export interface Asked {
   readonly tokens?: number
   readonly price?: number
   readonly mtbf?: number

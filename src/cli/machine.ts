@@ -1,4 +1,5 @@
 /** The machine that was measured, as a cluster whose devices are the threads of its engine. */
+import { mean } from '../base/index.js'
 import {
   type Cluster,
   type Curves,
@@ -117,7 +118,6 @@ function memoryKernels(observations: readonly Observation[]): NonNullable<Curves
     const bytes = trafficOf(kernel)
     own.set(bytes, [...(own.get(bytes) ?? []), seconds])
   }
-  const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length
   return Object.fromEntries(
     [...sizes].map(([op, own]) => [
       op,

@@ -1,13 +1,13 @@
 /** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
 import { type Command, Option } from 'commander'
 import { error, ProblemsError, type Rank, worldOf } from '../base/index.js'
-import { type Cluster, findEntry, type Precision, precisions } from '../cluster/index.js'
+import { type Cluster, findEntry, precisions } from '../cluster/index.js'
 import type { Program } from '../ir/index.js'
 import { stepTimeline, timelineSvg } from '../report/index.js'
 import { clusterPrices, type Simulation, scaledPrices, simulate, simulateInTurns } from '../simulate/index.js'
 import { printChrome } from '../trace/index.js'
 import { count, duration, positive, share, slowdowns, someTime } from './amounts.js'
-import { forecastOf, forecastText, pipelineOf, showTime } from './forecast.js'
+import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from './forecast.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
@@ -15,21 +15,13 @@ import { type Loaded, withProgram } from './program.js'
 import { progress } from './progress.js'
 import { save } from './run-folder.js'
 
-export interface SimulateOptions {
+export interface SimulateOptions extends Asked {
   readonly cluster: string
   readonly devices?: number
   readonly slow?: ReadonlyMap<Rank, number>
   readonly jitter?: number
   readonly seed: number
-  readonly tokens?: number
-  readonly price?: number
-  readonly mtbf?: number
-  readonly checkpoint: number
-  readonly restart: number
-  readonly checkpointEvery?: number
-  readonly measuredStep?: number
   readonly scale?: number
-  readonly multiply?: Precision
   readonly contention?: number
   readonly trace?: string
   readonly svg?: string

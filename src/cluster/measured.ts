@@ -1,6 +1,6 @@
 /** What `scripts/measure.py` found out about an accelerator, and its points in the form that curves are written in. */
 import { z } from 'zod'
-import { type Problem, problemsOf } from '../base/index.js'
+import { mean, median, type Problem, problemsOf } from '../base/index.js'
 import { type MeetingPoint, meetingKinds } from './cluster.js'
 import { type AttentionPoint, type Curves, type Device, type MatmulPoint, precisions } from './device.js'
 import { findEntry } from './lookup.js'
@@ -103,7 +103,3 @@ export function kernelCurves({ memory }: Measured): NonNullable<Curves['memory']
 
 /** Four digits: no clock is better, and files are read by people. */
 export const digits = (value: number): number => Number(value.toPrecision(4))
-
-const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
-
-const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]

@@ -6,6 +6,7 @@
 import {
   type Axis,
   type Dim,
+  gcd,
   type Layout,
   type Mesh,
   type MeshAxis,
@@ -102,8 +103,6 @@ export function factorsOf(tp: number, kvHeads: number | undefined): { name: Axis
     { name: 'tp.0', size: common },
   ]
 }
-
-const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b))
 
 export const wholeAxes = (s: Sharded, layout: Layout): Axis[] => {
   const used = new Set([...Object.values(layout.splits).flat(), ...Object.keys(layout.partial)])

@@ -2,6 +2,7 @@
  * Curves from measurements: the constants with which the prices of this folder come nearest to what was timed. Points
  * stay in the curve as evidence, and prices go through them; the constants speak for sizes that nobody timed.
  */
+import { mean } from '../base/index.js'
 import type { AttentionPoint, Curves, Device, MatmulPoint, Precision } from '../cluster/index.js'
 import { digits } from '../cluster/index.js'
 import { isAligned, matmulSeconds } from './matmul.js'
@@ -86,8 +87,6 @@ function mostFrequent(points: readonly MatmulPoint[]): Precision {
   for (const { precision } of points) counts.set(precision, (counts.get(precision) ?? 0) + 1)
   return [...counts].reduce((best, next) => (next[1] > best[1] ? next : best))[0]
 }
-
-const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
 /** Not of squares: a few small products that are far off must not choose for all the others. */
 const spread = (values: readonly number[]): number => {

@@ -1,4 +1,5 @@
 /** Parameters of one rank, counted from the shape: a layer, the embedding, the head. */
+import { gcd } from '../base/index.js'
 import type { Split } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -43,7 +44,3 @@ export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, ran
 /** The last norm and the head's matrix, a tied one too where it cannot share the embedding's memory. */
 export const headParameters = ({ vocab, embed, norm, tied }: Shape, ranks: number, sharesEmbedding: boolean): number =>
   (norm === 'layer' ? 2 : 1) * embed + (tied && sharesEmbedding ? 0 : (vocab * embed) / ranks)
-
-function gcd(a: number, b: number): number {
-  return b === 0 ? a : gcd(b, a % b)
-}

@@ -1,4 +1,6 @@
 /** A curve in letters: braille, two points wide and four high in each, the scale on the left. */
+import { mean } from '../base/index.js'
+
 export interface CurveSize {
   readonly columns: number
   readonly rows: number
@@ -49,7 +51,6 @@ function resample(values: readonly number[], count: number): number[] {
   return Array.from({ length: count }, (_, i) => {
     const from = Math.floor((i * values.length) / count)
     const to = Math.max(from + 1, Math.floor(((i + 1) * values.length) / count))
-    const own = values.slice(from, to)
-    return own.reduce((a, b) => a + b, 0) / own.length
+    return mean(values.slice(from, to))
   })
 }

@@ -4,7 +4,7 @@
  * each operation: otherwise small sizes are read from caches that hold them already. `copy` is the limit: every rank
  * copies as many bytes at the same time, without waiting for anybody.
  */
-import type { Rank } from '../../base/index.js'
+import { median, type Rank } from '../../base/index.js'
 import { type Collectives, collectivesOf, type Tensor, type Work } from './collectives.js'
 import { Status } from './commands.js'
 import { exchange, type GroupOptions, type OpenGroup, openGroup } from './group.js'
@@ -186,7 +186,7 @@ async function timed(
       Math.max(...members.map(rank => ends[rank].get(marks[rank][i + 1][which])!))
     return latest('last') - latest('before')
   })
-  return times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)]
+  return median(times)
 }
 
 /** When each command of a ring of (command, start, end) ended. */
