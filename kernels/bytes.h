@@ -3,7 +3,7 @@
 #pragma once
 #include "vector.h"
 
-enum { STREAMED_BYTES = 4 << 20 };  // results from this size on
+enum { STREAMED_BYTES = 4 << 20, STREAMED_RUN = 4096 };  // results and runs of bytes in them from these sizes on
 enum { CACHE_LINE = 64 };
 
 #if defined(__SSE2__)
@@ -39,7 +39,7 @@ static __attribute__((unused)) void stream_bytes(char *to, const char *from, siz
 // Some of a result of `whole` bytes.
 INLINE void copy_bytes(char *to, const char *from, size bytes, size whole) {
   if (to == from) return;
-  if (whole >= STREAMED_BYTES)
+  if (whole >= STREAMED_BYTES && bytes >= STREAMED_RUN)
     stream_bytes(to, from, bytes);
   else
     __builtin_memcpy(to, from, (size_t)bytes);

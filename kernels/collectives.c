@@ -151,17 +151,17 @@ static void fold(struct context *c, const struct fold *s) {
   }
 }
 
-// Every collective: everybody has come, the work, all of it is done. `whole` and `piece` are a share's, in whatever
-// the collective counts, and `work` does the part of a share from `low` to `high`.
+// Every collective: everybody has come, the work, all of it is done. A share has `whole` elements (or bytes), a piece of
+// it `piece`, and `work` does those from `low` to `high`.
 typedef void work(struct context *c, const double *w, int share, size low, size high);
 
 static void share_out(struct context *c, const double *w, size whole, size piece, work *work) {
-  const struct meeting m = {w[START_SYNC], (int)w[START_ME], (int)w[START_MEMBERS], (int)w[START_MEETING]};
+  const struct meeting m = meeting_of(w);
   if (!lockstep_meet(c, &m, ARRIVED)) return;
   const size pieces = max_size(1, (whole + piece - 1) / piece);
   int span = 1;
   while (span < m.members) span *= 2;
-  // Every member goes through the shares in an order of its own, and after its own comes that of its neighbour.
+  // Each member has an order of its own: first its share, then that of the neighbour it may share a core with.
   for (int i = 0; i < span; i++) {
     const int share = m.me ^ i;
     if (share >= m.members) continue;
@@ -225,8 +225,8 @@ COMMAND(waitReduceScatter) {
   share_out(c, w, whole, PIECE_BYTES / bytes_per[(int)w[WAIT_REDUCE_SCATTER_DTYPE]], reduce_scatter);
 }
 
-// A member's result that is copied: from every member, beginning with its own neighbour's, so many runs of bytes. Where
-// a run lies in the result and in its member's operand is each collective's own.
+// A member's result that is copied: so many runs of bytes from every member, beginning with its own, so that not all
+// read from one. Where a run lies in the result and in its member's operand is each collective's own.
 struct runs {
   size members, count, bytes;
 };

@@ -145,10 +145,6 @@ void lockstep_finish(struct context *c, const struct meeting *m, int share, size
   come(c, m, share, DONE);
 }
 
-static struct meeting meeting_of(const double *w) {
-  return (struct meeting){w[START_SYNC], (int)w[START_ME], (int)w[START_MEMBERS], (int)w[START_MEETING]};
-}
-
 COMMAND(start) {
   const struct meeting m = meeting_of(w);
   come(c, &m, m.me, ARRIVED);
