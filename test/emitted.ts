@@ -80,4 +80,4 @@ export function finished(command: string, args: readonly string[], options: { cw
 }
 
 export const torchrun = (python: string, ranks: number, script: readonly string[], options: { cwd?: string } = {}) =>
-  finished(python, ['-m', 'torch.distributed.run', '--standalone', `--nproc-per-node=${ranks}`, ...script], options)
+  finished(python, ['-m', 'torch.distributed.run', '--standalone', `--nproc_per_node=${ranks}`, ...script], options)

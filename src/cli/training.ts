@@ -23,6 +23,8 @@ export interface StepRecord {
   readonly evalLoss?: number
   /** Of the ranks' time, where it was measured. */
   readonly shares?: Shares
+  /** The checkpoint that was written after it. */
+  readonly checkpoint?: string
 }
 
 export interface Session {
@@ -30,15 +32,17 @@ export interface Session {
   readonly program: Program
   readonly trainer: Trainer
   readonly dataset: Dataset
+  /** Steps that were taken before, by the run this one goes on from. */
+  readonly taken: number
 }
 
 /** Tells after each step; returns early when nobody asks for the next. */
-export async function* trainingOf({ job, program, trainer, dataset }: Session): AsyncGenerator<StepRecord> {
+export async function* trainingOf({ job, program, trainer, dataset, taken }: Session): AsyncGenerator<StepRecord> {
   const { model, training } = job
   const tokens = training.globalBatch * training.seq
   const flops = tokens * flopsPerToken(model, training.seq)
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
-  for (let step = 0; step < training.steps; step++) {
+  for (let step = taken; step < training.steps; step++) {
     const inputs = batchAt(dataset.train, training, step)
     const lr = lrAt(training, step)
     const started = performance.now()
@@ -86,9 +90,10 @@ export async function engineFailures<T>(when: string, work: () => Promise<T>): P
 }
 
 /** Losses of the first steps on one rank, for the same data from the same weights. */
-export async function lossesOf({ job, trainer, dataset }: Omit<Session, 'program'>, steps: number): Promise<number[]> {
+export async function lossesOf(session: Omit<Session, 'program'>, steps: number): Promise<number[]> {
+  const { job, trainer, dataset, taken } = session
   const losses: number[] = []
-  for (let step = 0; step < steps; step++) {
+  for (let step = taken; step < taken + steps; step++) {
     const inputs = batchAt(dataset.train, job.training, step)
     losses.push((await trainer.step({ inputs, lr: lrAt(job.training, step), step })).loss)
   }

@@ -56,7 +56,7 @@ function emitted(program: Program, segment: Segment, usage: Usage): Emitted {
   }
 }
 
-const entry = `"""Starts this rank: torchrun --nproc-per-node=N train.py (launch.sh knows the numbers)."""
+const entry = `"""Starts this rank: torchrun --nproc_per_node=N train.py (launch.sh knows the numbers)."""
 from runtime.train import main
 
 if __name__ == "__main__":
