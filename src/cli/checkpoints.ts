@@ -52,6 +52,9 @@ export interface Beginning {
   readonly share: Share
 }
 
+export const takenBy = (beginning: Beginning | undefined): number =>
+  beginning?.share === 'everything' ? beginning.checkpoint.step : 0
+
 export function beginningOf({ resume, init }: CheckpointOptions, io: Io): Beginning | undefined {
   const asked = resume ?? init
   if (asked === undefined) return undefined
@@ -92,15 +95,19 @@ function completeIn(asked: string, io: Io): string {
 
 /** Everything but damage, which shows when it is read. */
 export function beginningProblems(
-  { path, checkpoint, share }: Beginning,
+  beginning: Beginning,
   program: Program,
   { training }: Job,
   dataset: Dataset,
 ): Problem[] {
+  const { checkpoint, share } = beginning
   const problems = checkpointProblems(program, checkpoint, share)
   if (share === 'everything') problems.push(...positionProblems(checkpoint, training, dataset))
-  return problems.map(problem => ({ ...problem, message: `${path}: ${problem.message}` }))
+  return inCheckpoint(beginning, problems)
 }
+
+export const inCheckpoint = ({ path }: Beginning, problems: readonly Problem[]): Problem[] =>
+  problems.map(problem => ({ ...problem, message: `${path}: ${problem.message}` }))
 
 /** A run that goes on must draw the same masks and find the data where it left them. */
 function positionProblems(position: Position, training: Job['training'], { train, fingerprint }: Dataset): Problem[] {
@@ -142,9 +149,10 @@ function positionProblems(position: Position, training: Job['training'], { train
 }
 
 /** Throws what is wrong with it, all of it; the trainer is then of no use. */
-export function load({ path, checkpoint, share }: Beginning, program: Program, trainer: Trainer): void {
+export function load(beginning: Beginning, program: Program, trainer: Trainer): void {
+  const { checkpoint, share } = beginning
   const problems = loadCheckpoint(program, checkpoint, share, (shard, values) => trainer.hold(shard, values))
-  if (problems.length > 0) throw new ProblemsError(problems.map(p => ({ ...p, message: `${path}: ${p.message}` })))
+  if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
 }
 
 /** Where checkpoints of a run go, and how often. */

@@ -28,10 +28,11 @@ import {
   type Saving,
   saveCheckpoint,
   savingOf,
+  takenBy,
   withCheckpointOptions,
 } from './checkpoints.js'
 import { evaluationOf, loadDataset } from './dataset.js'
-import { type Display, displayOf, duration, scaled } from './display.js'
+import { type Display, displayOf, duration } from './display.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { besides } from './load.js'
@@ -39,6 +40,7 @@ import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
 import { openRunFolder, type RunFolder, save, writing } from './run-folder.js'
+import { summaryOf } from './summary.js'
 import { engineFailures, lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
 
 interface Options extends CheckpointOptions {
@@ -133,7 +135,8 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     if (!options.json) io.out(`${introduction(session, folder, beginning)}\n`)
     const { records, traced, stopped } = await follow(session, display, { folder, saving }, io)
     if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
-    if (!options.json) for (const line of conclusion(session, records)) display.note(line)
+    if (!options.json) for (const line of summaryOf(job, records, session.taken)) display.note(line)
+    if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
     if (options.beside && !stopped)
       display.note(await besideOneRank(session, records, options.beside, { ...start, beginning }))
     if (options.demo && !options.json) display.note(nextCommands)
@@ -143,9 +146,6 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     await trainer.stop()
   }
 }
-
-const takenBy = (beginning: Beginning | undefined): number =>
-  beginning?.share === 'everything' ? beginning.checkpoint.step : 0
 
 /** A program an engine refuses, or cannot give memory to, is no bug of ours. */
 const started = (program: Program, options: TrainerOptions): Promise<Trainer> =>
@@ -234,29 +234,6 @@ function patience({ model, training }: Job, { concurrent }: Trainer): string[] {
     ? []
     : [`The interpreter is made for small models: about ${duration(seconds)} a step.`]
 }
-
-function conclusion({ job, program, trainer, taken }: Session, records: readonly StepRecord[]): string[] {
-  const last = records.at(-1)
-  if (!last && taken > 0) return [nothingLeft(taken, job.training.steps)]
-  if (!last) return ['not one step was taken']
-  const { training } = job
-  const seconds = records.reduce((sum, record) => sum + record.seconds, 0)
-  const tokens = records.length * training.globalBatch * training.seq
-  const held = records.findLast(record => record.evalLoss !== undefined)
-  const evaluated = held ? `, held-out loss ${held.evalLoss!.toFixed(4)} after step ${held.step}` : ''
-  const flops = (last.flopsPerSecond * last.seconds * records.length) / seconds
-  return [
-    `${last.step === training.steps ? 'trained' : 'stopped after'} ${stepsText(taken, last.step)} of ${training.steps} steps in ${duration(seconds)}: loss ${records[0].loss.toFixed(4)} -> ${last.loss.toFixed(4)}${evaluated}`,
-    `${scaled(tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s (${flopsDefinition})`,
-    memoryLine(program, trainer),
-  ]
-}
-
-export const nothingLeft = (taken: number, steps: number): string =>
-  `the checkpoint has taken ${taken} steps, the job has ${steps}: nothing is left to train; try --steps`
-
-/** '4', or of a run that goes on from step 2: '3 to 4' */
-export const stepsText = (taken: number, last: number): string => (taken > 0 ? `${taken + 1} to ${last}` : `${last}`)
 
 /** The plan's promise, kept: what each kind took at its peak, on the rank where it took the most. */
 function memoryLine(program: Program, { peaks }: Trainer): string {

@@ -31,7 +31,7 @@ It needs PyTorch 2 and this folder, nothing else. \`sh launch.sh --help\` lists 
 | \`stage*.json\` | when they compute it: frames, calls, messages and waits, in order |
 | \`program.json\` | mesh, process groups, parameters |
 | \`run.json\` | steps, seed, learning rate, data |
-| \`runtime/\` | the hand-written part, the same for every program |
+${run.evaluation ? '| `evaluation/` | the forward alone, as a program of its own: the loss over held-out data |\n' : ''}| \`runtime/\` | the hand-written part, the same for every program |
 | \`metrics.jsonl\` | a line of JSON a step, once it has run |
 
 ## What to expect
