@@ -16,11 +16,12 @@ const near = (actual: readonly number[], expected: readonly number[]) => {
   equal(actual.length, expected.length)
   for (const [i, loss] of actual.entries()) ok(Math.abs(loss / expected[i] - 1) < 1e-5, `${actual} is not ${expected}`)
 }
-const lossesIn = (out: string): number[] =>
+const recordsIn = (out: string) =>
   out
     .split('\n')
     .filter(line => line.startsWith('{'))
-    .map(line => JSON.parse(line).loss)
+    .map(line => JSON.parse(line))
+const lossesIn = (out: string): number[] => recordsIn(out).map(({ loss }) => loss)
 
 /** Who works in a folder. */
 const processesIn = (folder: string): { pid: number; command: string }[] =>
@@ -45,13 +46,40 @@ describe('lockstep launch', { skip }, () => {
   before(() => writeFileSync(join(root, 'job.json'), JSON.stringify(job)))
   after(() => rmSync(root, { recursive: true, force: true }))
 
-  test('emits, trains, and streams what train streams', async () => {
-    const { code, out, err } = await launch('--json', '--out', 'run').done
+  test('emits, trains, evaluates and saves, and streams what train streams', async () => {
+    const args = ['--json', '--save-every', '2']
+    const { code, out, err } = await launch(...args, '--out', 'run').done
     equal(code, 0, err)
-    near(lossesIn(out), expectedOf(job, 3).losses)
-    const fields = ['step', 'loss', 'gradientNorm', 'lr', 'counted', 'seconds', 'tokensPerSecond', 'flopsPerSecond']
-    deepEqual(Object.keys(JSON.parse(out.split('\n')[0])), fields)
-    deepEqual(lossesIn(readFileSync(join(root, 'run', 'metrics.jsonl'), 'utf8')), lossesIn(out))
+    const { losses, heldOut } = expectedOf(job, 3)
+    near(lossesIn(out), losses)
+    const train = [cli, 'train', 'job.json', '--kernels', 'reference', '--out', 'trained', ...args]
+    const trained = await finished(process.execPath, train, { cwd: root }).done
+    equal(trained.code, 0, trained.err)
+    deepEqual(recordsIn(out).map(Object.keys), recordsIn(trained.out).map(Object.keys), 'the same fields')
+    near([recordsIn(out)[2].evalLoss], [heldOut])
+    const [logged, other] = ['run', 'trained'].map(folder =>
+      recordsIn(readFileSync(join(root, folder, 'metrics.jsonl'), 'utf8')),
+    )
+    deepEqual(
+      logged.map(({ cursor: _, ...record }) => record),
+      recordsIn(out),
+    )
+    deepEqual(
+      logged.map(({ cursor }) => cursor),
+      other.map(({ cursor }) => cursor),
+    )
+    deepEqual(readdirSync(join(root, 'run', 'checkpoints')), ['step-00000002', 'step-00000003'])
+  })
+
+  test('goes on from the last checkpoint of train; one that does not fit is refused before torch is started', async () => {
+    const resumed = await launch('--resume', join('trained', 'checkpoints'), '--steps', '4', '--out', 'resumed').done
+    equal(resumed.code, 0, resumed.err)
+    match(resumed.out, /Goes on from trained\/checkpoints\/step-00000003, after step 3\.\n/)
+    match(resumed.out, /trained 4 to 4 of 4 steps in .*, held-out loss \d/)
+    near(lossesIn(readFileSync(join(root, 'resumed', 'metrics.jsonl'), 'utf8')), expectedOf(job, 4).losses.slice(3))
+    const refused = await launch('--resume', 'trained', '--seed', '9', '--out', 'refused').done
+    equal(refused.code, 1)
+    match(refused.err, /training\.seed: .*: the checkpoint’s seed is 1, the job’s 9; try --seed 1/)
   })
 
   test('Ctrl-C ends every rank', async () => {

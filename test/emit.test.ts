@@ -26,18 +26,31 @@ const written = async (name: string, args: readonly string[] = [], more = '') =>
 test('a folder holds a module and a schedule per stage, the runtime, launchers and a README', async () => {
   const { code, written: files } = await written('small')
   equal(code, 0)
-  const stages = ['stage0.py', 'stage0.json', 'stage1.py', 'stage1.json']
+  const program = ['program.json', 'stage0.py', 'stage0.json', 'stage1.py', 'stage1.json']
+  const programs = [...program, ...program.map(name => `evaluation/${name}`)]
   const runtime = Object.keys(runtimeFiles()).map(name => `runtime/${name}`)
-  const others = ['README.md', 'train.py', 'program.json', 'run.json', 'launch.sh', 'slurm.sbatch', 'kubernetes.yaml']
-  deepEqual(Object.keys(files).sort(), [...stages, ...runtime, ...others].map(name => `run/${name}`).sort())
+  const others = ['README.md', 'train.py', 'run.json', 'launch.sh', 'slurm.sbatch', 'kubernetes.yaml']
+  deepEqual(Object.keys(files).sort(), [...programs, ...runtime, ...others].map(name => `run/${name}`).sort())
   match(files['run/README.md'], /Peak memory of a rank, planned before anything runs/)
 })
 
-test('text becomes tokens that lie in the folder', async () => {
+test('text becomes tokens that lie in the folder, the last of them held out', async () => {
   const { written: files } = await written('small', [], 'data: { source: text.txt, tokenizer: bytes }')
-  const { data } = JSON.parse(files['run/run.json'])
-  deepEqual(data, { kind: 'tokens', file: 'tokens.bin', width: 1, samples: 180 })
+  const { data, evaluation } = JSON.parse(files['run/run.json'])
+  const heldOut = { firstToken: 723, samples: 9 }
+  deepEqual(data, { kind: 'tokens', file: 'tokens.bin', width: 1, samples: 180, heldOut })
+  deepEqual(evaluation, { every: 0, batches: 3 }, 'two batches of 4 and a last one of 1')
   equal(files['run/tokens.bin'].length, 40 * 19 + 1)
+})
+
+test('nothing held out: nothing to judge by', async () => {
+  const { written: files } = await written('small', [], 'data: { source: text.txt, evalFraction: 0 }')
+  ok(!JSON.parse(files['run/run.json']).evaluation)
+  deepEqual(
+    Object.keys(files).filter(name => name.startsWith('run/evaluation/')),
+    [],
+  )
+  doesNotMatch(files['run/README.md'], /evaluation/)
 })
 
 test('--cluster writes what a simulation says of a step', async () => {

@@ -23,10 +23,10 @@ export interface Checkpoint extends Position {
   readonly tensors: ReadonlyMap<string, readonly Dim[]>
   /** The files its parts lie in, beside the manifest. */
   readonly files: readonly string[]
-  /** Whole, row-major. Throws an Error that names file, tensor and rank; so does `fill`. */
+  /** Whole, row-major. Throws an Error that names file, tensor and rank. */
   tensor(name: string): Float64Array
-  /** Parts of a tensor, from whatever parts it was written in; each of these is read once. */
-  fill(name: string, targets: readonly Target[]): void
+  /** Parts of a tensor, from whatever parts it was written in; each of these is read once. Returns all that is wrong with them. */
+  fill(name: string, targets: readonly Target[]): string[]
 }
 
 export interface Target extends Box {
@@ -70,14 +70,19 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
   }
   const fill: Checkpoint['fill'] = (name, targets) => {
     const entry = Object.hasOwn(manifest.tensors, name) ? manifest.tensors[name] : undefined
-    if (!entry) throw new Error(`the checkpoint holds no ${name}`)
+    if (!entry) return [`the checkpoint holds no ${name}`]
     const filled = targets.map(() => 0)
+    const wrong: string[] = []
     for (const part of entry.shards) {
-      const values = valuesOf(part, name)
-      for (const [i, target] of targets.entries()) filled[i] += copyShared(part, values, target, target.values)
+      try {
+        const values = valuesOf(part, name)
+        for (const [i, target] of targets.entries()) filled[i] += copyShared(part, values, target, target.values)
+      } catch (e) {
+        wrong.push(messageOf(e))
+      }
     }
-    if (targets.some((target, i) => filled[i] !== elementsIn(target)))
-      throw new Error(`the shards of ${name} do not cover it`)
+    const covered = targets.every((target, i) => filled[i] === elementsIn(target))
+    return covered || wrong.length > 0 ? wrong : [`the shards of ${name} do not cover it`]
   }
   return {
     step,
@@ -90,7 +95,8 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
       const dims = manifest.tensors[name]?.dims ?? []
       const whole = { start: dims.map(() => 0), shape: dims.map(({ size }) => size) }
       const values = new Float64Array(elementsOf(dims))
-      fill(name, [{ ...whole, values }])
+      const wrong = fill(name, [{ ...whole, values }])
+      if (wrong.length > 0) throw new Error(wrong.join('; '))
       return values
     },
   }
@@ -102,9 +108,11 @@ function located<T>(where: string, work: () => T): T {
   try {
     return work()
   } catch (e) {
-    throw new Error(`${where}: ${e instanceof Error ? e.message : String(e)}`)
+    throw new Error(`${where}: ${messageOf(e)}`)
   }
 }
+
+const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))
 
 function manifestOf(text: string): Manifest {
   let manifest: Manifest

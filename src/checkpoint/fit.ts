@@ -57,14 +57,19 @@ export function loadCheckpoint(
     if (!byTensor.has(shard.tensor)) byTensor.set(shard.tensor, [])
     byTensor.get(shard.tensor)!.push(shard)
   }
-  return [...byTensor].flatMap(([tensor, shards]) => {
+  /** By sentence, the first tensor it was said of and how many more: a file that is missing is one problem. */
+  const wrong = new Map<string, { message: string; more: number }>()
+  for (const [tensor, shards] of byTensor) {
     const targets = shards.map(shard => ({ shard, ...shard, values: new Float64Array(elementsIn(shard)) }))
-    try {
-      checkpoint.fill(tensor, targets)
-    } catch (e) {
-      return [error('checkpoint/damaged', '', e instanceof Error ? e.message : String(e))]
+    const messages = checkpoint.fill(tensor, targets)
+    if (messages.length === 0) for (const { shard, values } of targets) hold(shard, values)
+    for (const message of messages) {
+      const known = wrong.get(message.replace(tensor, ''))
+      if (known) known.more++
+      else wrong.set(message.replace(tensor, ''), { message, more: 0 })
     }
-    for (const { shard, values } of targets) hold(shard, values)
-    return []
-  })
+  }
+  return [...wrong.values()].map(({ message, more }) =>
+    error('checkpoint/damaged', '', more > 0 ? `${message}, and of ${more} more tensors` : message),
+  )
 }

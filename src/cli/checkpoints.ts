@@ -55,6 +55,9 @@ export interface Beginning {
 export const takenBy = (beginning: Beginning | undefined): number =>
   beginning?.share === 'everything' ? beginning.checkpoint.step : 0
 
+export const beginningText = ({ path, share, checkpoint: { step } }: Beginning): string =>
+  share === 'everything' ? `Goes on from ${path}, after step ${step}.` : `Starts with the weights of ${path}.`
+
 export function beginningOf({ resume, init }: CheckpointOptions, io: Io): Beginning | undefined {
   const asked = resume ?? init
   if (asked === undefined) return undefined
@@ -158,13 +161,14 @@ export function load(beginning: Beginning, program: Program, trainer: Trainer): 
 /** Where checkpoints of a run go, and how often. */
 export interface Saving {
   readonly folder: string
-  readonly every?: number | undefined
+  /** 0: only after the last step. */
+  readonly every: number
 }
 
 export const savingOf = ({ save, saveEvery }: CheckpointOptions, runFolder: string): Saving | undefined =>
   save === undefined && saveEvery === undefined
     ? undefined
-    : { folder: save ?? join(runFolder, 'checkpoints'), every: saveEvery }
+    : { folder: save ?? join(runFolder, 'checkpoints'), every: saveEvery ?? 0 }
 
 /** All of it, under its name; or, if that fails, nothing. Returns where it is. */
 export function saveCheckpoint(folder: string, step: number, session: Session, io: Io): string {

@@ -3,7 +3,14 @@ import { join, resolve } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { error, ProblemsError, worldOf } from '../base/index.js'
 import { paragraph } from './check.js'
-import { beginningOf, type CheckpointOptions, takenBy, withCheckpointOptions } from './checkpoints.js'
+import {
+  type Beginning,
+  beginningOf,
+  beginningText,
+  type CheckpointOptions,
+  takenBy,
+  withCheckpointOptions,
+} from './checkpoints.js'
 import { displayOf } from './display.js'
 import { withOptions } from './emit.js'
 import { type EmittedFolder, writeEmitted } from './emit-folder.js'
@@ -69,7 +76,7 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   const beginning = beginningOf(options, io)
   const emitted = await writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say })
   say('')
-  return follow({ ...loaded, job }, emitted, { python, options, taken: takenBy(beginning), io })
+  return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }
 
 /** What train.py is told; it runs in its own folder. */
@@ -84,13 +91,12 @@ function argumentsOf({ timeout, device, save, saveEvery, resume, init }: Options
 interface Session {
   readonly python: string
   readonly options: Options
-  /** Steps of the run it goes on from. */
-  readonly taken: number
+  readonly beginning: Beginning | undefined
   readonly io: Io
 }
 
 async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: Session): Promise<number> {
-  const { options, io } = session
+  const { options, beginning, io } = session
   const ranks = worldOf(loaded.program.mesh)
   const display = displayOf(loaded.job, io, options.json === true)
   const log = join(folder, 'torchrun.log')
@@ -98,7 +104,14 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   const complaints: string[] = []
   let stopped = false
   if (!options.json)
-    io.out(`${paragraph(loaded.job)}\nData: ${data}.\n${ranks} processes of torchrun. Folder: ${folder}\n`)
+    io.out(
+      [
+        paragraph(loaded.job),
+        `Data: ${data}.`,
+        ...(beginning ? [beginningText(beginning)] : []),
+        `${ranks} processes of torchrun. Folder: ${folder}\n`,
+      ].join('\n'),
+    )
   const args = argumentsOf(options)
   const torchrun = startTorchrun(
     session.python,
@@ -125,7 +138,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   display.finish()
   if (stopped) return 130
   if (code !== 0) throw failure(code, complaints, log)
-  if (!options.json) for (const line of summaryOf(loaded.job, records, session.taken)) display.note(line)
+  if (!options.json) for (const line of summaryOf(loaded.job, records, takenBy(beginning))) display.note(line)
   return 0
 }
 

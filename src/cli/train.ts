@@ -22,6 +22,7 @@ import {
   type Beginning,
   beginningOf,
   beginningProblems,
+  beginningText,
   type CheckpointOptions,
   load,
   positive,
@@ -41,7 +42,7 @@ import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
 import { openRunFolder, type RunFolder, save, writing } from './run-folder.js'
 import { summaryOf } from './summary.js'
-import { engineFailures, lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
+import { engineFailures, isDue, lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
 
 interface Options extends CheckpointOptions {
   readonly steps?: number
@@ -135,7 +136,8 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     if (!options.json) io.out(`${introduction(session, folder, beginning)}\n`)
     const { records, traced, stopped } = await follow(session, display, { folder, saving }, io)
     if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
-    if (!options.json) for (const line of summaryOf(job, records, session.taken)) display.note(line)
+    if (!options.json || records.length === 0)
+      for (const line of summaryOf(job, records, session.taken)) display.note(line)
     if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
     if (options.beside && !stopped)
       display.note(await besideOneRank(session, records, options.beside, { ...start, beginning }))
@@ -182,6 +184,7 @@ interface Places {
 
 async function follow(session: Session, display: Display, { folder, saving }: Places, io: Io): Promise<Followed> {
   const { job, trainer, dataset } = session
+  const { steps } = job.training
   const records: StepRecord[] = []
   const traced: (readonly Span[])[] = []
   let stopped = false
@@ -189,25 +192,27 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
     stopped = true
     display.note('stopping after this step; Ctrl-C again stops at once')
   })
+  const saved = (record: StepRecord): StepRecord =>
+    saving ? { ...record, checkpoint: saveCheckpoint(saving.folder, record.step, session, io) } : record
   try {
-    for await (const done of trainingOf(session)) {
-      // An interrupt that comes while this is written counts for the step that follows.
-      const last = stopped || done.step === job.training.steps
-      const due = saving && (last || (saving.every !== undefined && done.step % saving.every === 0))
-      const record = due ? { ...done, checkpoint: saveCheckpoint(saving.folder, done.step, session, io) } : done
+    for await (const taken of trainingOf(session)) {
+      const record = saving && (stopped || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
       traced.push(trainer.spans)
       if (traced.length > stepsTraced) traced.shift()
       folder.log({ ...record, cursor })
       display.step(record, trainer.concurrent ? trainer.spans : [])
-      if (last) break
+      if (stopped) break
     }
+    // Whoever interrupts while a step is being shown wants it saved too.
+    const last = records.pop()
+    if (last) records.push(stopped && last.checkpoint === undefined ? saved(last) : last)
   } finally {
     forget()
     display.finish()
   }
-  return { records, traced: traced.flat(), stopped: stopped && records.at(-1)?.step !== job.training.steps }
+  return { records, traced: traced.flat(), stopped: stopped && records.at(-1)?.step !== steps }
 }
 
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
@@ -221,9 +226,6 @@ const introduction = ({ job, trainer, dataset }: Session, folder: RunFolder, beg
     `Kernels: ${trainer.description}. Run folder: ${folder.path}`,
     ...patience(job, trainer),
   ].join('\n')
-
-const beginningText = ({ path, share, checkpoint: { step } }: Beginning): string =>
-  share === 'everything' ? `Goes on from ${path}, after step ${step}.` : `Starts with the weights of ${path}.`
 
 /** What the interpreter does in a second, about; it is a definition, not an engine. */
 const interpretedFlops = 4e7

@@ -51,7 +51,7 @@ export async function* trainingOf({ job, program, trainer, dataset, taken }: Ses
     )
     const seconds = (performance.now() - started) / 1000
     requireFinite(loss, step + 1)
-    const judged = heldOut.length > 0 && isDue(step + 1, training)
+    const judged = heldOut.length > 0 && isDue(step + 1, training.steps, training.evalEvery)
     yield {
       step: step + 1,
       loss,
@@ -69,8 +69,9 @@ export async function* trainingOf({ job, program, trainer, dataset, taken }: Ses
   }
 }
 
-const isDue = (step: number, { evalEvery, steps }: Job['training']): boolean =>
-  step === steps || (evalEvery > 0 && step % evalEvery === 0)
+/** After the last step, and after every so many (0: none of these). */
+export const isDue = (step: number, steps: number, every: number): boolean =>
+  step === steps || (every > 0 && step % every === 0)
 
 function requireFinite(loss: number, step: number): void {
   if (Number.isFinite(loss)) return
