@@ -1,5 +1,6 @@
 /** The format of checkpoints, and those of emitted runs: read here, gone on from by train and back, refused when damaged. */
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -173,6 +174,32 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     equal(code, 0, err)
     near(lossesIn(out), losses.slice(2))
     near(await run('second', 2, '--resume', join(kept, 'step-00000003')), losses.slice(3))
+  })
+
+  test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', () => {
+    const script = [
+      'import json, sys',
+      'from runtime import checkpoint',
+      'found = checkpoint.complete_in("checkpoints")',
+      'manifest = checkpoint.read_manifest(found)',
+      'def said(**changes):',
+      '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
+      '    try: checkpoint.require_continuation(found, manifest, position)',
+      '    except checkpoint.Damaged as refusal: return str(refusal)',
+      'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
+      'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
+    ]
+    const { stdout, stderr } = spawnSync(python!, ['-c', script.join('\n')], {
+      cwd: join(root, 'first'),
+      encoding: 'utf8',
+    })
+    ok(stdout, stderr)
+    const [found, same, seed, data, batch] = JSON.parse(stdout)
+    equal(found, 'checkpoints/step-00000004')
+    equal(same, null)
+    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
+    match(data, /was trained on other data, or on sequences cut otherwise/)
+    match(batch, /has seen 64 sequences in 4 steps, not 5/)
   })
 
   test('emit --init copies it into the folder, and refuses what does not fit or is damaged', async () => {
