@@ -14,7 +14,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { showBytes } from '../base/index.js'
 import { writeWhole } from './write-whole.js'
 
@@ -68,7 +68,7 @@ export function processIo(): Io {
     rename: (from, to) => plainly(() => replace(from, to)),
     remove: path => plainly(() => rmSync(path, { recursive: true, force: true })),
     append: (path, text) => plainly(() => appendFileSync(path, text)),
-    makeFolder: path => plainly(() => void mkdirSync(path, { recursive: true })),
+    makeFolder: path => plainly(() => makeFolder(resolve(path)), noFolder),
     terminal: () =>
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }
@@ -80,6 +80,14 @@ export function processIo(): Io {
     colors: process.stdout.isTTY === true && !process.env.NO_COLOR,
     env: process.env,
   }
+}
+
+/** One folder after the other: asked for all of them at once, Node never comes back from a place that takes none (/proc). */
+function makeFolder(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
+  const above = dirname(path)
+  if (above !== path) makeFolder(above)
+  mkdirSync(path)
 }
 
 /** Reads no more than a bound: a path may name a device that never ends. */
@@ -158,13 +166,15 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: 'the disk is read-only',
 }
 
+const noFolder = { ENOENT: 'no folder can be made there', ENOTDIR: 'no folder can be made there' }
+
 /** 'ENOENT: no such file or directory, open ...' -> 'no such file' */
-function plainly<T>(work: () => T): T {
+function plainly<T>(work: () => T, own: typeof reasons = {}): T {
   try {
     return work()
   } catch (e) {
     const code = (e as NodeJS.ErrnoException).code // errors of the system carry one
     if (code === undefined) throw e
-    throw new Error(reasons[code] ?? `cannot be opened (${code})`)
+    throw new Error(own[code] ?? reasons[code] ?? `cannot be opened (${code})`)
   }
 }
