@@ -33,7 +33,7 @@ function plainLines({ training: { steps } }: Job, io: Io): Display {
     step(record) {
       const due = first || record.step % every === 0 || record.step === steps
       first = false
-      if (due || record.evalLoss !== undefined) io.out(`${lineOf(record, steps)}\n`)
+      if (due || record.evalLoss !== undefined || record.checkpoint !== undefined) io.out(`${lineOf(record, steps)}\n`)
     },
     note: text => io.out(`${text}\n`),
     finish: () => {},
@@ -41,12 +41,13 @@ function plainLines({ training: { steps } }: Job, io: Io): Display {
 }
 
 export function lineOf(record: StepRecord, steps: number): string {
-  const { step, loss, evalLoss } = record
+  const { step, loss, evalLoss, checkpoint } = record
   return [
     `step ${String(step).padStart(String(steps).length)}/${steps}`,
     `loss ${loss.toFixed(4)}`,
     ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
     numbersOf(record),
+    ...(checkpoint === undefined ? [] : [`saved ${checkpoint}`]),
   ].join('  ')
 }
 

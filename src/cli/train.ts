@@ -192,8 +192,14 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
     stopped = true
     display.note('stopping after this step; Ctrl-C again stops at once')
   })
-  const saved = (record: StepRecord): StepRecord =>
-    saving ? { ...record, checkpoint: saveCheckpoint(saving.folder, record.step, session, io) } : record
+  const say = progress(io)
+  const saved = (record: StepRecord): StepRecord => {
+    if (!saving) return record
+    say(`writing the checkpoint of step ${record.step}`)
+    const checkpoint = saveCheckpoint(saving.folder, record.step, session, io)
+    say('')
+    return { ...record, checkpoint }
+  }
   try {
     for await (const taken of trainingOf(session)) {
       const record = saving && (stopped || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken

@@ -95,7 +95,8 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
-    compiled = cuda and not options.no_compile
+    # PyTorch 1 has no compiler.
+    compiled = cuda and not options.no_compile and hasattr(torch, "compile")
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Later than the watchdog, which has more to say.
