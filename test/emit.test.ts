@@ -169,7 +169,7 @@ test('what is done to parameters is one call for all that are treated alike', ()
 
 const scriptOf = (name: string) => fileURLToPath(new URL(`../../test/${name}`, import.meta.url))
 
-test('torch.compile makes one piece of every segment', { skip: python ? false : noPython }, () => {
+test('torch.compile makes one piece of every segment', { skip: python ? false : noPython }, t => {
   const folder = temporaryFolder()
   try {
     const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' })]
@@ -178,6 +178,7 @@ test('torch.compile makes one piece of every segment', { skip: python ? false : 
     const { status, stdout, stderr } = spawnSync(python!, [scriptOf('emit_compiled.py'), ...folders], {
       encoding: 'utf8',
     })
+    if (status === 77) return t.skip('this PyTorch has no compiler')
     equal(status, 0, stderr)
     const pieces = stdout
       .trim()

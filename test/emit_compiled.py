@@ -7,11 +7,14 @@ import sys
 
 import torch
 
+NO_COMPILER = 77  # PyTorch 1
 sys.path.insert(0, sys.argv[1])
 
 from runtime import optimizer, stage  # noqa: E402
 from runtime.trainer import Trainer  # noqa: E402
 
+if not hasattr(torch, "compile"):
+    sys.exit(NO_COMPILER)
 pieces = {}
 
 

@@ -1,6 +1,6 @@
 /** Checkpoints as commands know them: asked for by four options, found, held against a job, loaded and written. */
 import { dirname, join } from 'node:path'
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { error, type Problem, ProblemsError } from '../base/index.js'
 import {
   type Checkpoint,
@@ -15,7 +15,7 @@ import { cursorAt, type Dataset } from '../data/index.js'
 import type { Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
-import { integer } from './integer.js'
+import { positive } from './integer.js'
 import type { Io } from './io.js'
 import { writing } from './run-folder.js'
 import type { Session } from './training.js'
@@ -39,11 +39,6 @@ export const withCheckpointOptions = (command: Command): Command =>
       ).conflicts('init'),
     )
     .option('--init <checkpoint>', 'start with the weights of a checkpoint, at step 1')
-
-export function positive(text: string): number {
-  if (integer(text) === 0) throw new InvalidArgumentError('expected a whole number from 1 up.')
-  return integer(text)
-}
 
 /** What a run begins with, if not with the weights its seed gives. */
 export interface Beginning {

@@ -25,7 +25,6 @@ import {
   beginningText,
   type CheckpointOptions,
   load,
-  positive,
   type Saving,
   saveCheckpoint,
   savingOf,
@@ -34,7 +33,7 @@ import {
 } from './checkpoints.js'
 import { evaluationOf, loadDataset } from './dataset.js'
 import { type Display, displayOf, duration } from './display.js'
-import { integer } from './integer.js'
+import { integer, positive } from './integer.js'
 import type { Io } from './io.js'
 import { besides } from './load.js'
 import { countProblems, showProblems } from './problems.js'
@@ -139,7 +138,7 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     if (!options.json || records.length === 0)
       for (const line of summaryOf(job, records, session.taken)) display.note(line)
     if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
-    if (options.beside && !stopped)
+    if (options.beside && !stopped && records.length > 0)
       display.note(await besideOneRank(session, records, options.beside, { ...start, beginning }))
     if (options.demo && !options.json) display.note(nextCommands)
     return stopped ? 130 : 0

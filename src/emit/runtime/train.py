@@ -59,9 +59,19 @@ def meet(rank: int, world: int, backend: str, timeout: timedelta) -> None:
     try:
         store.wait([f"here/{other}" for other in range(world)], timeout)
     except Exception:
-        missing = [other for other in range(world) if not store.check([f"here/{other}"])]
+        missing = [other for other in range(world) if not has_come(store, other)]
         raise RuntimeError(f"rendezvous: after {timeout.total_seconds():g} s ranks {missing} of {world} are missing")
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
+
+
+def has_come(store, rank: int) -> bool:
+    if hasattr(store, "check"):
+        return store.check([f"here/{rank}"])
+    try:  # PyTorch 1 can only wait
+        store.wait([f"here/{rank}"], timedelta(milliseconds=50))
+        return True
+    except RuntimeError:
+        return False
 
 
 def main(script: str) -> None:
