@@ -5,18 +5,21 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { uniform } from '../src/base/index.js'
+import { type Dim, elementsOf, uniform } from '../src/base/index.js'
 import { type Box, copyShared, elementsIn } from '../src/checkpoint/box.js'
 import {
   checkpointProblems,
   crc32,
   parseSafetensors,
+  printCheckpoint,
   printSafetensors,
   readCheckpoint,
+  type Shard,
 } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
+import type { PlanInput } from '../src/plan/index.js'
 import { expectedOf, finished, temporaryFolder, torchrun, writeEmittedJob } from './emitted.js'
-import { jobOf } from './jobs.js'
+import { jobOf, type ModelName, titleOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
 
@@ -80,7 +83,7 @@ test('shards that do not cover a tensor are refused', () => {
 
 for (let seed = 1; seed <= 20; seed++)
   test(`parts of one tensor share what both hold, and nothing else is touched (SEED=${seed})`, () => {
-    const { int, part, numbered } = drawn(seed)
+    const { int, part } = drawn(seed)
     const dims = Array.from({ length: 1 + int(4) }, () => 1 + int(5))
     const [from, to] = [part(dims), part(dims)]
     const target = new Float64Array(elementsIn(to)).fill(-1)
@@ -91,6 +94,49 @@ for (let seed = 1; seed <= 20; seed++)
     equal(copied, expected.filter(index => index >= 0).length)
   })
 
+const written: readonly (readonly [ModelName, PlanInput, number?])[] = [
+  ['gpt', {}],
+  ['gpt', {}, 600],
+  ['gpt', { dp: 2, zero: 3, microbatches: 2 }, 200],
+  ['gpt tied', { pp: 2, dp: 2, zero: 1, microbatches: 2 }],
+  ['llama', { tp: 4, order: 'tp-pp-dp' }],
+  ['llama tied', { pp: 2, tp: 2, microbatches: 4, schedule: 'dualpipe' }],
+  ['llama', { dp: 2, tp: 2, zero: 3, precision: 'bf16' }],
+  ['mlp', { dp: 4, tp: 2, zero: 2 }],
+]
+for (const [model, plan, mostBytes] of written)
+  test(`${model}, ${titleOf(plan)}: what ranks write is every element once${mostBytes ? `, in files of ${mostBytes} bytes` : ''}`, () => {
+    const program = compileJob(jobOf(model, plan))
+    const position = { step: 7, seed: 1, data: { samples: 112, epoch: 0, fingerprint: 'f' } }
+    const sizesOf = (dims: readonly Dim[]) => dims.map(({ size }) => size)
+    /** Every rank holds the number of each element in the whole tensor, and something behind it. */
+    const held = (shard: Shard) => Float32Array.of(...numbered(sizesOf(shard.dims), shard), -1)
+    const files = new Map(
+      [...printCheckpoint(program, position, held, mostBytes)].map(([name, content]) => [
+        name,
+        typeof content === 'string' ? text(content) : content,
+      ]),
+    )
+    equal([...files.keys()].at(-1), 'manifest.json', 'it is made last')
+    if (mostBytes) ok([...files.keys()].some(name => /^rank-\d+-2\.safetensors$/.test(name)))
+    const { step, seed, data, ...checkpoint } = readCheckpoint((name, begin, end) =>
+      files.get(name)!.subarray(begin, end),
+    )
+    deepEqual({ step, seed, data }, position)
+    deepEqual([...files.keys()].slice(0, -1).sort(), checkpoint.files)
+    deepEqual(checkpointProblems(program, { ...checkpoint, step, seed }, 'everything'), [])
+    for (const { name, dims } of program.params)
+      for (const kind of ['param', 'm', 'v'])
+        deepEqual([...checkpoint.tensor(`${kind}.${name}`)], [...Array(elementsOf(dims)).keys()], `${kind}.${name}`)
+  })
+
+/** The index in the whole of every element of a part, in the part's order. */
+const numbered = (dims: readonly number[], { start, shape }: Box): number[] =>
+  dims.reduce(
+    (found, size, d) => found.flatMap(at => Array.from({ length: shape[d] }, (_, i) => at * size + start[d] + i)),
+    [0],
+  )
+
 function drawn(seed: number) {
   const source = uniform({ seed, name: 'boxes' })
   let drawn = 0
@@ -99,13 +145,7 @@ function drawn(seed: number) {
     const start = dims.map(size => int(size))
     return { start, shape: dims.map((size, d) => 1 + int(size - start[d])) }
   }
-  /** The index in the whole of every element of a part, in the part's order. */
-  const numbered = (dims: readonly number[], { start, shape }: Box): number[] =>
-    dims.reduce(
-      (found, size, d) => found.flatMap(at => Array.from({ length: shape[d] }, (_, i) => at * size + start[d] + i)),
-      [0],
-    )
-  return { int, part, numbered }
+  return { int, part }
 }
 
 const python = findPython()

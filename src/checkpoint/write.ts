@@ -9,21 +9,19 @@ import { format, type Manifest, type Position } from './checkpoint.js'
 import { printSafetensors } from './safetensors.js'
 import { type Shard, shardsOf } from './shards.js'
 
-/** Files of more would be more than some systems write or read at once. */
-const mostBytes = 2 ** 30
-
-/** `held` is what a rank keeps in a frame, and maybe more behind it. */
+/** `held` is what a rank keeps in a frame, and maybe more behind it. Files of more bytes than that some systems do not write. */
 export function* printCheckpoint(
   program: Program,
   position: Position,
   held: (shard: Shard) => Numbers,
+  mostBytes = 2 ** 30,
 ): Generator<readonly [file: string, content: string | Uint8Array]> {
   const tensors: Record<string, { dims: Shard['dims']; shards: Manifest['tensors'][string]['shards'][number][] }> = {}
   for (let rank = 0; rank < worldOf(program.mesh); rank++) {
     const parts = shardsOf(program, rank).flatMap(shard =>
       shard.written ? [{ shard, values: held(shard).subarray(0, elementsIn(shard)) }] : [],
     )
-    for (const [i, group] of groupsOf(parts).entries()) {
+    for (const [i, group] of groupsOf(parts, mostBytes).entries()) {
       const file = `rank-${String(rank).padStart(5, '0')}${i > 0 ? `-${i + 1}` : ''}.safetensors`
       for (const { shard } of group) {
         const { tensor, dims, start, shape } = shard
@@ -42,7 +40,7 @@ interface Part {
   readonly values: Numbers
 }
 
-function groupsOf(parts: readonly Part[]): Part[][] {
+function groupsOf(parts: readonly Part[], mostBytes: number): Part[][] {
   const groups: Part[][] = []
   let bytes = Number.POSITIVE_INFINITY
   for (const part of parts) {
