@@ -92,15 +92,20 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
     files: [...new Set(entries.flatMap(([, { shards }]) => shards.map(({ file }) => file)))].sort(),
     fill,
     tensor(name) {
-      const dims = manifest.tensors[name]?.dims ?? []
-      const whole = { start: dims.map(() => 0), shape: dims.map(({ size }) => size) }
-      const values = new Float64Array(elementsOf(dims))
-      const wrong = fill(name, [{ ...whole, values }])
+      const whole = wholeOf(manifest.tensors[name]?.dims ?? [])
+      const wrong = fill(name, [whole])
       if (wrong.length > 0) throw new Error(wrong.join('; '))
-      return values
+      return whole.values
     },
   }
 }
+
+/** All of a tensor, to be filled. */
+export const wholeOf = (dims: readonly Dim[]): Target & { readonly values: Float64Array } => ({
+  start: dims.map(() => 0),
+  shape: dims.map(({ size }) => size),
+  values: new Float64Array(elementsOf(dims)),
+})
 
 export const sizes = (shape: readonly number[]): string => shape.join(' x ')
 

@@ -2,7 +2,7 @@
 import { error, type Problem, worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { elementsIn, type Numbers } from './box.js'
-import { type Checkpoint, sizes } from './checkpoint.js'
+import { type Checkpoint, sizes, wholeOf } from './checkpoint.js'
 import { moments, type Shard, shardsOf } from './shards.js'
 
 /** Weights alone, to start from; or all that a step leaves to the next, to go on from. */
@@ -57,19 +57,32 @@ export function loadCheckpoint(
     if (!byTensor.has(shard.tensor)) byTensor.set(shard.tensor, [])
     byTensor.get(shard.tensor)!.push(shard)
   }
-  /** By sentence, the first tensor it was said of and how many more: a file that is missing is one problem. */
-  const wrong = new Map<string, { message: string; more: number }>()
-  for (const [tensor, shards] of byTensor) {
+  return damages([...byTensor.keys()], tensor => {
+    const shards = byTensor.get(tensor)!
     const targets = shards.map(shard => ({ shard, ...shard, values: new Float64Array(elementsIn(shard)) }))
-    const messages = checkpoint.fill(tensor, targets)
-    if (messages.length === 0) for (const { shard, values } of targets) hold(shard, values)
-    for (const message of messages) {
-      const known = wrong.get(message.replace(tensor, ''))
+    const wrong = checkpoint.fill(tensor, targets)
+    if (wrong.length === 0) for (const { shard, values } of targets) hold(shard, values)
+    return wrong
+  })
+}
+
+/** Reads every weight to its end, and gives it to nobody. */
+export const weightProblems = ({ params }: Program, checkpoint: Checkpoint): Problem[] =>
+  damages(
+    params.map(({ name }) => `param.${name}`),
+    tensor => checkpoint.fill(tensor, [wholeOf(checkpoint.tensors.get(tensor) ?? [])]),
+  )
+
+/** A file that is missing is one problem, whatever lies in it: what is said of many tensors is said of the first. */
+function damages(tensors: readonly string[], wrongWith: (tensor: string) => readonly string[]): Problem[] {
+  const said = new Map<string, { message: string; more: number }>()
+  for (const tensor of tensors)
+    for (const message of wrongWith(tensor)) {
+      const known = said.get(message.replace(tensor, ''))
       if (known) known.more++
-      else wrong.set(message.replace(tensor, ''), { message, more: 0 })
+      else said.set(message.replace(tensor, ''), { message, more: 0 })
     }
-  }
-  return [...wrong.values()].map(({ message, more }) =>
+  return [...said.values()].map(({ message, more }) =>
     error('checkpoint/damaged', '', more > 0 ? `${message}, and of ${more} more tensors` : message),
   )
 }

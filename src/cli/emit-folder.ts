@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { error, ProblemsError } from '../base/index.js'
-import { loadCheckpoint } from '../checkpoint/index.js'
+import { weightProblems } from '../checkpoint/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../data/index.js'
 import { emit, type Files, type Run, type RunData } from '../emit/index.js'
 import type { Program } from '../ir/index.js'
@@ -76,7 +76,7 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
 /** The files of the folder `init`, and those of the checkpoint they are copies of, once every weight was found sound. */
 function copiesOf(program: Program, beginning: Beginning): Record<string, string> {
   const { path, checkpoint } = beginning
-  const problems = loadCheckpoint(program, checkpoint, 'weights', () => {})
+  const problems = weightProblems(program, checkpoint)
   if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
   return Object.fromEntries(['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, join(path, file)]))
 }
