@@ -33,7 +33,7 @@ struct context {
 
 // What `config` should give: enough for every matmul, and for attention up to headDim 1024.
 #define VECTORS_BYTES ((size)4 << 20)
-#define TILES_BYTES ((size)2 << 20)
+#define TILES_BYTES ((size)4 << 20)
 #define LOCKSTEP_WORKSPACE_BYTES (VECTORS_BYTES + TILES_BYTES)
 
 int lockstep_exec(char *base, double *list, char *status, int tiles);
