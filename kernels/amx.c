@@ -25,10 +25,10 @@
 
 #ifndef BLOCK_K
 #define BLOCK_K 384        // k of one pass
-#define BLOCK_ROWS 1024    // of a: packed once, they are read panel by panel
+#define BLOCK_ROWS 1024    // of a that are packed for all columns of b
+#define STEP_ROWS 128      // of them, packed at once
 #define BLOCK_COLUMNS 512  // of b: packed, they stay in the second-level cache
 #endif
-#define PANELS (BLOCK_ROWS / SIDE)
 _Static_assert((BLOCK_ROWS + BLOCK_COLUMNS) * BLOCK_K * ELEMENT_BYTES + 64 <= TILES_BYTES, "workspace");
 
 // What the kernel asks of a process that wants tiles: the state they add to a thread must be allowed first.
@@ -122,17 +122,25 @@ INLINE void split(char *to, vec x, vec y, struct census *c) {
 // pair; a row of a tile of b is a pair of rows of b, column by column.
 enum side { ROWS_OF_A, COLUMNS_OF_B };
 
-// One tile of each part, from LINES rows of a (or columns of b) over DEPTH of k, where `row` is from one row of the tile
-// to the next: from one line to the next for a, from one k to the next for b.
-INLINE void split_tile(char *to, const float *from, size row, const enum side side, struct census *c) {
-  const size pair = side == ROWS_OF_A ? DEPTH / 2 : DEPTH / 2 * row;
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i++, from += row, to += 64) {
-    const float *next = side == ROWS_OF_A ? from + DEPTH : from + DEPTH * row;
-    __builtin_prefetch(next);
-    __builtin_prefetch(next + pair);
-    split(to, load(from), load(from + pair), c);
-  }
+// Where a panel's tiles begin: those of `line` over DEPTH of k from p.
+INLINE size place_of(size line, size p, size panel) {
+  return line / SIDE * panel + p / DEPTH * STEP_BYTES + line % SIDE / LINES * TILE_BYTES;
+}
+
+// Whole tiles of elements that lie in the order of tiles, read in the order in which they lie: `row` is from one row of a
+// tile to the next, from one line to the next for a, from one k to the next for b.
+INLINE void split_rows(char *to, size panel, const float *from, size row, size lines, size k, const enum side side,
+                       struct census *c) {
+  if (side == ROWS_OF_A)
+    for (size l = 0; l < lines; l++, from += row)
+      for (size p = 0; p < k; p += DEPTH)
+        split(to + place_of(l, p, panel) + l % LINES * 64, load(from + p), load(from + p + DEPTH / 2), c);
+  else
+    for (size p = 0; p < k; p += DEPTH / 2)
+      for (size end = p + DEPTH / 2; p < end; p++)
+        for (size l = 0; l < lines; l += LINES)
+          split(to + place_of(l, p, panel) + p % DEPTH * 64, load(from + p * row + l),
+                load(from + (p + DEPTH / 2) * row + l), c);
 }
 
 // The same from wherever the elements lie, and however few they are: copied first, the other way round if need be, and
@@ -159,25 +167,23 @@ static void gather_tile(float *to, const float *from, size line_stride, size k_s
 
 INLINE void pack_tile(char *to, const float *from, size line_stride, size k_stride, size lines, size k,
                       const enum side side, struct census *c) {
-  const size run = side == ROWS_OF_A ? k_stride : line_stride, row = side == ROWS_OF_A ? line_stride : k_stride;
-  if (run == 1 && lines >= LINES && k >= DEPTH) {
-    split_tile(to, from, row, side, c);
-    return;
-  }
   float copy[LINES * DEPTH];
   gather_tile(copy, from, line_stride, k_stride, max_size(0, min_size(lines, LINES)), min_size(k, DEPTH), side);
-  split_tile(to, copy, side == ROWS_OF_A ? DEPTH : LINES, side, c);
+  split_rows(to, 0, copy, side == ROWS_OF_A ? DEPTH : LINES, LINES, DEPTH, side, c);
 }
 
 // `lines` rows of a, or columns of b, over k: panels of SIDE lines, one after the other.
 INLINE struct range pack(char *to, const float *from, size line_stride, size k_stride, size lines, size k,
                          const enum side side) {
+  const size panel = round_up(k, DEPTH) / DEPTH * STEP_BYTES, row = side == ROWS_OF_A ? line_stride : k_stride;
+  const int in_order = (side == ROWS_OF_A ? k_stride : line_stride) == 1;
+  const size whole_lines = in_order ? lines / LINES * LINES : 0, whole_k = in_order ? k / DEPTH * DEPTH : 0;
   struct census c = no_census();
-  for (size l = 0; l < lines; l += SIDE)
-    for (size p = 0; p < k; p += DEPTH, to += STEP_BYTES)
-      for (size half = 0; half < SIDE; half += LINES)
-        pack_tile(to + half / LINES * TILE_BYTES, from + (l + half) * line_stride + p * k_stride, line_stride, k_stride,
-                  lines - l - half, k - p, side, &c);
+  split_rows(to, panel, from, row, whole_lines, whole_k, side, &c);
+  for (size p = 0; p < k; p += DEPTH)
+    for (size l = p < whole_k ? whole_lines : 0; l < round_up(lines, SIDE); l += LINES)
+      pack_tile(to + place_of(l, p, panel), from + l * line_stride + p * k_stride, line_stride, k_stride, lines - l, k - p,
+                side, &c);
   return range_of(c);
 }
 
@@ -261,16 +267,17 @@ static void multiply_whole(const struct product *x, const char *a, const char *b
     multiply_square(x->out, x->stride, x->add, x->stride, a, b, x->k, next);
 }
 
-// A panel of a against packed columns of b. The square after the last is that of the next rows.
-static void multiply_row(const struct product *x, const char *a, const char *b) {
-  const size panel = round_up(x->k, DEPTH) / DEPTH * STEP_BYTES;
-  for (size j = 0; j < x->n; j += SIDE, b += panel) {
-    const struct product square = part_of(x, 0, j, 0, x->m, min_size(x->n - j, SIDE), x->k);
-    if (square.m == SIDE && square.n == SIDE)
-      multiply_whole(&square, a, b, j + SIDE < x->n ? square.out + SIDE : x->out + SIDE * x->stride);
-    else
-      multiply_edge(&square, a, b);
-  }
+static void multiply_packed(const struct product *x, const char *a, const char *b) {
+  const size line = round_up(x->k, DEPTH) * ELEMENT_BYTES;
+  for (size i = 0; i < x->m; i += SIDE)
+    for (size j = 0; j < x->n; j += SIDE) {
+      const struct product square = part_of(x, i, j, 0, min_size(x->m - i, SIDE), min_size(x->n - j, SIDE), x->k);
+      if (square.m == SIDE && square.n == SIDE)
+        multiply_whole(&square, a + i * line, b + j * line,
+                       j + SIDE < x->n ? square.out + SIDE : x->out + (i + SIDE) * x->stride);
+      else
+        multiply_edge(&square, a + i * line, b + j * line);
+    }
 }
 
 static struct range pack_a(char *to, struct matrix a, size rows, size k) {
@@ -289,24 +296,24 @@ int tiles_pay(size m, size n, size k) {
   return m >= 64 && n >= 64 && k >= 64 && whole <= 1.25 * (double)m * (double)n * (double)k;
 }
 
-// Rows of a against all columns of b, k pass by pass. A panel of a is packed when its turn comes, and kept only if more
-// columns wait than are packed at once.
+// Rows of a against all columns of b, k pass by pass. Some rows of a are packed when their turn comes, and kept only if
+// more columns wait than are packed at once.
 static void multiply_rows(const struct product *x, char *packed_a, char *packed_b, char *rest) {
   const size step_n = even_block(x->n, BLOCK_COLUMNS, SIDE), step_k = even_block(x->k, BLOCK_K, DEPTH);
-  struct range ranges[PANELS];
+  struct range ranges[BLOCK_ROWS / STEP_ROWS];
   for (size p = 0; p < x->k; p += step_k)
     for (size j = 0; j < x->n; j += step_n) {
       const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
-      const size kept = x->n > step_n ? round_up(depth, DEPTH) * ELEMENT_BYTES : 0;
+      const size line = round_up(depth, DEPTH) * ELEMENT_BYTES;
       const struct range b_range = pack_b(packed_b, block_of(x->b, p, j), depth, columns);
-      for (size i = 0; i < x->m; i += SIDE) {
-        const struct product row = part_of(x, i, j, p, min_size(SIDE, x->m - i), columns, depth);
-        char *panel = packed_a + i * kept;
-        if (j == 0) ranges[i / SIDE] = pack_a(panel, row.a, row.m, depth);
-        if (within_tiles(ranges[i / SIDE], b_range))
-          multiply_row(&row, panel, packed_b);
+      for (size i = 0; i < x->m; i += STEP_ROWS) {
+        const struct product rows = part_of(x, i, j, p, min_size(STEP_ROWS, x->m - i), columns, depth);
+        char *a = x->n > step_n ? packed_a + i * line : packed_a;
+        if (j == 0) ranges[i / STEP_ROWS] = pack_a(a, rows.a, rows.m, depth);
+        if (within_tiles(ranges[i / STEP_ROWS], b_range))
+          multiply_packed(&rows, a, packed_b);
         else
-          multiply_vectors(&row, rest);
+          multiply_vectors(&rows, rest);
       }
     }
 }
