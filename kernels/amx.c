@@ -26,8 +26,8 @@
 #ifndef BLOCK_K
 #define BLOCK_K 384        // k of one pass
 #define BLOCK_ROWS 1024    // of a that are packed for all columns of b
-#define STEP_ROWS 128      // of them, packed at once
-#define BLOCK_COLUMNS 512  // of b: packed, they stay in the second-level cache
+#define STEP_ROWS 64       // of them, packed at once
+#define BLOCK_COLUMNS 384  // of b: packed, they stay in the second-level cache
 #endif
 _Static_assert((BLOCK_ROWS + BLOCK_COLUMNS) * BLOCK_K * ELEMENT_BYTES + 64 <= TILES_BYTES, "workspace");
 
