@@ -71,7 +71,11 @@ function nativeKernels(kind: 'native' | 'vectors'): Kernels {
     kind,
     description: `native, ${target}, ${8 * vector}-bit vectors${withTiles ? ', AMX tiles' : ''}`,
     workspaceBytes,
-    memory: bytes => ({ buffer: alignedBuffer(64 + bytes), start: 64 }),
+    memory(bytes) {
+      const buffer = alignedBuffer(64 + bytes)
+      addon.widen(new Uint8Array(buffer))
+      return { buffer, start: 64 }
+    },
     attach({ buffer }) {
       const memory = new Uint8Array(buffer)
       return (list, status) => addon.exec(memory, list, status, withTiles)
