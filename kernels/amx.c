@@ -7,7 +7,7 @@
 // of values spans, and a block that might lose something is multiplied by the vectors.
 #include "matmul.h"
 
-#if defined(__AMX_BF16__) && defined(__AMX_TILE__) && defined(__AVX512BW__) && defined(__linux__)
+#ifdef HAS_TILES
 #include "transpose.h"
 #include <immintrin.h>
 #include <sys/syscall.h>
