@@ -162,12 +162,14 @@ async function simulateFor(request: Request, best: readonly Priced[], options: O
   const outlined = await take(outlinedPlans(request, bestOfEachFirst(best)), options.simulate, 'simulated', () => true)
   const inOrder = listed(rank(best, { outlined, compiled: [] })).map(({ plan }) => plan)
   const compiling = fitting(simulatedPlans(request, inOrder), options.top)
-  const compiled = await take(compiling, compileSeconds, 'compiled', taken => taken.some(({ fits }) => fits))
+  const isFirstKnown = (compiled: readonly SimulatedPlan[]): boolean =>
+    rank(best, { outlined, compiled })[0]?.simulated?.arena !== undefined
+  const compiled = await take(compiling, compileSeconds, 'compiled', isFirstKnown)
   forget()
   return { outlined, compiled }
 }
 
-/** For so long those listed are compiled, and longer if none of them fits. */
+/** For so long those listed are compiled, and longer if the first of them is not known to fit. */
 const compileSeconds = 2
 
 /** Until so many fit. */

@@ -88,7 +88,7 @@ function weightKernels(linear: Linear, precision: Precision, software: Software)
 const wide = (precision: Precision): number => Math.max(2, bytesOf[precision])
 const wider = (precision: Precision): Precision => (precision === 'fp8' ? 'bf16' : precision)
 
-function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
+export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
   const heads = shape.heads / cut.tp
   const [queries, keys] = [shape.seq / cut.cp, shape.seq]
   if (attention === 'unfused') {

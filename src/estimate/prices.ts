@@ -7,6 +7,8 @@ import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/in
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { entry } from './entry.js'
 import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
+import type { LayerCost } from './layer-cost.js'
+import { type OwnWork, ownWork } from './own-work.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
 import type { Software } from './software.js'
@@ -41,6 +43,14 @@ export interface Prices {
   readonly embeddingParameters: number
   readonly headParameters: number
   readonly headBesideEmbedding: number
+  /** Of our own program. */
+  readonly own?: OwnLayers
+}
+
+/** The pieces of a layer, and what it takes by what else it depends on. */
+export interface OwnLayers {
+  readonly work: OwnWork
+  readonly known: Map<number, LayerCost>
 }
 
 const kinds: readonly Meeting['kind'][] = [
@@ -114,6 +124,7 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     embeddingParameters: embeddingParameters(shape, cut.tp),
     headParameters: headParameters(shape, cut.tp, false),
     headBesideEmbedding: headParameters(shape, cut.tp, true),
+    ...(software.name === 'lockstep' && { own: { work: ownWork(setup, cut), known: new Map<number, LayerCost>() } }),
   }
 }
 
