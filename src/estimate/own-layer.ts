@@ -26,8 +26,9 @@ interface Traffic {
   readonly accumulate: (parameters: number) => number
   /** Sequence parallel, from ZeRO-2 on: the sum of a norm's gradient over tp. */
   readonly normSum: number
-  /** Parameters of a norm. */
-  readonly norm: number
+  /** Parameters of a norm, or of a bias on the residual stream. */
+  readonly embed: number
+  readonly biases: boolean
 }
 
 class Phase {
@@ -48,10 +49,14 @@ class Phase {
   forward(again = false): { readonly arriving: Flight | undefined } {
     const { clock } = this
     const { queries, keys, values, out, feed, down, turn, attention, activation } = this.#w
-    clock.wait(this.#fetchNorm())
+    const first = this.#fetchNorm()
+    if (!this.#gathers) this.#fetchAll([queries, keys, values, out])
+    const early = this.#alone ? this.#fetchNorm() : undefined
+    if (this.#alone) this.#fetchAll([...feed, down])
+    clock.wait(first)
     this.#pass(2, again)
     const whole = this.#gather()
-    for (const linear of [queries, keys, values, out]) this.#fetch(linear)
+    this.#fetchAll([queries, keys, values, out])
     this.#product(queries, whole, again)
     clock.work(turn.queries, again)
     this.#product(keys, whole, again)
@@ -60,13 +65,14 @@ class Phase {
     clock.work(attention.forward, again)
     this.#product(out, undefined, again)
     const attended = this.#sum()
-    const norm = this.#fetchNorm()
+    const norm = early ?? this.#fetchNorm()
+    if (!this.#gathers) this.#fetchAll([...feed, down])
     clock.wait(attended)
     this.#pass(3, again)
     clock.wait(norm)
     this.#pass(1, again)
     const second = this.#gather()
-    for (const linear of feed) this.#fetch(linear)
+    this.#fetchAll(feed)
     const arriving = again ? this.#gather() : undefined
     this.#fetch(down)
     for (const linear of feed) this.#product(linear, second, again)
@@ -82,19 +88,22 @@ class Phase {
   backward(recompute: Split['recompute'], both: boolean): void {
     const { clock } = this
     const { queries, keys, values, out, feed, down, turn, attention, activation } = this.#w
+    const { embed } = this.#t
     const full = recompute === 'full'
     const arriving = full ? this.forward(true).arriving : this.#gather()
-    const ahead = (linears: readonly Linear[]) => {
-      for (const linear of both ? linears.slice(0, 1) : linears) this.#fetch(linear)
-    }
+    const ahead = (linears: readonly Linear[]) => this.#fetchAll(both ? linears.slice(0, 1) : linears)
     const fed = [down, ...feed.toReversed()]
+    const attended = [out, values, keys, queries]
+    if (both) this.#bias(embed, 1)
     ahead(fed)
+    if (!both && this.#alone) this.#fetchAll(attended)
     if (full && both) clock.work(activation.forward, true)
     if (recompute === 'selective') clock.work(attention.forward, true)
     if (recompute === 'per-op') clock.work(0.42 * this.#products(), true)
     this.#back(down, arriving, both, fed[1])
     let whole = both && !full ? this.#gather() : undefined
     clock.work(activation.backward)
+    if (both) this.#bias(down.parameters / embed, 0, fed[1])
     for (const [i, linear] of feed.toReversed().entries()) {
       const early = feed.length === 1 && both && !this.#reduces ? () => this.#sum() : undefined
       const sum = this.#back(linear, whole, both, fed[i + 2], early)
@@ -105,12 +114,13 @@ class Phase {
       this.#finishNorm(this.#sum(), both)
     }
     this.#pass(2)
+    if (both) this.#bias(embed, 0)
     const second = this.#gather()
-    const attended = [out, values, keys, queries]
     ahead(attended)
     this.#back(out, second, both, values)
     whole = both && !full ? this.#gather() : undefined
     clock.work(attention.backward)
+    if (both) for (const { parameters } of [values, keys, queries]) this.#bias(parameters / embed, 0)
     this.#back(values, whole, both, keys)
     clock.work(turn.keys)
     this.#back(keys, whole, both, queries)
@@ -126,18 +136,23 @@ class Phase {
   weights(recompute: Split['recompute']): void {
     const { clock } = this
     const { queries, keys, values, out, feed, down, activation } = this.#w
+    const { embed } = this.#t
     const inOrder = this.#reduces
     const first = this.#gather()
     const rest = inOrder ? [] : [this.#gather(), this.#gather(), this.#gather()]
     const next = () => (inOrder ? this.#gather() : rest.shift())
     if (recompute === 'full') clock.work(activation.forward, true)
+    this.#bias(embed, 1)
     this.#made(down, first)
+    this.#bias(down.parameters / embed, 0)
     const second = next()
     for (const linear of feed.toReversed()) this.#made(linear, second)
     this.#pass(2)
     this.#normGradient()
+    this.#bias(embed, 1)
     const third = next()
     this.#made(out, third)
+    for (const { parameters } of [values, keys, queries]) this.#bias(parameters / embed, 0)
     const fourth = next()
     for (const linear of [values, keys, queries]) this.#made(linear, fourth)
     this.#pass(2)
@@ -145,8 +160,18 @@ class Phase {
     this.#settle()
   }
 
+  /** What is on its way, and so in the order of what may be started. */
   get #reduces(): boolean {
-    return this.#t.reduce(1e6) > 0
+    return this.#t.reduce(1) > 0
+  }
+
+  get #gathers(): boolean {
+    return this.#t.gather > 0
+  }
+
+  /** No tensor-parallel collectives stand between parameters: all of them can be fetched at once. */
+  get #alone(): boolean {
+    return this.#t.sum === 0
   }
 
   #products(): number {
@@ -170,8 +195,12 @@ class Phase {
     if (!this.#fetched.has(linear)) this.#fetched.set(linear, this.clock.start('dp', this.#t.fetch(linear.parameters)))
   }
 
+  #fetchAll(linears: readonly Linear[]): void {
+    for (const linear of linears) this.#fetch(linear)
+  }
+
   #fetchNorm(): Flight | undefined {
-    return this.clock.start('dp', this.#t.fetch(this.#t.norm))
+    return this.clock.start('dp', this.#t.fetch(this.#t.embed))
   }
 
   #product(linear: Linear, operand: Flight | undefined, again: boolean): void {
@@ -227,14 +256,29 @@ class Phase {
     if (both) this.#normGradient()
   }
 
+  /** A norm has a gain, and some a bias. */
   #normGradient(): void {
-    const seconds = this.#t.reduce(this.#t.norm)
-    if (seconds === 0) return
-    const reduced = this.clock.start('dp', seconds)
-    if (this.#t.normSum > 0) this.clock.wait(reduced)
-    const flight = this.#t.normSum > 0 ? this.clock.start('tp', this.#t.normSum) : reduced
+    this.#leaveSplit()
+    if (this.#t.biases) this.#leaveSplit()
+  }
+
+  /** The gradient of a bias; `passes` over the residual stream make it. Those of the residual stream are split like it. */
+  #bias(parameters: number, passes: number, next?: Linear): void {
+    if (!this.#t.biases) return
+    if (passes > 0) this.#pass(passes)
+    if (parameters === this.#t.embed) this.#leaveSplit()
+    else if (this.#reduces) this.#leave(parameters, this.#t.reduce(parameters), next)
+  }
+
+  /** Of a vector as wide as the residual stream: under sequence parallelism tp sums it up too. */
+  #leaveSplit(): void {
+    const { embed, normSum, reduce } = this.#t
+    if (!this.#reduces) return
+    const reduced = this.clock.start('dp', reduce(embed))
+    if (normSum > 0) this.clock.wait(reduced)
+    const flight = normSum > 0 ? this.clock.start('tp', normSum) : reduced
     this.#settle()
-    this.#leaving = { flight, parameters: this.#t.norm }
+    this.#leaving = { flight, parameters: embed }
   }
 }
 
@@ -296,6 +340,7 @@ function trafficOf({ shape, split, cluster, precision, software }: Setup, table:
     reduce: n => (reduces ? table.meeting('reduce-scatter', software.reduceBytes * n, dp, tp) : 0),
     accumulate: n => (microbatches === 1 ? 0 : priceInStep(memory(added * n), cluster.device)),
     normSum: sequenceParallel && reduces ? table.meeting('all-reduce', (4 * shape.embed) / dp, tp, 1) : 0,
-    norm: shape.embed,
+    embed: shape.embed,
+    biases: shape.biases,
   }
 }

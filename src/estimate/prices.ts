@@ -139,6 +139,7 @@ function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'spl
   const keys = (2 * microbatch * shape.seq * shape.kvHeads * shape.headDim * element) / Math.min(tp, shape.kvHeads)
   const keyGather = meet('all-gather', keys, cp, tp)
   // To the experts and back: every token goes to as many of them as see it.
+  const own = software.name === 'lockstep'
   const routed = (activation * (shape.experts?.active ?? 0)) / (sequenceParallel ? tp : 1)
   return {
     tp: sequenceParallel
@@ -146,8 +147,9 @@ function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'spl
       : { forward: 2 * reduce, backward: 2 * reduce },
     cp: { forward: keyGather, backward: 2 * keyGather },
     ep: 2 * meet('all-to-all', routed, ep, tp * cp),
-    tpEmbedding: sequenceParallel ? scatter + gather : 2 * reduce,
-    handed: activation / tp,
-    regather: sequenceParallel ? 0 : gather,
+    tpEmbedding: sequenceParallel ? scatter + gather : (own ? 1 : 2) * reduce,
+    // Others send a part each and gather it on the other side; we send what a rank has.
+    handed: own && !sequenceParallel ? activation : activation / tp,
+    regather: own || sequenceParallel ? 0 : gather,
   }
 }

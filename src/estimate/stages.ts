@@ -47,6 +47,9 @@ export function layersOfRank(shape: Shape, split: Split, rank: number): RankLaye
 const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boolean =>
   schedule === 'dualpipe' && microbatches > 1 && pp - 1 - rank !== rank
 
+/** Of what it holds, what a microbatch passes: fed from both ends, one of two stages. */
+export const shareOfMicrobatches = (split: Split): number => (meetsItself(split, 0) ? 0.5 : 1)
+
 /**
  * Ranks of which one is the heaviest. Along ranks that hold equal stages, load changes in one direction: only the ends
  * of such runs count.

@@ -20,14 +20,15 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const size = dp * ep * cp
   const tied =
     shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
-  if (zero === 3) return tied + endsCost(split, software, table, prices)
+  if (zero === 3) return tied + (prices.own ? 0 : endsCost(split, software, table, prices))
   const pieces = Math.max(1, software.pieces * ranks.layers)
   const piece = ranks.parameters / pieces
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
   const reduced = pieces * table.meeting(kind, software.reduceBytes * piece, size, tp)
   const gathered = zero === 0 ? 0 : pieces * table.meeting('all-gather', 2 * piece, size, tp)
-  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
-  const times = zero === 2 ? microbatches : 1
+  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole. Ours
+  // are priced with the layers they belong to.
+  const times = zero === 2 ? (prices.own ? 0 : microbatches) : 1
   const traffic = times * reduced + gathered
   const within = zero === 2 ? times * Math.min(reduced, making(split, ranks.busiest)) : 0
   const beyond = Math.min(traffic * (1 - software.exposed.dp), times * hiding(split, ranks.busiest))
