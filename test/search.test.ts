@@ -116,7 +116,7 @@ test('plans are simulated as what they are, also where one stands for several', 
     software: 'lockstep',
     constraints: ['pp=2', 'chunks=2'],
   })
-  const { best } = search(request, { keep: 60 })
+  const { best } = search(request, { keep: 1000 })
   const inOrderOf = (name: string) => best.find(({ split }) => split.schedule === name)!
   const plans = ['zb-v', 'v-half', 'v-min', 'interleaved', 'dualpipe-v'].map(inOrderOf)
   const found = [...simulatedPlans(request, plans)]

@@ -1,4 +1,5 @@
 /** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
+import { groupOf } from './in-flight.js'
 import type { RankTime } from './pipeline.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
@@ -6,12 +7,36 @@ import type { Setup, Split } from './setup.js'
 import type { Software } from './software.js'
 import { splitsAll } from './stages.js'
 
-/** Messages between stages: a pass there and back through all of them, and what is exposed of every other message. */
-export function handingCost({ split, software }: Setup, table: PriceTable, { handed, regather }: Prices): number {
+/**
+ * Messages between stages: a pass there and back through all of them, what is exposed of every other message, and what
+ * rounds of several chunks wait for theirs.
+ */
+export function handingCost(
+  { split, software }: Setup,
+  table: PriceTable,
+  { handed, regather }: Prices,
+  { busiest }: Ranks,
+): number {
   const { pp, tp, cp, ep, dp, chunks, microbatches } = split
   if (pp === 1) return 0
-  const both = 2 * (table.meeting('send', handed, pp, tp * cp * ep * dp) + regather)
-  return both * (pp - 1 + software.exposed.pp * chunks * microbatches)
+  const one = table.meeting('send', handed, pp, tp * cp * ep * dp) + regather
+  const rounds = loops.has(split.schedule) ? (chunks - 1) * lateness(split, busiest, one) : 0
+  return 2 * one * (pp - 1 + software.exposed.pp * chunks * microbatches) + rounds
+}
+
+const loops = new Set(['interleaved', 'interleaved-zb', 'looped-bfs'])
+
+/**
+ * While a pipeline of several chunks fills, a rank goes from one chunk to the next as soon as a group of microbatches
+ * has passed: the first of them is back later than that by all messages of the way round, unless the group is larger
+ * than there are ranks. The same when it empties.
+ */
+function lateness(split: Split, { forward, input, weight }: RankTime, message: number): number {
+  const { pp, chunks, microbatches, schedule } = split
+  const group = schedule === 'looped-bfs' ? microbatches : groupOf(split)
+  const slack = Math.max(0, group - pp) / chunks
+  const empties = splitsAll.has(schedule) ? input : input + weight
+  return Math.max(0, pp * message - slack * forward) + Math.max(0, pp * message - slack * empties)
 }
 
 /** Gradients to their sum and parameters back; what backward and the next forward hide only slows them down. */
