@@ -122,7 +122,7 @@ test('plans are simulated as what they are, also where one stands for several', 
   const found = [...simulatedPlans(request, plans)]
   for (const { plan, step, arena } of found) {
     const program = compileJob(jobOf(request, plan.split))
-    const alone = simulate(program, clusterPrices(program, request.cluster))
+    const alone = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
     deepEqual([step, arena], [alone.step, alone.memory.arena], plan.split.schedule)
   }
   equal(found[0].parts, found[1].parts) // On two ranks these are one order.

@@ -3,7 +3,7 @@ import { type Kernel, priceInStep } from '../cost/index.js'
 import type { RankTime } from './pipeline.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Setup } from './setup.js'
-import { splitsAll } from './stages.js'
+import { fetchesEach, reducesEach, splitsAll } from './stages.js'
 
 export interface Ends {
   readonly first: RankTime
@@ -15,16 +15,16 @@ export function ownEnds(
   table: PriceTable,
   prices: Prices,
 ): Ends {
-  const { tp, dp, zero, sequenceParallel, microbatch, microbatches, schedule } = split
+  const { tp, dp, sequenceParallel, microbatch, microbatches, schedule } = split
   const { embedding, head, headParameters, embeddingParameters } = prices
   const element = precision === 'f32' ? 4 : 2
   const tokens = microbatch * shape.seq
   const activation = tokens * shape.embed * element
-  const reduces = zero >= 2 && dp > 1
+  const reduces = reducesEach(split)
   const gather = sequenceParallel ? table.meeting('all-gather', activation, tp, 1) : 0
   const sum = table.meeting(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1)
   const losses = 3 * table.meeting('all-reduce', 4 * tokens, tp, 1)
-  const fetch = (n: number) => (zero === 3 ? table.meeting('all-gather', element * n, dp, tp) : 0)
+  const fetch = (n: number) => (fetchesEach(split) ? table.meeting('all-gather', element * n, dp, tp) : 0)
   const reduce = (n: number) => (reduces ? table.meeting('reduce-scatter', software.reduceBytes * n, dp, tp) : 0)
   // Rows are added into a gradient as large as the table; the first of a step is kept as it is.
   const bytes = embeddingParameters * (reduces ? 4 : 8 * (1 - 1 / microbatches))

@@ -10,7 +10,7 @@ import type { LayerCost } from './layer-cost.js'
 import type { Linear, OwnWork } from './own-work.js'
 import type { OwnLayers, PriceTable } from './prices.js'
 import type { Setup, Split } from './setup.js'
-import { splitsAll } from './stages.js'
+import { fetchesEach, reducesEach, splitsAll } from './stages.js'
 
 /** Seconds of the collectives of a layer. 0: there is none. */
 interface Traffic {
@@ -287,7 +287,8 @@ export function ownLayerCost(setup: Setup, table: PriceTable, own: OwnLayers): L
   const { dp, zero, microbatches, recompute, schedule } = setup.split
   const inTwo = splitsAll.has(schedule)
   const again = { none: 0, selective: 1, full: 2, 'per-op': 3 }[recompute]
-  const key = ((dp * 2 ** 20 + microbatches) * 4 + zero) * 8 + again * 2 + (inTwo ? 1 : 0)
+  const seldom = (setup.split.reduce ? 1 : 0) + (setup.split.gather ? 2 : 0)
+  const key = (((dp * 2 ** 20 + microbatches) * 4 + zero) * 4 + seldom) * 8 + again * 2 + (inTwo ? 1 : 0)
   return entry(own.known, key, () => played(setup, table, own.work, inTwo))
 }
 
@@ -326,17 +327,17 @@ function weightWork({ queries, keys, values, out, feed, down }: OwnWork, { accum
 }
 
 function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): Traffic {
-  const { tp, dp, zero, sequenceParallel, microbatch, microbatches } = split
+  const { tp, dp, sequenceParallel, microbatch, microbatches } = split
   const element = precision === 'f32' ? 4 : 2
   const activation = microbatch * shape.seq * shape.embed * element
-  const reduces = zero >= 2 && dp > 1
+  const reduces = reducesEach(split)
   const memory = (bytes: number): Kernel => ({ kind: 'memory', read: bytes / 2, written: bytes / 2 })
   // The first of a step is kept as it is.
   const added = (3 * software.gradientBytes * (1 - 1 / microbatches)) / (reduces ? dp : 1)
   return {
     gather: sequenceParallel ? table.meeting('all-gather', activation, tp, 1) : 0,
     sum: table.meeting(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1),
-    fetch: n => (zero === 3 ? table.meeting('all-gather', element * n, dp, tp) : 0),
+    fetch: n => (fetchesEach(split) ? table.meeting('all-gather', element * n, dp, tp) : 0),
     reduce: n => (reduces ? table.meeting('reduce-scatter', software.reduceBytes * n, dp, tp) : 0),
     accumulate: n => (microbatches === 1 ? 0 : priceInStep(memory(added * n), cluster.device)),
     normSum: sequenceParallel && reduces ? table.meeting('all-reduce', (4 * shape.embed) / dp, tp, 1) : 0,

@@ -4,7 +4,7 @@
  */
 import type { Cluster, Precision } from '../cluster/index.js'
 import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/index.js'
-import { embeddingParameters, headParameters, layerParameters } from './counts.js'
+import { embeddingParameters, headParameters, layerParameters, tableRanks } from './counts.js'
 import { entry } from './entry.js'
 import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
 import type { LayerCost } from './layer-cost.js'
@@ -111,6 +111,7 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     weight: total(k.weight),
     core: total(k.core),
   })
+  const ranks = software.name === 'lockstep' ? tableRanks(shape, cut.tp) : cut.tp
   const embedding = times(embeddingKernels(shape, cut))
   const head = times(headKernels(shape, cut, precision, software))
   return {
@@ -121,9 +122,9 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     lastEnd: head.forward + head.input + head.weight,
     ...collectivesOf(setup, cut),
     layerParameters: layerParameters(shape, cut),
-    embeddingParameters: embeddingParameters(shape, cut.tp),
-    headParameters: headParameters(shape, cut.tp, false),
-    headBesideEmbedding: headParameters(shape, cut.tp, true),
+    embeddingParameters: embeddingParameters(shape, ranks),
+    headParameters: headParameters(shape, ranks, false),
+    headBesideEmbedding: headParameters(shape, ranks, true),
     ...(software.name === 'lockstep' && { own: { work: ownWork(setup, cut), known: new Map<number, LayerCost>() } }),
   }
 }

@@ -5,7 +5,7 @@ import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
 import type { Setup, Split } from './setup.js'
 import type { Software } from './software.js'
-import { splitsAll } from './stages.js'
+import { reducesEach, shareOfMicrobatches, splitsAll } from './stages.js'
 
 /**
  * Messages between stages: a pass there and back through all of them, what is exposed of every other message, and what
@@ -45,20 +45,34 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const size = dp * ep * cp
   const tied =
     shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
-  if (zero === 3) return tied + (prices.own ? 0 : endsCost(split, software, table, prices))
   const pieces = Math.max(1, software.pieces * ranks.layers)
   const piece = ranks.parameters / pieces
+  if (prices.own) return tied + pieces * ownPiece(split, software, table, piece)
+  if (zero === 3) return tied + endsCost(split, software, table, prices)
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
   const reduced = pieces * table.meeting(kind, software.reduceBytes * piece, size, tp)
   const gathered = zero === 0 ? 0 : pieces * table.meeting('all-gather', 2 * piece, size, tp)
-  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole. Ours
-  // are priced with the layers they belong to.
-  const times = zero === 2 ? (prices.own ? 0 : microbatches) : 1
+  // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
+  const times = zero === 2 ? microbatches : 1
   const traffic = times * reduced + gathered
   const within = zero === 2 ? times * Math.min(reduced, making(split, ranks.busiest)) : 0
   const beyond = Math.min(traffic * (1 - software.exposed.dp), times * hiding(split, ranks.busiest))
   const hidden = Math.max(within, beyond)
   return tied + traffic - hidden + software.contention * hidden
+}
+
+/**
+ * A parameter's gradient to its sum and itself back, once a step, and where two stages hold it to the sum of both. What
+ * happens more often is part of its layer.
+ */
+function ownPiece(split: Split, { reduceBytes }: Software, table: PriceTable, parameters: number): number {
+  const { tp, dp, zero, gather } = split
+  const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
+  const reduced = reducesEach(split) ? 0 : table.meeting(kind, reduceBytes * parameters, dp, tp)
+  const whole = zero === 1 || zero === 2 || gather === 'step'
+  const mirrored = shareOfMicrobatches(split) < 1 ? (reduceBytes * parameters) / (zero === 0 ? 1 : dp) : 0
+  const both = table.meeting('all-reduce', mirrored, 2, tp * dp * (split.pp - 1))
+  return reduced + both + (whole ? table.meeting('all-gather', 2 * parameters, dp, tp) : 0)
 }
 
 /** A gradient is on its way while the next ones are made; the last of each layer has nothing to hide behind. */

@@ -1,10 +1,20 @@
 /**
  * The program of a plan in outline: the same segments in the same order with the same messages between ranks, but nothing
- * of memory, which is what takes time to plan. Simulated, it takes as long as the program itself does. Sends are not
- * waited for: they are done before their sender could mind.
+ * of memory, which is what takes time to plan. Simulated, it takes as long as the program itself does. Where there are
+ * very many sends they are not waited for: finding out when takes longer than all the rest, and they are nearly always
+ * done before their sender could mind.
  */
 import { evenParts } from '../base/index.js'
-import { holders, rankOf, type Schedule, type Task, type TaskKind, tasksOf } from '../compile/index.js'
+import {
+  communicate,
+  holders,
+  rankOf,
+  type Schedule,
+  sendWaits,
+  type Task,
+  type TaskKind,
+  tasksOf,
+} from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Program, Segment, Step, Stream } from '../ir/index.js'
 import { clusterPrices, type Prices } from '../simulate/index.js'
@@ -67,8 +77,7 @@ export class Outlines {
   #scriptOf(schedule: Schedule): CuedScript {
     const known = this.#scripts.get(schedule)
     if (known) return known
-    const tags = tagsOf(schedule)
-    const script = { ...scriptOf(schedule), rows: schedule.rows.map((_, rank) => cuesOf(schedule, rank, tags)) }
+    const script = { ...scriptOf(schedule), rows: cuesOf(schedule) }
     this.#scripts.set(schedule, script)
     return script
   }
@@ -87,31 +96,53 @@ const memoryless: Pick<Stream, 'resident' | 'arena' | 'peak'> = {
 /** A row of a schedule with its messages. */
 type Cue = Task | Extract<Step, { kind: 'wait' | 'send' }>
 
-function cuesOf(schedule: Schedule, rank: number, tagOf: TagOf): Cue[] {
-  const cues: Cue[] = []
-  const elsewhere = (stage: number, microbatch: number): number => {
-    const peer = stage < 0 || stage >= schedule.stages ? rank : rankOf(schedule, stage, microbatch)
-    return peer === rank ? -1 : peer
-  }
-  const wait = ({ kind, stage, microbatch }: Task) => {
-    const from = kind === 'F' ? stage - 1 : stage + 1
-    if (kind !== 'W' && elsewhere(from, microbatch) >= 0)
-      cues.push({ kind: 'wait', tag: tagOf(kind, from, microbatch) })
-  }
-  const send = ({ kind, stage, microbatch }: Task) => {
-    const peer = kind === 'W' ? -1 : elsewhere(kind === 'F' ? stage + 1 : stage - 1, microbatch)
-    if (peer >= 0) cues.push({ kind: 'send', frame: kind === 'F' ? 0 : 1, peer, tag: tagOf(kind, stage, microbatch) })
-  }
-  for (const action of schedule.rows[rank]) {
-    const tasks = tasksOf([action])
-    for (const task of tasks) {
-      wait(task)
-      cues.push(task)
-    }
-    // What a pair has made leaves when both are done.
-    for (const task of tasks) send(task)
-  }
-  return cues
+/** Of schedules with more messages than this the sends are not waited for. */
+const fewMessages = 2048
+
+function cuesOf(schedule: Schedule): Cue[][] {
+  const tagOf = tagsOf(schedule)
+  if (schedule.stages * schedule.microbatches > fewMessages)
+    return schedule.rows.map((row, rank) =>
+      row.flatMap(action => cuesOfAction(schedule, rank, tasksOf([action]), tagOf)),
+    )
+  const rows = communicate(schedule)
+  const waits = sendWaits(rows)
+  return rows.map((row, rank) => {
+    const before = (at: number): Cue[] => (waits[rank].get(at) ?? []).map(tag => ({ kind: 'wait', tag }))
+    const cues = row.flatMap((action, at): Cue[] => {
+      if (!('peer' in action))
+        return [...before(at), ...tasksOf([action]).flatMap(task => [...waitOf(schedule, rank, task, tagOf), task])]
+      const { kind, stage, microbatch, peer } = action
+      if (kind === 'SEND_F') return [{ kind: 'send', frame: 0, peer, tag: tagOf('F', stage, microbatch) }]
+      return kind === 'SEND_B' ? [{ kind: 'send', frame: 1, peer, tag: tagOf('B', stage, microbatch) }] : []
+    })
+    return [...cues, ...before(row.length)]
+  })
+}
+
+/** What a pair has made leaves when both are done. */
+const cuesOfAction = (schedule: Schedule, rank: number, tasks: readonly Task[], tagOf: TagOf): Cue[] => [
+  ...tasks.flatMap(task => [...waitOf(schedule, rank, task, tagOf), task]),
+  ...tasks.flatMap(task => sendOf(schedule, rank, task, tagOf)),
+]
+
+/** The rank that a neighbouring stage is on, where that is another one. */
+function elsewhere(schedule: Schedule, rank: number, stage: number, microbatch: number): number | undefined {
+  if (stage < 0 || stage >= schedule.stages) return undefined
+  const peer = rankOf(schedule, stage, microbatch)
+  return peer === rank ? undefined : peer
+}
+
+function waitOf(schedule: Schedule, rank: number, { kind, stage, microbatch }: Task, tagOf: TagOf): Cue[] {
+  const from = kind === 'F' ? stage - 1 : stage + 1
+  if (kind === 'W' || elsewhere(schedule, rank, from, microbatch) === undefined) return []
+  return [{ kind: 'wait', tag: tagOf(kind, from, microbatch) }]
+}
+
+function sendOf(schedule: Schedule, rank: number, { kind, stage, microbatch }: Task, tagOf: TagOf): Cue[] {
+  const peer = kind === 'W' ? undefined : elsewhere(schedule, rank, kind === 'F' ? stage + 1 : stage - 1, microbatch)
+  if (peer === undefined) return []
+  return [{ kind: 'send', frame: kind === 'F' ? 0 : 1, peer, tag: tagOf(kind, stage, microbatch) }]
 }
 
 type TagOf = (kind: TaskKind, stage: number, microbatch: number) => string
@@ -119,7 +150,8 @@ type TagOf = (kind: TaskKind, stage: number, microbatch: number) => string
 /** Both sides of a message get the same string: what is the same is found sooner than what is equal. */
 function tagsOf({ stages, microbatches }: Schedule): TagOf {
   const cells = Array.from({ length: stages * microbatches }, (_, i) => i)
-  const [forward, back] = ['F', 'B'].map(way => cells.map(cell => `${way}${cell}`))
+  const cellOf = (i: number) => `${Math.floor(i / microbatches)}.${i % microbatches}`
+  const [forward, back] = ['F', 'B'].map(way => cells.map(i => `${way}${cellOf(i)}`))
   return (kind, stage, microbatch) => (kind === 'F' ? forward : back)[stage * microbatches + microbatch]
 }
 
