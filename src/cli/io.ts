@@ -2,6 +2,7 @@
 import {
   appendFileSync,
   closeSync,
+  copyFileSync,
   existsSync,
   fstatSync,
   mkdirSync,
@@ -9,6 +10,8 @@ import {
   readdirSync,
   readFileSync,
   readSync,
+  renameSync,
+  rmSync,
   statSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -21,13 +24,18 @@ export interface Io {
   err(text: string): void
   /** The text of a file; '-' is standard input. Throws an Error whose message is fit to print. */
   read(path: string): string
-  /** Likewise, as they are. */
-  readBytes(path: string): Uint8Array
+  /** Likewise, as they are: all of them, or those from `begin` to `end` that are there. */
+  readBytes(path: string, begin?: number, end?: number): Uint8Array
   /** Paths of the files below a folder, in order; hidden ones and installed packages are left out. undefined: no folder. */
   list(path: string): readonly string[] | undefined
   exists(path: string): boolean
-  /** All of it or, if that fails, nothing. Throws an Error whose message is fit to print; so do the two that follow. */
+  /** All of it or, if that fails, nothing. Throws an Error whose message is fit to print; so do those that follow. */
   write(path: string, content: string | Uint8Array): void
+  copy(from: string, to: string): void
+  /** A file or a folder gets another name, in place of what has it. */
+  rename(from: string, to: string): void
+  /** With everything below it, if it is there. */
+  remove(path: string): void
   append(path: string, text: string): void
   /** With the folders above it, where they are missing. */
   makeFolder(path: string): void
@@ -56,6 +64,9 @@ export function processIo(): Io {
     list: path => plainly(() => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
     exists: existsSync,
     write: (path, content) => plainly(() => writeWhole(path, content)),
+    copy: (from, to) => plainly(() => copyFileSync(from, to)),
+    rename: (from, to) => plainly(() => replace(from, to)),
+    remove: path => plainly(() => rmSync(path, { recursive: true, force: true })),
     append: (path, text) => plainly(() => appendFileSync(path, text)),
     makeFolder: path => plainly(() => makeFolder(resolve(path)), noFolder),
     terminal: () =>
@@ -100,11 +111,35 @@ function readText(path: string): string {
   })
 }
 
-function readBytes(path: string): Uint8Array {
+function readBytes(path: string, begin = 0, end?: number): Uint8Array {
   return plainly(() => {
-    if (!statSync(path).isFile()) throw new Error('is not a file')
-    return new Uint8Array(readFileSync(path))
+    const stats = statSync(path)
+    if (!stats.isFile()) throw new Error('is not a file')
+    return end === undefined ? new Uint8Array(readFileSync(path)) : readPart(path, begin, Math.min(end, stats.size))
   })
+}
+
+function readPart(path: string, begin: number, end: number): Uint8Array {
+  const bytes = new Uint8Array(Math.max(0, end - begin))
+  const file = openSync(path, 'r')
+  try {
+    for (let at = 0; at < bytes.length; ) {
+      const size = readSync(file, bytes, at, Math.min(bytes.length - at, mostBytes), begin + at)
+      if (size === 0) return bytes.subarray(0, at)
+      at += size
+    }
+    return bytes
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** What had the name goes only when the new one is in its place: whenever this is interrupted, one of them is there. */
+function replace(from: string, to: string): void {
+  const before = `${to}.${process.pid}.before`
+  if (existsSync(to)) renameSync(to, before)
+  renameSync(from, to)
+  rmSync(before, { recursive: true, force: true })
 }
 
 function filesBelow(folder: string): string[] {

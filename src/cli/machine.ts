@@ -74,7 +74,7 @@ function machineDevice(machine: Machine, observations: readonly Observation[], e
     curves: {
       ...base.curves,
       matmul: fitMatmul(points, base, 1),
-      attention: fitAttention(attentions(observations), base, 'f32'),
+      attention: fitAttention(attentions(observations), base, 'f32', 1),
       memory: { efficiency: digits(middle(rates) / base.bandwidth), half: 0, kernels },
     },
   }
