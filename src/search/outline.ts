@@ -97,7 +97,7 @@ const memoryless: Pick<Stream, 'resident' | 'arena' | 'peak'> = {
 type Cue = Task | Extract<Step, { kind: 'wait' | 'send' }>
 
 /** Of schedules with more messages than this the sends are not waited for. */
-const fewMessages = 2048
+const fewMessages = 1024
 
 function cuesOf(schedule: Schedule): Cue[][] {
   const tagOf = tagsOf(schedule)
