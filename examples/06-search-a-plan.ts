@@ -19,8 +19,8 @@ for (const { step, arena, fits } of simulatedPlans(request, [fastest]))
 const unfit = neighboursOf(request, fastest).filter(({ verdict }) => verdict.kind === 'unfit')
 console.log(`next to it, but too large: ${unfit.map(({ move }) => move.name).join('; ')}`)
 
-//> 21456 plans considered, 13486 priced, 50 on the front
-//> tp 1, pp 2, dp 16, ZeRO-2, microbatch 1, recompute none
-//> priced 3.47 s, 52.5 GiB a rank
-//> simulated 3.80 s, 53.3 GiB a rank, it fits: true
-//> next to it, but too large: microbatch 2; zero 0
+//> 21456 plans considered, 13253 priced, 69 on the front
+//> tp 1, pp 2, dp 16, ZeRO-1, microbatch 1, recompute none
+//> priced 3.57 s, 68.1 GiB a rank
+//> simulated 3.61 s, 69.1 GiB a rank, it fits: true
+//> next to it, but too large: dp x2, pp /2; microbatch 2; zero 0; layers 0..0

@@ -173,7 +173,12 @@ const rows: readonly Row[] = [
   [`${good}data: { source: "" }`, 'schema/range data.source | must be at least 1 letter'],
   [`${good}data: { source: a.txt, tokenizer: word }`, 'schema/value data.tokenizer | expected bytes, bpe or the path of a tokenizer.json'],
   [`${good}data: { source: a.bin, width: u8 }`, 'schema/name data.width | did you mean `u16`?'],
-  [`${good}data: { source: a.txt, evalFraction: 1 }`, 'schema/range data.evalFraction | less than 1, got 1'],
+  [`${good}data: { source: a.txt, evalFraction: 1 }`, 'data/vocab model.vocab | model.vocab 128 < 256 tokens', 'schema/range data.evalFraction | less than 1, got 1'],
+
+  // What the schema refuses in one place does not keep rules from the others
+  [plan('dp: 3, zero: 9'), 'plan/batch training.globalBatch | dp 3', 'schema/range plan.zero | at most 3, got 9'],
+  [plan('dp: three, zero: 9'), 'schema/type plan.dp | expected a number', 'schema/range plan.zero | at most 3, got 9'],
+  [plan('tp: 2, layers: [1, x], microbatches: 5'), 'plan/batch training.globalBatch | microbatches 5', 'schema/type plan.layers[1] | expected a number'],
   [`${good}data: { source: a.txt }`, 'data/vocab model.vocab | model.vocab 128 < 256 tokens of tokenizer bytes; try vocab 256'],
   [`${good}data: { source: a.txt, tokenizer: bpe }`, 'data/vocab model.vocab | model.vocab 128 < 257 tokens of tokenizer bpe; try vocab 257'],
   [`${good}data: { source: a.txt, tokenizer: bpe, vocab: 512 }`, 'data/vocab model.vocab | model.vocab 128 < 512 tokens'],

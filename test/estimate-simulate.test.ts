@@ -57,7 +57,11 @@ for (const [name, globalBatch, plan] of [
   ['gpt3-175b', 64, { tp: 8, pp: 8, dp: 4, zero: 2, sequenceParallel: true, microbatches: 16 }],
   ['gpt3-175b', 64, { tp: 8, pp: 8, dp: 4, zero: 3, recompute: 'full', microbatches: 16 }],
 ] as const)
-  agrees(name, { model: padded(name), training: { seq: 8192, globalBatch, clip: 1 }, plan }, 0.03)
+  agrees(
+    name,
+    { model: padded(name), training: { seq: 8192, globalBatch, clip: 1 }, plan },
+    name === 'gpt3-175b' ? 0.05 : 0.03,
+  )
 
 const small = { family: 'llama', layers: 8, embed: 4096, heads: 32, kvHeads: 8, ffn: 14336, vocab: 32000 } as const
 

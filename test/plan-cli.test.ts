@@ -1,6 +1,7 @@
 /** lockstep plan, explain and scale: what they find, what they write, and what they say when nothing works. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
+import { makeSchedule, printSchedule } from '../src/compile/index.js'
 import { lockstep } from './memory-io.js'
 
 const asked = ['--model', 'llama3-8b', '--cluster', 'h100', '--seq', '4096']
@@ -120,6 +121,24 @@ test('explain: what limits a plan, what to try, what not, and the best of all', 
   for (const words of ['What limits it', 'What to try next', 'What not to try', 'The best of all plans'])
     ok(out.includes(words), words)
   match(out, /recompute none +faster by/)
+})
+
+test('explain: a schedule from a file takes the time of its program, as simulate does', async () => {
+  const csv = printSchedule(makeSchedule('zb-h1', { ranks: 2, chunks: 1, microbatches: 4 }))
+  const model = 'model: { family: llama, layers: 8, embed: 1024, heads: 8, kvHeads: 8, ffn: 4096, vocab: 32000 }'
+  const given =
+    'training: { seq: 1024, globalBatch: 8 }\nplan: { pp: 2, dp: 2, microbatches: 4, precision: bf16, schedule: '
+  const files = {
+    'a.csv': csv,
+    'file.yaml': `${model}\n${given}{ file: a.csv } }`,
+    'named.yaml': `${model}\n${given}zb-h1 }`,
+  }
+  const explained = await lockstep(['explain', 'file.yaml', '--cluster', 'h100', '--json'], files)
+  const simulated = await lockstep(['simulate', 'named.yaml', '--cluster', 'h100', '--json'], files)
+  equal(explained.code, 0, explained.err)
+  const [one, other] = [JSON.parse(explained.out), JSON.parse(simulated.out)]
+  ok(Math.abs(one.step / other.step - 1) < 1e-9, `${one.step} s, ${other.step} s`)
+  match((await lockstep(['explain', 'file.yaml', '--cluster', 'h100'], files)).out, /note: a.csv is simulated/)
 })
 
 test('explain --measured-step: one scalar for everything', async () => {

@@ -139,6 +139,11 @@ const refusals: [ScheduleOptions, 1 | 2, RegExp][] = [
   [{ ...small, chunks: '2' }, 1, /chunks = 2, but this schedule has chunks = 1/],
   [{ ...small, pp: 'four' }, 2, /--pp four: not a number/],
   [{ ...small, pp: undefined }, 2, /--pp is missing/],
+  [
+    { ...small, pp: 'four', microbatches: undefined, chunks: 'x' },
+    2,
+    /--pp four: not a number\n.*--microbatches is missing\n.*--chunks x: not a number/,
+  ],
   [{ pp: '2', microbatches: '2' }, 2, /name a schedule/],
   [{ ...small, name: '1f1' }, 2, /did you mean 1f1b/],
   [{ ...small, name: 'constructor' }, 2, /no schedule 'constructor'/],

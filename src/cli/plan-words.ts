@@ -70,9 +70,16 @@ export function numberCells(
     showSeconds(step),
     mfu === undefined ? '-' : `${(100 * mfu).toFixed(1)}%`,
     scaled(tokensPerSecond),
-    `${simulated && simulated.arena === undefined ? '~' : ''}${((simulated?.arena ?? plan.bytes) / 2 ** 30).toFixed(1)}`,
+    memoryCell(plan, simulated),
     dollars === undefined ? '-' : showDollars(dollars),
   ]
+}
+
+/** Of what is simulated in outline the memory is that of the price: that is marked, and numbers stay under numbers. */
+function memoryCell({ bytes }: Priced, simulated?: Partial<SimulatedPlan>): string {
+  const mark = simulated && simulated.arena === undefined ? '~' : ''
+  const cell = `${mark}${((simulated?.arena ?? bytes) / 2 ** 30).toFixed(1)}`
+  return simulated ? cell.padStart(5) : cell
 }
 
 export const showMesh = ({ tp, pp, dp, zero, sequenceParallel }: Split): string =>

@@ -123,7 +123,8 @@ async function planCommand(options: Options, io: Io): Promise<number> {
   const ranked = rank(found.best, simulations)
   if (ranked.length === 0) throw new ProblemsError([tooLarge(found, simulations)])
   const simulated = performance.now()
-  const why = options.why ? whyOf(planning, { chosen: ranked[0].plan, cheapest: found.best[0] }, say) : undefined
+  const chosen = { ...ranked[0].plan, bytes: ranked[0].simulated?.arena ?? ranked[0].plan.bytes }
+  const why = options.why ? whyOf(planning, { chosen, cheapest: found.best[0] }, say) : undefined
   say('')
   const seconds = { search: (searched - started) / 1000, simulation: (simulated - searched) / 1000 }
   const answer: Answer = { planning, found, ranked, simulations, seconds, ...(why && { why }) }

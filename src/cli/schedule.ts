@@ -122,26 +122,36 @@ function parseAmounts<K extends string>(
   return { ...usual, ...Object.fromEntries(pairs) }
 }
 
-function countOf(name: string, value: string | undefined): number {
-  if (value === undefined) throw misuse(`--${name} is missing`)
-  if (value.trim() === '' || Number.isNaN(Number(value))) throw misuse(`--${name} ${value}: not a number`)
-  return Number(value)
+/** Everything that was asked for as a number, or what is wrong with all of them that are none. */
+function countsOf<K extends 'pp' | 'microbatches' | 'chunks' | 'limit'>(
+  options: ScheduleOptions,
+  names: readonly K[],
+): Record<K, number> {
+  const wrong = names.flatMap(name => {
+    const value = options[name]
+    if (value === undefined) return [`--${name} is missing`]
+    return value.trim() === '' || Number.isNaN(Number(value)) ? [`--${name} ${value}: not a number`] : []
+  })
+  if (wrong.length > 0) throw misuse(...wrong)
+  return Object.fromEntries(names.map(name => [name, Number(options[name])])) as Record<K, number> // each of the names
 }
 
 const auto = 'zb-auto'
 const autoKeys = ['limit', 'held', 'goal'] as const
 
 function made(options: ScheduleOptions, cost: Costs): { schedule: Schedule; title: string } {
-  const { name, pp, microbatches, chunks } = options
+  const { name, chunks } = options
   if (name === undefined) throw misuse(`name a schedule or give --file; there are ${scheduleNames.join(', ')}, ${auto}`)
   if (name === auto) return madeAutomatically(options, cost)
   refuseAutoOptions(options)
   const known = isScheduleName(name) ? name : undefined
-  const counts = {
-    ranks: countOf('pp', pp),
-    microbatches: countOf('microbatches', microbatches),
-    chunks: chunks === undefined ? (known ? scheduleTraits[known].chunks : 1) : countOf('chunks', chunks),
-  }
+  const usual = { chunks: known ? scheduleTraits[known].chunks : 1 }
+  const { pp: ranks, ...given } = countsOf(options, [
+    'pp',
+    'microbatches',
+    ...(chunks === undefined ? [] : ['chunks' as const]),
+  ])
+  const counts = { ...usual, ...given, ranks }
   const problems = scheduleProblems(name, counts)
   if (!known) throw new Refusal(2, problems.map(showProblem))
   if (problems.length > 0) throw refuse(problems)
@@ -149,17 +159,15 @@ function made(options: ScheduleOptions, cost: Costs): { schedule: Schedule; titl
 }
 
 function madeAutomatically(options: ScheduleOptions, cost: Costs): { schedule: Schedule; title: string } {
-  const { pp, microbatches, chunks, limit, goal = 'makespan' } = options
+  const { chunks, limit, goal = 'makespan' } = options
   if (chunks !== undefined) throw misuse(`--chunks: ${auto} has one chunk on each rank`)
   if (goal !== 'makespan' && goal !== 'span') throw misuse(`--goal ${goal}: there are makespan, span`)
-  const wanted: AutoOptions = {
-    ranks: countOf('pp', pp),
-    microbatches: countOf('microbatches', microbatches),
-    cost,
-    goal,
-    ...(limit === undefined ? {} : { limit: countOf('limit', limit) }),
-    held: heldOf(options),
-  }
+  const { pp: ranks, ...counts } = countsOf(options, [
+    'pp',
+    'microbatches',
+    ...(limit === undefined ? [] : ['limit' as const]),
+  ])
+  const wanted: AutoOptions = { ranks, ...counts, cost, goal, held: heldOf(options) }
   const problems = autoProblems(wanted)
   if (problems.length > 0) throw refuse(problems)
   return { schedule: autoSchedule(wanted), title: 'ZB-auto' }

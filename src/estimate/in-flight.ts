@@ -53,16 +53,20 @@ const putOff =
     }
   }
 
-/** On a V under a limit: weight gradients pile up on the way down, or stay few where the limit is tight. */
+/**
+ * On a V under a limit: weight gradients pile up on the way down, or stay few where the limit is tight. All of them do
+ * where there are so few microbatches (`few`: of what the limit allows) that nothing holds them back.
+ */
 const limited =
-  (limit: (pp: number) => number, pile: (pp: number, rank: number) => Load): Rule =>
+  (limit: (pp: number) => number, pile: (pp: number, rank: number) => Load, few: number): Rule =>
   ({ pp }, rank, cap) => {
     const most = Math.min(cap, limit(pp))
     const short = Math.min(most, pp - 1 - rank)
     const { open, pending } = pile(pp, rank)
     return {
       mostOpen: { open: most, pending: 0 },
-      mostPending: cap < 2 * most ? { open: short, pending: most - short } : { open: Math.min(most, open), pending },
+      mostPending:
+        cap < few * limit(pp) ? { open: short, pending: most - short } : { open: Math.min(most, open), pending },
     }
   }
 
@@ -71,9 +75,11 @@ const wholeV = (pp: number, rank: number): Load =>
 const halfLimit = (pp: number): number => Math.min(2 * pp, pp + 2)
 const leastLimit = (pp: number): number => Math.min(2 * pp, Math.max(4, 2 * Math.ceil(pp / 2)))
 const tight =
-  (limit: (pp: number) => number, pending: number) =>
-  (pp: number, rank: number): Load =>
-    pp <= 2 ? wholeV(pp, rank) : { open: limit(pp) - pending, pending }
+  (limit: (pp: number) => number, pending: number, onFirst = pending) =>
+  (pp: number, rank: number): Load => {
+    const few = rank === 0 ? onFirst : pending
+    return pp <= 2 ? wholeV(pp, rank) : { open: limit(pp) - few, pending: few }
+  }
 
 /** Backwards are split only to fill the ends, and with few microbatches not at all where the two ways meet. */
 const paired =
@@ -94,9 +100,9 @@ const rules: Readonly<Record<string, Rule>> = {
   'interleaved-zb': putOff(1),
   'zb-h1': putOff(1),
   'zb-h2': putOff(2),
-  'zb-v': limited(pp => 2 * pp, wholeV),
-  'v-half': limited(halfLimit, tight(halfLimit, 4)),
-  'v-min': limited(leastLimit, tight(leastLimit, 2)),
+  'zb-v': limited(pp => 2 * pp, wholeV, 2),
+  'v-half': limited(halfLimit, tight(halfLimit, 4, 3), 1.1),
+  'v-min': limited(leastLimit, tight(leastLimit, 2), 1.1),
   'dualpipe-v': paired(
     pp => 2 * pp + 1,
     pp => 2 * pp - 1,

@@ -57,6 +57,7 @@ class Phase {
     this.#pass(2, again)
     const whole = this.#gather()
     this.#fetchAll([queries, keys, values, out])
+    this.#fetchBiases(5)
     this.#product(queries, whole, again)
     clock.work(turn.queries, again)
     this.#product(keys, whole, again)
@@ -75,6 +76,7 @@ class Phase {
     this.#fetchAll(feed)
     const arriving = again ? this.#gather() : undefined
     this.#fetch(down)
+    this.#fetchBiases(again ? 2 : 3)
     for (const linear of feed) this.#product(linear, second, again)
     if (again) return { arriving }
     clock.work(activation.forward)
@@ -197,6 +199,11 @@ class Phase {
 
   #fetchAll(linears: readonly Linear[]): void {
     for (const linear of linears) this.#fetch(linear)
+  }
+
+  /** Small, but each has its turn on the lane. */
+  #fetchBiases(count: number): void {
+    if (this.#t.biases) for (let i = 0; i < count; i++) this.clock.start('dp', this.#t.fetch(this.#t.embed))
   }
 
   #fetchNorm(): Flight | undefined {

@@ -23,6 +23,26 @@ import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
 
+/** Of a job some fields of which are not as they were written: what is said by rules that ask for none of them. */
+export const checkBeside = (job: Job, fields: readonly string[]): Problem[] =>
+  rules.flatMap(rule => {
+    const asked = new Set<string>()
+    const problems = [...rule(watched(job, '', asked))]
+    return fields.some(field => asked.has(field)) ? [] : problems
+  })
+
+/** The same value, which writes down the paths that are read. */
+const watched = <T extends object>(value: T, path: string, asked: Set<string>): T =>
+  new Proxy(value, {
+    get(target, key) {
+      const found: unknown = Reflect.get(target, key)
+      if (typeof key !== 'string') return found
+      const inner = path === '' ? key : `${path}.${key}`
+      asked.add(inner)
+      return typeof found === 'object' && found !== null ? watched(found, inner, asked) : found
+    },
+  })
+
 export const planAxes = ['dp', 'tp', 'pp', 'cp', 'ep'] as const
 
 export const worldOfPlan = (plan: Plan): number => planAxes.reduce((world, axis) => world * plan[axis], 1)

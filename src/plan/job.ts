@@ -4,7 +4,7 @@
  */
 import { didYouMean, error, hasErrors, type Problem, problemsOf, shorten } from '../base/index.js'
 import { fromHuggingFace, isPreset, presetNames, presets } from '../model/index.js'
-import { check } from './check.js'
+import { check, checkBeside } from './check.js'
 import { parseText } from './document.js'
 import { Job } from './schema.js'
 
@@ -55,21 +55,23 @@ function inOrder(problems: readonly Problem[]): Problem[] {
   return [...sorted.slice(0, most), { ...error('file/more', '', `and ${more} more problems`), line, column }]
 }
 
-/** Where unknown keys are all that the schema refused, the rest of the job can still be checked. */
+/** What can be said of the rest of the job, if it is one without the fields that the schema refused. */
 function errorsOfTheRest(value: Mapping, refused: readonly Problem[]): Problem[] {
-  if (!refused.every(p => p.code === 'schema/key')) return []
-  const unknown = new Set(refused.map(p => p.path))
+  const fields = new Set(refused.map(p => (p.code === 'schema/key' ? p.path : fieldOf(p.path))))
   const without = (inner: unknown, path: string): unknown =>
     isMapping(inner)
       ? Object.fromEntries(
           Object.entries(inner)
-            .filter(([key]) => !unknown.has(join(path, key)))
+            .filter(([key]) => !fields.has(join(path, key)))
             .map(([key, field]) => [key, without(field, join(path, key))]),
         )
       : inner
   const parsed = Job.safeParse(without(value, ''))
-  return parsed.success ? check(parsed.data).filter(p => p.severity === 'error') : []
+  return parsed.success ? checkBeside(parsed.data, [...fields]).filter(p => p.severity === 'error') : []
 }
+
+/** 'plan.layers[3]' -> 'plan.layers': a field is left out as a whole. */
+const fieldOf = (path: string): string => path.split(/[.[]/).slice(0, 2).join('.')
 
 const join = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`)
 

@@ -97,14 +97,16 @@ const memoryless: Pick<Stream, 'resident' | 'arena' | 'peak'> = {
 type Cue = Task | Extract<Step, { kind: 'wait' | 'send' }>
 
 /** Of schedules with more messages than this the sends are not waited for. */
-const fewMessages = 2048
+const fewMessages = 1024
 
 function cuesOf(schedule: Schedule): Cue[][] {
   const tagOf = tagsOf(schedule)
   if (schedule.stages * schedule.microbatches > fewMessages)
-    return schedule.rows.map((row, rank) =>
-      row.flatMap(action => cuesOfAction(schedule, rank, tasksOf([action]), tagOf)),
-    )
+    return schedule.rows.map((row, rank) => {
+      const cues: Cue[] = []
+      for (const action of row) addCues(cues, schedule, rank, tasksOf([action]), tagOf)
+      return cues
+    })
   const rows = communicate(schedule)
   const waits = sendWaits(rows)
   return rows.map((row, rank) => {
@@ -120,11 +122,11 @@ function cuesOf(schedule: Schedule): Cue[][] {
   })
 }
 
-/** What a pair has made leaves when both are done. */
-const cuesOfAction = (schedule: Schedule, rank: number, tasks: readonly Task[], tagOf: TagOf): Cue[] => [
-  ...tasks.flatMap(task => [...waitOf(schedule, rank, task, tagOf), task]),
-  ...tasks.flatMap(task => sendOf(schedule, rank, task, tagOf)),
-]
+function addCues(cues: Cue[], schedule: Schedule, rank: number, tasks: readonly Task[], tagOf: TagOf): void {
+  for (const task of tasks) cues.push(...waitOf(schedule, rank, task, tagOf), task)
+  // What a pair has made leaves when both are done.
+  for (const task of tasks) cues.push(...sendOf(schedule, rank, task, tagOf))
+}
 
 /** The rank that a neighbouring stage is on, where that is another one. */
 function elsewhere(schedule: Schedule, rank: number, stage: number, microbatch: number): number | undefined {
