@@ -5,9 +5,7 @@
 #include <time.h>
 #include "cores.h"
 #include "matmul.h"
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
+#include "pages.h"
 
 double lockstep_now(void) {
   struct timespec t;
@@ -58,18 +56,13 @@ static napi_value wake(napi_env env, napi_callback_info info) {
   return 0;
 }
 
-// widen(memory): asks for large pages before the memory is first written. Where each access to another page of 4 KiB is
-// looked up twice, as in a virtual machine, a sixth of a training step went there.
-static napi_value widen(napi_env env, napi_callback_info info) {
+// enlargePages(memory): asks for large pages for a memory that is new.
+static napi_value enlarge_pages(napi_env env, napi_callback_info info) {
   napi_value args[1];
-  size_t count = 1, length = 0;
+  size_t count = 1, bytes = 0;
   void *data = 0;
   napi_get_cb_info(env, info, &count, args, 0, 0);
-  if (napi_get_typedarray_info(env, args[0], 0, &length, &data, 0, 0) != napi_ok) return 0;
-#ifdef __linux__
-  const size page = 1 << 21, from = round_up((size)data, page), to = ((size)data + (size)length) / page * page;
-  if (from < to) madvise((void *)from, (size_t)(to - from), MADV_HUGEPAGE);
-#endif
+  if (napi_get_typedarray_info(env, args[0], 0, &bytes, &data, 0, 0) == napi_ok) lockstep_enlarge_pages(data, bytes);
   return 0;
 }
 
@@ -124,8 +117,8 @@ static void set_function(napi_env env, napi_value exports, const char *name, nap
 NAPI_MODULE_INIT() {
   set_function(env, exports, "exec", exec);
   set_function(env, exports, "wake", wake);
-  set_function(env, exports, "widen", widen);
   set_function(env, exports, "bind", bind);
+  set_function(env, exports, "enlargePages", enlarge_pages);
   set_function(env, exports, "info", info);
   return exports;
 }

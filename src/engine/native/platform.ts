@@ -9,9 +9,8 @@ import type { FromRank, ToRank } from './protocol.js'
 export interface Addon {
   exec(memory: Uint8Array, list: number, status: number, tiles: boolean): number
   wake(memory: Uint8Array, offset: number): void
-  /** Asks for large pages. */
-  widen(memory: Uint8Array): void
   bind(rank: number, ranks: number): void
+  enlargePages(memory: Uint8Array): void
   info(): {
     readonly target: string
     readonly vector: number
