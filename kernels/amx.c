@@ -122,7 +122,7 @@ INLINE void split(char *to, vec x, vec y, struct census *c) {
 // pair; a row of a tile of b is a pair of rows of b, column by column.
 enum side { ROWS_OF_A, COLUMNS_OF_B };
 
-// Where a panel's tiles begin: those of `line` over DEPTH of k from p.
+// Where the tiles of a line begin, over DEPTH of k from p.
 INLINE size place_of(size line, size p, size panel) {
   return line / SIDE * panel + p / DEPTH * STEP_BYTES + line % SIDE / LINES * TILE_BYTES;
 }
@@ -136,11 +136,10 @@ INLINE void split_rows(char *to, size panel, const float *from, size row, size l
       for (size p = 0; p < k; p += DEPTH)
         split(to + place_of(l, p, panel) + l % LINES * 64, load(from + p), load(from + p + DEPTH / 2), c);
   else
-    for (size p = 0; p < k; p += DEPTH / 2)
-      for (size end = p + DEPTH / 2; p < end; p++)
+    for (size p = 0; p < k; p += DEPTH, from += DEPTH * row)
+      for (size i = 0; i < DEPTH / 2; i++)
         for (size l = 0; l < lines; l += LINES)
-          split(to + place_of(l, p, panel) + p % DEPTH * 64, load(from + p * row + l),
-                load(from + (p + DEPTH / 2) * row + l), c);
+          split(to + place_of(l, p, panel) + i * 64, load(from + i * row + l), load(from + (i + DEPTH / 2) * row + l), c);
 }
 
 // The same from wherever the elements lie, and however few they are: copied first, the other way round if need be, and

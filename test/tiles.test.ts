@@ -101,6 +101,23 @@ for (const form of ['NN', 'NT', 'TN', 'TT'])
     }
   })
 
+/** The lower half of every number, as bits: what the high part is rounded by, and what is cut off after it. */
+const lowerHalf = (bits: number): Numbers => {
+  return (count, name) => {
+    const numbers = noise(count, name)
+    const words = new Uint32Array(numbers.buffer)
+    for (let i = 0; i < count; i++) words[i] = ((words[i] & 0xffff0000) | bits) >>> 0
+    return numbers
+  }
+}
+
+for (const bits of [0x0001, 0x7fff, 0x8000, 0x8001, 0xffff])
+  test(`tiles: numbers that all end in ${bits.toString(16)} lose nothing`, { skip }, () => {
+    const given = product(64, 96, 128, 'NN', lowerHalf(bits))
+    const error = errorOf(given, run('native', given))
+    ok(error < bound, `${error}`)
+  })
+
 /** Magnitudes from 2^-32 to 2^32 side by side: most terms of a sum are far below the largest. */
 const spread: Numbers = (count, name) => {
   const powers = noise(count, `powers of ${name}`)
@@ -141,6 +158,14 @@ for (const [title, values] of Object.entries(strange))
     for (const given of [product(96, 80, 130, 'NN', numbers), ...(tiny ? [product(80, 96, 64, 'NT', small)] : [])])
       deepEqual(run('native', given), run('vectors', given))
   })
+
+test('tiles: numbers too small for a high part count when they meet large ones', { skip }, () => {
+  const numbers: Numbers = (count, name) => noise(count, name).map(x => (name[0] === 'a' ? 1e-41 * x : 1e35 * x))
+  const given = product(64, 64, 64, 'NN', numbers)
+  const out = run('native', given)
+  deepEqual(out, run('vectors', given))
+  ok(out.some(x => x !== 0))
+})
 
 test('tiles: zeros alone are no reason for vectors, and give zeros', { skip }, () => {
   const zeros: Numbers = count => new Float32Array(count)
