@@ -59,7 +59,7 @@ export PYTORCH_CUDA_ALLOC_CONF="\${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:
 # Seconds in which all nodes, and then all ranks, must have come.
 RENDEZVOUS="\${RENDEZVOUS:-600}"
 PER_NODE=$((WORLD / NNODES))
-"$PYTHON" -m torch.distributed.run --nnodes="$NNODES" --node-rank="$NODE_RANK" --nproc-per-node="$PER_NODE" \\
+"$PYTHON" -m runtime.torchrun --nnodes="$NNODES" --node-rank="$NODE_RANK" --nproc-per-node="$PER_NODE" \\
   --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --rdzv-conf timeout="$RENDEZVOUS" \\
   train.py --rendezvous "$RENDEZVOUS" "$@" &
 torchrun=$!

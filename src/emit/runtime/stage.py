@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Tuple
 
 import torch
 
-from . import comm, counter, optimizer
+from . import comm, counter, optimizer, products
 from .here import Here, keep_out_of_compiled_code
 
 # A frame's tensors, by their place in it.
@@ -40,6 +40,7 @@ class Stage:
         if compiled:
             keep_out_of_compiled_code()
             optimizer.compile_updates(COMPILE)
+            products.start(here.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.segments = {
             name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives, lists)
