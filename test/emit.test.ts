@@ -203,7 +203,7 @@ for (const [what, plan, functions] of scaleJobs)
     }
   })
 
-test('a product takes another kernel only where it is clearly faster under load', {
+test('a product takes the kernel that is fastest under load, of those that look best', {
   skip: python ? false : noPython,
 }, () => {
   const folder = temporaryFolder()
@@ -211,11 +211,10 @@ test('a product takes another kernel only where it is clearly faster under load'
     writeFiles(folder, emittedFiles(jobOf('llama', { precision: 'bf16' })))
     // Times at a look and under load, and the kernel that is taken.
     const cases: readonly [looks: readonly number[], loaded: readonly number[], chosen: number][] = [
-      [[10, 11, 12], [10, 10, 10], 0],
-      [[10, 11, 12], [10, 9.8, 9.8], 0],
+      [[10, 11, 12], [10, 11, 12], 0],
       [[10, 11, 12], [10, 9, 8], 2],
+      [[12, 11, 10], [8, 9, 8.5], 0],
       [[10, 11, 12, 13, 14, 15], [10, 9, 9, 9, 9, 1], 1],
-      [[20, 11, 12, 13, 14, 15], [10, 11, 11, 11, 11, 11], 0],
     ]
     const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_products.py'), folder], {
       encoding: 'utf8',

@@ -1,7 +1,7 @@
 """
 Products of matrices on a GPU, by the kernel that is fastest there. PyTorch takes the first that cuBLASLt proposes; but in
 training a GPU runs at the limit of its power, and then the one that takes the least of it wins, which is another in some
-shapes. So the first call of a large product tries all that are proposed, and stays with the best.
+shapes. So the first call of a product tries all that are proposed, and stays with the best.
 """
 import ctypes
 import sys
@@ -14,10 +14,6 @@ import torch
 # first feel the limit of power and then are timed.
 PROPOSALS, LOOK = 8, 0.005
 COMPARED, TURNS, SETTLE, TIMED = 5, 3, 0.03, 0.06
-# What is not faster by this much is not faster: the library knows more than one measurement.
-MARGIN = 1.03
-# Bytes: a smaller product would be timed from the cache, which in training holds something else.
-LEAST = 128 << 20
 WORKSPACE = 32 << 20
 
 # Of cuBLASLt: what is set, and types of numbers.
@@ -110,21 +106,17 @@ def _fit(x: torch.Tensor) -> bool:
 
 
 def fastest(ways: List[Callable[[], None]]) -> int:
-    """
-    Of those that look best the one that is: a look is too short to feel the limit of power. The first is what the library
-    would take.
-    """
+    """Of those that look best the one that is: a look is too short to feel the limit of power."""
     for way in ways:
         way()  # the first call loads the kernel
     seconds(ways[0], SETTLE)
     looks = [seconds(way, LOOK) for way in ways]
-    best = {0, *sorted(range(len(ways)), key=lambda i: looks[i])[:COMPARED]}
+    best = sorted(range(len(ways)), key=lambda i: looks[i])[:COMPARED]
     taken = dict.fromkeys(best, 0.0)
-    for i in list(best) * TURNS:
+    for i in best * TURNS:
         seconds(ways[i], SETTLE)
         taken[i] += seconds(ways[i], TIMED)
-    first = min(best, key=lambda i: taken[i])
-    return first if taken[0] > MARGIN * taken[first] else 0
+    return min(best, key=lambda i: taken[i])
 
 
 def seconds(way: Callable[[], None], least: float) -> float:
@@ -158,13 +150,9 @@ def start(device) -> None:
 
 def mm(a: torch.Tensor, b: torch.Tensor, dtype: Optional[torch.dtype] = None) -> torch.Tensor:
     """a b, summed in f32; `dtype` is what comes out, where that is not what goes in."""
-    if library is not None and a.dtype == torch.bfloat16 and _bytes(a, b) >= LEAST:
+    if library is not None and a.dtype == torch.bfloat16:
         return torch.ops.lockstep.product(a, b, dtype or a.dtype)
     return torch.mm(a, b) if dtype is None else torch.mm(a, b, out_dtype=dtype)
-
-
-def _bytes(a: torch.Tensor, b: torch.Tensor) -> int:
-    return 2 * (a.numel() + b.numel() + a.shape[0] * b.shape[1])
 
 
 def _product(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
