@@ -97,7 +97,10 @@ function answer(request: Request): number[] {
   return [digest(view(out))]
 }
 
-/** Every run has the same commands: the first two are not its time. */
+/**
+ * Every run has the same commands: the first two and the last are not its time. After the last nobody rewrites an operand
+ * on a core that a slower rank still needs for this run; the peers meet there too, to find the slowest.
+ */
 function times(request: Request): number[] {
   const { x } = tensors(request)
   const commands = execute(list => {
@@ -105,12 +108,13 @@ function times(request: Request): number[] {
       list.write('fill', { out: seat.at(rank, x), n: x.length, value: rank + run })
       barrier(list)
       write(list, request)
+      barrier(list)
     }
   })
   const perRun = commands / request.runs
   const spans = new Float64Array(token.memory.buffer, token.heaps[rank], commands * spanWords)
   const [starts, ends] = [1, 2].map(word => (command: number) => spans[spanWords * command + word])
-  return Array.from({ length: request.runs }, (_, run) => ends((run + 1) * perRun - 1) - starts(run * perRun + 2))
+  return Array.from({ length: request.runs }, (_, run) => ends((run + 1) * perRun - 2) - starts(run * perRun + 2))
 }
 
 parentPort!.on('message', (request: Request) =>

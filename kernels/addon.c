@@ -5,6 +5,7 @@
 #include <time.h>
 #include "cores.h"
 #include "matmul.h"
+#include "pages.h"
 
 double lockstep_now(void) {
   struct timespec t;
@@ -52,6 +53,16 @@ static napi_value wake(napi_env env, napi_callback_info info) {
   napi_get_cb_info(env, info, &count, args, 0, 0);
   char *base = bytes_of(env, args[0]);
   if (base) lockstep_wake((int *)(base + offset_of(env, args[1])));
+  return 0;
+}
+
+// enlargePages(memory): asks for large pages for a memory that is new.
+static napi_value enlarge_pages(napi_env env, napi_callback_info info) {
+  napi_value args[1];
+  size_t count = 1, bytes = 0;
+  void *data = 0;
+  napi_get_cb_info(env, info, &count, args, 0, 0);
+  if (napi_get_typedarray_info(env, args[0], 0, &bytes, &data, 0, 0) == napi_ok) lockstep_enlarge_pages(data, bytes);
   return 0;
 }
 
@@ -107,6 +118,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "exec", exec);
   set_function(env, exports, "wake", wake);
   set_function(env, exports, "bind", bind);
+  set_function(env, exports, "enlargePages", enlarge_pages);
   set_function(env, exports, "info", info);
   return exports;
 }

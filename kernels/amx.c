@@ -7,7 +7,7 @@
 // of values spans, and a block that might lose something is multiplied by the vectors.
 #include "matmul.h"
 
-#if defined(__AMX_BF16__) && defined(__AMX_TILE__) && defined(__AVX512BW__) && defined(__linux__)
+#ifdef HAS_TILES
 #include "transpose.h"
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -25,8 +25,9 @@
 
 #ifndef BLOCK_K
 #define BLOCK_K 384        // k of one pass
-#define BLOCK_ROWS 128     // of a, packed at once
-#define BLOCK_COLUMNS 512  // of b: with the rows they stay in the second-level cache
+#define BLOCK_ROWS 1024    // of a that are packed for all columns of b
+#define STEP_ROWS 64       // of them, packed at once
+#define BLOCK_COLUMNS 384  // of b: packed, they stay in the second-level cache
 #endif
 _Static_assert((BLOCK_ROWS + BLOCK_COLUMNS) * BLOCK_K * ELEMENT_BYTES + 64 <= TILES_BYTES, "workspace");
 
@@ -42,84 +43,104 @@ int tiles_allowed(void) {
   return answer == YES;
 }
 
+// Eight tiles of 16 rows of 64 bytes. A constant, because the compiler believes that only its first bytes are read.
 static void configure_tiles(void) {
-  struct {
+  static const struct {
     uint8_t palette, start_row, reserved[14];
     uint16_t column_bytes[16];
     uint8_t rows[16];
-  } config = {.palette = 1};
-  for (int t = 0; t < 8; t++) {
-    config.column_bytes[t] = 64;
-    config.rows[t] = 16;
-  }
+  } config = {.palette = 1, .column_bytes = {[0 ... 7] = 64}, .rows = {[0 ... 7] = 16}};
   _tile_loadconfig(&config);
 }
 
-// The magnitudes in a block: bits of the largest, and of the smallest but 0, less one (so that 0 is not the smallest).
-struct range {
-  __m512i least, most;
+// What a block holds, seen while it is packed: of the high parts, as bits without the sign, the largest and the smallest
+// but 0 (less one, so that 0 is not the smallest), and whatever the three parts left over.
+struct census {
+  __m512i least, most, rest;
 };
 
-INLINE struct range no_range(void) { return (struct range){_mm512_set1_epi32(-1), _mm512_setzero_si512()}; }
+// The same, counted: exponents of the largest and the smallest number but 0, and whether there is any; whether the parts
+// are all of it.
+struct range {
+  int low, high, any, whole;
+};
 
-INLINE void widen(struct range *r, vec x) {
-  const __m512i bits = _mm512_and_si512((__m512i)x, _mm512_set1_epi32(0x7fffffff));
-  r->least = _mm512_min_epu32(r->least, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
-  r->most = _mm512_max_epu32(r->most, bits);
+INLINE struct census no_census(void) {
+  return (struct census){_mm512_set1_epi16(-1), _mm512_setzero_si512(), _mm512_setzero_si512()};
+}
+
+INLINE void count(struct census *c, __m512i high, vec x_low, vec y_low) {
+  const __m512i bits = _mm512_add_epi16(high, high);
+  c->least = _mm512_min_epu16(c->least, _mm512_sub_epi16(bits, _mm512_set1_epi16(1)));
+  c->most = _mm512_max_epu16(c->most, bits);
+  c->rest = c->rest | (__m512i)x_low | (__m512i)y_low;
+}
+
+static struct range range_of(struct census c) {
+  uint16_t least[32], most[32], low = 0xffff, high = 0;
+  _mm512_storeu_si512(least, c.least);
+  _mm512_storeu_si512(most, c.most);
+  for (int i = 0; i < 32; i++) {
+    low = least[i] < low ? least[i] : low;
+    high = most[i] > high ? most[i] : high;
+  }
+  const int whole = _mm512_test_epi32_mask(c.rest, _mm512_set1_epi32(0xffff)) == 0;
+  return (struct range){.low = ((low + 1) >> 8) - 127, .high = (high >> 8) - 127, .any = high > 0, .whole = whole};
 }
 
 // Whether the six products of any two values, one of each block, neither vanish nor overflow: with 2^-99 <= |x y| all
-// that may be below 2^-126 is less than 2^-24 of it, and with 2^-102 <= |x| so is a low part below 2^-126.
+// that may be below 2^-126 is less than 2^-24 of it, and with 2^-102 <= |x| so is a low part below 2^-126. A high part
+// may have been rounded up to the next power of two.
 static int within_tiles(struct range a, struct range b) {
-  const uint32_t least_a = _mm512_reduce_min_epu32(a.least), most_a = _mm512_reduce_max_epu32(a.most);
-  const uint32_t least_b = _mm512_reduce_min_epu32(b.least), most_b = _mm512_reduce_max_epu32(b.most);
-  if (most_a == 0 || most_b == 0) return most_a < 0x7f000000 && most_b < 0x7f000000;  // nothing but 0 on one side
-  const int low_a = (int)((least_a + 1) >> 23) - 127, high_a = (int)(most_a >> 23) - 127;
-  const int low_b = (int)((least_b + 1) >> 23) - 127, high_b = (int)(most_b >> 23) - 127;
-  return low_a >= -102 && low_b >= -102 && low_a + low_b >= -99 && high_a < 126 && high_b < 126 && high_a + high_b < 114;
+  if (!a.whole || !b.whole) return 0;
+  if (!a.any || !b.any) return a.high < 127 && b.high < 127;  // nothing but 0 on one side
+  return a.low >= -101 && b.low >= -101 && a.low + b.low >= -97 && a.high < 126 && b.high < 126 && a.high + b.high < 114;
 }
 
-// The bf16 nearest to x, as an f32: a tie goes away from 0.
-INLINE vec rounded(vec x) { return (vec)(((ivec)x + 0x8000) & (int32_t)0xffff0000); }
-
-// Splits two vectors and writes the row of each of the three tiles that the words of their upper halves make.
-INLINE void split(char *to, vec x, vec y, __m512i words, struct range *r) {
-  widen(r, x);
-  widen(r, y);
-  const vec x_high = rounded(x), y_high = rounded(y);
-  const vec x_rest = x - x_high, y_rest = y - y_high;
-  const vec x_middle = rounded(x_rest), y_middle = rounded(y_rest);
-  const vec x_low = x_rest - x_middle, y_low = y_rest - y_middle;
-  _mm512_store_si512(to, _mm512_permutex2var_epi16((__m512i)x_high, words, (__m512i)y_high));
-  _mm512_store_si512(to + PART_BYTES, _mm512_permutex2var_epi16((__m512i)x_middle, words, (__m512i)y_middle));
-  _mm512_store_si512(to + 2 * PART_BYTES, _mm512_permutex2var_epi16((__m512i)x_low, words, (__m512i)y_low));
+// Two numbers of each lane become one word each: x the lower, y the upper one.
+INLINE __m512i upper_halves(__m512i x, __m512i y) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(x, 16), y);
 }
 
-// How an operand's elements lie in a tile. A row of a tile of `a` is a row of a: the upper halves of two vectors, one
-// after the other. A row of a tile of b is two rows of b, element by element in turn.
+INLINE vec without_lower_half(__m512i x) { return (vec)(x & _mm512_set1_epi32((int)0xffff0000)); }
+
+// Splits two vectors and writes a row of each of the three tiles. The high part is rounded, a tie away from 0: what is
+// left has 15 bits, or is a power of two, and cut after 8 leaves 7 for the low part.
+INLINE void split(char *to, vec x, vec y, struct census *c) {
+  const __m512i half = _mm512_set1_epi32(0x8000);
+  const __m512i x_rounded = _mm512_add_epi32((__m512i)x, half), y_rounded = _mm512_add_epi32((__m512i)y, half);
+  const __m512i high = upper_halves(x_rounded, y_rounded);
+  const vec x_rest = x - without_lower_half(x_rounded), y_rest = y - without_lower_half(y_rounded);
+  const vec x_low = x_rest - without_lower_half((__m512i)x_rest), y_low = y_rest - without_lower_half((__m512i)y_rest);
+  _mm512_store_si512(to, high);
+  _mm512_store_si512(to + PART_BYTES, upper_halves((__m512i)x_rest, (__m512i)y_rest));
+  _mm512_store_si512(to + 2 * PART_BYTES, upper_halves((__m512i)x_low, (__m512i)y_low));
+  count(c, high, x_low, y_low);
+}
+
+// How an operand's elements lie in a tile: k in pairs, p with p + 16. A row of a tile of `a` is a row of a, pair after
+// pair; a row of a tile of b is a pair of rows of b, column by column.
 enum side { ROWS_OF_A, COLUMNS_OF_B };
 
-INLINE __m512i upper_halves(const enum side side) {
-  uint16_t at[32];
-  for (int i = 0; i < 32; i++) at[i] = (uint16_t)(side == ROWS_OF_A ? 2 * i + 1 : i / 2 * 2 + 1 + i % 2 * 32);
-  return _mm512_loadu_si512(at);
+// Where a panel's tiles begin: those of `line` over DEPTH of k from p.
+INLINE size place_of(size line, size p, size panel) {
+  return line / SIDE * panel + p / DEPTH * STEP_BYTES + line % SIDE / LINES * TILE_BYTES;
 }
 
-// One tile of each part, from LINES rows of a (or columns of b) over DEPTH of k, where `row` is from one row of the tile
-// to the next: from one line to the next for a, from one k to the next for b.
-INLINE void split_tile(char *to, const float *from, size row, const enum side side, __m512i words, struct range *r) {
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i++) {
-    const float *x = side == ROWS_OF_A ? from + i * row : from + 2 * i * row;
-    if (side == ROWS_OF_A) {
-      __builtin_prefetch(x + DEPTH);
-      __builtin_prefetch(x + DEPTH + LANES);
-    } else {
-      __builtin_prefetch(x + DEPTH * row);
-      __builtin_prefetch(x + DEPTH * row + row);
-    }
-    split(to + i * 64, load(x), load(side == ROWS_OF_A ? x + LANES : x + row), words, r);
-  }
+// Whole tiles of elements that lie in the order of tiles, read in the order in which they lie: `row` is from one row of a
+// tile to the next, from one line to the next for a, from one k to the next for b.
+INLINE void split_rows(char *to, size panel, const float *from, size row, size lines, size k, const enum side side,
+                       struct census *c) {
+  if (side == ROWS_OF_A)
+    for (size l = 0; l < lines; l++, from += row)
+      for (size p = 0; p < k; p += DEPTH)
+        split(to + place_of(l, p, panel) + l % LINES * 64, load(from + p), load(from + p + DEPTH / 2), c);
+  else
+    for (size p = 0; p < k; p += DEPTH / 2)
+      for (size end = p + DEPTH / 2; p < end; p++)
+        for (size l = 0; l < lines; l += LINES)
+          split(to + place_of(l, p, panel) + p % DEPTH * 64, load(from + p * row + l),
+                load(from + (p + DEPTH / 2) * row + l), c);
 }
 
 // The same from wherever the elements lie, and however few they are: copied first, the other way round if need be, and
@@ -145,28 +166,25 @@ static void gather_tile(float *to, const float *from, size line_stride, size k_s
 }
 
 INLINE void pack_tile(char *to, const float *from, size line_stride, size k_stride, size lines, size k,
-                      const enum side side, __m512i words, struct range *r) {
-  const size run = side == ROWS_OF_A ? k_stride : line_stride, row = side == ROWS_OF_A ? line_stride : k_stride;
-  if (run == 1 && lines >= LINES && k >= DEPTH) {
-    split_tile(to, from, row, side, words, r);
-    return;
-  }
+                      const enum side side, struct census *c) {
   float copy[LINES * DEPTH];
   gather_tile(copy, from, line_stride, k_stride, max_size(0, min_size(lines, LINES)), min_size(k, DEPTH), side);
-  split_tile(to, copy, side == ROWS_OF_A ? DEPTH : LINES, side, words, r);
+  split_rows(to, 0, copy, side == ROWS_OF_A ? DEPTH : LINES, LINES, DEPTH, side, c);
 }
 
 // `lines` rows of a, or columns of b, over k: panels of SIDE lines, one after the other.
 INLINE struct range pack(char *to, const float *from, size line_stride, size k_stride, size lines, size k,
                          const enum side side) {
-  const __m512i words = upper_halves(side);
-  struct range r = no_range();
-  for (size l = 0; l < lines; l += SIDE)
-    for (size p = 0; p < k; p += DEPTH, to += STEP_BYTES)
-      for (size half = 0; half < SIDE; half += LINES)
-        pack_tile(to + half / LINES * TILE_BYTES, from + (l + half) * line_stride + p * k_stride, line_stride, k_stride,
-                  lines - l - half, k - p, side, words, &r);
-  return r;
+  const size panel = round_up(k, DEPTH) / DEPTH * STEP_BYTES, row = side == ROWS_OF_A ? line_stride : k_stride;
+  const int in_order = (side == ROWS_OF_A ? k_stride : line_stride) == 1;
+  const size whole_lines = in_order ? lines / LINES * LINES : 0, whole_k = in_order ? k / DEPTH * DEPTH : 0;
+  struct census c = no_census();
+  split_rows(to, panel, from, row, whole_lines, whole_k, side, &c);
+  for (size p = 0; p < k; p += DEPTH)
+    for (size l = p < whole_k ? whole_lines : 0; l < round_up(lines, SIDE); l += LINES)
+      pack_tile(to + place_of(l, p, panel), from + l * line_stride + p * k_stride, line_stride, k_stride, lines - l, k - p,
+                side, &c);
+  return range_of(c);
 }
 
 #define LOAD_A(part)                                            \
@@ -250,15 +268,15 @@ static void multiply_whole(const struct product *x, const char *a, const char *b
 }
 
 static void multiply_packed(const struct product *x, const char *a, const char *b) {
-  const size panel = round_up(x->k, DEPTH) / DEPTH * STEP_BYTES;
-  for (size j = 0; j < x->n; j += SIDE, b += panel)
-    for (size i = 0; i < x->m; i += SIDE) {
-      const char *rows = a + i / SIDE * panel;
+  const size line = round_up(x->k, DEPTH) * ELEMENT_BYTES;
+  for (size i = 0; i < x->m; i += SIDE)
+    for (size j = 0; j < x->n; j += SIDE) {
       const struct product square = part_of(x, i, j, 0, min_size(x->m - i, SIDE), min_size(x->n - j, SIDE), x->k);
       if (square.m == SIDE && square.n == SIDE)
-        multiply_whole(&square, rows, b, i + SIDE < x->m ? square.out + SIDE * x->stride : x->out + j + SIDE);
+        multiply_whole(&square, a + i * line, b + j * line,
+                       j + SIDE < x->n ? square.out + SIDE : x->out + (i + SIDE) * x->stride);
       else
-        multiply_edge(&square, rows, b);
+        multiply_edge(&square, a + i * line, b + j * line);
     }
 }
 
@@ -278,24 +296,36 @@ int tiles_pay(size m, size n, size k) {
   return m >= 64 && n >= 64 && k >= 64 && whole <= 1.25 * (double)m * (double)n * (double)k;
 }
 
+// Rows of a against all columns of b, k pass by pass. Some rows of a are packed when their turn comes, and kept only if
+// more columns wait than are packed at once.
+static void multiply_rows(const struct product *x, char *packed_a, char *packed_b, char *rest) {
+  const size step_n = even_block(x->n, BLOCK_COLUMNS, SIDE), step_k = even_block(x->k, BLOCK_K, DEPTH);
+  struct range ranges[BLOCK_ROWS / STEP_ROWS];
+  for (size p = 0; p < x->k; p += step_k)
+    for (size j = 0; j < x->n; j += step_n) {
+      const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
+      const size line = round_up(depth, DEPTH) * ELEMENT_BYTES;
+      const struct range b_range = pack_b(packed_b, block_of(x->b, p, j), depth, columns);
+      for (size i = 0; i < x->m; i += STEP_ROWS) {
+        const struct product rows = part_of(x, i, j, p, min_size(STEP_ROWS, x->m - i), columns, depth);
+        char *a = x->n > step_n ? packed_a + i * line : packed_a;
+        if (j == 0) ranges[i / STEP_ROWS] = pack_a(a, rows.a, rows.m, depth);
+        if (within_tiles(ranges[i / STEP_ROWS], b_range))
+          multiply_packed(&rows, a, packed_b);
+        else
+          multiply_vectors(&rows, rest);
+      }
+    }
+}
+
 void multiply_tiles(const struct product *x, char *space) {
-  const size step_m = even_block(x->m, BLOCK_ROWS, SIDE), step_n = even_block(x->n, BLOCK_COLUMNS, SIDE);
-  const size step_k = even_block(x->k, BLOCK_K, DEPTH);
   char *packed_a = (char *)round_up((size)space, 64), *packed_b = packed_a + BLOCK_ROWS * BLOCK_K * ELEMENT_BYTES;
   char *rest = packed_b + BLOCK_COLUMNS * BLOCK_K * ELEMENT_BYTES;
   configure_tiles();
-  for (size j = 0; j < x->n; j += step_n)
-    for (size p = 0; p < x->k; p += step_k) {
-      const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
-      const struct range b_range = pack_b(packed_b, block_of(x->b, p, j), depth, columns);
-      for (size i = 0; i < x->m; i += step_m) {
-        const struct product part = part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth);
-        if (within_tiles(pack_a(packed_a, part.a, part.m, depth), b_range))
-          multiply_packed(&part, packed_a, packed_b);
-        else
-          multiply_vectors(&part, rest);
-      }
-    }
+  for (size i = 0; i < x->m; i += BLOCK_ROWS) {
+    const struct product rows = part_of(x, i, 0, 0, min_size(BLOCK_ROWS, x->m - i), x->n, x->k);
+    multiply_rows(&rows, packed_a, packed_b, rest);
+  }
   _tile_release();
 }
 

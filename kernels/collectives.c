@@ -1,7 +1,8 @@
-// Collectives, straight on the memory all ranks share: nothing is staged or sent. Each member does its share of the work
-// for the whole group when it waits: it reads from every member, in member order, and writes where the result belongs.
-// The order of a sum depends on nothing but the group, so the bits are the same in every run. 16-bit numbers are added
-// up in f32 and rounded once.
+// Collectives, straight on the memory all ranks share: nothing is staged or sent. The work has a share for every member,
+// and every share is cut into pieces. Whoever waits takes pieces, first of its own share, then of those that nobody has
+// begun: a member that has no core, or still computes, is not waited for. A sum is taken in member order, whoever takes
+// it, so the bits are the same in every run. 16-bit numbers are added up in f32 and rounded once.
+#include "bytes.h"
 #include "sync.h"
 
 enum { SUM, MAX, PRODUCT, MIN, MEAN };
@@ -104,14 +105,39 @@ static const struct {
     {take_i32, fold_i32, put_i32, divide_i32},
 };
 
-// What one member folds: n elements that lie `from` bytes into every operand and go `to` bytes into the results.
-struct share {
+// What is folded: n elements that lie `from` bytes into every operand and go `to` bytes into the results.
+struct fold {
   const double *x, *out;
   int operands, results, combine, dtype;
   size from, to, n;
 };
 
-static void reduce(struct context *c, const struct share *s) {
+// The sum of f32, by which training lives, needs no memory between operands and results. A line that will be written is
+// fetched to be written: fetched to be read, it would have to be asked for twice where another core has it.
+enum { MOST_DIRECT = 16 };
+
+static void sum_f32(struct context *c, const struct fold *s) {
+  enum { AHEAD = 512 };
+  const float *x[MOST_DIRECT];
+  float *out[MOST_DIRECT];
+  int results = 0;
+  for (int p = 0; p < s->operands; p++) x[p] = (float *)((char *)address(c, s->x[p]) + s->from);
+  for (int p = 0; p < s->results; p++)
+    if (s->out[p] >= 0) out[results++] = (float *)((char *)address(c, s->out[p]) + s->to);
+  for (size i = 0; i < s->n; i += LANES) {
+    const size left = s->n - i;
+    for (int p = 0; left > AHEAD && p < results; p++) __builtin_prefetch(out[p] + i + AHEAD, 1);
+    vec sum = load_some(x[0] + i, left);
+    for (int p = 1; p < s->operands; p++) sum += load_some(x[p] + i, left);
+    for (int p = 0; p < results; p++) store_some(out[p] + i, sum, left);
+  }
+}
+
+static void fold(struct context *c, const struct fold *s) {
+  if (s->dtype == F32 && s->combine == SUM && s->operands <= MOST_DIRECT) {
+    sum_f32(c, s);
+    return;
+  }
   void *acc = __builtin_alloca(CHUNK * sizeof(double));  // memory of no declared type: each dtype sees its own
   size width = bytes_per[s->dtype];
   for (size done = 0; done < s->n; done += CHUNK) {
@@ -125,95 +151,147 @@ static void reduce(struct context *c, const struct share *s) {
   }
 }
 
-// Every collective: everybody has come, the work, everybody has done theirs.
-struct meeting {
-  double sync;
-  int me, members, number;
-};
+// Every collective: everybody has come, the work, all of it is done. A share has `whole` elements (or bytes), a piece of
+// it `piece`, and `work` does those from `low` to `high`.
+typedef void work(struct context *c, const double *w, int share, size low, size high);
 
-static int begin(struct context *c, const double *w, struct meeting *m) {
-  *m = (struct meeting){w[START_SYNC], (int)w[START_ME], (int)w[START_MEMBERS], (int)w[START_MEETING]};
-  return lockstep_meet(c, m->sync, m->members, ARRIVED, m->number);
+static void share_out(struct context *c, const double *w, size whole, size piece, work *work) {
+  const struct meeting m = meeting_of(w);
+  if (!lockstep_meet(c, &m, ARRIVED)) return;
+  const size pieces = max_size(1, (whole + piece - 1) / piece);
+  int span = 1;
+  while (span < m.members) span *= 2;
+  // Each member has an order of its own: first its share, then that of the neighbour it may share a core with.
+  for (int i = 0; i < span; i++) {
+    const int share = m.me ^ i;
+    if (share >= m.members) continue;
+    for (size taken; (taken = lockstep_take(c, &m, share, pieces)) >= 0; lockstep_finish(c, &m, share, pieces))
+      work(c, w, share, taken * piece, min_size(whole, (taken + 1) * piece));
+  }
+  lockstep_meet(c, &m, DONE);
 }
 
-static void finish(struct context *c, const struct meeting *m) {
-  lockstep_come(c, m->sync, m->me, m->members, LEFT, m->number);
-  lockstep_meet(c, m->sync, m->members, LEFT, m->number);
+enum { PIECE_BYTES = 1 << 16 };  // of one operand
+
+// Shares of an all-reduce end on cache lines: nobody writes another's.
+static size reduced_share(const double *w) {
+  enum { GRAIN = 32 };
+  const size members = (size)w[WAIT_ALL_REDUCE_MEMBERS];
+  return round_up(((size)w[WAIT_ALL_REDUCE_N] + members - 1) / members, GRAIN);
+}
+
+static void all_reduce(struct context *c, const double *w, int share, size low, size high) {
+  enum { OPERANDS = WAIT_ALL_REDUCE_DTYPE + 1 };
+  const size n = (size)w[WAIT_ALL_REDUCE_N], start = share * reduced_share(w);
+  const int members = (int)w[WAIT_ALL_REDUCE_MEMBERS], dtype = (int)w[WAIT_ALL_REDUCE_DTYPE];
+  const size from = min_size(n, start + low), to = min_size(n, start + high);
+  fold(c, &(struct fold){.x = w + OPERANDS,
+                         .out = w + OPERANDS + members,
+                         .operands = members,
+                         .results = members,
+                         .combine = (int)w[WAIT_ALL_REDUCE_COMBINE],
+                         .dtype = dtype,
+                         .from = from * bytes_per[dtype],
+                         .to = from * bytes_per[dtype],
+                         .n = to - from});
 }
 
 COMMAND(waitAllReduce) {
-  struct meeting m;
-  if (!begin(c, w, &m)) return;
-  enum { OPERANDS = WAIT_ALL_REDUCE_DTYPE + 1, GRAIN = 32 };  // shares end on cache lines: nobody writes another's
-  size n = (size)w[WAIT_ALL_REDUCE_N], per = ((n + m.members - 1) / m.members + GRAIN - 1) / GRAIN * GRAIN;
-  size low = per * m.me < n ? per * m.me : n, high = low + per < n ? low + per : n;
-  int dtype = (int)w[WAIT_ALL_REDUCE_DTYPE];
-  struct share share = {w + OPERANDS, w + OPERANDS + m.members, m.members, m.members, (int)w[WAIT_ALL_REDUCE_COMBINE],
-                        dtype,        low * bytes_per[dtype],   low * bytes_per[dtype], high - low};
-  reduce(c, &share);
-  finish(c, &m);
+  share_out(c, w, reduced_share(w), PIECE_BYTES / bytes_per[(int)w[WAIT_ALL_REDUCE_DTYPE]], all_reduce);
+}
+
+// A share is a member's result: `outer` rows of `inner` elements, which need not begin or end with a piece.
+static void reduce_scatter(struct context *c, const double *w, int share, size low, size high) {
+  enum { OPERANDS = WAIT_REDUCE_SCATTER_DTYPE + 1 };
+  const size inner = (size)w[WAIT_REDUCE_SCATTER_INNER];
+  const int members = (int)w[WAIT_REDUCE_SCATTER_MEMBERS], dtype = (int)w[WAIT_REDUCE_SCATTER_DTYPE];
+  for (size at = low, n; at < high; at += n) {
+    const size row = at / inner, column = at % inner;
+    n = min_size(inner - column, high - at);
+    fold(c, &(struct fold){.x = w + OPERANDS,
+                           .out = w + OPERANDS + members + share,
+                           .operands = members,
+                           .results = 1,
+                           .combine = (int)w[WAIT_REDUCE_SCATTER_COMBINE],
+                           .dtype = dtype,
+                           .from = ((row * members + share) * inner + column) * bytes_per[dtype],
+                           .to = at * bytes_per[dtype],
+                           .n = n});
+  }
 }
 
 COMMAND(waitReduceScatter) {
-  struct meeting m;
-  if (!begin(c, w, &m)) return;
-  enum { OPERANDS = WAIT_REDUCE_SCATTER_DTYPE + 1 };
-  size outer = (size)w[WAIT_REDUCE_SCATTER_OUTER], inner = (size)w[WAIT_REDUCE_SCATTER_INNER];
-  int dtype = (int)w[WAIT_REDUCE_SCATTER_DTYPE];
-  for (size row = 0; row < outer; row++) {
-    struct share share = {w + OPERANDS,
-                          w + OPERANDS + m.members + m.me,
-                          m.members,
-                          1,
-                          (int)w[WAIT_REDUCE_SCATTER_COMBINE],
-                          dtype,
-                          (row * m.members + m.me) * inner * bytes_per[dtype],
-                          row * inner * bytes_per[dtype],
-                          inner};
-    reduce(c, &share);
-  }
-  finish(c, &m);
+  const size whole = (size)w[WAIT_REDUCE_SCATTER_OUTER] * (size)w[WAIT_REDUCE_SCATTER_INNER];
+  share_out(c, w, whole, PIECE_BYTES / bytes_per[(int)w[WAIT_REDUCE_SCATTER_DTYPE]], reduce_scatter);
 }
 
-static void copy(char *to, const char *from, size bytes) {
-  if (to != from) __builtin_memcpy(to, from, (size_t)bytes);
+// A member's result that is copied: so many runs of bytes from every member, beginning with its own, so that not all
+// read from one. Where a run lies in the result and in its member's operand is each collective's own.
+struct runs {
+  size members, count, bytes;
+};
+
+struct place {
+  size out, x;
+};
+
+typedef struct place place(const double *w, size share, size member, size run);
+
+static void copy_runs(struct context *c, const double *w, const struct runs *r, place *place, const double *x,
+                      int share, size low, size high) {
+  const size each = r->count * r->bytes;
+  for (size at = low, n; at < high; at += n) {
+    const size member = (share + at / each) % r->members, run = at % each / r->bytes, byte = at % r->bytes;
+    const struct place p = place(w, share, member, run);
+    n = min_size(r->bytes - byte, high - at);
+    copy_bytes((char *)address(c, x[r->members + share]) + p.out + byte, (char *)address(c, x[member]) + p.x + byte, n,
+               r->members * each);
+  }
+}
+
+static struct runs gathered(const double *w) {
+  return (struct runs){(size)w[WAIT_ALL_GATHER_MEMBERS], (size)w[WAIT_ALL_GATHER_OUTER],
+                       (size)w[WAIT_ALL_GATHER_INNER_BYTES]};
+}
+
+static struct place gathered_at(const double *w, size share, size member, size run) {
+  (void)share;
+  const struct runs r = gathered(w);
+  return (struct place){(run * r.members + member) * r.bytes, run * r.bytes};
+}
+
+static void all_gather(struct context *c, const double *w, int share, size low, size high) {
+  const struct runs r = gathered(w);
+  copy_runs(c, w, &r, gathered_at, w + WAIT_ALL_GATHER_INNER_BYTES + 1, share, low, high);
 }
 
 COMMAND(waitAllGather) {
-  struct meeting m;
-  if (!begin(c, w, &m)) return;
-  enum { OPERANDS = WAIT_ALL_GATHER_INNER_BYTES + 1 };
-  size outer = (size)w[WAIT_ALL_GATHER_OUTER], inner = (size)w[WAIT_ALL_GATHER_INNER_BYTES];
-  const double *x = w + OPERANDS;
-  char *out = address(c, x[m.members + m.me]);
-  for (int i = 0; i < m.members; i++) {
-    int p = (m.me + i) % m.members;  // members start at different parts, so that they do not all read one
-    for (size row = 0; row < outer; row++)
-      copy(out + (row * m.members + p) * inner, (char *)address(c, x[p]) + row * inner, inner);
-  }
-  finish(c, &m);
+  const struct runs r = gathered(w);
+  share_out(c, w, r.members * r.count * r.bytes, PIECE_BYTES, all_gather);
+}
+
+static struct runs exchanged(const double *w) {
+  const size count = (size)w[WAIT_ALL_TO_ALL_OUTER] * (size)w[WAIT_ALL_TO_ALL_FIRST] * (size)w[WAIT_ALL_TO_ALL_MIDDLE];
+  return (struct runs){(size)w[WAIT_ALL_TO_ALL_MEMBERS], count,
+                       (size)w[WAIT_ALL_TO_ALL_SECOND] * (size)w[WAIT_ALL_TO_ALL_INNER_BYTES]};
+}
+
+static struct place exchanged_at(const double *w, size share, size member, size run) {
+  const size n = (size)w[WAIT_ALL_TO_ALL_MEMBERS], middle = (size)w[WAIT_ALL_TO_ALL_MIDDLE];
+  const size block = (size)w[WAIT_ALL_TO_ALL_FIRST] * middle, o = run / block, in_block = run % block;
+  const int cut_first = (int)w[WAIT_ALL_TO_ALL_CUT_FIRST];
+  const size bytes = exchanged(w).bytes;
+  const size along_first = ((o * n + (cut_first ? share : member)) * block + in_block) * bytes;
+  const size along_second = (run * n + (cut_first ? member : share)) * bytes;
+  return cut_first ? (struct place){along_second, along_first} : (struct place){along_first, along_second};
+}
+
+static void all_to_all(struct context *c, const double *w, int share, size low, size high) {
+  const struct runs r = exchanged(w);
+  copy_runs(c, w, &r, exchanged_at, w + WAIT_ALL_TO_ALL_CUT_FIRST + 1, share, low, high);
 }
 
 COMMAND(waitAllToAll) {
-  struct meeting m;
-  if (!begin(c, w, &m)) return;
-  enum { OPERANDS = WAIT_ALL_TO_ALL_CUT_FIRST + 1 };
-  size outer = (size)w[WAIT_ALL_TO_ALL_OUTER], first = (size)w[WAIT_ALL_TO_ALL_FIRST];
-  size middle = (size)w[WAIT_ALL_TO_ALL_MIDDLE], second = (size)w[WAIT_ALL_TO_ALL_SECOND];
-  size inner = (size)w[WAIT_ALL_TO_ALL_INNER_BYTES], n = m.members, run = second * inner;
-  int cut_first = (int)w[WAIT_ALL_TO_ALL_CUT_FIRST];
-  const double *x = w + OPERANDS;
-  char *out = address(c, x[m.members + m.me]);
-  for (int i = 0; i < m.members; i++) {
-    size q = (m.me + i) % m.members;
-    const char *from = address(c, x[q]);
-    for (size o = 0; o < outer; o++)
-      for (size f = 0; f < first; f++)
-        for (size k = 0; k < middle; k++) {
-          size along_first = (((o * n + (cut_first ? m.me : q)) * first + f) * middle + k) * run;
-          size along_second = (((o * first + f) * middle + k) * n + (cut_first ? q : m.me)) * run;
-          copy(out + (cut_first ? along_second : along_first), from + (cut_first ? along_first : along_second), run);
-        }
-  }
-  finish(c, &m);
+  const struct runs r = exchanged(w);
+  share_out(c, w, r.members * r.count * r.bytes, PIECE_BYTES, all_to_all);
 }

@@ -1,5 +1,7 @@
 // Ranks to cores. A rank that shares its core with another waits for it at every meeting, and the scheduler of a busy
-// machine puts them together soon enough: each rank is given cores of its own among those the process may use.
+// machine puts them together soon enough: each rank is given cores of its own among those the process may use. Where
+// there are more ranks than cores, each core is given as many ranks as every other, if that can be: three on one core and
+// one on the other are as slow as three.
 #if defined(__linux__)
 #define _GNU_SOURCE
 #include <sched.h>
@@ -11,11 +13,11 @@ void lockstep_bind(int rank, int ranks) {
   cpu_set_t all, mine;
   if (sched_getaffinity(getpid(), sizeof all, &all) != 0) return;
   const int cores = CPU_COUNT(&all);
-  const int from = rank * cores / ranks, to = (rank + 1) * cores / ranks;
-  if (ranks > cores) {
+  if (ranks > cores && ranks % cores != 0) {
     sched_setaffinity(0, sizeof all, &all);
     return;
   }
+  const int from = rank * cores / ranks, to = ranks > cores ? from + 1 : (rank + 1) * cores / ranks;
   CPU_ZERO(&mine);
   for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
     if (CPU_ISSET(cpu, &all)) {

@@ -33,7 +33,12 @@ struct context {
 
 // What `config` should give: enough for every matmul, and for attention up to headDim 1024.
 #define VECTORS_BYTES ((size)4 << 20)
-#define TILES_BYTES ((size)2 << 20)
+#if defined(__AMX_BF16__) && defined(__AMX_TILE__) && defined(__AVX512BW__) && defined(__linux__)
+#define HAS_TILES
+#define TILES_BYTES ((size)4 << 20)
+#else
+#define TILES_BYTES ((size)0)
+#endif
 #define LOCKSTEP_WORKSPACE_BYTES (VECTORS_BYTES + TILES_BYTES)
 
 int lockstep_exec(char *base, double *list, char *status, int tiles);

@@ -13,10 +13,13 @@
 #include <sched.h>
 #include <time.h>
 #endif
+#include "bytes.h"
 #include "sync.h"
 
 enum { SLEEPERS, EPOCH };  // the words of a bell
 enum { SLICE_MS = 20 };
+// On a busy machine a yield can last as long as others' turns: who sleeps is given a core again sooner than who yields.
+static const double MOST_YIELDING = 200e-6;
 
 // x64's pause takes 40 ns: a spin of so many looks lasts about as long everywhere if it counts for several.
 #if defined(__x86_64__)
@@ -88,11 +91,11 @@ static int wait_for(struct context *c, int *bell, const int *counters, int count
     if (missing(counters, count, meeting) < 0) return 1;
     pause_briefly();
   }
-  for (int i = 0; i < c->yields; i++) {
+  const double start = lockstep_now(), deadline = start + c->timeout_ms * 1e-3;
+  for (int i = 0; i < c->yields && lockstep_now() - start < MOST_YIELDING; i++) {
     if (missing(counters, count, meeting) < 0) return 1;
     give_way();
   }
-  double deadline = lockstep_now() + c->timeout_ms * 1e-3;
   __atomic_add_fetch(&bell[SLEEPERS], 1, __ATOMIC_SEQ_CST);
   for (;;) {
     int seen = look(&bell[EPOCH]), who = missing(counters, count, meeting);
@@ -113,23 +116,46 @@ static void ring(int *bell) {
   lockstep_wake(&bell[EPOCH]);
 }
 
-void lockstep_come(struct context *c, double sync, int me, int members, int which, int meeting) {
-  __atomic_store_n(member_line(c, sync, me) + which, meeting, __ATOMIC_SEQ_CST);
-  int *bell = group_bell(c, sync);
-  if (look(&bell[SLEEPERS]) && missing(member_line(c, sync, 0) + which, members, meeting) < 0) ring(bell);
+// Sets a member's counter and rings the bell if it was the last to be set.
+static void come(struct context *c, const struct meeting *m, int member, int which) {
+  __atomic_store_n(member_line(c, m->sync, member) + which, m->number, __ATOMIC_SEQ_CST);
+  int *bell = group_bell(c, m->sync);
+  if (look(&bell[SLEEPERS]) && missing(member_line(c, m->sync, 0) + which, m->members, m->number) < 0) ring(bell);
 }
 
-int lockstep_meet(struct context *c, double sync, int members, int which, int meeting) {
-  return wait_for(c, group_bell(c, sync), member_line(c, sync, 0) + which, members, meeting);
+int lockstep_meet(struct context *c, const struct meeting *m, int which) {
+  return wait_for(c, group_bell(c, m->sync), member_line(c, m->sync, 0) + which, m->members, m->number);
+}
+
+// Who comes late finds a later meeting's number: whatever it came for is done.
+size lockstep_take(struct context *c, const struct meeting *m, int share, size pieces) {
+  int64_t *next = (int64_t *)(member_line(c, m->sync, share) + NEXT), seen = __atomic_load_n(next, __ATOMIC_SEQ_CST);
+  for (;;) {
+    const int ahead = (int)(seen >> 32) - m->number;
+    const size piece = ahead < 0 ? 0 : ahead == 0 ? (size)(seen & 0xffffffff) : pieces;
+    if (piece >= pieces) return -1;
+    const int64_t taken = (int64_t)((uint64_t)m->number << 32) | (piece + 1);
+    if (__atomic_compare_exchange_n(next, &seen, taken, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return piece;
+  }
+}
+
+// Nobody takes a piece of the next meeting before all of this one is done, so the count can begin again here.
+void lockstep_finish(struct context *c, const struct meeting *m, int share, size pieces) {
+  int *finished = member_line(c, m->sync, share) + FINISHED;
+  if (__atomic_add_fetch(finished, 1, __ATOMIC_SEQ_CST) < pieces) return;
+  __atomic_store_n(finished, 0, __ATOMIC_SEQ_CST);
+  come(c, m, share, DONE);
 }
 
 COMMAND(start) {
-  lockstep_come(c, w[START_SYNC], (int)w[START_ME], (int)w[START_MEMBERS], ARRIVED, (int)w[START_MEETING]);
+  const struct meeting m = meeting_of(w);
+  come(c, &m, m.me, ARRIVED);
 }
 
 COMMAND(barrier) {
-  cmd_start(c, w);
-  lockstep_meet(c, w[BARRIER_SYNC], (int)w[BARRIER_MEMBERS], ARRIVED, (int)w[BARRIER_MEETING]);
+  const struct meeting m = meeting_of(w);
+  come(c, &m, m.me, ARRIVED);
+  lockstep_meet(c, &m, ARRIVED);
 }
 
 static void post(int *line, int which, int meeting) {
@@ -152,8 +178,8 @@ static void finish_message(struct context *c, const double *w, int other) {
     wait_for(c, line + MESSAGE_BELL, line + COPIED, 1, meeting);
     return;
   }
-  __builtin_memcpy(end_of(c, w[WAIT_RECV_OUT], line + MESSAGE_OUT), end_of(c, w[WAIT_RECV_X], line + MESSAGE_X),
-                   (size_t)w[WAIT_RECV_BYTES]);
+  const size bytes = (size)w[WAIT_RECV_BYTES];
+  copy_bytes(end_of(c, w[WAIT_RECV_OUT], line + MESSAGE_OUT), end_of(c, w[WAIT_RECV_X], line + MESSAGE_X), bytes, bytes);
   post(line, COPIED, meeting);
 }
 
@@ -161,5 +187,6 @@ COMMAND(waitRecv) { finish_message(c, w, SENT); }
 COMMAND(waitSend) { finish_message(c, w, READY); }
 
 COMMAND(copyBytes) {
-  __builtin_memmove(address(c, w[COPY_BYTES_OUT]), address(c, w[COPY_BYTES_X]), (size_t)w[COPY_BYTES_BYTES]);
+  const size bytes = (size)w[COPY_BYTES_BYTES];
+  copy_bytes(address(c, w[COPY_BYTES_OUT]), address(c, w[COPY_BYTES_X]), bytes, bytes);
 }

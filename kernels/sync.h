@@ -4,15 +4,30 @@
 
 // A block is made of lines of 64 bytes, so that counters of different ranks never share one.
 enum { LINE = 16 };
-// The first line of a group's block is its bell. A member's line, after it, holds these counters of meetings.
-enum { ARRIVED, LEFT };
+// The first line of a group's block is its bell. A member's line, after it, says which meeting the member has come to
+// last, and of its share of the work: the last meeting done, the next piece to take (an i64: of which meeting, and which
+// piece), and how many pieces of the current meeting are finished.
+enum { ARRIVED, DONE, NEXT, FINISHED = 4 };
 // A message's block is one line: counters of messages, the bell, and two f64 where both ends may say what they bring.
 enum { SENT, READY, TAKEN, COPIED, MESSAGE_BELL, MESSAGE_X = 8, MESSAGE_OUT = 10 };
 
 INLINE int *group_bell(const struct context *c, double sync) { return ints(c, sync); }
 INLINE int *member_line(const struct context *c, double sync, int member) { return ints(c, sync) + LINE * (1 + member); }
 
-// Sets a member's counter and rings the bell if it was the last to come.
-void lockstep_come(struct context *c, double sync, int me, int members, int which, int meeting);
+// One member at one meeting of a group.
+struct meeting {
+  double sync;
+  int me, members, number;
+};
+
+// Every command of a meeting begins with the same words.
+INLINE struct meeting meeting_of(const double *w) {
+  return (struct meeting){w[START_SYNC], (int)w[START_ME], (int)w[START_MEMBERS], (int)w[START_MEETING]};
+}
+
 // Waits until that counter of every member has reached the meeting. On failure c->error is set: returns 0.
-int lockstep_meet(struct context *c, double sync, int members, int which, int meeting);
+int lockstep_meet(struct context *c, const struct meeting *m, int which);
+// The next piece of a member's share that nobody has taken; -1: all are.
+size lockstep_take(struct context *c, const struct meeting *m, int share, size pieces);
+// A piece that was taken is finished. Rings the bell if nothing is left to do at the meeting.
+void lockstep_finish(struct context *c, const struct meeting *m, int share, size pieces);

@@ -268,11 +268,33 @@ describe('lockstep calibrate', () => {
     ])
   })
 
+  test('compare without a machine measures it in turns with the jobs', async () => {
+    const job = (dp: number) => `{ model: gpt-tiny, training: { seq: 8, globalBatch: 4 }, plan: { dp: ${dp} } }`
+    const { code, out, err } = await lockstep(['compare', 'one.yaml', 'two.yaml', '--steps', '1', '--json'], {
+      ...{ 'one.yaml': job(1), 'two.yaml': job(2) },
+    })
+    equal(code, 0, err)
+    const seen = JSON.parse(out) as { name: string; predicted: number; measured: number; error: number }[]
+    deepEqual(
+      seen.map(({ name }) => name),
+      ['one', 'two'],
+    )
+    for (const { predicted, measured, error } of seen) ok(Math.abs(predicted / measured - 1 - error) < 1e-12)
+  })
+
+  test('compare names what is wrong with every job', async () => {
+    const { code, err } = await lockstep(['compare', 'a.yaml', 'b.yaml'], {
+      ...{ 'a.yaml': '{ model: gpt-tiny, plan: { dp: 0 } }', 'b.yaml': '{ model: gpt-tinny }' },
+    })
+    equal(code, 1)
+    match(err, /a\.yaml.*plan\.dp[\s\S]*b\.yaml.*gpt-tinny[\s\S]*errors/)
+  })
+
   test('compare needs a machine that the engine runs on', async () => {
     const job = `{ model: gpt-tiny, training: { seq: 8, globalBatch: 4 } }`
     const { code, err } = await lockstep(['compare', 'job.yaml', '--cluster', 'h100'], { 'job.yaml': job })
     equal(code, 1)
-    match(err, /h100 is not a machine the engine runs on; write one with lockstep calibrate/)
+    match(err, /h100 is not a machine the engine runs on; leave --cluster out to measure this one/)
   })
 })
 

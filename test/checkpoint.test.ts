@@ -1,18 +1,25 @@
-/** Checkpoints of emitted runs: read here, gone on from under the same plan and another, and refused when damaged. */
+/** The format of checkpoints, and those of emitted runs: read here, gone on from by train and back, refused when damaged. */
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
-import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { type Dim, elementsOf, uniform } from '../src/base/index.js'
+import { type Box, copyShared, elementsIn } from '../src/checkpoint/box.js'
 import {
   checkpointProblems,
   crc32,
   parseSafetensors,
+  printCheckpoint,
   printSafetensors,
   readCheckpoint,
+  type Shard,
 } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { expectedOf, temporaryFolder, torchrun, writeEmittedJob } from './emitted.js'
-import { jobOf } from './jobs.js'
+import type { PlanInput } from '../src/plan/index.js'
+import { expectedOf, finished, temporaryFolder, torchrun, writeEmittedJob } from './emitted.js'
+import { jobOf, type ModelName, titleOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
 
@@ -68,12 +75,87 @@ for (const [what, bytes, message] of bad)
 
 test('shards that do not cover a tensor are refused', () => {
   const part = printSafetensors({ 'param.w': { dtype: 'F32', shape: [2], values: values.slice(0, 2) } }, {})
-  const read = (name: string) =>
-    name === 'manifest.json' ? manifest([{ rank: 0, file: 'rank-0', start: [0], shape: [2] }]) : part
+  const whole = manifest([{ rank: 0, file: 'rank-0', start: [0], shape: [2] }])
+  const read = (name: string, begin: number, end: number) =>
+    (name === 'manifest.json' ? whole : part).subarray(begin, end)
   throws(() => readCheckpoint(read).tensor('param.w'), /the shards of param.w do not cover it/)
 })
 
+for (let seed = 1; seed <= 20; seed++)
+  test(`parts of one tensor share what both hold, and nothing else is touched (SEED=${seed})`, () => {
+    const { int, part } = drawn(seed)
+    const dims = Array.from({ length: 1 + int(4) }, () => 1 + int(5))
+    const [from, to] = [part(dims), part(dims)]
+    const target = new Float64Array(elementsIn(to)).fill(-1)
+    const copied = copyShared(from, Float64Array.from(numbered(dims, from)), to, target)
+    const held = new Set(numbered(dims, from))
+    const expected = numbered(dims, to).map(index => (held.has(index) ? index : -1))
+    deepEqual([...target], expected)
+    equal(copied, expected.filter(index => index >= 0).length)
+  })
+
+const written: readonly (readonly [ModelName, PlanInput, number?])[] = [
+  ['gpt', {}],
+  ['gpt', {}, 600],
+  ['gpt', { dp: 2, zero: 3, microbatches: 2 }, 200],
+  ['gpt tied', { pp: 2, dp: 2, zero: 1, microbatches: 2 }],
+  ['llama', { tp: 4, order: 'tp-pp-dp' }],
+  ['llama tied', { pp: 2, tp: 2, microbatches: 4, schedule: 'dualpipe' }],
+  ['llama', { dp: 2, tp: 2, zero: 3, precision: 'bf16' }],
+  ['mlp', { dp: 4, tp: 2, zero: 2 }],
+]
+for (const [model, plan, mostBytes] of written)
+  test(`${model}, ${titleOf(plan)}: what ranks write is every element once${mostBytes ? `, in files of ${mostBytes} bytes` : ''}`, () => {
+    const program = compileJob(jobOf(model, plan))
+    const position = { step: 7, seed: 1, data: { samples: 112, epoch: 0, fingerprint: 'f' } }
+    const sizesOf = (dims: readonly Dim[]) => dims.map(({ size }) => size)
+    /** Every rank holds the number of each element in the whole tensor, and something behind it. */
+    const held = (shard: Shard) => Float32Array.of(...numbered(sizesOf(shard.dims), shard), -1)
+    const files = new Map(
+      [...printCheckpoint(program, position, held, mostBytes)].map(([name, content]) => [
+        name,
+        typeof content === 'string' ? text(content) : content,
+      ]),
+    )
+    equal([...files.keys()].at(-1), 'manifest.json', 'it is made last')
+    if (mostBytes) ok([...files.keys()].some(name => /^rank-\d+-2\.safetensors$/.test(name)))
+    const { step, seed, data, ...checkpoint } = readCheckpoint((name, begin, end) =>
+      files.get(name)!.subarray(begin, end),
+    )
+    deepEqual({ step, seed, data }, position)
+    deepEqual([...files.keys()].slice(0, -1).sort(), checkpoint.files)
+    deepEqual(checkpointProblems(program, { ...checkpoint, step, seed }, 'everything'), [])
+    for (const { name, dims } of program.params)
+      for (const kind of ['param', 'm', 'v'])
+        deepEqual([...checkpoint.tensor(`${kind}.${name}`)], [...Array(elementsOf(dims)).keys()], `${kind}.${name}`)
+  })
+
+/** The index in the whole of every element of a part, in the part's order. */
+const numbered = (dims: readonly number[], { start, shape }: Box): number[] =>
+  dims.reduce(
+    (found, size, d) => found.flatMap(at => Array.from({ length: shape[d] }, (_, i) => at * size + start[d] + i)),
+    [0],
+  )
+
+function drawn(seed: number) {
+  const source = uniform({ seed, name: 'boxes' })
+  let drawn = 0
+  const int = (n: number) => Math.floor(source(drawn++) * n)
+  const part = (dims: readonly number[]): Box => {
+    const start = dims.map(size => int(size))
+    return { start, shape: dims.map((size, d) => 1 + int(size - start[d])) }
+  }
+  return { int, part }
+}
+
 const python = findPython()
+
+const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
+const lossesIn = (out: string): number[] =>
+  out
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line).loss)
 
 describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () => {
   const root = temporaryFolder()
@@ -85,10 +167,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
       cwd: join(root, folder),
     }).done
     equal(code, 0, err)
-    return out
-      .trim()
-      .split('\n')
-      .map(line => JSON.parse(line).loss as number)
+    return lossesIn(out)
   }
   let losses: readonly number[]
 
@@ -100,7 +179,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
   after(() => rmSync(root, { recursive: true, force: true }))
 
   test('every logical tensor is there once, and equals the reference after as many steps', () => {
-    const checkpoint = readCheckpoint(name => readFileSync(join(saved, name)))
+    const checkpoint = readCheckpoint((name, begin, end) => readFileSync(join(saved, name)).subarray(begin, end))
     equal(checkpoint.step, 2)
     const expected = expectedOf(job, 2)
     deepEqual(
@@ -117,10 +196,50 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     deepEqual(checkpointProblems(compileJob(job), checkpoint), [])
   })
 
-  test('another plan goes on from it as if nothing had happened', async () => {
-    const resumed = await run('second', 2, '--resume', saved)
-    for (const [i, loss] of resumed.entries()) ok(Math.abs(loss - losses[i + 2]) <= 1e-10, `${loss} ${losses[i + 2]}`)
-    equal(resumed.length, 2)
+  test('train goes on from it under another plan, and a third plan, emitted, from what train has saved', async () => {
+    const near = (actual: readonly number[], expected: readonly number[]) => {
+      equal(actual.length, expected.length)
+      for (const [i, loss] of actual.entries())
+        ok(Math.abs(loss - expected[i]) <= 1e-10, `${actual} is not ${expected}`)
+    }
+    const third = join(root, 'job.json')
+    writeFileSync(third, JSON.stringify(jobOf('gpt tied', { dp: 2, pp: 2, zero: 3, microbatches: 4 }, { steps: 4 })))
+    const kept = join(root, 'kept')
+    const trained = finished(
+      process.execPath,
+      [cli, 'train', third, '--kernels', 'reference', '--json', '--resume', saved, '--save', kept, '--save-every', '1'],
+      { cwd: root },
+    )
+    const { code, out, err } = await trained.done
+    equal(code, 0, err)
+    near(lossesIn(out), losses.slice(2))
+    near(await run('second', 2, '--resume', join(kept, 'step-00000003')), losses.slice(3))
+  })
+
+  test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', () => {
+    const script = [
+      'import json, sys',
+      'from runtime import checkpoint',
+      'found = checkpoint.complete_in("checkpoints")',
+      'manifest = checkpoint.read_manifest(found)',
+      'def said(**changes):',
+      '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
+      '    try: checkpoint.require_continuation(found, manifest, position)',
+      '    except checkpoint.Damaged as refusal: return str(refusal)',
+      'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
+      'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
+    ]
+    const { stdout, stderr } = spawnSync(python!, ['-c', script.join('\n')], {
+      cwd: join(root, 'first'),
+      encoding: 'utf8',
+    })
+    ok(stdout, stderr)
+    const [found, same, seed, data, batch] = JSON.parse(stdout)
+    equal(found, 'checkpoints/step-00000004')
+    equal(same, null)
+    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
+    match(data, /was trained on other data, or on sequences cut otherwise/)
+    match(batch, /has seen 64 sequences in 4 steps, not 5/)
   })
 
   test('emit --init copies it into the folder, and refuses what does not fit or is damaged', async () => {

@@ -7,6 +7,7 @@ import { after, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { uniform } from '../src/base/index.js'
 import { decode, encode } from '../src/engine/native/dtypes.js'
+import { exchange, openGroup } from '../src/engine/native/group.js'
 import {
   createGroup,
   dtypes,
@@ -151,6 +152,68 @@ for (const kernels of ['native', 'wasm'] as const)
         }
       await group.stop()
     })
+
+/** Whole numbers that sums keep exactly; which rank and place they come from can be told. */
+const numbered = (rank: number, i: number): number => ((i * 7919 + rank * 104729) % 65536) + rank * 65536
+
+for (const kernels of ['native', 'wasm'] as const)
+  for (const part of [32_771, 270_001])
+    test(`${kernels}: parts of ${part} elements, many pieces each, by 4 ranks`, {
+      skip: (kernels === 'native' && nativeMissing()) || false,
+    }, async () => {
+      const n = 4
+      const group = await createGroup(n, { kernels, pool, bytes: 24 << 20, timeoutMs: 20_000 })
+      const [x, out, small] = [part * n, part * n, part].map(length => group.tensor('f32', length))
+      const holds = (tensor: Tensor, expected: (rank: number, i: number) => number, what: string) => {
+        for (let rank = 0; rank < n; rank++) {
+          const wrong = group.view(rank, tensor).findIndex((value, i) => value !== expected(rank, i))
+          assert.equal(wrong, -1, `${what} at rank ${rank}`)
+        }
+      }
+      const set = (tensor: Tensor) => {
+        for (let rank = 0; rank < n; rank++) {
+          const values = group.view(rank, tensor)
+          for (let i = 0; i < values.length; i++) values[i] = numbered(rank, i)
+        }
+      }
+      const total = (i: number) => numbered(0, i) + numbered(1, i) + numbered(2, i) + numbered(3, i)
+      set(x)
+      await group.allToAll(x, out)
+      holds(out, (rank, i) => numbered(Math.floor(i / part), rank * part + (i % part)), 'allToAll')
+      await group.reduceScatter(x, small)
+      holds(small, (rank, i) => total(rank * part + i), 'reduceScatter')
+      await group.allReduce(x)
+      holds(x, (_, i) => total(i), 'allReduce')
+      set(small)
+      await group.allGather(small, out)
+      holds(out, (_, i) => numbered(Math.floor(i / part), i % part), 'allGather')
+      await group.sendRecv(out, x, { from: 0, to: 3 })
+      assert.deepEqual(group.view(3, x), group.view(0, out), 'send and recv')
+      await group.stop()
+    })
+
+test('who has come but does not wait yet is not waited for: others do its share', async () => {
+  const { heap, everyone, runAll, stop } = await openGroup(3, { pool, timeoutMs: 5000 })
+  const x = heap.tensor('f32', 100_000)
+  for (const rank of everyone.members) heap.view(rank, x).fill(rank + 1)
+  await runAll((rank, list) => {
+    const meeting = { sync: everyone.sync, me: rank, members: 3, meeting: 1 }
+    const frames = everyone.members.map(member => heap.at(member, x))
+    const wait = () =>
+      list.write('waitAllReduce', { ...meeting, n: x.length, combine: 0, dtype: 0, x: frames, out: frames })
+    list.write('start', meeting)
+    // Rank 1 waits for the collective only after rank 0 says that it is done: its result is there by then.
+    if (rank !== 1) wait()
+    if (rank !== 2) exchange(heap, list, heap.tensor('f32', 0), { rank, from: 0, to: 1 })
+    if (rank === 1) wait()
+  })
+  for (const rank of everyone.members)
+    assert.ok(
+      heap.view(rank, x).every(sum => sum === 6),
+      `rank ${rank}`,
+    )
+  await stop()
+})
 
 test('parts of any size go from everyone to everyone', async () => {
   const group = await createGroup(3, { pool })

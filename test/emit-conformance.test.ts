@@ -1,6 +1,6 @@
 /**
- * Emitted PyTorch computes what the definition computes: 5 steps under gloo, every rank a process of torchrun, for
- * every feature. In f64 losses and parameters agree to 1e-10, in f32 to 2e-5 of a tensor's largest element: rounding of
+ * Emitted PyTorch computes what the definition computes: 5 steps and an evaluation under gloo, every rank a process of
+ * torchrun, for every feature. In f64 losses and parameters agree to 1e-10, in f32 to 2e-5 of a tensor's largest element: rounding of
  * 2^-24 a sum, five updates deep; in bf16 losses and norms to 2^-7, two units in the last place. Adam's eps is 1e-5 here: it divides gradients that are exactly 0 in theory (the key
  * bias), of which rounding leaves some, by eps alone.
  */
@@ -120,7 +120,7 @@ const small = (job: Job): Job => ({
 
 const root = temporaryFolder()
 const chosen = cases.map(([model, plan, training]) => ({
-  job: small(jobOf(model, plan, { steps, optimizer: adamw, ...training })),
+  job: small(jobOf(model, plan, { steps, evalBatches: 2, optimizer: adamw, ...training })),
   title: `${model}: ${titleOf(plan)}${training ? ` ${JSON.stringify(training)}` : ''}`,
 }))
 const drawn = seeds.map(seed => ({ job: withEps(randomJob(seed)), title: `a random job (SEED=${seed})` }))
@@ -130,6 +130,7 @@ const all = [...chosen, ...drawn]
 
 interface Result {
   readonly records: readonly { readonly loss: number; readonly gradientNorm: number }[]
+  readonly heldOut: number
   readonly parameters: Readonly<Record<string, readonly number[]>>
 }
 
@@ -185,7 +186,7 @@ describe('emitted PyTorch under gloo computes what the reference computes', { sk
         ['f64', 1e-10],
         ['plan', half ? 2 ** -7 : 2e-5],
       ] as const) {
-        const { records, parameters } = results[precision]
+        const { records, heldOut, parameters } = results[precision]
         const expected = half && precision === 'plan' ? expectedOf(each.job, steps, 'f32') : exact
         const near = (what: string, actual: readonly number[], wanted: ArrayLike<number>) => {
           const distance = far(actual, wanted)
@@ -201,6 +202,7 @@ describe('emitted PyTorch under gloo computes what the reference computes', { sk
           records.map(({ gradientNorm }) => gradientNorm),
           expected.norms,
         )
+        near('held-out loss', [heldOut], [expected.heldOut])
         // A sum of few bf16 digits may have another sign, and Adam then steps the other way: weights say nothing.
         if (precision === 'f64' || !half)
           for (const name of expected.names) near(name, parameters[name], expected.parameter(name))

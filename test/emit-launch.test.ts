@@ -16,11 +16,12 @@ const near = (actual: readonly number[], expected: readonly number[]) => {
   equal(actual.length, expected.length)
   for (const [i, loss] of actual.entries()) ok(Math.abs(loss / expected[i] - 1) < 1e-5, `${actual} is not ${expected}`)
 }
-const lossesIn = (out: string): number[] =>
+const recordsIn = (out: string) =>
   out
     .split('\n')
     .filter(line => line.startsWith('{'))
-    .map(line => JSON.parse(line).loss)
+    .map(line => JSON.parse(line))
+const lossesIn = (out: string): number[] => recordsIn(out).map(({ loss }) => loss)
 
 /** Who works in a folder. */
 const processesIn = (folder: string): { pid: number; command: string }[] =>
@@ -39,19 +40,62 @@ const skip = !python ? noPython : existsSync('/proc') ? false : 'processes are l
 
 describe('lockstep launch', { skip }, () => {
   const root = temporaryFolder()
-  const job = jobOf('gpt', { dp: 2 }, { steps: 3 })
-  const launch = (...args: string[]) =>
-    finished(process.execPath, [cli, 'launch', 'job.json', ...args], { cwd: root, env: { LOCKSTEP_PYTHON: python! } })
-  before(() => writeFileSync(join(root, 'job.json'), JSON.stringify(job)))
+  /** 80 of 400 tokens are held out: 19 sequences, in two batches of 16 of which the second is mostly blank. */
+  const data = { source: 'tokens.bin', evalFraction: 0.2 }
+  const ids = Uint16Array.from({ length: 400 }, (_, i) => (i * i) % 7)
+  const lockstep = (command: string, ...args: string[]) =>
+    finished(process.execPath, [cli, command, 'job.json', ...args], { cwd: root, env: { LOCKSTEP_PYTHON: python! } })
+  const launch = (...args: string[]) => lockstep('launch', ...args)
+  const train = async (...args: string[]) => {
+    const { code, out, err } = await lockstep('train', '--kernels', 'reference', '--json', ...args).done
+    equal(code, 0, err)
+    return recordsIn(out)
+  }
+  before(() => {
+    writeFileSync(
+      join(root, 'job.json'),
+      JSON.stringify({ ...jobOf('gpt', { dp: 2 }, { steps: 3, evalEvery: 2 }), data }),
+    )
+    writeFileSync(join(root, 'tokens.bin'), ids)
+  })
   after(() => rmSync(root, { recursive: true, force: true }))
 
-  test('emits, trains, and streams what train streams', async () => {
-    const { code, out, err } = await launch('--json', '--out', 'run').done
+  test('emits, trains, evaluates and saves, and streams what train streams', async () => {
+    const { code, out, err } = await launch('--json', '--save-every', '2', '--out', 'run').done
     equal(code, 0, err)
-    near(lossesIn(out), expectedOf(job, 3).losses)
-    const fields = ['step', 'loss', 'gradientNorm', 'lr', 'counted', 'seconds', 'tokensPerSecond', 'flopsPerSecond']
-    deepEqual(Object.keys(JSON.parse(out.split('\n')[0])), fields)
-    deepEqual(lossesIn(readFileSync(join(root, 'run', 'metrics.jsonl'), 'utf8')), lossesIn(out))
+    const [launched, trained] = [recordsIn(out), await train('--save-every', '2', '--out', 'trained')]
+    deepEqual(launched.map(Object.keys), trained.map(Object.keys), 'the same fields')
+    for (const key of ['loss', 'gradientNorm', 'lr', 'counted'])
+      near(
+        launched.map(record => record[key]),
+        trained.map(record => record[key]),
+      )
+    const held = (records: typeof launched) => records.slice(1).map(({ evalLoss }) => evalLoss)
+    near(held(launched), held(trained))
+    const [logged, other] = ['run', 'trained'].map(folder =>
+      recordsIn(readFileSync(join(root, folder, 'metrics.jsonl'), 'utf8')),
+    )
+    deepEqual(
+      logged.map(({ cursor: _, ...record }) => record),
+      launched,
+    )
+    deepEqual(
+      logged.map(({ cursor }) => cursor),
+      other.map(({ cursor }) => cursor),
+    )
+    deepEqual(readdirSync(join(root, 'run', 'checkpoints')), ['step-00000002', 'step-00000003'])
+  })
+
+  test('goes on from the last checkpoint of train; one that does not fit is refused before torch is started', async () => {
+    const resumed = await launch('--resume', join('trained', 'checkpoints'), '--steps', '4', '--out', 'resumed').done
+    equal(resumed.code, 0, resumed.err)
+    match(resumed.out, /Goes on from trained\/checkpoints\/step-00000003, after step 3\.\n/)
+    match(resumed.out, /trained 4 to 4 of 4 steps in .*, held-out loss \d/)
+    const [expected] = await train('--resume', 'trained', '--steps', '4', '--out', 'expected')
+    near(lossesIn(readFileSync(join(root, 'resumed', 'metrics.jsonl'), 'utf8')), [expected.loss])
+    const refused = await launch('--resume', 'trained', '--seed', '9', '--out', 'refused').done
+    equal(refused.code, 1)
+    match(refused.err, /training\.seed: .*: the checkpoint’s seed is 1, the job’s 9; try --seed 1/)
   })
 
   test('Ctrl-C ends every rank', async () => {

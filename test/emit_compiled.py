@@ -1,17 +1,20 @@
 """
 How many pieces torch.compile makes of each segment of emitted folders: what it cannot follow cuts a segment in two, and
-less is fused. emit_compiled.py FOLDER...: a line of JSON, {function: pieces}, for each.
+less is fused. emit_compiled.py FOLDER...: for each a line of JSON, {function: pieces} of a step and of an evaluation.
 """
 import json
 import sys
 
 import torch
 
+NO_COMPILER = 77  # PyTorch 1
 sys.path.insert(0, sys.argv[1])
 
 from runtime import optimizer, stage  # noqa: E402
 from runtime.trainer import Trainer  # noqa: E402
 
+if not hasattr(torch, "compile"):
+    sys.exit(NO_COMPILER)
 pieces = {}
 
 
@@ -30,5 +33,9 @@ stage._ready = counted
 optimizer.compile_updates = lambda how: None  # no segment, and it would need a compiler
 for folder in sys.argv[1:]:
     pieces.clear()
-    Trainer(folder, 0, torch.device("cpu"), compiled=True).step(0)
-    print(json.dumps(pieces))
+    trainer = Trainer(folder, 0, torch.device("cpu"), compiled=True)
+    trainer.step(0)
+    step = dict(pieces)
+    pieces.clear()
+    trainer.evaluate()
+    print(json.dumps([step, pieces]))

@@ -1,7 +1,7 @@
 """
 Runs many emitted folders one after the other in the same processes, so that torch is loaded once per rank.
 torchrun emit_many.py list.json: [{"folder": ..., "steps": n, "precisions": [...]}]; each folder gets result.json:
-losses per step, and whole parameters put together from the ranks' parts, by precision.
+losses per step, the held-out loss after the last, and whole parameters put together from the ranks' parts, by precision.
 """
 import json
 import os
@@ -48,9 +48,9 @@ def run(job, precision, groups):
     trainer = Trainer(job["folder"], dist.get_rank(), torch.device("cpu"), precision, groups=groups)
     records = [trainer.step(step) for step in range(job["steps"])]
     told = [None] * dist.get_world_size()
-    dist.all_gather_object(told, records)
-    reported = told[trainer.program["reporter"]]
-    return {"records": reported, "parameters": assembled(trainer)}
+    dist.all_gather_object(told, (records, trainer.evaluate()))
+    reported, held_out = told[trainer.program["reporter"]]
+    return {"records": reported, "heldOut": held_out, "parameters": assembled(trainer)}
 
 
 def main():

@@ -1,7 +1,7 @@
 """
 Trains an emitted folder twice on CPU: call by call, and as a rank that records its step does it, with a stand-in for
-CUDA's graph: recording changes nothing, replaying plays the schedule. emit_recorded.py FOLDER STEPS: the losses of both
-and the largest difference of a parameter, as JSON.
+CUDA's graph: recording changes nothing, replaying plays the schedule. After every other step it is judged. emit_recorded.py
+FOLDER STEPS: the losses of both and the largest difference of a parameter, as JSON.
 """
 import json
 import sys
@@ -39,12 +39,17 @@ def on_device(self, *asked, fetch=Here._fetch):
     return value if isinstance(value, torch.Tensor) else torch.tensor(float(value), dtype=torch.float64)
 
 
+def losses_of(trainer):
+    """Of every step, and held out after every other."""
+    return [(trainer.step(step)["loss"], trainer.evaluate() if step % 2 else None) for step in range(steps)]
+
+
 plain = Trainer(folder, 0, torch.device("cpu"))
-expected = [plain.step(step)["loss"] for step in range(steps)]
+expected = losses_of(plain)
 
 torch.cuda.CUDAGraph, torch.cuda.graph, Here._fetch = Graph, recording, on_device
 recorded = Trainer(folder, 0, torch.device("cpu"), recorded=True)
-losses = [recorded.step(step)["loss"] for step in range(steps)]
+losses = losses_of(recorded)
 pairs = [(plain.stage.master(param), recorded.stage.master(param)) for param in plain.program["params"]]
 apart = max((a - b).abs().max().item() for a, b in pairs)
 print(json.dumps({"expected": expected, "losses": losses, "apart": apart, "replays": replays}))

@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { runOf, runtimeFiles } from '../src/cli/emit-folder.js'
-import { compileJob } from '../src/compile/index.js'
-import { batchAt, type Dataset, syntheticDataset } from '../src/data/index.js'
+import { compileEvaluation, compileJob } from '../src/compile/index.js'
+import { type Batch, batchAt, batchesInOrder, type Dataset, syntheticDataset } from '../src/data/index.js'
 import { emit } from '../src/emit/index.js'
-import { boot } from '../src/engine/index.js'
+import { boot, type Machine } from '../src/engine/index.js'
 import type { Program } from '../src/ir/index.js'
 import { type Job, lrAt } from '../src/plan/index.js'
 
@@ -26,7 +26,7 @@ export function datasetOf({ model, training }: Job): Dataset {
 }
 
 export const emittedFiles = (job: Job, program: Program = compileJob(job)) =>
-  emit(program, runOf(job, 'job.yaml', datasetOf(job), undefined), runtimeFiles())
+  emit(program, runOf(job, 'job.yaml', datasetOf(job), undefined), runtimeFiles(), compileEvaluation(job))
 
 export function writeEmittedJob(folder: string, job: Job): void {
   writeFiles(folder, emittedFiles(job))
@@ -35,6 +35,8 @@ export function writeEmittedJob(folder: string, job: Job): void {
 export interface Expected {
   readonly losses: readonly number[]
   readonly norms: readonly number[]
+  /** Over the held-out batches, after the last step. */
+  readonly heldOut: number
   parameter(name: string): ArrayLike<number>
   readonly names: readonly string[]
 }
@@ -43,16 +45,31 @@ export interface Expected {
 export function expectedOf(job: Job, steps: number, precision: 'f64' | 'f32' = 'f64'): Expected {
   const program = compileJob(job)
   const machine = boot(program, { seed: job.training.seed, precision })
-  const { train } = datasetOf(job)
+  const { train, heldOut } = datasetOf(job)
   const results = Array.from({ length: steps }, (_, step) =>
     machine.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step }),
   )
   return {
     losses: results.map(({ loss }) => loss),
     norms: results.map(({ normSquared }) => Math.sqrt(normSquared)),
+    heldOut: judged(
+      job,
+      machine,
+      batchesInOrder(heldOut, job.training.globalBatch, job.training.evalBatches),
+      precision,
+    ),
     parameter: machine.parameter,
     names: program.params.map(({ name }) => name),
   }
+}
+
+function judged(job: Job, trained: Machine, batches: readonly Batch[], precision: 'f64' | 'f32'): number {
+  const program = compileEvaluation(job)
+  const judge = boot(program, { seed: job.training.seed, precision })
+  for (const { name } of program.params) judge.setParameter(name, trained.parameter(name))
+  const results = batches.map(inputs => judge.step({ inputs, lr: Number.NaN, step: 0 }))
+  const sum = (key: 'lossSum' | 'count') => results.reduce((total, result) => total + result[key], 0)
+  return sum('lossSum') / sum('count')
 }
 
 export interface Finished {
@@ -80,4 +97,4 @@ export function finished(command: string, args: readonly string[], options: { cw
 }
 
 export const torchrun = (python: string, ranks: number, script: readonly string[], options: { cwd?: string } = {}) =>
-  finished(python, ['-m', 'torch.distributed.run', '--standalone', `--nproc-per-node=${ranks}`, ...script], options)
+  finished(python, ['-m', 'torch.distributed.run', '--standalone', `--nproc_per_node=${ranks}`, ...script], options)

@@ -1,7 +1,8 @@
 /**
  * The engine on a sample of the grid that holds every pair of choices, with native kernels and with WebAssembly: losses,
  * gradients and parameters within an f32 bound of the one-rank program in f64, replicas equal to the bit, peaks equal
- * to the plan byte by byte; and the same bits in every run. Memory that is not in use is NaN throughout.
+ * to the plan byte by byte; and the same bits in every run. Memory that is not in use is NaN throughout. GRID=2000 draws that
+ * many more plans from the whole grid, up to 64 ranks.
  */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -10,7 +11,7 @@ import { boot, compareRun, dataFor, inputsOf, type RunRecord, syntheticData } fr
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import type { Program } from '../src/ir/index.js'
 import { jobOf, optionsOf, serialOf } from './jobs.js'
-import { jobAt, type Point, pairwise, titleAt } from './pairs.js'
+import { draw, jobAt, type Point, pairwise, titleAt } from './pairs.js'
 
 type Kind = 'native' | 'wasm'
 
@@ -57,10 +58,19 @@ async function agrees(kernels: Kind, point: Point): Promise<void> {
 
 const skipOf = (kernels: Kind) => (kernels === 'native' && nativeMissing()) || false
 
-// The sample's pairs, all in f32: these kernels have no bf16.
-for (const point of pairwise(1, 20_000, 16).map(point => ({ ...point, precision: 'f32' as const })))
+// All in f32: these kernels have no bf16.
+function run(drawn: Point, note: string): void {
+  const point = { ...drawn, precision: 'f32' as const }
   for (const kernels of ['native', 'wasm'] as const)
-    test(`${kernels}: ${titleAt(point)}`, { skip: skipOf(kernels) }, () => agrees(kernels, point))
+    test(`${kernels}: ${titleAt(point)}${note}`, { skip: skipOf(kernels) }, () => agrees(kernels, point))
+}
+
+for (const point of pairwise(1, 20_000, 16)) run(point, '')
+
+const more = Number(process.env.GRID ?? 0)
+const seed = Number(process.env.SEED ?? 2)
+const points = draw(seed, 64)
+for (let i = 0; i < more; i++) run(points.next().value as Point, ` (SEED=${seed} #${i})`)
 
 const everything = { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 4, schedule: '1f1b' } as const
 

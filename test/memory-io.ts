@@ -38,9 +38,9 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
       const content = read(path)
       return typeof content === 'string' ? content : new TextDecoder().decode(content)
     },
-    readBytes: path => {
+    readBytes: (path, begin, end) => {
       const content = read(path)
-      return typeof content === 'string' ? new TextEncoder().encode(content) : content
+      return (typeof content === 'string' ? new TextEncoder().encode(content) : content).subarray(begin, end)
     },
     list: path => {
       const below = Object.keys(files).filter(file => file.startsWith(`${path}/`))
@@ -50,6 +50,16 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     exists: path => [...Object.keys(files), ...Object.keys(written)].some(p => p === path || p.startsWith(`${path}/`)),
     write: (path, content) => {
       written[path] = typeof content === 'string' ? content : Buffer.from(content).toString('latin1')
+    },
+    copy: (from, to) => io.write(to, io.readBytes(from)),
+    rename: (from, to) => {
+      for (const path of Object.keys(written).filter(path => path.startsWith(`${from}/`))) {
+        written[to + path.slice(from.length)] = written[path]
+        delete written[path]
+      }
+    },
+    remove: path => {
+      for (const file of Object.keys(written)) if (file.startsWith(`${path}/`)) delete written[file]
     },
     append: (path, text) => {
       written[path] = (written[path] ?? '') + text

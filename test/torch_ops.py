@@ -81,7 +81,7 @@ def token_loss(op, ins, outs):
     (logits, dims), (labels, tokens) = ins
     rows = to(logits, dims, tokens + ['vocab']).flatten(0, -2)
     labels = labels.flatten().long()
-    return [F.cross_entropy(rows, labels.where(labels >= 0, -100), reduction='sum')]
+    return [F.cross_entropy(rows, labels.masked_fill(labels < 0, -100), reduction='sum')]
 
 
 def embed(op, ins, outs):

@@ -17,7 +17,7 @@ import { test } from 'node:test'
 import { processIo } from '../src/cli/io.js'
 
 const folder = () => mkdtempSync(join(tmpdir(), 'lockstep-write-'))
-const { write } = processIo()
+const { write, makeFolder } = processIo()
 
 test('a new file, and one that is replaced: its mode stays, and the link that leads to it', () => {
   const at = folder()
@@ -40,6 +40,18 @@ test('a folder that is missing, or a folder of that name: said in words, and not
   mkdirSync(join(at, 'taken'))
   throws(() => write(join(at, 'taken'), 'x'), /^Error: is a directory$/)
   deepEqual(readdirSync(at), ['taken'])
+})
+
+test('a folder with those above it, and where none can be made: said in words, at once', () => {
+  const at = folder()
+  makeFolder(join(at, 'a', 'b'))
+  makeFolder(join(at, 'a', 'b'))
+  equal(statSync(join(at, 'a', 'b')).isDirectory(), true)
+  write(join(at, 'file'), 'x')
+  throws(() => makeFolder(join(at, 'file')), /^Error: is a file$/)
+  throws(() => makeFolder(join(at, 'file', 'below')), /^Error: (is a file|no folder can be made there)$/)
+  if (process.platform === 'linux')
+    throws(() => makeFolder('/proc/lockstep/run'), /^Error: no folder can be made there$/)
 })
 
 test('killed half-way through, what was there before is still there', () => {

@@ -1,29 +1,41 @@
 /**
- * A checkpoint, read: a manifest that says which part of which whole tensor lies in which file, and the files. Written
- * by the runtime of emitted programs (src/emit/runtime/checkpoint.py), one file a rank; read here whole.
+ * A checkpoint, read: a manifest that says which part of which whole tensor lies in which file, and the files, one or
+ * more a rank. Written by `write.ts` and by the runtime of emitted programs (src/emit/runtime/checkpoint.py); whoever
+ * wrote it under whatever plan, any plan finds its own parts in it.
  */
-import { type Dim, elementsOf, error, type Problem } from '../base/index.js'
-import type { Program } from '../ir/index.js'
-import { parseSafetensors, type Tensors } from './safetensors.js'
+import { type Dim, elementsOf } from '../base/index.js'
+import { type Box, copyShared, elementsIn, type Numbers } from './box.js'
+import { openSafetensors, type Tensors } from './safetensors.js'
 
 export const format = 'lockstep checkpoint 1'
 
-export interface Checkpoint {
+/** Where a run stood. */
+export interface Position {
+  /** Steps it had taken. */
   readonly step: number
   readonly seed: number
+  /** What of the data it had seen; checkpoints of the first days do not say. */
+  readonly data?: { readonly samples: number; readonly epoch: number; readonly fingerprint: string }
+}
+
+export interface Checkpoint extends Position {
   /** 'param.NAME', 'm.NAME', 'v.NAME' -> its dims. */
   readonly tensors: ReadonlyMap<string, readonly Dim[]>
   /** The files its parts lie in, beside the manifest. */
   readonly files: readonly string[]
   /** Whole, row-major. Throws an Error that names file, tensor and rank. */
   tensor(name: string): Float64Array
+  /** Parts of a tensor, from whatever parts it was written in; each of these is read once. Returns all that is wrong with them. */
+  fill(name: string, targets: readonly Target[]): string[]
 }
 
-interface Part {
+export interface Target extends Box {
+  readonly values: Numbers
+}
+
+interface Part extends Box {
   readonly rank: number
   readonly file: string
-  readonly start: readonly number[]
-  readonly shape: readonly number[]
 }
 
 interface Entry {
@@ -31,47 +43,81 @@ interface Entry {
   readonly shards: readonly Part[]
 }
 
-interface Manifest {
+export interface Manifest extends Position {
   readonly format: string
-  readonly step: number
-  readonly seed: number
+  readonly name: string
   readonly tensors: Readonly<Record<string, Entry>>
 }
 
-/** `read` gives a file of the checkpoint's folder. Throws an Error fit to print. */
-export function readCheckpoint(read: (file: string) => Uint8Array): Checkpoint {
-  const manifest = manifestOf(new TextDecoder().decode(read('manifest.json')))
+/** The bytes of a file of the checkpoint's folder, those from `begin` to `end` if it has as many. */
+export type ReadFile = (file: string, begin: number, end: number) => Uint8Array
+
+/** Throws an Error fit to print. */
+export function readCheckpoint(read: ReadFile): Checkpoint {
+  const manifest = manifestOf(new TextDecoder().decode(read('manifest.json', 0, Number.MAX_SAFE_INTEGER)))
+  const { step, seed, data } = manifest
+  const entries = Object.entries(manifest.tensors)
   const files = new Map<string, Tensors>()
-  const open = ({ file, rank }: Part, name: string): Tensors => {
-    const known = files.get(file)
-    if (known) return known
-    const tensors = located(`${file} (written by rank ${rank}), tensor ${name}`, () => parseSafetensors(read(file)))
-    files.set(file, tensors)
-    return tensors
+  const valuesOf = (part: Part, name: string): Numbers => {
+    const where = `${part.file} (written by rank ${part.rank})`
+    const bytes = (begin: number, end: number) => read(part.file, begin, end)
+    const open = files.get(part.file) ?? located(`${where}, tensor ${name}`, () => openSafetensors(bytes))
+    files.set(part.file, open)
+    const { shape, values } = located(where, () => open(name))
+    if (shape.join() !== part.shape.join())
+      throw new Error(`${where}: tensor ${name} is ${sizes(shape)}, but ${sizes(part.shape)} in the manifest`)
+    return values
   }
-  const tensors = new Map(Object.entries(manifest.tensors).map(([name, { dims }]) => [name, dims]))
+  const fill: Checkpoint['fill'] = (name, targets) => {
+    const entry = Object.hasOwn(manifest.tensors, name) ? manifest.tensors[name] : undefined
+    if (!entry) return [`the checkpoint holds no ${name}`]
+    const filled = targets.map(() => 0)
+    const wrong: string[] = []
+    for (const part of entry.shards) {
+      try {
+        const values = valuesOf(part, name)
+        for (const [i, target] of targets.entries()) filled[i] += copyShared(part, values, target, target.values)
+      } catch (e) {
+        wrong.push(messageOf(e))
+      }
+    }
+    const covered = targets.every((target, i) => filled[i] === elementsIn(target))
+    return covered || wrong.length > 0 ? wrong : [`the shards of ${name} do not cover it`]
+  }
   return {
-    step: manifest.step,
-    seed: manifest.seed,
-    tensors,
-    files: [...new Set(Object.values(manifest.tensors).flatMap(({ shards }) => shards.map(({ file }) => file)))].sort(),
+    step,
+    seed,
+    ...(data && { data }),
+    tensors: new Map(entries.map(([name, { dims }]) => [name, dims])),
+    files: [...new Set(entries.flatMap(([, { shards }]) => shards.map(({ file }) => file)))].sort(),
+    fill,
     tensor(name) {
-      const entry = manifest.tensors[name]
-      if (!entry) throw new Error(`the checkpoint holds no ${name}`)
-      return assemble(name, entry, part =>
-        located(`${part.file} (written by rank ${part.rank})`, () => open(part, name)(name).values),
-      )
+      const whole = wholeOf(manifest.tensors[name]?.dims ?? [])
+      const wrong = fill(name, [whole])
+      if (wrong.length > 0) throw new Error(wrong.join('; '))
+      return whole.values
     },
   }
 }
+
+/** All of a tensor, to be filled. */
+export const wholeOf = (dims: readonly Dim[]): Target & { readonly values: Float64Array } => ({
+  start: dims.map(() => 0),
+  shape: dims.map(({ size }) => size),
+  values: new Float64Array(elementsOf(dims)),
+})
+
+export const sizes = (shape: readonly number[]): string => shape.join(' x ')
 
 function located<T>(where: string, work: () => T): T {
   try {
     return work()
   } catch (e) {
-    throw new Error(`${where}: ${e instanceof Error ? e.message : String(e)}`)
+    throw new Error(`${where}: ${messageOf(e)}`)
   }
 }
+
+const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))
 
 function manifestOf(text: string): Manifest {
   let manifest: Manifest
@@ -82,54 +128,21 @@ function manifestOf(text: string): Manifest {
   }
   if (manifest?.format !== format) throw new Error(`manifest.json is not of a ${format}`)
   const sound =
-    Number.isSafeInteger(manifest.step) &&
+    [manifest.step, manifest.seed].every(Number.isSafeInteger) &&
     typeof manifest.tensors === 'object' &&
-    Object.values(manifest.tensors).every(
-      ({ dims, shards }) => Array.isArray(dims) && Array.isArray(shards) && shards.every(isPart),
+    Object.values(manifest.tensors ?? {}).every(
+      entry =>
+        Array.isArray(entry?.dims) && Array.isArray(entry.shards) && entry.shards.every(part => isPart(part, entry)),
     )
   if (!sound) throw new Error('manifest.json lacks step, tensors or their shards')
   return manifest
 }
 
-/** A name of a file beside the manifest, never a path out of the folder. */
-const isPart = ({ file, start, shape }: Part): boolean =>
-  typeof file === 'string' && /^[\w-][\w.-]*$/.test(file) && Array.isArray(start) && Array.isArray(shape)
+/** A name of a file beside the manifest, never a path out of the folder; a part that lies in the whole. */
+const isPart = ({ file, start, shape }: Part, { dims }: Entry): boolean =>
+  typeof file === 'string' &&
+  /^[\w-][\w.-]*$/.test(file) &&
+  [start, shape].every(box => Array.isArray(box) && box.length === dims.length && box.every(isSize)) &&
+  dims.every(({ size }, d) => start[d] + shape[d] <= size)
 
-function assemble(name: string, { dims, shards }: Entry, valuesOf: (part: Part) => ArrayLike<number>): Float64Array {
-  const whole = new Float64Array(elementsOf(dims)).fill(NaN)
-  for (const part of shards) {
-    const values = valuesOf(part)
-    for (let i = 0; i < values.length; i++) whole[indexOf(i, part, dims)] = values[i]
-  }
-  if (whole.some(Number.isNaN)) throw new Error(`the shards of ${name} do not cover it`)
-  return whole
-}
-
-/** Where element i of a part lies in the whole. */
-function indexOf(i: number, { start, shape }: Part, dims: readonly Dim[]): number {
-  let [index, stride] = [0, 1]
-  for (let d = dims.length - 1; d >= 0; d--) {
-    index += (start[d] + (i % shape[d])) * stride
-    i = Math.floor(i / shape[d])
-    stride *= dims[d].size
-  }
-  return index
-}
-
-/** What keeps a program from starting with these weights. */
-export function checkpointProblems(program: Program, { tensors }: Checkpoint): Problem[] {
-  const sizes = (dims: readonly Dim[]) => dims.map(({ size }) => size).join(' x ')
-  return program.params.flatMap(({ name, dims }) => {
-    const held = tensors.get(`param.${name}`)
-    if (!held) return [error('checkpoint/missing', '', `the checkpoint holds no parameter ${name}`)]
-    return sizes(held) === sizes(dims)
-      ? []
-      : [
-          error(
-            'checkpoint/shape',
-            '',
-            `parameter ${name} is ${sizes(held)} in the checkpoint, but ${sizes(dims)} in the job`,
-          ),
-        ]
-  })
-}
+const isSize = (n: unknown): boolean => Number.isSafeInteger(n) && (n as number) >= 0 // it is a number

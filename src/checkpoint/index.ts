@@ -1,3 +1,7 @@
-export { type Checkpoint, checkpointProblems, readCheckpoint } from './checkpoint.js'
+export type { Numbers } from './box.js'
+export { type Checkpoint, type Position, type ReadFile, readCheckpoint } from './checkpoint.js'
 export { crc32 } from './crc32.js'
+export { checkpointProblems, loadCheckpoint, type Share, weightProblems } from './fit.js'
 export { parseSafetensors, printSafetensors, type SafeTensor } from './safetensors.js'
+export { type Shard, shardsOf } from './shards.js'
+export { printCheckpoint } from './write.js'

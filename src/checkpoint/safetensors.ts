@@ -33,19 +33,23 @@ type Mapping = Readonly<Record<string, unknown>>
 const isMapping = (value: unknown): value is Mapping =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-export function parseSafetensors(bytes: Uint8Array): Tensors {
-  if (bytes.length < 8) refuse('is cut short: there is no header')
-  const size = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true))
-  if (size > bytes.length - 8) refuse('is cut short: the header is longer than the file')
-  const header = headerOf(new TextDecoder().decode(bytes.subarray(8, 8 + size)))
+export const parseSafetensors = (bytes: Uint8Array): Tensors =>
+  openSafetensors((begin, end) => bytes.subarray(begin, end))
+
+/** `read` gives the bytes from `begin` to `end`, or as many of them as there are. */
+export function openSafetensors(read: (begin: number, end: number) => Uint8Array): Tensors {
+  const head = read(0, 8)
+  if (head.length < 8) refuse('is cut short: there is no header')
+  const size = Number(new DataView(head.buffer, head.byteOffset, 8).getBigUint64(0, true))
+  const text = read(8, 8 + size)
+  if (text.length < size) refuse('is cut short: the header is longer than the file')
+  const header = headerOf(new TextDecoder().decode(text))
   const sums = sumsOf(header)
-  const body = bytes.subarray(8 + size)
   return name => {
     const { dtype, shape, begin, end } = entryOf(header, name)
-    if (end > body.length)
-      refuse(`tensor ${name} is cut short: ${Math.max(0, body.length - begin)} of ${end - begin} bytes are there`)
     // A copy begins at a whole word, whatever the file's place in memory. (A Buffer's slice would be no copy.)
-    const raw = new Uint8Array(body.subarray(begin, end))
+    const raw = new Uint8Array(read(8 + size + begin, 8 + size + end))
+    if (raw.length < end - begin) refuse(`tensor ${name} is cut short: ${raw.length} of ${end - begin} bytes are there`)
     if (sums && sums[name] !== crc32(raw))
       refuse(`tensor ${name} is damaged: its CRC-32 is not the one that was written`)
     return { dtype, shape, values: decode[dtype](raw) }

@@ -3,23 +3,16 @@
  * on its engine; of a GPU machine, by a script for PyTorch (`--emit torch`) whose JSON is read back (`--read`).
  */
 import { readFileSync } from 'node:fs'
-import { availableParallelism, cpus, totalmem } from 'node:os'
 import { type Command, Option } from 'commander'
 import { Document, isPair, isScalar, isSeq, visit } from 'yaml'
-import { error, ProblemsError, showBytes } from '../base/index.js'
-import { type Cluster, type MeetingPoint, meetingKinds, parseMeasured } from '../cluster/index.js'
-import { compileJob } from '../compile/index.js'
-import { syntheticDataset } from '../data/index.js'
-import { type BenchOp, benchCollectives } from '../engine/native/index.js'
-import type { Job } from '../plan/index.js'
+import { error, ProblemsError } from '../base/index.js'
+import { type Cluster, parseMeasured } from '../cluster/index.js'
+import { calibration } from './calibration.js'
 import type { Io } from './io.js'
-import { type Machine, machineCluster } from './machine.js'
 import { measuredCluster } from './measured-device.js'
-import { merged, type Observation, observe } from './observe.js'
-import { probesFor } from './probes.js'
 import { progress } from './progress.js'
 import { save } from './run-folder.js'
-import { timedRun } from './timed-run.js'
+import { inTurns } from './turns.js'
 
 interface Options {
   readonly out?: string
@@ -105,6 +98,9 @@ function readMeasured(path: string, io: Io): Cluster {
   return measuredCluster(measured)
 }
 
+/** Every probe has as many turns. */
+const rounds = { quick: 1, thorough: 60 } as const
+
 /** undefined: interrupted. */
 async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster | undefined> {
   const say = progress(io)
@@ -113,74 +109,15 @@ async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster 
     stopped = true
   })
   try {
-    const cores = availableParallelism()
-    const jobs = quick ? probesFor(cores).slice(0, 2) : probesFor(cores)
-    const observations: Observation[] = []
-    let description = ''
-    for (const [i, job] of jobs.entries()) {
-      if (stopped) return undefined
-      say(`kernels, job ${i + 1} of ${jobs.length}`)
-      const probed = await probe(job, quick ? 2 : 40, () => !stopped)
-      observations.push(...probed.observations)
-      description = probed.description
-    }
-    const meetings = await timedMeetings(cores, quick, text => {
-      say(text)
+    const { starts, cluster } = calibration(quick)
+    const most = quick ? rounds.quick : rounds.thorough
+    await inTurns(starts, most, round => {
+      say(round === 0 ? 'starting' : `kernels and collectives, round ${round} of ${most}`)
       return !stopped
     })
-    if (stopped) return undefined
-    return machineCluster(
-      machineOf(cores, description.replace(/, (\d+ ranks|one rank).*$/, '')),
-      merged(observations),
-      meetings,
-    )
+    return stopped ? undefined : cluster()
   } finally {
     say('')
     forget()
   }
-}
-
-async function probe(job: Job, steps: number, goOn: () => boolean) {
-  const program = compileJob(job)
-  const { model, training } = job
-  const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
-  const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
-  const run = await timedRun({ job, program, dataset, steps, goOn })
-  return {
-    description: run.description,
-    observations: observe(program, run.steps),
-  }
-}
-
-const machineOf = (cores: number, kernels: string): Machine => ({
-  title: `${cpus()[0]?.model.trim() || process.arch}, ${cores} cores`,
-  ...{ kernels, cores, memory: totalmem(), date: new Date().toISOString().slice(0, 10) },
-})
-
-const sizes = [64, 2 ** 10, 2 ** 13, 2 ** 16, 2 ** 19, 2 ** 22]
-const benched: Readonly<Record<MeetingPoint['kind'], BenchOp>> = {
-  ...{ 'all-reduce': 'all-reduce', 'all-gather': 'all-gather', 'reduce-scatter': 'reduce-scatter' },
-  ...{ 'all-to-all': 'all-to-all', broadcast: 'broadcast', send: 'send-recv' },
-}
-
-/** At 2, 4, ... ranks, up to twice the cores. */
-async function timedMeetings(cores: number, quick: boolean, goOn: (text: string) => boolean): Promise<MeetingPoint[]> {
-  const points: MeetingPoint[] = []
-  const counts = [2, 4, 8, 16, 32, 64].filter(ranks => ranks <= Math.max(4, 2 * cores)).slice(0, quick ? 1 : undefined)
-  for (const ranks of counts) {
-    const ops = Object.values(benched)
-    for await (const row of benchCollectives({
-      ranks,
-      ops,
-      sizes: quick ? sizes.slice(0, 2) : sizes,
-      repeats: quick ? 3 : 30,
-    })) {
-      if (!goOn(`collectives of ${ranks} ranks, ${showBytes(row.bytes)}`)) return points
-      const kind = meetingKinds.find(of => benched[of] === row.op)
-      // Round the ring everybody sends one message and receives one.
-      const seconds = kind === 'send' ? row.seconds / 2 : row.seconds
-      if (kind) points.push({ kind, ranks, bytes: row.bytes, seconds: Number(seconds.toPrecision(4)) })
-    }
-  }
-  return points
 }

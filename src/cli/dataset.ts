@@ -1,5 +1,6 @@
 /** The data a job names, read and cut: what `train` feeds its trainer. */
 import { error, type Problem, ProblemsError, showBytes } from '../base/index.js'
+import { compileEvaluation, type Schedule } from '../compile/index.js'
 import {
   bpeTokenizer,
   byteTokenizer,
@@ -16,6 +17,7 @@ import {
   type Tokenizer,
   trainMerges,
 } from '../data/index.js'
+import type { Program } from '../ir/index.js'
 import { Data, formOf, type Job, vocabProblems } from '../plan/index.js'
 import type { Io } from './io.js'
 import { besides } from './load.js'
@@ -46,6 +48,10 @@ export async function loadDataset(job: Job, jobPath: string, io: Io, say: (text:
     )
   return { dataset, ids, ...(tokenizerJson === undefined ? {} : { tokenizerJson }) }
 }
+
+/** The program that judges, where there is something to judge by. */
+export const evaluationOf = (job: Job, { heldOut }: Dataset, schedule: Schedule | undefined): Program | undefined =>
+  heldOut.count > 0 && job.training.evalBatches > 0 ? compileEvaluation(job, schedule) : undefined
 
 const refuse = (code: string, message: string, path = 'data.source', suggestion?: string): ProblemsError =>
   new ProblemsError([error(code, path, message, suggestion)])

@@ -28,10 +28,12 @@ const mostLines = 50
 
 function plainLines({ training: { steps } }: Job, io: Io): Display {
   const every = Math.max(1, Math.ceil(steps / mostLines))
+  let first = true
   return {
     step(record) {
-      const due = record.step === 1 || record.step % every === 0 || record.step === steps
-      if (due || record.evalLoss !== undefined) io.out(`${lineOf(record, steps)}\n`)
+      const due = first || record.step % every === 0 || record.step === steps
+      first = false
+      if (due || record.evalLoss !== undefined || record.checkpoint !== undefined) io.out(`${lineOf(record, steps)}\n`)
     },
     note: text => io.out(`${text}\n`),
     finish: () => {},
@@ -39,12 +41,13 @@ function plainLines({ training: { steps } }: Job, io: Io): Display {
 }
 
 export function lineOf(record: StepRecord, steps: number): string {
-  const { step, loss, evalLoss } = record
+  const { step, loss, evalLoss, checkpoint } = record
   return [
     `step ${String(step).padStart(String(steps).length)}/${steps}`,
     `loss ${loss.toFixed(4)}`,
     ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
     numbersOf(record),
+    ...(checkpoint === undefined ? [] : [`saved ${checkpoint}`]),
   ].join('  ')
 }
 
@@ -87,7 +90,7 @@ function livePicture(job: Job, io: Io): Display {
       drawnAt = now
       const { columns: width = 80, rows = 24 } = io.terminal() ?? {}
       const columns = Math.max(40, width)
-      const left = (spent / record.step) * (steps - record.step)
+      const left = (spent / losses.length) * (steps - record.step)
       const picture = pictureOf({ record, losses, spans, columns, rows, steps, left, held }, io)
       erase()
       io.out(`${picture.join('\n')}\n`)

@@ -2,14 +2,15 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { error, type Problem, ProblemsError } from '../base/index.js'
-import { checkpointProblems, readCheckpoint } from '../checkpoint/index.js'
-import type { Dataset, Ids } from '../data/index.js'
+import { error, ProblemsError } from '../base/index.js'
+import { weightProblems } from '../checkpoint/index.js'
+import { type Dataset, heldOutFrom, type Ids } from '../data/index.js'
 import { emit, type Files, type Run, type RunData } from '../emit/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
 import type { Job } from '../plan/index.js'
-import { loadDataset } from './dataset.js'
+import { type Beginning, beginningProblems, inCheckpoint } from './checkpoints.js'
+import { evaluationOf, loadDataset } from './dataset.js'
 import type { Io } from './io.js'
 import type { Loaded } from './program.js'
 import { writing } from './run-folder.js'
@@ -37,59 +38,54 @@ export interface Target {
   /** Of the job. */
   readonly path: string
   readonly folder: string
-  /** The checkpoint whose weights it starts from. */
-  readonly init?: string | undefined
+  /** The checkpoint it will be told to start from; or, if it carries it along, starts from by itself. */
+  readonly beginning?: Beginning | undefined
+  readonly carries?: boolean
   /** What a simulation said of a step. */
   readonly expected?: Run['expected']
   readonly io: Io
   readonly say: (text: string) => void
 }
 
-export async function writeEmitted({ job, program }: Loaded, target: Target): Promise<EmittedFolder> {
-  const { path, folder, init, expected, io, say } = target
+export async function writeEmitted({ job, program, schedule }: Loaded, target: Target): Promise<EmittedFolder> {
+  const { path, folder, beginning, carries, expected, io, say } = target
   if (io.exists(join(folder, 'metrics.jsonl')))
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
     ])
   const { dataset, ids } = await loadDataset(job, path, io, say)
+  const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
+  if (problems.length > 0) throw new ProblemsError(problems)
   say('emitting')
   const run = { ...runOf(job, path, dataset, ids), ...(expected && { expected }) }
-  const files = emit(program, run, runtimeFiles())
-  const all: Record<string, string | Uint8Array> = {
-    ...files,
-    ...(ids && { [tokenFile]: bytesOf(ids) }),
-    ...(init !== undefined && initialWeights(program, init, io)),
-  }
-  for (const [name, content] of Object.entries(all)) {
+  const files = emit(program, run, runtimeFiles(), evaluationOf(job, dataset, schedule))
+  const all: Record<string, string | Uint8Array> = { ...files, ...(ids && { [tokenFile]: bytesOf(ids) }) }
+  const copies = beginning && carries ? copiesOf(program, beginning) : {}
+  const make = (name: string, how: (path: string) => void) => {
     const file = join(folder, name)
     writing(file, () => {
       io.makeFolder(dirname(file))
-      io.write(file, content)
+      how(file)
     })
   }
-  return { folder, files: Object.keys(all), data: dataset.description }
+  for (const [name, content] of Object.entries(all)) make(name, file => io.write(file, content))
+  for (const [name, from] of Object.entries(copies)) make(name, file => io.copy(from, file))
+  return { folder, files: [...Object.keys(all), ...Object.keys(copies)], data: dataset.description }
 }
 
-/** The checkpoint's files as the folder `init`, once every weight of the program was found sound. */
-function initialWeights(program: Program, init: string, io: Io): Record<string, Uint8Array> {
-  const read = (file: string) => io.readBytes(join(init, file))
-  const problems: Problem[] = []
-  try {
-    const checkpoint = readCheckpoint(read)
-    problems.push(...checkpointProblems(program, checkpoint))
-    if (problems.length === 0) for (const { name } of program.params) checkpoint.tensor(`param.${name}`)
-    if (problems.length === 0)
-      return Object.fromEntries(['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, read(file)]))
-  } catch (e) {
-    problems.push(error('checkpoint/damaged', '', `${init}: ${e instanceof Error ? e.message : String(e)}`))
-  }
-  throw new ProblemsError(problems)
+/** The files of the folder `init`, and those of the checkpoint they are copies of, once every weight was found sound. */
+function copiesOf(program: Program, beginning: Beginning): Record<string, string> {
+  const { path, checkpoint } = beginning
+  const problems = weightProblems(program, checkpoint)
+  if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
+  return Object.fromEntries(['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, join(path, file)]))
 }
 
 const bytesOf = (ids: Ids): Uint8Array => new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength)
 
-export function runOf(job: Job, path: string, { train }: Pick<Dataset, 'train'>, ids: Ids | undefined): Run {
+export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undefined): Run {
   const { model, training } = job
+  const batches = Math.min(training.evalBatches, Math.ceil(dataset.heldOut.count / training.globalBatch))
   return {
     title: job.name ?? basename(path, extname(path)),
     seed: training.seed,
@@ -97,13 +93,22 @@ export function runOf(job: Job, path: string, { train }: Pick<Dataset, 'train'>,
     globalBatch: training.globalBatch,
     seq: training.seq,
     learningRate: { lr: training.optimizer.lr, ...training.lrSchedule },
-    data: dataOf(job, train.count, ids),
+    data: dataOf(job, dataset, ids),
+    fingerprint: dataset.fingerprint,
+    ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),
     flopsPerToken: flopsPerToken(model, training.seq),
   }
 }
 
-function dataOf({ model }: Job, samples: number, ids: Ids | undefined): RunData {
-  if (ids) return { kind: 'tokens', file: tokenFile, width: ids.BYTES_PER_ELEMENT as 1 | 2 | 4, samples } // all that Ids can be
+function dataOf({ model, data }: Job, { train, heldOut }: Dataset, ids: Ids | undefined): RunData {
+  if (ids)
+    return {
+      kind: 'tokens',
+      file: tokenFile,
+      width: ids.BYTES_PER_ELEMENT as 1 | 2 | 4, // all that Ids can be
+      samples: train.count,
+      heldOut: { firstToken: heldOutFrom(ids, data?.evalFraction ?? 0), samples: heldOut.count },
+    }
   return model.family === 'mlp'
     ? { kind: 'rotations', embed: model.embed }
     : { kind: 'progressions', vocab: model.vocab }

@@ -5,6 +5,7 @@ import { showBytes, worldOf } from '../base/index.js'
 import { heaviest, printSchedule, scheduleOf } from '../compile/index.js'
 import type { Run } from '../emit/index.js'
 import type { Job } from '../plan/index.js'
+import { beginningOf } from './checkpoints.js'
 import { type EmittedFolder, writeEmitted } from './emit-folder.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
@@ -60,9 +61,10 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   const say = progress(io)
   try {
     const expected = expectedOf(changed, options, io)
+    const beginning = beginningOf(options, io)
     const written = options.scheduleCsv
       ? writeSchedule(changed, options.out, io)
-      : await writeEmitted(changed, { path, folder: options.out, init: options.init, expected, io, say })
+      : await writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, say })
     say('')
     io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
     return 0

@@ -2,10 +2,12 @@
 import type { Command } from 'commander'
 import pc from 'picocolors'
 import { showCount } from '../base/index.js'
-import type { Era } from '../estimate/index.js'
+import type { Era, Estimate, Split } from '../estimate/index.js'
+import type { Program } from '../ir/index.js'
 import { parametersOf } from '../model/index.js'
 import { type Job, worldOfPlan } from '../plan/index.js'
 import {
+  canSimulate,
   capacityOf,
   differencesOf,
   type Neighbour,
@@ -21,6 +23,7 @@ import {
   search,
   splitOf,
 } from '../search/index.js'
+import { clusterPrices, simulate } from '../simulate/index.js'
 import { someTime } from './amounts.js'
 import { scaled } from './display.js'
 import type { Io } from './io.js'
@@ -30,6 +33,7 @@ import { neighbourLines, partsLines } from './plan-text.js'
 import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from './plan-words.js'
 import { softwareOption } from './planning.js'
 import { countProblems, showProblems } from './problems.js'
+import { programOf } from './program.js'
 import { progress } from './progress.js'
 
 interface Options {
@@ -63,14 +67,18 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
 }
 
 function explainCommand(path: string, options: Options, io: Io): number {
-  const { job, problems } = loadJob(path, io)
-  if (!job) {
+  const parsed = loadJob(path, io)
+  const { job } = parsed
+  const tried = job && typeof job.plan.schedule !== 'string' ? programOf(parsed, path, io, { fits: false }) : undefined
+  if (!job || (tried && !tried.loaded)) {
+    const problems = tried?.problems ?? parsed.problems
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
     return 1
   }
   const request = requestFor(job, options, io)
-  const explained = explain(request, job, options.measuredStep, progress(io))
+  const own = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
+  const explained = explain(request, job, { own, measured: options.measuredStep, say: progress(io) })
   io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
   return 0
 }
@@ -87,22 +95,53 @@ interface Explained {
   /** Measured over priced: all prices are multiplied by it. */
   readonly scale: number
   readonly neighbours: readonly Neighbour[]
+  /** Its time is that of its program. */
+  readonly simulated: boolean
   /** Of all plans, where any fits. */
   readonly best?: Priced
 }
 
-function explain(request: Request, job: Job, measured: number | undefined, say: (text: string) => void): Explained {
-  const priced = priceOf(request, splitOf(job))
+interface Given {
+  /** The program of a schedule from a file: there is no closed form of its order. */
+  readonly own: Program | undefined
+  readonly measured: number | undefined
+  readonly say: (text: string) => void
+}
+
+function explain(request: Request, job: Job, { own, measured, say }: Given): Explained {
+  const split = splitOf(job)
+  const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
   const scale = measured === undefined ? 1 : measured / priced.estimate.step
   const plan = scaledTo(priced, scale)
   say('looking for the best of all plans')
   const best = search(request, { keep: 1, front: false }).best[0]
   say('')
   const neighbours = neighboursOf(request, plan, scale)
-  return { job, request, plan, scale, neighbours, ...(best && { best: scaledTo(best, scale) }) }
+  return {
+    ...{ job, request, plan, scale, neighbours, simulated: own !== undefined },
+    ...(best && { best: scaledTo(best, scale) }),
+  }
 }
 
-function asText({ job, request, plan, scale, neighbours, best }: Explained, io: Io): string {
+/** The time and the memory of the program itself in place of the price's. */
+function simulatedAs(request: Request, split: Split, program: Program): Priced {
+  const { estimate } = priceOf(request, split)
+  const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+  const { stragglers, ...rest } = parts
+  const { data, workspace, ...kinds } = memory.peak
+  return {
+    split,
+    estimate: {
+      ...estimate,
+      step,
+      parts: { ...rest, other: rest.other + stragglers } as Estimate['parts'], // of the same names, in seconds
+      memory: { ...kinds, workspace: workspace + data, framework: 0 },
+    },
+    bytes: memory.arena,
+  }
+}
+
+function asText({ job, request, plan, scale, neighbours, simulated, best }: Explained, io: Io): string {
   const { bold, red, dim } = pc.createColors(io.colors)
   const { cluster, shape, software, precision } = request
   const over = plan.bytes - capacityOf(request)
@@ -118,7 +157,7 @@ function asText({ job, request, plan, scale, neighbours, best }: Explained, io: 
     ...(over > 0
       ? [red(`does not fit: ${showGiB(over)} more than the ${showGiB(capacityOf(request))} that may be used`)]
       : []),
-    ...notesOf(job).map(dim),
+    ...notesOf(job, simulated).map(dim),
     '',
     `${bold('What limits it')}: ${limitOf(plan)}`,
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
@@ -136,11 +175,12 @@ function asText({ job, request, plan, scale, neighbours, best }: Explained, io: 
   ].join('\n')
 }
 
-function notesOf({ plan }: Job): string[] {
+function notesOf({ plan }: Job, simulated: boolean): string[] {
+  const as1f1b = simulated
+    ? 'is simulated; plans next to it are priced, as 1f1b where they keep the schedule'
+    : 'is priced as 1f1b: its order is not known to this software'
   return [
-    ...(typeof plan.schedule === 'string'
-      ? []
-      : [`note: ${plan.schedule.file} is priced as 1f1b; simulate knows its order`]),
+    ...(typeof plan.schedule === 'string' ? [] : [`note: ${plan.schedule.file} ${as1f1b}`]),
     ...(Array.isArray(plan.recompute)
       ? ['note: a list of ops to recompute is priced as about half of the forward']
       : []),

@@ -2,6 +2,7 @@
 import {
   appendFileSync,
   closeSync,
+  copyFileSync,
   existsSync,
   fstatSync,
   mkdirSync,
@@ -9,9 +10,11 @@ import {
   readdirSync,
   readFileSync,
   readSync,
+  renameSync,
+  rmSync,
   statSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { showBytes } from '../base/index.js'
 import { writeWhole } from './write-whole.js'
 
@@ -21,13 +24,18 @@ export interface Io {
   err(text: string): void
   /** The text of a file; '-' is standard input. Throws an Error whose message is fit to print. */
   read(path: string): string
-  /** Likewise, as they are. */
-  readBytes(path: string): Uint8Array
+  /** Likewise, as they are: all of them, or those from `begin` to `end` that are there. */
+  readBytes(path: string, begin?: number, end?: number): Uint8Array
   /** Paths of the files below a folder, in order; hidden ones and installed packages are left out. undefined: no folder. */
   list(path: string): readonly string[] | undefined
   exists(path: string): boolean
-  /** All of it or, if that fails, nothing. Throws an Error whose message is fit to print; so do the two that follow. */
+  /** All of it or, if that fails, nothing. Throws an Error whose message is fit to print; so do those that follow. */
   write(path: string, content: string | Uint8Array): void
+  copy(from: string, to: string): void
+  /** A file or a folder gets another name, in place of what has it. */
+  rename(from: string, to: string): void
+  /** With everything below it, if it is there. */
+  remove(path: string): void
   append(path: string, text: string): void
   /** With the folders above it, where they are missing. */
   makeFolder(path: string): void
@@ -56,8 +64,11 @@ export function processIo(): Io {
     list: path => plainly(() => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
     exists: existsSync,
     write: (path, content) => plainly(() => writeWhole(path, content)),
+    copy: (from, to) => plainly(() => copyFileSync(from, to)),
+    rename: (from, to) => plainly(() => replace(from, to)),
+    remove: path => plainly(() => rmSync(path, { recursive: true, force: true })),
     append: (path, text) => plainly(() => appendFileSync(path, text)),
-    makeFolder: path => plainly(() => void mkdirSync(path, { recursive: true })),
+    makeFolder: path => plainly(() => makeFolder(resolve(path)), noFolder),
     terminal: () =>
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }
@@ -69,6 +80,14 @@ export function processIo(): Io {
     colors: process.stdout.isTTY === true && !process.env.NO_COLOR,
     env: process.env,
   }
+}
+
+/** One folder after the other: asked for all of them at once, Node never comes back from a place that takes none (/proc). */
+function makeFolder(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
+  const above = dirname(path)
+  if (above !== path) makeFolder(above)
+  mkdirSync(path)
 }
 
 /** Reads no more than a bound: a path may name a device that never ends. */
@@ -92,11 +111,35 @@ function readText(path: string): string {
   })
 }
 
-function readBytes(path: string): Uint8Array {
+function readBytes(path: string, begin = 0, end?: number): Uint8Array {
   return plainly(() => {
-    if (!statSync(path).isFile()) throw new Error('is not a file')
-    return new Uint8Array(readFileSync(path))
+    const stats = statSync(path)
+    if (!stats.isFile()) throw new Error('is not a file')
+    return end === undefined ? new Uint8Array(readFileSync(path)) : readPart(path, begin, Math.min(end, stats.size))
   })
+}
+
+function readPart(path: string, begin: number, end: number): Uint8Array {
+  const bytes = new Uint8Array(Math.max(0, end - begin))
+  const file = openSync(path, 'r')
+  try {
+    for (let at = 0; at < bytes.length; ) {
+      const size = readSync(file, bytes, at, Math.min(bytes.length - at, mostBytes), begin + at)
+      if (size === 0) return bytes.subarray(0, at)
+      at += size
+    }
+    return bytes
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** What had the name goes only when the new one is in its place: whenever this is interrupted, one of them is there. */
+function replace(from: string, to: string): void {
+  const before = `${to}.${process.pid}.before`
+  if (existsSync(to)) renameSync(to, before)
+  renameSync(from, to)
+  rmSync(before, { recursive: true, force: true })
 }
 
 function filesBelow(folder: string): string[] {
@@ -123,13 +166,15 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: 'the disk is read-only',
 }
 
+const noFolder = { ENOENT: 'no folder can be made there', ENOTDIR: 'no folder can be made there' }
+
 /** 'ENOENT: no such file or directory, open ...' -> 'no such file' */
-function plainly<T>(work: () => T): T {
+function plainly<T>(work: () => T, own: typeof reasons = {}): T {
   try {
     return work()
   } catch (e) {
     const code = (e as NodeJS.ErrnoException).code // errors of the system carry one
     if (code === undefined) throw e
-    throw new Error(reasons[code] ?? `cannot be opened (${code})`)
+    throw new Error(own[code] ?? reasons[code] ?? `cannot be opened (${code})`)
   }
 }

@@ -1,9 +1,17 @@
 /** lockstep launch: emit a job and run it here, every rank a process of torchrun on gloo (or on this machine's GPUs). */
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { error, ProblemsError, worldOf } from '../base/index.js'
 import { paragraph } from './check.js'
-import { displayOf, duration, scaled } from './display.js'
+import {
+  type Beginning,
+  beginningOf,
+  beginningText,
+  type CheckpointOptions,
+  takenBy,
+  withCheckpointOptions,
+} from './checkpoints.js'
+import { displayOf } from './display.js'
 import { withOptions } from './emit.js'
 import { type EmittedFolder, writeEmitted } from './emit-folder.js'
 import { integer } from './integer.js'
@@ -12,10 +20,11 @@ import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
 import { freeFolder } from './run-folder.js'
+import { summaryOf } from './summary.js'
 import { pythonWithTorch, startTorchrun } from './torchrun.js'
 import type { StepRecord } from './training.js'
 
-interface Options {
+interface Options extends CheckpointOptions {
   readonly out?: string
   readonly steps?: number
   readonly seed?: number
@@ -25,7 +34,7 @@ interface Options {
 }
 
 export function registerLaunch(program: Command, io: Io, done: (code: number) => void): void {
-  program
+  const launch = program
     .command('launch')
     .summary('emit a job as PyTorch and run it here with torchrun')
     .description(
@@ -37,6 +46,7 @@ export function registerLaunch(program: Command, io: Io, done: (code: number) =>
     .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
     .option('--device <name>', 'auto, cpu or cuda', 'cpu')
     .option('--timeout <seconds>', 'how long a rank waits for its peers', seconds, 120)
+  withCheckpointOptions(launch)
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
@@ -63,19 +73,30 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   const job = withOptions(loaded.job, options)
   const say = progress(io)
   const folder = options.out ?? freeFolder(job, path, io)
-  const emitted = await writeEmitted({ ...loaded, job }, { path, folder, io, say })
+  const beginning = beginningOf(options, io)
+  const emitted = await writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say })
   say('')
-  return follow({ ...loaded, job }, emitted, { python, options, io })
+  return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
+}
+
+/** What train.py is told; it runs in its own folder. */
+function argumentsOf({ timeout, device, save, saveEvery, resume, init }: Options): string[] {
+  const given = { timeout, device, save: save && resolve(save), 'save-every': saveEvery }
+  const from = { resume: resume && resolve(resume), init: init && resolve(init) }
+  return Object.entries({ ...given, ...from }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}`, String(value)],
+  )
 }
 
 interface Session {
   readonly python: string
   readonly options: Options
+  readonly beginning: Beginning | undefined
   readonly io: Io
 }
 
 async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: Session): Promise<number> {
-  const { options, io } = session
+  const { options, beginning, io } = session
   const ranks = worldOf(loaded.program.mesh)
   const display = displayOf(loaded.job, io, options.json === true)
   const log = join(folder, 'torchrun.log')
@@ -83,8 +104,15 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   const complaints: string[] = []
   let stopped = false
   if (!options.json)
-    io.out(`${paragraph(loaded.job)}\nData: ${data}.\n${ranks} processes of torchrun. Folder: ${folder}\n`)
-  const args = ['--timeout', String(options.timeout), '--device', options.device]
+    io.out(
+      [
+        paragraph(loaded.job),
+        `Data: ${data}.`,
+        ...(beginning ? [beginningText(beginning)] : []),
+        `${ranks} processes of torchrun. Folder: ${folder}\n`,
+      ].join('\n'),
+    )
+  const args = argumentsOf(options)
   const torchrun = startTorchrun(
     session.python,
     { folder, ranks, args },
@@ -110,7 +138,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   display.finish()
   if (stopped) return 130
   if (code !== 0) throw failure(code, complaints, log)
-  if (!options.json) display.note(conclusion(loaded, records))
+  if (!options.json) for (const line of summaryOf(loaded.job, records, takenBy(beginning))) display.note(line)
   return 0
 }
 
@@ -135,12 +163,4 @@ function failure(code: number | null, complaints: readonly string[], log: string
   const said = complaints.slice(0, mostComplaints).map(line => `\n  ${line.replace(/^lockstep: /, '')}`)
   const how = code === null ? 'was killed' : `ended with exit code ${code}`
   return new ProblemsError([error('launch/failed', '', `torchrun ${how}${said.join('')}`, `all of it is in ${log}`)])
-}
-
-function conclusion({ job: { training } }: Loaded, records: readonly StepRecord[]): string {
-  const last = records.at(-1)
-  if (!last) return 'not one step was taken'
-  const spent = records.reduce((sum, { seconds }) => sum + seconds, 0)
-  const tokens = records.length * training.globalBatch * training.seq
-  return `trained ${last.step} of ${training.steps} steps in ${duration(spent)}: loss ${records[0].loss.toFixed(4)} -> ${last.loss.toFixed(4)}, ${scaled(tokens / spent)} tokens/s`
 }

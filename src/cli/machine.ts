@@ -24,6 +24,7 @@ export function machineCluster(
   machine: Machine,
   observations: readonly Observation[],
   meetings: readonly MeetingPoint[],
+  devices = machine.cores,
 ): Cluster {
   const { cores } = machine
   const evidence = `measured by lockstep calibrate, ${machine.date}: ${observations.length} kernels inside training steps on ${cores} cores at once, ${meetings.length} collectives; ${machine.kernels}`
@@ -39,11 +40,11 @@ export function machineCluster(
   return {
     name: 'this-machine',
     device: machineDevice(machine, observations, evidence),
-    devices: cores,
+    devices,
     cores,
     topology: {
       kind: 'tree',
-      levels: [{ name: 'machine', size: cores, link, ports: 1, oversubscription: 1, measured: [...meetings] }],
+      levels: [{ name: 'machine', size: devices, link, ports: 1, oversubscription: 1, measured: [...meetings] }],
     },
     sources: [evidence],
   }
@@ -73,7 +74,7 @@ function machineDevice(machine: Machine, observations: readonly Observation[], e
     curves: {
       ...base.curves,
       matmul: fitMatmul(points, base, 1),
-      attention: fitAttention(attentions(observations), base, 'f32'),
+      attention: fitAttention(attentions(observations), base, 'f32', 1),
       memory: { efficiency: digits(middle(rates) / base.bandwidth), half: 0, kernels },
     },
   }

@@ -26,7 +26,7 @@ export function measuredDevice(measured: Measured): Device {
     ...(measured.total !== undefined && { memory: measured.total }),
     curves: {
       matmul: fitMatmul(matmulPoints(measured), base, measured.units),
-      attention: fitAttention(attentionPoints(measured), base, 'bf16'),
+      attention: fitAttention(attentionPoints(measured), base, 'bf16', measured.units),
       memory: { ...memoryCurve(measured, base.bandwidth), kernels: kernelCurves(measured) },
       floor: base.curves.floor,
     },

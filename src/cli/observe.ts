@@ -1,29 +1,36 @@
-/** Steps that were timed, as kernels that were timed: the quick ones of each instruction's times, the median over equals. */
+/** Steps that were timed, as kernels that were timed. */
 import { isKernel, type Kernel, workOf } from '../cost/index.js'
 import type { Program } from '../ir/index.js'
 import { doneBy, type Span } from '../trace/index.js'
-import type { TimedStep } from './timed-run.js'
 
 export interface Observation {
   readonly kernel: Kernel
   readonly seconds: number
 }
 
-/** Other work on the machine makes a kernel slow now and then and never quick: of its times over the steps, a low one counts. */
-export function observe(program: Program, steps: readonly TimedStep[]): Observation[] {
+/** Takes the spans of one step after the other; then tells the time of each kernel of the program. */
+export interface Observer {
+  add(spans: readonly Span[]): void
+  observations(): Observation[]
+}
+
+export function observer(program: Program): Observer {
   const times = new Map<string, { span: Span; all: number[] }>()
-  for (const { spans } of steps)
-    for (const [place, { span, seconds }] of totals(spans)) {
-      if (!times.has(place)) times.set(place, { span, all: [] })
-      times.get(place)!.all.push(seconds)
-    }
-  const kernels = [...times.values()].flatMap(({ span, all }) => {
-    const { step, instr } = doneBy(program, span)
-    if (step.kind !== 'call' || !instr || span.lane !== 'compute') return []
-    const work = workOf(instr, program.segments[step.segment])
-    return isKernel(work) ? [{ kernel: work, seconds: at(0.2, all) }] : []
-  })
-  return merged(kernels)
+  return {
+    add(spans) {
+      for (const [place, { span, seconds }] of totals(spans)) {
+        if (!times.has(place)) times.set(place, { span, all: [] })
+        times.get(place)!.all.push(seconds)
+      }
+    },
+    observations: () =>
+      [...times.values()].flatMap(({ span, all }) => {
+        const { step, instr } = doneBy(program, span)
+        if (step.kind !== 'call' || !instr || span.lane !== 'compute') return []
+        const work = workOf(instr, program.segments[step.segment])
+        return isKernel(work) ? [{ kernel: work, seconds: undisturbed(all) }] : []
+      }),
+  }
 }
 
 /** An instruction may be several commands: together they are its time. */
@@ -47,6 +54,12 @@ export function merged(observations: readonly Observation[]): Observation[] {
   }
   return [...found.values()].map(({ kernel, all }) => ({ kernel, seconds: at(0.5, all) }))
 }
+
+/** No clock here tells shorter times apart: what it calls nothing took something. */
+const tick = 1e-8
+
+/** Other work on the machine makes things slow now and then and never quick: of many times, a low one counts. */
+export const undisturbed = (times: readonly number[]): number => Math.max(tick, at(0.1, times))
 
 /** The value below which this share of all lies. */
 const at = (share: number, values: readonly number[]): number =>

@@ -2,18 +2,10 @@
 import pc from 'picocolors'
 import { showCount, table } from '../base/index.js'
 import { parametersOf } from '../model/index.js'
-import {
-  type Impossible,
-  kindOf,
-  type Neighbour,
-  type Priced,
-  type Request,
-  type Sensitivity,
-  type SimulatedPlan,
-} from '../search/index.js'
+import type { Impossible, Neighbour, Priced, Request, Sensitivity } from '../search/index.js'
 import { scaled } from './display.js'
 import type { Io } from './io.js'
-import type { Answer, Ranked, Why } from './plan.js'
+import { type Answer, listed, type Ranked, type Simulations, type Why } from './plan.js'
 import {
   legend,
   numberCells,
@@ -46,19 +38,6 @@ export function planText(answer: Answer, top: number, io: Io): string {
     ...(why ? whySections(answer, why, bold) : []),
     '',
   ].join('\n')
-}
-
-/** Of plans that hardly differ the best; of schedules that come to the same thing one. */
-function listed(ranked: readonly Ranked[]): Ranked[] {
-  const seen = new Set<string>()
-  return ranked.filter(({ plan, simulated }) => {
-    const { tp, pp, zero, recompute } = plan.split
-    const same = [tp, pp, zero, recompute, simulated?.step ?? plan.estimate.step, simulated?.arena ?? plan.bytes].join()
-    const keys = [kindOf(plan), same]
-    const known = keys.some(key => seen.has(key))
-    for (const key of keys) seen.add(key)
-    return !known
-  })
 }
 
 const section = (title: string, body: string): string[] => (body === '' ? [] : ['', title, body])
@@ -121,14 +100,15 @@ function countsLines({ found, simulations, seconds }: Answer): string[] {
   ]
 }
 
-function simulatedLines(simulations: readonly SimulatedPlan[], seconds: number): string[] {
-  const count = simulations.length
+function simulatedLines({ outlined, compiled }: Simulations, seconds: number): string[] {
+  const count = outlined.length
   if (count === 0) return []
-  const off = simulations.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
-  const unfit = simulations.filter(({ fits }) => !fits).length
-  const found = [`${showPercent(off)} from their prices`, ...(unfit > 0 ? [`${unfit} too large after all`] : [])]
+  const off = outlined.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
+  const unfit = compiled.filter(({ fits }) => !fits).length
+  const tooLarge = unfit > 0 ? ` (${unfit} too large after all)` : ''
   return [
-    `${count} of the best compiled and simulated in ${showSeconds(seconds)} (${found.join(', ')}); ~: by price only`,
+    `${count} of the best simulated, ${showPercent(off)} from their prices; the first ${compiled.length} compiled${tooLarge}; in ${showSeconds(seconds)}`,
+    '~: not simulated, or its memory not compiled',
   ]
 }
 

@@ -58,15 +58,19 @@ export const planCells = (split: Split): string[] => [
 
 export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const
 
-/** As they are simulated, where they are: of a program the memory is known to the byte. */
-export function numberCells(request: Request, plan: Priced, simulated?: SimulatedPlan): string[] {
+/** As they are simulated, where they are: of a program the memory is known to the byte, and else nearly. */
+export function numberCells(
+  request: Request,
+  plan: Priced,
+  simulated?: Pick<SimulatedPlan, 'step'> & Partial<SimulatedPlan>,
+): string[] {
   const step = simulated?.step ?? plan.estimate.step
   const { mfu, tokensPerSecond, dollars } = ratesOfPlan(request, plan, step)
   return [
     showSeconds(step),
     mfu === undefined ? '-' : `${(100 * mfu).toFixed(1)}%`,
     scaled(tokensPerSecond),
-    ((simulated?.arena ?? plan.bytes) / 2 ** 30).toFixed(1),
+    `${simulated && simulated.arena === undefined ? '~' : ''}${((simulated?.arena ?? plan.bytes) / 2 ** 30).toFixed(1)}`,
     dollars === undefined ? '-' : showDollars(dollars),
   ]
 }

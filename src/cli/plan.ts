@@ -8,8 +8,11 @@ import {
   bestOfEachFirst,
   canSimulate,
   type Found,
+  kindOf,
   type Neighbour,
   neighboursOf,
+  type OutlinedPlan,
+  outlinedPlans,
   type Priced,
   planInput,
   type Request,
@@ -60,7 +63,12 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
   )
     .option('--devices <n>', 'how many devices there are', integer)
     .option('--top <n>', 'how many plans to list', integer, 10)
-    .option('--simulate <seconds>', 'for how long to compile and simulate the best plans', integer, 10)
+    .option(
+      '--simulate <seconds>',
+      'for how long to simulate the best plans, before those listed are compiled',
+      integer,
+      10,
+    )
     .option('--no-simulate', 'prices in closed form alone')
     .option('--no-why', 'the plans alone, without neighbours and sensitivity')
     .option('--out <file>', 'write the best plan as a job file')
@@ -75,15 +83,20 @@ export interface Answer {
   readonly found: Found
   /** Best first: those that were simulated by that, and after them the others by their price. */
   readonly ranked: readonly Ranked[]
-  /** Those that turned out not to fit included. */
-  readonly simulations: readonly SimulatedPlan[]
+  readonly simulations: Simulations
   readonly seconds: { readonly search: number; readonly simulation: number }
   readonly why?: Why
 }
 
 export interface Ranked {
   readonly plan: Priced
-  readonly simulated?: SimulatedPlan
+  readonly simulated?: OutlinedPlan & Partial<SimulatedPlan>
+}
+
+export interface Simulations {
+  readonly outlined: readonly OutlinedPlan[]
+  /** Of the fastest of those the programs themselves; those that turned out not to fit included. */
+  readonly compiled: readonly SimulatedPlan[]
 }
 
 export interface Why {
@@ -122,45 +135,81 @@ async function planCommand(options: Options, io: Io): Promise<number> {
   return 0
 }
 
-/** Simulates for as long as was asked and until one fits, or until the user has seen enough. */
-async function simulateFor(
-  request: Request,
-  best: readonly Priced[],
-  options: Options,
-  io: Io,
-): Promise<SimulatedPlan[]> {
-  if (options.simulate === false || !canSimulate(request)) return []
+/** Simulates for as long as was asked, or until the user has seen enough; then compiles what is going to be listed. */
+async function simulateFor(request: Request, best: readonly Priced[], options: Options, io: Io): Promise<Simulations> {
+  if (options.simulate === false || !canSimulate(request)) return { outlined: [], compiled: [] }
   const say = progress(io)
-  const until = performance.now() + 1000 * options.simulate
   let stopped = false
   const forget = io.onInterrupt(() => {
     stopped = true
   })
-  const simulations: SimulatedPlan[] = []
-  for (const one of simulatedPlans(request, bestOfEachFirst(best))) {
-    simulations.push(one)
-    say(`simulated ${simulations.length} plans of ${best.length}`)
-    await setImmediate() // an interrupt is heard here
-    if (stopped || (performance.now() > until && simulations.some(({ fits }) => fits))) break
+  const take = async <T>(
+    all: Iterable<T>,
+    seconds: number,
+    what: string,
+    isEnough: (taken: readonly T[]) => boolean,
+  ) => {
+    const until = performance.now() + 1000 * seconds
+    const taken: T[] = []
+    for (const one of all) {
+      taken.push(one)
+      say(`${what} ${taken.length} plans`)
+      await setImmediate() // an interrupt is heard here
+      if ((stopped || performance.now() > until) && isEnough(taken)) break
+    }
+    return taken
   }
+  const outlined = await take(outlinedPlans(request, bestOfEachFirst(best)), options.simulate, 'simulated', () => true)
+  const inOrder = listed(rank(best, { outlined, compiled: [] })).map(({ plan }) => plan)
+  const compiling = fitting(simulatedPlans(request, inOrder), options.top)
+  const isFirstKnown = (compiled: readonly SimulatedPlan[]): boolean =>
+    rank(best, { outlined, compiled })[0]?.simulated?.arena !== undefined
+  const compiled = await take(compiling, compileSeconds, 'compiled', isFirstKnown)
   forget()
-  return simulations
+  return { outlined, compiled }
 }
 
-function rank(best: readonly Priced[], simulations: readonly SimulatedPlan[]): Ranked[] {
-  const simulated = new Map(simulations.map(one => [one.plan, one]))
-  const fitting = simulations.filter(({ fits }) => fits).sort((a, b) => a.step - b.step)
+/** For so long those listed are compiled, and longer if the first of them is not known to fit. */
+const compileSeconds = 2
+
+/** Until so many fit. */
+function* fitting(plans: Iterable<SimulatedPlan>, count: number): Generator<SimulatedPlan> {
+  let found = 0
+  for (const plan of plans) {
+    yield plan
+    if (plan.fits && ++found >= count) return
+  }
+}
+
+/** What is compiled has the last word. */
+function rank(best: readonly Priced[], { outlined, compiled }: Simulations): Ranked[] {
+  const simulated = new Map<Priced, OutlinedPlan & Partial<SimulatedPlan>>()
+  for (const one of [...outlined, ...compiled]) simulated.set(one.plan, one)
+  const fitting = [...simulated.values()].filter(({ fits }) => fits !== false).sort((a, b) => a.step - b.step)
   return [
     ...fitting.map(one => ({ plan: one.plan, simulated: one })),
     ...best.filter(plan => !simulated.has(plan)).map(plan => ({ plan })),
   ]
 }
 
+/** Of plans that hardly differ the best; of schedules that come to the same thing one. */
+export function listed(ranked: readonly Ranked[]): Ranked[] {
+  const seen = new Set<string>()
+  return ranked.filter(({ plan, simulated }) => {
+    const { tp, pp, zero, recompute } = plan.split
+    const same = [tp, pp, zero, recompute, simulated?.step ?? plan.estimate.step, simulated?.arena ?? plan.bytes].join()
+    const keys = [kindOf(plan), same]
+    const known = keys.some(key => seen.has(key))
+    for (const key of keys) seen.add(key)
+    return !known
+  })
+}
+
 /** By price they fit: what the price leaves out must be left free. */
-function tooLarge({ capacity }: Found, simulations: readonly SimulatedPlan[]): Problem {
-  const share = Math.min(...simulations.map(({ plan, arena }) => plan.bytes / arena))
+function tooLarge({ capacity }: Found, { compiled }: Simulations): Problem {
+  const share = Math.min(...compiled.map(({ plan, arena }) => plan.bytes / arena))
   const limit = Math.floor((capacity * share) / 2 ** 30)
-  const message = `all ${simulations.length} plans that fit by price are too large once compiled`
+  const message = `all ${compiled.length} plans that fit by price are too large once compiled`
   return error('plan/memory', 'plan', message, `try --constraint 'memory<=${limit}GiB'`)
 }
 
@@ -203,7 +252,12 @@ const planJson = ({ request }: Planning, { plan, simulated }: Ranked) => ({
   ...plan.estimate,
   bytes: plan.bytes,
   ...ratesOfPlan(request, plan, simulated?.step),
-  ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
+  ...(simulated && {
+    simulated: {
+      ...{ step: simulated.step, parts: simulated.parts },
+      ...(simulated.arena !== undefined && { arena: simulated.arena }),
+    },
+  }),
 })
 
 function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, top: number) {
@@ -217,7 +271,7 @@ function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, 
       ...{ cluster: request.cluster.name, devices: request.cluster.devices, software: request.software.name },
       constraints: request.constraints.map(c => c.text),
     },
-    counts: { ...found.counts, simulated: simulations.length },
+    counts: { ...found.counts, simulated: simulations.outlined.length, compiled: simulations.compiled.length },
     seconds,
     capacity: found.capacity,
     best: ranked.slice(0, top).map(one => planJson(planning, one)),

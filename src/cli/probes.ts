@@ -24,7 +24,11 @@ const probes: readonly Probe[] = [
   [gpt(1, 384, 6, 2048), 128, 2],
   [gpt(1, 512, 8, 512), 64, 2],
   [gpt(1, 768, 12, 512), 128, 1],
+  // Widths that no vector and no tile divides.
+  [gpt(1, 120, 5, 250), 96, 2],
+  [llama(1, 32, 2, 1, 96, 64), 32, 2],
   [llama(2, 64, 4, 2, 176, 256), 64, 4],
+  [llama(1, 160, 4, 2, 432, 256), 80, 2],
   [llama(1, 256, 8, 4, 704, 1024), 128, 2],
   [llama(1, 512, 8, 8, 1408, 256), 256, 1],
   [{ family: 'mlp', layers: 2, embed: 128, ffn: 512 }, 16, 16, { sgd: true }],

@@ -135,7 +135,7 @@ async function engineError({ job, program }: Run, kernels: KernelName, steps: nu
   const losses = async (of: Program) => {
     const trainer = await startTrainer(of, { kernels, seed: training.seed, measure: false })
     try {
-      return await lossesOf({ job, trainer, dataset }, steps)
+      return await lossesOf({ job, trainer, dataset, taken: 0 }, steps)
     } finally {
       await trainer.stop()
     }

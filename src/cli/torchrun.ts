@@ -38,7 +38,8 @@ export function startTorchrun(
   { folder, ranks, args }: { folder: string; ranks: number; args: readonly string[] },
   { line, complaint }: Listeners,
 ): Torchrun {
-  const command = ['-m', 'torch.distributed.run', '--standalone', `--nproc-per-node=${ranks}`, 'train.py', ...args]
+  // With an underscore: PyTorch 1.13 knows no other name.
+  const command = ['-m', 'torch.distributed.run', '--standalone', `--nproc_per_node=${ranks}`, 'train.py', ...args]
   // A group of its own: Ctrl-C reaches us, and we tell them.
   const child = spawn(python, command, {
     cwd: folder,

@@ -1,9 +1,9 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Command, InvalidArgumentError, Option } from 'commander'
-import { coordinatesOf, showBytes } from '../base/index.js'
-import { compileEvaluation, compileJob, serialJob } from '../compile/index.js'
+import { type Command, Option } from 'commander'
+import { coordinatesOf, ProblemsError, showBytes } from '../base/index.js'
+import { compileJob, serialJob } from '../compile/index.js'
 import { cursorAt } from '../data/index.js'
 import {
   type KernelName,
@@ -18,18 +18,32 @@ import { flopsDefinition, flopsPerToken } from '../model/index.js'
 import { formOf, type Job } from '../plan/index.js'
 import { printChrome, type Span } from '../trace/index.js'
 import { paragraph } from './check.js'
-import { loadDataset } from './dataset.js'
-import { type Display, displayOf, duration, scaled } from './display.js'
-import { integer } from './integer.js'
+import {
+  type Beginning,
+  beginningOf,
+  beginningProblems,
+  beginningText,
+  type CheckpointOptions,
+  load,
+  type Saving,
+  saveCheckpoint,
+  savingOf,
+  takenBy,
+  withCheckpointOptions,
+} from './checkpoints.js'
+import { evaluationOf, loadDataset } from './dataset.js'
+import { type Display, displayOf, duration } from './display.js'
+import { integer, positive } from './integer.js'
 import type { Io } from './io.js'
 import { besides } from './load.js'
 import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
 import { progress } from './progress.js'
-import { openRunFolder, type RunFolder, save } from './run-folder.js'
-import { engineFailures, lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
+import { openRunFolder, type RunFolder, save, writing } from './run-folder.js'
+import { summaryOf } from './summary.js'
+import { engineFailures, isDue, lossesOf, type Session, type StepRecord, trainingOf } from './training.js'
 
-interface Options {
+interface Options extends CheckpointOptions {
   readonly steps?: number
   readonly kernels: KernelName | 'auto'
   readonly out?: string
@@ -46,11 +60,11 @@ const stepsTraced = 5
 const demoJob = fileURLToPath(new URL('../../../examples/jobs/start.yaml', import.meta.url))
 
 export function registerTrain(program: Command, io: Io, done: (code: number) => void): void {
-  program
+  const train = program
     .command('train')
     .summary('train a job on the ranks of this machine')
     .description(
-      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C stops after the step, a second time at once.`,
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C stops after the step (and where checkpoints are written, writes one), a second time at once.`,
     )
     .argument('[job]', 'job file (YAML or JSON; - for standard input)')
     .option('--steps <n>', 'steps, instead of the job’s', positive)
@@ -62,23 +76,19 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
     .option('--demo', 'a small GPT on the sources of lockstep itself')
+  withCheckpointOptions(train)
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
     )
-    .action(async (path: string | undefined, options: Options, command: Command) => {
-      if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
-      done(await train(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
+    .action(async (path: string | undefined, options: Options) => {
+      if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')
+      done(await command(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
     })
 }
 
-function positive(text: string): number {
-  if (integer(text) === 0) throw new InvalidArgumentError('expected a whole number from 1 up.')
-  return integer(text)
-}
-
-async function train(path: string, options: Options, io: Io): Promise<number> {
+async function command(path: string, options: Options, io: Io): Promise<number> {
   const { loaded, problems } = tryProgram(path, io, { runs: options.kernels !== 'reference' })
   if (loaded) {
     io.err(showProblems(problems, io, path))
@@ -96,9 +106,12 @@ const changed = (job: Job, { steps, seed }: Options): Job => ({
 
 async function run(path: string, { job, schedule, program }: Loaded, options: Options, io: Io): Promise<number> {
   const say = progress(io)
+  const beginning = beginningOf(options, io)
   const { dataset, tokenizerJson } = await loadDataset(job, path, io, say)
+  const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
+  if (problems.length > 0) throw new ProblemsError(problems)
   say('starting the ranks')
-  const evaluation = dataset.heldOut.count > 0 && job.training.evalBatches > 0 && compileEvaluation(job, schedule)
+  const evaluation = evaluationOf(job, dataset, schedule)
   const start = { kernels: kernelsFor(options.kernels), seed: job.training.seed }
   const trainer = await started(program, {
     ...start,
@@ -108,16 +121,25 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     ...(evaluation ? { evaluation } : {}),
   })
   try {
+    if (beginning) {
+      say(`reading ${beginning.path}`)
+      load(beginning, program, trainer)
+    }
     const folder = openRunFolder(portable(job, path), path, io, options.out)
     if (tokenizerJson !== undefined) folder.save('tokenizer.json', tokenizerJson)
+    const saving = savingOf(options, folder.path)
+    if (saving) writing(saving.folder, () => io.makeFolder(saving.folder)) // before hours are spent
     say('')
     const display = displayOf(job, io, options.json === true)
-    if (!options.json) io.out(`${introduction(job, trainer, dataset.description, folder)}\n`)
-    const session = { job, program, trainer, dataset }
-    const { records, traced, stopped } = await follow(session, display, folder, io)
+    const session = { job, program, trainer, dataset, taken: takenBy(beginning) }
+    if (!options.json) io.out(`${introduction(session, folder, beginning)}\n`)
+    const { records, traced, stopped } = await follow(session, display, { folder, saving }, io)
     if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
-    if (!options.json) for (const line of conclusion(session, records)) display.note(line)
-    if (options.beside && !stopped) display.note(await besideOneRank(session, records, options.beside, start))
+    if (!options.json || records.length === 0)
+      for (const line of summaryOf(job, records, session.taken)) display.note(line)
+    if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
+    if (options.beside && !stopped && records.length > 0)
+      display.note(await besideOneRank(session, records, options.beside, { ...start, beginning }))
     if (options.demo && !options.json) display.note(nextCommands)
     return stopped ? 130 : 0
   } finally {
@@ -154,8 +176,14 @@ interface Followed {
   readonly stopped: boolean
 }
 
-async function follow(session: Session, display: Display, folder: RunFolder, io: Io): Promise<Followed> {
+interface Places {
+  readonly folder: RunFolder
+  readonly saving: Saving | undefined
+}
+
+async function follow(session: Session, display: Display, { folder, saving }: Places, io: Io): Promise<Followed> {
   const { job, trainer, dataset } = session
+  const { steps } = job.training
   const records: StepRecord[] = []
   const traced: (readonly Span[])[] = []
   let stopped = false
@@ -163,8 +191,17 @@ async function follow(session: Session, display: Display, folder: RunFolder, io:
     stopped = true
     display.note('stopping after this step; Ctrl-C again stops at once')
   })
+  const say = progress(io)
+  const saved = (record: StepRecord): StepRecord => {
+    if (!saving) return record
+    say(`writing the checkpoint of step ${record.step}`)
+    const checkpoint = saveCheckpoint(saving.folder, record.step, session, io)
+    say('')
+    return { ...record, checkpoint }
+  }
   try {
-    for await (const record of trainingOf(session)) {
+    for await (const taken of trainingOf(session)) {
+      const record = saving && (stopped || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
       traced.push(trainer.spans)
@@ -173,20 +210,24 @@ async function follow(session: Session, display: Display, folder: RunFolder, io:
       display.step(record, trainer.concurrent ? trainer.spans : [])
       if (stopped) break
     }
+    // Whoever interrupts while a step is being shown wants it saved too.
+    const last = records.pop()
+    if (last) records.push(stopped && last.checkpoint === undefined ? saved(last) : last)
   } finally {
     forget()
     display.finish()
   }
-  return { records, traced: traced.flat(), stopped: stopped && records.length < job.training.steps }
+  return { records, traced: traced.flat(), stopped: stopped && records.at(-1)?.step !== steps }
 }
 
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
   save(file, printChrome(program, spans), io)
 
-const introduction = (job: Job, trainer: Trainer, data: string, folder: RunFolder): string =>
+const introduction = ({ job, trainer, dataset }: Session, folder: RunFolder, beginning?: Beginning): string =>
   [
     paragraph(job),
-    `Data: ${data}.`,
+    `Data: ${dataset.description}.`,
+    ...(beginning ? [beginningText(beginning)] : []),
     `Kernels: ${trainer.description}. Run folder: ${folder.path}`,
     ...patience(job, trainer),
   ].join('\n')
@@ -199,22 +240,6 @@ function patience({ model, training }: Job, { concurrent }: Trainer): string[] {
   return concurrent || seconds < 10
     ? []
     : [`The interpreter is made for small models: about ${duration(seconds)} a step.`]
-}
-
-function conclusion({ job, program, trainer }: Session, records: readonly StepRecord[]): string[] {
-  const last = records.at(-1)
-  if (!last) return ['not one step was taken']
-  const { training } = job
-  const seconds = records.reduce((sum, record) => sum + record.seconds, 0)
-  const tokens = records.length * training.globalBatch * training.seq
-  const held = records.findLast(record => record.evalLoss !== undefined)
-  const evaluated = held ? `, held-out loss ${held.evalLoss!.toFixed(4)} after step ${held.step}` : ''
-  const flops = (last.flopsPerSecond * last.seconds * records.length) / seconds
-  return [
-    `${last.step === training.steps ? 'trained' : 'stopped after'} ${last.step} of ${training.steps} steps in ${duration(seconds)}: loss ${records[0].loss.toFixed(4)} -> ${last.loss.toFixed(4)}${evaluated}`,
-    `${scaled(tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s (${flopsDefinition})`,
-    memoryLine(program, trainer),
-  ]
 }
 
 /** The plan's promise, kept: what each kind took at its peak, on the rank where it took the most. */
@@ -230,14 +255,16 @@ function memoryLine(program: Program, { peaks }: Trainer): string {
 }
 
 async function besideOneRank(
-  { job, dataset }: Session,
+  { job, dataset, taken }: Session,
   records: readonly StepRecord[],
   steps: number,
-  start: Pick<Options, 'kernels'> & { readonly seed: number },
+  start: Pick<Options, 'kernels'> & { readonly seed: number; readonly beginning: Beginning | undefined },
 ): Promise<string> {
-  const trainer = await startTrainer(compileJob(serialJob(job)), { ...start, measure: false })
+  const serial = compileJob(serialJob(job))
+  const trainer = await startTrainer(serial, { ...start, measure: false })
   try {
-    const losses = await lossesOf({ job, trainer, dataset }, Math.min(steps, records.length))
+    if (start.beginning) load(start.beginning, serial, trainer)
+    const losses = await lossesOf({ job, trainer, dataset, taken }, Math.min(steps, records.length))
     const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(records[i].loss - loss) / Math.abs(loss)), 0)
     return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
   } finally {

@@ -23,6 +23,8 @@ export interface StepRecord {
   readonly evalLoss?: number
   /** Of the ranks' time, where it was measured. */
   readonly shares?: Shares
+  /** The checkpoint that was written after it. */
+  readonly checkpoint?: string
 }
 
 export interface Session {
@@ -30,15 +32,17 @@ export interface Session {
   readonly program: Program
   readonly trainer: Trainer
   readonly dataset: Dataset
+  /** Steps that were taken before, by the run this one goes on from. */
+  readonly taken: number
 }
 
 /** Tells after each step; returns early when nobody asks for the next. */
-export async function* trainingOf({ job, program, trainer, dataset }: Session): AsyncGenerator<StepRecord> {
+export async function* trainingOf({ job, program, trainer, dataset, taken }: Session): AsyncGenerator<StepRecord> {
   const { model, training } = job
   const tokens = training.globalBatch * training.seq
   const flops = tokens * flopsPerToken(model, training.seq)
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
-  for (let step = 0; step < training.steps; step++) {
+  for (let step = taken; step < training.steps; step++) {
     const inputs = batchAt(dataset.train, training, step)
     const lr = lrAt(training, step)
     const started = performance.now()
@@ -47,7 +51,7 @@ export async function* trainingOf({ job, program, trainer, dataset }: Session): 
     )
     const seconds = (performance.now() - started) / 1000
     requireFinite(loss, step + 1)
-    const judged = heldOut.length > 0 && isDue(step + 1, training)
+    const judged = heldOut.length > 0 && isDue(step + 1, training.steps, training.evalEvery)
     yield {
       step: step + 1,
       loss,
@@ -65,8 +69,9 @@ export async function* trainingOf({ job, program, trainer, dataset }: Session): 
   }
 }
 
-const isDue = (step: number, { evalEvery, steps }: Job['training']): boolean =>
-  step === steps || (evalEvery > 0 && step % evalEvery === 0)
+/** After the last step, and after every so many (0: none of these). */
+export const isDue = (step: number, steps: number, every: number): boolean =>
+  step === steps || (every > 0 && step % every === 0)
 
 function requireFinite(loss: number, step: number): void {
   if (Number.isFinite(loss)) return
@@ -86,9 +91,10 @@ export async function engineFailures<T>(when: string, work: () => Promise<T>): P
 }
 
 /** Losses of the first steps on one rank, for the same data from the same weights. */
-export async function lossesOf({ job, trainer, dataset }: Omit<Session, 'program'>, steps: number): Promise<number[]> {
+export async function lossesOf(session: Omit<Session, 'program'>, steps: number): Promise<number[]> {
+  const { job, trainer, dataset, taken } = session
   const losses: number[] = []
-  for (let step = 0; step < steps; step++) {
+  for (let step = taken; step < taken + steps; step++) {
     const inputs = batchAt(dataset.train, job.training, step)
     losses.push((await trainer.step({ inputs, lr: lrAt(job.training, step), step })).loss)
   }

@@ -11,7 +11,8 @@ export function writeWhole(path: string, content: string | Uint8Array): void {
 function replace(path: string, content: string | Uint8Array, before: Stats | undefined): void {
   const part = `${path}.${process.pid}.part`
   try {
-    writeFileSync(part, content, before ? { mode: before.mode } : {})
+    // On the disk before it has its name: a machine that stops may otherwise leave an empty file under it.
+    writeFileSync(part, content, { flush: true, ...(before ? { mode: before.mode } : {}) })
     renameSync(part, path)
   } catch (e) {
     rmSync(part, { force: true })

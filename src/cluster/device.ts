@@ -30,6 +30,7 @@ export const AttentionPoint = z.strictObject({
   keys: z.int().min(1),
   headDim: z.int().min(1),
   causal: z.boolean(),
+  dropout: z.literal(true).optional(),
   seconds: rate,
 })
 
@@ -51,6 +52,8 @@ export const Curves = z.strictObject({
     units: z.int().min(1).describe('processors that work on one tile each'),
     /** The k at which half of the efficiency is reached: filling and emptying the pipeline of a tile. */
     halfK: z.number().min(0).default(0),
+    /** What putting the operands in order takes, as so many more rows of m (the right one) and columns of n (the left one). */
+    packing: z.tuple([z.number().min(0), z.number().min(0)]).optional(),
     /** Of the rate, where rows of n or of k elements do not begin at multiples of 16 bytes: a vocabulary of 50257. */
     unaligned: fraction.optional(),
     /** What was measured, as evidence; where there are points the curve goes through them. */
@@ -61,6 +64,10 @@ export const Curves = z.strictObject({
   attention: z.strictObject({
     forward: fraction,
     backward: fraction,
+    /** The headDim at which half of the rate is reached: the work on a score that is no product. */
+    half: z.number().min(0).optional(),
+    /** A headDim counts as the next multiple of this: the elements of a vector. */
+    lanes: z.int().min(1).optional(),
     /** What was measured; where there are points the curve goes through them. */
     measured: z.array(AttentionPoint).optional(),
     inStep: inStep.optional(),

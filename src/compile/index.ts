@@ -1,3 +1,4 @@
+export { sendWaits } from './clocks.js'
 export * from './compile.js'
 export * from './evaluate.js'
 export * from './job.js'

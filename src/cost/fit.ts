@@ -8,6 +8,8 @@ import { digits } from '../cluster/index.js'
 import { isAligned, matmulSeconds } from './matmul.js'
 import { attentionSeconds, bytesOf, flopsOf } from './price.js'
 
+type Form = Pick<Curves['matmul'], 'tile' | 'halfK' | 'packing'>
+
 const tiles: readonly [number, number][] = [
   [8, 8],
   [64, 64],
@@ -17,6 +19,14 @@ const tiles: readonly [number, number][] = [
   [256, 256],
 ]
 const halves = [0, 16, 32, 64, 128, 256]
+const forms: readonly Form[] = tiles.flatMap(tile => halves.map(halfK => ({ tile, halfK })))
+
+/** One core has smaller tiles, and spends part of its time on putting operands in order. */
+const rows = [0, 8, 16, 32, 64, 128]
+const formsOfCore: readonly Form[] = [[16, 16] as [number, number], [32, 32] as [number, number], ...tiles].flatMap(
+  tile =>
+    halves.flatMap(halfK => rows.flatMap(right => rows.map((left): Form => ({ tile, halfK, packing: [right, left] })))),
+)
 
 /** Products that take less time than so many of the least say little about rates. */
 const least = 30
@@ -27,8 +37,7 @@ export function fitMatmul(points: readonly MatmulPoint[], device: Device, units:
   const long = large.some(isAligned) ? large : points
   const [telling, odd] = [long.filter(isAligned), long.filter(point => !isAligned(point))]
   const precision = mostFrequent(telling)
-  const shape = tiles
-    .flatMap(tile => halves.map(halfK => ({ tile, halfK })))
+  const shape = (units === 1 ? formsOfCore : forms)
     .map(form => ({ form, ratios: ratiosOf(telling, precision, device, { ...form, units }) }))
     .reduce((best, next) => (spread(next.ratios) < spread(best.ratios) ? next : best)).form
   const efficiency = Object.fromEntries(
@@ -48,7 +57,7 @@ function ratiosOf(
   points: readonly MatmulPoint[],
   precision: Precision,
   device: Device,
-  form: Pick<Curves['matmul'], 'tile' | 'halfK' | 'units'>,
+  form: Form & { readonly units: number },
 ): number[] {
   const plain = { ...form, efficiency: { [precision]: 1 }, measured: [] }
   const ideal: Device = { ...device, curves: { ...device.curves, matmul: plain } }
@@ -60,26 +69,37 @@ function ratiosOf(
     })
 }
 
-/** The share of the peak that the larger half of the measured passes reached. */
+/** What a core does beside the products of attention shows; an accelerator hides it. */
+const heads = [0, 8, 16, 32, 64].flatMap(half => [1, 4, 8, 16].map(lanes => ({ half, lanes })))
+
+/** The headDim of half the rate and the lanes with which the errors spread least; then the share of the peak, by the larger half of the passes. */
 export function fitAttention(
   points: readonly AttentionPoint[],
   device: Device,
   precision: Precision,
+  units: number,
 ): Curves['attention'] {
-  const share = (pass: AttentionPoint['pass']) => {
-    const kernels = points
-      .filter(point => point.pass === pass)
-      .map(point => ({ ...point, kind: 'attention', precision, generation: 'cudnn' }) as const)
-      .sort((a, b) => flopsOf(b) - flopsOf(a))
+  const of = (pass: AttentionPoint['pass'], head: (typeof heads)[number]) => {
     const ideal: Device = {
       ...device,
-      curves: { ...device.curves, attention: { forward: 1, backward: 1 } },
+      curves: { ...device.curves, attention: { forward: 1, backward: 1, ...head } },
     }
-    const large = kernels.slice(0, Math.ceil(kernels.length / 2))
-    const logs = large.map(kernel => Math.log(kernel.seconds / attentionSeconds(kernel, ideal)))
-    return large.length === 0 ? device.curves.attention[pass] : digits(Math.min(1, Math.exp(-mean(logs))))
+    return points
+      .filter(point => point.pass === pass && !point.dropout)
+      .map(point => ({ ...point, kind: 'attention', precision, generation: 'cudnn' }) as const)
+      .sort((a, b) => flopsOf(b) - flopsOf(a))
+      .map(kernel => Math.log(kernel.seconds / attentionSeconds(kernel, ideal)))
   }
-  return { forward: share('forward'), backward: share('backward'), measured: [...points] }
+  const spreadAt = (head: (typeof heads)[number]) => spread(of('forward', head)) + spread(of('backward', head))
+  const head = (units === 1 ? heads : heads.slice(0, 1)).reduce((best, next) =>
+    spreadAt(next) < spreadAt(best) ? next : best,
+  )
+  const share = (pass: AttentionPoint['pass']) => {
+    const logs = of(pass, head)
+    const large = logs.slice(0, Math.ceil(logs.length / 2))
+    return large.length === 0 ? device.curves.attention[pass] : digits(Math.min(1, Math.exp(-mean(large))))
+  }
+  return { forward: share('forward'), backward: share('backward'), ...(units === 1 && head), measured: [...points] }
 }
 
 function mostFrequent(points: readonly MatmulPoint[]): Precision {

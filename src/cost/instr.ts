@@ -64,8 +64,8 @@ const meeting = (instr: Collective, { segment }: Place): Work => ({
 
 const works: Rules<Work, Place> = {
   contract: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
-  attention: ({ ins: [q, k], window }, place) => attention('forward', q, k, window, place),
-  attentionGrad: ({ ins: [, q, k], window }, place) => attention('backward', q, k, window, place),
+  attention: ({ ins: [q, k], ...how }, place) => attention('forward', q, k, how, place),
+  attentionGrad: ({ ins: [, q, k], ...how }, place) => attention('backward', q, k, how, place),
   add: pass,
   mul: pass,
   scale: pass,
@@ -147,7 +147,7 @@ function attention(
   pass: 'forward' | 'backward',
   qRef: Ref,
   kRef: Ref,
-  window: number | undefined,
+  { window, dropout }: Pick<InstrOf<'attention'>, 'window' | 'dropout'>,
   place: Place,
 ): Kernel {
   const [q, k] = [qRef, kRef].map(ref => place.segment.buffers[ref])
@@ -163,6 +163,7 @@ function attention(
     headDim: size(q, 'headDim'),
     // All keys of a window are seen, but by the first queries.
     causal: !narrow,
+    ...(dropout && { dropout: true as const }),
     precision: precisionOf(q, place),
     generation: 'cudnn',
   }

@@ -27,6 +27,8 @@ export type Kernel =
       readonly keys: number
       readonly headDim: number
       readonly causal: boolean
+      /** Some scores are dropped, by random numbers that take their time. */
+      readonly dropout?: true | undefined
       readonly precision: Precision
       readonly generation: AttentionGeneration
     }

@@ -28,7 +28,7 @@ const tiles = [
 const shortestCut = 1024
 
 function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device): number {
-  const { tile, units, halfK, efficiency, unaligned = 1 } = device.curves.matmul
+  const { tile, units, halfK, efficiency, unaligned = 1, packing = [0, 0] } = device.curves.matmul
   const reached = (efficiency[precision] ?? efficiency.bf16 ?? 1) * (isAligned({ n, k, precision }) ? 1 : unaligned)
   const rate = (peakOf(device, precision) * reached) / units
   let best = Number.POSITIVE_INFINITY
@@ -42,7 +42,8 @@ function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device):
       if (count * cuts > 2 * units) break
     }
   }
-  return best
+  const packed = 2 * batch * k * (packing[0] * n + packing[1] * m)
+  return best + packed / (rate * units)
 }
 
 /** Whether the rows of the operands and of the result begin where the widest loads want them. */

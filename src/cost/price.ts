@@ -71,6 +71,7 @@ function nearness(kernel: Attention, point: AttentionPoint, device: Device) {
   const { seconds, ...shape } = point
   const at: Attention = { ...shape, kind: 'attention', precision: kernel.precision, generation: 'cudnn' }
   const masks = kernel.causal === point.causal ? 0 : 1
+  const drops = kernel.dropout === point.dropout ? 0 : 10
   return {
     distance:
       apart(kernel.queries, point.queries) +
@@ -79,15 +80,18 @@ function nearness(kernel: Attention, point: AttentionPoint, device: Device) {
       apart(kernel.heads / kernel.kvHeads, point.heads / point.kvHeads) +
       // What only repeats the work matters less.
       0.25 * apart(kernel.batch * kernel.heads, point.batch * point.heads) +
-      masks,
+      masks +
+      drops,
     ratio: seconds / modelledSeconds(at, device),
   }
 }
 
 function modelledSeconds(kernel: Attention, device: Device): number {
-  const { causal, keys, pass, precision, generation } = kernel
-  const waste = causal ? 1 + block / Math.max(block, keys) : 1
-  const rate = peakOf(device, precision) * device.curves.attention[pass] * ageFactor(generation, device)
+  const { causal, keys, headDim, pass, precision, generation } = kernel
+  const { half = 0, lanes = 1, [pass]: reached } = device.curves.attention
+  const padded = lanes * Math.ceil(headDim / lanes)
+  const waste = ((causal ? 1 + block / keys : 1) * (padded + half)) / headDim
+  const rate = peakOf(device, precision) * reached * ageFactor(generation, device)
   return (flopsOf(kernel) * waste) / rate
 }
 

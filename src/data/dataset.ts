@@ -17,16 +17,20 @@ export function datasetOfIds(
   ids: Ids,
   { seq, evalFraction, name }: { seq: number; evalFraction: number; name: string },
 ): Dataset {
-  const cut = Math.ceil(ids.length * (1 - evalFraction))
+  const cut = heldOutFrom(ids, evalFraction)
   const train = windows(ids.subarray(0, cut), seq)
   const heldOut = windows(ids.subarray(cut), seq)
   return {
     description: `${name}: ${ids.length} tokens, ${train.count} sequences to train on, ${heldOut.count} held out`,
     train,
     heldOut,
-    fingerprint: fingerprint(`${name} ${seq} ${evalFraction}`, ids),
+    // Not of the name: the same file may be found by another path.
+    fingerprint: fingerprint(`${seq} ${evalFraction}`, ids),
   }
 }
+
+/** The first token that is not trained on. */
+export const heldOutFrom = (ids: Ids, evalFraction: number): number => Math.ceil(ids.length * (1 - evalFraction))
 
 /** Runs of `seq` tokens side by side; labels are the tokens one further, so the last token is a label only. */
 export const windows = (ids: Ids, seq: number): Samples => ({

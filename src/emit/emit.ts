@@ -18,8 +18,26 @@ import { type Usage, usageOf } from './usage.js'
 /** By path below the folder. */
 export type Files = Readonly<Record<string, string>>
 
-/** `runtime` is the text of the files of src/emit/runtime, by name. */
-export function emit(program: Program, run: Run, runtime: Files): Files {
+/**
+ * `runtime` is the text of the files of src/emit/runtime, by name; `evaluation` the forward-only program of the same
+ * job, for the runs that are to judge what they train.
+ */
+export function emit(program: Program, run: Run, runtime: Files, evaluation?: Program): Files {
+  return {
+    'README.md': readme(program, run),
+    'train.py': entry,
+    'run.json': `${JSON.stringify(run, null, 2)}\n`,
+    ...programFiles(program),
+    ...(evaluation && below('evaluation', programFiles(evaluation))),
+    ...below('runtime', runtime),
+    ...launchers(run, worldOf(program.mesh)),
+  }
+}
+
+const below = (folder: string, files: Files): Files =>
+  Object.fromEntries(Object.entries(files).map(([name, text]) => [`${folder}/${name}`, text]))
+
+function programFiles(program: Program): Files {
   const usage = usageOf(program)
   const places = program.streams.map(stream => placesOf(program, stream))
   const stages = program.streams.flatMap((_, pp) => {
@@ -30,15 +48,7 @@ export function emit(program: Program, run: Run, runtime: Files): Files {
       [`stage${pp}.json`, scheduleText(program, pp, functions, places)],
     ]
   })
-  return {
-    'README.md': readme(program, run),
-    'train.py': entry,
-    'program.json': programText(program),
-    'run.json': `${JSON.stringify(run, null, 2)}\n`,
-    ...Object.fromEntries(stages),
-    ...Object.fromEntries(Object.entries(runtime).map(([name, text]) => [`runtime/${name}`, text])),
-    ...launchers(run, worldOf(program.mesh)),
-  }
+  return { 'program.json': programText(program), ...Object.fromEntries(stages) }
 }
 
 /** The segments a stream calls, in the order it first calls them. */
@@ -56,7 +66,7 @@ function emitted(program: Program, segment: Segment, usage: Usage): Emitted {
   }
 }
 
-const entry = `"""Starts this rank: torchrun --nproc-per-node=N train.py (launch.sh knows the numbers)."""
+const entry = `"""Starts this rank: torchrun --nproc_per_node=N train.py (launch.sh knows the numbers)."""
 from runtime.train import main
 
 if __name__ == "__main__":

@@ -59,8 +59,9 @@ export PYTORCH_CUDA_ALLOC_CONF="\${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:
 # Seconds in which all nodes, and then all ranks, must have come.
 RENDEZVOUS="\${RENDEZVOUS:-600}"
 PER_NODE=$((WORLD / NNODES))
-"$PYTHON" -m runtime.torchrun --nnodes="$NNODES" --node-rank="$NODE_RANK" --nproc-per-node="$PER_NODE" \\
-  --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --rdzv-conf timeout="$RENDEZVOUS" \\
+# With underscores: PyTorch 1.13 knows no other names.
+"$PYTHON" -m runtime.torchrun --nnodes="$NNODES" --node_rank="$NODE_RANK" --nproc_per_node="$PER_NODE" \\
+  --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --rdzv_conf timeout="$RENDEZVOUS" \\
   train.py --rendezvous "$RENDEZVOUS" "$@" &
 torchrun=$!
 trap 'kill -TERM "$torchrun"' INT TERM

@@ -21,7 +21,10 @@ ${run.globalBatch} sequences of ${run.seq} tokens.
     sbatch slurm.sbatch                  Slurm
     kubectl apply -f kubernetes.yaml     Kubernetes (PyTorchJob)
 
-It needs PyTorch 2 and this folder, nothing else. \`sh launch.sh --help\` lists what a run can be told.
+    sh launch.sh --save saved --save-every 100              checkpoints: after 100, 200, ... steps and after the last
+    sh launch.sh --resume saved          goes on from the last of them, whatever plan has written it
+
+It needs PyTorch and this folder, nothing else. \`sh launch.sh --help\` lists what a run can be told.
 
 ## What is here
 
@@ -31,7 +34,7 @@ It needs PyTorch 2 and this folder, nothing else. \`sh launch.sh --help\` lists 
 | \`stage*.json\` | when they compute it: frames, calls, messages and waits, in order |
 | \`program.json\` | mesh, process groups, parameters |
 | \`run.json\` | steps, seed, learning rate, data |
-| \`runtime/\` | the hand-written part, the same for every program |
+${run.evaluation ? '| `evaluation/` | the forward alone, as a program of its own: the loss over held-out data |\n' : ''}| \`runtime/\` | the hand-written part, the same for every program |
 | \`metrics.jsonl\` | a line of JSON a step, once it has run |
 
 ## What to expect

@@ -9,6 +9,10 @@ export interface Run {
   readonly seq: number
   readonly learningRate: LearningRate
   readonly data: RunData
+  /** Of the data: what a checkpoint was trained on can be told from anything else. */
+  readonly fingerprint: string
+  /** Global batches of held-out samples after every so many steps (0: none of these) and after the last; absent: never. */
+  readonly evaluation?: { readonly every: number; readonly batches: number }
   /** For the FLOP/s of the metrics. */
   readonly flopsPerToken: number
   /** What a simulation said, where there was one. */
@@ -23,7 +27,13 @@ export interface LearningRate {
 }
 
 export type RunData =
-  /** Token ids of `width` bytes, least byte first; the first `samples` runs of seq tokens are trained on. */
-  | { readonly kind: 'tokens'; readonly file: string; readonly width: 1 | 2 | 4; readonly samples: number }
+  /** Token ids of `width` bytes, least byte first, in runs of seq tokens: first those trained on, then those held out. */
+  | {
+      readonly kind: 'tokens'
+      readonly file: string
+      readonly width: 1 | 2 | 4
+      readonly samples: number
+      readonly heldOut: { readonly firstToken: number; readonly samples: number }
+    }
   | { readonly kind: 'progressions'; readonly vocab: number }
   | { readonly kind: 'rotations'; readonly embed: number }

@@ -3,8 +3,8 @@
  * given the parameters before it judges. Commands know this and nothing of engines; an engine joins by one line of
  * `starts`.
  */
-import { error, ProblemsError } from '../base/index.js'
-import type { Kind, Program } from '../ir/index.js'
+import { error, ProblemsError, type Rank } from '../base/index.js'
+import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
 import { nativeMissing } from './native/kernels.js'
 import { startOn } from './native/runner.js'
@@ -18,6 +18,13 @@ export interface StepOutcome {
   readonly normSquared: number
 }
 
+/** Where a rank keeps something: an index into the frames of its stream. */
+export interface Held {
+  readonly rank: Rank
+  readonly frame: number
+  readonly dtype: DType
+}
+
 /** A program on all its ranks. */
 export interface Runner {
   /** For people: which kernels, how many ranks, where. */
@@ -28,6 +35,10 @@ export interface Runner {
   /** Whole tensors, row-major over the parameter's dims. */
   parameter(name: string): ArrayLike<number>
   setParameter(name: string, values: ArrayLike<number>): void
+  /** What lives in a frame from step to step, in the order of the parameter's dims, and maybe more behind it. Not a copy. */
+  held(at: Held): Float32Array | Float64Array
+  /** Puts numbers there, rounded as they are kept. */
+  hold(at: Held, values: Float32Array | Float64Array): void
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
   /** Of the last step, where the engine was asked to measure. Seconds from the engine's start. */
@@ -68,7 +79,9 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
 /** Those that are faster than the definition, as far as they are there. */
 export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && starts[name])
 
-export interface Trainer extends Pick<Runner, 'description' | 'concurrent' | 'parameter' | 'peaks' | 'spans'> {
+type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | 'peaks' | 'spans'
+
+export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepOutcome>
   /** The mean loss over all labels of the batches, with the parameters of now. Changes nothing. */
   evaluate(batches: readonly StepData['inputs'][]): Promise<{ readonly loss: number; readonly count: number }>
@@ -105,6 +118,8 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
       return { loss: sum / count, count }
     },
     parameter: name => engine.parameter(name),
+    held: at => engine.held(at),
+    hold: (at, values) => engine.hold(at, values),
     get peaks() {
       return engine.peaks
     },

@@ -44,3 +44,6 @@ export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, ran
 /** The last norm and the head's matrix, a tied one too where it cannot share the embedding's memory. */
 export const headParameters = ({ vocab, embed, norm, tied }: Shape, ranks: number, sharesEmbedding: boolean): number =>
   (norm === 'layer' ? 2 : 1) * embed + (tied && sharesEmbedding ? 0 : (vocab * embed) / ranks)
+
+/** Ranks that share a table of ours: one that tp does not divide is whole on every rank. */
+export const tableRanks = ({ vocab }: Shape, tp: number): number => (vocab % tp === 0 ? tp : 1)

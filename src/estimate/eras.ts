@@ -150,6 +150,7 @@ const lockstep: Software = {
   optimizerBytes: 40,
   exposed: { tp: 1, tpBackward: 1, pp: 0, dp: 1, shards: 0.6, wholeShards: 0.12, cp: 1, ep: 1 },
   regathers: false,
+  launch: { forward: 0, backward: 0 },
   pieces: 9,
   sources: ['this project'],
 }

@@ -30,10 +30,10 @@ export function timesOf(setup: Setup): Omit<Estimate, 'memory'> {
   const table = tableOf(setup)
   const prices = table.of(split)
   const layer = layerCost(setup, table, prices)
-  const ranks = ranksOf(setup, prices, layer)
+  const ranks = ranksOf(setup, table, prices, layer)
   const { busiest } = ranks
   const bubble = bubbleOf(split.schedule, { ranks: pp, chunks, microbatches, busiest, sum: ranks.sum })
-  const pipeline = handingCost(setup, table, prices)
+  const pipeline = handingCost(setup, table, prices, ranks)
   const data = dataCost(setup, table, prices, ranks)
   const optimizer = optimizerCost(setup, ranks.parameters)
   const whole = microbatches * (busiest.forward + busiest.input + busiest.weight) + bubble + pipeline + data + optimizer

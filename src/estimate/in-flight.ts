@@ -26,14 +26,14 @@ const onlyOpen = (open: number): InFlight => {
 }
 
 /** Microbatches that pass one chunk before the next has its turn: equal groups where they divide, else one a rank. */
-const group = ({ pp, microbatches }: Counts): number => {
+export const groupOf = ({ pp, microbatches }: Counts): number => {
   const groups = Math.max(1, Math.floor(microbatches / pp))
   return microbatches % groups === 0 ? microbatches / groups : pp
 }
 
 /** One forward, one backward in turn, after `lead` forwards for every rank behind. */
 const ahead = (c: Counts, rank: number, lead: number): number =>
-  lead * (c.pp - rank - 1) + 1 + (c.chunks - 1) * group(c)
+  lead * (c.pp - rank - 1) + 1 + (c.chunks - 1) * groupOf(c)
 
 const alternating =
   (lead: number): Rule =>
@@ -130,7 +130,7 @@ export function layersInFlight(split: Split, stages: number, layersOfChunk: read
   const layers = layersOfChunk.reduce((sum, n) => sum + n, 0)
   const alike = layersOfChunk.every(n => n === layersOfChunk[0])
   if (alike || stages === 0 || !looped.has(split.schedule)) return (stages * layers) / chunks
-  const size = group(split)
+  const size = groupOf(split)
   const most = split.microbatches * chunks
   let heaviest = 0
   for (let turn = 0; turn < 2 * chunks; turn++) {

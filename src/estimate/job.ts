@@ -1,6 +1,6 @@
 /** A job in the numbers its price depends on. */
 import type { ModelConfig } from '../model/index.js'
-import { type Job, layersPerStage } from '../plan/index.js'
+import { type Job, layersPerStage, type Plan } from '../plan/index.js'
 import { eras, pureLockstep } from './eras.js'
 import type { Placed, Split } from './setup.js'
 import type { Shape } from './shape.js'
@@ -19,6 +19,12 @@ export function shapeOf(model: ModelConfig, seq: number): Shape | undefined {
   return { ...sizes, kvHeads: heads, headDim, gated: false, biases: true, norm: 'layer', dropout, positions: 'learned' }
 }
 
+/** What ZeRO does once a step, where it splits anything. */
+export const onceAStep = ({ zero, reduce, gather }: Plan): Pick<Split, 'reduce' | 'gather'> => ({
+  ...(zero >= 2 && reduce === 'step' && { reduce }),
+  ...(zero === 3 && gather === 'step' && { gather }),
+})
+
 /** Undefined also where the schedule is a file: its order is nobody's closed form. */
 export function placedOf({ model, training, plan }: Job): Placed | undefined {
   const shape = shapeOf(model, training.seq)
@@ -30,6 +36,7 @@ export function placedOf({ model, training, plan }: Job): Placed | undefined {
     microbatch: training.globalBatch / (dp * ep * microbatches),
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, shape.layers) }),
+    ...onceAStep(plan),
   }
   return precision === 'pure-bf16'
     ? { shape, split, precision: 'bf16', software: pureLockstep }

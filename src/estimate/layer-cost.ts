@@ -1,4 +1,5 @@
 /** One layer and one microbatch on one rank: its compute, and what its software leaves exposed of everything else. */
+import { ownLayerCost } from './own-layer.js'
 import type { RankTime } from './pipeline.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Setup, Split } from './setup.js'
@@ -27,6 +28,7 @@ export const repeated: Readonly<Record<Split['recompute'], { readonly forward: n
 
 export function layerCost(setup: Setup, table: PriceTable, prices: Prices): LayerCost {
   const { split, software } = setup
+  if (prices.own && split.cp * split.ep === 1) return ownLayerCost(setup, table, prices.own)
   const { layer, tp, cp, ep } = prices
   const { exposed, launch } = software
   const again = repeated[split.recompute]

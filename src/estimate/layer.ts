@@ -1,6 +1,7 @@
 /** A layer, an embedding and a head as kernels: what one rank computes for one microbatch. */
 import type { Precision } from '../cluster/index.js'
 import { bytesOf, type Kernel } from '../cost/index.js'
+import { tableRanks } from './counts.js'
 import type { Shape } from './shape.js'
 import type { Software } from './software.js'
 import { embeddingTraffic, layerTraffic, type Stream } from './traffic.js'
@@ -88,7 +89,7 @@ function weightKernels(linear: Linear, precision: Precision, software: Software)
 const wide = (precision: Precision): number => Math.max(2, bytesOf[precision])
 const wider = (precision: Precision): Precision => (precision === 'fp8' ? 'bf16' : precision)
 
-function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
+export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
   const heads = shape.heads / cut.tp
   const [queries, keys] = [shape.seq / cut.cp, shape.seq]
   if (attention === 'unfused') {
@@ -161,9 +162,12 @@ function castBytes(shape: Shape, elements: Readonly<Record<Stream, number>>) {
 const memory = (bytes: number): Kernel => ({ kind: 'memory', read: bytes / 2, written: bytes / 2 })
 const isWork = (kernel: Kernel): boolean => kernel.kind !== 'memory' || kernel.read > 0
 
-/** Rows of one rank's part of the table: a multiple of 128, where it is padded. */
-export const paddedVocab = ({ vocab }: Shape, tp: number, { padsVocab }: Software): number =>
-  tp === 1 && !padsVocab ? vocab : Math.ceil(vocab / (128 * tp)) * 128
+/** Rows of one rank's part of the table: a multiple of 128, where it is padded. We pad nothing. */
+export const paddedVocab = (shape: Shape, tp: number, { name, padsVocab }: Software): number => {
+  const { vocab } = shape
+  if (name === 'lockstep') return vocab / tableRanks(shape, tp)
+  return tp === 1 && !padsVocab ? vocab : Math.ceil(vocab / (128 * tp)) * 128
+}
 
 /** The last norm, the product with the table, the loss. */
 export function headKernels(shape: Shape, cut: Cut, precision: Precision, software: Software): Kernels {

@@ -4,11 +4,19 @@
  * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
  */
 import { elementBytes, tokensOf } from './activations.js'
-import { embeddingParameters, headParameters, kvSplit, layerParameters } from './counts.js'
+import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from './counts.js'
 import type { Fullness, Holding } from './holding.js'
 import { inFlight } from './in-flight.js'
 import type { Footprint, Placed, Split } from './setup.js'
-import { fetchesWhole, layersOfChunk, layersOfRank, type RankLayers, splitsAll } from './stages.js'
+import {
+  fetchesEach,
+  fetchesWhole,
+  layersOfChunk,
+  layersOfRank,
+  type RankLayers,
+  reducesEach,
+  splitsAll,
+} from './stages.js'
 
 /** Elements a token has on one rank, by what they are. */
 interface Widths {
@@ -26,8 +34,7 @@ interface Widths {
   readonly sums: number
 }
 
-/** We pad nothing: a table that tp does not divide is whole on every rank. */
-const tableRanks = ({ shape: { vocab }, split: { tp } }: Placed): number => (vocab % tp === 0 ? tp : 1)
+const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, split.tp)
 
 function widthsOf(placed: Placed): Widths {
   const { shape, split } = placed
@@ -40,7 +47,7 @@ function widthsOf(placed: Placed): Widths {
     keys: (2 * kvHeads * headDim) / kvSplit(shape, tp),
     ffn: ffn / tp,
     wide: gated ? 3 : 2,
-    vocab: vocab / tableRanks(placed),
+    vocab: vocab / ranksOfTable(placed),
     sums: heads / tp,
   }
 }
@@ -117,10 +124,10 @@ function factsOf(placed: Placed): Facts {
   const tokens = tokensOf(placed)
   const data = split.dp * split.cp * split.ep
   const parameters = layerParameters(shape, split)
-  const table = (shape.vocab * shape.embed) / tableRanks(placed)
+  const table = (shape.vocab * shape.embed) / ranksOfTable(placed)
   const largest = largestWeight(placed)
-  const sent = split.zero >= 2 && data > 1 ? 1 + 1 / data : 1
-  const fetches = split.zero === 3 && data > 1 ? element : 0
+  const sent = reducesEach(split) ? 1 + 1 / data : 1
+  const fetches = fetchesEach(split) ? element : 0
   // The next gradient is made while this one is on its way: two of a size where gate and up follow each other.
   const made = software.gradientBytes * largest * sent * (sent > 1 && shape.gated ? 2 : 1)
   return {
@@ -159,18 +166,18 @@ export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
 
 function heldParameters({ placed, layerParameters: layer }: Facts, { layers, first, last }: RankLayers): number {
   const { shape } = placed
-  const ranks = tableRanks(placed)
+  const ranks = ranksOfTable(placed)
   const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
   return layers * layer + ends
 }
 
 /** 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
 function statesOf({ placed, element, data }: Facts, held: number) {
-  const { zero } = placed.split
+  const { zero, reduce, gather } = placed.split
   const { gradientBytes: wide } = placed.software
   return {
-    parameters: (element * held) / (zero >= 3 ? data : 1),
-    gradients: (wide * held) / (zero >= 2 ? data : 1),
+    parameters: (element * held) / (zero >= 3 ? data : 1) + (gather === 'step' && data > 1 ? element * held : 0),
+    gradients: (wide * held) / (zero >= 2 && reduce !== 'step' ? data : 1),
     optimizer: ((element < wide ? 3 : 2) * wide * held) / (zero >= 1 ? data : 1),
   }
 }

@@ -4,9 +4,11 @@
  */
 import type { Cluster, Precision } from '../cluster/index.js'
 import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/index.js'
-import { embeddingParameters, headParameters, layerParameters } from './counts.js'
+import { embeddingParameters, headParameters, layerParameters, tableRanks } from './counts.js'
 import { entry } from './entry.js'
 import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
+import type { LayerCost } from './layer-cost.js'
+import { type OwnWork, ownWork } from './own-work.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
 import type { Software } from './software.js'
@@ -41,6 +43,14 @@ export interface Prices {
   readonly embeddingParameters: number
   readonly headParameters: number
   readonly headBesideEmbedding: number
+  /** Of our own program. */
+  readonly own?: OwnLayers
+}
+
+/** The pieces of a layer, and what it takes by what else it depends on. */
+export interface OwnLayers {
+  readonly work: OwnWork
+  readonly known: Map<number, LayerCost>
 }
 
 const kinds: readonly Meeting['kind'][] = [
@@ -101,6 +111,7 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     weight: total(k.weight),
     core: total(k.core),
   })
+  const ranks = software.name === 'lockstep' ? tableRanks(shape, cut.tp) : cut.tp
   const embedding = times(embeddingKernels(shape, cut))
   const head = times(headKernels(shape, cut, precision, software))
   return {
@@ -111,9 +122,10 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     lastEnd: head.forward + head.input + head.weight,
     ...collectivesOf(setup, cut),
     layerParameters: layerParameters(shape, cut),
-    embeddingParameters: embeddingParameters(shape, cut.tp),
-    headParameters: headParameters(shape, cut.tp, false),
-    headBesideEmbedding: headParameters(shape, cut.tp, true),
+    embeddingParameters: embeddingParameters(shape, ranks),
+    headParameters: headParameters(shape, ranks, false),
+    headBesideEmbedding: headParameters(shape, ranks, true),
+    ...(software.name === 'lockstep' && { own: { work: ownWork(setup, cut), known: new Map<number, LayerCost>() } }),
   }
 }
 
@@ -128,6 +140,7 @@ function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'spl
   const keys = (2 * microbatch * shape.seq * shape.kvHeads * shape.headDim * element) / Math.min(tp, shape.kvHeads)
   const keyGather = meet('all-gather', keys, cp, tp)
   // To the experts and back: every token goes to as many of them as see it.
+  const own = software.name === 'lockstep'
   const routed = (activation * (shape.experts?.active ?? 0)) / (sequenceParallel ? tp : 1)
   return {
     tp: sequenceParallel
@@ -135,8 +148,9 @@ function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'spl
       : { forward: 2 * reduce, backward: 2 * reduce },
     cp: { forward: keyGather, backward: 2 * keyGather },
     ep: 2 * meet('all-to-all', routed, ep, tp * cp),
-    tpEmbedding: sequenceParallel ? scatter + gather : 2 * reduce,
-    handed: activation / tp,
-    regather: sequenceParallel ? 0 : gather,
+    tpEmbedding: sequenceParallel ? scatter + gather : (own ? 1 : 2) * reduce,
+    // Others send a part each and gather it on the other side; we send what a rank has.
+    handed: own && !sequenceParallel ? activation : activation / tp,
+    regather: own || sequenceParallel ? 0 : gather,
   }
 }

@@ -1,10 +1,11 @@
 /** One microbatch on the busiest pipeline rank, and on all of them together. */
 import { holdingsOf } from './holding.js'
 import type { LayerCost } from './layer-cost.js'
+import { type Ends, ownEnds } from './own-ends.js'
 import type { RankTime } from './pipeline.js'
-import type { Prices } from './prices.js'
+import type { Prices, PriceTable } from './prices.js'
 import type { Setup } from './setup.js'
-import type { RankLayers } from './stages.js'
+import { type RankLayers, shareOfMicrobatches } from './stages.js'
 
 export interface Ranks {
   readonly busiest: RankTime
@@ -17,43 +18,47 @@ export interface Ranks {
   readonly parameters: number
 }
 
-export function ranksOf({ shape, split }: Setup, prices: Prices, layer: LayerCost): Ranks {
+export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): Ranks {
+  const { shape, split } = setup
   const holdings = holdingsOf(shape, split)
+  const ends = prices.own ? ownEnds(setup, table, prices) : usualEnds(prices)
+  const [first, last] = [totalOf(ends.first), totalOf(ends.last)]
+  const each = totalOf(layer)
+  const durationOf = (held: RankLayers) => held.layers * each + (held.first ? first : 0) + (held.last ? last : 0)
   let held: RankLayers = holdings[0]
-  let longest = durationOf(held, layer, prices)
+  let longest = durationOf(held)
   let parameters = parametersOf(held, prices)
   for (const candidate of holdings) {
-    const duration = durationOf(candidate, layer, prices)
+    const duration = durationOf(candidate)
     parameters = Math.max(parameters, parametersOf(candidate, prices))
     if (duration <= longest) continue
     longest = duration
     held = candidate
   }
-  const busiest = timeOf(held, layer, prices)
+  const share = shareOfMicrobatches(split)
   const tpEnds = held.first ? prices.tpEmbedding : 0
   return {
-    busiest,
-    sum: timeOf({ layers: shape.layers, first: true, last: true }, layer, prices),
-    layers: held.layers,
-    ends: longest - held.layers * (layer.forward + layer.input + layer.weight) - tpEnds,
-    tpEnds,
+    busiest: timeOf(held, layer, ends, share),
+    sum: timeOf({ layers: shape.layers, first: true, last: true }, layer, ends, 1),
+    layers: share * held.layers,
+    ends: share * (longest - held.layers * each - tpEnds),
+    tpEnds: share * tpEnds,
     parameters,
   }
 }
 
-function timeOf({ layers, first, last }: RankLayers, layer: RankTime, prices: Prices): RankTime {
-  const { embedding, head, tpEmbedding } = prices
-  return {
-    forward: layers * layer.forward + (first ? embedding.forward + tpEmbedding : 0) + (last ? head.forward : 0),
-    input: layers * layer.input + (first ? embedding.input : 0) + (last ? head.input : 0),
-    weight: layers * layer.weight + (first ? embedding.weight : 0) + (last ? head.weight : 0),
-  }
-}
+const totalOf = ({ forward, input, weight }: RankTime): number => forward + input + weight
 
-const durationOf = ({ layers, first, last }: RankLayers, layer: RankTime, prices: Prices): number =>
-  layers * (layer.forward + layer.input + layer.weight) +
-  (first ? prices.firstEnd + prices.tpEmbedding : 0) +
-  (last ? prices.lastEnd : 0)
+const usualEnds = ({ embedding, head, tpEmbedding }: Prices): Ends => ({
+  first: { forward: embedding.forward + tpEmbedding, input: embedding.input, weight: embedding.weight },
+  last: head,
+})
+
+function timeOf({ layers, first, last }: RankLayers, layer: RankTime, ends: Ends, share: number): RankTime {
+  const of = (part: keyof RankTime) =>
+    share * (layers * layer[part] + (first ? ends.first[part] : 0) + (last ? ends.last[part] : 0))
+  return { forward: of('forward'), input: of('input'), weight: of('weight') }
+}
 
 const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices): number =>
   layers * prices.layerParameters +

@@ -24,6 +24,10 @@ export interface Split {
   readonly recompute: 'none' | 'selective' | 'full' | 'per-op'
   /** Layers of each stage where they are not shared out evenly. */
   readonly layers?: readonly number[]
+  /** ZeRO-2 and 3: gradients are reduced once a step, not after each microbatch. */
+  readonly reduce?: 'step'
+  /** ZeRO-3: parameters are gathered once a step, not for each use. */
+  readonly gather?: 'step'
 }
 
 export interface Setup {

@@ -47,6 +47,9 @@ export function layersOfRank(shape: Shape, split: Split, rank: number): RankLaye
 const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boolean =>
   schedule === 'dualpipe' && microbatches > 1 && pp - 1 - rank !== rank
 
+/** Of what it holds, what a microbatch passes: fed from both ends, one of two stages. */
+export const shareOfMicrobatches = (split: Split): number => (meetsItself(split, 0) ? 0.5 : 1)
+
 /**
  * Ranks of which one is the heaviest. Along ranks that hold equal stages, load changes in one direction: only the ends
  * of such runs count.
@@ -75,3 +78,11 @@ export const splitsAll = new Set(['interleaved-zb', 'zb-h1', 'zb-h2', 'zb-v', 'v
 
 /** ZeRO-3: all parameters of a layer are fetched for one call, and not each for its own use. */
 export const fetchesWhole = ({ recompute, schedule }: Split): boolean => recompute === 'full' || splitsAll.has(schedule)
+
+/** Gradients leave after each microbatch. */
+export const reducesEach = ({ zero, dp, cp, ep, reduce }: Split): boolean =>
+  zero >= 2 && dp * cp * ep > 1 && reduce !== 'step'
+
+/** Parameters come for each use. */
+export const fetchesEach = ({ zero, dp, cp, ep, gather }: Split): boolean =>
+  zero === 3 && dp * cp * ep > 1 && gather !== 'step'

@@ -1,17 +1,42 @@
 /** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
+import { groupOf } from './in-flight.js'
 import type { RankTime } from './pipeline.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
 import type { Setup, Split } from './setup.js'
 import type { Software } from './software.js'
-import { splitsAll } from './stages.js'
+import { reducesEach, shareOfMicrobatches, splitsAll } from './stages.js'
 
-/** Messages between stages: a pass there and back through all of them, and what is exposed of every other message. */
-export function handingCost({ split, software }: Setup, table: PriceTable, { handed, regather }: Prices): number {
+/**
+ * Messages between stages: a pass there and back through all of them, what is exposed of every other message, and what
+ * rounds of several chunks wait for theirs.
+ */
+export function handingCost(
+  { split, software }: Setup,
+  table: PriceTable,
+  { handed, regather }: Prices,
+  { busiest }: Ranks,
+): number {
   const { pp, tp, cp, ep, dp, chunks, microbatches } = split
   if (pp === 1) return 0
-  const both = 2 * (table.meeting('send', handed, pp, tp * cp * ep * dp) + regather)
-  return both * (pp - 1 + software.exposed.pp * chunks * microbatches)
+  const one = table.meeting('send', handed, pp, tp * cp * ep * dp) + regather
+  const rounds = loops.has(split.schedule) ? (chunks - 1) * lateness(split, busiest, one) : 0
+  return 2 * one * (pp - 1 + software.exposed.pp * chunks * microbatches) + rounds
+}
+
+const loops = new Set(['interleaved', 'interleaved-zb', 'looped-bfs'])
+
+/**
+ * While a pipeline of several chunks fills, a rank goes from one chunk to the next as soon as a group of microbatches
+ * has passed: the first of them is back later than that by all messages of the way round, unless the group is larger
+ * than there are ranks. The same when it empties.
+ */
+function lateness(split: Split, { forward, input, weight }: RankTime, message: number): number {
+  const { pp, chunks, microbatches, schedule } = split
+  const group = schedule === 'looped-bfs' ? microbatches : groupOf(split)
+  const slack = Math.max(0, group - pp) / chunks
+  const empties = splitsAll.has(schedule) ? input : input + weight
+  return Math.max(0, pp * message - slack * forward) + Math.max(0, pp * message - slack * empties)
 }
 
 /** Gradients to their sum and parameters back; what backward and the next forward hide only slows them down. */
@@ -20,9 +45,10 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const size = dp * ep * cp
   const tied =
     shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
-  if (zero === 3) return tied + endsCost(split, software, table, prices)
   const pieces = Math.max(1, software.pieces * ranks.layers)
   const piece = ranks.parameters / pieces
+  if (prices.own) return tied + pieces * ownPiece(split, software, table, piece)
+  if (zero === 3) return tied + endsCost(split, software, table, prices)
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
   const reduced = pieces * table.meeting(kind, software.reduceBytes * piece, size, tp)
   const gathered = zero === 0 ? 0 : pieces * table.meeting('all-gather', 2 * piece, size, tp)
@@ -33,6 +59,20 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const beyond = Math.min(traffic * (1 - software.exposed.dp), times * hiding(split, ranks.busiest))
   const hidden = Math.max(within, beyond)
   return tied + traffic - hidden + software.contention * hidden
+}
+
+/**
+ * A parameter's gradient to its sum and itself back, once a step, and where two stages hold it to the sum of both. What
+ * happens more often is part of its layer.
+ */
+function ownPiece(split: Split, { reduceBytes }: Software, table: PriceTable, parameters: number): number {
+  const { tp, dp, zero, gather } = split
+  const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
+  const reduced = reducesEach(split) ? 0 : table.meeting(kind, reduceBytes * parameters, dp, tp)
+  const whole = zero === 1 || zero === 2 || gather === 'step'
+  const mirrored = shareOfMicrobatches(split) < 1 ? (reduceBytes * parameters) / (zero === 0 ? 1 : dp) : 0
+  const both = table.meeting('all-reduce', mirrored, 2, tp * dp * (split.pp - 1))
+  return reduced + both + (whole ? table.meeting('all-gather', 2 * parameters, dp, tp) : 0)
 }
 
 /** A gradient is on its way while the next ones are made; the last of each layer has nothing to hide behind. */

@@ -1,7 +1,7 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
 import { error, ProblemsError } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
-import { type Era, eras, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
+import { type Era, eras, onceAStep, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { Job, layersPerStage, type PlanInput, type ScheduleName } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
@@ -53,13 +53,15 @@ export const plainSplit: Split = {
 
 /** As it would be written in a job file: what is default is left out. */
 export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
-  const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers } = split
+  const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, reduce, gather } = split
   const schedule = split.schedule as ScheduleName // the space has no others
   return {
     ...(dp > 1 && { dp }),
     ...(tp > 1 && { tp }),
     ...(pp > 1 && { pp }),
     ...(zero > 0 && { zero }),
+    ...(zero >= 2 && reduce && { reduce }),
+    ...(zero === 3 && gather && { gather }),
     ...(sequenceParallel && { sequenceParallel }),
     ...(microbatches > 1 && { microbatches }),
     ...(pp > 1 && { schedule }),
@@ -76,7 +78,7 @@ type Trained = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
 export const jobOf = ({ model, shape, globalBatch, precision }: Trained, split: Split): Job =>
   Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split, precision) })
 
-/** Of a schedule from a file the price is that of 1F1B: its order is not known here. */
+/** Of a schedule from a file the price is that of 1F1B: its order is not known here (`explain` simulates it). */
 export function splitOf({ model, training, plan }: Job): Split {
   const { tp, pp, dp, cp, ep, sequenceParallel, chunks, microbatches, recompute } = plan
   return {
@@ -86,5 +88,6 @@ export function splitOf({ model, training, plan }: Job): Split {
     microbatch: training.globalBatch / (microbatches * dp),
     recompute: Array.isArray(recompute) ? 'per-op' : recompute,
     ...(plan.layers !== 'even' && { layers: layersPerStage(plan, model.layers) }),
+    ...onceAStep(plan),
   }
 }

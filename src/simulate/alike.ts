@@ -40,6 +40,7 @@ export function alikeRanks(program: Program, slow: ReadonlyMap<Rank, number>, al
     return { pp: at.pp ?? 0, column: rankAt(flat, at) }
   }
   const rankOf = ({ pp, column }: Place): Rank => rankAt(mesh, { ...coordinatesOf(flat, column), pp })
+  if (slow.size === 0 && !all) return { ...allAlike(columns), placeOf, rankOf }
   const partitions = axesMet(program).map(axes => partition(flat, axes))
   const classOf = all
     ? Int32Array.from({ length: columns }, (_, i) => i)
@@ -54,6 +55,12 @@ export function alikeRanks(program: Program, slow: ReadonlyMap<Rank, number>, al
     return found
   }
   return { classes: counts.length, counts, classOf, columnOf, placeOf, rankOf, meetingsOf }
+}
+
+const allAlike = (columns: number): Omit<Alike, 'placeOf' | 'rankOf'> => {
+  const meetings = { of: new Int32Array(1), count: 1 }
+  const classOf = new Int32Array(columns)
+  return { classes: 1, counts: [columns], classOf, columnOf: [0], meetingsOf: () => meetings }
 }
 
 const flatAxes = ({ axes }: Group, mesh: Mesh): Axis[] => axes.filter(axis => axis !== 'pp' && sizeOf(mesh, axis) > 1)

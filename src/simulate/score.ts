@@ -34,18 +34,28 @@ export type Start = Extract<Act, { kind: 'start' }>
 export interface Score {
   readonly acts: readonly Act[]
   readonly slots: number
+  /** It meets nobody from other pipeline coordinates, and leaves nothing under way. */
+  readonly alone: boolean
+  /** That its collectives go over. */
+  readonly links: readonly number[]
   /** FLOPs a rank executes, and those among them that make forward values again. */
   readonly flops: number
   readonly repeated: number
 }
 
+/** Programs that share segments and prices share their scores. */
+const known = new WeakMap<Prices, WeakMap<Segment, Score>>()
+
 export function scoresOf(program: Program, prices: Prices): ReadonlyMap<string, Score> {
+  const scores = known.get(prices) ?? new WeakMap<Segment, Score>()
+  known.set(prices, scores)
   const forwards = forwardsOf(program)
   return new Map(
-    Object.values(program.segments).map(segment => [
-      segment.name,
-      scoreOf(segment, prices, forwards.get(segment.name)),
-    ]),
+    Object.values(program.segments).map(segment => {
+      const score = scores.get(segment) ?? scoreOf(segment, prices, forwards.get(segment.name))
+      scores.set(segment, score)
+      return [segment.name, score]
+    }),
   )
 }
 
@@ -54,7 +64,8 @@ function forwardsOf({ blocks, segments, streams }: Program): Map<string, Readonl
   const kinds = new Map<string, string>()
   for (const { steps } of streams)
     for (const step of steps)
-      if (step.kind === 'call' && step.block >= 0) kinds.set(step.segment, blocks[step.block].kind)
+      if (step.kind === 'call' && step.block >= 0 && !kinds.has(step.segment))
+        kinds.set(step.segment, blocks[step.block].kind)
   const made = new Map<string, Set<string>>()
   for (const [name, kind] of kinds)
     if (segments[name].phase === 'F') made.set(kind, new Set(segments[name].instrs.map(madeBy)))
@@ -87,8 +98,18 @@ function scoreOf(segment: Segment, prices: Prices, forward: ReadonlySet<string> 
       extend(acts, { part, lane: lane === 'host' ? 'host' : 'compute' }, at, prices.compute(instr, segment))
     }
   })
-  return { acts: stretched(acts, prices.contention.network), slots: slots.size, flops, repeated }
+  return {
+    acts: stretched(acts, prices.contention.network),
+    ...{ slots: slots.size, alone: acts.every(staysWithin) && isOver(acts), flops, repeated },
+    links: [...new Set(acts.flatMap(act => (act.kind === 'start' ? [act.link] : [])))],
+  }
 }
+
+const staysWithin = (act: Act): boolean =>
+  act.kind !== 'start' || (act.group.stages === undefined && !act.group.axes.includes('pp'))
+
+const isOver = (acts: readonly Act[]): boolean =>
+  acts.filter(({ kind }) => kind === 'start').length === acts.filter(({ kind }) => kind === 'wait').length
 
 function startOf(instr: Collective, at: number, slot: number, segment: Segment, prices: Prices): Start {
   const { group } = instr

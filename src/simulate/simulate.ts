@@ -54,6 +54,7 @@ export function simulate(program: Program, prices: Prices, options: SimulateOpti
   const walked = walk(program, {
     ...{ alike, scores, prices, watched: recorders.map(watchedOf) },
     paceOf: paceOf(streams.length, alike, slow, jitter),
+    steady: slow.size === 0 && !jitter,
   })
   const recorderOf = (rank: Rank) => {
     const { pp, column } = alike.placeOf(rank)

@@ -10,8 +10,9 @@
 import type { Call, Group, Program, Step, Stream } from '../ir/index.js'
 import type { Alike } from './alike.js'
 import { besides, type Flight, flightOf, settle } from './flight.js'
+import { Messages } from './messages.js'
 import { type Part, partNames } from './parts.js'
-import type { Prices } from './prices.js'
+import type { Message, Prices } from './prices.js'
 import type { Recorder } from './record.js'
 import type { Score, Start, Work } from './score.js'
 
@@ -21,6 +22,8 @@ export interface Cast {
   readonly prices: Prices
   /** How many times as long the work of a stream's n-th call takes each class. */
   readonly paceOf: (pp: number, call: number) => Float64Array
+  /** One class of ranks at full speed: a call takes as long every time. */
+  readonly steady: boolean
   /** By stream: the classes whose spans are written down. */
   readonly watched: readonly (readonly Watched[])[]
 }
@@ -57,27 +60,37 @@ interface Front {
   /** Collectives of the segment by slot, and those that are not waited for yet. */
   readonly slots: Flight[]
   readonly flying: Flight[]
-  /** Its messages that are not waited for yet. */
-  readonly sent: Map<string, Flight>
   /** How often it has met other streams, by group. */
   readonly met: Map<string, number>
+  /** By peer: the price of the last message. */
+  readonly carriages: { readonly bytes: number; readonly carriage: Message }[]
+  /** What it cannot go on without. */
+  awaits: string | undefined
+}
+
+interface Taken {
+  readonly seconds: number
+  readonly parts: readonly (readonly [Part, number])[]
 }
 
 class Walk {
   readonly #cast: Cast
   readonly #fronts: readonly Front[]
   readonly #bytes: ReadonlyMap<string, number>
-  readonly #arrivals = new Map<string, Flight>()
+  readonly #messages: Messages
+  /** By tag, until both sides have waited. */
+  readonly #posted = new Map<string, number>()
   /** Collectives over several streams for which not all have come. */
   readonly #gatherings = new Map<string, Front[]>()
-  /** Streams that wait, by what they wait for. */
-  readonly #sleepers = new Map<string, Front[]>()
+  /** What calls took, by their circumstances: in the same ones they take it again. */
+  readonly #taken = new Map<Score, Map<number, Taken>>()
 
   constructor(program: Program, cast: Cast) {
     const { classes } = cast.alike
     this.#cast = cast
     this.#fronts = program.streams.map((stream, pp) => frontOf(stream, pp, classes, cast.prices.links.length))
-    this.#bytes = new Map(program.streams.flatMap(received))
+    this.#bytes = bytesReceived(program.streams)
+    this.#messages = new Messages(classes)
   }
 
   run(): Walked {
@@ -93,20 +106,16 @@ class Walk {
   /** Walks a stream as far as it goes. */
   #advance(front: Front): void {
     const { steps } = front.stream
+    front.awaits = undefined
     while (front.step < steps.length) {
-      const missing = this.#take(front, steps[front.step])
-      if (missing !== undefined) {
-        this.#sleepers.set(missing, [...(this.#sleepers.get(missing) ?? []), front])
-        return
-      }
+      front.awaits = this.#take(front, steps[front.step])
+      if (front.awaits !== undefined) return
       front.step++
     }
   }
 
-  #wake(what: string): void {
-    const woken = this.#sleepers.get(what) ?? []
-    this.#sleepers.delete(what)
-    for (const front of woken) this.#advance(front)
+  #wake(front: Front, what: string): void {
+    if (front.awaits === what) this.#advance(front)
   }
 
   /** Takes one step, or says what it must wait for first. */
@@ -118,7 +127,49 @@ class Walk {
   }
 
   #call(front: Front, { segment }: Call): string | undefined {
-    const { acts } = this.#cast.scores.get(segment)!
+    const score = this.#cast.scores.get(segment)!
+    const circumstances = this.#circumstances(front, score)
+    if (circumstances < 0) return this.#play(front, score)
+    const known = this.#taken.get(score) ?? new Map<number, Taken>()
+    const taken = known.get(circumstances)
+    if (taken) this.#repeat(front, taken)
+    else this.#taken.set(score, known.set(circumstances, this.#observe(front, score)))
+    return undefined
+  }
+
+  /**
+   * All that decides how long a call takes: for how many nanoseconds which lane that it needs is still taken. Negative:
+   * more than that does.
+   */
+  #circumstances({ act, pp, now, lanes, flying }: Front, { alone, links }: Score): number {
+    const { steady, watched } = this.#cast
+    if (!steady || !alone || act > 0 || flying.length > 0 || watched[pp].length > 0) return -1
+    let found = 0
+    for (const link of links) {
+      const late = lanes[link][0] - now[0]
+      if (late <= 0) continue
+      if (found > 0) return -1
+      found = Math.round(late * 1e9) * lanes.length + link
+    }
+    return found
+  }
+
+  #observe(front: Front, score: Score): Taken {
+    const { now, spent } = front
+    const [from, before] = [now[0], partNames.map(part => spent[part][0])]
+    this.#play(front, score)
+    const parts = partNames.map((part, i) => [part, spent[part][0] - before[i]] as const)
+    return { seconds: now[0] - from, parts: parts.filter(([, seconds]) => seconds > 0) }
+  }
+
+  /** Its collectives are over when it is, so lanes need not be told. */
+  #repeat(front: Front, { seconds, parts }: Taken): void {
+    front.now[0] += seconds
+    for (const [part, spent] of parts) front.spent[part][0] += spent
+    front.calls++
+  }
+
+  #play(front: Front, { acts }: Score): string | undefined {
     const pace = this.#cast.paceOf(front.pp, front.calls)
     for (; front.act < acts.length; front.act++) {
       const act = acts[front.act]
@@ -173,81 +224,100 @@ class Walk {
     if (come.length < streams) return
     this.#gatherings.delete(name)
     this.#depart(come, act)
-    this.#wake(name)
+    for (const member of come) this.#wake(member, name)
   }
 
   /** All members are there. They are at the same collective of the same segment. */
   #depart(fronts: readonly Front[], { instr, slot, group, link, seconds }: Start): void {
     const parties = fronts.map(front => ({ flight: front.slots[slot], lane: front.lanes[link] }))
     settle(parties, this.#cast.alike.meetingsOf(group), seconds)
-    for (const front of fronts) this.#record(front, front.slots[slot], { instr, link })
+    for (const front of fronts) this.#record(front, front.slots[slot], 0, { instr, link })
   }
 
   #finish(front: Front, flight: Flight): string | undefined {
     if (flight.awaits !== '') return flight.awaits
     front.flying.splice(front.flying.indexOf(flight), 1)
-    this.#hold(front, flight, flight.ready)
+    this.#hold(front, { ready: flight.ready, end: flight.end, row: 0 }, flight)
     return undefined
   }
 
   #send(front: Front, { tag, peer, frame }: Send): void {
     const bytes = this.#bytes.get(tag) ?? front.stream.frames[frame].bytes
-    const { seconds, link, held } = this.#cast.prices.message(bytes, front.pp, peer)
-    const [arrival, release] = [messageOf(front.now.length), messageOf(front.now.length)]
-    const lane = front.lanes[link]
-    for (let k = 0; k < lane.length; k++) {
-      arrival.start[k] = release.start[k] = Math.max(front.now[k], lane[k])
-      arrival.end[k] = lane[k] = arrival.start[k] + seconds
-      release.end[k] = release.start[k] + held
-    }
-    this.#record(front, arrival, { instr: -1, link })
-    this.#arrivals.set(tag, arrival)
-    front.sent.set(tag, release)
-    this.#wake(tag)
+    const carriage = this.#carriage(front, bytes, peer)
+    const message = this.#messages.depart(front, carriage)
+    this.#record(front, this.#messages, message, { instr: -1, link: carriage.link })
+    this.#posted.set(tag, message)
+    this.#wake(this.#fronts[peer], tag)
+  }
+
+  #carriage({ pp, carriages }: Front, bytes: number, peer: number): Message {
+    const known = carriages[peer]
+    if (known?.bytes === bytes) return known.carriage
+    const carriage = this.#cast.prices.message(bytes, pp, peer)
+    carriages[peer] = { bytes, carriage }
+    return carriage
   }
 
   /** A message that was sent here has left its buffer, or one that was sent to here has come. */
   #arrive(front: Front, tag: string): string | undefined {
-    const messages = front.sent.has(tag) ? front.sent : this.#arrivals
-    const flight = messages.get(tag)
-    if (!flight) return tag
-    messages.delete(tag)
-    this.#hold(front, flight, flight.start)
+    const message = this.#posted.get(tag)
+    if (message === undefined) return tag
+    const { start, release, end } = this.#messages
+    const own = this.#messages.senderOf(message) === front.pp
+    this.#hold(front, { ready: start, end: own ? release : end, row: message }, byMessage)
+    if (this.#messages.isOver(message)) this.#posted.delete(tag)
     return undefined
   }
 
-  /** Waits for the end of a flight: for others until `ready`, for the bytes from then on. */
-  #hold({ now, spent }: Front, { end, part, late }: Flight, ready: Float64Array): void {
+  /** Waits for the end of something: for others until it is ready, for the bytes from then on. */
+  #hold({ now, spent }: Front, { ready, end, row }: Awaited, { part, late }: Pick<Flight, 'part' | 'late'>): void {
     const [forBytes, forOthers] = [spent[part], spent[late]]
     for (let k = 0; k < now.length; k++) {
-      if (end[k] <= now[k]) continue
-      const idle = Math.max(0, ready[k] - now[k])
+      if (end[row + k] <= now[k]) continue
+      const idle = Math.max(0, ready[row + k] - now[k])
       forOthers[k] += idle
-      forBytes[k] += end[k] - now[k] - idle
-      now[k] = end[k]
+      forBytes[k] += end[row + k] - now[k] - idle
+      now[k] = end[row + k]
     }
   }
 
-  #record({ pp, step }: Front, { start, end }: Flight, { instr, link }: { instr: number; link: number }): void {
+  #record(
+    { pp, step }: Front,
+    { start, end }: Pick<Flight, 'start' | 'end'>,
+    row: number,
+    { instr, link }: { instr: number; link: number },
+  ): void {
     for (const { of, recorder } of this.#cast.watched[pp])
-      recorder.add({ step, instr, lane: 'network', link }, start[of], end[of])
+      recorder.add({ step, instr, lane: 'network', link }, start[row + of], end[row + of])
   }
 }
+
+/** What a rank waits for: times of each class, from a row of larger columns. */
+interface Awaited {
+  readonly ready: Float64Array
+  readonly end: Float64Array
+  readonly row: number
+}
+
+const byMessage = { part: 'pp', late: 'bubble' } as const
 
 function frontOf(stream: Stream, pp: number, classes: number, links: number): Front {
   const zeros = () => new Float64Array(classes)
   return {
     ...{ pp, stream, now: zeros(), lanes: Array.from({ length: links }, zeros) },
     spent: Object.fromEntries(partNames.map(name => [name, zeros()])) as Record<Part, Float64Array>, // every part is there
-    ...{ step: 0, act: 0, calls: 0, slots: [], flying: [], sent: new Map(), met: new Map() },
+    ...{ step: 0, act: 0, calls: 0, slots: [], flying: [], met: new Map() },
+    ...{ carriages: [], awaits: undefined },
   }
 }
 
-const messageOf = (classes: number): Flight => ({ ...flightOf(classes), part: 'pp', late: 'bubble' })
-
 /** What a frame is received into may be larger on the sender's side: it has other uses there. */
-const received = ({ frames, steps }: Stream): [string, number][] =>
-  steps.flatMap(step => (step.kind === 'recv' ? [[step.tag, frames[step.frame].bytes]] : []))
+function bytesReceived(streams: readonly Stream[]): Map<string, number> {
+  const bytes = new Map<string, number>()
+  for (const { frames, steps } of streams)
+    for (const step of steps) if (step.kind === 'recv') bytes.set(step.tag, frames[step.frame].bytes)
+  return bytes
+}
 
 /** Streams that a group has members on. */
 const streamsOf = ({ axes, stages }: Group, streams: number): number =>

@@ -5,6 +5,7 @@ which part of which whole tensor lies where. Any plan can read what any plan has
     step-00000100/manifest.json          written last: a folder without one is no checkpoint
     step-00000100/rank-00003.safetensors
 """
+import glob
 import json
 import os
 import shutil
@@ -55,7 +56,7 @@ def file_of(rank: int) -> str:
     return f"rank-{rank:05d}.safetensors"
 
 
-def manifest_of(program: Dict, mesh: Mesh, step: int, seed: int) -> Dict:
+def manifest_of(program: Dict, mesh: Mesh, position: Dict) -> Dict:
     """The same on every rank: where each part lies follows from the mesh alone."""
     tensors: Dict[str, Dict] = {}
     for rank in range(mesh.world):
@@ -64,13 +65,13 @@ def manifest_of(program: Dict, mesh: Mesh, step: int, seed: int) -> Dict:
                 starts, sizes, _ = mesh.part(shard.dims, shard.layout, rank)
                 entry = tensors.setdefault(shard.tensor, {"dims": shard.dims, "shards": []})
                 entry["shards"].append({"rank": rank, "file": file_of(rank), "start": starts, "shape": sizes})
-    return {"format": FORMAT, "name": program["name"], "step": step, "seed": seed, "tensors": tensors}
+    return {"format": FORMAT, "name": program["name"], **position, "tensors": tensors}
 
 
-def save(folder: str, program: Dict, stage, step: int) -> str:
-    """All ranks together. The folder gets its name when all of it is there."""
+def save(folder: str, program: Dict, stage, position: Dict) -> str:
+    """All ranks together. The folder gets its name when all of it is there. `position` says how far the run is."""
     here = stage.here
-    final = os.path.join(folder, f"step-{step:08d}")
+    final = os.path.join(folder, f"step-{position['step']:08d}")
     partial = final + ".partial"
     os.makedirs(partial, exist_ok=True)
     mine = {
@@ -83,7 +84,7 @@ def save(folder: str, program: Dict, stage, step: int) -> str:
     dist.barrier()
     if here.rank == 0:
         with open(os.path.join(partial, "manifest.json"), "w") as file:
-            json.dump(manifest_of(program, here.mesh, step, here.seed), file, indent=1)
+            json.dump(manifest_of(program, here.mesh, position), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         shutil.rmtree(final, ignore_errors=True)
@@ -92,8 +93,23 @@ def save(folder: str, program: Dict, stage, step: int) -> str:
     return final
 
 
-def load(folder: str, program: Dict, stage, weights_only: bool = False) -> int:
-    """Each rank its own parts, whoever wrote them. Returns how many steps the checkpoint has seen."""
+def complete_in(folder: str) -> str:
+    """The folder itself, or the last of the checkpoints below it that have got their names: those are whole."""
+    if os.path.exists(os.path.join(folder, "manifest.json")):
+        return folder
+    found = glob.glob(os.path.join(glob.escape(folder), "**", "step-*", "manifest.json"), recursive=True)
+    named = [path for path in map(os.path.dirname, found) if step_in(path) >= 0]
+    if not named:
+        raise Damaged(f"{folder} holds no checkpoint")
+    return max(named, key=step_in)
+
+
+def step_in(path: str) -> int:
+    digits = os.path.basename(path)[len("step-") :]
+    return int(digits) if digits.isdigit() else -1
+
+
+def read_manifest(folder: str) -> Dict:
     try:
         with open(os.path.join(folder, "manifest.json")) as file:
             manifest = json.load(file)
@@ -101,6 +117,28 @@ def load(folder: str, program: Dict, stage, weights_only: bool = False) -> int:
             raise ValueError(f"its format is {manifest['format']}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{folder} is no checkpoint: {error}") from None
+    return manifest
+
+
+def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
+    """A run that goes on must draw the same masks and find the data where it left them."""
+    anew = "; --init starts anew from its weights"
+    data = manifest.get("data", position["data"])
+    if manifest["seed"] != position["seed"]:
+        raise Damaged(f"{folder}: the checkpoint's seed is {manifest['seed']}, the run's {position['seed']}{anew}")
+    if data["fingerprint"] != position["data"]["fingerprint"]:
+        raise Damaged(f"{folder}: the checkpoint was trained on other data, or on sequences cut otherwise{anew}")
+    if data["samples"] != position["data"]["samples"]:
+        seen = f"{data['samples']} sequences in {manifest['step']} steps, not {position['data']['samples']}"
+        raise Damaged(f"{folder}: the checkpoint has seen {seen}{anew}")
+
+
+def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool = False) -> None:
+    """Each rank its own parts, whoever wrote them."""
+    named = {f"param.{param['name']}" for param in program["params"]}
+    foreign = [name for name in manifest["tensors"] if name.startswith("param.") and name not in named]
+    if foreign:
+        raise Damaged(f"{folder} holds {foreign[0]}, the program has none")
     readers: Dict[str, Reader] = {}
     for shard in shards_of(program, stage.pp):
         if shard.tensor.startswith("param.") or not weights_only:
@@ -110,7 +148,6 @@ def load(folder: str, program: Dict, stage, weights_only: bool = False) -> int:
         if "master" in frames:
             rounded = Shard(f"param.{param['name']}", frames["param"], param["dims"], param["kept"], first=0)
             _fill(folder, manifest, rounded, stage, readers)
-    return manifest["step"]
 
 
 def _fill(folder: str, manifest: Dict, shard: Shard, stage, readers: Dict[str, Reader]) -> None:

@@ -124,8 +124,20 @@ def all_reduce(x: torch.Tensor, group: Group, combine: str = "sum", in_place: bo
     if group.size == 1:
         return Pending(None, lambda: out, text)
     how = dist.ReduceOp.MAX if combine == "max" else dist.ReduceOp.SUM
+    if _is_gloo(group) and out.dtype == torch.bfloat16:  # which it cannot add in older releases
+        wide = out.float()
+        return Pending(dist.all_reduce(wide, how, group.process_group, async_op=True), lambda: out.copy_(wide), text)
     work = dist.all_reduce(out, op=how, group=group.process_group, async_op=True)
     return Pending(work, lambda: out, text)
+
+
+def _is_gloo(group: Group) -> bool:
+    return dist.get_backend(group.process_group) == "gloo"
+
+
+def _bits(x: torch.Tensor) -> torch.Tensor:
+    """The same memory, for being moved only: gloo knows another type of two bytes, but in older releases not bf16."""
+    return x.view(torch.float16) if x.dtype == torch.bfloat16 else x
 
 
 def all_gather(x: torch.Tensor, group: Group, dim: int) -> Pending:
@@ -134,8 +146,8 @@ def all_gather(x: torch.Tensor, group: Group, dim: int) -> Pending:
         return Pending(None, lambda: x, text)
     x = x.contiguous()
     parts = x.new_empty((group.size, *x.shape))
-    if dist.get_backend(group.process_group) == "gloo":  # has no form for one tensor in older releases
-        work = dist.all_gather(list(parts.unbind(0)), x, group=group.process_group, async_op=True)
+    if _is_gloo(group):  # has no form for one tensor in older releases
+        work = dist.all_gather(list(_bits(parts).unbind(0)), _bits(x), group=group.process_group, async_op=True)
     else:
         work = dist.all_gather_into_tensor(parts.flatten(0, 1), x, group=group.process_group, async_op=True)
     return Pending(work, lambda: _laid(group.in_member_order(parts), dim), text, held=x)
@@ -146,10 +158,10 @@ def reduce_scatter(x: torch.Tensor, group: Group, dim: int) -> Pending:
     if group.size == 1:
         return Pending(None, lambda: x, text)
     parts = group.in_rank_order(_split(x, dim, group.size)).contiguous()
-    if dist.get_backend(group.process_group) == "gloo":  # has none in older releases
-        work = dist.all_reduce(parts, group=group.process_group, async_op=True)
+    if _is_gloo(group):  # has none in older releases
+        sums = all_reduce(parts, group, in_place=True)
         mine = sorted(group.members).index(group.members[group.index])
-        return Pending(work, lambda: parts[mine].clone(), text)
+        return Pending(sums, lambda: parts[mine].clone(), text)
     out = torch.empty_like(parts[0])
     work = dist.reduce_scatter_tensor(out, parts.flatten(0, 1), group=group.process_group, async_op=True)
     return Pending(work, lambda: out, text, held=parts)
@@ -161,7 +173,8 @@ def all_to_all(x: torch.Tensor, group: Group, cut: int, lay: int) -> Pending:
         return Pending(None, lambda: x, text)
     parts = group.in_rank_order(_split(x, cut, group.size)).contiguous()
     got = torch.empty_like(parts)
-    work = dist.all_to_all_single(got.flatten(0, 1), parts.flatten(0, 1), group=group.process_group, async_op=True)
+    [into, of] = [_bits(x) if _is_gloo(group) else x for x in (got.flatten(0, 1), parts.flatten(0, 1))]
+    work = dist.all_to_all_single(into, of, group=group.process_group, async_op=True)
     return Pending(work, lambda: _laid(group.in_member_order(got), lay), text, held=parts)
 
 

@@ -21,20 +21,24 @@ class Samples:
     def row(self, name: str, sample: int) -> torch.Tensor:
         raise NotImplementedError
 
+    def blank(self, name: str) -> torch.Tensor:
+        """What stands where there is no sample."""
+        row = self.row(name, 0)
+        return torch.full_like(row, IGNORED if name == "labels" else 0)
+
 
 class Tokens(Samples):
     """Runs of `seq` tokens of a file side by side; labels are the tokens one further."""
 
-    def __init__(self, path: str, width: int, samples: int, seq: int):
+    def __init__(self, path: str, width: int, samples: int, seq: int, first_token: int = 0):
         dtype = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[width]
         size = os.path.getsize(path) // width
         self.ids = torch.from_file(path, shared=False, size=size, dtype=dtype)
         self.mask = 256**width - 1
-        self.seq = seq
-        self.count = samples
+        self.seq, self.count, self.first_token = seq, samples, first_token
 
     def row(self, name: str, sample: int) -> torch.Tensor:
-        at = sample * self.seq + (1 if name == "labels" else 0)
+        at = self.first_token + sample * self.seq + (1 if name == "labels" else 0)
         return self.ids[at : at + self.seq].long() & self.mask
 
 
@@ -68,6 +72,16 @@ class Rotations(Samples):
         return (noise / 2 if name == "target" else noise).float().reshape(self.seq, self.embed)
 
 
+class Beyond(Samples):
+    """Samples that the others never show."""
+
+    def __init__(self, shown: Samples):
+        self.shown = shown
+
+    def row(self, name: str, sample: int) -> torch.Tensor:
+        return self.shown.row(name, sample + self.shown.count)
+
+
 class Batches:
     def __init__(self, samples: Samples, global_batch: int, seed: int):
         self.samples, self.global_batch, self.seed = samples, global_batch, seed
@@ -80,18 +94,48 @@ class Batches:
     def part(self, step: int, name: str, starts: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
         """Samples starts[0] ... of the step's global batch, and of each of them a part."""
         first = step * self.global_batch + starts[0]
-        rows = torch.stack([self.samples.row(name, self.sample(first + i)) for i in range(sizes[0])])
+        rows = torch.stack([self.row(name, first + i) for i in range(sizes[0])])
         for dim in range(1, len(sizes)):
             rows = rows.narrow(dim, starts[dim], sizes[dim])
         return rows
 
+    def row(self, name: str, number: int) -> torch.Tensor:
+        return self.samples.row(name, self.sample(number))
+
+    def cursor(self, steps: int) -> Dict:
+        """How far into the data so many steps lead."""
+        seen = steps * self.global_batch
+        return {"samples": seen, "epoch": seen // self.samples.count}
+
+
+class InOrder(Batches):
+    """Each sample once; what is left of the last batch is blank."""
+
+    def row(self, name: str, number: int) -> torch.Tensor:
+        return self.samples.row(name, number) if number < self.samples.count else self.samples.blank(name)
+
+
+def _synthetic(run: Dict) -> Samples:
+    data, seq, seed = run["data"], run["seq"], run["seed"]
+    if data["kind"] == "progressions":
+        return Progressions(data["vocab"], seq, seed)
+    return Rotations(data["embed"], seq, seed)
+
 
 def batches_of(run: Dict, folder: str) -> Batches:
-    data, seq, seed = run["data"], run["seq"], run["seed"]
+    data = run["data"]
     if data["kind"] == "tokens":
-        samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], seq)
-    elif data["kind"] == "progressions":
-        samples = Progressions(data["vocab"], seq, seed)
+        samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], run["seq"])
     else:
-        samples = Rotations(data["embed"], seq, seed)
-    return Batches(samples, run["globalBatch"], seed)
+        samples = _synthetic(run)
+    return Batches(samples, run["globalBatch"], run["seed"])
+
+
+def held_out_of(run: Dict, folder: str) -> Batches:
+    data = run["data"]
+    if data["kind"] == "tokens":
+        held, path = data["heldOut"], os.path.join(folder, data["file"])
+        samples: Samples = Tokens(path, data["width"], held["samples"], run["seq"], held["firstToken"])
+    else:
+        samples = Beyond(_synthetic(run))
+    return InOrder(samples, run["globalBatch"], run["seed"])

@@ -5,7 +5,7 @@ frames hold, messages start and are waited for. The schedule is data (stageN.jso
 import importlib.util
 import json
 import os
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -30,7 +30,8 @@ class Segment:
 
 
 class Stage:
-    def __init__(self, folder: str, program: Dict, here: Here, compiled: bool = False):
+    def __init__(self, folder: str, program: Dict, here: Here, compiled=False, trained: "Optional[Stage]" = None):
+        """`trained` is the stage whose parameters this one uses, where it does not train its own."""
         self.here = here
         self.pp = here.coordinates.get("pp", 0)
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
@@ -39,6 +40,7 @@ class Stage:
         self.steps = schedule["steps"]
         if compiled:
             keep_out_of_compiled_code()
+        if compiled and trained is None:
             optimizer.compile_updates(COMPILE)
             products.start(here.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
@@ -48,13 +50,26 @@ class Stage:
         }
         self.frames: List[Frame] = [{} for _ in self.names]
         self.params = program["params"]
+        shared = {} if trained is None else self._shared(trained)
         for frame, places in schedule["resident"]:
-            self.frames[frame] = {offset: here.zeros(sizes, dtype) for offset, sizes, dtype in places}
+            if frame in shared:
+                self.frames[frame] = shared[frame]
+            else:
+                self.frames[frame] = {offset: here.zeros(sizes, dtype) for offset, sizes, dtype in places}
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
         # Where it is, for whoever asks why it takes so long.
         self.at: List = ["start"]
         self.done = 0
+
+    def _shared(self, trained: "Stage") -> Dict[int, Frame]:
+        """By frame of this stage: the frame of the other in which the same parameter lies."""
+        pp = str(self.pp)
+        other = {param["name"]: param["frames"] for param in trained.params}
+        mine = [param for param in self.params if pp in param["frames"]]
+        return {
+            param["frames"][pp]["param"]: trained.frames[other[param["name"]][pp]["param"]] for param in mine
+        }
 
     def initialise(self) -> None:
         """The same first weights as the engine's, each rank its own part."""

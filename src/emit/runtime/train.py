@@ -4,9 +4,10 @@ import json
 import math
 import os
 import re
+import sys
 import traceback
 from datetime import timedelta
-from typing import Optional
+from typing import Dict, Optional
 
 import torch
 import torch.distributed as dist
@@ -27,12 +28,18 @@ def arguments(folder: str) -> argparse.Namespace:
     parser.add_argument("--no-compile", action="store_true", help="run segments as they are written")
     parser.add_argument("--tune", action="store_true", help="try more kernels before the first step, for faster ones after")
     parser.add_argument("--no-graph", action="store_true", help="on one GPU: run call by call, not as a CUDA graph")
-    parser.add_argument("--save-every", type=int, default=0, help="steps between checkpoints; 0: none")
-    parser.add_argument("--checkpoints", default=os.path.join(folder, "checkpoints"), help="where they are written")
-    parser.add_argument("--resume", help="a checkpoint to go on from, as if nothing had happened")
-    parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start from")
+    parser.add_argument("--save", help="a folder: write a checkpoint there after the last step")
+    parser.add_argument(
+        "--save-every", type=int, default=0,
+        help="and after every so many steps (into checkpoints/, where --save names no other folder)",
+    )
+    parser.add_argument("--resume", help="go on from a checkpoint of any plan, or from the last one in a folder of them")
+    parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start with, at step 1")
     parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.save_every and not options.save:
+        options.save = os.path.join(folder, "checkpoints")
+    return options
 
 
 def default_init(folder: str) -> Optional[str]:
@@ -53,9 +60,19 @@ def meet(rank: int, world: int, backend: str, timeout: timedelta) -> None:
     try:
         store.wait([f"here/{other}" for other in range(world)], timeout)
     except Exception:
-        missing = [other for other in range(world) if not store.check([f"here/{other}"])]
+        missing = [other for other in range(world) if not has_come(store, other)]
         raise RuntimeError(f"rendezvous: after {timeout.total_seconds():g} s ranks {missing} of {world} are missing")
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
+
+
+def has_come(store, rank: int) -> bool:
+    if hasattr(store, "check"):
+        return store.check([f"here/{rank}"])
+    try:  # PyTorch 1 can only wait
+        store.wait([f"here/{rank}"], timedelta(milliseconds=50))
+        return True
+    except RuntimeError:
+        return False
 
 
 def main(script: str) -> None:
@@ -89,7 +106,8 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
-    compiled = cuda and not options.no_compile
+    # PyTorch 1 has no compiler.
+    compiled = cuda and not options.no_compile and hasattr(torch, "compile")
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Later than the watchdog, which has more to say.
@@ -99,26 +117,41 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
 
 
 def resume(trainer: Trainer, options: argparse.Namespace) -> None:
+    trainer.settings["steps"] = options.steps or trainer.settings["steps"]
     if options.resume:
         trainer.first = trainer.load(options.resume)
     elif options.init:
         trainer.load(options.init, weights_only=True)
+    if trainer.first >= trainer.settings["steps"] and trainer.here.rank == 0:
+        taken, steps = trainer.first, trainer.settings["steps"]
+        say = f"the checkpoint has taken {taken} steps, the run has {steps}: nothing is left to train; try --steps"
+        print(f"lockstep: {say}", file=sys.stderr)
 
 
 def train(trainer: Trainer, options: argparse.Namespace) -> None:
     reports = trainer.here.rank == trainer.program["reporter"]
-    for step in range(trainer.first, options.steps or trainer.settings["steps"]):
-        record = trainer.step(step)
-        if options.save_every and (step + 1) % options.save_every == 0:
-            trainer.save(options.checkpoints, step + 1)
-        if not reports:
-            continue
-        line = json.dumps(record)
-        print(line, flush=True)
-        with open(options.metrics, "a") as file:
-            file.write(line + "\n")
-        if not math.isfinite(record["loss"]):
-            raise RuntimeError(f"the loss of step {step + 1} is {record['loss']}; try a smaller lr, a warm-up, or clip")
+    steps, evaluation = trainer.settings["steps"], trainer.settings.get("evaluation")
+    for step in range(trainer.first + 1, steps + 1):
+        record = trainer.step(step - 1)
+        # Before the others write: what they would save is of no use.
+        if reports and not math.isfinite(record["loss"]):
+            raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a smaller lr, a warm-up, or clip")
+        if evaluation and is_due(step, steps, evaluation["every"]):
+            record["evalLoss"] = trainer.evaluate()
+        if options.save and is_due(step, steps, options.save_every):
+            record["checkpoint"] = trainer.save(options.save, step)
+        if reports:
+            tell(record, trainer.position(step)["data"], options.metrics)
+
+
+def is_due(step: int, steps: int, every: int) -> bool:
+    return step == steps or (every > 0 and step % every == 0)
+
+
+def tell(record: Dict, cursor: Dict, metrics: str) -> None:
+    print(json.dumps(record), flush=True)
+    with open(metrics, "a") as file:
+        file.write(json.dumps({**record, "cursor": cursor}) + "\n")
 
 
 def report(error: BaseException, watchdog: Watchdog) -> None:

@@ -4,13 +4,14 @@ import math
 import os
 import time
 from datetime import timedelta
-from typing import Dict
+from typing import Dict, Optional
 
 import torch
 
 from . import checkpoint
 from .comm import Groups
 from .data import batches_of
+from .evaluation import Judge
 from .graph import Recorded
 from .here import Here
 from .mesh import Mesh
@@ -52,22 +53,49 @@ class Trainer:
         mesh = Mesh(self.program["mesh"])
         backend = "nccl" if device.type == "cuda" else "gloo"
         made = Groups(mesh, rank, self.program["groups"], backend, patience, groups)
-        data = batches_of(self.settings, folder)
-        self.here = Here(mesh, rank, made, device, dtypes_of(precision), data, self.settings["seed"])
+        self.data = batches_of(self.settings, folder)
+        self.here = Here(mesh, rank, made, device, dtypes_of(precision), self.data, self.settings["seed"])
         self.stage = Stage(folder, self.program, self.here, compiled)
         self.stage.initialise()
         # A rank that meets no other can replay its step from a recording.
         self.runner = Recorded(self.stage) if recorded else self.stage
         self.first = 0
+        # What the evaluation is made from when it is first asked for: most runs train for a while before.
+        self._folder, self._compiled = folder, compiled
+        self.judge: Optional[Judge] = None
+        self.judging = False
+
+    def position(self, step: int) -> Dict:
+        """How far the run is after so many steps, as checkpoints say it."""
+        data = {**self.data.cursor(step), "fingerprint": self.settings["fingerprint"]}
+        return {"step": step, "seed": self.settings["seed"], "data": data}
 
     def save(self, folder: str, step: int) -> str:
         self.stage.at = ["save", f"the checkpoint of step {step}"]
-        return checkpoint.save(folder, self.program, self.stage, step)
+        return checkpoint.save(folder, self.program, self.stage, self.position(step))
 
     @torch.no_grad()
     def load(self, folder: str, weights_only: bool = False) -> int:
+        """Returns how many steps the checkpoint has seen."""
         self.stage.at = ["load", f"the checkpoint {folder}"]
-        return checkpoint.load(folder, self.program, self.stage, weights_only)
+        folder = checkpoint.complete_in(folder)
+        manifest = checkpoint.read_manifest(folder)
+        if not weights_only:
+            checkpoint.require_continuation(folder, manifest, self.position(manifest["step"]))
+        checkpoint.load(folder, manifest, self.program, self.stage, weights_only)
+        return manifest["step"]
+
+    @torch.no_grad()
+    def evaluate(self) -> Optional[float]:
+        """The loss over the held-out samples, with the parameters of now, on ranks that know it. Changes nothing."""
+        if self.judge is None:
+            program, made = read_json(self._folder, "evaluation/program.json"), self.here.groups
+            groups = Groups(self.here.mesh, self.here.rank, program["groups"], made.backend, made.timeout, made.made)
+            self.judge = Judge(self._folder, program, self.settings, self.stage, groups, self._compiled)
+        self.judging = True
+        loss = self.judge.loss()
+        self.judging = False
+        return loss
 
     def lr(self, step: int) -> float:
         return lr_at(self.settings["learningRate"], self.settings["steps"], step)
@@ -99,12 +127,13 @@ class Trainer:
 
     def progress(self) -> int:
         """Grows with everything the rank does."""
-        return self.stage.done
+        return self.stage.done + (self.judge.stage.done if self.judge else 0)
 
     def where(self) -> str:
         """What the rank is doing, in words."""
-        kind, *rest = self.stage.at
-        here = self.here
+        stage = self.judge.stage if self.judging and self.judge else self.stage
+        kind, *rest = stage.at
+        here = stage.here
         if kind == "call":
             what = f"{rest[0]} of {rest[1] or 'the step'}" + (f", microbatch {rest[2]}" if rest[2] >= 0 else "")
         elif kind == "each":
@@ -114,4 +143,5 @@ class Trainer:
         else:
             what = " ".join([kind, *(str(item) for item in rest[:1])])
         waiting = f", waiting for {here.waiting_for}" if here.waiting_for else ""
-        return f"step {here.step + 1}: {what}{waiting}"
+        when = f"batch {here.step + 1} of the evaluation after step" if self.judging else "step"
+        return f"{when} {self.here.step + 1}: {what}{waiting}"

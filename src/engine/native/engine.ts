@@ -67,6 +67,8 @@ export interface Engine {
   setParameter(name: string, values: ArrayLike<number>): void
   moments(name: string): Float64Array[]
   setMoments(name: string, moments: readonly ArrayLike<number>[]): void
+  /** What a rank keeps in a frame, by its index in the stream: the memory itself, to be read and written between steps. */
+  held(rank: Rank, frame: number): Float32Array
   /** As the optimizer was given it in the last step; only with observeGradients. */
   gradient(name: string): Float64Array
   /** The greatest difference between two ranks that should hold the same numbers. */
@@ -124,6 +126,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     setParameter: (name, values) => state.setParameter(name, values),
     moments: name => state.moments(name).map(({ values }) => values),
     setMoments: (name, moments) => state.setMoments(name, moments),
+    held: (rank, frame) => state.frame(rank, frame),
     gradient: name => state.gradient(name),
     spread: name => Math.max(...[state.parameter(name), ...state.moments(name)].map(({ spread }) => spread)),
     get peaks() {
@@ -247,10 +250,10 @@ class State {
 
   #scalar(rank: Rank, name: string): number | undefined {
     const frame = streamOf(this.#program, rank).frames.findIndex(frame => frame.name === name)
-    return frame < 0 ? undefined : this.#frame(rank, frame)[0]
+    return frame < 0 ? undefined : this.frame(rank, frame)[0]
   }
 
-  #frame(rank: Rank, index: number): Float32Array {
+  frame(rank: Rank, index: number): Float32Array {
     const { offset, bytes } = streamOf(this.#program, rank).frames[index]
     return new Float32Array(this.#buffer, this.#map.ranks[rank].arena + offset, bytes / 4)
   }
@@ -266,7 +269,7 @@ class State {
   }
 
   #whole(param: Param, layout: Param['kept'], pick: (frames: ParamFrames) => number): Whole {
-    const parts = new Map(this.#holders(param).map(({ rank, frames }) => [rank, this.#frame(rank, pick(frames))]))
+    const parts = new Map(this.#holders(param).map(({ rank, frames }) => [rank, this.frame(rank, pick(frames))]))
     return assemble(this.#program.mesh, param.dims, layout, parts)
   }
 
@@ -274,7 +277,7 @@ class State {
     if (values.length !== elementsOf(param.dims))
       throw new Error(`${param.name} has ${elementsOf(param.dims)} elements, not ${values.length}`)
     for (const { rank, frames } of this.#holders(param)) {
-      const frame = this.#frame(rank, pick(frames))
+      const frame = this.frame(rank, pick(frames))
       const where = indicesOf(this.#program.mesh, param.dims, layout, rank)
       for (let i = 0; i < where.length; i++) frame[i] = values[where[i]]
     }

@@ -28,7 +28,7 @@ export interface Kernels {
   /** A memory with at least so many bytes from its start on. */
   memory(bytes: number): SharedMemory
   attach(memory: SharedMemory): Exec
-  /** Gives the calling thread cores that no other rank has, where the runtime can and there are enough of them. */
+  /** Gives the calling thread its part of the cores, where the runtime can. */
   bind(rank: number, ranks: number): void
   /** Wakes the ranks that sleep on the i32 at a byte offset. */
   wake(memory: SharedMemory, offset: number): void
@@ -71,7 +71,11 @@ function nativeKernels(kind: 'native' | 'vectors'): Kernels {
     kind,
     description: `native, ${target}, ${8 * vector}-bit vectors${withTiles ? ', AMX tiles' : ''}`,
     workspaceBytes,
-    memory: bytes => ({ buffer: alignedBuffer(64 + bytes), start: 64 }),
+    memory(bytes) {
+      const buffer = alignedBuffer(64 + bytes)
+      addon.enlargePages(new Uint8Array(buffer))
+      return { buffer, start: 64 }
+    },
     attach({ buffer }) {
       const memory = new Uint8Array(buffer)
       return (list, status) => addon.exec(memory, list, status, withTiles)

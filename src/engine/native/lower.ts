@@ -225,7 +225,7 @@ class RankLowering {
     for (const [instr, written] of segment.instrs.entries()) {
       const what = fusion?.instead.has(written) ? fusion.instead.get(written) : written
       if (!what) continue
-      this.#list.origin = { step: index, instr }
+      this.#list.origin = { step: index, instr: what === written ? instr : segment.instrs.indexOf(what) }
       this.#observe(call, what, site)
       try {
         applyRule(rules, what, site)

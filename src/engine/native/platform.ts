@@ -10,6 +10,7 @@ export interface Addon {
   exec(memory: Uint8Array, list: number, status: number, tiles: boolean): number
   wake(memory: Uint8Array, offset: number): void
   bind(rank: number, ranks: number): void
+  enlargePages(memory: Uint8Array): void
   info(): {
     readonly target: string
     readonly vector: number

@@ -30,6 +30,9 @@ export const startOn =
       },
       parameter: name => engine.parameter(name),
       setParameter: (name, values) => engine.setParameter(name, values),
+      held: ({ rank, frame }) => engine.held(rank, frame),
+      // All of it is f32: writing rounds.
+      hold: ({ rank, frame }, values) => engine.held(rank, frame).set(values),
       get peaks() {
         return engine.peaks
       },

@@ -32,6 +32,8 @@ export async function startReference(program: Program, { seed, measure }: StartO
     },
     parameter: machine.parameter,
     setParameter: machine.setParameter,
+    held: ({ rank, frame }) => machine.held(rank, frame),
+    hold: machine.hold,
     peaks: machine.peaks,
     get spans() {
       return spans

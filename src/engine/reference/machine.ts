@@ -3,12 +3,12 @@
  * In f64 it is the definition of what a program computes.
  */
 import { type Dim, elementsOf, type Layout, type Rank, worldOf } from '../../base/index.js'
-import type { Kind, Param, ParamFrames, Program } from '../../ir/index.js'
+import type { DType, Kind, Param, ParamFrames, Program } from '../../ir/index.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { roundCells } from './rounding.js'
-import { offsets, wholeDims } from './tensor.js'
+import { type Cells, offsets, wholeDims } from './tensor.js'
 import { assemble, indicesOf, initial, type Whole } from './whole.js'
 import type { Options, StepData, World } from './world.js'
 
@@ -32,6 +32,10 @@ export interface Machine {
   /** Gives every rank its part of the whole tensor, master and copy; gradients and moments stay as they are. */
   setParameter(name: string, values: ArrayLike<number>): void
   moments(name: string): Float64Array[]
+  /** The cells of a frame that lives from step to step: not a copy. */
+  held(rank: Rank, frame: number): Cells
+  /** Puts numbers at the beginning of such a frame, rounded as they are stored. */
+  hold(at: { readonly rank: Rank; readonly frame: number; readonly dtype: DType }, values: ArrayLike<number>): void
   /** As the optimizer was given it in the last step. */
   gradient(name: string): Float64Array
   /** The greatest difference between two ranks that should hold the same numbers of this parameter, its master or its moments. */
@@ -60,6 +64,8 @@ export function boot(program: Program, options: Options): Machine {
     master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
     moments: name => wholes.moments(name).map(whole => whole.values),
+    held: (rank, frame) => actors[rank].memory.view(frame),
+    hold: ({ rank, frame, dtype }, values) => store(actors[rank].memory.view(frame), values, dtype),
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), wholes.master(name), ...wholes.moments(name)].map(whole => whole.spread)),
@@ -113,11 +119,14 @@ function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole
     const frames = param.frames[at.pp ?? 0]
     if (!frames) continue
     const part = (layout: Layout) => indicesOf(mesh, param.dims, layout, rank).map(index => whole[index])
-    const own = memory.view(frames.param)
-    own.set(part(param.kept))
-    if (param.dtype === 'bf16' && own instanceof Float32Array) roundCells(own, 0, own.length)
+    store(memory.view(frames.param), part(param.kept), param.dtype)
     if (frames.master !== undefined) memory.view(frames.master).set(part(param.state))
   }
+}
+
+function store(cells: Cells, values: ArrayLike<number>, dtype: DType): void {
+  cells.set(values)
+  if (dtype === 'bf16' && cells instanceof Float32Array) roundCells(cells, 0, values.length)
 }
 
 function paramOf({ params }: Program, name: string): Param {

@@ -1,0 +1,46 @@
+// Copying between ranks. A large result is written past the caches where the target can: a plain store first reads the
+// line it overwrites, which is a third of all traffic, and what does not fit the second cache would be gone anyway.
+#pragma once
+#include "vector.h"
+
+enum { STREAMED_BYTES = 4 << 20, STREAMED_RUN = 4096 };  // results and runs of bytes in them from these sizes on
+enum { CACHE_LINE = 64 };
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+
+INLINE void stream_line(char *to, const char *from) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
+#else
+  for (size i = 0; i < CACHE_LINE; i += 16)
+    _mm_stream_si128((__m128i *)(to + i), _mm_loadu_si128((const __m128i *)(from + i)));
+#endif
+}
+
+static __attribute__((unused)) void stream_bytes(char *to, const char *from, size bytes) {
+  enum { AHEAD = 1024 };
+  const size head = min_size(bytes, -(size)(intptr_t)to & (CACHE_LINE - 1));
+  __builtin_memcpy(to, from, (size_t)head);
+  size i = head;
+  for (; i + CACHE_LINE <= bytes; i += CACHE_LINE) {
+    __builtin_prefetch(from + i + AHEAD);
+    stream_line(to + i, from + i);
+  }
+  __builtin_memcpy(to + i, from + i, (size_t)(bytes - i));
+  _mm_sfence();  // such stores may be seen after later ones, as the counter that says they are done
+}
+#else
+static __attribute__((unused)) void stream_bytes(char *to, const char *from, size bytes) {
+  __builtin_memcpy(to, from, (size_t)bytes);
+}
+#endif
+
+// Some of a result of `whole` bytes.
+INLINE void copy_bytes(char *to, const char *from, size bytes, size whole) {
+  if (to == from) return;
+  if (whole >= STREAMED_BYTES && bytes >= STREAMED_RUN)
+    stream_bytes(to, from, bytes);
+  else
+    __builtin_memcpy(to, from, (size_t)bytes);
+}

@@ -1,0 +1,88 @@
+/** A checkpoint and a program: what keeps them apart, and how the one becomes the state of the other. */
+import { error, type Problem, worldOf } from '../base/index.js'
+import type { Program } from '../ir/index.js'
+import { elementsIn, type Numbers } from './box.js'
+import { type Checkpoint, sizes, wholeOf } from './checkpoint.js'
+import { moments, type Shard, shardsOf } from './shards.js'
+
+/** Weights alone, to start from; or all that a step leaves to the next, to go on from. */
+export type Share = 'weights' | 'everything'
+
+/** What keeps a program from taking its weights, or all of its state, from a checkpoint. */
+export function checkpointProblems(program: Program, { tensors }: Checkpoint, share: Share = 'weights'): Problem[] {
+  const named = new Set(program.params.map(({ name }) => name))
+  const held = [...tensors.keys()].flatMap(tensor => (tensor.startsWith('param.') ? [tensor.slice(6)] : []))
+  return [
+    ...program.params.flatMap(({ name, dims }) => {
+      const held = tensors.get(`param.${name}`)?.map(({ size }) => size)
+      const wanted = dims.map(({ size }) => size)
+      if (!held) return [error('checkpoint/missing', '', `the checkpoint holds no parameter ${name}`)]
+      return sizes(held) === sizes(wanted) ? [] : [shapeProblem(name, held, wanted)]
+    }),
+    ...held
+      .filter(name => !named.has(name))
+      .map(name => error('checkpoint/model', '', `the checkpoint holds a parameter ${name}, the job’s model has none`)),
+    ...(share === 'weights' ? [] : optimizerProblems(program, tensors)),
+  ]
+}
+
+const shapeProblem = (name: string, held: readonly number[], wanted: readonly number[]): Problem =>
+  error(
+    'checkpoint/shape',
+    '',
+    `parameter ${name} is ${sizes(held)} in the checkpoint, but ${sizes(wanted)} in the job`,
+  )
+
+/** Of all parameters alike: one sentence for all of them. */
+function optimizerProblems({ params }: Program, tensors: Checkpoint['tensors']): Problem[] {
+  const needed = moments.slice(0, Object.values(params[0]?.frames ?? {})[0]?.moments.length ?? 0)
+  const kept = moments.filter(moment => [...tensors.keys()].some(name => name.startsWith(`${moment}.`)))
+  const told = (list: readonly string[]) => list.join(' and ') || 'nothing'
+  if (needed.join() === kept.join()) return []
+  const message = `the optimizer of the checkpoint keeps ${told(kept)}, the job’s ${told(needed)}`
+  return [error('checkpoint/optimizer', 'training.optimizer', message, 'start from its weights with --init')]
+}
+
+/** Gives every rank its parts, tensor by tensor; what cannot be read is a problem, and every tensor is tried. */
+export function loadCheckpoint(
+  program: Program,
+  checkpoint: Checkpoint,
+  share: Share,
+  hold: (shard: Shard, values: Numbers) => void,
+): Problem[] {
+  const wanted = Array.from({ length: worldOf(program.mesh) }, (_, rank) => shardsOf(program, rank)).flat()
+  const byTensor = new Map<string, Shard[]>()
+  for (const shard of wanted) {
+    if (share === 'weights' && !shard.tensor.startsWith('param.')) continue
+    if (!byTensor.has(shard.tensor)) byTensor.set(shard.tensor, [])
+    byTensor.get(shard.tensor)!.push(shard)
+  }
+  return damages([...byTensor.keys()], tensor => {
+    const shards = byTensor.get(tensor)!
+    const targets = shards.map(shard => ({ shard, ...shard, values: new Float64Array(elementsIn(shard)) }))
+    const wrong = checkpoint.fill(tensor, targets)
+    if (wrong.length === 0) for (const { shard, values } of targets) hold(shard, values)
+    return wrong
+  })
+}
+
+/** Reads every weight to its end, and gives it to nobody. */
+export const weightProblems = ({ params }: Program, checkpoint: Checkpoint): Problem[] =>
+  damages(
+    params.map(({ name }) => `param.${name}`),
+    tensor => checkpoint.fill(tensor, [wholeOf(checkpoint.tensors.get(tensor) ?? [])]),
+  )
+
+/** A file that is missing is one problem, whatever lies in it: what is said of many tensors is said of the first. */
+function damages(tensors: readonly string[], wrongWith: (tensor: string) => readonly string[]): Problem[] {
+  const said = new Map<string, { message: string; more: number }>()
+  for (const tensor of tensors)
+    for (const message of wrongWith(tensor)) {
+      const known = said.get(message.replace(tensor, ''))
+      if (known) known.more++
+      else said.set(message.replace(tensor, ''), { message, more: 0 })
+    }
+  return [...said.values()].map(({ message, more }) =>
+    error('checkpoint/damaged', '', more > 0 ? `${message}, and of ${more} more tensors` : message),
+  )
+}

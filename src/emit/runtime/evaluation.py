@@ -1,0 +1,31 @@
+"""
+Judges what a run has trained so far: the forward alone, a program of its own (the folder `evaluation`), on the very
+tensors the training program keeps its parameters in.
+"""
+import math
+import os
+from typing import Optional
+
+from .comm import Groups
+from .data import held_out_of
+from .here import Here
+from .stage import Stage
+
+
+class Judge:
+    def __init__(self, folder: str, program, settings, trained: Stage, groups: Groups, compiled: bool):
+        here = trained.here
+        data = held_out_of(settings, folder)
+        self.here = Here(here.mesh, here.rank, groups, here.device, here.dtypes, data, here.seed)
+        self.stage = Stage(os.path.join(folder, "evaluation"), program, self.here, compiled, trained)
+        self.batches = settings["evaluation"]["batches"]
+
+    def loss(self) -> Optional[float]:
+        """The mean over all labels of the held-out batches, on ranks that know it."""
+        total = count = 0.0
+        for batch in range(self.batches):
+            self.stage.run(batch, math.nan)
+            loss, counted = self.stage.scalar("loss"), self.stage.scalar("count")
+            if loss is not None and counted is not None:
+                total, count = total + loss.item(), count + counted.item()
+        return total / count if count else None

@@ -1,0 +1,137 @@
+/**
+ * The smallest program that has every segment of a plan: one layer a stage, two microbatches, and one pipeline rank for
+ * each part there is to play (it holds the first stage, the last, both or neither). Layers are alike, so whatever a rank
+ * of the plan does before its first task, for a task and after its last, some rank of the miniature does too.
+ */
+import { compileJob, holders, type Schedule, type Task, type TaskKind, tasksOf } from '../compile/index.js'
+import type { Split } from '../estimate/index.js'
+import type { Call, Frame, Program, Stream } from '../ir/index.js'
+import { jobOf, type Request } from './request.js'
+
+/** How stages lie on ranks. */
+type Placement = 'alone' | 'row' | 'V' | 'both ways'
+
+/** The stages of each rank; both ways: that of the first microbatch, and that of the second. */
+const stagesOn: Readonly<Record<Placement, readonly (readonly number[])[]>> = {
+  alone: [[0]],
+  row: [0, 1, 2].map(rank => [rank]),
+  V: [0, 1].map(rank => [rank, 3 - rank]),
+  'both ways': [0, 1, 2, 3].map(rank => [rank, 3 - rank]),
+}
+
+export interface Miniature {
+  readonly program: Program
+  /** By rank. */
+  readonly templates: readonly Template[]
+  /** Whether it is made for every layer a rank holds. */
+  readonly isOfLayer: (call: Call) => boolean
+  /** What is handed to the next stage, and what to the one before. */
+  readonly messages: readonly Frame[]
+}
+
+/** What a rank calls before its first task and after its last; of what it calls several times, once. */
+export interface Template {
+  readonly before: readonly Call[]
+  readonly after: readonly Call[]
+}
+
+/** What a miniature depends on beside its layers. */
+export interface Script {
+  readonly placement: Placement
+  readonly kinds: readonly TaskKind[]
+}
+
+export const scriptOf = (schedule: Schedule): Script => ({
+  placement: placementOf(schedule),
+  kinds: kindsIn(schedule),
+})
+
+/** Plans of one key have one miniature. */
+export function keyOf(split: Split, { placement, kinds }: Script): string {
+  const { tp, dp, sequenceParallel, zero, microbatch, recompute } = split
+  return [tp, dp, sequenceParallel, zero, microbatch, recompute, placement, ...kinds].join(' ')
+}
+
+export function miniatureOf(request: Request, split: Split, { placement, kinds }: Script): Miniature {
+  const ranks = stagesOn[placement]
+  const chunks = placement === 'V' ? 2 : 1
+  const stages = ranks.length * chunks
+  const { layers: _, ...evenly } = split
+  const globalBatch = 2 * split.dp * split.microbatch
+  const job = jobOf(
+    { ...request, model: { ...request.model, layers: stages }, globalBatch },
+    { ...evenly, pp: ranks.length, chunks, microbatches: 2, schedule: '1f1b' },
+  )
+  const rows = ranks.map((_, rank) => rowOf(placement, rank, kinds))
+  const program = compileJob(job, { stages, microbatches: 2, rows })
+  const layer = program.blocks[1].kind
+  return {
+    program,
+    templates: program.streams.map(templateOf),
+    isOfLayer: ({ param, segment }) => param !== undefined && segment.includes(` ${layer}.`),
+    messages: ['F0.0', 'B1.0'].map(tag => messageOf(program, tag)),
+  }
+}
+
+/** The rank of the miniature that plays the part of a rank of the plan. */
+export function partOf({ placement }: Script, rank: number, ranks: number): number {
+  const last = ranks - 1
+  if (rank === 0) return 0
+  switch (placement) {
+    case 'both ways':
+      return rank === last ? 3 : 2 * rank < last ? 1 : 2
+    case 'V':
+      return 1
+    default:
+      return rank === last ? 2 : 1
+  }
+}
+
+function placementOf(schedule: Schedule): Placement {
+  if (schedule.rows.length === 1) return 'alone'
+  const [first, last] = [holders(schedule, 0), holders(schedule, schedule.stages - 1)]
+  if (first.length > 1) return 'both ways'
+  return first[0] === last[0] ? 'V' : 'row'
+}
+
+function kindsIn({ rows }: Schedule): TaskKind[] {
+  const found = new Set<TaskKind>()
+  for (const row of rows) for (const { kind } of tasksOf(row)) found.add(kind)
+  return (['F', 'B', 'I', 'W'] as const).filter(kind => found.has(kind))
+}
+
+/** All forwards, then all backwards; where some are whole and some in two, the first microbatch's is whole. */
+function rowOf(placement: Placement, rank: number, kinds: readonly TaskKind[]): Task[] {
+  const stagesOf = (microbatch: number): readonly number[] =>
+    placement === 'both ways' ? [stagesOn[placement][rank][microbatch]] : stagesOn[placement][rank]
+  const back = (microbatch: number): TaskKind[] =>
+    kinds.includes('B') && (microbatch === 0 || !kinds.includes('I')) ? ['B'] : ['I', 'W']
+  return [
+    ...[0, 1].flatMap(microbatch => stagesOf(microbatch).map(stage => ({ kind: 'F' as const, stage, microbatch }))),
+    ...[0, 1].flatMap(microbatch =>
+      stagesOf(microbatch)
+        .toReversed()
+        .flatMap(stage => back(microbatch).map(kind => ({ kind, stage, microbatch }))),
+    ),
+  ]
+}
+
+function templateOf({ steps }: Stream): Template {
+  const isTask = steps.map(step => step.kind === 'call' && step.block >= 0)
+  const [first, last] = [isTask.indexOf(true), isTask.lastIndexOf(true)]
+  return { before: callsIn(steps.slice(0, first)), after: callsIn(steps.slice(last + 1)) }
+}
+
+function callsIn(steps: Stream['steps']): Call[] {
+  const calls = new Map<string, Call>()
+  for (const step of steps) if (step.kind === 'call' && !calls.has(step.segment)) calls.set(step.segment, step)
+  return [...calls.values()]
+}
+
+/** All that crosses, as one. */
+function messageOf({ streams }: Program, tag: string): Frame {
+  const bytes = streams.flatMap(({ steps, frames }) =>
+    steps.map(step => (step.kind === 'recv' && step.tag.startsWith(`${tag} `) ? frames[step.frame].bytes : 0)),
+  )
+  return { name: tag, kind: 'activations', bytes: bytes.reduce((a, b) => a + b, 0), offset: 0 }
+}

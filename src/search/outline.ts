@@ -1,0 +1,208 @@
+/**
+ * The program of a plan in outline: the same segments in the same order with the same messages between ranks, but nothing
+ * of memory, which is what takes time to plan. Simulated, it takes as long as the program itself does. Where there are
+ * very many sends they are not waited for: finding out when takes longer than all the rest, and they are nearly always
+ * done before their sender could mind.
+ */
+import { evenParts } from '../base/index.js'
+import {
+  communicate,
+  holders,
+  rankOf,
+  type Schedule,
+  sendWaits,
+  type Task,
+  type TaskKind,
+  tasksOf,
+} from '../compile/index.js'
+import type { Split } from '../estimate/index.js'
+import type { Call, Program, Segment, Step, Stream } from '../ir/index.js'
+import { clusterPrices, type Prices } from '../simulate/index.js'
+import { keyOf, type Miniature, miniatureOf, partOf, type Script, scriptOf } from './miniature.js'
+import type { Request } from './request.js'
+
+export interface Outline {
+  readonly program: Program
+  readonly prices: Prices
+}
+
+/** Outlines of the plans of one request. What plans share is made once: segments, their prices, rows of cues. */
+export class Outlines {
+  readonly #request: Request
+  readonly #shared = new Map<string, Outline & Miniature>()
+  readonly #scripts = new WeakMap<Schedule, CuedScript>()
+
+  constructor(request: Request) {
+    this.#request = request
+  }
+
+  of(split: Split, schedule: Schedule): Outline {
+    const script = this.#scriptOf(schedule)
+    const { program, prices, templates, ...shared } = this.#sharedBy(split, script)
+    const layers = split.layers ?? evenParts(this.#request.shape.layers, schedule.stages)
+    const callsFor = callsOf(program, layers)
+    const held = layersHeld(schedule, layers)
+    const segments = { ...program.segments }
+    const streams = script.rows.map((cues, rank): Stream => {
+      const meets = companions(schedule, rank)
+      const { before, after } = templates[partOf(script, rank, script.rows.length)]
+      const around = (calls: readonly Call[]): Step[] =>
+        calls.flatMap(call => {
+          const times = shared.isOfLayer(call) ? held[rank] : call.microbatch >= 0 ? split.microbatches : 1
+          return new Array<Step>(times).fill(meeting(call, meets, segments))
+        })
+      const steps = around(before)
+      for (const cue of cues)
+        if ('stage' in cue) steps.push(...callsFor(cue.stage, cue.kind))
+        else steps.push(cue)
+      steps.push(...around(after))
+      return { ...memoryless, frames: shared.messages, steps }
+    })
+    return { program: { ...program, stages: schedule.stages, segments, streams }, prices }
+  }
+
+  #sharedBy(split: Split, script: Script): Outline & Miniature {
+    const key = keyOf(split, script)
+    const known = this.#shared.get(key)
+    if (known) return known
+    const miniature = miniatureOf(this.#request, split, script)
+    const { mesh } = miniature.program
+    const axes = mesh.axes.map(axis => (axis.name === 'pp' ? { ...axis, size: split.pp } : axis))
+    const program = { ...miniature.program, mesh: { axes }, microbatches: split.microbatches }
+    const shared = { ...miniature, program, prices: clusterPrices(program, this.#request.cluster) }
+    this.#shared.set(key, shared)
+    return shared
+  }
+
+  #scriptOf(schedule: Schedule): CuedScript {
+    const known = this.#scripts.get(schedule)
+    if (known) return known
+    const script = { ...scriptOf(schedule), rows: cuesOf(schedule) }
+    this.#scripts.set(schedule, script)
+    return script
+  }
+}
+
+interface CuedScript extends Script {
+  readonly rows: readonly (readonly Cue[])[]
+}
+
+const memoryless: Pick<Stream, 'resident' | 'arena' | 'peak'> = {
+  resident: [],
+  arena: 0,
+  peak: { parameters: 0, gradients: 0, optimizer: 0, activations: 0, workspace: 0, data: 0 },
+}
+
+/** A row of a schedule with its messages. */
+type Cue = Task | Extract<Step, { kind: 'wait' | 'send' }>
+
+/** Of schedules with more messages than this the sends are not waited for. */
+const fewMessages = 2048
+
+function cuesOf(schedule: Schedule): Cue[][] {
+  const tagOf = tagsOf(schedule)
+  if (schedule.stages * schedule.microbatches > fewMessages)
+    return schedule.rows.map((row, rank) =>
+      row.flatMap(action => cuesOfAction(schedule, rank, tasksOf([action]), tagOf)),
+    )
+  const rows = communicate(schedule)
+  const waits = sendWaits(rows)
+  return rows.map((row, rank) => {
+    const before = (at: number): Cue[] => (waits[rank].get(at) ?? []).map(tag => ({ kind: 'wait', tag }))
+    const cues = row.flatMap((action, at): Cue[] => {
+      if (!('peer' in action))
+        return [...before(at), ...tasksOf([action]).flatMap(task => [...waitOf(schedule, rank, task, tagOf), task])]
+      const { kind, stage, microbatch, peer } = action
+      if (kind === 'SEND_F') return [{ kind: 'send', frame: 0, peer, tag: tagOf('F', stage, microbatch) }]
+      return kind === 'SEND_B' ? [{ kind: 'send', frame: 1, peer, tag: tagOf('B', stage, microbatch) }] : []
+    })
+    return [...cues, ...before(row.length)]
+  })
+}
+
+/** What a pair has made leaves when both are done. */
+const cuesOfAction = (schedule: Schedule, rank: number, tasks: readonly Task[], tagOf: TagOf): Cue[] => [
+  ...tasks.flatMap(task => [...waitOf(schedule, rank, task, tagOf), task]),
+  ...tasks.flatMap(task => sendOf(schedule, rank, task, tagOf)),
+]
+
+/** The rank that a neighbouring stage is on, where that is another one. */
+function elsewhere(schedule: Schedule, rank: number, stage: number, microbatch: number): number | undefined {
+  if (stage < 0 || stage >= schedule.stages) return undefined
+  const peer = rankOf(schedule, stage, microbatch)
+  return peer === rank ? undefined : peer
+}
+
+function waitOf(schedule: Schedule, rank: number, { kind, stage, microbatch }: Task, tagOf: TagOf): Cue[] {
+  const from = kind === 'F' ? stage - 1 : stage + 1
+  if (kind === 'W' || elsewhere(schedule, rank, from, microbatch) === undefined) return []
+  return [{ kind: 'wait', tag: tagOf(kind, from, microbatch) }]
+}
+
+function sendOf(schedule: Schedule, rank: number, { kind, stage, microbatch }: Task, tagOf: TagOf): Cue[] {
+  const peer = kind === 'W' ? undefined : elsewhere(schedule, rank, kind === 'F' ? stage + 1 : stage - 1, microbatch)
+  if (peer === undefined) return []
+  return [{ kind: 'send', frame: kind === 'F' ? 0 : 1, peer, tag: tagOf(kind, stage, microbatch) }]
+}
+
+type TagOf = (kind: TaskKind, stage: number, microbatch: number) => string
+
+/** Both sides of a message get the same string: what is the same is found sooner than what is equal. */
+function tagsOf({ stages, microbatches }: Schedule): TagOf {
+  const cells = Array.from({ length: stages * microbatches }, (_, i) => i)
+  const cellOf = (i: number) => `${Math.floor(i / microbatches)}.${i % microbatches}`
+  const [forward, back] = ['F', 'B'].map(way => cells.map(i => `${way}${cellOf(i)}`))
+  return (kind, stage, microbatch) => (kind === 'F' ? forward : back)[stage * microbatches + microbatch]
+}
+
+/** The blocks of a stage one after the other, backwards where gradients are made. */
+function callsOf({ blocks, segments }: Program, layers: readonly number[]): (stage: number, kind: TaskKind) => Call[] {
+  const known: Readonly<Record<TaskKind, Call[][]>> = { F: [], I: [], W: [], B: [] }
+  const last = blocks.length - 1
+  const make = (stage: number, kind: TaskKind): Call[] => {
+    const held = [
+      ...(stage === 0 ? [0] : []),
+      ...new Array<number>(layers[stage]).fill(1),
+      ...(stage === layers.length - 1 ? [last] : []),
+    ]
+    return (kind === 'F' ? held : held.toReversed()).flatMap((block): Call[] => {
+      const segment = segments[`${blocks[block].kind}.${kind}`]
+      return segment.instrs.length === 0
+        ? []
+        : [{ kind: 'call', segment: segment.name, block, microbatch: 0, bind: [] }]
+    })
+  }
+  return (stage, kind) => {
+    known[kind][stage] ??= make(stage, kind)
+    return known[kind][stage]
+  }
+}
+
+/** Layers of each rank. */
+function layersHeld(schedule: Schedule, layers: readonly number[]): number[] {
+  const held = schedule.rows.map(() => 0)
+  for (const [stage, count] of layers.entries()) for (const rank of holders(schedule, stage)) held[rank] += count
+  return held
+}
+
+/** The ranks that a rank shares parameters with: its mirror image, or who holds the other end of a tied table. */
+function companions(schedule: Schedule, rank: number): number[] {
+  const [first, last] = [holders(schedule, 0), holders(schedule, schedule.stages - 1)]
+  const both = first.length > 1 ? [rank, schedule.rows.length - 1 - rank] : [first[0], last[0]]
+  return both.sort((a, b) => a - b)
+}
+
+/** A call of the miniature as the ranks of the plan make it: among themselves. */
+function meeting(call: Call, stages: readonly number[], segments: Record<string, Segment>): Call {
+  const segment = segments[call.segment]
+  if (!segment.instrs.some(instr => 'group' in instr && instr.group.stages)) return call
+  const name = `${segment.name.split('@')[0]}@${stages.join('.')}`
+  segments[name] ??= {
+    ...segment,
+    name,
+    instrs: segment.instrs.map(instr =>
+      'group' in instr && instr.group.stages ? { ...instr, group: { ...instr.group, stages } } : instr,
+    ),
+  }
+  return { ...call, segment: name }
+}

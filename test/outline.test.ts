@@ -1,0 +1,72 @@
+/** A plan in outline takes as long as its program: no memory is planned, and everything else is the same. */
+import { ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { clusterOf } from '../src/cluster/index.js'
+import { compileJob, scheduleOf } from '../src/compile/index.js'
+import { eras, type Split, shapeOf } from '../src/estimate/index.js'
+import { ModelConfig, presets } from '../src/model/index.js'
+import { jobOf, Outlines, plainSplit, type Request } from '../src/search/index.js'
+import { clusterPrices, type Part, simulate } from '../src/simulate/index.js'
+import { randomSplits } from './random-splits.js'
+import { requestOf } from './search-requests.js'
+
+/** The difference is made by sends that are waited for. */
+const bound = 0.01
+
+function agrees(request: Request, split: Split): void {
+  const job = jobOf(request, split)
+  const schedule = scheduleOf(job.plan)
+  const outline = new Outlines(request).of(split, schedule)
+  const program = compileJob(job, schedule)
+  const one = simulate(outline.program, outline.prices, { watch: [] })
+  const other = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+  ok(Math.abs(one.step / other.step - 1) <= bound, `${one.step} s in outline, ${other.step} s compiled`)
+  for (const part of Object.keys(other.parts) as Part[])
+    ok(Math.abs(one.parts[part] - other.parts[part]) <= bound * other.step, part)
+}
+
+const gpt = ModelConfig.parse({ family: 'gpt', layers: 8, embed: 2048, heads: 16, ffn: 8192, vocab: 32768, tied: true })
+const tied: Request = {
+  ...requestOf({ devices: 16, batch: 16, software: 'lockstep' }),
+  ...{ model: gpt, shape: shapeOf(gpt, 2048)! },
+}
+const llama = requestOf({ devices: 16, batch: 16, layers: 8, software: 'lockstep' })
+
+const cases: readonly (readonly [string, Partial<Split>])[] = [
+  ['1f1b', { pp: 4, dp: 4, microbatches: 4 }],
+  ['1f1b', { dp: 16, zero: 3 }],
+  ['1f1b', { tp: 16, sequenceParallel: true, microbatches: 16 }],
+  ['gpipe', { pp: 2, dp: 8, microbatches: 2, layers: [5, 3] }],
+  ['interleaved', { pp: 4, chunks: 2, dp: 2, tp: 2, microbatches: 8, zero: 1 }],
+  ['looped-bfs', { pp: 4, chunks: 2, dp: 2, tp: 2, microbatches: 8, zero: 2 }],
+  ['interleaved-zb', { pp: 2, chunks: 4, dp: 8, microbatches: 2, recompute: 'full' }],
+  ['zb-h1', { pp: 4, dp: 4, microbatches: 4, zero: 3 }],
+  ['zb-h2', { pp: 8, dp: 2, microbatches: 8, recompute: 'selective' }],
+  ['zb-v', { pp: 4, chunks: 2, dp: 2, tp: 2, sequenceParallel: true, microbatches: 8 }],
+  ['v-half', { pp: 4, chunks: 2, dp: 4, microbatches: 4 }],
+  ['v-min', { pp: 4, chunks: 2, dp: 4, microbatches: 4, zero: 2 }],
+  ['dualpipe', { pp: 4, dp: 2, tp: 2, microbatches: 8, zero: 1 }],
+  ['dualpipe-v', { pp: 4, chunks: 2, dp: 2, tp: 2, microbatches: 8 }],
+]
+
+for (const [name, request] of [['a llama', llama] as const, ['a gpt with one table', tied] as const])
+  for (const [schedule, given] of cases)
+    test(`${name}, ${schedule} ${JSON.stringify(given)}: in outline as compiled`, () => {
+      const { dp, microbatches } = { ...plainSplit, ...given }
+      agrees(request, { ...plainSplit, ...given, schedule, microbatch: 16 / dp / microbatches })
+    })
+
+for (const seed of [1, 2])
+  test(`random plans: in outline as compiled (SEED=${seed})`, () => {
+    for (const split of randomSplits(llama, seed, 8)) agrees(llama, split)
+  })
+
+test('70B on 512 devices, 8 x 8 x 8: in outline as compiled', () => {
+  const model = ModelConfig.parse(presets['llama3-70b'])
+  const request: Request = {
+    ...{ model, shape: shapeOf(model, 8192)!, globalBatch: 128, cluster: clusterOf('h100', 512) },
+    ...{ precision: 'bf16', software: eras.lockstep, constraints: [] },
+  }
+  const split: Split = { ...plainSplit, tp: 8, pp: 8, dp: 8, zero: 1, sequenceParallel: true, microbatches: 16 }
+  agrees(request, { ...split, schedule: 'interleaved', chunks: 2 })
+})
