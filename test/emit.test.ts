@@ -198,6 +198,60 @@ test('torch.compile makes one piece of every segment', { skip: python ? false : 
   }
 })
 
+const scaleJobs: readonly [
+  string,
+  Parameters<typeof jobOf>[1],
+  Record<string, readonly [worked: number, given: number]>,
+][] = [
+  ['kept', {}, { layers_F: [2, 0], layers_B: [0, 2] }],
+  ['recomputed norms', { recompute: ['rmsNorm'] }, { layers_F: [2, 0], layers_B: [0, 2] }],
+  ['only the input kept', { recompute: 'full' }, { layers_F: [2, 0], layers_B: [1, 1] }],
+  [
+    'weights apart',
+    { pp: 2, schedule: 'zb-h1', microbatches: 2 },
+    { layers_F: [2, 0], layers_I: [0, 2], layers_W: [0, 2] },
+  ],
+]
+for (const [what, plan, functions] of scaleJobs)
+  test(`the scale of a norm is worked out where it is first needed: ${what}`, () => {
+    const text = emittedFiles(jobOf('llama', plan))['stage0.py']
+    for (const [name, expected] of Object.entries(functions)) {
+      const [, head, body] = text.match(new RegExp(`def ${name}\\(([^)]*)\\):([\\s\\S]*?)\\n    return`))!
+      deepEqual([body.match(/ops\.rms_scale\(/g)?.length ?? 0, head.match(/_scale\b/g)?.length ?? 0], expected, name)
+    }
+  })
+
+test('a product takes the kernel that is fastest under load, of those that look best', {
+  skip: python ? false : noPython,
+}, () => {
+  const folder = temporaryFolder()
+  try {
+    writeFiles(folder, emittedFiles(jobOf('llama', { precision: 'bf16' })))
+    // Times at a look and under load, and the kernel that is taken.
+    const cases: readonly [looks: readonly number[], loaded: readonly number[], chosen: number][] = [
+      [[10, 11, 12], [10, 11, 12], 0],
+      [[10, 11, 12], [10, 9, 8], 2],
+      [[12, 11, 10], [8, 9, 8.5], 0],
+      [[10, 11, 12, 13, 14, 15], [10, 9, 9, 9, 9, 1], 1],
+    ]
+    const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_products.py'), folder], {
+      encoding: 'utf8',
+      input: JSON.stringify(cases.map(([looks, loaded]) => [looks, loaded])),
+    })
+    ok(stdout, stderr)
+    const { chosen, supported, calls, apart } = JSON.parse(stdout)
+    deepEqual(
+      chosen,
+      cases.map(([, , chosen]) => chosen),
+    )
+    if (!supported) return
+    equal(calls, 1)
+    ok(apart < 0.1, `${apart}`)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
+
 test('a recorded step computes what it computes call by call', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()
   try {

@@ -1,6 +1,6 @@
 """
 The emitted program of a folder beside plain PyTorch, on one GPU, in one process: see README.md beside this file.
-    python race.py FOLDER [--rounds 5] [--steps 5] [--recompute] [--profile] [--memory] [--json FILE]
+    python race.py FOLDER [--rounds 5] [--steps 5] [--rivals NAME...] [--recompute] [--profile] [--memory] [--json FILE]
 """
 import argparse
 import gc
@@ -13,6 +13,9 @@ import time
 import torch
 
 from plain import PlainTrainer
+
+
+RIVALS = ["plain, f32 weights", "plain, all bf16"]
 
 
 class Emitted:
@@ -140,11 +143,10 @@ def main():
 
     emitted = enter("emitted", lambda: Emitted(options.folder, options.attention, options.inductor, not options.no_graph))
     batches = batches_of(emitted, run)
-    if not options.only_emitted:
-        plain = dict(sizes=sizes, lr=run["learningRate"]["lr"], decay=0.1, clip=1.0, recompute=options.recompute)
-        for name, bf16 in (("plain, f32 weights", False), ("plain, all bf16", True)):
-            rival = enter(name, lambda: PlainTrainer(**plain, bf16=bf16, device="cuda"))  # noqa: B023
-            emitted.copy_weights_to(rival.model)
+    plain = dict(sizes=sizes, lr=run["learningRate"]["lr"], decay=0.1, clip=1.0, recompute=options.recompute)
+    for name in options.rivals:
+        rival = enter(name, lambda: PlainTrainer(**plain, bf16=name == RIVALS[1], device="cuda"))  # noqa: B023
+        emitted.copy_weights_to(rival.model)
     for name, contender in contenders.items():
         losses[name], peaks[name] = first_steps(contender, memories[name], batches)
     times = {name: [] for name in contenders}
@@ -168,7 +170,7 @@ def arguments():
     parser.add_argument("--inductor", nargs="*", default=[], help="of torch.compile: coordinate_descent_tuning=true ...")
     parser.add_argument("--no-graph", action="store_true", help="the emitted program call by call, not as a CUDA graph")
     parser.add_argument("--recompute", action="store_true", help="the plain model recomputes every layer")
-    parser.add_argument("--only-emitted", action="store_true")
+    parser.add_argument("--rivals", nargs="*", choices=RIVALS, default=RIVALS)
     parser.add_argument("--profile", action="store_true", help="where the GPU's time goes, kernel by kernel")
     parser.add_argument("--memory", action="store_true", help="what each emitted function takes beside its results")
     parser.add_argument("--json", help="where to write the numbers")

@@ -60,7 +60,7 @@ export PYTORCH_CUDA_ALLOC_CONF="\${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:
 RENDEZVOUS="\${RENDEZVOUS:-600}"
 PER_NODE=$((WORLD / NNODES))
 # With underscores: PyTorch 1.13 knows no other names.
-"$PYTHON" -m torch.distributed.run --nnodes="$NNODES" --node_rank="$NODE_RANK" --nproc_per_node="$PER_NODE" \\
+"$PYTHON" -m runtime.torchrun --nnodes="$NNODES" --node_rank="$NODE_RANK" --nproc_per_node="$PER_NODE" \\
   --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --rdzv_conf timeout="$RENDEZVOUS" \\
   train.py --rendezvous "$RENDEZVOUS" "$@" &
 torchrun=$!

@@ -5,6 +5,7 @@
 import type { Axis, Dim, Dropout } from '../base/index.js'
 import type { Buffer, Collective, Compute, DType, Group, Instr, InstrOf, Ref, Rules } from '../ir/index.js'
 import { number, quote } from './python.js'
+import { type Norm, normalised } from './scales.js'
 
 /** A segment as its lines see it. */
 export interface Site {
@@ -22,6 +23,8 @@ export interface Site {
   overwritten(ref: Ref): boolean
   /** Nobody reads it after this instruction, which writes `out`: it may be overwritten. */
   consumed(ref: Ref, by: Instr, out: Ref): boolean
+  /** The variable that holds what a norm multiplies its rows by, and the line that works it out if none has yet. */
+  scale(norm: Norm, options: Options): { readonly name: string; readonly lines: readonly string[] }
   /** Expressions: where the rank's part of the whole tensor begins along a dim; how long the dim is over all ranks. */
   first(ref: Ref, dim: Dim): string
   whole(ref: Ref, dim: Dim): number
@@ -121,13 +124,13 @@ function assign(site: Site, instr: Compute, expression: string): string[] {
   ]
 }
 
-type Options = Readonly<Record<string, string | number | boolean | undefined>>
+export type Options = Readonly<Record<string, string | number | boolean | undefined>>
 
 const literal = (value: string | number | boolean): string =>
   typeof value === 'string' ? value : typeof value === 'number' ? number(value) : value ? 'True' : 'False'
 
 /** `ops.name(operands, option=value)`; strings are expressions. */
-const call = (name: string, operands: readonly string[], options: Options = {}): string => {
+export const call = (name: string, operands: readonly string[], options: Options = {}): string => {
   const named = Object.entries(options).flatMap(([key, value]) =>
     value === undefined ? [] : [`${key}=${literal(value)}`],
   )
@@ -217,6 +220,14 @@ function rounds(site: Site, { outs: [param] }: InstrOf<'adamw' | 'sgd'>): Option
   return rounded === undefined ? {} : { rounded: site.name(rounded) }
 }
 
+/** An RMS norm or a gradient of one: its operands, then the scale of its rows. */
+function scaled(name: string, instr: Norm, site: Site, gain: readonly Dim[]): string[] {
+  const dims = rows(site.dims(normalised(instr)), gain)
+  const scale = site.scale(instr, { eps: instr.eps, ...dims })
+  const options = instr.kind === 'rmsNormWeightGrad' ? dims : {}
+  return [...scale.lines, ...assign(site, instr, call(name, [...instr.ins.map(site.name), scale.name], options))]
+}
+
 /** By 1 it is a copy, in another precision. */
 export const isRounding = (instr: Instr): instr is InstrOf<'scale'> => instr.kind === 'scale' && instr.by === 1
 
@@ -269,18 +280,9 @@ export const torchOf: Rules<string[], Site> = {
     ...eps(instr),
     ...rows(site.dims(instr.ins[1]), site.dims(instr.outs[0])),
   })),
-  rmsNorm: op('rms_norm', (instr, site) => ({
-    ...eps(instr),
-    ...rows(site.dims(instr.ins[0]), site.dims(instr.ins[1])),
-  })),
-  rmsNormInputGrad: op('rms_norm_input_grad', (instr, site) => ({
-    ...eps(instr),
-    ...rows(site.dims(instr.ins[1]), site.dims(instr.ins[2])),
-  })),
-  rmsNormWeightGrad: op('rms_norm_weight_grad', (instr, site) => ({
-    ...eps(instr),
-    ...rows(site.dims(instr.ins[1]), site.dims(instr.outs[0])),
-  })),
+  rmsNorm: (instr, site) => scaled('rms_norm', instr, site, site.dims(instr.ins[1])),
+  rmsNormInputGrad: (instr, site) => scaled('rms_norm_input_grad', instr, site, site.dims(instr.ins[2])),
+  rmsNormWeightGrad: (instr, site) => scaled('rms_norm_weight_grad', instr, site, site.dims(instr.outs[0])),
   rope(instr, site) {
     const [x] = instr.ins
     inOrder(site.dims(instr.outs[0]), site.dims(x), 'the result')

@@ -5,7 +5,8 @@
 import { type Dim, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
 import { applyRule, type Buffer, type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
 import { quote } from './python.js'
-import { groupLabel, isRounding, type Site, torchOf } from './rules.js'
+import { call, groupLabel, isRounding, type Options, type Site, torchOf } from './rules.js'
+import { isNorm, type Norm, normalised } from './scales.js'
 import type { Usage } from './usage.js'
 
 /** Where an argument comes from and a result goes to: the index of a role, and the place in its frame. */
@@ -26,7 +27,8 @@ export interface Emitted {
 
 export function emitSegment(program: Program, segment: Segment, usage: Usage): Emitted {
   const flow = flowOf(segment, usage)
-  const site = siteOf(program, segment, usage, flow.args)
+  const scales = scalesIn(segment, usage)
+  const site = siteOf(program, segment, usage, { args: flow.args, scale: scales.of })
   const [reads, writes] = [flow.args, flow.results].map(refs => groupsOf(segment, refs))
   // The variable that holds a place may change on the way: arguments are named before it.
   const args = reads.map(group => group.map(site.name))
@@ -34,12 +36,34 @@ export function emitSegment(program: Program, segment: Segment, usage: Usage): E
   const slot = (ref: Ref): Slot => [segment.buffers[ref].role, segment.buffers[ref].offset]
   return {
     segment,
-    args,
+    args: [...args, scales.taken.map(scales.name)].filter(group => group.length > 0),
     body,
-    results: writes.map(group => group.map(site.name)),
-    takes: reads.flat().map(slot),
-    gives: writes.flat().map(slot),
+    results: [...writes.map(group => group.map(site.name)), scales.left.map(scales.name)].filter(
+      ({ length }) => length > 0,
+    ),
+    takes: [...reads.flat().map(slot), ...scales.taken.map(scales.slot)],
+    gives: [...writes.flat().map(slot), ...scales.left.map(scales.slot)],
     lists: listsOf(segment),
+  }
+}
+
+/** The scales of a segment's norms: those that come and go with their rows' frames, and the lines that work out the rest. */
+function scalesIn({ buffers, instrs }: Segment, { scales, names }: Usage) {
+  const rows = [...new Set(instrs.filter(isNorm).map(normalised))]
+  const known = new Set(scales.taken)
+  const name = (rows: Ref) => `${names.get(rows)!}_scale`
+  return {
+    taken: rows.filter(ref => scales.taken.has(ref)),
+    left: rows.filter(ref => scales.left.has(ref)),
+    name,
+    // Nothing else begins there: numbers of a frame take two bytes at least.
+    slot: (rows: Ref): Slot => [buffers[rows].role, buffers[rows].offset + 1],
+    of(norm: Norm, x: string, options: Options) {
+      const rows = normalised(norm)
+      const lines = known.has(rows) ? [] : [`${name(rows)} = ${call('rms_scale', [x], options)}`]
+      known.add(rows)
+      return { name: name(rows), lines }
+    },
   }
 }
 
@@ -106,7 +130,12 @@ function groupsOf({ buffers, roles }: Segment, refs: readonly Ref[]): Ref[][] {
   return order.map(group => refs.filter(ref => groupOf(ref) === group)).filter(group => group.length > 0)
 }
 
-function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly Ref[]): Site {
+interface Given {
+  readonly args: readonly Ref[]
+  readonly scale: ReturnType<typeof scalesIn>['of']
+}
+
+function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale }: Given): Site {
   const { names, resident, temporary, overwritten } = usage
   const { mesh, microbatches } = program
   const holder = new Map<string, Ref>()
@@ -117,11 +146,12 @@ function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly
   const last = lastReads(segment)
   const outlives = (ref: Ref) => !temporary[buffer(ref).role]
   const roundings = roundingsOf(segment, usage)
+  /** A place may be known by two names (a partial sum, and the sum): the value is what was written last. */
+  const name = (ref: Ref) => names.get(written.has(ref) ? ref : (holder.get(at(buffer(ref))) ?? ref))!
   return {
     buffer,
     dims: ref => buffer(ref).dims,
-    /** A place may be known by two names (a partial sum, and the sum): the value is what was written last. */
-    name: ref => names.get(written.has(ref) ? ref : (holder.get(at(buffer(ref))) ?? ref))!,
+    name,
     wrote(ref) {
       written.add(ref)
       holder.set(at(buffer(ref)), ref)
@@ -133,6 +163,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, args: readonly
     // What is read from a frame belongs to others, unless the result takes its place there.
     consumed: (ref, by, out) =>
       at(buffer(ref)) === at(buffer(out)) || (written.has(ref) && last.get(ref) === by && !outlives(ref)),
+    scale: (norm, options) => scale(norm, name(normalised(norm)), options),
     first: (ref, dim) => firstOf(mesh, buffer(ref), dim),
     whole: (ref, { name, size }) =>
       size * sizeOfAll(mesh, splitOf(buffer(ref).layout, name)) * (name === 'batch' ? microbatches : 1),

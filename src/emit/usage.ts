@@ -4,6 +4,7 @@
  */
 import { type Call, type Program, type Ref, type Segment, type Stream, traitsOf } from '../ir/index.js'
 import { namesOf } from './names.js'
+import { type Scales, scalesOf } from './scales.js'
 
 export interface Usage {
   /** By role: values in it do not outlive a call. */
@@ -13,9 +14,12 @@ export interface Usage {
   /** By role: gradients that are cleared here, and whose next use everywhere is an accumulate. */
   readonly overwritten: readonly boolean[]
   readonly names: ReadonlyMap<Ref, string>
+  readonly scales: Scales
 }
 
-type Draft = { -readonly [K in keyof Usage]: Usage[K] extends readonly boolean[] ? boolean[] : Usage[K] }
+type Draft = {
+  -readonly [K in keyof Omit<Usage, 'scales'>]: Usage[K] extends readonly boolean[] ? boolean[] : Usage[K]
+}
 
 /** A value of a frame, by its place in it. */
 const slot = (role: string, offset: number): string => `${role}+${offset}`
@@ -45,7 +49,9 @@ export function usageOf(program: Program): ReadonlyMap<string, Usage> {
       remember(segment, step, known.names, called)
     }
   }
-  return found
+  const outlives = (segment: Segment, ref: Ref) => !found.get(segment.name)!.temporary[segment.buffers[ref].role]
+  const scales = scalesOf(program, outlives)
+  return new Map([...found].map(([name, usage]) => [name, { ...usage, scales: scales(program.segments[name]) }]))
 }
 
 /** The first that a frame's next user does to it, if there is one in this step, is to accumulate into it. */

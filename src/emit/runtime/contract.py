@@ -4,6 +4,8 @@ from typing import Optional
 
 import torch
 
+from . import products
+
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
 
 # torch.mm that sums bf16 into f32 and leaves it there.
@@ -44,5 +46,4 @@ def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] 
     depth = math.prod([sizes[d] for d in k])
     rows = a.reshape(-1, depth) if left == m + k else a.reshape(depth, -1).t()
     columns = b.reshape(depth, -1) if right == k + n else b.reshape(-1, depth).t()
-    product = torch.mm(rows, columns) if dtype is None else torch.mm(rows, columns, out_dtype=dtype)
-    return product.reshape([sizes[d] for d in out])
+    return products.mm(rows, columns, dtype).reshape([sizes[d] for d in out])

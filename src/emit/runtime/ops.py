@@ -78,24 +78,23 @@ def layer_norm_weight_grad(dy, x, eps: float, dims: int = 1):
     return (full * xhat).sum(_leading(x, dims)), full.sum(_leading(x, dims))
 
 
-def _rms(x: torch.Tensor, eps: float, dims: int):
-    full = wide(x)
-    scale = torch.rsqrt(full.square().mean(_last(dims), keepdim=True) + eps)
-    return full * scale, scale
+def rms_scale(x: torch.Tensor, eps: float, dims: int = 1) -> torch.Tensor:
+    """What rms_norm multiplies a row by; its gradients are given it too."""
+    return torch.rsqrt(wide(x).square().mean(_last(dims), keepdim=True) + eps)
 
 
-def rms_norm(x, gain, eps: float, dims: int = 1) -> torch.Tensor:
-    return (_rms(x, eps, dims)[0] * gain).to(x.dtype)
+def rms_norm(x, gain, scale) -> torch.Tensor:
+    return (wide(x) * scale * gain).to(x.dtype)
 
 
-def rms_norm_input_grad(dy, x, gain, eps: float, dims: int = 1) -> torch.Tensor:
-    xhat, scale = _rms(x, eps, dims)
+def rms_norm_input_grad(dy, x, gain, scale) -> torch.Tensor:
+    xhat = wide(x) * scale
     g = wide(dy) * gain
-    return (scale * (g - xhat * (g * xhat).mean(_last(dims), keepdim=True))).to(dy.dtype)
+    return (scale * (g - xhat * (g * xhat).mean(_last(gain.dim()), keepdim=True))).to(dy.dtype)
 
 
-def rms_norm_weight_grad(dy, x, eps: float, dims: int = 1) -> torch.Tensor:
-    return (wide(dy) * _rms(x, eps, dims)[0]).sum(_leading(x, dims))
+def rms_norm_weight_grad(dy, x, scale, dims: int = 1) -> torch.Tensor:
+    return (wide(dy) * (wide(x) * scale)).sum(_leading(x, dims))
 
 
 def rope(x: torch.Tensor, theta: float, first: int = 0, inverse: bool = False) -> torch.Tensor:

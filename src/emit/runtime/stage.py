@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import comm, counter, optimizer
+from . import comm, counter, optimizer, products
 from .here import Here, keep_out_of_compiled_code
 
 # A frame's tensors, by their place in it.
@@ -42,6 +42,7 @@ class Stage:
             keep_out_of_compiled_code()
         if compiled and trained is None:
             optimizer.compile_updates(COMPILE)
+            products.start(here.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.segments = {
             name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives, lists)

@@ -3,6 +3,7 @@ import argparse
 import json
 import math
 import os
+import re
 import sys
 import traceback
 from datetime import timedelta
@@ -158,13 +159,24 @@ def report(error: BaseException, watchdog: Watchdog) -> None:
         return
     what = str(error).strip().split("\n")[0] or type(error).__name__
     if isinstance(error, getattr(torch.cuda, "OutOfMemoryError", ())):
-        what = f"out of memory ({planned(watchdog.trainer)}): {what}"
+        what = out_of_memory(what, watchdog.trainer)
     watchdog.say(f"{what}\n  at {watchdog.place(error)}")
     if os.environ.get("LOCKSTEP_DEBUG"):
         traceback.print_exception(type(error), error, error.__traceback__)
 
 
-def planned(trainer: Optional[Trainer]) -> str:
+def out_of_memory(what: str, trainer: Optional[Trainer]) -> str:
+    """What was asked for, what the plan needs, what there is, and what would help."""
+    asked = re.search(r"to allocate ([\d.]+ \w+)", what)
+    parts = ["out of memory" + (f": {asked[1]} more were asked for" if asked else "")]
     if trainer is None:
-        return "before the first step"
-    return f"the plan needs {trainer.program['memory'][trainer.stage.pp]['arena'] / 2**30:.1f} GiB"
+        return f"{parts[0]} before the first step"
+    needs = trainer.program["memory"][trainer.stage.pp]["arena"]
+    cuda = trainer.here.device.type == "cuda"
+    has = torch.cuda.get_device_properties(trainer.here.device).total_memory if cuda else math.inf
+    parts.append(f"the plan needs {needs / 2**30:.1f} GiB" + (f", the GPU has {has / 2**30:.1f}" if cuda else ""))
+    if needs < 0.95 * has:
+        parts.append("is somebody else on this device?")
+    else:
+        parts.append("more microbatches, more recomputed, or more ranks (tp, pp, zero) need less; lockstep plan finds one")
+    return "; ".join(parts)

@@ -47,7 +47,8 @@ def count(here, labels, count):
 
 def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
     """Forward: layers.F."""
-    norm1 = ops.rms_norm(x, norm1_gain, eps=1e-5)
+    x_scale = ops.rms_scale(x, eps=1e-5)
+    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
     q = ops.contract("b s e, e k g d -> b s k g d", norm1, attn_q)
     q_rope = ops.rope(q, theta=10000)
     k = ops.contract("b s e, e k d -> b s k d", norm1, attn_k)
@@ -56,35 +57,50 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
     add = x + attended
-    norm2 = ops.rms_norm(add, norm2_gain, eps=1e-5)
+    add_scale = ops.rms_scale(add, eps=1e-5)
+    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
     gate = ops.contract("b s e, e f -> b s f", norm2, mlp_gate)
     up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
     swiglu = ops.swiglu(gate, up)
     down = ops.contract("b s f, f e -> b s e", swiglu, mlp_down)
     add_1 = add + down
-    return (add_1, norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu)
+    return (
+        add_1,
+        norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu,
+        x_scale, add_scale,
+    )
 
 
 def head_F(here, labels, x, norm_gain, out, loss):
     """Forward: head.F."""
-    norm = ops.rms_norm(x, norm_gain, eps=1e-5)
+    x_scale = ops.rms_scale(x, eps=1e-5)
+    norm = ops.rms_norm(x, norm_gain, x_scale)
     logits = ops.contract("b s e, v e -> b s v", norm, out)
     max = logits.amax(2)
     sumExp = ops.sum_exp(logits, max)
     picked = ops.pick(logits, labels)
     loss_2 = ops.token_loss(max, sumExp, picked, labels)
     loss = ops.accumulate_(loss, loss_2)
-    return (norm, logits, max, sumExp, loss)
+    return (norm, logits, max, sumExp, loss, x_scale)
 
 
-def head_B(here, labels, x, out, norm_gain, logits, max, sumExp, norm, grad_out, grad_norm_gain, count):
+def head_B(
+    here,
+    labels,
+    x,
+    out, norm_gain,
+    logits, max, sumExp, norm,
+    grad_out, grad_norm_gain,
+    count,
+    x_scale,
+):
     """Backward: head.B."""
     d_logits = ops.token_loss_grad(logits, max, sumExp, labels, count)
     d_norm = ops.contract("b s v, v e -> b s e", d_logits, out)
     d_out = ops.contract("b s e, b s v -> v e", norm, d_logits)
     grad_out = ops.accumulate_(grad_out, d_out)
-    d_x = ops.rms_norm_input_grad(d_norm, x, norm_gain, eps=1e-5)
-    d_norm_gain = ops.rms_norm_weight_grad(d_norm, x, eps=1e-5)
+    d_x = ops.rms_norm_input_grad(d_norm, x, norm_gain, x_scale)
+    d_norm_gain = ops.rms_norm_weight_grad(d_norm, x, x_scale)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
     return (d_x, grad_out, grad_norm_gain)
 
@@ -96,6 +112,7 @@ def layers_B(
     swiglu, gate, up, norm2, add, attention, q_rope, k_rope, v, attention_lse, norm1,
     grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
     grad_attn_q, grad_norm1_gain,
+    add_scale, x_scale,
 ):
     """Backward: layers.B."""
     d_swiglu = ops.contract("b s e, f e -> b s f", d_x_out, mlp_down)
@@ -109,8 +126,8 @@ def layers_B(
     d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2, d_gate)
     grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
     d_norm2_sum = d_norm2 + d_norm2_1
-    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, eps=1e-5)
-    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, eps=1e-5)
+    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, add_scale)
+    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, add_scale)
     grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
     d_add_sum = d_x_out + d_add
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
@@ -129,8 +146,8 @@ def layers_B(
     d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_q)
     grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
     d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
-    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_gain, eps=1e-5)
-    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
+    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_gain, x_scale)
+    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum, x, x_scale)
     grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
     d_x_sum = d_add_sum + d_x
     return (

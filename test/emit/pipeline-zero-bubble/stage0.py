@@ -34,7 +34,8 @@ def embed_F(here, tokens, param_tokens):
 
 def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
     """Forward: layers.F."""
-    norm1 = ops.rms_norm(x, norm1_gain, eps=1e-5)
+    x_scale = ops.rms_scale(x, eps=1e-5)
+    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
     q = ops.contract("b s e, e k g d -> b s k g d", norm1, attn_q)
     q_rope = ops.rope(q, theta=10000)
     k = ops.contract("b s e, e k d -> b s k d", norm1, attn_k)
@@ -43,13 +44,18 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
     add = x + attended
-    norm2 = ops.rms_norm(add, norm2_gain, eps=1e-5)
+    add_scale = ops.rms_scale(add, eps=1e-5)
+    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
     gate = ops.contract("b s e, e f -> b s f", norm2, mlp_gate)
     up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
     swiglu = ops.swiglu(gate, up)
     down = ops.contract("b s f, f e -> b s e", swiglu, mlp_down)
     add_1 = add + down
-    return (add_1, norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu)
+    return (
+        add_1,
+        norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu,
+        x_scale, add_scale,
+    )
 
 
 def layers_I(
@@ -57,6 +63,7 @@ def layers_I(
     d_x_out, x,
     mlp_down, mlp_up, mlp_gate, norm2_gain, attn_out, attn_v, attn_k, attn_q, norm1_gain,
     gate, up, add, q_rope, k_rope, v, attention, attention_lse,
+    add_scale, x_scale,
 ):
     """Gradient of the input: layers.I."""
     d_swiglu = ops.contract("b s e, f e -> b s f", d_x_out, mlp_down)
@@ -64,7 +71,7 @@ def layers_I(
     d_norm2 = ops.contract("b s f, e f -> b s e", d_up, mlp_up)
     d_norm2_1 = ops.contract("b s f, e f -> b s e", d_gate, mlp_gate)
     d_norm2_sum = d_norm2 + d_norm2_1
-    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, eps=1e-5)
+    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, add_scale)
     d_add_sum = d_x_out + d_add
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
     d_q_rope, d_k_rope, d_v = ops.attention_grad(d_attention, q_rope, k_rope, v, attention, attention_lse)
@@ -74,7 +81,7 @@ def layers_I(
     d_q = ops.rope(d_q_rope, theta=10000, inverse=True)
     d_norm1_2 = ops.contract("b s k g d, e k g d -> b s e", d_q, attn_q)
     d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
-    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_gain, eps=1e-5)
+    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_gain, x_scale)
     d_x_sum = d_add_sum + d_x
     return (d_x_sum, d_gate, d_up, d_norm2_sum, d_add_sum, d_v, d_k, d_q, d_norm1_sum)
 
@@ -85,6 +92,7 @@ def layers_W(
     swiglu, norm2, d_up, d_gate, d_norm2_sum, add, attention, d_add_sum, norm1, d_v, d_k, d_q, d_norm1_sum,
     grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
     grad_attn_q, grad_norm1_gain,
+    add_scale, x_scale,
 ):
     """Gradients of the weights: layers.W."""
     d_mlp_down = ops.contract("b s f, b s e -> f e", swiglu, d_x_out)
@@ -93,7 +101,7 @@ def layers_W(
     grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
     d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2, d_gate)
     grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
-    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, eps=1e-5)
+    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, add_scale)
     grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum)
     grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
@@ -103,7 +111,7 @@ def layers_W(
     grad_attn_k = ops.accumulate_(grad_attn_k, d_attn_k)
     d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_q)
     grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
-    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
+    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum, x, x_scale)
     grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
     return (
         grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,

@@ -61,7 +61,8 @@ def embed_F(here, tokens, param_tokens):
 
 def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
     """Forward: layers.F."""
-    norm1 = ops.rms_norm(x, norm1_gain, eps=1e-5)
+    x_scale = ops.rms_scale(x, eps=1e-5)
+    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
     norm1_gathered = here.all_gather(norm1, "tp", dim=1)
     norm1_gathered = here.wait(norm1_gathered)
     q = ops.contract("b s e, e k g d -> b s k g d", norm1_gathered, attn_q)
@@ -74,7 +75,8 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     attended_scattered = here.reduce_scatter(attended, "tp", dim=1)
     attended_scattered = here.wait(attended_scattered)
     add = x + attended_scattered
-    norm2 = ops.rms_norm(add, norm2_gain, eps=1e-5)
+    add_scale = ops.rms_scale(add, eps=1e-5)
+    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
     norm2_gathered = here.all_gather(norm2, "tp", dim=1)
     norm2_gathered = here.wait(norm2_gathered)
     gate = ops.contract("b s e, e f -> b s f", norm2_gathered, mlp_gate)
@@ -84,12 +86,17 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     down_scattered = here.reduce_scatter(down, "tp", dim=1)
     down_scattered = here.wait(down_scattered)
     add_1 = add + down_scattered
-    return (add_1, norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu)
+    return (
+        add_1,
+        norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu,
+        x_scale, add_scale,
+    )
 
 
 def head_F(here, labels, x, norm_gain, out, loss):
     """Forward: head.F."""
-    norm = ops.rms_norm(x, norm_gain, eps=1e-5)
+    x_scale = ops.rms_scale(x, eps=1e-5)
+    norm = ops.rms_norm(x, norm_gain, x_scale)
     norm_gathered = here.all_gather(norm, "tp", dim=1)
     norm_gathered = here.wait(norm_gathered)
     logits = ops.contract("b s e, v e -> b s v", norm_gathered, out)
@@ -104,7 +111,7 @@ def head_F(here, labels, x, norm_gain, out, loss):
     sumExp_reduced = here.wait(sumExp_reduced)
     loss_2 = ops.token_loss(max_reduced, sumExp_reduced, picked_reduced, labels)
     loss = ops.accumulate_(loss, loss_2)
-    return (norm, logits, max_reduced, sumExp_reduced, loss)
+    return (norm, logits, max_reduced, sumExp_reduced, loss, x_scale)
 
 
 def head_B(
@@ -115,6 +122,7 @@ def head_B(
     norm, logits, max_reduced, sumExp_reduced,
     grad_out, grad_norm_gain,
     count,
+    x_scale,
 ):
     """Backward: head.B."""
     norm_gathered = here.all_gather(norm, "tp", dim=1)
@@ -127,8 +135,8 @@ def head_B(
     d_out = ops.contract("b s e, b s v -> v e", norm_gathered, d_logits)
     grad_out = ops.accumulate_(grad_out, d_out)
     d_norm_scattered = here.wait(d_norm_scattered)
-    d_x = ops.rms_norm_input_grad(d_norm_scattered, x, norm_gain, eps=1e-5)
-    d_norm_gain = ops.rms_norm_weight_grad(d_norm_scattered, x, eps=1e-5)
+    d_x = ops.rms_norm_input_grad(d_norm_scattered, x, norm_gain, x_scale)
+    d_norm_gain = ops.rms_norm_weight_grad(d_norm_scattered, x, x_scale)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
     return (d_x, grad_out, grad_norm_gain)
 
@@ -140,6 +148,7 @@ def layers_B(
     norm2, swiglu, gate, up, add, norm1, attention, q_rope, k_rope, v, attention_lse,
     grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
     grad_attn_q, grad_norm1_gain,
+    add_scale, x_scale,
 ):
     """Backward: layers.B."""
     d_x_out_gathered = here.all_gather(d_x_out, "tp", dim=1)
@@ -159,8 +168,8 @@ def layers_B(
     d_norm2_sum = d_norm2 + d_norm2_1
     d_norm2_sum_scattered = here.reduce_scatter(d_norm2_sum, "tp", dim=1)
     d_norm2_sum_scattered = here.wait(d_norm2_sum_scattered)
-    d_add = ops.rms_norm_input_grad(d_norm2_sum_scattered, add, norm2_gain, eps=1e-5)
-    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum_scattered, add, eps=1e-5)
+    d_add = ops.rms_norm_input_grad(d_norm2_sum_scattered, add, norm2_gain, add_scale)
+    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum_scattered, add, add_scale)
     grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
     d_add_sum = d_x_out + d_add
     d_add_sum_gathered = here.all_gather(d_add_sum, "tp", dim=1)
@@ -185,8 +194,8 @@ def layers_B(
     d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
     d_norm1_sum_scattered = here.reduce_scatter(d_norm1_sum, "tp", dim=1)
     d_norm1_sum_scattered = here.wait(d_norm1_sum_scattered)
-    d_x = ops.rms_norm_input_grad(d_norm1_sum_scattered, x, norm1_gain, eps=1e-5)
-    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum_scattered, x, eps=1e-5)
+    d_x = ops.rms_norm_input_grad(d_norm1_sum_scattered, x, norm1_gain, x_scale)
+    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum_scattered, x, x_scale)
     grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
     d_x_sum = d_add_sum + d_x
     return (

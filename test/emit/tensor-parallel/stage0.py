@@ -61,7 +61,8 @@ def embed_F(here, tokens, param_tokens):
 
 def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
     """Forward: layers.F."""
-    norm1 = ops.rms_norm(x, norm1_gain, eps=1e-5)
+    x_scale = ops.rms_scale(x, eps=1e-5)
+    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
     q = ops.contract("b s e, e k g d -> b s k g d", norm1, attn_q)
     q_rope = ops.rope(q, theta=10000)
     k = ops.contract("b s e, e k d -> b s k d", norm1, attn_k)
@@ -72,7 +73,8 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     attended_reduced = here.all_reduce_(attended, "tp")
     attended_reduced = here.wait(attended_reduced)
     add = x + attended_reduced
-    norm2 = ops.rms_norm(add, norm2_gain, eps=1e-5)
+    add_scale = ops.rms_scale(add, eps=1e-5)
+    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
     gate = ops.contract("b s e, e f -> b s f", norm2, mlp_gate)
     up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
     swiglu = ops.swiglu(gate, up)
@@ -80,12 +82,17 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     down_reduced = here.all_reduce_(down, "tp")
     down_reduced = here.wait(down_reduced)
     add_1 = add + down_reduced
-    return (add_1, norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu)
+    return (
+        add_1,
+        norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu,
+        x_scale, add_scale,
+    )
 
 
 def head_F(here, labels, x, norm_gain, out, loss):
     """Forward: head.F."""
-    norm = ops.rms_norm(x, norm_gain, eps=1e-5)
+    x_scale = ops.rms_scale(x, eps=1e-5)
+    norm = ops.rms_norm(x, norm_gain, x_scale)
     logits = ops.contract("b s e, v e -> b s v", norm, out)
     max = logits.amax(2)
     max_reduced = here.all_reduce_(max, "tp", "max")
@@ -98,7 +105,7 @@ def head_F(here, labels, x, norm_gain, out, loss):
     sumExp_reduced = here.wait(sumExp_reduced)
     loss_2 = ops.token_loss(max_reduced, sumExp_reduced, picked_reduced, labels)
     loss = ops.accumulate_(loss, loss_2)
-    return (norm, logits, max_reduced, sumExp_reduced, loss)
+    return (norm, logits, max_reduced, sumExp_reduced, loss, x_scale)
 
 
 def head_B(
@@ -109,6 +116,7 @@ def head_B(
     logits, max_reduced, sumExp_reduced, norm,
     grad_out, grad_norm_gain,
     count,
+    x_scale,
 ):
     """Backward: head.B."""
     d_logits = ops.token_loss_grad(
@@ -119,8 +127,8 @@ def head_B(
     d_out = ops.contract("b s e, b s v -> v e", norm, d_logits)
     grad_out = ops.accumulate_(grad_out, d_out)
     d_norm_reduced = here.wait(d_norm_reduced)
-    d_x = ops.rms_norm_input_grad(d_norm_reduced, x, norm_gain, eps=1e-5)
-    d_norm_gain = ops.rms_norm_weight_grad(d_norm_reduced, x, eps=1e-5)
+    d_x = ops.rms_norm_input_grad(d_norm_reduced, x, norm_gain, x_scale)
+    d_norm_gain = ops.rms_norm_weight_grad(d_norm_reduced, x, x_scale)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
     return (d_x, grad_out, grad_norm_gain)
 
@@ -132,6 +140,7 @@ def layers_B(
     swiglu, gate, up, norm2, add, attention, q_rope, k_rope, v, attention_lse, norm1,
     grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
     grad_attn_q, grad_norm1_gain,
+    add_scale, x_scale,
 ):
     """Backward: layers.B."""
     d_swiglu = ops.contract("b s e, f e -> b s f", d_x_out, mlp_down)
@@ -147,8 +156,8 @@ def layers_B(
     d_norm2_sum = d_norm2 + d_norm2_1
     d_norm2_sum_reduced = here.all_reduce_(d_norm2_sum, "tp")
     d_norm2_sum_reduced = here.wait(d_norm2_sum_reduced)
-    d_add = ops.rms_norm_input_grad(d_norm2_sum_reduced, add, norm2_gain, eps=1e-5)
-    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum_reduced, add, eps=1e-5)
+    d_add = ops.rms_norm_input_grad(d_norm2_sum_reduced, add, norm2_gain, add_scale)
+    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum_reduced, add, add_scale)
     grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
     d_add_sum = d_x_out + d_add
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
@@ -169,8 +178,8 @@ def layers_B(
     d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
     d_norm1_sum_reduced = here.all_reduce_(d_norm1_sum, "tp")
     d_norm1_sum_reduced = here.wait(d_norm1_sum_reduced)
-    d_x = ops.rms_norm_input_grad(d_norm1_sum_reduced, x, norm1_gain, eps=1e-5)
-    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum_reduced, x, eps=1e-5)
+    d_x = ops.rms_norm_input_grad(d_norm1_sum_reduced, x, norm1_gain, x_scale)
+    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum_reduced, x, x_scale)
     grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
     d_x_sum = d_add_sum + d_x
     return (

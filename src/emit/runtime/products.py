@@ -1,0 +1,169 @@
+"""
+Products of matrices on a GPU, by the kernel that is fastest there. PyTorch takes the first that cuBLASLt proposes; but in
+training a GPU runs at the limit of its power, and then the one that takes the least of it wins, which is another in some
+shapes. So the first call of a product tries all that are proposed, and stays with the best.
+"""
+import ctypes
+import sys
+import time
+from typing import Callable, Dict, List, Optional, Tuple
+
+import torch
+
+# How many kernels are asked for; of these the best at a look of so many seconds are compared, in some turns: in each they
+# first feel the limit of power and then are timed.
+PROPOSALS, LOOK = 8, 0.005
+COMPARED, TURNS, SETTLE, TIMED = 5, 3, 0.03, 0.06
+WORKSPACE = 32 << 20
+
+# Of cuBLASLt: what is set, and types of numbers.
+TRANSPOSED_A, TRANSPOSED_B, MOST_WORKSPACE = 3, 4, 1
+SUMS_IN_F32, TYPES = 68, {torch.float32: 0, torch.bfloat16: 14}
+
+
+class Proposal(ctypes.Structure):
+    _fields_ = [
+        ("algorithm", ctypes.c_uint64 * 8), ("workspace", ctypes.c_size_t), ("state", ctypes.c_int),
+        ("waves", ctypes.c_float), ("reserved", ctypes.c_int * 4),
+    ]
+
+
+class Product:
+    """One shape of a product: how its matrices lie, and the kernel that was found for it."""
+
+    def __init__(self, library: "Library", a: torch.Tensor, b: torch.Tensor, out: torch.Tensor):
+        self.library = library
+        # cuBLAS counts along columns: it is given the product of the transposes, b first.
+        (self.b, b_transposed), (self.a, a_transposed), (self.out, _) = (library.layout(x) for x in (b, a, out))
+        self.how = library.made("cublasLtMatmulDescCreate", ctypes.c_int(SUMS_IN_F32), ctypes.c_int(TYPES[torch.float32]))
+        for what, transposed in ((TRANSPOSED_A, b_transposed), (TRANSPOSED_B, a_transposed)):
+            library.set("cublasLtMatmulDescSetAttribute", self.how, what, ctypes.c_int(transposed))
+        algorithms = [proposal.algorithm for proposal in library.proposals(self)]
+        self.algorithm = algorithms[fastest([lambda one=one: self.run(a, b, out, one) for one in algorithms])]
+
+    def run(self, a, b, out, algorithm=None) -> None:
+        pointer = lambda x: ctypes.c_void_p(x.data_ptr())  # noqa: E731
+        stream = ctypes.c_void_p(torch.cuda.current_stream(a.device).cuda_stream)
+        self.library.call(
+            "cublasLtMatmul", self.library.handle, self.how, ctypes.byref(ctypes.c_float(1)), pointer(b), self.b, pointer(a),
+            self.a, ctypes.byref(ctypes.c_float(0)), pointer(out), self.out, pointer(out), self.out,
+            ctypes.byref(algorithm or self.algorithm), pointer(self.library.workspace), ctypes.c_size_t(WORKSPACE), stream,
+        )
+
+
+class Library:
+    """cuBLASLt as PyTorch loaded it."""
+
+    def __init__(self, device):
+        with open("/proc/self/maps") as maps:
+            path = next(line.split()[-1] for line in maps if "libcublasLt.so" in line)
+        self.functions = ctypes.CDLL(path)
+        self.handle = self.made("cublasLtCreate")
+        self.workspace = torch.empty(WORKSPACE, dtype=torch.uint8, device=device)
+        self.wish = self.made("cublasLtMatmulPreferenceCreate")
+        self.set("cublasLtMatmulPreferenceSetAttribute", self.wish, MOST_WORKSPACE, ctypes.c_size_t(WORKSPACE))
+        self.products: Dict[Tuple, Product] = {}
+
+    def call(self, name: str, *arguments) -> None:
+        status = getattr(self.functions, name)(*arguments)
+        if status != 0:
+            raise RuntimeError(f"{name} ended with status {status}")
+
+    def made(self, name: str, *arguments) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made
+
+    def set(self, name: str, of: ctypes.c_void_p, what: int, value) -> None:
+        self.call(name, of, ctypes.c_int(what), ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value)))
+
+    def layout(self, x: torch.Tensor):
+        """A matrix whose rows or columns lie one after the other; and whether it is columns."""
+        columns = x.stride(1) != 1
+        rows, length, stride = (*x.shape, x.stride(1)) if columns else (x.shape[1], x.shape[0], x.stride(0))
+        sizes = ctypes.c_uint64(rows), ctypes.c_uint64(length), ctypes.c_int64(stride)
+        return self.made("cublasLtMatrixLayoutCreate", ctypes.c_int(TYPES[x.dtype]), *sizes), columns
+
+    def proposals(self, product: Product) -> List[Proposal]:
+        found, count = (Proposal * PROPOSALS)(), ctypes.c_int()
+        self.call(
+            "cublasLtMatmulAlgoGetHeuristic", self.handle, product.how, product.b, product.a, product.out, product.out,
+            self.wish, ctypes.c_int(PROPOSALS), found, ctypes.byref(count),
+        )
+        return list(found)[: count.value]
+
+    def product(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+        a, b = (x if _fit(x) else x.clone(memory_format=torch.contiguous_format) for x in (a, b))
+        key = (a.shape, a.stride(), b.shape, b.stride(), out.dtype)
+        if key not in self.products:
+            self.products[key] = Product(self, a, b, out)
+        self.products[key].run(a, b, out)
+
+
+def _fit(x: torch.Tensor) -> bool:
+    """What is proposed reads rows or columns that lie one after the other, from an address that is a multiple of 256."""
+    return 1 in x.stride() and x.data_ptr() % 256 == 0
+
+
+def fastest(ways: List[Callable[[], None]]) -> int:
+    """Of those that look best the one that is: a look is too short to feel the limit of power."""
+    for way in ways:
+        way()  # the first call loads the kernel
+    seconds(ways[0], SETTLE)
+    looks = [seconds(way, LOOK) for way in ways]
+    best = sorted(range(len(ways)), key=lambda i: looks[i])[:COMPARED]
+    taken = dict.fromkeys(best, 0.0)
+    for i in best * TURNS:
+        seconds(ways[i], SETTLE)
+        taken[i] += seconds(ways[i], TIMED)
+    return min(best, key=lambda i: taken[i])
+
+
+def seconds(way: Callable[[], None], least: float) -> float:
+    """Of one call, when it is called again and again for at least so long."""
+    started, calls, more = time.perf_counter(), 0, 1
+    while True:
+        for _ in range(more):
+            way()
+        torch.cuda.synchronize()
+        calls, past = calls + more, time.perf_counter() - started
+        if past >= least:
+            return past / calls
+        more = max(1, int(calls * (least - past) / past))
+
+
+# Set by `start`; None: products are PyTorch's.
+library: Optional[Library] = None
+
+
+def start(device) -> None:
+    """From now on products in half precision are tried and chosen, where they can be."""
+    global library
+    if library is not None or device.type != "cuda" or not hasattr(torch.library, "custom_op"):
+        return
+    torch.mm(*[torch.zeros(8, 8, device=device, dtype=torch.bfloat16)] * 2)  # loads what is looked for
+    try:
+        library = Library(device)
+    except (StopIteration, OSError, AttributeError, RuntimeError) as error:
+        print(f"lockstep: products are as PyTorch chooses them: {error or 'no cuBLASLt'}", file=sys.stderr, flush=True)
+
+
+def mm(a: torch.Tensor, b: torch.Tensor, dtype: Optional[torch.dtype] = None) -> torch.Tensor:
+    """a b, summed in f32; `dtype` is what comes out, where that is not what goes in."""
+    if library is not None and a.dtype == torch.bfloat16:
+        return torch.ops.lockstep.product(a, b, dtype or a.dtype)
+    return torch.mm(a, b) if dtype is None else torch.mm(a, b, out_dtype=dtype)
+
+
+def _product(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    out = _result(a, b, dtype)
+    library.product(a, b, out)
+    return out
+
+
+def _result(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty((a.shape[0], b.shape[1]), dtype=dtype, device=a.device)
+
+
+if hasattr(torch.library, "custom_op"):
+    torch.library.custom_op("lockstep::product", _product, mutates_args=()).register_fake(_result)

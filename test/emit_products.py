@@ -1,0 +1,37 @@
+"""
+Products of an emitted folder's runtime on CPU, with stand-ins for cuBLASLt and for the clock. emit_products.py FOLDER: as
+JSON, which of some kernels is chosen by their times, and how far a compiled product is from PyTorch's.
+"""
+import json
+import sys
+
+import torch
+
+sys.path.insert(0, sys.argv[1])
+
+from runtime import contract, products  # noqa: E402
+
+
+def chosen(times):
+    """`times` of the kernels at a look, and under load."""
+    products.seconds = lambda way, least: way()[least != products.LOOK]
+    return products.fastest([lambda one=one: one for one in zip(*times)])
+
+
+class Library:
+    calls = 0
+
+    def product(self, a, b, out):
+        Library.calls += 1
+        out.copy_(a.float() @ b.float())
+
+
+cases = json.loads(sys.stdin.read())
+result = {"chosen": [chosen(times) for times in cases], "supported": hasattr(torch.library, "custom_op")}
+if result["supported"]:
+    products.library = Library()
+    a, b = torch.randn(4, 6).bfloat16(), torch.randn(6, 5).bfloat16()
+    compiled = torch.compile(contract.contract, backend="aot_eager", dynamic=False)
+    half, full = compiled("m k, k n -> m n", a, b), compiled("m k, k n -> m n", a.float(), b.float())
+    result.update(calls=Library.calls, apart=(half - full).abs().max().item())
+print(json.dumps(result))
