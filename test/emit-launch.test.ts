@@ -1,5 +1,5 @@
 /** Emitted folders as people start them: lockstep launch, launch.sh, and two nodes that meet over a network. */
-import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -175,6 +175,7 @@ describe('two nodes with a network between them', { skip: unjoined ?? false }, (
     const { code, err } = await onNode(0, { RENDEZVOUS: '4' }).done
     equal(code, 1)
     match(err, /lockstep: node 0 \(ranks 0 to 1\): .* not all 2 nodes met at 10\.231\.7\.1:29400 within 4 s/)
+    doesNotMatch(err, /Traceback/)
   })
 
   test('the cable is cut mid-run: both nodes end, and each says where', async () => {
@@ -183,6 +184,7 @@ describe('two nodes with a network between them', { skip: unjoined ?? false }, (
     await new Promise(resolve => both[0].child.stdout.once('data', resolve))
     ip('-n', nodes[1], 'link', 'set', 'ls-veth-b', 'down')
     for (const { code, err } of await Promise.all(both.map(({ done }) => done))) {
+      doesNotMatch(err, /Traceback/)
       equal(code, 1)
       match(err, /lockstep: rank \d: [\s\S]* step \d+: \w+/)
     }

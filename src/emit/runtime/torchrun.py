@@ -12,8 +12,14 @@ def main() -> None:
         run.main()
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        print(f"lockstep: the first to end was rank {rank}, with exit code {failure.exitcode}", file=sys.stderr)
-        sys.exit(1)
+        end(f"the first to end was rank {rank}, with exit code {failure.exitcode}")
+    except Exception as error:  # nodes that did not meet, a signal
+        end(f"torchrun: {(str(error).splitlines() or [type(error).__name__])[0]}")
+
+
+def end(why: str) -> None:
+    print(f"lockstep: {why}", file=sys.stderr)
+    sys.exit(1)
 
 
 if __name__ == "__main__":
