@@ -1,7 +1,7 @@
 // Ranks to cores. A rank that shares its core with another waits for it at every meeting, and the scheduler of a busy
 // machine puts them together soon enough: each rank is given cores of its own among those the process may use. Where
-// there are more ranks than cores, each core is given as many ranks as every other, if that can be: three on one core and
-// one on the other are as slow as three.
+// there are more ranks than cores, each core is given as many ranks as every other, if that can be (three on one core and
+// one on the other are as slow as three), and neighbours are apart: they meet most often, and idle at the same time.
 #if defined(__linux__)
 #define _GNU_SOURCE
 #include <sched.h>
@@ -17,7 +17,8 @@ void lockstep_bind(int rank, int ranks) {
     sched_setaffinity(0, sizeof all, &all);
     return;
   }
-  const int from = rank * cores / ranks, to = ranks > cores ? from + 1 : (rank + 1) * cores / ranks;
+  const int from = ranks > cores ? rank % cores : rank * cores / ranks;
+  const int to = ranks > cores ? from + 1 : (rank + 1) * cores / ranks;
   CPU_ZERO(&mine);
   for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
     if (CPU_ISSET(cpu, &all)) {

@@ -48,3 +48,8 @@ test('fewer ranks than cores share them all out, and none twice', { skip }, asyn
 test('more ranks than cores may use them all, whatever their thread was before', { skip }, async () => {
   deepEqual(await bound([0, cores], [1, cores + 1]), allowed)
 })
+
+test('twice as many ranks as cores: two on each, neighbours apart', { skip }, async () => {
+  const parts = await Promise.all(Array.from({ length: 2 * cores }, (_, rank) => bound([rank, 2 * cores])))
+  deepEqual(parts.flat(), [...allowed, ...allowed])
+})

@@ -6,7 +6,7 @@ import { syntheticDataset } from '../data/index.js'
 import { type BenchOp, benchCollectives } from '../engine/native/index.js'
 import type { Job } from '../plan/index.js'
 import { type Machine, machineCluster } from './machine.js'
-import { merged, type Observer, observer, undisturbed } from './observe.js'
+import { merged, type Observer, observer, typical } from './observe.js'
 import { probesFor } from './probes.js'
 import { type Start, trainee } from './turns.js'
 
@@ -76,6 +76,6 @@ function timedMeetings(cores: number, quick: boolean): { start: Start; points: (
       seen.get(key)!.all.push(kind === 'send' ? row.seconds / 2 : row.seconds)
     }
   }
-  const points = () => [...seen.values()].map(({ point, all }) => ({ ...point, seconds: digits(undisturbed(all)) }))
+  const points = () => [...seen.values()].map(({ point, all }) => ({ ...point, seconds: digits(typical(all)) }))
   return { start: async () => ({ turn, stop: async () => {} }), points }
 }

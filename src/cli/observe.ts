@@ -1,4 +1,5 @@
 /** Steps that were timed, as kernels that were timed. */
+import { median } from '../base/index.js'
 import { isKernel, type Kernel, workOf } from '../cost/index.js'
 import type { Program } from '../ir/index.js'
 import { doneBy, type Span } from '../trace/index.js'
@@ -28,7 +29,7 @@ export function observer(program: Program): Observer {
         const { step, instr } = doneBy(program, span)
         if (step.kind !== 'call' || !instr || span.lane !== 'compute') return []
         const work = workOf(instr, program.segments[step.segment])
-        return isKernel(work) ? [{ kernel: work, seconds: undisturbed(all) }] : []
+        return isKernel(work) ? [{ kernel: work, seconds: typical(all) }] : []
       }),
   }
 }
@@ -52,15 +53,11 @@ export function merged(observations: readonly Observation[]): Observation[] {
     if (!found.has(key)) found.set(key, { kernel, all: [] })
     found.get(key)!.all.push(seconds)
   }
-  return [...found.values()].map(({ kernel, all }) => ({ kernel, seconds: at(0.5, all) }))
+  return [...found.values()].map(({ kernel, all }) => ({ kernel, seconds: median(all) }))
 }
 
 /** No clock here tells shorter times apart: what it calls nothing took something. */
 const tick = 1e-8
 
-/** Other work on the machine makes things slow now and then and never quick: of many times, a low one counts. */
-export const undisturbed = (times: readonly number[]): number => Math.max(tick, at(0.1, times))
-
-/** The value below which this share of all lies. */
-const at = (share: number, values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(share * (values.length - 1))]
+/** The least times depend on luck where other work comes and goes, and each kernel has its own; medians add up. */
+export const typical = (times: readonly number[]): number => Math.max(tick, median(times))

@@ -33,6 +33,9 @@ const probes: readonly Probe[] = [
   [llama(1, 512, 8, 8, 1408, 256), 256, 1],
   [{ family: 'mlp', layers: 2, embed: 128, ffn: 512 }, 16, 16, { sgd: true }],
   [{ family: 'mlp', layers: 1, embed: 512, ffn: 2048 }, 8, 8],
+  // Few rows: weights are read for little.
+  [{ family: 'mlp', layers: 3, embed: 384, ffn: 768 }, 8, 4],
+  [{ family: 'mlp', layers: 2, embed: 320, ffn: 1280 }, 8, 12, { sgd: true }],
 ]
 
 /** Split by tp: thin products, slices and sums of what is partial. */
