@@ -4,13 +4,14 @@ import { error, mean, ProblemsError, type Rank, table, worldOf } from '../base/i
 import type { Cluster } from '../cluster/index.js'
 import type { Program } from '../ir/index.js'
 import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../report/index.js'
-import { clusterPrices, type Simulation, simulateInTurns } from '../simulate/index.js'
+import { type Simulation, simulateInTurns } from '../simulate/index.js'
 import { printChrome, type Span } from '../trace/index.js'
 import { type Calibration, calibration } from './calibration.js'
 import { loadDataset } from './dataset.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
+import { machinePrices } from './machine-prices.js'
 import { typical } from './observe.js'
 import { countProblems, showProblems } from './problems.js'
 import { type Loaded, tryProgram } from './program.js'
@@ -156,7 +157,7 @@ const off = ({ seconds }: TimedStep, from: number): number => Math.abs(seconds -
 function compare({ path, loaded: { job, program }, steps }: Run, machine: Cluster): Compared {
   const ranks = worldOf(program.mesh)
   const everyRank = Array.from({ length: ranks }, (_, rank) => rank)
-  const simulation = simulateInTurns(program, clusterPrices(program, machine), machine.cores ?? 1, { watch: everyRank })
+  const simulation = simulateInTurns(program, machinePrices(program, machine), machine.cores ?? 1, { watch: everyRank })
   const times = steps.map(({ seconds }) => seconds)
   const measured = typical(times)
   const step = steps.reduce((a, b) => (off(b, measured) < off(a, measured) ? b : a))

@@ -4,13 +4,14 @@ import { error, ProblemsError, type Rank, worldOf } from '../base/index.js'
 import { type Cluster, findEntry, precisions } from '../cluster/index.js'
 import type { Program } from '../ir/index.js'
 import { stepTimeline, timelineSvg } from '../report/index.js'
-import { clusterPrices, type Simulation, scaledPrices, simulate, simulateInTurns } from '../simulate/index.js'
+import { type Simulation, scaledPrices, simulate, simulateInTurns } from '../simulate/index.js'
 import { printChrome } from '../trace/index.js'
 import { count, duration, positive, share, slowdowns, someTime } from './amounts.js'
 import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from './forecast.js'
 import { integer } from './integer.js'
 import type { Io } from './io.js'
 import { loadCluster } from './load-cluster.js'
+import { machinePrices } from './machine-prices.js'
 import { type Loaded, withProgram } from './program.js'
 import { progress } from './progress.js'
 import { save } from './run-folder.js'
@@ -145,7 +146,7 @@ function simulated(
   options: Pick<SimulateOptions, 'seed'> & Partial<SimulateOptions>,
 ) {
   const { slow, jitter, seed, multiply, contention, measuredStep, scale: given = 1 } = options
-  const prices = clusterPrices(program, cluster, {
+  const prices = machinePrices(program, cluster, {
     ...(multiply && { multiply }),
     ...(contention !== undefined && { contention: { compute: contention, network: 0 } }),
   })

@@ -10,6 +10,8 @@ export interface ClusterPricesOptions {
   /** The precision of products, where it is not that of what is stored. */
   readonly multiply?: Precision
   readonly contention?: Contention
+  /** Instructions that are done by others on the way. */
+  readonly fused?: (instr: Instr, segment: Segment) => boolean
 }
 
 /** What FSDP runs on A100 and H100 lose while a collective runs beside compute; what the collective loses is in its price. */
@@ -20,18 +22,19 @@ const none: Contention = { compute: 1e9, network: 0 }
 
 export function clusterPrices(program: Program, cluster: Cluster, options: ClusterPricesOptions = {}): Prices {
   const { mesh } = program
-  const { multiply, contention = cluster.cores === undefined ? usual : none } = options
+  const { multiply, contention = cluster.cores === undefined ? usual : none, fused = () => false } = options
   const links = linksOf(cluster)
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
   const stride = strideOf(mesh, 'pp')
-  // Our own engine runs instructions as they are; on other devices the program is emitted and compiled.
-  const fused = cluster.cores === undefined ? fusedKernels(program) : (_: Instr, __: Segment, kernel: Kernel) => kernel
+  // Our own engine runs instructions nearly as they are; on other devices the program is emitted and compiled.
+  const left = cluster.cores === undefined ? fusedKernels(program) : (_: Instr, __: Segment, kernel: Kernel) => kernel
   return {
     links,
     compute: (instr, segment) => {
+      if (fused(instr, segment)) return 0
       const work = workOf(instr, segment, multiply)
       if (work.kind === 'copy') return copySeconds(work.bytes, cluster)
-      return isKernel(work) ? secondsOf(fused(instr, segment, work), cluster) : 0
+      return isKernel(work) ? secondsOf(left(instr, segment, work), cluster) : 0
     },
     collective: (instr, segment) => {
       const work = workOf(instr, segment)
