@@ -135,11 +135,14 @@ def seconds(way: Callable[[], None], least: float) -> float:
 # Set by `start`; None: products are PyTorch's.
 library: Optional[Library] = None
 
+# A choice by time may be another one in the next run, and with it the last bits (`--same-bits`).
+choosing = True
+
 
 def start(device) -> None:
     """From now on products in half precision are tried and chosen, where they can be."""
     global library
-    if library is not None or device.type != "cuda" or not hasattr(torch.library, "custom_op"):
+    if not choosing or library is not None or device.type != "cuda" or not hasattr(torch.library, "custom_op"):
         return
     torch.mm(*[torch.zeros(8, 8, device=device, dtype=torch.bfloat16)] * 2)  # loads what is looked for
     try:

@@ -12,7 +12,7 @@ from typing import Dict, Optional
 import torch
 import torch.distributed as dist
 
-from . import attention, stage
+from . import attention, products, stage
 from .trainer import Trainer, read_json
 from .watchdog import Watchdog
 
@@ -27,6 +27,9 @@ def arguments(folder: str) -> argparse.Namespace:
     parser.add_argument("--attention", default="", help="on a GPU: cudnn, flash or math; else the first that works")
     parser.add_argument("--no-compile", action="store_true", help="run segments as they are written")
     parser.add_argument("--tune", action="store_true", help="try more kernels before the first step, for faster ones after")
+    parser.add_argument(
+        "--same-bits", action="store_true", help="on a GPU: no choice of kernels by time, so that every run has the same bits"
+    )
     parser.add_argument("--no-graph", action="store_true", help="on one GPU: run call by call, not as a CUDA graph")
     parser.add_argument("--save", help="a folder: write a checkpoint there after the last step")
     parser.add_argument(
@@ -108,6 +111,7 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
     meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
     # PyTorch 1 has no compiler.
     compiled = cuda and not options.no_compile and hasattr(torch, "compile")
+    products.choosing = not options.same_bits
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Later than the watchdog, which has more to say.
