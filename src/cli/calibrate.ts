@@ -27,7 +27,7 @@ export function registerCalibrate(program: Command, io: Io, done: (code: number)
     .command('calibrate')
     .summary('measure a machine and write it as a cluster file')
     .description(
-      'Measures the kernels and collectives of this machine (a minute or two; nothing else should run) and writes a cluster file that --cluster reads. --emit torch prints a script that measures a GPU machine with PyTorch; --read makes a cluster file of what it wrote.',
+      'Measures the kernels and collectives of this machine (about three minutes; nothing else should run) and writes a cluster file that --cluster reads. --emit torch prints a script that measures a GPU machine with PyTorch; --read makes a cluster file of what it wrote.',
     )
     .option('--out <file>', 'write the cluster file there, instead of printing it')
     .addOption(new Option('--emit <kind>', 'print the script that measures a GPU machine').choices(['torch']))

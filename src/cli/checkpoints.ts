@@ -17,7 +17,7 @@ import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import { positive } from './integer.js'
 import type { Io } from './io.js'
-import { writing } from './run-folder.js'
+import { save, writing } from './run-folder.js'
 import type { Session } from './training.js'
 
 /** The same names as those of an emitted program. */
@@ -178,7 +178,7 @@ export function saveCheckpoint(folder: string, step: number, session: Session, i
       io.makeFolder(partial)
     })
     for (const [name, content] of printCheckpoint(program, { step, seed, data }, shard => trainer.held(shard)))
-      writing(join(partial, name), () => io.write(join(partial, name), content))
+      save(join(partial, name), content, io)
     writing(path, () => io.rename(partial, path))
     return path
   } catch (e) {

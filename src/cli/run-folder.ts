@@ -38,7 +38,8 @@ export function freeFolder({ name }: Job, jobPath: string, io: Io): string {
 }
 
 /** A full or forbidden disk is no bug of ours. */
-export const save = (path: string, content: string, io: Io): void => writing(path, () => io.write(path, content))
+export const save = (path: string, content: string | Uint8Array, io: Io): void =>
+  writing(path, () => io.write(path, content))
 
 export function writing(path: string, work: () => void): void {
   try {

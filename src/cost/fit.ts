@@ -10,7 +10,9 @@ import { attentionSeconds, bytesOf, flopsOf } from './price.js'
 
 type Form = Pick<Curves['matmul'], 'tile' | 'halfK' | 'packing'>
 
-const tiles: readonly [number, number][] = [
+type Tile = [rows: number, columns: number]
+
+const tiles: readonly Tile[] = [
   [8, 8],
   [64, 64],
   [64, 128],
@@ -23,9 +25,9 @@ const forms: readonly Form[] = tiles.flatMap(tile => halves.map(halfK => ({ tile
 
 /** One core has smaller tiles, and spends part of its time on putting operands in order. */
 const rows = [0, 8, 16, 32, 64, 128]
-const formsOfCore: readonly Form[] = [[16, 16] as [number, number], [32, 32] as [number, number], ...tiles].flatMap(
-  tile =>
-    halves.flatMap(halfK => rows.flatMap(right => rows.map((left): Form => ({ tile, halfK, packing: [right, left] })))),
+const tilesOfCore: readonly Tile[] = [[16, 16], [32, 32], ...tiles]
+const formsOfCore = tilesOfCore.flatMap(tile =>
+  halves.flatMap(halfK => rows.flatMap(right => rows.map((left): Form => ({ tile, halfK, packing: [right, left] })))),
 )
 
 /** Products that take less time than so many of the least say little about rates. */
