@@ -4,10 +4,10 @@
  * the spans that the kernels record.
  */
 import { parentPort, workerData } from 'node:worker_threads'
-import { collectivesOf, type Seat, type Tensor } from '../src/engine/native/collectives.js'
-import { Status } from '../src/engine/native/commands.js'
-import { loadKernels } from '../src/engine/native/kernels.js'
-import { ListWriter } from '../src/engine/native/list.js'
+import { collectivesOf, type Seat, type Tensor } from '../src/engine/native/group/collectives.js'
+import { loadKernels } from '../src/engine/native/kernels/kernels.js'
+import { Status } from '../src/engine/native/lower/commands.js'
+import { ListWriter } from '../src/engine/native/lower/list.js'
 import { digest, wholeNumber } from './numbers.js'
 import { type Assignment, line, mostSpans, type Operation, type Request, spanBytes, spanWords } from './requests.js'
 

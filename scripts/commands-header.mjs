@@ -1,10 +1,10 @@
 // Writes kernels/commands.h from the command table, so that both sides agree by construction.
 import { writeFileSync } from 'node:fs'
-import { commands } from '../dist/src/engine/native/commands.js'
+import { commands } from '../dist/src/engine/native/lower/commands.js'
 
 const upper = name => name.replace(/[A-Z]/g, c => `_${c}`).toUpperCase()
 const lines = [
-  '// Written by scripts/commands-header.mjs from src/engine/native/commands.ts. Do not edit.',
+  '// Written by scripts/commands-header.mjs from src/engine/native/lower/commands.ts. Do not edit.',
   '#pragma once',
   '',
   'enum {',

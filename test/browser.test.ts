@@ -17,7 +17,7 @@ test('only one module below the command line imports Node', () => {
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' })
     .filter(file => file.endsWith('.ts') && !file.startsWith('cli'))
     .filter(file => /from 'node:|import\('node:/.test(readFileSync(join('src', file), 'utf8')))
-  deepEqual(files, [join('engine', 'native', 'platform-node.ts')])
+  deepEqual(files, [join('engine', 'native', 'run', 'platform-node.ts')])
 })
 
 const flags = [

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { measuredDevice } from '../src/cli/measured-device.js'
+import { measuredDevice } from '../src/calibrate/measured-device.js'
 import {
   clusterOf,
   deviceOf,

@@ -6,8 +6,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { uniform } from '../src/base/index.js'
-import { decode, encode } from '../src/engine/native/dtypes.js'
-import { exchange, openGroup } from '../src/engine/native/group.js'
+import { exchange, openGroup } from '../src/engine/native/group/group.js'
 import {
   createGroup,
   dtypes,
@@ -18,6 +17,7 @@ import {
   Pool,
   type Tensor,
 } from '../src/engine/native/index.js'
+import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
 
 const pool = new Pool()
 after(() => pool.close())

@@ -2,8 +2,8 @@
 import { deepEqual, equal } from 'node:assert/strict'
 import { test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
-import { fusionOf } from '../src/engine/native/fuse.js'
 import { commandNames, lower } from '../src/engine/native/index.js'
+import { fusionOf } from '../src/engine/native/lower/fuse.js'
 import type { Buffer, Instr, Segment } from '../src/ir/index.js'
 import { jobOf } from './jobs.js'
 

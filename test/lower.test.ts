@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
 import { commandNames, lower, RefusalError } from '../src/engine/native/index.js'
-import { counterOf, matmulOf, runsOf } from '../src/engine/native/shapes.js'
+import { counterOf, matmulOf, runsOf } from '../src/engine/native/lower/shapes.js'
 import type { Program } from '../src/ir/index.js'
 import { jobOf } from './jobs.js'
 

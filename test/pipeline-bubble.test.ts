@@ -2,7 +2,7 @@
 import { ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { makeSchedule, timing } from '../src/compile/index.js'
-import { bubbleOf } from '../src/estimate/pipeline.js'
+import { bubbleOf } from '../src/estimate/schedules/pipeline.js'
 import { type ScheduleName, scheduleTraits } from '../src/plan/index.js'
 
 /** Largest differences of the step time over all cases, and of the mean: what the closed form is trusted to. */

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { type Io, processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
-import type { StepRecord } from '../src/cli/training.js'
 import { fastKernels } from '../src/engine/index.js'
+import type { StepRecord } from '../src/train/session.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-resume-'))
 after(() => rmSync(root, { recursive: true, force: true }))

@@ -2,7 +2,7 @@
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { test } from 'node:test'
 import { Command } from 'commander'
-import { registerSchedule, type ScheduleOptions, scheduleCommand } from '../src/cli/schedule.js'
+import { registerSchedule, type ScheduleOptions, scheduleCommand } from '../src/cli/commands/schedule.js'
 import {
   communicate,
   makeSchedule,

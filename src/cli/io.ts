@@ -16,7 +16,7 @@ import {
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { showBytes } from '../base/index.js'
-import { writeWhole } from './write-whole.js'
+import { writeWhole } from './files/write-whole.js'
 
 export interface Io {
   /** Text for standard output and standard error, line breaks included. */

@@ -6,32 +6,32 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { ProblemsError } from '../base/index.js'
 import { type Io, processIo } from './io.js'
-import { showProblems } from './problems.js'
+import { showProblems } from './text/problems.js'
 
 export type Register = (program: Command, io: Io, done: (code: number) => void) => void
 
 /** In the order of the help. A command is one file that exports its `register`; this is the list it is added to. */
 const commands: Readonly<Record<string, () => Promise<Register>>> = {
-  plan: async () => (await import('./plan.js')).registerPlan,
-  explain: async () => (await import('./explain.js')).registerExplain,
-  scale: async () => (await import('./scale.js')).registerScale,
-  check: async () => (await import('./check.js')).registerCheck,
-  compile: async () => (await import('./compile.js')).registerCompile,
-  verify: async () => (await import('./verify.js')).registerVerify,
-  train: async () => (await import('./train.js')).registerTrain,
-  rehearse: async () => (await import('./rehearse.js')).registerRehearse,
-  emit: async () => (await import('./emit.js')).registerEmit,
-  launch: async () => (await import('./launch.js')).registerLaunch,
-  memory: async () => (await import('./memory.js')).registerMemory,
-  simulate: async () => (await import('./simulate.js')).registerSimulate,
-  schedule: async () => (await import('./schedule.js')).registerSchedule,
-  cluster: async () => (await import('./cluster.js')).registerCluster,
-  groups: async () => (await import('./groups.js')).registerGroups,
-  calibrate: async () => (await import('./calibrate.js')).registerCalibrate,
-  compare: async () => (await import('./compare.js')).registerCompare,
-  validate: async () => (await import('./validate.js')).registerValidate,
-  bench: async () => (await import('./bench.js')).registerBench,
-  demo: async () => (await import('./demo.js')).registerDemo,
+  plan: async () => (await import('./commands/plan.js')).registerPlan,
+  explain: async () => (await import('./commands/explain.js')).registerExplain,
+  scale: async () => (await import('./commands/scale.js')).registerScale,
+  check: async () => (await import('./commands/check.js')).registerCheck,
+  compile: async () => (await import('./commands/compile.js')).registerCompile,
+  verify: async () => (await import('./commands/verify.js')).registerVerify,
+  train: async () => (await import('./commands/train.js')).registerTrain,
+  rehearse: async () => (await import('./commands/rehearse.js')).registerRehearse,
+  emit: async () => (await import('./commands/emit.js')).registerEmit,
+  launch: async () => (await import('./commands/launch.js')).registerLaunch,
+  memory: async () => (await import('./commands/memory.js')).registerMemory,
+  simulate: async () => (await import('./commands/simulate.js')).registerSimulate,
+  schedule: async () => (await import('./commands/schedule.js')).registerSchedule,
+  cluster: async () => (await import('./commands/cluster.js')).registerCluster,
+  groups: async () => (await import('./commands/groups.js')).registerGroups,
+  calibrate: async () => (await import('./commands/calibrate.js')).registerCalibrate,
+  compare: async () => (await import('./commands/compare.js')).registerCompare,
+  validate: async () => (await import('./commands/validate.js')).registerValidate,
+  bench: async () => (await import('./commands/bench.js')).registerBench,
+  demo: async () => (await import('./commands/demo.js')).registerDemo,
 }
 
 export async function run(argv: readonly string[], io: Io = processIo()): Promise<number> {

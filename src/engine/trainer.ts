@@ -6,8 +6,8 @@
 import { error, ProblemsError, type Rank } from '../base/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
-import { nativeMissing } from './native/kernels.js'
-import { startOn } from './native/runner.js'
+import { nativeMissing } from './native/kernels/kernels.js'
+import { startOn } from './native/run/runner.js'
 import { startReference } from './reference/engine.js'
 import type { StepData } from './reference/index.js'
 

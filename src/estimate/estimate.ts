@@ -5,11 +5,11 @@
  */
 import { type Seconds, seconds } from '../base/index.js'
 import { flopsOfStep } from './flops.js'
-import { layerCost } from './layer-cost.js'
 import { footprint } from './memory.js'
-import { bubbleOf } from './pipeline.js'
+import { layerCost } from './others/layer-cost.js'
 import { tableOf } from './prices.js'
 import { ranksOf } from './rank-cost.js'
+import { bubbleOf } from './schedules/pipeline.js'
 import type { Estimate, Footprint, Parts, Setup } from './setup.js'
 import { dataCost, handingCost, optimizerCost } from './step-cost.js'
 

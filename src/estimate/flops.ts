@@ -2,7 +2,7 @@
  * FLOPs, in the senses that are in print: a utilisation means nothing without the name of its count. Model FLOPs are
  * what training needs, hardware FLOPs what a plan executes, recomputation included.
  */
-import { repeated } from './layer-cost.js'
+import { repeated } from './others/layer-cost.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
 

@@ -1,7 +1,7 @@
 /** A job in the numbers its price depends on. */
 import type { ModelConfig } from '../model/index.js'
 import { type Job, layersPerStage, type Plan } from '../plan/index.js'
-import { eras, pureLockstep } from './eras.js'
+import { eras, pureLockstep } from './others/eras.js'
 import type { Placed, Split } from './setup.js'
 import type { Shape } from './shape.js'
 

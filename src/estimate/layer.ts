@@ -2,9 +2,9 @@
 import type { Precision } from '../cluster/index.js'
 import { bytesOf, type Kernel } from '../cost/index.js'
 import { tableRanks } from './counts.js'
+import type { Software } from './others/software.js'
+import { embeddingTraffic, layerTraffic, type Stream } from './others/traffic.js'
 import type { Shape } from './shape.js'
-import type { Software } from './software.js'
-import { embeddingTraffic, layerTraffic, type Stream } from './traffic.js'
 
 /** How one rank's part of a layer is cut: everything its kernels depend on beside shape and software. */
 export interface Cut {

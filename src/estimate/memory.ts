@@ -4,11 +4,11 @@
  * flight there, and the one moment (loss, or a layer computed again) that comes on top.
  */
 import type { Device } from '../cluster/index.js'
-import { elementBytes, keptBytes, layerBytes, lossBytes, tokensOf } from './activations.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
-import { type Habits, habitsOf } from './habits.js'
-import { type Holding, holdingOf, holdingsOf } from './holding.js'
-import { ownLeast, ownMemory } from './own-memory.js'
+import { elementBytes, keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
+import { type Habits, habitsOf } from './others/habits.js'
+import { ownLeast, ownMemory } from './own/memory.js'
+import { type Holding, holdingOf, holdingsOf } from './schedules/holding.js'
 import type { Footprint, Placed } from './setup.js'
 
 export const totalBytes = (f: Footprint): number =>

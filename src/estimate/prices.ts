@@ -7,11 +7,11 @@ import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/in
 import { embeddingParameters, headParameters, layerParameters, tableRanks } from './counts.js'
 import { entry } from './entry.js'
 import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
-import type { LayerCost } from './layer-cost.js'
-import { type OwnWork, ownWork } from './own-work.js'
+import type { LayerCost } from './others/layer-cost.js'
+import type { Software } from './others/software.js'
+import { type OwnWork, ownWork } from './own/work.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
-import type { Software } from './software.js'
 
 /** Seconds of compute of one microbatch on one rank. */
 export interface Times {

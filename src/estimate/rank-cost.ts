@@ -1,11 +1,12 @@
 /** One microbatch on the busiest pipeline rank, and on all of them together. */
-import { holdingsOf } from './holding.js'
-import type { LayerCost } from './layer-cost.js'
-import { type Ends, ownEnds } from './own-ends.js'
-import type { RankTime } from './pipeline.js'
+
+import type { LayerCost } from './others/layer-cost.js'
+import { type Ends, ownEnds } from './own/ends.js'
 import type { Prices, PriceTable } from './prices.js'
+import { holdingsOf } from './schedules/holding.js'
+import type { RankTime } from './schedules/pipeline.js'
+import { type RankLayers, shareOfMicrobatches } from './schedules/stages.js'
 import type { Setup } from './setup.js'
-import { type RankLayers, shareOfMicrobatches } from './stages.js'
 
 export interface Ranks {
   readonly busiest: RankTime

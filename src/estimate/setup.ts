@@ -4,8 +4,8 @@
  */
 import type { Seconds } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
+import type { Software } from './others/software.js'
 import type { Shape } from './shape.js'
-import type { Software } from './software.js'
 
 export interface Split {
   readonly tp: number

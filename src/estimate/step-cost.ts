@@ -1,11 +1,12 @@
 /** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
-import { groupOf } from './in-flight.js'
-import type { RankTime } from './pipeline.js'
+
+import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
+import { groupOf } from './schedules/in-flight.js'
+import type { RankTime } from './schedules/pipeline.js'
+import { reducesEach, shareOfMicrobatches, splitsAll } from './schedules/stages.js'
 import type { Setup, Split } from './setup.js'
-import type { Software } from './software.js'
-import { reducesEach, shareOfMicrobatches, splitsAll } from './stages.js'
 
 /**
  * Messages between stages: a pass there and back through all of them, what is exposed of every other message, and what

@@ -4,8 +4,6 @@
  * Positions are those of the whole sequence: a rank that holds a part of it knows where the part begins.
  */
 import { type Dim, type Dropout, elementsOf, uniform } from '../../base/index.js'
-import { maskName } from './elementwise.js'
-import type { Moment, Prepare } from './kernel.js'
 import {
   type Cells,
   indexOf,
@@ -17,7 +15,9 @@ import {
   sizeIn,
   strideOf,
   without,
-} from './tensor.js'
+} from '../../geometry/index.js'
+import { maskName } from './elementwise.js'
+import type { Moment, Prepare } from './kernel.js'
 
 /** Where element (row, position, d) of an operand lies. */
 interface Strip {

@@ -7,8 +7,8 @@
  * in between computes something else, and shows it.
  */
 import { type Combine, type Dim, elementsOf } from '../../base/index.js'
+import { type Cells, offsets, type Shape, sizeIn, strideOf } from '../../geometry/index.js'
 import type { Collective } from '../../ir/index.js'
-import { type Cells, offsets, type Shape, sizeIn, strideOf } from './tensor.js'
 
 /** How pieces move: read[e] + i * readShift of part p goes to write[e] + p * writeShift of member i. */
 export interface Move {

@@ -1,7 +1,7 @@
 /** Sums of products, and sums: what is missing from the result is summed. */
 import type { Dim } from '../../base/index.js'
+import { has, offsets, type Shape, within, without } from '../../geometry/index.js'
 import type { Kernel, Prepare } from './kernel.js'
-import { has, offsets, type Shape, within, without } from './tensor.js'
 
 /** out[batch, row, col] = sum over k of a[batch, row, k] b[batch, col, k], each of the four a list of dims. */
 export const contract: Prepare<'contract'> = (_, [a, b], [out]) => {

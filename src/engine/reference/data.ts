@@ -4,8 +4,8 @@
  * of theirs, so a loss that averages averages shows.
  */
 import { type Dim, elementsOf, normal, uniform } from '../../base/index.js'
+import { acrossMicrobatches, indices, sizeIn } from '../../geometry/index.js'
 import type { DType, Program } from '../../ir/index.js'
-import { acrossMicrobatches, indices, sizeIn } from './tensor.js'
 
 /** A data input over the whole global batch. */
 export interface InputShape {

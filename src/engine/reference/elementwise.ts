@@ -1,8 +1,8 @@
 /** One element of the result from one element of each operand. A dim an operand lacks is broadcast. */
 import { elementsOf, uniform } from '../../base/index.js'
+import { indexOf, indices, offsets, type Shape, within } from '../../geometry/index.js'
 import type { Kernel, Prepare } from './kernel.js'
 import { gelu as geluExact, geluSlope, geluTanh, geluTanhSlope, silu, siluSlope } from './math.js'
-import { indexOf, indices, offsets, type Shape, within } from './tensor.js'
 
 /** For each operand, the offset of what belongs to each element of out. */
 export function aligned(operands: readonly Shape[], out: Shape): Int32Array[] {

@@ -3,6 +3,7 @@
  * ranks says so and is asked again.
  */
 import { type Coordinates, elementsOf, indexAlong, type OpKind, type Rank } from '../../base/index.js'
+import { indexOf } from '../../geometry/index.js'
 import type { Call, Collective, Compute, Instr, InstrKind, InstrOf, Ref } from '../../ir/index.js'
 import { perform } from './collective.js'
 import { wholeInput } from './data.js'
@@ -11,7 +12,6 @@ import type { Memory } from './memory.js'
 import { type Meeting, membersOf } from './rendezvous.js'
 import { roundCells } from './rounding.js'
 import type { Seat } from './segment.js'
-import { indexOf } from './tensor.js'
 import { meaningOf } from './text.js'
 import type { World } from './world.js'
 

@@ -4,7 +4,7 @@
  * they are stored, so an f32 run differs from an f64 run by its stores alone.
  */
 import type { Coordinates, OpKind, OpOf } from '../../base/index.js'
-import type { Cells, Place, Shape } from './tensor.js'
+import type { Cells, Place, Shape } from '../../geometry/index.js'
 
 /** When and for whom a kernel runs. */
 export interface Moment {

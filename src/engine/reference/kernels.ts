@@ -1,5 +1,6 @@
 /** Every op in the plainest code that can say it. This table is the definition of the vocabulary in `base/op.ts`. */
 import type { Op, OpKind } from '../../base/index.js'
+import { agree, type Shape } from '../../geometry/index.js'
 import { attention, attentionGrad, rope } from './attention.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
@@ -7,7 +8,6 @@ import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
 import { adamw, sgd } from './optimizer.js'
-import { agree, type Shape } from './tensor.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,

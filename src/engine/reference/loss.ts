@@ -4,9 +4,9 @@
  * An id that is NaN was never written, or freed: it makes NaN of what it touches.
  */
 import { elementsOf } from '../../base/index.js'
+import { missingDim, offsets, originAlong, sizeIn, strideOf, within, without } from '../../geometry/index.js'
 import { aligned } from './elementwise.js'
 import type { Prepare } from './kernel.js'
-import { missingDim, offsets, originAlong, sizeIn, strideOf, within, without } from './tensor.js'
 
 /** What an id that is not this rank's gives. */
 const none = (id: number): number => (Number.isNaN(id) ? id : 0)

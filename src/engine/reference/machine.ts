@@ -3,13 +3,12 @@
  * In f64 it is the definition of what a program computes.
  */
 import { type Dim, elementsOf, type Layout, type Rank, worldOf } from '../../base/index.js'
+import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
 import type { DType, Kind, Param, ParamFrames, Program } from '../../ir/index.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { roundCells } from './rounding.js'
-import { type Cells, offsets, wholeDims } from './tensor.js'
-import { assemble, indicesOf, initial, type Whole } from './whole.js'
 import type { Options, StepData, World } from './world.js'
 
 /** What a step leaves in the frames `loss`, `count` and `normSquared`. */

@@ -2,8 +2,9 @@
  * A rank's arena: which frames are alive, how many bytes of each kind, and the most there ever were.
  * What is not alive is NaN, and so is what has been allocated and not yet written.
  */
+
+import type { Cells } from '../../geometry/index.js'
 import { type Frame, type Kind, kinds, type Stream } from '../../ir/index.js'
-import type { Cells } from './tensor.js'
 
 export type Precision = 'f64' | 'f32'
 

@@ -2,8 +2,9 @@
  * Layer norm and RMS norm are one family: xhat = (x - mean) / deviation over the dims of gain, where RMS norm takes
  * the mean to be 0. Everything but those dims is a row.
  */
+
+import { type Cells, offsets, type Shape, within, without } from '../../geometry/index.js'
 import type { Kernel, Prepare } from './kernel.js'
-import { type Cells, offsets, type Shape, within, without } from './tensor.js'
 
 interface Norm {
   readonly eps: number

@@ -3,9 +3,9 @@
  * a sender and a receiver find each other by who they are and by the tag. Nobody leaves before everybody has come.
  */
 import { type Axis, coordinatesOf, groupOf, type Mesh, type Rank, rankAt } from '../../base/index.js'
+import type { Cells } from '../../geometry/index.js'
 import type { Group } from '../../ir/index.js'
 import { bytesOf } from './memory.js'
-import type { Cells } from './tensor.js'
 
 /** The ranks a collective of `rank` brings together, in group order: stages first, then the axes; and a name for them. */
 export function membersOf(mesh: Mesh, rank: Rank, { axes, stages }: Group): { members: Rank[]; key: string } {

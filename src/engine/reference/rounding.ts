@@ -3,7 +3,7 @@
  * nearest even, as hardware does that sums in f32. A machine in f64 keeps all its digits whatever the dtype, so that
  * plans can be compared exactly.
  */
-import type { Cells } from './tensor.js'
+import type { Cells } from '../../geometry/index.js'
 
 const float = new Float32Array(1)
 const bits = new Uint32Array(float.buffer)

@@ -4,6 +4,15 @@
  */
 import { type Coordinates, elementsOf, sizeOfAll } from '../../base/index.js'
 import {
+  acrossMicrobatches,
+  type Cells,
+  offsets,
+  originsOf,
+  type Place,
+  type Shape,
+  wholeDims,
+} from '../../geometry/index.js'
+import {
   type Buffer,
   bytesPer,
   type Call,
@@ -18,7 +27,6 @@ import { type Move, moveOf, prepareMove } from './collective.js'
 import type { Kernel } from './kernel.js'
 import { prepare } from './kernels.js'
 import { cellsOf, type Memory } from './memory.js'
-import { acrossMicrobatches, type Cells, offsets, originsOf, type Place, type Shape, wholeDims } from './tensor.js'
 
 /** A segment for all ranks. */
 export class Prepared {

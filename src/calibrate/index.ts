@@ -1,0 +1,7 @@
+export * from './calibration.js'
+export * from './machine.js'
+export * from './machine-prices.js'
+export * from './measured-device.js'
+export * from './observe.js'
+export * from './probes.js'
+export * from './turns.js'

@@ -1,0 +1,210 @@
+/** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
+import type { Command } from 'commander'
+import { type Dim, elementsOf, table } from '../../base/index.js'
+import { prepare } from '../../engine/index.js'
+import { type CommandName, type Kernels, loadKernels, loadWasm, type WordsOf } from '../../engine/native/index.js'
+import { KernelBed, type Operand } from '../../engine/native/kernels/bed.js'
+import { type Sizes, type Trial, trials } from '../../engine/native/kernels/table.js'
+import type { Io } from '../io.js'
+
+const targets: Readonly<Record<string, () => Kernels>> = {
+  native: () => loadKernels('native'),
+  vectors: () => loadKernels('vectors'),
+  wasm: () => loadWasm('relaxed'),
+  'wasm-plain': () => loadWasm('plain'),
+}
+
+/** Small enough for the plain reference, and large enough to time. */
+const checked = { batch: 2, seq: 32 }
+const timed = { batch: 4, seq: 256 }
+const tolerance = 1e-4
+
+const dimsOf = (sizes: Sizes): Dim[] => Object.entries(sizes).map(([name, size]) => ({ name, size }))
+const countOf = (sizes: Sizes): number => elementsOf(dimsOf(sizes))
+
+/** A trial's operands, filled with the same numbers everywhere. */
+class Stage {
+  readonly trial: Trial
+  readonly #bed: KernelBed
+  readonly #operands = new Map<string, Operand>()
+  readonly #words: Record<string, number>
+
+  constructor(kernels: Kernels, trial: Trial) {
+    this.trial = trial
+    const operands = Object.entries({ ...trial.ins, ...trial.outs })
+    const bytes = operands.reduce((sum, [, sizes]) => sum + 4 * countOf(sizes) + 64, 0)
+    this.#bed = new KernelBed(kernels, bytes)
+    this.#words = { ...trial.words }
+    for (const [word, sizes] of operands) {
+      const operand = this.#bed.operand(countOf(sizes))
+      this.#operands.set(word, operand)
+      this.#words[word] = operand.offset
+      this.#fill(word, operand)
+    }
+  }
+
+  #fill(word: string, operand: Operand): void {
+    const values = valuesOf(this.trial, word, operand.values.length)
+    if (word === 'ids') this.#bed.integers(operand).set(values)
+    else operand.values.set(values)
+  }
+
+  run(times = 1): number {
+    return this.#bed.time(this.trial.command, this.#words as unknown as WordsOf<CommandName>, times) // the table's words
+  }
+
+  values(word: string): Float32Array {
+    return this.#operands.get(word)!.values
+  }
+}
+
+/** About as large as normal noise, but cheap: an integer hash of the index. */
+const hashed = (i: number, salt: number): number =>
+  (Math.imul(Math.imul(i + 1, 2654435761) + salt, 2246822519) >>> 8) / 2 ** 22 - 2
+
+function valuesOf(trial: Trial, word: string, n: number): Float64Array {
+  if (word === 'step') return Float64Array.of(1)
+  if (word === 'ids') return Float64Array.from({ length: n }, (_, i) => (i * 7919) % (trial.below ?? 1))
+  const values = new Float64Array(n)
+  const salt = word.length * 40503 + word.charCodeAt(0)
+  // What is a sum of squares or a rate is above 0.
+  const positive = trial.command === 'adamw' && ['v', 'lr', 'normSquared'].includes(word)
+  for (let i = 0; i < n; i++) values[i] = positive ? Math.fround(0.01 * Math.abs(hashed(i, salt))) : hashed(i, salt)
+  return values
+}
+
+/** What the reference says, by word of the results. */
+function expectedOf(trial: Trial): Map<string, Float64Array> {
+  const operands = Object.entries({ ...trial.ins, ...trial.outs })
+  const cells = new Float64Array(operands.reduce((sum, [, sizes]) => sum + countOf(sizes), 0))
+  let next = 0
+  const places = operands.map(([word, sizes]) => {
+    const at = next
+    cells.set(valuesOf(trial, word, countOf(sizes)), at)
+    next += countOf(sizes)
+    return { at, origin: dimsOf(sizes).map(() => 0) }
+  })
+  const shapes = operands.map(([, sizes]) => ({ dims: dimsOf(sizes), whole: dimsOf(sizes) }))
+  const ins = Object.keys(trial.ins).length
+  const kernel = prepare(trial.op, shapes.slice(0, ins), shapes.slice(ins))
+  kernel(cells, places.slice(0, ins), places.slice(ins), { seed: 1, step: 0, block: '', at: {} })
+  const results = Object.entries(trial.outs)
+  return new Map(
+    results.map(([word, sizes], i) => [word, cells.slice(places[ins + i].at, places[ins + i].at + countOf(sizes))]),
+  )
+}
+
+/** undefined: right. */
+function mistake(kernels: Kernels, trial: Trial): string | undefined {
+  const stage = new Stage(kernels, trial)
+  const expected = expectedOf(trial)
+  stage.run()
+  for (const [word, wanted] of expected) {
+    const found = stage.values(word)
+    const scale = wanted.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
+    const at = wanted.findIndex((value, i) => !(Math.abs(found[i] - value) <= tolerance * scale))
+    if (at >= 0) return `${word}[${at}] is ${found[at]}, not ${wanted[at]}`
+  }
+  return undefined
+}
+
+/** The best of several turns, each long enough for the clock. */
+function secondsOf(kernels: Kernels, trial: Trial, milliseconds: number): number {
+  const stage = new Stage(kernels, trial)
+  const once = Math.max(stage.run(), stage.run(3), 1e-6)
+  const times = Math.max(1, Math.ceil(milliseconds / 5 / 1000 / once))
+  return Math.min(...Array.from({ length: 5 }, () => stage.run(times)))
+}
+
+export interface KernelRate {
+  readonly kernel: string
+  readonly target: string
+  readonly seconds?: number
+  readonly gflops?: number
+  /** Operands once read and results once written. */
+  readonly gigabytes?: number
+  readonly wrong?: string
+}
+
+function rateOf(target: string, kernels: Kernels, index: number, milliseconds: number): KernelRate {
+  const trial = trials(timed)[index]
+  const kernel = trial.form ? `${trial.command} ${trial.form}` : trial.command
+  const wrong = mistake(kernels, trials(checked)[index])
+  if (wrong !== undefined) return { kernel, target, wrong }
+  const seconds = secondsOf(kernels, trial, milliseconds)
+  const [ins, outs] = [trial.ins, trial.outs].map(all => Object.values(all).reduce((sum, x) => sum + countOf(x), 0))
+  const gigabytes = (4 * (ins + outs * (trial.updates ? 2 : 1))) / seconds / 1e9
+  return { kernel, target, seconds, gigabytes, ...(trial.flops && { gflops: trial.flops / seconds / 1e9 }) }
+}
+
+/** What can run here, and why the rest cannot. */
+function available(names: readonly string[], io: Io): [string, Kernels][] {
+  return names.flatMap(name => {
+    try {
+      return [[name, targets[name]()] as [string, Kernels]]
+    } catch (error) {
+      io.err(`skipped ${name}: ${(error as Error).message}\n`)
+      return []
+    }
+  })
+}
+
+export interface BenchKernelsOptions {
+  readonly kernels?: string
+  readonly only?: string
+  readonly ms?: string
+  readonly json?: boolean
+}
+
+export function benchKernels(options: BenchKernelsOptions, io: Io): number {
+  const names = options.kernels?.split(',') ?? Object.keys(targets)
+  const unknown = names.filter(name => !Object.hasOwn(targets, name))
+  const milliseconds = Number(options.ms ?? 100)
+  if (unknown.length > 0 || !(milliseconds > 0)) {
+    const reason =
+      unknown.length > 0 ? `--kernels ${unknown[0]}: there are ${Object.keys(targets).join(', ')}` : undefined
+    io.err(`error ${reason ?? `--ms ${options.ms}: not a number above 0`}\n`)
+    return 2
+  }
+  const wanted = trials(timed).flatMap(({ command }, i) => (command.includes(options.only ?? '') ? [i] : []))
+  const loaded = available(names, io)
+  const rates = wanted.flatMap(i => loaded.map(([name, kernels]) => rateOf(name, kernels, i, milliseconds)))
+  if (options.json) io.out(rates.map(rate => `${JSON.stringify(rate)}\n`).join(''))
+  else io.out(`${loaded.map(([name, { description }]) => `${name}: ${description}\n`).join('')}${showRates(rates)}\n`)
+  return rates.some(({ wrong }) => wrong !== undefined) ? 1 : 0
+}
+
+const showRates = (rates: readonly KernelRate[]): string =>
+  table(
+    ['kernel', 'target', 'time', 'GFLOP/s', 'GB/s', 'answer'],
+    rates.map(({ kernel, target, seconds, gflops, gigabytes, wrong }) => [
+      kernel,
+      target,
+      seconds === undefined ? '' : `${(seconds * 1e6).toFixed(1)} us`,
+      gflops?.toFixed(1) ?? '',
+      gigabytes?.toFixed(1) ?? '',
+      wrong === undefined ? 'right' : `wrong: ${wrong}`,
+    ]),
+  )
+
+export function registerBenchKernels(bench: Command, io: Io, done: (code: number) => void): void {
+  bench
+    .command('kernels')
+    .description('GFLOP/s and GB/s of each kernel on one core, on the shapes of a small GPT')
+    .option('--kernels <targets>', `some of ${Object.keys(targets).join(',')} (default: all)`)
+    .option('--only <text>', 'kernels whose name contains it')
+    .option('--ms <time>', 'how long to measure each (default: 100)')
+    .option('--json', 'one object per kernel and target')
+    .addHelpText(
+      'after',
+      `
+Each kernel is compared with the reference before it is timed. Times are processor time. GB/s counts every operand read
+once and every result written once.
+
+Example:
+  lockstep bench kernels --kernels native --only matmul
+
+Exit code 0: fine, 1: a kernel is wrong, 2: wrong use.`,
+    )
+    .action((options: BenchKernelsOptions) => done(benchKernels(options, io)))
+}

@@ -1,0 +1,123 @@
+/**
+ * lockstep calibrate: measurements as a cluster file. Of this machine, by running small training steps and collectives
+ * on its engine; of a GPU machine, by a script for PyTorch (`--emit torch`) whose JSON is read back (`--read`).
+ */
+
+import { readFileSync } from 'node:fs'
+import { type Command, Option } from 'commander'
+import { Document, isPair, isScalar, isSeq, visit } from 'yaml'
+import { error, ProblemsError } from '../../base/index.js'
+import { calibration, inTurns, measuredCluster } from '../../calibrate/index.js'
+import { type Cluster, parseMeasured } from '../../cluster/index.js'
+import { thisHost } from '../files/host.js'
+import { save } from '../files/run-folder.js'
+import type { Io } from '../io.js'
+import { progress } from '../text/progress.js'
+
+interface Options {
+  readonly out?: string
+  readonly emit?: 'torch'
+  readonly read?: string
+  readonly quick?: boolean
+  readonly json?: boolean
+}
+
+export function registerCalibrate(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('calibrate')
+    .summary('measure a machine and write it as a cluster file')
+    .description(
+      'Measures the kernels and collectives of this machine (about three minutes; nothing else should run) and writes a cluster file that --cluster reads. --emit torch prints a script that measures a GPU machine with PyTorch; --read makes a cluster file of what it wrote.',
+    )
+    .option('--out <file>', 'write the cluster file there, instead of printing it')
+    .addOption(new Option('--emit <kind>', 'print the script that measures a GPU machine').choices(['torch']))
+    .option('--read <file>', 'a JSON file that the script wrote')
+    .option('--quick', 'few and short measurements: to try it')
+    .option('--json', 'JSON instead of YAML')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  lockstep calibrate --out this-machine.yaml
+  lockstep calibrate --emit torch --out measure.py
+  lockstep calibrate --read measured.json --out h200.yaml
+
+Exit code 0: fine, 1: problems, 2: wrong use, 130: interrupted.`,
+    )
+    .action(async (options: Options, command: Command) => {
+      if (options.emit && options.read) command.error('error: --emit and --read are two things: choose one')
+      done(await calibrate(options, io))
+    })
+}
+
+async function calibrate(options: Options, io: Io): Promise<number> {
+  if (options.emit === 'torch') {
+    deliver(readFileSync(new URL('../../../../scripts/measure.py', import.meta.url), 'utf8'), options, io)
+    return 0
+  }
+  const cluster = options.read === undefined ? await measureHere(options, io) : readMeasured(options.read, io)
+  if (!cluster) {
+    io.err('calibrate: interrupted, nothing was written\n')
+    return 130
+  }
+  deliver(options.json ? `${JSON.stringify(cluster, null, 2)}\n` : clusterFile(cluster), options, io)
+  return 0
+}
+
+function deliver(text: string, { out }: Options, io: Io): void {
+  if (out === undefined) {
+    io.out(text)
+    return
+  }
+  save(out, text, io)
+  io.err(`wrote ${out}\n`)
+}
+
+/** Points are one line each: there are hundreds. */
+function clusterFile(cluster: Cluster): string {
+  const document = new Document(cluster)
+  const plain = (item: unknown) => isScalar(isPair(item) ? item.value : item)
+  visit(document, {
+    Collection(_, node, path) {
+      if (path.some(isSeq) && node.items.every(plain)) node.flow = true
+    },
+  })
+  return document.toString({ lineWidth: 0 })
+}
+
+function readMeasured(path: string, io: Io): Cluster {
+  let value: unknown
+  try {
+    value = JSON.parse(io.read(path))
+  } catch (e) {
+    const reason = e instanceof SyntaxError ? 'it is not JSON' : (e as Error).message // Io throws Errors
+    throw new ProblemsError([error('file/unreadable', '', `cannot read ${path}: ${reason}`)])
+  }
+  const { measured, problems } = parseMeasured(value)
+  if (!measured) throw new ProblemsError(problems)
+  return measuredCluster(measured)
+}
+
+/** Every probe has as many turns. */
+const rounds = { quick: 1, thorough: 60 } as const
+
+/** undefined: interrupted. */
+async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster | undefined> {
+  const say = progress(io)
+  let stopped = false
+  const forget = io.onInterrupt(() => {
+    stopped = true
+  })
+  try {
+    const { starts, cluster } = calibration(thisHost(), quick)
+    const most = quick ? rounds.quick : rounds.thorough
+    await inTurns(starts, most, round => {
+      say(round === 0 ? 'starting' : `kernels and collectives, round ${round} of ${most}`)
+      return !stopped
+    })
+    return stopped ? undefined : cluster()
+  } finally {
+    say('')
+    forget()
+  }
+}

@@ -1,0 +1,96 @@
+/** lockstep check: is this job sound, and what does it amount to? */
+import type { Command } from 'commander'
+import { either, type Problem, showCount } from '../../base/index.js'
+import { parametersOf } from '../../model/index.js'
+import { type Job, layersPerStage, planAxes, stagesOf, worldOfPlan } from '../../plan/index.js'
+import { loadJob } from '../files/load.js'
+import { programOf } from '../files/program.js'
+import type { Io } from '../io.js'
+import { countProblems, showProblems } from '../text/problems.js'
+
+export function registerCheck(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('check')
+    .summary('say everything that is wrong with a job')
+    .description(
+      'Reads a job file and reports every problem with its line, its equation and what to try; else what the job amounts to.',
+    )
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+    .option('--json', 'problems and summary as JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (warnings may be), 1: errors, 2: wrong use.',
+    )
+    .action((path: string, options: { json?: boolean }) => {
+      const { job, problems } = checked(path, io)
+      io.out(options.json ? `${JSON.stringify(asJson(problems, job), null, 2)}\n` : asText(path, problems, io, job))
+      done(job ? 0 : 1)
+    })
+}
+
+/** Whether a schedule's file is sound and whether the plan fits its device, only the compiler knows. */
+function checked(path: string, io: Io): { job?: Job; problems: readonly Problem[] } {
+  const parsed = loadJob(path, io)
+  const { plan } = parsed.job ?? {}
+  if (!plan || (typeof plan.schedule === 'string' && plan.deviceMemory === undefined)) return parsed
+  const { loaded, problems } = programOf(parsed, path, io)
+  return { problems, ...(loaded && { job: loaded.job }) }
+}
+
+export interface JobSummary {
+  readonly parameters: number
+  readonly ranks: number
+  readonly mesh: Readonly<Record<string, number>>
+  readonly stages: number
+  readonly layersPerStage: readonly number[]
+  readonly microbatches: number
+  /** Sequences of one microbatch on one rank. */
+  readonly microbatchSize: number
+  readonly tokensPerStep: number
+}
+
+export function summarise({ model, training, plan }: Job): JobSummary {
+  return {
+    parameters: parametersOf(model, training.seq),
+    ranks: worldOfPlan(plan),
+    mesh: Object.fromEntries(planAxes.map(axis => [axis, plan[axis]])),
+    stages: stagesOf(plan),
+    layersPerStage: layersPerStage(plan, model.layers),
+    microbatches: plan.microbatches,
+    microbatchSize: training.globalBatch / (plan.microbatches * plan.dp),
+    tokensPerStep: training.globalBatch * training.seq,
+  }
+}
+
+const asJson = (problems: readonly Problem[], job?: Job) => ({
+  ok: job !== undefined,
+  problems,
+  ...(job && { summary: summarise(job) }),
+})
+
+function asText(path: string, problems: readonly Problem[], io: Io, job?: Job): string {
+  const listed = showProblems(problems, io, path)
+  return job ? `${listed}${paragraph(job)}\n` : `${listed}${countProblems(problems)}\n`
+}
+
+/** What the job amounts to, to be read before a cluster is paid for. */
+export function paragraph(job: Job): string {
+  const s = summarise(job)
+  const used = Object.entries(s.mesh).filter(([, size]) => size > 1)
+  const mesh = used.length > 0 ? ` = ${used.map(([axis, size]) => `${axis} ${size}`).join(' x ')}` : ''
+  const sizes = [...new Set(s.layersPerStage)]
+  const schedule = typeof job.plan.schedule === 'string' ? job.plan.schedule : job.plan.schedule.file
+  const { zero, sequenceParallel, recompute, precision } = job.plan
+  const extras = [
+    zero > 0 ? `ZeRO ${zero}` : '',
+    sequenceParallel ? 'sequence parallel' : '',
+    recompute === 'none' ? '' : `${Array.isArray(recompute) ? recompute.join('+') : recompute} recompute`,
+    precision === 'f32' ? '' : precision,
+  ].filter(extra => extra !== '')
+  return [
+    `${job.name ? `${job.name}: ` : ''}${job.model.family} with ${s.parameters} (${showCount(s.parameters).trim()}) parameters`,
+    `on ${s.ranks} rank${s.ranks > 1 ? 's' : ''}${mesh};`,
+    `${s.stages} stage${s.stages > 1 ? 's' : ''} of ${either(sizes)} layers in ${schedule} order${extras.length > 0 ? `, ${extras.join(', ')}` : ''};`,
+    `${s.microbatches} microbatch${s.microbatches > 1 ? 'es' : ''} of ${s.microbatchSize} x ${job.training.seq} tokens per copy, ${s.tokensPerStep} tokens a step.`,
+  ].join(' ')
+}

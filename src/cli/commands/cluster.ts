@@ -1,0 +1,171 @@
+/** lockstep cluster: the devices that are known, and how many of them would be joined. */
+import type { Command } from 'commander'
+import { showBytes, table } from '../../base/index.js'
+import {
+  type Cluster,
+  clusterOf,
+  type Device,
+  deviceNames,
+  deviceOf,
+  findEntry,
+  precisions,
+} from '../../cluster/index.js'
+import {
+  habitsOf,
+  linkNames,
+  showLatency,
+  showRate,
+  topologySvg,
+  topologyText,
+  torusShape,
+} from '../../report/index.js'
+import { loadCluster } from '../files/load-cluster.js'
+import { save } from '../files/run-folder.js'
+import type { Io } from '../io.js'
+import { scaled } from '../text/display.js'
+import { integer } from '../text/integer.js'
+
+interface ShowOptions {
+  readonly devices?: number
+  readonly svg?: string
+  readonly json?: boolean
+}
+
+export function registerCluster(program: Command, io: Io): void {
+  const cluster = program
+    .command('cluster')
+    .summary('list devices and draw clusters of them')
+    .description('Devices of the catalog with their rates, memory and price, and how clusters of them are joined.')
+    .addHelpText('after', `${examples}\n\nExit code 0: fine, 1: no such cluster, 2: wrong use. Both have --json.`)
+
+  cluster
+    .command('list')
+    .description('Every device of the catalog.')
+    .option('--json', 'devices as JSON')
+    .action(({ json }: { json?: boolean }) => {
+      io.out(`${json ? JSON.stringify(deviceNames.map(deviceOf), null, 2) : listText()}\n`)
+    })
+
+  cluster
+    .command('show')
+    .description('One cluster: a picture of how its devices are joined, what a device does, and the sources.')
+    .argument('<cluster>', 'a device of the catalog, or a cluster file')
+    .option('--devices <n>', 'how many', integer)
+    .option('--svg <file>', 'write the picture there')
+    .option('--json', 'the cluster as JSON: a cluster file that can be changed')
+    .addHelpText('after', examples)
+    .action((given: string, options: ShowOptions) => {
+      const shown = loadCluster(given, io, options.devices ?? (findEntry(given) ? fewOf(given) : undefined))
+      const { svg } = options
+      if (svg !== undefined) save(svg, topologySvg({ ...headline(shown), cluster: shown }), io)
+      if (options.json) io.out(`${JSON.stringify(shown, null, 2)}\n`)
+      else io.out(`${showText(shown)}\n`)
+    })
+}
+
+const examples = '\nExamples:\n  lockstep cluster list\n  lockstep cluster show h100 --devices 1024 --svg h100.svg'
+
+/** Enough of them to see how they are joined. */
+function fewOf(name: string): number {
+  const { topology } = clusterOf(name, 64)
+  return topology.kind === 'tree' ? 4 * topology.levels[0].size : 64
+}
+
+function listText(): string {
+  const rows = deviceNames.map(name => {
+    const device = deviceOf(name)
+    const { topology } = clusterOf(name, 256)
+    const near = topology.kind === 'tree' ? topology.levels[0] : undefined
+    const far = topology.kind === 'tree' ? topology.levels[1] : undefined
+    const link = topology.kind === 'tree' ? topology.levels[0].link : topology.link
+    return [
+      name,
+      device.title,
+      String(Math.round(halfPeak(device) / 1e12)),
+      showBytes(device.memory),
+      showRate(device.bandwidth),
+      `${near ? near.size : 'torus'} by ${linkNames[link.kind]} ${showRate(link.bandwidth)}`,
+      far ? `${far.ports} x ${showRate(far.link.bandwidth)}` : '-',
+      device.pricePerHour === undefined ? '-' : device.pricePerHour.toFixed(2),
+    ]
+  })
+  return table(['name', 'device', 'TFLOP/s', 'memory', 'bandwidth', 'joined', 'NICs', '$/h'], rows)
+}
+
+/** In the 16 bits it trains in. */
+const halfPeak = ({ peak }: Device): number => peak.bf16 ?? peak.f16 ?? Math.max(...Object.values(peak))
+
+function headline({ name, device, devices }: Cluster): { title: string; subtitle: string } {
+  const price = device.pricePerHour === undefined ? [] : [`$${scaled(device.pricePerHour * devices)} an hour`]
+  const total = [`${scaled(halfPeak(device) * devices, ' ')}FLOP/s`, showBytes(device.memory * devices), ...price]
+  return { title: `${name}: ${devices} x ${device.title}`, subtitle: `together ${total.join(', ')}` }
+}
+
+function showText(cluster: Cluster): string {
+  const { title, subtitle } = headline(cluster)
+  return [
+    title,
+    subtitle,
+    '',
+    topologyText(cluster.topology, cluster.devices),
+    '',
+    linkTable(cluster),
+    '',
+    deviceTable(cluster.device),
+    '',
+    'Sources',
+    ...new Set([...cluster.device.sources, ...cluster.sources].map(source => `- ${source}`)),
+  ].join('\n')
+}
+
+function linkTable({ topology, host }: Cluster): string {
+  const rows =
+    topology.kind === 'tree'
+      ? topology.levels.map(({ name, link }) => [name, linkNames[link.kind], showRate(link.bandwidth), habitsOf(link)])
+      : [
+          [
+            torusShape(topology),
+            linkNames[topology.link.kind],
+            showRate(topology.link.bandwidth),
+            habitsOf(topology.link),
+          ],
+        ]
+  const behind = host
+    ? [
+        [
+          'host',
+          linkNames[host.link.kind],
+          showRate(host.link.bandwidth),
+          `${habitsOf(host.link)}, ${showBytes(host.memory)} per device`,
+        ],
+      ]
+    : []
+  return table(['level', 'link', 'one way', ''], [...rows, ...behind])
+}
+
+function deviceTable(device: Device): string {
+  const { matmul, attention, memory, floor } = device.curves
+  const rate = (flops: number | undefined) => (flops === undefined ? '-' : `${scaled(flops, ' ')}FLOP/s`)
+  const percent = (share: number) => `${Number((100 * share).toFixed(1))} %`
+  const rates = precisions
+    .filter(precision => device.peak[precision] !== undefined)
+    .map(precision => {
+      const reached = matmul.efficiency[precision] ?? matmul.efficiency.bf16
+      return `${precision} ${rate(device.peak[precision])}${reached === undefined ? '' : `, ${percent(reached)} reached`}`
+    })
+  const { bytes, fraction } = device.reserve
+  const half = memory.half > 0 ? `, half of that at ${showBytes(memory.half)}` : ''
+  return table(
+    ['device', ''],
+    [
+      ...rates.map((text, i) => [i === 0 ? 'matmul' : '', text]),
+      ['', `tiles of ${matmul.tile.join(' x ')} on ${matmul.units} units, half the rate at k = ${matmul.halfK}`],
+      ...(matmul.measured.length > 0 ? [['', `${matmul.measured.length} products measured`]] : []),
+      ['attention', `${percent(attention.forward)} forward, ${percent(attention.backward)} backward`],
+      ['memory', `${showBytes(device.memory)}, of which ${showBytes(bytes)} and ${percent(fraction)} are held back`],
+      ['bandwidth', `${showRate(device.bandwidth)}, ${percent(memory.efficiency)} reached${half}`],
+      ['kernel', `at least ${showLatency(floor)}`],
+      ...(device.pricePerHour === undefined ? [] : [['price', `$${device.pricePerHour} an hour`]]),
+    ],
+  )
+}

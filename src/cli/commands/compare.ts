@@ -1,0 +1,292 @@
+/** lockstep compare: a step as it was simulated and as it ran on this machine, on one timeline. */
+
+import type { Command } from 'commander'
+import { error, mean, ProblemsError, type Rank, table, worldOf } from '../../base/index.js'
+import {
+  type Calibration,
+  calibration,
+  inTurns,
+  machinePrices,
+  type Start,
+  stepsOfTurn,
+  type TimedStep,
+  trainee,
+  typical,
+} from '../../calibrate/index.js'
+import type { Cluster } from '../../cluster/index.js'
+import type { Program } from '../../ir/index.js'
+import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../../report/index.js'
+import { type Simulation, simulateInTurns } from '../../simulate/index.js'
+import { printChrome, type Span } from '../../trace/index.js'
+import { loadDataset } from '../files/dataset.js'
+import { thisHost } from '../files/host.js'
+import { loadCluster } from '../files/load-cluster.js'
+import { type Loaded, tryProgram } from '../files/program.js'
+import { save } from '../files/run-folder.js'
+import type { Io } from '../io.js'
+import { positive } from '../text/integer.js'
+import { countProblems, showProblems } from '../text/problems.js'
+import { progress } from '../text/progress.js'
+import { measuredSpans, type OpTime, opTimes } from '../text/side-by-side.js'
+
+interface Options {
+  readonly cluster?: string
+  readonly steps: number
+  readonly svg?: string
+  readonly trace?: string
+  readonly json?: boolean
+}
+
+/** One job, both ways. */
+interface Comparison {
+  readonly name: string
+  readonly ranks: number
+  /** Seconds of a step. */
+  readonly predicted: number
+  readonly measured: number
+  readonly quickest: number
+  /** predicted / measured - 1 */
+  readonly error: number
+  readonly kernels: string
+  readonly ops: readonly OpTime[]
+}
+
+interface Compared extends Comparison {
+  readonly program: Program
+  readonly simulation: Simulation
+  /** From the start of the step. */
+  readonly spans: readonly Span[]
+}
+
+export function registerCompare(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('compare')
+    .summary('predicted against measured, on one timeline')
+    .description(
+      'Simulates a step of a job on the calibrated machine, runs it on the engine, and shows both: the step, each kind of instruction, every rank. Of several jobs it prints a line each. Measuring the machine too takes a minute or two.',
+    )
+    .argument('<jobs...>', 'job files (YAML or JSON)')
+    .option(
+      '--cluster <file>',
+      'this machine, as lockstep calibrate wrote it (default: measured in turns with the jobs)',
+    )
+    .option('--steps <n>', 'steps to measure of each job', positive, 60)
+    .option('--svg <file>', 'draw both on one timeline')
+    .option('--trace <file>', 'both for chrome://tracing or ui.perfetto.dev: measured ranks after the simulated ones')
+    .option('--json', 'the numbers as JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: wrong use, 130: interrupted.',
+    )
+    .action(async (paths: string[], options: Options, command: Command) => {
+      if (paths.length > 1 && (options.svg ?? options.trace))
+        command.error('error: a timeline is of one job: give one job with --svg and --trace')
+      done(await compareAll(paths, options, io))
+    })
+}
+
+type Named = { readonly path: string; readonly loaded: Loaded }
+
+interface Run extends Named {
+  readonly start: Start
+  /** As they are measured. */
+  readonly steps: readonly TimedStep[]
+}
+
+async function compareAll(paths: readonly string[], options: Options, io: Io): Promise<number> {
+  const jobs = loadAll(paths, options, io)
+  if (!jobs) return 1
+  const { cluster: given, steps } = options
+  const ranks = Math.max(...jobs.map(({ loaded }) => worldOf(loaded.program.mesh)))
+  const machine = given === undefined ? calibration(thisHost(), false) : givenMachine(given, ranks, io)
+  const say = progress(io)
+  let stopped = false
+  const forget = io.onInterrupt(() => {
+    stopped = true
+  })
+  try {
+    const runs = await Promise.all(jobs.map(job => runOf(job, io)))
+    const rounds = Math.ceil(steps / stepsOfTurn)
+    await inTurns([...runs.map(({ start }) => start), ...machine.starts], rounds, round => {
+      say(round === 0 ? 'starting' : `round ${round} of ${rounds}`)
+      return !stopped
+    })
+    if (stopped) {
+      io.err('compare: interrupted, nothing was compared\n')
+      return 130
+    }
+    const cluster = machine.cluster(ranks)
+    show(
+      runs.map(run => compare(run, cluster)),
+      options,
+      io,
+    )
+    return 0
+  } finally {
+    say('')
+    forget()
+  }
+}
+
+/** What is wrong with it is said before anything runs. */
+function givenMachine(given: string, ranks: number, io: Io): Calibration {
+  const cluster = loadCluster(given, io, ranks)
+  if (cluster.cores === undefined)
+    throw new ProblemsError([
+      error(
+        'compare/cluster',
+        '--cluster',
+        `${cluster.name} is not a machine the engine runs on`,
+        'leave --cluster out to measure this one in turns with the jobs, or write it once with lockstep calibrate --out this-machine.yaml',
+      ),
+    ])
+  return { starts: [], cluster: () => cluster }
+}
+
+/** Every program, or everything that is wrong with the jobs. */
+function loadAll(paths: readonly string[], { json = false }: Options, io: Io): Named[] | undefined {
+  const tried = paths.map(path => ({ path, ...tryProgram(path, io, { runs: true }) }))
+  const found = tried.flatMap(({ problems }) => problems)
+  const jobs = tried.flatMap(({ path, loaded }) => (loaded ? [{ path, loaded }] : []))
+  if (jobs.length === tried.length || !json)
+    for (const { path, problems } of tried) io.err(showProblems(problems, io, path))
+  if (jobs.length === tried.length) return jobs
+  if (json) io.out(`${JSON.stringify({ ok: false, problems: found }, null, 2)}\n`)
+  else io.err(`${countProblems(found)}\n`)
+  return undefined
+}
+
+async function runOf({ path, loaded }: Named, io: Io): Promise<Run> {
+  const { job, program } = loaded
+  const { dataset } = await loadDataset(job, path, io, () => {})
+  const steps: TimedStep[] = []
+  return { path, loaded, steps, start: trainee(job, program, dataset, step => void steps.push(step)) }
+}
+
+const off = ({ seconds }: TimedStep, from: number): number => Math.abs(seconds - from)
+
+function compare({ path, loaded: { job, program }, steps }: Run, machine: Cluster): Compared {
+  const ranks = worldOf(program.mesh)
+  const everyRank = Array.from({ length: ranks }, (_, rank) => rank)
+  const simulation = simulateInTurns(program, machinePrices(program, machine), machine.cores ?? 1, { watch: everyRank })
+  const times = steps.map(({ seconds }) => seconds)
+  const measured = typical(times)
+  const step = steps.reduce((a, b) => (off(b, measured) < off(a, measured) ? b : a))
+  const spans = measuredSpans(program, step.spans)
+  return {
+    name: job.name ?? path.replace(/^.*\//, '').replace(/\.\w+$/, ''),
+    ...{ ranks, program, simulation, spans, kernels: step.kernels },
+    ...{ predicted: simulation.step, measured, quickest: Math.min(...times) },
+    error: simulation.step / measured - 1,
+    ops: opTimes(program, everyRank.flatMap(simulation.spansOf), spans),
+  }
+}
+
+function show(compared: readonly Compared[], options: Options, io: Io): void {
+  const [first] = compared
+  const { svg, trace } = options
+  if (svg !== undefined) save(svg, timelineSvg(bothTimelines(first)), io)
+  if (trace !== undefined) save(trace, bothTraces(first), io)
+  if (options.json) {
+    const numbers = compared.map(({ program: _, simulation: __, spans: ___, ...rest }) => rest)
+    io.out(`${JSON.stringify(numbers.length === 1 ? numbers[0] : numbers, null, 2)}\n`)
+  } else io.out(compared.length === 1 ? oneText(first, io) : `${manyText(compared)}\n`)
+}
+
+const ms = (seconds: number): string => `${(seconds * 1e3).toPrecision(4)} ms`
+const percent = (share: number): string => `${share >= 0 ? '+' : '-'}${(100 * Math.abs(share)).toFixed(1)} %`
+
+function manyText(compared: readonly Comparison[]): string {
+  const rows = compared.map(({ name, ranks, predicted, measured, quickest, error }) => [
+    ...[name, ranks, ms(predicted), ms(measured), ms(quickest), percent(error)],
+  ])
+  const errors = compared.map(({ error }) => Math.abs(error))
+  return [
+    table(['job', 'ranks', 'predicted', 'measured', 'quickest', 'error'], rows),
+    `mean error ${(100 * mean(errors)).toFixed(1)} %, largest ${(100 * Math.max(...errors)).toFixed(1)} %; measured is the median step`,
+  ].join('\n')
+}
+
+/** Rows of the table by instruction. */
+const mostOps = 12
+const mostRanks = 8
+
+function oneText(one: Compared, io: Io): string {
+  const { name, kernels, predicted, measured, quickest, error, ops, ranks } = one
+  const per = (seconds: number) => (seconds / ranks) * 1e3
+  const rows = ops
+    .slice(0, mostOps)
+    .map(op => [
+      op.op,
+      op.count,
+      per(op.predicted).toFixed(3),
+      per(op.measured).toFixed(3),
+      percent(op.predicted / op.measured - 1),
+    ])
+  return [
+    `${name}: predicted ${ms(predicted)}, measured ${ms(measured)} (quickest ${ms(quickest)}): ${percent(error)}`,
+    kernels,
+    '',
+    table(['ms per rank', 'count', 'predicted', 'measured', 'error'], rows),
+    '',
+    ...letters(one, io),
+    '',
+  ].join('\n')
+}
+
+/** p: predicted, m: measured. */
+function letters({ program, simulation, spans, predicted, measured, ranks }: Compared, io: Io): string[] {
+  const columns = Math.max(20, Math.min(160, io.terminal()?.columns ?? 100) - 14)
+  const end = Math.max(predicted, measured)
+  const row = (of: readonly Span[]) => stepRow(boxesOf(program, of, end).work, end, columns)
+  return Array.from({ length: Math.min(ranks, mostRanks) }, (_, rank) => [
+    `rank ${String(rank).padStart(2)} p ${row(simulation.spansOf(rank))}`,
+    `        m ${row(spans.filter(span => span.rank === rank))}`,
+  ]).flat()
+}
+
+/** The lanes of both, rank by rank. */
+function bothTimelines({
+  name,
+  program,
+  simulation,
+  spans,
+  predicted,
+  measured,
+  error,
+  ranks,
+  kernels,
+}: Compared): Timeline {
+  const shown = Array.from({ length: Math.min(ranks, 2 * mostRanks) }, (_, rank) => rank)
+  const end = Math.max(predicted, measured)
+  const of = (spansOf: (rank: Rank) => readonly Span[]) =>
+    stepTimeline({ title: '', subtitle: '', program, spansOf, ranks: shown, end })
+  const simulated = of(simulation.spansOf)
+  const ran = of(rank => spans.filter(span => span.rank === rank))
+  const kinds = [...simulated.kinds, ...ran.kinds]
+  return {
+    ...simulated,
+    title: `${name}: predicted ${ms(predicted)}, measured ${ms(measured)}, ${percent(error)}`,
+    subtitle: `${kernels}; each rank as it was simulated and as it ran; thin lanes are collectives and messages`,
+    kinds: kinds.filter(({ kind }, i) => kinds.findIndex(other => other.kind === kind) === i),
+    lanes: shown.flatMap((rank, i) => [
+      { ...simulated.lanes[i], label: `rank ${rank} predicted` },
+      { ...ran.lanes[i], label: 'measured' },
+    ]),
+  }
+}
+
+/** Measured ranks are processes of their own, numbered after the simulated ones. */
+function bothTraces({ program, simulation, spans, ranks }: Compared): string {
+  const simulated = Array.from({ length: ranks }, (_, rank) => simulation.spansOf(rank)).flat()
+  const events = (of: readonly Span[], word: string, offset: number) =>
+    JSON.parse(printChrome(program, of)).traceEvents.map(
+      (event: { pid: number; name: string; args: { name?: string } }) => ({
+        ...event,
+        pid: event.pid + offset,
+        ...(event.name === 'process_name' && { args: { name: `${event.args.name} ${word}` } }),
+      }),
+    )
+  const all = [...events(simulated, 'predicted', 0), ...events(spans, 'measured', ranks)]
+  return `{"displayTimeUnit":"ms","traceEvents":[\n${all.map(event => JSON.stringify(event)).join(',\n')}\n]}\n`
+}

@@ -1,0 +1,108 @@
+/** lockstep emit: the program of a job as a folder of PyTorch, for torchrun, Slurm and Kubernetes. */
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { showBytes, worldOf } from '../../base/index.js'
+import { heaviest, printSchedule, scheduleOf } from '../../compile/index.js'
+import type { Run } from '../../emit/index.js'
+import type { Job } from '../../plan/index.js'
+import { beginningOf } from '../files/checkpoints.js'
+import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
+import { type Loaded, tryProgram } from '../files/program.js'
+import { writing } from '../files/run-folder.js'
+import type { Io } from '../io.js'
+import { integer } from '../text/integer.js'
+import { countProblems, showProblems } from '../text/problems.js'
+import { progress } from '../text/progress.js'
+import { expectedOn } from './simulate.js'
+
+interface Options {
+  readonly out: string
+  readonly steps?: number
+  readonly seed?: number
+  readonly init?: string
+  readonly cluster?: string
+  readonly devices?: number
+  readonly scheduleCsv?: boolean
+  readonly json?: boolean
+}
+
+export function registerEmit(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('emit')
+    .summary('write the program as PyTorch, for torchrun and NCCL')
+    .description(
+      'Writes a folder that trains the job with PyTorch and needs nothing of lockstep: readable code per pipeline stage, the schedule as data, a small runtime, launchers for torchrun, Slurm and Kubernetes, and a README.',
+    )
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+    .requiredOption('--out <folder>', 'where to write')
+    .option('--steps <n>', 'steps, instead of the job’s', integer)
+    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
+    .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')
+    .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', integer)
+    .option('--schedule-csv', 'only the schedule, as the CSV of PyTorch’s pipelining (schedule.csv)')
+    .option('--json', 'what was written, as JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && ./launch.sh\n\nExit code 0: written, 1: the job has problems, 2: wrong use.',
+    )
+    .action(async (path: string, options: Options) => done(await command(path, options, io)))
+}
+
+async function command(path: string, options: Options, io: Io): Promise<number> {
+  const { loaded, problems } = tryProgram(path, io)
+  if (!loaded) {
+    if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
+    else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
+    return 1
+  }
+  if (!options.json) io.err(showProblems(problems, io, path))
+  const changed = { ...loaded, job: withOptions(loaded.job, options) }
+  const say = progress(io)
+  try {
+    const expected = expectedOf(changed, options, io)
+    const beginning = beginningOf(options, io)
+    const written = options.scheduleCsv
+      ? writeSchedule(changed, options.out, io)
+      : await writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, say })
+    say('')
+    io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
+    return 0
+  } finally {
+    say('')
+  }
+}
+
+function expectedOf({ program }: Loaded, { cluster, devices }: Options, io: Io): Run['expected'] {
+  return cluster === undefined ? undefined : expectedOn(program, { cluster, ...(devices && { devices }) }, io)
+}
+
+export const withOptions = (job: Job, { steps, seed }: Pick<Options, 'steps' | 'seed'>): Job => ({
+  ...job,
+  training: { ...job.training, ...(steps === undefined ? {} : { steps }), ...(seed === undefined ? {} : { seed }) },
+})
+
+function writeSchedule({ job, schedule }: Loaded, folder: string, io: Io): Pick<EmittedFolder, 'folder' | 'files'> {
+  const file = join(folder, 'schedule.csv')
+  writing(file, () => {
+    io.makeFolder(folder)
+    io.write(file, printSchedule(schedule ?? scheduleOf(job.plan)))
+  })
+  return { folder, files: ['schedule.csv'] }
+}
+
+function told(
+  { program }: Loaded,
+  { folder, files }: Pick<EmittedFolder, 'folder' | 'files'>,
+  options: Options,
+): string {
+  if (options.scheduleCsv) return `wrote ${join(folder, 'schedule.csv')}\n`
+  const world = worldOf(program.mesh)
+  const pp = heaviest(program.streams)
+  return [
+    `wrote ${files.length} files to ${folder}: ${program.streams.length} stages for ${world} rank${world > 1 ? 's' : ''}`,
+    `the ranks of pipeline stage ${pp} need the most memory: ${showBytes(program.streams[pp].arena)} planned`,
+    `next: cd ${folder} && sh launch.sh`,
+    '',
+  ].join('\n')
+}

@@ -1,0 +1,229 @@
+/** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
+import type { Command } from 'commander'
+import pc from 'picocolors'
+import { showCount } from '../../base/index.js'
+import type { Era, Estimate, Split } from '../../estimate/index.js'
+import type { Program } from '../../ir/index.js'
+import { parametersOf } from '../../model/index.js'
+import { type Job, worldOfPlan } from '../../plan/index.js'
+import {
+  canSimulate,
+  capacityOf,
+  differencesOf,
+  type Neighbour,
+  neighboursOf,
+  type Priced,
+  planInput,
+  priceOf,
+  type Request,
+  ratesOfPlan,
+  readingOf,
+  requestOf,
+  scaledTo,
+  search,
+  splitOf,
+} from '../../search/index.js'
+import { clusterPrices, simulate } from '../../simulate/index.js'
+import { loadJob } from '../files/load.js'
+import { loadCluster } from '../files/load-cluster.js'
+import { programOf } from '../files/program.js'
+import type { Io } from '../io.js'
+import { someTime } from '../text/amounts.js'
+import { scaled } from '../text/display.js'
+import { neighbourLines, partsLines } from '../text/plan-text.js'
+import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from '../text/plan-words.js'
+import { softwareOption } from '../text/planning.js'
+import { countProblems, showProblems } from '../text/problems.js'
+import { progress } from '../text/progress.js'
+
+interface Options {
+  readonly cluster: string
+  readonly software: Era
+  readonly measuredStep?: number
+  readonly json?: boolean
+}
+
+const help = `
+Examples:
+  lockstep explain job.yaml --cluster h100
+  lockstep explain job.yaml --cluster a100 --software megatron-2024 --measured-step 4.2s
+
+Exit code 0: fine, 1: the job or the cluster has problems, 2: wrong use.`
+
+export function registerExplain(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('explain')
+    .summary('what limits a plan, and what to try next')
+    .description(
+      'Prices the plan of a job on a cluster and every plan next to it: where the time goes, what would be faster and by how much, what is not possible and why.',
+    )
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+    .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+    .addOption(softwareOption())
+    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
+    .option('--json', 'everything as JSON')
+    .addHelpText('after', help)
+    .action((path: string, options: Options) => done(explainCommand(path, options, io)))
+}
+
+function explainCommand(path: string, options: Options, io: Io): number {
+  const parsed = loadJob(path, io)
+  const { job } = parsed
+  const tried = job && typeof job.plan.schedule !== 'string' ? programOf(parsed, path, io, { fits: false }) : undefined
+  if (!job || (tried && !tried.loaded)) {
+    const problems = tried?.problems ?? parsed.problems
+    if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
+    else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
+    return 1
+  }
+  const request = requestFor(job, options, io)
+  const own = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
+  const explained = explain(request, job, { own, measured: options.measuredStep, say: progress(io) })
+  io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
+  return 0
+}
+
+function requestFor({ model, training, plan }: Job, { cluster: named, software }: Options, io: Io): Request {
+  const cluster = loadCluster(named, io, worldOfPlan(plan))
+  return requestOf({ model, ...training, cluster, precision: plan.precision === 'f32' ? 'f32' : 'bf16', software })
+}
+
+interface Explained {
+  readonly job: Job
+  readonly request: Request
+  readonly plan: Priced
+  /** Measured over priced: all prices are multiplied by it. */
+  readonly scale: number
+  readonly neighbours: readonly Neighbour[]
+  /** Its time is that of its program. */
+  readonly simulated: boolean
+  /** Of all plans, where any fits. */
+  readonly best?: Priced
+}
+
+interface Given {
+  /** The program of a schedule from a file: there is no closed form of its order. */
+  readonly own: Program | undefined
+  readonly measured: number | undefined
+  readonly say: (text: string) => void
+}
+
+function explain(request: Request, job: Job, { own, measured, say }: Given): Explained {
+  const split = splitOf(job)
+  const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
+  const scale = measured === undefined ? 1 : measured / priced.estimate.step
+  const plan = scaledTo(priced, scale)
+  say('looking for the best of all plans')
+  const best = search(request, { keep: 1, front: false }).best[0]
+  say('')
+  const neighbours = neighboursOf(request, plan, scale)
+  return {
+    ...{ job, request, plan, scale, neighbours, simulated: own !== undefined },
+    ...(best && { best: scaledTo(best, scale) }),
+  }
+}
+
+/** The time and the memory of the program itself in place of the price's. */
+function simulatedAs(request: Request, split: Split, program: Program): Priced {
+  const { estimate } = priceOf(request, split)
+  const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+  const { stragglers, ...rest } = parts
+  const { data, workspace, ...kinds } = memory.peak
+  return {
+    split,
+    estimate: {
+      ...estimate,
+      step,
+      parts: { ...rest, other: rest.other + stragglers } as Estimate['parts'], // of the same names, in seconds
+      memory: { ...kinds, workspace: workspace + data, framework: 0 },
+    },
+    bytes: memory.arena,
+  }
+}
+
+function asText({ job, request, plan, scale, neighbours, simulated, best }: Explained, io: Io): string {
+  const { bold, red, dim } = pc.createColors(io.colors)
+  const { cluster, shape, software, precision } = request
+  const over = plan.bytes - capacityOf(request)
+  const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
+  const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`)
+  const gains = neighbours.filter(({ verdict }) => verdict.kind === 'timed' && verdict.ratio < 0.9995)
+  const others = neighbours.filter(one => !gains.includes(one))
+  return [
+    `${bold(job.name ?? `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
+    showPlan(plan.split),
+    '',
+    `${bold(showSeconds(plan.estimate.step))} a step${scale === 1 ? '' : dim(` (as measured; priced ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} a rank`,
+    ...(over > 0
+      ? [red(`does not fit: ${showGiB(over)} more than the ${showGiB(capacityOf(request))} that may be used`)]
+      : []),
+    ...notesOf(job, simulated).map(dim),
+    '',
+    `${bold('What limits it')}: ${limitOf(plan)}`,
+    ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
+    '',
+    bold('Read by the rule of thumb'),
+    ...indent(readingOf(request, plan).map(({ topic, text }) => `${topic.padEnd(7)} ${text}`)),
+    '',
+    gains.length > 0 ? bold('What to try next') : 'No single decision taken differently is faster.',
+    ...indent(neighbourLines(gains)),
+    '',
+    bold('What not to try'),
+    ...indent(neighbourLines(others)),
+    '',
+    ...bestLines(plan, best, bold),
+  ].join('\n')
+}
+
+function notesOf({ plan }: Job, simulated: boolean): string[] {
+  const as1f1b = simulated
+    ? 'is simulated; plans next to it are priced, as 1f1b where they keep the schedule'
+    : 'is priced as 1f1b: its order is not known to this software'
+  return [
+    ...(typeof plan.schedule === 'string' ? [] : [`note: ${plan.schedule.file} ${as1f1b}`]),
+    ...(Array.isArray(plan.recompute)
+      ? ['note: a list of ops to recompute is priced as about half of the forward']
+      : []),
+  ]
+}
+
+/** What is left to gain: everything but the arithmetic the model needs. */
+function limitOf({ estimate: { step, parts } }: Priced): string {
+  const losses = (Object.keys(parts) as (keyof typeof parts)[]).filter(part => part !== 'compute') // the keys are the parts
+  const worst = losses.reduce((a, b) => (parts[b] > parts[a] ? b : a))
+  const share = parts[worst] / step
+  if (share < 0.02) return `arithmetic; nothing else takes more than ${showPercent(share)}`
+  return `${partNames[worst]} takes ${showPercent(share)} of the step, all that is not arithmetic ${showPercent(1 - parts.compute / step)}`
+}
+
+function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) => string): string[] {
+  if (!best) return [`${bold('The best of all plans')}: none fits; lockstep plan says what would`, '']
+  const gain = plan.estimate.step / best.estimate.step - 1
+  if (gain < 5e-4) return [`${bold('The best of all plans')}: this one, by price`, '']
+  return [
+    `${bold('The best of all plans')}: ${showSeconds(best.estimate.step)}, faster by ${showPercent(gain)}, by price`,
+    `  ${showDifferences(differencesOf(plan.split, best.split))}`,
+    '',
+  ]
+}
+
+function asJson({ request, plan, scale, neighbours, best }: Explained) {
+  const shown = (one: Priced) => ({
+    plan: planInput(one.split, request.precision),
+    ...one.estimate,
+    bytes: one.bytes,
+    ...ratesOfPlan(request, one),
+  })
+  return {
+    ok: true,
+    ...shown(plan),
+    scale,
+    capacity: capacityOf(request),
+    reading: readingOf(request, plan),
+    neighbours: neighbours.map(({ move, verdict, plan: next }) => ({
+      ...{ move: move.name, verdict },
+      ...(next && { plan: planInput(next.split, request.precision), step: next.estimate.step, bytes: next.bytes }),
+    })),
+    ...(best && { best: shown(best) }),
+  }
+}

@@ -1,0 +1,81 @@
+/** lockstep groups: which ranks talk to each other, in Megatron's order or another system's. */
+import { type Command, InvalidArgumentError } from 'commander'
+import { table } from '../../base/index.js'
+// Not through the folder's index: groups need neither schemas nor YAML, and these take longer to load than to use.
+import { defaultOrder, type Groups, type RankGroups, rankGroups, type System, systems } from '../../plan/groups.js'
+import type { Io } from '../io.js'
+import { showProblems } from '../text/problems.js'
+
+interface Options {
+  readonly world: number
+  readonly tp: number
+  readonly cp: number
+  readonly ep: number
+  readonly etp?: number
+  readonly pp: number
+  readonly dpReplicate: number
+  readonly order: string
+  readonly like: System
+  readonly json?: boolean
+}
+
+const number = (text: string): number => {
+  if (!/^-?\d+(\.\d+)?$/.test(text)) throw new InvalidArgumentError('It must be a number.')
+  return Number(text)
+}
+
+export function registerGroups(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('groups')
+    .summary('list the rank groups of a layout')
+    .description('Partitions the ranks of a world along every axis, for dense and for expert layers.')
+    .requiredOption('--world <n>', 'ranks', number)
+    .option('--tp <n>', 'tensor parallel ranks', number, 1)
+    .option('--cp <n>', 'context parallel ranks', number, 1)
+    .option('--ep <n>', 'expert parallel ranks', number, 1)
+    .option('--etp <n>', 'tensor parallel ranks of expert layers (default: tp)', number)
+    .option('--pp <n>', 'pipeline ranks', number, 1)
+    .option('--dp-replicate <n>', 'torchtitan: copies of the sharded model', number, 1)
+    .option('--order <axes>', 'rank order, fastest varying first', defaultOrder)
+    .addOption(program.createOption('--like <system>', 'whose order of ranks').choices(systems).default('megatron'))
+    .option('--json', 'groups as JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep groups --world 16 --tp 2 --cp 2 --pp 2 --json\n\nExit code 0: fine, 1: the sizes do not fit together, 2: wrong use.',
+    )
+    .action((options: Options) => {
+      const sizes = { ...options, etp: options.etp ?? options.tp }
+      const { groups, problems } = rankGroups(sizes, options.like)
+      if (options.json) io.out(`${JSON.stringify(groups ? asJson(groups, options.like) : { problems })}\n`)
+      else if (groups) io.out(asText(groups, options))
+      if (groups || !options.json) io.err(showProblems(problems, io))
+      done(groups ? 0 : 1)
+    })
+}
+
+/** Megatron's groups are the two tables and no more; another system's come with the mapping that was used. */
+const asJson = ({ dense, expert, mapping }: RankGroups, like: System) =>
+  like === 'megatron' ? { dense, expert } : { like, mapping, dense, ...(expert && { expert }) }
+
+function asText({ dense, expert, mapping }: RankGroups, { world, like }: Options): string {
+  const grid = (name: string, groups: Groups) =>
+    `${name}: ${mapping[name]}\n${table(['group', 'count', 'ranks', ''], rows(groups))}\n`
+  const grids = [grid('dense', dense), ...(expert ? [grid('expert', expert)] : [])]
+  return `${world} ranks as ${like} lays them out\n\n${grids.join('\n')}`
+}
+
+const rows = (groups: Groups) =>
+  Object.entries(groups).map(([name, parts]) => [name, parts.length, parts[0]?.length ?? 0, showParts(parts)])
+
+/** As many groups as fit on a line. */
+function showParts(parts: readonly (readonly number[])[]): string {
+  const shown: string[] = []
+  let width = 0
+  for (const part of parts) {
+    const text = part.length > 16 ? `[${part.slice(0, 8)},...,${part.at(-1)}]` : `[${part}]`
+    width += text.length + 1
+    if (width > 80 && shown.length > 0) return `${shown.join(' ')} ...`
+    shown.push(text)
+  }
+  return shown.join(' ')
+}

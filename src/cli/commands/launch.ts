@@ -1,0 +1,166 @@
+/** lockstep launch: emit a job and run it here, every rank a process of torchrun on gloo (or on this machine's GPUs). */
+import { join, resolve } from 'node:path'
+import { type Command, InvalidArgumentError } from 'commander'
+import { error, ProblemsError, worldOf } from '../../base/index.js'
+import type { StepRecord } from '../../train/index.js'
+import {
+  type Beginning,
+  beginningOf,
+  beginningText,
+  type CheckpointOptions,
+  takenBy,
+  withCheckpointOptions,
+} from '../files/checkpoints.js'
+import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
+import { type Loaded, tryProgram } from '../files/program.js'
+import { freeFolder } from '../files/run-folder.js'
+import { pythonWithTorch, startTorchrun } from '../files/torchrun.js'
+import type { Io } from '../io.js'
+import { displayOf } from '../text/display.js'
+import { integer } from '../text/integer.js'
+import { countProblems, showProblems } from '../text/problems.js'
+import { progress } from '../text/progress.js'
+import { summaryOf } from '../text/summary.js'
+import { paragraph } from './check.js'
+import { withOptions } from './emit.js'
+
+interface Options extends CheckpointOptions {
+  readonly out?: string
+  readonly steps?: number
+  readonly seed?: number
+  readonly timeout: number
+  readonly device: string
+  readonly json?: boolean
+}
+
+export function registerLaunch(program: Command, io: Io, done: (code: number) => void): void {
+  const launch = program
+    .command('launch')
+    .summary('emit a job as PyTorch and run it here with torchrun')
+    .description(
+      'Emits the job and runs it on this machine: one process per rank, started by torchrun. Shows what train shows. Ctrl-C ends all ranks.',
+    )
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+    .option('--out <folder>', 'where to write it (default: a new one below runs/)')
+    .option('--steps <n>', 'steps, instead of the job’s', integer)
+    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--device <name>', 'auto, cpu or cuda', 'cpu')
+    .option('--timeout <seconds>', 'how long a rank waits for its peers', seconds, 120)
+  withCheckpointOptions(launch)
+    .option('--json', 'one JSON object a step')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
+    )
+    .action(async (path: string, options: Options) => done(await command(path, options, io)))
+}
+
+function seconds(text: string): number {
+  const value = Number(text)
+  if (!(value > 0 && value <= 1e6)) throw new InvalidArgumentError('expected a number of seconds.')
+  return value
+}
+
+async function command(path: string, options: Options, io: Io): Promise<number> {
+  const { loaded, problems } = tryProgram(path, io)
+  if (!loaded) {
+    if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
+    else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
+    return 1
+  }
+  io.err(showProblems(problems, io, path))
+  const python = pythonWithTorch(io)
+  const job = withOptions(loaded.job, options)
+  const say = progress(io)
+  const folder = options.out ?? freeFolder(job, path, io)
+  const beginning = beginningOf(options, io)
+  const emitted = await writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say })
+  say('')
+  return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
+}
+
+/** What train.py is told; it runs in its own folder. */
+function argumentsOf({ timeout, device, save, saveEvery, resume, init }: Options): string[] {
+  const given = { timeout, device, save: save && resolve(save), 'save-every': saveEvery }
+  const from = { resume: resume && resolve(resume), init: init && resolve(init) }
+  return Object.entries({ ...given, ...from }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}`, String(value)],
+  )
+}
+
+interface Session {
+  readonly python: string
+  readonly options: Options
+  readonly beginning: Beginning | undefined
+  readonly io: Io
+}
+
+async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: Session): Promise<number> {
+  const { options, beginning, io } = session
+  const ranks = worldOf(loaded.program.mesh)
+  const display = displayOf(loaded.job, io, options.json === true)
+  const log = join(folder, 'torchrun.log')
+  const records: StepRecord[] = []
+  const complaints: string[] = []
+  let stopped = false
+  if (!options.json)
+    io.out(
+      [
+        paragraph(loaded.job),
+        `Data: ${data}.`,
+        ...(beginning ? [beginningText(beginning)] : []),
+        `${ranks} processes of torchrun. Folder: ${folder}\n`,
+      ].join('\n'),
+    )
+  const args = argumentsOf(options)
+  const torchrun = startTorchrun(
+    session.python,
+    { folder, ranks, args },
+    {
+      line(text) {
+        const record = recordOf(text)
+        if (!record) return io.append(log, `${text}\n`)
+        records.push(record)
+        display.step(record, [])
+      },
+      complaint(text) {
+        io.append(log, `${text}\n`)
+        if (!stopped && isOurs(text)) complaints.push(text)
+      },
+    },
+  )
+  const forget = io.onInterrupt(() => {
+    stopped = true
+    torchrun.stop()
+  })
+  const code = await torchrun.done
+  forget()
+  display.finish()
+  if (stopped) return 130
+  if (code !== 0) throw failure(code, complaints, log)
+  if (!options.json) for (const line of summaryOf(loaded.job, records, takenBy(beginning))) display.note(line)
+  return 0
+}
+
+/** A line of metrics, or something else that was printed. */
+function recordOf(line: string): StepRecord | undefined {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null && 'step' in value && 'loss' in value
+      ? (value as StepRecord) // the runtime writes these fields
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What the runtime says; torchrun's own account stays in the log. */
+const isOurs = (line: string): boolean => /^(lockstep: | {2,4}(at |stage\d+\.py:))/.test(line)
+
+const mostComplaints = 12
+
+function failure(code: number | null, complaints: readonly string[], log: string): ProblemsError {
+  const said = complaints.slice(0, mostComplaints).map(line => `\n  ${line.replace(/^lockstep: /, '')}`)
+  const how = code === null ? 'was killed' : `ended with exit code ${code}`
+  return new ProblemsError([error('launch/failed', '', `torchrun ${how}${said.join('')}`, `all of it is in ${log}`)])
+}

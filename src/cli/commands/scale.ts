@@ -1,0 +1,111 @@
+/** lockstep scale: how a job grows with the cluster, strong and weak, and the limit Amdahl's law sets. */
+import { type Command, InvalidArgumentError } from 'commander'
+import pc from 'picocolors'
+import { table } from '../../base/index.js'
+import type { Precision } from '../../cluster/index.js'
+import { type Amdahl, planInput, type ScalePoint, type Scaling, scale } from '../../search/index.js'
+import type { Io } from '../io.js'
+import { scaled } from '../text/display.js'
+import { headline } from '../text/plan-text.js'
+import { showMesh, showPercent, showSeconds } from '../text/plan-words.js'
+import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
+import { progress } from '../text/progress.js'
+
+interface Options extends PlanningOptions {
+  readonly devices: readonly number[]
+  readonly json?: boolean
+}
+
+const help = `
+Example:
+  lockstep scale --model llama3-70b --cluster h100 --devices 64,128,256,512,1024 --seq 8192 --global-batch 512
+
+Strong: the same batch on more devices. Weak: a batch that grows with them, the given one at the fewest devices.
+Exit code 0: fine, 1: the request has problems or nothing fits anywhere, 2: wrong use.`
+
+export function registerScale(program: Command, io: Io, done: (code: number) => void): void {
+  planningOptions(
+    program
+      .command('scale')
+      .summary('strong and weak scaling, with their limit')
+      .description(
+        'Finds the best plan for each size of a cluster: how speed grows with devices, and where it must end.',
+      ),
+  )
+    .requiredOption('--devices <list>', 'numbers of devices, such as 8,16,32', counts)
+    .option('--json', 'everything as JSON')
+    .addHelpText('after', help)
+    .action((options: Options) => done(scaleCommand(options, io)))
+}
+
+function counts(text: string): number[] {
+  const parts = text.split(',').map(part => part.trim())
+  if (parts.some(part => !/^[1-9]\d{0,6}$/.test(part))) throw new InvalidArgumentError('expected numbers like 8,16,32.')
+  return parts.map(Number)
+}
+
+function scaleCommand(options: Options, io: Io): number {
+  const planning = planningOf(options, Math.min(...options.devices), io)
+  const { request, clusterAt } = planning
+  const say = progress(io)
+  const watch = (done: number, all: number) => say(`searching ${done + 1} of ${all}`)
+  const scaling = scale({ request, devices: options.devices, clusterAt, watch })
+  say('')
+  if (options.json) io.out(`${JSON.stringify(asJson(scaling, request.precision), null, 2)}\n`)
+  else io.out(asText(planning, scaling, io))
+  return scaling.strong.some(({ best }) => best) || scaling.weak.some(({ best }) => best) ? 0 : 1
+}
+
+function asText(planning: Planning, { strong, weak, amdahl }: Scaling, io: Io): string {
+  const { bold } = pc.createColors(io.colors)
+  return [
+    headline(planning, bold),
+    '',
+    `${bold('Strong scaling')}: the same batch`,
+    ...curve(strong),
+    '',
+    `${bold('Weak scaling')}: a batch that grows with the devices`,
+    ...curve(weak),
+    '',
+    ...(amdahl ? [`${bold("Amdahl's limit")}: ${limit(amdahl)}`] : []),
+    '',
+  ].join('\n')
+}
+
+const barWidth = 20
+
+/** The bar is the efficiency: full where twice the devices are twice as fast. */
+function curve(points: readonly ScalePoint[]): string[] {
+  const rows = points.map(({ devices, globalBatch, best, tokensPerSecond, speedup = 0, efficiency = 0 }) => {
+    if (!best || tokensPerSecond === undefined) return [devices, globalBatch, '-', '-', '-', '', 'nothing fits']
+    const full = Math.min(barWidth, Math.round(barWidth * efficiency))
+    const bar = `${'#'.repeat(full)}${'.'.repeat(barWidth - full)} ${showPercent(efficiency, 0)}`
+    const { step } = best.estimate
+    return [
+      devices,
+      globalBatch,
+      showSeconds(step),
+      scaled(tokensPerSecond),
+      speedup.toFixed(2),
+      bar,
+      showMesh(best.split),
+    ]
+  })
+  return table(['devices', 'batch', 'step', 'tokens/s', 'speedup', 'efficiency', 'best plan'], rows).split('\n')
+}
+
+function limit({ serial, fraction, limit }: Amdahl): string {
+  if (serial === 0) return 'none in sight: no part of the step stays as it is'
+  return (
+    `${showSeconds(serial)} of a step stay however many devices share it ` +
+    `(${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first):\n  it never gets more than ${Math.round(limit).toLocaleString('en-US')} times as fast`
+  )
+}
+
+const asJson = ({ strong, weak, amdahl }: Scaling, precision: Precision) => {
+  const point = ({ best, ...rest }: ScalePoint) => ({
+    ...rest,
+    ...(best && { step: best.estimate.step, bytes: best.bytes, plan: planInput(best.split, precision) }),
+  })
+  return { strong: strong.map(point), weak: weak.map(point), ...(amdahl && { amdahl }) }
+}

@@ -1,0 +1,297 @@
+/** `lockstep schedule`: makes, reads, checks, times and draws pipeline schedules. */
+import type { Command } from 'commander'
+import { type Problem, showProblem, table } from '../../base/index.js'
+import {
+  type AutoOptions,
+  autoProblems,
+  autoSchedule,
+  type Costs,
+  communicate,
+  draw,
+  drawComms,
+  type Held,
+  isScheduleName,
+  parseSchedule,
+  printComms,
+  printSchedule,
+  type Schedule,
+  scheduleNames,
+  scheduleProblems,
+  schedules,
+  showCell,
+  type Timing,
+  tasksOf,
+  timing,
+  unitCost,
+  wholeActivation,
+} from '../../compile/index.js'
+import { scheduleTraits } from '../../plan/index.js'
+import { timelineSvg } from '../../report/index.js'
+import type { Io } from '../io.js'
+import { scheduleTimeline } from '../text/schedule-timeline.js'
+
+/** As they stand on the command line. */
+export interface ScheduleOptions {
+  readonly name?: string | undefined
+  readonly pp?: string | undefined
+  readonly microbatches?: string | undefined
+  readonly chunks?: string | undefined
+  readonly format?: string | undefined
+  readonly comms?: boolean | undefined
+  readonly cost?: string | undefined
+  readonly limit?: string | undefined
+  readonly held?: string | undefined
+  readonly goal?: string | undefined
+  readonly json?: boolean | undefined
+  readonly file?: string | undefined
+  readonly out?: string | undefined
+}
+
+const formats = ['csv', 'text', 'svg'] as const
+type Format = (typeof formats)[number]
+
+/** 0 fine, 1 problems in what was given, 2 the command was used wrongly. */
+type ExitCode = 0 | 1 | 2
+
+class Refusal extends Error {
+  readonly code: ExitCode
+  constructor(code: ExitCode, messages: readonly string[]) {
+    super(messages.join('\n'))
+    this.code = code
+  }
+}
+
+const misuse = (...messages: string[]): Refusal =>
+  new Refusal(
+    2,
+    messages.map(message => `error ${message}`),
+  )
+const refuse = (problems: readonly Problem[]): Refusal => new Refusal(1, problems.map(showProblem))
+
+export function scheduleCommand(options: ScheduleOptions, io: Io): ExitCode {
+  try {
+    const format = formatOf(options)
+    const cost = options.cost === undefined ? unitCost : parseCosts(options.cost)
+    const { schedule, title } = options.file === undefined ? made(options, cost) : read(options.file, options, io)
+    if (!('F' in cost) && cost.length !== schedule.rows.length)
+      throw misuse(`--cost gives ${cost.length} costs for ${schedule.rows.length} ranks: one for all, or one for each`)
+    const text = render({ schedule, title, format, cost, options, io })
+    if (options.out === undefined) io.out(text)
+    else attempt(options.out, 'written', () => io.write(options.out as string, text)) // checked just above
+    return 0
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    io.err(`${error.message}\n`)
+    return error.code
+  }
+}
+
+function formatOf({ format = 'text', comms, json }: ScheduleOptions): Format {
+  const found = formats.find(known => known === format)
+  if (!found) throw misuse(`--format ${format}: there are ${formats.join(', ')}`)
+  if (found === 'svg' && comms)
+    throw misuse('--comms: messages are shown by --format csv and --format text, not by svg')
+  if (found === 'svg' && json) throw misuse('--json and --format svg are two forms of output: choose one')
+  return found
+}
+
+/** Sums of more than this would not be exact. */
+const mostCost = 1e9
+
+/** F=1,I=1,W=1,C=0, or one such for each rank with ; between them. */
+export function parseCosts(text: string): Costs {
+  const costs = text.split(';').map(part => parseAmounts('cost', part, unitCost))
+  return costs.length === 1 ? costs[0] : costs
+}
+
+/** F=1,I=1,W=1,C=0; what is left out keeps its usual value. */
+function parseAmounts<K extends string>(
+  option: string,
+  text: string,
+  usual: Readonly<Record<K, number>>,
+): Record<K, number> {
+  const keys = Object.keys(usual)
+  const pairs = text.split(',').map((part): [string, number] => {
+    const [, key = '', number] = /^\s*(\w)\s*=\s*(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*$/.exec(part) ?? []
+    if (!keys.includes(key) || Number(number) > mostCost)
+      throw misuse(
+        `--${option} ${text}: '${part.trim()}' is not ${keys.slice(0, -1).join(', ')} or ${keys.at(-1)} = a number from 0 to ${mostCost}`,
+      )
+    return [key, Number(number)]
+  })
+  return { ...usual, ...Object.fromEntries(pairs) }
+}
+
+/** Everything that was asked for as a number, or what is wrong with all of them that are none. */
+function countsOf<K extends 'pp' | 'microbatches' | 'chunks' | 'limit'>(
+  options: ScheduleOptions,
+  names: readonly K[],
+): Record<K, number> {
+  const wrong = names.flatMap(name => {
+    const value = options[name]
+    if (value === undefined) return [`--${name} is missing`]
+    return value.trim() === '' || Number.isNaN(Number(value)) ? [`--${name} ${value}: not a number`] : []
+  })
+  if (wrong.length > 0) throw misuse(...wrong)
+  return Object.fromEntries(names.map(name => [name, Number(options[name])])) as Record<K, number> // each of the names
+}
+
+const auto = 'zb-auto'
+const autoKeys = ['limit', 'held', 'goal'] as const
+
+function made(options: ScheduleOptions, cost: Costs): { schedule: Schedule; title: string } {
+  const { name, chunks } = options
+  if (name === undefined) throw misuse(`name a schedule or give --file; there are ${scheduleNames.join(', ')}, ${auto}`)
+  if (name === auto) return madeAutomatically(options, cost)
+  refuseAutoOptions(options)
+  const known = isScheduleName(name) ? name : undefined
+  const usual = { chunks: known ? scheduleTraits[known].chunks : 1 }
+  const { pp: ranks, ...given } = countsOf(options, [
+    'pp',
+    'microbatches',
+    ...(chunks === undefined ? [] : ['chunks' as const]),
+  ])
+  const counts = { ...usual, ...given, ranks }
+  const problems = scheduleProblems(name, counts)
+  if (!known) throw new Refusal(2, problems.map(showProblem))
+  if (problems.length > 0) throw refuse(problems)
+  return { schedule: schedules[known].make(counts), title: schedules[known].title }
+}
+
+function madeAutomatically(options: ScheduleOptions, cost: Costs): { schedule: Schedule; title: string } {
+  const { chunks, limit, goal = 'makespan' } = options
+  if (chunks !== undefined) throw misuse(`--chunks: ${auto} has one chunk on each rank`)
+  if (goal !== 'makespan' && goal !== 'span') throw misuse(`--goal ${goal}: there are makespan, span`)
+  const { pp: ranks, ...counts } = countsOf(options, [
+    'pp',
+    'microbatches',
+    ...(limit === undefined ? [] : ['limit' as const]),
+  ])
+  const wanted: AutoOptions = { ranks, ...counts, cost, goal, held: heldOf(options) }
+  const problems = autoProblems(wanted)
+  if (problems.length > 0) throw refuse(problems)
+  return { schedule: autoSchedule(wanted), title: 'ZB-auto' }
+}
+
+const heldOf = ({ held }: ScheduleOptions): Held =>
+  held === undefined ? wholeActivation : parseAmounts('held', held, wholeActivation)
+
+function refuseAutoOptions(options: ScheduleOptions): void {
+  const stray = autoKeys.filter(key => options[key] !== undefined)
+  if (stray.length > 0) throw misuse(`${stray.map(showOption).join(', ')}: only ${auto} looks for an order`)
+}
+
+function read(file: string, options: ScheduleOptions, io: Io): { schedule: Schedule; title: string } {
+  refuseAutoOptions(options)
+  const clash = (['name', 'pp', 'microbatches', 'chunks'] as const).filter(key => options[key] !== undefined)
+  if (clash.length > 0) throw misuse(`--file brings its own counts: leave out ${clash.map(showOption).join(', ')}`)
+  const { schedule, problems, ignored } = parseSchedule(attempt(file, 'read', () => io.read(file)))
+  if (!schedule) throw refuse(problems.map(problem => ({ ...problem, path: file })))
+  if (ignored > 0) io.err(`note: ${ignored} cells of ${file} are messages or markers; they are placed anew\n`)
+  return { schedule, title: file }
+}
+
+const showOption = (key: string): string => (key === 'name' ? 'NAME' : `--${key}`)
+
+function attempt<T>(path: string, what: string, action: () => T): T {
+  try {
+    return action()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new Refusal(1, [`error ${path}: cannot be ${what}: ${reason}`])
+  }
+}
+
+interface Rendering {
+  readonly schedule: Schedule
+  readonly title: string
+  readonly format: Format
+  readonly cost: Costs
+  readonly options: ScheduleOptions
+  readonly io: Io
+}
+
+function render(rendering: Rendering): string {
+  const { schedule, title, format, cost, options, io } = rendering
+  if (options.json) return json(rendering)
+  if (format === 'svg') return svg(schedule, timing(schedule, cost, heldOf(options)), title)
+  const rows = options.comms ? communicate(schedule) : undefined
+  if (format === 'csv') {
+    if (options.cost !== undefined) io.err(`${summary(timing(schedule, cost, heldOf(options)), options)}\n`)
+    return rows ? printComms(rows) : printSchedule(schedule)
+  }
+  return `${rows ? drawComms(rows) : draw(schedule)}\n\n${summary(timing(schedule, cost, heldOf(options)), options)}\n`
+}
+
+const mostBoxes = 200_000
+
+function svg(schedule: Schedule, timed: Timing, title: string): string {
+  const boxes = schedule.rows.reduce((n, row) => n + tasksOf(row).length, 0)
+  if (boxes > mostBoxes)
+    throw new Refusal(1, [`error ${boxes} tasks are too many to draw, at most ${mostBoxes} can be`])
+  return timelineSvg(scheduleTimeline(schedule, timed, title))
+}
+
+function json({ schedule, cost, options }: Rendering): string {
+  const { makespan, span, idle, bubble, peak } = timing(schedule, cost, heldOf(options))
+  const measured = { makespan, span, idle, bubble, peak }
+  if (options.cost !== undefined && options.name !== auto) return `${JSON.stringify(measured)}\n`
+  const rows = (options.comms ? communicate(schedule) : schedule.rows).map(row => row.map(showCell))
+  const { stages, microbatches } = schedule
+  return `${JSON.stringify({ ranks: rows.length, stages, microbatches, ...measured, rows })}\n`
+}
+
+/** Without the dust of adding decimals. */
+const shown = (time: number): number => Number(time.toPrecision(12))
+
+function summary({ makespan, span, idle, bubble, peak }: Timing, { name, held }: ScheduleOptions): string {
+  const longest = name === auto ? `, longest rank ${shown(span)} from its first task to its last` : ''
+  const rows = idle.map((time, rank) => [rank, shown(time), shown(peak[rank])])
+  return `makespan ${shown(makespan)}, bubble ${(100 * bubble).toFixed(1)} %${longest}\n${table(['rank', 'idle', held === undefined ? 'peak activations' : 'peak held'], rows)}`
+}
+
+const help = `
+Schedules:
+${scheduleNames.map(name => `  ${name.padEnd(15)} ${schedules[name].describe}`).join('\n')}
+  ${auto.padEnd(15)} zero bubble, ordered for --cost within --limit; its csv is a plan's schedule
+
+Examples:
+  lockstep schedule 1f1b --pp 4 --microbatches 8
+  lockstep schedule zb-v --pp 4 --microbatches 8 --format svg --out zb-v.svg
+  lockstep schedule interleaved --pp 4 --chunks 2 --microbatches 8 --format csv --comms
+  lockstep schedule zb-auto --pp 8 --microbatches 24 --cost F=18.5,I=18.1,W=9.3,C=0.6 --limit 16 --format csv --out zb.csv
+  lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json
+
+Exit code 0: fine, 1: the schedule has problems, 2: wrong use.`
+
+export function registerSchedule(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('schedule')
+    .description('make, check, time and draw a pipeline schedule')
+    .argument('[name]', 'which schedule')
+    .option('--pp <ranks>', 'pipeline ranks')
+    .option('--microbatches <count>', 'microbatches of a step')
+    .option('--chunks <count>', 'chunks of layers on each rank (default: what the schedule needs)')
+    .option('--format <form>', `${formats.join(', ')} (default: text)`)
+    .option('--comms', 'with messages, parameter gathers and gradient reductions')
+    .option(
+      '--cost <costs>',
+      'time of each task, and of a transfer between ranks, as F=1,I=1,W=1,C=0; or one for each rank, separated by ;',
+    )
+    .option('--limit <amount>', 'zb-auto: the most a rank may hold (default: as many activations as there are ranks)')
+    .option(
+      '--held <amounts>',
+      'zb-auto: what an activation holds before its input gradient and before its weight gradient, as I=1,W=1',
+    )
+    .option(
+      '--goal <goal>',
+      'zb-auto: makespan, the whole step (default), or span, from the first task of a rank to its last',
+    )
+    .option('--json', 'rows and timing as JSON; with --cost the timing only (zb-auto: both)')
+    .option('--file <csv>', "a schedule in PyTorch's CSV notation instead of a name")
+    .option('--out <file>', 'write there instead of printing')
+    .addHelpText('after', help)
+    .action((name: string | undefined, options: Omit<ScheduleOptions, 'name'>) =>
+      done(scheduleCommand({ ...options, name }, io)),
+    )
+}

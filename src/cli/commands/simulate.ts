@@ -1,0 +1,177 @@
+/** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
+import { type Command, Option } from 'commander'
+import { error, ProblemsError, type Rank, worldOf } from '../../base/index.js'
+import { machinePrices } from '../../calibrate/index.js'
+import { type Cluster, findEntry, precisions } from '../../cluster/index.js'
+import type { Program } from '../../ir/index.js'
+import { stepTimeline, timelineSvg } from '../../report/index.js'
+import { type Simulation, scaledPrices, simulate, simulateInTurns } from '../../simulate/index.js'
+import { printChrome } from '../../trace/index.js'
+import { loadCluster } from '../files/load-cluster.js'
+import { type Loaded, withProgram } from '../files/program.js'
+import { save } from '../files/run-folder.js'
+import type { Io } from '../io.js'
+import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
+import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from '../text/forecast.js'
+import { integer } from '../text/integer.js'
+import { progress } from '../text/progress.js'
+
+export interface SimulateOptions extends Asked {
+  readonly cluster: string
+  readonly devices?: number
+  readonly slow?: ReadonlyMap<Rank, number>
+  readonly jitter?: number
+  readonly seed: number
+  readonly scale?: number
+  readonly contention?: number
+  readonly trace?: string
+  readonly svg?: string
+  readonly json?: boolean
+}
+
+const help = `
+Examples:
+  lockstep simulate job.yaml --cluster h100
+  lockstep simulate job.yaml --cluster h100 --slow 17:1.3 --jitter 0.02 --svg step.svg
+  lockstep simulate job.yaml --cluster h100 --tokens 15T --price 2.5 --mtbf 50000h --checkpoint 60s
+  lockstep simulate job.yaml --cluster mine.yaml --measured-step 4.2s
+
+Exit code 0: fine, 1: the job or the cluster has problems, 2: wrong use.`
+
+export function registerSimulate(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('simulate')
+    .summary('step time, utilisation and timeline on a cluster')
+    .description('Simulates a step of a job on a cluster: how long it takes, where the time goes, what a run costs.')
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+    .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+    .option('--devices <n>', 'how many there are (default: as many as the plan has ranks)', integer)
+    .option('--slow <rank:factor>', 'a rank, or first-last, whose work takes so many times as long', slowdowns)
+    .option('--jitter <share>', 'random spread of the time of every call, such as 0.02', share)
+    .option('--seed <n>', 'of the jitter', integer, 1)
+    .option('--tokens <count>', 'what the run trains on, such as 15T: days and money', count)
+    .option('--price <dollars>', "for an hour of one device (default: the catalog's)", positive)
+    .option('--mtbf <time>', 'mean time between failures of one device, such as 50000h: goodput', someTime)
+    .addOption(timeOption('--checkpoint <time>', 'how long training stands still for a checkpoint', '60s'))
+    .addOption(timeOption('--restart <time>', 'from a failure until training goes on', '10min'))
+    .option('--checkpoint-every <time>', 'time between checkpoints (default: the best)', someTime)
+    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
+    .option('--scale <factor>', 'scales all prices, as a measured step of another plan said', positive)
+    .addOption(
+      new Option('--multiply <precision>', 'precision of products, where it is not that of what is stored').choices([
+        ...precisions,
+      ]),
+    )
+    .option('--contention <share>', 'what compute loses while a collective runs beside it (default: 0.12)', share)
+    .option('--trace <file>', 'write the spans of a pipeline for chrome://tracing or ui.perfetto.dev')
+    .option('--svg <file>', 'draw the timeline of a pipeline')
+    .option('--json', 'everything as JSON')
+    .addHelpText('after', help)
+    .action((path: string, options: SimulateOptions) => {
+      done(withProgram(path, io, { ...options, fits: false }, loaded => run(loaded, options, io)))
+    })
+}
+
+const timeOption = (flags: string, about: string, usual: string): Option =>
+  new Option(flags, about).argParser(duration).default(duration(usual), usual)
+
+function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
+  const { program } = loaded
+  const say = progress(io)
+  const cluster = clusterFor(program, options, io)
+  say(`simulating ${worldOf(program.mesh)} ranks`)
+  const { simulation, scale } = simulated(program, cluster, options)
+  const forecast = forecastOf({ ...loaded, cluster, simulation, scale }, options)
+  // A slow rank is what one wants to look at.
+  const ranks = pipelineOf(program, options.slow?.keys().next().value ?? 0)
+  if (options.trace !== undefined) {
+    say('writing the trace')
+    save(options.trace, printChrome(program, ranks.flatMap(simulation.spansOf)), io)
+  }
+  if (options.svg !== undefined) {
+    say('drawing the timeline')
+    save(options.svg, timelineSvg(stepTimeline(pictureOf(loaded, cluster, simulation, ranks))), io)
+  }
+  say('')
+  io.out(
+    options.json
+      ? `${JSON.stringify(forecast, null, 2)}\n`
+      : forecastText(forecast, { program, simulation, ranks }, io),
+  )
+  return 0
+}
+
+/** What a step of the program takes there. */
+export function expectedOn(program: Program, on: { cluster: string; devices?: number }, io: Io) {
+  const cluster = clusterFor(program, on, io)
+  return { secondsPerStep: simulated(program, cluster, { seed: 1 }).simulation.step, cluster: cluster.name }
+}
+
+type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow'>
+
+/** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
+function clusterFor(program: Program, { cluster: given, devices, slow }: Named, io: Io): Cluster {
+  const ranks = worldOf(program.mesh)
+  const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
+  // Of threads there are as many as are asked for.
+  const cluster = named.cores === undefined ? named : loadCluster(given, io, ranks)
+  const equation = program.mesh.axes
+    .filter(({ size }) => size > 1)
+    .map(({ name, size }) => `${name} ${size}`)
+    .join(' x ')
+  const problems = [
+    ...(cluster.devices < ranks
+      ? [
+          error(
+            'cluster/devices',
+            '--devices',
+            `${equation} = ${ranks} ranks, but the cluster has ${cluster.devices} devices`,
+            'change the plan, or leave --devices out',
+          ),
+        ]
+      : []),
+    ...[...(slow?.keys() ?? [])]
+      .filter(rank => rank >= ranks)
+      .slice(0, 1)
+      .map(rank => error('simulate/rank', '--slow', `there is no rank ${rank}: the plan has ranks 0 to ${ranks - 1}`)),
+  ]
+  if (problems.length > 0) throw new ProblemsError(problems)
+  return cluster
+}
+
+/** A measured step gives a scale: everything takes so many times as long, so the step does. */
+function simulated(
+  program: Program,
+  cluster: Cluster,
+  options: Pick<SimulateOptions, 'seed'> & Partial<SimulateOptions>,
+) {
+  const { slow, jitter, seed, multiply, contention, measuredStep, scale: given = 1 } = options
+  const prices = machinePrices(program, cluster, {
+    ...(multiply && { multiply }),
+    ...(contention !== undefined && { contention: { compute: contention, network: 0 } }),
+  })
+  const luck = { ...(slow && { slow }), ...(jitter ? { jitter: { share: jitter, seed } } : {}) }
+  const at = (scale: number) => {
+    const scaled = scale === 1 ? prices : scaledPrices(prices, scale)
+    return cluster.cores === undefined
+      ? simulate(program, scaled, luck)
+      : simulateInTurns(program, scaled, cluster.cores, luck)
+  }
+  const simulation = at(given)
+  if (measuredStep === undefined) return { simulation, scale: given }
+  const scale = (given * measuredStep) / simulation.step
+  return { simulation: at(scale), scale }
+}
+
+function pictureOf({ job, program }: Loaded, cluster: Cluster, simulation: Simulation, ranks: readonly Rank[]) {
+  const idle = (rank: Rank) => {
+    const { bubble } = simulation.stages[ranks.indexOf(rank)] ?? simulation.parts
+    return `idle ${((100 * bubble) / simulation.step).toFixed(0)} %`
+  }
+  const mesh = program.mesh.axes.filter(({ size }) => size > 1).map(({ name, size }) => `${name} ${size}`)
+  return {
+    title: `${job.name ?? program.name} on ${worldOf(program.mesh)} x ${cluster.device.title}: ${showTime(simulation.step)} a step`,
+    subtitle: `${mesh.join(', ') || 'one rank'}; ${program.microbatches} microbatches; one rank of each pipeline stage, boxes hold the microbatch; thin lanes are links`,
+    ...{ program, spansOf: simulation.spansOf, ranks, end: simulation.step, noteOf: idle },
+  }
+}

@@ -1,0 +1,282 @@
+/** lockstep train: a job, trained on the ranks of this machine. */
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Command, Option } from 'commander'
+import { coordinatesOf, ProblemsError, showBytes } from '../../base/index.js'
+import { compileJob, serialJob } from '../../compile/index.js'
+import { cursorAt } from '../../data/index.js'
+import {
+  type KernelName,
+  kernelNames,
+  kernelsFor,
+  startTrainer,
+  type Trainer,
+  type TrainerOptions,
+} from '../../engine/index.js'
+import { kinds, type Program } from '../../ir/index.js'
+import { flopsDefinition, flopsPerToken } from '../../model/index.js'
+import { formOf, type Job } from '../../plan/index.js'
+import { printChrome, type Span } from '../../trace/index.js'
+import { engineFailures, isDue, lossesOf, type Session, type StepRecord, trainingOf } from '../../train/index.js'
+import {
+  type Beginning,
+  beginningOf,
+  beginningProblems,
+  beginningText,
+  type CheckpointOptions,
+  load,
+  type Saving,
+  saveCheckpoint,
+  savingOf,
+  takenBy,
+  withCheckpointOptions,
+} from '../files/checkpoints.js'
+import { evaluationOf, loadDataset } from '../files/dataset.js'
+import { besides } from '../files/load.js'
+import { type Loaded, tryProgram } from '../files/program.js'
+import { openRunFolder, type RunFolder, save, writing } from '../files/run-folder.js'
+import type { Io } from '../io.js'
+import { type Display, displayOf, duration } from '../text/display.js'
+import { integer, positive } from '../text/integer.js'
+import { countProblems, showProblems } from '../text/problems.js'
+import { progress } from '../text/progress.js'
+import { summaryOf } from '../text/summary.js'
+import { paragraph } from './check.js'
+
+interface Options extends CheckpointOptions {
+  readonly steps?: number
+  readonly kernels: KernelName | 'auto'
+  readonly out?: string
+  readonly json?: boolean
+  readonly spans?: string
+  readonly seed?: number
+  readonly beside?: number
+  readonly demo?: boolean
+}
+
+/** Steps whose spans are kept: enough to look at, and bounded. */
+const stepsTraced = 5
+
+const demoJob = fileURLToPath(new URL('../../../../examples/jobs/start.yaml', import.meta.url))
+
+export function registerTrain(program: Command, io: Io, done: (code: number) => void): void {
+  const train = program
+    .command('train')
+    .summary('train a job on the ranks of this machine')
+    .description(
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C stops after the step (and where checkpoints are written, writes one), a second time at once.`,
+    )
+    .argument('[job]', 'job file (YAML or JSON; - for standard input)')
+    .option('--steps <n>', 'steps, instead of the job’s', positive)
+    .addOption(
+      new Option('--kernels <name>', 'what computes').choices(['auto', ...kernelNames]).default('auto' as const),
+    )
+    .option('--out <folder>', 'the run folder (default: a new one below runs/)')
+    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
+    .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
+    .option('--demo', 'a small GPT on the sources of lockstep itself')
+  withCheckpointOptions(train)
+    .option('--json', 'one JSON object a step')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
+    )
+    .action(async (path: string | undefined, options: Options) => {
+      if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')
+      done(await command(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
+    })
+}
+
+async function command(path: string, options: Options, io: Io): Promise<number> {
+  const { loaded, problems } = tryProgram(path, io, { runs: options.kernels !== 'reference' })
+  if (loaded) {
+    io.err(showProblems(problems, io, path))
+    return run(path, { ...loaded, job: changed(loaded.job, options) }, options, io)
+  }
+  if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
+  else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
+  return 1
+}
+
+const changed = (job: Job, { steps, seed }: Options): Job => ({
+  ...job,
+  training: { ...job.training, ...(steps === undefined ? {} : { steps }), ...(seed === undefined ? {} : { seed }) },
+})
+
+async function run(path: string, { job, schedule, program }: Loaded, options: Options, io: Io): Promise<number> {
+  const say = progress(io)
+  const beginning = beginningOf(options, io)
+  const { dataset, tokenizerJson } = await loadDataset(job, path, io, say)
+  const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
+  if (problems.length > 0) throw new ProblemsError(problems)
+  say('starting the ranks')
+  const evaluation = evaluationOf(job, dataset, schedule)
+  const start = { kernels: kernelsFor(options.kernels), seed: job.training.seed }
+  const trainer = await started(program, {
+    ...start,
+    // The interpreter's clock says nothing of the program, and asking it takes time.
+    measure: options.spans !== undefined || start.kernels !== 'reference',
+    flightRecord: join(options.out ?? '.', 'flight.txt'),
+    ...(evaluation ? { evaluation } : {}),
+  })
+  try {
+    if (beginning) {
+      say(`reading ${beginning.path}`)
+      load(beginning, program, trainer)
+    }
+    const folder = openRunFolder(portable(job, path), path, io, options.out)
+    if (tokenizerJson !== undefined) folder.save('tokenizer.json', tokenizerJson)
+    const saving = savingOf(options, folder.path)
+    if (saving) writing(saving.folder, () => io.makeFolder(saving.folder)) // before hours are spent
+    say('')
+    const display = displayOf(job, io, options.json === true)
+    const session = { job, program, trainer, dataset, taken: takenBy(beginning) }
+    if (!options.json) io.out(`${introduction(session, folder, beginning)}\n`)
+    const { records, traced, stopped } = await follow(session, display, { folder, saving }, io)
+    if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
+    if (!options.json || records.length === 0)
+      for (const line of summaryOf(job, records, session.taken)) display.note(line)
+    if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
+    if (options.beside && !stopped && records.length > 0)
+      display.note(await besideOneRank(session, records, options.beside, { ...start, beginning }))
+    if (options.demo && !options.json) display.note(nextCommands)
+    return stopped ? 130 : 0
+  } finally {
+    say('')
+    await trainer.stop()
+  }
+}
+
+/** A program an engine refuses, or cannot give memory to, is no bug of ours. */
+const started = (program: Program, options: TrainerOptions): Promise<Trainer> =>
+  engineFailures('cannot start', () => startTrainer(program, options))
+
+/** The copy in the run folder is read from elsewhere: what it names must be found from there too. */
+function portable(job: Job, path: string): Job {
+  const found = (name: string) => resolve(besides(path, name))
+  const { data } = job
+  const { schedule } = job.plan
+  return {
+    ...job,
+    plan: { ...job.plan, schedule: typeof schedule === 'string' ? schedule : { file: found(schedule.file) } },
+    ...(data && {
+      data: {
+        ...data,
+        source: formOf(data) === 'synthetic' ? data.source : found(data.source),
+        tokenizer: data.tokenizer.endsWith('.json') ? found(data.tokenizer) : data.tokenizer,
+      },
+    }),
+  }
+}
+
+interface Followed {
+  readonly records: readonly StepRecord[]
+  readonly traced: readonly Span[]
+  readonly stopped: boolean
+}
+
+interface Places {
+  readonly folder: RunFolder
+  readonly saving: Saving | undefined
+}
+
+async function follow(session: Session, display: Display, { folder, saving }: Places, io: Io): Promise<Followed> {
+  const { job, trainer, dataset } = session
+  const { steps } = job.training
+  const records: StepRecord[] = []
+  const traced: (readonly Span[])[] = []
+  let stopped = false
+  const forget = io.onInterrupt(() => {
+    stopped = true
+    display.note('stopping after this step; Ctrl-C again stops at once')
+  })
+  const say = progress(io)
+  const saved = (record: StepRecord): StepRecord => {
+    if (!saving) return record
+    say(`writing the checkpoint of step ${record.step}`)
+    const checkpoint = saveCheckpoint(saving.folder, record.step, session, io)
+    say('')
+    return { ...record, checkpoint }
+  }
+  try {
+    for await (const taken of trainingOf(session)) {
+      const record = saving && (stopped || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken
+      const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
+      records.push(record)
+      traced.push(trainer.spans)
+      if (traced.length > stepsTraced) traced.shift()
+      folder.log({ ...record, cursor })
+      display.step(record, trainer.concurrent ? trainer.spans : [])
+      if (stopped) break
+    }
+    // Whoever interrupts while a step is being shown wants it saved too.
+    const last = records.pop()
+    if (last) records.push(stopped && last.checkpoint === undefined ? saved(last) : last)
+  } finally {
+    forget()
+    display.finish()
+  }
+  return { records, traced: traced.flat(), stopped: stopped && records.at(-1)?.step !== steps }
+}
+
+const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
+  save(file, printChrome(program, spans), io)
+
+const introduction = ({ job, trainer, dataset }: Session, folder: RunFolder, beginning?: Beginning): string =>
+  [
+    paragraph(job),
+    `Data: ${dataset.description}.`,
+    ...(beginning ? [beginningText(beginning)] : []),
+    `Kernels: ${trainer.description}. Run folder: ${folder.path}`,
+    ...patience(job, trainer),
+  ].join('\n')
+
+/** What the interpreter does in a second, about; it is a definition, not an engine. */
+const interpretedFlops = 4e7
+
+function patience({ model, training }: Job, { concurrent }: Trainer): string[] {
+  const seconds = (training.globalBatch * training.seq * flopsPerToken(model, training.seq)) / interpretedFlops
+  return concurrent || seconds < 10
+    ? []
+    : [`The interpreter is made for small models: about ${duration(seconds)} a step.`]
+}
+
+/** The plan's promise, kept: what each kind took at its peak, on the rank where it took the most. */
+function memoryLine(program: Program, { peaks }: Trainer): string {
+  const most = kinds.flatMap(kind => {
+    const bytes = peaks.reduce((most, peak) => Math.max(most, peak[kind]), 0)
+    return bytes > 0 ? [`${kind} ${showBytes(bytes)}`] : []
+  })
+  const planned = (rank: number) => program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak
+  const wrong = peaks.findIndex((peak, rank) => kinds.some(kind => peak[kind] !== planned(rank)[kind]))
+  const verdict = wrong < 0 ? 'as planned, to the byte, on every rank' : `NOT as planned on rank ${wrong}`
+  return `peak memory of a rank: ${most.join(', ')} (${verdict})`
+}
+
+async function besideOneRank(
+  { job, dataset, taken }: Session,
+  records: readonly StepRecord[],
+  steps: number,
+  start: Pick<Options, 'kernels'> & { readonly seed: number; readonly beginning: Beginning | undefined },
+): Promise<string> {
+  const serial = compileJob(serialJob(job))
+  const trainer = await startTrainer(serial, { ...start, measure: false })
+  try {
+    if (start.beginning) load(start.beginning, serial, trainer)
+    const losses = await lossesOf({ job, trainer, dataset, taken }, Math.min(steps, records.length))
+    const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(records[i].loss - loss) / Math.abs(loss)), 0)
+    return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
+  } finally {
+    await trainer.stop()
+  }
+}
+
+const nextCommands = [
+  '',
+  'Next:',
+  '  npx lockstep verify examples/jobs/start.yaml     prove this program, and compare with one rank in f64',
+  '  npx lockstep memory examples/jobs/start.yaml     what each rank needs, before anything runs',
+  '  npx lockstep rehearse examples/jobs/llama3-405b.yaml   the dress rehearsal of a 16,384-GPU job',
+  '  npx lockstep train your-job.yaml                 your own text: data: { source: your-folder }',
+].join('\n')

@@ -1,0 +1,102 @@
+/** lockstep validate: published step times and peaks beside what the closed forms say, and the plans we would have chosen. */
+import { fileURLToPath } from 'node:url'
+import type { Command } from 'commander'
+import { didYouMean, error, ProblemsError } from '../../base/index.js'
+import {
+  classifyLayouts,
+  compareMemory,
+  compareTimes,
+  type Row,
+  rankings,
+  reasonsOf,
+  rowsOf,
+  studies,
+  studyOf,
+  summarise,
+} from '../../validate/index.js'
+import type { Io } from '../io.js'
+import { integer } from '../text/integer.js'
+import { type Validation, validationText } from '../text/validate-text.js'
+
+interface Options {
+  readonly source?: readonly string[]
+  readonly rows?: readonly string[]
+  readonly worst: number
+  readonly json?: boolean
+}
+
+const folder = fileURLToPath(new URL('../../../../validation', import.meta.url))
+
+const help = `
+Studies: ${Object.keys(studies).join(', ')}
+
+Example:
+  lockstep validate --source layouts bloom --worst 10
+
+Exit code 0: compared, 1: nothing to compare, 2: wrong use.`
+
+export function registerValidate(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('validate')
+    .summary('compare predicted step times and memory with published ones')
+    .description(
+      'Prices every published training run that says enough of itself: the error of each study, the worst rows, what was set aside and why, and how much slower the plan we would choose was than the best one measured.',
+    )
+    .option('--source <study...>', 'these studies only')
+    .option('--rows <file...>', 'rows of your own instead, with the columns of validation/README.md')
+    .option('--worst <n>', 'how many of the worst rows to list', integer, 5)
+    .option('--json', 'everything as JSON')
+    .addHelpText('after', help)
+    .action((options: Options) => {
+      const found = validationOf(rowsFor(options, io), options.rows !== undefined)
+      io.out(options.json ? `${JSON.stringify(asJson(found), null, 2)}\n` : validationText(found, options.worst))
+      done(found.times.timed.length + found.peaks.length > 0 ? 0 : 1)
+    })
+}
+
+function validationOf(rows: readonly Row[], unseen: boolean): Validation {
+  const times = compareTimes(rows, unseen)
+  return {
+    times,
+    choices: rankings(times.timed),
+    peaks: compareMemory(rows, unseen).compared,
+    layouts: classifyLayouts(rows.filter(row => studyOf(row)[0] === 'layouts')).classified,
+  }
+}
+
+function rowsFor({ source = [], rows }: Options, io: Io): Row[] {
+  const names = Object.keys(studies)
+  const problems = source
+    .filter(name => !names.includes(name))
+    .map(name => error('validate/study', '--source', `unknown study \`${name}\``, didYouMean(name, names)))
+  if (problems.length > 0) throw new ProblemsError(problems)
+  const paths = rows ?? (io.list(folder) ?? []).filter(path => path.endsWith('.csv'))
+  return paths
+    .flatMap(path => readRows(path, io))
+    .filter(row => source.length === 0 || source.includes(studyOf(row)[0]))
+}
+
+function readRows(path: string, io: Io): Row[] {
+  try {
+    return rowsOf(io.read(path))
+  } catch (e) {
+    throw new ProblemsError([error('validate/rows', path, e instanceof Error ? e.message : String(e))])
+  }
+}
+
+const asJson = ({ times, choices, peaks, layouts }: Validation) => ({
+  studies: summarise(times),
+  times: times.timed.map(({ row, setup, ...numbers }) => ({
+    ...numbers,
+    line: row.line,
+    source: row.source,
+    model: row.model,
+    device: setup.cluster.device.name,
+    devices: setup.cluster.devices,
+    split: setup.split,
+  })),
+  choices,
+  memory: peaks.map(({ row, ...numbers }) => ({ ...numbers, line: row.line, source: row.source, model: row.model })),
+  layouts: layouts.map(({ row, ...verdict }) => ({ ...verdict, line: row.line, source: row.source })),
+  aside: reasonsOf(times.aside),
+})

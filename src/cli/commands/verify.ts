@@ -1,0 +1,128 @@
+/**
+ * lockstep verify: the laws hold the program, then the reference interpreter runs it beside one rank. A model too large
+ * to be interpreted is held to the laws as it is, and run narrower under the same plan.
+ */
+import type { Command } from 'commander'
+import { compileJob, serialJob } from '../../compile/index.js'
+import { type Comparison, compare, runSerial, worstOf } from '../../engine/index.js'
+import { type Program, showViolation, type Violation, verify } from '../../ir/index.js'
+import { parametersOf } from '../../model/index.js'
+import { type Change, type Job, shrink, worldOfPlan } from '../../plan/index.js'
+import { type Loaded, withProgram } from '../files/program.js'
+import type { Io } from '../io.js'
+import { integer } from '../text/integer.js'
+import { progress } from '../text/progress.js'
+
+export const tolerance = 1e-12
+
+interface Options {
+  readonly steps: number
+  readonly lawsOnly?: boolean
+  readonly full?: boolean
+  readonly json?: boolean
+}
+
+export function registerVerify(program: Command, io: Io, done: (code: number) => void): void {
+  program
+    .command('verify')
+    .summary('prove a program, and run it beside one rank')
+    .description(
+      'Holds the compiled program to the laws of SPEC.md, then runs it on the reference interpreter in f64 beside the one-rank program: losses, gradients, parameters and peak memory must agree.',
+    )
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+    .option('--steps <n>', 'training steps to compare', integer, 3)
+    .option('--laws-only', 'do not run it')
+    .option('--full', 'run the model at its full size, however long that takes')
+    .option('--json', 'the verdict as JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep verify job.yaml\n\nExit code 0: lawful and equal, 1: the job has problems, a law is broken or a number differs, 2: wrong use.',
+    )
+    .action((path: string, options: Options) => {
+      const say = progress(io)
+      const use = (loaded: Loaded): number => {
+        const verdict = judge(loaded, options, say)
+        say('')
+        io.out(`${options.json ? JSON.stringify(verdict, null, 2) : describe(verdict)}\n`)
+        return verdict.ok ? 0 : 1
+      }
+      done(withProgram(path, io, { ...options, fits: false }, use))
+    })
+}
+
+export interface Verdict {
+  readonly ok: boolean
+  readonly tolerance: number
+  readonly violations: readonly Violation[]
+  readonly numbers?: Comparison & { readonly worst: number; readonly ranks: number; readonly shrunk: readonly Change[] }
+}
+
+export function judge(
+  { job, schedule, program }: Loaded,
+  { steps, lawsOnly, full }: Options,
+  say: (text: string) => void,
+): Verdict {
+  say('laws')
+  const violations = verify(program, compileJob(serialJob(job, job.plan.microbatches)))
+  if (lawsOnly || steps === 0 || violations.length > 0) return { ok: violations.length === 0, tolerance, violations }
+  const small = full || affordable(job, steps) ? { job, changes: [] } : shrink(job)
+  const target = small.job === job ? program : compileJob(small.job, schedule)
+  const numbers = {
+    ...beside(small.job, target, steps, say),
+    ranks: worldOfPlan(small.job.plan),
+    shrunk: small.changes,
+  }
+  const worst = worstOf(numbers)
+  const ok = worst <= tolerance && numbers.memory.length === 0 && numbers.spread.error === 0
+  return { ok, tolerance, violations, numbers: { ...numbers, worst } }
+}
+
+export function beside(job: Job, program: Program, steps: number, say: (text: string) => void = () => {}): Comparison {
+  const { optimizer, seed } = job.training
+  const options = {
+    ...{ steps, seed, lr: optimizer.lr, vocab: 'vocab' in job.model ? job.model.vocab : 1 },
+    ...(optimizer.kind === 'adamw' ? { eps: optimizer.eps } : {}),
+  }
+  say('one rank')
+  const serial = runSerial(compileJob(serialJob(job)), options)
+  return compare(program, serial, { ...options, watch: step => say(`step ${step + 1} of ${steps}`) })
+}
+
+/** Multiplications of both runs, and ranks: about a minute of interpreting. */
+const affordable = (job: Job, steps: number): boolean =>
+  6 * parametersOf(job.model, job.training.seq) * job.training.globalBatch * job.training.seq * steps < 4e9 &&
+  worldOfPlan(job.plan) <= 128
+
+export function describe({ ok, violations, numbers }: Verdict): string {
+  if (violations.length > 0)
+    return [
+      ...violations.slice(0, 20).map(showViolation),
+      `${violations.length} violation${violations.length > 1 ? 's' : ''} of the laws`,
+    ].join('\n')
+  if (!numbers) return 'lawful: no law of SPEC.md is broken'
+  const { steps, parameter, memory, shrunk, worst, ranks, spread } = numbers
+  const show = (error: number) => error.toExponential(1)
+  return [
+    'lawful: no law of SPEC.md is broken',
+    ...(shrunk.length > 0
+      ? [
+          `run narrower, under the same plan: ${shrunk.map(c => `${c.path} ${JSON.stringify(c.from)} -> ${JSON.stringify(c.to)}`).join(', ')}`,
+        ]
+      : []),
+    ...steps.map(
+      (s, i) =>
+        `step ${i + 1}: loss ${s.loss.toFixed(6)}, one rank ${s.serial.toFixed(6)}; loss differs by ${show(s.error)}, gradients by ${show(s.gradient.error)}${s.gradient.name && ` (${s.gradient.name})`}`,
+    ),
+    `parameters after ${steps.length} steps differ by ${show(parameter.error)}${parameter.name && ` (${parameter.name})`}`,
+    ...(spread.error > 0 ? [`ranks that should hold the same ${spread.name} differ by ${show(spread.error)}`] : []),
+    memory.length === 0
+      ? 'peak memory measured equals the plan, on every rank and kind'
+      : `peak memory differs from the plan: ${memory
+          .slice(0, 5)
+          .map(m => `rank ${m.rank} ${m.kind} ${m.measured} instead of ${m.planned}`)
+          .join(', ')}`,
+    ok
+      ? `equal: ${ranks} ranks compute what one rank computes (worst ${show(worst)}, allowed ${show(tolerance)})`
+      : `NOT equal: worst ${show(worst)}, allowed ${show(tolerance)}`,
+  ].join('\n')
+}

@@ -1,0 +1,139 @@
+/** The data a job names, read and cut: what `train` feeds its trainer. */
+import { error, type Problem, ProblemsError, showBytes } from '../../base/index.js'
+import { compileEvaluation, type Schedule } from '../../compile/index.js'
+import {
+  bpeTokenizer,
+  byteTokenizer,
+  type Dataset,
+  datasetOfIds,
+  encodeAll,
+  greatestId,
+  type Ids,
+  looksBinary,
+  printTokenizer,
+  readIds,
+  readTokenizer,
+  syntheticDataset,
+  type Tokenizer,
+  trainMerges,
+} from '../../data/index.js'
+import type { Program } from '../../ir/index.js'
+import { Data, formOf, type Job, vocabProblems } from '../../plan/index.js'
+import type { Io } from '../io.js'
+import { besides } from './load.js'
+
+export interface LoadedData {
+  readonly dataset: Dataset
+  /** Of a text or a token file, all of it. */
+  readonly ids?: Ids
+  /** The tokenizer.json of a tokenizer that was trained here. */
+  readonly tokenizerJson?: string
+}
+
+const mostBytes = 2 ** 30
+
+export async function loadDataset(job: Job, jobPath: string, io: Io, say: (text: string) => void): Promise<LoadedData> {
+  const { model, training } = job
+  const data = job.data ?? Data.parse({})
+  if (formOf(data) === 'synthetic') {
+    const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
+    return { dataset: syntheticDataset({ seq: training.seq, ...shape }, training.seed) }
+  }
+  const { ids, name, tokenizerJson } = await idsOf(job, data, { io, jobPath, say })
+  const dataset = datasetOfIds(ids, { seq: training.seq, evalFraction: data.evalFraction, name })
+  if (dataset.train.count === 0)
+    throw refuse(
+      'data/short',
+      `${data.source} has ${ids.length} tokens, but a sequence needs seq ${training.seq} + 1 = ${training.seq + 1} to train on`,
+    )
+  return { dataset, ids, ...(tokenizerJson === undefined ? {} : { tokenizerJson }) }
+}
+
+/** The program that judges, where there is something to judge by. */
+export const evaluationOf = (job: Job, { heldOut }: Dataset, schedule: Schedule | undefined): Program | undefined =>
+  heldOut.count > 0 && job.training.evalBatches > 0 ? compileEvaluation(job, schedule) : undefined
+
+const refuse = (code: string, message: string, path = 'data.source', suggestion?: string): ProblemsError =>
+  new ProblemsError([error(code, path, message, suggestion)])
+
+const required = (problems: readonly Problem[]): void => {
+  if (problems.length > 0) throw new ProblemsError(problems)
+}
+
+interface Place {
+  readonly io: Io
+  readonly jobPath: string
+  readonly say: (text: string) => void
+}
+
+interface Tokens {
+  readonly ids: Ids
+  readonly name: string
+  readonly tokenizerJson?: string
+}
+
+async function idsOf({ model }: Job, data: Data, place: Place): Promise<Tokens> {
+  const { source } = data
+  const path = besides(place.jobPath, source)
+  place.say(`reading ${source}`)
+  if (formOf(data) === 'ids') {
+    const ids = attempt('data.source', source, () => readIds(place.io.readBytes(path), data.width))
+    required(vocabProblems(model, greatestId(ids) + 1, source))
+    return { ids, name: source }
+  }
+  const texts = textsOf(source, path, place.io)
+  const { tokenizer, json } = await tokenizerOf(data, 'vocab' in model ? model.vocab : 0, texts, place)
+  required(vocabProblems(model, tokenizer.vocab, data.tokenizer))
+  place.say('encoding')
+  const ids = encodeAll(tokenizer, texts)
+  const name = `${source} (${texts.length > 1 ? `${texts.length} files, ` : ''}${tokenizer.name})`
+  return { ids, name, ...(json === undefined ? {} : { tokenizerJson: json }) }
+}
+
+/** A file as it is; of a folder every file that is text. */
+function textsOf(source: string, path: string, io: Io): Uint8Array[] {
+  const files = attempt('data.source', source, () => io.list(path))
+  const read = (file: string) => attempt('data.source', file, () => io.readBytes(file))
+  if (!files) return [read(path)]
+  const texts: Uint8Array[] = []
+  let total = 0
+  for (const file of files) {
+    const bytes = read(file)
+    if (bytes.length === 0 || looksBinary(bytes)) continue
+    texts.push(bytes)
+    total += bytes.length
+    if (total > mostBytes) throw refuse('data/size', `${source} holds more than ${showBytes(mostBytes)} of text`)
+  }
+  if (texts.length === 0) throw refuse('data/empty', `there is no text file in ${source}`)
+  return texts
+}
+
+async function tokenizerOf(
+  data: Data,
+  vocab: number,
+  texts: readonly Uint8Array[],
+  { io, jobPath, say }: Place,
+): Promise<{ tokenizer: Tokenizer; json?: string }> {
+  if (data.tokenizer === 'bytes') return { tokenizer: byteTokenizer }
+  if (data.tokenizer !== 'bpe') {
+    const text = attempt('data.tokenizer', data.tokenizer, () => io.read(besides(jobPath, data.tokenizer)))
+    try {
+      return { tokenizer: await readTokenizer(text, data.tokenizer) }
+    } catch (e) {
+      throw refuse('data/file', `${data.tokenizer} ${e instanceof Error ? e.message : e}`, 'data.tokenizer')
+    }
+  }
+  const binary = texts.find(looksBinary)
+  if (binary) throw refuse('data/binary', `${data.source} is not text`, 'data.source', 'try tokenizer bytes')
+  say('training the tokenizer')
+  const merges = trainMerges(texts, data.vocab ?? vocab)
+  return { tokenizer: bpeTokenizer(merges), json: printTokenizer(merges) }
+}
+
+function attempt<T>(path: string, file: string, work: () => T): T {
+  try {
+    return work()
+  } catch (e) {
+    throw refuse('data/file', `cannot read ${file}: ${e instanceof Error ? e.message : String(e)}`, path)
+  }
+}

@@ -1,0 +1,115 @@
+/** The folder of an emitted run, written: what `emit` and `launch` share. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename, dirname, extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { error, ProblemsError } from '../../base/index.js'
+import { weightProblems } from '../../checkpoint/index.js'
+import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
+import { emit, type Files, type Run, type RunData } from '../../emit/index.js'
+import type { Program } from '../../ir/index.js'
+import { flopsPerToken } from '../../model/index.js'
+import type { Job } from '../../plan/index.js'
+import type { Io } from '../io.js'
+import { type Beginning, beginningProblems, inCheckpoint } from './checkpoints.js'
+import { evaluationOf, loadDataset } from './dataset.js'
+import type { Loaded } from './program.js'
+import { writing } from './run-folder.js'
+
+const runtimeFolder = fileURLToPath(new URL('../../../../src/emit/runtime', import.meta.url))
+const tokenFile = 'tokens.bin'
+
+/** The hand-written part: Python that lies in the repository as Python. */
+export const runtimeFiles = (): Files =>
+  Object.fromEntries(
+    readdirSync(runtimeFolder)
+      .filter(name => name.endsWith('.py'))
+      .sort()
+      .map(name => [name, readFileSync(join(runtimeFolder, name), 'utf8')]),
+  )
+
+export interface EmittedFolder {
+  readonly folder: string
+  /** Paths below it. */
+  readonly files: readonly string[]
+  readonly data: string
+}
+
+export interface Target {
+  /** Of the job. */
+  readonly path: string
+  readonly folder: string
+  /** The checkpoint it will be told to start from; or, if it carries it along, starts from by itself. */
+  readonly beginning?: Beginning | undefined
+  readonly carries?: boolean
+  /** What a simulation said of a step. */
+  readonly expected?: Run['expected']
+  readonly io: Io
+  readonly say: (text: string) => void
+}
+
+export async function writeEmitted({ job, program, schedule }: Loaded, target: Target): Promise<EmittedFolder> {
+  const { path, folder, beginning, carries, expected, io, say } = target
+  if (io.exists(join(folder, 'metrics.jsonl')))
+    throw new ProblemsError([
+      error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
+    ])
+  const { dataset, ids } = await loadDataset(job, path, io, say)
+  const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
+  if (problems.length > 0) throw new ProblemsError(problems)
+  say('emitting')
+  const run = { ...runOf(job, path, dataset, ids), ...(expected && { expected }) }
+  const files = emit(program, run, runtimeFiles(), evaluationOf(job, dataset, schedule))
+  const all: Record<string, string | Uint8Array> = { ...files, ...(ids && { [tokenFile]: bytesOf(ids) }) }
+  const copies = beginning && carries ? copiesOf(program, beginning) : {}
+  const make = (name: string, how: (path: string) => void) => {
+    const file = join(folder, name)
+    writing(file, () => {
+      io.makeFolder(dirname(file))
+      how(file)
+    })
+  }
+  for (const [name, content] of Object.entries(all)) make(name, file => io.write(file, content))
+  for (const [name, from] of Object.entries(copies)) make(name, file => io.copy(from, file))
+  return { folder, files: [...Object.keys(all), ...Object.keys(copies)], data: dataset.description }
+}
+
+/** The files of the folder `init`, and those of the checkpoint they are copies of, once every weight was found sound. */
+function copiesOf(program: Program, beginning: Beginning): Record<string, string> {
+  const { path, checkpoint } = beginning
+  const problems = weightProblems(program, checkpoint)
+  if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
+  return Object.fromEntries(['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, join(path, file)]))
+}
+
+const bytesOf = (ids: Ids): Uint8Array => new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength)
+
+export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undefined): Run {
+  const { model, training } = job
+  const batches = Math.min(training.evalBatches, Math.ceil(dataset.heldOut.count / training.globalBatch))
+  return {
+    title: job.name ?? basename(path, extname(path)),
+    seed: training.seed,
+    steps: training.steps,
+    globalBatch: training.globalBatch,
+    seq: training.seq,
+    learningRate: { lr: training.optimizer.lr, ...training.lrSchedule },
+    data: dataOf(job, dataset, ids),
+    fingerprint: dataset.fingerprint,
+    ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),
+    flopsPerToken: flopsPerToken(model, training.seq),
+  }
+}
+
+function dataOf({ model, data }: Job, { train, heldOut }: Dataset, ids: Ids | undefined): RunData {
+  if (ids)
+    return {
+      kind: 'tokens',
+      file: tokenFile,
+      width: ids.BYTES_PER_ELEMENT as 1 | 2 | 4, // all that Ids can be
+      samples: train.count,
+      heldOut: { firstToken: heldOutFrom(ids, data?.evalFraction ?? 0), samples: heldOut.count },
+    }
+  return model.family === 'mlp'
+    ? { kind: 'rotations', embed: model.embed }
+    : { kind: 'progressions', vocab: model.vocab }
+}

@@ -1,0 +1,52 @@
+/** The folder of a run: the job as it was run, its metrics line by line, and what else it made. */
+import { basename, extname, join } from 'node:path'
+import { error, ProblemsError } from '../../base/index.js'
+import type { Job } from '../../plan/index.js'
+import type { Io } from '../io.js'
+
+export interface RunFolder {
+  readonly path: string
+  save(name: string, text: string): void
+  /** One line of metrics.jsonl. */
+  log(record: object): void
+}
+
+/** `asked` is the folder somebody named; else one below runs/ that is not there yet. */
+export function openRunFolder(job: Job, jobPath: string, io: Io, asked?: string): RunFolder {
+  const path = asked ?? freeFolder(job, jobPath, io)
+  if (io.exists(join(path, 'metrics.jsonl')))
+    throw new ProblemsError([
+      error('run/exists', '', `${path} holds the metrics of another run`, 'name another folder with --out'),
+    ])
+  writing(path, () => io.makeFolder(path))
+  const saveHere = (name: string, text: string) => save(join(path, name), text, io)
+  const metrics = join(path, 'metrics.jsonl')
+  saveHere('job.json', `${JSON.stringify(job, null, 2)}\n`)
+  return {
+    path,
+    save: saveHere,
+    log: record => writing(metrics, () => io.append(metrics, `${JSON.stringify(record)}\n`)),
+  }
+}
+
+export function freeFolder({ name }: Job, jobPath: string, io: Io): string {
+  const stem = (name ?? basename(jobPath, extname(jobPath))).replace(/[^\w.-]+/g, '-').replace(/^[.-]+/, '') || 'run'
+  for (let i = 1; ; i++) {
+    const path = join('runs', i === 1 ? stem : `${stem}-${i}`)
+    if (!io.exists(path)) return path
+  }
+}
+
+/** A full or forbidden disk is no bug of ours. */
+export const save = (path: string, content: string | Uint8Array, io: Io): void =>
+  writing(path, () => io.write(path, content))
+
+export function writing(path: string, work: () => void): void {
+  try {
+    work()
+  } catch (e) {
+    throw new ProblemsError([
+      error('run/write', '', `cannot write ${path}: ${e instanceof Error ? e.message : String(e)}`),
+    ])
+  }
+}

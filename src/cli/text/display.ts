@@ -1,0 +1,165 @@
+/** A run on the screen: a picture that is drawn over on a terminal, plain lines elsewhere, one JSON object a step for programs. */
+import pc from 'picocolors'
+import type { Job } from '../../plan/index.js'
+import { curveText, laneLetters, lanesText } from '../../report/index.js'
+import type { Shares, Span } from '../../trace/index.js'
+import type { StepRecord } from '../../train/index.js'
+import type { Io } from '../io.js'
+
+export interface Display {
+  step(record: StepRecord, spans: readonly Span[]): void
+  /** Something worth a line of its own. */
+  note(text: string): void
+  /** No step follows: what is shown stays. */
+  finish(): void
+}
+
+export const displayOf = (job: Job, io: Io, json: boolean): Display =>
+  json ? jsonLines(io) : io.terminal() ? livePicture(job, io) : plainLines(job, io)
+
+const jsonLines = (io: Io): Display => ({
+  step: record => io.out(`${JSON.stringify(record)}\n`),
+  note: text => io.err(`${text}\n`),
+  finish: () => {},
+})
+
+/** About so many lines, however long the run is. */
+const mostLines = 50
+
+function plainLines({ training: { steps } }: Job, io: Io): Display {
+  const every = Math.max(1, Math.ceil(steps / mostLines))
+  let first = true
+  return {
+    step(record) {
+      const due = first || record.step % every === 0 || record.step === steps
+      first = false
+      if (due || record.evalLoss !== undefined || record.checkpoint !== undefined) io.out(`${lineOf(record, steps)}\n`)
+    },
+    note: text => io.out(`${text}\n`),
+    finish: () => {},
+  }
+}
+
+export function lineOf(record: StepRecord, steps: number): string {
+  const { step, loss, evalLoss, checkpoint } = record
+  return [
+    `step ${String(step).padStart(String(steps).length)}/${steps}`,
+    `loss ${loss.toFixed(4)}`,
+    ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
+    numbersOf(record),
+    ...(checkpoint === undefined ? [] : [`saved ${checkpoint}`]),
+  ].join('  ')
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(0)} %`
+
+export const shareText = ({ bubble, communication }: Shares): string =>
+  `bubble ${percent(bubble)}  communication ${percent(communication)}`
+
+/** 12345 -> '12.3k', or '12.3 k' where the unit follows at once. */
+export function scaled(n: number, space = ''): string {
+  const units = ['', 'k', 'M', 'G', 'T', 'P', 'E', 'Z']
+  const unit = Math.min(units.length - 1, n < 1000 ? 0 : Math.floor(Math.log10(n) / 3))
+  return `${(n / 1000 ** unit).toPrecision(3)}${space}${units[unit]}`
+}
+
+const mostCurveRows = 10
+const mostLanes = 8
+/** Title, legend, numbers, bar, and the line the cursor is left on. */
+const otherRows = 5
+const leastMilliseconds = 80
+
+function livePicture(job: Job, io: Io): Display {
+  const { steps } = job.training
+  const losses: number[] = []
+  let lines = 0
+  let drawnAt = Number.NEGATIVE_INFINITY
+  let held: number | undefined
+  let spent = 0
+  const erase = () => {
+    if (lines > 0) io.out(`\x1b[${lines}A\x1b[0J`)
+    lines = 0
+  }
+  return {
+    step(record, spans) {
+      losses.push(record.loss)
+      held = record.evalLoss ?? held
+      spent += record.seconds
+      const now = performance.now()
+      if (now - drawnAt < leastMilliseconds && record.step !== steps) return
+      drawnAt = now
+      const { columns: width = 80, rows = 24 } = io.terminal() ?? {}
+      const columns = Math.max(40, width)
+      const left = (spent / losses.length) * (steps - record.step)
+      const picture = pictureOf({ record, losses, spans, columns, rows, steps, left, held }, io)
+      erase()
+      io.out(`${picture.join('\n')}\n`)
+      lines = picture.length
+    },
+    note(text) {
+      erase()
+      io.out(`${text}\n`)
+    },
+    finish: () => {
+      lines = 0
+    },
+  }
+}
+
+export interface Picture {
+  readonly record: StepRecord
+  readonly losses: readonly number[]
+  readonly spans: readonly Span[]
+  readonly columns: number
+  /** Of the screen: a picture that is higher cannot be drawn over. */
+  readonly rows: number
+  readonly steps: number
+  /** Seconds. */
+  readonly left: number
+  /** The last loss over what is held out. */
+  readonly held: number | undefined
+}
+
+export function pictureOf({ record, losses, spans, columns, rows, steps, left, held }: Picture, io: Io): string[] {
+  const { cyan, green, dim, bold } = pc.createColors(io.colors)
+  const ranks = [...new Set(spans.map(({ rank }) => rank))].sort((a, b) => a - b).slice(0, mostLanes)
+  const lanes = ranks.length > 0 && rows >= ranks.length + otherRows + 4 ? lanesText(spans, ranks, columns - 1) : []
+  const curveRows = Math.max(2, Math.min(mostCurveRows, rows - lanes.length - otherRows))
+  const legend = `rank, one step: ${laneLetters.compute} computes ${laneLetters.communication} collective ${laneLetters.wait} waits`
+  const evaluated = held === undefined ? '' : `  held-out ${held.toFixed(4)}`
+  return [
+    cut(`loss ${record.loss.toFixed(4)}${evaluated}`, columns, bold),
+    ...curveText(losses, { columns: columns - 1, rows: curveRows }).map(line => cut(line, columns, cyan)),
+    ...(lanes.length > 0 ? [cut(legend, columns, dim), ...lanes.map(line => cut(line, columns, green))] : []),
+    cut(numbersOf(record), columns, text => text),
+    progressBar(record.step, steps, left, columns),
+  ]
+}
+
+const numbersOf = ({ gradientNorm, lr, tokensPerSecond, flopsPerSecond, shares }: StepRecord): string =>
+  [
+    `norm ${gradientNorm.toPrecision(3)}`,
+    `lr ${lr.toExponential(2)}`,
+    `${scaled(tokensPerSecond)} tokens/s`,
+    `${scaled(flopsPerSecond, ' ')}FLOP/s`,
+    ...(shares ? [shareText(shares)] : []),
+  ].join('  ')
+
+/** A longer line would wrap, and drawing over it would miss by a row. */
+const cut = (line: string, columns: number, paint: (text: string) => string): string =>
+  paint(line.slice(0, columns - 1))
+
+export function progressBar(step: number, steps: number, left: number, columns: number): string {
+  const text = ` ${step}/${steps}  ${step === steps ? 'done' : `${duration(left)} left`}`
+  const width = Math.max(1, columns - 1 - text.length)
+  const full = Math.round((width * step) / steps)
+  return `${'━'.repeat(full)}${'─'.repeat(width - full)}${text}`
+}
+
+/** 75 -> '1 min 15 s' */
+export function duration(seconds: number): string {
+  const whole = Math.max(0, Math.ceil(seconds))
+  const [h, min, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60]
+  if (h > 0) return `${h} h ${min} min`
+  return min > 0 ? `${min} min ${s} s` : `${s} s`
+}

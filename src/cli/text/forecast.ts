@@ -1,0 +1,208 @@
+/** What a simulated step means: figures for programs, and sentences for people. */
+import pc from 'picocolors'
+import { coordinatesOf, type Rank, rankAt, showBytes, showCount, table, worldOf } from '../../base/index.js'
+import type { Cluster, Precision } from '../../cluster/index.js'
+import { multipliesIn, peakOf } from '../../cost/index.js'
+import { capacityOf } from '../../estimate/index.js'
+import { kinds, type Program } from '../../ir/index.js'
+import { flopsDefinition, flopsPerToken, parametersOf } from '../../model/index.js'
+import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
+import { goodputOf, partNames, partTitles, ratesOf, runOf, type Simulation } from '../../simulate/index.js'
+import type { Loaded } from '../files/program.js'
+import type { Io } from '../io.js'
+import { scaled } from './display.js'
+
+interface Simulated extends Loaded {
+  readonly cluster: Cluster
+  readonly simulation: Simulation
+  readonly scale: number
+}
+
+/** What to make of a simulated step. */
+export interface Asked {
+  readonly tokens?: number
+  readonly price?: number
+  readonly mtbf?: number
+  readonly checkpoint: number
+  readonly restart: number
+  readonly checkpointEvery?: number
+  readonly measuredStep?: number
+  readonly multiply?: Precision
+}
+
+export type Forecast = ReturnType<typeof forecastOf>
+
+export function forecastOf({ job, program, cluster, simulation, scale }: Simulated, asked: Asked) {
+  const { step, parts, stages, flops, memory, roles } = simulation
+  const devices = worldOf(program.mesh)
+  const tokens = job.training.globalBatch * job.training.seq
+  const precision = multipliesIn(program, asked.multiply)
+  const peak = peakOf(cluster.device, precision)
+  const perToken = flopsPerToken(job.model, job.training.seq)
+  // Half of the attention is masked: Llama 3's figures leave it out, PaLM's do not.
+  const causal = (perToken + 6 * parametersOf(job.model, job.training.seq)) / 2
+  const rates = ratesOf(simulation, { devices, tokens, peak, modelFlops: perToken * tokens })
+  const failures =
+    asked.mtbf === undefined
+      ? undefined
+      : goodputOf(
+          { mtbf: asked.mtbf, devices, checkpoint: asked.checkpoint, restart: asked.restart },
+          asked.checkpointEvery,
+        )
+  const price = asked.price ?? cluster.device.pricePerHour
+  const budget = {
+    tokens: asked.tokens ?? 0,
+    ...(price === undefined ? {} : { price }),
+    ...(failures && { goodput: failures.share }),
+  }
+  return {
+    name: job.name ?? program.name,
+    cluster: { name: cluster.name, device: cluster.device.title, devices },
+    step,
+    tokens,
+    ...{ parts, stages, roles, scale },
+    ...(asked.measuredStep === undefined ? {} : { measuredStep: asked.measuredStep }),
+    precision,
+    tokensPerSecond: rates.tokensPerSecond,
+    flopsPerDevice: rates.flopsPerDevice,
+    mfu: { palm: rates.mfu, causal: (rates.mfu * causal) / perToken },
+    hfu: rates.hfu,
+    flops,
+    memory: { ...memory, usable: capacityOf(cluster.device) },
+    ...(failures && { failures }),
+    ...(asked.tokens === undefined
+      ? {}
+      : { run: { tokens: asked.tokens, ...runOf(step, { devices, tokens, peak, modelFlops: 0 }, budget) } }),
+  }
+}
+
+/** The ranks of the pipeline that a rank belongs to, first to last. */
+export function pipelineOf({ mesh, streams }: Program, through: Rank): Rank[] {
+  const at = coordinatesOf(mesh, through)
+  return streams.map((_, pp) => rankAt(mesh, { ...at, pp }))
+}
+
+interface Shown {
+  readonly program: Program
+  readonly simulation: Simulation
+  /** Of the pipeline to draw. */
+  readonly ranks: readonly Rank[]
+}
+
+export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
+  const { bold, dim } = pc.createColors(io.colors)
+  const { name, cluster, step, tokensPerSecond, flopsPerDevice, mfu, hfu, precision } = forecast
+  const percent = (share: number) => `${(100 * share).toFixed(1)} %`
+  const lines = [
+    bold(
+      `${name} on ${cluster.devices} x ${cluster.device}: ${showTime(step)} a step, ${scaled(tokensPerSecond)} tokens/s`,
+    ),
+    `MFU ${percent(mfu.palm)} (${percent(mfu.causal)} without the masked half of attention), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s a device, ${precision}`,
+    dim(`MFU counts ${flopsDefinition} (PaLM);`),
+    dim('HFU counts what is executed, recomputation included'),
+    ...calibration(forecast),
+    '',
+    bold('where the time goes, of all ranks on average'),
+    partsTable(forecast),
+    '',
+    ...memoryLines(forecast),
+    ...failureLines(forecast),
+    ...runLines(forecast),
+    '',
+    ...timeline(shown, io),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function calibration({ scale, measuredStep }: Forecast): string[] {
+  if (measuredStep === undefined) return scale === 1 ? [] : [`all prices x ${scale.toFixed(3)}`]
+  return [
+    `measured ${showTime(measuredStep)}: all prices x ${scale.toFixed(3)}; for other plans on this cluster: --scale ${scale.toFixed(3)}`,
+  ]
+}
+
+const barWidth = 30
+
+function partsTable({ parts, step }: Forecast): string {
+  const rows = partNames
+    .filter(part => parts[part] > 0)
+    .map(part => {
+      const share = parts[part] / step
+      return [
+        partTitles[part],
+        showTime(parts[part]),
+        `${(100 * share).toFixed(1)} %`,
+        '█'.repeat(Math.round(share * barWidth)),
+      ]
+    })
+  return table(['part', 'time', 'share', ''], rows)
+}
+
+function memoryLines({ memory: { pp, arena, peak, usable } }: Forecast): string[] {
+  const parts = kinds.filter(kind => peak[kind] > arena / 1000).map(kind => `${kind} ${showBytes(peak[kind])}`)
+  const verdict = arena <= usable ? 'fits' : `does not fit: ${showBytes(arena - usable)} too much`
+  return [
+    `memory of the heaviest rank (pp ${pp}): ${showBytes(arena)} of ${showBytes(usable)} usable, ${verdict}`,
+    `  ${parts.join(', ')}`,
+  ]
+}
+
+function failureLines({ failures }: Forecast): string[] {
+  if (!failures) return []
+  const { mtbf, interval, young, daly, share } = failures
+  const given = interval === daly ? '' : `, best every ${longTime(daly)}`
+  return [
+    `a failure every ${longTime(mtbf)}: checkpoints every ${longTime(interval)}${given} (Young ${longTime(young)}, Daly ${longTime(daly)}) leave ${(100 * share).toFixed(1)} % goodput`,
+  ]
+}
+
+function runLines({ run }: Forecast): string[] {
+  if (!run) return []
+  const money = run.dollars === undefined ? '' : `, $${showCount(run.dollars)}`
+  return [
+    `${showCount(run.tokens)} tokens: ${run.steps.toLocaleString('en')} steps, ${run.days.toFixed(1)} days, ${showCount(run.deviceHours)} device hours${money}`,
+  ]
+}
+
+const mostRows = 32
+
+function timeline({ program, simulation, ranks: all }: Shown, io: Io): string[] {
+  const { dim, blue, yellow, green, magenta } = pc.createColors(io.colors)
+  const ranks = all.slice(0, mostRows)
+  const label = Math.max(...ranks.map(rank => String(rank).length))
+  const columns = Math.max(20, Math.min(160, io.terminal()?.columns ?? 100) - label - 8)
+  const paint = (text: string) =>
+    text
+      .replaceAll(/F+/g, run => blue(run))
+      .replaceAll(/[BI]+/g, run => yellow(run))
+      .replaceAll(/W+/g, run => green(run))
+      .replaceAll(/o+/g, run => magenta(run))
+      .replaceAll(new RegExp(`${idleLetter}+`, 'g'), run => dim(run))
+  const rows = ranks.map(rank => {
+    const { work } = boxesOf(program, simulation.spansOf(rank), simulation.step)
+    const row = stepRow(work, simulation.step, columns)
+    return `rank ${String(rank).padStart(label)} ${io.colors ? paint(row) : row}`
+  })
+  return [
+    dim('one rank of each pipeline stage:'),
+    dim(`F forward, B backward (I input, W weight gradient), o optimizer, - other, ${idleLetter} waits`),
+    ...rows,
+  ]
+}
+
+/** 0.0123 -> '12.3 ms' */
+export const showTime = (time: number): string =>
+  time >= 1
+    ? `${time.toPrecision(4)} s`
+    : time >= 1e-3
+      ? `${(1e3 * time).toPrecision(4)} ms`
+      : `${(1e6 * time).toFixed(1)} us`
+
+function longTime(time: number): string {
+  if (time < 120) return showTime(time)
+  return time < 7200
+    ? `${(time / 60).toFixed(1)} min`
+    : time < 172_800
+      ? `${(time / 3600).toFixed(1)} h`
+      : `${(time / 86_400).toFixed(1)} days`
+}

@@ -1,0 +1,200 @@
+/** The answer of `lockstep plan`, to be read from top to bottom: the plans, how they were found, and why. */
+import pc from 'picocolors'
+import { showCount, table } from '../../base/index.js'
+import { parametersOf } from '../../model/index.js'
+import type { Impossible, Neighbour, Priced, Request, Sensitivity } from '../../search/index.js'
+import { type Answer, listed, type Ranked, type Simulations, type Why } from '../commands/plan.js'
+import type { Io } from '../io.js'
+import { scaled } from './display.js'
+import {
+  legend,
+  numberCells,
+  numberHeader,
+  partNames,
+  planCells,
+  planHeader,
+  showDifferences,
+  showPercent,
+  showPlan,
+  showReason,
+  showSeconds,
+  showVerdict,
+} from './plan-words.js'
+import type { Planning } from './planning.js'
+
+type Paint = (text: string) => string
+
+export function planText(answer: Answer, top: number, io: Io): string {
+  const { planning, found, ranked, why } = answer
+  const { bold, dim } = pc.createColors(io.colors)
+  const { request } = planning
+  return [
+    headline(planning, bold),
+    '',
+    bestTable(request, listed(ranked).slice(0, top)),
+    '',
+    ...countsLines(answer).map(dim),
+    ...section(bold('Time against memory'), frontTable(request, found.front)),
+    ...(why ? whySections(answer, why, bold) : []),
+    '',
+  ].join('\n')
+}
+
+const section = (title: string, body: string): string[] => (body === '' ? [] : ['', title, body])
+
+export function headline({ request, constraints, notes }: Planning, bold: Paint): string {
+  const { model, shape, cluster, globalBatch, precision, software } = request
+  const tokens = globalBatch * shape.seq
+  return [
+    `${bold(`${showCount(parametersOf(model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
+    `${globalBatch} sequences x ${shape.seq} = ${scaled(tokens)} tokens a step`,
+    ...(constraints.length > 0 ? [`with ${constraints.join(', ')}`] : []),
+    ...notes.map(note => `note: ${note}`),
+  ].join('\n')
+}
+
+/** Where some are simulated, the others are marked. */
+function bestTable(request: Request, ranked: readonly Ranked[]): string {
+  const mark = ranked.some(({ simulated }) => simulated) ? '~' : ''
+  return table(
+    ['', ...numberHeader, ...planHeader],
+    ranked.map(({ plan, simulated }, i) => [
+      simulated ? `${i + 1}${mark && ' '}` : `${i + 1}${mark}`,
+      ...numberCells(request, plan, simulated),
+      ...planCells(plan.split),
+    ]),
+  )
+}
+
+const mostOnFront = 8
+
+/** The fastest, the lightest, and as many as there is room for between them. */
+function frontTable(request: Request, front: readonly Priced[]): string {
+  if (front.length < 2) return ''
+  const step = Math.max(1, (front.length - 1) / (mostOnFront - 1))
+  const picked = Array.from({ length: Math.min(mostOnFront, front.length) }, (_, i) => front[Math.round(i * step)])
+  return table(
+    ['GiB', 'step', 'MFU', ...planHeader],
+    picked.map(plan => {
+      const [time, mfu, , memory] = numberCells(request, plan)
+      return [memory, time, mfu, ...planCells(plan.split)]
+    }),
+  )
+}
+
+const grouped = (n: number): string => n.toLocaleString('en-US')
+
+function countsLines({ found, simulations, seconds }: Answer): string[] {
+  const { considered, pruned, priced, unfit } = found.counts
+  const left = [
+    ...(pruned.memory > 0 ? [`${grouped(pruned.memory)} cannot fit`] : []),
+    ...(pruned.time > 0 ? [`${grouped(pruned.time)} cannot be faster`] : []),
+  ]
+  const bounds = left.length > 0 ? `: ${left.join(' and ')} (by bounds)` : ''
+  const fits = unfit > 0 ? `, of which ${grouped(unfit)} do not fit` : ''
+  return [
+    `${grouped(considered)} plans${bounds};`,
+    `${grouped(priced)} priced in ${showSeconds(seconds.search)}${fits}`,
+    ...simulatedLines(simulations, seconds.simulation),
+    ...legend,
+  ]
+}
+
+function simulatedLines({ outlined, compiled }: Simulations, seconds: number): string[] {
+  const count = outlined.length
+  if (count === 0) return []
+  const off = outlined.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
+  const unfit = compiled.filter(({ fits }) => !fits).length
+  const tooLarge = unfit > 0 ? ` (${unfit} too large after all)` : ''
+  return [
+    `${count} of the best simulated, ${showPercent(off)} from their prices; the first ${compiled.length} compiled${tooLarge}; in ${showSeconds(seconds)}`,
+    '~: not simulated, or its memory not compiled',
+  ]
+}
+
+function whySections({ ranked, found }: Answer, { reading, neighbours, sensitivity }: Why, bold: Paint): string[] {
+  const [{ plan: best, simulated }] = ranked
+  const [cheapest] = found.best
+  const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`).join('\n')
+  const byPrice = best === cheapest ? '' : ', by price'
+  const prices = best === cheapest ? [] : [`prices alone would choose ${showPlan(cheapest.split)}`]
+  const { step, parts } = simulated ?? best.estimate
+  return [
+    ...section(bold('Why the first'), indent(reading.map(({ topic, text }) => `${topic.padEnd(7)} ${text}`))),
+    ...section(`${bold('Where its step goes')}${simulated ? ', simulated' : ''}`, indent(partsLines(step, parts))),
+    ...section(`${bold('One decision taken differently')}${byPrice}`, indent(neighbourLines(neighbours))),
+    ...section(`${bold('What would change it')}${byPrice}`, indent([...prices, ...sensitivityLines(sensitivity)])),
+  ]
+}
+
+const barWidth = 40
+
+export function partsLines(step: number, parts: Partial<Record<keyof typeof partNames, number>>): string[] {
+  const shown = (Object.keys(partNames) as (keyof typeof partNames)[]) // the keys of a table are its names
+    .map(part => ({ name: partNames[part], seconds: parts[part] ?? 0 }))
+    .filter(({ seconds }) => seconds > 0.0005 * step)
+    .sort((a, b) => b.seconds - a.seconds)
+  const rows = shown.map(({ name, seconds }) => [
+    name,
+    showSeconds(seconds),
+    showPercent(seconds / step),
+    '#'.repeat(Math.max(1, Math.round((barWidth * seconds) / step))),
+  ])
+  return bodyOf(rows)
+}
+
+const mostOfATopic = 3
+
+/** Of the many schedules only the best few: the others say the same. */
+export function neighbourLines(neighbours: readonly Neighbour[], most = mostOfATopic): string[] {
+  const seen = new Map<string, number>()
+  const shown = neighbours.filter(({ move: { topic } }) => {
+    if (topic !== 'schedule' && topic !== 'layers') return true
+    seen.set(topic, (seen.get(topic) ?? 0) + 1)
+    return (seen.get(topic) ?? 0) <= most
+  })
+  const rows = shown.map(one => [one.move.name, showVerdict(one.verdict), showReason(one)])
+  return bodyOf(rows)
+}
+
+function sensitivityLines(all: readonly Sensitivity[]): string[] {
+  const rows = all.map(({ change, speedup, differences }) => {
+    if (speedup === undefined) return [change, 'nothing fits', '']
+    const gain = speedup - 1
+    const sign = gain < 0 ? '' : '+'
+    return [change, `${sign}${showPercent(gain)} tokens/s`, showDifferences(differences)]
+  })
+  return bodyOf(rows)
+}
+
+export function impossibleText(planning: Planning, { cause, why, lightest, instead }: Impossible, io: Io): string {
+  const { red, bold } = pc.createColors(io.colors)
+  const works = instead.map(({ kind, change, best }) => [
+    change,
+    kind === 'memory' ? '' : showSeconds(best.estimate.step),
+    showPlan(best.split),
+  ])
+  return [
+    headline(planning, bold),
+    '',
+    `${red('error')}: ${cause === 'mesh' ? 'no plan is possible' : 'nothing fits'}: ${why}`,
+    ...(lightest ? [`  ${showPlan(lightest.split)}`] : []),
+    '',
+    ...(works.length > 0
+      ? [bold('What would work'), ...bodyOf(works).map(line => `  ${line}`)]
+      : ['Nothing near it works either: try more devices, a smaller model, or fewer constraints.']),
+    '',
+  ].join('\n')
+}
+
+/** A table without a header. */
+function bodyOf(rows: readonly (readonly string[])[]): string[] {
+  return rows.length === 0
+    ? []
+    : table(
+        rows[0].map(() => ''),
+        rows,
+      )
+        .split('\n')
+        .slice(1)
+}

@@ -1,0 +1,150 @@
+/** Plans, verdicts and changes in words and columns. */
+import type { Parts, Split } from '../../estimate/index.js'
+import { type ScheduleName, scheduleTraits } from '../../plan/index.js'
+import {
+  type Difference,
+  type Neighbour,
+  type Priced,
+  type Request,
+  ratesOfPlan,
+  type SimulatedPlan,
+  type Verdict,
+} from '../../search/index.js'
+import { scaled } from './display.js'
+
+export function showSeconds(seconds: number): string {
+  if (seconds >= 100) return `${seconds.toFixed(0)} s`
+  if (seconds >= 1) return `${seconds.toFixed(2)} s`
+  return seconds >= 1e-3 ? `${(1e3 * seconds).toPrecision(3)} ms` : `${(1e6 * seconds).toPrecision(3)} us`
+}
+
+export const showPercent = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)} %`
+
+export const showDollars = (dollars: number): string =>
+  dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
+
+/** How it is cut, in one cell: 'tp 8 sp'. */
+export const showTensor = ({ tp, sequenceParallel }: Split): string => `${tp}${sequenceParallel ? ' sp' : ''}`
+
+/** 'interleaved x4 7..7': so many chunks a rank, so many layers in the first and in the last stage. */
+export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
+  if (pp === 1) return '-'
+  const ends = layers ? ` ${layers[0]}..${layers[layers.length - 1]}` : ''
+  const fixed = Object.hasOwn(scheduleTraits, schedule) && scheduleTraits[schedule as ScheduleName].chunksFixed
+  return `${schedule}${fixed ? '' : ` x${chunks}`}${ends}`
+}
+
+export const legend = [
+  'sp: sequence parallel; batch: microbatches x their size; redo: forward computed again in backward',
+  'x4: chunks a rank; 7..7: layers of the first and of the last stage, the others share the rest',
+]
+
+/** Devices are bought in these. */
+export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
+
+export const planHeader = ['tp', 'pp', 'dp', 'zero', 'batch', 'schedule', 'redo'] as const
+
+const redo = { none: '-', selective: 'attn', full: 'all', 'per-op': 'some' } as const
+
+export const planCells = (split: Split): string[] => [
+  showTensor(split),
+  String(split.pp),
+  String(split.dp),
+  String(split.zero),
+  `${split.microbatches}x${split.microbatch}`,
+  showSchedule(split),
+  redo[split.recompute],
+]
+
+export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const
+
+/** As they are simulated, where they are: of a program the memory is known to the byte, and else nearly. */
+export function numberCells(
+  request: Request,
+  plan: Priced,
+  simulated?: Pick<SimulatedPlan, 'step'> & Partial<SimulatedPlan>,
+): string[] {
+  const step = simulated?.step ?? plan.estimate.step
+  const { mfu, tokensPerSecond, dollars } = ratesOfPlan(request, plan, step)
+  return [
+    showSeconds(step),
+    mfu === undefined ? '-' : `${(100 * mfu).toFixed(1)}%`,
+    scaled(tokensPerSecond),
+    memoryCell(plan, simulated),
+    dollars === undefined ? '-' : showDollars(dollars),
+  ]
+}
+
+/** Of what is simulated in outline the memory is that of the price: that is marked, and numbers stay under numbers. */
+function memoryCell({ bytes }: Priced, simulated?: Partial<SimulatedPlan>): string {
+  const mark = simulated && simulated.arena === undefined ? '~' : ''
+  const cell = `${mark}${((simulated?.arena ?? bytes) / 2 ** 30).toFixed(1)}`
+  return simulated ? cell.padStart(5) : cell
+}
+
+export const showMesh = ({ tp, pp, dp, zero, sequenceParallel }: Split): string =>
+  [`tp ${tp}${sequenceParallel ? ' sp' : ''}`, `pp ${pp}`, `dp ${dp}`, ...(zero > 0 ? [`zero ${zero}`] : [])].join(', ')
+
+/** The whole plan in one line, in the words of a job file. */
+export function showPlan(split: Split): string {
+  const { pp, microbatch, microbatches, recompute } = split
+  return [
+    showMesh(split),
+    ...(pp > 1 ? [showSchedule(split)] : []),
+    `batch ${microbatches}x${microbatch}`,
+    ...(recompute === 'none' ? [] : [`recompute ${recompute}`]),
+  ].join(', ')
+}
+
+/** Of a price, and of a simulation. */
+export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
+  compute: 'compute',
+  recompute: 'recompute',
+  bubble: 'bubble',
+  tp: 'tp communication',
+  dp: 'dp communication',
+  pp: 'pp messages',
+  cp: 'cp communication',
+  ep: 'ep communication',
+  optimizer: 'optimizer',
+  stragglers: 'stragglers',
+  other: 'launches and stragglers',
+}
+
+/** 'slower by 3.2 %', 'does not fit'. */
+export function showVerdict(verdict: Verdict): string {
+  switch (verdict.kind) {
+    case 'timed': {
+      const by = verdict.ratio - 1
+      if (Math.abs(by) < 5e-4) return 'the same'
+      return by > 0 ? `slower by ${showPercent(by)}` : `faster by ${showPercent(1 / verdict.ratio - 1)}`
+    }
+    case 'unfit':
+      return 'does not fit'
+    case 'unwanted':
+      return 'not wanted'
+    case 'impossible':
+      return 'impossible'
+  }
+}
+
+export function showReason({ verdict, plan }: Neighbour): string {
+  switch (verdict.kind) {
+    case 'timed':
+      return verdict.changes.map(({ part, seconds }) => `${partNames[part]} ${signed(seconds)}`).join(', ')
+    case 'unfit':
+      return `needs ${showGiB(plan?.bytes ?? 0)}, ${showGiB(verdict.over)} too much (${verdict.grew})`
+    case 'unwanted':
+      return verdict.constraint
+    case 'impossible':
+      return verdict.why
+  }
+}
+
+const signed = (seconds: number): string => `${seconds < 0 ? '-' : '+'}${showSeconds(Math.abs(seconds))}`
+
+/** 'tp 16->8, zb-v': a schedule needs no introduction. */
+export const showDifferences = (differences: readonly Difference[]): string =>
+  differences.length === 0
+    ? 'the same plan'
+    : differences.map(({ field, from, to }) => (field === 'schedule' ? to : `${field} ${from}->${to}`)).join(', ')

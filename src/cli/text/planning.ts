@@ -1,0 +1,90 @@
+/** What `plan` and `scale` are asked, from the command line to a request; and the words they share with `explain`. */
+import { type Command, Option } from 'commander'
+import { ProblemsError, roundUp } from '../../base/index.js'
+import { type Cluster, type Precision, precisions } from '../../cluster/index.js'
+import { type Era, eras } from '../../estimate/index.js'
+import type { ModelConfig } from '../../model/index.js'
+import { parseJob } from '../../plan/index.js'
+import { abilitiesOf, parseConstraints, type Request, requestOf } from '../../search/index.js'
+import { loadCluster } from '../files/load-cluster.js'
+import type { Io } from '../io.js'
+import { integer } from './integer.js'
+
+export interface PlanningOptions {
+  readonly model: string
+  readonly cluster: string
+  readonly seq: number
+  readonly globalBatch: number
+  readonly precision: Precision
+  readonly software: Era
+  readonly constraint: readonly string[]
+}
+
+export const softwareOption = (): Option =>
+  new Option('--software <name>', 'whose habits to price: what it fuses, hides and keeps')
+    .choices(Object.keys(eras))
+    .default('lockstep')
+
+export const precisionOption = (): Option =>
+  new Option('--precision <name>', 'what numbers are multiplied in').choices([...precisions]).default('bf16')
+
+export const planningOptions = (command: Command): Command =>
+  command
+    .requiredOption('--model <name>', 'a preset (llama3-405b), or a Hugging Face config.json')
+    .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+    .requiredOption('--seq <tokens>', 'tokens in a sequence', integer)
+    .requiredOption('--global-batch <sequences>', 'sequences in one step, over all devices', integer)
+    .addOption(precisionOption())
+    .addOption(softwareOption())
+    .option(
+      '--constraint <what...>',
+      "what a plan must keep to: 'tp<=8' 'pp=16' 'zero!=3' 'schedule=1f1b|interleaved' 'memory<=70GiB'",
+      [],
+    )
+
+export interface Planning {
+  readonly request: Request
+  /** As it is written in a job file. */
+  readonly model: ModelReference
+  /** As the user wrote them; the request has those of the software too. */
+  readonly constraints: readonly string[]
+  /** What was done to the request, to be said. */
+  readonly notes: readonly string[]
+  readonly clusterAt: (devices: number) => Cluster
+}
+
+export type ModelReference = string | { readonly preset: string; readonly vocab: number } | ModelConfig
+
+/** Throws everything that is wrong with what was asked. */
+export function planningOf(options: PlanningOptions, devices: number | undefined, io: Io): Planning {
+  const { seq, globalBatch, precision, software } = options
+  const training = { seq, globalBatch }
+  const parsed = parseJob(JSON.stringify({ model: options.model, training }), { readModel: path => io.read(path) })
+  const { constraints, problems } = parseConstraints(options.constraint)
+  const all = [...parsed.problems.filter(p => p.severity === 'error').map(p => ({ ...p, ...nowhere })), ...problems]
+  if (!parsed.job || all.length > 0) throw new ProblemsError(all)
+  const clusterAt = (count: number | undefined) => loadCluster(options.cluster, io, count)
+  const { model, notes, reference } = padded(parsed.job.model, options.model)
+  const able = abilitiesOf(software)
+  const asked = { model, seq, globalBatch, cluster: clusterAt(devices), precision, software }
+  return {
+    request: requestOf({ ...asked, constraints: options.constraint }),
+    ...{ model: reference, clusterAt, constraints: constraints.map(c => c.text) },
+    notes: [...notes, ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : [])],
+  }
+}
+
+/** The command line has no lines. */
+const nowhere = { line: undefined as never, column: undefined as never }
+
+/** tp splits the vocabulary, and few vocabularies can be split: tables are padded, as everybody does. */
+function padded(model: ModelConfig, given: string): { model: ModelConfig; notes: string[]; reference: ModelReference } {
+  if (model.family === 'mlp' || model.vocab % 128 === 0) return { model, notes: [], reference: given }
+  const vocab = roundUp(model.vocab, 128)
+  const changed = { ...model, vocab }
+  return {
+    model: changed,
+    notes: [`vocab ${model.vocab} is padded to ${vocab}, a multiple of 128, so that tp can split it`],
+    reference: given.endsWith('.json') ? changed : { preset: given, vocab },
+  }
+}

@@ -1,0 +1,24 @@
+/** Problems on a terminal: one line each, with file, line and column, as editors understand them. */
+import pc from 'picocolors'
+import type { Problem } from '../../base/index.js'
+import type { Io } from '../io.js'
+
+export function showProblems(problems: readonly Problem[], io: Io, file?: string): string {
+  const { red, yellow, bold, dim } = pc.createColors(io.colors)
+  const line = (p: Problem) => {
+    const place = [file, p.line, p.line === undefined ? undefined : (p.column ?? 1)].filter(part => part !== undefined)
+    const severity = p.severity === 'error' ? red('error') : yellow('warning')
+    const what = `${p.path === '' ? '' : `${bold(p.path)}: `}${p.message}${p.suggestion ? `; ${p.suggestion}` : ''}`
+    return `${place.length > 0 ? `${place.join(':')}: ` : ''}${severity}: ${what} ${dim(`[${p.code}]`)}\n`
+  }
+  return problems.map(line).join('')
+}
+
+/** '2 errors, 1 warning' */
+export function countProblems(problems: readonly Problem[]): string {
+  const count = (severity: Problem['severity']) => problems.filter(p => p.severity === severity).length
+  const words = (['error', 'warning'] as const)
+    .filter(s => count(s) > 0)
+    .map(s => `${count(s)} ${s}${count(s) > 1 ? 's' : ''}`)
+  return words.join(', ') || 'no problems'
+}

@@ -1,0 +1,117 @@
+/** What lockstep validate prints for people. */
+import { table } from '../../base/index.js'
+import type { Split } from '../../estimate/index.js'
+import {
+  type Classified,
+  type Compared,
+  counted,
+  meanAbsolute,
+  meanError,
+  medianRegret,
+  type Ranking,
+  reasonsOf,
+  recallAndPrecision,
+  summarise,
+  type Timed,
+  type Times,
+} from '../../validate/index.js'
+
+export interface Validation {
+  readonly times: Times
+  readonly choices: readonly Ranking[]
+  /** Peaks that were measured, and layouts that ran or ran out of memory. */
+  readonly peaks: readonly Compared[]
+  readonly layouts: readonly Classified[]
+}
+
+export function validationText({ times, choices, peaks, layouts }: Validation, worst: number): string {
+  const parts = [
+    timesText(times),
+    choicesText(choices),
+    peaksText(peaks),
+    layoutsText(layouts),
+    worstText(times, worst),
+    asideText(times),
+  ]
+  return `${parts.filter(part => part !== '').join('\n\n')}\n`
+}
+
+const percent = (x: number): string => `${(100 * x).toFixed(1)} %`
+
+/** The two devices most has been published of. */
+const usual = ({ setup }: Timed): boolean => /^(a100|h100)/.test(setup.cluster.device.name)
+
+function timesText(times: Times): string {
+  const judged = summarise(times).filter(({ rows }) => rows > 0)
+  if (judged.length === 0) return ''
+  const lines = judged.map(({ study, title, rows, mean = 0, bias = 0, fitted, aside }) => [
+    ...[study, title, rows, percent(mean), percent(bias), fitted, aside],
+  ])
+  const rows = counted(times.timed).filter(usual)
+  return [
+    'Step times, predicted against measured. Rows a constant was fitted on are not counted.\n',
+    table(['study', '', 'rows', 'mean error', 'bias', 'fitted on', 'set aside'], lines),
+    ...(rows.length > 0 ? [`\nA100 and H100: ${rows.length} rows, mean error ${percent(meanAbsolute(rows))}`] : []),
+  ].join('\n')
+}
+
+function choicesText(choices: readonly Ranking[]): string {
+  if (choices.length === 0) return ''
+  const lines = namesOf(choices, ({ study }) => study).map(name => {
+    const own = choices.filter(({ study }) => study === name)
+    const plans = own.reduce((sum, r) => sum + r.plans, 0)
+    return [name, own.length, plans, percent(medianRegret(own)), percent(Math.max(...own.map(r => r.regret)))]
+  })
+  return [
+    'Where many plans of one model were measured: how much slower the one we choose was than the best.\n',
+    table(['study', 'choices', 'plans', 'median', 'worst'], lines),
+    `\nAll: ${choices.length} choices, median ${percent(medianRegret(choices))}`,
+  ].join('\n')
+}
+
+function peaksText(peaks: readonly Compared[]): string {
+  if (peaks.length === 0) return ''
+  const lines = namesOf(peaks, ({ origin }) => origin).map(name => {
+    const own = peaks.filter(({ origin }) => origin === name)
+    const fitted = own.filter(peak => peak.fitted).length
+    return [name, own.length - fitted, percent(meanError(own)), fitted]
+  })
+  return [
+    'Peak memory, predicted against measured.\n',
+    table(['study', 'rows', 'mean error', 'fitted on'], lines),
+    `\nAll: mean error ${percent(meanError(peaks))}`,
+  ].join('\n')
+}
+
+function layoutsText(layouts: readonly Classified[]): string {
+  if (layouts.length === 0) return ''
+  const { recall, precision } = recallAndPrecision(layouts)
+  return `Out of memory or not, ${layouts.length} layouts: recall ${percent(recall)}, precision ${percent(precision)}`
+}
+
+function worstText({ timed }: Times, worst: number): string {
+  const rows = [...counted(timed)].sort((a, b) => Math.abs(b.error) - Math.abs(a.error)).slice(0, worst)
+  if (rows.length === 0) return ''
+  const lines = rows.map(({ study, row, setup, error, measured, predicted }) => [
+    `${error > 0 ? '+' : ''}${percent(error)}`,
+    `${measured.toPrecision(4)} s`,
+    `${predicted.toPrecision(4)} s`,
+    `${study}:${row.line}`,
+    `${row.model}, ${splitText(setup.split)} on ${setup.cluster.devices} ${setup.cluster.device.name}`,
+  ])
+  return `Worst step times\n\n${table(['error', 'measured', 'predicted', 'row', ''], lines)}`
+}
+
+function splitText({ tp, pp, dp, cp, microbatch, microbatches, recompute, schedule }: Split): string {
+  const axes = Object.entries({ tp, pp, dp, cp }).flatMap(([name, size]) => (size > 1 ? [`${name} ${size}`] : []))
+  const batch = `${microbatches} x ${microbatch} sequences`
+  return [...axes, batch, `recompute ${recompute}`, ...(pp > 1 ? [schedule] : [])].join(', ')
+}
+
+function asideText({ aside }: Times): string {
+  if (aside.length === 0) return ''
+  const lines = reasonsOf(aside).map(({ study, reason, rows }) => [study, rows, reason])
+  return `Set aside: ${aside.length} rows\n\n${table(['study', 'rows', 'reason'], lines)}`
+}
+
+const namesOf = <T>(items: readonly T[], name: (item: T) => string): readonly string[] => [...new Set(items.map(name))]

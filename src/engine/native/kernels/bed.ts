@@ -1,0 +1,82 @@
+/** A memory of its own to run single kernels in, on the calling thread: for timing them and for comparing their answers. */
+import {
+  type CommandName,
+  CommandWriter,
+  type Exec,
+  execErrors,
+  type Kernels,
+  type SharedMemory,
+  Status,
+  type WordsOf,
+} from '../index.js'
+
+/** Operands lie where a rank's buffers would: at multiples of a cache line. */
+const line = 64
+const roundUp = (bytes: number): number => Math.ceil(bytes / line) * line
+
+export interface Operand {
+  readonly offset: number
+  readonly values: Float32Array
+}
+
+export class KernelBed {
+  readonly #memory: SharedMemory
+  readonly #exec: Exec
+  readonly #status: number
+  readonly #workspace: number
+  readonly #workspaceBytes: number
+  readonly #list: number
+  #free: number
+
+  /** `bytes`: what all operands together need, a cache line each for good measure. */
+  constructor(kernels: Kernels, bytes: number) {
+    const listBytes = 8 * 64
+    this.#workspaceBytes = kernels.workspaceBytes
+    this.#memory = kernels.memory(roundUp(Status.bytes) + roundUp(this.#workspaceBytes) + listBytes + bytes + 2 * line)
+    this.#exec = kernels.attach(this.#memory)
+    this.#status = roundUp(this.#memory.start)
+    this.#workspace = this.#status + roundUp(Status.bytes)
+    this.#list = this.#workspace + roundUp(this.#workspaceBytes)
+    this.#free = this.#list + listBytes
+  }
+
+  /** Room for n elements. */
+  operand(n: number): Operand {
+    const offset = this.#free
+    this.#free += roundUp(4 * n)
+    return { offset, values: new Float32Array(this.#memory.buffer, offset, n) }
+  }
+
+  /** The same bytes as integers: ids and labels. */
+  integers({ offset, values }: Operand): Int32Array {
+    return new Int32Array(this.#memory.buffer, offset, values.length)
+  }
+
+  /**
+   * Processor seconds of one command, the mean of so many in a row. A kernel runs on one thread, so on an idle machine
+   * this is the time on the clock; on a busy one it leaves out the others' turns.
+   */
+  time<N extends CommandName>(name: N, words: WordsOf<N>, runs = 1): number {
+    this.#write(name, words)
+    const before = process.cpuUsage()
+    for (let run = 0; run < runs; run++) this.#run()
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / 1e6 / runs
+  }
+
+  #write<N extends CommandName>(name: N, words: WordsOf<N>): void {
+    const list = new CommandWriter()
+      .put('config', {
+        ...{ abort: 0, timeoutMs: 1000, spin: 0, yields: 0, spans: 0, spanCapacity: 0 },
+        ...{ workspace: this.#workspace, workspaceBytes: this.#workspaceBytes },
+      })
+      .put(name, words)
+      .list()
+    new Float64Array(this.#memory.buffer, this.#list, list.length).set(list)
+  }
+
+  #run(): void {
+    const code = this.#exec(this.#list, this.#status)
+    if (code !== 0) throw new Error(`internal: ${execErrors[code as keyof typeof execErrors] ?? `error ${code}`}`)
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * The kernels a training step spends its time in, on the shapes of a small GPT: operands by name of the command's word,
+ * what the reference calls the op, and what it costs.
+ */
+import type { Op } from '../../../base/index.js'
+import type { CommandName } from '../index.js'
+
+export type Sizes = Readonly<Record<string, number>>
+
+export interface Trial {
+  readonly command: CommandName
+  /** What is special about it: a transpose form, say. */
+  readonly form?: string
+  readonly op: Op
+  /** By word, in the order of the op. Integers are ids below `below`. */
+  readonly ins: Readonly<Record<string, Sizes>>
+  readonly outs: Readonly<Record<string, Sizes>>
+  readonly words: Readonly<Record<string, number>>
+  /** Ids among the operands: how many there are. */
+  readonly below?: number
+  /** Results are read too. */
+  readonly updates?: boolean
+  /** Multiplications and additions, where they and not the bytes are what it costs. */
+  readonly flops?: number
+}
+
+const [embed, ffn, vocab, heads, eps] = [384, 1536, 256, 6, 1e-5]
+const headDim = embed / heads
+
+function matmuls(m: number): Trial[] {
+  const [n, k] = [ffn, embed]
+  const trial = (form: string, ins: Trial['ins']): Trial => ({
+    ...{ command: 'matmul', form, op: { kind: 'contract' }, ins, outs: { out: { m, n } }, flops: 2 * m * n * k },
+    words: {
+      ...{ bias: 0, add: 0, m, n, k, transA: Number(form[0] === 'T'), transB: Number(form[1] === 'T') },
+      ...{ batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
+    },
+  })
+  return [
+    trial('NN', { a: { m, k }, b: { k, n } }),
+    trial('NT', { a: { m, k }, b: { n, k } }),
+    trial('TN', { a: { k, m }, b: { k, n } }),
+  ]
+}
+
+function attentions({ batch, seq }: Tokens): Trial[] {
+  const [q, lse] = [
+    { batch, seq, heads, group: 1, headDim },
+    { batch, seq, heads, group: 1 },
+  ]
+  const kv = { batch, seq, heads, headDim }
+  const words = {
+    ...{ batch, seq, kvHeads: heads, group: 1, headDim, window: 0, rate: 0, seed: 0, name: 0, step: 0 },
+    ...{ batchOrigin: 0, headOrigin: 0, groupOrigin: 0, heads, groups: 1 },
+  }
+  const products = batch * heads * seq * (seq + 1) * headDim // causal: half of a product of seq x seq x headDim
+  return [
+    {
+      ...{ command: 'attention', op: { kind: 'attention' }, ins: { q, k: kv, v: kv }, outs: { out: q, lse }, words },
+      flops: 2 * products,
+    },
+    {
+      ...{ command: 'attentionGrad', op: { kind: 'attentionGrad' }, words, flops: 5 * products },
+      ...{ ins: { dout: q, q, k: kv, v: kv, out: q, lse }, outs: { dq: q, dk: kv, dv: kv } },
+    },
+  ]
+}
+
+function norms(rows: number): Trial[] {
+  const [x, w] = [{ rows, columns: embed }, { columns: embed }]
+  const words = { rows, columns: embed, eps }
+  return [
+    { command: 'layerNorm', op: { kind: 'layerNorm', eps }, ins: { x, gain: w, bias: w }, outs: { y: x }, words },
+    {
+      ...{ command: 'layerNormInputGrad', op: { kind: 'layerNormInputGrad', eps }, words },
+      ...{ ins: { dy: x, x, gain: w }, outs: { dx: x } },
+    },
+    {
+      ...{ command: 'layerNormWeightGrad', op: { kind: 'layerNormWeightGrad', eps }, words },
+      ...{ ins: { dy: x, x }, outs: { dgain: w, dbias: w } },
+    },
+    { command: 'rmsNorm', op: { kind: 'rmsNorm', eps }, ins: { x, gain: w }, outs: { y: x }, words },
+  ]
+}
+
+function pointwise(rows: number): Trial[] {
+  const [x, bias] = [{ rows, columns: ffn }, { columns: ffn }]
+  const n = rows * ffn
+  const gelu = { n, approximate: 1 }
+  return [
+    { command: 'add', op: { kind: 'add' }, ins: { a: x, b: bias }, outs: { out: x }, words: { n, period: ffn } },
+    { command: 'gelu', op: { kind: 'gelu', approximate: true }, ins: { x }, outs: { y: x }, words: gelu },
+    {
+      ...{ command: 'geluGrad', op: { kind: 'geluGrad', approximate: true }, words: gelu },
+      ...{ ins: { dy: x, x }, outs: { dx: x } },
+    },
+    { command: 'swiglu', op: { kind: 'swiglu' }, ins: { gate: x, up: x }, outs: { y: x }, words: { n } },
+    { command: 'sumRows', op: { kind: 'sumTo' }, ins: { x }, outs: { out: bias }, words: { rows, columns: ffn } },
+    { command: 'accumulate', op: { kind: 'accumulate' }, ins: { x }, outs: { out: x }, words: { n }, updates: true },
+    {
+      ...{ command: 'sumSquares', op: { kind: 'sumSquares', once: [] }, ins: { x }, outs: { out: {} }, words: { n } },
+      updates: true,
+    },
+  ]
+}
+
+function tables(n: number): Trial[] {
+  const words = { n, rows: vocab, columns: embed, origin: 0 }
+  const [ids, table, out] = [{ n }, { rows: vocab, columns: embed }, { n, columns: embed }]
+  return [
+    { command: 'embed', op: { kind: 'embed' }, ins: { ids, table }, outs: { out }, words, below: vocab },
+    {
+      command: 'embedGrad',
+      op: { kind: 'embedGrad' },
+      ins: { ids, dout: out },
+      outs: { dtable: table },
+      words,
+      below: vocab,
+    },
+  ]
+}
+
+function updates(tokens: number): Trial[] {
+  const x = { n: tokens * embed }
+  const how = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 }
+  return [
+    {
+      ...{ command: 'adamw', op: { kind: 'adamw', ...how, clip: 0 }, words: { ...x, ...how, clip: 0 }, updates: true },
+      ...{ ins: { grad: x, normSquared: {}, lr: {}, step: {} }, outs: { param: x, m: x, v: x } },
+    },
+  ]
+}
+
+export interface Tokens {
+  readonly batch: number
+  readonly seq: number
+}
+
+export function trials(tokens: Tokens): Trial[] {
+  const rows = tokens.batch * tokens.seq
+  const [products, others] = [matmuls(rows), [norms, pointwise, tables, updates].flatMap(make => make(rows))]
+  return [...products, ...attentions(tokens), ...others]
+}

@@ -1,0 +1,331 @@
+/**
+ * *lower*: a program becomes one list of commands per rank. A stream is walked once for each rank that runs it; a call
+ * binds its segment's buffers to addresses, and each instruction becomes the commands that do it. What the backend
+ * cannot do is found here, all of it, before anything runs.
+ */
+import { type Coordinates, coordinatesOf, indexAlong, type Rank, sizeOfAll } from '../../../base/index.js'
+import { acrossMicrobatches, originsOf, type Shape, wholeDims } from '../../../geometry/index.js'
+import {
+  applyRule,
+  type Buffer,
+  bytesPer,
+  type Call,
+  type Collective,
+  type Group,
+  type Instr,
+  kinds,
+  type Program,
+  type Ref,
+  type Segment,
+  type Step,
+  type Stream,
+} from '../../../ir/index.js'
+import { wholeInput } from '../../reference/data.js'
+import { membersOf, peerOf } from '../../reference/rendezvous.js'
+import { meaningOf } from '../../reference/text.js'
+import { type Fusion, fusionOf } from './fuse.js'
+import { type CommandList, ListWriter, wordOf } from './list.js'
+import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
+import { Meetings } from './meetings.js'
+import { rules, type Site } from './rules.js'
+import { Refusal } from './shapes.js'
+
+export interface LowerOptions extends MapOptions {
+  readonly seed: number
+  readonly waiting: Waiting
+  /** Fill what is allocated, and what is freed, with NaN: a program that reads what is not there shows it. */
+  readonly poison?: boolean
+  /** Record when each command started and ended. */
+  readonly spans?: boolean
+}
+
+export interface Waiting {
+  readonly timeoutMs: number
+  /** How often to look before yielding, and before sleeping. */
+  readonly spin: number
+  readonly yields: number
+}
+
+/**
+ * A short spin where every rank could have a core: a busy machine may still put two on one, and then the one that is
+ * waited for needs this one's. Yields cost little on a core of one's own, so they are most of the waiting before sleep.
+ */
+export const waitingFor = (ranks: number, cores: number, timeoutMs: number): Waiting =>
+  ranks <= cores ? { timeoutMs, spin: 100, yields: 200 } : { timeoutMs, spin: 0, yields: 200 }
+
+export interface Lowered {
+  readonly map: MemoryMap
+  readonly lists: readonly CommandList[]
+  /** Where the lists go, by rank, and the rings of spans (0 without). */
+  readonly listAt: readonly number[]
+  readonly spansAt: readonly number[]
+  readonly spanCapacity: number
+  /** Counters that are cleared before every step. */
+  readonly sync: { readonly offset: number; readonly bytes: number }
+  /** Of the whole memory. */
+  readonly bytes: number
+}
+
+/** Everything the backend cannot do, by rank of the first to meet it; empty: it can run. */
+export class RefusalError extends Error {
+  readonly refusals: readonly string[]
+  constructor(refusals: readonly string[]) {
+    super(`this backend cannot run the program:\n${refusals.map(line => `  ${line}`).join('\n')}`)
+    this.name = 'RefusalError'
+    this.refusals = refusals
+  }
+}
+
+export function lower(program: Program, options: LowerOptions): Lowered {
+  const narrow = program.params.filter(({ dtype }) => dtype !== 'f32')
+  if (narrow.length > 0)
+    throw new RefusalError([
+      `${narrow[0].name} and ${narrow.length - 1} other parameters are ${narrow[0].dtype}, not f32`,
+    ])
+  const region = new Region(options.reserved)
+  const map = mapOf(program, options, region)
+  const meetings = new Meetings()
+  const refusals = new Set<string>()
+  const shapes = shapesIn(program)
+  const world: World = { program, options, map, shapes, meetings, refusals, once: remembering() }
+  const writers = map.ranks.map((_, rank) => new RankLowering(world, rank).write())
+  if (refusals.size > 0) throw new RefusalError([...refusals])
+  const syncAt = region.take(0)
+  meetings.settle(region)
+  const sync = { offset: syncAt, bytes: region.bytes - syncAt }
+  const lists = writers.map(writer => writer.finish())
+  const listAt = lists.map(({ words }) => region.take(words.byteLength))
+  const spanCapacity = options.spans ? Math.max(...lists.map(({ starts }) => starts.length)) : 0
+  const spansAt = lists.map(() => (options.spans ? region.take(spanCapacity * spanBytes) : 0))
+  for (const [rank, { words }] of lists.entries()) {
+    words[wordOf('config', 'spans')] = spansAt[rank]
+    words[wordOf('config', 'spanCapacity')] = spanCapacity
+  }
+  return { map, lists, listAt, spansAt, spanCapacity, sync, bytes: region.bytes }
+}
+
+/** (command, start, end), f64 each. */
+export const spanBytes = 24
+
+/** What the lowering of all ranks shares. */
+interface World {
+  readonly program: Program
+  readonly options: LowerOptions
+  readonly map: MemoryMap
+  readonly shapes: (segment: Segment) => Readonly<Record<Ref, Shape>>
+  readonly meetings: Meetings
+  readonly refusals: Set<string>
+  /** What is the same at every rank and call of an instruction is made once. */
+  readonly once: Site['once']
+}
+
+function remembering(): Site['once'] {
+  const known = new WeakMap<object, unknown>()
+  return <T>(key: object, make: () => T): T => {
+    const found = known.get(key) as T | undefined // one instruction is asked for one kind of thing only
+    if (found !== undefined) return found
+    const made = make()
+    known.set(key, made)
+    return made
+  }
+}
+
+class RankLowering {
+  readonly #world: World
+  readonly #rank: Rank
+  readonly #at: Coordinates
+  readonly #stream: Stream
+  readonly #arena: number
+  readonly #list = new ListWriter()
+  readonly #members = new Map<Group, readonly Rank[]>()
+  /** Frames that are to be 0 and that nobody has touched since, with their elements. */
+  readonly #cleared = new Map<number, number>()
+  /** Messages under way, by tag. */
+  readonly #flying = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
+
+  constructor(world: World, rank: Rank) {
+    this.#world = world
+    this.#rank = rank
+    this.#at = coordinatesOf(world.program.mesh, rank)
+    this.#stream = streamOf(world.program, rank)
+    this.#arena = world.map.ranks[rank].arena
+  }
+
+  write(): ListWriter {
+    const { options, map } = this.#world
+    this.#list.write('config', {
+      ...{ abort: map.control, ...options.waiting, spans: 0, spanCapacity: 0 },
+      ...{ workspace: map.ranks[this.#rank].workspace, workspaceBytes: options.workspaceBytes },
+    })
+    for (const [index, step] of this.#stream.steps.entries()) {
+      this.#list.origin = { step: index, instr: -1 }
+      this.#step(step, index)
+    }
+    for (const frame of this.#cleared.keys()) this.#frame(frame)
+    return this.#list
+  }
+
+  #step(step: Step, index: number): void {
+    if (step.kind === 'alloc' || step.kind === 'free') this.#account(step.kind, step.frame)
+    else if (step.kind === 'call') this.#call(step, index)
+    else if (step.kind === 'wait') this.#collect(step.tag)
+    else this.#post(step)
+  }
+
+  /** Where a frame lies. Whoever asks touches it, so what was only said to be 0 becomes so first. */
+  #frame(index: number): number {
+    const out = this.#arena + this.#stream.frames[index].offset
+    const n = this.#cleared.get(index)
+    if (n !== undefined) this.#list.write('fill', { out, n, value: 0 })
+    this.#cleared.delete(index)
+    return out
+  }
+
+  #account(command: 'alloc' | 'free', index: number): void {
+    const { kind, bytes } = this.#stream.frames[index]
+    this.#cleared.delete(index) // nobody asked for it, and from here on the bytes are another's
+    this.#list.write(command, { kind: kinds.indexOf(kind), bytes })
+    if (this.#world.options.poison)
+      this.#list.write('fill', { out: this.#frame(index), n: bytes / bytesPer.f32, value: Number.NaN })
+  }
+
+  #addressOf({ kind, peer, tag }: Extract<Step, { kind: 'send' | 'recv' }>): { address: string; peer: Rank } {
+    const other = peerOf(this.#world.program.mesh, this.#rank, peer)
+    const [source, target] = kind === 'send' ? [this.#rank, other] : [other, this.#rank]
+    return { address: `${tag} from rank ${source} to rank ${target}`, peer: other }
+  }
+
+  #post(step: Extract<Step, { kind: 'send' | 'recv' }>): void {
+    this.#flying.set(step.tag, step)
+    const word = this.#list.write(step.kind, { sync: 0, meeting: 1 }) + wordOf(step.kind, 'sync')
+    const end = step.kind === 'send' ? 'x' : 'out'
+    const sync = { list: this.#list, word }
+    this.#world.meetings.post(this.#addressOf(step).address, end, this.#frame(step.frame), sync)
+  }
+
+  #collect(tag: string): void {
+    const open = this.#flying.get(tag)
+    if (!open) throw new Error(`internal: no send or recv ${tag} has started`)
+    this.#flying.delete(tag)
+    const list = this.#list
+    const { address, peer } = this.#addressOf(open)
+    const command = open.kind === 'send' ? 'waitSend' : 'waitRecv'
+    const { bytes } = this.#stream.frames[open.frame]
+    const start = list.write(command, { sync: 0, meeting: 1, out: 0, x: 0, bytes })
+    list.waitsFor([peer])
+    const word = (field: 'sync' | 'x' | 'out') => ({ list, word: start + wordOf(command, field) })
+    this.#world.meetings.collect(address, { sync: word('sync'), x: word('x'), out: word('out') })
+  }
+
+  #call(call: Call, index: number): void {
+    const { program, refusals } = this.#world
+    const segment = program.segments[call.segment]
+    const fusion = this.#fusionOf(call, segment)
+    const site = this.#siteOf(call, segment, fusion)
+    for (const [instr, written] of segment.instrs.entries()) {
+      const what = fusion?.instead.has(written) ? fusion.instead.get(written) : written
+      if (!what) continue
+      this.#list.origin = { step: index, instr: what === written ? instr : segment.instrs.indexOf(what) }
+      this.#observe(call, what, site)
+      try {
+        applyRule(rules, what, site)
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error
+        refusals.add(`${segment.name} [${instr}] ${what.kind}: ${error.message}`)
+      }
+    }
+  }
+
+  /** Whether buffers of two roles overlap is not known where one frame plays both. */
+  #fusionOf({ bind }: Call, segment: Segment): Fusion | undefined {
+    return new Set(bind).size === bind.length ? this.#world.once(segment, () => fusionOf(segment)) : undefined
+  }
+
+  /** The gradient an optimizer is given is gone after the step; those who want to see it get a copy. */
+  #observe({ param }: Call, instr: Instr, site: Site): void {
+    const to = param === undefined ? undefined : this.#world.map.ranks[this.#rank].observed.get(param)
+    if (to === undefined || (instr.kind !== 'adamw' && instr.kind !== 'sgd')) return
+    const columns = elements(site.buffer(instr.ins[0]))
+    this.#list.write('copy', {
+      out: to,
+      x: site.at(instr.ins[0]),
+      rows: 1,
+      columns,
+      strideOut: columns,
+      strideX: columns,
+    })
+  }
+
+  #membersOf(group: Group): readonly Rank[] {
+    const known = this.#members.get(group) ?? membersOf(this.#world.program.mesh, this.#rank, group).members
+    this.#members.set(group, known)
+    return known
+  }
+
+  #siteOf(call: Call, segment: Segment, fusion: Fusion | undefined): Site {
+    const { program, options, map, meetings, once } = this.#world
+    const { mesh } = program
+    const all = this.#world.shapes(segment)
+    const shape = (ref: Ref) => all[ref]
+    const buffer = (ref: Ref): Buffer => segment.buffers[ref]
+    const frameOf = (ref: Ref) => call.bind[buffer(ref).role]
+    const at = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset
+    const isWhole = (ref: Ref) => elements(buffer(ref)) * bytesPer.f32 === this.#stream.frames[frameOf(ref)].bytes
+    const join = (instr: Collective) => {
+      const members = this.#membersOf(instr.group)
+      const meaning = once(instr, () => meaningOf(instr, shape(instr.in), shape(instr.out), []))
+      return meetings.join({ rank: this.#rank, members, meaning, x: at(instr.in), out: at(instr.out) })
+    }
+    return {
+      list: this.#list,
+      seed: options.seed,
+      block: program.blocks[call.block]?.name ?? '',
+      at,
+      clear: ref => {
+        if (isWhole(ref)) this.#cleared.set(frameOf(ref), elements(buffer(ref)))
+        else this.#list.write('fill', { out: at(ref), n: elements(buffer(ref)), value: 0 })
+      },
+      fresh: ref => isWhole(ref) && this.#cleared.delete(frameOf(ref)),
+      buffer,
+      shape,
+      origins: ref => originsIn(program, buffer(ref), this.#at, call.microbatch),
+      part: axes => ({ index: indexAlong(mesh, axes, this.#at), parts: sizeOfAll(mesh, axes) }),
+      isFirst: axes => axes.every(axis => (this.#at[axis] ?? 0) === 0),
+      input: name => {
+        const place = map.inputs.get(name)
+        return place && { ...place, dims: wholeInput(program, name) }
+      },
+      scalar: name => map[name],
+      fused: instr => fusion?.contractions.get(instr),
+      once,
+      join,
+      open: new Map(),
+    }
+  }
+}
+
+const elements = ({ dims }: Buffer): number => dims.reduce((n, dim) => n * dim.size, 1)
+
+/** Of every buffer of a segment, made once for all ranks. */
+function shapesIn({ mesh, microbatches }: Program): World['shapes'] {
+  const known = new Map<Segment, Readonly<Record<Ref, Shape>>>()
+  const shape = ({ dims, layout }: Buffer): Shape => ({
+    dims,
+    whole: acrossMicrobatches(wholeDims(mesh, dims, layout), microbatches),
+  })
+  return segment => {
+    const shapes =
+      known.get(segment) ??
+      Object.fromEntries(Object.entries(segment.buffers).map(([ref, buffer]) => [ref, shape(buffer)]))
+    known.set(segment, shapes)
+    return shapes
+  }
+}
+
+/** The batch dim of one microbatch is a run of the global batch's. */
+function originsIn({ mesh }: Program, { dims, layout }: Buffer, at: Coordinates, microbatch: number): number[] {
+  const samples = wholeDims(mesh, dims, layout)
+  return originsOf(mesh, dims, layout, at).map((origin, i) =>
+    dims[i].name === 'batch' ? origin + Math.max(0, microbatch) * samples[i].size : origin,
+  )
+}

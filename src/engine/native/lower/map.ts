@@ -1,0 +1,90 @@
+/**
+ * The one memory all ranks share, and where everything lies in it: what main and ranks say to each other, the data of
+ * the step, and for each rank its status, its kernels' workspace and its arena; then what lowering adds: the blocks
+ * ranks meet at, the command lists, the rings of spans. All offsets are bytes from the start of the memory.
+ */
+import { coordinatesOf, elementsOf, type Rank, worldOf } from '../../../base/index.js'
+import { bytesPer, type DType, type Program, type Stream } from '../../../ir/index.js'
+import { inputsOf } from '../../reference/data.js'
+import { Status } from './commands.js'
+
+/** A line of cache: what different ranks write lies on different ones. */
+export const lineBytes = 64
+
+/** Main and its ranks: i32 words. `go` counts steps asked for, `running` the ranks still at it. */
+export const Control = { abort: 0, go: 16, running: 32, stop: 48, bytes: 256 } as const
+
+export class Region {
+  bytes: number
+  constructor(base: number) {
+    this.bytes = base
+  }
+
+  take(bytes: number, align = lineBytes): number {
+    const offset = Math.ceil(this.bytes / align) * align
+    this.bytes = offset + bytes
+    return offset
+  }
+}
+
+export interface InputPlace {
+  readonly offset: number
+  readonly dtype: DType
+  readonly elements: number
+}
+
+export interface RankPlace {
+  readonly status: number
+  readonly workspace: number
+  readonly arena: number
+  /** Where gradients are copied for those who want to see them, by parameter. */
+  readonly observed: ReadonlyMap<string, number>
+}
+
+export interface MemoryMap {
+  readonly control: number
+  readonly inputs: ReadonlyMap<string, InputPlace>
+  /** f32 scalars. */
+  readonly lr: number
+  readonly step: number
+  readonly ranks: readonly RankPlace[]
+}
+
+export interface MapOptions {
+  /** Bytes at the start of the memory that belong to the kernels (WebAssembly's data and stacks). */
+  readonly reserved: number
+  /** Of each rank's kernels. */
+  readonly workspaceBytes: number
+  readonly observeGradients?: boolean | undefined
+}
+
+export const streamOf = (program: Program, rank: Rank): Stream =>
+  program.streams[coordinatesOf(program.mesh, rank).pp ?? 0]
+
+const pageBytes = 4096
+
+export function mapOf(program: Program, options: MapOptions, region: Region): MemoryMap {
+  const control = region.take(Control.bytes)
+  const inputs = new Map(
+    inputsOf(program).map(({ name, dtype, dims }): [string, InputPlace] => {
+      const elements = elementsOf(dims)
+      return [name, { offset: region.take(elements * bytesPer[dtype]), dtype, elements }]
+    }),
+  )
+  const [lr, step] = [region.take(4), region.take(4)]
+  const ranks = Array.from({ length: worldOf(program.mesh) }, (_, rank): RankPlace => {
+    const status = region.take(Status.bytes)
+    const observed = new Map(options.observeGradients ? gradientsOf(program, region) : [])
+    return {
+      status,
+      observed,
+      workspace: region.take(options.workspaceBytes, pageBytes),
+      arena: region.take(streamOf(program, rank).arena, pageBytes),
+    }
+  })
+  return { control, inputs, lr, step, ranks }
+}
+
+/** Room for each gradient whole: a rank's part is never larger. */
+const gradientsOf = ({ params }: Program, region: Region): [string, number][] =>
+  params.map(({ name, dims }) => [name, region.take(elementsOf(dims) * bytesPer.f32)])

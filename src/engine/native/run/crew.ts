@@ -1,0 +1,167 @@
+/** The threads of a run: asked for a step together, and heard when one of them fails or dies. */
+import type { Rank } from '../../../base/index.js'
+import { Status } from '../lower/commands.js'
+import { Control } from '../lower/map.js'
+import { platform } from './platform.js'
+import { Pool, type Thread } from './pool.js'
+import type { Assignment, FromRank } from './protocol.js'
+
+/** The words of shared memory main and ranks talk through: byte offsets. */
+export interface Board {
+  readonly words: Int32Array
+  readonly control: number
+  /** Status blocks, by rank. */
+  readonly statuses: readonly number[]
+}
+
+export interface Trouble {
+  /** Why a rank's thread is gone. */
+  readonly dead: ReadonlyMap<Rank, string>
+  /** What exec threw, or the name of the error it gave. */
+  readonly failed: ReadonlyMap<Rank, string>
+}
+
+export interface CrewOptions {
+  /** Threads to use; without it the crew starts its own and ends them. */
+  readonly pool?: Pool
+  readonly timeoutMs: number
+  /** The error to throw, made while the memory is as the ranks left it. */
+  readonly failure: (trouble: Trouble) => Error
+}
+
+export class Crew {
+  readonly #board: Board
+  readonly #control: number
+  readonly #options: CrewOptions
+  readonly #pool: Pool
+  readonly #threads: Thread[]
+  readonly #dead = new Map<Rank, string>()
+  readonly #failed = new Map<Rank, string>()
+  #settle: () => void = () => {}
+  #error: Error | undefined
+  #stepping = false
+  #stopped = false
+
+  constructor(board: Board, options: CrewOptions) {
+    this.#board = board
+    this.#control = board.control / 4
+    this.#options = options
+    this.#pool = options.pool ?? new Pool()
+    this.#threads = this.#pool.take(board.statuses.length)
+  }
+
+  /** Every thread has loaded its kernels, or the first reason why one cannot. */
+  async start(assignmentOf: (rank: Rank) => Assignment): Promise<void> {
+    const ready = this.#threads.map(
+      (thread, rank) =>
+        new Promise<void>((resolve, reject) => {
+          thread.busy()
+          thread.onMessage = message => (message.type === 'ready' ? resolve() : reject(new Error(textOf(message))))
+          thread.onDeath = reason => reject(new Error(`rank ${rank} did not start: ${reason}`))
+          thread.load(assignmentOf(rank))
+        }),
+    )
+    const failed = (await Promise.allSettled(ready)).find(result => result.status === 'rejected')
+    if (failed) {
+      await Promise.all(this.#threads.map(thread => thread.end()))
+      throw failed.reason
+    }
+    for (const [rank, thread] of this.#threads.entries()) {
+      thread.idle()
+      thread.onMessage = message => this.#hear(message)
+      thread.onDeath = reason => this.#bury(rank, reason)
+    }
+  }
+
+  /** Throws unless a step may be asked for: until then the memory may not be written. */
+  mustBeReady(): void {
+    if (this.#stopped) throw new Error('the engine was stopped')
+    if (this.#error) throw this.#error
+    if (this.#dead.size > 0) throw this.#fail()
+    if (this.#stepping) throw new Error('a step is under way: wait for it before asking for the next')
+  }
+
+  /** Every rank runs its list once. */
+  async step(): Promise<void> {
+    this.mustBeReady()
+    this.#stepping = true
+    for (const thread of this.#threads) thread.busy()
+    const done = new Promise<void>(resolve => {
+      this.#settle = resolve
+    })
+    Atomics.store(this.#board.words, this.#control + Control.running, this.#threads.length)
+    this.#call()
+    await done
+    // Messages of different threads come in any order: the last rank's may overtake that of the one that failed first.
+    for (let i = 0; i < 1000 && !this.#stopped && this.#unheard(); i++)
+      await new Promise<void>(resolve => platform.later(1, resolve))
+    this.#stepping = false
+    for (const thread of this.#threads) thread.idle()
+    if (this.#stopped) throw new Error('the engine was stopped during the step')
+    if (this.#failed.size > 0 || this.#dead.size > 0) throw this.#fail()
+  }
+
+  /** Whether a rank that failed has not been heard yet. */
+  #unheard(): boolean {
+    const { words, statuses } = this.#board
+    const failed = (rank: Rank) => Atomics.load(words, statuses[rank] / 4 + Status.error) !== 0
+    return statuses.some((_, rank) => failed(rank) && !this.#failed.has(rank) && !this.#dead.has(rank))
+  }
+
+  /** Ends a rank's thread as a crash would: for tests of faults. */
+  kill(rank: Rank): Promise<void> {
+    return this.#threads[rank].end()
+  }
+
+  #call(): void {
+    Atomics.add(this.#board.words, this.#control + Control.go, 1)
+    Atomics.notify(this.#board.words, this.#control + Control.go)
+  }
+
+  #hear(message: FromRank): void {
+    if (message.type === 'stepped') this.#settle()
+    if (message.type !== 'failed') return
+    this.#failed.set(message.rank, message.message)
+    // A rank stuck in a kernel never sees the abort flag: after as long again the report goes out without it.
+    platform.later(this.#options.timeoutMs, () => this.#settle())
+  }
+
+  /** A dead rank cannot count itself out: the step ends when the others have. */
+  #bury(rank: Rank, reason: string): void {
+    const { words, statuses } = this.#board
+    this.#dead.set(rank, reason)
+    Atomics.store(words, this.#control + Control.abort, 1)
+    const asked = Atomics.load(words, this.#control + Control.go)
+    const finished = Atomics.load(words, statuses[rank] / 4 + Status.done) === asked
+    if (!finished && Atomics.sub(words, this.#control + Control.running, 1) === 1) this.#settle()
+  }
+
+  #fail(): Error {
+    this.#error ??= this.#options.failure({ dead: this.#dead, failed: this.#failed })
+    return this.#error
+  }
+
+  async stop(): Promise<void> {
+    if (this.#stopped) return
+    this.#stopped = true
+    const left = this.#threads
+      .filter(thread => !thread.dead)
+      .map(
+        thread =>
+          new Promise<void>(resolve => {
+            thread.busy()
+            thread.onDeath = () => resolve()
+            thread.onMessage = message => message.type === 'left' && resolve()
+          }),
+      )
+    Atomics.store(this.#board.words, this.#control + Control.stop, 1)
+    Atomics.store(this.#board.words, this.#control + Control.abort, 1)
+    this.#call()
+    await Promise.all(left)
+    this.#settle()
+    this.#pool.give(this.#threads)
+    if (!this.#options.pool) await this.#pool.close()
+  }
+}
+
+const textOf = (message: FromRank): string => (message.type === 'failed' ? message.message : message.type)

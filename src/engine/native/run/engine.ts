@@ -1,0 +1,354 @@
+/**
+ * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
+ * threads share, its step one list of commands that compiled code runs from end to end.
+ */
+import { coordinatesOf, elementsOf, type Rank, showBytes, worldOf } from '../../../base/index.js'
+import { assemble, indicesOf, initial, offsets, type Whole, wholeDims } from '../../../geometry/index.js'
+import { type Buffer, type Kind, kinds, type Param, type ParamFrames, type Program } from '../../../ir/index.js'
+import type { StepResult } from '../../reference/machine.js'
+import type { StepData } from '../../reference/world.js'
+import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
+import { Status } from '../lower/commands.js'
+import { type Lowered, lower, spanBytes, waitingFor } from '../lower/lower.js'
+import { type MemoryMap, streamOf } from '../lower/map.js'
+import { Crew } from './crew.js'
+import { failureOf } from './flight.js'
+import { platform } from './platform.js'
+import type { Pool } from './pool.js'
+
+export interface EngineOptions {
+  readonly seed: number
+  /** auto: native where it is built, else WebAssembly. */
+  readonly kernels?: Kernels['kind'] | 'auto'
+  /** Bytes a rank's arena may have. */
+  readonly memoryLimit?: number
+  /** How long a rank may wait for another before all give up. */
+  readonly timeoutMs?: number
+  /** Record when each command started and ended. */
+  readonly spans?: boolean
+  /** Keep the gradients the optimizer was given readable after the step. */
+  readonly observeGradients?: boolean
+  /** Memory that is not in use is NaN. */
+  readonly poison?: boolean
+  /** Where the flight record of a failed step is written. */
+  readonly flightRecord?: string
+  /** Threads to use; without it the engine starts its own and ends them. */
+  readonly pool?: Pool
+  /** For tests of faults: called with everything in place, before the first step. */
+  readonly tamper?: (lowered: Lowered, memory: SharedArrayBuffer) => void
+}
+
+/** One command as it ran, in seconds of one clock for all ranks. */
+export interface CommandSpan {
+  readonly rank: Rank
+  /** Index into the rank's list of commands; its step and instruction. */
+  readonly command: number
+  readonly step: number
+  readonly instr: number
+  readonly start: number
+  readonly end: number
+}
+
+export interface EngineStep extends StepResult {
+  /** From asking the ranks to the last of them being done. */
+  readonly seconds: number
+}
+
+export interface Engine {
+  /** Which kernels run, and what they were built for. */
+  readonly kernels: Pick<Kernels, 'kind' | 'description'>
+  /** Bytes of the one memory: arenas, workspace, lists. */
+  readonly bytes: number
+  /** Runs the program once. Rejects with EngineError when a rank fails, dies or stands still; the engine is over then. */
+  step(data: StepData): Promise<EngineStep>
+  /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
+  parameter(name: string): Float64Array
+  setParameter(name: string, values: ArrayLike<number>): void
+  moments(name: string): Float64Array[]
+  setMoments(name: string, moments: readonly ArrayLike<number>[]): void
+  /** What a rank keeps in a frame, by its index in the stream: the memory itself, to be read and written between steps. */
+  held(rank: Rank, frame: number): Float32Array
+  /** As the optimizer was given it in the last step; only with observeGradients. */
+  gradient(name: string): Float64Array
+  /** The greatest difference between two ranks that should hold the same numbers. */
+  spread(name: string): number
+  /** Per rank, the greatest sum of live bytes of each kind so far. */
+  readonly peaks: readonly Readonly<Record<Kind, number>>[]
+  /** What ran since the last call, where spans are recorded. */
+  spans(): CommandSpan[]
+  stop(): Promise<void>
+}
+
+const defaultTimeoutMs = 60_000
+
+export async function startEngine(program: Program, options: EngineOptions): Promise<Engine> {
+  await prepareKernels()
+  const kernels = loadKernels(options.kernels)
+  fits(program, options.memoryLimit ?? Infinity)
+  const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? defaultTimeoutMs)
+  const reserved = kernels.memory(0).start
+  const lowered = lower(program, { ...options, waiting, reserved, workspaceBytes: kernels.workspaceBytes })
+  affords(program, lowered.bytes)
+  const memory = kernels.memory(lowered.bytes - reserved)
+  const state = new State(program, lowered, memory.buffer)
+  state.initialise(options.seed)
+  options.tamper?.(lowered, memory.buffer)
+  const words = new Int32Array(memory.buffer)
+  const crew = new Crew(
+    { words, control: lowered.map.control, statuses: lowered.map.ranks.map(({ status }) => status) },
+    {
+      ...(options.pool ? { pool: options.pool } : {}),
+      timeoutMs: waiting.timeoutMs,
+      failure: trouble => failureOf({ program, lowered, words, trouble }, options.flightRecord),
+    },
+  )
+  await crew.start(rank => ({
+    kernels: kernels.kind,
+    memory,
+    rank,
+    ranks: lowered.lists.length,
+    control: lowered.map.control,
+    list: lowered.listAt[rank],
+    status: lowered.map.ranks[rank].status,
+  }))
+  return {
+    kernels: { kind: kernels.kind, description: kernels.description },
+    bytes: lowered.bytes,
+    async step(data) {
+      crew.mustBeReady()
+      state.prepare(data)
+      const start = performance.now()
+      await crew.step()
+      return { ...state.result(), seconds: (performance.now() - start) / 1000 }
+    },
+    parameter: name => state.parameter(name).values,
+    setParameter: (name, values) => state.setParameter(name, values),
+    moments: name => state.moments(name).map(({ values }) => values),
+    setMoments: (name, moments) => state.setMoments(name, moments),
+    held: (rank, frame) => state.frame(rank, frame),
+    gradient: name => state.gradient(name),
+    spread: name => Math.max(...[state.parameter(name), ...state.moments(name)].map(({ spread }) => spread)),
+    get peaks() {
+      return state.peaks()
+    },
+    spans: () => state.spans(),
+    stop: () => crew.stop(),
+  }
+}
+
+/** A rank that needs more than it may have is named before anything starts. */
+function fits(program: Program, limit: number): void {
+  const over = ranksOf(program).find(rank => streamOf(program, rank).arena > limit)
+  if (over !== undefined)
+    throw new Error(`${needsOf(program, over)}, but may have ${showBytes(limit)}; ${remedyFor(program, over)}`)
+}
+
+/** All ranks live on this machine: together they must fit it. */
+function affords(program: Program, bytes: number): void {
+  const has = platform.memoryBytes
+  if (bytes <= has) return
+  const arena = (rank: Rank) => streamOf(program, rank).arena
+  const heaviest = ranksOf(program).reduce((most, rank) => (arena(rank) > arena(most) ? rank : most))
+  throw new Error(
+    `all ranks together need ${showBytes(bytes)}, but this machine has ${showBytes(has)}; ${needsOf(program, heaviest)}; ${remedyFor(program, heaviest)}`,
+  )
+}
+
+const ranksOf = ({ mesh }: Program): Rank[] => Array.from({ length: worldOf(mesh) }, (_, rank) => rank)
+
+function needsOf(program: Program, rank: Rank): string {
+  const { arena, peak } = streamOf(program, rank)
+  const parts = kinds.filter(kind => peak[kind] > 0).map(kind => `${kind} ${showBytes(peak[kind])}`)
+  return `rank ${rank} needs ${showBytes(arena)} (${parts.join(', ')})`
+}
+
+/** What makes each kind of memory smaller, on a rank and on a machine that holds all ranks. */
+const remedies: Readonly<Record<Kind, string>> = {
+  parameters: 'zero 3, more tp or more pp',
+  gradients: 'zero 2, more tp or more pp',
+  optimizer: 'zero 1 over more dp, or an optimizer with fewer moments',
+  activations: 'more microbatches, recompute, more tp or a shorter seq',
+  workspace: 'more tp, or a smaller batch',
+  data: 'a smaller batch',
+}
+
+function remedyFor(program: Program, rank: Rank): string {
+  const { peak } = streamOf(program, rank)
+  const largest = kinds.reduce((most, kind) => (peak[kind] > peak[most] ? kind : most))
+  return `most of it is ${largest}: try ${remedies[largest]}`
+}
+
+/** What lies in the memory, read and written between steps. */
+class State {
+  readonly #program: Program
+  readonly #lowered: Lowered
+  readonly #map: MemoryMap
+  readonly #buffer: SharedArrayBuffer
+  readonly #coordinates: readonly number[]
+
+  constructor(program: Program, lowered: Lowered, buffer: SharedArrayBuffer) {
+    this.#program = program
+    this.#lowered = lowered
+    this.#map = lowered.map
+    this.#buffer = buffer
+    this.#coordinates = lowered.map.ranks.map((_, rank) => coordinatesOf(program.mesh, rank).pp ?? 0)
+  }
+
+  initialise(seed: number): void {
+    for (const [rank, { words }] of this.#lowered.lists.entries())
+      new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length).set(words)
+    for (const rank of this.#map.ranks.keys()) this.#residents(rank)
+    for (const param of this.#program.params) {
+      const value = initial(param, seed)
+      const values = new Float32Array(elementsOf(param.dims))
+      for (let i = 0; i < values.length; i++) values[i] = value(i)
+      this.setParameter(param.name, values)
+    }
+  }
+
+  /** What lives from step to step is counted from the start. */
+  #residents(rank: Rank): void {
+    const { frames, resident } = streamOf(this.#program, rank)
+    const bytes = kinds.map(kind =>
+      resident.reduce((sum, frame) => sum + (frames[frame].kind === kind ? frames[frame].bytes : 0), 0),
+    )
+    new Float64Array(this.#buffer, this.#map.ranks[rank].status + Status.live, 2 * kinds.length).set([
+      ...bytes,
+      ...bytes,
+    ])
+  }
+
+  /** The data of a step, its number where masks need it, and counters from 0. */
+  prepare({ inputs, lr, step }: StepData): void {
+    for (const [name, { offset, dtype, elements }] of this.#map.inputs) {
+      if (name === 'lr' || name === 'step') continue
+      const values = inputs(name)
+      if (values.length !== elements) throw new Error(`input ${name} has ${values.length} values, not ${elements}`)
+      if (dtype === 'i32') new Int32Array(this.#buffer, offset, elements).set(values)
+      else new Float32Array(this.#buffer, offset, elements).set(values)
+    }
+    new Float32Array(this.#buffer, this.#map.lr, 1)[0] = lr
+    new Float32Array(this.#buffer, this.#map.step, 1)[0] = step
+    for (const [rank, { stepWords, words }] of this.#lowered.lists.entries()) {
+      const list = new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length)
+      for (const word of stepWords) list[word] = step
+    }
+    const { offset, bytes } = this.#lowered.sync
+    new Uint8Array(this.#buffer, offset, bytes).fill(0)
+  }
+
+  result(): StepResult {
+    const first = (names: readonly string[]) =>
+      this.#map.ranks
+        .map((_, rank) => names.map(name => this.#scalar(rank, name)))
+        .find(found => !found.includes(undefined))
+    const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
+    const [normSquared = NaN] = first(['normSquared']) ?? []
+    return { loss: lossSum / count, lossSum, count, normSquared }
+  }
+
+  #scalar(rank: Rank, name: string): number | undefined {
+    const frame = streamOf(this.#program, rank).frames.findIndex(frame => frame.name === name)
+    return frame < 0 ? undefined : this.frame(rank, frame)[0]
+  }
+
+  frame(rank: Rank, index: number): Float32Array {
+    const { offset, bytes } = streamOf(this.#program, rank).frames[index]
+    return new Float32Array(this.#buffer, this.#map.ranks[rank].arena + offset, bytes / 4)
+  }
+
+  #param(name: string): Param {
+    const param = this.#program.params.find(param => param.name === name)
+    if (!param) throw new Error(`there is no parameter ${name}`)
+    return param
+  }
+
+  #holders({ frames }: Param): { rank: Rank; frames: ParamFrames }[] {
+    return this.#coordinates.flatMap((pp, rank) => (frames[pp] ? [{ rank, frames: frames[pp] }] : []))
+  }
+
+  #whole(param: Param, layout: Param['kept'], pick: (frames: ParamFrames) => number): Whole {
+    const parts = new Map(this.#holders(param).map(({ rank, frames }) => [rank, this.frame(rank, pick(frames))]))
+    return assemble(this.#program.mesh, param.dims, layout, parts)
+  }
+
+  #lay(param: Param, layout: Param['kept'], pick: (frames: ParamFrames) => number, values: ArrayLike<number>): void {
+    if (values.length !== elementsOf(param.dims))
+      throw new Error(`${param.name} has ${elementsOf(param.dims)} elements, not ${values.length}`)
+    for (const { rank, frames } of this.#holders(param)) {
+      const frame = this.frame(rank, pick(frames))
+      const where = indicesOf(this.#program.mesh, param.dims, layout, rank)
+      for (let i = 0; i < where.length; i++) frame[i] = values[where[i]]
+    }
+  }
+
+  parameter(name: string): Whole {
+    const param = this.#param(name)
+    return this.#whole(param, param.kept, frames => frames.param)
+  }
+
+  setParameter(name: string, values: ArrayLike<number>): void {
+    const param = this.#param(name)
+    this.#lay(param, param.kept, frames => frames.param, values)
+  }
+
+  moments(name: string): Whole[] {
+    const param = this.#param(name)
+    const [holder] = Object.values(param.frames)
+    return holder.moments.map((_, i) => this.#whole(param, param.state, frames => frames.moments[i]))
+  }
+
+  setMoments(name: string, moments: readonly ArrayLike<number>[]): void {
+    const param = this.#param(name)
+    for (const [i, values] of moments.entries()) this.#lay(param, param.state, frames => frames.moments[i], values)
+  }
+
+  /** In the order of the parameter's dims, whatever the order of the buffer the optimizer read. */
+  gradient(name: string): Float64Array {
+    const { mesh } = this.#program
+    const param = this.#param(name)
+    const { dims, layout } = this.#gradientBuffer(name)
+    const whole = wholeDims(mesh, dims, layout)
+    const parts = new Map(
+      this.#holders(param).map(({ rank }) => {
+        const at = this.#map.ranks[rank].observed.get(name)
+        if (at === undefined) throw new Error('gradients are kept only where observeGradients asks for them')
+        return [rank, new Float32Array(this.#buffer, at, elementsOf(dims))]
+      }),
+    )
+    const { values } = assemble(mesh, whole, layout, parts)
+    return Float64Array.from(offsets(param.dims, whole), index => values[index])
+  }
+
+  #gradientBuffer(name: string): Buffer {
+    const { streams, segments } = this.#program
+    for (const { steps } of streams)
+      for (const step of steps) {
+        if (step.kind !== 'call' || step.param !== name) continue
+        const update = segments[step.segment].instrs.find(({ kind }) => kind === 'adamw' || kind === 'sgd')
+        if (update && 'ins' in update) return segments[step.segment].buffers[update.ins[0]]
+      }
+    throw new Error(`no optimizer instruction was given a gradient of ${name}`)
+  }
+
+  peaks(): Record<Kind, number>[] {
+    return this.#map.ranks.map(({ status }) => {
+      const peaks = new Float64Array(this.#buffer, status + Status.live + 8 * kinds.length, kinds.length)
+      return Object.fromEntries(kinds.map((kind, i) => [kind, peaks[i]])) as Record<Kind, number> // one entry per kind
+    })
+  }
+
+  spans(): CommandSpan[] {
+    const { lists, spansAt, spanCapacity } = this.#lowered
+    return lists.flatMap(({ origins }, rank) => {
+      const status = new Int32Array(this.#buffer, this.#map.ranks[rank].status, 16)
+      const count = Math.min(status[Status.spans], spanCapacity)
+      const ring = new Float64Array(this.#buffer, spansAt[rank], (spanCapacity * spanBytes) / 8)
+      status[Status.spans] = 0
+      return Array.from({ length: count }, (_, i): CommandSpan => {
+        const [command, start, end] = ring.subarray(3 * i, 3 * i + 3)
+        return { rank, command, ...origins[command], start, end }
+      })
+    })
+  }
+}

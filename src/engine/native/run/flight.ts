@@ -1,0 +1,124 @@
+/**
+ * What every rank was doing when a run ended badly: the instruction it stands in, whom it waits for, and the commands
+ * before it. Nothing is recorded while a step runs; a rank's list and the index in its status block say it all.
+ */
+import type { Rank } from '../../../base/index.js'
+import type { Program, Step } from '../../../ir/index.js'
+import { showInstr, showStep } from '../../reference/text.js'
+import { commandNames, errors, Status } from '../lower/commands.js'
+import type { CommandList } from '../lower/list.js'
+import type { Lowered } from '../lower/lower.js'
+import { Control, streamOf } from '../lower/map.js'
+import type { Trouble } from './crew.js'
+import { platform } from './platform.js'
+
+export interface RankReport {
+  readonly rank: Rank
+  readonly state: 'finished' | 'waiting' | 'running' | 'failed' | 'dead'
+  /** Index of the command in the rank's list. */
+  readonly command: number
+  /** The command, the instruction and the task it came from, in words. */
+  readonly text: string
+  readonly waitsFor: readonly Rank[]
+  /** Why, where there is more to say. */
+  readonly reason?: string
+  /** The commands before it, last one last. */
+  readonly last: readonly string[]
+}
+
+export class EngineError extends Error {
+  readonly ranks: readonly RankReport[]
+  constructor(ranks: readonly RankReport[]) {
+    super(messageOf(ranks))
+    this.name = 'EngineError'
+    this.ranks = ranks
+  }
+}
+
+const kept = 8
+
+interface Scene {
+  readonly program: Program
+  readonly lowered: Lowered
+  /** The shared memory. */
+  readonly words: Int32Array
+  readonly trouble: Trouble
+}
+
+/** The error to throw; with a path, the whole record goes there too. */
+export function failureOf(scene: Scene, path?: string): EngineError {
+  const reports = scene.lowered.lists.map((list, rank) =>
+    reportOf(rank, list, streamOf(scene.program, rank).steps, scene),
+  )
+  if (path !== undefined) platform.write(path, flightRecord(reports))
+  return new EngineError(reports)
+}
+
+function reportOf(
+  rank: Rank,
+  list: CommandList,
+  steps: readonly Step[],
+  { program, lowered, words, trouble }: Scene,
+): RankReport {
+  const status = lowered.map.ranks[rank].status / 4
+  const command = Math.min(words[status + Status.command], list.starts.length - 1)
+  const missing = words[status + Status.waitingFor]
+  const asked = words[lowered.map.control / 4 + Control.go]
+  const peers = list.peers.get(command) ?? []
+  const reason = trouble.dead.get(rank) ?? reasons[trouble.failed.get(rank) ?? ''] ?? trouble.failed.get(rank)
+  const show = (index: number) => showCommand(program, list, steps, index)
+  return {
+    rank,
+    state: stateOf(rank, trouble, words[status + Status.done] === asked, missing > 0),
+    command,
+    text: show(command),
+    waitsFor: missing > 0 && missing <= peers.length ? [peers[missing - 1]] : [],
+    ...(reason ? { reason } : {}),
+    last: Array.from({ length: Math.min(kept, command) }, (_, i) => show(command - Math.min(kept, command) + i)),
+  }
+}
+
+/** What the errors of exec mean; being stopped by another's is no news. */
+const reasons: Readonly<Record<string, string | undefined>> = {
+  [errors[1]]: '',
+  [errors[2]]: 'gave up waiting',
+  [errors[3]]: 'a command that no kernel knows',
+  [errors[4]]: 'a kernel needs more workspace than it was given',
+}
+
+function stateOf(rank: Rank, { dead, failed }: Trouble, done: boolean, waits: boolean): RankReport['state'] {
+  if (dead.has(rank)) return 'dead'
+  if (waits) return 'waiting'
+  const stopped = failed.get(rank)
+  if (stopped !== undefined) return stopped === errors[1] ? 'running' : 'failed'
+  return done ? 'finished' : 'running'
+}
+
+function showCommand({ segments }: Program, list: CommandList, steps: readonly Step[], index: number): string {
+  const name = commandNames[list.words[list.starts[index]]] ?? 'a broken command'
+  const { step: at, instr } = list.origins[index]
+  const step = steps[at]
+  if (!step) return name
+  const inner = step.kind === 'call' ? segments[step.segment].instrs[instr] : undefined
+  return `${name} of step ${at} ${showStep(step)}${inner ? `: [${instr}] ${showInstr(inner)}` : ''}`
+}
+
+function messageOf(ranks: readonly RankReport[]): string {
+  const culprits = ranks.filter(({ state }) => state === 'dead' || state === 'failed')
+  const waiting = ranks.filter(({ state }) => state === 'waiting')
+  const head =
+    culprits.length > 0
+      ? culprits.map(({ rank, reason }) => `rank ${rank} failed: ${reason ?? 'no reason given'}`).join('; ')
+      : `the ranks stand still: ${waiting.length} of ${ranks.length} wait`
+  return [head, ...ranks.map(line)].join('\n')
+}
+
+const line = ({ rank, state, text, waitsFor, reason }: RankReport): string => {
+  const where = state === 'finished' ? 'has finished its step' : `${state} in ${text}`
+  const whom = waitsFor.length > 0 ? `, waits for rank ${waitsFor.join(', ')}` : ''
+  return `  rank ${rank} ${where}${whom}${reason ? ` (${reason})` : ''}`
+}
+
+/** Everything, for a file. */
+export const flightRecord = (ranks: readonly RankReport[]): string =>
+  `${ranks.flatMap(report => [line(report).trim(), ...report.last.map(text => `    ${text}`), `  > ${report.text}`]).join('\n')}\n`

@@ -1,0 +1,28 @@
+/**
+ * What crosses threads. A rank's thread is told once where everything lies; from then on a step is asked for by one word
+ * of shared memory and done by one call of exec. Only what main must be woken for is a message.
+ */
+import type { Kernels, SharedMemory } from '../kernels/kernels.js'
+
+export interface Assignment {
+  readonly kernels: Kernels['kind']
+  readonly memory: SharedMemory
+  readonly rank: number
+  readonly ranks: number
+  /** Byte offsets: the words main and ranks share, the rank's list and status block. */
+  readonly control: number
+  readonly list: number
+  readonly status: number
+}
+
+export type ToRank = { readonly type: 'load'; readonly assignment: Assignment }
+
+export type FromRank =
+  /** The kernels are loaded and the rank waits for the first step. */
+  | { readonly type: 'ready' }
+  /** This was the last rank to finish the step. */
+  | { readonly type: 'stepped' }
+  /** exec gave an error, or threw. */
+  | { readonly type: 'failed'; readonly rank: number; readonly message: string }
+  /** Told to stop; it can be given another assignment. */
+  | { readonly type: 'left' }

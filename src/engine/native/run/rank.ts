@@ -1,0 +1,46 @@
+/** A rank's thread between steps: it sleeps until main asks for one, and runs its list. No word of it knows Node. */
+
+import { type Exec, loadKernels } from '../kernels/kernels.js'
+import { errors, Status } from '../lower/commands.js'
+import { Control } from '../lower/map.js'
+import type { Assignment, FromRank } from './protocol.js'
+
+export function serve(assignment: Assignment, tell: (message: FromRank) => void): void {
+  const kernels = loadKernels(assignment.kernels)
+  kernels.bind(assignment.rank, assignment.ranks)
+  const exec = kernels.attach(assignment.memory)
+  const words = new Int32Array(assignment.memory.buffer)
+  const control = assignment.control / 4
+  let seen = Atomics.load(words, control + Control.go)
+  tell({ type: 'ready' })
+  for (;;) {
+    Atomics.wait(words, control + Control.go, seen)
+    const go = Atomics.load(words, control + Control.go)
+    if (go === seen) continue
+    seen = go
+    if (Atomics.load(words, control + Control.stop) !== 0) break
+    step(exec, assignment, words, tell)
+    Atomics.store(words, assignment.status / 4 + Status.done, go)
+    if (Atomics.sub(words, control + Control.running, 1) === 1) tell({ type: 'stepped' })
+  }
+  tell({ type: 'left' })
+}
+
+/** One rank that fails stops all: the others see the flag where they wait. */
+function step(
+  exec: Exec,
+  { rank, list, status, control }: Assignment,
+  words: Int32Array,
+  tell: (message: FromRank) => void,
+): void {
+  const fail = (message: string) => {
+    Atomics.store(words, control / 4 + Control.abort, 1)
+    tell({ type: 'failed', rank, message })
+  }
+  try {
+    const code = exec(list, status)
+    if (code !== 0) fail(errors[code] ?? `error ${code}`)
+  } catch (error) {
+    fail((error as Error).message)
+  }
+}

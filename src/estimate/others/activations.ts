@@ -1,0 +1,78 @@
+/**
+ * What one microbatch leaves behind in one layer for its backward pass (Korthikanti et al. 2022, generalised to grouped
+ * queries, gated feed-forward layers, fused attention and the habits of each framework). Per token and element of the
+ * residual stream: 34 bytes in all, of which 10 are not split by tp unless the sequence is.
+ */
+import { kvSplit } from '../counts.js'
+import type { Placed } from '../setup.js'
+import type { Habits } from './habits.js'
+
+/** Bytes of an activation. fp8 is what products are computed in; what is kept between them has 16 bits. */
+export const elementBytes = ({ precision }: Pick<Placed, 'precision'>): number =>
+  precision === 'f32' || precision === 'tf32' ? 4 : 2
+
+/** Tokens of one microbatch that one rank computes on. */
+export const tokensOf = ({ shape, split }: Placed): number => (split.microbatch * shape.seq) / split.cp
+
+/** Bytes of one layer and one microbatch when nothing is computed again. */
+export function layerBytes(setup: Placed, habits: Habits): number {
+  const { shape, split } = setup
+  const element = elementBytes(setup)
+  const residual = 2 * (2 * element + habits.norm) + (shape.dropout ? 2 : 0)
+  const perToken =
+    (residual * shape.embed) / (split.sequenceParallel ? split.tp : 1) +
+    attentionBytes(setup, element) +
+    feedBytes(setup, habits, element)
+  return tokensOf(setup) * (perToken + scoreBytes(setup, habits))
+}
+
+/** Queries, keys, values and the result; a fused kernel also keeps one sum a query. */
+function attentionBytes({ shape, split, software }: Placed, element: number): number {
+  const { heads, kvHeads, headDim } = shape
+  const sums = software.attention === 'unfused' ? 0 : 4 * heads
+  return (
+    (element * 2 * heads * headDim + sums) / split.tp + (element * 2 * kvHeads * headDim) / kvSplit(shape, split.tp)
+  )
+}
+
+function scoreBytes({ shape, split, software }: Placed, habits: Habits): number {
+  if (software.attention !== 'unfused') return 0
+  return ((habits.score + (shape.dropout ? habits.scoreDropout : 0)) * shape.heads * shape.seq) / split.tp
+}
+
+function feedBytes({ shape, split }: Placed, habits: Habits, element: number): number {
+  const active = shape.experts?.active ?? 1
+  return (element * (shape.gated ? habits.gated : 2) * shape.ffn * active) / split.tp
+}
+
+/** Bytes of one layer and one microbatch that are kept under the plan's recomputation. */
+export function keptBytes(setup: Placed, habits: Habits): number {
+  const { shape, split } = setup
+  const element = elementBytes(setup)
+  const input = (tokensOf(setup) * element * shape.embed) / (split.sequenceParallel ? split.tp : 1)
+  switch (split.recompute) {
+    case 'none':
+      return layerBytes(setup, habits)
+    case 'selective':
+      return layerBytes(setup, habits) - tokensOf(setup) * scoreBytes(setup, habits)
+    case 'full':
+      return input
+    case 'per-op':
+      return input + everyOtherProduct(setup, element)
+  }
+}
+
+/** torchtitan: the result of attention and of every other matrix product (query, value, gate, down) is kept. */
+function everyOtherProduct({ shape, split, ...setup }: Placed, element: number): number {
+  const { heads, kvHeads, headDim, embed, ffn } = shape
+  const perToken = (2 * heads * headDim + ffn) / split.tp + (kvHeads * headDim) / kvSplit(shape, split.tp)
+  const down = embed / (split.sequenceParallel ? split.tp : 1)
+  return tokensOf({ shape, split, ...setup }) * element * (perToken + down)
+}
+
+/** The last norm, and logits with everything the loss makes of them. */
+export function lossBytes(setup: Placed, habits: Habits): number {
+  const { shape, split } = setup
+  if (split.tp === 1 || habits.gathersLogits) return tokensOf(setup) * habits.logit * shape.vocab
+  return (tokensOf(setup) * habits.splitLogit * shape.vocab) / split.tp
+}

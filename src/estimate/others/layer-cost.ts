@@ -1,0 +1,94 @@
+/** One layer and one microbatch on one rank: its compute, and what its software leaves exposed of everything else. */
+import { ownLayerCost } from '../own/layer.js'
+import type { Prices, PriceTable } from '../prices.js'
+import type { RankTime } from '../schedules/pipeline.js'
+import { fetchesWhole } from '../schedules/stages.js'
+import type { Setup, Split } from '../setup.js'
+
+export interface LayerCost extends RankTime {
+  /** What the three times are made of. */
+  readonly compute: number
+  readonly recompute: number
+  readonly tp: number
+  readonly cp: number
+  readonly ep: number
+  /** Waiting for parameters, or for gradients to leave (ZeRO-3). */
+  readonly gather: number
+  /** Waiting for the host. */
+  readonly launch: number
+}
+
+/** Of the forward pass, how much is computed again: all of it, the attention core, or what costs little to make. */
+export const repeated: Readonly<Record<Split['recompute'], { readonly forward: number; readonly core: number }>> = {
+  none: { forward: 0, core: 0 },
+  selective: { forward: 0, core: 1 },
+  full: { forward: 1, core: 0 },
+  'per-op': { forward: 0.42, core: 0 },
+}
+
+export function layerCost(setup: Setup, table: PriceTable, prices: Prices): LayerCost {
+  const { split, software } = setup
+  if (prices.own && split.cp * split.ep === 1) return ownLayerCost(setup, table, prices.own)
+  const { layer, tp, cp, ep } = prices
+  const { exposed, launch } = software
+  const again = repeated[split.recompute]
+  const recompute = again.forward * layer.forward + again.core * layer.core
+  const tpForward = exposed.tp * tp.forward
+  const tpBackward = exposed.tpBackward * tp.backward + again.forward * tpForward
+  const cpForward = exposed.cp * cp.forward
+  const cpBackward = exposed.cp * cp.backward + again.forward * cpForward
+  const epForward = exposed.ep * ep
+  const epBackward = (1 + again.forward) * epForward
+  const forward = layer.forward + tpForward + cpForward + epForward
+  const backward = layer.input + layer.weight + recompute + tpBackward + cpBackward + epBackward
+  const gatherForward = split.zero === 3 ? shardWait(setup, table, prices, forward, false) : 0
+  const gatherBackward = split.zero === 3 ? shardWait(setup, table, prices, backward, true) : 0
+  const hostForward = hostWait(setup, launch.forward, forward + gatherForward)
+  const hostBackward = hostWait(setup, launch.backward + again.forward * launch.forward, backward + gatherBackward)
+  return {
+    forward: forward + gatherForward + hostForward,
+    input: backward - layer.weight + gatherBackward + hostBackward,
+    weight: layer.weight,
+    compute: layer.forward + layer.input + layer.weight,
+    recompute,
+    tp: tpForward + tpBackward,
+    cp: cpForward + cpBackward,
+    ep: epForward + epBackward,
+    gather: gatherForward + gatherBackward,
+    launch: hostForward + hostBackward,
+  }
+}
+
+/** How much later the slowest of the hosts that meet is, for each of them. */
+const unequal = 0.05
+
+/**
+ * How much longer a layer takes because the host must launch it. A host that is ahead costs nothing; but where ranks
+ * meet within the layer, one that is nearly late on any of them is late for all.
+ */
+function hostWait({ split, software }: Setup, host: number, device: number): number {
+  if (software.synchronous) return host
+  const slowest = host * (1 + unequal * (split.tp - 1))
+  return split.tp > 1 ? Math.hypot(slowest, device) - device : Math.max(0, host - device)
+}
+
+/**
+ * ZeRO-3: the next layer's parameters arrive, and the last one's gradients leave, while this one computes. What is
+ * hidden slows compute down, what is longer than compute is waited for.
+ */
+function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: number, backward: boolean): number {
+  const { tp, cp, ep, dp } = setup.split
+  const { exposed, contention, reduceBytes } = setup.software
+  const pieces = Math.max(1, setup.software.pieces)
+  const piece = prices.layerParameters / pieces
+  const gather = table.meeting('all-gather', gatheredBytes(setup) * piece, dp * ep * cp, tp)
+  const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * piece, dp * ep * cp, tp) : 0
+  const traffic = pieces * (gather + scatter)
+  const hidden = Math.max(contention * Math.min(compute, traffic), traffic - compute)
+  const share = fetchesWhole(setup.split) ? (exposed.wholeShards ?? exposed.shards) : exposed.shards
+  return share * traffic + (1 - share) * hidden
+}
+
+/** Bytes of a parameter on its way to where it is multiplied. */
+const gatheredBytes = ({ precision, software }: Setup): number =>
+  precision === 'f32' ? 4 : precision === 'fp8' && software.narrowGathers ? 1 : 2

@@ -1,0 +1,252 @@
+/**
+ * The memory of our own program, without compiling it. A block's frames are sums of a few widths (`compile/recompute.ts`
+ * says what it keeps), so the arena of a rank is what is resident plus the worst of a few moments: the backward pass of a
+ * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
+ */
+
+import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
+import { elementBytes, tokensOf } from '../others/activations.js'
+import type { Fullness, Holding } from '../schedules/holding.js'
+import { inFlight } from '../schedules/in-flight.js'
+import {
+  fetchesEach,
+  fetchesWhole,
+  layersOfChunk,
+  layersOfRank,
+  type RankLayers,
+  reducesEach,
+  splitsAll,
+} from '../schedules/stages.js'
+import type { Footprint, Placed, Split } from '../setup.js'
+
+/** Elements a token has on one rank, by what they are. */
+interface Widths {
+  /** The residual stream, whole and as the plan splits the sequence. */
+  readonly whole: number
+  readonly residual: number
+  readonly queries: number
+  /** Keys and values together. */
+  readonly keys: number
+  readonly ffn: number
+  /** Tensors of the width of the feed-forward layer: gate, up and their product, or up and its activation. */
+  readonly wide: number
+  readonly vocab: number
+  /** A sum per head, in f32 whatever the precision. */
+  readonly sums: number
+}
+
+const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, split.tp)
+
+function widthsOf(placed: Placed): Widths {
+  const { shape, split } = placed
+  const { embed, heads, kvHeads, headDim, ffn, vocab, gated } = shape
+  const { tp, sequenceParallel } = split
+  return {
+    whole: embed,
+    residual: sequenceParallel ? embed / tp : embed,
+    queries: (heads * headDim) / tp,
+    keys: (2 * kvHeads * headDim) / kvSplit(shape, tp),
+    ffn: ffn / tp,
+    wide: gated ? 3 : 2,
+    vocab: vocab / ranksOfTable(placed),
+    sums: heads / tp,
+  }
+}
+
+/** Elements per token that lie in a layer, and in the head, in each state of a microbatch. */
+interface Stash {
+  /** Between forward and input gradient, what enters included. */
+  readonly open: number
+  /** Between input gradient and weight gradient. */
+  readonly pending: number
+  /** What the backward pass, or its first half, needs beside that. */
+  readonly work: number
+}
+
+/** Norms and what leaves the first half, queries, keys, values, the result of attention, the feed-forward layer. */
+const everything = (w: Widths): number => 3 * w.residual + w.wide * w.ffn + w.keys + 2 * w.queries
+
+function layerStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
+  const meeting = tp === 1 ? 0 : sequenceParallel ? 4 * w.whole + 2 * w.residual : 5 * w.whole
+  const plain = Math.max(w.wide * w.ffn, meeting) + 2 * w.residual
+  const pending = everything(w) + 5 * w.residual
+  if (recompute === 'full')
+    return {
+      open: w.residual,
+      pending: pending + (w.wide - 2) * w.ffn,
+      work: everything(w) + (w.wide - 1) * w.ffn + (sequenceParallel ? 2.5 * w.whole : 0) + 2 * w.residual,
+    }
+  if (recompute === 'selective')
+    return { open: everything(w) + w.residual - w.queries, pending, work: plain + w.queries }
+  return { open: everything(w) + w.residual, pending, work: plain }
+}
+
+function headStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
+  const pending = 3 * w.residual + w.vocab
+  const meeting = tp === 1 ? 0 : w.whole + (sequenceParallel ? w.whole : 0)
+  return recompute === 'full'
+    ? { open: w.residual, pending, work: 2 * w.vocab + w.whole + w.residual }
+    : { open: 2 * w.residual + w.vocab, pending, work: w.vocab + 2 * w.residual + meeting }
+}
+
+/** Schedules that run all forwards first keep the head of every microbatch. */
+const forwardsFirst = new Set(['gpipe', 'looped-bfs'])
+/** What does not depend on the rank. */
+interface Facts {
+  readonly placed: Placed
+  readonly widths: Widths
+  readonly tokens: number
+  /** Bytes of an activation as wide as one element a token. */
+  readonly token: number
+  readonly element: number
+  /** Ranks that share what ZeRO splits. */
+  readonly data: number
+  readonly layer: Stash
+  readonly head: Stash
+  readonly layerParameters: number
+  /** Parameters of the token table. */
+  readonly table: number
+  readonly layerScratch: Scratch
+  readonly tableScratch: Scratch
+}
+
+/** Bytes of parameters and their gradients that are there for one call only. */
+interface Scratch {
+  /** A gradient before it is added to the sum; from ZeRO-2 on also its part, on the way to where it is kept. */
+  readonly made: number
+  /** From ZeRO-3 on, parameters as they are computed with. */
+  readonly fetched: number
+}
+
+function factsOf(placed: Placed): Facts {
+  const { shape, split, software } = placed
+  const widths = widthsOf(placed)
+  const element = elementBytes(placed)
+  const tokens = tokensOf(placed)
+  const data = split.dp * split.cp * split.ep
+  const parameters = layerParameters(shape, split)
+  const table = (shape.vocab * shape.embed) / ranksOfTable(placed)
+  const largest = largestWeight(placed)
+  const sent = reducesEach(split) ? 1 + 1 / data : 1
+  const fetches = fetchesEach(split) ? element : 0
+  // The next gradient is made while this one is on its way: two of a size where gate and up follow each other.
+  const made = software.gradientBytes * largest * sent * (sent > 1 && shape.gated ? 2 : 1)
+  return {
+    placed,
+    widths,
+    tokens,
+    token: tokens * element,
+    element,
+    data,
+    layer: layerStash(placed, widths),
+    head: headStash(placed, widths),
+    layerParameters: parameters,
+    table,
+    layerScratch: { made, fetched: fetches * (fetchesWhole(split) ? parameters : largest) },
+    tableScratch: { made: software.gradientBytes * table * sent, fetched: fetches * table },
+  }
+}
+
+/** Elements of the largest matrix of a layer. */
+const largestWeight = ({ shape, split }: Placed): number =>
+  (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp
+
+/** Bytes of each rank of the compiled program, nearly. */
+export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
+  const facts = factsOf(placed)
+  return holding => {
+    const { mostOpen, mostPending } = holding
+    const held = heldParameters(facts, holding)
+    const opened = worstMoment(facts, holding, held, mostOpen)
+    const pended = mostPending === mostOpen ? opened : worstMoment(facts, holding, held, mostPending)
+    const { activations, workspace } = bytesOf(pended) > bytesOf(opened) ? pended : opened
+    const { parameters, gradients, optimizer } = statesOf(facts, held)
+    return { parameters, gradients, optimizer, activations, workspace, framework: 0 }
+  }
+}
+
+function heldParameters({ placed, layerParameters: layer }: Facts, { layers, first, last }: RankLayers): number {
+  const { shape } = placed
+  const ranks = ranksOfTable(placed)
+  const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
+  return layers * layer + ends
+}
+
+/** 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
+function statesOf({ placed, element, data }: Facts, held: number) {
+  const { zero, reduce, gather } = placed.split
+  const { gradientBytes: wide } = placed.software
+  return {
+    parameters: (element * held) / (zero >= 3 ? data : 1) + (gather === 'step' && data > 1 ? element * held : 0),
+    gradients: (wide * held) / (zero >= 2 && reduce !== 'step' ? data : 1),
+    optimizer: ((element < wide ? 3 : 2) * wide * held) / (zero >= 1 ? data : 1),
+  }
+}
+
+interface Moment {
+  readonly activations: number
+  readonly workspace: number
+}
+
+const bytesOf = ({ activations, workspace }: Moment): number => activations + workspace
+
+function worstMoment(facts: Facts, { first, last, firstStage }: Holding, held: number, fullness: Fullness): Moment {
+  const { placed, token, layer, head, widths } = facts
+  const { split } = placed
+  const { open, pending } = fullness
+  const sums = split.recompute === 'none' ? 4 * widths.sums * facts.tokens * open : 0
+  const heads = last ? token * headsInFlight(split, fullness, head) : 0
+  const handed = split.pp > 1 ? token * widths.residual : 0
+  const all = token * (open * layer.open + pending * layer.pending) + sums + heads + handed
+  const inTwo = splitsAll.has(split.schedule)
+  let worst: Moment = {
+    activations: 0,
+    workspace: split.zero === 0 ? 0 : (placed.software.gradientBytes * held) / facts.data,
+  }
+  const consider = (activations: number, workspace: number) => {
+    if (activations + workspace > bytesOf(worst)) worst = { activations, workspace }
+  }
+  const backward = (activations: number, work: number, { made, fetched }: Scratch) => {
+    consider(activations + work, fetched + (inTwo ? 0 : made))
+    if (inTwo) consider(activations, made)
+  }
+  backward(all, token * layer.work, facts.layerScratch)
+  if (last) backward(all + token * head.open, token * head.work, facts.tableScratch)
+  if (first) consider(all - token * firstStage * layer.open, facts.tableScratch.made)
+  return worst
+}
+
+/** Elements per token that lie in the head for microbatches other than the one at work. */
+function headsInFlight({ schedule, microbatches, chunks }: Split, { pendingStages }: Fullness, head: Stash): number {
+  if (forwardsFirst.has(schedule)) return (microbatches - 1) * head.open
+  return Math.max(0, Math.min(microbatches, pendingStages / chunks) - 1) * head.pending
+}
+
+/** Schedules of which the closed form says exactly how many stages are open; of the others one surely is. */
+const exact = new Set(['gpipe', 'looped-bfs', '1f1b', 'interleaved', 'interleaved-zb', 'zb-h1', 'zb-h2'])
+
+/**
+ * What a rank holds for certain. When it begins its first backward pass after its fullest moment, every open stage
+ * keeps its layers; when the head goes backward, the layers under it are kept and there are logits and their gradient.
+ * Each of these frames is bound to that one call, or to a later one, so that they lie in the arena together.
+ */
+export function ownLeast(placed: Placed): (rank: number) => number {
+  const facts = factsOf(placed)
+  const { shape, split } = placed
+  const { token, layer, widths } = facts
+  const made =
+    splitsAll.has(split.schedule) || split.schedule.startsWith('dualpipe') ? 0 : placed.software.gradientBytes
+  const kept = split.recompute === 'per-op' ? widths.residual : layer.open
+  return rank => {
+    let fewest = Number.POSITIVE_INFINITY
+    for (let chunk = 0; chunk < split.chunks; chunk++)
+      fewest = Math.min(fewest, layersOfChunk(shape, split, rank, chunk))
+    const ownLayers = layersOfRank(shape, split, rank)
+    const own = split.schedule === 'dualpipe' ? fewest * facts.layerParameters : heldParameters(facts, ownLayers)
+    const { parameters, gradients, optimizer } = statesOf(facts, own)
+    const open = exact.has(split.schedule) ? inFlight(split, rank).mostOpen.open : 1
+    const body = token * open * fewest * kept + (fewest > 0 ? made * largestWeight(placed) : 0)
+    const head = ownLayers.last ? token * (fewest * kept + 2 * widths.vocab) + made * facts.table : 0
+    return parameters + gradients + optimizer + Math.max(body, head)
+  }
+}

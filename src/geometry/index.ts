@@ -1,0 +1,2 @@
+export * from './tensor.js'
+export * from './whole.js'

@@ -1,0 +1,101 @@
+/**
+ * Tensors as kernels see them: a run of cells with named dims, row-major in the order the buffer lists them.
+ * Nothing may depend on that order, so every kernel asks for *offsets*: a table that says, for each element of
+ * some dims in row-major order, how far into the tensor it lies. A dim the tensor lacks does not move it.
+ */
+import { type Coordinates, type Dim, indexAlong, type Layout, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
+
+/** A rank's memory: one cell per two bytes of the plan, whatever the precision. Integers lie in it as numbers. */
+export type Cells = Float64Array | Float32Array
+
+/** What is known of an operand before anything runs. */
+export interface Shape {
+  /** As one rank holds it in one microbatch. */
+  readonly dims: readonly Dim[]
+  /** The same dims over all ranks and microbatches. */
+  readonly whole: readonly Dim[]
+}
+
+/** What is known of it while an instruction runs: its first cell, and the whole tensor's index of that element, per dim. */
+export interface Place {
+  at: number
+  readonly origin: number[]
+}
+
+export const sizeIn = (dims: readonly Dim[], name: string): number | undefined =>
+  dims.find(dim => dim.name === name)?.size
+
+export const has = (dims: readonly Dim[], name: string): boolean => dims.some(dim => dim.name === name)
+
+/** The dims of `dims` that `others` lacks. */
+export const without = (dims: readonly Dim[], others: readonly Dim[]): Dim[] =>
+  dims.filter(({ name }) => !has(others, name))
+
+/** How far apart neighbours along `name` are; 0 for a dim the tensor lacks. */
+export function strideOf(dims: readonly Dim[], name: string): number {
+  const at = dims.findIndex(dim => dim.name === name)
+  return at < 0 ? 0 : dims.slice(at + 1).reduce((stride, dim) => stride * dim.size, 1)
+}
+
+/** Offsets into a tensor of `dims` for every element of `over`, the last dim of `over` fastest. */
+export const offsets = (over: readonly Dim[], dims: readonly Dim[]): Int32Array => Int32Array.from(indices(over, dims))
+
+/** As offsets, for tensors of any size: what a rank's elements are called in the whole tensor. */
+export function indices(over: readonly Dim[], dims: readonly Dim[]): Float64Array {
+  let table = Float64Array.of(0)
+  for (const { name, size } of over) {
+    const stride = strideOf(dims, name)
+    const next = new Float64Array(table.length * size)
+    for (let i = 0; i < table.length; i++) for (let j = 0; j < size; j++) next[i * size + j] = table[i] + j * stride
+    table = next
+  }
+  return table
+}
+
+/** The row-major index in a tensor of `whole` of the element where `origin` (per dim of `dims`) points. */
+export const indexOf = (dims: readonly Dim[], origin: readonly number[], whole: readonly Dim[]): number =>
+  dims.reduce((index, { name }, i) => index + origin[i] * strideOf(whole, name), 0)
+
+/** A tensor's dims over all ranks, from what one rank holds. */
+export const wholeDims = (mesh: Mesh, dims: readonly Dim[], layout: Layout): Dim[] =>
+  dims.map(({ name, size }) => ({ name, size: size * sizeOfAll(mesh, splitOf(layout, name)) }))
+
+/** The batch dim of one microbatch is a run of the global batch's. */
+export const acrossMicrobatches = (dims: readonly Dim[], microbatches: number): Dim[] =>
+  dims.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim))
+
+/** Where the rank at `at` begins in the whole tensor, per dim of the local `dims`. */
+export const originsOf = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): number[] =>
+  dims.map(({ name, size }) => {
+    const axes = splitOf(layout, name)
+    return axes.length === 0 ? 0 : indexAlong(mesh, axes, at) * size
+  })
+
+/** Every dim that two operands share must have one size. */
+export function agree(shapes: readonly Shape[], except: readonly string[] = []): void {
+  const sizes = new Map<string, number>()
+  for (const { dims } of shapes)
+    for (const { name, size } of dims) {
+      const known = sizes.get(name) ?? size
+      if (known !== size && !except.includes(name))
+        throw new Error(`dim ${name} is ${known} in one operand and ${size} in another`)
+      sizes.set(name, known)
+    }
+}
+
+/** An operand of an elementwise op may lack dims of the result, but may not have more. */
+export function within(operand: Shape, out: Shape): void {
+  const extra = without(operand.dims, out.dims)
+  if (extra.length > 0) throw new Error(`operand has dims the result lacks: ${extra.map(dim => dim.name).join(' ')}`)
+}
+
+/** The one dim of `dims` that `others` lacks: the rows of an embedding, the classes of a loss. */
+export function missingDim(dims: readonly Dim[], others: readonly Dim[]): string {
+  const missing = without(dims, others)
+  if (missing.length !== 1)
+    throw new Error(`expected one dim to be missing, not [${missing.map(dim => dim.name).join(' ')}]`)
+  return missing[0].name
+}
+
+export const originAlong = (shape: Shape, place: Place, name: string): number =>
+  place.origin[shape.dims.findIndex(dim => dim.name === name)] ?? 0
