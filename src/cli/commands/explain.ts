@@ -20,7 +20,7 @@ import {
   readingOf,
   requestOf,
   scaledTo,
-  search,
+  searching,
   splitOf,
 } from '../../search/index.js'
 import { clusterPrices, simulate } from '../../simulate/index.js'
@@ -34,7 +34,7 @@ import { neighbourLines, partsLines } from '../text/plan-text.js'
 import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from '../text/plan-words.js'
 import { softwareOption } from '../text/planning.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { type Progress, withProgress } from '../text/progress.js'
 
 interface Options {
   readonly cluster: string
@@ -63,10 +63,10 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action((path: string, options: Options) => done(explainCommand(path, options, io)))
+    .action(async (path: string, options: Options) => done(await explainCommand(path, options, io)))
 }
 
-function explainCommand(path: string, options: Options, io: Io): number {
+async function explainCommand(path: string, options: Options, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
   const tried = job && typeof job.plan.schedule !== 'string' ? programOf(parsed, path, io, { fits: false }) : undefined
@@ -78,7 +78,9 @@ function explainCommand(path: string, options: Options, io: Io): number {
   }
   const request = requestFor(job, options, io)
   const own = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
-  const explained = explain(request, job, { own, measured: options.measuredStep, say: progress(io) })
+  const explained = await withProgress(io, progress =>
+    explain(request, job, { own, measured: options.measuredStep, progress }),
+  )
   io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
   return 0
 }
@@ -105,17 +107,16 @@ interface Given {
   /** The program of a schedule from a file: there is no closed form of its order. */
   readonly own: Program | undefined
   readonly measured: number | undefined
-  readonly say: (text: string) => void
+  readonly progress: Progress
 }
 
-function explain(request: Request, job: Job, { own, measured, say }: Given): Explained {
+async function explain(request: Request, job: Job, { own, measured, progress }: Given): Promise<Explained> {
   const split = splitOf(job)
   const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
   const scale = measured === undefined ? 1 : measured / priced.estimate.step
   const plan = scaledTo(priced, scale)
-  say('looking for the best of all plans')
-  const best = search(request, { keep: 1, front: false }).best[0]
-  say('')
+  progress.expect({ searching: 1 })
+  const [best] = (await progress.run('searching', searching(request, { keep: 1, front: false }))).best
   const neighbours = neighboursOf(request, plan, scale)
   return {
     ...{ job, request, plan, scale, neighbours, simulated: own !== undefined },

@@ -1,9 +1,8 @@
 /** lockstep plan: the best ways to split a model over a cluster, and why they are. */
 import { dirname, relative } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { error, type Problem, ProblemsError } from '../../base/index.js'
+import { error, type Problem, ProblemsError, type Work } from '../../base/index.js'
 import {
   bestOfEachFirst,
   canSimulate,
@@ -21,7 +20,7 @@ import {
   type Sensitivity,
   type Sentence,
   type SimulatedPlan,
-  search,
+  searching,
   sensitivities,
   sensitivityOf,
   simulatedPlans,
@@ -32,7 +31,7 @@ import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { impossibleText, planText } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
-import { progress } from '../text/progress.js'
+import { Progress, withProgress } from '../text/progress.js'
 
 interface Options extends PlanningOptions {
   readonly devices?: number
@@ -110,64 +109,71 @@ const kept = 300
 
 async function planCommand(options: Options, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
-  const { request } = planning
-  const say = progress(io)
-  const started = performance.now()
-  const found = search(request, {
-    keep: Math.max(kept, options.top),
-    watch: (done, all) => say(`searching ${Math.floor((100 * done) / all)} %`),
-  })
-  const searched = performance.now()
-  if (found.best.length === 0) return refuse(planning, options, io)
-  const simulations = await simulateFor(request, found.best, options, io)
-  const ranked = rank(found.best, simulations)
-  if (ranked.length === 0) throw new ProblemsError([tooLarge(found, simulations)])
-  const simulated = performance.now()
-  const chosen = { ...ranked[0].plan, bytes: ranked[0].simulated?.arena ?? ranked[0].plan.bytes }
-  const why = options.why ? whyOf(planning, { chosen, cheapest: found.best[0] }, say) : undefined
-  say('')
-  const seconds = { search: (searched - started) / 1000, simulation: (simulated - searched) / 1000 }
-  const answer: Answer = { planning, found, ranked, simulations, seconds, ...(why && { why }) }
+  const answer = await withProgress(io, progress => answerOf(planning, options, progress))
+  if (!answer) return refuse(planning, options, io)
   io.out(options.json ? `${JSON.stringify(asJson(answer, options.top), null, 2)}\n` : planText(answer, options.top, io))
   if (options.out !== undefined) {
-    save(options.out, jobText(planning, ranked[0], options.out), io)
+    save(options.out, jobText(planning, answer.ranked[0], options.out), io)
     if (!options.json) io.out(`\nwritten: ${options.out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0
 }
 
-/** Simulates for as long as was asked, or until the user has seen enough; then compiles what is going to be listed. */
-async function simulateFor(request: Request, best: readonly Priced[], options: Options, io: Io): Promise<Simulations> {
+/** undefined: no plan works. */
+async function answerOf(planning: Planning, options: Options, progress: Progress): Promise<Answer | undefined> {
+  const { request } = planning
+  progress.expect({ searching: 3, simulating: options.simulate || 0, compiling: compileSeconds, [whyPhase]: 3 })
+  const started = performance.now()
+  const found = await progress.run('searching', searching(request, { keep: Math.max(kept, options.top) }))
+  const searched = performance.now()
+  if (found.best.length === 0) return undefined
+  const simulations = await simulateFor(request, found.best, options, progress)
+  const ranked = rank(found.best, simulations)
+  if (ranked.length === 0) throw new ProblemsError([tooLarge(found, simulations)])
+  const simulated = performance.now()
+  const chosen = { ...ranked[0].plan, bytes: ranked[0].simulated?.arena ?? ranked[0].plan.bytes }
+  const why = options.why
+    ? await progress.run(whyPhase, whyOf(planning, { chosen, cheapest: found.best[0] }))
+    : undefined
+  const seconds = { search: (searched - started) / 1000, simulation: (simulated - searched) / 1000 }
+  return { planning, found, ranked, simulations, seconds, ...(why && { why }) }
+}
+
+const whyPhase = 'finding out what would change it'
+
+/** Simulates for as long as was asked; then compiles what is going to be listed. */
+async function simulateFor(
+  request: Request,
+  best: readonly Priced[],
+  options: Options,
+  progress: Progress,
+): Promise<Simulations> {
   if (options.simulate === false || !canSimulate(request)) return { outlined: [], compiled: [] }
-  const say = progress(io)
-  let stopped = false
-  const forget = io.onInterrupt(() => {
-    stopped = true
-  })
-  const take = async <T>(
-    all: Iterable<T>,
-    seconds: number,
-    what: string,
-    isEnough: (taken: readonly T[]) => boolean,
-  ) => {
-    const until = performance.now() + 1000 * seconds
-    const taken: T[] = []
-    for (const one of all) {
-      taken.push(one)
-      say(`${what} ${taken.length} plans`)
-      await setImmediate() // an interrupt is heard here
-      if ((stopped || performance.now() > until) && isEnough(taken)) break
-    }
-    return taken
-  }
-  const outlined = await take(outlinedPlans(request, bestOfEachFirst(best)), options.simulate, 'simulated', () => true)
+  const plans = outlinedPlans(request, bestOfEachFirst(best))
+  const outlined = await progress.run('simulating', taking(plans, options.simulate))
   const inOrder = listed(rank(best, { outlined, compiled: [] })).map(({ plan }) => plan)
   const compiling = fitting(simulatedPlans(request, inOrder), options.top)
   const isFirstKnown = (compiled: readonly SimulatedPlan[]): boolean =>
     rank(best, { outlined, compiled })[0]?.simulated?.arena !== undefined
-  const compiled = await take(compiling, compileSeconds, 'compiled', isFirstKnown)
-  forget()
+  const compiled = await progress.run('compiling', taking(compiling, compileSeconds, isFirstKnown))
   return { outlined, compiled }
+}
+
+/** Takes some for so many seconds, and for longer until they are enough. */
+function* taking<T>(
+  all: Iterable<T>,
+  seconds: number,
+  isEnough: (taken: readonly T[]) => boolean = () => true,
+): Work<T[]> {
+  const started = performance.now()
+  const taken: T[] = []
+  for (const one of all) {
+    taken.push(one)
+    const share = (performance.now() - started) / (1000 * seconds)
+    yield Math.min(1, share)
+    if (share >= 1 && isEnough(taken)) break
+  }
+  return taken
 }
 
 /** For so long those listed are compiled, and longer if the first of them is not known to fit. */
@@ -215,10 +221,10 @@ function tooLarge({ capacity }: Found, { compiled }: Simulations): Problem {
 }
 
 function refuse(planning: Planning, { json }: Options, io: Io): number {
-  const say = progress(io)
-  say('looking for what would work')
+  const { say, erase } = new Progress(io)
+  say('searching for what would work')
   const impossible = whyImpossible(planning.request, devices => attempt(() => planning.clusterAt(devices)))
-  say('')
+  erase()
   if (json) io.out(`${JSON.stringify({ ok: false, ...impossible }, null, 2)}\n`)
   else io.err(impossibleText(planning, impossible, io))
   return 1
@@ -238,12 +244,11 @@ interface Choice {
   readonly cheapest: Priced
 }
 
-function whyOf({ request }: Planning, { chosen, cheapest }: Choice, say: (text: string) => void): Why {
+function* whyOf({ request }: Planning, { chosen, cheapest }: Choice): Work<Why> {
   const sensitivity: Sensitivity[] = []
-  say('asking what would change it')
   for (const one of sensitivityOf(request, cheapest)) {
     sensitivity.push(one)
-    say(`asking what would change it: ${sensitivity.length} of ${sensitivities.length}`)
+    yield sensitivity.length / sensitivities.length
   }
   return { reading: readingOf(request, chosen), neighbours: neighboursOf(request, chosen), sensitivity }
 }

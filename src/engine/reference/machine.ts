@@ -2,7 +2,7 @@
  * The reference machine: a program on all its ranks, in one thread. Ranks take turns, each until it must wait.
  * In f64 it is the definition of what a program computes.
  */
-import { type Dim, elementsOf, type Layout, type Rank, worldOf } from '../../base/index.js'
+import { type Dim, elementsOf, finish, type Layout, type Rank, type Work, worldOf } from '../../base/index.js'
 import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
 import type { DType, Kind, Param, ParamFrames, Program } from '../../ir/index.js'
 import { Actor } from './actor.js'
@@ -24,6 +24,8 @@ export interface StepResult {
 export interface Machine {
   /** Runs the program once. Throws RunError, or StallError when no rank can move. */
   step(data: StepData): StepResult
+  /** The same, watched. */
+  stepping(data: StepData): Work<StepResult>
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
   /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
@@ -53,12 +55,14 @@ export function boot(program: Program, options: Options): Machine {
 
   const wholes = wholesOf(program, actors)
   const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
+  function* stepping(data: StepData): Work<StepResult> {
+    Object.assign(world, freshStep(data))
+    yield* run(actors)
+    return resultOf(actors, scalar)
+  }
   return {
-    step(data) {
-      Object.assign(world, freshStep(data))
-      run(actors)
-      return resultOf(actors, scalar)
-    },
+    step: data => finish(stepping(data)),
+    stepping,
     parameter: name => wholes.parameter(name).values,
     master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
@@ -88,11 +92,17 @@ function cached(data: StepData): StepData {
   return { lr: data.lr, step: data.step, inputs }
 }
 
-function run(actors: readonly Actor[]): void {
+function* run(actors: readonly Actor[]): Work<void> {
   for (const actor of actors) actor.begin()
+  const all = actors.reduce((sum, { stream }) => sum + stream.steps.length, 0)
+  let taken = 0
   while (actors.some(actor => !actor.done)) {
     let moved = false
-    for (const actor of actors) moved = actor.advance() || moved
+    for (const actor of actors)
+      while (actor.advance()) {
+        moved = true
+        yield Math.min(1, taken++ / all)
+      }
     if (!moved) throw new StallError(actors.filter(actor => !actor.done).map(actor => actor.blocked()))
   }
   for (const actor of actors) actor.finish()
