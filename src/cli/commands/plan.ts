@@ -3,7 +3,7 @@ import { dirname, relative } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { error, type Problem, ProblemsError } from '../../base/index.js'
+import { error, type Problem, ProblemsError, save } from '../../base/index.js'
 import {
   bestOfEachFirst,
   canSimulate,
@@ -27,7 +27,6 @@ import {
   simulatedPlans,
   whyImpossible,
 } from '../../search/index.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { impossibleText, planText } from '../text/plan-text.js'
