@@ -1,7 +1,7 @@
 /** What a long command shows while it works, and what Ctrl-C does to it. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { finish, type Work, within } from '../src/base/index.js'
+import { asPart, finish, type Work } from '../src/base/index.js'
 import { Interrupted, lineOf, withProgress } from '../src/cli/text/progress.js'
 import { lockstep, memoryIo } from './memory-io.js'
 
@@ -14,7 +14,7 @@ describe('work', () => {
   test('finishes with its result', () => equal(finish(counting(3)), 'counted to 3'))
 
   test('is a part of larger work', () => {
-    const part = within(0.5, 1, counting(4))
+    const part = asPart(0.5, 1, counting(4))
     deepEqual([...part], [0.5, 0.625, 0.75, 0.875])
   })
 })

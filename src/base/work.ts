@@ -14,7 +14,7 @@ export function finish<T>(work: Work<T>): T {
 }
 
 /** Runs the work as a part of a larger one: its shares count from `from` to `to` there. */
-export function* within<T>(from: number, to: number, work: Work<T>): Work<T> {
+export function* asPart<T>(from: number, to: number, work: Work<T>): Work<T> {
   for (;;) {
     const next = work.next()
     if (next.done) return next.value

@@ -3,7 +3,7 @@
  * point is the best plan found there. Amdahl: a step is a part that no device shortens and a part all of them share;
  * the two are fitted to the strong points, and their ratio is the limit of the speedup.
  */
-import { finish, type Work, within } from '../base/index.js'
+import { asPart, finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import type { Request } from './request.js'
 import { type Priced, searching } from './search.js'
@@ -52,7 +52,7 @@ export function* scaling({ request, devices, clusterAt }: ScaleRequest): Work<Sc
   const found: ScalePoint[] = []
   for (const [i, { size, globalBatch }] of points.entries()) {
     const asked = { ...request, globalBatch, cluster: clusterAt(size) }
-    found.push(yield* within(i / points.length, (i + 1) / points.length, bestAt(asked, size)))
+    found.push(yield* asPart(i / points.length, (i + 1) / points.length, bestAt(asked, size)))
   }
   const strong = compared(found.slice(0, sizes.length))
   const amdahl = fit(strong)

@@ -79,7 +79,6 @@ async function beside(job: Job, program: Program, steps: number, progress: Progr
   const { optimizer, seed } = job.training
   const options = {
     ...{ steps, seed, lr: optimizer.lr, vocab: 'vocab' in job.model ? job.model.vocab : 1 },
-    ...(optimizer.kind === 'adamw' ? { eps: optimizer.eps } : {}),
   }
   const serial = await progress.run('one rank', runningSerial(compileJob(serialJob(job)), options))
   return progress.run(allRanks(job), comparing(program, serial, options))
