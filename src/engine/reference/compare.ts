@@ -9,8 +9,9 @@
  * second step on gradients are those of parameters moved by so much, and are allowed as much more.
  */
 import { coordinatesOf } from '../../base/index.js'
+import { inputsOf } from '../../geometry/index.js'
 import { type Kind, kinds, type Program } from '../../ir/index.js'
-import { type Data, inputsOf, syntheticData } from './data.js'
+import { type Data, syntheticData } from './data.js'
 import { boot, type Machine } from './machine.js'
 
 export interface CompareOptions {
