@@ -19,8 +19,9 @@ import {
   type States,
   type Work,
 } from '../../base/index.js'
+import { inputsOf } from '../../geometry/index.js'
 import { type Kind, kinds, type Program } from '../../ir/index.js'
-import { type Data, inputsOf, syntheticData } from './data.js'
+import { type Data, syntheticData } from './data.js'
 import { boot, type Machine } from './machine.js'
 
 export interface CompareOptions {

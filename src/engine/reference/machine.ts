@@ -15,21 +15,12 @@ import {
 } from '../../base/index.js'
 import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
 import { type DType, type Kind, masterFrame, type Param, type ParamFrames, type Program } from '../../ir/index.js'
+import type { StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { roundCells } from './rounding.js'
-import type { Options, StepData, World } from './world.js'
-
-/** What a step leaves in the frames `loss`, `count` and `normSquared`. */
-export interface StepResult {
-  /** The mean loss per counted label (or element) over the global batch. */
-  readonly loss: number
-  /** The sum it is the mean of. */
-  readonly lossSum: number
-  readonly count: number
-  readonly normSquared: number
-}
+import type { Options, World } from './world.js'
 
 export interface Machine {
   /** Runs the program once. Throws RunError, or StallError when no rank can move. */
