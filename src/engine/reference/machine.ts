@@ -8,18 +8,9 @@ import type { DType, Kind, Param, ParamFrames, Program } from '../../ir/index.js
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
+import { type StepResult, stepResultOf } from './result.js'
 import { roundCells } from './rounding.js'
 import type { Options, StepData, World } from './world.js'
-
-/** What a step leaves in the frames `loss`, `count` and `normSquared`. */
-export interface StepResult {
-  /** The mean loss per counted label (or element) over the global batch. */
-  readonly loss: number
-  /** The sum it is the mean of. */
-  readonly lossSum: number
-  readonly count: number
-  readonly normSquared: number
-}
 
 export interface Machine {
   /** Runs the program once. Throws RunError, or StallError when no rank can move. */
@@ -39,8 +30,6 @@ export interface Machine {
   gradient(name: string): Float64Array
   /** The greatest difference between two ranks that should hold the same numbers of this parameter, its master or its moments. */
   spread(name: string): number
-  /** The first cell of the frame of this name at a rank, if the rank has it. */
-  scalar(name: string, rank: Rank): number | undefined
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
 }
@@ -52,12 +41,11 @@ export function boot(program: Program, options: Options): Machine {
   for (const param of program.params) initialise(program, actors, param, options.seed)
 
   const wholes = wholesOf(program, actors)
-  const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
   return {
     step(data) {
       Object.assign(world, freshStep(data))
       run(actors)
-      return resultOf(actors, scalar)
+      return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
     },
     parameter: name => wholes.parameter(name).values,
     master: name => wholes.master(name).values,
@@ -68,7 +56,6 @@ export function boot(program: Program, options: Options): Machine {
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), wholes.master(name), ...wholes.moments(name)].map(whole => whole.spread)),
-    scalar,
     peaks: actors.map(actor => actor.memory.peak),
   }
 }
@@ -166,17 +153,4 @@ function gradientOf({ program: { mesh, params }, gradients }: World, name: strin
   const { values } = assemble(mesh, whole, layout, captured.parts)
   const order = params.find(param => param.name === name)?.dims ?? whole
   return Float64Array.from(offsets(order, whole), index => values[index])
-}
-
-function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
-  const frame = stream.frames.findIndex(frame => frame.name === name)
-  return frame < 0 ? undefined : memory.view(frame)[0]
-}
-
-function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {
-  const first = (names: readonly string[]) =>
-    actors.map(({ rank }) => names.map(name => scalar(name, rank))).find(found => !found.includes(undefined))
-  const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
-  const [normSquared = NaN] = first(['normSquared']) ?? []
-  return { loss: lossSum / count, lossSum, count, normSquared }
 }

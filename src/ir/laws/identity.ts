@@ -5,9 +5,10 @@
  * first value that the serial program does not know is the place where the two part.
  */
 import type { Call, Program } from '../program.js'
+import { resultNames } from '../role.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
-import { type Outcome, type Result, replay, resultNames, type Update } from './replay.js'
+import { type Outcome, type Result, replay, type Update } from './replay.js'
 import { same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
@@ -110,7 +111,7 @@ function otherSum(name: string, { program, known, made, strict }: Records): Find
   return over && !known.spoilt.has(name) ? say('is written over', over) : []
 }
 
-const lawOf = (sum: string) => (resultNames.includes(sum) ? 'I3' : 'I2')
+const lawOf = (sum: string) => (resultNames.some(result => result === sum) ? 'I3' : 'I2')
 
 function unknown(program: Program, { place, call }: Made): Finding {
   const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]
