@@ -9,7 +9,9 @@ import {
   type Layout,
   localDims,
   type Mesh,
+  mapStates,
   type Op,
+  type States,
   worldOf,
 } from '../src/base/index.js'
 import { boot, type Options, prepare, type StepData } from '../src/engine/index.js'
@@ -100,11 +102,8 @@ export interface Tiny {
   /** Byte offset and size of frames that do not lie one after the other. */
   readonly placed?: Record<string, readonly [offset: number, bytes: number]>
   readonly arena?: number
-  /** Dims with layout, how it begins, and the buffers that hold the parameter, its gradient and its moments. */
-  readonly params?: Record<
-    string,
-    { dims: string; init: Init; param: string; grad: string; moments?: readonly string[] }
-  >
+  /** Dims with layout, how it begins, and the buffers that hold the parameter, its gradient and its states. */
+  readonly params?: Record<string, { dims: string; init: Init; param: string; grad: string; states?: States<string> }>
 }
 
 export const kindOf = (name: string): Kind => (name.includes(':') ? (name.split(':')[0] as Kind) : 'workspace')
@@ -127,7 +126,7 @@ export function tiny(given: Tiny): Program {
     const [offset, size] = given.placed?.[bare(name)] ?? [bytes.slice(0, i).reduce((a, b) => a + b, 0), bytes[i]]
     return { name: bare(name), kind: kindOf(name), offset, bytes: size }
   })
-  const roles = frames.map(({ name, kind }, i) => ({ name: readRole(name, kind), kind, bytes: bytes[i] }))
+  const roles = frames.map(({ name, kind }, i) => ({ name: readRole(name), kind, bytes: bytes[i] }))
   const named = Object.fromEntries(buffers.map((buffer, i) => [frames[i].name, buffer]))
   const segments = Object.entries(given.segments ?? {}).map(
     ([name, instrs]): Segment => ({ name, phase: 'F', roles, buffers: named, instrs }),
@@ -150,9 +149,9 @@ export function tiny(given: Tiny): Program {
   const frameOf = (name: string) => frames.findIndex(frame => frame.name === name)
   const resultAt = (name: ResultName) => (frameOf(name) < 0 ? {} : { 0: frameOf(name) })
   const params = Object.entries(given.params ?? {}).map(
-    ([name, { init, param, grad, moments = [], ...text }]): Param => {
+    ([name, { init, param, grad, states = {}, ...text }]): Param => {
       const { dims, layout } = tensorOf(text.dims)
-      const held = { param: frameOf(param), grad: frameOf(grad), moments: moments.map(frameOf) }
+      const held = { param: frameOf(param), grad: frameOf(grad), states: mapStates(states, frameOf) }
       const everywhere = Object.fromEntries(Array.from({ length: stages }, (_, pp) => [pp, held]))
       return {
         name,

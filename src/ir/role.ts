@@ -2,6 +2,7 @@
  * What a frame is to a segment: a closed union, so that who binds frames or asks what outlives a call looks at a value.
  * The printed name of a role derives from it here and is read back here, and nowhere else.
  */
+import { type StateName, stateNames } from '../base/index.js'
 import { type Kind, kinds } from './program.js'
 
 /** The sums a step leaves behind. */
@@ -25,7 +26,7 @@ export type RoleName =
   /** A frame for one call alone. */
   | { readonly is: 'scratch'; readonly of: Kind }
   /** One of the optimizer's numbers per parameter. */
-  | { readonly is: 'state'; readonly of: string }
+  | { readonly is: 'state'; readonly of: StateName }
   | { readonly is: 'result'; readonly of: ResultName }
   /** The frame of that name: scalars of the step (lr, step), and whatever a program written by hand says. */
   | { readonly is: 'named'; readonly of: string }
@@ -52,12 +53,12 @@ export function showRole(name: RoleName): string {
   return 'of' in name && name.of !== undefined ? `${name.is}.${name.of}` : name.is
 }
 
-/** The inverse. The kind tells the optimizer's numbers from other bare words. */
-export function readRole(text: string, kind: Kind): RoleName {
+/** The inverse. */
+export function readRole(text: string): RoleName {
   const dot = text.indexOf('.')
   const [is, of] = dot < 0 ? [text, ''] : [text.slice(0, dot), text.slice(dot + 1)]
   if (Object.hasOwn(words, is) && !text.endsWith('.') && words[is as keyof typeof words](of))
     return { is, ...(of === '' ? {} : { of }) } as RoleName // the table just agreed to it
-  if (resultNames.some(result => result === text)) return { is: 'result', of: text as ResultName } // one of them
-  return { is: kind === 'optimizer' ? 'state' : 'named', of: text }
+  const [result, state] = [resultNames.find(name => name === text), stateNames.find(name => name === text)]
+  return result ? { is: 'result', of: result } : state ? { is: 'state', of: state } : { is: 'named', of: text }
 }
