@@ -2,19 +2,32 @@
  * The reference machine: a program on all its ranks, in one thread. Ranks take turns, each until it must wait.
  * In f64 it is the definition of what a program computes.
  */
-import { type Dim, elementsOf, type Layout, mapStates, type Rank, type States, worldOf } from '../../base/index.js'
+import {
+  type Dim,
+  elementsOf,
+  finish,
+  type Layout,
+  mapStates,
+  type Rank,
+  type States,
+  type Work,
+  worldOf,
+} from '../../base/index.js'
 import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
 import { type DType, type Kind, masterFrame, type Param, type ParamFrames, type Program } from '../../ir/index.js'
+import { stepResultOf } from '../result.js'
+import type { StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
-import { type StepResult, stepResultOf } from './result.js'
 import { roundCells } from './rounding.js'
-import type { Options, StepData, World } from './world.js'
+import type { Options, World } from './world.js'
 
 export interface Machine {
   /** Runs the program once. Throws RunError, or StallError when no rank can move. */
   step(data: StepData): StepResult
+  /** The same, watched. */
+  stepping(data: StepData): Work<StepResult>
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
   /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
@@ -42,12 +55,14 @@ export function boot(program: Program, options: Options): Machine {
   for (const param of program.params) initialise(program, actors, param, options.seed)
 
   const wholes = wholesOf(program, actors)
+  function* stepping(data: StepData): Work<StepResult> {
+    Object.assign(world, freshStep(data))
+    yield* run(actors)
+    return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
+  }
   return {
-    step(data) {
-      Object.assign(world, freshStep(data))
-      run(actors)
-      return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
-    },
+    step: data => finish(stepping(data)),
+    stepping,
     parameter: name => wholes.parameter(name).values,
     master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
@@ -76,11 +91,17 @@ function cached(data: StepData): StepData {
   return { lr: data.lr, step: data.step, inputs }
 }
 
-function run(actors: readonly Actor[]): void {
+function* run(actors: readonly Actor[]): Work<void> {
   for (const actor of actors) actor.begin()
+  const all = actors.reduce((sum, { stream }) => sum + stream.steps.length, 0)
+  let taken = 0
   while (actors.some(actor => !actor.done)) {
     let moved = false
-    for (const actor of actors) moved = actor.advance() || moved
+    for (const actor of actors)
+      while (actor.advance()) {
+        moved = true
+        yield Math.min(1, taken++ / all)
+      }
     if (!moved) throw new StallError(actors.filter(actor => !actor.done).map(actor => actor.blocked()))
   }
   for (const actor of actors) actor.finish()

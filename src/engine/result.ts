@@ -1,15 +1,7 @@
 /** What a step leaves in the frames that the program names as its results. */
-import { type Rank, rankAt } from '../../base/index.js'
-import { type Program, type ResultName, resultPlaces } from '../../ir/index.js'
-
-export interface StepResult {
-  /** The mean loss per counted label (or element) over the global batch. */
-  readonly loss: number
-  /** The sum it is the mean of. */
-  readonly lossSum: number
-  readonly count: number
-  readonly normSquared: number
-}
+import { type Rank, rankAt } from '../base/index.js'
+import { type Program, type ResultName, resultPlaces } from '../ir/index.js'
+import type { StepResult } from './runner.js'
 
 /** `read` gives the first number in a frame of a rank. NaN for what the program does not have. */
 export function stepResultOf(
