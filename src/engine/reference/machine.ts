@@ -15,6 +15,7 @@ import {
 } from '../../base/index.js'
 import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
 import { type DType, type Kind, masterFrame, type Param, type ParamFrames, type Program } from '../../ir/index.js'
+import { stepResultOf } from '../result.js'
 import type { StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
@@ -43,8 +44,6 @@ export interface Machine {
   gradient(name: string): Float64Array
   /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
   spread(name: string): number
-  /** The first cell of the frame of this name at a rank, if the rank has it. */
-  scalar(name: string, rank: Rank): number | undefined
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
 }
@@ -56,11 +55,10 @@ export function boot(program: Program, options: Options): Machine {
   for (const param of program.params) initialise(program, actors, param, options.seed)
 
   const wholes = wholesOf(program, actors)
-  const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
   function* stepping(data: StepData): Work<StepResult> {
     Object.assign(world, freshStep(data))
     yield* run(actors)
-    return resultOf(actors, scalar)
+    return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
   }
   return {
     step: data => finish(stepping(data)),
@@ -74,7 +72,6 @@ export function boot(program: Program, options: Options): Machine {
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
-    scalar,
     peaks: actors.map(actor => actor.memory.peak),
   }
 }
@@ -179,17 +176,4 @@ function gradientOf({ program: { mesh, params }, gradients }: World, name: strin
   const { values } = assemble(mesh, whole, layout, captured.parts)
   const order = params.find(param => param.name === name)?.dims ?? whole
   return Float64Array.from(offsets(order, whole), index => values[index])
-}
-
-function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
-  const frame = stream.frames.findIndex(frame => frame.name === name)
-  return frame < 0 ? undefined : memory.view(frame)[0]
-}
-
-function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {
-  const first = (names: readonly string[]) =>
-    actors.map(({ rank }) => names.map(name => scalar(name, rank))).find(found => !found.includes(undefined))
-  const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
-  const [normSquared = NaN] = first(['normSquared']) ?? []
-  return { loss: lossSum / count, lossSum, count, normSquared }
 }
