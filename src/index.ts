@@ -51,14 +51,17 @@ export {
   type Found,
   jobOf,
   neighboursOf,
+  type PlannerOptions,
   type Priced,
+  planFor,
   priceOf,
+  type RankedPlan,
+  type Ranking,
   type Request,
   ratesOfPlan,
   readingOf,
   requestOf,
   search,
-  simulatedPlans,
   splitOf,
 } from './search/index.js'
 export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'

@@ -3,28 +3,24 @@ import { dirname, relative } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { error, type Problem, ProblemsError } from '../../base/index.js'
+import { seconds } from '../../base/index.js'
+import type { Estimate } from '../../estimate/index.js'
 import {
-  bestOfEachFirst,
-  canSimulate,
-  type Found,
-  kindOf,
+  keptPlans,
   type Neighbour,
   neighboursOf,
-  type OutlinedPlan,
-  outlinedPlans,
+  type PlannerProgress,
   type Priced,
+  planFor,
   planInput,
-  type Request,
+  type RankedPlan,
+  type Ranking,
   ratesOfPlan,
   readingOf,
   type Sensitivity,
   type Sentence,
-  type SimulatedPlan,
-  search,
   sensitivities,
   sensitivityOf,
-  simulatedPlans,
   whyImpossible,
 } from '../../search/index.js'
 import { save } from '../files/run-folder.js'
@@ -38,7 +34,7 @@ interface Options extends PlanningOptions {
   readonly devices?: number
   readonly top: number
   readonly why: boolean
-  /** False: not at all. */
+  /** False: prices alone. */
   readonly simulate: number | false
   readonly out?: string
   readonly json?: boolean
@@ -64,12 +60,12 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
     .option('--devices <n>', 'how many devices there are', integer)
     .option('--top <n>', 'how many plans to list', integer, 10)
     .option(
-      '--simulate <seconds>',
-      'for how long to simulate the best plans, before those listed are compiled',
+      '--simulate <n>',
+      'how many of the best plans to simulate, before those listed are compiled',
       integer,
-      10,
+      keptPlans,
     )
-    .option('--no-simulate', 'prices in closed form alone')
+    .option('--no-simulate', 'prices in closed form alone: nothing is compiled, except for --out')
     .option('--no-why', 'the plans alone, without neighbours and sensitivity')
     .option('--out <file>', 'write the best plan as a job file')
     .option('--json', 'everything as JSON')
@@ -80,23 +76,8 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
 /** Everything that was found out about a request. */
 export interface Answer {
   readonly planning: Planning
-  readonly found: Found
-  /** Best first: those that were simulated by that, and after them the others by their price. */
-  readonly ranked: readonly Ranked[]
-  readonly simulations: Simulations
-  readonly seconds: { readonly search: number; readonly simulation: number }
+  readonly ranking: Ranking
   readonly why?: Why
-}
-
-export interface Ranked {
-  readonly plan: Priced
-  readonly simulated?: OutlinedPlan & Partial<SimulatedPlan>
-}
-
-export interface Simulations {
-  readonly outlined: readonly OutlinedPlan[]
-  /** Of the fastest of those the programs themselves; those that turned out not to fit included. */
-  readonly compiled: readonly SimulatedPlan[]
 }
 
 export interface Why {
@@ -105,114 +86,44 @@ export interface Why {
   readonly sensitivity: readonly Sensitivity[]
 }
 
-/** Kept, so that what is listed is the best of what differs. */
-const kept = 300
-
 async function planCommand(options: Options, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
   const { request } = planning
   const say = progress(io)
-  const started = performance.now()
-  const found = search(request, {
-    keep: Math.max(kept, options.top),
-    watch: (done, all) => say(`searching ${Math.floor((100 * done) / all)} %`),
-  })
-  const searched = performance.now()
-  if (found.best.length === 0) return refuse(planning, options, io)
-  const simulations = await simulateFor(request, found.best, options, io)
-  const ranked = rank(found.best, simulations)
-  if (ranked.length === 0) throw new ProblemsError([tooLarge(found, simulations)])
-  const simulated = performance.now()
-  const chosen = { ...ranked[0].plan, bytes: ranked[0].simulated?.arena ?? ranked[0].plan.bytes }
-  const why = options.why ? whyOf(planning, { chosen, cheapest: found.best[0] }, say) : undefined
+  // What is written is compiled, whatever was asked.
+  const simulate = options.simulate === false && options.out !== undefined ? 0 : options.simulate
+  const ranking = await interruptible(io, stop =>
+    planFor(request, { top: options.top, simulate, stop, watch: heard(say) }),
+  )
+  if (!ranking) return refuse(planning, options, io)
+  const [first] = ranking.listed
+  const why = options.why ? whyOf(planning, { chosen: first, cheapest: ranking.found.best[0] }, say) : undefined
   say('')
-  const seconds = { search: (searched - started) / 1000, simulation: (simulated - searched) / 1000 }
-  const answer: Answer = { planning, found, ranked, simulations, seconds, ...(why && { why }) }
-  io.out(options.json ? `${JSON.stringify(asJson(answer, options.top), null, 2)}\n` : planText(answer, options.top, io))
+  const answer: Answer = { planning, ranking, ...(why && { why }) }
+  io.out(options.json ? `${JSON.stringify(asJson(answer), null, 2)}\n` : planText(answer, io))
   if (options.out !== undefined) {
-    save(options.out, jobText(planning, ranked[0], options.out), io)
+    save(options.out, jobText(planning, first, options.out), io)
     if (!options.json) io.out(`\nwritten: ${options.out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0
 }
 
-/** Simulates for as long as was asked, or until the user has seen enough; then compiles what is going to be listed. */
-async function simulateFor(request: Request, best: readonly Priced[], options: Options, io: Io): Promise<Simulations> {
-  if (options.simulate === false || !canSimulate(request)) return { outlined: [], compiled: [] }
-  const say = progress(io)
-  let stopped = false
+/** Until the user has seen enough. */
+async function interruptible<T>(io: Io, work: (stop: { readonly aborted: boolean }) => Promise<T>): Promise<T> {
+  const stop = { aborted: false }
   const forget = io.onInterrupt(() => {
-    stopped = true
+    stop.aborted = true
   })
-  const take = async <T>(
-    all: Iterable<T>,
-    seconds: number,
-    what: string,
-    isEnough: (taken: readonly T[]) => boolean,
-  ) => {
-    const until = performance.now() + 1000 * seconds
-    const taken: T[] = []
-    for (const one of all) {
-      taken.push(one)
-      say(`${what} ${taken.length} plans`)
-      await setImmediate() // an interrupt is heard here
-      if ((stopped || performance.now() > until) && isEnough(taken)) break
-    }
-    return taken
+  return work(stop).finally(forget)
+}
+
+const heard =
+  (say: (text: string) => void) =>
+  async ({ phase, done, all }: PlannerProgress): Promise<void> => {
+    if (phase === 'search') say(`searching ${Math.floor((100 * done) / (all ?? 1))} %`)
+    else say(phase === 'simulate' ? `simulated ${done} of ${all} plans` : `compiled ${done} plans`)
+    await setImmediate() // an interrupt is heard here
   }
-  const outlined = await take(outlinedPlans(request, bestOfEachFirst(best)), options.simulate, 'simulated', () => true)
-  const inOrder = listed(rank(best, { outlined, compiled: [] })).map(({ plan }) => plan)
-  const compiling = fitting(simulatedPlans(request, inOrder), options.top)
-  const isFirstKnown = (compiled: readonly SimulatedPlan[]): boolean =>
-    rank(best, { outlined, compiled })[0]?.simulated?.arena !== undefined
-  const compiled = await take(compiling, compileSeconds, 'compiled', isFirstKnown)
-  forget()
-  return { outlined, compiled }
-}
-
-/** For so long those listed are compiled, and longer if the first of them is not known to fit. */
-const compileSeconds = 2
-
-/** Until so many fit. */
-function* fitting(plans: Iterable<SimulatedPlan>, count: number): Generator<SimulatedPlan> {
-  let found = 0
-  for (const plan of plans) {
-    yield plan
-    if (plan.fits && ++found >= count) return
-  }
-}
-
-/** What is compiled has the last word. */
-function rank(best: readonly Priced[], { outlined, compiled }: Simulations): Ranked[] {
-  const simulated = new Map<Priced, OutlinedPlan & Partial<SimulatedPlan>>()
-  for (const one of [...outlined, ...compiled]) simulated.set(one.plan, one)
-  const fitting = [...simulated.values()].filter(({ fits }) => fits !== false).sort((a, b) => a.step - b.step)
-  return [
-    ...fitting.map(one => ({ plan: one.plan, simulated: one })),
-    ...best.filter(plan => !simulated.has(plan)).map(plan => ({ plan })),
-  ]
-}
-
-/** Of plans that hardly differ the best; of schedules that come to the same thing one. */
-export function listed(ranked: readonly Ranked[]): Ranked[] {
-  const seen = new Set<string>()
-  return ranked.filter(({ plan, simulated }) => {
-    const { tp, pp, zero, recompute } = plan.split
-    const same = [tp, pp, zero, recompute, simulated?.step ?? plan.estimate.step, simulated?.arena ?? plan.bytes].join()
-    const keys = [kindOf(plan), same]
-    const known = keys.some(key => seen.has(key))
-    for (const key of keys) seen.add(key)
-    return !known
-  })
-}
-
-/** By price they fit: what the price leaves out must be left free. */
-function tooLarge({ capacity }: Found, { compiled }: Simulations): Problem {
-  const share = Math.min(...compiled.map(({ plan, arena }) => plan.bytes / arena))
-  const limit = Math.floor((capacity * share) / 2 ** 30)
-  const message = `all ${compiled.length} plans that fit by price are too large once compiled`
-  return error('plan/memory', 'plan', message, `try --constraint 'memory<=${limit}GiB'`)
-}
 
 function refuse(planning: Planning, { json }: Options, io: Io): number {
   const say = progress(io)
@@ -233,7 +144,7 @@ function attempt<T>(work: () => T): T | undefined {
 }
 
 interface Choice {
-  readonly chosen: Priced
+  readonly chosen: RankedPlan
   /** By price alone: a price is compared with prices. */
   readonly cheapest: Priced
 }
@@ -245,25 +156,33 @@ function whyOf({ request }: Planning, { chosen, cheapest }: Choice, say: (text: 
     sensitivity.push(one)
     say(`asking what would change it: ${sensitivity.length} of ${sensitivities.length}`)
   }
-  return { reading: readingOf(request, chosen), neighbours: neighboursOf(request, chosen), sensitivity }
+  const { plan, simulated } = chosen
+  const bytes = simulated?.arena ?? plan.bytes
+  return {
+    reading: readingOf(request, { ...plan, bytes, estimate: { ...plan.estimate, ...timesOf(chosen) } }),
+    neighbours: neighboursOf(request, { ...plan, bytes }),
+    sensitivity,
+  }
 }
 
-const planJson = ({ request }: Planning, { plan, simulated }: Ranked) => ({
+/** As it was simulated, if it was: of a step the whole and the bubble. */
+function timesOf({ plan: { estimate }, simulated }: RankedPlan): Pick<Estimate, 'step' | 'parts'> {
+  if (!simulated) return estimate
+  return { step: seconds(simulated.step), parts: { ...estimate.parts, bubble: seconds(simulated.parts.bubble) } }
+}
+
+const planJson = ({ request }: Planning, { plan, simulated }: RankedPlan) => ({
   plan: planInput(plan.split, request.precision),
   ...plan.estimate,
   bytes: plan.bytes,
   ...ratesOfPlan(request, plan, simulated?.step),
-  ...(simulated && {
-    simulated: {
-      ...{ step: simulated.step, parts: simulated.parts },
-      ...(simulated.arena !== undefined && { arena: simulated.arena }),
-    },
-  }),
+  ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
 })
 
-function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, top: number) {
+function asJson({ planning, ranking, why }: Answer) {
   const { request, notes } = planning
   const { precision } = request
+  const { found, listed, front, outlined, compiled, failed, tooLong } = ranking
   return {
     ok: true,
     notes,
@@ -272,11 +191,11 @@ function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, 
       ...{ cluster: request.cluster.name, devices: request.cluster.devices, software: request.software.name },
       constraints: request.constraints.map(c => c.text),
     },
-    counts: { ...found.counts, simulated: simulations.outlined.length, compiled: simulations.compiled.length },
-    seconds,
+    counts: { ...found.counts, simulated: outlined.length, compiled: compiled.length, failed: failed.length, tooLong },
+    failed: failed.map(({ plan, why }) => ({ plan: planInput(plan.split, precision), why })),
     capacity: found.capacity,
-    best: ranked.slice(0, top).map(one => planJson(planning, one)),
-    front: found.front.map(plan => planJson(planning, { plan })),
+    best: listed.map(one => planJson(planning, one)),
+    front: front.map(one => planJson(planning, one)),
     ...(why && {
       why: {
         reading: why.reading,
@@ -294,7 +213,7 @@ function asJson({ planning, found, ranked, simulations, seconds, why }: Answer, 
 }
 
 /** A job file: what was asked, and the plan. Paths in it are relative to it. */
-export function jobText({ request, model }: Planning, { plan, simulated }: Ranked, path: string): string {
+export function jobText({ request, model }: Planning, { plan, simulated }: RankedPlan, path: string): string {
   const named = typeof model === 'string' && model.endsWith('.json') ? relative(dirname(path), model) : model
   const job = {
     model: named,
