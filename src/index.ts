@@ -47,16 +47,16 @@ export { type Program, parse, print, printRank, type Violation, verify } from '.
 export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
 export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
 export {
+  type Answer,
   type Asked,
   type Found,
+  findPlans,
   jobOf,
   neighboursOf,
   type PlannerOptions,
   type Priced,
-  planFor,
   priceOf,
   type RankedPlan,
-  type Ranking,
   type Request,
   ratesOfPlan,
   readingOf,

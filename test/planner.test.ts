@@ -3,11 +3,11 @@ import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
 import {
+  type Answer,
   capacityOf,
+  findPlans,
   jobOf,
-  planFor,
   priceOf,
-  type Ranking,
   type Request,
   rankPlans,
   search,
@@ -17,13 +17,7 @@ import { requestOf } from './search-requests.js'
 
 const options = { top: 8, simulate: 40 } as const
 
-async function rankingOf(request: Request): Promise<Ranking> {
-  const ranking = await planFor(request, options)
-  ok(ranking, 'nothing fits')
-  return ranking
-}
-
-const arenaOf = (request: Request, { split }: Ranking['listed'][number]['plan']): number =>
+const arenaOf = (request: Request, { split }: Answer['listed'][number]['plan']): number =>
   Math.max(...compileJob(jobOf(request, split)).streams.map(({ arena }) => arena))
 
 for (const [devices, memory] of [
@@ -33,7 +27,7 @@ for (const [devices, memory] of [
 ] as const)
   test(`${devices} devices of ${memory} GiB: what is listed compiles to what it says, and fits`, async () => {
     const request = requestOf({ devices, batch: 2 * devices, memory, software: 'lockstep' })
-    const { listed, front } = await rankingOf(request)
+    const { listed, front } = await findPlans(request, options)
     ok(listed.length > 0)
     for (const { plan, simulated } of [...listed, ...front]) {
       equal(simulated?.arena, arenaOf(request, plan))
@@ -72,7 +66,7 @@ const withMemory = ({ cluster }: Request, memory: number): Request['cluster'] =>
 test('a plan that cannot be simulated is left out and named; the others are listed', async () => {
   const request = requestOf({ devices: 4, batch: 8, software: 'lockstep' })
   const found = search(request, { keep: 20 })
-  const bad = priceOf(request, { ...found.best[0].split, tp: 3 }) // heads are not divisible by 3
+  const bad = priceOf(request, { ...found.best[0].split, schedule: 'dualpipe', pp: 2, chunks: 3 }) // dualpipe has one chunk
   const { listed, failed } = await rankPlans(request, { ...found, best: [bad, ...found.best], front: [bad] }, options)
   equal(listed.length, options.top)
   ok(listed.every(({ plan }) => plan !== bad))
@@ -80,17 +74,17 @@ test('a plan that cannot be simulated is left out and named; the others are list
     failed.map(({ plan }) => plan),
     [bad],
   )
-  match(failed[0].why, /3/)
+  match(failed[0].why, /dualpipe: chunks = 3/)
 })
 
 test('programs of very many calls are not compiled: said with what would help', async () => {
   const constraints = ['microbatch=1', 'dp=1']
   const request = requestOf({ devices: 8, batch: 65_536, software: 'lockstep', constraints })
-  await rejects(planFor(request, options), /layers in a step: they are not compiled[^]*microbatches<=\d+/)
+  await rejects(findPlans(request, options), /layers in a step: they are not compiled[\s\S]*microbatches<=\d+/)
 })
 
 test('other software has no program: it is priced alone', async () => {
-  const { listed, compiled } = await rankingOf(requestOf())
+  const { listed, compiled } = await findPlans(requestOf(), options)
   ok(listed.length > 0 && listed.every(({ simulated }) => simulated === undefined))
   equal(compiled.length, 0)
 })

@@ -1,6 +1,7 @@
 export * from './abilities.js'
 export * from './bounds.js'
 export * from './constraint.js'
+export * from './explain.js'
 export * from './impossible.js'
 export * from './moves.js'
 export * from './neighbours.js'

@@ -4,9 +4,12 @@
  * much is simulated and compiled is bounded by counts known beforehand, never by time: the answer is the same on a busy
  * machine.
  */
-import { error, type Problem, ProblemsError } from '../base/index.js'
+import { error, type Problem, ProblemsError, seconds } from '../base/index.js'
+import { type Neighbour, neighboursOf } from './neighbours.js'
+import { readingOf, type Sentence } from './reading.js'
 import type { Request } from './request.js'
 import { capacityOf, type Found, type Priced, search } from './search.js'
+import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js'
 import {
   bestOfEachFirst,
   callsOfPlan,
@@ -19,32 +22,11 @@ import {
   type SimulatedPlan,
 } from './simulated.js'
 
-export interface PlannerOptions {
-  /** How many plans to list. */
-  readonly top: number
-  /** How many of the best to simulate before those listed are compiled. False: prices alone, and nothing is compiled. */
-  readonly simulate: number | false
-  /** Told how far it is; the planner waits for what it returns. */
-  readonly watch?: (progress: PlannerProgress) => void | Promise<void>
-  /** Asked between plans: once aborted, what is known by then is the answer, as soon as one plan is known to fit. */
-  readonly stop?: { readonly aborted: boolean }
-}
-
-export interface PlannerProgress {
-  readonly phase: 'search' | 'simulate' | 'compile'
-  readonly done: number
-  readonly all?: number
-}
-
-export interface RankedPlan {
-  readonly plan: Priced
-  /** Absent: priced alone. */
-  readonly simulated?: SimulatedPlan
-}
-
-export interface Ranking {
+/** Everything that was found out about a request. */
+export interface Answer {
+  readonly request: Request
   readonly found: Found
-  /** Fastest first; of plans that hardly differ the best. */
+  /** Fastest first; of plans that hardly differ the best. Empty: nothing fits. */
   readonly listed: readonly RankedPlan[]
   /** Of time against memory: fastest first, and each lighter than those before it. */
   readonly front: readonly RankedPlan[]
@@ -56,8 +38,35 @@ export interface Ranking {
   readonly tooLong: number
 }
 
+export interface RankedPlan {
+  readonly plan: Priced
+  /** Absent: priced alone. */
+  readonly simulated?: SimulatedPlan
+}
+
+export interface Why {
+  readonly reading: readonly Sentence[]
+  readonly neighbours: readonly Neighbour[]
+  readonly sensitivity: readonly Sensitivity[]
+}
+
+export interface PlannerOptions {
+  /** How many plans to list. */
+  readonly top: number
+  /** How many of the best to simulate before those listed are compiled. False: prices alone, and nothing is compiled. */
+  readonly simulate: number | false
+  /** Is told what takes long. */
+  readonly say: (text: string) => void
+  /** Asked between plans; false: what is known by then is the answer, as soon as one plan is known to fit. */
+  readonly goOn: () => Promise<boolean>
+}
+
 /** Kept, so that what is listed is the best of what differs. */
 export const keptPlans = 300
+
+const defaults: PlannerOptions = {
+  ...{ top: 10, simulate: keptPlans, say: () => {}, goOn: async () => true },
+}
 
 /** Programs of more calls take minutes to compile. */
 const mostCalls = 2 ** 18
@@ -65,43 +74,50 @@ const mostCalls = 2 ** 18
 const mostOutlined = 2 ** 21
 const mostCompiled = 2 ** 19
 
+/** Where so many of the best do not fit once compiled, the search is repeated. */
+const mostUnfit = 64
+
 const mostOnFront = 8
-
-/** Undefined: nothing fits, by price. Throws if nothing fits that was compiled. */
-export async function planFor(request: Request, options: PlannerOptions): Promise<Ranking | undefined> {
-  const { watch, top } = options
-  let ranking: Ranking | undefined
-  let within: Request | undefined = request
-  for (let attempts = 0; within && attempts < mostAttempts; attempts++) {
-    const found = search(within, {
-      keep: Math.max(keptPlans, top),
-      watch: (done, all) => void watch?.({ phase: 'search', done, all }),
-    })
-    if (found.best.length === 0) break
-    ranking = await rankPlans(request, found, options)
-    if (ranking.listed.length > 0) return ranking
-    within = leavingRoom(within, ranking)
-  }
-  if (ranking) throw new ProblemsError([nothingListed(request, ranking)])
-  return undefined
-}
-
-/** Of what a search found. */
-export const rankPlans = (request: Request, found: Found, options: PlannerOptions): Promise<Ranking> =>
-  new Planner(request, found, options).rank()
 
 /** How often to search, each time with more room left for what prices leave out. */
 const mostAttempts = 4
 
+/** Throws if plans fit by price, and none of them once compiled. */
+export async function findPlans(request: Request, given: Partial<PlannerOptions> = {}): Promise<Answer> {
+  const options = { ...defaults, ...given }
+  const { say, top } = options
+  let answer: Answer | undefined
+  let within: Request | undefined = request
+  for (let attempts = 0; within && attempts < mostAttempts; attempts++) {
+    const found = search(within, {
+      keep: Math.max(keptPlans, top),
+      watch: (done, all) => say(`searching ${Math.floor((100 * done) / all)} %`),
+    })
+    if (answer && found.best.length === 0) break
+    answer = await rankPlans(request, found, options)
+    if (answer.listed.length > 0 || found.best.length === 0) return answer
+    within = leavingRoom(within, answer)
+  }
+  throw new ProblemsError([nothingListed(answer as Answer)]) // there was an attempt
+}
+
+/** Of what a search found. */
+export async function rankPlans(request: Request, found: Found, given: Partial<PlannerOptions> = {}): Promise<Answer> {
+  const options = { ...defaults, ...given }
+  const answer = await new Planner(request, found, options).rank()
+  options.say('')
+  return answer
+}
+
 /** The request with as much less memory as the program that was nearest to its price turned out to need more. */
-function leavingRoom(request: Request, { compiled }: Ranking): Request | undefined {
+function leavingRoom(request: Request, { compiled }: Answer): Request | undefined {
   if (compiled.length === 0) return undefined
   const share = Math.max(...compiled.map(({ plan, arena }) => plan.bytes / arena))
   const bytes = Math.floor(capacityOf(request) * Math.min(share, 0.99))
   return { ...request, constraints: [...request.constraints, { field: 'memory', bytes, text: `memory<=${bytes}` }] }
 }
 
-function nothingListed(request: Request, { compiled, failed, tooLong }: Ranking): Problem {
+function nothingListed({ request, compiled, failed, tooLong }: Answer): Problem {
   if (compiled.length > 0) {
     const share = Math.min(...compiled.map(({ plan, arena }) => plan.bytes / arena))
     const limit = Math.floor((capacityOf(request) * share) / 2 ** 30)
@@ -123,8 +139,8 @@ class Planner {
   readonly #options: PlannerOptions
   readonly #simulator: PlanSimulator
   readonly #outlined: OutlinedPlan[] = []
-  readonly #compiled = new Map<Priced, SimulatedPlan | FailedPlan>()
-  readonly #failed: FailedPlan[] = []
+  readonly #compiled = new Map<Priced, SimulatedPlan>()
+  readonly #failed = new Map<Priced, FailedPlan>()
   readonly #tooLong = new Set<Priced>()
 
   constructor(request: Request, found: Found, options: PlannerOptions) {
@@ -134,11 +150,11 @@ class Planner {
     this.#simulator = new PlanSimulator(request)
   }
 
-  async rank(): Promise<Ranking> {
+  async rank(): Promise<Answer> {
     const { best, front } = this.#found
     const { simulate } = this.#options
     if (simulate === false || !canSimulate(this.#request))
-      return this.#ranking(
+      return this.#answer(
         distinct(
           best.map(plan => ({ plan })),
           this.#options.top,
@@ -149,13 +165,13 @@ class Planner {
     await this.#outline(bestOfEachFirst(candidates).slice(0, simulate))
     const listed = await this.#compileListed(this.#inOrder(candidates))
     const picked = listed.length > 0 ? await this.#compileFront(spread(front.filter(plan => this.#isShort(plan)))) : []
-    return this.#ranking(listed, frontOf([...listed, ...picked]))
+    return this.#answer(listed, frontOf([...listed, ...picked]))
   }
 
-  #ranking(listed: readonly RankedPlan[], front: readonly RankedPlan[]): Ranking {
-    const compiled = [...this.#compiled.values()].filter(one => !hasFailed(one)) as SimulatedPlan[] // just asked
-    const results = { outlined: this.#outlined, compiled, failed: this.#failed, tooLong: this.#tooLong.size }
-    return { found: this.#found, listed, front, ...results }
+  #answer(listed: readonly RankedPlan[], front: readonly RankedPlan[]): Answer {
+    const [compiled, failed] = [[...this.#compiled.values()], [...this.#failed.values()]]
+    const results = { outlined: this.#outlined, compiled, failed, tooLong: this.#tooLong.size }
+    return { request: this.#request, found: this.#found, listed, front, ...results }
   }
 
   #isShort(plan: Priced): boolean {
@@ -168,18 +184,19 @@ class Planner {
     let calls = 0
     for (const plan of plans) {
       calls += callsOfPlan(this.#request.shape, plan.split)
-      if (this.#options.stop?.aborted || (calls > mostOutlined && this.#outlined.length > 0)) return
+      if (calls > mostOutlined && this.#outlined.length > 0) return
       const outcome = this.#simulator.outline(plan)
-      if (hasFailed(outcome)) this.#failed.push(outcome)
+      if (hasFailed(outcome)) this.#failed.set(plan, outcome)
       else this.#outlined.push(outcome)
-      await this.#options.watch?.({ phase: 'simulate', done: this.#outlined.length, all: plans.length })
+      this.#options.say(`simulated ${this.#outlined.length} of ${plans.length} plans`)
+      if (!(await this.#options.goOn())) return
     }
   }
 
   /** Those that were simulated by that, and after them the others by their price. What failed is left out. */
   #inOrder(plans: readonly Priced[]): Priced[] {
     const simulated = this.#outlined.toSorted((a, b) => a.step - b.step).map(({ plan }) => plan)
-    const known = new Set([...simulated, ...this.#failed.map(({ plan }) => plan)])
+    const known = new Set([...simulated, ...this.#failed.keys()])
     return [...simulated, ...plans.filter(plan => !known.has(plan))]
   }
 
@@ -191,8 +208,9 @@ class Planner {
       if (listed.length >= this.#options.top) break
       if (seen.has(kindOf(plan))) continue
       calls += callsOfPlan(this.#request.shape, plan.split)
-      if (listed.length > 0 && (this.#options.stop?.aborted || calls > mostCompiled)) break
-      const one = await this.#compile(plan)
+      const isEnough = listed.length > 0 ? calls > mostCompiled : this.#compiled.size >= mostUnfit
+      if (isEnough || (listed.length > 0 && !(await this.#options.goOn()))) break
+      const one = this.#compile(plan)
       if (!one || seen.has(outcomeKey(one))) continue
       seen.add(kindOf(plan)).add(outcomeKey(one))
       listed.push(one)
@@ -205,21 +223,24 @@ class Planner {
     let calls = 0
     for (const plan of plans) {
       calls += callsOfPlan(this.#request.shape, plan.split)
-      if (this.#options.stop?.aborted || calls > mostCompiled) break
-      const one = await this.#compile(plan)
+      if (calls > mostCompiled || !(await this.#options.goOn())) break
+      const one = this.#compile(plan)
       if (one) found.push(one)
     }
     return found
   }
 
   /** Undefined: it does not fit, or cannot be compiled. */
-  async #compile(plan: Priced): Promise<RankedPlan | undefined> {
-    const known = this.#compiled.get(plan)
-    const outcome = known ?? this.#simulator.compile(plan)
-    this.#compiled.set(plan, outcome)
-    if (hasFailed(outcome) && !known) this.#failed.push(outcome)
-    await this.#options.watch?.({ phase: 'compile', done: this.#compiled.size })
-    return hasFailed(outcome) || !outcome.fits ? undefined : { plan, simulated: outcome }
+  #compile(plan: Priced): RankedPlan | undefined {
+    if (this.#failed.has(plan)) return undefined
+    const simulated = this.#compiled.get(plan) ?? this.#simulator.compile(plan)
+    if (hasFailed(simulated)) {
+      this.#failed.set(plan, simulated)
+      return undefined
+    }
+    this.#compiled.set(plan, simulated)
+    this.#options.say(`compiled ${this.#compiled.size} plans`)
+    return simulated.fits ? { plan, simulated } : undefined
   }
 }
 
@@ -258,4 +279,26 @@ function frontOf(plans: readonly RankedPlan[]): RankedPlan[] {
     if (!lightest || bytesOf(one) < bytesOf(lightest)) front.push(one)
   }
   return spread(front)
+}
+
+/** Why the first plan is the first. There must be one. */
+export function reasonsFor({ request, found, listed }: Answer, say: (text: string) => void = () => {}): Why {
+  const [first] = listed
+  const sensitivity: Sensitivity[] = []
+  say('asking what would change it')
+  // By price alone: a price is compared with prices.
+  for (const one of sensitivityOf(request, found.best[0])) {
+    sensitivity.push(one)
+    say(`asking what would change it: ${sensitivity.length} of ${sensitivities.length}`)
+  }
+  say('')
+  const chosen = { ...first.plan, bytes: bytesOf(first) }
+  return { reading: readingOf(request, asSimulated(first)), neighbours: neighboursOf(request, chosen), sensitivity }
+}
+
+/** The plan with the memory of its program, and of its step the time and the bubble. */
+function asSimulated({ plan, simulated }: RankedPlan): Priced {
+  if (!simulated) return plan
+  const parts = { ...plan.estimate.parts, bubble: seconds(simulated.parts.bubble) }
+  return { ...plan, bytes: simulated.arena, estimate: { ...plan.estimate, step: seconds(simulated.step), parts } }
 }

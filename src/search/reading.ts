@@ -56,15 +56,10 @@ function pipeline({ shape }: Request, { split }: Priced): Sentence {
       topic: 'pp',
       text: `no pipeline: ${zero === 3 ? 'ZeRO-3 shares the parameters instead' : 'every rank has all layers'}`,
     }
-  const layers = split.layers ? endsOf(split.layers) : 'evenly'
+  const held = (n = 0) => (n === 0 ? 'none' : n)
+  const layers = split.layers ? `first ${held(split.layers[0])}, last ${held(split.layers.at(-1))}` : 'evenly'
   const turns = chunks > 1 ? `, each rank ${chunks} times` : ''
   return { topic: 'pp', text: `pp ${pp} shares out the ${shape.layers} layers (${layers})${turns}, ${split.schedule}` }
-}
-
-function endsOf(layers: readonly number[]): string {
-  const [first, last] = [layers[0], layers[layers.length - 1]]
-  if (first === 0 && last === 0) return 'none in the first and the last stage, which hold embedding and head'
-  return last === 0 ? `first ${first}, none in the last stage, which holds the head` : `first ${first}, last ${last}`
 }
 
 function data({ split: { dp, zero } }: Priced): Sentence {

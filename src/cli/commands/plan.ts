@@ -3,30 +3,21 @@ import { dirname, relative } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { seconds } from '../../base/index.js'
-import type { Estimate } from '../../estimate/index.js'
+import { save } from '../../base/index.js'
 import {
+  type Answer,
+  findPlans,
   keptPlans,
-  type Neighbour,
-  neighboursOf,
-  type PlannerProgress,
-  type Priced,
-  planFor,
   planInput,
   type RankedPlan,
-  type Ranking,
+  type Request,
   ratesOfPlan,
-  readingOf,
-  type Sensitivity,
-  type Sentence,
-  sensitivities,
-  sensitivityOf,
+  reasonsFor,
   whyImpossible,
 } from '../../search/index.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
-import { impossibleText, planText } from '../text/plan-text.js'
+import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
 import { progress } from '../text/progress.js'
 
@@ -73,57 +64,40 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
     .action(async (options: Options) => done(await planCommand(options, io)))
 }
 
-/** Everything that was found out about a request. */
-export interface Answer {
-  readonly planning: Planning
-  readonly ranking: Ranking
-  readonly why?: Why
-}
-
-export interface Why {
-  readonly reading: readonly Sentence[]
-  readonly neighbours: readonly Neighbour[]
-  readonly sensitivity: readonly Sensitivity[]
-}
-
 async function planCommand(options: Options, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
-  const { request } = planning
-  const say = progress(io)
-  // What is written is compiled, whatever was asked.
-  const simulate = options.simulate === false && options.out !== undefined ? 0 : options.simulate
-  const ranking = await interruptible(io, stop =>
-    planFor(request, { top: options.top, simulate, stop, watch: heard(say) }),
-  )
-  if (!ranking) return refuse(planning, options, io)
-  const [first] = ranking.listed
-  const why = options.why ? whyOf(planning, { chosen: first, cheapest: ranking.found.best[0] }, say) : undefined
-  say('')
-  const answer: Answer = { planning, ranking, ...(why && { why }) }
-  io.out(options.json ? `${JSON.stringify(asJson(answer), null, 2)}\n` : planText(answer, io))
-  if (options.out !== undefined) {
-    save(options.out, jobText(planning, first, options.out), io)
-    if (!options.json) io.out(`\nwritten: ${options.out} (lockstep check, compile, simulate and explain read it)\n`)
+  const answer = await answerTo(planning.request, options, io)
+  const [first] = answer.listed
+  if (!first) return refuse(planning, options, io)
+  const told = { ...answer, ...(options.why && { why: reasonsFor(answer, progress(io)) }) }
+  const { json, out } = options
+  io.out(json ? `${JSON.stringify(asJson(planning, told), null, 2)}\n` : planText(planning, told, io))
+  if (out !== undefined) {
+    save(out, jobText(planning, first, out), io)
+    if (!json) io.out(`\nwritten: ${out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0
 }
 
-/** Until the user has seen enough. */
-async function interruptible<T>(io: Io, work: (stop: { readonly aborted: boolean }) => Promise<T>): Promise<T> {
-  const stop = { aborted: false }
-  const forget = io.onInterrupt(() => {
-    stop.aborted = true
-  })
-  return work(stop).finally(forget)
-}
-
-const heard =
-  (say: (text: string) => void) =>
-  async ({ phase, done, all }: PlannerProgress): Promise<void> => {
-    if (phase === 'search') say(`searching ${Math.floor((100 * done) / (all ?? 1))} %`)
-    else say(phase === 'simulate' ? `simulated ${done} of ${all} plans` : `compiled ${done} plans`)
+/** While plans are simulated, the first interrupt ends that, and what is known by then is shown. */
+async function answerTo(request: Request, { top, out, ...options }: Options, io: Io): Promise<Answer> {
+  // What is written is compiled, whatever was asked.
+  const simulate = options.simulate === false && out !== undefined ? 0 : options.simulate
+  let stopped = false
+  let forget: (() => void) | undefined
+  const goOn = async () => {
+    forget ??= io.onInterrupt(() => {
+      stopped = true
+    })
     await setImmediate() // an interrupt is heard here
+    return !stopped
   }
+  try {
+    return await findPlans(request, { top, simulate, goOn, say: progress(io) })
+  } finally {
+    forget?.()
+  }
+}
 
 function refuse(planning: Planning, { json }: Options, io: Io): number {
   const say = progress(io)
@@ -143,35 +117,7 @@ function attempt<T>(work: () => T): T | undefined {
   }
 }
 
-interface Choice {
-  readonly chosen: RankedPlan
-  /** By price alone: a price is compared with prices. */
-  readonly cheapest: Priced
-}
-
-function whyOf({ request }: Planning, { chosen, cheapest }: Choice, say: (text: string) => void): Why {
-  const sensitivity: Sensitivity[] = []
-  say('asking what would change it')
-  for (const one of sensitivityOf(request, cheapest)) {
-    sensitivity.push(one)
-    say(`asking what would change it: ${sensitivity.length} of ${sensitivities.length}`)
-  }
-  const { plan, simulated } = chosen
-  const bytes = simulated?.arena ?? plan.bytes
-  return {
-    reading: readingOf(request, { ...plan, bytes, estimate: { ...plan.estimate, ...timesOf(chosen) } }),
-    neighbours: neighboursOf(request, { ...plan, bytes }),
-    sensitivity,
-  }
-}
-
-/** As it was simulated, if it was: of a step the whole and the bubble. */
-function timesOf({ plan: { estimate }, simulated }: RankedPlan): Pick<Estimate, 'step' | 'parts'> {
-  if (!simulated) return estimate
-  return { step: seconds(simulated.step), parts: { ...estimate.parts, bubble: seconds(simulated.parts.bubble) } }
-}
-
-const planJson = ({ request }: Planning, { plan, simulated }: RankedPlan) => ({
+const planJson = (request: Request, { plan, simulated }: RankedPlan) => ({
   plan: planInput(plan.split, request.precision),
   ...plan.estimate,
   bytes: plan.bytes,
@@ -179,10 +125,9 @@ const planJson = ({ request }: Planning, { plan, simulated }: RankedPlan) => ({
   ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
 })
 
-function asJson({ planning, ranking, why }: Answer) {
-  const { request, notes } = planning
+function asJson({ request, notes }: Planning, answer: Told) {
+  const { found, listed, front, outlined, compiled, failed, tooLong, why } = answer
   const { precision } = request
-  const { found, listed, front, outlined, compiled, failed, tooLong } = ranking
   return {
     ok: true,
     notes,
@@ -194,8 +139,8 @@ function asJson({ planning, ranking, why }: Answer) {
     counts: { ...found.counts, simulated: outlined.length, compiled: compiled.length, failed: failed.length, tooLong },
     failed: failed.map(({ plan, why }) => ({ plan: planInput(plan.split, precision), why })),
     capacity: found.capacity,
-    best: listed.map(one => planJson(planning, one)),
-    front: front.map(one => planJson(planning, one)),
+    best: listed.map(one => planJson(request, one)),
+    front: front.map(one => planJson(request, one)),
     ...(why && {
       why: {
         reading: why.reading,

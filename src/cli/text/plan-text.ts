@@ -3,15 +3,15 @@ import pc from 'picocolors'
 import { shorten, showCount, table } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
 import {
+  type Answer,
   canSimulate,
   type Impossible,
   type Neighbour,
   type RankedPlan,
-  type Ranking,
   type Request,
   type Sensitivity,
+  type Why,
 } from '../../search/index.js'
-import type { Answer, Why } from '../commands/plan.js'
 import type { Io } from '../io.js'
 import { scaled } from './display.js'
 import {
@@ -32,17 +32,19 @@ import type { Planning } from './planning.js'
 
 type Paint = (text: string) => string
 
-export function planText(answer: Answer, io: Io): string {
-  const { planning, ranking, why } = answer
+/** What is shown: the answer, and the reasons where they were asked for. */
+export type Told = Answer & { readonly why?: Why }
+
+export function planText(planning: Planning, answer: Told, io: Io): string {
+  const { request, listed, front, why } = answer
   const { bold, dim } = pc.createColors(io.colors)
-  const { request } = planning
   return [
     headline(planning, bold),
     '',
-    bestTable(request, ranking.listed),
+    bestTable(request, listed),
     '',
-    ...countsLines(request, ranking).map(dim),
-    ...section(bold('Time against memory'), frontTable(request, ranking.front)),
+    ...countsLines(answer).map(dim),
+    ...section(bold('Time against memory'), frontTable(request, front)),
     ...(why ? whySections(answer, why, bold) : []),
     '',
   ].join('\n')
@@ -84,8 +86,8 @@ const frontTable = (request: Request, front: readonly RankedPlan[]): string =>
 
 const grouped = (n: number): string => n.toLocaleString('en-US')
 
-function countsLines(request: Request, ranking: Ranking): string[] {
-  const { considered, pruned, priced, unfit } = ranking.found.counts
+function countsLines(answer: Answer): string[] {
+  const { considered, pruned, priced, unfit } = answer.found.counts
   const left = [
     ...(pruned.memory > 0 ? [`${grouped(pruned.memory)} cannot fit`] : []),
     ...(pruned.time > 0 ? [`${grouped(pruned.time)} cannot be faster`] : []),
@@ -95,13 +97,13 @@ function countsLines(request: Request, ranking: Ranking): string[] {
   return [
     `${grouped(considered)} plans${bounds};`,
     `${grouped(priced)} priced${fits}`,
-    ...simulatedLines(request, ranking),
-    ...leftOutLines(ranking),
+    ...simulatedLines(answer),
+    ...leftOutLines(answer),
     ...legend,
   ]
 }
 
-function simulatedLines(request: Request, { outlined, compiled }: Ranking): string[] {
+function simulatedLines({ request, outlined, compiled }: Answer): string[] {
   if (compiled.length === 0)
     return [`prices alone: nothing was compiled${canSimulate(request) ? '' : ', there is no program to compile'}`]
   const count = outlined.length
@@ -116,7 +118,7 @@ function simulatedLines(request: Request, { outlined, compiled }: Ranking): stri
 
 const mostNamed = 3
 
-function leftOutLines({ failed, tooLong }: Ranking): string[] {
+function leftOutLines({ failed, tooLong }: Answer): string[] {
   const named = failed
     .slice(0, mostNamed)
     .map(({ plan, why }) => `left out: ${showPlan(plan.split)}: ${firstLine(why)}`)
@@ -129,9 +131,9 @@ function leftOutLines({ failed, tooLong }: Ranking): string[] {
 
 const firstLine = (text: string): string => shorten(text.split('\n')[0], 120)
 
-function whySections({ ranking }: Answer, { reading, neighbours, sensitivity }: Why, bold: Paint): string[] {
-  const [{ plan: best, simulated }] = ranking.listed
-  const [cheapest] = ranking.found.best
+function whySections({ listed, found }: Answer, { reading, neighbours, sensitivity }: Why, bold: Paint): string[] {
+  const [{ plan: best, simulated }] = listed
+  const [cheapest] = found.best
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`).join('\n')
   const byPrice = best === cheapest ? '' : ', by price'
   const prices = best === cheapest ? [] : [`prices alone would choose ${showPlan(cheapest.split)}`]

@@ -2,9 +2,9 @@
  * The reference machine: a program on all its ranks, in one thread. Ranks take turns, each until it must wait.
  * In f64 it is the definition of what a program computes.
  */
-import { type Dim, elementsOf, type Layout, type Rank, worldOf } from '../../base/index.js'
+import { type Dim, elementsOf, type Layout, mapStates, type Rank, type States, worldOf } from '../../base/index.js'
 import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
-import type { DType, Kind, Param, ParamFrames, Program } from '../../ir/index.js'
+import { type DType, type Kind, masterFrame, type Param, type ParamFrames, type Program } from '../../ir/index.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
@@ -28,16 +28,17 @@ export interface Machine {
   parameter(name: string): Float64Array
   /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
   master(name: string): Float64Array
-  /** Gives every rank its part of the whole tensor, master and copy; gradients and moments stay as they are. */
+  /** Gives every rank its part of the whole tensor, master and copy; gradients and other states stay as they are. */
   setParameter(name: string, values: ArrayLike<number>): void
-  moments(name: string): Float64Array[]
+  /** What is kept of it from step to step. */
+  states(name: string): States<Float64Array>
   /** The cells of a frame that lives from step to step: not a copy. */
   held(rank: Rank, frame: number): Cells
   /** Puts numbers at the beginning of such a frame, rounded as they are stored. */
   hold(at: { readonly rank: Rank; readonly frame: number; readonly dtype: DType }, values: ArrayLike<number>): void
   /** As the optimizer was given it in the last step. */
   gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers of this parameter, its master or its moments. */
+  /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
   spread(name: string): number
   /** The first cell of the frame of this name at a rank, if the rank has it. */
   scalar(name: string, rank: Rank): number | undefined
@@ -62,12 +63,12 @@ export function boot(program: Program, options: Options): Machine {
     parameter: name => wholes.parameter(name).values,
     master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
-    moments: name => wholes.moments(name).map(whole => whole.values),
+    states: name => mapStates(wholes.states(name), whole => whole.values),
     held: (rank, frame) => actors[rank].memory.view(frame),
     hold: ({ rank, frame, dtype }, values) => store(actors[rank].memory.view(frame), values, dtype),
     gradient: name => gradientOf(world, name),
     spread: name =>
-      Math.max(...[wholes.parameter(name), wholes.master(name), ...wholes.moments(name)].map(whole => whole.spread)),
+      Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
     scalar,
     peaks: actors.map(actor => actor.memory.peak),
   }
@@ -119,7 +120,8 @@ function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole
     if (!frames) continue
     const part = (layout: Layout) => indicesOf(mesh, param.dims, layout, rank).map(index => whole[index])
     store(memory.view(frames.param), part(param.kept), param.dtype)
-    if (frames.master !== undefined) memory.view(frames.master).set(part(param.state))
+    const master = masterFrame(frames)
+    if (master !== undefined) memory.view(master).set(part(param.state))
   }
 }
 
@@ -145,14 +147,14 @@ function wholesOf(program: Program, actors: readonly Actor[]) {
     master(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return holder.master === undefined
+      return masterFrame(holder) === undefined
         ? whole(param, param.kept, frames => frames.param)
-        : whole(param, param.state, frames => frames.master!)
+        : whole(param, param.state, frames => masterFrame(frames)!)
     },
-    moments(name: string) {
+    states(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return holder.moments.map((_, i) => whole(param, param.state, frames => frames.moments[i]))
+      return mapStates(holder.states, (_, state) => whole(param, param.state, frames => frames.states[state]!))
     },
   }
 }
