@@ -5,7 +5,7 @@ const request = requestOf({
   ...{ model: ModelConfig.parse(presets['llama3-8b']), seq: 8192, globalBatch: 128 },
   ...{ cluster: clusterOf('h100', 32), constraints: ['schedule=1f1b|interleaved', 'memory<=70GiB'] },
 })
-const { found, outlined, listed } = await findPlans(request, { top: 3, simulate: 20 })
+const { found, outlined, listed } = findPlans(request, { top: 3, simulate: 20 })
 const { considered, priced } = found.counts
 console.log(`${considered} plans considered, ${priced} priced, ${outlined.length} simulated`)
 

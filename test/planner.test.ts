@@ -1,6 +1,7 @@
 /** What the planner lists is compiled and fits, whatever goes wrong with one plan, and however busy the machine is. */
-import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
+import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
+import { finish } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
 import {
   type Answer,
@@ -9,7 +10,7 @@ import {
   jobOf,
   priceOf,
   type Request,
-  rankPlans,
+  rankingPlans,
   search,
 } from '../src/search/index.js'
 import { lockstep } from './memory-io.js'
@@ -25,9 +26,9 @@ for (const [devices, memory] of [
   [6, 40],
   [12, 24],
 ] as const)
-  test(`${devices} devices of ${memory} GiB: what is listed compiles to what it says, and fits`, async () => {
+  test(`${devices} devices of ${memory} GiB: what is listed compiles to what it says, and fits`, () => {
     const request = requestOf({ devices, batch: 2 * devices, memory, software: 'lockstep' })
-    const { listed, front } = await findPlans(request, options)
+    const { listed, front } = findPlans(request, options)
     ok(listed.length > 0)
     for (const { plan, simulated } of [...listed, ...front]) {
       equal(simulated?.arena, arenaOf(request, plan))
@@ -42,7 +43,7 @@ for (const [devices, memory] of [
     }
   })
 
-test('twins: a schedule that comes to the same order is not listed beside it, nor in its place if it does not fit', async () => {
+test('twins: a schedule that comes to the same order is not listed beside it, nor in its place if it does not fit', () => {
   const request = requestOf({
     devices: 2,
     batch: 8,
@@ -52,10 +53,10 @@ test('twins: a schedule that comes to the same order is not listed beside it, no
   })
   const { best, ...found } = search(request, { keep: 1000 })
   const twins = best.filter(({ split }) => ['zb-v', 'v-half', 'v-min'].includes(split.schedule)).slice(0, 3)
-  const { listed } = await rankPlans(request, { ...found, best: twins, front: [] }, options)
+  const { listed } = finish(rankingPlans(request, { ...found, best: twins, front: [] }, options))
   equal(listed.length, 1)
   const tight = { ...request, cluster: withMemory(request, Math.min(...twins.map(plan => arenaOf(request, plan))) - 1) }
-  deepEqual((await rankPlans(tight, { ...found, best: twins, front: [] }, options)).listed, [])
+  deepEqual(finish(rankingPlans(tight, { ...found, best: twins, front: [] }, options)).listed, [])
 })
 
 const withMemory = ({ cluster }: Request, memory: number): Request['cluster'] => ({
@@ -63,11 +64,13 @@ const withMemory = ({ cluster }: Request, memory: number): Request['cluster'] =>
   device: { ...cluster.device, memory },
 })
 
-test('a plan that cannot be simulated is left out and named; the others are listed', async () => {
+test('a plan that cannot be simulated is left out and named; the others are listed', () => {
   const request = requestOf({ devices: 4, batch: 8, software: 'lockstep' })
   const found = search(request, { keep: 20 })
   const bad = priceOf(request, { ...found.best[0].split, schedule: 'dualpipe', pp: 2, chunks: 3 }) // dualpipe has one chunk
-  const { listed, failed } = await rankPlans(request, { ...found, best: [bad, ...found.best], front: [bad] }, options)
+  const { listed, failed } = finish(
+    rankingPlans(request, { ...found, best: [bad, ...found.best], front: [bad] }, options),
+  )
   equal(listed.length, options.top)
   ok(listed.every(({ plan }) => plan !== bad))
   deepEqual(
@@ -77,14 +80,14 @@ test('a plan that cannot be simulated is left out and named; the others are list
   match(failed[0].why, /dualpipe: chunks = 3/)
 })
 
-test('programs of very many calls are not compiled: said with what would help', async () => {
+test('programs of very many calls are not compiled: said with what would help', () => {
   const constraints = ['microbatch=1', 'dp=1']
   const request = requestOf({ devices: 8, batch: 65_536, software: 'lockstep', constraints })
-  await rejects(findPlans(request, options), /layers in a step: they are not compiled[\s\S]*microbatches<=\d+/)
+  throws(() => findPlans(request, options), /layers in a step: they are not compiled[\s\S]*microbatches<=\d+/)
 })
 
-test('other software has no program: it is priced alone', async () => {
-  const { listed, compiled } = await findPlans(requestOf(), options)
+test('other software has no program: it is priced alone', () => {
+  const { listed, compiled } = findPlans(requestOf(), options)
   ok(listed.length > 0 && listed.every(({ simulated }) => simulated === undefined))
   equal(compiled.length, 0)
 })

@@ -4,11 +4,11 @@
  * much is simulated and compiled is bounded by counts known beforehand, never by time: the answer is the same on a busy
  * machine.
  */
-import { error, type Problem, ProblemsError, seconds } from '../base/index.js'
+import { asPart, error, finish, type Problem, ProblemsError, seconds, type Work } from '../base/index.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { readingOf, type Sentence } from './reading.js'
 import type { Request } from './request.js'
-import { capacityOf, type Found, type Priced, search } from './search.js'
+import { capacityOf, type Found, type Priced, searching } from './search.js'
 import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js'
 import {
   bestOfEachFirst,
@@ -55,18 +55,12 @@ export interface PlannerOptions {
   readonly top: number
   /** How many of the best to simulate before those listed are compiled. False: prices alone, and nothing is compiled. */
   readonly simulate: number | false
-  /** Is told what takes long. */
-  readonly say: (text: string) => void
-  /** Asked between plans; false: what is known by then is the answer, as soon as one plan is known to fit. */
-  readonly goOn: () => Promise<boolean>
 }
 
 /** Kept, so that what is listed is the best of what differs. */
 export const keptPlans = 300
 
-const defaults: PlannerOptions = {
-  ...{ top: 10, simulate: keptPlans, say: () => {}, goOn: async () => true },
-}
+const defaults: PlannerOptions = { top: 10, simulate: keptPlans }
 
 /** Programs of more calls take minutes to compile. */
 const mostCalls = 2 ** 18
@@ -83,18 +77,17 @@ const mostOnFront = 8
 const mostAttempts = 4
 
 /** Throws if plans fit by price, and none of them once compiled. */
-export async function findPlans(request: Request, given: Partial<PlannerOptions> = {}): Promise<Answer> {
+export const findPlans = (request: Request, given: Partial<PlannerOptions> = {}): Answer =>
+  finish(findingPlans(request, given))
+
+export function* findingPlans(request: Request, given: Partial<PlannerOptions> = {}): Work<Answer> {
   const options = { ...defaults, ...given }
-  const { say, top } = options
   let answer: Answer | undefined
   let within: Request | undefined = request
   for (let attempts = 0; within && attempts < mostAttempts; attempts++) {
-    const found = search(within, {
-      keep: Math.max(keptPlans, top),
-      watch: (done, all) => say(`searching ${Math.floor((100 * done) / all)} %`),
-    })
+    const found: Found = yield* asPart(0, 0.2, searching(within, { keep: Math.max(keptPlans, options.top) }))
     if (answer && found.best.length === 0) break
-    answer = await rankPlans(request, found, options)
+    answer = yield* asPart(0.2, 1, rankingPlans(request, found, options))
     if (answer.listed.length > 0 || found.best.length === 0) return answer
     within = leavingRoom(within, answer)
   }
@@ -102,12 +95,8 @@ export async function findPlans(request: Request, given: Partial<PlannerOptions>
 }
 
 /** Of what a search found. */
-export async function rankPlans(request: Request, found: Found, given: Partial<PlannerOptions> = {}): Promise<Answer> {
-  const options = { ...defaults, ...given }
-  const answer = await new Planner(request, found, options).rank()
-  options.say('')
-  return answer
-}
+export const rankingPlans = (request: Request, found: Found, options: PlannerOptions): Work<Answer> =>
+  new Planner(request, found, options).rank()
 
 /** The request with as much less memory as the program that was nearest to its price turned out to need more. */
 function leavingRoom(request: Request, { compiled }: Answer): Request | undefined {
@@ -150,7 +139,7 @@ class Planner {
     this.#simulator = new PlanSimulator(request)
   }
 
-  async rank(): Promise<Answer> {
+  *rank(): Work<Answer> {
     const { best, front } = this.#found
     const { simulate } = this.#options
     if (simulate === false || !canSimulate(this.#request))
@@ -162,9 +151,10 @@ class Planner {
         spread(front).map(plan => ({ plan })),
       )
     const candidates = best.filter(plan => this.#isShort(plan))
-    await this.#outline(bestOfEachFirst(candidates).slice(0, simulate))
-    const listed = await this.#compileListed(this.#inOrder(candidates))
-    const picked = listed.length > 0 ? await this.#compileFront(spread(front.filter(plan => this.#isShort(plan)))) : []
+    yield* asPart(0, 0.7, this.#outline(bestOfEachFirst(candidates).slice(0, simulate)))
+    const listed = yield* asPart(0.7, 0.9, this.#compileListed(this.#inOrder(candidates)))
+    const lighter = listed.length > 0 ? spread(front.filter(plan => this.#isShort(plan))) : []
+    const picked = yield* asPart(0.9, 1, this.#compileFront(lighter))
     return this.#answer(listed, frontOf([...listed, ...picked]))
   }
 
@@ -180,7 +170,7 @@ class Planner {
     return false
   }
 
-  async #outline(plans: readonly Priced[]): Promise<void> {
+  *#outline(plans: readonly Priced[]): Work<void> {
     let calls = 0
     for (const plan of plans) {
       calls += callsOfPlan(this.#request.shape, plan.split)
@@ -188,8 +178,7 @@ class Planner {
       const outcome = this.#simulator.outline(plan)
       if (hasFailed(outcome)) this.#failed.set(plan, outcome)
       else this.#outlined.push(outcome)
-      this.#options.say(`simulated ${this.#outlined.length} of ${plans.length} plans`)
-      if (!(await this.#options.goOn())) return
+      yield Math.max((this.#outlined.length + this.#failed.size) / plans.length, calls / mostOutlined)
     }
   }
 
@@ -200,7 +189,7 @@ class Planner {
     return [...simulated, ...plans.filter(plan => !known.has(plan))]
   }
 
-  async #compileListed(plans: readonly Priced[]): Promise<RankedPlan[]> {
+  *#compileListed(plans: readonly Priced[]): Work<RankedPlan[]> {
     const listed: RankedPlan[] = []
     const seen = new Set<string>()
     let calls = 0
@@ -208,8 +197,8 @@ class Planner {
       if (listed.length >= this.#options.top) break
       if (seen.has(kindOf(plan))) continue
       calls += callsOfPlan(this.#request.shape, plan.split)
-      const isEnough = listed.length > 0 ? calls > mostCompiled : this.#compiled.size >= mostUnfit
-      if (isEnough || (listed.length > 0 && !(await this.#options.goOn()))) break
+      if (listed.length > 0 ? calls > mostCompiled : this.#compiled.size >= mostUnfit) break
+      yield listed.length / this.#options.top
       const one = this.#compile(plan)
       if (!one || seen.has(outcomeKey(one))) continue
       seen.add(kindOf(plan)).add(outcomeKey(one))
@@ -218,14 +207,15 @@ class Planner {
     return listed.sort((a, b) => timeOf(a) - timeOf(b))
   }
 
-  async #compileFront(plans: readonly Priced[]): Promise<RankedPlan[]> {
+  *#compileFront(plans: readonly Priced[]): Work<RankedPlan[]> {
     const found: RankedPlan[] = []
     let calls = 0
     for (const plan of plans) {
       calls += callsOfPlan(this.#request.shape, plan.split)
-      if (calls > mostCompiled || !(await this.#options.goOn())) break
+      if (calls > mostCompiled) break
       const one = this.#compile(plan)
       if (one) found.push(one)
+      yield calls / mostCompiled
     }
     return found
   }
@@ -239,7 +229,6 @@ class Planner {
       return undefined
     }
     this.#compiled.set(plan, simulated)
-    this.#options.say(`compiled ${this.#compiled.size} plans`)
     return simulated.fits ? { plan, simulated } : undefined
   }
 }
@@ -282,16 +271,16 @@ function frontOf(plans: readonly RankedPlan[]): RankedPlan[] {
 }
 
 /** Why the first plan is the first. There must be one. */
-export function reasonsFor({ request, found, listed }: Answer, say: (text: string) => void = () => {}): Why {
+export const reasonsFor = (answer: Answer): Why => finish(findingReasons(answer))
+
+export function* findingReasons({ request, found, listed }: Answer): Work<Why> {
   const [first] = listed
   const sensitivity: Sensitivity[] = []
-  say('asking what would change it')
   // By price alone: a price is compared with prices.
   for (const one of sensitivityOf(request, found.best[0])) {
     sensitivity.push(one)
-    say(`asking what would change it: ${sensitivity.length} of ${sensitivities.length}`)
+    yield sensitivity.length / sensitivities.length
   }
-  say('')
   const chosen = { ...first.plan, bytes: bytesOf(first) }
   return { reading: readingOf(request, asSimulated(first)), neighbours: neighboursOf(request, chosen), sensitivity }
 }
