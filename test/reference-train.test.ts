@@ -1,7 +1,8 @@
 /** A training step written by hand, on one rank and on many: same losses, gradients, parameters and moments. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { boot, inputsOf, type Precision, syntheticData } from '../src/engine/index.js'
+import { boot, type Precision, syntheticData } from '../src/engine/index.js'
+import { inputsOf } from '../src/geometry/index.js'
 import type { Instr, Program, Step } from '../src/ir/index.js'
 import { type Tiny, tiny } from './tiny.js'
 

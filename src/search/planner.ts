@@ -2,11 +2,11 @@
  * The planner: searches all plans, simulates the best of them, compiles those that will be listed, ranks them by what is
  * known best, and says why. It takes a request and returns an answer; the caller decides how long it may take.
  */
-import { error, type Problem, ProblemsError } from '../base/index.js'
+import { asPart, error, finish, type Problem, ProblemsError, type Work } from '../base/index.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { readingOf, type Sentence } from './reading.js'
 import type { Request } from './request.js'
-import { type Found, type Priced, search } from './search.js'
+import { type Found, type Priced, searching } from './search.js'
 import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js'
 import {
   bestOfEachFirst,
@@ -50,64 +50,65 @@ export interface PlannerOptions {
   readonly top: number
   /** For how long to simulate the best plans; false: prices alone. */
   readonly simulate: number | false
-  /** Is told what takes long. */
-  readonly say: (text: string) => void
-  /** Asked after each simulation; false: the user has seen enough of them. */
-  readonly goOn: () => Promise<boolean>
 }
 
-const defaults: PlannerOptions = {
-  ...{ top: 10, simulate: 10, say: () => {}, goOn: async () => true },
-}
+const defaults: PlannerOptions = { top: 10, simulate: 10 }
 
 /** Kept, so that what is listed is the best of what differs. */
 const kept = 300
 
-export async function findPlans(request: Request, given: Partial<PlannerOptions> = {}): Promise<Answer> {
+export const findPlans = (request: Request, given: Partial<PlannerOptions> = {}): Answer =>
+  finish(findingPlans(request, given))
+
+export function* findingPlans(request: Request, given: Partial<PlannerOptions> = {}): Work<Answer> {
   const options = { ...defaults, ...given }
-  const { top, say } = options
   const started = performance.now()
-  const found = search(request, {
-    keep: Math.max(kept, top),
-    watch: (done, all) => say(`searching ${Math.floor((100 * done) / all)} %`),
-  })
+  const search = searching(request, { keep: Math.max(kept, options.top) })
+  const share = searchSeconds / (searchSeconds + secondsOf(options))
+  const found = yield* asPart(0, share, search)
   const searched = performance.now()
-  const simulations = await simulateFor(request, found.best, options)
+  const simulations = yield* asPart(share, 1, simulateFor(request, found.best, options))
   const ranked = rank(found.best, simulations)
   if (ranked.length === 0 && found.best.length > 0) throw new ProblemsError([tooLarge(found, simulations)])
   const simulated = performance.now()
   const seconds = { search: (searched - started) / 1000, simulation: (simulated - searched) / 1000 }
-  say('')
   return { request, found, ranked, simulations, seconds }
 }
 
-/** Simulates for as long as was asked, or until the user has seen enough; then compiles what is going to be listed. */
-async function simulateFor(request: Request, best: readonly Priced[], options: PlannerOptions): Promise<Simulations> {
-  if (options.simulate === false || best.length === 0 || !canSimulate(request)) return { outlined: [], compiled: [] }
-  const { say, goOn } = options
-  const take = async <T>(
-    all: Iterable<T>,
-    seconds: number,
-    what: string,
-    isEnough: (taken: readonly T[]) => boolean,
-  ) => {
-    const until = performance.now() + 1000 * seconds
-    const taken: T[] = []
-    for (const one of all) {
-      taken.push(one)
-      say(`${what} ${taken.length} plans`)
-      const goesOn = await goOn()
-      if (!(goesOn && performance.now() <= until) && isEnough(taken)) break
-    }
-    return taken
-  }
-  const outlined = await take(outlinedPlans(request, bestOfEachFirst(best)), options.simulate, 'simulated', () => true)
+/** About how long a search takes, to tell how much of the work is done. */
+const searchSeconds = 3
+
+const secondsOf = ({ simulate }: PlannerOptions): number => (simulate === false ? 0 : simulate + compileSeconds)
+
+/** Simulates for as long as was asked; then compiles what is going to be listed. */
+function* simulateFor(request: Request, best: readonly Priced[], options: PlannerOptions): Work<Simulations> {
+  const { simulate } = options
+  if (simulate === false || best.length === 0 || !canSimulate(request)) return { outlined: [], compiled: [] }
+  const share = simulate / secondsOf(options)
+  const outlined = yield* asPart(0, share, taking(outlinedPlans(request, bestOfEachFirst(best)), simulate))
   const inOrder = listed(rank(best, { outlined, compiled: [] })).map(({ plan }) => plan)
   const compiling = fitting(simulatedPlans(request, inOrder), options.top)
   const isFirstKnown = (compiled: readonly SimulatedPlan[]): boolean =>
     rank(best, { outlined, compiled })[0]?.simulated?.arena !== undefined
-  const compiled = await take(compiling, compileSeconds, 'compiled', isFirstKnown)
+  const compiled = yield* asPart(share, 1, taking(compiling, compileSeconds, isFirstKnown))
   return { outlined, compiled }
+}
+
+/** Takes some for so many seconds, and for longer until they are enough. */
+function* taking<T>(
+  all: Iterable<T>,
+  seconds: number,
+  isEnough: (taken: readonly T[]) => boolean = () => true,
+): Work<T[]> {
+  const started = performance.now()
+  const taken: T[] = []
+  for (const one of all) {
+    taken.push(one)
+    const share = (performance.now() - started) / (1000 * seconds)
+    yield Math.min(1, share)
+    if (share >= 1 && isEnough(taken)) break
+  }
+  return taken
 }
 
 /** For so long those listed are compiled, and longer if the first of them is not known to fit. */
@@ -155,16 +156,16 @@ function tooLarge({ capacity }: Found, { compiled }: Simulations): Problem {
 }
 
 /** Why the first plan is the first. There must be one. */
-export function reasonsFor({ request, found, ranked }: Answer, say: (text: string) => void = () => {}): Why {
+export const reasonsFor = (answer: Answer): Why => finish(findingReasons(answer))
+
+export function* findingReasons({ request, found, ranked }: Answer): Work<Why> {
   const [{ plan, simulated }] = ranked
   const chosen = { ...plan, bytes: simulated?.arena ?? plan.bytes }
   const sensitivity: Sensitivity[] = []
-  say('asking what would change it')
   // By price alone: a price is compared with prices.
   for (const one of sensitivityOf(request, found.best[0])) {
     sensitivity.push(one)
-    say(`asking what would change it: ${sensitivity.length} of ${sensitivities.length}`)
+    yield sensitivity.length / sensitivities.length
   }
-  say('')
   return { reading: readingOf(request, chosen), neighbours: neighboursOf(request, chosen), sensitivity }
 }

@@ -1,24 +1,22 @@
 /** lockstep plan: the best ways to split a model over a cluster, and why they are. */
 import { dirname, relative } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { save } from '../../base/index.js'
+import { save, type Work } from '../../base/index.js'
 import {
-  type Answer,
-  findPlans,
+  findingPlans,
+  findingReasons,
   planInput,
   type RankedPlan,
   type Request,
   ratesOfPlan,
-  reasonsFor,
   whyImpossible,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
-import { progress } from '../text/progress.js'
+import { Progress, withProgress } from '../text/progress.js'
 
 interface Options extends PlanningOptions {
   readonly devices?: number
@@ -65,10 +63,9 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
 
 async function planCommand(options: Options, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
-  const answer = await answerTo(planning.request, options, io)
-  const { ranked } = answer
+  const told = await answerTo(planning.request, options, io)
+  const { ranked } = told
   if (ranked.length === 0) return refuse(planning, options, io)
-  const told = { ...answer, ...(options.why && { why: reasonsFor(answer, progress(io)) }) }
   const { json, top, out } = options
   io.out(json ? `${JSON.stringify(asJson(planning, told, top), null, 2)}\n` : planText(planning, told, top, io))
   if (out !== undefined) {
@@ -78,29 +75,25 @@ async function planCommand(options: Options, io: Io): Promise<number> {
   return 0
 }
 
-/** While plans are simulated, the first interrupt ends that, and what is known by then is shown. */
-async function answerTo(request: Request, { top, simulate }: Options, io: Io): Promise<Answer> {
-  let stopped = false
-  let forget: (() => void) | undefined
-  const goOn = async () => {
-    forget ??= io.onInterrupt(() => {
-      stopped = true
-    })
-    await setImmediate() // an interrupt is heard here
-    return !stopped
-  }
-  try {
-    return await findPlans(request, { top, simulate, goOn, say: progress(io) })
-  } finally {
-    forget?.()
-  }
+/** In seconds, about. */
+const phases = { 'searching and simulating': 15, 'finding out what would change it': 3 }
+type Phase = keyof typeof phases
+
+function answerTo(request: Request, { top, simulate, why }: Options, io: Io): Promise<Told> {
+  return withProgress(io, async progress => {
+    progress.expect(phases)
+    const run = <T>(phase: Phase, work: Work<T>) => progress.run(phase, work)
+    const answer = await run('searching and simulating', findingPlans(request, { top, simulate }))
+    if (!why || answer.ranked.length === 0) return answer
+    return { ...answer, why: await run('finding out what would change it', findingReasons(answer)) }
+  })
 }
 
 function refuse(planning: Planning, { json }: Options, io: Io): number {
-  const say = progress(io)
-  say('looking for what would work')
+  const { say, erase } = new Progress(io)
+  say('searching for what would work')
   const impossible = whyImpossible(planning.request, devices => attempt(() => planning.clusterAt(devices)))
-  say('')
+  erase()
   if (json) io.out(`${JSON.stringify({ ok: false, ...impossible }, null, 2)}\n`)
   else io.err(impossibleText(planning, impossible, io))
   return 1

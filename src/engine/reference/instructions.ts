@@ -3,16 +3,15 @@
  * ranks says so and is asked again.
  */
 import { type Coordinates, elementsOf, indexAlong, isOptimizer, type OpKind, type Rank } from '../../base/index.js'
-import { indexOf } from '../../geometry/index.js'
+import { indexOf, membersOf, wholeInput } from '../../geometry/index.js'
 import type { Call, Collective, Compute, Instr, InstrKind, InstrOf, Ref } from '../../ir/index.js'
+import { meaningOf } from '../text.js'
 import { perform } from './collective.js'
-import { wholeInput } from './data.js'
 import type { Moment } from './kernel.js'
 import type { Memory } from './memory.js'
-import { type Meeting, membersOf } from './rendezvous.js'
+import type { Meeting } from './rendezvous.js'
 import { roundCells } from './rounding.js'
 import type { Seat } from './segment.js'
-import { meaningOf } from './text.js'
 import type { World } from './world.js'
 
 /** A rank at a segment. */

@@ -4,7 +4,15 @@
  * cannot do is found here, all of it, before anything runs.
  */
 import { type Coordinates, coordinatesOf, indexAlong, isOptimizer, type Rank, sizeOfAll } from '../../../base/index.js'
-import { acrossMicrobatches, originsOf, type Shape, wholeDims } from '../../../geometry/index.js'
+import {
+  acrossMicrobatches,
+  membersOf,
+  originsOf,
+  peerOf,
+  type Shape,
+  wholeDims,
+  wholeInput,
+} from '../../../geometry/index.js'
 import {
   applyRule,
   type Buffer,
@@ -20,9 +28,7 @@ import {
   type Step,
   type Stream,
 } from '../../../ir/index.js'
-import { wholeInput } from '../../reference/data.js'
-import { membersOf, peerOf } from '../../reference/rendezvous.js'
-import { meaningOf } from '../../reference/text.js'
+import { meaningOf } from '../../text.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
