@@ -1,4 +1,5 @@
 /** Plans, verdicts and changes in words and columns. */
+import { type MeshAxis, meshAxes } from '../../base/index.js'
 import type { Parts, Split } from '../../estimate/index.js'
 import { type ScheduleName, scheduleTraits } from '../../plan/index.js'
 import {
@@ -89,16 +90,18 @@ export function showPlan(split: Split): string {
   ].join(', ')
 }
 
+const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} communication`])) as Record<
+  MeshAxis,
+  string
+> // all of them
+
 /** Of a price, and of a simulation. */
 export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
   compute: 'compute',
   recompute: 'recompute',
   bubble: 'bubble',
-  tp: 'tp communication',
-  dp: 'dp communication',
+  ...communication,
   pp: 'pp messages',
-  cp: 'cp communication',
-  ep: 'ep communication',
   optimizer: 'optimizer',
   stragglers: 'stragglers',
   other: 'launches and stragglers',
