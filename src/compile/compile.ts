@@ -3,7 +3,7 @@
  * Cost does not depend on dp or tp (a stream serves all ranks of its pipeline coordinate) and hardly on depth (a kind
  * of block is compiled once).
  */
-import { type Layout, type Mesh, type MeshAxis, whole } from '../base/index.js'
+import { factsOf, type Layout, type Mesh, type MeshAxis, whole } from '../base/index.js'
 import { type DataInput, type Param, type Program, type Results, resultNames, type Segment } from '../ir/index.js'
 import type { Block, Model, ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
@@ -16,7 +16,7 @@ import {
   type PhaseName,
 } from './blocks.js'
 import { cut } from './cut.js'
-import { baseOf, canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
+import { canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
 import { type OnceSegments, onceSegments } from './once.js'
 import { type ParamDtypes, paramDtypes, storedModel } from './precision.js'
 import { onlyForward, type Schedule, tasksOf } from './schedule/index.js'
@@ -172,7 +172,7 @@ function compileBlocks(
 /** What every producer of a gradient can be brought to. */
 const summedOverData = (s: Sharded, compute: Layout): Layout => ({
   ...compute,
-  partial: Object.fromEntries(s.axes.filter(axis => baseOf(axis) !== 'tp').map(axis => [axis, 'sum'])),
+  partial: Object.fromEntries(s.axes.filter(axis => factsOf(axis).data).map(axis => [axis, 'sum'])),
 })
 
 interface ParamFacts {
