@@ -173,7 +173,7 @@ function update(
   if (!sameLayout(kept, state)) {
     const [back] = route(spec.dims, state, kept)
     if (back.kind !== 'all-gather') throw new Error(`internal: ${param.name} cannot be gathered from its parts`)
-    w.emit({ kind: 'all-gather', in: part, out: own.ref, dim: back.dim, group: { axes: back.axes } })
+    w.emit({ kind: 'all-gather', ins: [part], outs: [own.ref], dim: back.dim, group: { axes: back.axes } })
     w.emit({ kind: 'wait', on: own.ref })
   }
   return w.finish(`update ${param.name}`, 'update', false)
