@@ -9,7 +9,9 @@ import {
   type Layout,
   localDims,
   type Mesh,
+  mapStates,
   type Op,
+  type States,
   worldOf,
 } from '../src/base/index.js'
 import { boot, type Options, prepare, type StepData } from '../src/engine/index.js'
@@ -87,11 +89,8 @@ export interface Tiny {
   /** Byte offset and size of frames that do not lie one after the other. */
   readonly placed?: Record<string, readonly [offset: number, bytes: number]>
   readonly arena?: number
-  /** Dims with layout, how it begins, and the buffers that hold the parameter, its gradient and its moments. */
-  readonly params?: Record<
-    string,
-    { dims: string; init: Init; param: string; grad: string; moments?: readonly string[] }
-  >
+  /** Dims with layout, how it begins, and the buffers that hold the parameter, its gradient and its states. */
+  readonly params?: Record<string, { dims: string; init: Init; param: string; grad: string; states?: States<string> }>
 }
 
 export const kindOf = (name: string): Kind => (name.includes(':') ? (name.split(':')[0] as Kind) : 'workspace')
@@ -136,9 +135,9 @@ export function tiny(given: Tiny): Program {
   const stages = given.mesh?.pp ?? 1
   const frameOf = (name: string) => frames.findIndex(frame => frame.name === name)
   const params = Object.entries(given.params ?? {}).map(
-    ([name, { init, param, grad, moments = [], ...text }]): Param => {
+    ([name, { init, param, grad, states = {}, ...text }]): Param => {
       const { dims, layout } = tensorOf(text.dims)
-      const held = { param: frameOf(param), grad: frameOf(grad), moments: moments.map(frameOf) }
+      const held = { param: frameOf(param), grad: frameOf(grad), states: mapStates(states, frameOf) }
       const everywhere = Object.fromEntries(Array.from({ length: stages }, (_, pp) => [pp, held]))
       return {
         name,

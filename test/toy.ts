@@ -57,7 +57,7 @@ const param = (name: string, streams: readonly { index: Record<string, number> }
   ...['compute', 'storage', 'kept', 'state'].map(use => `  ${use} [ffn/tp]`),
   ...[...new Set(holders)].map(s => {
     const { index } = streams[s]
-    return `  held ${s} param=${index[name]} grad=${index[`g${name}`]} moments=${index[`m${name}`]}`
+    return `  held ${s} param=${index[name]} grad=${index[`g${name}`]} m=${index[`m${name}`]}`
   }),
 ]
 

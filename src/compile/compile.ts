@@ -219,14 +219,12 @@ function programParam(
 ): Param {
   const frames = holders.map(pp => {
     const { frameOf } = streams[pp]
-    const moments = ['m', 'v'].slice(0, segments.moments).map(moment => frameOf(`${moment}.${spec.name}`))
     return [
       pp,
       {
         param: frameOf(spec.name),
         ...(grad && { grad: frameOf(`grad.${spec.name}`) }),
-        moments,
-        ...(segments.master && { master: frameOf(`master.${spec.name}`) }),
+        states: Object.fromEntries(segments.states.map(state => [state, frameOf(`${state}.${spec.name}`)])),
       },
     ]
   })

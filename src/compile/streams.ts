@@ -3,7 +3,7 @@
  * A stage is a run of blocks; forward calls them in order, backward in reverse. What crosses from one rank to another
  * is received into the frame the first block asks for and sent from the frame the last block filled.
  */
-import type { Layout } from '../base/index.js'
+import { type Layout, optimizerFacts, stateNames } from '../base/index.js'
 import type { Role, Segment, Stream } from '../ir/index.js'
 import type { Block } from '../model/index.js'
 import type { PhaseName } from './blocks.js'
@@ -14,7 +14,6 @@ import { communicate } from './schedule/communicate.js'
 import { type CommAction, type Task, type Transfer, tasksOf } from './schedule/index.js'
 import { localBytes } from './segment.js'
 import { StreamWriter } from './stream.js'
-import { scalarsOf } from './tail.js'
 
 export interface WrittenStream {
   readonly stream: Stream
@@ -74,7 +73,7 @@ class RankStream {
       const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: stateDtype }, layout)
       this.#out.resident(spec.name, 'parameters', localBytes(s, { ...spec, dtype }, segments.kept))
       if (grad) this.#out.resident(`grad.${spec.name}`, 'gradients', bytes(grad))
-      for (const state of [...['m', 'v'].slice(0, segments.moments), ...(segments.master ? ['master'] : [])])
+      for (const state of segments.states)
         this.#out.resident(`${state}.${spec.name}`, 'optimizer', bytes(segments.state))
     }
     for (const name of this.#sums()) this.#out.resident(name, 'workspace', 4)
@@ -120,7 +119,7 @@ class RankStream {
     for (const param of this.#held) if (param.holders[0] === this.#pp) this.#param(param, param.segments.norm)
     this.#once(once.sumNorm)
     if (this.#c.evaluates || (tasks.length === 0 && this.#held.length === 0)) return
-    const loaded = scalarsOf(this.#c.input.training.optimizer.kind).filter(name => name !== 'normSquared')
+    const loaded = optimizerFacts[this.#c.input.training.optimizer.kind].scalars.filter(name => name !== 'normSquared')
     for (const name of loaded)
       this.#out.call(once.loads.find(load => load.name === `load ${name}`)!, { block: -1, microbatch: -1 }, () => name)
     for (const param of this.#held) this.#param(param, param.segments.update)
@@ -136,7 +135,7 @@ class RankStream {
     this.#out.call(segment, { block: -1, microbatch: -1, param: name }, role => {
       if (role.startsWith('scratch.')) return undefined
       if (role === 'param') return name
-      return ['grad', 'reduced', 'full', 'm', 'v', 'master'].includes(role) ? `${role}.${name}` : role
+      return ['grad', 'reduced', 'full', ...stateNames].includes(role) ? `${role}.${name}` : role
     })
   }
 

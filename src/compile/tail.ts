@@ -3,7 +3,7 @@
  * ZeRO is no pass: it is which of gradient, optimizer state and parameter lie in the storage layout, and the
  * collectives are what falls out where layouts do not match. Parameters that are alike share their segments.
  */
-import { type Layout, sameLayout, whole } from '../base/index.js'
+import { type Layout, optimizerFacts, type StateName, sameLayout, statesKept, statesOf, whole } from '../base/index.js'
 import type { Kind, Ref, Segment } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
@@ -37,9 +37,8 @@ export interface ParamSegments {
   readonly update?: Segment
   readonly kept: Layout
   readonly state: Layout
-  readonly moments: number
-  /** The optimizer updates a wider copy, of which the parameter is what its dtype can hold. */
-  readonly master: boolean
+  /** What is kept of it from step to step. */
+  readonly states: readonly StateName[]
 }
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
@@ -56,18 +55,16 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
     kept,
     state,
   }
-  if (!trained(param)) return { ...held, moments: 0, master: false }
+  if (!trained(param)) return { ...held, states: [] }
   const { reduced, ...reduction } = reduce(param, state, context)
   const grad = { layout: state, slot: at(reduced, 'gradients') }
-  const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
   return {
     ...held,
     begin: begin(param, context),
     ...reduction,
     norm: norm(param, grad, context),
-    update: update(param, { grad, kept, state, moments }, context),
-    moments,
-    master: hasMaster(param),
+    update: update(param, { grad, kept, state }, context),
+    states: statesKept(training.optimizer, hasMaster(param)),
   }
 }
 
@@ -138,23 +135,14 @@ export const normAxes = (s: Sharded) =>
     .map(({ name }) => name)
     .reverse()
 
-/** What an optimizer reads beside the gradient. */
-export const scalarsOf = (kind: Training['optimizer']['kind']): string[] =>
-  kind === 'adamw' ? ['normSquared', 'lr', 'step'] : ['normSquared', 'lr']
-
 interface UpdateLayouts {
   readonly grad: Located
   readonly kept: Layout
   readonly state: Layout
-  readonly moments: number
 }
 
 /** Each rank updates its part of the state; where the parameter is kept whole, the parts are gathered back into it. */
-function update(
-  param: ParamClass,
-  { grad, kept, state, moments }: UpdateLayouts,
-  { s, training }: ParamContext,
-): Segment {
+function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, training }: ParamContext): Segment {
   const w = new SegmentWriter(s)
   const { spec, dtype, stateDtype } = param
   const ofState = (name: string) =>
@@ -164,10 +152,10 @@ function update(
   const gradient = w.given('grad', gradientOf(param), grad.layout, grad.slot).ref
   const own = w.given('param', { ...spec, name: 'param', dtype }, kept, at('param', 'parameters'))
   const updated = hasMaster(param) ? ofState('master') : w.demand('param', state).ref
-  const outs = [updated, ...['m', 'v'].slice(0, moments).map(ofState)]
+  const outs = [updated, ...statesOf(training.optimizer).map(ofState)]
   const { lr: _, ...optimizer } = training.optimizer
   const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
-  const scalars = scalarsOf(optimizer.kind)
+  const { scalars } = optimizerFacts[optimizer.kind]
   w.emit({ ...optimizer, ...settings, ins: [gradient, ...scalars.map(whence)], outs })
   const part = hasMaster(param) ? rounded(w, param, updated, { own, kept, state }) : updated
   if (!sameLayout(kept, state)) {

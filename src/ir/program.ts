@@ -7,7 +7,16 @@
  * A *stream* is what the ranks of one pipeline coordinate do, in order: all of them the same, each at its own
  * place on the other axes. Frames are allocated, freed and placed in the arena by the stream.
  */
-import type { Dim, DType, Init, Layout, Mesh } from '../base/index.js'
+import {
+  type Dim,
+  type DType,
+  type Init,
+  type Layout,
+  type Mesh,
+  type States,
+  stateEntries,
+  stateFacts,
+} from '../base/index.js'
 import type { Instr, Ref } from './instr.js'
 
 export type { DType, Init }
@@ -124,19 +133,22 @@ export type Holding = Pick<Buffer, 'layout' | 'inside'>
 /** How a parameter lies in its own frame between steps. */
 export const keptAs = ({ kept, keptInside }: Param): Holding => ({ layout: kept, ...(keptInside && { inside: true }) })
 
-/** Indices into the stream's frames. `moments` are m and v (adamw), m (sgd with momentum) or none. */
+/** Indices into the stream's frames. */
 export interface ParamFrames {
   readonly param: number
   /** Absent where nothing is trained. */
   readonly grad?: number
-  readonly moments: readonly number[]
-  /** What the optimizer updates in place of a bf16 parameter, in f32 and in the layout of its state. */
-  readonly master?: number
+  /** What is kept of it from step to step, by name. */
+  readonly states: States<number>
 }
+
+/** The frame of the state that the optimizer updates in place of the parameter, if there is one. */
+export const masterFrame = ({ states }: ParamFrames): number | undefined =>
+  stateEntries(states).find(([state]) => stateFacts[state].startsFrom === 'parameter')?.[1]
 
 /** What gradient and optimizer state are in: f32 where a master keeps the digits, else what is updated, the parameter. */
 export const dtypeOfState = ({ dtype, frames }: Param): DType =>
-  Object.values(frames).some(({ master }) => master !== undefined) ? 'f32' : dtype
+  Object.values(frames).some(held => masterFrame(held) !== undefined) ? 'f32' : dtype
 
 export interface DataInput {
   readonly name: string

@@ -12,13 +12,14 @@ import {
   shorten,
   showBytes,
   showCount,
+  statesKept,
   warning,
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { data, learningRate } from './data.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
-import { bytesPerNumber, type Rule, widthOfParameter } from './rule.js'
+import { bytesPerNumber, hasMaster, type Rule, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -179,11 +180,10 @@ const size: Rule = function* ({ model, training, plan }) {
 /** A lower bound before anything is compiled: states only, spread as evenly as they can be. */
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   if (plan.deviceMemory === undefined) return
-  const moments = optimizer.kind === 'adamw' ? 2 : optimizer.momentum > 0 ? 1 : 0
-  const masters = plan.precision === 'bf16' ? 1 : 0
+  const states = statesKept(optimizer, hasMaster(plan)).length
   const copies = plan.schedule === 'dualpipe' ? 2 : 1
   const share = (stage: number) => (plan.zero >= stage ? plan.dp : 1)
-  const numbers = copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + (moments + masters) / share(1))
+  const numbers = copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + states / share(1))
   const held = parametersOf(model, seq) / (plan.tp * plan.pp)
   const width = bytesPerNumber(plan)
   const bytes = Math.floor(held * numbers * width)

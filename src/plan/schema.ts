@@ -3,7 +3,7 @@
  * defaults and the help; what one field alone can say is checked here, what several say together in `check`.
  */
 import { z } from 'zod'
-import { parseBytes, shorten } from '../base/index.js'
+import { either, type OptimizerKind, type OptimizerOf, optimizerKinds, parseBytes, shorten } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 
 export const scheduleNames = [
@@ -179,8 +179,8 @@ const lr = z.number().positive().max(1000).describe('learning rate')
 const weightDecay = z.number().min(0).max(1000).default(0).describe('decay of the parameters')
 const beta = z.number().min(0).lt(1)
 
-export const Optimizer = z.discriminatedUnion('kind', [
-  z.strictObject({
+const optimizers = {
+  adamw: z.strictObject({
     kind: z.literal('adamw'),
     lr,
     weightDecay,
@@ -188,13 +188,16 @@ export const Optimizer = z.discriminatedUnion('kind', [
     beta2: beta.default(0.95).describe('memory of the second moment'),
     eps: z.number().positive().max(1).default(1e-8).describe('added to the root of the second moment'),
   }),
-  z.strictObject({
+  sgd: z.strictObject({
     kind: z.literal('sgd'),
     lr,
     momentum: beta.default(0).describe('memory of the gradient'),
     weightDecay,
   }),
-])
+} satisfies { readonly [K in OptimizerKind]: z.ZodType<OptimizerOf<K> & { readonly lr: number }> }
+
+const [first, ...others] = Object.values(optimizers)
+export const Optimizer = z.discriminatedUnion('kind', [first, ...others])
 
 export const LrSchedule = z.strictObject({
   kind: z
@@ -213,7 +216,7 @@ export const LrSchedule = z.strictObject({
 export const Training = z.strictObject({
   seq: count.max(2 ** 30).describe('tokens in a sequence'),
   globalBatch: count.max(2 ** 30).describe('sequences in one step, over all ranks'),
-  optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe('adamw or sgd'),
+  optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   seed: z
     .int()

@@ -6,11 +6,10 @@
 import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { Document, isPair, isScalar, isSeq, visit } from 'yaml'
-import { error, ProblemsError } from '../../base/index.js'
+import { error, ProblemsError, save } from '../../base/index.js'
 import { calibration, inTurns, measuredCluster } from '../../calibrate/index.js'
 import { type Cluster, parseMeasured } from '../../cluster/index.js'
 import { thisHost } from '../files/host.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { progress } from '../text/progress.js'
 

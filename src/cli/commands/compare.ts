@@ -1,7 +1,7 @@
 /** lockstep compare: a step as it was simulated and as it ran on this machine, on one timeline. */
 
 import type { Command } from 'commander'
-import { error, mean, ProblemsError, type Rank, table, worldOf } from '../../base/index.js'
+import { error, mean, ProblemsError, type Rank, save, table, worldOf } from '../../base/index.js'
 import {
   type Calibration,
   calibration,
@@ -18,11 +18,11 @@ import type { Program } from '../../ir/index.js'
 import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../../report/index.js'
 import { type Simulation, simulateInTurns } from '../../simulate/index.js'
 import { printChrome, type Span } from '../../trace/index.js'
-import { loadDataset } from '../files/dataset.js'
+import { loadDataset } from '../../train/index.js'
 import { thisHost } from '../files/host.js'
+import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
@@ -158,7 +158,7 @@ function loadAll(paths: readonly string[], { json = false }: Options, io: Io): N
 
 async function runOf({ path, loaded }: Named, io: Io): Promise<Run> {
   const { job, program } = loaded
-  const { dataset } = await loadDataset(job, path, io, () => {})
+  const { dataset } = await loadDataset(job, io, { locate: name => besides(path, name) })
   const steps: TimedStep[] = []
   return { path, loaded, steps, start: trainee(job, program, dataset, step => void steps.push(step)) }
 }

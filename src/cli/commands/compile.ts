@@ -1,10 +1,9 @@
 /** lockstep compile: the program as a value, in numbers or as text. */
 import type { Command } from 'commander'
-import { showBytes, worldOf } from '../../base/index.js'
+import { save, showBytes, worldOf } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
 import { type Program, print, printRank } from '../../ir/index.js'
 import { type Loaded, withProgram } from '../files/program.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 

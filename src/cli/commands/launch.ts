@@ -2,20 +2,13 @@
 import { join, resolve } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { error, ProblemsError, worldOf } from '../../base/index.js'
-import type { StepRecord } from '../../train/index.js'
-import {
-  type Beginning,
-  beginningOf,
-  beginningText,
-  type CheckpointOptions,
-  takenBy,
-  withCheckpointOptions,
-} from '../files/checkpoints.js'
+import { type Beginning, beginningOf, beginningText, type StepRecord, takenBy } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder } from '../files/run-folder.js'
 import { pythonWithTorch, startTorchrun } from '../files/torchrun.js'
 import type { Io } from '../io.js'
+import { type CheckpointOptions, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { displayOf } from '../text/display.js'
 import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'

@@ -1,6 +1,6 @@
 /** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
 import { type Command, Option } from 'commander'
-import { error, ProblemsError, type Rank, worldOf } from '../../base/index.js'
+import { error, ProblemsError, type Rank, save, worldOf } from '../../base/index.js'
 import { machinePrices } from '../../calibrate/index.js'
 import { type Cluster, findEntry, precisions } from '../../cluster/index.js'
 import type { Program } from '../../ir/index.js'
@@ -9,7 +9,6 @@ import { type Simulation, scaledPrices, simulate, simulateInTurns } from '../../
 import { printChrome } from '../../trace/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { type Loaded, withProgram } from '../files/program.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
 import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from '../text/forecast.js'

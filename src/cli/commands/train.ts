@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
-import { coordinatesOf, ProblemsError, showBytes } from '../../base/index.js'
+import { coordinatesOf, ProblemsError, save, showBytes, writing } from '../../base/index.js'
 import { compileJob, serialJob } from '../../compile/index.js'
 import { cursorAt } from '../../data/index.js'
 import {
@@ -17,25 +17,29 @@ import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
 import { formOf, type Job } from '../../plan/index.js'
 import { printChrome, type Span } from '../../trace/index.js'
-import { engineFailures, isDue, lossesOf, type Session, type StepRecord, trainingOf } from '../../train/index.js'
 import {
   type Beginning,
   beginningOf,
   beginningProblems,
   beginningText,
-  type CheckpointOptions,
+  engineFailures,
+  evaluationOf,
+  isDue,
   load,
+  loadDataset,
+  lossesOf,
   type Saving,
+  type Session,
+  type StepRecord,
   saveCheckpoint,
-  savingOf,
   takenBy,
-  withCheckpointOptions,
-} from '../files/checkpoints.js'
-import { evaluationOf, loadDataset } from '../files/dataset.js'
+  trainingOf,
+} from '../../train/index.js'
 import { besides } from '../files/load.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { openRunFolder, type RunFolder, save, writing } from '../files/run-folder.js'
+import { openRunFolder, type RunFolder } from '../files/run-folder.js'
 import type { Io } from '../io.js'
+import { type CheckpointOptions, savingOf, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { type Display, displayOf, duration } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
@@ -107,7 +111,7 @@ const changed = (job: Job, { steps, seed }: Options): Job => ({
 async function run(path: string, { job, schedule, program }: Loaded, options: Options, io: Io): Promise<number> {
   const say = progress(io)
   const beginning = beginningOf(options, io)
-  const { dataset, tokenizerJson } = await loadDataset(job, path, io, say)
+  const { dataset, tokenizerJson } = await loadDataset(job, io, { locate: name => besides(path, name), say })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
   if (problems.length > 0) throw new ProblemsError(problems)
   say('starting the ranks')

@@ -81,7 +81,6 @@ export function beside(job: Job, program: Program, steps: number, say: (text: st
   const { optimizer, seed } = job.training
   const options = {
     ...{ steps, seed, lr: optimizer.lr, vocab: 'vocab' in job.model ? job.model.vocab : 1 },
-    ...(optimizer.kind === 'adamw' ? { eps: optimizer.eps } : {}),
   }
   say('one rank')
   const serial = runSerial(compileJob(serialJob(job)), options)

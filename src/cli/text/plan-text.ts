@@ -2,8 +2,18 @@
 import pc from 'picocolors'
 import { showCount, table } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
-import type { Impossible, Neighbour, Priced, Request, Sensitivity } from '../../search/index.js'
-import { type Answer, listed, type Ranked, type Simulations, type Why } from '../commands/plan.js'
+import {
+  type Answer,
+  type Impossible,
+  listed,
+  type Neighbour,
+  type Priced,
+  type RankedPlan,
+  type Request,
+  type Sensitivity,
+  type Simulations,
+  type Why,
+} from '../../search/index.js'
 import type { Io } from '../io.js'
 import { scaled } from './display.js'
 import {
@@ -24,10 +34,12 @@ import type { Planning } from './planning.js'
 
 type Paint = (text: string) => string
 
-export function planText(answer: Answer, top: number, io: Io): string {
-  const { planning, found, ranked, why } = answer
+/** What is shown: the answer, and the reasons where they were asked for. */
+export type Told = Answer & { readonly why?: Why }
+
+export function planText(planning: Planning, answer: Told, top: number, io: Io): string {
+  const { request, found, ranked, why } = answer
   const { bold, dim } = pc.createColors(io.colors)
-  const { request } = planning
   return [
     headline(planning, bold),
     '',
@@ -54,7 +66,7 @@ export function headline({ request, constraints, notes }: Planning, bold: Paint)
 }
 
 /** Where some are simulated, the others are marked. */
-function bestTable(request: Request, ranked: readonly Ranked[]): string {
+function bestTable(request: Request, ranked: readonly RankedPlan[]): string {
   const mark = ranked.some(({ simulated }) => simulated) ? '~' : ''
   return table(
     ['', ...numberHeader, ...planHeader],

@@ -3,14 +3,15 @@
  * It runs until it must wait for others, and can say what for.
  */
 import { type Coordinates, coordinatesOf, type Rank } from '../../base/index.js'
+import { peerOf } from '../../geometry/index.js'
 import type { Call, Ref, Step, Stream } from '../../ir/index.js'
+import { showInstr, showStep } from '../text.js'
 import { type Blocked, RunError, type Where } from './errors.js'
 import { type Action, actionOf, type Started } from './instructions.js'
 import type { Moment } from './kernel.js'
 import { Memory } from './memory.js'
-import { finishMessage, type Message, peerOf } from './rendezvous.js'
+import { finishMessage, type Message } from './rendezvous.js'
 import { Prepared, Seat } from './segment.js'
-import { showInstr, showStep } from './text.js'
 import type { World } from './world.js'
 
 /** A segment at this rank, and what to do for each of its instructions. */

@@ -8,17 +8,23 @@
  * size: Adam divides by the root of the second moment, and by eps alone where the gradient is only rounding. From the
  * second step on gradients are those of parameters moved by so much, and are allowed as much more.
  */
-import { coordinatesOf } from '../../base/index.js'
+import {
+  coordinatesOf,
+  isOptimizer,
+  type Optimizer,
+  type OptimizerKind,
+  type OptimizerOf,
+  type States,
+} from '../../base/index.js'
+import { inputsOf } from '../../geometry/index.js'
 import { type Kind, kinds, type Program } from '../../ir/index.js'
-import { type Data, inputsOf, syntheticData } from './data.js'
+import { type Data, syntheticData } from './data.js'
 import { boot, type Machine } from './machine.js'
 
 export interface CompareOptions {
   readonly steps: number
   readonly seed: number
   readonly lr: number
-  /** Adam's eps; undefined for sgd. */
-  readonly eps?: number
   /** Tokens are drawn below this. */
   readonly vocab: number
   readonly precision?: 'f64' | 'f32'
@@ -143,18 +149,31 @@ export function compareRun(program: Program, run: RunRecord, serial: SerialRun):
 export const dataFor = (program: Program, { vocab, seed }: CompareOptions): Data =>
   syntheticData(inputsOf(program), vocab, seed)
 
-/** How far one unit of gradient moves an element of a parameter in this step. */
+/** How far one unit of gradient moves an element of a parameter in a step, in units of the learning rate. */
+const reach: { readonly [K in OptimizerKind]: (settings: OptimizerOf<K>, of: Reached) => Float64Array } = {
+  adamw: ({ beta2, eps }, { states, step }) => states.v!.map(v => 1 / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps)),
+  sgd: (_, { parameter }) => parameter.map(() => 1),
+}
+
+interface Reached {
+  readonly parameter: Float64Array
+  readonly states: States<Float64Array>
+  readonly step: number
+}
+
 function sensitivities(
   program: Program,
   machine: Machine,
-  { lr, eps }: CompareOptions,
+  { lr }: CompareOptions,
   step: number,
 ): (name: string) => Float64Array {
-  if (eps === undefined) return name => machine.parameter(name).fill(lr)
-  const beta2 = Object.values(program.segments).flatMap(({ instrs }) =>
-    instrs.flatMap(i => (i.kind === 'adamw' ? [i.beta2] : [])),
-  )[0]
-  return name => machine.moments(name)[1].map(v => lr / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps))
+  const optimizer = Object.values(program.segments)
+    .flatMap(({ instrs }) => instrs)
+    .find(instr => isOptimizer(instr))
+  if (!optimizer) throw new Error('the program updates nothing')
+  const of = reach[optimizer.kind] as (settings: Optimizer, of: Reached) => Float64Array // each kind has its own
+  return name =>
+    of(optimizer, { parameter: machine.parameter(name), states: machine.states(name), step }).map(by => lr * by)
 }
 
 const norm = (tensors: readonly Float64Array[]): number =>

@@ -2,32 +2,24 @@
  * The reference machine: a program on all its ranks, in one thread. Ranks take turns, each until it must wait.
  * In f64 it is the definition of what a program computes.
  */
-import { type Dim, elementsOf, type Rank, worldOf } from '../../base/index.js'
+import { type Dim, elementsOf, mapStates, type Rank, type States, worldOf } from '../../base/index.js'
 import { assemble, type Cells, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../geometry/index.js'
 import {
   type DType,
   type Holding,
   type Kind,
   keptAs,
+  masterFrame,
   type Param,
   type ParamFrames,
   type Program,
 } from '../../ir/index.js'
+import type { StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { roundCells } from './rounding.js'
-import type { Options, StepData, World } from './world.js'
-
-/** What a step leaves in the frames `loss`, `count` and `normSquared`. */
-export interface StepResult {
-  /** The mean loss per counted label (or element) over the global batch. */
-  readonly loss: number
-  /** The sum it is the mean of. */
-  readonly lossSum: number
-  readonly count: number
-  readonly normSquared: number
-}
+import type { Options, World } from './world.js'
 
 export interface Machine {
   /** Runs the program once. Throws RunError, or StallError when no rank can move. */
@@ -36,16 +28,17 @@ export interface Machine {
   parameter(name: string): Float64Array
   /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
   master(name: string): Float64Array
-  /** Gives every rank its part of the whole tensor, master and copy; gradients and moments stay as they are. */
+  /** Gives every rank its part of the whole tensor, master and copy; gradients and other states stay as they are. */
   setParameter(name: string, values: ArrayLike<number>): void
-  moments(name: string): Float64Array[]
+  /** What is kept of it from step to step. */
+  states(name: string): States<Float64Array>
   /** The cells of a frame that lives from step to step: not a copy. */
   held(rank: Rank, frame: number): Cells
   /** Puts numbers at the beginning of such a frame, rounded as they are stored. */
   hold(at: { readonly rank: Rank; readonly frame: number; readonly dtype: DType }, values: ArrayLike<number>): void
   /** As the optimizer was given it in the last step. */
   gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers of this parameter, its master or its moments. */
+  /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
   spread(name: string): number
   /** The first cell of the frame of this name at a rank, if the rank has it. */
   scalar(name: string, rank: Rank): number | undefined
@@ -70,12 +63,12 @@ export function boot(program: Program, options: Options): Machine {
     parameter: name => wholes.parameter(name).values,
     master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
-    moments: name => wholes.moments(name).map(whole => whole.values),
+    states: name => mapStates(wholes.states(name), whole => whole.values),
     held: (rank, frame) => actors[rank].memory.view(frame),
     hold: ({ rank, frame, dtype }, values) => store(actors[rank].memory.view(frame), values, dtype),
     gradient: name => gradientOf(world, name),
     spread: name =>
-      Math.max(...[wholes.parameter(name), wholes.master(name), ...wholes.moments(name)].map(whole => whole.spread)),
+      Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
     scalar,
     peaks: actors.map(actor => actor.memory.peak),
   }
@@ -130,7 +123,8 @@ function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole
       store(ownPart(lying, at, memory.view(frame)), partOf(lying, at, whole), dtype)
     }
     lay(frames.param, keptAs(param), param.dtype)
-    if (frames.master !== undefined) lay(frames.master, { layout: param.state }, 'f32')
+    const master = masterFrame(frames)
+    if (master !== undefined) lay(master, { layout: param.state }, 'f32')
   }
 }
 
@@ -159,12 +153,16 @@ function wholesOf(program: Program, actors: readonly Actor[]) {
     master(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return holder.master === undefined ? kept(param) : whole(param, { layout: param.state }, frames => frames.master!)
+      return masterFrame(holder) === undefined
+        ? kept(param)
+        : whole(param, { layout: param.state }, frames => masterFrame(frames)!)
     },
-    moments(name: string) {
+    states(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return holder.moments.map((_, i) => whole(param, { layout: param.state }, frames => frames.moments[i]))
+      return mapStates(holder.states, (_, state) =>
+        whole(param, { layout: param.state }, frames => frames.states[state]!),
+      )
     },
   }
 }

@@ -56,7 +56,7 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, f
 
 function holders(param: Param, { streams }: Program): Finding[] {
   return Object.entries(param.frames).flatMap(([pipeline, held]) =>
-    [held.param, held.grad, ...held.moments, held.master]
+    [held.param, held.grad, ...Object.values(held.states)]
       .filter(frame => frame !== undefined)
       .filter(frame => !streams[Number(pipeline)]?.frames[frame])
       .map(frame => ({

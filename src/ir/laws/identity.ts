@@ -4,6 +4,7 @@
  * replayed again and written down: a sum of known values that lacks one or has one too often is named, and the
  * first value that the serial program does not know is the place where the two part.
  */
+import { stateNames } from '../../base/index.js'
 import type { Call, Program } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
@@ -64,10 +65,16 @@ function otherUpdates(pairs: readonly Pair[]): Finding[] {
     if (!right || !same(own.grad, right.grad)) return []
     const say = (message: string): Finding[] => [{ law: 'I3', ...placeOf(own), message }]
     if (!same(own.norm, right.norm)) return say(`the norm that clips ${own.param} is not the serial program’s`)
-    const alike = own.after.length === right.after.length && own.after.every((value, i) => same(value, right.after[i]))
-    return alike ? [] : say(`${own.param} is updated otherwise than in the serial program`)
+    return sameAfter(own, right) ? [] : say(`${own.param} is updated otherwise than in the serial program`)
   })
 }
+
+const sameAfter = ({ after: own }: Update, { after: right }: Update): boolean =>
+  same(own.updated, right.updated) &&
+  stateNames.every(state => {
+    const [a, b] = [own.states[state], right.states[state]]
+    return a && b ? same(a, b) : a === b
+  })
 
 function otherResults(results: readonly Result[], expected: readonly Result[]): Finding[] {
   return expected.flatMap(({ name, value }): Finding[] => {

@@ -4,6 +4,7 @@
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
+import { type StateName, stateEntries, stateFacts } from '../../base/index.js'
 import { type Call, dtypeOfState, type Param, type Program, type Stream } from '../program.js'
 import { type Act, resultA, resultB } from './acts.js'
 import { overlap, type Spot } from './buffers.js'
@@ -71,6 +72,13 @@ const heldAs = (param: Param, value: Value) => (param.dtype === dtypeOfState(par
 
 const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
 
+/** What a state is at the start of the step: the parameter, or a value of its own. */
+const startOf = (name: string, state: StateName) =>
+  valueOfParam(name, stateFacts[state].startsFrom === 'parameter' ? 'value' : state)
+
+const isStart = (name: string, state: StateName | undefined, value: Value): boolean =>
+  state !== undefined && same(value, startOf(name, state))
+
 class Replay {
   private readonly findings: Finding[] = []
   private readonly ledger = new Ledger()
@@ -125,9 +133,8 @@ class Replay {
           microbatch: -1,
         })
       put(held.param, heldAs(param, start), this.shelf.typeOfParam(param))
-      if (held.master !== undefined) put(held.master, start, this.shelf.typeOfState(param))
-      for (const [i, frame] of held.moments.entries())
-        put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfState(param))
+      for (const [state, frame] of stateEntries(held.states))
+        put(frame, startOf(name, state), this.shelf.typeOfState(param))
     }
   }
 
@@ -137,11 +144,11 @@ class Replay {
       const { pipeline, after } = update
       const held = param.frames[pipeline]
       if (!held) continue
-      const [updated, ...moments] = after
-      const state = this.shelf.typeOfState(param)
-      this.left(update, held.param, heldAs(param, updated), this.shelf.typeOfParam(param))
-      if (held.master !== undefined) this.left(update, held.master, updated, state)
-      for (const [i, frame] of held.moments.entries()) this.left(update, frame, moments[i], state)
+      this.left(update, held.param, heldAs(param, after.updated), this.shelf.typeOfParam(param))
+      for (const [state, frame] of stateEntries(held.states)) {
+        const made = stateFacts[state].startsFrom === 'parameter' ? after.updated : after.states[state]
+        this.left(update, frame, made, this.shelf.typeOfState(param))
+      }
       if (held.grad !== undefined) this.summed(update, held.grad, param)
     }
   }
@@ -384,7 +391,8 @@ class Replay {
       })
     if (call.param !== undefined && call.param !== param.name)
       this.findings.push({ law: 'P3', ...place, message: `the update of ${call.param} updates ${param.name}` })
-    if (before.slice(1).some((value, i) => !same(value, valueOfParam(param.name, `moment ${i}`))))
+    const [updated, ...states] = after
+    if (before.slice(1).some((value, i) => !isStart(param.name, act.states[i], value)))
       this.findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
     const type = frame.ready.slots[act.ins[0]].type
     if (type !== this.shelf.typeOfState(param))
@@ -399,7 +407,7 @@ class Replay {
       param: param.name,
       grad: ins[0],
       norm: ins[1],
-      after,
+      after: { updated, states: Object.fromEntries(act.states.map((state, i) => [state, states[i]])) },
     })
   }
 }

@@ -2,7 +2,7 @@
  * The text form, read back. Every line begins with a word that says what it is; a line of a segment that begins
  * with `%` (or is a bare `wait %x`) is an instruction. Whatever cannot be read is thrown as a problem with its line.
  */
-import { type Dim, nearest, ProblemsError } from '../../base/index.js'
+import { type Dim, nearest, ProblemsError, stateNames } from '../../base/index.js'
 import type { Instr, InstrKind } from '../instr.js'
 import {
   type Buffer,
@@ -135,12 +135,16 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
   },
   state: (param, shape) => (param.state = growing(readShaped(shape)).layout),
   held(param, [pipeline, ...rest]) {
-    const { param: frame, grad, moments, master } = fields(rest, 'param', 'grad?', 'moments', 'master?')
+    const {
+      param: frame,
+      grad,
+      ...states
+    } = fields(rest, 'param', 'grad?', ...stateNames.map(name => `${name}?` as const))
+    const kept = stateNames.filter(name => states[name] !== '').map(name => [name, number.read(states[name])])
     param.frames[number.read(pipeline)] = {
       param: number.read(frame),
       ...(grad ? { grad: number.read(grad) } : {}),
-      moments: [...numbers.read(moments)],
-      ...(master ? { master: number.read(master) } : {}),
+      states: Object.fromEntries(kept),
     }
   },
 }

@@ -1,4 +1,5 @@
 /** The text form, written: sections for the whole, then segments, then streams; one line per thing. */
+import { stateEntries } from '../../base/index.js'
 import type { Instr } from '../instr.js'
 import type { Buffer, Param, Program, Segment, Step, Stream } from '../program.js'
 import { attributes, type Codec, name, number, numbers, showLayout, showShaped, word } from './codec.js'
@@ -26,7 +27,9 @@ const printParam = (param: Param): string[] => [
   ),
   ...Object.entries(param.frames).map(
     ([pipeline, f]) =>
-      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`} moments=${numbers.show(f.moments)}${f.master === undefined ? '' : ` master=${f.master}`}`,
+      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`}${stateEntries(f.states)
+        .map(([state, frame]) => ` ${state}=${frame}`)
+        .join('')}`,
   ),
 ]
 

@@ -10,12 +10,22 @@ import {
   flatAxes,
   heldElements,
   indexAlong,
+  isOptimizer,
   type Mesh,
   partStart,
   type Rank,
   sizeOfAll,
 } from '../../../base/index.js'
-import { acrossMicrobatches, lineShape, originsOf, type Shape, wholeDims } from '../../../geometry/index.js'
+import {
+  acrossMicrobatches,
+  lineShape,
+  membersOf,
+  originsOf,
+  peerOf,
+  type Shape,
+  wholeDims,
+  wholeInput,
+} from '../../../geometry/index.js'
 import {
   applyRule,
   type Buffer,
@@ -32,9 +42,7 @@ import {
   type Step,
   type Stream,
 } from '../../../ir/index.js'
-import { wholeInput } from '../../reference/data.js'
-import { membersOf, peerOf } from '../../reference/rendezvous.js'
-import { meaningOf } from '../../reference/text.js'
+import { meaningOf } from '../../text.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
@@ -256,7 +264,7 @@ class RankLowering {
   /** The gradient an optimizer is given is gone after the step; those who want to see it get a copy. */
   #observe({ param }: Call, instr: Instr, site: Site): void {
     const to = param === undefined ? undefined : this.#world.map.ranks[this.#rank].observed.get(param)
-    if (to === undefined || (instr.kind !== 'adamw' && instr.kind !== 'sgd')) return
+    if (to === undefined || !isOptimizer(instr)) return
     const columns = elementsOf(site.shape(instr.ins[0]).dims)
     this.#list.write('copy', {
       out: to,
