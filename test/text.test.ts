@@ -11,7 +11,10 @@ import {
   print,
   printInstr,
   printRank,
+  type RoleName,
+  readRole,
   type Step,
+  showRole,
   showShaped,
 } from '../src/ir/index.js'
 import { jobOf } from './jobs.js'
@@ -74,7 +77,7 @@ test('flat layouts, views, several pairs and calls that only start survive', () 
   const segment = {
     name: 'reduce',
     phase: 'reduce',
-    roles: [{ name: 'g', kind: 'gradients', bytes: 256 }],
+    roles: [{ name: { is: 'grad' }, kind: 'gradients', bytes: 256 }],
     buffers: { whole: { ...at, layout: addend }, own: { ...at, layout: part, inside: true } },
     instrs: [{ kind: 'reduce-scatter', ins: ['whole', 'whole'], outs: ['own', 'own'], group: { axes: ['dp'] } }],
   } as const
@@ -85,6 +88,26 @@ test('flat layouts, views, several pairs and calls that only start survive', () 
     segments: { ...program.segments, reduce: segment },
     streams: [{ ...stream, steps: [...stream.steps, call, { kind: 'wait', tag: 'bucket 0' }] }],
   })
+})
+
+test('a role is read back from its name', () => {
+  const roles: [RoleName, string][] = [
+    [{ is: 'param', of: 'attn.q' }, 'param.attn.q'],
+    [{ is: 'grad' }, 'grad'],
+    [{ is: 'din', of: 'x' }, 'din.x'],
+    [{ is: 'keep', of: 'I' }, 'keep.I'],
+    [{ is: 'scratch', of: 'workspace' }, 'scratch.workspace'],
+    [{ is: 'result', of: 'normSquared' }, 'normSquared'],
+    [{ is: 'state', of: 'master' }, 'master'],
+    [{ is: 'named', of: 'lr' }, 'lr'],
+    [{ is: 'named', of: 'keep.V' }, 'keep.V'],
+    [{ is: 'named', of: 'in' }, 'in'],
+    [{ is: 'named', of: 'toString.x' }, 'toString.x'],
+  ]
+  for (const [role, text] of roles) {
+    assert.equal(showRole(role), text)
+    assert.deepEqual(readRole(text), role)
+  }
 })
 
 /** Any name at all: spaces, quotes, brackets, and the separators of the format. */
@@ -110,7 +133,7 @@ test('names and numbers of any kind survive', () => {
       const segment = {
         name: f,
         phase: 'F',
-        roles: [{ name: g, kind: 'data', bytes: 4 }],
+        roles: [{ name: readRole(g), kind: 'data', bytes: 4 }],
         buffers: { [c]: buffer, [d]: buffer },
         instrs,
       } as const

@@ -7,7 +7,8 @@
  * one line of N elements, cut over the flat axes into n equal parts of ceil(N / n). So any number of ranks can share any
  * tensor. The last parts may be shorter or empty; beyond the last element a part holds zeros.
  */
-import { type Axis, type Coordinates, indexAlong, type Mesh, sizeOfAll } from './mesh.js'
+import type { Axis } from './axis.js'
+import { type Coordinates, indexAlong, type Mesh, sizeOfAll } from './mesh.js'
 
 export type Combine = 'sum' | 'max'
 

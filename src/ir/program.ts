@@ -18,6 +18,7 @@ import {
   stateFacts,
 } from '../base/index.js'
 import type { Instr, Ref } from './instr.js'
+import type { ResultName, RoleName } from './role.js'
 
 export type { DType, Init }
 
@@ -42,7 +43,7 @@ export interface Buffer {
 }
 
 export interface Role {
-  readonly name: string
+  readonly name: RoleName
   readonly kind: Kind
   readonly bytes: number
 }
@@ -165,6 +166,16 @@ export interface Block {
   readonly stage: number
 }
 
+/**
+ * Where a step leaves its sums: pipeline coordinate -> frame, on every stream that has the sum. The loss is a sum over
+ * the tokens counted; an evaluation has no norm.
+ */
+export type Results = Readonly<Record<ResultName, Readonly<Record<number, number>>>>
+
+/** `[pipeline coordinate, frame]` of each. */
+export const resultPlaces = (frames: Results[ResultName]): [pipeline: number, frame: number][] =>
+  Object.entries(frames).map(([pipeline, frame]) => [Number(pipeline), frame])
+
 export interface Program {
   readonly name: string
   readonly mesh: Mesh
@@ -176,6 +187,7 @@ export interface Program {
   readonly blocks: readonly Block[]
   readonly params: readonly Param[]
   readonly inputs: readonly DataInput[]
+  readonly results: Results
   readonly segments: Readonly<Record<string, Segment>>
   /** One per pipeline coordinate. */
   readonly streams: readonly Stream[]

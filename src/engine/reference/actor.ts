@@ -55,11 +55,12 @@ export class Actor {
     this.instr = -1
   }
 
-  /** Runs until it is done or must wait; says whether it got anywhere. */
+  /** Runs one step of its stream, or the part of it that need not wait; returns whether it got anywhere. */
   advance(): boolean {
     return this.located(() => {
-      const [step, instr] = [this.step, this.instr]
-      while (!this.done && this.perform(this.stream.steps[this.step])) {
+      const { step, instr } = this
+      if (this.done) return false
+      if (this.perform(this.stream.steps[step])) {
         this.step++
         this.instr = -1
       }

@@ -2,7 +2,16 @@
  * The reference machine: a program on all its ranks, in one thread. Ranks take turns, each until it must wait.
  * In f64 it is the definition of what a program computes.
  */
-import { type Dim, elementsOf, mapStates, type Rank, type States, worldOf } from '../../base/index.js'
+import {
+  type Dim,
+  elementsOf,
+  finish,
+  mapStates,
+  type Rank,
+  type States,
+  type Work,
+  worldOf,
+} from '../../base/index.js'
 import { assemble, type Cells, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../geometry/index.js'
 import {
   type DType,
@@ -14,6 +23,7 @@ import {
   type ParamFrames,
   type Program,
 } from '../../ir/index.js'
+import { stepResultOf } from '../result.js'
 import type { StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
@@ -24,6 +34,8 @@ import type { Options, World } from './world.js'
 export interface Machine {
   /** Runs the program once. Throws RunError, or StallError when no rank can move. */
   step(data: StepData): StepResult
+  /** The same, watched. */
+  stepping(data: StepData): Work<StepResult>
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
   /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
@@ -40,8 +52,6 @@ export interface Machine {
   gradient(name: string): Float64Array
   /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
   spread(name: string): number
-  /** The first cell of the frame of this name at a rank, if the rank has it. */
-  scalar(name: string, rank: Rank): number | undefined
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
 }
@@ -53,13 +63,14 @@ export function boot(program: Program, options: Options): Machine {
   for (const param of program.params) initialise(program, actors, param, options.seed)
 
   const wholes = wholesOf(program, actors)
-  const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
+  function* stepping(data: StepData): Work<StepResult> {
+    Object.assign(world, freshStep(data))
+    yield* run(actors)
+    return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
+  }
   return {
-    step(data) {
-      Object.assign(world, freshStep(data))
-      run(actors)
-      return resultOf(actors, scalar)
-    },
+    step: data => finish(stepping(data)),
+    stepping,
     parameter: name => wholes.parameter(name).values,
     master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
@@ -69,7 +80,6 @@ export function boot(program: Program, options: Options): Machine {
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
-    scalar,
     peaks: actors.map(actor => actor.memory.peak),
   }
 }
@@ -89,11 +99,17 @@ function cached(data: StepData): StepData {
   return { lr: data.lr, step: data.step, inputs }
 }
 
-function run(actors: readonly Actor[]): void {
+function* run(actors: readonly Actor[]): Work<void> {
   for (const actor of actors) actor.begin()
+  const all = actors.reduce((sum, { stream }) => sum + stream.steps.length, 0)
+  let taken = 0
   while (actors.some(actor => !actor.done)) {
     let moved = false
-    for (const actor of actors) moved = actor.advance() || moved
+    for (const actor of actors)
+      while (actor.advance()) {
+        moved = true
+        yield Math.min(1, taken++ / all)
+      }
     if (!moved) throw new StallError(actors.filter(actor => !actor.done).map(actor => actor.blocked()))
   }
   for (const actor of actors) actor.finish()
@@ -176,17 +192,4 @@ function gradientOf({ program: { mesh, params }, gradients }: World, name: strin
   const { values } = assemble(mesh, whole, layout, captured.parts)
   const order = params.find(param => param.name === name)?.dims ?? whole
   return Float64Array.from(offsets(order, whole), index => values[index])
-}
-
-function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
-  const frame = stream.frames.findIndex(frame => frame.name === name)
-  return frame < 0 ? undefined : memory.view(frame)[0]
-}
-
-function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {
-  const first = (names: readonly string[]) =>
-    actors.map(({ rank }) => names.map(name => scalar(name, rank))).find(found => !found.includes(undefined))
-  const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
-  const [normSquared = NaN] = first(['normSquared']) ?? []
-  return { loss: lossSum / count, lossSum, count, normSquared }
 }

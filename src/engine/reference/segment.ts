@@ -32,6 +32,7 @@ import {
   pairsOf,
   type Ref,
   type Segment,
+  showRole,
 } from '../../ir/index.js'
 import { cutMove, type Move, prepareMove } from './collective.js'
 import type { Kernel } from './kernel.js'
@@ -97,7 +98,7 @@ function shapeOf({ mesh, microbatches }: Program, segment: Segment, ref: Ref, bu
   const role = segment.roles[buffer.role]
   if (!role || end > role.bytes)
     throw new Error(
-      `buffer ${ref} of ${segment.name} ends at byte ${end} of role ${role?.name ?? buffer.role}, ${role?.bytes} bytes`,
+      `buffer ${ref} of ${segment.name} ends at byte ${end} of role ${role ? showRole(role.name) : buffer.role}, ${role?.bytes} bytes`,
     )
   if (flatAxes(buffer.layout).length > 0) return lineShape(held)
   const whole = acrossMicrobatches(wholeDims(mesh, buffer.dims, buffer.layout), microbatches)

@@ -6,6 +6,7 @@
 import { heldElements, type Mesh } from '../../base/index.js'
 import { type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
 import { type Buffer, bytesPer, type Program, type Segment } from '../program.js'
+import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
 import type { Finding, Law } from './law.js'
 import { everyStep } from './walk.js'
@@ -181,7 +182,7 @@ export function buffers(program: Program): Finding[] {
         findings.push({
           law: 'L5',
           ...place,
-          message: `role ${role.name} needs ${role.bytes} bytes, ${name} has ${bytes}`,
+          message: `role ${showRole(role.name)} needs ${role.bytes} bytes, ${name} has ${bytes}`,
         })
     }
     const flow = flows.of(step.segment, step.bind)

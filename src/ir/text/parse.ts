@@ -12,8 +12,10 @@ import {
   kinds,
   type Param,
   type Program,
+  type Role,
   type Step,
 } from '../program.js'
+import { readRole, resultNames, showRole } from '../role.js'
 import {
   attributes,
   type Codec,
@@ -66,6 +68,7 @@ const emptyDraft = (): Draft => ({
     blocks: [],
     params: [],
     inputs: [],
+    results: { loss: {}, count: {}, normSquared: {} },
     segments: {},
     streams: [],
   },
@@ -89,6 +92,10 @@ const readers: Readonly<Record<string, Reader>> = {
   },
   input({ program }, [input, type, ...shape]) {
     program.inputs.push({ name: word.read(input), dtype: dtype.read(type), ...growing(readShaped(shape)) })
+  },
+  result({ program }, [result, ...places]) {
+    const at = places.map(place => place.split(':').map(number.read))
+    program.results[oneOf(...resultNames).read(result)] = Object.fromEntries(at)
   },
   /** f32 where no dtype is written. */
   param(draft, [param, ...rest]) {
@@ -166,12 +173,7 @@ function readLine(draft: Draft, words: readonly string[]): void {
   const [first, ...rest] = words
   if (draft.segment && (first.startsWith('%') || words.at(-1)?.startsWith('%') || words.includes('=')))
     draft.segment.instrs.push(readInstr(words) as Growing<Instr>)
-  else if (draft.segment && first === 'role')
-    draft.segment.roles.push({
-      name: word.read(rest[0]),
-      kind: kindOf.read(rest[1]),
-      bytes: number.read(rest[2] ?? ''),
-    })
+  else if (draft.segment && first === 'role') draft.segment.roles.push(readRoleLine(rest))
   else if (draft.segment && first === 'buffer')
     draft.segment.buffers[refOf(rest[0])] = growingBuffer(draft.segment.roles, rest)
   else if (draft.stream && readStreamLine(draft.stream, first, rest)) return
@@ -180,18 +182,23 @@ function readLine(draft: Draft, words: readonly string[]): void {
   else unknown('line', first, Object.keys(readers))
 }
 
-function growingBuffer(
-  roles: readonly { name: string }[],
-  [, type, place, ...words]: readonly string[],
-): Growing<Buffer> {
+const readRoleLine = ([text, kind, bytes]: readonly string[]): Role => ({
+  name: readRole(word.read(text)),
+  kind: kindOf.read(kind),
+  bytes: number.read(bytes ?? ''),
+})
+
+function growingBuffer(roles: readonly Role[], [, type, place, ...words]: readonly string[]): Growing<Buffer> {
   const [, role, offset] =
     place.match(/^@(.+)\+(\d+)$/) ?? unreadable(`expected a place such as @stash+128, found '${place}'`)
-  const index = role.startsWith('#') ? number.read(role.slice(1)) : roles.findIndex(r => r.name === name.read(role))
+  const index = role.startsWith('#')
+    ? number.read(role.slice(1))
+    : roles.findIndex(r => showRole(r.name) === name.read(role))
   if (index < 0)
     unknown(
       'role',
       role,
-      roles.map(r => r.name),
+      roles.map(r => showRole(r.name)),
     ) // prettier than an offset into nowhere
   const { shape, ...inside } = readInside(words)
   return { dtype: dtype.read(type), role: index, offset: Number(offset), ...growing(readShaped(shape)), ...inside }

@@ -25,6 +25,7 @@ import {
   type ParamFrames,
   type Program,
 } from '../../../ir/index.js'
+import { stepResultOf } from '../../result.js'
 import type { StepData, StepResult } from '../../runner.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
 import { Status } from '../lower/commands.js'
@@ -258,18 +259,7 @@ class State {
   }
 
   result(): StepResult {
-    const first = (names: readonly string[]) =>
-      this.#map.ranks
-        .map((_, rank) => names.map(name => this.#scalar(rank, name)))
-        .find(found => !found.includes(undefined))
-    const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
-    const [normSquared = NaN] = first(['normSquared']) ?? []
-    return { loss: lossSum / count, lossSum, count, normSquared }
-  }
-
-  #scalar(rank: Rank, name: string): number | undefined {
-    const frame = streamOf(this.#program, rank).frames.findIndex(frame => frame.name === name)
-    return frame < 0 ? undefined : this.frame(rank, frame)[0]
+    return stepResultOf(this.#program, (rank, frame) => this.frame(rank, frame)[0])
   }
 
   frame(rank: Rank, index: number): Float32Array {
