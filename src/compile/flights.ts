@@ -143,7 +143,9 @@ function stepReduces(calls: readonly DataCall[], policy: DataPolicy, bytesOf: (p
   const leaves = flights.map(({ params }) => Math.max(...params.map(param => lastCall.get(param)!)))
   const starts = calls.map((_, call) => flights.filter((_, i) => leaves[i] === call))
   return {
-    after: starts.map(started => started.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)]))),
+    after: starts.map(started =>
+      started.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)])),
+    ),
     end: policy.waits ? [] : flights.map(wait),
   }
 }

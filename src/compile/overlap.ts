@@ -1,11 +1,16 @@
 /**
- * Collectives are a start and a wait: this pass moves starts up to where their operand is ready, waits down to where
+ * *overlap*: collectives are a start and a wait. This pass moves starts up to where their operand is ready, waits down to where
  * their result is used, and lets the accumulation of a reduced gradient wait for the next one, so that it travels
  * while the next gradient is computed. Order among collectives stays: every rank of a group meets in the same order.
  */
-import { type Instr, type Ref, traitsOf } from '../ir/index.js'
+import { type Instr, type Phase, type Ref, traitsOf } from '../ir/index.js'
+import type { SegmentDraft } from './segment.js'
 
-export const overlap = (instrs: readonly Instr[]): Instr[] => sinkWaits(hoistStarts(deferAccumulation(instrs)))
+/** Blocks have something to compute meanwhile; what happens once a step stays as it is written. */
+const ofBlocks: readonly Phase[] = ['F', 'I', 'W', 'B']
+
+export const overlap = (draft: SegmentDraft): SegmentDraft =>
+  ofBlocks.includes(draft.phase) ? { ...draft, instrs: sinkWaits(hoistStarts(deferAccumulation(draft.instrs))) } : draft
 
 const touches = (instr: Instr): Ref[] => [...traitsOf(instr).reads, ...traitsOf(instr).writes]
 

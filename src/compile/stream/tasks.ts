@@ -1,0 +1,100 @@
+/**
+ * The tasks of a stream: a stage is a run of blocks; forward calls them in order, backward in reverse. What a call works
+ * on is found by name: the same parameters in every microbatch, the carry where the block before left it.
+ */
+import type { Role, RoleName, Segment } from '../../ir/index.js'
+import type { PhaseName } from '../blocks.js'
+import type { Task } from '../schedule/index.js'
+import { carryFrame, gradientFrame } from './carries.js'
+import { placed, type StreamContext } from './context.js'
+import { fly } from './flights.js'
+import { frameNames, unplayed } from './frames.js'
+
+export class BlockCalls {
+  readonly #context: StreamContext
+  readonly #bindings = new Map<string, readonly (number | undefined)[]>()
+  /** Calls made so far: flights are planned around them. */
+  #calls = 0
+
+  constructor(context: StreamContext) {
+    this.#context = context
+  }
+
+  run({ kind, stage, microbatch }: Task): void {
+    const blocks = this.#context.blocks[stage]
+    for (const block of kind === 'F' ? blocks : blocks.toReversed()) this.#call(kind, block, microbatch)
+  }
+
+  #call(phase: PhaseName, block: number, microbatch: number): void {
+    const { compiled, out, flights } = this.#context
+    const segment = placed(this.#context, compiled.blocks[compiled.model.blocks[block].kind].segments[phase]!)
+    if (segment.instrs.length === 0) return
+    const call = this.#calls++
+    fly(this.#context, flights.plan.before[call])
+    const lasting = this.#lasting(segment, block)
+    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, { block, microbatch, call }))
+    out.bound(segment, { block, microbatch }, frames)
+    fly(this.#context, flights.plan.after[call])
+  }
+
+  /** Roles played by the same frame in every microbatch. */
+  #lasting(segment: Segment, block: number): readonly (number | undefined)[] {
+    const key = `${segment.name}@${block}`
+    const known = this.#bindings.get(key)
+    if (known) return known
+    const { params } = this.#context.compiled.model.blocks[block]
+    const bindings = this.#context.out.bindings(segment, role => {
+      if (role.is === 'param') return lastingParam(this.#context, params[role.of!])
+      if (role.is === 'grad') return frameNames.grad(params[role.of!])
+      return role.is === 'result' ? frameNames.result(role.of) : undefined
+    })
+    this.#bindings.set(key, bindings)
+    return bindings
+  }
+
+  /** Roles played by another frame in each call; undefined: scratch. */
+  #passing(role: Role, at: At): number | undefined {
+    const name = passingName(this.#context, role.name, at)
+    return name === undefined ? undefined : this.#context.out.frame(name, role)
+  }
+}
+
+interface At {
+  readonly block: number
+  readonly microbatch: number
+  readonly call: number
+}
+
+/** The parameter's own frame, or the one it was gathered into for the step; undefined: it is gathered for each call. */
+function lastingParam({ compiled, held }: StreamContext, name: string): string | undefined {
+  const { kept } = held.find(({ spec }) => spec.name === name)!.segments
+  if (kept.inside || !kept.layout.flat) return frameNames.param(name)
+  return compiled.plan.gather === 'step' ? frameNames.full(name) : undefined
+}
+
+function passingName(context: StreamContext, role: RoleName, { block, microbatch, call }: At): string | undefined {
+  const paramOf = (local: string) => context.compiled.model.blocks[block].params[local]
+  switch (role.is) {
+    case 'param':
+      return frameNames.full(paramOf(role.of!), context.flights.plan.fetched[call]!.call)
+    case 'fresh':
+      return frameNames.fresh(paramOf(role.of!), call)
+    case 'in':
+      return carryFrame(context, block, role.of, microbatch)
+    case 'out':
+      return frameNames.carry(role.of, block + 1, microbatch)
+    case 'din':
+      return gradientFrame(context, block + 1, role.of, microbatch)
+    case 'dout':
+      return frameNames.gradient(role.of, block, microbatch)
+    case 'input':
+      return frameNames.input(role.of, microbatch)
+    case 'keep':
+    case 'hold':
+      return frameNames.stash(role, block, microbatch)
+    case 'scratch':
+      return undefined
+    default:
+      return unplayed(role)
+  }
+}
