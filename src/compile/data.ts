@@ -191,7 +191,7 @@ function draftReduce(
     const sum = { ...tensor, name: `${of}.sum` }
     const scatters = reduction.kind === 'scatter'
     const to = scatters ? w.own(of, sum, layouts.storage, slot) : w.given(of, sum, { ...produced, partial: {} }, slot)
-    if (segments.state.flat) w.makeRoom(from.ref, layouts.storage)
+    if (scatters) w.makeRoom(from.ref, layouts.storage)
     const key = `${reduction.kind} ${layoutKey({ splits: { all: reduction.axes }, partial: {} })}`
     const group = together.get(key) ?? { ...reduction, ins: [], outs: [] }
     group.ins.push(from.ref)
@@ -208,9 +208,13 @@ function draftReduce(
 function draftAdd({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
   const w = new SegmentWriter(s)
   for (const [i, of] of namesIn(params).entries()) {
-    const { spec, stateDtype, layouts } = params[i]
+    const { spec, stateDtype, layouts, segments } = params[i]
+    const { produced, reduction } = segments.gradient!
     const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
-    const part = w.own(of, tensor, layouts.storage, slotOf('fresh', of))
+    const slot = slotOf('fresh', of)
+    if (reduction.kind === 'scatter') w.own(of, tensor, layouts.storage, slot)
+    else w.given(of, tensor, { ...produced, partial: {} }, slot)
+    const part = w.demand(of, layouts.storage)
     const total = w.given(of, { ...tensor, name: `${of}.total` }, layouts.storage, slotOf('grad', of))
     w.emit({ kind: 'accumulate', ins: [part.ref], outs: [total.ref] })
   }

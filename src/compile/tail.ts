@@ -112,12 +112,15 @@ interface Located extends Holding {
   readonly slot: Slot
 }
 
-/** Where the sum lies when all reductions are done, in the layout of the optimizer state. */
+/**
+ * Where the sum lies when all reductions are done, in the layout of the optimizer state. What was scattered lies inside
+ * the whole; the own part of what was summed as a whole is copied, since nobody wrote zeros behind the last element.
+ */
 function reducedAt({ accumulated, reduction }: Gradient, state: Layout): Located {
-  if (accumulated.flat || !state.flat)
-    return { layout: state, slot: at(reduction.kind === 'route' ? 'reduced' : 'grad') }
-  if (reduction.kind === 'route') return { layout: state, slot: at('reduced') }
-  return { layout: state, inside: true, slot: at('grad') }
+  if (accumulated.flat) return { layout: state, slot: at('grad') }
+  if (reduction.kind === 'route' || (state.flat && reduction.kind !== 'scatter'))
+    return { layout: state, slot: at('reduced') }
+  return { layout: state, ...(state.flat && { inside: true }), slot: at('grad') }
 }
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
@@ -137,12 +140,14 @@ function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamCo
   return w.draft(`begin ${param.name}`, 'begin')
 }
 
-/** What no flight does: a route of several moves, and the sum over the pipeline coordinates that hold the parameter. */
+/** What no flight does: moves after or instead of it, and the sum over the pipeline coordinates that hold the parameter. */
 function draftReduce(param: ParamClass, gradient: Gradient, reduced: Located, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
+  const { accumulated, reduction } = gradient
   let sum: Version | undefined
-  if (gradient.reduction.kind === 'route') {
-    w.given('grad', gradientOf(param), gradient.accumulated, at('grad'))
+  if (reduced.slot.role.is === 'reduced') {
+    const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
+    w.given('grad', gradientOf(param), arrived, at('grad'))
     sum = w.demand('grad', reduced.layout)
     w.settle(sum.ref, reduced.slot)
   }

@@ -13,6 +13,7 @@ export interface StreamContext {
   readonly tasks: readonly Task[]
   /** Parameters that lie here. */
   readonly held: readonly CompiledParam[]
+  readonly paramOf: (name: string) => CompiledParam
   /** The sums that this stream has. */
   readonly results: readonly ResultName[]
   readonly holdsLoss: boolean
@@ -28,11 +29,14 @@ export type Messages = ReadonlyMap<string, number>
 
 export function contextOf(compiled: Compiled, pp: number, messages: Messages): StreamContext {
   const holdsLoss = lossHolders(compiled).includes(pp)
+  const held = compiled.params.filter(({ holders }) => holders.includes(pp))
+  const byName = new Map(held.map(param => [param.spec.name, param]))
   return {
     compiled,
     pp,
     tasks: tasksOf(compiled.schedule.rows[pp]),
-    held: compiled.params.filter(({ holders }) => holders.includes(pp)),
+    held,
+    paramOf: name => byName.get(name)!,
     results: resultNames.filter(name => (name === 'normSquared' ? !evaluates(compiled) : holdsLoss)),
     holdsLoss,
     blocks: blocksOfStages(compiled),

@@ -18,9 +18,10 @@ export function fly(context: StreamContext, events: readonly FlightEvent[]): voi
 }
 
 /** What plays each role of a flight's segments. */
-function framesOf({ held }: StreamContext, { params, call }: Flight): (role: RoleName) => string {
-  const names = namesIn(params.map(name => held.find(({ spec }) => spec.name === name)!))
+function framesOf({ paramOf }: StreamContext, { params, call }: Flight): (role: RoleName) => string | undefined {
+  const names = namesIn(params.map(paramOf))
   return role => {
+    if (role.is === 'scratch') return undefined
     const param = 'of' in role ? params[names.indexOf(role.of!)] : undefined
     if (param === undefined) return unplayed(role)
     switch (role.is) {

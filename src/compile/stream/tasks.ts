@@ -66,8 +66,8 @@ interface At {
 }
 
 /** The parameter's own frame, or the one it was gathered into for the step; undefined: it is gathered for each call. */
-function lastingParam({ compiled, held }: StreamContext, name: string): string | undefined {
-  const { kept } = held.find(({ spec }) => spec.name === name)!.segments
+function lastingParam({ compiled, paramOf }: StreamContext, name: string): string | undefined {
+  const { kept } = paramOf(name).segments
   if (kept.inside || !kept.layout.flat) return frameNames.param(name)
   return compiled.plan.gather === 'step' ? frameNames.full(name) : undefined
 }
