@@ -3,7 +3,15 @@
  * defaults and the help; what one field alone can say is checked here, what several say together in `check`.
  */
 import { z } from 'zod'
-import { either, type OptimizerKind, type OptimizerOf, optimizerKinds, parseBytes, shorten } from '../base/index.js'
+import {
+  either,
+  type OptimizerKind,
+  type OptimizerOf,
+  optimizerKinds,
+  parseBytes,
+  parseCount,
+  shorten,
+} from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 
 export const scheduleNames = [
@@ -72,6 +80,24 @@ const axis = z
   .default(1)
 const count = z.int().min(1)
 
+/** Written as a number, or as 8k or 1M with so much to the k. */
+const amount = (k: 1000 | 1024) =>
+  z
+    .union(
+      [
+        z.number(),
+        z.string().transform((text, ctx) => {
+          const value = parseCount(text, k)
+          if (value !== undefined) return value
+          const message = `expected a whole number, such as 8192 or 8k, got \`${shorten(text, 40)}\``
+          ctx.issues.push({ code: 'custom', input: text, message })
+          return z.NEVER
+        }),
+      ],
+      { error: 'expected a whole number, such as 8192 or 8k' },
+    )
+    .pipe(count.max(2 ** 30))
+
 const schedule = z
   .union(
     [
@@ -123,7 +149,7 @@ const deviceMemory = z
         ctx.issues.push({
           code: 'custom',
           input: text,
-          message: `\`${shorten(text, 40)}\` is no amount of memory; write it like 80GiB`,
+          message: `\`${shorten(text, 40)}\` is not an amount of memory; write it like 80GiB`,
         })
         return z.NEVER
       }),
@@ -214,8 +240,8 @@ export const LrSchedule = z.strictObject({
 })
 
 export const Training = z.strictObject({
-  seq: count.max(2 ** 30).describe('tokens in a sequence'),
-  globalBatch: count.max(2 ** 30).describe('sequences in one step, over all ranks'),
+  seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
+  globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   seed: z
@@ -224,10 +250,7 @@ export const Training = z.strictObject({
     .max(2 ** 32 - 1)
     .default(1)
     .describe('fixes the weights, the masks and the data'),
-  steps: count
-    .max(2 ** 30)
-    .default(100)
-    .describe('steps of a run'),
+  steps: amount(1000).default(100).describe('steps of a run; 10k is 10,000'),
   lrSchedule: LrSchedule.prefault({}).describe('the learning rate over the steps'),
   evalEvery: z
     .int()
