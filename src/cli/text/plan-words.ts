@@ -36,7 +36,7 @@ export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
 
 export const legend = [
   'sp: sequence parallel; batch: microbatches x their size; redo: forward computed again in backward',
-  'x4: chunks a rank; 7..7: layers of the first and of the last stage, the others share the rest',
+  'x4: chunks a rank; 7..7: layers of the first and of the last stage (0: embedding or head alone)',
 ]
 
 /** Devices are bought in these. */
@@ -62,7 +62,7 @@ export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const
 export function numberCells(
   request: Request,
   plan: Priced,
-  simulated?: Pick<SimulatedPlan, 'step'> & Partial<SimulatedPlan>,
+  simulated?: Pick<SimulatedPlan, 'step' | 'arena'>,
 ): string[] {
   const step = simulated?.step ?? plan.estimate.step
   const { mfu, tokensPerSecond, dollars } = ratesOfPlan(request, plan, step)
@@ -70,16 +70,9 @@ export function numberCells(
     showSeconds(step),
     mfu === undefined ? '-' : `${(100 * mfu).toFixed(1)}%`,
     scaled(tokensPerSecond),
-    memoryCell(plan, simulated),
+    ((simulated?.arena ?? plan.bytes) / 2 ** 30).toFixed(1),
     dollars === undefined ? '-' : showDollars(dollars),
   ]
-}
-
-/** Of what is simulated in outline the memory is that of the price: that is marked, and numbers stay under numbers. */
-function memoryCell({ bytes }: Priced, simulated?: Partial<SimulatedPlan>): string {
-  const mark = simulated && simulated.arena === undefined ? '~' : ''
-  const cell = `${mark}${((simulated?.arena ?? bytes) / 2 ** 30).toFixed(1)}`
-  return simulated ? cell.padStart(5) : cell
 }
 
 export const showMesh = ({ tp, pp, dp, zero, sequenceParallel }: Split): string =>
