@@ -74,6 +74,7 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     process: { host: 'here', pid: 1 },
     hasEnded: () => false,
     terminal: () => undefined,
+    progressColumns: () => undefined,
     onInterrupt: stop => {
       interrupts.add(stop)
       return () => void interrupts.delete(stop)

@@ -2,7 +2,8 @@
 import { type Command, Option } from 'commander'
 import { error, ProblemsError, type Rank, save, worldOf } from '../../base/index.js'
 import { machinePrices } from '../../calibrate/index.js'
-import { type Cluster, findEntry, precisions } from '../../cluster/index.js'
+import { type Cluster, findEntry, precisionProblem, precisions } from '../../cluster/index.js'
+import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
 import { stepTimeline, timelineSvg } from '../../report/index.js'
 import { type Simulation, scaledPrices, simulate, simulateInTurns } from '../../simulate/index.js'
@@ -13,7 +14,7 @@ import type { Io } from '../io.js'
 import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
 import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from '../text/forecast.js'
 import { integer } from '../text/integer.js'
-import { progress } from '../text/progress.js'
+import { Progress } from '../text/progress.js'
 
 export interface SimulateOptions extends Asked {
   readonly cluster: string
@@ -66,8 +67,8 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .option('--svg <file>', 'draw the timeline of a pipeline')
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action((path: string, options: SimulateOptions) => {
-      done(withProgram(path, io, { ...options, fits: false }, loaded => run(loaded, options, io)))
+    .action(async (path: string, options: SimulateOptions) => {
+      done(await withProgram(path, io, { ...options, fits: false }, loaded => run(loaded, options, io)))
     })
 }
 
@@ -76,7 +77,7 @@ const timeOption = (flags: string, about: string, usual: string): Option =>
 
 function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
   const { program } = loaded
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const cluster = clusterFor(program, options, io)
   say(`simulating ${worldOf(program.mesh)} ranks`)
   const { simulation, scale } = simulated(program, cluster, options)
@@ -91,7 +92,7 @@ function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
     say('drawing the timeline')
     save(options.svg, timelineSvg(stepTimeline(pictureOf(loaded, cluster, simulation, ranks))), io)
   }
-  say('')
+  erase()
   io.out(
     options.json
       ? `${JSON.stringify(forecast, null, 2)}\n`
@@ -106,10 +107,10 @@ export function expectedOn(program: Program, on: { cluster: string; devices?: nu
   return { secondsPerStep: simulated(program, cluster, { seed: 1 }).simulation.step, cluster: cluster.name }
 }
 
-type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow'>
+type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow' | 'multiply'>
 
 /** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
-function clusterFor(program: Program, { cluster: given, devices, slow }: Named, io: Io): Cluster {
+function clusterFor(program: Program, { cluster: given, devices, slow, multiply }: Named, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
   const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
   // Of threads there are as many as are asked for.
@@ -118,7 +119,13 @@ function clusterFor(program: Program, { cluster: given, devices, slow }: Named, 
     .filter(({ size }) => size > 1)
     .map(({ name, size }) => `${name} ${size}`)
     .join(' x ')
+  const missing = precisionProblem(
+    cluster.device,
+    multipliesIn(program, multiply),
+    multiply ? '--multiply' : 'plan.precision',
+  )
   const problems = [
+    ...(missing ? [missing] : []),
     ...(cluster.devices < ranks
       ? [
           error(

@@ -45,7 +45,7 @@ import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../te
 import { type Display, displayOf, duration } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { Progress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 
@@ -112,7 +112,7 @@ const changed = (job: Job, { steps, seed }: Options): Job => ({
 
 async function run(path: string, loaded: Loaded, options: Options, io: Io): Promise<number> {
   const { job, schedule, program } = loaded
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const beginning = beginningOf(options, io)
   const { dataset, tokenizer } = await loadDataset(job, io, { locate: name => besides(path, name), say })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
@@ -132,10 +132,11 @@ async function run(path: string, loaded: Loaded, options: Options, io: Io): Prom
       say(`reading ${beginning.path}`)
       load(beginning, program, trainer)
     }
+    erase()
     const session = { job, program, trainer, dataset, taken: takenBy(beginning) }
     return await recorded(session, { path, tokenizer, beginning, start, options, io })
   } finally {
-    say('')
+    erase()
     await trainer.stop()
   }
 }
@@ -169,7 +170,6 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
 
 async function shown(session: Session, places: Places, { beginning, start, options, io }: Setting): Promise<number> {
   const { job, program, trainer } = session
-  progress(io)('')
   const display = displayOf(job, io, options.json === true)
   if (!options.json) io.out(`${introduction(session, places.folder, beginning)}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
@@ -208,12 +208,12 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
     stopped = true
     display.note('stopping after this step; Ctrl-C again stops at once')
   })
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const saved = (record: StepRecord): StepRecord => {
     if (!saving) return record
     say(`writing the checkpoint of step ${record.step}`)
     const checkpoint = saveCheckpoint(saving, record.step, session, io)
-    say('')
+    erase()
     return { ...record, checkpoint }
   }
   try {

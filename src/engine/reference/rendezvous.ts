@@ -2,23 +2,9 @@
  * Where ranks meet. Members of a group find each other by who they are and by how many times that group has met;
  * a sender and a receiver find each other by who they are and by the tag. Nobody leaves before everybody has come.
  */
-import { type Axis, coordinatesOf, groupOf, type Mesh, type Rank, rankAt } from '../../base/index.js'
+import type { Rank } from '../../base/index.js'
 import type { Cells } from '../../geometry/index.js'
-import type { Group } from '../../ir/index.js'
 import { bytesOf } from './memory.js'
-
-/** The ranks a collective of `rank` brings together, in group order: stages first, then the axes; and a name for them. */
-export function membersOf(mesh: Mesh, rank: Rank, { axes, stages }: Group): { members: Rank[]; key: string } {
-  const others = axes.filter((axis: Axis) => axis !== 'pp')
-  const members = stages
-    ? stages.flatMap(pp => groupOf(mesh, peerOf(mesh, rank, pp), others))
-    : groupOf(mesh, rank, axes)
-  if (!members.includes(rank)) throw new Error(`rank ${rank} is not on the group's stages ${stages?.join(' ')}`)
-  return { members, key: members.toSorted((a, b) => a - b).join(' ') }
-}
-
-/** The rank at the same place on every axis but pp. */
-export const peerOf = (mesh: Mesh, rank: Rank, pp: number): Rank => rankAt(mesh, { ...coordinatesOf(mesh, rank), pp })
 
 /** What one member brings. */
 export interface Arrival {
@@ -28,14 +14,14 @@ export interface Arrival {
   readonly meaning: string
   /** Where it started, in words. */
   text(): string
-  /** The operand, in place. It is read when it must be, not when it arrives. */
-  readonly operand: Cells
+  /** The operands, in place. They are read when they must be, not when they arrive. */
+  readonly operands: readonly Cells[]
 }
 
 export class Meeting {
   readonly members: readonly Rank[]
   private readonly arrivals = new Map<Rank, Arrival>()
-  private parts: Cells[] | undefined
+  private parts: Cells[][] | undefined
 
   constructor(members: readonly Rank[]) {
     this.members = members
@@ -59,10 +45,10 @@ export class Meeting {
     return this.arrivals.size === this.members.length
   }
 
-  /** Every member's operand, in group order, as it is when the first member needs it. */
-  operands(): readonly Cells[] {
-    this.parts ??= this.members.map(rank => this.arrivals.get(rank)!.operand.slice())
-    return this.parts
+  /** Every member's operand of one pair, in group order, as it is when the first member needs one. */
+  operands(pair: number): readonly Cells[] {
+    this.parts ??= this.members.map(rank => this.arrivals.get(rank)!.operands.map(operand => operand.slice()))
+    return this.parts.map(operands => operands[pair])
   }
 }
 
