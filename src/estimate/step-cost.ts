@@ -1,5 +1,6 @@
 /** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
-
+import { dataRanks, ranksOf } from '../base/index.js'
+import { scheduleFacts } from '../plan/index.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
@@ -18,14 +19,17 @@ export function handingCost(
   { handed, regather }: Prices,
   { busiest }: Ranks,
 ): number {
-  const { pp, tp, cp, ep, dp, chunks, microbatches } = split
+  const { pp, chunks, microbatches } = split
   if (pp === 1) return 0
-  const one = table.meeting('send', handed, pp, tp * cp * ep * dp) + regather
-  const rounds = loops.has(split.schedule) ? (chunks - 1) * lateness(split, busiest, one) : 0
+  const one = table.meeting('send', handed, pp, ranksOf(split) / pp) + regather
+  const rounds = goesRound(split) ? (chunks - 1) * lateness(split, busiest, one) : 0
   return 2 * one * (pp - 1 + software.exposed.pp * chunks * microbatches) + rounds
 }
 
-const loops = new Set(['interleaved', 'interleaved-zb', 'looped-bfs'])
+const goesRound = ({ schedule }: Split): boolean => {
+  const { placement, chunksFixed } = scheduleFacts[schedule]
+  return placement === 'loop' && !chunksFixed
+}
 
 /**
  * While a pipeline of several chunks fills, a rank goes from one chunk to the next as soon as a group of microbatches
@@ -34,16 +38,16 @@ const loops = new Set(['interleaved', 'interleaved-zb', 'looped-bfs'])
  */
 function lateness(split: Split, { forward, input, weight }: RankTime, message: number): number {
   const { pp, chunks, microbatches, schedule } = split
-  const group = schedule === 'looped-bfs' ? microbatches : groupOf(split)
+  const group = scheduleFacts[schedule].forwardsFirst ? microbatches : groupOf(split)
   const slack = Math.max(0, group - pp) / chunks
-  const empties = splitsAll.has(schedule) ? input : input + weight
+  const empties = splitsAll(split) ? input : input + weight
   return Math.max(0, pp * message - slack * forward) + Math.max(0, pp * message - slack * empties)
 }
 
 /** Gradients to their sum and parameters back; what backward and the next forward hide only slows them down. */
 export function dataCost({ shape, split, software }: Setup, table: PriceTable, prices: Prices, ranks: Ranks): number {
-  const { tp, cp, ep, dp, pp, zero, microbatches } = split
-  const size = dp * ep * cp
+  const { tp, pp, zero, microbatches } = split
+  const size = dataRanks(split)
   const tied =
     shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
   const pieces = Math.max(1, software.pieces * ranks.layers)
@@ -77,8 +81,7 @@ function ownPiece(split: Split, { reduceBytes }: Software, table: PriceTable, pa
 }
 
 /** A gradient is on its way while the next ones are made; the last of each layer has nothing to hide behind. */
-const making = ({ schedule }: Split, { input, weight }: RankTime): number =>
-  0.8 * (splitsAll.has(schedule) ? weight : input + weight)
+const making = (split: Split, { input, weight }: RankTime): number => 0.8 * (splitsAll(split) ? weight : input + weight)
 
 /** Compute that is left once the first gradients are final: the last microbatch; of several chunks, those after the first. */
 const hiding = ({ pp, chunks }: Split, { forward, input, weight }: RankTime): number =>
@@ -86,18 +89,19 @@ const hiding = ({ pp, chunks }: Split, { forward, input, weight }: RankTime): nu
 
 /** What no compute can hide under ZeRO-3: the first gather, and the tables at both ends, every microbatch. */
 function endsCost(
-  { tp, cp, ep, dp, microbatches }: Split,
+  split: Split,
   { reduceBytes }: Software,
   table: PriceTable,
   { headParameters, layerParameters }: Prices,
 ): number {
-  const gather = table.meeting('all-gather', 2 * (headParameters + layerParameters), dp * ep * cp, tp)
-  const scatter = table.meeting('reduce-scatter', reduceBytes * headParameters, dp * ep * cp, tp)
-  return microbatches * (gather + scatter)
+  const size = dataRanks(split)
+  const gather = table.meeting('all-gather', 2 * (headParameters + layerParameters), size, split.tp)
+  const scatter = table.meeting('reduce-scatter', reduceBytes * headParameters, size, split.tp)
+  return split.microbatches * (gather + scatter)
 }
 
 export function optimizerCost({ split, cluster, software }: Setup, parameters: number): number {
   const { bandwidth, curves } = cluster.device
-  const owned = split.zero === 0 ? parameters : parameters / (split.dp * split.ep * split.cp)
+  const owned = split.zero === 0 ? parameters : parameters / dataRanks(split)
   return (owned * software.optimizerBytes) / (bandwidth * curves.memory.efficiency)
 }

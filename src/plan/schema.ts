@@ -4,7 +4,11 @@
  */
 import { z } from 'zod'
 import {
+  axisFacts,
+  defaultOrder,
   either,
+  type MeshAxis,
+  meshAxes,
   type OptimizerKind,
   type OptimizerOf,
   optimizerKinds,
@@ -13,51 +17,7 @@ import {
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
-
-export const scheduleNames = [
-  'gpipe',
-  '1f1b',
-  'looped-bfs',
-  'interleaved',
-  'interleaved-zb',
-  'zb-h1',
-  'zb-h2',
-  'zb-v',
-  'v-half',
-  'v-min',
-  'dualpipe-v',
-  'dualpipe',
-] as const
-export type ScheduleName = (typeof scheduleNames)[number]
-
-/** What `check` and the defaults must know of a schedule. */
-export interface ScheduleTraits {
-  /** Stages each rank holds: the default, and whether another number is possible. */
-  readonly chunks: number
-  readonly chunksFixed: boolean
-  /** Backward is split in input gradient and weight gradient. */
-  readonly splitsBackward: boolean
-}
-
-const plain = { chunks: 1, chunksFixed: true, splitsBackward: false }
-const looped = { chunks: 2, chunksFixed: false, splitsBackward: false }
-const zeroBubble = { chunks: 1, chunksFixed: true, splitsBackward: true }
-const vShaped = { chunks: 2, chunksFixed: true, splitsBackward: true }
-
-export const scheduleTraits: Readonly<Record<ScheduleName, ScheduleTraits>> = {
-  gpipe: plain,
-  '1f1b': plain,
-  'looped-bfs': looped,
-  interleaved: looped,
-  'interleaved-zb': { ...looped, splitsBackward: true },
-  'zb-h1': zeroBubble,
-  'zb-h2': zeroBubble,
-  'zb-v': vShaped,
-  'v-half': vShaped,
-  'v-min': vShaped,
-  'dualpipe-v': vShaped,
-  dualpipe: zeroBubble,
-}
+import { scheduleFacts, scheduleNames } from './schedule.js'
 
 /** Forward ops whose results a plan may choose to compute again. */
 export const recomputable = [
@@ -78,6 +38,9 @@ const axis = z
   .min(1)
   .max(2 ** 16)
   .default(1)
+const describedAxis = (name: MeshAxis) =>
+  axis.describe(`${axisFacts[name].counts}${axisFacts[name].supported ? '' : ' (not supported yet)'}`)
+const axes = Object.fromEntries(meshAxes.map(name => [name, describedAxis(name)])) as Record<MeshAxis, typeof axis> // all of them
 const count = z.int().min(1)
 
 /** Written as a number, or as 8k or 1M with so much to the k. */
@@ -161,11 +124,7 @@ const deviceMemory = z
 
 export const Plan = z
   .strictObject({
-    dp: axis.describe('copies of the model that share the batch'),
-    tp: axis.describe('ranks that split every matmul'),
-    pp: axis.describe('pipeline ranks; each holds a run of layers'),
-    cp: axis.describe('ranks that split the sequence (not supported yet)'),
-    ep: axis.describe('ranks that split the experts (not supported yet)'),
+    ...axes,
     zero: z
       .int()
       .min(0)
@@ -193,12 +152,12 @@ export const Plan = z
         'bf16: tokens and parameters in bf16, gradients and optimizer state with master weights in f32; pure-bf16: these in bf16 too, without masters',
       ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
-    order: z.string().default('tp-cp-ep-dp-pp').describe('rank order, fastest varying axis first'),
+    order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory,
   })
   .transform(plan => ({
     ...plan,
-    chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleTraits[plan.schedule].chunks : 1),
+    chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleFacts[plan.schedule].chunks : 1),
   }))
 
 const lr = z.number().positive().max(1000).describe('learning rate')

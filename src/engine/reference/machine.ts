@@ -6,15 +6,24 @@ import {
   type Dim,
   elementsOf,
   finish,
-  type Layout,
   mapStates,
   type Rank,
   type States,
   type Work,
   worldOf,
 } from '../../base/index.js'
-import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
-import { type DType, type Kind, masterFrame, type Param, type ParamFrames, type Program } from '../../ir/index.js'
+import { assemble, type Cells, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../geometry/index.js'
+import {
+  type DType,
+  type Holding,
+  type Kind,
+  keptAs,
+  masterFrame,
+  type Param,
+  type ParamFrames,
+  type Program,
+} from '../../ir/index.js'
+import { stepResultOf } from '../result.js'
 import type { StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
@@ -43,8 +52,6 @@ export interface Machine {
   gradient(name: string): Float64Array
   /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
   spread(name: string): number
-  /** The first cell of the frame of this name at a rank, if the rank has it. */
-  scalar(name: string, rank: Rank): number | undefined
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
 }
@@ -56,11 +63,10 @@ export function boot(program: Program, options: Options): Machine {
   for (const param of program.params) initialise(program, actors, param, options.seed)
 
   const wholes = wholesOf(program, actors)
-  const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
   function* stepping(data: StepData): Work<StepResult> {
     Object.assign(world, freshStep(data))
     yield* run(actors)
-    return resultOf(actors, scalar)
+    return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
   }
   return {
     step: data => finish(stepping(data)),
@@ -74,7 +80,6 @@ export function boot(program: Program, options: Options): Machine {
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
-    scalar,
     peaks: actors.map(actor => actor.memory.peak),
   }
 }
@@ -126,13 +131,16 @@ function initialise(program: Program, actors: readonly Actor[], param: Param, se
 function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
   if (whole.length !== elementsOf(param.dims))
     throw new Error(`parameter ${param.name} has ${elementsOf(param.dims)} elements, not ${whole.length}`)
-  for (const { rank, at, memory } of actors) {
+  for (const { at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
     if (!frames) continue
-    const part = (layout: Layout) => indicesOf(mesh, param.dims, layout, rank).map(index => whole[index])
-    store(memory.view(frames.param), part(param.kept), param.dtype)
+    const lay = (frame: number, holding: Holding, dtype: DType) => {
+      const lying = { mesh, dims: param.dims, ...holding }
+      store(ownPart(lying, at, memory.view(frame)), partOf(lying, at, whole), dtype)
+    }
+    lay(frames.param, keptAs(param), param.dtype)
     const master = masterFrame(frames)
-    if (master !== undefined) memory.view(master).set(part(param.state))
+    if (master !== undefined) lay(master, { layout: param.state }, 'f32')
   }
 }
 
@@ -148,24 +156,29 @@ function paramOf({ params }: Program, name: string): Param {
 }
 
 function wholesOf(program: Program, actors: readonly Actor[]) {
-  const whole = ({ dims, frames }: Param, layout: Layout, pick: (frames: ParamFrames) => number): Whole => {
+  const { mesh } = program
+  const whole = ({ dims, frames }: Param, holding: Holding, pick: (frames: ParamFrames) => number): Whole => {
     const holders = actors.filter(({ at }) => frames[at.pp ?? 0])
-    const parts = new Map(holders.map(({ rank, at, memory }) => [rank, memory.view(pick(frames[at.pp ?? 0]))]))
-    return assemble(program.mesh, dims, layout, parts)
+    const frame = ({ at, memory }: Actor) => memory.view(pick(frames[at.pp ?? 0]))
+    const part = (actor: Actor) => ownPart({ mesh, dims, ...holding }, actor.at, frame(actor))
+    return assemble(mesh, dims, holding.layout, new Map(holders.map(actor => [actor.rank, part(actor)])))
   }
+  const kept = (param: Param) => whole(param, keptAs(param), frames => frames.param)
   return {
-    parameter: (name: string) => whole(paramOf(program, name), paramOf(program, name).kept, frames => frames.param),
+    parameter: (name: string) => kept(paramOf(program, name)),
     master(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
       return masterFrame(holder) === undefined
-        ? whole(param, param.kept, frames => frames.param)
-        : whole(param, param.state, frames => masterFrame(frames)!)
+        ? kept(param)
+        : whole(param, { layout: param.state }, frames => masterFrame(frames)!)
     },
     states(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return mapStates(holder.states, (_, state) => whole(param, param.state, frames => frames.states[state]!))
+      return mapStates(holder.states, (_, state) =>
+        whole(param, { layout: param.state }, frames => frames.states[state]!),
+      )
     },
   }
 }
@@ -179,17 +192,4 @@ function gradientOf({ program: { mesh, params }, gradients }: World, name: strin
   const { values } = assemble(mesh, whole, layout, captured.parts)
   const order = params.find(param => param.name === name)?.dims ?? whole
   return Float64Array.from(offsets(order, whole), index => values[index])
-}
-
-function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
-  const frame = stream.frames.findIndex(frame => frame.name === name)
-  return frame < 0 ? undefined : memory.view(frame)[0]
-}
-
-function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {
-  const first = (names: readonly string[]) =>
-    actors.map(({ rank }) => names.map(name => scalar(name, rank))).find(found => !found.includes(undefined))
-  const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
-  const [normSquared = NaN] = first(['normSquared']) ?? []
-  return { loss: lossSum / count, lossSum, count, normSquared }
 }
