@@ -18,8 +18,9 @@ import {
 } from '../../base/index.js'
 import { inputsOf } from '../../geometry/index.js'
 import { type Kind, kinds, type Program } from '../../ir/index.js'
+import type { Runner, StepResult } from '../runner.js'
 import { type Data, syntheticData } from './data.js'
-import { boot, type Machine } from './machine.js'
+import { boot } from './machine.js'
 
 export interface CompareOptions {
   readonly steps: number
@@ -104,7 +105,7 @@ export interface RunRecord {
   readonly parameters: ReadonlyMap<string, Float64Array>
   /** By parameter, the greatest difference between ranks that should hold the same numbers. */
   readonly spreads: ReadonlyMap<string, number>
-  readonly peaks: Machine['peaks']
+  readonly peaks: Runner['peaks']
 }
 
 export function compare(program: Program, serial: SerialRun, options: CompareOptions): Comparison {
@@ -163,7 +164,7 @@ interface Reached {
 
 function sensitivities(
   program: Program,
-  machine: Machine,
+  machine: Runner<StepResult>,
   { lr }: CompareOptions,
   step: number,
 ): (name: string) => Float64Array {
@@ -208,7 +209,7 @@ const worstNumber = (errors: readonly number[]): number =>
 const worst = (all: readonly Worst[]): Worst =>
   all.reduce((a, b) => (Number.isNaN(a.error) || a.error >= b.error ? a : b), { name: '', error: 0 })
 
-function memoryMismatches(program: Program, peaks: Machine['peaks']): MemoryMismatch[] {
+function memoryMismatches(program: Program, peaks: Runner['peaks']): MemoryMismatch[] {
   return peaks.flatMap((measured, rank) => {
     const planned = program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak
     return kinds

@@ -2,67 +2,61 @@
  * The reference machine: a program on all its ranks, in one thread. Ranks take turns, each until it must wait.
  * In f64 it is the definition of what a program computes.
  */
-import { type Dim, elementsOf, type Layout, mapStates, type Rank, type States, worldOf } from '../../base/index.js'
+import {
+  type Dim,
+  elementsOf,
+  type Layout,
+  mapStates,
+  type StateName,
+  stateEntries,
+  worldOf,
+} from '../../base/index.js'
 import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
-import { type DType, type Kind, masterFrame, type Param, type ParamFrames, type Program } from '../../ir/index.js'
-import type { StepData, StepResult } from '../runner.js'
+import { type DType, dtypeOfState, type Param, type ParamFrames, type Program } from '../../ir/index.js'
+import type { Runner, StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { roundCells } from './rounding.js'
 import type { Options, World } from './world.js'
 
-export interface Machine {
-  /** Runs the program once. Throws RunError, or StallError when no rank can move. */
-  step(data: StepData): StepResult
-  /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
-  parameter(name: string): Float64Array
-  /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
-  master(name: string): Float64Array
-  /** Gives every rank its part of the whole tensor, master and copy; gradients and other states stay as they are. */
-  setParameter(name: string, values: ArrayLike<number>): void
-  /** What is kept of it from step to step. */
-  states(name: string): States<Float64Array>
-  /** The cells of a frame that lives from step to step: not a copy. */
-  held(rank: Rank, frame: number): Cells
-  /** Puts numbers at the beginning of such a frame, rounded as they are stored. */
-  hold(at: { readonly rank: Rank; readonly frame: number; readonly dtype: DType }, values: ArrayLike<number>): void
-  /** As the optimizer was given it in the last step. */
-  gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
-  spread(name: string): number
-  /** The first cell of the frame of this name at a rank, if the rank has it. */
-  scalar(name: string, rank: Rank): number | undefined
-  /** Per rank, the greatest sum of live bytes of each kind so far. */
-  readonly peaks: readonly Readonly<Record<Kind, number>>[]
-}
-
-export function boot(program: Program, options: Options): Machine {
+export function boot(program: Program, options: Options): Runner<StepResult> {
   const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
   for (const actor of actors) clearState(actor)
   for (const param of program.params) initialise(program, actors, param, options.seed)
-
   const wholes = wholesOf(program, actors)
-  const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
   return {
+    description: describe(program, options, actors.length),
+    concurrent: false,
     step(data) {
       Object.assign(world, freshStep(data))
       run(actors)
-      return resultOf(actors, scalar)
+      return resultOf(actors)
     },
     parameter: name => wholes.parameter(name).values,
-    master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
     states: name => mapStates(wholes.states(name), whole => whole.values),
-    held: (rank, frame) => actors[rank].memory.view(frame),
+    setStates(name, states) {
+      const param = paramOf(program, name)
+      for (const [state, values] of stateEntries(states)) lay(program, actors, param, stateOf(param, state), values)
+    },
+    held: ({ rank, frame }) => actors[rank].memory.view(frame),
     hold: ({ rank, frame, dtype }, values) => store(actors[rank].memory.view(frame), values, dtype),
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
-    scalar,
     peaks: actors.map(actor => actor.memory.peak),
+    spans: [],
+    stop() {},
   }
+}
+
+/** Numbers that are stored in fewer digits are rounded to them where the machine keeps f32. */
+function describe({ params }: Program, { precision = 'f64' }: Options, ranks: number): string {
+  const narrow = params.find(({ dtype }) => dtype !== 'f32')?.dtype
+  const digits = precision === 'f32' ? (narrow ?? precision) : precision
+  return `reference interpreter in ${digits}, ${ranks > 1 ? `${ranks} ranks taking turns` : 'one rank'} in one thread`
 }
 
 const noData: StepData = { inputs: () => [], lr: NaN, step: 0 }
@@ -102,17 +96,36 @@ function initialise(program: Program, actors: readonly Actor[], param: Param, se
   layOut(program, actors, param, whole)
 }
 
-/** Every rank's part of one and the same whole tensor. */
-function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
-  if (whole.length !== elementsOf(param.dims))
-    throw new Error(`parameter ${param.name} has ${elementsOf(param.dims)} elements, not ${whole.length}`)
+/** A tensor that ranks keep for a parameter: the parameter itself, or one of its states. */
+interface Kept {
+  readonly layout: Layout
+  readonly dtype: DType
+  readonly frameOf: (frames: ParamFrames) => number | undefined
+}
+
+const parameterOf = ({ kept, dtype }: Param): Kept => ({ layout: kept, dtype, frameOf: ({ param }) => param })
+
+const stateOf = (param: Param, state: StateName): Kept => ({
+  ...{ layout: param.state, dtype: dtypeOfState(param) },
+  frameOf: ({ states }) => states[state],
+})
+
+function layOut(program: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
+  lay(program, actors, param, parameterOf(param), whole)
+  lay(program, actors, param, stateOf(param, 'master'), whole)
+}
+
+/** Gives every rank that keeps it its part of one and the same whole tensor. */
+function lay({ mesh }: Program, actors: readonly Actor[], param: Param, kept: Kept, whole: ArrayLike<number>): void {
+  const { name, dims } = param
+  if (whole.length !== elementsOf(dims))
+    throw new Error(`parameter ${name} has ${elementsOf(dims)} elements, not ${whole.length}`)
   for (const { rank, at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
-    if (!frames) continue
-    const part = (layout: Layout) => indicesOf(mesh, param.dims, layout, rank).map(index => whole[index])
-    store(memory.view(frames.param), part(param.kept), param.dtype)
-    const master = masterFrame(frames)
-    if (master !== undefined) memory.view(master).set(part(param.state))
+    const frame = frames && kept.frameOf(frames)
+    if (frame === undefined) continue
+    const part = indicesOf(mesh, dims, kept.layout, rank).map(index => whole[index])
+    store(memory.view(frame), part, kept.dtype)
   }
 }
 
@@ -128,24 +141,22 @@ function paramOf({ params }: Program, name: string): Param {
 }
 
 function wholesOf(program: Program, actors: readonly Actor[]) {
-  const whole = ({ dims, frames }: Param, layout: Layout, pick: (frames: ParamFrames) => number): Whole => {
-    const holders = actors.filter(({ at }) => frames[at.pp ?? 0])
-    const parts = new Map(holders.map(({ rank, at, memory }) => [rank, memory.view(pick(frames[at.pp ?? 0]))]))
-    return assemble(program.mesh, dims, layout, parts)
+  const whole = ({ dims, frames }: Param, { layout, frameOf }: Kept): Whole => {
+    const parts = actors.flatMap(({ rank, at, memory }) => {
+      const held = frames[at.pp ?? 0]
+      return held ? [[rank, memory.view(frameOf(held)!)] as const] : []
+    })
+    return assemble(program.mesh, dims, layout, new Map(parts))
   }
   return {
-    parameter: (name: string) => whole(paramOf(program, name), paramOf(program, name).kept, frames => frames.param),
-    master(name: string) {
+    parameter(name: string) {
       const param = paramOf(program, name)
-      const [holder] = Object.values(param.frames)
-      return masterFrame(holder) === undefined
-        ? whole(param, param.kept, frames => frames.param)
-        : whole(param, param.state, frames => masterFrame(frames)!)
+      return whole(param, parameterOf(param))
     },
     states(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return mapStates(holder.states, (_, state) => whole(param, param.state, frames => frames.states[state]!))
+      return mapStates(holder.states, (_, state) => whole(param, stateOf(param, state)))
     },
   }
 }
@@ -166,9 +177,9 @@ function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
   return frame < 0 ? undefined : memory.view(frame)[0]
 }
 
-function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {
+function resultOf(actors: readonly Actor[]): StepResult {
   const first = (names: readonly string[]) =>
-    actors.map(({ rank }) => names.map(name => scalar(name, rank))).find(found => !found.includes(undefined))
+    actors.map(actor => names.map(name => scalarOf(actor, name))).find(found => !found.includes(undefined))
   const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
   const [normSquared = NaN] = first(['normSquared']) ?? []
   return { loss: lossSum / count, lossSum, count, normSquared }
