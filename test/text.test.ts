@@ -4,7 +4,19 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ProblemsError } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { type Instr, type Program, parse, print, printInstr, printRank, showShaped } from '../src/ir/index.js'
+import {
+  type Instr,
+  type Program,
+  parse,
+  print,
+  printInstr,
+  printRank,
+  type RoleName,
+  readRole,
+  type Step,
+  showRole,
+  showShaped,
+} from '../src/ir/index.js'
 import { jobOf } from './jobs.js'
 import { toy, toyText } from './toy.js'
 
@@ -31,12 +43,17 @@ test('layouts and instructions read as they are written in the manual', () => {
   const lines: [Instr, string][] = [
     [{ kind: 'rmsNorm', eps: 1e-5, ins: ['x', 'gain'], outs: ['y'] }, '%y = rmsNorm %x %gain eps=1e-5'],
     [
-      { kind: 'all-gather', in: 'y', out: 'z', dim: 'seq', group: { axes: ['tp'] } },
+      { kind: 'all-gather', ins: ['y'], outs: ['z'], dim: 'seq', group: { axes: ['tp'] } },
       '%z = all-gather %y dim=seq over=tp',
     ],
     [{ kind: 'wait', on: 'z' }, 'wait %z'],
     [
-      { kind: 'all-reduce', in: 'g', out: 'h', combine: 'sum', group: { axes: ['pp'], stages: [0, 3] } },
+      { kind: 'reduce-scatter', ins: ['g', 'h'], outs: ['x', 'y'], group: { axes: ['dp', 'ep'] } },
+      '%x %y = reduce-scatter %g %h over=dp,ep',
+    ],
+    [{ kind: 'slice', in: 'g', out: 'x', axes: ['dp'] }, '%x = slice %g axes=dp'],
+    [
+      { kind: 'all-reduce', ins: ['g'], outs: ['h'], combine: 'sum', group: { axes: ['pp'], stages: [0, 3] } },
       '%h = all-reduce %g combine=sum over=pp@0,3',
     ],
     [
@@ -45,6 +62,52 @@ test('layouts and instructions read as they are written in the manual', () => {
     ],
   ]
   for (const [instr, text] of lines) assert.equal(printInstr(instr), text)
+})
+
+test('flat layouts, views, several pairs and calls that only start survive', () => {
+  const program = toy({ dp: 2 })
+  const [stream] = program.streams
+  const dims = [
+    { name: 'flat', size: 3 },
+    { name: 'embed', size: 5 },
+  ]
+  const part = { splits: { embed: ['tp'] }, partial: {}, flat: ['dp', 'cp'] } as const
+  const addend = { splits: { embed: ['tp'] }, partial: { dp: 'sum' } } as const
+  const at = { dtype: 'f32', dims, role: 0, offset: 64 } as const
+  const segment = {
+    name: 'reduce',
+    phase: 'reduce',
+    roles: [{ name: { is: 'grad' }, kind: 'gradients', bytes: 256 }],
+    buffers: { whole: { ...at, layout: addend }, own: { ...at, layout: part, inside: true } },
+    instrs: [{ kind: 'reduce-scatter', ins: ['whole', 'whole'], outs: ['own', 'own'], group: { axes: ['dp'] } }],
+  } as const
+  const call: Step = { kind: 'call', segment: 'reduce', block: -1, microbatch: -1, bind: [0], tag: 'bucket 0' }
+  back({
+    ...program,
+    params: program.params.map(param => ({ ...param, kept: part, keptInside: true })),
+    segments: { ...program.segments, reduce: segment },
+    streams: [{ ...stream, steps: [...stream.steps, call, { kind: 'wait', tag: 'bucket 0' }] }],
+  })
+})
+
+test('a role is read back from its name', () => {
+  const roles: [RoleName, string][] = [
+    [{ is: 'param', of: 'attn.q' }, 'param.attn.q'],
+    [{ is: 'grad' }, 'grad'],
+    [{ is: 'din', of: 'x' }, 'din.x'],
+    [{ is: 'keep', of: 'I' }, 'keep.I'],
+    [{ is: 'scratch', of: 'workspace' }, 'scratch.workspace'],
+    [{ is: 'result', of: 'normSquared' }, 'normSquared'],
+    [{ is: 'state', of: 'master' }, 'master'],
+    [{ is: 'named', of: 'lr' }, 'lr'],
+    [{ is: 'named', of: 'keep.V' }, 'keep.V'],
+    [{ is: 'named', of: 'in' }, 'in'],
+    [{ is: 'named', of: 'toString.x' }, 'toString.x'],
+  ]
+  for (const [role, text] of roles) {
+    assert.equal(showRole(role), text)
+    assert.deepEqual(readRole(text), role)
+  }
 })
 
 /** Any name at all: spaces, quotes, brackets, and the separators of the format. */
@@ -70,7 +133,7 @@ test('names and numbers of any kind survive', () => {
       const segment = {
         name: f,
         phase: 'F',
-        roles: [{ name: g, kind: 'data', bytes: 4 }],
+        roles: [{ name: readRole(g), kind: 'data', bytes: 4 }],
         buffers: { [c]: buffer, [d]: buffer },
         instrs,
       } as const

@@ -15,7 +15,20 @@ import {
   worldOf,
 } from '../src/base/index.js'
 import { boot, type Options, prepare, type StepData } from '../src/engine/index.js'
-import type { Buffer, Frame, Init, Instr, Kind, Param, Program, Segment, Step, Stream } from '../src/ir/index.js'
+import {
+  type Buffer,
+  type Frame,
+  type Init,
+  type Instr,
+  type Kind,
+  type Param,
+  type Program,
+  type ResultName,
+  readRole,
+  type Segment,
+  type Step,
+  type Stream,
+} from '../src/ir/index.js'
 
 export const meshOf = (axes: Record<string, number>): Mesh => ({
   axes: Object.entries(axes).map(([name, size]) => ({ name: name as Axis, size })),
@@ -113,7 +126,7 @@ export function tiny(given: Tiny): Program {
     const [offset, size] = given.placed?.[bare(name)] ?? [bytes.slice(0, i).reduce((a, b) => a + b, 0), bytes[i]]
     return { name: bare(name), kind: kindOf(name), offset, bytes: size }
   })
-  const roles = frames.map(({ name, kind }, i) => ({ name, kind, bytes: bytes[i] }))
+  const roles = frames.map(({ name, kind }, i) => ({ name: readRole(name), kind, bytes: bytes[i] }))
   const named = Object.fromEntries(buffers.map((buffer, i) => [frames[i].name, buffer]))
   const segments = Object.entries(given.segments ?? {}).map(
     ([name, instrs]): Segment => ({ name, phase: 'F', roles, buffers: named, instrs }),
@@ -134,6 +147,7 @@ export function tiny(given: Tiny): Program {
   })
   const stages = given.mesh?.pp ?? 1
   const frameOf = (name: string) => frames.findIndex(frame => frame.name === name)
+  const resultAt = (name: ResultName) => (frameOf(name) < 0 ? {} : { 0: frameOf(name) })
   const params = Object.entries(given.params ?? {}).map(
     ([name, { init, param, grad, states = {}, ...text }]): Param => {
       const { dims, layout } = tensorOf(text.dims)
@@ -161,6 +175,7 @@ export function tiny(given: Tiny): Program {
     blocks: [{ name: 'block', kind: 'block', stage: 0 }],
     params,
     inputs: Object.entries(given.inputs ?? {}).map(([name, text]) => ({ name, dtype: 'f32', ...tensorOf(text) })),
+    results: { loss: resultAt('loss'), count: resultAt('count'), normSquared: resultAt('normSquared') },
     segments: Object.fromEntries(segments.map(segment => [segment.name, segment])),
     streams: steps.map(stream),
   }

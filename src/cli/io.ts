@@ -27,6 +27,8 @@ export interface Io extends Files {
   copy(from: string, to: string): void
   /** What standard output is shown on, if it is a screen. */
   terminal(): { readonly columns: number; readonly rows: number } | undefined
+  /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
+  progressColumns(): number | undefined
   /** Calls `stop` when the user interrupts, once: a second time ends the process. Returns how to forget it. */
   onInterrupt(stop: () => void): () => void
   readonly colors: boolean
@@ -59,6 +61,8 @@ export function processIo(): Io {
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }
         : undefined,
+    progressColumns: () =>
+      process.stderr.isTTY && process.env.TERM !== 'dumb' ? process.stderr.columns || 80 : undefined,
     onInterrupt: stop => {
       process.once('SIGINT', stop)
       return () => void process.removeListener('SIGINT', stop)

@@ -3,7 +3,7 @@
  * layouts (*versions*), remembered for the length of the segment; what a consumer needs is made from the cheapest one.
  * A buffer either lies in a frame the segment shares with others (a *slot*: role, offset) or is scratch, placed at the end.
  */
-import { type Dim, elementsOf, type Layout, localDims, sameLayout } from '../base/index.js'
+import { type Dim, heldElements, type Layout, localDims, sameLayout } from '../base/index.js'
 import {
   type Buffer,
   bytesPer,
@@ -14,7 +14,9 @@ import {
   type Phase,
   type Ref,
   type Role,
+  type RoleName,
   type Segment,
+  showRole,
   traitsOf,
 } from '../ir/index.js'
 import type { Sharded } from './layouts.js'
@@ -36,7 +38,7 @@ export interface Version {
 
 /** A place in a frame other segments see too. */
 export interface Slot {
-  readonly role: string
+  readonly role: RoleName
   readonly kind: Kind
   readonly offset: number
 }
@@ -52,7 +54,7 @@ interface Draft {
 export const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
 export const localBytes = (s: Sharded, tensor: Tensor, layout: Layout): number =>
-  elementsOf(localDims(s.mesh, tensor.dims, layout)) * bytesPer[tensor.dtype]
+  heldElements(s.mesh, localDims(s.mesh, tensor.dims, layout), layout) * bytesPer[tensor.dtype]
 
 export class SegmentWriter {
   readonly #s: Sharded
@@ -98,7 +100,7 @@ export class SegmentWriter {
   reduceInPlace(key: string, from: Version, to: Layout, group: Group): Version {
     const { tensor, slot } = this.#drafts.get(from.ref)!
     const version = this.#remember(key, { ref: this.#draft(tensor, to, slot), layout: to })
-    this.emit({ kind: 'all-reduce', in: from.ref, out: version.ref, group, combine: 'sum' })
+    this.emit({ kind: 'all-reduce', ins: [from.ref], outs: [version.ref], group, combine: 'sum' })
     this.emit({ kind: 'wait', on: version.ref })
     return version
   }
@@ -127,12 +129,12 @@ export class SegmentWriter {
     const drafts = [...this.#drafts].filter(([ref]) => used.has(ref))
     const slots = this.#place(drafts, instrs)
     const roles = rolesOf(drafts, slots)
-    const at = new Map(roles.map((role, i) => [role.name, i]))
+    const at = new Map(roles.map((role, i) => [showRole(role.name), i]))
     const buffers: Record<Ref, Buffer> = {}
     for (const [ref, { tensor, layout }] of drafts) {
       const slot = slots.get(ref)!
       const dims = localDims(this.#s.mesh, tensor.dims, layout)
-      buffers[ref] = { dtype: tensor.dtype, dims, layout, role: at.get(slot.role)!, offset: slot.offset }
+      buffers[ref] = { dtype: tensor.dtype, dims, layout, role: at.get(showRole(slot.role))!, offset: slot.offset }
     }
     return { name, phase, roles, buffers, instrs }
   }
@@ -148,7 +150,8 @@ export class SegmentWriter {
     }
     for (const [kind, refs] of scratch) {
       const { offsets } = pack(refs.map(ref => ({ bytes: this.bytesOf(ref), ...spans.get(ref)! })))
-      for (const [i, ref] of refs.entries()) slots.set(ref, { role: `scratch.${kind}`, kind, offset: offsets[i] })
+      for (const [i, ref] of refs.entries())
+        slots.set(ref, { role: { is: 'scratch', of: kind }, kind, offset: offsets[i] })
     }
     return slots
   }
@@ -166,15 +169,14 @@ export class SegmentWriter {
   }
 
   #move(move: ReturnType<typeof route>[number], from: Ref, out: Ref): void {
-    const group = { axes: move.axes }
+    const pair = { ins: [from], outs: [out], group: { axes: move.axes } }
     if (move.kind === 'slice') {
       this.emit({ kind: 'slice', in: from, out, dim: move.dim, axes: move.axes })
       return
     }
-    if (move.kind === 'all-reduce') this.emit({ kind: 'all-reduce', in: from, out, group, combine: move.combine })
-    else if (move.kind === 'all-to-all')
-      this.emit({ kind: 'all-to-all', in: from, out, group, from: move.from, to: move.into })
-    else this.emit({ kind: move.kind, in: from, out, group, dim: move.dim })
+    if (move.kind === 'all-reduce') this.emit({ kind: 'all-reduce', ...pair, combine: move.combine })
+    else if (move.kind === 'all-to-all') this.emit({ kind: 'all-to-all', ...pair, from: move.from, to: move.into })
+    else this.emit({ kind: move.kind, ...pair, dim: move.dim })
     this.emit({ kind: 'wait', on: out })
   }
 
@@ -210,7 +212,8 @@ function rolesOf(drafts: readonly (readonly [Ref, Draft])[], slots: ReadonlyMap<
   const roles = new Map<string, Role>()
   for (const [ref, { bytes }] of drafts) {
     const { role, kind, offset } = slots.get(ref)!
-    roles.set(role, { name: role, kind, bytes: Math.max(roles.get(role)?.bytes ?? 0, offset + bytes) })
+    const key = showRole(role)
+    roles.set(key, { name: role, kind, bytes: Math.max(roles.get(key)?.bytes ?? 0, offset + bytes) })
   }
   return [...roles.values()]
 }

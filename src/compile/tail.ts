@@ -4,7 +4,7 @@
  * collectives are what falls out where layouts do not match. Parameters that are alike share their segments.
  */
 import { type Layout, optimizerFacts, type StateName, sameLayout, statesKept, statesOf, whole } from '../base/index.js'
-import type { Kind, Ref, Segment } from '../ir/index.js'
+import type { Kind, Ref, RoleName, Segment } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './blocks.js'
@@ -42,7 +42,8 @@ export interface ParamSegments {
 }
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
-const at = (role: string, kind: Kind): Slot => ({ role, kind, offset: 0 })
+const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
+const at = (is: 'param' | 'full' | 'grad' | 'reduced', kind: Kind): Slot => slotOf({ is }, kind)
 
 export function compileParam(param: ParamClass, context: ParamContext): ParamSegments {
   const { plan, training } = context
@@ -56,8 +57,8 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
     state,
   }
   if (!trained(param)) return { ...held, states: [] }
-  const { reduced, ...reduction } = reduce(param, state, context)
-  const grad = { layout: state, slot: at(reduced, 'gradients') }
+  const { slot, ...reduction } = reduce(param, state, context)
+  const grad = { layout: state, slot }
   return {
     ...held,
     begin: begin(param, context),
@@ -98,7 +99,7 @@ function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
 }
 
 /** The accumulated gradient in the layout of the optimizer state; in place where one all-reduce does it. */
-function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: Segment; reduced: 'grad' | 'reduced' } {
+function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: Segment; slot: Slot } {
   const w = new SegmentWriter(s)
   const grad = w.given('grad', gradientOf(param), param.grad, at('grad', 'gradients'))
   const moves = route(param.spec.dims, param.grad, state)
@@ -113,7 +114,7 @@ function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: 
   if (param.holders.length > 1) w.reduceInPlace('grad', reduced, state, { axes: ['pp'], stages: param.holders })
   const segment = w.finish(`reduce ${param.name}`, 'reduce', false)
   return {
-    reduced: w.slotOf(reduced.ref)!.role as 'grad' | 'reduced',
+    slot: w.slotOf(reduced.ref)!,
     ...(segment.instrs.length > 0 ? { reduce: segment } : {}),
   }
 }
@@ -123,7 +124,7 @@ function norm(param: ParamClass, grad: Located, { s }: ParamContext): Segment {
   const w = new SegmentWriter(s)
   const { ref } = w.given('grad', gradientOf(param), grad.layout, grad.slot)
   const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
-  const total = w.given('norm', scalar('normSquared'), addend, at('normSquared', 'workspace'))
+  const total = w.given('norm', scalar('normSquared'), addend, slotOf({ is: 'result', of: 'normSquared' }, 'workspace'))
   w.emit({ kind: 'sumSquares', once: wholeAxes(s, grad.layout), ins: [ref], outs: [total.ref] })
   return w.finish(`norm ${param.name}`, 'norm', false)
 }
@@ -135,6 +136,9 @@ export const normAxes = (s: Sharded) =>
     .map(({ name }) => name)
     .reverse()
 
+const scalarSlot = (of: string): Slot =>
+  of === 'normSquared' ? slotOf({ is: 'result', of }, 'workspace') : slotOf({ is: 'named', of }, 'data')
+
 interface UpdateLayouts {
   readonly grad: Located
   readonly kept: Layout
@@ -145,10 +149,9 @@ interface UpdateLayouts {
 function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, training }: ParamContext): Segment {
   const w = new SegmentWriter(s)
   const { spec, dtype, stateDtype } = param
-  const ofState = (name: string) =>
-    w.given(name, { ...spec, name, dtype: stateDtype }, state, at(name, 'optimizer')).ref
-  const whence = (name: string) =>
-    w.given(name, scalar(name), whole, at(name, name === 'normSquared' ? 'workspace' : 'data')).ref
+  const ofState = (name: StateName) =>
+    w.given(name, { ...spec, name, dtype: stateDtype }, state, slotOf({ is: 'state', of: name }, 'optimizer')).ref
+  const whence = (name: string) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
   const gradient = w.given('grad', gradientOf(param), grad.layout, grad.slot).ref
   const own = w.given('param', { ...spec, name: 'param', dtype }, kept, at('param', 'parameters'))
   const updated = hasMaster(param) ? ofState('master') : w.demand('param', state).ref
@@ -161,7 +164,7 @@ function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, tr
   if (!sameLayout(kept, state)) {
     const [back] = route(spec.dims, state, kept)
     if (back.kind !== 'all-gather') throw new Error(`internal: ${param.name} cannot be gathered from its parts`)
-    w.emit({ kind: 'all-gather', in: part, out: own.ref, dim: back.dim, group: { axes: back.axes } })
+    w.emit({ kind: 'all-gather', ins: [part], outs: [own.ref], dim: back.dim, group: { axes: back.axes } })
     w.emit({ kind: 'wait', on: own.ref })
   }
   return w.finish(`update ${param.name}`, 'update', false)

@@ -4,7 +4,7 @@
  * Pure: paths and texts come out, and somebody else writes them.
  */
 import { rankAt, stateEntries, worldOf } from '../base/index.js'
-import { type Group, masterFrame, type Param, type Program, type Segment, type Stream, traitsOf } from '../ir/index.js'
+import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
 import { functionsOf, type PythonFunction } from './functions.js'
 import { launchers } from './launchers.js'
 import { plain } from './python.js'
@@ -100,7 +100,7 @@ function runsOf(names: readonly string[]): string {
 
 /** What every rank must know: all of them make all groups, in this order. */
 function programText(program: Program): string {
-  const { name, mesh, microbatches, params, inputs, streams } = program
+  const { name, mesh, microbatches, params, inputs, results, streams } = program
   const text = (value: unknown) => JSON.stringify(value)
   const list = (items: readonly unknown[]) => `[\n${items.map(item => `    ${text(item)}`).join(',\n')}\n  ]`
   const arenas = streams.map(({ arena, peak }) => ({ arena, peak }))
@@ -112,6 +112,7 @@ function programText(program: Program): string {
   "microbatches": ${microbatches},
   "groups": ${list(groupsOf(program))},
   "inputs": ${list(inputs)},
+  "results": ${text(results)},
   "params": ${list(params.map(paramOf))},
   "memory": ${list(arenas)}
 }
@@ -131,9 +132,9 @@ const paramOf = ({ frames, ...param }: Param) => ({
 })
 
 /** The first rank that knows the loss. */
-function reporterOf({ mesh, streams }: Program): number {
-  const knows = ({ frames }: Stream) => ['loss', 'count'].every(name => frames.some(frame => frame.name === name))
-  return rankAt(mesh, { pp: streams.findIndex(knows) })
+function reporterOf({ mesh, results }: Program): number {
+  const [[pp]] = resultPlaces(results.loss)
+  return rankAt(mesh, { pp })
 }
 
 function groupsOf({ segments }: Program): (Group & { readonly label: string })[] {

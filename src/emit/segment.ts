@@ -125,7 +125,7 @@ const order = ['data', 'activations', 'parameters', 'keep', 'gradients', 'optimi
 function groupsOf({ buffers, roles }: Segment, refs: readonly Ref[]): Ref[][] {
   const groupOf = (ref: Ref): (typeof order)[number] => {
     const { kind, name } = roles[buffers[ref].role]
-    return kind === 'activations' && /^(keep|hold)/.test(name) ? 'keep' : kind
+    return kind === 'activations' && (name.is === 'keep' || name.is === 'hold') ? 'keep' : kind
   }
   return order.map(group => refs.filter(ref => groupOf(ref) === group)).filter(group => group.length > 0)
 }

@@ -13,7 +13,7 @@ export interface StepData {
   readonly step: number
 }
 
-/** What a step leaves in the frames `loss`, `count` and `normSquared`. */
+/** What a step leaves in the frames of the program's results. */
 export interface StepResult {
   /** The mean loss per counted label (or element) over the global batch. */
   readonly loss: number

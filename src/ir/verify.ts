@@ -3,7 +3,7 @@
  * The checker has its own tables and shares no code with the compiler: it is the second opinion. What it cannot
  * see (a wrong derivative rule, which the serial program would share) finite differences and PyTorch must.
  */
-import { type Rank, rankAt } from '../base/index.js'
+import { finish, type Rank, rankAt, type Work } from '../base/index.js'
 import { buffers } from './laws/buffers.js'
 import { form } from './laws/form.js'
 import { frames } from './laws/frames.js'
@@ -28,8 +28,10 @@ export interface Violation extends Place {
 }
 
 /** `serial` is the one-rank program of the same job: with it, identity (I) is checked too. */
-export function verify(program: Program, serial?: Program): Violation[] {
-  return distinct(findings(program, serial)).map(finding => ({
+export const verify = (program: Program, serial?: Program): Violation[] => finish(verifying(program, serial))
+
+export function* verifying(program: Program, serial?: Program): Work<Violation[]> {
+  return distinct(yield* findings(program, serial)).map(finding => ({
     ...finding,
     title: laws[finding.law],
     ...(finding.pipeline === undefined ? {} : { rank: rankAt(program.mesh, { pp: finding.pipeline }) }),
@@ -37,14 +39,18 @@ export function verify(program: Program, serial?: Program): Violation[] {
 }
 
 /** A program that is not well formed cannot be read further, and one that stalls or tramples its memory cannot be replayed. */
-function findings(program: Program, serial?: Program): Finding[] {
+function* findings(program: Program, serial?: Program): Work<Finding[]> {
   const misformed = form(program)
   if (misformed.length > 0) return misformed
+  yield 0.1 // about the shares of the time that large programs take
   const structure = [...frames(program), ...buffers(program), ...messages(program), ...groups(program)]
   if (structure.length === 0) structure.push(...stalls(program))
+  yield 0.2
   const typed = [...partition(program, serial), ...types(program)]
   if (structure.length > 0) return [...structure, ...typed]
+  yield 0.25
   const outcome = replay(program)
+  yield 0.7
   return [...typed, ...outcome.findings, ...(serial ? identity(program, serial, outcome) : [])]
 }
 

@@ -1,4 +1,5 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
+import { finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import type { Era, Estimate, Parts, Split } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
@@ -6,7 +7,7 @@ import type { Job } from '../plan/index.js'
 import { clusterPrices, simulate } from '../simulate/index.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { type Request, requestOf, splitOf } from './request.js'
-import { type Priced, priceOf, scaledTo, search } from './search.js'
+import { type Priced, priceOf, scaledTo, searching } from './search.js'
 
 /** The request that a job is an answer to. */
 export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, software?: Era): Request =>
@@ -33,18 +34,17 @@ export interface ExplainOptions {
   readonly own?: Program | undefined
   /** Seconds of a step, as it was measured. */
   readonly measured?: number | undefined
-  readonly say?: (text: string) => void
 }
 
-export function explain(request: Request, job: Job, options: ExplainOptions = {}): Explanation {
-  const { own, measured, say = () => {} } = options
+export const explain = (request: Request, job: Job, options: ExplainOptions = {}): Explanation =>
+  finish(explaining(request, job, options))
+
+export function* explaining(request: Request, job: Job, { own, measured }: ExplainOptions): Work<Explanation> {
   const split = splitOf(job)
   const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
   const scale = measured === undefined ? 1 : measured / priced.estimate.step
   const plan = scaledTo(priced, scale)
-  say('looking for the best of all plans')
-  const best = search(request, { keep: 1, front: false }).best[0]
-  say('')
+  const [best] = (yield* searching(request, { keep: 1, front: false })).best
   const neighbours = neighboursOf(request, plan, scale)
   return {
     ...{ job, request, plan, scale, neighbours, simulated: own !== undefined },

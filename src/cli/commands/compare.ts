@@ -26,7 +26,7 @@ import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { measuredSpans, type OpTime, opTimes } from '../text/side-by-side.js'
 
 interface Options {
@@ -99,33 +99,18 @@ async function compareAll(paths: readonly string[], options: Options, io: Io): P
   const { cluster: given, steps } = options
   const ranks = Math.max(...jobs.map(({ loaded }) => worldOf(loaded.program.mesh)))
   const machine = given === undefined ? calibration(thisHost(), false) : givenMachine(given, ranks, io)
-  const say = progress(io)
-  let stopped = false
-  const forget = io.onInterrupt(() => {
-    stopped = true
-  })
-  try {
+  const compared = await withProgress(io, async progress => {
     const runs = await Promise.all(jobs.map(job => runOf(job, io)))
-    const rounds = Math.ceil(steps / stepsOfTurn)
-    await inTurns([...runs.map(({ start }) => start), ...machine.starts], rounds, round => {
-      say(round === 0 ? 'starting' : `round ${round} of ${rounds}`)
-      return !stopped
-    })
-    if (stopped) {
-      io.err('compare: interrupted, nothing was compared\n')
-      return 130
-    }
+    const turns = inTurns([...runs.map(({ start }) => start), ...machine.starts], Math.ceil(steps / stepsOfTurn))
+    const phase = given === undefined ? 'measuring the jobs and this machine' : 'measuring the jobs'
+    progress.expect({ [phase]: 1 })
+    await progress.run(phase, turns)
+    progress.say('simulating')
     const cluster = machine.cluster(ranks)
-    show(
-      runs.map(run => compare(run, cluster)),
-      options,
-      io,
-    )
-    return 0
-  } finally {
-    say('')
-    forget()
-  }
+    return runs.map(run => compare(run, cluster))
+  })
+  show(compared, options, io)
+  return 0
 }
 
 /** What is wrong with it is said before anything runs. */

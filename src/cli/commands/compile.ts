@@ -28,7 +28,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
       'after',
       '\nExample:\n  lockstep compile job.yaml\n  lockstep compile job.yaml --rank 3 --text\n\nExit code 0: fine, 1: the job has problems, 2: wrong use.',
     )
-    .action((path: string, options: Options, command: Command) => {
+    .action(async (path: string, options: Options, command: Command) => {
       const started = performance.now()
       const use = ({ program }: Loaded): number => {
         const world = worldOf(program.mesh)
@@ -40,7 +40,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
         io.out(shown(program, options, (performance.now() - started) / 1000))
         return 0
       }
-      done(withProgram(path, io, options, use))
+      done(await withProgram(path, io, options, use))
     })
 }
 

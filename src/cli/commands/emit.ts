@@ -11,7 +11,7 @@ import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { Progress } from '../text/progress.js'
 import { expectedOn } from './simulate.js'
 
 interface Options {
@@ -57,18 +57,18 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   }
   if (!options.json) io.err(showProblems(problems, io, path))
   const changed = { ...loaded, job: withOptions(loaded.job, options) }
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   try {
     const expected = expectedOf(changed, options, io)
     const beginning = beginningOf(options, io)
     const written = options.scheduleCsv
       ? writeSchedule(changed, options.out, io)
       : await writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, say })
-    say('')
+    erase()
     io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
     return 0
   } finally {
-    say('')
+    erase()
   }
 }
 

@@ -10,7 +10,7 @@ import {
   capacityOf,
   differencesOf,
   type Explanation,
-  explain,
+  explaining,
   limitOf,
   type Priced,
   planInput,
@@ -28,7 +28,7 @@ import { neighbourLines, partsLines } from '../text/plan-text.js'
 import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from '../text/plan-words.js'
 import { softwareOption } from '../text/planning.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 
 interface Options {
   readonly cluster: string
@@ -57,10 +57,10 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action((path: string, options: Options) => done(explainCommand(path, options, io)))
+    .action(async (path: string, options: Options) => done(await explainCommand(path, options, io)))
 }
 
-function explainCommand(path: string, options: Options, io: Io): number {
+async function explainCommand(path: string, options: Options, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
   const tried = job && typeof job.plan.schedule !== 'string' ? programOf(parsed, path, io, { fits: false }) : undefined
@@ -72,7 +72,10 @@ function explainCommand(path: string, options: Options, io: Io): number {
   }
   const request = requestOfJob(job, loadCluster(options.cluster, io, worldOfPlan(job.plan)), options.software)
   const own = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
-  const explained = explain(request, job, { own, measured: options.measuredStep, say: progress(io) })
+  const explained = await withProgress(io, progress => {
+    progress.expect({ searching: 1 })
+    return progress.run('searching', explaining(request, job, { own, measured: options.measuredStep }))
+  })
   io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
   return 0
 }

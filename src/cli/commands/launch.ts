@@ -12,7 +12,7 @@ import { type CheckpointOptions, withCheckpointOptions } from '../text/checkpoin
 import { displayOf } from '../text/display.js'
 import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 import { withOptions } from './emit.js'
@@ -64,11 +64,11 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   io.err(showProblems(problems, io, path))
   const python = pythonWithTorch(io)
   const job = withOptions(loaded.job, options)
-  const say = progress(io)
   const folder = options.out ?? freeFolder(job, path, io)
   const beginning = beginningOf(options, io)
-  const emitted = await writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say })
-  say('')
+  const emitted = await withProgress(io, ({ say }) =>
+    writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say }),
+  )
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }
 

@@ -43,7 +43,7 @@ import { type CheckpointOptions, savingOf, withCheckpointOptions } from '../text
 import { type Display, displayOf, duration } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { Progress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 
@@ -109,7 +109,7 @@ const changed = (job: Job, { steps, seed }: Options): Job => ({
 })
 
 async function run(path: string, { job, schedule, program }: Loaded, options: Options, io: Io): Promise<number> {
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const beginning = beginningOf(options, io)
   const { dataset, tokenizerJson } = await loadDataset(job, io, { locate: name => besides(path, name), say })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
@@ -133,7 +133,7 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     if (tokenizerJson !== undefined) folder.save('tokenizer.json', tokenizerJson)
     const saving = savingOf(options, folder.path)
     if (saving) writing(saving.folder, () => io.makeFolder(saving.folder)) // before hours are spent
-    say('')
+    erase()
     const display = displayOf(job, io, options.json === true)
     const session = { job, program, trainer, dataset, taken: takenBy(beginning) }
     if (!options.json) io.out(`${introduction(session, folder, beginning)}\n`)
@@ -147,7 +147,7 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     if (options.demo && !options.json) display.note(nextCommands)
     return stopped ? 130 : 0
   } finally {
-    say('')
+    erase()
     await trainer.stop()
   }
 }
@@ -195,12 +195,12 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
     stopped = true
     display.note('stopping after this step; Ctrl-C again stops at once')
   })
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const saved = (record: StepRecord): StepRecord => {
     if (!saving) return record
     say(`writing the checkpoint of step ${record.step}`)
     const checkpoint = saveCheckpoint(saving.folder, record.step, session, io)
-    say('')
+    erase()
     return { ...record, checkpoint }
   }
   try {

@@ -9,18 +9,21 @@
  * second step on gradients are those of parameters moved by so much, and are allowed as much more.
  */
 import {
+  asPart,
   coordinatesOf,
+  finish,
   isOptimizer,
   type Optimizer,
   type OptimizerKind,
   type OptimizerOf,
   type States,
+  type Work,
 } from '../../base/index.js'
 import { inputsOf } from '../../geometry/index.js'
 import { type Kind, kinds, type Program } from '../../ir/index.js'
-import type { Runner, StepResult } from '../runner.js'
+import type { Runner } from '../runner.js'
 import { type Data, syntheticData } from './data.js'
-import { boot } from './machine.js'
+import { boot, type Interpreter } from './machine.js'
 
 export interface CompareOptions {
   readonly steps: number
@@ -29,7 +32,6 @@ export interface CompareOptions {
   /** Tokens are drawn below this. */
   readonly vocab: number
   readonly precision?: 'f64' | 'f32'
-  readonly watch?: (step: number) => void
 }
 
 export interface Worst {
@@ -77,13 +79,16 @@ interface SerialStep {
   readonly growth: number
 }
 
-export function runSerial(program: Program, options: CompareOptions): SerialRun {
+export const runSerial = (program: Program, options: CompareOptions): SerialRun =>
+  finish(runningSerial(program, options))
+
+export function* runningSerial(program: Program, options: CompareOptions): Work<SerialRun> {
   const machine = boot(program, { seed: options.seed, precision: 'f64' })
   const data = dataFor(program, options)
   const names = program.params.map(({ name }) => name)
   const steps: SerialStep[] = []
   for (let step = 0; step < options.steps; step++) {
-    const { loss } = machine.step({ inputs: data(step), lr: options.lr, step })
+    const { loss } = yield* stepOf(machine, data, options, step)
     const gradients = new Map(names.map(name => [name, machine.gradient(name)]))
     const scales = gradientScales(gradients)
     const sensitivity = sensitivities(program, machine, options, step)
@@ -108,14 +113,21 @@ export interface RunRecord {
   readonly peaks: Runner['peaks']
 }
 
-export function compare(program: Program, serial: SerialRun, options: CompareOptions): Comparison {
+/** One of several steps, its shares counted in all of them. */
+const stepOf = (machine: Interpreter, data: Data, { lr, steps }: CompareOptions, step: number) =>
+  asPart(step / steps, (step + 1) / steps, machine.stepping({ inputs: data(step), lr, step }))
+
+export const compare = (program: Program, serial: SerialRun, options: CompareOptions): Comparison =>
+  finish(comparing(program, serial, options))
+
+export function* comparing(program: Program, serial: SerialRun, options: CompareOptions): Work<Comparison> {
   const machine = boot(program, { seed: options.seed, precision: options.precision ?? 'f64' })
   const data = dataFor(program, options)
-  const steps = serial.steps.map((_, step) => {
-    options.watch?.(step)
-    const { loss } = machine.step({ inputs: data(step), lr: options.lr, step })
-    return { loss, gradients: byName(program, name => machine.gradient(name)) }
-  })
+  const steps: RunRecord['steps'][number][] = []
+  for (const step of serial.steps.keys()) {
+    const { loss } = yield* stepOf(machine, data, options, step)
+    steps.push({ loss, gradients: byName(program, name => machine.gradient(name)) })
+  }
   const parameters = byName(program, name => machine.parameter(name))
   const spreads = byName(program, name => machine.spread(name))
   return compareRun(program, { steps, parameters, spreads, peaks: machine.peaks }, serial)
@@ -164,7 +176,7 @@ interface Reached {
 
 function sensitivities(
   program: Program,
-  machine: Runner<StepResult>,
+  machine: Interpreter,
   { lr }: CompareOptions,
   step: number,
 ): (name: string) => Float64Array {

@@ -5,14 +5,24 @@
 import {
   type Dim,
   elementsOf,
-  type Layout,
+  finish,
   mapStates,
   type StateName,
   stateEntries,
+  type Work,
   worldOf,
 } from '../../base/index.js'
-import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
-import { type DType, dtypeOfState, type Param, type ParamFrames, type Program } from '../../ir/index.js'
+import { assemble, type Cells, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../geometry/index.js'
+import {
+  type DType,
+  dtypeOfState,
+  type Holding,
+  keptAs,
+  type Param,
+  type ParamFrames,
+  type Program,
+} from '../../ir/index.js'
+import { stepResultOf } from '../result.js'
 import type { Runner, StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
@@ -20,20 +30,28 @@ import { Mail, Meetings } from './rendezvous.js'
 import { roundCells } from './rounding.js'
 import type { Options, World } from './world.js'
 
-export function boot(program: Program, options: Options): Runner<StepResult> {
+/** Its steps throw RunError, or StallError when no rank can move. */
+export interface Interpreter extends Runner<StepResult> {
+  /** A step, watched. */
+  stepping(data: StepData): Work<StepResult>
+}
+
+export function boot(program: Program, options: Options): Interpreter {
   const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
   for (const actor of actors) clearState(actor)
   for (const param of program.params) initialise(program, actors, param, options.seed)
   const wholes = wholesOf(program, actors)
+  function* stepping(data: StepData): Work<StepResult> {
+    Object.assign(world, freshStep(data))
+    yield* run(actors)
+    return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
+  }
   return {
     description: describe(program, options, actors.length),
     concurrent: false,
-    step(data) {
-      Object.assign(world, freshStep(data))
-      run(actors)
-      return resultOf(actors)
-    },
+    step: data => finish(stepping(data)),
+    stepping,
     parameter: name => wholes.parameter(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
     states: name => mapStates(wholes.states(name), whole => whole.values),
@@ -74,11 +92,17 @@ function cached(data: StepData): StepData {
   return { lr: data.lr, step: data.step, inputs }
 }
 
-function run(actors: readonly Actor[]): void {
+function* run(actors: readonly Actor[]): Work<void> {
   for (const actor of actors) actor.begin()
+  const all = actors.reduce((sum, { stream }) => sum + stream.steps.length, 0)
+  let taken = 0
   while (actors.some(actor => !actor.done)) {
     let moved = false
-    for (const actor of actors) moved = actor.advance() || moved
+    for (const actor of actors)
+      while (actor.advance()) {
+        moved = true
+        yield Math.min(1, taken++ / all)
+      }
     if (!moved) throw new StallError(actors.filter(actor => !actor.done).map(actor => actor.blocked()))
   }
   for (const actor of actors) actor.finish()
@@ -98,15 +122,18 @@ function initialise(program: Program, actors: readonly Actor[], param: Param, se
 
 /** A tensor that ranks keep for a parameter: the parameter itself, or one of its states. */
 interface Kept {
-  readonly layout: Layout
+  readonly holding: Holding
   readonly dtype: DType
   readonly frameOf: (frames: ParamFrames) => number | undefined
 }
 
-const parameterOf = ({ kept, dtype }: Param): Kept => ({ layout: kept, dtype, frameOf: ({ param }) => param })
+const parameterOf = (param: Param): Kept => ({
+  ...{ holding: keptAs(param), dtype: param.dtype },
+  frameOf: frames => frames.param,
+})
 
 const stateOf = (param: Param, state: StateName): Kept => ({
-  ...{ layout: param.state, dtype: dtypeOfState(param) },
+  ...{ holding: { layout: param.state }, dtype: dtypeOfState(param) },
   frameOf: ({ states }) => states[state],
 })
 
@@ -120,12 +147,11 @@ function lay({ mesh }: Program, actors: readonly Actor[], param: Param, kept: Ke
   const { name, dims } = param
   if (whole.length !== elementsOf(dims))
     throw new Error(`parameter ${name} has ${elementsOf(dims)} elements, not ${whole.length}`)
-  for (const { rank, at, memory } of actors) {
+  const lying = { mesh, dims, ...kept.holding }
+  for (const { at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
     const frame = frames && kept.frameOf(frames)
-    if (frame === undefined) continue
-    const part = indicesOf(mesh, dims, kept.layout, rank).map(index => whole[index])
-    store(memory.view(frame), part, kept.dtype)
+    if (frame !== undefined) store(ownPart(lying, at, memory.view(frame)), partOf(lying, at, whole), kept.dtype)
   }
 }
 
@@ -141,12 +167,13 @@ function paramOf({ params }: Program, name: string): Param {
 }
 
 function wholesOf(program: Program, actors: readonly Actor[]) {
-  const whole = ({ dims, frames }: Param, { layout, frameOf }: Kept): Whole => {
+  const { mesh } = program
+  const whole = ({ dims, frames }: Param, { holding, frameOf }: Kept): Whole => {
     const parts = actors.flatMap(({ rank, at, memory }) => {
       const held = frames[at.pp ?? 0]
-      return held ? [[rank, memory.view(frameOf(held)!)] as const] : []
+      return held ? [[rank, ownPart({ mesh, dims, ...holding }, at, memory.view(frameOf(held)!))] as const] : []
     })
-    return assemble(program.mesh, dims, layout, new Map(parts))
+    return assemble(mesh, dims, holding.layout, new Map(parts))
   }
   return {
     parameter(name: string) {
@@ -170,17 +197,4 @@ function gradientOf({ program: { mesh, params }, gradients }: World, name: strin
   const { values } = assemble(mesh, whole, layout, captured.parts)
   const order = params.find(param => param.name === name)?.dims ?? whole
   return Float64Array.from(offsets(order, whole), index => values[index])
-}
-
-function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
-  const frame = stream.frames.findIndex(frame => frame.name === name)
-  return frame < 0 ? undefined : memory.view(frame)[0]
-}
-
-function resultOf(actors: readonly Actor[]): StepResult {
-  const first = (names: readonly string[]) =>
-    actors.map(actor => names.map(name => scalarOf(actor, name))).find(found => !found.includes(undefined))
-  const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
-  const [normSquared = NaN] = first(['normSquared']) ?? []
-  return { loss: lossSum / count, lossSum, count, normSquared }
 }

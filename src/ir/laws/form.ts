@@ -1,7 +1,8 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
-import { type Axis, type Dim, type Layout, sizeOf, worldOf } from '../../base/index.js'
-import type { Group, Instr } from '../instr.js'
-import type { Call, Param, Program, Segment, Step, Stream } from '../program.js'
+import { type Axis, type Dim, isMeshAxis, type Layout, sizeOf, worldOf } from '../../base/index.js'
+import { type Group, type Instr, isCollective, isCompute } from '../instr.js'
+import { type Call, type Param, type Program, resultPlaces, type Segment, type Step, type Stream } from '../program.js'
+import { resultNames } from '../role.js'
 import { traitsOf } from '../traits.js'
 import type { Finding, Place } from './law.js'
 import { signatures } from './signatures.js'
@@ -13,6 +14,7 @@ export function form(program: Program): Finding[] {
   if (program.streams.length !== pipelines) say(`${program.streams.length} streams, but pp is ${pipelines}`)
   if (!(worldOf(program.mesh) >= 1)) say('the mesh has no ranks')
   for (const param of program.params) findings.push(...holders(param, program))
+  findings.push(...resultForm(program))
   findings.push(...declarations(program))
   for (const [key, segment] of Object.entries(program.segments)) findings.push(...segmentForm(program, key, segment))
   program.streams.forEach((stream, pipeline) => {
@@ -39,9 +41,9 @@ function declarations(program: Program): Finding[] {
   return [...params, ...inputs]
 }
 
-function layoutForm(program: Program, dims: readonly Dim[], { splits, partial }: Layout): string[] {
+function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, flat = [] }: Layout): string[] {
   const split = Object.entries(splits).filter(([, axes]) => axes.length > 0)
-  const used = [...split.flatMap(([, axes]) => axes), ...(Object.keys(partial) as Axis[])] // keys of a layout are axes
+  const used = [...split.flatMap(([, axes]) => axes), ...flat, ...(Object.keys(partial) as Axis[])] // keys of a layout are axes
   const twice = used.find((axis, i) => used.indexOf(axis) !== i)
   const absent = split.find(([name]) => !dims.some(dim => dim.name === name))
   const foreign = used.find(axis => !isAxis(program, axis))
@@ -50,6 +52,7 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial }:
     ...(twice === undefined ? [] : [`${twice} is named twice`]),
     ...(absent === undefined ? [] : [`${absent[0]} is split, but it is no dim`]),
     ...(split.some(([, axes]) => axes.includes('pp')) ? ['a dim is split over pp'] : []),
+    ...(flat.includes('pp') ? ['it is flat over pp'] : []),
   ]
 }
 
@@ -65,6 +68,17 @@ function holders(param: Param, { streams }: Program): Finding[] {
       })),
   )
 }
+
+const resultForm = ({ results, streams }: Program): Finding[] =>
+  resultNames.flatMap(name =>
+    resultPlaces(results[name])
+      .filter(([pipeline, frame]) => !streams[pipeline]?.frames[frame])
+      .map(([pipeline, frame]) => ({
+        law: 'W1' as const,
+        pipeline,
+        message: `the ${name} lies in frame ${frame}, which stream ${pipeline} does not have`,
+      })),
+  )
 
 function segmentForm(program: Program, segment: string, body: Segment): Finding[] {
   const findings: Finding[] = Object.entries(body.buffers)
@@ -90,8 +104,7 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
 }
 
 /** Axes of size 1 may be left out of the mesh, but the name must be one. */
-const isAxis = ({ mesh }: Program, axis: string) =>
-  mesh.axes.some(({ name }) => name === axis) || /^(pp|dp|cp|ep|tp)$/.test(axis)
+const isAxis = ({ mesh }: Program, axis: string) => mesh.axes.some(({ name }) => name === axis) || isMeshAxis(axis)
 
 const refsOf = (instr: Instr) => {
   const { reads, writes, finishes } = traitsOf(instr)
@@ -99,7 +112,11 @@ const refsOf = (instr: Instr) => {
 }
 
 function arity(instr: Instr): string[] {
-  if (!('ins' in instr)) return []
+  if (isCollective(instr)) {
+    const [n, m] = [instr.ins.length, instr.outs.length]
+    return n > 0 && n === m ? [] : [`${instr.kind} takes as many operands as it gives results, not ${n} and ${m}`]
+  }
+  if (!isCompute(instr)) return []
   const { ins, outs } = signatures[instr.kind]
   const fits = (n: number, [least, most]: readonly [number, number]) => n >= least && n <= most
   return [

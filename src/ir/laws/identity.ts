@@ -6,9 +6,10 @@
  */
 import { stateNames } from '../../base/index.js'
 import type { Call, Program } from '../program.js'
+import { resultNames } from '../role.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
-import { type Outcome, type Result, replay, resultNames, type Update } from './replay.js'
+import { type Outcome, type Result, replay, type Update } from './replay.js'
 import { same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
@@ -117,7 +118,7 @@ function otherSum(name: string, { program, known, made, strict }: Records): Find
   return over && !known.spoilt.has(name) ? say('is written over', over) : []
 }
 
-const lawOf = (sum: string) => (resultNames.includes(sum) ? 'I3' : 'I2')
+const lawOf = (sum: string) => (resultNames.some(result => result === sum) ? 'I3' : 'I2')
 
 function unknown(program: Program, { place, call }: Made): Finding {
   const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]

@@ -5,7 +5,8 @@
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
 import { type StateName, stateEntries, stateFacts } from '../../base/index.js'
-import { type Call, dtypeOfState, type Param, type Program, type Stream } from '../program.js'
+import { type Call, dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
+import { type ResultName, resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
 import { overlap, type Spot } from './buffers.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
@@ -33,13 +34,10 @@ export interface Outcome {
 
 /** What the step leaves in a frame that is read after it. */
 export interface Result {
-  readonly name: string
+  readonly name: ResultName
   readonly pipeline: number
   readonly value: Value
 }
-
-/** The frames read after a step. */
-export const resultNames: readonly string[] = ['loss', 'count', 'normSquared']
 
 /** Told of what happens, in order. */
 export interface Watch {
@@ -175,9 +173,8 @@ class Replay {
 
   /** Every holder of a result has the whole of it. */
   private results(): Result[] {
-    return this.program.streams.flatMap(({ frames }, pipeline) =>
-      frames.flatMap(({ name }, frame) => {
-        if (!resultNames.includes(name)) return []
+    return resultNames.flatMap(name =>
+      resultPlaces(this.program.results[name]).map(([pipeline, frame]) => {
         const entry = this.memory[pipeline][frame].get(0)
         const type = entry && this.shelf.typeOf(entry.type)
         const say = (law: Law, message: string) =>
@@ -185,7 +182,7 @@ class Replay {
         if (!entry) say('L6', 'is never written')
         else if (type && Object.keys(type.layout.partial).length > 0)
           say('T4', `is left as ${this.shelf.show(entry.type)}`)
-        return [{ name, pipeline, value: entry ?? nothing }]
+        return { name, pipeline, value: entry ?? nothing }
       }),
     )
   }
