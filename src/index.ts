@@ -47,18 +47,21 @@ export { type Program, parse, print, printRank, type Violation, verify } from '.
 export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
 export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
 export {
+  type Answer,
   type Asked,
   type Found,
+  findPlans,
   jobOf,
   neighboursOf,
+  type PlannerOptions,
   type Priced,
   priceOf,
+  type RankedPlan,
   type Request,
   ratesOfPlan,
   readingOf,
   requestOf,
   search,
-  simulatedPlans,
   splitOf,
 } from './search/index.js'
 export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'

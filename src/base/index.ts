@@ -1,4 +1,5 @@
 export * from './average.js'
+export * from './axis.js'
 export * from './files.js'
 export * from './integer.js'
 export * from './issues.js'

@@ -20,7 +20,7 @@ import {
 } from './compiled.js'
 import { cut } from './cut.js'
 import { differentiate } from './differentiate.js'
-import { agree } from './gradients.js'
+import { agree, settled } from './gradients.js'
 import { canonical, factorsOf, type Sharded, shardedOn } from './layouts.js'
 import { draftOnce, type OnceDrafts } from './once.js'
 import { overlap } from './overlap.js'
@@ -73,7 +73,7 @@ function shard(facts: Facts): Drafts {
   const context: BlockContext = { ...facts, phases: phasesIn(facts), classes: classesOf(model), gradients: new Map() }
   const gradients = agree(facts, context)
   const blocks = eachKind(model, block => draftBlock(block, { ...context, gradients }))
-  return { blocks, params: draftParams(facts, gradients), once: draftOnce(facts, blocks) }
+  return { blocks, params: draftParams(facts, settled(blocks, gradients)), once: draftOnce(facts, blocks) }
 }
 
 function segmentsOf({ blocks, params, once }: Drafts): SegmentDraft[] {

@@ -34,7 +34,7 @@ function layoutsOfDims(dims: ParamSpec['dims'], plan: Plan, s: Sharded): ParamLa
   return { compute, storage, found: plan.zero >= 3 && plan.gather === 'use' ? storage : compute }
 }
 
-/** `gradients` are the layouts agreed on, by class. */
+/** `gradients`: by class, the layouts they are accumulated in. */
 export function draftParams(facts: Facts, gradients: ReadonlyMap<string, Layout>): CompiledParam[] {
   const { model, plan, layouts } = facts
   const classes = classesOf(model)

@@ -3,11 +3,16 @@
  * nearest numbers for which it would hold. Errors are what cannot be compiled; advice is in `advice.ts`.
  */
 import {
+  axisFacts,
+  defaultOrder,
   divisorsNear,
   either,
   error,
   gcd,
+  isMeshAxis,
+  meshAxes,
   type Problem,
+  ranksOf,
   roundUp,
   shorten,
   showBytes,
@@ -44,9 +49,7 @@ const watched = <T extends object>(value: T, path: string, asked: Set<string>): 
     },
   })
 
-export const planAxes = ['dp', 'tp', 'pp', 'cp', 'ep'] as const
-
-export const worldOfPlan = (plan: Plan): number => planAxes.reduce((world, axis) => world * plan[axis], 1)
+export const worldOfPlan = (plan: Plan): number => ranksOf(plan)
 
 const mostRanks = 2 ** 24
 const mostTasks = 2 ** 20
@@ -55,20 +58,23 @@ const tryDivisors = (n: number, around: number): string => `try ${either(divisor
 
 const ranks: Rule = function* ({ plan }) {
   const world = worldOfPlan(plan)
-  const factors = planAxes.filter(axis => plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
-  if (plan.cp > 1) yield error('plan/unsupported', 'plan.cp', `not supported yet: cp ${plan.cp}`, 'leave cp at 1')
-  if (plan.ep > 1) yield error('plan/unsupported', 'plan.ep', `not supported yet: ep ${plan.ep}`, 'leave ep at 1')
+  const factors = meshAxes.filter(axis => plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
+  for (const axis of meshAxes)
+    if (plan[axis] > 1 && !axisFacts[axis].supported) {
+      const message = `not supported yet: ${axis} ${plan[axis]}`
+      yield error('plan/unsupported', `plan.${axis}`, message, `leave ${axis} at 1`)
+    }
   if (world > mostRanks)
     yield error('plan/ranks', 'plan', `${factors.join(' x ')} = ${world} ranks, more than ${mostRanks}`)
 }
 
 const order: Rule = function* ({ plan }) {
   const named = plan.order.split('-')
-  const unknown = named.find(name => !(planAxes as readonly string[]).includes(name)) // widened to ask
+  const unknown = named.find(name => !isMeshAxis(name))
   const twice = named.find((name, i) => named.indexOf(name) !== i)
-  const missing = planAxes.filter(axis => plan[axis] > 1 && !named.includes(axis))
+  const missing = meshAxes.filter(axis => plan[axis] > 1 && !named.includes(axis))
   const refuse = (what: string) =>
-    error('plan/order', 'plan.order', what, 'name tp-cp-ep-dp-pp once each, fastest first')
+    error('plan/order', 'plan.order', what, `name ${defaultOrder} once each, fastest first`)
   if (unknown !== undefined) yield refuse(`\`${shorten(unknown, 20)}\` is no axis of the mesh`)
   else if (twice !== undefined) yield refuse(`\`${shorten(twice, 20)}\` is named twice`)
   if (missing.length > 0) yield refuse(`${either(missing, 'and')} ${missing.length > 1 ? 'are' : 'is'} missing`)

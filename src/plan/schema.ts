@@ -3,7 +3,18 @@
  * defaults and the help; what one field alone can say is checked here, what several say together in `check`.
  */
 import { z } from 'zod'
-import { either, type OptimizerKind, type OptimizerOf, optimizerKinds, parseBytes, shorten } from '../base/index.js'
+import {
+  axisFacts,
+  defaultOrder,
+  either,
+  type MeshAxis,
+  meshAxes,
+  type OptimizerKind,
+  type OptimizerOf,
+  optimizerKinds,
+  parseBytes,
+  shorten,
+} from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 
 export const scheduleNames = [
@@ -70,6 +81,9 @@ const axis = z
   .min(1)
   .max(2 ** 16)
   .default(1)
+const describedAxis = (name: MeshAxis) =>
+  axis.describe(`${axisFacts[name].counts}${axisFacts[name].supported ? '' : ' (not supported yet)'}`)
+const axes = Object.fromEntries(meshAxes.map(name => [name, describedAxis(name)])) as Record<MeshAxis, typeof axis> // all of them
 const count = z.int().min(1)
 
 const schedule = z
@@ -135,11 +149,7 @@ const deviceMemory = z
 
 export const Plan = z
   .strictObject({
-    dp: axis.describe('copies of the model that share the batch'),
-    tp: axis.describe('ranks that split every matmul'),
-    pp: axis.describe('pipeline ranks; each holds a run of layers'),
-    cp: axis.describe('ranks that split the sequence (not supported yet)'),
-    ep: axis.describe('ranks that split the experts (not supported yet)'),
+    ...axes,
     zero: z
       .int()
       .min(0)
@@ -167,7 +177,7 @@ export const Plan = z
         'bf16: tokens and parameters in bf16, gradients and optimizer state with master weights in f32; pure-bf16: these in bf16 too, without masters',
       ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
-    order: z.string().default('tp-cp-ep-dp-pp').describe('rank order, fastest varying axis first'),
+    order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory,
   })
   .transform(plan => ({

@@ -6,6 +6,7 @@ import { save, type Work } from '../../base/index.js'
 import {
   findingPlans,
   findingReasons,
+  keptPlans,
   planInput,
   type RankedPlan,
   type Request,
@@ -22,7 +23,7 @@ interface Options extends PlanningOptions {
   readonly devices?: number
   readonly top: number
   readonly why: boolean
-  /** False: not at all. */
+  /** False: prices alone. */
   readonly simulate: number | false
   readonly out?: string
   readonly json?: boolean
@@ -48,12 +49,12 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
     .option('--devices <n>', 'how many devices there are', integer)
     .option('--top <n>', 'how many plans to list', integer, 10)
     .option(
-      '--simulate <seconds>',
-      'for how long to simulate the best plans, before those listed are compiled',
+      '--simulate <n>',
+      'how many of the best plans to simulate, before those listed are compiled',
       integer,
-      10,
+      keptPlans,
     )
-    .option('--no-simulate', 'prices in closed form alone')
+    .option('--no-simulate', 'prices in closed form alone: nothing is compiled, except for --out')
     .option('--no-why', 'the plans alone, without neighbours and sensitivity')
     .option('--out <file>', 'write the best plan as a job file')
     .option('--json', 'everything as JSON')
@@ -64,12 +65,12 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
 async function planCommand(options: Options, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
   const told = await answerTo(planning.request, options, io)
-  const { ranked } = told
-  if (ranked.length === 0) return refuse(planning, options, io)
-  const { json, top, out } = options
-  io.out(json ? `${JSON.stringify(asJson(planning, told, top), null, 2)}\n` : planText(planning, told, top, io))
+  const [first] = told.listed
+  if (!first) return refuse(planning, options, io)
+  const { json, out } = options
+  io.out(json ? `${JSON.stringify(asJson(planning, told), null, 2)}\n` : planText(planning, told, io))
   if (out !== undefined) {
-    save(out, jobText(planning, ranked[0], out), io)
+    save(out, jobText(planning, first, out), io)
     if (!json) io.out(`\nwritten: ${out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0
@@ -79,12 +80,14 @@ async function planCommand(options: Options, io: Io): Promise<number> {
 const phases = { 'searching and simulating': 15, 'finding out what would change it': 3 }
 type Phase = keyof typeof phases
 
-function answerTo(request: Request, { top, simulate, why }: Options, io: Io): Promise<Told> {
+function answerTo(request: Request, { top, why, out, ...options }: Options, io: Io): Promise<Told> {
+  // What is written is compiled, whatever was asked.
+  const simulate = options.simulate === false && out !== undefined ? 0 : options.simulate
   return withProgress(io, async progress => {
     progress.expect(phases)
     const run = <T>(phase: Phase, work: Work<T>) => progress.run(phase, work)
     const answer = await run('searching and simulating', findingPlans(request, { top, simulate }))
-    if (!why || answer.ranked.length === 0) return answer
+    if (!why || answer.listed.length === 0) return answer
     return { ...answer, why: await run('finding out what would change it', findingReasons(answer)) }
   })
 }
@@ -112,16 +115,11 @@ const planJson = (request: Request, { plan, simulated }: RankedPlan) => ({
   ...plan.estimate,
   bytes: plan.bytes,
   ...ratesOfPlan(request, plan, simulated?.step),
-  ...(simulated && {
-    simulated: {
-      ...{ step: simulated.step, parts: simulated.parts },
-      ...(simulated.arena !== undefined && { arena: simulated.arena }),
-    },
-  }),
+  ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
 })
 
-function asJson({ request, notes }: Planning, answer: Told, top: number) {
-  const { found, ranked, simulations, seconds, why } = answer
+function asJson({ request, notes }: Planning, answer: Told) {
+  const { found, listed, front, outlined, compiled, failed, tooLong, why } = answer
   const { precision } = request
   return {
     ok: true,
@@ -131,11 +129,11 @@ function asJson({ request, notes }: Planning, answer: Told, top: number) {
       ...{ cluster: request.cluster.name, devices: request.cluster.devices, software: request.software.name },
       constraints: request.constraints.map(c => c.text),
     },
-    counts: { ...found.counts, simulated: simulations.outlined.length, compiled: simulations.compiled.length },
-    seconds,
+    counts: { ...found.counts, simulated: outlined.length, compiled: compiled.length, failed: failed.length, tooLong },
+    failed: failed.map(({ plan, why }) => ({ plan: planInput(plan.split, precision), why })),
     capacity: found.capacity,
-    best: ranked.slice(0, top).map(one => planJson(request, one)),
-    front: found.front.map(plan => planJson(request, { plan })),
+    best: listed.map(one => planJson(request, one)),
+    front: front.map(one => planJson(request, one)),
     ...(why && {
       why: {
         reading: why.reading,

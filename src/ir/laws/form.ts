@@ -1,5 +1,5 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
-import { type Axis, type Dim, type Layout, sizeOf, worldOf } from '../../base/index.js'
+import { type Axis, type Dim, isMeshAxis, type Layout, sizeOf, worldOf } from '../../base/index.js'
 import type { Group, Instr } from '../instr.js'
 import { type Call, type Param, type Program, resultPlaces, type Segment, type Step, type Stream } from '../program.js'
 import { resultNames } from '../role.js'
@@ -103,8 +103,7 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
 }
 
 /** Axes of size 1 may be left out of the mesh, but the name must be one. */
-const isAxis = ({ mesh }: Program, axis: string) =>
-  mesh.axes.some(({ name }) => name === axis) || /^(pp|dp|cp|ep|tp)$/.test(axis)
+const isAxis = ({ mesh }: Program, axis: string) => mesh.axes.some(({ name }) => name === axis) || isMeshAxis(axis)
 
 const refsOf = (instr: Instr) => {
   const { reads, writes, finishes } = traitsOf(instr)
