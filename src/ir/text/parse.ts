@@ -135,7 +135,11 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
   init: (param, [kind, std]) => (param.init = initOf(kind, std)),
   compute: (param, shape) => (param.compute = growing(readShaped(shape)).layout),
   storage: (param, shape) => (param.storage = growing(readShaped(shape)).layout),
-  kept: (param, shape) => (param.kept = growing(readShaped(shape)).layout),
+  kept(param, words) {
+    const { shape, inside } = readInside(words)
+    param.kept = growing(readShaped(shape)).layout
+    if (inside) param.keptInside = true
+  },
   state: (param, shape) => (param.state = growing(readShaped(shape)).layout),
   held(param, [pipeline, ...rest]) {
     const {
@@ -151,6 +155,10 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
     }
   },
 }
+
+/** `inside`, where it is, is the last word. */
+const readInside = (words: readonly string[]) =>
+  words.at(-1) === 'inside' ? { shape: words.slice(0, -1), inside: true as const } : { shape: words }
 
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
@@ -180,7 +188,7 @@ const readRoleLine = ([text, kind, bytes]: readonly string[]): Role => ({
   bytes: number.read(bytes ?? ''),
 })
 
-function growingBuffer(roles: readonly Role[], [, type, place, ...shape]: readonly string[]): Growing<Buffer> {
+function growingBuffer(roles: readonly Role[], [, type, place, ...words]: readonly string[]): Growing<Buffer> {
   const [, role, offset] =
     place.match(/^@(.+)\+(\d+)$/) ?? unreadable(`expected a place such as @stash+128, found '${place}'`)
   const index = role.startsWith('#')
@@ -192,7 +200,8 @@ function growingBuffer(roles: readonly Role[], [, type, place, ...shape]: readon
       role,
       roles.map(r => showRole(r.name)),
     ) // prettier than an offset into nowhere
-  return { dtype: dtype.read(type), role: index, offset: Number(offset), ...growing(readShaped(shape)) }
+  const { shape, ...inside } = readInside(words)
+  return { dtype: dtype.read(type), role: index, offset: Number(offset), ...growing(readShaped(shape)), ...inside }
 }
 
 function readStreamLine(stream: NonNullable<Draft['stream']>, first: string, rest: readonly string[]): boolean {
@@ -230,9 +239,13 @@ const steps: { readonly [K in Step['kind']]: (words: readonly string[]) => Step 
   },
   wait: rest => ({ kind: 'wait', tag: word.read(fields(rest, 'tag').tag) }),
   call([segment, ...rest]) {
-    const { block, microbatch, bind, param } = fields(rest, 'block', 'microbatch', 'bind', 'param?')
+    const { block, microbatch, bind, param, tag } = fields(rest, 'block', 'microbatch', 'bind', 'param?', 'tag?')
     const once = { block: number.read(block), microbatch: number.read(microbatch), bind: numbers.read(bind) }
-    return { kind: 'call', segment: word.read(segment), ...once, ...(param === '' ? {} : { param: word.read(param) }) }
+    const named = {
+      ...(param === '' ? {} : { param: word.read(param) }),
+      ...(tag === '' ? {} : { tag: word.read(tag) }),
+    }
+    return { kind: 'call', segment: word.read(segment), ...once, ...named }
   },
 }
 
@@ -258,12 +271,14 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
   const [result] = outs
   if (kind === 'wait') return { on: single ?? unreadable('wait for what?') }
   if (kind === 'load') return { out: result ?? unreadable('load into what?') }
-  if (kind === 'slice' || 'group' in attributes[kind])
+  if (kind === 'slice')
     return { in: single ?? unreadable(`${kind} of what?`), out: result ?? unreadable(`${kind} into what?`) }
   return { ins, outs }
 }
 
-const optional: readonly string[] = ['window', 'dropout']
+/** Attributes that may be missing: a dropout op without a dropout may not. */
+const optional = (kind: InstrKind, key: string): boolean =>
+  ['window', 'dim'].includes(key) || (key === 'dropout' && kind !== 'dropout')
 
 function readAttributes(kind: InstrKind, words: readonly string[]): Record<string, unknown> {
   const codecs = attributes[kind] as Record<string, Codec<unknown>> // the table gives each kind its own
@@ -274,7 +289,7 @@ function readAttributes(kind: InstrKind, words: readonly string[]): Record<strin
     if (!codecs[attribute]) unknown(`attribute of ${kind}`, key, Object.keys(codecs))
     given[attribute] = codecs[attribute].read(value)
   }
-  const missing = Object.keys(codecs).filter(key => !(key in given) && (kind === 'dropout' || !optional.includes(key)))
+  const missing = Object.keys(codecs).filter(key => !(key in given) && !optional(kind, key))
   if (missing.length > 0) unreadable(`${kind} needs ${missing.map(key => (key === 'group' ? 'over' : key)).join(', ')}`)
   return given
 }
