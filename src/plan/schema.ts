@@ -16,51 +16,7 @@ import {
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
-
-export const scheduleNames = [
-  'gpipe',
-  '1f1b',
-  'looped-bfs',
-  'interleaved',
-  'interleaved-zb',
-  'zb-h1',
-  'zb-h2',
-  'zb-v',
-  'v-half',
-  'v-min',
-  'dualpipe-v',
-  'dualpipe',
-] as const
-export type ScheduleName = (typeof scheduleNames)[number]
-
-/** What `check` and the defaults must know of a schedule. */
-export interface ScheduleTraits {
-  /** Stages each rank holds: the default, and whether another number is possible. */
-  readonly chunks: number
-  readonly chunksFixed: boolean
-  /** Backward is split in input gradient and weight gradient. */
-  readonly splitsBackward: boolean
-}
-
-const plain = { chunks: 1, chunksFixed: true, splitsBackward: false }
-const looped = { chunks: 2, chunksFixed: false, splitsBackward: false }
-const zeroBubble = { chunks: 1, chunksFixed: true, splitsBackward: true }
-const vShaped = { chunks: 2, chunksFixed: true, splitsBackward: true }
-
-export const scheduleTraits: Readonly<Record<ScheduleName, ScheduleTraits>> = {
-  gpipe: plain,
-  '1f1b': plain,
-  'looped-bfs': looped,
-  interleaved: looped,
-  'interleaved-zb': { ...looped, splitsBackward: true },
-  'zb-h1': zeroBubble,
-  'zb-h2': zeroBubble,
-  'zb-v': vShaped,
-  'v-half': vShaped,
-  'v-min': vShaped,
-  'dualpipe-v': vShaped,
-  dualpipe: zeroBubble,
-}
+import { scheduleFacts, scheduleNames } from './schedule.js'
 
 /** Forward ops whose results a plan may choose to compute again. */
 export const recomputable = [
@@ -182,7 +138,7 @@ export const Plan = z
   })
   .transform(plan => ({
     ...plan,
-    chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleTraits[plan.schedule].chunks : 1),
+    chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleFacts[plan.schedule].chunks : 1),
   }))
 
 const lr = z.number().positive().max(1000).describe('learning rate')

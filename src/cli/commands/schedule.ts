@@ -25,7 +25,7 @@ import {
   unitCost,
   wholeActivation,
 } from '../../compile/index.js'
-import { scheduleTraits } from '../../plan/index.js'
+import { scheduleFacts } from '../../plan/index.js'
 import { timelineSvg } from '../../report/index.js'
 import type { Io } from '../io.js'
 import { scheduleTimeline } from '../text/schedule-timeline.js'
@@ -145,7 +145,7 @@ function made(options: ScheduleOptions, cost: Costs): { schedule: Schedule; titl
   if (name === auto) return madeAutomatically(options, cost)
   refuseAutoOptions(options)
   const known = isScheduleName(name) ? name : undefined
-  const usual = { chunks: known ? scheduleTraits[known].chunks : 1 }
+  const usual = { chunks: known ? scheduleFacts[known].chunks : 1 }
   const { pp: ranks, ...given } = countsOf(options, [
     'pp',
     'microbatches',

@@ -1,7 +1,7 @@
 /** The job of a file, or everything that is wrong with it. */
-import { dirname, isAbsolute, join } from 'node:path'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { error, type Problem } from '../../base/index.js'
-import { type ParsedJob, parseJob } from '../../plan/index.js'
+import { formOf, type Job, type ParsedJob, parseJob } from '../../plan/index.js'
 import type { Io } from '../io.js'
 
 /** Files that the job names (a model's config.json, a schedule's CSV) are relative to the job file. */
@@ -18,4 +18,22 @@ export function loadJob(path: string, io: Io): ParsedJob {
     return { problems: [error('file/unreadable', '', `cannot read the job: ${reason}`)], locate: unchanged }
   }
   return parseJob(text, { path, readModel: model => io.read(besides(path, model)) })
+}
+
+/** A copy of a job is read from elsewhere: the files it names must be found from there too. */
+export function portable(job: Job, path: string): Job {
+  const found = (name: string) => resolve(besides(path, name))
+  const { data } = job
+  const { schedule } = job.plan
+  return {
+    ...job,
+    plan: { ...job.plan, schedule: typeof schedule === 'string' ? schedule : { file: found(schedule.file) } },
+    ...(data && {
+      data: {
+        ...data,
+        source: formOf(data) === 'synthetic' ? data.source : found(data.source),
+        tokenizer: data.tokenizer.endsWith('.json') ? found(data.tokenizer) : data.tokenizer,
+      },
+    }),
+  }
 }
