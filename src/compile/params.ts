@@ -32,7 +32,7 @@ function layoutsOfDims(dims: ParamSpec['dims'], s: Sharded): ParamLayouts {
   return { compute, storage: storageOf(s, compute) }
 }
 
-/** `gradients` are the layouts agreed on, by class. */
+/** `gradients`: by class, the layouts they are accumulated in. */
 export function draftParams(facts: Facts, gradients: ReadonlyMap<string, Layout>): CompiledParam[] {
   const { model, plan, layouts } = facts
   const classes = classesOf(model)

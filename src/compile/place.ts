@@ -57,13 +57,13 @@ function slotsOf(drafts: Drafted, instrs: readonly Instr[]): Map<Ref, Slot> {
   return slots
 }
 
-/** From the first write of a buffer to its last use. A collective holds its operand until it is waited for. */
+/** From the first write of a buffer to its last use. A collective holds all it touches until it is waited for. */
 function lifetimes(instrs: readonly Instr[]): Map<Ref, { start: number; end: number }> {
   const spans = new Map<Ref, { start: number; end: number }>()
   const inFlight = new Map<Ref, readonly Ref[]>()
   for (const [at, instr] of instrs.entries()) {
     const { reads, writes, starts, finishes } = traitsOf(instr)
-    if (starts) inFlight.set(writes[0], reads)
+    if (starts) inFlight.set(writes[0], [...reads, ...writes])
     for (const ref of [...reads, ...writes, ...(finishes ? [finishes, ...(inFlight.get(finishes) ?? [])] : [])]) {
       const span = spans.get(ref)
       spans.set(ref, { start: span?.start ?? at, end: at + 1 })

@@ -1,7 +1,8 @@
 /**
  * Writes one segment: instructions over buffers, one node or reshard at a time. A logical value may exist in several
  * layouts (*versions*), remembered for the length of the segment; what a consumer needs is made from the cheapest one.
- * A buffer either lies in a frame the segment shares with others (a *slot*: role, offset) or is scratch, which *place* finds room for.
+ * A buffer either lies in a frame the segment shares with others (a *slot*: role, offset) or is scratch, for which *place*
+ * finds room.
  */
 import { type Dim, heldElements, type Layout, lineElements, localDims, sameLayout } from '../base/index.js'
 import {
