@@ -4,16 +4,17 @@
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
-import { type StateName, stateEntries, stateFacts } from '../../base/index.js'
+import { stateEntries, stateFacts } from '../../base/index.js'
 import { type Call, dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
 import { type ResultName, resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
 import { type CallFrame, combined, frameOf, type OpenMeeting, put, type StartedCall, valueIn } from './call.js'
 import { type Contents, fits, wipe } from './contents.js'
+import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
 import { Ledger, type Update } from './ledger.js'
 import { type Lying, type Ready, Shelf, type Slot } from './ready.js'
-import { hashText, hashValues, keyOf, mixA, mixB, nothing, plus, same, type Value } from './value.js'
+import { hashValues, keyOf, mixA, mixB, nothing, plus, same, type Value } from './value.js'
 
 export type { Update }
 
@@ -41,21 +42,6 @@ export interface Watch {
 }
 
 export const replay = (program: Program, watch?: Watch): Outcome => new Replay(program, watch).run()
-
-/** A value that has lost digits is another: what is updated must not come from it. */
-const rounded = (value: Value) => hashValues(hashText('rounded'), [value])
-
-/** A parameter, given what is updated: that itself, or what its dtype can hold of its master. */
-const heldAs = (param: Param, value: Value) => (param.dtype === dtypeOfState(param) ? value : rounded(value))
-
-const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
-
-/** What a state is at the start of the step: the parameter, or a value of its own. */
-const startOf = (name: string, state: StateName) =>
-  valueOfParam(name, stateFacts[state].startsFrom === 'parameter' ? 'value' : state)
-
-const isStart = (name: string, state: StateName | undefined, value: Value): boolean =>
-  state !== undefined && same(value, startOf(name, state))
 
 class Replay {
   private readonly findings: Finding[] = []
