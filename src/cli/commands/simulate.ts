@@ -2,7 +2,8 @@
 import { type Command, Option } from 'commander'
 import { error, ProblemsError, type Rank, save, worldOf } from '../../base/index.js'
 import { machinePrices } from '../../calibrate/index.js'
-import { type Cluster, findEntry, precisions } from '../../cluster/index.js'
+import { type Cluster, findEntry, precisionProblem, precisions } from '../../cluster/index.js'
+import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
 import { stepTimeline, timelineSvg } from '../../report/index.js'
 import { type Simulation, scaledPrices, simulate, simulateInTurns } from '../../simulate/index.js'
@@ -12,7 +13,7 @@ import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
 import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from '../text/forecast.js'
-import { integer } from '../text/integer.js'
+import { integer, size } from '../text/integer.js'
 import { Progress } from '../text/progress.js'
 
 export interface SimulateOptions extends Asked {
@@ -35,7 +36,7 @@ Examples:
   lockstep simulate job.yaml --cluster h100 --tokens 15T --price 2.5 --mtbf 50000h --checkpoint 60s
   lockstep simulate job.yaml --cluster mine.yaml --measured-step 4.2s
 
-Exit code 0: fine, 1: the job or the cluster has problems, 2: wrong use.`
+Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
 
 export function registerSimulate(program: Command, io: Io, done: (code: number) => void): void {
   program
@@ -44,7 +45,7 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .description('Simulates a step of a job on a cluster: how long it takes, where the time goes, what a run costs.')
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
-    .option('--devices <n>', 'how many there are (default: as many as the plan has ranks)', integer)
+    .option('--devices <n>', 'how many there are (default: as many as the plan has ranks)', size)
     .option('--slow <rank:factor>', 'a rank, or first-last, whose work takes so many times as long', slowdowns)
     .option('--jitter <share>', 'random spread of the time of every call, such as 0.02', share)
     .option('--seed <n>', 'of the jitter', integer, 1)
@@ -106,10 +107,10 @@ export function expectedOn(program: Program, on: { cluster: string; devices?: nu
   return { secondsPerStep: simulated(program, cluster, { seed: 1 }).simulation.step, cluster: cluster.name }
 }
 
-type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow'>
+type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow' | 'multiply'>
 
 /** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
-function clusterFor(program: Program, { cluster: given, devices, slow }: Named, io: Io): Cluster {
+function clusterFor(program: Program, { cluster: given, devices, slow, multiply }: Named, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
   const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
   // Of threads there are as many as are asked for.
@@ -118,7 +119,13 @@ function clusterFor(program: Program, { cluster: given, devices, slow }: Named, 
     .filter(({ size }) => size > 1)
     .map(({ name, size }) => `${name} ${size}`)
     .join(' x ')
+  const missing = precisionProblem(
+    cluster.device,
+    multipliesIn(program, multiply),
+    multiply ? '--multiply' : 'plan.precision',
+  )
   const problems = [
+    ...(missing ? [missing] : []),
     ...(cluster.devices < ranks
       ? [
           error(
