@@ -218,5 +218,5 @@ function draftAdd({ s }: Sharding, params: readonly CompiledParam[], name: strin
     const total = w.given(of, { ...tensor, name: `${of}.total` }, layouts.storage, slotOf('grad', of))
     w.emit({ kind: 'accumulate', ins: [part.ref], outs: [total.ref] })
   }
-  return w.draft(name, 'reduce')
+  return w.draft(name, 'add')
 }
