@@ -3,7 +3,8 @@
  * The checker has its own tables and shares no code with the compiler: it is the second opinion. What it cannot
  * see (a wrong derivative rule, which the serial program would share) finite differences and PyTorch must.
  */
-import { type Rank, rankAt } from '../base/index.js'
+import { error, ProblemsError, type Rank, rankAt } from '../base/index.js'
+import { alignment } from './laws/alignment.js'
 import { buffers } from './laws/buffers.js'
 import { form } from './laws/form.js'
 import { frames } from './laws/frames.js'
@@ -14,6 +15,7 @@ import { messages } from './laws/messages.js'
 import { partition } from './laws/partition.js'
 import { replay } from './laws/replay.js'
 import { stalls } from './laws/stall.js'
+import { starts } from './laws/starts.js'
 import { types } from './laws/types.js'
 import type { Program } from './program.js'
 
@@ -28,22 +30,48 @@ export interface Violation extends Place {
 }
 
 /** `serial` is the one-rank program of the same job: with it, identity (I) is checked too. */
-export function verify(program: Program, serial?: Program): Violation[] {
-  return distinct(findings(program, serial)).map(finding => ({
-    ...finding,
-    title: laws[finding.law],
-    ...(finding.pipeline === undefined ? {} : { rank: rankAt(program.mesh, { pp: finding.pipeline }) }),
-  }))
+export const verify = (program: Program, serial?: Program): Violation[] =>
+  violationsOf(program, findings(program, serial))
+
+/**
+ * The laws a program must keep to be run at all, whatever it computes: W, M, G, S, L within segments, and T within
+ * segments. They are read off the program without replaying it, and cost less than compiling it did.
+ */
+export const verifyStructure = (program: Program): Violation[] =>
+  violationsOf(program, misformed(program) ?? [...structure(program), ...types(program)])
+
+/** Throws all that `verifyStructure` finds. What runs programs calls it first: a broken one would run over its memory. */
+export function requireSound(program: Program): void {
+  const violations = verifyStructure(program)
+  if (violations.length > 0)
+    throw new ProblemsError(violations.map(violation => error('program/law', '', showViolation(violation))))
 }
 
-/** A program that is not well formed cannot be read further, and one that stalls or tramples its memory cannot be replayed. */
+const violationsOf = ({ mesh }: Program, found: readonly Finding[]): Violation[] =>
+  distinct(found).map(finding => ({
+    ...finding,
+    title: laws[finding.law],
+    ...(finding.pipeline === undefined ? {} : { rank: rankAt(mesh, { pp: finding.pipeline }) }),
+  }))
+
+/** A program that is not well formed cannot be read further. */
+function misformed(program: Program): Finding[] | undefined {
+  const found = form(program)
+  return found.length > 0 ? found : undefined
+}
+
+function structure(program: Program): Finding[] {
+  const found = [frames, buffers, alignment, messages, groups].flatMap(law => law(program))
+  return found.length > 0 ? found : stalls(program)
+}
+
+/** A program that stalls or tramples its memory cannot be replayed. */
 function findings(program: Program, serial?: Program): Finding[] {
-  const misformed = form(program)
-  if (misformed.length > 0) return misformed
-  const structure = [...frames(program), ...buffers(program), ...messages(program), ...groups(program)]
-  if (structure.length === 0) structure.push(...stalls(program))
-  const typed = [...partition(program, serial), ...types(program)]
-  if (structure.length > 0) return [...structure, ...typed]
+  const unreadable = misformed(program)
+  if (unreadable) return unreadable
+  const broken = structure(program)
+  const typed = [...partition(program, serial), ...(serial ? starts(program, serial) : []), ...types(program)]
+  if (broken.length > 0) return [...broken, ...typed]
   const outcome = replay(program)
   return [...typed, ...outcome.findings, ...(serial ? identity(program, serial, outcome) : [])]
 }

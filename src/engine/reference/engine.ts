@@ -1,12 +1,13 @@
 /** The reference machine as an engine: slow and exact, all ranks in one thread. */
 import { seconds, worldOf } from '../../base/index.js'
-import type { Program } from '../../ir/index.js'
+import { type Program, requireSound } from '../../ir/index.js'
 import { type Span, spanOf } from '../../trace/index.js'
 import type { Runner, StartOptions } from '../trainer.js'
 import { boot } from './machine.js'
 import type { Observation } from './world.js'
 
 export async function startReference(program: Program, { seed, measure }: StartOptions): Promise<Runner> {
+  requireSound(program)
   const ranks = worldOf(program.mesh)
   const started = performance.now()
   const now = () => (performance.now() - started) / 1000

@@ -1,7 +1,7 @@
 /** The text form, written: sections for the whole, then segments, then streams; one line per thing. */
 import type { Instr } from '../instr.js'
 import type { Buffer, Param, Program, Segment, Step, Stream } from '../program.js'
-import { attributes, type Codec, name, number, numbers, showLayout, showShaped, word } from './codec.js'
+import { attributes, type Codec, counts, name, number, showLayout, showShaped, word } from './codec.js'
 
 export const print = (program: Program): string =>
   [
@@ -24,7 +24,7 @@ const printParam = (param: Param): string[] => [
   ...(['compute', 'storage', 'kept', 'state'] as const).map(use => `  ${use} ${showLayout(param[use])}`),
   ...Object.entries(param.frames).map(
     ([pipeline, f]) =>
-      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`} moments=${numbers.show(f.moments)}${f.master === undefined ? '' : ` master=${f.master}`}`,
+      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`} moments=${counts.show(f.moments)}${f.master === undefined ? '' : ` master=${f.master}`}`,
   ),
 ]
 
@@ -62,7 +62,7 @@ const printStream = (stream: Stream, pipeline: number): string[] => [
     .map(([kind, bytes]) => `${kind}:${bytes}`)
     .join(' ')}`,
   ...stream.frames.map((f, i) => `  frame ${i} ${word.show(f.name)} ${f.kind} ${f.bytes} @${f.offset}`),
-  `  resident ${numbers.show(stream.resident)}`.trimEnd(),
+  `  resident ${counts.show(stream.resident)}`.trimEnd(),
   ...stream.steps.map(step => `  ${printStep(step)}`),
 ]
 
@@ -79,7 +79,7 @@ export function printStep(step: Step): string {
       return `wait tag=${word.show(step.tag)}`
     case 'call': {
       const of = step.param === undefined ? '' : ` param=${word.show(step.param)}`
-      return `call ${word.show(step.segment)} block=${step.block} microbatch=${step.microbatch} bind=${numbers.show(step.bind)}${of}`
+      return `call ${word.show(step.segment)} block=${step.block} microbatch=${step.microbatch} bind=${counts.show(step.bind)}${of}`
     }
   }
 }

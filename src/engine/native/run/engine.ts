@@ -2,9 +2,17 @@
  * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
  * threads share, its step one list of commands that compiled code runs from end to end.
  */
-import { coordinatesOf, elementsOf, type Rank, showBytes, worldOf } from '../../../base/index.js'
+import { coordinatesOf, elementsOf, type Rank, rankAt, showBytes, worldOf } from '../../../base/index.js'
 import { assemble, indicesOf, initial, offsets, type Whole, wholeDims } from '../../../geometry/index.js'
-import { type Buffer, type Kind, kinds, type Param, type ParamFrames, type Program } from '../../../ir/index.js'
+import {
+  type Buffer,
+  type Kind,
+  kinds,
+  type Param,
+  type ParamFrames,
+  type Program,
+  requireSound,
+} from '../../../ir/index.js'
 import type { StepResult } from '../../reference/machine.js'
 import type { StepData } from '../../reference/world.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
@@ -82,9 +90,11 @@ export interface Engine {
 const defaultTimeoutMs = 60_000
 
 export async function startEngine(program: Program, options: EngineOptions): Promise<Engine> {
+  requireSound(program)
   await prepareKernels()
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
+  affords(program, leastBytes(program, kernels.workspaceBytes))
   const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? defaultTimeoutMs)
   const reserved = kernels.memory(0).start
   const lowered = lower(program, { ...options, waiting, reserved, workspaceBytes: kernels.workspaceBytes })
@@ -138,23 +148,32 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
 
 /** A rank that needs more than it may have is named before anything starts. */
 function fits(program: Program, limit: number): void {
-  const over = ranksOf(program).find(rank => streamOf(program, rank).arena > limit)
-  if (over !== undefined)
-    throw new Error(`${needsOf(program, over)}, but may have ${showBytes(limit)}; ${remedyFor(program, over)}`)
+  const heaviest = heaviestOf(program)
+  if (streamOf(program, heaviest).arena > limit)
+    throw new Error(`${needsOf(program, heaviest)}, but may have ${showBytes(limit)}; ${remedyFor(program, heaviest)}`)
+}
+
+/** Arenas and workspace: known without laying out every rank, of which there may be more than any list can hold. */
+function leastBytes({ mesh, streams }: Program, workspaceBytes: number): number {
+  const ranksEach = worldOf(mesh) / streams.length
+  return streams.reduce((sum, { arena }) => sum + ranksEach * (arena + workspaceBytes), 0)
 }
 
 /** All ranks live on this machine: together they must fit it. */
 function affords(program: Program, bytes: number): void {
   const has = platform.memoryBytes
   if (bytes <= has) return
-  const arena = (rank: Rank) => streamOf(program, rank).arena
-  const heaviest = ranksOf(program).reduce((most, rank) => (arena(rank) > arena(most) ? rank : most))
+  const heaviest = heaviestOf(program)
   throw new Error(
     `all ranks together need ${showBytes(bytes)}, but this machine has ${showBytes(has)}; ${needsOf(program, heaviest)}; ${remedyFor(program, heaviest)}`,
   )
 }
 
-const ranksOf = ({ mesh }: Program): Rank[] => Array.from({ length: worldOf(mesh) }, (_, rank) => rank)
+/** The first rank of the stream with the largest arena. */
+function heaviestOf({ mesh, streams }: Program): Rank {
+  const arenas = streams.map(({ arena }) => arena)
+  return rankAt(mesh, { pp: arenas.indexOf(Math.max(...arenas)) })
+}
 
 function needsOf(program: Program, rank: Rank): string {
   const { arena, peak } = streamOf(program, rank)
