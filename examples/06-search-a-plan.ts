@@ -1,26 +1,33 @@
-// The search prices every way to split a model over a cluster. What it finds is a job: it compiles, and can be simulated.
-import { clusterOf, ModelConfig, neighboursOf, presets, requestOf, search, simulatedPlans } from '../src/index.js'
+// The planner prices every way to split a model over a cluster, simulates the best and compiles those it lists.
+import { clusterOf, findPlans, ModelConfig, neighboursOf, presets, requestOf } from '../src/index.js'
 
 const request = requestOf({
   ...{ model: ModelConfig.parse(presets['llama3-8b']), seq: 8192, globalBatch: 128 },
   ...{ cluster: clusterOf('h100', 32), constraints: ['schedule=1f1b|interleaved', 'memory<=70GiB'] },
 })
-const { best, front, counts } = search(request, { keep: 10 })
-console.log(`${counts.considered} plans considered, ${counts.priced} priced, ${front.length} on the front`)
+const { found, outlined, listed } = findPlans(request, { top: 3, simulate: 20 })
+const { considered, priced } = found.counts
+console.log(`${considered} plans considered, ${priced} priced, ${outlined.length} simulated`)
 
-const [fastest] = best
-const { tp, pp, dp, zero, microbatch, recompute } = fastest.split
-console.log(`tp ${tp}, pp ${pp}, dp ${dp}, ZeRO-${zero}, microbatch ${microbatch}, recompute ${recompute}`)
-console.log(`priced ${fastest.estimate.step.toFixed(2)} s, ${(fastest.bytes / 2 ** 30).toFixed(1)} GiB a rank`)
+const GiB = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`
+for (const { plan, simulated } of listed) {
+  const { tp, pp, dp, zero, microbatch, recompute } = plan.split
+  console.log(`tp ${tp}, pp ${pp}, dp ${dp}, ZeRO-${zero}, microbatch ${microbatch}, recompute ${recompute}`)
+  console.log(`  priced ${plan.estimate.step.toFixed(2)} s, ${GiB(plan.bytes)} a rank`)
+  if (simulated) console.log(`  simulated ${simulated.step.toFixed(2)} s, compiled ${GiB(simulated.arena)}`)
+}
 
-for (const { step, arena, fits } of simulatedPlans(request, [fastest]))
-  console.log(`simulated ${step.toFixed(2)} s, ${(arena / 2 ** 30).toFixed(1)} GiB a rank, it fits: ${fits}`)
+const unfit = neighboursOf(request, listed[0].plan).filter(({ verdict }) => verdict.kind === 'unfit')
+console.log(`next to the first, but too large: ${unfit.map(({ move }) => move.name).join('; ')}`)
 
-const unfit = neighboursOf(request, fastest).filter(({ verdict }) => verdict.kind === 'unfit')
-console.log(`next to it, but too large: ${unfit.map(({ move }) => move.name).join('; ')}`)
-
-//> 21456 plans considered, 13253 priced, 69 on the front
+//> 21456 plans considered, 13322 priced, 20 simulated
+//> tp 1, pp 1, dp 32, ZeRO-2, microbatch 1, recompute none
+//>   priced 3.59 s, 58.9 GiB a rank
+//>   simulated 3.58 s, compiled 58.9 GiB
 //> tp 1, pp 2, dp 16, ZeRO-1, microbatch 1, recompute none
-//> priced 3.57 s, 68.1 GiB a rank
-//> simulated 3.61 s, 69.1 GiB a rank, it fits: true
-//> next to it, but too large: dp x2, pp /2; microbatch 2; zero 0; layers 0..0
+//>   priced 3.57 s, 68.1 GiB a rank
+//>   simulated 3.61 s, compiled 69.1 GiB
+//> tp 1, pp 2, dp 16, ZeRO-2, microbatch 1, recompute none
+//>   priced 3.59 s, 53.5 GiB a rank
+//>   simulated 3.66 s, compiled 55.3 GiB
+//> next to the first, but too large: microbatch 2; zero 0; zero 1

@@ -35,7 +35,6 @@ export {
 export {
   boot,
   compare,
-  inputsOf,
   runSerial,
   startTrainer,
   syntheticData,
@@ -43,22 +42,26 @@ export {
   worstOf,
 } from './engine/index.js'
 export { calibrated, type Era, type Estimate, eras, estimate, placedOf, totalBytes } from './estimate/index.js'
+export { inputsOf } from './geometry/index.js'
 export { type Program, parse, print, printRank, type Violation, verify } from './ir/index.js'
 export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
 export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
 export {
+  type Answer,
   type Asked,
   type Found,
+  findPlans,
   jobOf,
   neighboursOf,
+  type PlannerOptions,
   type Priced,
   priceOf,
+  type RankedPlan,
   type Request,
   ratesOfPlan,
   readingOf,
   requestOf,
   search,
-  simulatedPlans,
   splitOf,
 } from './search/index.js'
 export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'

@@ -68,7 +68,7 @@ const rows: readonly Row[] = [
   [`${good}name: 7`, 'schema/type name | expected a text, got 7'],
   [plan('tpp: 2'), 'schema/key plan.tpp | unknown key `tpp`; did you mean `tp`?'],
   [plan('tpp: 2, dp: 3'), 'schema/key plan.tpp | did you mean', 'plan/batch training.globalBatch | globalBatch 16 % (microbatches 1 x dp 3 = 3) = 1'],
-  [plan('__proto__: { tp: 2 }, constructor: 1'), 'schema/key plan.__proto__ | unknown key `__proto__`', 'schema/key plan.constructor | one of dp, tp'],
+  [plan('__proto__: { tp: 2 }, constructor: 1'), 'schema/key plan.__proto__ | unknown key `__proto__`', 'schema/key plan.constructor | one of tp, pp'],
   [plan('<<: { tp: 2 }'), 'schema/key plan.<< | unknown key `<<`'],
   [plan('tp: "2"'), 'schema/type plan.tp | expected a number, got the text "2"; write 2 without quotes'],
   [plan('tp: two'), 'schema/type plan.tp | got the text "two"'],
@@ -131,7 +131,7 @@ const rows: readonly Row[] = [
   [gpt('eps: -1'), 'schema/range model.eps | more than 0'],
   [model('family: llama, layers: 0, embed: -1, heads: 1e9, ffn: 1, vocab: 0'), ...['layers', 'embed', 'heads', 'vocab'].map(key => `schema/range model.${key} | must be` as const)],
   [model('family: llama, layers: 10000, embed: 1048576, heads: 8, ffn: 16777216, vocab: 16777216'), 'model/size model | more than can be counted'],
-  [write({ model: 'family: mlp, layers: 1, embed: 65536', training: 'seq: 1, globalBatch: 65536', plan: 'dp: 65536, tp: 65536', }), 'plan/ranks plan | dp 65536 x tp 65536 = 4294967296 ranks, more than 16777216'],
+  [write({ model: 'family: mlp, layers: 1, embed: 65536', training: 'seq: 1, globalBatch: 65536', plan: 'dp: 65536, tp: 65536', }), 'plan/ranks plan | tp 65536 x dp 65536 = 4294967296 ranks, more than 16777216'],
 
   // Numbers that do not fit together
   [plan('cp: 2, ep: 2'), 'plan/unsupported plan.cp | not supported yet: cp 2', 'plan/unsupported plan.ep | not supported yet: ep 2'],

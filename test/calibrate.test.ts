@@ -213,7 +213,7 @@ describe('lockstep calibrate', () => {
     }
     const { code, written, err } = await lockstep(['calibrate', '--quick', '--out', 'x.yaml'], {}, { onInterrupt })
     deepEqual([code, written], [130, {}])
-    match(err, /interrupted, nothing was written/)
+    match(err, /^calibrate: interrupted before there was a result$/m)
   })
 
   const wrong: [text: string, message: RegExp][] = [

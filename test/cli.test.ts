@@ -148,7 +148,7 @@ test('a job on standard input is read once, also where check must compile it', a
 test('the public surface is this and no more', () => {
   deepEqual(
     Object.keys(api).sort(),
-    'Job ModelConfig Plan ProblemsError Training batchAt batchesInOrder boot bpeTokenizer buildModel byteTokenizer calibrated check clusterOf clusterPrices communicate compare compile compileEvaluation compileJob datasetOfIds defineModel deviceNames draw encodeAll eras estimate inputsOf jobOf lrAt makeSchedule memoryProblems neighboursOf normal ones parse parseCluster parseJob parseSchedule placedOf presets priceOf print printChrome printRank printSchedule printTokenizer ratesOfPlan readTokenizer readingOf rehearsalOf rehearsalSizes requestOf runSerial scaledPrices scheduleOf search serialJob sharesOf showProblem simulate simulatedPlans splitOf startTrainer syntheticData syntheticDataset tallyOf timing totalBytes trainMerges verify worstOf zeros'.split(
+    'Job ModelConfig Plan ProblemsError Training batchAt batchesInOrder boot bpeTokenizer buildModel byteTokenizer calibrated check clusterOf clusterPrices communicate compare compile compileEvaluation compileJob datasetOfIds defineModel deviceNames draw encodeAll eras estimate findPlans inputsOf jobOf lrAt makeSchedule memoryProblems neighboursOf normal ones parse parseCluster parseJob parseSchedule placedOf presets priceOf print printChrome printRank printSchedule printTokenizer ratesOfPlan readTokenizer readingOf rehearsalOf rehearsalSizes requestOf runSerial scaledPrices scheduleOf search serialJob sharesOf showProblem simulate splitOf startTrainer syntheticData syntheticDataset tallyOf timing totalBytes trainMerges verify worstOf zeros'.split(
       ' ',
     ),
   )

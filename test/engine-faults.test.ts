@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
-import { inputsOf, syntheticData } from '../src/engine/index.js'
+import { syntheticData } from '../src/engine/index.js'
 import {
   commands,
   createGroup,
@@ -17,6 +17,7 @@ import {
   Pool,
   startEngine,
 } from '../src/engine/native/index.js'
+import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { jobOf } from './jobs.js'
 

@@ -7,8 +7,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
-import { boot, compareRun, dataFor, inputsOf, type RunRecord, syntheticData } from '../src/engine/index.js'
+import { boot, compareRun, dataFor, type RunRecord, syntheticData } from '../src/engine/index.js'
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
+import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { jobOf, optionsOf, serialOf } from './jobs.js'
 import { draw, jobAt, type Point, pairwise, titleAt } from './pairs.js'
@@ -98,16 +99,16 @@ test('losses are those of the f32 interpreter', async () => {
   await engine.stop()
 })
 
-test('parameters and moments written to an engine are read back', async () => {
+test('parameters and states written to an engine are read back', async () => {
   const program = compileJob(jobOf('gpt', { dp: 2, zero: 3 }))
   const engine = await startEngine(program, { seed: 1, pool })
   const { name, dims } = program.params[1]
   const values = Float64Array.from({ length: dims.reduce((n, dim) => n * dim.size, 1) }, (_, i) => i / 8)
   engine.setParameter(name, values)
-  engine.setMoments(name, [values, values.map(value => value * 2)])
+  engine.setStates(name, { m: values, v: values.map(value => value * 2) })
   assert.deepEqual(engine.parameter(name), values)
   assert.deepEqual(
-    engine.moments(name)[1],
+    engine.states(name).v,
     values.map(value => value * 2),
   )
   assert.throws(() => engine.setParameter(name, [1, 2]), /has \d+ elements, not 2/)

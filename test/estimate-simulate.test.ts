@@ -10,7 +10,14 @@ import { compileJob } from '../src/compile/index.js'
 import { placedOf, type Split, timesOf } from '../src/estimate/index.js'
 import { presets } from '../src/model/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
-import { bestOfEachFirst, outlinedPlans, priceOf, type Request, search } from '../src/search/index.js'
+import {
+  bestOfEachFirst,
+  type OutlinedPlan,
+  PlanSimulator,
+  priceOf,
+  type Request,
+  search,
+} from '../src/search/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { randomSplits } from './random-splits.js'
 import { requestOf } from './search-requests.js'
@@ -80,8 +87,11 @@ for (const plan of [
 
 /** Mean and worst absolute error of the prices of some plans. */
 function errorsOf(request: Request, splits: readonly Split[]): { mean: number; worst: number; text: string } {
-  const plans = splits.map(split => priceOf(request, split))
-  const errors = [...outlinedPlans(request, plans)].map(({ plan, step }) => Math.abs(plan.estimate.step / step - 1))
+  const simulator = new PlanSimulator(request)
+  const errors = splits.map(split => {
+    const { plan, step } = simulator.outline(priceOf(request, split)) as OutlinedPlan // a failure has no step: NaN
+    return Math.abs(plan.estimate.step / step - 1)
+  })
   const mean = errors.reduce((a, b) => a + b, 0) / errors.length
   const worst = Math.max(...errors)
   return { mean, worst, text: `mean ${(100 * mean).toFixed(2)} %, worst ${(100 * worst).toFixed(1)} %` }

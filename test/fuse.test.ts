@@ -37,8 +37,8 @@ function segment(text: string): Segment {
       return { kind: ins.includes('+') ? 'add' : 'contract', ins: operands, outs }
     })
   const roles = [
-    { name: 'scratch.activations', kind: 'activations', bytes: 1e5 },
-    { name: 'keep', kind: 'activations', bytes: 1e5 },
+    { name: { is: 'scratch', of: 'activations' }, kind: 'activations', bytes: 1e5 },
+    { name: { is: 'keep' }, kind: 'activations', bytes: 1e5 },
   ] as const
   return { name: 's', phase: 'F', roles, buffers, instrs }
 }

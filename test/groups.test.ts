@@ -1,7 +1,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { readFixture } from './fixtures.js'
 import { lockstep } from './memory-io.js'
 
 interface Fixture {
@@ -16,7 +16,7 @@ interface Fixture {
   readonly expert: object
   readonly pp_groups_match: boolean
 }
-const fixtures: Fixture[] = JSON.parse(readFileSync('../shared/fixtures/rank_groups.json', 'utf8'))
+const fixtures: Fixture[] = JSON.parse(readFixture('rank_groups.json'))
 
 const groups = (text: string) => lockstep(['groups', ...text.split(' ')])
 const json = async (text: string) => JSON.parse((await groups(`${text} --json`)).out)

@@ -215,7 +215,7 @@ test('unwise plans are warned of, with numbers', () => {
 test('check prints what a job amounts to', async () => {
   const { code, out } = await lockstep(['check', 'job.yaml'], { 'job.yaml': good })
   equal(code, 0)
-  match(out, /^llama with 6066432 \(6\.07 M\) parameters on 8 ranks = dp 2 x tp 2 x pp 2; 2 stages of 4 layers/)
+  match(out, /^llama with 6066432 \(6\.07 M\) parameters on 8 ranks = tp 2 x pp 2 x dp 2; 2 stages of 4 layers/)
   const json = JSON.parse((await lockstep(['check', 'job.yaml', '--json'], { 'job.yaml': good })).out)
   equal(json.ok, true)
   deepEqual(json.summary.layersPerStage, [4, 4])

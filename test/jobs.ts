@@ -42,7 +42,6 @@ export function jobOf(model: ModelName, plan: PlanInput, training: TrainingInput
 
 export const optionsOf = ({ training, model }: Job): CompareOptions => ({
   ...{ steps: 3, seed: 1, lr: training.optimizer.lr, vocab: 'vocab' in model ? model.vocab : 1 },
-  ...(training.optimizer.kind === 'adamw' ? { eps: training.optimizer.eps } : {}),
 })
 
 const serials = new Map<string, SerialRun>()

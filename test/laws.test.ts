@@ -73,6 +73,7 @@ function breaks(
 
 breaks('W1', 'a segment nobody wrote', swap('call up.F', 'call up.G'), { pipeline: 0 })
 breaks('W1', 'a buffer nobody declared', swap('%y = gelu %h', '%y = gelu %q'), { segment: 'up.F' })
+breaks('W1', 'a result where there is no frame', swap(/^result loss 1:\d+/, 'result loss 1:99'), { pipeline: 1 })
 breaks('W1', 'a microbatch too many', swap('call up.F block=0 microbatch=1', 'call up.F block=0 microbatch=2'))
 breaks('W1', 'a parameter declared twice', text => text.replace(/^param w [\s\S]*?(?=^param)/m, '$&$&'))
 breaks('W1', 'an input declared twice', swap('input lr f32 []', 'input x f32 []'))

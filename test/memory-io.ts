@@ -66,6 +66,7 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     },
     makeFolder: () => {},
     terminal: () => undefined,
+    progressColumns: () => undefined,
     onInterrupt: stop => {
       interrupts.add(stop)
       return () => void interrupts.delete(stop)

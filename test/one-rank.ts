@@ -4,7 +4,8 @@
  */
 import { normal } from '../src/base/index.js'
 import { compile, type Schedule } from '../src/compile/index.js'
-import { boot, inputsOf, type Machine, syntheticData } from '../src/engine/index.js'
+import { boot, type Machine, syntheticData } from '../src/engine/index.js'
+import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { buildModel, type Model, ModelConfig, type ModelInput } from '../src/model/index.js'
 import { Plan, type PlanInput, Training } from '../src/plan/index.js'

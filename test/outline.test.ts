@@ -46,6 +46,9 @@ const cases: readonly (readonly [string, Partial<Split>])[] = [
   ['v-half', { pp: 4, chunks: 2, dp: 4, microbatches: 4 }],
   ['v-min', { pp: 4, chunks: 2, dp: 4, microbatches: 4, zero: 2 }],
   ['dualpipe', { pp: 4, dp: 2, tp: 2, microbatches: 8, zero: 1 }],
+  ['dualpipe', { pp: 3, dp: 4, microbatches: 4 }],
+  ['dualpipe', { pp: 5, dp: 2, microbatches: 8, zero: 1 }],
+  ['dualpipe', { pp: 7, dp: 2, microbatches: 8, zero: 3 }],
   ['dualpipe-v', { pp: 4, chunks: 2, dp: 2, tp: 2, microbatches: 8 }],
 ]
 

@@ -100,7 +100,7 @@ for (const [model, plan] of [
     const [program, evaluation] = [compileJob(job), compileEvaluation(job)]
     for (const each of [program, evaluation]) deepEqual(parse(print(each)), each)
     deepEqual(verify(evaluation, compileEvaluation(serialJob(job, job.plan.pp))), [])
-    equal(evaluation.params[0].frames[0].master, undefined)
+    equal(evaluation.params[0].frames[0].states.master, undefined)
   })
 
 // A parameter handed on to the next block has a gradient that belongs to a token there.
@@ -170,7 +170,7 @@ for (const [model, plan] of [
       equal(machine.spread(name), 0, name)
     }
     // The optimizer's own numbers have more digits than bf16 where there are masters, and only there.
-    const state = program.params.flatMap(({ name }) => [machine.master(name), ...machine.moments(name)])
+    const state = program.params.flatMap(({ name }) => [machine.master(name), ...Object.values(machine.states(name))])
     equal(
       state.some(values => values.some(value => value !== roundToBf16(value))),
       plan.precision === 'bf16',

@@ -2,7 +2,8 @@
 import { deepEqual, equal, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Layout, normal, worldOf } from '../src/base/index.js'
-import { assemble, indicesOf, initial, syntheticData } from '../src/engine/index.js'
+import { syntheticData } from '../src/engine/index.js'
+import { assemble, indicesOf, initial } from '../src/geometry/index.js'
 import { meshOf, tensorOf } from './tiny.js'
 
 const mesh = meshOf({ tp: 2, dp: 3, pp: 2 })

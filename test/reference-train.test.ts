@@ -1,7 +1,8 @@
 /** A training step written by hand, on one rank and on many: same losses, gradients, parameters and moments. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { boot, inputsOf, type Precision, syntheticData } from '../src/engine/index.js'
+import { boot, type Precision, syntheticData } from '../src/engine/index.js'
+import { inputsOf } from '../src/geometry/index.js'
 import type { Instr, Program, Step } from '../src/ir/index.js'
 import { type Tiny, tiny } from './tiny.js'
 
@@ -61,7 +62,7 @@ function regression(mesh: Record<string, number>, microbatches: number): Program
   })
   const forwards = Array.from({ length: microbatches }, (_, k) => call('forward', k))
   const params: Tiny['params'] = {
-    w: { dims: w, init: { kind: 'normal', std: 0.5 }, param: 'w', grad: 'g', moments: ['m', 'v'] },
+    w: { dims: w, init: { kind: 'normal', std: 0.5 }, param: 'w', grad: 'g', states: { m: 'm', v: 'v' } },
   }
   const steps = [[call('begin'), ...forwards, call('update')]]
   return tiny({ mesh, microbatches, inputs: { x, t, elements: '' }, buffers, segments, params, steps })
@@ -72,7 +73,7 @@ function train(program: Program, precision: Precision = 'f64') {
   const data = syntheticData(inputsOf(program), 0, 11)
   const inputs = (step: number) => (name: string) => (name === 'elements' ? [elements] : data(step)(name))
   const results = [0, 1, 2].map(step => machine.step({ inputs: inputs(step), lr: 0.1, step }))
-  const tensors = [machine.parameter('w'), machine.gradient('w'), ...machine.moments('w')]
+  const tensors = [machine.parameter('w'), machine.gradient('w'), ...Object.values(machine.states('w'))]
   const scalars = results.map(({ loss, normSquared }) => [loss, normSquared])
   return { machine, results, numbers: [...tensors.map(values => [...values]), ...scalars].flat() }
 }

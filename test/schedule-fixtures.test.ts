@@ -1,4 +1,4 @@
-/** Our schedules beside those of PyTorch, of the zero-bubble authors and of DualPipe. */
+/** Our schedules beside those of PyTorch, of the zero-bubble authors, of DualPipe and of DeepSpeed. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -10,9 +10,8 @@ import {
   showCell,
   timing,
 } from '../src/compile/index.js'
-import { fixtureNames, fixtureSchedule, measured, noFixtures, oursFor, readFixture } from './schedule-fixtures.js'
-
-const skip = noFixtures
+import { readFixture } from './fixtures.js'
+import { fixtureSchedule, measured, oursFor, readSchedule, scheduleFiles } from './schedule-fixtures.js'
 
 /** The cells of a CSV, blanks left out. */
 const cellsOf = (csv: string): string[][] =>
@@ -34,18 +33,18 @@ const equalOrders: [RegExp, ScheduleName][] = [
   [/^ScheduleDualPipeV_.*_compute/, 'dualpipe-v'],
 ]
 for (const [pattern, name] of equalOrders)
-  test(`${name} is ${pattern.source}, action for action`, { skip }, () => {
-    for (const file of fixtureNames(pattern)) {
-      const theirs = cellsOf(readFixture(file)).map(row => row.filter(cell => !cell.endsWith('REDUCE_GRAD')))
+  test(`${name} is ${pattern.source}, action for action`, () => {
+    for (const file of scheduleFiles(pattern)) {
+      const theirs = cellsOf(readSchedule(file)).map(row => row.filter(cell => !cell.endsWith('REDUCE_GRAD')))
       deepEqual(cellsOf(printSchedule(oursFor(name, file))), theirs, file)
     }
   })
 
-test('dualpipe is DualPipe, step for step', { skip }, () => {
-  for (const file of fixtureNames(/^DualPipe_/)) {
+test('dualpipe is DualPipe, step for step', () => {
+  for (const file of scheduleFiles(/^DualPipe_/)) {
     const ours = oursFor('dualpipe', file)
     const [ranks, half] = [ours.rows.length, ours.microbatches / 2]
-    const steps = JSON.parse(readFixture(file)) as [string, 0 | 1, number][][][]
+    const steps = JSON.parse(readSchedule(file)) as [string, 0 | 1, number][][][]
     const theirs = steps.map((row, rank) =>
       row.map(step => {
         const tasks = step.map(([kind, direction, microbatch]) =>
@@ -58,7 +57,7 @@ test('dualpipe is DualPipe, step for step', { skip }, () => {
   }
 })
 
-test('timing agrees with every measured fixture: makespan, idle time and peak', { skip }, () => {
+test('timing agrees with every measured fixture: makespan, idle time and peak', () => {
   for (const [name, theirs] of measured()) {
     const ours = timing(fixtureSchedule(`${name}.csv`))
     deepEqual([ours.makespan, ours.idle, ours.peak], [theirs.makespan, theirs.bubble, theirs.peak_live], name)
@@ -75,7 +74,7 @@ const noWorse: [RegExp, ScheduleName, number][] = [
   [/^sail_vmin_/, 'v-min', 2],
 ]
 for (const [pattern, name, chunks] of noWorse)
-  test(`${name} takes no longer and holds no more than ${pattern.source}`, { skip }, () => {
+  test(`${name} takes no longer and holds no more than ${pattern.source}`, () => {
     const rows = measured().filter(([fixture]) => pattern.test(fixture))
     ok(rows.length > 0)
     for (const [fixture, theirs] of rows) {
@@ -101,10 +100,10 @@ const comms: [RegExp, 'loop' | 'v'][] = [
   [/^Schedule(ZBV|DualPipeV).*_comms/, 'v'],
 ]
 for (const [pattern, shape] of comms)
-  test(`messages and markers are PyTorch's: ${pattern.source}`, { skip }, () => {
-    for (const file of fixtureNames(pattern)) {
+  test(`messages and markers are PyTorch's: ${pattern.source}`, () => {
+    for (const file of scheduleFiles(pattern)) {
       const schedule = fixtureSchedule(file)
-      const [ours, theirs] = [cellsOf(printComms(communicate(schedule))), cellsOf(readFixture(file))]
+      const [ours, theirs] = [cellsOf(printComms(communicate(schedule))), cellsOf(readSchedule(file))]
       const p = theirs.length
       const rankOfStage = (stage: number) => (shape === 'loop' || stage < p ? stage % p : 2 * p - 1 - stage)
       const peerOf = (cell: string) => {
@@ -119,6 +118,41 @@ for (const [pattern, shape] of comms)
       })
     }
   })
+
+const instructionOf: Record<string, string> = {
+  F: 'ForwardPass',
+  B: 'BackwardPass',
+  SEND_F: 'SendActivation',
+  RECV_F: 'RecvActivation',
+  SEND_B: 'SendGrad',
+  RECV_B: 'RecvGrad',
+}
+interface Streams {
+  readonly rows: readonly (readonly (readonly string[])[])[]
+  readonly buffers: readonly number[]
+}
+test('1f1b is the PipelineSchedule of DeepSpeed: its passes in order, its messages, its buffers', () => {
+  const streams: [string, Streams][] = Object.entries(JSON.parse(readFixture('instruction_streams_1f1b.json')))
+  equal(streams.length, 3)
+  for (const [name, { rows, buffers }] of streams) {
+    const [ranks, microbatches] = /^st(\d+)_mb(\d+)$/.exec(name)!.slice(1).map(Number)
+    const schedule = makeSchedule('1f1b', { ranks, chunks: 1, microbatches })
+    communicate(schedule).forEach((row, rank) => {
+      const theirs = rows[rank].flat().map(instruction => instruction.split(':')[0])
+      const ours = row.map(({ kind }) => instructionOf[kind])
+      const passes = (names: string[]) => names.filter(each => each.endsWith('Pass'))
+      const messages = (names: string[]) => names.filter(each => /^(Send|Recv)/.test(each)).sort()
+      deepEqual(passes(ours), passes(theirs), `${name} rank ${rank}`)
+      deepEqual(messages(ours), messages(theirs), `${name} rank ${rank}`)
+    })
+    // DeepSpeed reserves two buffers where one would do.
+    deepEqual(
+      timing(schedule).peak.map(live => Math.max(2, live)),
+      buffers,
+      name,
+    )
+  }
+})
 
 test('a row of messages names its peers', () => {
   const rows = communicate(makeSchedule('1f1b', { ranks: 2, chunks: 1, microbatches: 1 }))

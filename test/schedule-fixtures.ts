@@ -1,23 +1,13 @@
-/** Other systems' schedules, as files beside the repository; see shared/fixtures/README.md there. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+/** Schedules of other systems, and ours for the same counts. */
 import { makeSchedule, parseSchedule, type Schedule, type ScheduleName } from '../src/compile/index.js'
+import { fixtureNames, readFixture } from './fixtures.js'
 
-const folder = '../shared/fixtures/schedules'
+export const scheduleFiles = (pattern: RegExp): string[] => fixtureNames('schedules', pattern)
 
-/** For `{ skip }`: false, or why. */
-export const noFixtures: false | string = existsSync(folder) ? false : `no ${folder}`
-
-export const fixtureNames = (pattern: RegExp): string[] =>
-  noFixtures
-    ? []
-    : readdirSync(folder)
-        .filter(name => pattern.test(name))
-        .sort()
-
-export const readFixture = (name: string): string => readFileSync(`${folder}/${name}`, 'utf8')
+export const readSchedule = (name: string): string => readFixture(`schedules/${name}`)
 
 export function fixtureSchedule(name: string): Schedule {
-  const { schedule, problems } = parseSchedule(readFixture(name))
+  const { schedule, problems } = parseSchedule(readSchedule(name))
   if (!schedule) throw new Error(`${name}: ${problems.map(problem => problem.message).join('; ')}`)
   return schedule
 }
@@ -35,9 +25,6 @@ export interface Measured {
 }
 
 export const measured = (): [string, Measured][] =>
-  noFixtures
-    ? []
-    : Object.entries({
-        ...(JSON.parse(readFixture('makespan_sim_F1_I1_W1.json')) as Record<string, Measured>),
-        ...(JSON.parse(readFixture('makespan_sail_sim.json')) as Record<string, Measured>),
-      })
+  ['makespan_sim_F1_I1_W1.json', 'makespan_sail_sim.json'].flatMap(name =>
+    Object.entries(JSON.parse(readSchedule(name)) as Record<string, Measured>),
+  )

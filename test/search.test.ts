@@ -12,6 +12,7 @@ import {
   type Found,
   groupsOf,
   jobOf,
+  PlanSimulator,
   type Priced,
   pipelinesOf,
   priceOf,
@@ -19,7 +20,6 @@ import {
   ratesOfPlan,
   savingsOf,
   search,
-  simulatedPlans,
   splitFrom,
   stepBound,
 } from '../src/search/index.js'
@@ -119,7 +119,9 @@ test('plans are simulated as what they are, also where one stands for several', 
   const { best } = search(request, { keep: 1000 })
   const inOrderOf = (name: string) => best.find(({ split }) => split.schedule === name)!
   const plans = ['zb-v', 'v-half', 'v-min', 'interleaved', 'dualpipe-v'].map(inOrderOf)
-  const found = [...simulatedPlans(request, plans)]
+  const simulator = new PlanSimulator(request)
+  const found = plans.map(plan => simulator.compile(plan)).filter(one => 'arena' in one)
+  equal(found.length, plans.length)
   for (const { plan, step, arena } of found) {
     const program = compileJob(jobOf(request, plan.split))
     const alone = simulate(program, clusterPrices(program, request.cluster), { watch: [] })

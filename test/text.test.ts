@@ -4,7 +4,19 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ProblemsError } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { type Instr, type Program, parse, print, printInstr, printRank, showShaped, verify } from '../src/ir/index.js'
+import {
+  type Instr,
+  type Program,
+  parse,
+  print,
+  printInstr,
+  printRank,
+  type RoleName,
+  readRole,
+  showRole,
+  showShaped,
+  verify,
+} from '../src/ir/index.js'
 import { damaged } from './damage.js'
 import { jobOf } from './jobs.js'
 import { toy, toyText } from './toy.js'
@@ -48,6 +60,26 @@ test('layouts and instructions read as they are written in the manual', () => {
   for (const [instr, text] of lines) assert.equal(printInstr(instr), text)
 })
 
+test('a role is read back from its name', () => {
+  const roles: [RoleName, string][] = [
+    [{ is: 'param', of: 'attn.q' }, 'param.attn.q'],
+    [{ is: 'grad' }, 'grad'],
+    [{ is: 'din', of: 'x' }, 'din.x'],
+    [{ is: 'keep', of: 'I' }, 'keep.I'],
+    [{ is: 'scratch', of: 'workspace' }, 'scratch.workspace'],
+    [{ is: 'result', of: 'normSquared' }, 'normSquared'],
+    [{ is: 'state', of: 'master' }, 'master'],
+    [{ is: 'named', of: 'lr' }, 'lr'],
+    [{ is: 'named', of: 'keep.V' }, 'keep.V'],
+    [{ is: 'named', of: 'in' }, 'in'],
+    [{ is: 'named', of: 'toString.x' }, 'toString.x'],
+  ]
+  for (const [role, text] of roles) {
+    assert.equal(showRole(role), text)
+    assert.deepEqual(readRole(text), role)
+  }
+})
+
 /** Any name at all: spaces, quotes, brackets, and the separators of the format. */
 const anyName = fc.string({ unit: fc.constantFrom(...'ab1.:/,@%=+"\\[] #\''), minLength: 1, maxLength: 6 })
 const anyNumber = fc.oneof(fc.nat(), fc.double({ noNaN: true, noDefaultInfinity: true, min: 1e-9 }))
@@ -71,7 +103,7 @@ test('names and numbers of any kind survive', () => {
       const segment = {
         name: f,
         phase: 'F',
-        roles: [{ name: g, kind: 'data', bytes: 4 }],
+        roles: [{ name: readRole(g), kind: 'data', bytes: 4 }],
         buffers: { [c]: buffer, [d]: buffer },
         instrs,
       } as const

@@ -9,11 +9,26 @@ import {
   type Layout,
   localDims,
   type Mesh,
+  mapStates,
   type Op,
+  type States,
   worldOf,
 } from '../src/base/index.js'
 import { boot, type Options, prepare, type StepData } from '../src/engine/index.js'
-import type { Buffer, Frame, Init, Instr, Kind, Param, Program, Segment, Step, Stream } from '../src/ir/index.js'
+import {
+  type Buffer,
+  type Frame,
+  type Init,
+  type Instr,
+  type Kind,
+  type Param,
+  type Program,
+  type ResultName,
+  readRole,
+  type Segment,
+  type Step,
+  type Stream,
+} from '../src/ir/index.js'
 
 export const meshOf = (axes: Record<string, number>): Mesh => ({
   axes: Object.entries(axes).map(([name, size]) => ({ name: name as Axis, size })),
@@ -87,11 +102,8 @@ export interface Tiny {
   /** Byte offset and size of frames that do not lie one after the other. */
   readonly placed?: Record<string, readonly [offset: number, bytes: number]>
   readonly arena?: number
-  /** Dims with layout, how it begins, and the buffers that hold the parameter, its gradient and its moments. */
-  readonly params?: Record<
-    string,
-    { dims: string; init: Init; param: string; grad: string; moments?: readonly string[] }
-  >
+  /** Dims with layout, how it begins, and the buffers that hold the parameter, its gradient and its states. */
+  readonly params?: Record<string, { dims: string; init: Init; param: string; grad: string; states?: States<string> }>
 }
 
 export const kindOf = (name: string): Kind => (name.includes(':') ? (name.split(':')[0] as Kind) : 'workspace')
@@ -114,7 +126,7 @@ export function tiny(given: Tiny): Program {
     const [offset, size] = given.placed?.[bare(name)] ?? [bytes.slice(0, i).reduce((a, b) => a + b, 0), bytes[i]]
     return { name: bare(name), kind: kindOf(name), offset, bytes: size }
   })
-  const roles = frames.map(({ name, kind }, i) => ({ name, kind, bytes: bytes[i] }))
+  const roles = frames.map(({ name, kind }, i) => ({ name: readRole(name), kind, bytes: bytes[i] }))
   const named = Object.fromEntries(buffers.map((buffer, i) => [frames[i].name, buffer]))
   const segments = Object.entries(given.segments ?? {}).map(
     ([name, instrs]): Segment => ({ name, phase: 'F', roles, buffers: named, instrs }),
@@ -135,10 +147,11 @@ export function tiny(given: Tiny): Program {
   })
   const stages = given.mesh?.pp ?? 1
   const frameOf = (name: string) => frames.findIndex(frame => frame.name === name)
+  const resultAt = (name: ResultName) => (frameOf(name) < 0 ? {} : { 0: frameOf(name) })
   const params = Object.entries(given.params ?? {}).map(
-    ([name, { init, param, grad, moments = [], ...text }]): Param => {
+    ([name, { init, param, grad, states = {}, ...text }]): Param => {
       const { dims, layout } = tensorOf(text.dims)
-      const held = { param: frameOf(param), grad: frameOf(grad), moments: moments.map(frameOf) }
+      const held = { param: frameOf(param), grad: frameOf(grad), states: mapStates(states, frameOf) }
       const everywhere = Object.fromEntries(Array.from({ length: stages }, (_, pp) => [pp, held]))
       return {
         name,
@@ -162,6 +175,7 @@ export function tiny(given: Tiny): Program {
     blocks: [{ name: 'block', kind: 'block', stage: 0 }],
     params,
     inputs: Object.entries(given.inputs ?? {}).map(([name, text]) => ({ name, dtype: 'f32', ...tensorOf(text) })),
+    results: { loss: resultAt('loss'), count: resultAt('count'), normSquared: resultAt('normSquared') },
     segments: Object.fromEntries(segments.map(segment => [segment.name, segment])),
     streams: steps.map(stream),
   }

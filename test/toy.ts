@@ -45,11 +45,15 @@ export function toyText({ dp = 1, tp = 1, pp = 1, tied = false, microbatches = 2
     `input x f32 [batch:${batch}/dp embed:${embed}]`,
     `input target f32 [batch:${batch}/dp embed:${embed}]`,
     'input lr f32 []',
+    ...['loss', 'count', 'normSquared'].map(name => resultText(name, placed)),
     ...(tied ? [param('w', placed, [0, pp - 1])] : [param('w', placed, [0]), param('v', placed, [pp - 1])]).flat(),
     ...sized.map(({ text }) => text),
     ...placed.map(({ text }, i) => text.replace('STREAM', String(i))),
   ].join('\n')
 }
+
+const resultText = (name: string, streams: readonly { index: Record<string, number> }[]) =>
+  `result ${name}${streams.map(({ index }, i) => (name in index ? ` ${i}:${index[name]}` : '')).join('')}`
 
 const param = (name: string, streams: readonly { index: Record<string, number> }[], holders: readonly number[]) => [
   `param ${name} [embed:${embed} ffn:${ffn}]`,
@@ -57,7 +61,7 @@ const param = (name: string, streams: readonly { index: Record<string, number> }
   ...['compute', 'storage', 'kept', 'state'].map(use => `  ${use} [ffn/tp]`),
   ...[...new Set(holders)].map(s => {
     const { index } = streams[s]
-    return `  held ${s} param=${index[name]} grad=${index[`g${name}`]} moments=${index[`m${name}`]}`
+    return `  held ${s} param=${index[name]} grad=${index[`g${name}`]} m=${index[`m${name}`]}`
   }),
 ]
 

@@ -3,7 +3,8 @@
  * over which every rank holds only an addend (`sum`) or a candidate (`max`) of the value. An axis that is
  * in neither is one on which the tensor is whole: every rank along it holds the same numbers.
  */
-import { type Axis, type Coordinates, indexAlong, type Mesh, sizeOfAll } from './mesh.js'
+import type { Axis } from './axis.js'
+import { type Coordinates, indexAlong, type Mesh, sizeOfAll } from './mesh.js'
 
 export type Combine = 'sum' | 'max'
 

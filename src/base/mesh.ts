@@ -3,10 +3,7 @@
  * An axis may be factored (`tp` = `tp.0` x `tp.1`, major first), so that grouped-query attention with few
  * key-value heads is an ordinary layout; the factors are then the mesh's axes and `tp` is their product.
  */
-export type MeshAxis = 'pp' | 'dp' | 'cp' | 'ep' | 'tp'
-
-/** An axis of the mesh, or one factor of it. */
-export type Axis = MeshAxis | `${MeshAxis}.${number}`
+import type { Axis } from './axis.js'
 
 export type Rank = number
 

@@ -6,6 +6,8 @@
  *
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
+import type { Optimizer } from './optimizer.js'
+
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
   | { readonly kind: 'contract' }
@@ -77,27 +79,16 @@ export type Op =
   | { readonly kind: 'accumulate' }
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
-  /** (grad, normSquared, lr, step) -> (param, m, v): decoupled weight decay; step counts from 0. Reads what it writes. */
-  | ({ readonly kind: 'adamw' } & AdamW & Clip)
-  /** (grad, normSquared, lr) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m. */
-  | ({ readonly kind: 'sgd' } & Sgd & Clip)
+  /**
+   * Reads what it writes. adamw: (grad, normSquared, lr, step) -> (param, m, v), with decoupled weight decay; step counts
+   * from 0. sgd: (grad, normSquared, lr) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
+   */
+  | (Optimizer & Clip)
 
 export interface Dropout {
   readonly rate: number
   /** Names the mask within a block; with seed, step, block and the element's global index it fixes the mask. */
   readonly key: string
-}
-
-export interface AdamW {
-  readonly beta1: number
-  readonly beta2: number
-  readonly eps: number
-  readonly weightDecay: number
-}
-
-export interface Sgd {
-  readonly momentum: number
-  readonly weightDecay: number
 }
 
 /** The gradient is scaled by min(1, clip / (norm + 1e-6)); 0 means never. */

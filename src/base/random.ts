@@ -51,6 +51,9 @@ export interface Source {
   readonly step?: number
 }
 
+/** The name of the mask that an op draws in a block. */
+export const maskName = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`)
+
 /** Numbers in [0, 1) by index. */
 export function uniform({ seed, name, step = 0 }: Source): (index: number) => number {
   const key = [seed >>> 0, hashName(name)] as const

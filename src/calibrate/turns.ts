@@ -16,16 +16,19 @@ export interface Player {
 
 export type Start = () => Promise<Player>
 
-/** `goOn` is called before each start (round 0) and each turn; false: enough. Who was started is stopped, whatever happens. */
-export async function inTurns(
-  starts: readonly Start[],
-  rounds: number,
-  goOn: (round: number) => boolean,
-): Promise<void> {
+/** Yields the share that is done before each start and each turn. Everybody who was started is stopped, whatever happens. */
+export async function* inTurns(starts: readonly Start[], rounds: number): AsyncGenerator<number, void, void> {
   const players: Player[] = []
   try {
-    for (const start of starts) if (goOn(0)) players.push(await start())
-    for (let round = 1; round <= rounds; round++) for (const player of players) if (goOn(round)) await player.turn()
+    for (const start of starts) {
+      yield 0
+      players.push(await start())
+    }
+    const turns = Array.from({ length: rounds }, () => players).flat()
+    for (const [i, player] of turns.entries()) {
+      yield i / turns.length
+      await player.turn()
+    }
   } finally {
     for (const player of players) await player.stop()
   }

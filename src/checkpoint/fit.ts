@@ -3,7 +3,7 @@ import { error, type Problem, worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { elementsIn, type Numbers } from './box.js'
 import { type Checkpoint, sizes, wholeOf } from './checkpoint.js'
-import { moments, type Shard, shardsOf } from './shards.js'
+import { ownStates, type Shard, shardsOf } from './shards.js'
 
 /** Weights alone, to start from; or all that a step leaves to the next, to go on from. */
 export type Share = 'weights' | 'everything'
@@ -35,8 +35,9 @@ const shapeProblem = (name: string, held: readonly number[], wanted: readonly nu
 
 /** Of all parameters alike: one sentence for all of them. */
 function optimizerProblems({ params }: Program, tensors: Checkpoint['tensors']): Problem[] {
-  const needed = moments.slice(0, Object.values(params[0]?.frames ?? {})[0]?.moments.length ?? 0)
-  const kept = moments.filter(moment => [...tensors.keys()].some(name => name.startsWith(`${moment}.`)))
+  const [held] = Object.values(params[0]?.frames ?? {})
+  const needed = ownStates.filter(state => held?.states[state] !== undefined)
+  const kept = ownStates.filter(state => [...tensors.keys()].some(name => name.startsWith(`${state}.`)))
   const told = (list: readonly string[]) => list.join(' and ') || 'nothing'
   if (needed.join() === kept.join()) return []
   const message = `the optimizer of the checkpoint keeps ${told(kept)}, the job’s ${told(needed)}`

@@ -8,13 +8,17 @@ import {
   type Mesh,
   originOf,
   type Rank,
+  type StateName,
   splitOf,
+  stateEntries,
+  stateFacts,
+  stateNames,
 } from '../base/index.js'
-import { type DType, dtypeOfState, type Param, type Program } from '../ir/index.js'
+import { type DType, dtypeOfState, masterFrame, type Param, type Program } from '../ir/index.js'
 import type { Box } from './box.js'
 
 export interface Shard extends Box {
-  /** 'param.NAME', 'm.NAME' or 'v.NAME'. */
+  /** 'param.NAME', or the name of a state and the parameter's: 'm.NAME'. */
   readonly tensor: string
   readonly rank: Rank
   /** Index into the frames of the rank's stream. */
@@ -25,8 +29,6 @@ export interface Shard extends Box {
   /** Of all ranks that hold the same part the first writes it; what is rounded from a master nobody does. */
   readonly written: boolean
 }
-
-export const moments = ['m', 'v'] as const
 
 export function shardsOf(program: Program, rank: Rank): Shard[] {
   const at = coordinatesOf(program.mesh, rank)
@@ -44,17 +46,18 @@ function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): S
     return { tensor, rank, frame, dims, start, shape: local.map(({ size }) => size), ...of }
   }
   const writes = (layout: Layout) => first && leads(at, dims, layout)
-  const { master } = frames
+  const ofState = { dtype: dtypeOfState(param), written: writes(state) }
   return [
-    shard(`param.${name}`, frames.param, kept, { dtype, written: master === undefined && writes(kept) }),
-    ...(master === undefined
-      ? []
-      : [shard(`param.${name}`, master, state, { dtype: 'f32' as const, written: writes(state) })]),
-    ...frames.moments.map((frame, i) =>
-      shard(`${moments[i]}.${name}`, frame, state, { dtype: dtypeOfState(param), written: writes(state) }),
-    ),
+    shard(`param.${name}`, frames.param, kept, { dtype, written: masterFrame(frames) === undefined && writes(kept) }),
+    ...stateEntries(frames.states).map(([of, frame]) => shard(`${tensorOf(of)}.${name}`, frame, state, ofState)),
   ]
 }
+
+/** A master is the parameter, with more digits: whoever loads it may keep fewer. */
+const tensorOf = (state: StateName): string => (stateFacts[state].startsFrom === 'parameter' ? 'param' : state)
+
+/** The states that a checkpoint holds as tensors of their own. */
+export const ownStates: readonly StateName[] = stateNames.filter(state => tensorOf(state) === state)
 
 /** At place 0 of every axis the tensor is whole on. */
 function leads(at: Coordinates, dims: readonly Dim[], layout: Layout): boolean {

@@ -15,32 +15,20 @@ import {
   statSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { showBytes } from '../base/index.js'
+import { type Files, showBytes } from '../base/index.js'
 import { writeWhole } from './files/write-whole.js'
 
-export interface Io {
+export interface Io extends Files {
   /** Text for standard output and standard error, line breaks included. */
   out(text: string): void
   err(text: string): void
-  /** The text of a file; '-' is standard input. Throws an Error whose message is fit to print. */
+  /** '-' is standard input. */
   read(path: string): string
-  /** Likewise, as they are: all of them, or those from `begin` to `end` that are there. */
-  readBytes(path: string, begin?: number, end?: number): Uint8Array
-  /** Paths of the files below a folder, in order; hidden ones and installed packages are left out. undefined: no folder. */
-  list(path: string): readonly string[] | undefined
-  exists(path: string): boolean
-  /** All of it or, if that fails, nothing. Throws an Error whose message is fit to print; so do those that follow. */
-  write(path: string, content: string | Uint8Array): void
   copy(from: string, to: string): void
-  /** A file or a folder gets another name, in place of what has it. */
-  rename(from: string, to: string): void
-  /** With everything below it, if it is there. */
-  remove(path: string): void
-  append(path: string, text: string): void
-  /** With the folders above it, where they are missing. */
-  makeFolder(path: string): void
   /** What standard output is shown on, if it is a screen. */
   terminal(): { readonly columns: number; readonly rows: number } | undefined
+  /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
+  progressColumns(): number | undefined
   /** Calls `stop` when the user interrupts, once: a second time ends the process. Returns how to forget it. */
   onInterrupt(stop: () => void): () => void
   readonly colors: boolean
@@ -73,6 +61,8 @@ export function processIo(): Io {
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }
         : undefined,
+    progressColumns: () =>
+      process.stderr.isTTY && process.env.TERM !== 'dumb' ? process.stderr.columns || 80 : undefined,
     onInterrupt: stop => {
       process.once('SIGINT', stop)
       return () => void process.removeListener('SIGINT', stop)

@@ -1,12 +1,13 @@
 /**
  * The command line. Only the command that is asked for is loaded: schemas, YAML and the compiler each take longer to
- * load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 wrong use.
+ * load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 usage error, 130 interrupted.
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { ProblemsError } from '../base/index.js'
 import { type Io, processIo } from './io.js'
 import { showProblems } from './text/problems.js'
+import { Interrupted } from './text/progress.js'
 
 export type Register = (program: Command, io: Io, done: (code: number) => void) => void
 
@@ -34,8 +35,10 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   demo: async () => (await import('./commands/demo.js')).registerDemo,
 }
 
-export async function run(argv: readonly string[], io: Io = processIo()): Promise<number> {
+export async function run(argv: readonly string[], given: Io = processIo()): Promise<number> {
   let code = 0
+  const json = argv.includes('--json')
+  const io: Io = json ? { ...given, progressColumns: () => undefined } : given
   const program = frame(io)
   try {
     const asked = argv[0] !== undefined && Object.hasOwn(commands, argv[0]) ? [argv[0]] : Object.keys(commands)
@@ -46,7 +49,7 @@ export async function run(argv: readonly string[], io: Io = processIo()): Promis
     await program.parseAsync([...argv], { from: 'user' })
     return code
   } catch (e) {
-    return failed(e, io, argv.includes('--json'))
+    return failed(e, io, { name: argv[0], json })
   }
 }
 
@@ -70,8 +73,12 @@ function frame(io: Io): Command {
     .exitOverride()
 }
 
-function failed(e: unknown, io: Io, json: boolean): number {
+function failed(e: unknown, io: Io, { name, json }: { name: string; json: boolean }): number {
   if (e instanceof CommanderError) return e.exitCode === 0 ? 0 : 2
+  if (e instanceof Interrupted) {
+    io.err(`${name}: interrupted before there was a result\n`)
+    return 130
+  }
   if (e instanceof ProblemsError) {
     const { problems, file } = e
     if (json) io.out(`${JSON.stringify({ ok: false, ...(file && { file }), problems }, null, 2)}\n`)

@@ -2,13 +2,9 @@
  * The segments of one kind of block: forward, input gradient, weight gradient, both gradients. A block is compiled once
  * and called for every layer of its kind and every microbatch, so it meets the outside in agreed places only:
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
- *
- * Roles: `in.x` `out.x` the carry entering and leaving; `din.x` `dout.x` the gradient arriving from the next block and
- * leaving for the one before; `keep` (or `keep.I`, `keep.W`) and `hold` the stash; `param.p` `grad.p`; `input.i`;
- * `count` `loss`; `scratch.kind`.
  */
 import { type Dim, type Layout, partialAxes, sameLayout, whole } from '../base/index.js'
-import type { Kind, Segment } from '../ir/index.js'
+import { type Kind, type RoleName, type Segment, showRole } from '../ir/index.js'
 import { type Block, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 import { type Derived, differentiate } from './differentiate.js'
@@ -66,8 +62,11 @@ export function compileBlock(block: Block, context: BlockContext): CompiledBlock
   }
   // Frames end with their last reader: one stash if B reads it all, two if I is done with its part before W.
   const kept = context.phases.includes('I')
-    ? new Map([...forward.stash(phases.keptForI, 'keep.I'), ...forward.stash(phases.keptForW, 'keep.W')])
-    : forward.stash([...phases.keptForI, ...phases.keptForW], 'keep')
+    ? new Map([
+        ...forward.stash(phases.keptForI, { is: 'keep', of: 'I' }),
+        ...forward.stash(phases.keptForW, { is: 'keep', of: 'W' }),
+      ])
+    : forward.stash([...phases.keptForI, ...phases.keptForW], { is: 'keep' })
   segments.F = forward.finish('F')
 
   let dthrough: Record<string, string> = {}
@@ -76,7 +75,7 @@ export function compileBlock(block: Block, context: BlockContext): CompiledBlock
     writer.run(nodes)
     if (name !== 'I') writer.accumulateGiven()
     if (hands) dthrough = writer.hand(derived.carryGrads, 'dout', 'dcarry')
-    const held = name === 'I' ? writer.stash(phases.held, 'hold') : new Map<ValueId, Stashed>()
+    const held = name === 'I' ? writer.stash(phases.held, { is: 'hold' }) : new Map<ValueId, Stashed>()
     segments[name] = writer.finish(name)
     return held
   }
@@ -120,20 +119,20 @@ class PhaseWriter {
   /** Values leave in canonical layout, each in a frame of its own; one that only passes through keeps the frame it has. */
   hand(
     values: Readonly<Record<string, ValueId>>,
-    role: 'out' | 'dout',
+    is: 'out' | 'dout',
     entered: 'carry' | 'dcarry',
   ): Record<string, string> {
     const through: Record<string, string> = {}
     for (const [name, id] of Object.entries(values)) {
       const { source } = this.#value(id)
       if (source.kind === entered) through[name] = source.name
-      else this.#settle(id, { role: `${role}.${name}`, kind: 'activations', offset: 0 })
+      else this.#settle(id, { role: { is, of: name }, kind: 'activations', offset: 0 })
     }
     return through
   }
 
   /** Values other phases will need: the smallest version that is not partial, if there is one. */
-  stash(values: readonly ValueId[], role: string): Map<ValueId, Stashed> {
+  stash(values: readonly ValueId[], role: RoleName): Map<ValueId, Stashed> {
     const stashed = new Map<ValueId, Stashed>()
     let offset = 0
     for (const id of values) {
@@ -215,19 +214,19 @@ class PhaseWriter {
 
   #outside({ source, dims, name: label }: Value): Stashed {
     const { s } = this.#context
-    const at = (role: string, kind: Kind): Slot => ({ role, kind, offset: 0 })
+    const at = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
     const canon = (purpose: 'value' | 'input', d: readonly Dim[] = dims) => canonical(s, d, purpose)
     switch (source.kind) {
       case 'param':
-        return { layout: this.#layouts(source.name).found, slot: at(`param.${source.name}`, 'parameters') }
+        return { layout: this.#layouts(source.name).found, slot: at({ is: 'param', of: source.name }, 'parameters') }
       case 'input':
-        return { layout: canon('input'), slot: at(`input.${source.name}`, 'data') }
+        return { layout: canon('input'), slot: at({ is: 'input', of: source.name }, 'data') }
       case 'carry':
-        return { layout: canon('value'), slot: at(`in.${source.name}`, 'activations') }
+        return { layout: canon('value'), slot: at({ is: 'in', of: source.name }, 'activations') }
       case 'dcarry':
-        return { layout: canon('value'), slot: at(`din.${source.name}`, 'activations') }
+        return { layout: canon('value'), slot: at({ is: 'din', of: source.name }, 'activations') }
       case 'count':
-        return { layout: whole, slot: at('count', 'workspace') }
+        return { layout: whole, slot: at({ is: 'result', of: 'count' }, 'workspace') }
       case 'node':
         throw new Error(`internal: ${label} was neither kept nor computed again`)
     }
@@ -255,10 +254,11 @@ class PhaseWriter {
         String(id),
         this.#gradLayout(param, this.#writer.versions(String(id))[0].layout),
       )
-      const key = `grad.${param}`
+      const role: RoleName = { is: 'grad', of: param }
+      const name = showRole(role)
       const into =
-        this.#writer.versions(key)[0] ??
-        this.#writer.given(key, { ...value, name: key }, layout, { role: key, kind: 'gradients', offset: 0 })
+        this.#writer.versions(name)[0] ??
+        this.#writer.given(name, { ...value, name }, layout, { role, kind: 'gradients', offset: 0 })
       this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [into.ref] })
     }
   }
@@ -278,7 +278,11 @@ class PhaseWriter {
   #accumulateLoss(ref: string, layout: Layout): void {
     this.lossLayout = layout
     const tensor = { name: 'total', dtype: 'f32' as const, dims: [] }
-    const total = this.#writer.given('loss', tensor, layout, { role: 'loss', kind: 'workspace', offset: 0 })
+    const total = this.#writer.given('loss', tensor, layout, {
+      role: { is: 'result', of: 'loss' },
+      kind: 'workspace',
+      offset: 0,
+    })
     this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [total.ref] })
   }
 }

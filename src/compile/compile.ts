@@ -3,8 +3,8 @@
  * Cost does not depend on dp or tp (a stream serves all ranks of its pipeline coordinate) and hardly on depth (a kind
  * of block is compiled once).
  */
-import { type Layout, type Mesh, type MeshAxis, whole } from '../base/index.js'
-import type { DataInput, Param, Program, Segment } from '../ir/index.js'
+import { factsOf, type Layout, type Mesh, type MeshAxis, whole } from '../base/index.js'
+import { type DataInput, type Param, type Program, type Results, resultNames, type Segment } from '../ir/index.js'
 import type { Block, Model, ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import {
@@ -16,11 +16,11 @@ import {
   type PhaseName,
 } from './blocks.js'
 import { cut } from './cut.js'
-import { baseOf, canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
+import { canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
 import { type OnceSegments, onceSegments } from './once.js'
 import { type ParamDtypes, paramDtypes, storedModel } from './precision.js'
 import { onlyForward, type Schedule, tasksOf } from './schedule/index.js'
-import { writeStreams } from './streams.js'
+import { type WrittenStream, writeStreams } from './streams.js'
 import { compileParam, type ParamSegments } from './tail.js'
 
 export interface CompileInput {
@@ -87,6 +87,7 @@ export function compile(given: CompileInput): Program {
     blocks: model.blocks.map(({ name, kind }, i) => ({ name, kind, stage: stageOf[i] })),
     params: params.map(param => programParam(param, streams)),
     inputs,
+    results: resultsOf(streams),
     segments,
     streams: streams.map(({ stream }) => stream),
   }
@@ -171,7 +172,7 @@ function compileBlocks(
 /** What every producer of a gradient can be brought to. */
 const summedOverData = (s: Sharded, compute: Layout): Layout => ({
   ...compute,
-  partial: Object.fromEntries(s.axes.filter(axis => baseOf(axis) !== 'tp').map(axis => [axis, 'sum'])),
+  partial: Object.fromEntries(s.axes.filter(axis => factsOf(axis).data).map(axis => [axis, 'sum'])),
 })
 
 interface ParamFacts {
@@ -213,20 +214,26 @@ function stagesOfParams(blocks: readonly Block[], stageOf: readonly number[]): M
   return stages
 }
 
+const resultsOf = (streams: readonly WrittenStream[]): Results =>
+  Object.fromEntries(
+    resultNames.map(name => [
+      name,
+      Object.fromEntries(streams.flatMap(({ results }, pp) => (name in results ? [[pp, results[name]]] : []))),
+    ]),
+  ) as Results // a record of every name
+
 function programParam(
   { spec, dtype, layouts, grad, holders, segments }: CompiledParam,
-  streams: ReturnType<typeof writeStreams>,
+  streams: readonly WrittenStream[],
 ): Param {
   const frames = holders.map(pp => {
     const { frameOf } = streams[pp]
-    const moments = ['m', 'v'].slice(0, segments.moments).map(moment => frameOf(`${moment}.${spec.name}`))
     return [
       pp,
       {
         param: frameOf(spec.name),
         ...(grad && { grad: frameOf(`grad.${spec.name}`) }),
-        moments,
-        ...(segments.master && { master: frameOf(`master.${spec.name}`) }),
+        states: Object.fromEntries(segments.states.map(state => [state, frameOf(`${state}.${spec.name}`)])),
       },
     ]
   })

@@ -4,9 +4,9 @@
  * activations move); splits the operands arrive with, by the axis's priority; a partial sum passing through an op linear
  * in it; the canonical layout of the result. If nobody wins, the op is computed whole on that axis.
  */
-import { type Axis, type Layout, splitOf } from '../base/index.js'
+import { type Axis, baseOf, type Layout, splitOf } from '../base/index.js'
 import type { Sharding } from '../model/index.js'
-import { baseOf, priority, type Sharded } from './layouts.js'
+import { isSpare, priority, type Sharded } from './layouts.js'
 
 export interface Candidate {
   /** In the order of the sharding rule's indices. */
@@ -27,12 +27,12 @@ type Winner = { readonly index: string } | { readonly through: readonly number[]
 /** `outs` carry the compute layout of a parameter gradient, or the canonical layout of a value. */
 export function elect(s: Sharded, rule: Sharding, ins: readonly Candidate[], outs: readonly Candidate[]): Elected {
   const votes = s.axes.map(axis => vote(rule, ins, outs, axis))
-  // A factored axis is one group of ranks: seq may have it only if nobody wants any factor of it.
-  const contested = (axis: Axis) =>
-    s.axes.some((other, i) => baseOf(other) === baseOf(axis) && votes[i] !== undefined && votes[i] !== 'seq')
+  // A factored axis is one group of ranks: its spare index may have it only if nobody wants any factor of it.
+  const wanted = (vote: string | undefined, axis: Axis) => vote !== undefined && !isSpare(axis, vote)
+  const contested = (axis: Axis) => s.axes.some((other, i) => baseOf(other) === baseOf(axis) && wanted(votes[i], other))
   const winners = new Map<Axis, Winner>(
     s.axes.map((axis, i) => {
-      const index = votes[i] === 'seq' && contested(axis) ? undefined : votes[i]
+      const index = wanted(votes[i], axis) || !contested(axis) ? votes[i] : undefined
       return [
         axis,
         index === undefined ? (pass(rule, ins, axis) ?? fallback(rule, outs, axis, contested(axis))) : { index },
@@ -71,7 +71,7 @@ function fallback(rule: Sharding, outs: readonly Candidate[], axis: Axis, contes
   for (const [i, { dims, layout }] of outs.entries())
     for (const [d, dim] of dims.entries()) {
       const index = rule.outs[i][d]
-      if (splitOf(layout, dim).includes(axis) && !rule.fixed.includes(index) && !(contested && index === 'seq'))
+      if (splitOf(layout, dim).includes(axis) && !rule.fixed.includes(index) && !(contested && isSpare(axis, index)))
         return { index }
     }
   return undefined

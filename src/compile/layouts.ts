@@ -1,18 +1,22 @@
 /**
- * Which layout a tensor should have, from the names of its dims alone. Every kind of parallelism is this mapping:
- * batch goes over the data axes, seq over cp (and over tp where nothing else of the tensor claims it, under sequence
- * parallelism), heads, ffn and vocab over tp. Nothing else in the compiler knows what an axis is for.
+ * Which layout a tensor should have, from the names of its dims alone. Every kind of parallelism is this mapping, and the
+ * table of axes says which dims go over which axis: batch over the data axes, heads, ffn and vocab over tp, seq over cp
+ * (and over tp where nothing else of the tensor claims it, under sequence parallelism).
  */
 import {
   type Axis,
+  baseOf,
+  byMajor,
   type Dim,
+  factsOf,
   gcd,
   type Layout,
   type Mesh,
-  type MeshAxis,
   sizeOf,
   sizeOfAll,
   splitOf,
+  splitsDim,
+  tokenDims,
 } from '../base/index.js'
 
 export interface Sharded {
@@ -22,69 +26,52 @@ export interface Sharded {
   readonly sequenceParallel: boolean
 }
 
-export const baseOf = (axis: Axis): MeshAxis => axis.split('.')[0] as MeshAxis // the part before the dot is the axis by construction
-
-const major: readonly MeshAxis[] = ['dp', 'ep', 'cp', 'tp']
-
 export const shardedOn = (mesh: Mesh, sequenceParallel: boolean): Sharded => {
   const axes = mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
-  const place = (axis: Axis) => major.indexOf(baseOf(axis))
-  // Factors: tp.0 is major, so names in order.
-  return { mesh, axes: axes.sort((a, b) => place(a) - place(b) || (a < b ? -1 : 1)), sequenceParallel }
+  return { mesh, axes: axes.sort(byMajor), sequenceParallel }
 }
 
-/** For each axis the indices that may claim it, best first. `seq` comes last: a weight's dim is worth more than a token's. */
-const claims: Readonly<Record<MeshAxis, readonly string[]>> = {
-  pp: [],
-  dp: ['batch'],
-  ep: ['batch', 'expert'],
-  cp: ['seq'],
-  tp: ['kvHeads', 'group', 'ffn', 'vocab', 'seq'],
-}
+/** An index that is split over the axis only where nothing else claims it: a weight's dim is worth more than a token's. */
+export const isSpare = (axis: Axis, index: string): boolean => factsOf(axis).spare === index
 
-/** Lower is better; indices nobody named come after those that were. */
+/** Lower is better; indices nobody named come after those that were, and the spare one last. */
 export function priority(axis: Axis, index: string): number {
-  const place = claims[baseOf(axis)].indexOf(index)
-  return place < 0 ? 100 : index === 'seq' && baseOf(axis) === 'tp' ? 200 : place
-}
-
-const tensorAxes = (s: Sharded): Axis[] => s.axes.filter(axis => baseOf(axis) === 'tp')
-
-/** The axes a dim of this name would like to be split over. tp factored: tp.0 belongs to key-value heads, tp.1 to their groups. */
-function liking(s: Sharded, dim: string): Axis[] {
-  const tp = tensorAxes(s)
-  const factored = tp.some(axis => axis.includes('.')) || (tp.length === 1 && tp[0] !== 'tp')
-  if (dim === 'batch') return s.axes.filter(axis => baseOf(axis) === 'dp' || baseOf(axis) === 'ep')
-  if (dim === 'ffn' || dim === 'vocab') return tp
-  if (dim === 'kvHeads') return factored ? tp.filter(axis => axis === 'tp.0') : tp
-  if (dim === 'group') return factored ? tp.filter(axis => axis === 'tp.1') : []
-  return []
+  const place = factsOf(axis).dims.indexOf(index)
+  return place >= 0 ? place : isSpare(axis, index) ? 200 : 100
 }
 
 export type Purpose = 'value' | 'param' | 'input'
 
 /** Parameters ignore batch and seq; data inputs ignore tp: every rank that shares a batch reads the same tokens. */
 export function canonical(s: Sharded, dims: readonly Dim[], purpose: Purpose): Layout {
-  const splits: Record<string, Axis[]> = {}
+  const splits: Record<string, readonly Axis[]> = {}
+  const claimed = () => Object.values(splits).flat()
   const take = (dim: Dim, axes: readonly Axis[]) => {
-    if (axes.length > 0 && dim.size % sizeOfAll(s.mesh, axes) === 0) splits[dim.name] = [...axes]
+    const all = [...(splits[dim.name] ?? []), ...axes]
+    if (axes.length > 0 && dim.size % sizeOfAll(s.mesh, all) === 0) splits[dim.name] = all
   }
   for (const dim of dims) {
-    const axes = liking(s, dim.name)
-    if (dim.name === 'batch' ? purpose !== 'param' : purpose !== 'input') take(dim, axes)
+    if (purpose === 'param' && tokenDims.includes(dim.name)) continue
+    const free = s.axes.filter(axis => !claimed().includes(axis) && (purpose !== 'input' || factsOf(axis).data))
+    take(
+      dim,
+      free.filter(axis => splitsDim(axis, dim.name)),
+    )
   }
-  const claimed = Object.values(splits).some(axes => axes.some(axis => baseOf(axis) === 'tp'))
-  const seq = dims.find(dim => dim.name === 'seq')
-  if (seq && purpose !== 'param') {
-    const cp = s.axes.filter(axis => baseOf(axis) === 'cp')
-    take(seq, s.sequenceParallel && !claimed && purpose === 'value' ? [...cp, ...tensorAxes(s)] : cp)
+  if (s.sequenceParallel && purpose === 'value') {
+    const free = s.axes.filter(axis => !claimed().map(baseOf).includes(baseOf(axis)))
+    for (const dim of dims)
+      take(
+        dim,
+        free.filter(axis => isSpare(axis, dim.name)),
+      )
   }
   return { splits, partial: {} }
 }
 
 /** The ZeRO layout: the data axes appended as minor axes to the first dim that divides, else the compute layout itself. */
 export function storageOf(s: Sharded, dims: readonly Dim[], compute: Layout): Layout {
-  const data = s.axes.filter(axis => baseOf(axis) !== 'tp')
+  const data = s.axes.filter(axis => factsOf(axis).data)
   const ranks = sizeOfAll(s.mesh, data)
   const dim = dims.find(
     ({ name, size }) => ranks > 1 && size % (sizeOfAll(s.mesh, splitOf(compute, name)) * ranks) === 0,

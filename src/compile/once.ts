@@ -4,7 +4,7 @@
  * so 1/count is folded into the gradient of the loss and no collective spans the pipeline on its behalf.
  */
 import { type Layout, partialAxes, whole } from '../base/index.js'
-import type { Segment } from '../ir/index.js'
+import { type ResultName, resultNames, type Segment } from '../ir/index.js'
 import { type Model, shardingOf } from '../model/index.js'
 import type { CompiledBlock } from './blocks.js'
 import { elect } from './elect.js'
@@ -13,7 +13,8 @@ import { SegmentWriter, type Slot } from './segment.js'
 import { normAxes } from './tail.js'
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
-const place = (role: string): Slot => ({ role, kind: 'workspace', offset: 0 })
+const place = (of: ResultName): Slot => ({ role: { is: 'result', of }, kind: 'workspace', offset: 0 })
+const dataSlot = (of: string): Slot => ({ role: { is: 'input', of }, kind: 'data', offset: 0 })
 
 export interface OnceSegments {
   readonly clear: readonly Segment[]
@@ -38,7 +39,7 @@ export function onceSegments(
   const norm = normAxes(s)
   const everywhere: Layout = { splits: {}, partial: Object.fromEntries(norm.map(axis => [axis, 'sum'])) }
   return {
-    clear: ['loss', 'count', ...(evaluates ? [] : ['normSquared'])].map(name => clear(s, name)),
+    clear: resultNames.filter(name => !evaluates || name !== 'normSquared').map(name => clear(s, name)),
     loads: [...model.inputs, ...(evaluates ? [] : [scalar('lr'), scalar('step')])].map(input => load(s, input)),
     count: [count.segment],
     sumCount: sumUp(s, 'count', count.layout, stages),
@@ -47,7 +48,7 @@ export function onceSegments(
   }
 }
 
-function clear(s: Sharded, name: string): Segment {
+function clear(s: Sharded, name: ResultName): Segment {
   const w = new SegmentWriter(s)
   w.emit({ kind: 'zero', ins: [], outs: [w.given(name, scalar(name), whole, place(name)).ref] })
   return w.finish(`clear ${name}`, 'begin', false)
@@ -55,8 +56,7 @@ function clear(s: Sharded, name: string): Segment {
 
 function load(s: Sharded, input: Model['inputs'][number]): Segment {
   const w = new SegmentWriter(s)
-  const slot: Slot = { role: `input.${input.name}`, kind: 'data', offset: 0 }
-  const { ref } = w.given(input.name, input, canonical(s, input.dims, 'input'), slot)
+  const { ref } = w.given(input.name, input, canonical(s, input.dims, 'input'), dataSlot(input.name))
   w.emit({ kind: 'load', out: ref, input: input.name })
   return w.finish(`load ${input.name}`, 'load', false)
 }
@@ -69,7 +69,7 @@ function countTokens(s: Sharded, model: Model): { segment: Segment; layout: Layo
   if (input.source.kind !== 'input') throw new Error(`the loss of ${model.name} must count elements of a data input`)
   const w = new SegmentWriter(s)
   const layout = canonical(s, input.dims, 'input')
-  const { ref } = w.given('input', input, layout, { role: `input.${input.source.name}`, kind: 'data', offset: 0 })
+  const { ref } = w.given('input', input, layout, dataSlot(input.source.name))
   const dims = input.dims.map(dim => dim.name)
   const elected = elect(
     s,
@@ -85,7 +85,7 @@ function countTokens(s: Sharded, model: Model): { segment: Segment; layout: Layo
 }
 
 /** The sum over the ranks that hold addends: along partial axes, then over the pipeline coordinates that share the loss. */
-function sumUp(s: Sharded, name: string, layout: Layout, stages?: readonly number[]): Segment[] {
+function sumUp(s: Sharded, name: ResultName, layout: Layout, stages?: readonly number[]): Segment[] {
   const w = new SegmentWriter(s)
   const axes = partialAxes(layout)
   let version = w.given(name, scalar(name), layout, place(name))

@@ -14,7 +14,9 @@ import {
   type Phase,
   type Ref,
   type Role,
+  type RoleName,
   type Segment,
+  showRole,
   traitsOf,
 } from '../ir/index.js'
 import type { Sharded } from './layouts.js'
@@ -36,7 +38,7 @@ export interface Version {
 
 /** A place in a frame other segments see too. */
 export interface Slot {
-  readonly role: string
+  readonly role: RoleName
   readonly kind: Kind
   readonly offset: number
 }
@@ -127,12 +129,12 @@ export class SegmentWriter {
     const drafts = [...this.#drafts].filter(([ref]) => used.has(ref))
     const slots = this.#place(drafts, instrs)
     const roles = rolesOf(drafts, slots)
-    const at = new Map(roles.map((role, i) => [role.name, i]))
+    const at = new Map(roles.map((role, i) => [showRole(role.name), i]))
     const buffers: Record<Ref, Buffer> = {}
     for (const [ref, { tensor, layout }] of drafts) {
       const slot = slots.get(ref)!
       const dims = localDims(this.#s.mesh, tensor.dims, layout)
-      buffers[ref] = { dtype: tensor.dtype, dims, layout, role: at.get(slot.role)!, offset: slot.offset }
+      buffers[ref] = { dtype: tensor.dtype, dims, layout, role: at.get(showRole(slot.role))!, offset: slot.offset }
     }
     return { name, phase, roles, buffers, instrs }
   }
@@ -148,7 +150,8 @@ export class SegmentWriter {
     }
     for (const [kind, refs] of scratch) {
       const { offsets } = pack(refs.map(ref => ({ bytes: this.bytesOf(ref), ...spans.get(ref)! })))
-      for (const [i, ref] of refs.entries()) slots.set(ref, { role: `scratch.${kind}`, kind, offset: offsets[i] })
+      for (const [i, ref] of refs.entries())
+        slots.set(ref, { role: { is: 'scratch', of: kind }, kind, offset: offsets[i] })
     }
     return slots
   }
@@ -210,7 +213,8 @@ function rolesOf(drafts: readonly (readonly [Ref, Draft])[], slots: ReadonlyMap<
   const roles = new Map<string, Role>()
   for (const [ref, { bytes }] of drafts) {
     const { role, kind, offset } = slots.get(ref)!
-    roles.set(role, { name: role, kind, bytes: Math.max(roles.get(role)?.bytes ?? 0, offset + bytes) })
+    const key = showRole(role)
+    roles.set(key, { name: role, kind, bytes: Math.max(roles.get(key)?.bytes ?? 0, offset + bytes) })
   }
   return [...roles.values()]
 }

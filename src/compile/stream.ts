@@ -9,9 +9,11 @@ import {
   type Kind,
   kinds,
   type Role,
+  type RoleName,
   type Segment,
   type Step,
   type Stream,
+  showRole,
 } from '../ir/index.js'
 import { pack } from './pack.js'
 import { align } from './segment.js'
@@ -45,12 +47,12 @@ export class StreamWriter {
   }
 
   /** `nameOf` gives the frame that plays a role; undefined: scratch, a frame for this call alone. */
-  call(segment: Segment, where: Where, nameOf: (role: string) => string | undefined): void {
+  call(segment: Segment, where: Where, nameOf: (role: RoleName) => string | undefined): void {
     this.bound(segment, where, this.bindings(segment, nameOf))
   }
 
   /** What plays each role: a frame, or undefined where every call has its own. */
-  bindings(segment: Segment, nameOf: (role: string) => string | undefined): (number | undefined)[] {
+  bindings(segment: Segment, nameOf: (role: RoleName) => string | undefined): (number | undefined)[] {
     return segment.roles.map(role => {
       const name = nameOf(role.name)
       return name === undefined ? undefined : this.frame(name, role)
@@ -65,7 +67,7 @@ export class StreamWriter {
 
   /** A frame for one call alone: nobody else asks for it, so its name is not looked up. */
   #fresh({ name, kind, bytes }: Role, call: number): number {
-    return this.#frames.push({ name: `${name}@${call}`, kind, bytes }) - 1
+    return this.#frames.push({ name: `${showRole(name)}@${call}`, kind, bytes }) - 1
   }
 
   send(name: string, peer: number, tag: string): void {

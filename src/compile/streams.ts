@@ -3,8 +3,16 @@
  * A stage is a run of blocks; forward calls them in order, backward in reverse. What crosses from one rank to another
  * is received into the frame the first block asks for and sent from the frame the last block filled.
  */
-import type { Layout } from '../base/index.js'
-import type { Role, Segment, Stream } from '../ir/index.js'
+import { type Layout, optimizerFacts } from '../base/index.js'
+import {
+  type ResultName,
+  type Role,
+  type RoleName,
+  resultNames,
+  type Segment,
+  type Stream,
+  showRole,
+} from '../ir/index.js'
 import type { Block } from '../model/index.js'
 import type { PhaseName } from './blocks.js'
 import { needOf, sendWaits, tagOf } from './clocks.js'
@@ -14,11 +22,11 @@ import { communicate } from './schedule/communicate.js'
 import { type CommAction, type Task, type Transfer, tasksOf } from './schedule/index.js'
 import { localBytes } from './segment.js'
 import { StreamWriter } from './stream.js'
-import { scalarsOf } from './tail.js'
 
 export interface WrittenStream {
   readonly stream: Stream
   readonly frameOf: (name: string) => number
+  readonly results: Readonly<Partial<Record<ResultName, number>>>
 }
 
 export function writeStreams(compiled: Compiled): WrittenStream[] {
@@ -36,7 +44,6 @@ class RankStream {
   readonly #out = new StreamWriter()
   readonly #held: readonly CompiledParam[]
   readonly #bindings = new Map<string, readonly (number | undefined)[]>()
-  readonly #heads = new Map<Segment, readonly [string, string][]>()
   readonly #crossings = new Map<number, readonly [string, number][]>()
   readonly #holdsLoss: boolean
   readonly #gathered: ReadonlySet<string>
@@ -64,7 +71,9 @@ class RankStream {
     }
     for (const tag of waits.get(row.length) ?? []) this.#waitFor(tag)
     this.#end(tasks)
-    return { stream: this.#out.finish(), frameOf: name => this.#out.indexOf(name) }
+    const frameOf = (name: string) => this.#out.indexOf(name)
+    const results = Object.fromEntries(this.#sums().map(name => [name, frameOf(name)]))
+    return { stream: this.#out.finish(), frameOf, results }
   }
 
   /** What lives from step to step. */
@@ -74,19 +83,19 @@ class RankStream {
       const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: stateDtype }, layout)
       this.#out.resident(spec.name, 'parameters', localBytes(s, { ...spec, dtype }, segments.kept))
       if (grad) this.#out.resident(`grad.${spec.name}`, 'gradients', bytes(grad))
-      for (const state of [...['m', 'v'].slice(0, segments.moments), ...(segments.master ? ['master'] : [])])
+      for (const state of segments.states)
         this.#out.resident(`${state}.${spec.name}`, 'optimizer', bytes(segments.state))
     }
     for (const name of this.#sums()) this.#out.resident(name, 'workspace', 4)
   }
 
-  #sums(): string[] {
-    return [...(this.#holdsLoss ? ['loss', 'count'] : []), ...(this.#c.evaluates ? [] : ['normSquared'])]
+  #sums(): ResultName[] {
+    return resultNames.filter(name => (name === 'normSquared' ? !this.#c.evaluates : this.#holdsLoss))
   }
 
   #begin(tasks: readonly Task[]): void {
     const { once } = this.#c
-    this.#once(once.clear.filter(({ roles }) => this.#sums().includes(roles[0].name)))
+    this.#once(once.clear.filter(({ roles: [{ name }] }) => name.is === 'result' && this.#sums().includes(name.of)))
     for (const param of this.#held) this.#param(param, param.segments.begin)
     for (const [name, microbatch] of this.#dataOf(tasks)) {
       const segment = once.loads.find(load => load.name === `load ${name}`)!
@@ -95,7 +104,9 @@ class RankStream {
     if (this.#holdsLoss) {
       for (const microbatch of microbatchesOf(tasks, this.#c.stageOf[this.#c.stageOf.length - 1]))
         for (const segment of once.count)
-          this.#out.call(segment, { block: -1, microbatch }, role => dataOrSum(role, microbatch))
+          this.#out.call(segment, { block: -1, microbatch }, role =>
+            role.is === 'input' ? `${role.of}@${microbatch}` : onceFrame(role),
+          )
       this.#once(once.sumCount)
     }
     for (const param of this.#held) this.#param(param, param.segments.gather)
@@ -120,24 +131,19 @@ class RankStream {
     for (const param of this.#held) if (param.holders[0] === this.#pp) this.#param(param, param.segments.norm)
     this.#once(once.sumNorm)
     if (this.#c.evaluates || (tasks.length === 0 && this.#held.length === 0)) return
-    const loaded = scalarsOf(this.#c.input.training.optimizer.kind).filter(name => name !== 'normSquared')
+    const loaded = optimizerFacts[this.#c.input.training.optimizer.kind].scalars.filter(name => name !== 'normSquared')
     for (const name of loaded)
       this.#out.call(once.loads.find(load => load.name === `load ${name}`)!, { block: -1, microbatch: -1 }, () => name)
     for (const param of this.#held) this.#param(param, param.segments.update)
   }
 
   #once(segments: readonly Segment[]): void {
-    for (const segment of segments)
-      this.#out.call(segment, { block: -1, microbatch: -1 }, role => (role.startsWith('scratch.') ? undefined : role))
+    for (const segment of segments) this.#out.call(segment, { block: -1, microbatch: -1 }, onceFrame)
   }
 
   #param({ spec: { name } }: CompiledParam, segment: Segment | undefined): void {
     if (!segment || segment.instrs.length === 0) return
-    this.#out.call(segment, { block: -1, microbatch: -1, param: name }, role => {
-      if (role.startsWith('scratch.')) return undefined
-      if (role === 'param') return name
-      return ['grad', 'reduced', 'full', 'm', 'v', 'master'].includes(role) ? `${role}.${name}` : role
-    })
+    this.#out.call(segment, { block: -1, microbatch: -1, param: name }, role => paramFrame(role, name))
   }
 
   #task(task: Task): void {
@@ -151,15 +157,8 @@ class RankStream {
     const segment = this.#c.blocks[this.#c.input.model.blocks[block].kind].segments[phase]!
     if (segment.instrs.length === 0) return
     const lasting = this.#lasting(segment, block)
-    const heads = this.#headsOf(segment)
-    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, heads[i], block, microbatch))
+    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, block, microbatch))
     this.#out.bound(segment, { block, microbatch }, frames)
-  }
-
-  #headsOf(segment: Segment): readonly [string, string][] {
-    const heads = this.#heads.get(segment) ?? segment.roles.map(role => split(role.name))
-    this.#heads.set(segment, heads)
-    return heads
   }
 
   /** Roles played by the same frame in every microbatch. */
@@ -169,34 +168,35 @@ class RankStream {
     const known = this.#bindings.get(key)
     if (known) return known
     const bindings = this.#out.bindings(segment, role => {
-      const [head, rest] = split(role)
-      if (head === 'param') return this.#paramFrame(params[rest])
-      if (head === 'grad') return `grad.${params[rest]}`
-      return role === 'count' || role === 'loss' ? role : undefined
+      if (role.is === 'param') return this.#paramFrame(params[role.of!])
+      if (role.is === 'grad') return `grad.${params[role.of!]}`
+      return role.is === 'result' ? role.of : undefined
     })
     this.#bindings.set(key, bindings)
     return bindings
   }
 
   /** Roles played by another frame in each microbatch; undefined: scratch. */
-  #passing(role: Role, [head, rest]: readonly [string, string], block: number, microbatch: number): number | undefined {
-    return head === 'scratch' ? undefined : this.#out.frame(this.#passingName(head, rest, block, microbatch), role)
+  #passing(role: Role, block: number, microbatch: number): number | undefined {
+    return role.name.is === 'scratch'
+      ? undefined
+      : this.#out.frame(this.#passingName(role.name, block, microbatch), role)
   }
 
-  #passingName(head: string, rest: string, block: number, microbatch: number): string {
-    switch (head) {
+  #passingName(role: RoleName, block: number, microbatch: number): string {
+    switch (role.is) {
       case 'in':
-        return this.#carry(block, rest, microbatch)
+        return this.#carry(block, role.of, microbatch)
       case 'out':
-        return `${rest}@${block + 1}.${microbatch}`
+        return `${role.of}@${block + 1}.${microbatch}`
       case 'din':
-        return this.#gradient(block + 1, rest, microbatch)
+        return this.#gradient(block + 1, role.of, microbatch)
       case 'dout':
-        return `d.${rest}@${block}.${microbatch}`
+        return `d.${role.of}@${block}.${microbatch}`
       case 'input':
-        return `${rest}@${microbatch}`
+        return `${role.of}@${microbatch}`
       default:
-        return `${head}${rest && `.${rest}`}@${block}.${microbatch}` // keep.I, keep.W, hold
+        return `${showRole(role)}@${block}.${microbatch}` // the stash
     }
   }
 
@@ -285,11 +285,11 @@ function blocksOfStages({ input, stageOf }: Compiled): number[][] {
 const microbatchesOf = (tasks: readonly Task[], stage: number): number[] =>
   tasks.filter(task => task.kind === 'F' && task.stage === stage).map(task => task.microbatch)
 
-const dataOrSum = (role: string, microbatch: number): string | undefined =>
-  role.startsWith('scratch.') ? undefined : role.startsWith('input.') ? `${role.slice(6)}@${microbatch}` : role
+const onceFrame = (role: RoleName): string | undefined => (role.is === 'scratch' ? undefined : showRole(role))
 
-/** 'param.attn.q' -> ['param', 'attn.q'] */
-const split = (role: string): [string, string] => {
-  const dot = role.indexOf('.')
-  return dot < 0 ? [role, ''] : [role.slice(0, dot), role.slice(dot + 1)]
+/** The frame that plays a role in a segment of this parameter. */
+function paramFrame(role: RoleName, param: string): string | undefined {
+  if (role.is === 'param') return param
+  const own = role.is === 'grad' || role.is === 'reduced' || role.is === 'full' || role.is === 'state'
+  return own ? `${showRole(role)}.${param}` : onceFrame(role)
 }

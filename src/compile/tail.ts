@@ -3,8 +3,8 @@
  * ZeRO is no pass: it is which of gradient, optimizer state and parameter lie in the storage layout, and the
  * collectives are what falls out where layouts do not match. Parameters that are alike share their segments.
  */
-import { type Layout, sameLayout, whole } from '../base/index.js'
-import type { Kind, Ref, Segment } from '../ir/index.js'
+import { type Layout, optimizerFacts, type StateName, sameLayout, statesKept, statesOf, whole } from '../base/index.js'
+import type { Kind, Ref, RoleName, Segment } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './blocks.js'
@@ -37,13 +37,13 @@ export interface ParamSegments {
   readonly update?: Segment
   readonly kept: Layout
   readonly state: Layout
-  readonly moments: number
-  /** The optimizer updates a wider copy, of which the parameter is what its dtype can hold. */
-  readonly master: boolean
+  /** What is kept of it from step to step. */
+  readonly states: readonly StateName[]
 }
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
-const at = (role: string, kind: Kind): Slot => ({ role, kind, offset: 0 })
+const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
+const at = (is: 'param' | 'full' | 'grad' | 'reduced', kind: Kind): Slot => slotOf({ is }, kind)
 
 export function compileParam(param: ParamClass, context: ParamContext): ParamSegments {
   const { plan, training } = context
@@ -56,18 +56,16 @@ export function compileParam(param: ParamClass, context: ParamContext): ParamSeg
     kept,
     state,
   }
-  if (!trained(param)) return { ...held, moments: 0, master: false }
-  const { reduced, ...reduction } = reduce(param, state, context)
-  const grad = { layout: state, slot: at(reduced, 'gradients') }
-  const moments = training.optimizer.kind === 'adamw' ? 2 : training.optimizer.momentum > 0 ? 1 : 0
+  if (!trained(param)) return { ...held, states: [] }
+  const { slot, ...reduction } = reduce(param, state, context)
+  const grad = { layout: state, slot }
   return {
     ...held,
     begin: begin(param, context),
     ...reduction,
     norm: norm(param, grad, context),
-    update: update(param, { grad, kept, state, moments }, context),
-    moments,
-    master: hasMaster(param),
+    update: update(param, { grad, kept, state }, context),
+    states: statesKept(training.optimizer, hasMaster(param)),
   }
 }
 
@@ -101,7 +99,7 @@ function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
 }
 
 /** The accumulated gradient in the layout of the optimizer state; in place where one all-reduce does it. */
-function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: Segment; reduced: 'grad' | 'reduced' } {
+function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: Segment; slot: Slot } {
   const w = new SegmentWriter(s)
   const grad = w.given('grad', gradientOf(param), param.grad, at('grad', 'gradients'))
   const moves = route(param.spec.dims, param.grad, state)
@@ -116,7 +114,7 @@ function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: 
   if (param.holders.length > 1) w.reduceInPlace('grad', reduced, state, { axes: ['pp'], stages: param.holders })
   const segment = w.finish(`reduce ${param.name}`, 'reduce', false)
   return {
-    reduced: w.slotOf(reduced.ref)!.role as 'grad' | 'reduced',
+    slot: w.slotOf(reduced.ref)!,
     ...(segment.instrs.length > 0 ? { reduce: segment } : {}),
   }
 }
@@ -126,7 +124,7 @@ function norm(param: ParamClass, grad: Located, { s }: ParamContext): Segment {
   const w = new SegmentWriter(s)
   const { ref } = w.given('grad', gradientOf(param), grad.layout, grad.slot)
   const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
-  const total = w.given('norm', scalar('normSquared'), addend, at('normSquared', 'workspace'))
+  const total = w.given('norm', scalar('normSquared'), addend, slotOf({ is: 'result', of: 'normSquared' }, 'workspace'))
   w.emit({ kind: 'sumSquares', once: wholeAxes(s, grad.layout), ins: [ref], outs: [total.ref] })
   return w.finish(`norm ${param.name}`, 'norm', false)
 }
@@ -138,36 +136,29 @@ export const normAxes = (s: Sharded) =>
     .map(({ name }) => name)
     .reverse()
 
-/** What an optimizer reads beside the gradient. */
-export const scalarsOf = (kind: Training['optimizer']['kind']): string[] =>
-  kind === 'adamw' ? ['normSquared', 'lr', 'step'] : ['normSquared', 'lr']
+const scalarSlot = (of: string): Slot =>
+  of === 'normSquared' ? slotOf({ is: 'result', of }, 'workspace') : slotOf({ is: 'named', of }, 'data')
 
 interface UpdateLayouts {
   readonly grad: Located
   readonly kept: Layout
   readonly state: Layout
-  readonly moments: number
 }
 
 /** Each rank updates its part of the state; where the parameter is kept whole, the parts are gathered back into it. */
-function update(
-  param: ParamClass,
-  { grad, kept, state, moments }: UpdateLayouts,
-  { s, training }: ParamContext,
-): Segment {
+function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, training }: ParamContext): Segment {
   const w = new SegmentWriter(s)
   const { spec, dtype, stateDtype } = param
-  const ofState = (name: string) =>
-    w.given(name, { ...spec, name, dtype: stateDtype }, state, at(name, 'optimizer')).ref
-  const whence = (name: string) =>
-    w.given(name, scalar(name), whole, at(name, name === 'normSquared' ? 'workspace' : 'data')).ref
+  const ofState = (name: StateName) =>
+    w.given(name, { ...spec, name, dtype: stateDtype }, state, slotOf({ is: 'state', of: name }, 'optimizer')).ref
+  const whence = (name: string) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
   const gradient = w.given('grad', gradientOf(param), grad.layout, grad.slot).ref
   const own = w.given('param', { ...spec, name: 'param', dtype }, kept, at('param', 'parameters'))
   const updated = hasMaster(param) ? ofState('master') : w.demand('param', state).ref
-  const outs = [updated, ...['m', 'v'].slice(0, moments).map(ofState)]
+  const outs = [updated, ...statesOf(training.optimizer).map(ofState)]
   const { lr: _, ...optimizer } = training.optimizer
   const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
-  const scalars = scalarsOf(optimizer.kind)
+  const { scalars } = optimizerFacts[optimizer.kind]
   w.emit({ ...optimizer, ...settings, ins: [gradient, ...scalars.map(whence)], outs })
   const part = hasMaster(param) ? rounded(w, param, updated, { own, kept, state }) : updated
   if (!sameLayout(kept, state)) {

@@ -3,8 +3,8 @@
  * that calls them, beside them what the ranks must know of mesh, parameters and run, and how to start it all.
  * Pure: paths and texts come out, and somebody else writes them.
  */
-import { rankAt, worldOf } from '../base/index.js'
-import { type Group, type Program, type Segment, type Stream, traitsOf } from '../ir/index.js'
+import { rankAt, stateEntries, worldOf } from '../base/index.js'
+import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
 import { functionsOf, type PythonFunction } from './functions.js'
 import { launchers } from './launchers.js'
 import { plain } from './python.js'
@@ -100,7 +100,7 @@ function runsOf(names: readonly string[]): string {
 
 /** What every rank must know: all of them make all groups, in this order. */
 function programText(program: Program): string {
-  const { name, mesh, microbatches, params, inputs, streams } = program
+  const { name, mesh, microbatches, params, inputs, results, streams } = program
   const text = (value: unknown) => JSON.stringify(value)
   const list = (items: readonly unknown[]) => `[\n${items.map(item => `    ${text(item)}`).join(',\n')}\n  ]`
   const arenas = streams.map(({ arena, peak }) => ({ arena, peak }))
@@ -112,16 +112,29 @@ function programText(program: Program): string {
   "microbatches": ${microbatches},
   "groups": ${list(groupsOf(program))},
   "inputs": ${list(inputs)},
-  "params": ${list(params)},
+  "results": ${text(results)},
+  "params": ${list(params.map(paramOf))},
   "memory": ${list(arenas)}
 }
 `
 }
 
+/** A master is apart from the states: it is what the parameter is rounded from, and is saved in its place. */
+const paramOf = ({ frames, ...param }: Param) => ({
+  ...param,
+  frames: Object.fromEntries(
+    Object.entries(frames).map(([pipeline, held]) => {
+      const master = masterFrame(held)
+      const states = Object.fromEntries(stateEntries(held.states).filter(([, frame]) => frame !== master))
+      return [pipeline, { ...held, states, ...(master !== undefined && { master }) }]
+    }),
+  ),
+})
+
 /** The first rank that knows the loss. */
-function reporterOf({ mesh, streams }: Program): number {
-  const knows = ({ frames }: Stream) => ['loss', 'count'].every(name => frames.some(frame => frame.name === name))
-  return rankAt(mesh, { pp: streams.findIndex(knows) })
+function reporterOf({ mesh, results }: Program): number {
+  const [[pp]] = resultPlaces(results.loss)
+  return rankAt(mesh, { pp })
 }
 
 function groupsOf({ segments }: Program): (Group & { readonly label: string })[] {

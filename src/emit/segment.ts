@@ -2,7 +2,7 @@
  * A segment as a Python function of tensors: it takes what it reads from frames, in groups a reader knows (carry,
  * parameters, what forward kept, gradients), and returns what it leaves in frames. One line per instruction.
  */
-import { type Dim, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
+import { type Dim, isOptimizer, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
 import { applyRule, type Buffer, type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
 import { quote } from './python.js'
 import { call, groupLabel, isRounding, type Options, type Site, torchOf } from './rules.js'
@@ -84,7 +84,7 @@ interface Flow {
 
 /** Of the optimizer's parameters those that are kept in less precision as well, and what they are rounded to. */
 function roundingsOf({ instrs, buffers }: Segment, { resident }: Usage): ReadonlyMap<Ref, Ref> {
-  const updated = instrs.flatMap(instr => (instr.kind === 'adamw' || instr.kind === 'sgd' ? [instr.outs[0]] : []))
+  const updated = instrs.flatMap(instr => (isOptimizer(instr) ? [instr.outs[0]] : []))
   const pairs = instrs.flatMap(instr => (isRounding(instr) ? [[instr.ins[0], instr.outs[0]] as const] : []))
   return new Map(pairs.filter(([from, to]) => updated.includes(from) && resident[buffers[to].role]))
 }
@@ -125,7 +125,7 @@ const order = ['data', 'activations', 'parameters', 'keep', 'gradients', 'optimi
 function groupsOf({ buffers, roles }: Segment, refs: readonly Ref[]): Ref[][] {
   const groupOf = (ref: Ref): (typeof order)[number] => {
     const { kind, name } = roles[buffers[ref].role]
-    return kind === 'activations' && /^(keep|hold)/.test(name) ? 'keep' : kind
+    return kind === 'activations' && (name.is === 'keep' || name.is === 'hold') ? 'keep' : kind
   }
   return order.map(group => refs.filter(ref => groupOf(ref) === group)).filter(group => group.length > 0)
 }

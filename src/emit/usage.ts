@@ -2,7 +2,16 @@
  * What the streams say about a segment's roles. A frame that is bound by one call alone, and neither sent, received
  * nor kept from step to step, holds temporaries: in Python these are local variables, and the frame never exists.
  */
-import { type Call, type Program, type Ref, type Segment, type Stream, traitsOf } from '../ir/index.js'
+import {
+  type Call,
+  type Program,
+  type Ref,
+  type RoleName,
+  type Segment,
+  type Stream,
+  showRole,
+  traitsOf,
+} from '../ir/index.js'
 import { namesOf } from './names.js'
 import { type Scales, scalesOf } from './scales.js'
 
@@ -22,7 +31,7 @@ type Draft = {
 }
 
 /** A value of a frame, by its place in it. */
-const slot = (role: string, offset: number): string => `${role}+${offset}`
+const slot = (role: RoleName, offset: number): string => `${showRole(role)}+${offset}`
 
 export function usageOf(program: Program): ReadonlyMap<string, Usage> {
   const found = new Map<string, Draft>()
@@ -89,7 +98,8 @@ function givenNames(segment: Segment, { bind }: Call, called: readonly Map<strin
     const { name, kind } = segment.roles[role]
     const wish = called[bind[role]].get(slot(name, offset))
     if (wish !== undefined) given.set(ref, wish)
-    else if (kind === 'parameters' && ref.includes('~') && name.startsWith('param.')) given.set(ref, name)
+    else if (kind === 'parameters' && ref.includes('~') && name.is === 'param' && name.of)
+      given.set(ref, showRole(name))
   }
   return given
 }

@@ -3,58 +3,12 @@
  * given the parameters before it judges. Commands know this and nothing of engines; an engine joins by one line of
  * `starts`.
  */
-import { error, ProblemsError, type Rank } from '../base/index.js'
-import type { DType, Kind, Program } from '../ir/index.js'
-import type { Span } from '../trace/index.js'
+import { error, ProblemsError } from '../base/index.js'
+import type { Program } from '../ir/index.js'
 import { nativeMissing } from './native/kernels/kernels.js'
 import { startOn } from './native/run/runner.js'
 import { startReference } from './reference/engine.js'
-import type { StepData } from './reference/index.js'
-
-export interface StepOutcome {
-  /** The mean over `count` labels (or elements) of the global batch. */
-  readonly loss: number
-  readonly count: number
-  readonly normSquared: number
-}
-
-/** Where a rank keeps something: an index into the frames of its stream. */
-export interface Held {
-  readonly rank: Rank
-  readonly frame: number
-  readonly dtype: DType
-}
-
-/** A program on all its ranks. */
-export interface Runner {
-  /** For people: which kernels, how many ranks, where. */
-  readonly description: string
-  /** Ranks run beside each other; if not, how long each waits says nothing. */
-  readonly concurrent: boolean
-  step(data: StepData): StepOutcome | Promise<StepOutcome>
-  /** Whole tensors, row-major over the parameter's dims. */
-  parameter(name: string): ArrayLike<number>
-  setParameter(name: string, values: ArrayLike<number>): void
-  /** What lives in a frame from step to step, in the order of the parameter's dims, and maybe more behind it. Not a copy. */
-  held(at: Held): Float32Array | Float64Array
-  /** Puts numbers there, rounded as they are kept. */
-  hold(at: Held, values: Float32Array | Float64Array): void
-  /** Per rank, the greatest sum of live bytes of each kind so far. */
-  readonly peaks: readonly Readonly<Record<Kind, number>>[]
-  /** Of the last step, where the engine was asked to measure. Seconds from the engine's start. */
-  readonly spans: readonly Span[]
-  stop(): void | Promise<void>
-}
-
-export interface StartOptions {
-  readonly seed: number
-  /** Write down when each instruction begins and ends. */
-  readonly measure: boolean
-  /** Where the flight record of a failed step goes. */
-  readonly flightRecord?: string
-}
-
-export type Start = (program: Program, options: StartOptions) => Promise<Runner>
+import type { Runner, Start, StartOptions, StepData, StepResult } from './runner.js'
 
 export const kernelNames = ['native', 'vectors', 'wasm', 'reference'] as const
 export type KernelName = (typeof kernelNames)[number]
@@ -82,7 +36,7 @@ export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !
 type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | 'peaks' | 'spans'
 
 export interface Trainer extends Pick<Runner, OfRunner> {
-  step(data: StepData): Promise<StepOutcome>
+  step(data: StepData): Promise<StepResult>
   /** The mean loss over all labels of the batches, with the parameters of now. Changes nothing. */
   evaluate(batches: readonly StepData['inputs'][]): Promise<{ readonly loss: number; readonly count: number }>
   stop(): Promise<void>

@@ -2,6 +2,7 @@
  * FLOPs, in the senses that are in print: a utilisation means nothing without the name of its count. Model FLOPs are
  * what training needs, hardware FLOPs what a plan executes, recomputation included.
  */
+import { batchRanks } from '../base/index.js'
 import { repeated } from './others/layer-cost.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
@@ -35,7 +36,7 @@ export type Definition = keyof typeof definitions
 
 /** Of a step over all devices. The model's are PaLM's; the hardware's are those of the products that are executed. */
 export function flopsOfStep({ shape, split }: Setup): { model: number; hardware: number } {
-  const sequences = split.dp * split.ep * split.microbatches * split.microbatch
+  const sequences = batchRanks(split) * split.microbatches * split.microbatch
   const model = sequences * definitions.palm(shape)
   const again = repeated[split.recompute]
   const layers = 2 * (matmulParameters(shape) - shape.embed * shape.vocab)

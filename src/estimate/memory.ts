@@ -3,6 +3,7 @@
  * of thousands. Each pipeline rank is summed up by itself: what it holds of the model, how many microbatches are in
  * flight there, and the one moment (loss, or a layer computed again) that comes on top.
  */
+import { dataRanks } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { elementBytes, keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
@@ -73,7 +74,7 @@ function statesOf(placed: Placed, habits: Habits): (layers: number, first: boole
   const { shape, split } = placed
   const element = elementBytes(placed)
   const layer = layerParameters(shape, split)
-  const data = split.dp * split.cp * split.ep
+  const data = dataRanks(split)
   const stays = habits.wholeInPipeline && split.pp > 1
   return (layers, first, last) => {
     const ends =

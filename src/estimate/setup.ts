@@ -2,17 +2,12 @@
  * Everything the price of a step depends on. The plan here is plain numbers, not a job: other people's runs are priced
  * too, and some of them do what our compiler does not (yet).
  */
-import type { Seconds } from '../base/index.js'
+import type { AxisSizes, MeshAxis, Seconds } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import type { Software } from './others/software.js'
 import type { Shape } from './shape.js'
 
-export interface Split {
-  readonly tp: number
-  readonly pp: number
-  readonly dp: number
-  readonly cp: number
-  readonly ep: number
+export interface Split extends AxisSizes {
   readonly sequenceParallel: boolean
   readonly zero: 0 | 1 | 2 | 3
   readonly schedule: string
@@ -41,18 +36,12 @@ export interface Setup {
 /** What memory depends on: all but the machine. */
 export type Placed = Omit<Setup, 'cluster'>
 
-/** Where the time of a step goes. The parts add up to the step. */
-export interface Parts {
+/** Where the time of a step goes. The parts add up to the step; those of axes are communication that nothing hides. */
+export interface Parts extends Readonly<Record<MeshAxis, Seconds>> {
   readonly compute: Seconds
   /** Computing forward values again. */
   readonly recompute: Seconds
   readonly bubble: Seconds
-  /** Communication that nothing hides. */
-  readonly tp: Seconds
-  readonly dp: Seconds
-  readonly pp: Seconds
-  readonly cp: Seconds
-  readonly ep: Seconds
   readonly optimizer: Seconds
   /** The host not keeping up, stragglers, what no other part explains. */
   readonly other: Seconds

@@ -1,5 +1,5 @@
 /** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
-
+import { dataRanks, ranksOf } from '../base/index.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
@@ -18,9 +18,9 @@ export function handingCost(
   { handed, regather }: Prices,
   { busiest }: Ranks,
 ): number {
-  const { pp, tp, cp, ep, dp, chunks, microbatches } = split
+  const { pp, chunks, microbatches } = split
   if (pp === 1) return 0
-  const one = table.meeting('send', handed, pp, tp * cp * ep * dp) + regather
+  const one = table.meeting('send', handed, pp, ranksOf(split) / pp) + regather
   const rounds = loops.has(split.schedule) ? (chunks - 1) * lateness(split, busiest, one) : 0
   return 2 * one * (pp - 1 + software.exposed.pp * chunks * microbatches) + rounds
 }
@@ -42,8 +42,8 @@ function lateness(split: Split, { forward, input, weight }: RankTime, message: n
 
 /** Gradients to their sum and parameters back; what backward and the next forward hide only slows them down. */
 export function dataCost({ shape, split, software }: Setup, table: PriceTable, prices: Prices, ranks: Ranks): number {
-  const { tp, cp, ep, dp, pp, zero, microbatches } = split
-  const size = dp * ep * cp
+  const { tp, pp, zero, microbatches } = split
+  const size = dataRanks(split)
   const tied =
     shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
   const pieces = Math.max(1, software.pieces * ranks.layers)
@@ -86,18 +86,19 @@ const hiding = ({ pp, chunks }: Split, { forward, input, weight }: RankTime): nu
 
 /** What no compute can hide under ZeRO-3: the first gather, and the tables at both ends, every microbatch. */
 function endsCost(
-  { tp, cp, ep, dp, microbatches }: Split,
+  split: Split,
   { reduceBytes }: Software,
   table: PriceTable,
   { headParameters, layerParameters }: Prices,
 ): number {
-  const gather = table.meeting('all-gather', 2 * (headParameters + layerParameters), dp * ep * cp, tp)
-  const scatter = table.meeting('reduce-scatter', reduceBytes * headParameters, dp * ep * cp, tp)
-  return microbatches * (gather + scatter)
+  const size = dataRanks(split)
+  const gather = table.meeting('all-gather', 2 * (headParameters + layerParameters), size, split.tp)
+  const scatter = table.meeting('reduce-scatter', reduceBytes * headParameters, size, split.tp)
+  return split.microbatches * (gather + scatter)
 }
 
 export function optimizerCost({ split, cluster, software }: Setup, parameters: number): number {
   const { bandwidth, curves } = cluster.device
-  const owned = split.zero === 0 ? parameters : parameters / (split.dp * split.ep * split.cp)
+  const owned = split.zero === 0 ? parameters : parameters / dataRanks(split)
   return (owned * software.optimizerBytes) / (bandwidth * curves.memory.efficiency)
 }

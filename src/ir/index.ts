@@ -1,5 +1,6 @@
 export * from './instr.js'
 export * from './program.js'
+export * from './role.js'
 export * from './text.js'
 export * from './traits.js'
 export * from './verify.js'

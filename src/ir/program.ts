@@ -7,8 +7,18 @@
  * A *stream* is what the ranks of one pipeline coordinate do, in order: all of them the same, each at its own
  * place on the other axes. Frames are allocated, freed and placed in the arena by the stream.
  */
-import type { Dim, DType, Init, Layout, Mesh } from '../base/index.js'
+import {
+  type Dim,
+  type DType,
+  type Init,
+  type Layout,
+  type Mesh,
+  type States,
+  stateEntries,
+  stateFacts,
+} from '../base/index.js'
 import type { Instr, Ref } from './instr.js'
+import type { ResultName, RoleName } from './role.js'
 
 export type { DType, Init }
 
@@ -28,7 +38,7 @@ export interface Buffer {
 }
 
 export interface Role {
-  readonly name: string
+  readonly name: RoleName
   readonly kind: Kind
   readonly bytes: number
 }
@@ -106,19 +116,22 @@ export interface Param {
   readonly state: Layout
 }
 
-/** Indices into the stream's frames. `moments` are m and v (adamw), m (sgd with momentum) or none. */
+/** Indices into the stream's frames. */
 export interface ParamFrames {
   readonly param: number
   /** Absent where nothing is trained. */
   readonly grad?: number
-  readonly moments: readonly number[]
-  /** What the optimizer updates in place of a bf16 parameter, in f32 and in the layout of its state. */
-  readonly master?: number
+  /** What is kept of it from step to step, by name. */
+  readonly states: States<number>
 }
+
+/** The frame of the state that the optimizer updates in place of the parameter, if there is one. */
+export const masterFrame = ({ states }: ParamFrames): number | undefined =>
+  stateEntries(states).find(([state]) => stateFacts[state].startsFrom === 'parameter')?.[1]
 
 /** What gradient and optimizer state are in: f32 where a master keeps the digits, else what is updated, the parameter. */
 export const dtypeOfState = ({ dtype, frames }: Param): DType =>
-  Object.values(frames).some(({ master }) => master !== undefined) ? 'f32' : dtype
+  Object.values(frames).some(held => masterFrame(held) !== undefined) ? 'f32' : dtype
 
 export interface DataInput {
   readonly name: string
@@ -135,6 +148,16 @@ export interface Block {
   readonly stage: number
 }
 
+/**
+ * Where a step leaves its sums: pipeline coordinate -> frame, on every stream that has the sum. The loss is a sum over
+ * the tokens counted; an evaluation has no norm.
+ */
+export type Results = Readonly<Record<ResultName, Readonly<Record<number, number>>>>
+
+/** `[pipeline coordinate, frame]` of each. */
+export const resultPlaces = (frames: Results[ResultName]): [pipeline: number, frame: number][] =>
+  Object.entries(frames).map(([pipeline, frame]) => [Number(pipeline), frame])
+
 export interface Program {
   readonly name: string
   readonly mesh: Mesh
@@ -146,6 +169,7 @@ export interface Program {
   readonly blocks: readonly Block[]
   readonly params: readonly Param[]
   readonly inputs: readonly DataInput[]
+  readonly results: Results
   readonly segments: Readonly<Record<string, Segment>>
   /** One per pipeline coordinate. */
   readonly streams: readonly Stream[]

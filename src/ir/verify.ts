@@ -3,7 +3,7 @@
  * The checker has its own tables and shares no code with the compiler: it is the second opinion. What it cannot
  * see (a wrong derivative rule, which the serial program would share) finite differences and PyTorch must.
  */
-import { error, ProblemsError, type Rank, rankAt } from '../base/index.js'
+import { error, finish, ProblemsError, type Rank, rankAt, type Work } from '../base/index.js'
 import { alignment } from './laws/alignment.js'
 import { buffers } from './laws/buffers.js'
 import { form } from './laws/form.js'
@@ -30,15 +30,20 @@ export interface Violation extends Place {
 }
 
 /** `serial` is the one-rank program of the same job: with it, identity (I) is checked too. */
-export const verify = (program: Program, serial?: Program): Violation[] =>
-  violationsOf(program, findings(program, serial))
+export const verify = (program: Program, serial?: Program): Violation[] => finish(verifying(program, serial))
+
+export function* verifying(program: Program, serial?: Program): Work<Violation[]> {
+  return violationsOf(program, yield* findings(program, serial))
+}
 
 /**
  * The laws a program must keep to be run at all, whatever it computes: W, M, G, S, L within segments, and T within
  * segments. They are read off the program without replaying it, and cost less than compiling it did.
  */
-export const verifyStructure = (program: Program): Violation[] =>
-  violationsOf(program, misformed(program) ?? [...structure(program), ...types(program)])
+export function verifyStructure(program: Program): Violation[] {
+  const misformed = form(program)
+  return violationsOf(program, misformed.length > 0 ? misformed : [...structure(program), ...types(program)])
+}
 
 /** Throws all that `verifyStructure` finds. What runs programs calls it first: a broken one would run over its memory. */
 export function requireSound(program: Program): void {
@@ -54,25 +59,23 @@ const violationsOf = ({ mesh }: Program, found: readonly Finding[]): Violation[]
     ...(finding.pipeline === undefined ? {} : { rank: rankAt(mesh, { pp: finding.pipeline }) }),
   }))
 
-/** A program that is not well formed cannot be read further. */
-function misformed(program: Program): Finding[] | undefined {
-  const found = form(program)
-  return found.length > 0 ? found : undefined
-}
-
 function structure(program: Program): Finding[] {
   const found = [frames, buffers, alignment, messages, groups].flatMap(law => law(program))
   return found.length > 0 ? found : stalls(program)
 }
 
-/** A program that stalls or tramples its memory cannot be replayed. */
-function findings(program: Program, serial?: Program): Finding[] {
-  const unreadable = misformed(program)
-  if (unreadable) return unreadable
+/** A program that is not well formed cannot be read further, and one that stalls or tramples its memory cannot be replayed. */
+function* findings(program: Program, serial?: Program): Work<Finding[]> {
+  const misformed = form(program)
+  if (misformed.length > 0) return misformed
+  yield 0.1 // about the shares of the time that large programs take
   const broken = structure(program)
+  yield 0.2
   const typed = [...partition(program, serial), ...(serial ? starts(program, serial) : []), ...types(program)]
   if (broken.length > 0) return [...broken, ...typed]
+  yield 0.25
   const outcome = replay(program)
+  yield 0.7
   return [...typed, ...outcome.findings, ...(serial ? identity(program, serial, outcome) : [])]
 }
 

@@ -1,5 +1,5 @@
 /** What composes correctly and unwisely: warnings, with the numbers. */
-import { either, showBytes, warning } from '../base/index.js'
+import { either, showBytes, statesKept, warning } from '../base/index.js'
 import { parametersOf } from '../model/index.js'
 import { bytesPerNumber, type Rule, traitsOfSchedule, widthOfParameter } from './rule.js'
 
@@ -66,13 +66,13 @@ const lostBelow = 1 / 512
 
 export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan: { precision } }) {
   if (precision !== 'pure-bf16') return
-  const moments = optimizer.kind === 'adamw' ? 2 : optimizer.momentum > 0 ? 1 : 0
+  const [pure, mixed] = [false, true].map(hasMaster => statesKept(optimizer, hasMaster).length)
   const still = Number((optimizer.lr / lostBelow).toPrecision(3))
   const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
   yield warning(
     'plan/unwise',
     'plan.precision',
     `sums, moments and parameters in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
-    `try bf16, with gradients, moments and master weights in f32: ${6 + 4 * (moments + 1)} bytes a parameter instead of ${4 + 2 * moments}`,
+    `try bf16, with gradients, moments and master weights in f32: ${6 + 4 * mixed} bytes a parameter instead of ${4 + 2 * pure}`,
   )
 }

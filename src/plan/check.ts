@@ -3,22 +3,28 @@
  * nearest numbers for which it would hold. Errors are what cannot be compiled; advice is in `advice.ts`.
  */
 import {
+  axisFacts,
+  defaultOrder,
   divisorsNear,
   either,
   error,
   gcd,
+  isMeshAxis,
+  meshAxes,
   type Problem,
+  ranksOf,
   roundUp,
   shorten,
   showBytes,
   showCount,
+  statesKept,
   warning,
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { data, learningRate } from './data.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
-import { bytesPerNumber, type Rule, widthOfParameter } from './rule.js'
+import { bytesPerNumber, hasMaster, type Rule, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -43,9 +49,7 @@ const watched = <T extends object>(value: T, path: string, asked: Set<string>): 
     },
   })
 
-export const planAxes = ['dp', 'tp', 'pp', 'cp', 'ep'] as const
-
-export const worldOfPlan = (plan: Plan): number => planAxes.reduce((world, axis) => world * plan[axis], 1)
+export const worldOfPlan = (plan: Plan): number => ranksOf(plan)
 
 const mostRanks = 2 ** 24
 const mostTasks = 2 ** 20
@@ -54,20 +58,23 @@ const tryDivisors = (n: number, around: number): string => `try ${either(divisor
 
 const ranks: Rule = function* ({ plan }) {
   const world = worldOfPlan(plan)
-  const factors = planAxes.filter(axis => plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
-  if (plan.cp > 1) yield error('plan/unsupported', 'plan.cp', `not supported yet: cp ${plan.cp}`, 'leave cp at 1')
-  if (plan.ep > 1) yield error('plan/unsupported', 'plan.ep', `not supported yet: ep ${plan.ep}`, 'leave ep at 1')
+  const factors = meshAxes.filter(axis => plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
+  for (const axis of meshAxes)
+    if (plan[axis] > 1 && !axisFacts[axis].supported) {
+      const message = `not supported yet: ${axis} ${plan[axis]}`
+      yield error('plan/unsupported', `plan.${axis}`, message, `leave ${axis} at 1`)
+    }
   if (world > mostRanks)
     yield error('plan/ranks', 'plan', `${factors.join(' x ')} = ${world} ranks, more than ${mostRanks}`)
 }
 
 const order: Rule = function* ({ plan }) {
   const named = plan.order.split('-')
-  const unknown = named.find(name => !(planAxes as readonly string[]).includes(name)) // widened to ask
+  const unknown = named.find(name => !isMeshAxis(name))
   const twice = named.find((name, i) => named.indexOf(name) !== i)
-  const missing = planAxes.filter(axis => plan[axis] > 1 && !named.includes(axis))
+  const missing = meshAxes.filter(axis => plan[axis] > 1 && !named.includes(axis))
   const refuse = (what: string) =>
-    error('plan/order', 'plan.order', what, 'name tp-cp-ep-dp-pp once each, fastest first')
+    error('plan/order', 'plan.order', what, `name ${defaultOrder} once each, fastest first`)
   if (unknown !== undefined) yield refuse(`\`${shorten(unknown, 20)}\` is no axis of the mesh`)
   else if (twice !== undefined) yield refuse(`\`${shorten(twice, 20)}\` is named twice`)
   if (missing.length > 0) yield refuse(`${either(missing, 'and')} ${missing.length > 1 ? 'are' : 'is'} missing`)
@@ -179,11 +186,10 @@ const size: Rule = function* ({ model, training, plan }) {
 /** A lower bound before anything is compiled: states only, spread as evenly as they can be. */
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   if (plan.deviceMemory === undefined) return
-  const moments = optimizer.kind === 'adamw' ? 2 : optimizer.momentum > 0 ? 1 : 0
-  const masters = plan.precision === 'bf16' ? 1 : 0
+  const states = statesKept(optimizer, hasMaster(plan)).length
   const copies = plan.schedule === 'dualpipe' ? 2 : 1
   const share = (stage: number) => (plan.zero >= stage ? plan.dp : 1)
-  const numbers = copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + (moments + masters) / share(1))
+  const numbers = copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + states / share(1))
   const held = parametersOf(model, seq) / (plan.tp * plan.pp)
   const width = bytesPerNumber(plan)
   const bytes = Math.floor(held * numbers * width)

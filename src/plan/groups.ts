@@ -95,6 +95,7 @@ function quotient(path: string, size: readonly [string, number], by: Grid): { va
   }
 }
 
+/** Megatron's axes, in its default order. */
 const axisNames = ['tp', 'cp', 'ep', 'dp', 'pp']
 
 /** Axes of an order, with those of size 1 that it leaves out at the end, as Megatron adds them. */
@@ -242,10 +243,10 @@ export function rankGroups(sizes: GroupSizes, like: System = 'megatron'): Groups
   })
   if (bad.length > 0) return { problems: bad }
   const found = layouts[like](sizes)
-  const unused = like !== 'megatron' && sizes.order !== defaultOrder
+  const unused = like !== 'megatron' && sizes.order !== defaultGroupOrder
   return unused
     ? { ...found, problems: [...found.problems, warning('groups/order', 'order', `${like} has an order of its own`)] }
     : found
 }
 
-export const defaultOrder = 'tp-cp-ep-dp-pp'
+export const defaultGroupOrder = axisNames.join('-')

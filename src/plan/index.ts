@@ -1,4 +1,4 @@
-export { check, planAxes, worldOfPlan } from './check.js'
+export { check, worldOfPlan } from './check.js'
 export * from './data.js'
 export { type Kind, parseText } from './document.js'
 export * from './groups.js'

@@ -11,5 +11,8 @@ export const traitsOfSchedule = (plan: Plan): ScheduleTraits | undefined =>
 /** Of gradients and optimizer state. */
 export const bytesPerNumber = ({ precision }: Plan): number => (precision === 'pure-bf16' ? 2 : 4)
 
+/** Optimizer state is wider than the parameter, which is rounded from its master then. */
+export const hasMaster = (plan: Plan): boolean => widthOfParameter(plan) < 1
+
 /** A parameter in units of that: under bf16 it is half as wide as what belongs to it. */
 export const widthOfParameter = ({ precision }: Plan): number => (precision === 'bf16' ? 0.5 : 1)

@@ -3,7 +3,18 @@
  * defaults and the help; what one field alone can say is checked here, what several say together in `check`.
  */
 import { z } from 'zod'
-import { parseBytes, shorten } from '../base/index.js'
+import {
+  axisFacts,
+  defaultOrder,
+  either,
+  type MeshAxis,
+  meshAxes,
+  type OptimizerKind,
+  type OptimizerOf,
+  optimizerKinds,
+  parseBytes,
+  shorten,
+} from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 
 export const scheduleNames = [
@@ -70,6 +81,9 @@ const axis = z
   .min(1)
   .max(2 ** 16)
   .default(1)
+const describedAxis = (name: MeshAxis) =>
+  axis.describe(`${axisFacts[name].counts}${axisFacts[name].supported ? '' : ' (not supported yet)'}`)
+const axes = Object.fromEntries(meshAxes.map(name => [name, describedAxis(name)])) as Record<MeshAxis, typeof axis> // all of them
 const count = z.int().min(1)
 
 const schedule = z
@@ -135,11 +149,7 @@ const deviceMemory = z
 
 export const Plan = z
   .strictObject({
-    dp: axis.describe('copies of the model that share the batch'),
-    tp: axis.describe('ranks that split every matmul'),
-    pp: axis.describe('pipeline ranks; each holds a run of layers'),
-    cp: axis.describe('ranks that split the sequence (not supported yet)'),
-    ep: axis.describe('ranks that split the experts (not supported yet)'),
+    ...axes,
     zero: z
       .int()
       .min(0)
@@ -167,7 +177,7 @@ export const Plan = z
         'bf16: tokens and parameters in bf16, gradients and optimizer state with master weights in f32; pure-bf16: these in bf16 too, without masters',
       ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
-    order: z.string().default('tp-cp-ep-dp-pp').describe('rank order, fastest varying axis first'),
+    order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory,
   })
   .transform(plan => ({
@@ -179,8 +189,8 @@ const lr = z.number().positive().max(1000).describe('learning rate')
 const weightDecay = z.number().min(0).max(1000).default(0).describe('decay of the parameters')
 const beta = z.number().min(0).lt(1)
 
-export const Optimizer = z.discriminatedUnion('kind', [
-  z.strictObject({
+const optimizers = {
+  adamw: z.strictObject({
     kind: z.literal('adamw'),
     lr,
     weightDecay,
@@ -188,13 +198,16 @@ export const Optimizer = z.discriminatedUnion('kind', [
     beta2: beta.default(0.95).describe('memory of the second moment'),
     eps: z.number().positive().max(1).default(1e-8).describe('added to the root of the second moment'),
   }),
-  z.strictObject({
+  sgd: z.strictObject({
     kind: z.literal('sgd'),
     lr,
     momentum: beta.default(0).describe('memory of the gradient'),
     weightDecay,
   }),
-])
+} satisfies { readonly [K in OptimizerKind]: z.ZodType<OptimizerOf<K> & { readonly lr: number }> }
+
+const [first, ...others] = Object.values(optimizers)
+export const Optimizer = z.discriminatedUnion('kind', [first, ...others])
 
 export const LrSchedule = z.strictObject({
   kind: z
@@ -213,7 +226,7 @@ export const LrSchedule = z.strictObject({
 export const Training = z.strictObject({
   seq: count.max(2 ** 30).describe('tokens in a sequence'),
   globalBatch: count.max(2 ** 30).describe('sequences in one step, over all ranks'),
-  optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe('adamw or sgd'),
+  optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   seed: z
     .int()

@@ -2,24 +2,20 @@
  * What a rank did in a step, in boxes large enough to see: spans of one task (the forward of a microbatch through a
  * stage) become one box, so do the updates of all parameters. Simulated and measured spans are read alike.
  */
+import { axisOfGroup, axisTitles, rankOrder } from '../base/index.js'
 import { type Phase, type Program, traitsOf } from '../ir/index.js'
 import { doneBy, type Span } from '../trace/index.js'
 
-export const boxKinds = [
-  ['F', 'forward'],
-  ['B', 'backward'],
-  ['I', 'input gradient'],
-  ['W', 'weight gradient'],
-  ['optimizer', 'optimizer'],
-  ['other', 'loading, clearing, counting'],
-  ['tp', 'tensor parallel'],
-  ['cp', 'context parallel'],
-  ['ep', 'expert parallel'],
-  ['dp', 'data parallel'],
-  ['pp', 'pipeline message'],
-  ['mesh', 'sum over all ranks'],
-] as const
-export type BoxKind = (typeof boxKinds)[number][0]
+const titles = {
+  ...{ F: 'forward', B: 'backward', I: 'input gradient', W: 'weight gradient' },
+  ...{ optimizer: 'optimizer', other: 'loading, clearing, counting' },
+  ...axisTitles,
+  mesh: 'sum over all ranks',
+}
+export type BoxKind = keyof typeof titles
+export const boxKinds: readonly (readonly [BoxKind, string])[] = (
+  ['F', 'B', 'I', 'W', 'optimizer', 'other', ...rankOrder, 'mesh'] as const
+).map(kind => [kind, titles[kind]])
 
 export interface Box {
   readonly kind: BoxKind
@@ -81,9 +77,6 @@ function worked(program: Program, span: Span): Box {
 function carried(program: Program, span: Span): Box {
   const { start, end } = span
   const { instr } = doneBy(program, span)
-  const axes = new Set((instr && traitsOf(instr).meets?.axes)?.map(axis => axis.split('.')[0]) ?? [])
   if (span.instr < 0) return { kind: 'pp', start, end }
-  const data = [...axes].every(axis => axis === 'dp' || axis === 'cp' || axis === 'ep')
-  const [only] = axes
-  return { kind: axes.size === 1 ? (only as BoxKind) : data ? 'dp' : 'mesh', start, end } // axes of a mesh are kinds
+  return { kind: axisOfGroup((instr && traitsOf(instr).meets?.axes) ?? []) ?? 'mesh', start, end }
 }

@@ -2,7 +2,7 @@
  * What a user demands of a plan, in the form they would say it: `tp<=8`, `zero!=3`, `schedule=1f1b|interleaved`,
  * `memory<=70GiB`. Constraints cut the space before it is counted.
  */
-import { error, nearest, type Problem, parseBytes, shorten } from '../base/index.js'
+import { error, meshAxes, nearest, type Problem, parseBytes, shorten } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
 import { scheduleNames } from '../plan/index.js'
 
@@ -17,7 +17,7 @@ const relations = {
 export type Relation = keyof typeof relations
 
 /** Numbers may be compared in every way, words only be equal or not. */
-const counts = ['tp', 'pp', 'dp', 'cp', 'ep', 'zero', 'chunks', 'microbatches', 'microbatch'] as const
+const counts = [...meshAxes, 'zero', 'chunks', 'microbatches', 'microbatch'] as const
 type CountField = (typeof counts)[number]
 type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers'
 

@@ -11,12 +11,15 @@ import { jobOf, type Request } from './request.js'
 /** How stages lie on ranks. */
 type Placement = 'alone' | 'row' | 'V' | 'both ways'
 
-/** The stages of each rank; both ways: that of the first microbatch, and that of the second. */
+/**
+ * The stages of each rank; both ways: that of the first microbatch, and that of the second. An odd number of ranks has
+ * one in the middle that shares its stage with nobody.
+ */
 const stagesOn: Readonly<Record<Placement, readonly (readonly number[])[]>> = {
   alone: [[0]],
   row: [0, 1, 2].map(rank => [rank]),
   V: [0, 1].map(rank => [rank, 3 - rank]),
-  'both ways': [0, 1, 2, 3].map(rank => [rank, 3 - rank]),
+  'both ways': [0, 1, 2, 3, 4].map(rank => [rank, 4 - rank]),
 }
 
 export interface Miniature {
@@ -79,7 +82,7 @@ export function partOf({ placement }: Script, rank: number, ranks: number): numb
   if (rank === 0) return 0
   switch (placement) {
     case 'both ways':
-      return rank === last ? 3 : 2 * rank < last ? 1 : 2
+      return rank === last ? 4 : 2 + Math.sign(2 * rank - last)
     case 'V':
       return 1
     default:

@@ -2,6 +2,7 @@
  * The plans next to a plan: one decision taken differently, and what follows from it (when tp doubles, something else
  * must halve; fewer stages hold fewer chunks). They are what an engineer would try next.
  */
+import { type AxisSizes, type MeshAxis, sizesOf, supportedAxes } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
 import { type ScheduleName, scheduleNames, scheduleTraits } from '../plan/index.js'
 import type { Request } from './request.js'
@@ -29,16 +30,9 @@ export const movesFrom = (request: Request, split: Split): Move[] => [
   ...layerMoves(request, split),
 ]
 
-type Axis = 'tp' | 'pp' | 'dp'
-
-const exchanges: readonly (readonly [more: Axis, less: Axis])[] = [
-  ['tp', 'dp'],
-  ['dp', 'tp'],
-  ['pp', 'dp'],
-  ['dp', 'pp'],
-  ['tp', 'pp'],
-  ['pp', 'tp'],
-]
+const exchanges: readonly (readonly [more: MeshAxis, less: MeshAxis])[] = supportedAxes.flatMap((a, i) =>
+  supportedAxes.slice(i + 1).flatMap(b => [[a, b] as const, [b, a] as const]),
+)
 
 const meshMoves = (request: Request, split: Split): Move[] =>
   exchanges
@@ -46,7 +40,7 @@ const meshMoves = (request: Request, split: Split): Move[] =>
     .map(([more, less]) => {
       const by = split[less] % 2 === 0 ? 2 : divisors(split[less])[1]
       const name = `${more} x${by}, ${less} /${by}`
-      const axes = { tp: split.tp, pp: split.pp, dp: split.dp, [more]: split[more] * by, [less]: split[less] / by }
+      const axes = { ...sizesOf(split), [more]: split[more] * by, [less]: split[less] / by }
       return { name, topic: 'mesh', ...onMesh(request, split, axes) }
     })
 
@@ -54,7 +48,7 @@ const meshMoves = (request: Request, split: Split): Move[] =>
  * The plan on other axes, and what must follow: microbatches that divide the batch, ZeRO and sequence parallelism where
  * they split something.
  */
-function onMesh(request: Request, split: Split, axes: Pick<Split, Axis>): Pick<Move, 'splits' | 'refused'> {
+function onMesh(request: Request, split: Split, axes: AxisSizes): Pick<Move, 'splits' | 'refused'> {
   const { tp, pp, dp } = axes
   const { globalBatch, shape } = request
   const sequences = globalBatch / dp

@@ -56,7 +56,8 @@ function pipeline({ shape }: Request, { split }: Priced): Sentence {
       topic: 'pp',
       text: `no pipeline: ${zero === 3 ? 'ZeRO-3 shares the parameters instead' : 'every rank has all layers'}`,
     }
-  const layers = split.layers ? `first ${split.layers[0]}, last ${split.layers.at(-1)}` : 'evenly'
+  const held = (n = 0) => (n === 0 ? 'none' : n)
+  const layers = split.layers ? `first ${held(split.layers[0])}, last ${held(split.layers.at(-1))}` : 'evenly'
   const turns = chunks > 1 ? `, each rank ${chunks} times` : ''
   return { topic: 'pp', text: `pp ${pp} shares out the ${shape.layers} layers (${layers})${turns}, ${split.schedule}` }
 }

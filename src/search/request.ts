@@ -1,5 +1,5 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
-import { error, ProblemsError } from '../base/index.js'
+import { error, oneRank, ProblemsError } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import { type Era, eras, onceAStep, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
@@ -47,7 +47,7 @@ const unpriced = error('plan/model', 'model', 'an mlp has no attention: it has n
 
 /** One microbatch of one sequence on one device: what every other plan is written as a change of. */
 export const plainSplit: Split = {
-  ...{ tp: 1, pp: 1, dp: 1, cp: 1, ep: 1, sequenceParallel: false, zero: 0 },
+  ...{ ...oneRank, sequenceParallel: false, zero: 0 },
   ...{ schedule: '1f1b', chunks: 1, microbatches: 1, microbatch: 1, recompute: 'none' },
 }
 

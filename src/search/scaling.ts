@@ -3,9 +3,10 @@
  * point is the best plan found there. Amdahl: a step is a part that no device shortens and a part all of them share;
  * the two are fitted to the strong points, and their ratio is the limit of the speedup.
  */
+import { asPart, finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import type { Request } from './request.js'
-import { type Priced, search } from './search.js'
+import { type Priced, searching } from './search.js'
 
 export interface ScalePoint {
   readonly devices: number
@@ -37,23 +38,32 @@ export interface ScaleRequest {
   readonly request: Request
   readonly devices: readonly number[]
   readonly clusterAt: (devices: number) => Cluster
-  readonly watch?: (done: number, all: number) => void
 }
 
-export function scale({ request, devices, clusterAt, watch }: ScaleRequest): Scaling {
+export const scale = (asked: ScaleRequest): Scaling => finish(scaling(asked))
+
+export function* scaling({ request, devices, clusterAt }: ScaleRequest): Work<Scaling> {
   const sizes = [...new Set(devices)].sort((a, b) => a - b)
-  let done = 0
-  const at = (size: number, globalBatch: number): ScalePoint => {
-    watch?.(done++, 2 * sizes.length)
+  const weakBatch = (size: number) => Math.max(1, Math.round((request.globalBatch * size) / sizes[0]))
+  const points = [
+    ...sizes.map(size => ({ size, globalBatch: request.globalBatch })),
+    ...sizes.map(size => ({ size, globalBatch: weakBatch(size) })),
+  ]
+  const found: ScalePoint[] = []
+  for (const [i, { size, globalBatch }] of points.entries()) {
     const asked = { ...request, globalBatch, cluster: clusterAt(size) }
-    const best = search(asked, { keep: 1, front: false }).best[0]
-    if (!best) return { devices: size, globalBatch }
-    return { devices: size, globalBatch, best, tokensPerSecond: (globalBatch * request.shape.seq) / best.estimate.step }
+    found.push(yield* asPart(i / points.length, (i + 1) / points.length, bestAt(asked, size)))
   }
-  const strong = compared(sizes.map(size => at(size, request.globalBatch)))
-  const weak = compared(sizes.map(size => at(size, Math.max(1, Math.round((request.globalBatch * size) / sizes[0])))))
+  const strong = compared(found.slice(0, sizes.length))
   const amdahl = fit(strong)
-  return { strong, weak, ...(amdahl && { amdahl }) }
+  return { strong, weak: compared(found.slice(sizes.length)), ...(amdahl && { amdahl }) }
+}
+
+function* bestAt(request: Request, devices: number): Work<ScalePoint> {
+  const { globalBatch, shape } = request
+  const [best] = (yield* searching(request, { keep: 1, front: false })).best
+  if (!best) return { devices, globalBatch }
+  return { devices, globalBatch, best, tokensPerSecond: (globalBatch * shape.seq) / best.estimate.step }
 }
 
 function compared(points: readonly ScalePoint[]): ScalePoint[] {

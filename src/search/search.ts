@@ -6,7 +6,7 @@
  *   because the front ends before it or holds a plan at least as fast as that and as light as its lightest plan.
  * Everything else is priced. The test compares with pricing everything.
  */
-import { seconds } from '../base/index.js'
+import { finish, seconds, type Work } from '../base/index.js'
 import {
   calibrated,
   capacityOf as capacityOfDevice,
@@ -57,7 +57,6 @@ export interface Options {
   readonly front?: boolean
   /** False prices everything: the truth that pruning is held against. */
   readonly prune?: boolean
-  readonly watch?: (done: number, all: number) => void
 }
 
 export const setupOf = ({ shape, cluster, precision, software }: Request, split: Split): Setup => ({
@@ -92,7 +91,12 @@ interface Bounded {
   readonly bytesWith: readonly number[]
 }
 
-export function search(request: Request, { keep, front = true, prune = true, watch }: Options): Found {
+/** Groups that may hold the best plans come first and take the longest: this makes the share one of time, about. */
+const costOfFirst = 0.3
+
+export const search = (request: Request, options: Options): Found => finish(searching(request, options))
+
+export function* searching(request: Request, { keep, front = true, prune = true }: Options): Work<Found> {
   const capacity = capacityOf(request)
   const groups = boundedGroups(request)
   const considered = groups.reduce((n, { plans }) => n + plans, 0)
@@ -100,7 +104,7 @@ export function search(request: Request, { keep, front = true, prune = true, wat
   const pruned = { memory: 0, time: 0 }
   let [priced, unfit, done] = [0, 0, 0]
   for (const { group, pipelines, savings, plans, step, bytes, bytesWith } of groups) {
-    watch?.(done, considered)
+    yield (done / considered) ** costOfFirst
     done += plans
     if (prune && bytes > capacity) pruned.memory += plans
     else if (prune && best.cannotUse(step, bytes)) pruned.time += plans

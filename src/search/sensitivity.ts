@@ -1,4 +1,5 @@
 /** What would change the choice: the same search on a machine, or with a batch, that is a little different. */
+import { supportedAxes } from '../base/index.js'
 import type { Cluster, Topology } from '../cluster/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Request } from './request.js'
@@ -67,7 +68,7 @@ function withNetwork(cluster: Cluster, by: number): Cluster {
   return { ...cluster, topology: changed }
 }
 
-const fields = ['tp', 'pp', 'dp', 'zero', 'microbatch', 'schedule', 'chunks', 'recompute'] as const
+const fields = [...supportedAxes, 'zero', 'microbatch', 'schedule', 'chunks', 'recompute'] as const
 
 /** Where two plans differ, in the words of a plan. Microbatches follow from the rest. */
 export function differencesOf(a: Split, b: Split): Difference[] {

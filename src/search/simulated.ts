@@ -1,10 +1,10 @@
 /**
- * The best few hundred, simulated event by event. In outline that takes milliseconds a plan and tells its time; compiled,
- * the program itself has the last word on time and memory. Only for our own software: of others there is no program to
- * simulate. One plan at a time, so that the caller decides when it has waited long enough.
+ * A plan simulated event by event. In outline that takes milliseconds and tells its time; compiled, the program itself has
+ * the last word on time and memory. Only for our own software: of others there is no program to simulate. A plan that
+ * cannot be simulated is an answer too: a search goes on without it, and says so.
  */
 import { compileJob, printSchedule, type Schedule, scheduleOf } from '../compile/index.js'
-import type { Split } from '../estimate/index.js'
+import type { Shape, Split } from '../estimate/index.js'
 import { clusterPrices, type Parts, simulate } from '../simulate/index.js'
 import { Outlines } from './outline.js'
 import { jobOf, type Request } from './request.js'
@@ -22,6 +22,17 @@ export interface SimulatedPlan extends OutlinedPlan {
   readonly fits: boolean
 }
 
+export interface FailedPlan {
+  readonly plan: Priced
+  readonly why: string
+}
+
+export const hasFailed = (one: OutlinedPlan | FailedPlan): one is FailedPlan => 'why' in one
+
+/** What two plans share that hardly differ. */
+export const kindOf = ({ split }: Priced): string =>
+  [split.tp, split.sequenceParallel, split.pp, split.zero, split.microbatch, split.recompute, split.schedule].join(' ')
+
 /**
  * In the order they should be simulated: first the best of each kind (plans alike but for chunks and layer split), then
  * the others.
@@ -37,40 +48,58 @@ export function bestOfEachFirst(plans: readonly Priced[]): Priced[] {
   return [...first, ...rest]
 }
 
-/** What two plans share that hardly differ. */
-export const kindOf = ({ split }: Priced): string =>
-  [split.tp, split.sequenceParallel, split.pp, split.zero, split.microbatch, split.recompute, split.schedule].join(' ')
-
-/** Programs of more tasks take too long to write down. */
-const mostTasks = 2 ** 16
-const canBeWritten = ({ split }: Priced): boolean => split.pp * split.chunks * split.microbatches <= mostTasks
+/**
+ * How often the program of a plan calls a layer or hands on what a stage made, in one direction: simulating and compiling
+ * it take as long as there are such calls.
+ */
+export const callsOfPlan = ({ layers }: Shape, { pp, chunks, microbatches }: Split): number =>
+  microbatches * (layers + 2 * pp * chunks)
 
 export const canSimulate = ({ software, precision }: Request): boolean =>
   software.name === 'lockstep' && (precision === 'bf16' || precision === 'f32')
 
-/** Without memory: nothing is compiled but a miniature for plans that are alike in all but their pipeline. */
-export function* outlinedPlans(request: Request, plans: readonly Priced[]): Generator<OutlinedPlan> {
-  const outlines = new Outlines(request)
-  const outcomeOf = onceForEach(request, (split, schedule) => {
-    const { program, prices } = outlines.of(split, schedule)
-    const { step, parts } = simulate(program, prices, { watch: [] })
-    return { step, parts }
-  })
-  for (const plan of plans.filter(canBeWritten)) yield { plan, ...outcomeOf(plan.split) }
+/** Simulates plans of one request. What they share is made once. */
+export class PlanSimulator {
+  readonly #outcomeInOutline: (split: Split) => Omit<OutlinedPlan, 'plan'>
+  readonly #outcomeCompiled: (split: Split) => Omit<SimulatedPlan, 'plan'>
+
+  constructor(request: Request) {
+    const outlines = new Outlines(request)
+    const capacity = capacityOf(request)
+    const scheduleFor = schedulesOf(request)
+    this.#outcomeInOutline = onceForEach(scheduleFor, (split, schedule) => {
+      const { program, prices } = outlines.of(split, schedule)
+      const { step, parts } = simulate(program, prices, { watch: [] })
+      return { step, parts }
+    })
+    this.#outcomeCompiled = onceForEach(scheduleFor, (split, schedule) => {
+      const program = compileJob(jobOf(request, split), schedule)
+      const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+      return { step, parts, arena: memory.arena, fits: memory.arena <= capacity }
+    })
+  }
+
+  /** Without memory: nothing is compiled but a miniature for plans that are alike in all but their pipeline. */
+  outline = (plan: Priced): OutlinedPlan | FailedPlan => attempt(plan, this.#outcomeInOutline)
+
+  /** The program itself. */
+  compile = (plan: Priced): SimulatedPlan | FailedPlan => attempt(plan, this.#outcomeCompiled)
 }
 
-/** The programs themselves. */
-export function* simulatedPlans(request: Request, plans: readonly Priced[]): Generator<SimulatedPlan> {
-  const outcomeOf = onceForEach(request, (split, schedule) => {
-    const program = compileJob(jobOf(request, split), schedule)
-    const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
-    return { step, parts, arena: memory.arena, fits: memory.arena <= capacityOf(request) }
-  })
-  for (const plan of plans.filter(canBeWritten)) yield { plan, ...outcomeOf(plan.split) }
+function attempt<Outcome>(
+  plan: Priced,
+  outcomeOf: (split: Split) => Outcome,
+): ({ plan: Priced } & Outcome) | FailedPlan {
+  try {
+    return { plan, ...outcomeOf(plan.split) }
+  } catch (error) {
+    return { plan, why: error instanceof Error ? error.message : String(error) }
+  }
 }
 
-function onceForEach<Outcome>(request: Request, outcomeOf: (split: Split, schedule: Schedule) => Outcome) {
-  const scheduleFor = schedulesOf(request)
+type ScheduleFor = (split: Split) => Schedule
+
+function onceForEach<Outcome>(scheduleFor: ScheduleFor, outcomeOf: (split: Split, schedule: Schedule) => Outcome) {
   const outcomes = new Map<Schedule, Map<string, Outcome>>()
   return (split: Split): Outcome => {
     const schedule = scheduleFor(split)
@@ -83,7 +112,7 @@ function onceForEach<Outcome>(request: Request, outcomeOf: (split: Split, schedu
 }
 
 /** On few ranks several schedules come to the same order: they are the same object. */
-function schedulesOf(request: Request): (split: Split) => Schedule {
+function schedulesOf(request: Request): ScheduleFor {
   const byName = new Map<string, Schedule>()
   const byOrder = new Map<string, Schedule>()
   return split => {

@@ -53,4 +53,4 @@ function sparedIn(segment: Segment): Spared {
 }
 
 /** Scratch is there for one call only; every other role is somebody's business later. */
-const diesIn = ({ buffers, roles }: Segment, ref: Ref): boolean => roles[buffers[ref].role].name.startsWith('scratch')
+const diesIn = ({ buffers, roles }: Segment, ref: Ref): boolean => roles[buffers[ref].role].name.is === 'scratch'

@@ -1,1 +1,3 @@
+export * from './checkpoints.js'
+export * from './dataset.js'
 export * from './session.js'

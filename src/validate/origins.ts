@@ -2,7 +2,7 @@
  * How each source of measured memory is read: which framework made the figure, what it counts, and what the source
  * leaves out but says elsewhere. A row that cannot be read gives the reason instead.
  */
-import { GiB } from '../base/index.js'
+import { GiB, oneRank } from '../base/index.js'
 import { eras, type Placed, type Shape, type Software, type Split } from '../estimate/index.js'
 import type { Row } from './row.js'
 
@@ -48,11 +48,7 @@ function splitOf(row: Row, known: Partial<Split> = {}): Split {
   const { tp = 1, pp = 1, cp = 1, micro_batch: microbatch = 1, global_batch_seqs = 1 } = row
   const dp = dataRanks(row)
   return {
-    tp,
-    pp,
-    dp,
-    cp,
-    ep: 1,
+    ...{ ...oneRank, tp, pp, dp, cp },
     sequenceParallel: row.sequence_parallel === 'y',
     zero: 0,
     schedule: '1f1b',

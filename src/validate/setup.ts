@@ -1,4 +1,5 @@
 /** Row -> setup, or the reason why there is none. */
+import { oneRank } from '../base/index.js'
 import { type Cluster, clusterOf, findEntry } from '../cluster/index.js'
 import { eras, type Setup, type Shape, type Software, type Split } from '../estimate/index.js'
 import { type Counts, type Reading, readingOf } from './reading.js'
@@ -68,11 +69,7 @@ function splitOf(sizes: Sizes): Split | string {
   const chunks = pp === 1 ? 1 : (sizes.chunks ?? 1)
   const lighter = layers % (pp * chunks) !== 0 && (layers + 2) % (pp * chunks) === 0
   return {
-    tp,
-    pp,
-    dp,
-    cp,
-    ep: 1,
+    ...{ ...oneRank, tp, pp, dp, cp },
     sequenceParallel: (sizes.sequenceParallel ?? false) && tp > 1,
     zero: sizes.zero ?? 0,
     schedule: scheduleFor(schedule, chunks),

@@ -11,7 +11,7 @@ import {
 } from '../../engine/native/index.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
-import { progress } from '../text/progress.js'
+import { Progress } from '../text/progress.js'
 import { registerBenchKernels } from './bench-kernels.js'
 
 interface Options {
@@ -51,7 +51,7 @@ export function registerBench(program: Command, io: Io, done: (code: number) => 
 
 async function collectives({ json, ...options }: Options, io: Io): Promise<number> {
   const rows: BenchRow[] = []
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const missing = nativeMissing()
   if (options.kernels === 'native' && missing) {
     io.err(`bench: there are no native kernels: ${missing}\n`)
@@ -62,7 +62,7 @@ async function collectives({ json, ...options }: Options, io: Io): Promise<numbe
     if (json) io.out(`${JSON.stringify(row)}\n`)
     else say(`${row.op}, ${showBytes(row.bytes)}`)
   }
-  say('')
+  erase()
   if (!json) {
     io.out(`${options.ranks} ranks, ${loadKernels(options.kernels).description}; bandwidth in GB/s\n\n`)
     io.out(`${table(['operation', 'size', 'time (us)', 'algbw', 'busbw', 'wrong'], rows.map(cellsOf))}\n`)

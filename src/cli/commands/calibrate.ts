@@ -6,13 +6,12 @@
 import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { Document, isPair, isScalar, isSeq, visit } from 'yaml'
-import { error, ProblemsError } from '../../base/index.js'
+import { error, ProblemsError, save } from '../../base/index.js'
 import { calibration, inTurns, measuredCluster } from '../../calibrate/index.js'
 import { type Cluster, parseMeasured } from '../../cluster/index.js'
 import { thisHost } from '../files/host.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 
 interface Options {
   readonly out?: string
@@ -56,10 +55,6 @@ async function calibrate(options: Options, io: Io): Promise<number> {
     return 0
   }
   const cluster = options.read === undefined ? await measureHere(options, io) : readMeasured(options.read, io)
-  if (!cluster) {
-    io.err('calibrate: interrupted, nothing was written\n')
-    return 130
-  }
   deliver(options.json ? `${JSON.stringify(cluster, null, 2)}\n` : clusterFile(cluster), options, io)
   return 0
 }
@@ -101,23 +96,13 @@ function readMeasured(path: string, io: Io): Cluster {
 /** Every probe has as many turns. */
 const rounds = { quick: 1, thorough: 60 } as const
 
-/** undefined: interrupted. */
-async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster | undefined> {
-  const say = progress(io)
-  let stopped = false
-  const forget = io.onInterrupt(() => {
-    stopped = true
+async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster> {
+  const { starts, cluster } = calibration(thisHost(), quick)
+  await withProgress(io, progress => {
+    progress.expect({ [phase]: 1 })
+    return progress.run(phase, inTurns(starts, quick ? rounds.quick : rounds.thorough))
   })
-  try {
-    const { starts, cluster } = calibration(thisHost(), quick)
-    const most = quick ? rounds.quick : rounds.thorough
-    await inTurns(starts, most, round => {
-      say(round === 0 ? 'starting' : `kernels and collectives, round ${round} of ${most}`)
-      return !stopped
-    })
-    return stopped ? undefined : cluster()
-  } finally {
-    say('')
-    forget()
-  }
+  return cluster()
 }
+
+const phase = 'measuring kernels and collectives'

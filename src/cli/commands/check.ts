@@ -1,8 +1,8 @@
 /** lockstep check: is this job sound, and what does it amount to? */
 import type { Command } from 'commander'
-import { either, type Problem, showCount } from '../../base/index.js'
+import { either, meshAxes, type Problem, showCount } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
-import { type Job, layersPerStage, planAxes, stagesOf, worldOfPlan } from '../../plan/index.js'
+import { type Job, layersPerStage, stagesOf, worldOfPlan } from '../../plan/index.js'
 import { loadJob } from '../files/load.js'
 import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
@@ -53,7 +53,7 @@ export function summarise({ model, training, plan }: Job): JobSummary {
   return {
     parameters: parametersOf(model, training.seq),
     ranks: worldOfPlan(plan),
-    mesh: Object.fromEntries(planAxes.map(axis => [axis, plan[axis]])),
+    mesh: Object.fromEntries(meshAxes.map(axis => [axis, plan[axis]])),
     stages: stagesOf(plan),
     layersPerStage: layersPerStage(plan, model.layers),
     microbatches: plan.microbatches,

@@ -1,6 +1,6 @@
 /** lockstep cluster: the devices that are known, and how many of them would be joined. */
 import type { Command } from 'commander'
-import { showBytes, table } from '../../base/index.js'
+import { save, showBytes, table } from '../../base/index.js'
 import {
   type Cluster,
   clusterOf,
@@ -20,7 +20,6 @@ import {
   torusShape,
 } from '../../report/index.js'
 import { loadCluster } from '../files/load-cluster.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { scaled } from '../text/display.js'
 import { integer } from '../text/integer.js'

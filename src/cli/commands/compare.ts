@@ -1,7 +1,7 @@
 /** lockstep compare: a step as it was simulated and as it ran on this machine, on one timeline. */
 
 import type { Command } from 'commander'
-import { error, mean, ProblemsError, type Rank, table, worldOf } from '../../base/index.js'
+import { error, mean, ProblemsError, type Rank, save, table, worldOf } from '../../base/index.js'
 import {
   type Calibration,
   calibration,
@@ -18,15 +18,15 @@ import type { Program } from '../../ir/index.js'
 import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../../report/index.js'
 import { type Simulation, simulateInTurns } from '../../simulate/index.js'
 import { printChrome, type Span } from '../../trace/index.js'
-import { loadDataset } from '../files/dataset.js'
+import { loadDataset } from '../../train/index.js'
 import { thisHost } from '../files/host.js'
+import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { measuredSpans, type OpTime, opTimes } from '../text/side-by-side.js'
 
 interface Options {
@@ -99,33 +99,18 @@ async function compareAll(paths: readonly string[], options: Options, io: Io): P
   const { cluster: given, steps } = options
   const ranks = Math.max(...jobs.map(({ loaded }) => worldOf(loaded.program.mesh)))
   const machine = given === undefined ? calibration(thisHost(), false) : givenMachine(given, ranks, io)
-  const say = progress(io)
-  let stopped = false
-  const forget = io.onInterrupt(() => {
-    stopped = true
-  })
-  try {
+  const compared = await withProgress(io, async progress => {
     const runs = await Promise.all(jobs.map(job => runOf(job, io)))
-    const rounds = Math.ceil(steps / stepsOfTurn)
-    await inTurns([...runs.map(({ start }) => start), ...machine.starts], rounds, round => {
-      say(round === 0 ? 'starting' : `round ${round} of ${rounds}`)
-      return !stopped
-    })
-    if (stopped) {
-      io.err('compare: interrupted, nothing was compared\n')
-      return 130
-    }
+    const turns = inTurns([...runs.map(({ start }) => start), ...machine.starts], Math.ceil(steps / stepsOfTurn))
+    const phase = given === undefined ? 'measuring the jobs and this machine' : 'measuring the jobs'
+    progress.expect({ [phase]: 1 })
+    await progress.run(phase, turns)
+    progress.say('simulating')
     const cluster = machine.cluster(ranks)
-    show(
-      runs.map(run => compare(run, cluster)),
-      options,
-      io,
-    )
-    return 0
-  } finally {
-    say('')
-    forget()
-  }
+    return runs.map(run => compare(run, cluster))
+  })
+  show(compared, options, io)
+  return 0
 }
 
 /** What is wrong with it is said before anything runs. */
@@ -158,7 +143,7 @@ function loadAll(paths: readonly string[], { json = false }: Options, io: Io): N
 
 async function runOf({ path, loaded }: Named, io: Io): Promise<Run> {
   const { job, program } = loaded
-  const { dataset } = await loadDataset(job, path, io, () => {})
+  const { dataset } = await loadDataset(job, io, { locate: name => besides(path, name) })
   const steps: TimedStep[] = []
   return { path, loaded, steps, start: trainee(job, program, dataset, step => void steps.push(step)) }
 }

@@ -1,10 +1,9 @@
 /** lockstep compile: the program as a value, in numbers or as text. */
 import type { Command } from 'commander'
-import { showBytes, worldOf } from '../../base/index.js'
+import { save, showBytes, worldOf } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
 import { type Program, print, printRank } from '../../ir/index.js'
 import { type Loaded, withProgram } from '../files/program.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 
@@ -29,7 +28,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
       'after',
       '\nExample:\n  lockstep compile job.yaml\n  lockstep compile job.yaml --rank 3 --text\n\nExit code 0: fine, 1: the job has problems, 2: wrong use.',
     )
-    .action((path: string, options: Options, command: Command) => {
+    .action(async (path: string, options: Options, command: Command) => {
       const started = performance.now()
       const use = ({ program }: Loaded): number => {
         const world = worldOf(program.mesh)
@@ -41,7 +40,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
         io.out(shown(program, options, (performance.now() - started) / 1000))
         return 0
       }
-      done(withProgram(path, io, options, use))
+      done(await withProgram(path, io, options, use))
     })
 }
 

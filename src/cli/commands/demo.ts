@@ -5,7 +5,7 @@ import { worldOf } from '../../base/index.js'
 import { compileJob, draw, scheduleOf, timing } from '../../compile/index.js'
 import { Job } from '../../plan/index.js'
 import type { Io } from '../io.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { paragraph } from './check.js'
 import { summarise } from './compile.js'
 import { memoryText } from './memory.js'
@@ -34,7 +34,7 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
     .description('Compiles a small job over dp, tp and pp, shows its schedule and memory, and runs it beside one rank.')
     .option('--json', 'the verdict as JSON')
     .addHelpText('after', '\nExample:\n  lockstep demo\n\nExit code 0: lawful and equal, 1: not, 2: wrong use.')
-    .action((options: { json?: boolean }) => {
+    .action(async (options: { json?: boolean }) => {
       const started = performance.now()
       const compiled = compileJob(job)
       const seconds = (performance.now() - started) / 1000
@@ -57,8 +57,9 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
         io.out(`${memoryText(compiled)}\n`)
         title('The proof: every law, then 3 steps beside one rank in f64')
       }
-      const verdict = judge({ job, schedule: undefined, program: compiled }, { steps: 3, full: true }, progress(io))
-      progress(io)('')
+      const verdict = await withProgress(io, progress =>
+        judge({ job, schedule: undefined, program: compiled }, { steps: 3, full: true }, progress),
+      )
       io.out(
         options.json ? `${JSON.stringify(verdict, null, 2)}\n` : `${(verdict.ok ? green : red)(describe(verdict))}\n`,
       )

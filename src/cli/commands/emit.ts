@@ -1,18 +1,17 @@
 /** lockstep emit: the program of a job as a folder of PyTorch, for torchrun, Slurm and Kubernetes. */
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { showBytes, worldOf } from '../../base/index.js'
+import { showBytes, worldOf, writing } from '../../base/index.js'
 import { heaviest, printSchedule, scheduleOf } from '../../compile/index.js'
 import type { Run } from '../../emit/index.js'
 import type { Job } from '../../plan/index.js'
-import { beginningOf } from '../files/checkpoints.js'
+import { beginningOf } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { writing } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { Progress } from '../text/progress.js'
 import { expectedOn } from './simulate.js'
 
 interface Options {
@@ -58,18 +57,18 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   }
   if (!options.json) io.err(showProblems(problems, io, path))
   const changed = { ...loaded, job: withOptions(loaded.job, options) }
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   try {
     const expected = expectedOf(changed, options, io)
     const beginning = beginningOf(options, io)
     const written = options.scheduleCsv
       ? writeSchedule(changed, options.out, io)
       : await writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, say })
-    say('')
+    erase()
     io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
     return 0
   } finally {
-    say('')
+    erase()
   }
 }
 

@@ -2,28 +2,22 @@
 import type { Command } from 'commander'
 import pc from 'picocolors'
 import { showCount } from '../../base/index.js'
-import type { Era, Estimate, Split } from '../../estimate/index.js'
-import type { Program } from '../../ir/index.js'
+import type { Era } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import {
   canSimulate,
   capacityOf,
   differencesOf,
-  type Neighbour,
-  neighboursOf,
+  type Explanation,
+  explaining,
+  limitOf,
   type Priced,
   planInput,
-  priceOf,
-  type Request,
   ratesOfPlan,
   readingOf,
-  requestOf,
-  scaledTo,
-  search,
-  splitOf,
+  requestOfJob,
 } from '../../search/index.js'
-import { clusterPrices, simulate } from '../../simulate/index.js'
 import { loadJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { programOf } from '../files/program.js'
@@ -34,7 +28,7 @@ import { neighbourLines, partsLines } from '../text/plan-text.js'
 import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from '../text/plan-words.js'
 import { softwareOption } from '../text/planning.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 
 interface Options {
   readonly cluster: string
@@ -63,10 +57,10 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action((path: string, options: Options) => done(explainCommand(path, options, io)))
+    .action(async (path: string, options: Options) => done(await explainCommand(path, options, io)))
 }
 
-function explainCommand(path: string, options: Options, io: Io): number {
+async function explainCommand(path: string, options: Options, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
   const tried = job && typeof job.plan.schedule !== 'string' ? programOf(parsed, path, io, { fits: false }) : undefined
@@ -76,72 +70,17 @@ function explainCommand(path: string, options: Options, io: Io): number {
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
     return 1
   }
-  const request = requestFor(job, options, io)
+  const request = requestOfJob(job, loadCluster(options.cluster, io, worldOfPlan(job.plan)), options.software)
   const own = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
-  const explained = explain(request, job, { own, measured: options.measuredStep, say: progress(io) })
+  const explained = await withProgress(io, progress => {
+    progress.expect({ searching: 1 })
+    return progress.run('searching', explaining(request, job, { own, measured: options.measuredStep }))
+  })
   io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
   return 0
 }
 
-function requestFor({ model, training, plan }: Job, { cluster: named, software }: Options, io: Io): Request {
-  const cluster = loadCluster(named, io, worldOfPlan(plan))
-  return requestOf({ model, ...training, cluster, precision: plan.precision === 'f32' ? 'f32' : 'bf16', software })
-}
-
-interface Explained {
-  readonly job: Job
-  readonly request: Request
-  readonly plan: Priced
-  /** Measured over priced: all prices are multiplied by it. */
-  readonly scale: number
-  readonly neighbours: readonly Neighbour[]
-  /** Its time is that of its program. */
-  readonly simulated: boolean
-  /** Of all plans, where any fits. */
-  readonly best?: Priced
-}
-
-interface Given {
-  /** The program of a schedule from a file: there is no closed form of its order. */
-  readonly own: Program | undefined
-  readonly measured: number | undefined
-  readonly say: (text: string) => void
-}
-
-function explain(request: Request, job: Job, { own, measured, say }: Given): Explained {
-  const split = splitOf(job)
-  const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
-  const scale = measured === undefined ? 1 : measured / priced.estimate.step
-  const plan = scaledTo(priced, scale)
-  say('looking for the best of all plans')
-  const best = search(request, { keep: 1, front: false }).best[0]
-  say('')
-  const neighbours = neighboursOf(request, plan, scale)
-  return {
-    ...{ job, request, plan, scale, neighbours, simulated: own !== undefined },
-    ...(best && { best: scaledTo(best, scale) }),
-  }
-}
-
-/** The time and the memory of the program itself in place of the price's. */
-function simulatedAs(request: Request, split: Split, program: Program): Priced {
-  const { estimate } = priceOf(request, split)
-  const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
-  const { stragglers, ...rest } = parts
-  const { data, workspace, ...kinds } = memory.peak
-  return {
-    split,
-    estimate: {
-      ...estimate,
-      step,
-      parts: { ...rest, other: rest.other + stragglers } as Estimate['parts'], // of the same names, in seconds
-      memory: { ...kinds, workspace: workspace + data, framework: 0 },
-    },
-    bytes: memory.arena,
-  }
-}
-
-function asText({ job, request, plan, scale, neighbours, simulated, best }: Explained, io: Io): string {
+function asText({ job, request, plan, scale, neighbours, simulated, best }: Explanation, io: Io): string {
   const { bold, red, dim } = pc.createColors(io.colors)
   const { cluster, shape, software, precision } = request
   const over = plan.bytes - capacityOf(request)
@@ -159,7 +98,7 @@ function asText({ job, request, plan, scale, neighbours, simulated, best }: Expl
       : []),
     ...notesOf(job, simulated).map(dim),
     '',
-    `${bold('What limits it')}: ${limitOf(plan)}`,
+    `${bold('What limits it')}: ${limitText(plan)}`,
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
     '',
     bold('Read by the rule of thumb'),
@@ -187,13 +126,11 @@ function notesOf({ plan }: Job, simulated: boolean): string[] {
   ]
 }
 
-/** What is left to gain: everything but the arithmetic the model needs. */
-function limitOf({ estimate: { step, parts } }: Priced): string {
-  const losses = (Object.keys(parts) as (keyof typeof parts)[]).filter(part => part !== 'compute') // the keys are the parts
-  const worst = losses.reduce((a, b) => (parts[b] > parts[a] ? b : a))
-  const share = parts[worst] / step
+function limitText(plan: Priced): string {
+  const { part, share } = limitOf(plan)
   if (share < 0.02) return `arithmetic; nothing else takes more than ${showPercent(share)}`
-  return `${partNames[worst]} takes ${showPercent(share)} of the step, all that is not arithmetic ${showPercent(1 - parts.compute / step)}`
+  const { step, parts } = plan.estimate
+  return `${partNames[part]} takes ${showPercent(share)} of the step, all that is not arithmetic ${showPercent(1 - parts.compute / step)}`
 }
 
 function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) => string): string[] {
@@ -207,7 +144,7 @@ function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) 
   ]
 }
 
-function asJson({ request, plan, scale, neighbours, best }: Explained) {
+function asJson({ request, plan, scale, neighbours, best }: Explanation) {
   const shown = (one: Priced) => ({
     plan: planInput(one.split, request.precision),
     ...one.estimate,

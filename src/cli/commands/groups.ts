@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { table } from '../../base/index.js'
 // Not through the folder's index: groups need neither schemas nor YAML, and these take longer to load than to use.
-import { defaultOrder, type Groups, type RankGroups, rankGroups, type System, systems } from '../../plan/groups.js'
+import { defaultGroupOrder, type Groups, type RankGroups, rankGroups, type System, systems } from '../../plan/groups.js'
 import type { Io } from '../io.js'
 import { showProblems } from '../text/problems.js'
 
@@ -36,7 +36,7 @@ export function registerGroups(program: Command, io: Io, done: (code: number) =>
     .option('--etp <n>', 'tensor parallel ranks of expert layers (default: tp)', number)
     .option('--pp <n>', 'pipeline ranks', number, 1)
     .option('--dp-replicate <n>', 'torchtitan: copies of the sharded model', number, 1)
-    .option('--order <axes>', 'rank order, fastest varying first', defaultOrder)
+    .option('--order <axes>', 'rank order, fastest varying first', defaultGroupOrder)
     .addOption(program.createOption('--like <system>', 'whose order of ranks').choices(systems).default('megatron'))
     .option('--json', 'groups as JSON')
     .addHelpText(

@@ -2,24 +2,17 @@
 import { join, resolve } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { error, ProblemsError, worldOf } from '../../base/index.js'
-import type { StepRecord } from '../../train/index.js'
-import {
-  type Beginning,
-  beginningOf,
-  beginningText,
-  type CheckpointOptions,
-  takenBy,
-  withCheckpointOptions,
-} from '../files/checkpoints.js'
+import { type Beginning, beginningOf, beginningText, type StepRecord, takenBy } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder } from '../files/run-folder.js'
 import { pythonWithTorch, startTorchrun } from '../files/torchrun.js'
 import type { Io } from '../io.js'
+import { type CheckpointOptions, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { displayOf } from '../text/display.js'
 import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 import { withOptions } from './emit.js'
@@ -71,11 +64,11 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   io.err(showProblems(problems, io, path))
   const python = pythonWithTorch(io)
   const job = withOptions(loaded.job, options)
-  const say = progress(io)
   const folder = options.out ?? freeFolder(job, path, io)
   const beginning = beginningOf(options, io)
-  const emitted = await writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say })
-  say('')
+  const emitted = await withProgress(io, ({ say }) =>
+    writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say }),
+  )
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }
 

@@ -17,10 +17,10 @@ export function registerMemory(program: Command, io: Io, done: (code: number) =>
       'after',
       '\nExample:\n  lockstep memory job.yaml\n\nExit code 0: fine, 1: the job has problems, 2: wrong use.',
     )
-    .action((path: string, options: { json?: boolean }) => {
+    .action(async (path: string, options: { json?: boolean }) => {
       const show = (p: Program) => (options.json ? JSON.stringify(memoryJson(p), null, 2) : memoryText(p))
       done(
-        withProgram(path, io, { ...options, fits: false }, loaded => {
+        await withProgram(path, io, { ...options, fits: false }, loaded => {
           io.out(`${show(loaded.program)}\n`)
           return 0
         }),

@@ -24,7 +24,7 @@ import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { type Progress, withProgress } from '../text/progress.js'
 import { describe, judge, type Verdict } from './verify.js'
 
 interface Options {
@@ -53,9 +53,7 @@ export function registerRehearse(program: Command, io: Io, done: (code: number) 
         io.err(`${countProblems(problems)}\n`)
         return done(1)
       }
-      const say = progress(io)
-      const rehearsal = await rehearse(loaded, options, say)
-      say('')
+      const rehearsal = await withProgress(io, progress => rehearse(loaded, options, progress))
       io.out(options.json ? `${JSON.stringify(asJson(rehearsal), null, 2)}\n` : `${asText(loaded.job, rehearsal)}\n`)
       done(isFine(rehearsal) ? 0 : 1)
     })
@@ -79,9 +77,9 @@ const isFine = ({ differences, verdict, engine }: Rehearsal): boolean =>
 async function rehearse(
   { job, schedule, program }: Loaded,
   { steps }: Options,
-  say: (text: string) => void,
+  progress: Progress,
 ): Promise<Rehearsal> {
-  say('shrinking')
+  progress.say('shrinking')
   const full = tallyOf(program)
   const small = smallest(job, schedule, full)
   if (worldOfPlan(small.job.plan) > 256)
@@ -92,10 +90,10 @@ async function rehearse(
         `a schedule from a file keeps its pp ${job.plan.pp}: too many ranks here`,
       ),
     ])
-  const verdict = judge({ job: small.job, schedule, program: small.program }, { steps, full: true }, say)
+  const verdict = await judge({ job: small.job, schedule, program: small.program }, { steps, full: true }, progress)
   const [kernels] = fastKernels()
   if (!kernels) return { ...small, full, verdict }
-  say(`${kernels} kernels`)
+  progress.say(`${kernels} kernels`)
   const run = runnable(small, schedule)
   const engine = { kernels, error: await engineError(run, kernels, steps) }
   return { ...small, changes: [...small.changes, ...run.changes], full, verdict, engine }

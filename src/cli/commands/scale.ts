@@ -3,13 +3,13 @@ import { type Command, InvalidArgumentError } from 'commander'
 import pc from 'picocolors'
 import { table } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
-import { type Amdahl, planInput, type ScalePoint, type Scaling, scale } from '../../search/index.js'
+import { type Amdahl, planInput, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { scaled } from '../text/display.js'
 import { headline } from '../text/plan-text.js'
 import { showMesh, showPercent, showSeconds } from '../text/plan-words.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
-import { progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 
 interface Options extends PlanningOptions {
   readonly devices: readonly number[]
@@ -35,7 +35,7 @@ export function registerScale(program: Command, io: Io, done: (code: number) => 
     .requiredOption('--devices <list>', 'numbers of devices, such as 8,16,32', counts)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action((options: Options) => done(scaleCommand(options, io)))
+    .action(async (options: Options) => done(await scaleCommand(options, io)))
 }
 
 function counts(text: string): number[] {
@@ -44,16 +44,17 @@ function counts(text: string): number[] {
   return parts.map(Number)
 }
 
-function scaleCommand(options: Options, io: Io): number {
+async function scaleCommand(options: Options, io: Io): Promise<number> {
   const planning = planningOf(options, Math.min(...options.devices), io)
   const { request, clusterAt } = planning
-  const say = progress(io)
-  const watch = (done: number, all: number) => say(`searching ${done + 1} of ${all}`)
-  const scaling = scale({ request, devices: options.devices, clusterAt, watch })
-  say('')
-  if (options.json) io.out(`${JSON.stringify(asJson(scaling, request.precision), null, 2)}\n`)
-  else io.out(asText(planning, scaling, io))
-  return scaling.strong.some(({ best }) => best) || scaling.weak.some(({ best }) => best) ? 0 : 1
+  const { devices } = options
+  const found = await withProgress(io, progress => {
+    progress.expect({ searching: 1 })
+    return progress.run('searching', scaling({ request, devices, clusterAt }))
+  })
+  if (options.json) io.out(`${JSON.stringify(asJson(found, request.precision), null, 2)}\n`)
+  else io.out(asText(planning, found, io))
+  return found.strong.some(({ best }) => best) || found.weak.some(({ best }) => best) ? 0 : 1
 }
 
 function asText(planning: Planning, { strong, weak, amdahl }: Scaling, io: Io): string {

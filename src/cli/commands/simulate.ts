@@ -1,6 +1,6 @@
 /** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
 import { type Command, Option } from 'commander'
-import { error, ProblemsError, type Rank, worldOf } from '../../base/index.js'
+import { error, ProblemsError, type Rank, save, worldOf } from '../../base/index.js'
 import { machinePrices } from '../../calibrate/index.js'
 import { type Cluster, findEntry, precisions } from '../../cluster/index.js'
 import type { Program } from '../../ir/index.js'
@@ -9,12 +9,11 @@ import { type Simulation, scaledPrices, simulate, simulateInTurns } from '../../
 import { printChrome } from '../../trace/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { type Loaded, withProgram } from '../files/program.js'
-import { save } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
 import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from '../text/forecast.js'
 import { integer } from '../text/integer.js'
-import { progress } from '../text/progress.js'
+import { Progress } from '../text/progress.js'
 
 export interface SimulateOptions extends Asked {
   readonly cluster: string
@@ -67,8 +66,8 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .option('--svg <file>', 'draw the timeline of a pipeline')
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action((path: string, options: SimulateOptions) => {
-      done(withProgram(path, io, { ...options, fits: false }, loaded => run(loaded, options, io)))
+    .action(async (path: string, options: SimulateOptions) => {
+      done(await withProgram(path, io, { ...options, fits: false }, loaded => run(loaded, options, io)))
     })
 }
 
@@ -77,7 +76,7 @@ const timeOption = (flags: string, about: string, usual: string): Option =>
 
 function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
   const { program } = loaded
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const cluster = clusterFor(program, options, io)
   say(`simulating ${worldOf(program.mesh)} ranks`)
   const { simulation, scale } = simulated(program, cluster, options)
@@ -92,7 +91,7 @@ function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
     say('drawing the timeline')
     save(options.svg, timelineSvg(stepTimeline(pictureOf(loaded, cluster, simulation, ranks))), io)
   }
-  say('')
+  erase()
   io.out(
     options.json
       ? `${JSON.stringify(forecast, null, 2)}\n`

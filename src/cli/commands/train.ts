@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
-import { coordinatesOf, ProblemsError, showBytes } from '../../base/index.js'
+import { coordinatesOf, ProblemsError, save, showBytes, writing } from '../../base/index.js'
 import { compileJob, serialJob } from '../../compile/index.js'
 import { cursorAt } from '../../data/index.js'
 import {
@@ -17,29 +17,33 @@ import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
 import { formOf, type Job } from '../../plan/index.js'
 import { printChrome, type Span } from '../../trace/index.js'
-import { engineFailures, isDue, lossesOf, type Session, type StepRecord, trainingOf } from '../../train/index.js'
 import {
   type Beginning,
   beginningOf,
   beginningProblems,
   beginningText,
-  type CheckpointOptions,
+  engineFailures,
+  evaluationOf,
+  isDue,
   load,
+  loadDataset,
+  lossesOf,
   type Saving,
+  type Session,
+  type StepRecord,
   saveCheckpoint,
-  savingOf,
   takenBy,
-  withCheckpointOptions,
-} from '../files/checkpoints.js'
-import { evaluationOf, loadDataset } from '../files/dataset.js'
+  trainingOf,
+} from '../../train/index.js'
 import { besides } from '../files/load.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { openRunFolder, type RunFolder, save, writing } from '../files/run-folder.js'
+import { openRunFolder, type RunFolder } from '../files/run-folder.js'
 import type { Io } from '../io.js'
+import { type CheckpointOptions, savingOf, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { type Display, displayOf, duration } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { progress } from '../text/progress.js'
+import { Progress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 
@@ -105,9 +109,9 @@ const changed = (job: Job, { steps, seed }: Options): Job => ({
 })
 
 async function run(path: string, { job, schedule, program }: Loaded, options: Options, io: Io): Promise<number> {
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const beginning = beginningOf(options, io)
-  const { dataset, tokenizerJson } = await loadDataset(job, path, io, say)
+  const { dataset, tokenizerJson } = await loadDataset(job, io, { locate: name => besides(path, name), say })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
   if (problems.length > 0) throw new ProblemsError(problems)
   say('starting the ranks')
@@ -129,7 +133,7 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     if (tokenizerJson !== undefined) folder.save('tokenizer.json', tokenizerJson)
     const saving = savingOf(options, folder.path)
     if (saving) writing(saving.folder, () => io.makeFolder(saving.folder)) // before hours are spent
-    say('')
+    erase()
     const display = displayOf(job, io, options.json === true)
     const session = { job, program, trainer, dataset, taken: takenBy(beginning) }
     if (!options.json) io.out(`${introduction(session, folder, beginning)}\n`)
@@ -143,7 +147,7 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
     if (options.demo && !options.json) display.note(nextCommands)
     return stopped ? 130 : 0
   } finally {
-    say('')
+    erase()
     await trainer.stop()
   }
 }
@@ -191,12 +195,12 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
     stopped = true
     display.note('stopping after this step; Ctrl-C again stops at once')
   })
-  const say = progress(io)
+  const { say, erase } = new Progress(io)
   const saved = (record: StepRecord): StepRecord => {
     if (!saving) return record
     say(`writing the checkpoint of step ${record.step}`)
     const checkpoint = saveCheckpoint(saving.folder, record.step, session, io)
-    say('')
+    erase()
     return { ...record, checkpoint }
   }
   try {

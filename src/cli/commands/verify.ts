@@ -4,14 +4,14 @@
  */
 import type { Command } from 'commander'
 import { compileJob, serialJob } from '../../compile/index.js'
-import { type Comparison, compare, runSerial, worstOf } from '../../engine/index.js'
-import { type Program, showViolation, type Violation, verify } from '../../ir/index.js'
+import { type Comparison, comparing, runningSerial, worstOf } from '../../engine/index.js'
+import { type Program, showViolation, type Violation, verifying } from '../../ir/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Change, type Job, shrink, worldOfPlan } from '../../plan/index.js'
 import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
-import { progress } from '../text/progress.js'
+import { type Progress, withProgress } from '../text/progress.js'
 
 export const tolerance = 1e-12
 
@@ -38,15 +38,13 @@ export function registerVerify(program: Command, io: Io, done: (code: number) =>
       'after',
       '\nExample:\n  lockstep verify job.yaml\n\nExit code 0: lawful and equal, 1: the job has problems, a law is broken or a number differs, 2: wrong use.',
     )
-    .action((path: string, options: Options) => {
-      const say = progress(io)
-      const use = (loaded: Loaded): number => {
-        const verdict = judge(loaded, options, say)
-        say('')
+    .action(async (path: string, options: Options) => {
+      const use = async (loaded: Loaded): Promise<number> => {
+        const verdict = await withProgress(io, progress => judge(loaded, options, progress))
         io.out(`${options.json ? JSON.stringify(verdict, null, 2) : describe(verdict)}\n`)
         return verdict.ok ? 0 : 1
       }
-      done(withProgram(path, io, { ...options, fits: false }, use))
+      done(await withProgram(path, io, { ...options, fits: false }, use))
     })
 }
 
@@ -57,41 +55,58 @@ export interface Verdict {
   readonly numbers?: Comparison & { readonly worst: number; readonly ranks: number; readonly shrunk: readonly Change[] }
 }
 
-export function judge(
+export async function judge(
   { job, schedule, program }: Loaded,
   { steps, lawsOnly, full }: Options,
-  say: (text: string) => void,
-): Verdict {
-  say('laws')
-  const violations = verify(program, compileJob(serialJob(job, job.plan.microbatches)))
-  if (lawsOnly || steps === 0 || violations.length > 0) return { ok: violations.length === 0, tolerance, violations }
+  progress: Progress,
+): Promise<Verdict> {
+  const runs = !lawsOnly && steps > 0
   const small = full || affordable(job, steps) ? { job, changes: [] } : shrink(job)
+  const ranks = worldOfPlan(small.job.plan)
+  progress.expect(runs ? secondsOf(program, small.job, steps) : { laws: 1 })
+  progress.say('laws')
+  const serial = compileJob(serialJob(job, job.plan.microbatches))
+  const violations = await progress.run('laws', verifying(program, serial))
+  if (!runs || violations.length > 0) return { ok: violations.length === 0, tolerance, violations }
   const target = small.job === job ? program : compileJob(small.job, schedule)
-  const numbers = {
-    ...beside(small.job, target, steps, say),
-    ranks: worldOfPlan(small.job.plan),
-    shrunk: small.changes,
-  }
+  const numbers = { ...(await beside(small.job, target, steps, progress)), ranks, shrunk: small.changes }
   const worst = worstOf(numbers)
   const ok = worst <= tolerance && numbers.memory.length === 0 && numbers.spread.error === 0
   return { ok, tolerance, violations, numbers: { ...numbers, worst } }
 }
 
-export function beside(job: Job, program: Program, steps: number, say: (text: string) => void = () => {}): Comparison {
+async function beside(job: Job, program: Program, steps: number, progress: Progress): Promise<Comparison> {
   const { optimizer, seed } = job.training
   const options = {
     ...{ steps, seed, lr: optimizer.lr, vocab: 'vocab' in job.model ? job.model.vocab : 1 },
-    ...(optimizer.kind === 'adamw' ? { eps: optimizer.eps } : {}),
   }
-  say('one rank')
-  const serial = runSerial(compileJob(serialJob(job)), options)
-  return compare(program, serial, { ...options, watch: step => say(`step ${step + 1} of ${steps}`) })
+  const serial = await progress.run('one rank', runningSerial(compileJob(serialJob(job)), options))
+  return progress.run(allRanks(job), comparing(program, serial, options))
 }
 
-/** Multiplications of both runs, and ranks: about a minute of interpreting. */
+const allRanks = ({ plan }: Job): string => `${worldOfPlan(plan)} ranks`
+
+/** About what the checker and the interpreter do in a second. */
+const rates = { streamSteps: 10_000, multiplications: 6e7, rankSteps: 20_000 }
+
+/** About how long each phase takes. */
+function secondsOf({ streams }: Program, small: Job, steps: number): Record<string, number> {
+  const arithmetic = multiplicationsOf(small, steps) / rates.multiplications
+  const streamSteps = streams.reduce((sum, stream) => sum + stream.steps.length, 0)
+  const rankSteps = (worldOfPlan(small.plan) / streams.length) * streamSteps * steps
+  return {
+    laws: streamSteps / rates.streamSteps,
+    'one rank': arithmetic,
+    [allRanks(small)]: arithmetic + rankSteps / rates.rankSteps,
+  }
+}
+
+const multiplicationsOf = ({ model, training }: Job, steps: number): number =>
+  3 * parametersOf(model, training.seq) * training.globalBatch * training.seq * steps
+
+/** About a minute of interpreting. */
 const affordable = (job: Job, steps: number): boolean =>
-  6 * parametersOf(job.model, job.training.seq) * job.training.globalBatch * job.training.seq * steps < 4e9 &&
-  worldOfPlan(job.plan) <= 128
+  multiplicationsOf(job, steps) < 2e9 && worldOfPlan(job.plan) <= 128
 
 export function describe({ ok, violations, numbers }: Verdict): string {
   if (violations.length > 0)

@@ -2,18 +2,17 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { error, ProblemsError } from '../../base/index.js'
+import { error, ProblemsError, writing } from '../../base/index.js'
 import { weightProblems } from '../../checkpoint/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emit, type Files, type Run, type RunData } from '../../emit/index.js'
 import type { Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
+import { type Beginning, beginningProblems, evaluationOf, inCheckpoint, loadDataset } from '../../train/index.js'
 import type { Io } from '../io.js'
-import { type Beginning, beginningProblems, inCheckpoint } from './checkpoints.js'
-import { evaluationOf, loadDataset } from './dataset.js'
+import { besides } from './load.js'
 import type { Loaded } from './program.js'
-import { writing } from './run-folder.js'
 
 const runtimeFolder = fileURLToPath(new URL('../../../../src/emit/runtime', import.meta.url))
 const tokenFile = 'tokens.bin'
@@ -53,7 +52,7 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
     ])
-  const { dataset, ids } = await loadDataset(job, path, io, say)
+  const { dataset, ids } = await loadDataset(job, io, { locate: name => besides(path, name), say })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
   if (problems.length > 0) throw new ProblemsError(problems)
   say('emitting')

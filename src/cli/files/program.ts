@@ -60,12 +60,12 @@ const precisionProblems = ({ plan: { precision } }: Job): Problem[] =>
       ]
 
 /** Runs `use` on the program, or says what is wrong: on standard error, or as JSON where that was asked for. */
-export function withProgram(
+export async function withProgram(
   path: string,
   io: Io,
   options: { json?: boolean; fits?: boolean },
-  use: (loaded: Loaded) => number,
-): number {
+  use: (loaded: Loaded) => number | Promise<number>,
+): Promise<number> {
   const { loaded, problems } = tryProgram(path, io, { fits: options.fits ?? true })
   if (loaded) {
     if (!options.json) io.err(showProblems(problems, io, path))

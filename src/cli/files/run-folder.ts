@@ -1,6 +1,6 @@
 /** The folder of a run: the job as it was run, its metrics line by line, and what else it made. */
 import { basename, extname, join } from 'node:path'
-import { error, ProblemsError } from '../../base/index.js'
+import { error, ProblemsError, save, writing } from '../../base/index.js'
 import type { Job } from '../../plan/index.js'
 import type { Io } from '../io.js'
 
@@ -34,19 +34,5 @@ export function freeFolder({ name }: Job, jobPath: string, io: Io): string {
   for (let i = 1; ; i++) {
     const path = join('runs', i === 1 ? stem : `${stem}-${i}`)
     if (!io.exists(path)) return path
-  }
-}
-
-/** A full or forbidden disk is no bug of ours. */
-export const save = (path: string, content: string | Uint8Array, io: Io): void =>
-  writing(path, () => io.write(path, content))
-
-export function writing(path: string, work: () => void): void {
-  try {
-    work()
-  } catch (e) {
-    throw new ProblemsError([
-      error('run/write', '', `cannot write ${path}: ${e instanceof Error ? e.message : String(e)}`),
-    ])
   }
 }

@@ -1,9 +1,17 @@
 /** The answer of `lockstep plan`, to be read from top to bottom: the plans, how they were found, and why. */
 import pc from 'picocolors'
-import { showCount, table } from '../../base/index.js'
+import { shorten, showCount, table } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
-import type { Impossible, Neighbour, Priced, Request, Sensitivity } from '../../search/index.js'
-import { type Answer, listed, type Ranked, type Simulations, type Why } from '../commands/plan.js'
+import {
+  type Answer,
+  canSimulate,
+  type Impossible,
+  type Neighbour,
+  type RankedPlan,
+  type Request,
+  type Sensitivity,
+  type Why,
+} from '../../search/index.js'
 import type { Io } from '../io.js'
 import { scaled } from './display.js'
 import {
@@ -24,17 +32,19 @@ import type { Planning } from './planning.js'
 
 type Paint = (text: string) => string
 
-export function planText(answer: Answer, top: number, io: Io): string {
-  const { planning, found, ranked, why } = answer
+/** What is shown: the answer, and the reasons where they were asked for. */
+export type Told = Answer & { readonly why?: Why }
+
+export function planText(planning: Planning, answer: Told, io: Io): string {
+  const { request, listed, front, why } = answer
   const { bold, dim } = pc.createColors(io.colors)
-  const { request } = planning
   return [
     headline(planning, bold),
     '',
-    bestTable(request, listed(ranked).slice(0, top)),
+    bestTable(request, listed),
     '',
     ...countsLines(answer).map(dim),
-    ...section(bold('Time against memory'), frontTable(request, found.front)),
+    ...section(bold('Time against memory'), frontTable(request, front)),
     ...(why ? whySections(answer, why, bold) : []),
     '',
   ].join('\n')
@@ -53,39 +63,31 @@ export function headline({ request, constraints, notes }: Planning, bold: Paint)
   ].join('\n')
 }
 
-/** Where some are simulated, the others are marked. */
-function bestTable(request: Request, ranked: readonly Ranked[]): string {
-  const mark = ranked.some(({ simulated }) => simulated) ? '~' : ''
-  return table(
+const bestTable = (request: Request, ranked: readonly RankedPlan[]): string =>
+  table(
     ['', ...numberHeader, ...planHeader],
     ranked.map(({ plan, simulated }, i) => [
-      simulated ? `${i + 1}${mark && ' '}` : `${i + 1}${mark}`,
+      String(i + 1),
       ...numberCells(request, plan, simulated),
       ...planCells(plan.split),
     ]),
   )
-}
 
-const mostOnFront = 8
-
-/** The fastest, the lightest, and as many as there is room for between them. */
-function frontTable(request: Request, front: readonly Priced[]): string {
-  if (front.length < 2) return ''
-  const step = Math.max(1, (front.length - 1) / (mostOnFront - 1))
-  const picked = Array.from({ length: Math.min(mostOnFront, front.length) }, (_, i) => front[Math.round(i * step)])
-  return table(
-    ['GiB', 'step', 'MFU', ...planHeader],
-    picked.map(plan => {
-      const [time, mfu, , memory] = numberCells(request, plan)
-      return [memory, time, mfu, ...planCells(plan.split)]
-    }),
-  )
-}
+const frontTable = (request: Request, front: readonly RankedPlan[]): string =>
+  front.length < 2
+    ? ''
+    : table(
+        ['GiB', 'step', 'MFU', ...planHeader],
+        front.map(({ plan, simulated }) => {
+          const [time, mfu, , memory] = numberCells(request, plan, simulated)
+          return [memory, time, mfu, ...planCells(plan.split)]
+        }),
+      )
 
 const grouped = (n: number): string => n.toLocaleString('en-US')
 
-function countsLines({ found, simulations, seconds }: Answer): string[] {
-  const { considered, pruned, priced, unfit } = found.counts
+function countsLines(answer: Answer): string[] {
+  const { considered, pruned, priced, unfit } = answer.found.counts
   const left = [
     ...(pruned.memory > 0 ? [`${grouped(pruned.memory)} cannot fit`] : []),
     ...(pruned.time > 0 ? [`${grouped(pruned.time)} cannot be faster`] : []),
@@ -94,26 +96,43 @@ function countsLines({ found, simulations, seconds }: Answer): string[] {
   const fits = unfit > 0 ? `, of which ${grouped(unfit)} do not fit` : ''
   return [
     `${grouped(considered)} plans${bounds};`,
-    `${grouped(priced)} priced in ${showSeconds(seconds.search)}${fits}`,
-    ...simulatedLines(simulations, seconds.simulation),
+    `${grouped(priced)} priced${fits}`,
+    ...simulatedLines(answer),
+    ...leftOutLines(answer),
     ...legend,
   ]
 }
 
-function simulatedLines({ outlined, compiled }: Simulations, seconds: number): string[] {
+function simulatedLines({ request, outlined, compiled }: Answer): string[] {
+  if (compiled.length === 0)
+    return [`prices alone: nothing was compiled${canSimulate(request) ? '' : ', there is no program to compile'}`]
   const count = outlined.length
-  if (count === 0) return []
   const off = outlined.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
   const unfit = compiled.filter(({ fits }) => !fits).length
-  const tooLarge = unfit > 0 ? ` (${unfit} too large after all)` : ''
+  const tooLarge = unfit > 0 ? `; ${unfit} more turned out too large` : ''
   return [
-    `${count} of the best simulated, ${showPercent(off)} from their prices; the first ${compiled.length} compiled${tooLarge}; in ${showSeconds(seconds)}`,
-    '~: not simulated, or its memory not compiled',
+    ...(count > 0 ? [`${count} of the best simulated, ${showPercent(off)} from their prices`] : []),
+    `those listed are compiled, their memory is that of the program${tooLarge}`,
   ]
 }
 
-function whySections({ ranked, found }: Answer, { reading, neighbours, sensitivity }: Why, bold: Paint): string[] {
-  const [{ plan: best, simulated }] = ranked
+const mostNamed = 3
+
+function leftOutLines({ failed, tooLong }: Answer): string[] {
+  const named = failed
+    .slice(0, mostNamed)
+    .map(({ plan, why }) => `left out: ${showPlan(plan.split)}: ${firstLine(why)}`)
+  return [
+    ...named,
+    ...(failed.length > mostNamed ? [`left out: ${failed.length - mostNamed} more that could not be simulated`] : []),
+    ...(tooLong > 0 ? [`left out: ${tooLong} plans of too many microbatches x layers to be compiled`] : []),
+  ]
+}
+
+const firstLine = (text: string): string => shorten(text.split('\n')[0], 120)
+
+function whySections({ listed, found }: Answer, { reading, neighbours, sensitivity }: Why, bold: Paint): string[] {
+  const [{ plan: best, simulated }] = listed
   const [cheapest] = found.best
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`).join('\n')
   const byPrice = best === cheapest ? '' : ', by price'

@@ -1,4 +1,5 @@
 /** Plans, verdicts and changes in words and columns. */
+import { type MeshAxis, meshAxes } from '../../base/index.js'
 import type { Parts, Split } from '../../estimate/index.js'
 import { type ScheduleName, scheduleTraits } from '../../plan/index.js'
 import {
@@ -36,7 +37,7 @@ export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
 
 export const legend = [
   'sp: sequence parallel; batch: microbatches x their size; redo: forward computed again in backward',
-  'x4: chunks a rank; 7..7: layers of the first and of the last stage, the others share the rest',
+  'x4: chunks a rank; 7..7: layers of the first and of the last stage (0: embedding or head alone)',
 ]
 
 /** Devices are bought in these. */
@@ -62,7 +63,7 @@ export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const
 export function numberCells(
   request: Request,
   plan: Priced,
-  simulated?: Pick<SimulatedPlan, 'step'> & Partial<SimulatedPlan>,
+  simulated?: Pick<SimulatedPlan, 'step' | 'arena'>,
 ): string[] {
   const step = simulated?.step ?? plan.estimate.step
   const { mfu, tokensPerSecond, dollars } = ratesOfPlan(request, plan, step)
@@ -70,16 +71,9 @@ export function numberCells(
     showSeconds(step),
     mfu === undefined ? '-' : `${(100 * mfu).toFixed(1)}%`,
     scaled(tokensPerSecond),
-    memoryCell(plan, simulated),
+    ((simulated?.arena ?? plan.bytes) / 2 ** 30).toFixed(1),
     dollars === undefined ? '-' : showDollars(dollars),
   ]
-}
-
-/** Of what is simulated in outline the memory is that of the price: that is marked, and numbers stay under numbers. */
-function memoryCell({ bytes }: Priced, simulated?: Partial<SimulatedPlan>): string {
-  const mark = simulated && simulated.arena === undefined ? '~' : ''
-  const cell = `${mark}${((simulated?.arena ?? bytes) / 2 ** 30).toFixed(1)}`
-  return simulated ? cell.padStart(5) : cell
 }
 
 export const showMesh = ({ tp, pp, dp, zero, sequenceParallel }: Split): string =>
@@ -96,16 +90,18 @@ export function showPlan(split: Split): string {
   ].join(', ')
 }
 
+const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} communication`])) as Record<
+  MeshAxis,
+  string
+> // all of them
+
 /** Of a price, and of a simulation. */
 export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
   compute: 'compute',
   recompute: 'recompute',
   bubble: 'bubble',
-  tp: 'tp communication',
-  dp: 'dp communication',
+  ...communication,
   pp: 'pp messages',
-  cp: 'cp communication',
-  ep: 'ep communication',
   optimizer: 'optimizer',
   stragglers: 'stragglers',
   other: 'launches and stragglers',

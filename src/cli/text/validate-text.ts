@@ -1,5 +1,5 @@
 /** What lockstep validate prints for people. */
-import { table } from '../../base/index.js'
+import { meshAxes, table } from '../../base/index.js'
 import type { Split } from '../../estimate/index.js'
 import {
   type Classified,
@@ -102,8 +102,9 @@ function worstText({ timed }: Times, worst: number): string {
   return `Worst step times\n\n${table(['error', 'measured', 'predicted', 'row', ''], lines)}`
 }
 
-function splitText({ tp, pp, dp, cp, microbatch, microbatches, recompute, schedule }: Split): string {
-  const axes = Object.entries({ tp, pp, dp, cp }).flatMap(([name, size]) => (size > 1 ? [`${name} ${size}`] : []))
+function splitText(split: Split): string {
+  const { pp, microbatch, microbatches, recompute, schedule } = split
+  const axes = meshAxes.flatMap(axis => (split[axis] > 1 ? [`${axis} ${split[axis]}`] : []))
   const batch = `${microbatches} x ${microbatch} sequences`
   return [...axes, batch, `recompute ${recompute}`, ...(pp > 1 ? [schedule] : [])].join(', ')
 }

@@ -41,8 +41,8 @@ def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
         held = (frames["master"], param["state"]) if "master" in frames else (frames["param"], param["kept"])
         first = min(int(holder) for holder in param["frames"])
         yield Shard(f"param.{param['name']}", held[0], param["dims"], held[1], first)
-        for moment, frame in zip("mv", frames["moments"]):
-            yield Shard(f"{moment}.{param['name']}", frame, param["dims"], param["state"], first)
+        for state, frame in frames["states"].items():
+            yield Shard(f"{state}.{param['name']}", frame, param["dims"], param["state"], first)
 
 
 def owner(mesh: Mesh, shard: Shard, rank: int) -> bool:

@@ -25,7 +25,7 @@ class Judge:
         total = count = 0.0
         for batch in range(self.batches):
             self.stage.run(batch, math.nan)
-            loss, counted = self.stage.scalar("loss"), self.stage.scalar("count")
+            loss, counted = self.stage.result("loss"), self.stage.result("count")
             if loss is not None and counted is not None:
                 total, count = total + loss.item(), count + counted.item()
         return total / count if count else None

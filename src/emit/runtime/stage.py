@@ -36,7 +36,6 @@ class Stage:
         self.pp = here.coordinates.get("pp", 0)
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
-        self.names = [name for name, _, _ in schedule["frames"]]
         self.steps = schedule["steps"]
         if compiled:
             keep_out_of_compiled_code()
@@ -48,8 +47,8 @@ class Stage:
             name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives, lists)
             for name, phase, takes, gives, lists in schedule["segments"]
         }
-        self.frames: List[Frame] = [{} for _ in self.names]
-        self.params = program["params"]
+        self.frames: List[Frame] = [{} for _ in schedule["frames"]]
+        self.params, self.results = program["params"], program["results"]
         shared = {} if trained is None else self._shared(trained)
         for frame, places in schedule["resident"]:
             if frame in shared:
@@ -97,8 +96,10 @@ class Stage:
         held = self._held(param)
         return self.frames[held[-1][0]][0] if held else None
 
-    def scalar(self, name: str):
-        return self.frames[self.names.index(name)][0] if name in self.names else None
+    def result(self, name: str):
+        """A sum of the step (loss, count, normSquared), where this rank has it."""
+        frame = self.results[name].get(str(self.pp))
+        return None if frame is None else self.frames[frame][0]
 
     def run(self, step: int, lr: float) -> None:
         self.here.start(step, lr)

@@ -107,7 +107,7 @@ class Trainer:
         started = time.perf_counter()
         self.runner.run(step, lr)
         names = {"loss": "loss", "counted": "count", "gradientNorm": "normSquared"}
-        scalars = {key: self.stage.scalar(name) for key, name in names.items()}
+        scalars = {key: self.stage.result(name) for key, name in names.items()}
         if any(value is None for value in scalars.values()):
             return {}
         loss, count, norm = (scalars[key].item() for key in names)

@@ -3,14 +3,15 @@
  * It runs until it must wait for others, and can say what for.
  */
 import { type Coordinates, coordinatesOf, type Rank } from '../../base/index.js'
+import { peerOf } from '../../geometry/index.js'
 import type { Call, Ref, Step, Stream } from '../../ir/index.js'
+import { showInstr, showStep } from '../text.js'
 import { type Blocked, RunError, type Where } from './errors.js'
 import { type Action, actionOf, type Started } from './instructions.js'
 import type { Moment } from './kernel.js'
 import { Memory } from './memory.js'
-import { finishMessage, type Message, peerOf } from './rendezvous.js'
+import { finishMessage, type Message } from './rendezvous.js'
 import { Prepared, Seat } from './segment.js'
-import { showInstr, showStep } from './text.js'
 import type { World } from './world.js'
 
 /** A segment at this rank, and what to do for each of its instructions. */
@@ -52,11 +53,12 @@ export class Actor {
     this.instr = -1
   }
 
-  /** Runs until it is done or must wait; says whether it got anywhere. */
+  /** Runs one step of its stream, or the part of it that need not wait; returns whether it got anywhere. */
   advance(): boolean {
     return this.located(() => {
-      const [step, instr] = [this.step, this.instr]
-      while (!this.done && this.perform(this.stream.steps[this.step])) {
+      const { step, instr } = this
+      if (this.done) return false
+      if (this.perform(this.stream.steps[step])) {
         this.step++
         this.instr = -1
       }

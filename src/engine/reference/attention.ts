@@ -3,7 +3,7 @@
  * values lack the group dim, so the rows of one group share them and their gradients are sums over it.
  * Positions are those of the whole sequence: a rank that holds a part of it knows where the part begins.
  */
-import { type Dim, type Dropout, elementsOf, uniform } from '../../base/index.js'
+import { type Dim, type Dropout, elementsOf, maskName, uniform } from '../../base/index.js'
 import {
   type Cells,
   indexOf,
@@ -16,7 +16,6 @@ import {
   strideOf,
   without,
 } from '../../geometry/index.js'
-import { maskName } from './elementwise.js'
 import type { Moment, Prepare } from './kernel.js'
 
 /** Where element (row, position, d) of an operand lies. */

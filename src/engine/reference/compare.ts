@@ -8,21 +8,29 @@
  * size: Adam divides by the root of the second moment, and by eps alone where the gradient is only rounding. From the
  * second step on gradients are those of parameters moved by so much, and are allowed as much more.
  */
-import { coordinatesOf } from '../../base/index.js'
+import {
+  asPart,
+  coordinatesOf,
+  finish,
+  isOptimizer,
+  type Optimizer,
+  type OptimizerKind,
+  type OptimizerOf,
+  type States,
+  type Work,
+} from '../../base/index.js'
+import { inputsOf } from '../../geometry/index.js'
 import { type Kind, kinds, type Program } from '../../ir/index.js'
-import { type Data, inputsOf, syntheticData } from './data.js'
+import { type Data, syntheticData } from './data.js'
 import { boot, type Machine } from './machine.js'
 
 export interface CompareOptions {
   readonly steps: number
   readonly seed: number
   readonly lr: number
-  /** Adam's eps; undefined for sgd. */
-  readonly eps?: number
   /** Tokens are drawn below this. */
   readonly vocab: number
   readonly precision?: 'f64' | 'f32'
-  readonly watch?: (step: number) => void
 }
 
 export interface Worst {
@@ -70,13 +78,16 @@ interface SerialStep {
   readonly growth: number
 }
 
-export function runSerial(program: Program, options: CompareOptions): SerialRun {
+export const runSerial = (program: Program, options: CompareOptions): SerialRun =>
+  finish(runningSerial(program, options))
+
+export function* runningSerial(program: Program, options: CompareOptions): Work<SerialRun> {
   const machine = boot(program, { seed: options.seed, precision: 'f64' })
   const data = dataFor(program, options)
   const names = program.params.map(({ name }) => name)
   const steps: SerialStep[] = []
   for (let step = 0; step < options.steps; step++) {
-    const { loss } = machine.step({ inputs: data(step), lr: options.lr, step })
+    const { loss } = yield* stepOf(machine, data, options, step)
     const gradients = new Map(names.map(name => [name, machine.gradient(name)]))
     const scales = gradientScales(gradients)
     const sensitivity = sensitivities(program, machine, options, step)
@@ -101,14 +112,21 @@ export interface RunRecord {
   readonly peaks: Machine['peaks']
 }
 
-export function compare(program: Program, serial: SerialRun, options: CompareOptions): Comparison {
+/** One of several steps, its shares counted in all of them. */
+const stepOf = (machine: Machine, data: Data, { lr, steps }: CompareOptions, step: number) =>
+  asPart(step / steps, (step + 1) / steps, machine.stepping({ inputs: data(step), lr, step }))
+
+export const compare = (program: Program, serial: SerialRun, options: CompareOptions): Comparison =>
+  finish(comparing(program, serial, options))
+
+export function* comparing(program: Program, serial: SerialRun, options: CompareOptions): Work<Comparison> {
   const machine = boot(program, { seed: options.seed, precision: options.precision ?? 'f64' })
   const data = dataFor(program, options)
-  const steps = serial.steps.map((_, step) => {
-    options.watch?.(step)
-    const { loss } = machine.step({ inputs: data(step), lr: options.lr, step })
-    return { loss, gradients: byName(program, name => machine.gradient(name)) }
-  })
+  const steps: RunRecord['steps'][number][] = []
+  for (const step of serial.steps.keys()) {
+    const { loss } = yield* stepOf(machine, data, options, step)
+    steps.push({ loss, gradients: byName(program, name => machine.gradient(name)) })
+  }
   const parameters = byName(program, name => machine.parameter(name))
   const spreads = byName(program, name => machine.spread(name))
   return compareRun(program, { steps, parameters, spreads, peaks: machine.peaks }, serial)
@@ -143,18 +161,31 @@ export function compareRun(program: Program, run: RunRecord, serial: SerialRun):
 export const dataFor = (program: Program, { vocab, seed }: CompareOptions): Data =>
   syntheticData(inputsOf(program), vocab, seed)
 
-/** How far one unit of gradient moves an element of a parameter in this step. */
+/** How far one unit of gradient moves an element of a parameter in a step, in units of the learning rate. */
+const reach: { readonly [K in OptimizerKind]: (settings: OptimizerOf<K>, of: Reached) => Float64Array } = {
+  adamw: ({ beta2, eps }, { states, step }) => states.v!.map(v => 1 / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps)),
+  sgd: (_, { parameter }) => parameter.map(() => 1),
+}
+
+interface Reached {
+  readonly parameter: Float64Array
+  readonly states: States<Float64Array>
+  readonly step: number
+}
+
 function sensitivities(
   program: Program,
   machine: Machine,
-  { lr, eps }: CompareOptions,
+  { lr }: CompareOptions,
   step: number,
 ): (name: string) => Float64Array {
-  if (eps === undefined) return name => machine.parameter(name).fill(lr)
-  const beta2 = Object.values(program.segments).flatMap(({ instrs }) =>
-    instrs.flatMap(i => (i.kind === 'adamw' ? [i.beta2] : [])),
-  )[0]
-  return name => machine.moments(name)[1].map(v => lr / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps))
+  const optimizer = Object.values(program.segments)
+    .flatMap(({ instrs }) => instrs)
+    .find(instr => isOptimizer(instr))
+  if (!optimizer) throw new Error('the program updates nothing')
+  const of = reach[optimizer.kind] as (settings: Optimizer, of: Reached) => Float64Array // each kind has its own
+  return name =>
+    of(optimizer, { parameter: machine.parameter(name), states: machine.states(name), step }).map(by => lr * by)
 }
 
 const norm = (tensors: readonly Float64Array[]): number =>

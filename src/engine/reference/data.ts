@@ -4,24 +4,7 @@
  * of theirs, so a loss that averages averages shows.
  */
 import { type Dim, elementsOf, normal, uniform } from '../../base/index.js'
-import { acrossMicrobatches, indices, sizeIn } from '../../geometry/index.js'
-import type { DType, Program } from '../../ir/index.js'
-
-/** A data input over the whole global batch. */
-export interface InputShape {
-  readonly name: string
-  readonly dtype: DType
-  readonly dims: readonly Dim[]
-}
-
-export const inputsOf = ({ inputs, microbatches }: Program): InputShape[] =>
-  inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims: acrossMicrobatches(dims, microbatches) }))
-
-export function wholeInput(program: Program, name: string): readonly Dim[] {
-  const input = inputsOf(program).find(input => input.name === name)
-  if (!input) throw new Error(`there is no input ${name}`)
-  return input.dims
-}
+import { type InputShape, indices, sizeIn } from '../../geometry/index.js'
 
 /** By step and input name: the whole global batch, row-major over the input's dims. */
 export type Data = (step: number) => (name: string) => Float64Array

@@ -1,5 +1,5 @@
 /** One element of the result from one element of each operand. A dim an operand lacks is broadcast. */
-import { elementsOf, uniform } from '../../base/index.js'
+import { elementsOf, maskName, uniform } from '../../base/index.js'
 import { indexOf, indices, offsets, type Shape, within } from '../../geometry/index.js'
 import type { Kernel, Prepare } from './kernel.js'
 import { gelu as geluExact, geluSlope, geluTanh, geluTanhSlope, silu, siluSlope } from './math.js'
@@ -72,8 +72,6 @@ export const dropout: Prepare<'dropout'> = ({ dropout: { rate, key } }, [x], [ou
     }
   }
 }
-
-export const maskName = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`)
 
 export const squaredErrorGrad: Prepare<'squaredErrorGrad'> = (_, [x, target], [dx]) => {
   const [xs, targets] = aligned([x, target], dx)

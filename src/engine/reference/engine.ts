@@ -2,7 +2,7 @@
 import { seconds, worldOf } from '../../base/index.js'
 import { type Program, requireSound } from '../../ir/index.js'
 import { type Span, spanOf } from '../../trace/index.js'
-import type { Runner, StartOptions } from '../trainer.js'
+import type { Runner, StartOptions } from '../runner.js'
 import { boot } from './machine.js'
 import type { Observation } from './world.js'
 

@@ -2,17 +2,16 @@
  * What a rank does for each instruction, made ready for its place on the mesh. An action that must wait for other
  * ranks says so and is asked again.
  */
-import { type Coordinates, elementsOf, indexAlong, type OpKind, type Rank } from '../../base/index.js'
-import { indexOf } from '../../geometry/index.js'
+import { type Coordinates, elementsOf, indexAlong, isOptimizer, type OpKind, type Rank } from '../../base/index.js'
+import { indexOf, membersOf, wholeInput } from '../../geometry/index.js'
 import type { Call, Collective, Compute, Instr, InstrKind, InstrOf, Ref } from '../../ir/index.js'
+import { meaningOf } from '../text.js'
 import { perform } from './collective.js'
-import { wholeInput } from './data.js'
 import type { Moment } from './kernel.js'
 import type { Memory } from './memory.js'
-import { type Meeting, membersOf } from './rendezvous.js'
+import type { Meeting } from './rendezvous.js'
 import { roundCells } from './rounding.js'
 import type { Seat } from './segment.js'
-import { meaningOf } from './text.js'
 import type { World } from './world.js'
 
 /** A rank at a segment. */
@@ -54,7 +53,7 @@ const compute: Rule<Compute> = (instr, station) => {
   const kernel = seat.prepared.kernel(instr)
   const [ins, outs] = [instr.ins.map(ref => seat.place(ref)), instr.outs.map(ref => seat.place(ref))]
   const round = rounding(station, instr.outs)
-  const updates = instr.kind === 'adamw' || instr.kind === 'sgd'
+  const updates = isOptimizer(instr)
   return (moment, { param }) => {
     if (updates && param !== undefined) capture(station, instr.ins[0], param)
     kernel(memory.cells, ins, outs, moment)

@@ -2,45 +2,48 @@
  * The reference machine: a program on all its ranks, in one thread. Ranks take turns, each until it must wait.
  * In f64 it is the definition of what a program computes.
  */
-import { type Dim, elementsOf, type Layout, type Rank, worldOf } from '../../base/index.js'
+import {
+  type Dim,
+  elementsOf,
+  finish,
+  type Layout,
+  mapStates,
+  type Rank,
+  type States,
+  type Work,
+  worldOf,
+} from '../../base/index.js'
 import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
-import type { DType, Kind, Param, ParamFrames, Program } from '../../ir/index.js'
+import { type DType, type Kind, masterFrame, type Param, type ParamFrames, type Program } from '../../ir/index.js'
+import { stepResultOf } from '../result.js'
+import type { StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { roundCells } from './rounding.js'
-import type { Options, StepData, World } from './world.js'
-
-/** What a step leaves in the frames `loss`, `count` and `normSquared`. */
-export interface StepResult {
-  /** The mean loss per counted label (or element) over the global batch. */
-  readonly loss: number
-  /** The sum it is the mean of. */
-  readonly lossSum: number
-  readonly count: number
-  readonly normSquared: number
-}
+import type { Options, World } from './world.js'
 
 export interface Machine {
   /** Runs the program once. Throws RunError, or StallError when no rank can move. */
   step(data: StepData): StepResult
+  /** The same, watched. */
+  stepping(data: StepData): Work<StepResult>
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
   /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
   master(name: string): Float64Array
-  /** Gives every rank its part of the whole tensor, master and copy; gradients and moments stay as they are. */
+  /** Gives every rank its part of the whole tensor, master and copy; gradients and other states stay as they are. */
   setParameter(name: string, values: ArrayLike<number>): void
-  moments(name: string): Float64Array[]
+  /** What is kept of it from step to step. */
+  states(name: string): States<Float64Array>
   /** The cells of a frame that lives from step to step: not a copy. */
   held(rank: Rank, frame: number): Cells
   /** Puts numbers at the beginning of such a frame, rounded as they are stored. */
   hold(at: { readonly rank: Rank; readonly frame: number; readonly dtype: DType }, values: ArrayLike<number>): void
   /** As the optimizer was given it in the last step. */
   gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers of this parameter, its master or its moments. */
+  /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
   spread(name: string): number
-  /** The first cell of the frame of this name at a rank, if the rank has it. */
-  scalar(name: string, rank: Rank): number | undefined
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
 }
@@ -52,23 +55,23 @@ export function boot(program: Program, options: Options): Machine {
   for (const param of program.params) initialise(program, actors, param, options.seed)
 
   const wholes = wholesOf(program, actors)
-  const scalar = (name: string, rank: Rank) => scalarOf(actors[rank], name)
+  function* stepping(data: StepData): Work<StepResult> {
+    Object.assign(world, freshStep(data))
+    yield* run(actors)
+    return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
+  }
   return {
-    step(data) {
-      Object.assign(world, freshStep(data))
-      run(actors)
-      return resultOf(actors, scalar)
-    },
+    step: data => finish(stepping(data)),
+    stepping,
     parameter: name => wholes.parameter(name).values,
     master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
-    moments: name => wholes.moments(name).map(whole => whole.values),
+    states: name => mapStates(wholes.states(name), whole => whole.values),
     held: (rank, frame) => actors[rank].memory.view(frame),
     hold: ({ rank, frame, dtype }, values) => store(actors[rank].memory.view(frame), values, dtype),
     gradient: name => gradientOf(world, name),
     spread: name =>
-      Math.max(...[wholes.parameter(name), wholes.master(name), ...wholes.moments(name)].map(whole => whole.spread)),
-    scalar,
+      Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
     peaks: actors.map(actor => actor.memory.peak),
   }
 }
@@ -88,11 +91,17 @@ function cached(data: StepData): StepData {
   return { lr: data.lr, step: data.step, inputs }
 }
 
-function run(actors: readonly Actor[]): void {
+function* run(actors: readonly Actor[]): Work<void> {
   for (const actor of actors) actor.begin()
+  const all = actors.reduce((sum, { stream }) => sum + stream.steps.length, 0)
+  let taken = 0
   while (actors.some(actor => !actor.done)) {
     let moved = false
-    for (const actor of actors) moved = actor.advance() || moved
+    for (const actor of actors)
+      while (actor.advance()) {
+        moved = true
+        yield Math.min(1, taken++ / all)
+      }
     if (!moved) throw new StallError(actors.filter(actor => !actor.done).map(actor => actor.blocked()))
   }
   for (const actor of actors) actor.finish()
@@ -119,7 +128,8 @@ function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole
     if (!frames) continue
     const part = (layout: Layout) => indicesOf(mesh, param.dims, layout, rank).map(index => whole[index])
     store(memory.view(frames.param), part(param.kept), param.dtype)
-    if (frames.master !== undefined) memory.view(frames.master).set(part(param.state))
+    const master = masterFrame(frames)
+    if (master !== undefined) memory.view(master).set(part(param.state))
   }
 }
 
@@ -145,14 +155,14 @@ function wholesOf(program: Program, actors: readonly Actor[]) {
     master(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return holder.master === undefined
+      return masterFrame(holder) === undefined
         ? whole(param, param.kept, frames => frames.param)
-        : whole(param, param.state, frames => frames.master!)
+        : whole(param, param.state, frames => masterFrame(frames)!)
     },
-    moments(name: string) {
+    states(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return holder.moments.map((_, i) => whole(param, param.state, frames => frames.moments[i]))
+      return mapStates(holder.states, (_, state) => whole(param, param.state, frames => frames.states[state]!))
     },
   }
 }
@@ -166,17 +176,4 @@ function gradientOf({ program: { mesh, params }, gradients }: World, name: strin
   const { values } = assemble(mesh, whole, layout, captured.parts)
   const order = params.find(param => param.name === name)?.dims ?? whole
   return Float64Array.from(offsets(order, whole), index => values[index])
-}
-
-function scalarOf({ stream, memory }: Actor, name: string): number | undefined {
-  const frame = stream.frames.findIndex(frame => frame.name === name)
-  return frame < 0 ? undefined : memory.view(frame)[0]
-}
-
-function resultOf(actors: readonly Actor[], scalar: Machine['scalar']): StepResult {
-  const first = (names: readonly string[]) =>
-    actors.map(({ rank }) => names.map(name => scalar(name, rank))).find(found => !found.includes(undefined))
-  const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
-  const [normSquared = NaN] = first(['normSquared']) ?? []
-  return { loss: lossSum / count, lossSum, count, normSquared }
 }

@@ -22,6 +22,7 @@ import {
   type Program,
   type Ref,
   type Segment,
+  showRole,
 } from '../../ir/index.js'
 import { type Move, moveOf, prepareMove } from './collective.js'
 import type { Kernel } from './kernel.js'
@@ -82,7 +83,7 @@ function shapeOf({ mesh, microbatches }: Program, segment: Segment, ref: Ref, bu
   const role = segment.roles[buffer.role]
   if (!role || end > role.bytes)
     throw new Error(
-      `buffer ${ref} of ${segment.name} ends at byte ${end} of role ${role?.name ?? buffer.role}, ${role?.bytes} bytes`,
+      `buffer ${ref} of ${segment.name} ends at byte ${end} of role ${role ? showRole(role.name) : buffer.role}, ${role?.bytes} bytes`,
     )
   const whole = acrossMicrobatches(wholeDims(mesh, buffer.dims, buffer.layout), microbatches)
   return { dims: buffer.dims, whole }

@@ -1,18 +1,10 @@
 /** What all ranks of a machine share: the program, what has been prepared of it, and the step that is under way. */
 import type { Rank } from '../../base/index.js'
 import type { Buffer, Call, Instr, Program, Ref } from '../../ir/index.js'
+import type { StepData } from '../runner.js'
 import type { Precision } from './memory.js'
 import type { Mail, Meetings } from './rendezvous.js'
 import type { Prepared } from './segment.js'
-
-/** The data of one training step. */
-export interface StepData {
-  /** An input's whole global batch, row-major over its dims; microbatch k holds the samples from k times its size. */
-  inputs(name: string): ArrayLike<number>
-  readonly lr: number
-  /** Counts from 0. */
-  readonly step: number
-}
 
 /** An instruction that has just been done. */
 export interface Observation {

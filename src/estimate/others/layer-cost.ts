@@ -1,4 +1,5 @@
 /** One layer and one microbatch on one rank: its compute, and what its software leaves exposed of everything else. */
+import { dataRanks } from '../../base/index.js'
 import { ownLayerCost } from '../own/layer.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { RankTime } from '../schedules/pipeline.js'
@@ -77,12 +78,13 @@ function hostWait({ split, software }: Setup, host: number, device: number): num
  * hidden slows compute down, what is longer than compute is waited for.
  */
 function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: number, backward: boolean): number {
-  const { tp, cp, ep, dp } = setup.split
+  const { tp } = setup.split
+  const size = dataRanks(setup.split)
   const { exposed, contention, reduceBytes } = setup.software
   const pieces = Math.max(1, setup.software.pieces)
   const piece = prices.layerParameters / pieces
-  const gather = table.meeting('all-gather', gatheredBytes(setup) * piece, dp * ep * cp, tp)
-  const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * piece, dp * ep * cp, tp) : 0
+  const gather = table.meeting('all-gather', gatheredBytes(setup) * piece, size, tp)
+  const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * piece, size, tp) : 0
   const traffic = pieces * (gather + scatter)
   const hidden = Math.max(contention * Math.min(compute, traffic), traffic - compute)
   const share = fetchesWhole(setup.split) ? (exposed.wholeShards ?? exposed.shards) : exposed.shards

@@ -2,6 +2,7 @@
  * What a training framework of a certain age does with the same plan: which kernels it fuses, what it hides behind
  * compute, what it keeps. The physics is the device's; these are the habits of programs.
  */
+import type { MeshAxis } from '../../base/index.js'
 import type { Habits } from './habits.js'
 
 export interface Software {
@@ -25,18 +26,13 @@ export interface Software {
   /** Bytes of traffic for each parameter an optimizer step updates: copies, unscaling, norm, clipping, Adam. */
   readonly optimizerBytes: number
   /** Of each axis's communication: how much is left exposed where compute could hide it. 1: nothing is hidden. */
-  readonly exposed: {
-    readonly tp: number
+  readonly exposed: Readonly<Record<MeshAxis, number>> & {
     /** tp in the backward pass, where weight gradients can hide it. */
     readonly tpBackward: number
-    readonly pp: number
-    readonly dp: number
     /** What ZeRO-3 gathers and reduces layer by layer. */
     readonly shards: number
     /** The same where it fetches whole layers ahead: forward is computed again, or backward is split in two. */
     readonly wholeShards?: number
-    readonly cp: number
-    readonly ep: number
   }
   /** Sequence parallel: what was gathered for forward is gathered again for the weight gradients, not kept. */
   readonly regathers: boolean

@@ -4,6 +4,7 @@
  * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
  */
 
+import { dataRanks } from '../../base/index.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
 import { elementBytes, tokensOf } from '../others/activations.js'
 import type { Fullness, Holding } from '../schedules/holding.js'
@@ -123,7 +124,7 @@ function factsOf(placed: Placed): Facts {
   const widths = widthsOf(placed)
   const element = elementBytes(placed)
   const tokens = tokensOf(placed)
-  const data = split.dp * split.cp * split.ep
+  const data = dataRanks(split)
   const parameters = layerParameters(shape, split)
   const table = (shape.vocab * shape.embed) / ranksOfTable(placed)
   const largest = largestWeight(placed)

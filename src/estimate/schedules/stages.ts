@@ -1,4 +1,5 @@
 /** Which layers a pipeline rank holds, and whether it holds the embedding and the head. */
+import { dataRanks } from '../../base/index.js'
 import type { Split } from '../setup.js'
 import type { Shape } from '../shape.js'
 
@@ -80,9 +81,8 @@ export const splitsAll = new Set(['interleaved-zb', 'zb-h1', 'zb-h2', 'zb-v', 'v
 export const fetchesWhole = ({ recompute, schedule }: Split): boolean => recompute === 'full' || splitsAll.has(schedule)
 
 /** Gradients leave after each microbatch. */
-export const reducesEach = ({ zero, dp, cp, ep, reduce }: Split): boolean =>
-  zero >= 2 && dp * cp * ep > 1 && reduce !== 'step'
+export const reducesEach = (split: Split): boolean => split.zero >= 2 && dataRanks(split) > 1 && split.reduce !== 'step'
 
 /** Parameters come for each use. */
-export const fetchesEach = ({ zero, dp, cp, ep, gather }: Split): boolean =>
-  zero === 3 && dp * cp * ep > 1 && gather !== 'step'
+export const fetchesEach = (split: Split): boolean =>
+  split.zero === 3 && dataRanks(split) > 1 && split.gather !== 'step'

@@ -2,6 +2,7 @@
  * What each instruction does to values: most compute a new one from what they are given, sums add, collectives
  * and slices leave the value what it was. A segment is translated once and replayed for every call.
  */
+import { isOptimizer, type StateName, statesOf } from '../../base/index.js'
 import type { Compute, Instr, InstrKind } from '../instr.js'
 import { bytesPer, type Program, type Segment } from '../program.js'
 import { isCollective, stagesOf } from './groups.js'
@@ -28,7 +29,13 @@ export type Act = {
   | { readonly op: 'load'; readonly out: number; readonly scalar: boolean }
   /** `first`: only the stream at pipeline coordinate 0 counts. */
   | { readonly op: 'square'; readonly in: number; readonly out: number; readonly first: boolean }
-  | { readonly op: 'update'; readonly ins: readonly number[]; readonly outs: readonly number[] }
+  /** What is updated comes first among the results, then these states. */
+  | {
+      readonly op: 'update'
+      readonly ins: readonly number[]
+      readonly outs: readonly number[]
+      readonly states: readonly StateName[]
+    }
   | {
       readonly op: 'arrive'
       readonly in: number
@@ -69,6 +76,7 @@ const losses: readonly InstrKind[] = ['tokenLoss', 'squaredError']
 
 function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
+  if (isOptimizer(instr)) return { op: 'update', ins, outs, states: statesOf(instr) }
   switch (instr.kind) {
     case 'add':
       return { op: 'add', ins, out: outs[0] }
@@ -83,9 +91,6 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
       return { op: 'zero', outs }
     case 'sumSquares':
       return { op: 'square', in: ins[0], out: outs[0], first: instr.once.includes('pp') }
-    case 'adamw':
-    case 'sgd':
-      return { op: 'update', ins, outs }
     default: {
       const local = 'dropout' in instr && instr.dropout !== undefined
       return { op: 'make', ins, outs, local, loss: losses.includes(instr.kind) }

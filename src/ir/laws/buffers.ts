@@ -6,6 +6,7 @@
 import { elementsOf } from '../../base/index.js'
 import type { Instr, Ref } from '../instr.js'
 import { type Buffer, bytesPer, type Program, type Segment } from '../program.js'
+import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
 import { isCollective } from './groups.js'
 import type { Finding, Law } from './law.js'
@@ -169,7 +170,7 @@ export function buffers(program: Program): Finding[] {
         findings.push({
           law: 'L5',
           ...place,
-          message: `role ${role.name} needs ${role.bytes} bytes, ${name} has ${bytes}`,
+          message: `role ${showRole(role.name)} needs ${role.bytes} bytes, ${name} has ${bytes}`,
         })
     }
     const flow = flows.of(step.segment, step.bind)

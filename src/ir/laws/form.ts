@@ -1,7 +1,17 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
-import { type Axis, type Dim, type Layout, sizeOf } from '../../base/index.js'
+import { type Axis, type Dim, isAxis as isAxisName, isMeshAxis, type Layout, sizeOf } from '../../base/index.js'
 import type { Group, Instr } from '../instr.js'
-import { bytesPer, type Call, type Param, type Program, type Segment, type Step, type Stream } from '../program.js'
+import {
+  bytesPer,
+  type Call,
+  type Param,
+  type Program,
+  resultPlaces,
+  type Segment,
+  type Step,
+  type Stream,
+} from '../program.js'
+import { resultNames } from '../role.js'
 import { isInstrKind, traitsOf } from '../traits.js'
 import type { Finding, Place } from './law.js'
 import { signatures } from './signatures.js'
@@ -17,6 +27,7 @@ export function form(program: Program): Finding[] {
   const say = (message: string, place: Place = {}) => findings.push({ law: 'W1', message, ...place })
   for (const message of outline(program)) say(message)
   for (const param of program.params) findings.push(...holders(param, program))
+  findings.push(...resultForm(program))
   findings.push(...declarations(program))
   for (const [key, segment] of Object.entries(program.segments)) findings.push(...segmentForm(program, key, segment))
   const params = new Set(program.params.map(({ name }) => name))
@@ -104,7 +115,7 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial }:
 
 function holders(param: Param, { streams }: Program): Finding[] {
   return Object.entries(param.frames).flatMap(([pipeline, held]) =>
-    [held.param, held.grad, ...held.moments, held.master]
+    [held.param, held.grad, ...Object.values(held.states)]
       .filter(frame => frame !== undefined)
       .filter(frame => !streams[Number(pipeline)]?.frames[frame])
       .map(frame => ({
@@ -114,6 +125,17 @@ function holders(param: Param, { streams }: Program): Finding[] {
       })),
   )
 }
+
+const resultForm = ({ results, streams }: Program): Finding[] =>
+  resultNames.flatMap(name =>
+    resultPlaces(results[name])
+      .filter(([pipeline, frame]) => !streams[pipeline]?.frames[frame])
+      .map(([pipeline, frame]) => ({
+        law: 'W1' as const,
+        pipeline,
+        message: `the ${name} lies in frame ${frame}, which stream ${pipeline} does not have`,
+      })),
+  )
 
 function segmentForm(program: Program, segment: string, body: Segment): Finding[] {
   const findings: Finding[] = Object.entries(body.buffers)
@@ -139,11 +161,8 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
   return findings
 }
 
-const isAxisName = (name: string) => /^(pp|dp|cp|ep|tp)(\.\d+)?$/.test(name)
-
 /** Axes of size 1 may be left out of the mesh, but the name must be one. */
-const isAxis = ({ mesh }: Program, axis: string) =>
-  mesh.axes.some(({ name }) => name === axis) || /^(pp|dp|cp|ep|tp)$/.test(axis)
+const isAxis = ({ mesh }: Program, axis: string) => mesh.axes.some(({ name }) => name === axis) || isMeshAxis(axis)
 
 const refsOf = (instr: Instr) => {
   const { reads, writes, finishes } = traitsOf(instr)

@@ -4,10 +4,12 @@
  * replayed again and written down: a sum of known values that lacks one or has one too often is named, and the
  * first value that the serial program does not know is the place where the two part.
  */
+import { stateNames } from '../../base/index.js'
 import type { Call, Program } from '../program.js'
+import { resultNames } from '../role.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
-import { type Outcome, type Result, replay, resultNames, type Update } from './replay.js'
+import { type Outcome, type Result, replay, type Update } from './replay.js'
 import { same } from './value.js'
 
 export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
@@ -64,10 +66,16 @@ function otherUpdates(pairs: readonly Pair[]): Finding[] {
     if (!right || !same(own.grad, right.grad)) return []
     const say = (message: string): Finding[] => [{ law: 'I3', ...placeOf(own), message }]
     if (!same(own.norm, right.norm)) return say(`the norm that clips ${own.param} is not the serial program’s`)
-    const alike = own.after.length === right.after.length && own.after.every((value, i) => same(value, right.after[i]))
-    return alike ? [] : say(`${own.param} is updated otherwise than in the serial program`)
+    return sameAfter(own, right) ? [] : say(`${own.param} is updated otherwise than in the serial program`)
   })
 }
+
+const sameAfter = ({ after: own }: Update, { after: right }: Update): boolean =>
+  same(own.updated, right.updated) &&
+  stateNames.every(state => {
+    const [a, b] = [own.states[state], right.states[state]]
+    return a && b ? same(a, b) : a === b
+  })
 
 function otherResults(results: readonly Result[], expected: readonly Result[]): Finding[] {
   return expected.flatMap(({ name, value }): Finding[] => {
@@ -110,7 +118,7 @@ function otherSum(name: string, { program, known, made, strict }: Records): Find
   return over && !known.spoilt.has(name) ? say('is written over', over) : []
 }
 
-const lawOf = (sum: string) => (resultNames.includes(sum) ? 'I3' : 'I2')
+const lawOf = (sum: string) => (resultNames.some(result => result === sum) ? 'I3' : 'I2')
 
 function unknown(program: Program, { place, call }: Made): Finding {
   const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]

@@ -1,4 +1,5 @@
 /** P3 to P5: what must happen exactly once a step is written down as it happens, and counted at the end. */
+import type { States } from '../../base/index.js'
 import type { Program } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { keyOf, type Value } from './value.js'
@@ -10,8 +11,8 @@ export interface Update extends Place {
   readonly pipeline: number
   readonly grad: Value
   readonly norm: Value
-  /** param, then its moments. */
-  readonly after: readonly Value[]
+  /** What it made of the parameter, or of its master, and of the states it updates. */
+  readonly after: { readonly updated: Value; readonly states: States<Value> }
 }
 
 interface Entered {

@@ -1,7 +1,8 @@
 /** What a program does in one step, written down to find out where two programs part. */
 import type { Call, Program } from '../program.js'
+import { resultNames } from '../role.js'
 import type { Place } from './law.js'
-import { replay, resultNames } from './replay.js'
+import { replay } from './replay.js'
 import { keyOf } from './value.js'
 
 export interface Made {
@@ -55,9 +56,12 @@ export function recordOf(program: Program): Record {
 export const gradientOf = (param: string): string => `gradient of ${param}`
 
 /** Per stream: frame -> the sum it holds. */
-const sumFrames = ({ params, streams }: Program): Map<number, string>[] =>
-  streams.map(({ frames: all }, pipeline) => {
-    const results = all.flatMap(({ name }, frame) => (resultNames.includes(name) ? [[frame, name] as const] : []))
+const sumFrames = ({ params, results: sums, streams }: Program): Map<number, string>[] =>
+  streams.map((_, pipeline) => {
+    const results = resultNames.flatMap(name => {
+      const frame = sums[name][pipeline]
+      return frame === undefined ? [] : [[frame, name] as const]
+    })
     const gradients = params.flatMap(({ name, frames }) => {
       const held = frames[pipeline]
       return held?.grad === undefined ? [] : [[held.grad, gradientOf(name)] as const]

@@ -4,7 +4,9 @@
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
-import { type Call, dtypeOfState, type Param, type Program, type Stream } from '../program.js'
+import { type StateName, stateEntries, stateFacts } from '../../base/index.js'
+import { type Call, dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
+import { type ResultName, resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
 import { overlap, type Spot } from './buffers.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
@@ -32,13 +34,10 @@ export interface Outcome {
 
 /** What the step leaves in a frame that is read after it. */
 export interface Result {
-  readonly name: string
+  readonly name: ResultName
   readonly pipeline: number
   readonly value: Value
 }
-
-/** The frames read after a step. */
-export const resultNames: readonly string[] = ['loss', 'count', 'normSquared']
 
 /** Told of what happens, in order. */
 export interface Watch {
@@ -70,6 +69,13 @@ const rounded = (value: Value) => hashValues(hashText('rounded'), [value])
 const heldAs = (param: Param, value: Value) => (param.dtype === dtypeOfState(param) ? value : rounded(value))
 
 const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
+
+/** What a state is at the start of the step: the parameter, or a value of its own. */
+const startOf = (name: string, state: StateName) =>
+  valueOfParam(name, stateFacts[state].startsFrom === 'parameter' ? 'value' : state)
+
+const isStart = (name: string, state: StateName | undefined, value: Value): boolean =>
+  state !== undefined && same(value, startOf(name, state))
 
 class Replay {
   private readonly findings: Finding[] = []
@@ -125,9 +131,8 @@ class Replay {
           microbatch: -1,
         })
       put(held.param, heldAs(param, start), this.shelf.typeOfParam(param))
-      if (held.master !== undefined) put(held.master, start, this.shelf.typeOfState(param))
-      for (const [i, frame] of held.moments.entries())
-        put(frame, valueOfParam(name, `moment ${i}`), this.shelf.typeOfState(param))
+      for (const [state, frame] of stateEntries(held.states))
+        put(frame, startOf(name, state), this.shelf.typeOfState(param))
     }
   }
 
@@ -137,11 +142,11 @@ class Replay {
       const { pipeline, after } = update
       const held = param.frames[pipeline]
       if (!held) continue
-      const [updated, ...moments] = after
-      const state = this.shelf.typeOfState(param)
-      this.left(update, held.param, heldAs(param, updated), this.shelf.typeOfParam(param))
-      if (held.master !== undefined) this.left(update, held.master, updated, state)
-      for (const [i, frame] of held.moments.entries()) this.left(update, frame, moments[i], state)
+      this.left(update, held.param, heldAs(param, after.updated), this.shelf.typeOfParam(param))
+      for (const [state, frame] of stateEntries(held.states)) {
+        const made = stateFacts[state].startsFrom === 'parameter' ? after.updated : after.states[state]
+        this.left(update, frame, made, this.shelf.typeOfState(param))
+      }
       if (held.grad !== undefined) this.summed(update, held.grad, param)
     }
   }
@@ -168,9 +173,8 @@ class Replay {
 
   /** Every holder of a result has the whole of it. */
   private results(): Result[] {
-    return this.program.streams.flatMap(({ frames }, pipeline) =>
-      frames.flatMap(({ name }, frame) => {
-        if (!resultNames.includes(name)) return []
+    return resultNames.flatMap(name =>
+      resultPlaces(this.program.results[name]).map(([pipeline, frame]) => {
         const entry = this.memory[pipeline][frame].get(0)
         const type = entry && this.shelf.typeOf(entry.type)
         const say = (law: Law, message: string) =>
@@ -178,7 +182,7 @@ class Replay {
         if (!entry) say('L6', 'is never written')
         else if (type && Object.keys(type.layout.partial).length > 0)
           say('T4', `is left as ${this.shelf.show(entry.type)}`)
-        return [{ name, pipeline, value: entry ?? nothing }]
+        return { name, pipeline, value: entry ?? nothing }
       }),
     )
   }
@@ -384,7 +388,8 @@ class Replay {
       })
     if (call.param !== undefined && call.param !== param.name)
       this.findings.push({ law: 'P3', ...place, message: `the update of ${call.param} updates ${param.name}` })
-    if (before.slice(1).some((value, i) => !same(value, valueOfParam(param.name, `moment ${i}`))))
+    const [updated, ...states] = after
+    if (before.slice(1).some((value, i) => !isStart(param.name, act.states[i], value)))
       this.findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
     const type = frame.ready.slots[act.ins[0]].type
     if (type !== this.shelf.typeOfState(param))
@@ -399,7 +404,7 @@ class Replay {
       param: param.name,
       grad: ins[0],
       norm: ins[1],
-      after,
+      after: { updated, states: Object.fromEntries(act.states.map((state, i) => [state, states[i]])) },
     })
   }
 }

@@ -3,7 +3,7 @@
  * that are each other's inverse; the attributes of every instruction kind are a total table of codecs, so an
  * attribute added to an instruction does not compile until it can be written down.
  */
-import type { Axis, Combine, Dim, Dropout, Layout } from '../../base/index.js'
+import { type Axis, type Combine, type Dim, type Dropout, isAxis, type Layout } from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
 
 export interface Codec<T> {
@@ -80,8 +80,7 @@ export const oneOf = <T extends string>(...choices: readonly T[]): Codec<T> => (
 
 const axis: Codec<Axis> = {
   show: text => text,
-  read: (text = '') =>
-    /^(pp|dp|cp|ep|tp)(\.\d+)?$/.test(text) ? (text as Axis) : unreadable(`'${text}' is not an axis`), // just matched
+  read: (text = '') => (isAxis(text) ? text : unreadable(`'${text}' is not an axis`)),
 }
 export const axes = listOf(axis)
 export const counts = listOf(count)

@@ -3,9 +3,10 @@
  * with `%` (or is a bare `wait %x`) is an instruction. The first line that cannot be read is thrown as a problem:
  * the lines after it may depend on it.
  */
-import { type Dim, nearest, ProblemsError } from '../../base/index.js'
+import { type Dim, nearest, ProblemsError, stateNames } from '../../base/index.js'
 import type { Instr, InstrKind } from '../instr.js'
-import { type DType, type Init, type Kind, kinds, type Param, type Program, type Step } from '../program.js'
+import { type DType, type Init, type Kind, kinds, type Param, type Program, type Role, type Step } from '../program.js'
+import { readRole, resultNames, showRole } from '../role.js'
 import {
   attributes,
   type Codec,
@@ -68,6 +69,7 @@ const emptyDraft = (): Draft => ({
     blocks: [],
     params: [],
     inputs: [],
+    results: { loss: {}, count: {}, normSquared: {} },
     segments: {},
     streams: [],
   },
@@ -91,6 +93,10 @@ const readers: Readonly<Record<string, Reader>> = {
   },
   input({ program }, [input, type, ...shape]) {
     program.inputs.push({ name: word.read(input), dtype: dtype.read(type), ...growing(readShaped(shape)) })
+  },
+  result({ program }, [result, ...places]) {
+    const at = places.map(place => place.split(':')).map(([stream, frame]) => [count.read(stream), count.read(frame)])
+    program.results[oneOf(...resultNames).read(result)] = Object.fromEntries(at)
   },
   /** f32 where no dtype is written. */
   param(draft, [param, ...rest]) {
@@ -134,14 +140,18 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
   kept: (param, shape) => (param.kept = growing(readShaped(shape)).layout),
   state: (param, shape) => (param.state = growing(readShaped(shape)).layout),
   held(param, [pipeline, ...rest]) {
-    const { param: frame, grad, moments, master } = fields(rest, 'param', 'grad?', 'moments', 'master?')
+    const {
+      param: frame,
+      grad,
+      ...states
+    } = fields(rest, 'param', 'grad?', ...stateNames.map(name => `${name}?` as const))
+    const kept = stateNames.filter(name => states[name] !== '').map(name => [name, count.read(states[name])])
     const stream = count.read(pipeline)
     if (param.frames[stream]) unreadable(`stream ${stream} holds ${param.name} twice`)
     param.frames[stream] = {
       param: count.read(frame),
       ...(grad ? { grad: count.read(grad) } : {}),
-      moments: [...counts.read(moments)],
-      ...(master ? { master: count.read(master) } : {}),
+      states: Object.fromEntries(kept),
     }
   },
 }
@@ -159,12 +169,7 @@ function readLine(draft: Draft, words: readonly string[]): void {
   const [first, ...rest] = words
   if (draft.segment && (first.startsWith('%') || words.at(-1)?.startsWith('%') || words.includes('=')))
     draft.segment.instrs.push(readInstr(words) as Growing<Instr>)
-  else if (draft.segment && first === 'role')
-    draft.segment.roles.push({
-      name: word.read(rest[0]),
-      kind: kindOf.read(rest[1]),
-      bytes: count.read(rest[2]),
-    })
+  else if (draft.segment && first === 'role') draft.segment.roles.push(readRoleLine(rest))
   else if (draft.segment && first === 'buffer') readBuffer(draft.segment, rest)
   else if (draft.stream && readStreamLine(draft.stream, first, rest)) return
   else if (draft.param && Object.hasOwn(ofParam, first)) ofParam[first](draft.param, rest)
@@ -172,14 +177,20 @@ function readLine(draft: Draft, words: readonly string[]): void {
   else unknown('line', first, Object.keys(readers))
 }
 
+const readRoleLine = ([text, kind, bytes]: readonly string[]): Role => ({
+  name: readRole(word.read(text)),
+  kind: kindOf.read(kind),
+  bytes: count.read(bytes),
+})
+
 function readBuffer({ buffers, roles }: NonNullable<Draft['segment']>, words: readonly string[]): void {
   const [text, type, place = '', ...shape] = words
   const ref = refOf(text)
   if (Object.hasOwn(buffers, ref)) unreadable(`%${ref} is declared twice`)
   const [, role, offset] =
     place.match(/^@(.+)\+(\d+)$/) ?? unreadable(`expected a place such as @stash+128, found '${place}'`)
-  const at = role.startsWith('#') ? count.read(role.slice(1)) : roles.findIndex(r => r.name === name.read(role))
-  const names = roles.map(r => r.name)
+  const names = roles.map(r => showRole(r.name))
+  const at = role.startsWith('#') ? count.read(role.slice(1)) : names.indexOf(name.read(role))
   if (at < 0) unknown('role', role, names) // prettier than an offset into nowhere
   buffers[ref] = { dtype: dtype.read(type), role: at, offset: count.read(offset), ...growing(readShaped(shape)) }
 }

@@ -1,6 +1,8 @@
 /** The text form, written: sections for the whole, then segments, then streams; one line per thing. */
+import { stateEntries } from '../../base/index.js'
 import type { Instr } from '../instr.js'
 import type { Buffer, Param, Program, Segment, Step, Stream } from '../program.js'
+import { resultNames, showRole } from '../role.js'
 import { attributes, type Codec, counts, name, number, showLayout, showShaped, word } from './codec.js'
 
 export const print = (program: Program): string =>
@@ -12,11 +14,18 @@ export const print = (program: Program): string =>
     ...(program.evaluates ? ['evaluates'] : []),
     ...program.blocks.map(b => `block ${word.show(b.name)} kind=${word.show(b.kind)} stage=${b.stage}`),
     ...program.inputs.map(input => `input ${word.show(input.name)} ${input.dtype} ${showShaped(input)}`),
+    ...printResults(program),
     ...program.params.flatMap(printParam),
     ...Object.entries(program.segments).flatMap(([key, segment]) => ['', ...printSegment(segment, key)]),
     ...program.streams.flatMap((stream, pipeline) => ['', ...printStream(stream, pipeline)]),
     '',
   ].join('\n')
+
+/** `result loss 0:12 3:12`: on pipeline coordinates 0 and 3, in frame 12. */
+const printResults = ({ results }: Program): string[] =>
+  resultNames
+    .filter(result => Object.keys(results[result]).length > 0)
+    .map(result => ['result', result, ...Object.entries(results[result]).map(place => place.join(':'))].join(' '))
 
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
@@ -24,22 +33,25 @@ const printParam = (param: Param): string[] => [
   ...(['compute', 'storage', 'kept', 'state'] as const).map(use => `  ${use} ${showLayout(param[use])}`),
   ...Object.entries(param.frames).map(
     ([pipeline, f]) =>
-      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`} moments=${counts.show(f.moments)}${f.master === undefined ? '' : ` master=${f.master}`}`,
+      `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`}${stateEntries(f.states)
+        .map(([state, frame]) => ` ${state}=${frame}`)
+        .join('')}`,
   ),
 ]
 
 /** The key is written too where it is not the segment's name. */
 export const printSegment = (segment: Segment, key = segment.name): string[] => [
   `segment ${word.show(segment.name)} phase=${segment.phase}${key === segment.name ? '' : ` key=${word.show(key)}`}`,
-  ...segment.roles.map(role => `  role ${word.show(role.name)} ${role.kind} ${role.bytes}`),
+  ...segment.roles.map(role => `  role ${word.show(showRole(role.name))} ${role.kind} ${role.bytes}`),
   ...Object.entries(segment.buffers).map(([ref, buffer]) => `  buffer ${showRef(ref)} ${printBuffer(buffer, segment)}`),
   ...segment.instrs.map(instr => `  ${printInstr(instr)}`),
 ]
 
 const printBuffer = (buffer: Buffer, { roles }: Segment): string => {
   const role = roles[buffer.role]
-  const unique = role !== undefined && roles.filter(other => other.name === role.name).length === 1
-  return `${buffer.dtype} @${unique ? name.show(role.name) : `#${buffer.role}`}+${buffer.offset} ${showShaped(buffer)}`
+  const called = role && showRole(role.name)
+  const unique = roles.filter(other => showRole(other.name) === called).length === 1
+  return `${buffer.dtype} @${unique ? name.show(called) : `#${buffer.role}`}+${buffer.offset} ${showShaped(buffer)}`
 }
 
 const showRef = (ref: string) => `%${name.show(ref)}`

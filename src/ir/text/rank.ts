@@ -6,6 +6,7 @@
 import { coordinatesOf, groupOf, type Mesh, type Rank, rankAt, showBytes, worldOf } from '../../base/index.js'
 import type { Group } from '../instr.js'
 import type { Program, Step, Stream } from '../program.js'
+import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
 import { printSegment } from './print.js'
 
@@ -92,7 +93,7 @@ function printSteps(program: Program, stream: Stream, rankOf: (pipeline: number)
         const microbatch = step.microbatch < 0 ? [] : [`microbatch ${step.microbatch}`]
         const of = [...block, ...microbatch, ...(step.param === undefined ? [] : [step.param])].join(', ')
         const bound = step.bind.flatMap((frame, i) =>
-          resident.has(frame) ? [] : [`${roles[i].name}=${placed(stream, frame)}`],
+          resident.has(frame) ? [] : [`${showRole(roles[i].name)}=${placed(stream, frame)}`],
         )
         return [`${step.segment}${of && ` (${of})`}`, ...(bound.length > 0 ? [bound.join(' ')] : [])].join(': ')
       }

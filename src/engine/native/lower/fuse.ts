@@ -69,7 +69,7 @@ class Fusing implements Fusion {
   /** What a frame of the call alone holds, and one instruction reads, nobody misses. */
   #offer(link: Link): void {
     const { roles } = this.#segment
-    if (this.#readers.get(link.out) === 1 && roles[this.#buffer(link.out).role].name.startsWith('scratch.'))
+    if (this.#readers.get(link.out) === 1 && roles[this.#buffer(link.out).role].name.is === 'scratch')
       this.#links.set(link.out, link)
   }
 

@@ -3,8 +3,16 @@
  * binds its segment's buffers to addresses, and each instruction becomes the commands that do it. What the backend
  * cannot do is found here, all of it, before anything runs.
  */
-import { type Coordinates, coordinatesOf, indexAlong, type Rank, sizeOfAll } from '../../../base/index.js'
-import { acrossMicrobatches, originsOf, type Shape, wholeDims } from '../../../geometry/index.js'
+import { type Coordinates, coordinatesOf, indexAlong, isOptimizer, type Rank, sizeOfAll } from '../../../base/index.js'
+import {
+  acrossMicrobatches,
+  membersOf,
+  originsOf,
+  peerOf,
+  type Shape,
+  wholeDims,
+  wholeInput,
+} from '../../../geometry/index.js'
 import {
   applyRule,
   type Buffer,
@@ -20,9 +28,7 @@ import {
   type Step,
   type Stream,
 } from '../../../ir/index.js'
-import { wholeInput } from '../../reference/data.js'
-import { membersOf, peerOf } from '../../reference/rendezvous.js'
-import { meaningOf } from '../../reference/text.js'
+import { meaningOf } from '../../text.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
@@ -244,7 +250,7 @@ class RankLowering {
   /** The gradient an optimizer is given is gone after the step; those who want to see it get a copy. */
   #observe({ param }: Call, instr: Instr, site: Site): void {
     const to = param === undefined ? undefined : this.#world.map.ranks[this.#rank].observed.get(param)
-    if (to === undefined || (instr.kind !== 'adamw' && instr.kind !== 'sgd')) return
+    if (to === undefined || !isOptimizer(instr)) return
     const columns = elements(site.buffer(instr.ins[0]))
     this.#list.write('copy', {
       out: to,

@@ -4,8 +4,8 @@
  * ranks meet at, the command lists, the rings of spans. All offsets are bytes from the start of the memory.
  */
 import { coordinatesOf, elementsOf, type Rank, worldOf } from '../../../base/index.js'
+import { inputsOf } from '../../../geometry/index.js'
 import { bytesPer, type DType, type Program, type Stream } from '../../../ir/index.js'
-import { inputsOf } from '../../reference/data.js'
 import { Status } from './commands.js'
 
 /** A line of cache: what different ranks write lies on different ones. */

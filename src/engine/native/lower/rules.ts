@@ -2,7 +2,7 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
-import { type Dim, elementsOf, hashName, type OpKind } from '../../../base/index.js'
+import { type Dim, elementsOf, hashName, maskName, type OpKind } from '../../../base/index.js'
 import { has, indexOf, type Shape, sizeIn, strideOf } from '../../../geometry/index.js'
 import {
   type Buffer,
@@ -14,7 +14,6 @@ import {
   type Ref,
   type Rules,
 } from '../../../ir/index.js'
-import { maskName } from '../../reference/elementwise.js'
 import { type CommandName, commands } from './commands.js'
 import type { Fused } from './fuse.js'
 import type { ListWriter } from './list.js'

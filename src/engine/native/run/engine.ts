@@ -2,7 +2,18 @@
  * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
  * threads share, its step one list of commands that compiled code runs from end to end.
  */
-import { coordinatesOf, elementsOf, type Rank, rankAt, showBytes, worldOf } from '../../../base/index.js'
+import {
+  coordinatesOf,
+  elementsOf,
+  isOptimizer,
+  mapStates,
+  type Rank,
+  rankAt,
+  type States,
+  showBytes,
+  stateEntries,
+  worldOf,
+} from '../../../base/index.js'
 import { assemble, indicesOf, initial, offsets, type Whole, wholeDims } from '../../../geometry/index.js'
 import {
   type Buffer,
@@ -13,8 +24,8 @@ import {
   type Program,
   requireSound,
 } from '../../../ir/index.js'
-import type { StepResult } from '../../reference/machine.js'
-import type { StepData } from '../../reference/world.js'
+import { stepResultOf } from '../../result.js'
+import type { StepData, StepResult } from '../../runner.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
 import { Status } from '../lower/commands.js'
 import { type Lowered, lower, spanBytes, waitingFor } from '../lower/lower.js'
@@ -72,8 +83,8 @@ export interface Engine {
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
   setParameter(name: string, values: ArrayLike<number>): void
-  moments(name: string): Float64Array[]
-  setMoments(name: string, moments: readonly ArrayLike<number>[]): void
+  states(name: string): States<Float64Array>
+  setStates(name: string, states: States<ArrayLike<number>>): void
   /** What a rank keeps in a frame, by its index in the stream: the memory itself, to be read and written between steps. */
   held(rank: Rank, frame: number): Float32Array
   /** As the optimizer was given it in the last step; only with observeGradients. */
@@ -133,11 +144,12 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     },
     parameter: name => state.parameter(name).values,
     setParameter: (name, values) => state.setParameter(name, values),
-    moments: name => state.moments(name).map(({ values }) => values),
-    setMoments: (name, moments) => state.setMoments(name, moments),
+    states: name => mapStates(state.states(name), ({ values }) => values),
+    setStates: (name, states) => state.setStates(name, states),
     held: (rank, frame) => state.frame(rank, frame),
     gradient: name => state.gradient(name),
-    spread: name => Math.max(...[state.parameter(name), ...state.moments(name)].map(({ spread }) => spread)),
+    spread: name =>
+      Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
     get peaks() {
       return state.peaks()
     },
@@ -185,7 +197,7 @@ function needsOf(program: Program, rank: Rank): string {
 const remedies: Readonly<Record<Kind, string>> = {
   parameters: 'zero 3, more tp or more pp',
   gradients: 'zero 2, more tp or more pp',
-  optimizer: 'zero 1 over more dp, or an optimizer with fewer moments',
+  optimizer: 'zero 1 over more dp, or an optimizer that keeps less',
   activations: 'more microbatches, recompute, more tp or a shorter seq',
   workspace: 'more tp, or a smaller batch',
   data: 'a smaller batch',
@@ -257,18 +269,7 @@ class State {
   }
 
   result(): StepResult {
-    const first = (names: readonly string[]) =>
-      this.#map.ranks
-        .map((_, rank) => names.map(name => this.#scalar(rank, name)))
-        .find(found => !found.includes(undefined))
-    const [lossSum = NaN, count = NaN] = first(['loss', 'count']) ?? []
-    const [normSquared = NaN] = first(['normSquared']) ?? []
-    return { loss: lossSum / count, lossSum, count, normSquared }
-  }
-
-  #scalar(rank: Rank, name: string): number | undefined {
-    const frame = streamOf(this.#program, rank).frames.findIndex(frame => frame.name === name)
-    return frame < 0 ? undefined : this.frame(rank, frame)[0]
+    return stepResultOf(this.#program, (rank, frame) => this.frame(rank, frame)[0])
   }
 
   frame(rank: Rank, index: number): Float32Array {
@@ -311,15 +312,16 @@ class State {
     this.#lay(param, param.kept, frames => frames.param, values)
   }
 
-  moments(name: string): Whole[] {
+  states(name: string): States<Whole> {
     const param = this.#param(name)
     const [holder] = Object.values(param.frames)
-    return holder.moments.map((_, i) => this.#whole(param, param.state, frames => frames.moments[i]))
+    return mapStates(holder.states, (_, state) => this.#whole(param, param.state, frames => frames.states[state]!))
   }
 
-  setMoments(name: string, moments: readonly ArrayLike<number>[]): void {
+  setStates(name: string, states: States<ArrayLike<number>>): void {
     const param = this.#param(name)
-    for (const [i, values] of moments.entries()) this.#lay(param, param.state, frames => frames.moments[i], values)
+    for (const [state, values] of stateEntries(states))
+      this.#lay(param, param.state, frames => frames.states[state]!, values)
   }
 
   /** In the order of the parameter's dims, whatever the order of the buffer the optimizer read. */
@@ -344,8 +346,8 @@ class State {
     for (const { steps } of streams)
       for (const step of steps) {
         if (step.kind !== 'call' || step.param !== name) continue
-        const update = segments[step.segment].instrs.find(({ kind }) => kind === 'adamw' || kind === 'sgd')
-        if (update && 'ins' in update) return segments[step.segment].buffers[update.ins[0]]
+        const update = segments[step.segment].instrs.find(instr => isOptimizer(instr))
+        if (update) return segments[step.segment].buffers[update.ins[0]]
       }
     throw new Error(`no optimizer instruction was given a gradient of ${name}`)
   }

@@ -4,7 +4,7 @@
  */
 import type { Rank } from '../../../base/index.js'
 import type { Program, Step } from '../../../ir/index.js'
-import { showInstr, showStep } from '../../reference/text.js'
+import { showInstr, showStep } from '../../text.js'
 import { commandNames, errors, Status } from '../lower/commands.js'
 import type { CommandList } from '../lower/list.js'
 import type { Lowered } from '../lower/lower.js'

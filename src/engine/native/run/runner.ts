@@ -2,7 +2,7 @@
 import { seconds, worldOf } from '../../../base/index.js'
 import type { Program } from '../../../ir/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
-import type { Runner, StartOptions } from '../../trainer.js'
+import type { Runner, StartOptions } from '../../runner.js'
 import type { Kernels } from '../kernels/kernels.js'
 import { startEngine } from './engine.js'
 

@@ -1,7 +1,5 @@
-/** Checkpoints as commands know them: asked for by four options, found, held against a job, loaded and written. */
-import { dirname, join } from 'node:path'
-import { type Command, Option } from 'commander'
-import { error, type Problem, ProblemsError } from '../../base/index.js'
+/** The checkpoints of a run: found, checked against its job, loaded and written. */
+import { error, type Files, type Problem, ProblemsError, save, within, writing } from '../base/index.js'
 import {
   type Checkpoint,
   checkpointProblems,
@@ -10,35 +8,12 @@ import {
   printCheckpoint,
   readCheckpoint,
   type Share,
-} from '../../checkpoint/index.js'
-import { cursorAt, type Dataset } from '../../data/index.js'
-import type { Trainer } from '../../engine/index.js'
-import type { Program } from '../../ir/index.js'
-import type { Job } from '../../plan/index.js'
-import type { Session } from '../../train/index.js'
-import type { Io } from '../io.js'
-import { positive } from '../text/integer.js'
-import { save, writing } from './run-folder.js'
-
-/** The same names as those of an emitted program. */
-export interface CheckpointOptions {
-  readonly save?: string
-  readonly saveEvery?: number
-  readonly resume?: string
-  readonly init?: string
-}
-
-export const withCheckpointOptions = (command: Command): Command =>
-  command
-    .option('--save <folder>', 'write a checkpoint there after the last step')
-    .option('--save-every <n>', 'and after every n steps (into the run folder, where --save names no other)', positive)
-    .addOption(
-      new Option(
-        '--resume <checkpoint>',
-        'go on from a checkpoint of any plan, or from the last one in a folder of them',
-      ).conflicts('init'),
-    )
-    .option('--init <checkpoint>', 'start with the weights of a checkpoint, at step 1')
+} from '../checkpoint/index.js'
+import { cursorAt, type Dataset } from '../data/index.js'
+import type { Trainer } from '../engine/index.js'
+import type { Program } from '../ir/index.js'
+import type { Job } from '../plan/index.js'
+import type { Session } from './session.js'
 
 /** What a run begins with, if not with the weights its seed gives. */
 export interface Beginning {
@@ -53,18 +28,24 @@ export const takenBy = (beginning: Beginning | undefined): number =>
 export const beginningText = ({ path, share, checkpoint: { step } }: Beginning): string =>
   share === 'everything' ? `Goes on from ${path}, after step ${step}.` : `Starts with the weights of ${path}.`
 
-export function beginningOf({ resume, init }: CheckpointOptions, io: Io): Beginning | undefined {
+/** The checkpoint to resume from, or whose weights to start with; a folder of checkpoints means the last one. */
+export interface Origin {
+  readonly resume?: string
+  readonly init?: string
+}
+
+export function beginningOf({ resume, init }: Origin, files: Files): Beginning | undefined {
   const asked = resume ?? init
   if (asked === undefined) return undefined
-  const path = completeIn(asked, io)
+  const path = completeIn(asked, files)
   const share = resume === undefined ? 'weights' : 'everything'
-  return { path, share, checkpoint: reading(path, () => readCheckpoint(readerOf(path, io))) }
+  return { path, share, checkpoint: reading(path, () => readCheckpoint(readerOf(path, files))) }
 }
 
 const readerOf =
-  (path: string, io: Io) =>
+  (path: string, files: Files) =>
   (file: string, begin: number, end: number): Uint8Array =>
-    io.readBytes(join(path, file), begin, end)
+    files.readBytes(within(path, file), begin, end)
 
 const refusal = (message: string, suggestion?: string): ProblemsError =>
   new ProblemsError([error('checkpoint/damaged', '', message, suggestion)])
@@ -78,13 +59,13 @@ function reading<T>(path: string, work: () => T): T {
 }
 
 /** The folder itself, or the last of the checkpoints in it that have got their names: those are whole. */
-function completeIn(asked: string, io: Io): string {
-  if (io.exists(join(asked, 'manifest.json'))) return asked
-  if (!io.exists(asked)) throw refusal(`there is no ${asked}`)
-  const files = reading(asked, () => io.list(asked)) ?? []
+function completeIn(asked: string, files: Files): string {
+  if (files.exists(within(asked, 'manifest.json'))) return asked
+  if (!files.exists(asked)) throw refusal(`there is no ${asked}`)
+  const found = reading(asked, () => files.list(asked)) ?? []
   const stepOf = (file: string) => Number(/[/\\]step-(\d+)[/\\]manifest\.json$/.exec(file)?.[1] ?? Number.NaN)
-  const [last] = files.filter(file => stepOf(file) >= 0).sort((a, b) => stepOf(b) - stepOf(a))
-  if (last !== undefined) return dirname(last)
+  const [last] = found.filter(file => stepOf(file) >= 0).sort((a, b) => stepOf(b) - stepOf(a))
+  if (last !== undefined) return last.slice(0, -'/manifest.json'.length)
   throw refusal(
     `${asked} holds no checkpoint`,
     'name a folder with a manifest.json in it, or the folder of such folders',
@@ -160,29 +141,24 @@ export interface Saving {
   readonly every: number
 }
 
-export const savingOf = ({ save, saveEvery }: CheckpointOptions, runFolder: string): Saving | undefined =>
-  save === undefined && saveEvery === undefined
-    ? undefined
-    : { folder: save ?? join(runFolder, 'checkpoints'), every: saveEvery ?? 0 }
-
 /** All of it, under its name; or, if that fails, nothing. Returns where it is. */
-export function saveCheckpoint(folder: string, step: number, session: Session, io: Io): string {
-  const path = join(folder, `step-${String(step).padStart(8, '0')}`)
+export function saveCheckpoint(folder: string, step: number, session: Session, files: Files): string {
+  const path = within(folder, `step-${String(step).padStart(8, '0')}`)
   const partial = `${path}.partial`
   const { job, program, trainer, dataset } = session
   const { seed } = job.training
   const data = cursorAt(dataset.train, job.training, { step, fingerprint: dataset.fingerprint })
   try {
     writing(partial, () => {
-      io.remove(partial) // of a run that was ended while it wrote
-      io.makeFolder(partial)
+      files.remove(partial) // of a run that was ended while it wrote
+      files.makeFolder(partial)
     })
     for (const [name, content] of printCheckpoint(program, { step, seed, data }, shard => trainer.held(shard)))
-      save(join(partial, name), content, io)
-    writing(path, () => io.rename(partial, path))
+      save(within(partial, name), content, files)
+    writing(path, () => files.rename(partial, path))
     return path
   } catch (e) {
-    io.remove(partial)
+    files.remove(partial)
     throw e
   }
 }

@@ -1,7 +1,7 @@
 /** Steps and instructions in words, for errors. */
-import type { Dim, Rank } from '../../base/index.js'
-import type { Shape } from '../../geometry/index.js'
-import type { Collective, Instr, Step } from '../../ir/index.js'
+import type { Dim, Rank } from '../base/index.js'
+import type { Shape } from '../geometry/index.js'
+import type { Collective, Instr, Step } from '../ir/index.js'
 
 export function showStep(step: Step): string {
   if (step.kind !== 'call') return `${step.kind} ${'tag' in step ? step.tag : `frame ${step.frame}`}`

@@ -1,6 +1,6 @@
 /** The data a job names, read and cut: what `train` feeds its trainer. */
-import { error, type Problem, ProblemsError, showBytes } from '../../base/index.js'
-import { compileEvaluation, type Schedule } from '../../compile/index.js'
+import { error, type Files, type Problem, ProblemsError, showBytes } from '../base/index.js'
+import { compileEvaluation, type Schedule } from '../compile/index.js'
 import {
   bpeTokenizer,
   byteTokenizer,
@@ -16,11 +16,9 @@ import {
   syntheticDataset,
   type Tokenizer,
   trainMerges,
-} from '../../data/index.js'
-import type { Program } from '../../ir/index.js'
-import { Data, formOf, type Job, vocabProblems } from '../../plan/index.js'
-import type { Io } from '../io.js'
-import { besides } from './load.js'
+} from '../data/index.js'
+import type { Program } from '../ir/index.js'
+import { Data, formOf, type Job, vocabProblems } from '../plan/index.js'
 
 export interface LoadedData {
   readonly dataset: Dataset
@@ -32,14 +30,26 @@ export interface LoadedData {
 
 const mostBytes = 2 ** 30
 
-export async function loadDataset(job: Job, jobPath: string, io: Io, say: (text: string) => void): Promise<LoadedData> {
+export interface DataOptions {
+  /** The path of a file that the job names. */
+  readonly locate?: (name: string) => string
+  /** Is told what takes long. */
+  readonly say?: (text: string) => void
+}
+
+export async function loadDataset(job: Job, files: Files, options: DataOptions = {}): Promise<LoadedData> {
   const { model, training } = job
   const data = job.data ?? Data.parse({})
   if (formOf(data) === 'synthetic') {
     const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
     return { dataset: syntheticDataset({ seq: training.seq, ...shape }, training.seed) }
   }
-  const { ids, name, tokenizerJson } = await idsOf(job, data, { io, jobPath, say })
+  const { ids, name, tokenizerJson } = await idsOf(job, data, {
+    files,
+    locate: name => name,
+    say: () => {},
+    ...options,
+  })
   const dataset = datasetOfIds(ids, { seq: training.seq, evalFraction: data.evalFraction, name })
   if (dataset.train.count === 0)
     throw refuse(
@@ -60,10 +70,8 @@ const required = (problems: readonly Problem[]): void => {
   if (problems.length > 0) throw new ProblemsError(problems)
 }
 
-interface Place {
-  readonly io: Io
-  readonly jobPath: string
-  readonly say: (text: string) => void
+interface Place extends Required<DataOptions> {
+  readonly files: Files
 }
 
 interface Tokens {
@@ -74,14 +82,14 @@ interface Tokens {
 
 async function idsOf({ model }: Job, data: Data, place: Place): Promise<Tokens> {
   const { source } = data
-  const path = besides(place.jobPath, source)
+  const path = place.locate(source)
   place.say(`reading ${source}`)
   if (formOf(data) === 'ids') {
-    const ids = attempt('data.source', source, () => readIds(place.io.readBytes(path), data.width))
+    const ids = attempt('data.source', source, () => readIds(place.files.readBytes(path), data.width))
     required(vocabProblems(model, greatestId(ids) + 1, source))
     return { ids, name: source }
   }
-  const texts = textsOf(source, path, place.io)
+  const texts = textsOf(source, path, place.files)
   const { tokenizer, json } = await tokenizerOf(data, 'vocab' in model ? model.vocab : 0, texts, place)
   required(vocabProblems(model, tokenizer.vocab, data.tokenizer))
   place.say('encoding')
@@ -91,13 +99,13 @@ async function idsOf({ model }: Job, data: Data, place: Place): Promise<Tokens> 
 }
 
 /** A file as it is; of a folder every file that is text. */
-function textsOf(source: string, path: string, io: Io): Uint8Array[] {
-  const files = attempt('data.source', source, () => io.list(path))
-  const read = (file: string) => attempt('data.source', file, () => io.readBytes(file))
-  if (!files) return [read(path)]
+function textsOf(source: string, path: string, files: Files): Uint8Array[] {
+  const found = attempt('data.source', source, () => files.list(path))
+  const read = (file: string) => attempt('data.source', file, () => files.readBytes(file))
+  if (!found) return [read(path)]
   const texts: Uint8Array[] = []
   let total = 0
-  for (const file of files) {
+  for (const file of found) {
     const bytes = read(file)
     if (bytes.length === 0 || looksBinary(bytes)) continue
     texts.push(bytes)
@@ -112,11 +120,11 @@ async function tokenizerOf(
   data: Data,
   vocab: number,
   texts: readonly Uint8Array[],
-  { io, jobPath, say }: Place,
+  { files, locate, say }: Place,
 ): Promise<{ tokenizer: Tokenizer; json?: string }> {
   if (data.tokenizer === 'bytes') return { tokenizer: byteTokenizer }
   if (data.tokenizer !== 'bpe') {
-    const text = attempt('data.tokenizer', data.tokenizer, () => io.read(besides(jobPath, data.tokenizer)))
+    const text = attempt('data.tokenizer', data.tokenizer, () => files.read(locate(data.tokenizer)))
     try {
       return { tokenizer: await readTokenizer(text, data.tokenizer) }
     } catch (e) {

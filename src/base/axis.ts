@@ -1,0 +1,143 @@
+/**
+ * The axes of a mesh, and what each is for: one table, total over the union. The compiler's layouts, checks, prices,
+ * reports and commands read it; what only one of them needs to know of an axis stays with that one.
+ */
+
+/**
+ * How ranks are numbered where a plan does not say: the axis that varies fastest first. Read backwards it is the order in
+ * which several axes split one dim, the major one first.
+ */
+export const rankOrder = ['tp', 'cp', 'ep', 'dp', 'pp'] as const
+export type MeshAxis = (typeof rankOrder)[number]
+
+/** An axis of the mesh, or one factor of it. */
+export type Axis = MeshAxis | `${MeshAxis}.${number}`
+
+export interface AxisFacts {
+  /** Dims that are split over it. Where two of a tensor's could be, the one named first is. */
+  readonly dims: readonly string[]
+  /** A dim that is split over it where no other dim of the tensor is, and only if the plan asks for that. */
+  readonly spare?: string
+  /** Which factor a dim takes where the axis is factored; the other dims take all factors. */
+  readonly factors?: Readonly<Record<string, number>>
+  /** Its ranks compute with the same parameters on different tokens: gradients are summed over it, and ZeRO splits them. */
+  readonly data: boolean
+  /** Programs can be compiled for it. */
+  readonly supported: boolean
+  /** Its part of a step's time. */
+  readonly title: string
+  /** What its size counts. */
+  readonly counts: string
+}
+
+/** In the order people name them. */
+export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
+  tp: {
+    dims: ['kvHeads', 'group', 'ffn', 'vocab'],
+    spare: 'seq',
+    factors: { kvHeads: 0, group: 1 },
+    data: false,
+    supported: true,
+    title: 'tensor parallel',
+    counts: 'ranks that split every matmul',
+  },
+  pp: {
+    dims: [],
+    data: false,
+    supported: true,
+    title: 'pipeline messages',
+    counts: 'pipeline ranks; each holds a run of layers',
+  },
+  dp: {
+    dims: ['batch'],
+    data: true,
+    supported: true,
+    title: 'data parallel',
+    counts: 'copies of the model that share the batch',
+  },
+  cp: {
+    dims: ['seq'],
+    data: true,
+    supported: false,
+    title: 'context parallel',
+    counts: 'ranks that split the sequence',
+  },
+  ep: {
+    dims: ['batch', 'expert'],
+    data: true,
+    supported: false,
+    title: 'expert parallel',
+    counts: 'ranks that split the experts',
+  },
+}
+
+export const meshAxes = Object.keys(axisFacts) as readonly MeshAxis[] // its own keys
+
+/** Where the time of an axis goes, for people. */
+export const axisTitles = Object.fromEntries(meshAxes.map(axis => [axis, axisFacts[axis].title])) as Readonly<
+  Record<MeshAxis, string>
+> // every axis is there
+
+export const defaultOrder: string = rankOrder.join('-')
+
+/** Dims of what is computed, never of parameters. */
+export const tokenDims: readonly string[] = ['batch', 'seq']
+
+/** `tp.1` is a factor of `tp`. */
+export const baseOf = (axis: Axis): MeshAxis => axis.split('.')[0] as MeshAxis // the part before the dot, by construction
+
+export const factsOf = (axis: Axis): AxisFacts => axisFacts[baseOf(axis)]
+
+export const isMeshAxis = (word: string): word is MeshAxis => Object.hasOwn(axisFacts, word)
+
+export const isAxis = (word: string): word is Axis => {
+  const [base, factor, ...more] = word.split('.')
+  return isMeshAxis(base) && (factor === undefined || /^\d+$/.test(factor)) && more.length === 0
+}
+
+/** Of two axes that split one dim the major one first; factors are major first by their names. */
+export const byMajor = (a: Axis, b: Axis): number =>
+  rankOrder.indexOf(baseOf(b)) - rankOrder.indexOf(baseOf(a)) || (a < b ? -1 : 1)
+
+/** Whether a dim of this name is split over an axis, or over this factor of it. */
+export function splitsDim(axis: Axis, dim: string): boolean {
+  const { dims, factors } = factsOf(axis)
+  const factor = factors?.[dim]
+  if (!dims.includes(dim)) return false
+  return factor === undefined || factor === Number(axis.split('.')[1] ?? 0)
+}
+
+/** The axis that a collective is counted under: its own, dp for several data axes, none for one over the whole mesh. */
+export function axisOfGroup(axes: readonly Axis[]): MeshAxis | undefined {
+  const bases = [...new Set(axes.map(baseOf))]
+  if (bases.length === 1) return bases[0]
+  return bases.every(axis => axisFacts[axis].data) ? 'dp' : undefined
+}
+
+export type AxisSizes = Readonly<Record<MeshAxis, number>>
+
+/** One rank along every axis. */
+export const oneRank: AxisSizes = { tp: 1, pp: 1, dp: 1, cp: 1, ep: 1 }
+
+/** The sizes alone, of whatever has them. */
+export const sizesOf = ({ tp, pp, dp, cp, ep }: AxisSizes): AxisSizes => ({ tp, pp, dp, cp, ep })
+
+/** Axes that programs are compiled for. */
+export const supportedAxes = meshAxes.filter(axis => axisFacts[axis].supported)
+
+const dataAxes = meshAxes.filter(axis => axisFacts[axis].data)
+const batchAxes = meshAxes.filter(axis => axisFacts[axis].dims.includes('batch'))
+
+const product = (sizes: AxisSizes, axes: readonly MeshAxis[]): number => {
+  let ranks = 1
+  for (const axis of axes) ranks *= sizes[axis]
+  return ranks
+}
+
+export const ranksOf = (sizes: AxisSizes): number => product(sizes, meshAxes)
+
+/** Ranks that compute with the same parameters: ZeRO splits what they all hold. */
+export const dataRanks = (sizes: AxisSizes): number => product(sizes, dataAxes)
+
+/** Ranks that share the sequences of a batch. */
+export const batchRanks = (sizes: AxisSizes): number => product(sizes, batchAxes)

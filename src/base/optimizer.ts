@@ -1,0 +1,76 @@
+/**
+ * Optimizers, and what each keeps of a parameter from step to step: a closed union, and beside it the one table that says
+ * so. An optimizer is an op as well: (grad, ...scalars) -> (updated, ...states), and it reads what it writes.
+ */
+export interface AdamW {
+  readonly beta1: number
+  readonly beta2: number
+  readonly eps: number
+  readonly weightDecay: number
+}
+
+export interface Sgd {
+  readonly momentum: number
+  readonly weightDecay: number
+}
+
+export type Optimizer = ({ readonly kind: 'adamw' } & AdamW) | ({ readonly kind: 'sgd' } & Sgd)
+export type OptimizerKind = Optimizer['kind']
+export type OptimizerOf<K extends OptimizerKind> = Extract<Optimizer, { kind: K }>
+
+/** A number of the whole step that an optimizer reads. */
+export type StepScalar = 'normSquared' | 'lr' | 'step'
+
+export interface StateFacts {
+  /** What it holds before the first step. A state that starts from the parameter is updated in its place. */
+  readonly startsFrom: 'zeros' | 'parameter'
+}
+
+/** Every state has the dims of its parameter, the layout of `Param.state` and the state dtype of the precision. */
+export const stateFacts = {
+  /** The mean of gradients. */
+  m: { startsFrom: 'zeros' },
+  /** The mean of their squares. */
+  v: { startsFrom: 'zeros' },
+  /** The parameter in the state dtype, where the parameter itself is narrower: it is rounded from its master. */
+  master: { startsFrom: 'parameter' },
+} as const satisfies Readonly<Record<string, StateFacts>>
+
+export type StateName = keyof typeof stateFacts
+export const stateNames = Object.keys(stateFacts) as readonly StateName[] // its own keys
+
+/** Something of each state that a parameter has. */
+export type States<T> = Readonly<Partial<Record<StateName, T>>>
+
+/** In the order of `stateNames`. */
+export const stateEntries = <T>(states: States<T>): (readonly [StateName, T])[] =>
+  stateNames.flatMap(name => (states[name] === undefined ? [] : [[name, states[name]] as const]))
+
+export const mapStates = <T, U>(states: States<T>, of: (value: T, state: StateName) => U): States<U> =>
+  Object.fromEntries(stateEntries(states).map(([name, value]) => [name, of(value, name)]))
+
+interface OptimizerFacts<O extends Optimizer> {
+  /** The states it updates, in the order of its results. */
+  readonly states: (settings: O) => readonly StateName[]
+  /** The scalars it reads, in the order of its operands. */
+  readonly scalars: readonly StepScalar[]
+}
+
+export const optimizerFacts: { readonly [K in OptimizerKind]: OptimizerFacts<OptimizerOf<K>> } = {
+  adamw: { states: () => ['m', 'v'], scalars: ['normSquared', 'lr', 'step'] },
+  sgd: { states: ({ momentum }) => (momentum > 0 ? ['m'] : []), scalars: ['normSquared', 'lr'] },
+}
+
+export const optimizerKinds = Object.keys(optimizerFacts) as readonly OptimizerKind[] // its own keys
+
+export const isOptimizer = <T extends { readonly kind: string }>(op: T): op is Extract<T, { kind: OptimizerKind }> =>
+  Object.hasOwn(optimizerFacts, op.kind)
+
+export const statesOf = <K extends OptimizerKind>(settings: OptimizerOf<K> & { readonly kind: K }) =>
+  optimizerFacts[settings.kind].states(settings)
+
+/** All that is kept of a parameter: what the optimizer updates, and a master where the state is wider than the parameter. */
+export const statesKept = (settings: Optimizer, hasMaster: boolean): readonly StateName[] =>
+  stateNames.filter(name =>
+    stateFacts[name].startsFrom === 'parameter' ? hasMaster : statesOf(settings).includes(name),
+  )

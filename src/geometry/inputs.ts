@@ -1,0 +1,19 @@
+/** The data inputs of a program, over the whole global batch. */
+import type { Dim } from '../base/index.js'
+import type { DType, Program } from '../ir/index.js'
+import { acrossMicrobatches } from './tensor.js'
+
+export interface InputShape {
+  readonly name: string
+  readonly dtype: DType
+  readonly dims: readonly Dim[]
+}
+
+export const inputsOf = ({ inputs, microbatches }: Program): InputShape[] =>
+  inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims: acrossMicrobatches(dims, microbatches) }))
+
+export function wholeInput(program: Program, name: string): readonly Dim[] {
+  const input = inputsOf(program).find(input => input.name === name)
+  if (!input) throw new Error(`there is no input ${name}`)
+  return input.dims
+}

@@ -1,0 +1,64 @@
+/**
+ * What a frame is to a segment: a closed union, so that who binds frames or asks what outlives a call looks at a value.
+ * The printed name of a role derives from it here and is read back here, and nowhere else.
+ */
+import { type StateName, stateNames } from '../base/index.js'
+import { type Kind, kinds } from './program.js'
+
+/** The sums a step leaves behind. */
+export const resultNames = ['loss', 'count', 'normSquared'] as const
+export type ResultName = (typeof resultNames)[number]
+
+export type RoleName =
+  /**
+   * A parameter as it is kept or gathered (`full`), its gradient as accumulated or `reduced`. `of` is the block's own
+   * name of the parameter; a segment of one parameter has no need of it.
+   */
+  | { readonly is: 'param' | 'full' | 'grad' | 'reduced'; readonly of?: string }
+  /** The carry entering and leaving a block; the gradient arriving from the next block and leaving for the one before. */
+  | { readonly is: 'in' | 'out' | 'din' | 'dout'; readonly of: string }
+  /** What the forward keeps for the backward: all of it, or what ends with I and what ends with W. */
+  | { readonly is: 'keep'; readonly of?: 'I' | 'W' }
+  /** What I computes and W needs again. */
+  | { readonly is: 'hold' }
+  /** A data input of one microbatch. */
+  | { readonly is: 'input'; readonly of: string }
+  /** A frame for one call alone. */
+  | { readonly is: 'scratch'; readonly of: Kind }
+  /** One of the optimizer's numbers per parameter. */
+  | { readonly is: 'state'; readonly of: StateName }
+  | { readonly is: 'result'; readonly of: ResultName }
+  /** The frame of that name: scalars of the step (lr, step), and whatever a program written by hand says. */
+  | { readonly is: 'named'; readonly of: string }
+
+/** Roles that print as their own word, and what may stand behind the dot. */
+const words: Readonly<Record<Exclude<RoleName['is'], 'state' | 'result' | 'named'>, (of: string) => boolean>> = {
+  param: () => true,
+  full: () => true,
+  grad: () => true,
+  reduced: () => true,
+  in: of => of !== '',
+  out: of => of !== '',
+  din: of => of !== '',
+  dout: of => of !== '',
+  keep: of => ['', 'I', 'W'].includes(of),
+  hold: of => of === '',
+  input: of => of !== '',
+  scratch: of => kinds.some(kind => kind === of),
+}
+
+/** `param.attn.q`, `in.x`, `keep.I`, `m`, `loss`. */
+export function showRole(name: RoleName): string {
+  if (name.is === 'state' || name.is === 'result' || name.is === 'named') return name.of
+  return 'of' in name && name.of !== undefined ? `${name.is}.${name.of}` : name.is
+}
+
+/** The inverse. */
+export function readRole(text: string): RoleName {
+  const dot = text.indexOf('.')
+  const [is, of] = dot < 0 ? [text, ''] : [text.slice(0, dot), text.slice(dot + 1)]
+  if (Object.hasOwn(words, is) && !text.endsWith('.') && words[is as keyof typeof words](of))
+    return { is, ...(of === '' ? {} : { of }) } as RoleName // the table just agreed to it
+  const [result, state] = [resultNames.find(name => name === text), stateNames.find(name => name === text)]
+  return result ? { is: 'result', of: result } : state ? { is: 'state', of: state } : { is: 'named', of: text }
+}

@@ -1,0 +1,78 @@
+/** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
+import { finish, type Work } from '../base/index.js'
+import type { Cluster } from '../cluster/index.js'
+import type { Era, Estimate, Parts, Split } from '../estimate/index.js'
+import type { Program } from '../ir/index.js'
+import type { Job } from '../plan/index.js'
+import { clusterPrices, simulate } from '../simulate/index.js'
+import { type Neighbour, neighboursOf } from './neighbours.js'
+import { type Request, requestOf, splitOf } from './request.js'
+import { type Priced, priceOf, scaledTo, searching } from './search.js'
+
+/** The request that a job is an answer to. */
+export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, software?: Era): Request =>
+  requestOf({
+    ...{ model, ...training, cluster, precision: plan.precision === 'f32' ? 'f32' : 'bf16' },
+    ...(software && { software }),
+  })
+
+export interface Explanation {
+  readonly job: Job
+  readonly request: Request
+  readonly plan: Priced
+  /** Measured over priced: all prices are multiplied by it. */
+  readonly scale: number
+  readonly neighbours: readonly Neighbour[]
+  /** Its time is that of its program. */
+  readonly simulated: boolean
+  /** Of all plans, where any fits. */
+  readonly best?: Priced
+}
+
+export interface ExplainOptions {
+  /** The program of a schedule from a file: there is no closed form of its order. */
+  readonly own?: Program | undefined
+  /** Seconds of a step, as it was measured. */
+  readonly measured?: number | undefined
+}
+
+export const explain = (request: Request, job: Job, options: ExplainOptions = {}): Explanation =>
+  finish(explaining(request, job, options))
+
+export function* explaining(request: Request, job: Job, { own, measured }: ExplainOptions): Work<Explanation> {
+  const split = splitOf(job)
+  const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
+  const scale = measured === undefined ? 1 : measured / priced.estimate.step
+  const plan = scaledTo(priced, scale)
+  const [best] = (yield* searching(request, { keep: 1, front: false })).best
+  const neighbours = neighboursOf(request, plan, scale)
+  return {
+    ...{ job, request, plan, scale, neighbours, simulated: own !== undefined },
+    ...(best && { best: scaledTo(best, scale) }),
+  }
+}
+
+/** The time and the memory of the program itself in place of the price's. */
+function simulatedAs(request: Request, split: Split, program: Program): Priced {
+  const { estimate } = priceOf(request, split)
+  const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+  const { stragglers, ...rest } = parts
+  const { data, workspace, ...kinds } = memory.peak
+  return {
+    split,
+    estimate: {
+      ...estimate,
+      step,
+      parts: { ...rest, other: rest.other + stragglers } as Estimate['parts'], // of the same names, in seconds
+      memory: { ...kinds, workspace: workspace + data, framework: 0 },
+    },
+    bytes: memory.arena,
+  }
+}
+
+/** What there is to gain: the part that takes most beside the arithmetic the model needs, and its share of the step. */
+export function limitOf({ estimate: { step, parts } }: Priced): { readonly part: keyof Parts; readonly share: number } {
+  const losses = (Object.keys(parts) as (keyof Parts)[]).filter(part => part !== 'compute') // the keys are the parts
+  const part = losses.reduce((a, b) => (parts[b] > parts[a] ? b : a))
+  return { part, share: parts[part] / step }
+}

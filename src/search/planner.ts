@@ -1,0 +1,293 @@
+/**
+ * The plans worth listing for a request: the search's best, put in order by simulation in outline, and compiled. Of our own
+ * software no plan is listed that was not compiled and does not fit; what cannot be compiled is left out and named. How
+ * much is simulated and compiled is bounded by counts known beforehand, never by time: the answer is the same on a busy
+ * machine.
+ */
+import { asPart, error, finish, type Problem, ProblemsError, seconds, type Work } from '../base/index.js'
+import { type Neighbour, neighboursOf } from './neighbours.js'
+import { readingOf, type Sentence } from './reading.js'
+import type { Request } from './request.js'
+import { capacityOf, type Found, type Priced, searching } from './search.js'
+import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js'
+import {
+  bestOfEachFirst,
+  callsOfPlan,
+  canSimulate,
+  type FailedPlan,
+  hasFailed,
+  kindOf,
+  type OutlinedPlan,
+  PlanSimulator,
+  type SimulatedPlan,
+} from './simulated.js'
+
+/** Everything that was found out about a request. */
+export interface Answer {
+  readonly request: Request
+  readonly found: Found
+  /** Fastest first; of plans that hardly differ the best. Empty: nothing fits. */
+  readonly listed: readonly RankedPlan[]
+  /** Of time against memory: fastest first, and each lighter than those before it. */
+  readonly front: readonly RankedPlan[]
+  readonly outlined: readonly OutlinedPlan[]
+  /** Those that turned out not to fit included. */
+  readonly compiled: readonly SimulatedPlan[]
+  readonly failed: readonly FailedPlan[]
+  /** Plans of so many calls that they were not compiled, and so not listed. */
+  readonly tooLong: number
+}
+
+export interface RankedPlan {
+  readonly plan: Priced
+  /** Absent: priced alone. */
+  readonly simulated?: SimulatedPlan
+}
+
+export interface Why {
+  readonly reading: readonly Sentence[]
+  readonly neighbours: readonly Neighbour[]
+  readonly sensitivity: readonly Sensitivity[]
+}
+
+export interface PlannerOptions {
+  /** How many plans to list. */
+  readonly top: number
+  /** How many of the best to simulate before those listed are compiled. False: prices alone, and nothing is compiled. */
+  readonly simulate: number | false
+}
+
+/** Kept, so that what is listed is the best of what differs. */
+export const keptPlans = 300
+
+const defaults: PlannerOptions = { top: 10, simulate: keptPlans }
+
+/** Programs of more calls take minutes to compile. */
+const mostCalls = 2 ** 18
+/** Of all plans together, in outline and compiled. */
+const mostOutlined = 2 ** 21
+const mostCompiled = 2 ** 19
+
+/** Where so many of the best do not fit once compiled, the search is repeated. */
+const mostUnfit = 64
+
+const mostOnFront = 8
+
+/** How often to search, each time with more room left for what prices leave out. */
+const mostAttempts = 4
+
+/** Throws if plans fit by price, and none of them once compiled. */
+export const findPlans = (request: Request, given: Partial<PlannerOptions> = {}): Answer =>
+  finish(findingPlans(request, given))
+
+export function* findingPlans(request: Request, given: Partial<PlannerOptions> = {}): Work<Answer> {
+  const options = { ...defaults, ...given }
+  let answer: Answer | undefined
+  let within: Request | undefined = request
+  for (let attempts = 0; within && attempts < mostAttempts; attempts++) {
+    const found: Found = yield* asPart(0, 0.2, searching(within, { keep: Math.max(keptPlans, options.top) }))
+    if (answer && found.best.length === 0) break
+    answer = yield* asPart(0.2, 1, rankingPlans(request, found, options))
+    if (answer.listed.length > 0 || found.best.length === 0) return answer
+    within = leavingRoom(within, answer)
+  }
+  throw new ProblemsError([nothingListed(answer as Answer)]) // there was an attempt
+}
+
+/** Of what a search found. */
+export const rankingPlans = (request: Request, found: Found, options: PlannerOptions): Work<Answer> =>
+  new Planner(request, found, options).rank()
+
+/** The request with as much less memory as the program that was nearest to its price turned out to need more. */
+function leavingRoom(request: Request, { compiled }: Answer): Request | undefined {
+  if (compiled.length === 0) return undefined
+  const share = Math.max(...compiled.map(({ plan, arena }) => plan.bytes / arena))
+  const bytes = Math.floor(capacityOf(request) * Math.min(share, 0.99))
+  return { ...request, constraints: [...request.constraints, { field: 'memory', bytes, text: `memory<=${bytes}` }] }
+}
+
+function nothingListed({ request, compiled, failed, tooLong }: Answer): Problem {
+  if (compiled.length > 0) {
+    const share = Math.min(...compiled.map(({ plan, arena }) => plan.bytes / arena))
+    const limit = Math.floor((capacityOf(request) * share) / 2 ** 30)
+    const message = `all ${compiled.length} plans that fit by price are too large once compiled`
+    return error('plan/memory', 'plan', message, `try --constraint 'memory<=${limit}GiB'`)
+  }
+  if (tooLong > 0) {
+    const message = `all ${tooLong} plans that fit call more than ${mostCalls} layers in a step: they are not compiled`
+    const most = Math.floor(mostCalls / (3 * request.shape.layers))
+    return error('plan/size', 'plan', message, `try --constraint 'microbatches<=${most}', or a smaller batch`)
+  }
+  return error('plan/failed', 'plan', `no plan could be compiled: ${failed[0]?.why ?? 'none was found'}`)
+}
+
+/** One search's plans on their way to a ranking. */
+class Planner {
+  readonly #request: Request
+  readonly #found: Found
+  readonly #options: PlannerOptions
+  readonly #simulator: PlanSimulator
+  readonly #outlined: OutlinedPlan[] = []
+  readonly #compiled = new Map<Priced, SimulatedPlan>()
+  readonly #failed = new Map<Priced, FailedPlan>()
+  readonly #tooLong = new Set<Priced>()
+
+  constructor(request: Request, found: Found, options: PlannerOptions) {
+    this.#request = request
+    this.#found = found
+    this.#options = options
+    this.#simulator = new PlanSimulator(request)
+  }
+
+  *rank(): Work<Answer> {
+    const { best, front } = this.#found
+    const { simulate } = this.#options
+    if (simulate === false || !canSimulate(this.#request))
+      return this.#answer(
+        distinct(
+          best.map(plan => ({ plan })),
+          this.#options.top,
+        ),
+        spread(front).map(plan => ({ plan })),
+      )
+    const candidates = best.filter(plan => this.#isShort(plan))
+    yield* asPart(0, 0.7, this.#outline(bestOfEachFirst(candidates).slice(0, simulate)))
+    const listed = yield* asPart(0.7, 0.9, this.#compileListed(this.#inOrder(candidates)))
+    const lighter = listed.length > 0 ? spread(front.filter(plan => this.#isShort(plan))) : []
+    const picked = yield* asPart(0.9, 1, this.#compileFront(lighter))
+    return this.#answer(listed, frontOf([...listed, ...picked]))
+  }
+
+  #answer(listed: readonly RankedPlan[], front: readonly RankedPlan[]): Answer {
+    const [compiled, failed] = [[...this.#compiled.values()], [...this.#failed.values()]]
+    const results = { outlined: this.#outlined, compiled, failed, tooLong: this.#tooLong.size }
+    return { request: this.#request, found: this.#found, listed, front, ...results }
+  }
+
+  #isShort(plan: Priced): boolean {
+    if (callsOfPlan(this.#request.shape, plan.split) <= mostCalls) return true
+    this.#tooLong.add(plan)
+    return false
+  }
+
+  *#outline(plans: readonly Priced[]): Work<void> {
+    let calls = 0
+    for (const plan of plans) {
+      calls += callsOfPlan(this.#request.shape, plan.split)
+      if (calls > mostOutlined && this.#outlined.length > 0) return
+      const outcome = this.#simulator.outline(plan)
+      if (hasFailed(outcome)) this.#failed.set(plan, outcome)
+      else this.#outlined.push(outcome)
+      yield Math.max((this.#outlined.length + this.#failed.size) / plans.length, calls / mostOutlined)
+    }
+  }
+
+  /** Those that were simulated by that, and after them the others by their price. What failed is left out. */
+  #inOrder(plans: readonly Priced[]): Priced[] {
+    const simulated = this.#outlined.toSorted((a, b) => a.step - b.step).map(({ plan }) => plan)
+    const known = new Set([...simulated, ...this.#failed.keys()])
+    return [...simulated, ...plans.filter(plan => !known.has(plan))]
+  }
+
+  *#compileListed(plans: readonly Priced[]): Work<RankedPlan[]> {
+    const listed: RankedPlan[] = []
+    const seen = new Set<string>()
+    let calls = 0
+    for (const plan of plans) {
+      if (listed.length >= this.#options.top) break
+      if (seen.has(kindOf(plan))) continue
+      calls += callsOfPlan(this.#request.shape, plan.split)
+      if (listed.length > 0 ? calls > mostCompiled : this.#compiled.size >= mostUnfit) break
+      yield listed.length / this.#options.top
+      const one = this.#compile(plan)
+      if (!one || seen.has(outcomeKey(one))) continue
+      seen.add(kindOf(plan)).add(outcomeKey(one))
+      listed.push(one)
+    }
+    return listed.sort((a, b) => timeOf(a) - timeOf(b))
+  }
+
+  *#compileFront(plans: readonly Priced[]): Work<RankedPlan[]> {
+    const found: RankedPlan[] = []
+    let calls = 0
+    for (const plan of plans) {
+      calls += callsOfPlan(this.#request.shape, plan.split)
+      if (calls > mostCompiled) break
+      const one = this.#compile(plan)
+      if (one) found.push(one)
+      yield calls / mostCompiled
+    }
+    return found
+  }
+
+  /** Undefined: it does not fit, or cannot be compiled. */
+  #compile(plan: Priced): RankedPlan | undefined {
+    if (this.#failed.has(plan)) return undefined
+    const simulated = this.#compiled.get(plan) ?? this.#simulator.compile(plan)
+    if (hasFailed(simulated)) {
+      this.#failed.set(plan, simulated)
+      return undefined
+    }
+    this.#compiled.set(plan, simulated)
+    return simulated.fits ? { plan, simulated } : undefined
+  }
+}
+
+const timeOf = ({ plan, simulated }: RankedPlan): number => simulated?.step ?? plan.estimate.step
+const bytesOf = ({ plan, simulated }: RankedPlan): number => simulated?.arena ?? plan.bytes
+
+/** Schedules that come to the same thing have the same. */
+const outcomeKey = (one: RankedPlan): string => {
+  const { tp, pp, zero, recompute } = one.plan.split
+  return [tp, pp, zero, recompute, timeOf(one), bytesOf(one)].join()
+}
+
+/** Of plans that hardly differ the first. */
+function distinct(plans: readonly RankedPlan[], most: number): RankedPlan[] {
+  const seen = new Set<string>()
+  return plans
+    .filter(one => {
+      const keys = [kindOf(one.plan), outcomeKey(one)]
+      const known = keys.some(key => seen.has(key))
+      for (const key of keys) seen.add(key)
+      return !known
+    })
+    .slice(0, most)
+}
+
+/** The first, the last, and as many as there is room for between them. */
+function spread<T>(all: readonly T[]): T[] {
+  const step = Math.max(1, (all.length - 1) / (mostOnFront - 1))
+  return Array.from({ length: Math.min(mostOnFront, all.length) }, (_, i) => all[Math.round(i * step)])
+}
+
+function frontOf(plans: readonly RankedPlan[]): RankedPlan[] {
+  const front: RankedPlan[] = []
+  for (const one of plans.toSorted((a, b) => timeOf(a) - timeOf(b) || bytesOf(a) - bytesOf(b))) {
+    const lightest = front.at(-1)
+    if (!lightest || bytesOf(one) < bytesOf(lightest)) front.push(one)
+  }
+  return spread(front)
+}
+
+/** Why the first plan is the first. There must be one. */
+export const reasonsFor = (answer: Answer): Why => finish(findingReasons(answer))
+
+export function* findingReasons({ request, found, listed }: Answer): Work<Why> {
+  const [first] = listed
+  const sensitivity: Sensitivity[] = []
+  // By price alone: a price is compared with prices.
+  for (const one of sensitivityOf(request, found.best[0])) {
+    sensitivity.push(one)
+    yield sensitivity.length / sensitivities.length
+  }
+  const chosen = { ...first.plan, bytes: bytesOf(first) }
+  return { reading: readingOf(request, asSimulated(first)), neighbours: neighboursOf(request, chosen), sensitivity }
+}
+
+/** The plan with the memory of its program, and of its step the time and the bubble. */
+function asSimulated({ plan, simulated }: RankedPlan): Priced {
+  if (!simulated) return plan
+  const parts = { ...plan.estimate.parts, bubble: seconds(simulated.parts.bubble) }
+  return { ...plan, bytes: simulated.arena, estimate: { ...plan.estimate, step: seconds(simulated.step), parts } }
+}

@@ -1,0 +1,121 @@
+/** What the planner lists is compiled and fits, whatever goes wrong with one plan, and however busy the machine is. */
+import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
+import { test } from 'node:test'
+import { finish } from '../src/base/index.js'
+import { compileJob } from '../src/compile/index.js'
+import {
+  type Answer,
+  capacityOf,
+  findPlans,
+  jobOf,
+  priceOf,
+  type Request,
+  rankingPlans,
+  search,
+} from '../src/search/index.js'
+import { lockstep } from './memory-io.js'
+import { requestOf } from './search-requests.js'
+
+const options = { top: 8, simulate: 40 } as const
+
+const arenaOf = (request: Request, { split }: Answer['listed'][number]['plan']): number =>
+  Math.max(...compileJob(jobOf(request, split)).streams.map(({ arena }) => arena))
+
+for (const [devices, memory] of [
+  [4, 60],
+  [6, 40],
+  [12, 24],
+] as const)
+  test(`${devices} devices of ${memory} GiB: what is listed compiles to what it says, and fits`, () => {
+    const request = requestOf({ devices, batch: 2 * devices, memory, software: 'lockstep' })
+    const { listed, front } = findPlans(request, options)
+    ok(listed.length > 0)
+    for (const { plan, simulated } of [...listed, ...front]) {
+      equal(simulated?.arena, arenaOf(request, plan))
+      ok(simulated.arena <= capacityOf(request))
+    }
+    for (const plans of [listed, front]) {
+      const steps = plans.map(({ simulated }) => simulated?.step ?? 0)
+      deepEqual(
+        steps,
+        steps.toSorted((a, b) => a - b),
+      )
+    }
+  })
+
+test('twins: a schedule that comes to the same order is not listed beside it, nor in its place if it does not fit', () => {
+  const request = requestOf({
+    devices: 2,
+    batch: 8,
+    layers: 4,
+    software: 'lockstep',
+    constraints: ['pp=2', 'chunks=2'],
+  })
+  const { best, ...found } = search(request, { keep: 1000 })
+  const twins = best.filter(({ split }) => ['zb-v', 'v-half', 'v-min'].includes(split.schedule)).slice(0, 3)
+  const { listed } = finish(rankingPlans(request, { ...found, best: twins, front: [] }, options))
+  equal(listed.length, 1)
+  const tight = { ...request, cluster: withMemory(request, Math.min(...twins.map(plan => arenaOf(request, plan))) - 1) }
+  deepEqual(finish(rankingPlans(tight, { ...found, best: twins, front: [] }, options)).listed, [])
+})
+
+const withMemory = ({ cluster }: Request, memory: number): Request['cluster'] => ({
+  ...cluster,
+  device: { ...cluster.device, memory },
+})
+
+test('a plan that cannot be simulated is left out and named; the others are listed', () => {
+  const request = requestOf({ devices: 4, batch: 8, software: 'lockstep' })
+  const found = search(request, { keep: 20 })
+  const bad = priceOf(request, { ...found.best[0].split, schedule: 'dualpipe', pp: 2, chunks: 3 }) // dualpipe has one chunk
+  const { listed, failed } = finish(
+    rankingPlans(request, { ...found, best: [bad, ...found.best], front: [bad] }, options),
+  )
+  equal(listed.length, options.top)
+  ok(listed.every(({ plan }) => plan !== bad))
+  deepEqual(
+    failed.map(({ plan }) => plan),
+    [bad],
+  )
+  match(failed[0].why, /dualpipe: chunks = 3/)
+})
+
+test('programs of very many calls are not compiled: said with what would help', () => {
+  const constraints = ['microbatch=1', 'dp=1']
+  const request = requestOf({ devices: 8, batch: 65_536, software: 'lockstep', constraints })
+  throws(() => findPlans(request, options), /layers in a step: they are not compiled[\s\S]*microbatches<=\d+/)
+})
+
+test('other software has no program: it is priced alone', () => {
+  const { listed, compiled } = findPlans(requestOf(), options)
+  ok(listed.length > 0 && listed.every(({ simulated }) => simulated === undefined))
+  equal(compiled.length, 0)
+})
+
+const command = 'plan --model gpt2 --cluster a100 --devices 6 --seq 1024 --global-batch 12 --top 5 --simulate 60'
+
+test('two runs of plan give the same answer, also where the second is a thousand times as slow', async () => {
+  const idle = await lockstep(command.split(' '))
+  equal(idle.code, 0, idle.err)
+  const clock = performance.now
+  let late = 0
+  performance.now = () => clock.call(performance) + (late += 1e4)
+  try {
+    deepEqual(await lockstep(command.split(' ')), idle)
+  } finally {
+    performance.now = clock
+  }
+})
+
+test('plan --no-simulate --out: what is written was compiled', async () => {
+  const { code, out, written, err } = await lockstep([
+    ...command.split(' '),
+    '--no-simulate',
+    '--no-why',
+    '--out',
+    'job.yaml',
+  ])
+  equal(code, 0, err)
+  match(out, /those listed are compiled/)
+  equal((await lockstep(['compile', 'job.yaml'], written)).code, 0)
+})
