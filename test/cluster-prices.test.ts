@@ -16,14 +16,13 @@ const tokens = seq * globalBatch
 const programOf = (plan: JobInput['plan'], layers = shape.layers) =>
   compileJob(Job.parse({ model: { family: 'llama', ...shape, layers }, training: { seq, globalBatch }, plan }))
 
-const segmentOf = (name: string, plan: JobInput['plan'] = {}) => programOf(plan).segments[name]
-
 const kernels = (name: string, kind: string, plan: JobInput['plan'] = {}): Kernel[] => {
-  const segment = segmentOf(name, plan)
+  const { segments, mesh } = programOf(plan)
+  const segment = segments[name]
   return segment.instrs
     .filter(instr => instr.kind === kind)
     .flatMap(instr => {
-      const work = workOf(instr, segment)
+      const work = workOf(instr, segment, { mesh })
       return isKernel(work) ? [work] : []
     })
 }
@@ -63,9 +62,10 @@ test('an embedding reads the rows it takes, not the table; a sum reads what it a
 })
 
 test('products may be in another precision than what is stored', () => {
-  const segment = segmentOf('head.F')
+  const { segments, mesh } = programOf({})
+  const segment = segments['head.F']
   const product = segment.instrs.find((instr): instr is InstrOf<'contract'> => instr.kind === 'contract')!
-  equal(show(workOf(product, segment, 'bf16') as Kernel), '1 x [256 64] [64 96] bf16')
+  equal(show(workOf(product, segment, { mesh, multiply: 'bf16' }) as Kernel), '1 x [256 64] [64 96] bf16')
 })
 
 const flopsOf = (plan: JobInput['plan']) => {

@@ -88,6 +88,15 @@ test('latency: a ring pays for every step, and few bytes go by tree', () => {
   close(at('all-reduce', 64), 12e-6, 0.01)
 })
 
+test('a torus: any two devices have a way between them', () => {
+  for (const devices of [8, 16, 64])
+    for (let stride = 1; stride < devices; stride++) {
+      const meeting = { kind: 'all-reduce', bytes, group: { size: 2, stride } } as const
+      const price = priceMeeting(meeting, clusterOf('tpu-v5p', devices))
+      ok(price > 0 && Number.isFinite(price), `${devices} devices, ${stride} apart: ${price}`)
+    }
+})
+
 test('a torus: rings along both dims and both ways', () => {
   const torus = (wrapsFrom: number) => joined({ kind: 'torus', dims: [4, 4], link: link(far), wrapsFrom }, 16)
   close(seconds('all-gather', 16, torus(1)), ((15 / 16) * bytes) / (4 * far))

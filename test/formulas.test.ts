@@ -51,15 +51,16 @@ for (const plan of [
   test(`${JSON.stringify(plan)}: products of 6N FLOPs a token`, () => {
     const program = programOf(plan)
     const products = sum(program, (instr, segment) => {
-      const work = workOf(instr, segment)
+      const work = workOf(instr, segment, program)
       return work.kind === 'matmul' ? workFlops(work) : 0
     })
     equal(products * (worldOf(program.mesh) / program.streams.length), 6 * N * tokens)
   })
 
 test('attention: 4 s^2 h FLOPs a layer and sequence forward, 10 backward, half of it behind the mask', () => {
-  const flops = sum(programOf({}), (instr, segment) => {
-    const work = workOf(instr, segment)
+  const program = programOf({})
+  const flops = sum(program, (instr, segment) => {
+    const work = workOf(instr, segment, program)
     return work.kind === 'attention' ? workFlops(work) : 0
   })
   equal(flops, (layers * training.globalBatch * 14 * training.seq ** 2 * embed) / 2)
@@ -85,7 +86,7 @@ const isSum = (work: Work): boolean => work.kind === 'meeting' && work.bytes > 6
 function sent(program: Program): number {
   const prices = clusterPrices(program, wire(worldOf(program.mesh)))
   return sum(program, (instr, segment) =>
-    isSum(workOf(instr, segment)) && 'group' in instr ? prices.collective(instr, segment).seconds : 0,
+    isSum(workOf(instr, segment, program)) && 'group' in instr ? prices.collective(instr, segment).seconds : 0,
   )
 }
 

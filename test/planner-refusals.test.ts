@@ -5,6 +5,7 @@ import { lockstep } from './memory-io.js'
 
 const files = {
   'job.yaml': 'model: llama3-8b\ntraining: { seq: 4096, globalBatch: 64 }\nplan: { dp: 8, zero: 1, microbatches: 8 }\n',
+  'half.yaml': 'model: gpt2\ntraining: { seq: 64, globalBatch: 8 }\nplan: { dp: 2, precision: bf16 }\n',
   'mlp.yaml': 'model: mlp-tiny\ntraining: { seq: 4, globalBatch: 8 }\nplan: { dp: 2 }\n',
   'fields.yaml': 'device: h100\ndevicez: 8\n',
   'shape.yaml': 'device: { name: x }\ndevices: -4\ntopology: 3\n',
@@ -27,6 +28,14 @@ const problems: readonly [command: string, says: RegExp][] = [
   [`${asked} --cluster open.yaml`, /not valid YAML/],
   [`${asked} ${h100} --constraint tp~8 foo=1`, /'foo=1': there is no field foo/],
   [`${asked} ${h100} --out folder`, /cannot write folder: is a directory/],
+  [
+    `${asked} --cluster a100 --devices 8 --precision fp8`,
+    /A100.* does not multiply in fp8; it has f32, tf32, f16 or bf16/,
+  ],
+  [`${asked} --cluster v100 --devices 64`, /V100.* does not multiply in bf16; it has f32 or f16/],
+  [`simulate job.yaml --cluster v100 --multiply tf32`, /V100.* does not multiply in tf32; it has f32 or f16/],
+  [`simulate half.yaml --cluster v100`, /V100.* does not multiply in bf16; it has f32 or f16/],
+  [`explain half.yaml --cluster v100`, /V100.* does not multiply in bf16; it has f32 or f16/],
   [`simulate job.yaml --cluster h100 --svg folder`, /cannot write folder: is a directory/],
   [`simulate job.yaml --cluster h100 --trace folder`, /cannot write folder: is a directory/],
   [`simulate job.yaml --cluster shape.yaml`, /topology: expected a mapping, got 3/],

@@ -2,16 +2,23 @@
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { finish } from '../src/base/index.js'
+import { clusterOf, type Precision } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
+import type { Split } from '../src/estimate/index.js'
+import { ModelConfig, presets } from '../src/model/index.js'
 import {
   type Answer,
   capacityOf,
   findPlans,
   jobOf,
+  PlanSimulator,
+  plainSplit,
   priceOf,
   type Request,
   rankingPlans,
+  type SimulatedPlan,
   search,
+  requestOf as searchRequestOf,
 } from '../src/search/index.js'
 import { lockstep } from './memory-io.js'
 import { requestOf } from './search-requests.js'
@@ -90,6 +97,30 @@ test('other software has no program: it is priced alone', () => {
   const { listed, compiled } = findPlans(requestOf(), options)
   ok(listed.length > 0 && listed.every(({ simulated }) => simulated === undefined))
   equal(compiled.length, 0)
+})
+
+test('DualPipe on a torus has a price, and takes it', () => {
+  const request: Request = {
+    ...requestOf({ devices: 16, batch: 16, software: 'lockstep' }),
+    cluster: clusterOf('tpu-v5p', 16),
+  }
+  const split: Split = { ...plainSplit, pp: 8, dp: 2, schedule: 'dualpipe', microbatches: 8 }
+  const plan = priceOf(request, split)
+  const { step } = new PlanSimulator(request).compile(plan) as SimulatedPlan // a failure has no step
+  ok(step > 0 && Number.isFinite(plan.estimate.step))
+})
+
+test('products in fewer bits than are stored: compiled as they are stored, and faster', () => {
+  const ask = (precision: Precision) =>
+    findPlans({ ...requestOf({ devices: 2, software: 'lockstep' }), precision }, options)
+  const [half, eighth] = [ask('bf16').listed[0], ask('fp8').listed[0]]
+  ok(eighth.simulated && half.simulated && eighth.simulated.step < half.simulated.step)
+})
+
+test('requestOf pads the vocabulary as the command does; a job has the one it says', () => {
+  const asked = { model: ModelConfig.parse(presets.gpt2), seq: 1024, globalBatch: 8, cluster: clusterOf('a100', 8) }
+  equal(searchRequestOf(asked).shape.vocab, 50_304)
+  equal(searchRequestOf({ ...asked, padVocab: false }).shape.vocab, 50_257)
 })
 
 const command = 'plan --model gpt2 --cluster a100 --devices 6 --seq 1024 --global-batch 12 --top 5 --simulate 60'

@@ -8,7 +8,7 @@ import { choices, type DType } from '../src/base/index.js'
 import { compile, compileEvaluation, compileJob, makeSchedule, serialJob } from '../src/compile/index.js'
 import { boot, compare, dataFor, roundToBf16, runSerial, worstOf } from '../src/engine/index.js'
 import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
-import { type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
+import { isCompute, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import { defineModel, normal, parametersOf } from '../src/model/index.js'
 import { type Job, Plan, type PlanInput } from '../src/plan/index.js'
 import { jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
@@ -142,7 +142,7 @@ function rounded(model: ModelName, plan: PlanInput, lr: number) {
     precision: 'f32',
     observe: ({ call, instr, read }) => {
       const { buffers } = program.segments[call.segment]
-      const written = 'outs' in instr ? instr.outs : 'out' in instr ? [] : [instr.on]
+      const written = isCompute(instr) ? instr.outs : instr.kind === 'wait' ? [instr.on] : []
       for (const ref of written)
         if (buffers[ref].dtype === 'bf16')
           for (const value of read(ref)) if (value !== roundToBf16(value)) seen.add(value)

@@ -12,8 +12,8 @@ const range = (n: number) => Array.from({ length: n }, (_, i) => i)
 const over = (...axes: Group['axes']): Group => ({ axes })
 const sum = (from: string, out: string, group: Group): Instr => ({
   kind: 'all-reduce',
-  in: from,
-  out,
+  ins: [from],
+  outs: [out],
   group,
   combine: 'sum',
 })
@@ -32,7 +32,7 @@ function collects(mesh: Record<string, number>, x: string, y: string, collective
 
 test('all-reduce gives every rank the sum, or the greatest, over its group', () => {
   const x = 'n/dp+tp 8'
-  const max: Instr = { kind: 'all-reduce', in: 'x', out: 'y', group: over('dp'), combine: 'max' }
+  const max: Instr = { kind: 'all-reduce', ins: ['x'], outs: ['y'], group: over('dp'), combine: 'max' }
   deepEqual(collects({ tp: 2, dp: 2 }, x, x, sum('x', 'y', over('tp'))).join(' '), '2,4 2,4 10,12 10,12')
   deepEqual(collects({ tp: 2, dp: 2 }, x, x, max).join(' '), '4,5 6,7 4,5 6,7')
   deepEqual(collects({ tp: 2, dp: 2 }, x, x, sum('x', 'y', over('dp', 'tp'))).join(' '), '12,16 12,16 12,16 12,16')
@@ -41,8 +41,8 @@ test('all-reduce gives every rank the sum, or the greatest, over its group', () 
 test('all-gather lays parts side by side in group order, whatever the order of dims', () => {
   const gather = (...axes: Group['axes']): Instr => ({
     kind: 'all-gather',
-    in: 'x',
-    out: 'y',
+    ins: ['x'],
+    outs: ['y'],
     group: over(...axes),
     dim: 'n',
   })
@@ -52,13 +52,13 @@ test('all-gather lays parts side by side in group order, whatever the order of d
 })
 
 test('reduce-scatter cuts the sum along a dim', () => {
-  const scatter: Instr = { kind: 'reduce-scatter', in: 'x', out: 'y', group: over('tp'), dim: 'n' }
+  const scatter: Instr = { kind: 'reduce-scatter', ins: ['x'], outs: ['y'], group: over('tp'), dim: 'n' }
   const results = collects({ tp: 2 }, 'm/tp 4, n 2', 'm/tp 4, n/tp 2', scatter)
   deepEqual(results.join(' '), '4,8 6,10')
 })
 
 test('all-to-all moves a split from one dim to another', () => {
-  const swap: Instr = { kind: 'all-to-all', in: 'x', out: 'y', group: over('tp'), from: 'm', to: 'n' }
+  const swap: Instr = { kind: 'all-to-all', ins: ['x'], outs: ['y'], group: over('tp'), from: 'm', to: 'n' }
   deepEqual(collects({ tp: 2 }, 'm/tp 2, n 4', 'n/tp 4, m 2', swap).join(' '), '0,4,1,5 2,6,3,7')
 })
 
@@ -97,8 +97,8 @@ test('a group of stages meets across the pipeline, stage by stage', () => {
   deepEqual(both.seen.map(rank => rank.y).join(' '), '4 6 2 3 4 6')
   const gather: Instr = {
     kind: 'all-gather',
-    in: 'x',
-    out: 'y',
+    ins: ['x'],
+    outs: ['y'],
     group: { axes: ['pp', 'tp'], stages: [2, 0] },
     dim: 'n',
   }
@@ -254,7 +254,7 @@ test('messages that do not fit are errors', () => {
   const wide = { buffers: { x: 'n/pp+tp 8', y: 'n/tp 8', z: 'n/tp 8' } }
   match(failing(() => runTiny(piped([send(0, 1, 'a')], [recv(1, 0, 'a')], wide))).message, /frames of 8 and 16 bytes/)
   match(failing(() => runTiny(piped([send(0, 1, 'a')], []))).message, /send a was never waited for/)
-  match(failing(() => runTiny(piped([done('a')], []))).message, /no send or recv a has started/)
+  match(failing(() => runTiny(piped([done('a')], []))).message, /no send, recv or call a has started/)
   match(failing(() => runTiny(piped([send(0, 1, 'a'), send(0, 1, 'a')], []))).message, /already under way/)
 })
 

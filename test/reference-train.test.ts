@@ -11,7 +11,7 @@ const load = (out: string): Instr => ({ kind: 'load', out, input: out })
 const zero = (out: string): Instr => ({ kind: 'zero', ins: [], outs: [out] })
 const accumulate = (value: string, into: string): Instr => ({ kind: 'accumulate', ins: [value], outs: [into] })
 const sum = (ref: string, ...axes: ('dp' | 'tp')[]): Instr[] => [
-  { kind: 'all-reduce', in: ref, out: ref, group: { axes }, combine: 'sum' },
+  { kind: 'all-reduce', ins: [ref], outs: [ref], group: { axes }, combine: 'sum' },
   { kind: 'wait', on: ref },
 ]
 

@@ -13,6 +13,7 @@ import {
   printRank,
   type RoleName,
   readRole,
+  type Step,
   showRole,
   showShaped,
   verify,
@@ -44,12 +45,17 @@ test('layouts and instructions read as they are written in the manual', () => {
   const lines: [Instr, string][] = [
     [{ kind: 'rmsNorm', eps: 1e-5, ins: ['x', 'gain'], outs: ['y'] }, '%y = rmsNorm %x %gain eps=1e-5'],
     [
-      { kind: 'all-gather', in: 'y', out: 'z', dim: 'seq', group: { axes: ['tp'] } },
+      { kind: 'all-gather', ins: ['y'], outs: ['z'], dim: 'seq', group: { axes: ['tp'] } },
       '%z = all-gather %y dim=seq over=tp',
     ],
     [{ kind: 'wait', on: 'z' }, 'wait %z'],
     [
-      { kind: 'all-reduce', in: 'g', out: 'h', combine: 'sum', group: { axes: ['pp'], stages: [0, 3] } },
+      { kind: 'reduce-scatter', ins: ['g', 'h'], outs: ['x', 'y'], group: { axes: ['dp', 'ep'] } },
+      '%x %y = reduce-scatter %g %h over=dp,ep',
+    ],
+    [{ kind: 'slice', in: 'g', out: 'x', axes: ['dp'] }, '%x = slice %g axes=dp'],
+    [
+      { kind: 'all-reduce', ins: ['g'], outs: ['h'], combine: 'sum', group: { axes: ['pp'], stages: [0, 3] } },
       '%h = all-reduce %g combine=sum over=pp@0,3',
     ],
     [
@@ -58,6 +64,32 @@ test('layouts and instructions read as they are written in the manual', () => {
     ],
   ]
   for (const [instr, text] of lines) assert.equal(printInstr(instr), text)
+})
+
+test('flat layouts, views, several pairs and calls that only start survive', () => {
+  const program = toy({ dp: 2 })
+  const [stream] = program.streams
+  const dims = [
+    { name: 'flat', size: 3 },
+    { name: 'embed', size: 5 },
+  ]
+  const part = { splits: { embed: ['tp'] }, partial: {}, flat: ['dp', 'cp'] } as const
+  const addend = { splits: { embed: ['tp'] }, partial: { dp: 'sum' } } as const
+  const at = { dtype: 'f32', dims, role: 0, offset: 64 } as const
+  const segment = {
+    name: 'reduce',
+    phase: 'reduce',
+    roles: [{ name: { is: 'grad' }, kind: 'gradients', bytes: 256 }],
+    buffers: { whole: { ...at, layout: addend }, own: { ...at, layout: part, inside: true } },
+    instrs: [{ kind: 'reduce-scatter', ins: ['whole', 'whole'], outs: ['own', 'own'], group: { axes: ['dp'] } }],
+  } as const
+  const call: Step = { kind: 'call', segment: 'reduce', block: -1, microbatch: -1, bind: [0], tag: 'bucket 0' }
+  back({
+    ...program,
+    params: program.params.map(param => ({ ...param, kept: part, keptInside: true })),
+    segments: { ...program.segments, reduce: segment },
+    streams: [{ ...stream, steps: [...stream.steps, call, { kind: 'wait', tag: 'bucket 0' }] }],
+  })
 })
 
 test('a role is read back from its name', () => {

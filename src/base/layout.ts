@@ -2,6 +2,10 @@
  * How one tensor lies on the mesh: per dim the ordered axes it is split over (major first), and the axes
  * over which every rank holds only an addend (`sum`) or a candidate (`max`) of the value. An axis that is
  * in neither is one on which the tensor is whole: every rank along it holds the same numbers.
+ *
+ * A *flat* layout cuts further: the block that `splits` leaves a rank, row-major in the order of the tensor's dims, is
+ * one line of N elements, cut over the flat axes into n equal parts of ceil(N / n). So any number of ranks can share any
+ * tensor. The last parts may be shorter or empty; beyond the last element a part holds zeros.
  */
 import type { Axis } from './axis.js'
 import { type Coordinates, indexAlong, type Mesh, sizeOfAll } from './mesh.js'
@@ -11,6 +15,8 @@ export type Combine = 'sum' | 'max'
 export interface Layout {
   readonly splits: Readonly<Record<string, readonly Axis[]>>
   readonly partial: Readonly<Partial<Record<Axis, Combine>>>
+  /** Axes over which the line of the block is cut, major first. */
+  readonly flat?: readonly Axis[]
 }
 
 export interface Dim {
@@ -24,7 +30,9 @@ export const splitOf = (layout: Layout, dim: string): readonly Axis[] => layout.
 
 export const partialAxes = (layout: Layout): Axis[] => Object.keys(layout.partial) as Axis[]
 
-/** A tensor's dims as one rank holds them. */
+export const flatAxes = (layout: Layout): readonly Axis[] => layout.flat ?? []
+
+/** A tensor's dims as one rank holds them; of a flat layout those of the block that is cut. */
 export const localDims = (mesh: Mesh, dims: readonly Dim[], layout: Layout): Dim[] =>
   dims.map(({ name, size }) => ({ name, size: size / sizeOfAll(mesh, splitOf(layout, name)) }))
 
@@ -33,6 +41,18 @@ export const originOf = (mesh: Mesh, layout: Layout, dim: Dim, at: Coordinates):
   indexAlong(mesh, splitOf(layout, dim.name), at) * dim.size
 
 export const elementsOf = (dims: readonly Dim[]): number => dims.reduce((n, dim) => n * dim.size, 1)
+
+/** How many elements a rank holds of a tensor whose local dims are `dims`, padding included. */
+export const heldElements = (mesh: Mesh, dims: readonly Dim[], layout: Layout): number =>
+  Math.ceil(elementsOf(dims) / sizeOfAll(mesh, flatAxes(layout)))
+
+/** Where the part of the rank at `at` begins in the line of its block; 0 where the layout is not flat. */
+export const partStart = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): number =>
+  indexAlong(mesh, flatAxes(layout), at) * heldElements(mesh, dims, layout)
+
+/** Elements of all parts side by side: the room that the whole side of a flat collective needs. */
+export const lineElements = (mesh: Mesh, dims: readonly Dim[], layout: Layout): number =>
+  sizeOfAll(mesh, flatAxes(layout)) * heldElements(mesh, dims, layout)
 
 export const sameLayout = (a: Layout, b: Layout): boolean => layoutKey(a) === layoutKey(b)
 
@@ -43,6 +63,7 @@ export const layoutKey = (layout: Layout): string =>
       .filter(([, axes]) => axes.length > 0)
       .map(([dim, axes]) => `${dim}/${axes.join('.')}`)
       .sort(),
+    ...(flatAxes(layout).length > 0 ? [`flat/${flatAxes(layout).join('.')}`] : []),
     ...Object.entries(layout.partial)
       .map(([axis, combine]) => `${combine}:${axis}`)
       .sort(),

@@ -28,7 +28,7 @@ export function observer(program: Program): Observer {
       [...times.values()].flatMap(({ span, all }) => {
         const { step, instr } = doneBy(program, span)
         if (step.kind !== 'call' || !instr || span.lane !== 'compute') return []
-        const work = workOf(instr, program.segments[step.segment])
+        const work = workOf(instr, program.segments[step.segment], program)
         return isKernel(work) ? [{ kernel: work, seconds: typical(all) }] : []
       }),
   }

@@ -1,10 +1,10 @@
 /** Devices and clusters by name. */
-import { didYouMean, error, type Problem, ProblemsError, shorten } from '../base/index.js'
+import { didYouMean, either, error, type Problem, ProblemsError, shorten } from '../base/index.js'
 import { build } from './build.js'
 import type { Entry } from './catalog/entry.js'
 import { aliases, entries } from './catalog/index.js'
 import type { Cluster } from './cluster.js'
-import type { Device } from './device.js'
+import { type Device, type Precision, precisions } from './device.js'
 import type { Overrides } from './request.js'
 
 export const deviceNames: readonly string[] = [...entries.keys()]
@@ -21,6 +21,13 @@ export const unknownDevice = (name: string, path = 'device'): Problem =>
     `unknown device \`${shorten(name, 60)}\``,
     didYouMean(name, [...deviceNames, ...Object.keys(aliases)]),
   )
+
+/** Whether a device multiplies in a precision: one that does not has no price in it. */
+export function precisionProblem({ title, peak }: Device, precision: Precision, path: string): Problem | undefined {
+  if (peak[precision] !== undefined) return undefined
+  const has = precisions.filter(known => peak[known] !== undefined)
+  return error('cluster/precision', path, `${title} does not multiply in ${precision}`, `it has ${either(has)}`)
+}
 
 /** The device of that name; throws what is wrong with it. */
 export function deviceOf(name: string): Device {

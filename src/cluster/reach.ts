@@ -81,7 +81,8 @@ function domainsOf({ size, stride }: Group, domain: number): number {
 }
 
 /** The last dim is that of neighbouring ranks. */
-function sidesOf({ dims, wrapsFrom }: Extract<Topology, { kind: 'torus' }>, { size, stride }: Group): Side[] {
+function sidesOf(torus: Torus, { size, stride }: Group): Side[] {
+  const { dims, wrapsFrom } = torus
   const sides: Side[] = []
   let [left, step] = [size, stride]
   for (const length of [...dims].reverse()) {
@@ -92,6 +93,21 @@ function sidesOf({ dims, wrapsFrom }: Extract<Topology, { kind: 'torus' }>, { si
       left = Math.ceil(left / members)
       step = 1
     } else step = Math.max(1, Math.ceil(step / length))
+  }
+  return sides.length > 0 || size === 1 ? sides : askew(torus, { size, stride })
+}
+
+type Torus = Extract<Topology, { kind: 'torus' }>
+
+/** Members that no row holds, as the first and the last stage of a pipeline: along every dim as far as they differ in it. */
+function askew({ dims, wrapsFrom }: Torus, { size, stride }: Group): Side[] {
+  const sides: Side[] = []
+  let step = stride
+  for (const length of [...dims].reverse()) {
+    const apart = step % length
+    step = Math.floor(step / length)
+    const spacing = length >= wrapsFrom ? Math.min(apart, length - apart) : apart
+    if (apart > 0) sides.push({ length, members: size, spacing, ring: false })
   }
   return sides
 }

@@ -3,7 +3,7 @@
  * layouts (*versions*), remembered for the length of the segment; what a consumer needs is made from the cheapest one.
  * A buffer either lies in a frame the segment shares with others (a *slot*: role, offset) or is scratch, placed at the end.
  */
-import { type Dim, elementsOf, type Layout, localDims, sameLayout } from '../base/index.js'
+import { type Dim, heldElements, type Layout, localDims, sameLayout } from '../base/index.js'
 import {
   type Buffer,
   bytesPer,
@@ -54,7 +54,7 @@ interface Draft {
 export const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
 export const localBytes = (s: Sharded, tensor: Tensor, layout: Layout): number =>
-  elementsOf(localDims(s.mesh, tensor.dims, layout)) * bytesPer[tensor.dtype]
+  heldElements(s.mesh, localDims(s.mesh, tensor.dims, layout), layout) * bytesPer[tensor.dtype]
 
 export class SegmentWriter {
   readonly #s: Sharded
@@ -100,7 +100,7 @@ export class SegmentWriter {
   reduceInPlace(key: string, from: Version, to: Layout, group: Group): Version {
     const { tensor, slot } = this.#drafts.get(from.ref)!
     const version = this.#remember(key, { ref: this.#draft(tensor, to, slot), layout: to })
-    this.emit({ kind: 'all-reduce', in: from.ref, out: version.ref, group, combine: 'sum' })
+    this.emit({ kind: 'all-reduce', ins: [from.ref], outs: [version.ref], group, combine: 'sum' })
     this.emit({ kind: 'wait', on: version.ref })
     return version
   }
@@ -169,15 +169,14 @@ export class SegmentWriter {
   }
 
   #move(move: ReturnType<typeof route>[number], from: Ref, out: Ref): void {
-    const group = { axes: move.axes }
+    const pair = { ins: [from], outs: [out], group: { axes: move.axes } }
     if (move.kind === 'slice') {
       this.emit({ kind: 'slice', in: from, out, dim: move.dim, axes: move.axes })
       return
     }
-    if (move.kind === 'all-reduce') this.emit({ kind: 'all-reduce', in: from, out, group, combine: move.combine })
-    else if (move.kind === 'all-to-all')
-      this.emit({ kind: 'all-to-all', in: from, out, group, from: move.from, to: move.into })
-    else this.emit({ kind: move.kind, in: from, out, group, dim: move.dim })
+    if (move.kind === 'all-reduce') this.emit({ kind: 'all-reduce', ...pair, combine: move.combine })
+    else if (move.kind === 'all-to-all') this.emit({ kind: 'all-to-all', ...pair, from: move.from, to: move.into })
+    else this.emit({ kind: move.kind, ...pair, dim: move.dim })
     this.emit({ kind: 'wait', on: out })
   }
 

@@ -164,7 +164,7 @@ function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, tr
   if (!sameLayout(kept, state)) {
     const [back] = route(spec.dims, state, kept)
     if (back.kind !== 'all-gather') throw new Error(`internal: ${param.name} cannot be gathered from its parts`)
-    w.emit({ kind: 'all-gather', in: part, out: own.ref, dim: back.dim, group: { axes: back.axes } })
+    w.emit({ kind: 'all-gather', ins: [part], outs: [own.ref], dim: back.dim, group: { axes: back.axes } })
     w.emit({ kind: 'wait', on: own.ref })
   }
   return w.finish(`update ${param.name}`, 'update', false)

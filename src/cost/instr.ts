@@ -2,7 +2,7 @@
  * What one instruction asks of a machine: a kernel for its device, a meeting for its links, a copy from its host, or
  * nothing. Read off the dims of its buffers, so the formulas a reader knows are sums over the instructions of a program.
  */
-import { type Dim, elementsOf } from '../base/index.js'
+import { type Dim, elementsOf, heldElements, type Mesh } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import {
   applyRule,
@@ -30,10 +30,15 @@ export type Work =
   /** A collective is finished: its price is the meeting's. */
   | { readonly kind: 'wait' }
 
-interface Place {
-  readonly segment: Segment
+/** What a segment does not say of its instructions. */
+export interface Surroundings {
+  readonly mesh: Mesh
   /** The precision of products, where it is not that of what is stored. */
-  readonly multiply?: Precision
+  readonly multiply?: Precision | undefined
+}
+
+interface Place extends Surroundings {
+  readonly segment: Segment
 }
 
 type Rule = (instr: Compute | InstrOf<'slice'>, place: Place) => Work
@@ -54,11 +59,11 @@ const lookInto =
     return { kind: 'memory', read: total(others, place) + written, written, op: instr.kind }
   }
 
-const meeting = (instr: Collective, { segment }: Place): Work => ({
+const meeting = (instr: Collective, place: Place): Work => ({
   kind: 'meeting',
   how: instr.kind,
-  // What is there before a sum or a scatter, or after a gather.
-  bytes: bufferBytes(segment.buffers[instr.kind === 'all-gather' ? instr.out : instr.in]),
+  // What is there before a sum or a scatter, or after a gather; of all pairs together, which share one latency.
+  bytes: total(instr.kind === 'all-gather' ? instr.outs : instr.ins, place),
   group: instr.group,
 })
 
@@ -107,8 +112,8 @@ const works: Rules<Work, Place> = {
   load: ({ out }, place) => ({ kind: 'copy', bytes: total([out], place) }),
 }
 
-export const workOf = (instr: Instr, segment: Segment, multiply?: Precision): Work =>
-  applyRule(works, instr, { segment, ...(multiply && { multiply }) })
+export const workOf = (instr: Instr, segment: Segment, { mesh, multiply }: Surroundings): Work =>
+  applyRule(works, instr, { segment, mesh, multiply })
 
 export const isKernel = (work: Work): work is Kernel =>
   work.kind === 'matmul' || work.kind === 'attention' || work.kind === 'memory'
@@ -116,10 +121,11 @@ export const isKernel = (work: Work): work is Kernel =>
 /** Multiplications and additions. */
 export const workFlops = (work: Work): number => (isKernel(work) ? flopsOf(work) : 0)
 
-export const bufferBytes = ({ dims, dtype }: Buffer): number => elementsOf(dims) * bytesPer[dtype]
+export const bufferBytes = (mesh: Mesh, { dims, layout, dtype }: Buffer): number =>
+  heldElements(mesh, dims, layout) * bytesPer[dtype]
 
-const total = (refs: readonly Ref[], { segment }: Place): number =>
-  refs.reduce((sum, ref) => sum + bufferBytes(segment.buffers[ref]), 0)
+const total = (refs: readonly Ref[], { segment, mesh }: Place): number =>
+  refs.reduce((sum, ref) => sum + bufferBytes(mesh, segment.buffers[ref]), 0)
 
 /** What a buffer's numbers are multiplied in. Whole numbers are not multiplied. */
 const precisions: Readonly<Record<string, Precision>> = { f32: 'f32', bf16: 'bf16', f16: 'f16' }
@@ -172,7 +178,6 @@ function attention(
 /** The precision most products are in: that of the first one of the forward. */
 export function multipliesIn({ segments }: Program, multiply?: Precision): Precision {
   for (const { instrs, buffers } of Object.values(segments))
-    for (const instr of instrs)
-      if (instr.kind === 'contract') return precisionOf(buffers[instr.ins[0]], { ...(multiply && { multiply }) })
+    for (const instr of instrs) if (instr.kind === 'contract') return precisionOf(buffers[instr.ins[0]], { multiply })
   return multiply ?? 'f32'
 }

@@ -2,7 +2,7 @@
  * What a segment's values are called in Python: as in the model, and where the program only counts (`x'1`, `d.gate.1`)
  * by what was done to the value or by what it is the gradient of.
  */
-import type { Compute, Instr, Ref, Segment } from '../ir/index.js'
+import { type Compute, type Instr, isCollective, isCompute, type Ref, type Segment } from '../ir/index.js'
 import { identifier } from './python.js'
 
 const becomes: Readonly<Record<string, string>> = {
@@ -44,14 +44,17 @@ export function namesOf(segment: Segment, given: ReadonlyMap<Ref, string>): Read
 
 function nameResults(instr: Instr, names: ReadonlyMap<Ref, string>, name: (ref: Ref, wish: string) => void): void {
   const known = (ref: Ref) => names.get(ref) ?? identifier(ref)
-  if ('ins' in instr) {
+  if (isCompute(instr)) {
     for (const ref of instr.ins) name(ref, ref)
     const rule = further[instr.kind]
     for (const [i, ref] of instr.outs.entries())
       name(ref, i > 0 && rule ? rule(i, known(instr.outs[0]), instr.ins.map(known)) : versionless(ref))
-  } else if ('in' in instr) {
-    name(instr.in, instr.in)
-    const changed = instr.out !== versionless(instr.out)
-    name(instr.out, changed ? `${versionless(instr.out)}.${becomes[instr.kind]}` : instr.out)
+  } else if (isCollective(instr) || instr.kind === 'slice') {
+    const [ins, outs] = isCollective(instr) ? [instr.ins, instr.outs] : [[instr.in], [instr.out]]
+    for (const ref of ins) name(ref, ref)
+    for (const ref of outs) {
+      const changed = ref !== versionless(ref)
+      name(ref, changed ? `${versionless(ref)}.${becomes[instr.kind]}` : ref)
+    }
   }
 }

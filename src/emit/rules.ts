@@ -200,14 +200,19 @@ function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, site: S
   }
 }
 
-function collective(name: string, options: (instr: Collective, site: Site) => string[]) {
+function collective(name: string, options: (x: Ref, site: Site) => string[]) {
   return (instr: Collective, site: Site): string[] => {
-    const operands = [site.name(instr.in), site.group(instr.group), ...options(instr, site)]
-    return [`${site.result(instr.out)} = here.${name}(${operands.join(', ')})`]
+    if (instr.ins.length > 1) throw new Unwritten(`${instr.kind} of ${instr.ins.length} tensors`)
+    const [x] = instr.ins
+    const operands = [site.name(x), site.group(instr.group), ...options(x, site)]
+    return [`${site.result(instr.outs[0])} = here.${name}(${operands.join(', ')})`]
   }
 }
 
-const dimOf = (site: Site, ref: Ref, name: string): string => String(placeOf(site.dims(ref), name))
+function dimOf(site: Site, ref: Ref, name: string | undefined): string {
+  if (name === undefined) throw new Unwritten(`parts of the line of ${ref}`)
+  return String(placeOf(site.dims(ref), name))
+}
 
 const eps = (instr: Compute): Options => ('eps' in instr ? { eps: instr.eps } : {})
 const approximate = (instr: Compute): Options => ('approximate' in instr ? { approximate: instr.approximate } : {})
@@ -391,18 +396,17 @@ export const torchOf: Rules<string[], Site> = {
   },
   'all-reduce'(instr, site) {
     // A value nobody reads any more need not be copied before it is summed into.
-    const name = site.consumed(instr.in, instr, instr.out) ? 'all_reduce_' : 'all_reduce'
+    const name = site.consumed(instr.ins[0], instr, instr.outs[0]) ? 'all_reduce_' : 'all_reduce'
     return collective(name, () => (instr.combine === 'max' ? ['"max"'] : []))(instr, site)
   },
-  'all-gather': (instr, site) =>
-    collective('all_gather', () => [`dim=${dimOf(site, instr.in, instr.dim)}`])(instr, site),
+  'all-gather': (instr, site) => collective('all_gather', x => [`dim=${dimOf(site, x, instr.dim)}`])(instr, site),
   'reduce-scatter': (instr, site) =>
-    collective('reduce_scatter', () => [`dim=${dimOf(site, instr.in, instr.dim)}`])(instr, site),
+    collective('reduce_scatter', x => [`dim=${dimOf(site, x, instr.dim)}`])(instr, site),
   'all-to-all': (instr, site) =>
-    collective('all_to_all', () => [
-      `cut=${dimOf(site, instr.in, instr.to)}`,
-      `lay=${dimOf(site, instr.in, instr.from)}`,
-    ])(instr, site),
+    collective('all_to_all', x => [`cut=${dimOf(site, x, instr.to)}`, `lay=${dimOf(site, x, instr.from)}`])(
+      instr,
+      site,
+    ),
   wait: ({ on }, site) => [`${site.result(on)} = here.wait(${site.result(on)})`],
   slice: (instr, site) => [
     `${site.result(instr.out)} = here.part(${site.name(instr.in)}, ${instr.axes.map(quote).join(', ')}, dim=${dimOf(site, instr.in, instr.dim)})`,

@@ -1,7 +1,7 @@
 /** Steps and instructions in words, for errors. */
 import type { Dim, Rank } from '../base/index.js'
 import type { Shape } from '../geometry/index.js'
-import type { Collective, Instr, Step } from '../ir/index.js'
+import { type Collective, type Instr, pairsOf, type Ref, type Step } from '../ir/index.js'
 
 export function showStep(step: Step): string {
   if (step.kind !== 'call') return `${step.kind} ${'tag' in step ? step.tag : `frame ${step.frame}`}`
@@ -19,7 +19,8 @@ export function showInstr(instr: Instr): string {
 const showDims = (dims: readonly Dim[]) => `[${dims.map(dim => `${dim.name} ${dim.size}`).join(', ')}]`
 
 /** Everything members of a group must agree on. Names of buffers may differ. */
-export function meaningOf(collective: Collective, from: Shape, to: Shape, members: readonly Rank[]): string {
-  const { kind, in: _in, out: _out, group: _group, ...how } = collective
-  return [kind, ...Object.values(how), showDims(from.dims), '->', showDims(to.dims), 'over', ...members].join(' ')
+export function meaningOf(collective: Collective, shape: (ref: Ref) => Shape, members: readonly Rank[]): string {
+  const { kind, ins: _ins, outs: _outs, group: _group, ...how } = collective
+  const pairs = pairsOf(collective).map(pair => `${showDims(shape(pair.in).dims)} -> ${showDims(shape(pair.out).dims)}`)
+  return [kind, ...Object.values(how), ...pairs, 'over', ...members].join(' ')
 }

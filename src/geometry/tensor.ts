@@ -16,6 +16,12 @@ export interface Shape {
   readonly whole: readonly Dim[]
 }
 
+/** A part of a line, as kernels see it: it has no dims to work along. */
+export function lineShape(size: number): Shape {
+  const dims = [{ name: 'flat', size }]
+  return { dims, whole: dims }
+}
+
 /** What is known of it while an instruction runs: its first cell, and the whole tensor's index of that element, per dim. */
 export interface Place {
   at: number

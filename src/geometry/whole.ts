@@ -1,29 +1,89 @@
 /**
- * Between a whole tensor and what each rank holds of it. Cutting is a list of indices; assembling is the same list
- * read backwards, with addends combined over partial axes and replicas compared.
+ * Between a whole tensor and what each rank holds of it. What a rank holds is a list of runs of the whole; assembling is
+ * the same list read backwards, with addends combined over partial axes and replicas compared.
  */
 import {
   type Combine,
+  type Coordinates,
   coordinatesOf,
   type Dim,
   elementsOf,
+  heldElements,
   indexAlong,
   type Layout,
   localDims,
   type Mesh,
   normal,
   partialAxes,
+  partStart,
   type Rank,
   sizeOfAll,
 } from '../base/index.js'
 import type { Param } from '../ir/index.js'
 import { indexOf, indices, originsOf } from './tensor.js'
 
-/** The row-major index in the whole tensor of each element the rank holds, in its own order. */
-export function indicesOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, rank: Rank): Float64Array {
+/** Elements that lie side by side both in what a rank holds and in the whole tensor. */
+export interface HeldRun {
+  /** The first of them, as the rank counts and as the whole does. */
+  readonly held: number
+  readonly index: number
+  readonly length: number
+}
+
+/** Where the elements that the rank at `at` holds lie in the whole tensor of `dims`, in its own order, without padding. */
+export function heldRuns(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): HeldRun[] {
   const local = localDims(mesh, dims, layout)
-  const first = indexOf(local, originsOf(mesh, local, layout, coordinatesOf(mesh, rank)), dims)
-  return indices(local, dims).map(index => first + index)
+  // What follows the last dim that is cut is dense, and so is the own part of that dim.
+  const inner = Math.max(
+    0,
+    local.findLastIndex(({ size }, i) => size !== dims[i].size),
+  )
+  const length = elementsOf(local.slice(inner))
+  const first = indexOf(local, originsOf(mesh, local, layout, at), dims)
+  const rows = indices(local.slice(0, inner), dims)
+  const begin = partStart(mesh, local, layout, at)
+  const end = Math.min(elementsOf(local), begin + heldElements(mesh, local, layout))
+  const runs: HeldRun[] = []
+  for (let row = Math.floor(begin / length); row * length < end; row++) {
+    const [from, to] = [Math.max(begin, row * length), Math.min(end, (row + 1) * length)]
+    runs.push({ held: from - begin, index: first + rows[row] + from - row * length, length: to - from })
+  }
+  return runs
+}
+
+/** The row-major index in the whole tensor of each element the rank holds, in its own order, without padding. */
+export function indicesOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, rank: Rank): Float64Array {
+  const runs = heldRuns(mesh, dims, layout, coordinatesOf(mesh, rank))
+  const all = new Float64Array(runs.reduce((n, { length }) => n + length, 0))
+  for (const { held, index, length } of runs) for (let i = 0; i < length; i++) all[held + i] = index + i
+  return all
+}
+
+/** What the rank at `at` holds of a whole tensor, zeros in the padding. */
+export function partOf({ mesh, dims, layout }: Lying, at: Coordinates, whole: ArrayLike<number>): Float64Array {
+  const part = new Float64Array(heldElements(mesh, localDims(mesh, dims, layout), layout))
+  for (const { held, index, length } of heldRuns(mesh, dims, layout, at))
+    for (let i = 0; i < length; i++) part[held + i] = whole[index + i]
+  return part
+}
+
+/** A whole tensor, and how ranks hold it; `inside`: each at its own place among all parts. */
+export interface Lying {
+  readonly mesh: Mesh
+  readonly dims: readonly Dim[]
+  readonly layout: Layout
+  readonly inside?: true | undefined
+}
+
+/** Of a frame in which a tensor lies, the elements that are the own part of the rank at `at`. */
+export function ownPart<T extends Float32Array | Float64Array>(
+  { mesh, dims, layout, inside }: Lying,
+  at: Coordinates,
+  frame: T,
+): T {
+  const local = localDims(mesh, dims, layout)
+  const begin = inside ? partStart(mesh, local, layout, at) : 0
+  return frame.subarray(begin, begin + heldElements(mesh, local, layout)) as T // of the same class
 }
 
 export interface Whole {

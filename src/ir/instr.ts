@@ -20,53 +20,56 @@ export interface Group {
   readonly stages?: readonly number[]
 }
 
+/**
+ * Every pair of an operand and a result is a collective of its own; all of them start and finish together, for the price
+ * of one latency. Pairs may differ in shape, not in dtype. Where a `dim` may be missing, the collective is *flat*: what is
+ * laid side by side, or cut, is the line of a block (see Layout), and the whole side has room for all parts.
+ */
+interface Pairs {
+  readonly ins: readonly Ref[]
+  readonly outs: readonly Ref[]
+  readonly group: Group
+}
+
 export type Collective =
   /** Every rank gets the sum (max) over the group. May work in place. */
-  | {
-      readonly kind: 'all-reduce'
-      readonly in: Ref
-      readonly out: Ref
-      readonly group: Group
-      readonly combine: Combine
-    }
+  | ({ readonly kind: 'all-reduce' } & Pairs & { readonly combine: Combine })
   /** Parts are laid side by side along dim, in group order. */
-  | { readonly kind: 'all-gather'; readonly in: Ref; readonly out: Ref; readonly group: Group; readonly dim: string }
+  | ({ readonly kind: 'all-gather' } & Pairs & { readonly dim?: string })
   /** The sum is cut along dim; member i gets part i. */
-  | {
-      readonly kind: 'reduce-scatter'
-      readonly in: Ref
-      readonly out: Ref
-      readonly group: Group
-      readonly dim: string
-    }
+  | ({ readonly kind: 'reduce-scatter' } & Pairs & { readonly dim?: string })
   /** The own part is cut along `to`, part i goes to member i; what arrives is laid side by side along `from`. */
-  | {
-      readonly kind: 'all-to-all'
-      readonly in: Ref
-      readonly out: Ref
-      readonly group: Group
-      readonly from: string
-      readonly to: string
-    }
+  | ({ readonly kind: 'all-to-all' } & Pairs & { readonly from: string; readonly to: string })
 
 export type Instr =
   | Compute
   | Collective
-  /** The collective that writes `on` is finished. */
+  /** The collective whose first result is `on` is finished, with all its pairs. */
   | { readonly kind: 'wait'; readonly on: Ref }
-  /** Part i along dim, i being the rank's index along the axes: what a whole tensor becomes when it is split. */
+  /**
+   * Part i along dim, i being the rank's index along the axes: what a whole tensor becomes when it is split. Without a
+   * dim it is part i of the line of the block.
+   */
   | {
       readonly kind: 'slice'
       readonly in: Ref
       readonly out: Ref
       readonly axes: readonly Axis[]
-      readonly dim: string
+      readonly dim?: string
     }
   /** The rank's part of one microbatch of a data input, or of a scalar of the step (lr, step). */
   | { readonly kind: 'load'; readonly out: Ref; readonly input: string }
 
 export type InstrKind = Instr['kind']
 export type InstrOf<K extends InstrKind> = Extract<Instr, { kind: K }>
+
+export const isCollective = (instr: Instr): instr is Collective => 'group' in instr
+
+export const isCompute = (instr: Instr): instr is Compute => 'ins' in instr && !isCollective(instr)
+
+/** The operands and results of a collective, two and two. */
+export const pairsOf = ({ ins, outs }: Collective): readonly { readonly in: Ref; readonly out: Ref }[] =>
+  ins.map((operand, i) => ({ in: operand, out: outs[i] }))
 
 /** One function per kind: adding a kind turns every table that lacks it into a type error. */
 export type Rules<Out, Ctx = void> = { readonly [K in InstrKind]: (instr: InstrOf<K>, ctx: Ctx) => Out }

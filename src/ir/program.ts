@@ -29,12 +29,17 @@ export const bytesPer: Readonly<Record<DType, number>> = { f32: 4, bf16: 2, i32:
 
 export interface Buffer {
   readonly dtype: DType
-  /** As one rank holds it. */
+  /** As one rank holds it; where the layout is flat, those of the block that is cut. */
   readonly dims: readonly Dim[]
   readonly layout: Layout
   /** Index into the segment's roles, and bytes from the start of that frame. */
   readonly role: number
   readonly offset: number
+  /**
+   * A view, of flat layouts only: the part lies at its own place among all parts, which lie side by side from `offset`
+   * on. So reduce-scatter and all-gather may work in place.
+   */
+  readonly inside?: true
 }
 
 export interface Role {
@@ -77,14 +82,19 @@ export type Step =
       readonly bind: readonly number[]
       /** For the segments of one parameter (reduce, norm, update): its name. */
       readonly param?: string
+      /**
+       * The call only starts: its segment holds nothing but collectives, and the wait for this tag finishes them. Until
+       * then the frames of results may not be touched, those of operands may be read but not written or freed.
+       */
+      readonly tag?: string
     }
   /**
    * Starts. Before its wait a frame received into may not be touched, and a frame sent may be read but not written or
-   * freed. `peer` is a pipeline coordinate. A tag is on one send and one recv of a step.
+   * freed. `peer` is a pipeline coordinate. A tag is on one send and one recv of a step, or on calls, one per stream.
    */
   | { readonly kind: 'send'; readonly frame: number; readonly peer: number; readonly tag: string }
   | { readonly kind: 'recv'; readonly frame: number; readonly peer: number; readonly tag: string }
-  /** The send or recv of this tag, started earlier in this stream, is finished. */
+  /** The send, recv or call of this tag, started earlier in this stream, is finished. */
   | { readonly kind: 'wait'; readonly tag: string }
 
 export type Call = Extract<Step, { kind: 'call' }>
@@ -114,7 +124,15 @@ export interface Param {
   /** The layout of the parameter's own frame and of its optimizer state. */
   readonly kept: Layout
   readonly state: Layout
+  /** Between steps the frame has room for all parts, and only the rank's own, at its place among them, is true. */
+  readonly keptInside?: true
 }
+
+/** How a tensor lies in a frame; see Layout and Buffer.inside. */
+export type Holding = Pick<Buffer, 'layout' | 'inside'>
+
+/** How a parameter lies in its own frame between steps. */
+export const keptAs = ({ kept, keptInside }: Param): Holding => ({ layout: kept, ...(keptInside && { inside: true }) })
 
 /** Indices into the stream's frames. */
 export interface ParamFrames {

@@ -21,9 +21,9 @@ export interface Traits {
   readonly writes: readonly Ref[]
   /** The ranks that must all arrive. */
   readonly meets?: Group
-  /** Started here, finished by the wait on what it writes. */
+  /** Started here, finished by the wait on the first of what it writes. */
   readonly starts?: true
-  /** The buffer whose collective is finished here. */
+  /** The first result of the collective that is finished here. */
   readonly finishes?: Ref
 }
 
@@ -32,8 +32,8 @@ const compute = (i: Compute): Traits => ({ lane: 'compute', reads: i.ins, writes
 const update = (i: Compute): Traits => ({ lane: 'compute', reads: [...i.ins, ...i.outs], writes: i.outs })
 const collective = (i: Collective): Traits => ({
   lane: 'network',
-  reads: [i.in],
-  writes: [i.out],
+  reads: i.ins,
+  writes: i.outs,
   meets: i.group,
   starts: true,
 })

@@ -14,6 +14,8 @@ export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, s
   requestOf({
     ...{ model, ...training, cluster, precision: plan.precision === 'f32' ? 'f32' : 'bf16' },
     ...(software && { software }),
+    // Its program has the vocabulary it says.
+    padVocab: false,
   })
 
 export interface Explanation {

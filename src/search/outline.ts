@@ -26,6 +26,10 @@ export interface Outline {
   readonly prices: Prices
 }
 
+/** What is stored is what the compiler knows; products may be asked for in fewer bits. */
+export const pricesFor = ({ cluster, precision }: Request, program: Program): Prices =>
+  clusterPrices(program, cluster, precision === 'bf16' || precision === 'f32' ? {} : { multiply: precision })
+
 /** Outlines of the plans of one request. What plans share is made once: segments, their prices, rows of cues. */
 export class Outlines {
   readonly #request: Request
@@ -69,7 +73,7 @@ export class Outlines {
     const { mesh } = miniature.program
     const axes = mesh.axes.map(axis => (axis.name === 'pp' ? { ...axis, size: split.pp } : axis))
     const program = { ...miniature.program, mesh: { axes }, microbatches: split.microbatches }
-    const shared = { ...miniature, program, prices: clusterPrices(program, this.#request.cluster) }
+    const shared = { ...miniature, program, prices: pricesFor(this.#request, program) }
     this.#shared.set(key, shared)
     return shared
   }

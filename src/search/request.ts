@@ -1,6 +1,6 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
-import { error, oneRank, ProblemsError } from '../base/index.js'
-import type { Cluster, Precision } from '../cluster/index.js'
+import { error, oneRank, ProblemsError, roundUp } from '../base/index.js'
+import { type Cluster, type Precision, precisionProblem } from '../cluster/index.js'
 import { type Era, eras, onceAStep, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { Job, layersPerStage, type PlanInput, type ScheduleName } from '../plan/index.js'
@@ -8,6 +8,7 @@ import { abilitiesOf } from './abilities.js'
 import { type Constraint, parseConstraints } from './constraint.js'
 
 export interface Request {
+  /** With its vocabulary padded, where that was asked for. */
   readonly model: ModelConfig
   /** The model as its price depends on it; its seq is that of the training. */
   readonly shape: Shape
@@ -27,21 +28,30 @@ export interface Asked {
   readonly precision?: Precision
   /** Whose habits to price; it gets plans that it can run. */
   readonly software?: Era
+  /** False: the vocabulary stays as it is, also where no tp divides it. */
+  readonly padVocab?: boolean
   /** As a user says them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
   readonly constraints?: readonly string[]
 }
 
 /** Throws everything that is wrong with what is asked. */
-export function requestOf({ model, seq, software = 'lockstep', ...asked }: Asked): Request {
+export function requestOf({ seq, software = 'lockstep', padVocab = true, ...asked }: Asked): Request {
   const { globalBatch, cluster, precision = 'bf16' } = asked
+  const model = padVocab ? withPaddedVocab(asked.model) : asked.model
   const shape = shapeOf(model, seq)
   const { constraints, problems } = parseConstraints(asked.constraints ?? [])
-  if (!shape || problems.length > 0) throw new ProblemsError([...(shape ? [] : [unpriced]), ...problems])
+  const missing = precisionProblem(cluster.device, precision, 'precision')
+  const all = [...(shape ? [] : [unpriced]), ...(missing ? [missing] : []), ...problems]
+  if (!shape || all.length > 0) throw new ProblemsError(all)
   return {
     ...{ model, shape, globalBatch, cluster, precision, software: eras[software] },
     constraints: [...constraints, ...abilitiesOf(software)],
   }
 }
+
+/** tp splits the vocabulary, and few vocabularies can be split: tables are padded, as everybody does. */
+const withPaddedVocab = (model: ModelConfig): ModelConfig =>
+  model.family === 'mlp' ? model : { ...model, vocab: roundUp(model.vocab, 128) }
 
 const unpriced = error('plan/model', 'model', 'an mlp has no attention: it has no price', 'choose a gpt or a llama')
 

@@ -5,8 +5,8 @@
  */
 import { compileJob, printSchedule, type Schedule, scheduleOf } from '../compile/index.js'
 import type { Shape, Split } from '../estimate/index.js'
-import { clusterPrices, type Parts, simulate } from '../simulate/index.js'
-import { Outlines } from './outline.js'
+import { type Parts, simulate } from '../simulate/index.js'
+import { Outlines, pricesFor } from './outline.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
 
@@ -55,8 +55,7 @@ export function bestOfEachFirst(plans: readonly Priced[]): Priced[] {
 export const callsOfPlan = ({ layers }: Shape, { pp, chunks, microbatches }: Split): number =>
   microbatches * (layers + 2 * pp * chunks)
 
-export const canSimulate = ({ software, precision }: Request): boolean =>
-  software.name === 'lockstep' && (precision === 'bf16' || precision === 'f32')
+export const canSimulate = ({ software }: Request): boolean => software.name === 'lockstep'
 
 /** Simulates plans of one request. What they share is made once. */
 export class PlanSimulator {
@@ -74,7 +73,7 @@ export class PlanSimulator {
     })
     this.#outcomeCompiled = onceForEach(scheduleFor, (split, schedule) => {
       const program = compileJob(jobOf(request, split), schedule)
-      const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+      const { step, parts, memory } = simulate(program, pricesFor(request, program), { watch: [] })
       return { step, parts, arena: memory.arena, fits: memory.arena <= capacity }
     })
   }

@@ -32,12 +32,12 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
     links,
     compute: (instr, segment) => {
       if (fused(instr, segment)) return 0
-      const work = workOf(instr, segment, multiply)
+      const work = workOf(instr, segment, { mesh, multiply })
       if (work.kind === 'copy') return copySeconds(work.bytes, cluster)
       return isKernel(work) ? secondsOf(left(instr, segment, work), cluster) : 0
     },
     collective: (instr, segment) => {
-      const work = workOf(instr, segment)
+      const work = workOf(instr, segment, { mesh })
       if (work.kind !== 'meeting') throw new Error(`internal: ${instr.kind} is no meeting`)
       const group = membersOf(mesh, work.group)
       const seconds = priceMeeting({ kind: work.how, bytes: work.bytes, group }, cluster)
@@ -48,7 +48,7 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
       const seconds = priceMeeting({ kind: 'send', bytes, group }, cluster)
       return { seconds, link: linkOf(group), held: seconds }
     },
-    flops: (instr, segment) => workFlops(workOf(instr, segment, multiply)),
+    flops: (instr, segment) => workFlops(workOf(instr, segment, { mesh, multiply })),
     contention,
   }
 }

@@ -3,6 +3,7 @@
  * hand a value to each other become one kernel: what it makes for itself is neither written nor read again. The first
  * gradient of a step is kept where it was made, so nothing is cleared, and nothing added to what was cleared.
  */
+import type { Mesh } from '../base/index.js'
 import { bufferBytes, type Kernel, workOf } from '../cost/index.js'
 import { type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
 
@@ -10,12 +11,15 @@ import { type Instr, type Program, type Ref, type Segment, traitsOf } from '../i
 type Spared = ReadonlyMap<Instr, { readonly read: number; readonly written: number }>
 
 /** The kernel an instruction is on its own, less what fusion spares it. Of a segment it is found out once. */
-export function fusedKernels({ microbatches }: Program): (instr: Instr, segment: Segment, kernel: Kernel) => Kernel {
+export function fusedKernels({
+  microbatches,
+  mesh,
+}: Program): (instr: Instr, segment: Segment, kernel: Kernel) => Kernel {
   const found = new Map<Segment, Spared>()
   return (instr, segment, kernel) => {
     if (kernel.kind !== 'memory') return kernel
     if (instr.kind === 'zero' && segment.phase === 'begin') return { ...kernel, read: 0, written: 0 }
-    if (!found.has(segment)) found.set(segment, sparedIn(segment))
+    if (!found.has(segment)) found.set(segment, sparedIn(mesh, segment))
     const spared = found.get(segment)!.get(instr) ?? { read: 0, written: 0 }
     const again = instr.kind === 'accumulate' ? 1 - 1 / microbatches : 1
     const left = (bytes: number, less: number) => again * Math.max(0, bytes - less)
@@ -23,8 +27,9 @@ export function fusedKernels({ microbatches }: Program): (instr: Instr, segment:
   }
 }
 
-function sparedIn(segment: Segment): Spared {
-  const small = segment.instrs.map(instr => workOf(instr, segment).kind === 'memory')
+function sparedIn(mesh: Mesh, segment: Segment): Spared {
+  const small = segment.instrs.map(instr => workOf(instr, segment, { mesh }).kind === 'memory')
+  const bytesOf = (ref: Ref) => bufferBytes(mesh, segment.buffers[ref])
   const makers = new Map<Ref, number>()
   const readers = new Map<number, Map<Ref, boolean>>()
   const read = segment.instrs.map(() => 0)
@@ -35,7 +40,7 @@ function sparedIn(segment: Segment): Spared {
       if (maker === undefined) continue
       const alone = readers.get(maker)!
       alone.set(ref, (alone.get(ref) ?? true) && small[at])
-      if (small[at] && small[maker]) read[at] += bufferBytes(segment.buffers[ref])
+      if (small[at] && small[maker]) read[at] += bytesOf(ref)
     }
     for (const ref of writes) makers.set(ref, at)
     readers.set(at, new Map())
@@ -43,10 +48,7 @@ function sparedIn(segment: Segment): Spared {
   return new Map(
     segment.instrs.map((instr, at) => {
       const kept = (ref: Ref) => !(readers.get(at)!.get(ref) && diesIn(segment, ref))
-      const written = traitsOf(instr).writes.reduce(
-        (sum, ref) => sum + (kept(ref) ? 0 : bufferBytes(segment.buffers[ref])),
-        0,
-      )
+      const written = traitsOf(instr).writes.reduce((sum, ref) => sum + (kept(ref) ? 0 : bytesOf(ref)), 0)
       return [instr, { read: read[at], written: small[at] ? written : 0 }]
     }),
   )

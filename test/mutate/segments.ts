@@ -4,6 +4,8 @@ import {
   type Collective,
   type Compute,
   type Instr,
+  isCollective,
+  isCompute,
   type Program,
   printInstr,
   type Segment,
@@ -49,8 +51,6 @@ const inOne = (
     }
   })
 
-const isCollective = (instr: Instr): instr is Collective => traitsOf(instr).meets !== undefined
-const isCompute = (instr: Instr): instr is Compute => 'ins' in instr
 const waitOf = (instrs: readonly Instr[], from: number, out: string) =>
   instrs.findIndex((instr, i) => i > from && instr.kind === 'wait' && instr.on === out)
 
@@ -73,16 +73,17 @@ export const inSegments: Readonly<Record<string, Mutator>> = {
     if (instrs.length === 0) return undefined
     const at = int(instrs.length)
     const instr = instrs[at]
-    const gone = isCollective(instr) ? [at, waitOf(instrs, at, instr.out)] : [at]
+    const gone = isCollective(instr) ? [at, waitOf(instrs, at, instr.outs[0])] : [at]
     return { instrs: without(instrs, ...gone), at, what: `dropped ${printInstr(instr)}` }
   }),
   'drop a collective, keep its operand': inInstrs(({ instrs }, { pick }) => {
     const found = indicesWhere(instrs, isCollective)
     if (found.length === 0) return undefined
     const at = pick(found)
-    const { in: operand, out } = instrs[at] as Collective // found as one
-    const copy: Instr = { kind: 'scale', by: 1, ins: [operand], outs: [out] }
-    return { instrs: without(instrs.with(at, copy), waitOf(instrs, at, out)), at, what: `no ${printInstr(instrs[at])}` }
+    const { ins, outs } = instrs[at] as Collective // found as one
+    const copies = outs.map((out, i): Instr => ({ kind: 'scale', by: 1, ins: [ins[i]], outs: [out] }))
+    const rest = without(instrs, waitOf(instrs, at, outs[0])).toSpliced(at, 1, ...copies)
+    return { instrs: rest, at, what: `no ${printInstr(instrs[at])}` }
   }),
   'change a group': inOne(isCollective, (instr, _, { pick, chance }, { mesh, streams }) => {
     const collective = instr as Collective // found as one
@@ -99,7 +100,7 @@ export const inSegments: Readonly<Record<string, Mutator>> = {
     if (instr.kind === 'all-reduce') return { ...instr, combine: instr.combine === 'sum' ? 'max' : 'sum' }
     if (instr.kind === 'all-to-all') return { ...instr, from: instr.to, to: instr.from }
     if (instr.kind !== 'all-gather' && instr.kind !== 'reduce-scatter') return undefined
-    const others = buffers[instr.in].dims.filter(dim => dim.name !== instr.dim)
+    const others = buffers[instr.ins[0]].dims.filter(dim => dim.name !== instr.dim)
     return others.length > 0 ? { ...instr, dim: pick(others).name } : undefined
   }),
   'do an instruction twice': inInstrs(({ instrs }, { pick }) => {
@@ -141,9 +142,10 @@ export const inSegments: Readonly<Record<string, Mutator>> = {
   'move another operand': inOne(
     instr => isCollective(instr) || instr.kind === 'slice',
     (instr, segment, random) => {
-      const { in: operand } = instr as Collective // a slice has one too
+      const [operand, ...rest] = traitsOf(instr).reads
       const other = alike(segment, operand, random)
-      return other === undefined ? undefined : ({ ...instr, in: other } as Instr) // the same kind
+      if (other === undefined) return undefined
+      return instr.kind === 'slice' ? { ...instr, in: other } : ({ ...instr, ins: [other, ...rest] } as Instr) // the same kind
     },
   ),
   'change a number of an op': inOne(isCompute, (instr, _, { pick }) => {

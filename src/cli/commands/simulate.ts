@@ -2,7 +2,8 @@
 import { type Command, Option } from 'commander'
 import { error, ProblemsError, type Rank, save, worldOf } from '../../base/index.js'
 import { machinePrices } from '../../calibrate/index.js'
-import { type Cluster, findEntry, precisions } from '../../cluster/index.js'
+import { type Cluster, findEntry, precisionProblem, precisions } from '../../cluster/index.js'
+import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
 import { stepTimeline, timelineSvg } from '../../report/index.js'
 import { type Simulation, scaledPrices, simulate, simulateInTurns } from '../../simulate/index.js'
@@ -106,10 +107,10 @@ export function expectedOn(program: Program, on: { cluster: string; devices?: nu
   return { secondsPerStep: simulated(program, cluster, { seed: 1 }).simulation.step, cluster: cluster.name }
 }
 
-type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow'>
+type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow' | 'multiply'>
 
 /** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
-function clusterFor(program: Program, { cluster: given, devices, slow }: Named, io: Io): Cluster {
+function clusterFor(program: Program, { cluster: given, devices, slow, multiply }: Named, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
   const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
   // Of threads there are as many as are asked for.
@@ -118,7 +119,13 @@ function clusterFor(program: Program, { cluster: given, devices, slow }: Named, 
     .filter(({ size }) => size > 1)
     .map(({ name, size }) => `${name} ${size}`)
     .join(' x ')
+  const missing = precisionProblem(
+    cluster.device,
+    multipliesIn(program, multiply),
+    multiply ? '--multiply' : 'plan.precision',
+  )
   const problems = [
+    ...(missing ? [missing] : []),
     ...(cluster.devices < ranks
       ? [
           error(

@@ -1,6 +1,6 @@
 /** What `plan` and `scale` are asked, from the command line to a request; and the words they share with `explain`. */
 import { type Command, Option } from 'commander'
-import { ProblemsError, roundUp } from '../../base/index.js'
+import { ProblemsError } from '../../base/index.js'
 import { type Cluster, type Precision, precisions } from '../../cluster/index.js'
 import { type Era, eras } from '../../estimate/index.js'
 import type { ModelConfig } from '../../model/index.js'
@@ -64,12 +64,13 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
   const all = [...parsed.problems.filter(p => p.severity === 'error').map(p => ({ ...p, ...nowhere })), ...problems]
   if (!parsed.job || all.length > 0) throw new ProblemsError(all)
   const clusterAt = (count: number | undefined) => loadCluster(options.cluster, io, count)
-  const { model, notes, reference } = padded(parsed.job.model, options.model)
+  const { model } = parsed.job
   const able = abilitiesOf(software)
   const asked = { model, seq, globalBatch, cluster: clusterAt(devices), precision, software }
+  const request = requestOf({ ...asked, constraints: options.constraint })
+  const { notes, reference } = padded(model, request.model, options.model)
   return {
-    request: requestOf({ ...asked, constraints: options.constraint }),
-    ...{ model: reference, clusterAt, constraints: constraints.map(c => c.text) },
+    ...{ request, model: reference, clusterAt, constraints: constraints.map(c => c.text) },
     notes: [...notes, ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : [])],
   }
 }
@@ -77,14 +78,15 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
 /** The command line has no lines. */
 const nowhere = { line: undefined as never, column: undefined as never }
 
-/** tp splits the vocabulary, and few vocabularies can be split: tables are padded, as everybody does. */
-function padded(model: ModelConfig, given: string): { model: ModelConfig; notes: string[]; reference: ModelReference } {
-  if (model.family === 'mlp' || model.vocab % 128 === 0) return { model, notes: [], reference: given }
-  const vocab = roundUp(model.vocab, 128)
-  const changed = { ...model, vocab }
+/** What was done to the vocabulary, and the model as a job file has to name it. */
+function padded(
+  from: ModelConfig,
+  to: ModelConfig,
+  given: string,
+): { readonly notes: readonly string[]; readonly reference: ModelReference } {
+  if (from.family === 'mlp' || to.family === 'mlp' || from.vocab === to.vocab) return { notes: [], reference: given }
   return {
-    model: changed,
-    notes: [`vocab ${model.vocab} is padded to ${vocab}, a multiple of 128, so that tp can split it`],
-    reference: given.endsWith('.json') ? changed : { preset: given, vocab },
+    notes: [`vocab ${from.vocab} is padded to ${to.vocab}, a multiple of 128, so that tp can split it`],
+    reference: given.endsWith('.json') ? to : { preset: given, vocab: to.vocab },
   }
 }

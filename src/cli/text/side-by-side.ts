@@ -1,6 +1,6 @@
 /** What was simulated and what was measured, brought to the same terms. */
 import { seconds } from '../../base/index.js'
-import type { Program } from '../../ir/index.js'
+import { isCollective, type Program } from '../../ir/index.js'
 import { doneBy, type Span, startOf } from '../../trace/index.js'
 
 /** Times from the start of the step; an engine's collective is its wait, a simulator's its start: both are the start here. */
@@ -20,7 +20,7 @@ function collectiveOf(program: Program, span: Span): number {
   const { step, instr } = doneBy(program, span)
   if (step.kind !== 'call' || instr?.kind !== 'wait') return span.instr
   const { instrs } = program.segments[step.segment]
-  return instrs.findLastIndex((other, at) => at < span.instr && 'out' in other && other.out === instr.on)
+  return instrs.findLastIndex((other, at) => at < span.instr && isCollective(other) && other.outs[0] === instr.on)
 }
 
 /** Seconds of all instructions of a kind, over all ranks. */

@@ -29,6 +29,8 @@ export class Actor {
   private readonly ready = new Map<string, Ready>()
   private readonly collectives = new Map<Ref, Started>()
   private readonly messages = new Map<string, { message: Message; side: 'from' | 'to' }>()
+  /** Collectives of calls that only start, by tag. */
+  private readonly calls = new Map<string, readonly Started[]>()
   private moment: Moment
   private step = 0
   /** -1 before a call has been entered. */
@@ -70,6 +72,7 @@ export class Actor {
   finish(): void {
     for (const [tag, { side }] of this.messages)
       throw new RunError(this.where(), `the ${side === 'from' ? 'send' : 'recv'} ${tag} was never waited for`)
+    for (const tag of this.calls.keys()) throw new RunError(this.where(), `the call ${tag} was never waited for`)
   }
 
   blocked(): Blocked {
@@ -104,8 +107,16 @@ export class Actor {
       if (this.world.options.observe) this.observe(call, seat)
       this.instr++
     }
+    if (call.tag !== undefined) this.keep(call.tag)
     for (const { text } of this.collectives.values()) throw new Error(`${text()} was never waited for`)
     return true
+  }
+
+  /** What a call has started is finished by the wait for its tag. */
+  private keep(tag: string): void {
+    if (this.calls.has(tag) || this.messages.has(tag)) throw new Error(`tag ${tag} is already under way`)
+    this.calls.set(tag, [...this.collectives.values()])
+    this.collectives.clear()
   }
 
   private enter(call: Call, seat: Seat): void {
@@ -154,28 +165,37 @@ export class Actor {
     const other = peerOf(this.world.program.mesh, this.rank, peer)
     const [side, source, target] =
       kind === 'send' ? (['from', this.rank, other] as const) : (['to', other, this.rank] as const)
-    if (this.messages.has(tag)) throw new Error(`tag ${tag} is already under way`)
+    if (this.messages.has(tag) || this.calls.has(tag)) throw new Error(`tag ${tag} is already under way`)
     const message = this.world.mail.start({ source, target, tag }, side, this.memory.view(frame))
     if (kind === 'recv') this.memory.poison(frame)
     this.messages.set(tag, { message, side })
   }
 
-  /** The wait of a send or a recv. */
+  /** The wait of a send, a recv or a call. */
   private collect(tag: string): boolean {
+    const started = this.calls.get(tag)
+    if (started) {
+      if (!started.every(({ meeting }) => meeting.ready)) return false
+      for (const { finish } of started) finish()
+      return this.calls.delete(tag)
+    }
     const open = this.messages.get(tag)
-    if (!open) throw new Error(`no send or recv ${tag} has started`)
+    if (!open) throw new Error(`no send, recv or call ${tag} has started`)
     return finishMessage(open.message, open.side) && this.messages.delete(tag)
   }
 
   private waitsFor(): string {
     const step = this.stream.steps[this.step]
+    const started = step.kind === 'wait' ? this.calls.get(step.tag) : undefined
+    const late = started?.find(({ meeting }) => !meeting.ready)
+    if (late) return missing(late)
     if (step.kind === 'wait') {
       const { message, side } = this.messages.get(step.tag)!
       return side === 'from' ? `the recv of rank ${message.target}` : `the send of rank ${message.source}`
     }
     const instr = step.kind === 'call' ? this.world.program.segments[step.segment].instrs[this.instr] : undefined
     const open = instr?.kind === 'wait' ? this.collectives.get(instr.on) : undefined
-    return open ? `ranks ${open.meeting.missing.join(' ')} of ${open.meeting.members.join(' ')} to start` : 'nothing'
+    return open ? missing(open) : 'nothing'
   }
 
   private where(): Where {
@@ -199,3 +219,6 @@ export class Actor {
     }
   }
 }
+
+const missing = ({ meeting }: Started): string =>
+  `ranks ${meeting.missing.join(' ')} of ${meeting.members.join(' ')} to start`

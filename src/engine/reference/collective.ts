@@ -45,38 +45,52 @@ export function moveOf(
   }
 }
 
+/** Parts of a line: cut from it, or laid side by side to make it. The last of them may reach beyond its end. */
+function lineMove(line: Shape, part: Shape, members: number, how: 'cut' | 'lay'): Move {
+  const [all, size] = [elementsOf(line.dims), elementsOf(part.dims)]
+  if (size !== Math.ceil(all / members))
+    throw new Error(`parts of ${size} do not make a line of ${all} among ${members}`)
+  const each = Int32Array.from({ length: size }, (_, i) => i)
+  return { read: each, write: each, readShift: how === 'cut' ? size : 0, writeShift: how === 'lay' ? size : 0 }
+}
+
+/** Part i along a dim or, where none is named, part i of the line. */
+export const cutMove = (shapes: readonly [Shape, Shape], members: number, dim: string | undefined): Move =>
+  dim === undefined ? lineMove(shapes[0], shapes[1], members, 'cut') : moveOf(shapes, members, { cut: dim })
+
 type Moves = {
   [K in Collective['kind']]: (c: Extract<Collective, { kind: K }>, s: [Shape, Shape], members: number) => Move
 }
 
 const moves: Moves = {
   'all-reduce': (c, shapes, members) => ({ ...moveOf(shapes, members, {}), combine: c.combine }),
-  'all-gather': (c, shapes, members) => moveOf(shapes, members, { lay: c.dim }),
-  'reduce-scatter': (c, shapes, members) => ({ ...moveOf(shapes, members, { cut: c.dim }), combine: 'sum' }),
+  'all-gather': (c, shapes, members) =>
+    c.dim === undefined ? lineMove(shapes[1], shapes[0], members, 'lay') : moveOf(shapes, members, { lay: c.dim }),
+  'reduce-scatter': (c, shapes, members) => ({ ...cutMove(shapes, members, c.dim), combine: 'sum' }),
   'all-to-all': (c, shapes, members) => moveOf(shapes, members, { cut: c.to, lay: c.from }),
 }
 
 export const prepareMove = (collective: Collective, shapes: [Shape, Shape], members: number): Move =>
   (moves[collective.kind] as (c: Collective, s: [Shape, Shape], n: number) => Move)(collective, shapes, members) // total
 
-/** Writes what member `index` gets from all parts. */
-export function perform(move: Move, parts: readonly Cells[], index: number, cells: Cells, at: number): void {
+/** Writes what member `index` gets from all parts. Beyond the end of a line zeros are read, and nothing is written. */
+export function perform(move: Move, parts: readonly Cells[], index: number, out: Cells): void {
   const from = index * move.readShift
-  if (move.combine) reduce(move, parts, from, cells, at)
-  else for (let p = 0; p < parts.length; p++) copy(move, parts[p], from, cells, at + p * move.writeShift)
+  if (move.combine) reduce(move, parts, from, out)
+  else for (let p = 0; p < parts.length; p++) copy(move, parts[p], from, out, p * move.writeShift)
 }
 
-function copy({ read, write }: Move, part: Cells, from: number, cells: Cells, at: number): void {
-  for (let e = 0; e < read.length; e++) cells[at + write[e]] = part[from + read[e]]
+function copy({ read, write }: Move, part: Cells, from: number, out: Cells, at: number): void {
+  for (let e = 0; e < read.length && at + write[e] < out.length; e++) out[at + write[e]] = part[from + read[e]] ?? 0
 }
 
-function reduce({ read, write, combine }: Move, parts: readonly Cells[], from: number, cells: Cells, at: number): void {
+function reduce({ read, write, combine }: Move, parts: readonly Cells[], from: number, out: Cells): void {
   for (let e = 0; e < read.length; e++) {
-    let total = parts[0][from + read[e]]
+    let total = parts[0][from + read[e]] ?? 0
     for (let p = 1; p < parts.length; p++) {
-      const value = parts[p][from + read[e]]
+      const value = parts[p][from + read[e]] ?? 0
       total = combine === 'max' ? Math.max(total, value) : total + value
     }
-    cells[at + write[e]] = total
+    out[write[e]] = total
   }
 }

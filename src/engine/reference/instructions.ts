@@ -3,8 +3,17 @@
  * ranks says so and is asked again.
  */
 import { type Coordinates, elementsOf, indexAlong, isOptimizer, type OpKind, type Rank } from '../../base/index.js'
-import { indexOf, membersOf, wholeInput } from '../../geometry/index.js'
-import type { Call, Collective, Compute, Instr, InstrKind, InstrOf, Ref } from '../../ir/index.js'
+import { type Cells, indexOf, membersOf, wholeInput } from '../../geometry/index.js'
+import {
+  type Call,
+  type Collective,
+  type Compute,
+  type Instr,
+  type InstrKind,
+  type InstrOf,
+  isCompute,
+  type Ref,
+} from '../../ir/index.js'
 import { meaningOf } from '../text.js'
 import { perform } from './collective.js'
 import type { Moment } from './kernel.js'
@@ -21,7 +30,7 @@ export interface Station {
   readonly at: Coordinates
   readonly memory: Memory
   readonly seat: Seat
-  /** Collectives that have started, by the buffer they write. */
+  /** Collectives that have started, by the first buffer they write. */
   readonly started: Map<Ref, Started>
   /** The instruction that is being done, in words, for whoever asks later. */
   here(): () => string
@@ -37,14 +46,16 @@ export interface Started {
 export type Action = (moment: Moment, call: Call) => boolean
 
 /** Brings what has been stored to the dtype of its buffer, where a machine has no more digits than that. */
-function rounding({ seat, memory: { cells } }: Station, refs: readonly Ref[]): () => void {
+function rounding({ seat, memory: { cells } }: Station, refs: readonly Ref[]): (stored?: readonly Cells[]) => void {
   const { buffers } = seat.prepared.segment
-  const rounded = cells instanceof Float64Array ? [] : refs.filter(ref => buffers[ref].dtype === 'bf16')
-  const spans = rounded.map(ref => ({ place: seat.place(ref), size: elementsOf(buffers[ref].dims) }))
-  return () => {
-    for (const { place, size } of spans) roundCells(cells, place.at, place.at + size)
+  const narrow = refs.map(ref => cells instanceof Float32Array && buffers[ref].dtype === 'bf16')
+  return (stored = refs.map((ref, i) => (narrow[i] ? seat.view(ref, cells) : none))) => {
+    for (const [i, values] of stored.entries())
+      if (narrow[i] && values instanceof Float32Array) roundCells(values, 0, values.length)
   }
 }
+
+const none = new Float32Array(0)
 
 type Rule<I extends Instr> = (instr: I, station: Station) => Action
 
@@ -68,40 +79,39 @@ function capture({ world, seat, memory, rank }: Station, ref: Ref, param: string
   world.gradients.set(param, captured)
 }
 
-/** Starts: the operand is looked at when it is needed, the result is NaN until the wait. */
+/** Starts: operands are looked at when they are needed, results are NaN until the wait. */
 const collective: Rule<Collective> = (instr, station) => {
   const { world, rank, memory, seat, started, here } = station
   const { cells } = memory
   const { members, key } = membersOf(world.program.mesh, rank, instr.group)
-  const move = seat.prepared.move(instr, members.length)
+  const moves = seat.prepared.moves(instr, members.length)
   const index = members.indexOf(rank)
-  const [source, out] = [seat.prepared.shape(instr.in), seat.prepared.shape(instr.out)]
-  const [from, to] = [seat.place(instr.in), seat.place(instr.out)]
-  const [size, room] = [elementsOf(source.dims), elementsOf(out.dims)]
-  const round = rounding(station, [instr.out])
-  const meaning = meaningOf(instr, source, out, members)
+  const round = rounding(station, instr.outs)
+  const meaning = meaningOf(instr, ref => seat.prepared.shape(ref), members)
+  const name = instr.outs[0]
   return () => {
-    if (started.has(instr.out)) throw new Error(`${instr.out} already awaits a collective`)
+    if (started.has(name)) throw new Error(`${name} already awaits a collective`)
     const text = here()
-    const operand = cells.subarray(from.at, from.at + size)
-    // In place, the poison of the result would eat the operand.
-    const overlaps = from.at < to.at + room && to.at < from.at + size
-    const meeting = world.meetings.join(key, {
-      rank,
-      members,
-      meaning,
-      text,
-      operand: overlaps ? operand.slice() : operand,
+    const results = instr.outs.map(ref => seat.view(ref, cells))
+    // In place, the poison of a result would eat its operand.
+    const operands = instr.ins.map(ref => {
+      const operand = seat.view(ref, cells)
+      return results.some(result => overlap(operand, result)) ? operand.slice() : operand
     })
-    cells.fill(NaN, to.at, to.at + room)
+    const meeting = world.meetings.join(key, { rank, members, meaning, text, operands })
+    for (const result of results) result.fill(NaN)
     const finish = () => {
-      perform(move, meeting.operands(), index, cells, to.at)
-      round()
+      for (const [i, result] of results.entries()) perform(moves[i], meeting.operands(i), index, result)
+      round(results)
     }
-    started.set(instr.out, { meeting, text, finish })
+    started.set(name, { meeting, text, finish })
     return true
   }
 }
+
+/** Views of one memory. */
+const overlap = (a: Cells, b: Cells): boolean =>
+  a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength
 
 const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = {
   'all-reduce': collective,
@@ -120,9 +130,8 @@ const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = 
   slice(instr, { world, at, seat, memory: { cells } }) {
     const move = seat.prepared.slice(instr)
     const part = indexAlong(world.program.mesh, instr.axes, at)
-    const [from, to] = [seat.place(instr.in), seat.place(instr.out)]
     return () => {
-      perform(move, [cells.subarray(from.at)], part, cells, to.at)
+      perform(move, [seat.view(instr.in, cells)], part, seat.view(instr.out, cells))
       return true
     }
   },
@@ -159,6 +168,6 @@ function loadPart(instr: InstrOf<'load'>, station: Station): Action {
 }
 
 export function actionOf(instr: Instr, station: Station): Action {
-  if ('ins' in instr) return compute(instr, station)
+  if (isCompute(instr)) return compute(instr, station)
   return (rules[instr.kind] as Rule<Instr>)(instr, station) // the table is total, so the rule fits its kind
 }

@@ -6,15 +6,23 @@ import {
   type Dim,
   elementsOf,
   finish,
-  type Layout,
   mapStates,
   type Rank,
   type States,
   type Work,
   worldOf,
 } from '../../base/index.js'
-import { assemble, type Cells, indicesOf, initial, offsets, type Whole, wholeDims } from '../../geometry/index.js'
-import { type DType, type Kind, masterFrame, type Param, type ParamFrames, type Program } from '../../ir/index.js'
+import { assemble, type Cells, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../geometry/index.js'
+import {
+  type DType,
+  type Holding,
+  type Kind,
+  keptAs,
+  masterFrame,
+  type Param,
+  type ParamFrames,
+  type Program,
+} from '../../ir/index.js'
 import { stepResultOf } from '../result.js'
 import type { StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
@@ -123,13 +131,16 @@ function initialise(program: Program, actors: readonly Actor[], param: Param, se
 function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
   if (whole.length !== elementsOf(param.dims))
     throw new Error(`parameter ${param.name} has ${elementsOf(param.dims)} elements, not ${whole.length}`)
-  for (const { rank, at, memory } of actors) {
+  for (const { at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
     if (!frames) continue
-    const part = (layout: Layout) => indicesOf(mesh, param.dims, layout, rank).map(index => whole[index])
-    store(memory.view(frames.param), part(param.kept), param.dtype)
+    const lay = (frame: number, holding: Holding, dtype: DType) => {
+      const lying = { mesh, dims: param.dims, ...holding }
+      store(ownPart(lying, at, memory.view(frame)), partOf(lying, at, whole), dtype)
+    }
+    lay(frames.param, keptAs(param), param.dtype)
     const master = masterFrame(frames)
-    if (master !== undefined) memory.view(master).set(part(param.state))
+    if (master !== undefined) lay(master, { layout: param.state }, 'f32')
   }
 }
 
@@ -145,24 +156,29 @@ function paramOf({ params }: Program, name: string): Param {
 }
 
 function wholesOf(program: Program, actors: readonly Actor[]) {
-  const whole = ({ dims, frames }: Param, layout: Layout, pick: (frames: ParamFrames) => number): Whole => {
+  const { mesh } = program
+  const whole = ({ dims, frames }: Param, holding: Holding, pick: (frames: ParamFrames) => number): Whole => {
     const holders = actors.filter(({ at }) => frames[at.pp ?? 0])
-    const parts = new Map(holders.map(({ rank, at, memory }) => [rank, memory.view(pick(frames[at.pp ?? 0]))]))
-    return assemble(program.mesh, dims, layout, parts)
+    const frame = ({ at, memory }: Actor) => memory.view(pick(frames[at.pp ?? 0]))
+    const part = (actor: Actor) => ownPart({ mesh, dims, ...holding }, actor.at, frame(actor))
+    return assemble(mesh, dims, holding.layout, new Map(holders.map(actor => [actor.rank, part(actor)])))
   }
+  const kept = (param: Param) => whole(param, keptAs(param), frames => frames.param)
   return {
-    parameter: (name: string) => whole(paramOf(program, name), paramOf(program, name).kept, frames => frames.param),
+    parameter: (name: string) => kept(paramOf(program, name)),
     master(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
       return masterFrame(holder) === undefined
-        ? whole(param, param.kept, frames => frames.param)
-        : whole(param, param.state, frames => masterFrame(frames)!)
+        ? kept(param)
+        : whole(param, { layout: param.state }, frames => masterFrame(frames)!)
     },
     states(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return mapStates(holder.states, (_, state) => whole(param, param.state, frames => frames.states[state]!))
+      return mapStates(holder.states, (_, state) =>
+        whole(param, { layout: param.state }, frames => frames.states[state]!),
+      )
     },
   }
 }

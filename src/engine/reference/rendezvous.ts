@@ -14,14 +14,14 @@ export interface Arrival {
   readonly meaning: string
   /** Where it started, in words. */
   text(): string
-  /** The operand, in place. It is read when it must be, not when it arrives. */
-  readonly operand: Cells
+  /** The operands, in place. They are read when they must be, not when they arrive. */
+  readonly operands: readonly Cells[]
 }
 
 export class Meeting {
   readonly members: readonly Rank[]
   private readonly arrivals = new Map<Rank, Arrival>()
-  private parts: Cells[] | undefined
+  private parts: Cells[][] | undefined
 
   constructor(members: readonly Rank[]) {
     this.members = members
@@ -45,10 +45,10 @@ export class Meeting {
     return this.arrivals.size === this.members.length
   }
 
-  /** Every member's operand, in group order, as it is when the first member needs it. */
-  operands(): readonly Cells[] {
-    this.parts ??= this.members.map(rank => this.arrivals.get(rank)!.operand.slice())
-    return this.parts
+  /** Every member's operand of one pair, in group order, as it is when the first member needs one. */
+  operands(pair: number): readonly Cells[] {
+    this.parts ??= this.members.map(rank => this.arrivals.get(rank)!.operands.map(operand => operand.slice()))
+    return this.parts.map(operands => operands[pair])
   }
 }
 

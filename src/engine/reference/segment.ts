@@ -2,10 +2,19 @@
  * A segment made ready: what depends on shapes is made once for all ranks, what depends on a rank's place once for
  * each rank that calls it (its seat), and a call only adds the addresses of its frames and the microbatch.
  */
-import { type Coordinates, elementsOf, sizeOfAll } from '../../base/index.js'
+import {
+  type Coordinates,
+  elementsOf,
+  flatAxes,
+  heldElements,
+  lineElements,
+  partStart,
+  sizeOfAll,
+} from '../../base/index.js'
 import {
   acrossMicrobatches,
   type Cells,
+  lineShape,
   offsets,
   originsOf,
   type Place,
@@ -20,11 +29,12 @@ import {
   type Compute,
   type InstrOf,
   type Program,
+  pairsOf,
   type Ref,
   type Segment,
   showRole,
 } from '../../ir/index.js'
-import { type Move, moveOf, prepareMove } from './collective.js'
+import { cutMove, type Move, prepareMove } from './collective.js'
 import type { Kernel } from './kernel.js'
 import { prepare } from './kernels.js'
 import { cellsOf, type Memory } from './memory.js'
@@ -34,7 +44,7 @@ export class Prepared {
   readonly segment: Segment
   readonly shapes: Readonly<Record<Ref, Shape>>
   private readonly program: Program
-  private readonly made = new Map<object, Kernel | Move | Int32Array>()
+  private readonly made = new Map<object, Kernel | readonly Move[] | Int32Array>()
 
   constructor(program: Program, segment: Segment) {
     this.program = program
@@ -55,13 +65,16 @@ export class Prepared {
     return this.once(instr, () => prepare(instr, shapes(instr.ins), shapes(instr.outs)))
   }
 
-  move(instr: Collective, members: number): Move {
-    return this.once(instr, () => prepareMove(instr, [this.shape(instr.in), this.shape(instr.out)], members))
+  /** One per pair. */
+  moves(instr: Collective, members: number): readonly Move[] {
+    return this.once(instr, () =>
+      pairsOf(instr).map(pair => prepareMove(instr, [this.shape(pair.in), this.shape(pair.out)], members)),
+    )
   }
 
   slice(instr: InstrOf<'slice'>): Move {
     const parts = sizeOfAll(this.program.mesh, instr.axes)
-    return this.once(instr, () => moveOf([this.shape(instr.in), this.shape(instr.out)], parts, { cut: instr.dim }))
+    return this.once(instr, () => [cutMove([this.shape(instr.in), this.shape(instr.out)], parts, instr.dim)])[0]
   }
 
   /** Where each element of the buffer lies in the input's whole global batch, seen from the buffer's first element. */
@@ -69,7 +82,7 @@ export class Prepared {
     return this.once(instr, () => offsets(this.shape(instr.out).dims, whole))
   }
 
-  private once<T extends Kernel | Move | Int32Array>(key: object, make: () => T): T {
+  private once<T extends Kernel | readonly Move[] | Int32Array>(key: object, make: () => T): T {
     const known = this.made.get(key) as T | undefined // one instruction is asked for one kind of thing only
     if (known) return known
     const made = make()
@@ -79,12 +92,15 @@ export class Prepared {
 }
 
 function shapeOf({ mesh, microbatches }: Program, segment: Segment, ref: Ref, buffer: Buffer): Shape {
-  const end = buffer.offset + elementsOf(buffer.dims) * bytesPer[buffer.dtype]
+  const held = heldElements(mesh, buffer.dims, buffer.layout)
+  const room = buffer.inside ? lineElements(mesh, buffer.dims, buffer.layout) : held
+  const end = buffer.offset + room * bytesPer[buffer.dtype]
   const role = segment.roles[buffer.role]
   if (!role || end > role.bytes)
     throw new Error(
       `buffer ${ref} of ${segment.name} ends at byte ${end} of role ${role ? showRole(role.name) : buffer.role}, ${role?.bytes} bytes`,
     )
+  if (flatAxes(buffer.layout).length > 0) return lineShape(held)
   const whole = acrossMicrobatches(wholeDims(mesh, buffer.dims, buffer.layout), microbatches)
   return { dims: buffer.dims, whole }
 }
@@ -122,10 +138,15 @@ export class Seat {
     return slot.place
   }
 
+  /** The cells of a buffer, as they are: not a copy. */
+  view(ref: Ref, cells: Cells): Cells {
+    const { at } = this.place(ref)
+    return cells.subarray(at, at + elementsOf(this.prepared.shape(ref).dims))
+  }
+
   /** A copy of what a buffer holds. */
   read(ref: Ref, cells: Cells): Float64Array {
-    const { at } = this.place(ref)
-    return Float64Array.from(cells.subarray(at, at + elementsOf(this.prepared.shape(ref).dims)))
+    return Float64Array.from(this.view(ref, cells))
   }
 
   /** Points every buffer into the frames of this call, and its batch dim at this microbatch. */
@@ -143,12 +164,14 @@ export class Seat {
 
 function slotOf(
   { mesh, microbatches }: Program,
-  { dims, layout, role, offset }: Buffer,
+  { dims, layout, role, offset, inside }: Buffer,
   shape: Shape,
   at: Coordinates,
 ): Slot {
-  const batch = dims.findIndex(dim => dim.name === 'batch')
-  const origin = originsOf(mesh, dims, layout, at)
+  const batch = shape.dims.findIndex(dim => dim.name === 'batch')
+  const origin = originsOf(mesh, shape.dims, layout, at)
   const samples = batch < 0 ? 0 : shape.whole[batch].size / microbatches
-  return { place: { at: 0, origin }, role, offset: cellsOf(offset), batch, origin: origin[batch] ?? 0, samples }
+  // Elements of the whole fill its first cells, one each, whatever their bytes: so does the part among them.
+  const first = cellsOf(offset) + (inside ? partStart(mesh, dims, layout, at) : 0)
+  return { place: { at: 0, origin }, role, offset: first, batch, origin: origin[batch] ?? 0, samples }
 }

@@ -3,9 +3,17 @@
  * and slices leave the value what it was. A segment is translated once and replayed for every call.
  */
 import { isOptimizer, type StateName, statesOf } from '../../base/index.js'
-import type { Compute, Instr, InstrKind } from '../instr.js'
+import {
+  type Collective,
+  type Compute,
+  type Instr,
+  type InstrKind,
+  isCollective,
+  isCompute,
+  pairsOf,
+} from '../instr.js'
 import { bytesPer, type Program, type Segment } from '../program.js'
-import { isCollective, stagesOf } from './groups.js'
+import { stagesOf } from './groups.js'
 import { finish, hashText, mixA, mixB, type Value } from './value.js'
 
 /** Operands are slots: indices into the segment's buffers. */
@@ -49,18 +57,20 @@ export type Act = {
 
 export function actsOf(program: Program, segment: Segment, slots: ReadonlyMap<string, number>): Act[] {
   const slot = (ref: string) => slots.get(ref) ?? -1
-  const crossing = new Set<string>()
+  const crossing = new Map<string, Collective>()
   return segment.instrs.flatMap((instr, at): Act[] => {
     const base = { instr: at, salt: hashText(meaningOf(segment, instr)) }
     if (isCollective(instr)) {
       const stages = stagesOf(program, instr.group)
-      if (!stages) return [{ ...base, op: 'keep', in: slot(instr.in), out: slot(instr.out) }]
-      crossing.add(instr.out)
+      const pairs = pairsOf(instr).map(pair => ({ ...base, in: slot(pair.in), out: slot(pair.out) }))
+      if (!stages) return pairs.map(pair => ({ ...pair, op: 'keep' }))
+      crossing.set(instr.outs[0], instr)
       const group = `${instr.group.axes.filter(axis => axis !== 'pp').join()}@${stages.join()}`
       const max = instr.kind === 'all-reduce' && instr.combine === 'max'
-      return [{ ...base, op: 'arrive', in: slot(instr.in), out: slot(instr.out), group, stages, max }]
+      return pairs.map(pair => ({ ...pair, op: 'arrive', group, stages, max }))
     }
-    if (instr.kind === 'wait') return crossing.has(instr.on) ? [{ ...base, op: 'leave', out: slot(instr.on) }] : []
+    if (instr.kind === 'wait')
+      return (crossing.get(instr.on)?.outs ?? []).map(out => ({ ...base, op: 'leave', out: slot(out) }))
     if (instr.kind === 'slice') return [{ ...base, op: 'keep', in: slot(instr.in), out: slot(instr.out) }]
     if (instr.kind === 'load') {
       const scalar = program.inputs.find(({ name }) => name === instr.input)?.dims.length === 0
@@ -100,7 +110,7 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
 
 /** Kind, attributes and the dims of the results: what tells two instructions on the same operands apart. */
 function meaningOf(segment: Segment, instr: Instr): string {
-  if (!('ins' in instr)) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
+  if (!isCompute(instr)) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
   const named = Object.entries(instr).filter(([key]) => !['kind', 'ins', 'outs', 'once'].includes(key))
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
   const dims = instr.outs.map(ref =>

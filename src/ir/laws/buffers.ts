@@ -3,12 +3,11 @@
  * read before it is written, after its bytes went to another buffer, or while a collective has it.
  * Two roles may be played by one frame, so a segment is looked at once per pattern of binding.
  */
-import { elementsOf } from '../../base/index.js'
-import type { Instr, Ref } from '../instr.js'
+import { heldElements, type Mesh } from '../../base/index.js'
+import { type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
 import { type Buffer, bytesPer, type Program, type Segment } from '../program.js'
 import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
-import { isCollective } from './groups.js'
 import type { Finding, Law } from './law.js'
 import { everyStep } from './walk.js'
 
@@ -30,28 +29,36 @@ export interface Flow {
   readonly findings: readonly Finding[]
 }
 
-export const bytesOf = ({ dtype, dims }: Buffer): number => elementsOf(dims) * bytesPer[dtype]
+export const bytesOf = (mesh: Mesh, { dtype, dims, layout }: Buffer): number =>
+  heldElements(mesh, dims, layout) * bytesPer[dtype]
 
 /** bind -> for each role the first role played by the same frame: [7, 9, 7] -> [0, 1, 0]. */
 export const patternOf = (bind: readonly number[]): number[] => bind.map(frame => bind.indexOf(frame))
 
 export const overlap = (a: Spot, b: Spot): boolean => a.role === b.role && a.from < b.to && b.from < a.to
 
-export function flowOf(segment: Segment, pattern: readonly number[]): Flow {
-  const spots = spotsOf(segment, pattern)
+export function flowOf(mesh: Mesh, segment: Segment, pattern: readonly number[]): Flow {
+  const spots = spotsOf(mesh, segment, pattern)
   const flow = new FlowOf(segment, spots)
   for (const [i, instr] of segment.instrs.entries()) flow.run(instr, i)
   flow.end()
   return { takes: flow.takes, leaves: [...flow.mine], writes: flow.written, spots, findings: flow.findings }
 }
 
-const spotsOf = ({ buffers }: Segment, pattern: readonly number[]): Record<Ref, Spot> =>
+const spotsOf = (mesh: Mesh, { buffers }: Segment, pattern: readonly number[]): Record<Ref, Spot> =>
   Object.fromEntries(
     Object.entries(buffers).map(([ref, b]) => [
       ref,
-      { role: pattern[b.role], from: b.offset, to: b.offset + bytesOf(b) },
+      { role: pattern[b.role], from: b.offset, to: b.offset + bytesOf(mesh, b) },
     ]),
   )
+
+/** A collective between its start and its wait. */
+interface Flight {
+  readonly operands: readonly Ref[]
+  readonly results: readonly Ref[]
+  readonly at: number
+}
 
 class FlowOf {
   readonly takes = new Map<Ref, number>()
@@ -61,7 +68,7 @@ class FlowOf {
   readonly findings: Finding[] = []
   /** Buffers whose bytes went to another buffer, and to which. */
   private readonly lost = new Map<Ref, Ref>()
-  private readonly flying = new Map<Ref, { readonly operand: Ref; readonly at: number }>()
+  private readonly flying = new Map<Ref, Flight>()
   private readonly neighbours = new Map<Ref, Ref[]>()
   private readonly segment: Segment
   private readonly spots: Readonly<Record<Ref, Spot>>
@@ -84,7 +91,7 @@ class FlowOf {
     for (const ref of reads) this.read(ref, at)
     for (const out of writes) this.apart(instr, out, at)
     for (const ref of writes) this.write(ref)
-    if (starts) this.flying.set(writes[0], { operand: reads[0], at })
+    if (starts) this.flying.set(writes[0], { operands: reads, results: writes, at })
   }
 
   end(): void {
@@ -113,17 +120,22 @@ class FlowOf {
 
   /** What a collective will write is left alone; what it reads may be read. */
   private undisturbed(ref: Ref, at: number, written: boolean): void {
-    for (const [out, { operand }] of this.flying)
-      if (overlap(this.spots[ref], this.spots[out]) || (written && overlap(this.spots[ref], this.spots[operand])))
-        this.say('L8', `%${ref} is touched while the collective from %${operand} to %${out} is in flight`, at)
+    const over = (others: readonly Ref[]) => others.findIndex(other => overlap(this.spots[ref], this.spots[other]))
+    for (const { operands, results } of this.flying.values()) {
+      const pair = Math.max(over(results), written ? over(operands) : -1)
+      if (pair < 0) continue
+      const flight = `the collective from %${operands[pair]} to %${results[pair]}`
+      this.say('L8', `%${ref} is touched while ${flight} is in flight`, at)
+    }
   }
 
   /** A result may not lie over an operand or another result; an all-reduce may work in place. */
   private apart(instr: Instr, out: Ref, at: number): void {
     const { reads, writes } = traitsOf(instr)
-    if (isCollective(instr) && instr.kind === 'all-reduce' && sameSpot(this.spots[instr.in], this.spots[out])) return
+    const own = isCollective(instr) && instr.kind === 'all-reduce' && pairsOf(instr).find(pair => pair.out === out)?.in
+    const inPlace = (ref: Ref) => ref === own && sameSpot(this.spots[ref], this.spots[out])
     for (const ref of [...reads, ...writes])
-      if (ref !== out && overlap(this.spots[ref], this.spots[out]))
+      if (ref !== out && !inPlace(ref) && overlap(this.spots[ref], this.spots[out]))
         this.say('L7', `%${out} is written over %${ref} by the instruction that uses it`, at)
   }
 
@@ -150,7 +162,7 @@ export class Flows {
   of(segment: string, bind: readonly number[]): Flow {
     const pattern = patternOf(bind)
     const key = `${segment} ${pattern.join()}`
-    const flow = this.known.get(key) ?? flowOf(this.program.segments[segment], pattern)
+    const flow = this.known.get(key) ?? flowOf(this.program.mesh, this.program.segments[segment], pattern)
     this.known.set(key, flow)
     return flow
   }

@@ -1,6 +1,6 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
 import { type Axis, type Dim, isAxis as isAxisName, isMeshAxis, type Layout, sizeOf } from '../../base/index.js'
-import type { Group, Instr } from '../instr.js'
+import { type Group, type Instr, isCollective, isCompute } from '../instr.js'
 import {
   bytesPer,
   type Call,
@@ -99,9 +99,9 @@ function declarations(program: Program): Finding[] {
   return [...params, ...inputs]
 }
 
-function layoutForm(program: Program, dims: readonly Dim[], { splits, partial }: Layout): string[] {
+function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, flat = [] }: Layout): string[] {
   const split = Object.entries(splits).filter(([, axes]) => axes.length > 0)
-  const used = [...split.flatMap(([, axes]) => axes), ...(Object.keys(partial) as Axis[])] // keys of a layout are axes
+  const used = [...split.flatMap(([, axes]) => axes), ...flat, ...(Object.keys(partial) as Axis[])] // keys of a layout are axes
   const twice = used.find((axis, i) => used.indexOf(axis) !== i)
   const absent = split.find(([name]) => !dims.some(dim => dim.name === name))
   const foreign = used.find(axis => !isAxis(program, axis))
@@ -110,6 +110,7 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial }:
     ...(twice === undefined ? [] : [`${twice} is named twice`]),
     ...(absent === undefined ? [] : [`${absent[0]} is split, but it is no dim`]),
     ...(split.some(([, axes]) => axes.includes('pp')) ? ['a dim is split over pp'] : []),
+    ...(flat.includes('pp') ? ['it is flat over pp'] : []),
   ]
 }
 
@@ -170,7 +171,11 @@ const refsOf = (instr: Instr) => {
 }
 
 function arity(instr: Instr): string[] {
-  if (!('ins' in instr)) return []
+  if (isCollective(instr)) {
+    const [n, m] = [instr.ins.length, instr.outs.length]
+    return n > 0 && n === m ? [] : [`${instr.kind} takes as many operands as it gives results, not ${n} and ${m}`]
+  }
+  if (!isCompute(instr)) return []
   const { ins, outs } = signatures[instr.kind]
   const fits = (n: number, [least, most]: readonly [number, number]) => n >= least && n <= most
   return [

@@ -2,9 +2,8 @@
  * G: collectives between stages. Within a stream every rank runs the same code, so only groups that cross
  * pipeline coordinates can disagree: those along `pp`, and those that name `stages`.
  */
-import type { Collective, Group, Instr } from '../instr.js'
+import { type Collective, type Group, isCollective } from '../instr.js'
 import type { Program, Segment } from '../program.js'
-import { traitsOf } from '../traits.js'
 import { type Finding, type Place, placeOf } from './law.js'
 
 /** A collective of one stream in which other streams take part. */
@@ -20,8 +19,6 @@ export interface Meeting extends Place {
 /** The pipeline coordinates that meet, or nothing when the group stays within a stream. */
 export const stagesOf = (program: Program, { axes, stages }: Group): readonly number[] | undefined =>
   stages ?? (axes.includes('pp') && program.streams.length > 1 ? program.streams.map((_, i) => i) : undefined)
-
-export const isCollective = (instr: Instr): instr is Collective => traitsOf(instr).meets !== undefined
 
 /** Which instructions of a segment cross streams. Nearly always none. */
 export const crossingsOf = (program: Program, segment: Segment): number[] =>
@@ -58,14 +55,16 @@ export function meetingsOf(program: Program, pipeline: number): Meeting[] {
 }
 
 function signatureOf(segment: Segment, collective: Collective, stages: readonly number[]): string {
-  const { kind, group, in: operand } = collective
+  const { kind, group, ins } = collective
   const how = Object.entries(collective).filter(([key]) => ['combine', 'dim', 'from', 'to'].includes(key))
-  const { dtype, dims } = segment.buffers[operand]
+  const operands = ins
+    .map(ref => segment.buffers[ref])
+    .map(({ dtype, dims }) => `${dtype}[${dims.map(dim => `${dim.name}:${dim.size}`).join(' ')}]`)
   return [
     kind,
     ...how.map(([key, value]) => `${key}=${value}`),
     `over ${group.axes.join(',')}@${stages.join(',')}`,
-    `${dtype}[${dims.map(dim => `${dim.name}:${dim.size}`).join(' ')}]`,
+    ...operands,
   ].join(' ')
 }
 

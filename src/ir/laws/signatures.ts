@@ -36,6 +36,8 @@ export interface Signature {
   readonly jointly?: true
   /** A dim missing from a result is combined so; without this, such a dim may not be split. */
   readonly reduces?: Combine
+  /** Works element by element on operands that lie alike, so it may be given parts of a line. */
+  readonly flat?: true
   /** Dims that must be whole. The results' claimed dims are given too. */
   readonly stuck?: (
     operands: readonly (readonly string[])[],
@@ -81,9 +83,9 @@ const inHead = () => ['seq', 'headDim']
 
 export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
-  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true },
+  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, flat: true },
   mul: { ins: n(2), outs: n(1), shapes: [union], linear: [0, 1] },
-  scale: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, linear: [0] }),
+  scale: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, linear: [0], flat: true }),
   sumTo: { ins: n(1), outs: n(1), shapes: [some], linear: [0], reduces: 'sum' },
   gelu: elementwise(1),
   geluGrad: elementwise(2, { linear: [0] }),
@@ -138,9 +140,15 @@ export const signatures: OpTable<Signature> = {
   squaredError: { ins: n(2), outs: n(1), dtypes: { ins: 'xx', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
   squaredErrorGrad: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' } }),
   countElements: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
-  zero: { ins: n(0), outs: many(1), shapes: [free] },
-  accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0] }),
-  sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar] },
-  adamw: { ins: n(4), outs: n(3), dtypes: { ins: 'pfff', outs: 'ppp' }, shapes: [like(0), like(0), like(0)] },
-  sgd: { ins: n(3), outs: [1, 2], dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)] },
+  zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
+  accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
+  sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },
+  adamw: {
+    ins: n(4),
+    outs: n(3),
+    dtypes: { ins: 'pfff', outs: 'ppp' },
+    shapes: [like(0), like(0), like(0)],
+    flat: true,
+  },
+  sgd: { ins: n(3), outs: [1, 2], dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
 }

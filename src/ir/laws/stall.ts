@@ -3,9 +3,10 @@
  * or a recv, waiting for one, and meeting other streams in a collective. A send completes only when its recv has
  * been posted. When nobody can move, the chain of who waits for whom is followed until it closes.
  */
+import { isCollective } from '../instr.js'
 import type { Program } from '../program.js'
 import { traitsOf } from '../traits.js'
-import { crossingsOf, isCollective, stagesOf } from './groups.js'
+import { crossingsOf, stagesOf } from './groups.js'
 import { type Finding, type Law, placeOf } from './law.js'
 
 type Event = { readonly step: number; readonly instr?: number; readonly segment?: string } & (
@@ -60,7 +61,7 @@ function crossingEvents(program: Program, name: string): Crossing[] {
     if (starts.has(i) && isCollective(instr)) {
       const stages = stagesOf(program, instr.group) ?? []
       const group = `${instr.group.axes.filter(axis => axis !== 'pp').join(',')}@${stages.join(',')}`
-      open.set(instr.out, { stages, group })
+      open.set(instr.outs[0], { stages, group })
       return [{ act: 'arrive', instr: i, stages, group }]
     }
     const finished = traitsOf(instr).finishes

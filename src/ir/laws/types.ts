@@ -10,6 +10,7 @@ import {
   type Axis,
   type Combine,
   type Dim,
+  flatAxes,
   type Layout,
   type Mesh,
   sameLayout,
@@ -17,13 +18,13 @@ import {
   sizeOfAll,
   splitOf,
 } from '../../base/index.js'
-import type { Collective, Compute, Instr, InstrOf } from '../instr.js'
+import { type Compute, type Instr, type InstrOf, isCollective, isCompute, pairsOf } from '../instr.js'
 import type { Buffer, DType, Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { misstored } from './dtypes.js'
-import { isCollective } from './groups.js'
 import type { Finding, Law } from './law.js'
+import { moved, sliced } from './moves.js'
 import { signatures } from './signatures.js'
 import { everyStep } from './walk.js'
 
@@ -38,12 +39,14 @@ export const axesThatMatter = (mesh: Mesh): Axis[] =>
   mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
 
 /** Axes of size 1 split nothing and make nothing partial, and `pp` has no types. */
-export function plain(mesh: Mesh, { splits, partial }: Layout): Layout {
+export function plain(mesh: Mesh, { splits, partial, flat = [] }: Layout): Layout {
   const matters = (axis: string) => axis !== 'pp' && sizeOf(mesh, axis as Axis) > 1 // keys of a layout are axes
+  const parts = flat.filter(matters)
   const kept = Object.entries(splits).map(([dim, axes]) => [dim, axes.filter(matters)] as const)
   return {
     splits: Object.fromEntries(kept.filter(([, axes]) => axes.length > 0)),
     partial: Object.fromEntries(Object.entries(partial).filter(([axis]) => matters(axis))),
+    ...(parts.length > 0 && { flat: parts }),
   }
 }
 
@@ -77,7 +80,7 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const say = (law: Law, message: string) => findings.push({ law, instr: at, message: `${instr.kind}: ${message}` })
     const operands = reads.map(ref => known.get(ref) ?? declared(ref))
     const claimed = writes.map(declared)
-    const wrong = 'ins' in instr ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
+    const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
     if (wrong) say('T3', wrong)
     const inferred = infer({ program, instr, operands, claimed, say })
     writes.forEach((ref, i) => {
@@ -88,7 +91,7 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
   return findings
 }
 
-type Say = (law: Law, message: string) => void
+export type Say = (law: Law, message: string) => void
 
 interface Case<I extends Instr = Instr> {
   readonly program: Program
@@ -111,14 +114,15 @@ export const sameDims = (a: readonly Dim[], b: readonly Dim[]): boolean =>
 /** The types of the results, or nothing where a finding says why there are none. */
 function infer(of: Case): readonly Type[] | undefined {
   const { instr, claimed, program } = of
-  if (isCollective(instr)) return collective({ ...of, instr })
+  if (isCollective(instr))
+    return allOrNone(pairsOf(instr).map((pair, i) => moved({ ...of, instr, ref: pair.in, x: of.operands[i] })))
   switch (instr.kind) {
     case 'zero':
       return claimed
     case 'load':
       return [loaded(program, instr, claimed[0])]
     case 'slice':
-      return slice({ ...of, instr })
+      return allOrNone([sliced({ ...of, instr, ref: instr.in, x: of.operands[0] })])
     case 'sumSquares':
       return squares({ ...of, instr })
     case 'accumulate':
@@ -126,9 +130,12 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'sgd':
       return updated(of)
     default:
-      return 'ins' in instr ? computed({ ...of, instr }) : undefined
+      return isCompute(instr) ? computed({ ...of, instr }) : undefined
   }
 }
+
+const allOrNone = (types: readonly (Type | undefined)[]): readonly Type[] | undefined =>
+  types.every(type => type !== undefined) ? types : undefined
 
 function loaded({ inputs, mesh }: Program, { input }: InstrOf<'load'>, claimed: Type): Type {
   const found = inputs.find(({ name }) => name === input)
@@ -150,12 +157,31 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
     say('T3', `%${instr.outs[misshapen]} cannot have dims [${namesOf(claimed[misshapen]).join(' ')}]`)
     return undefined
   }
+  if (!flatAlike(of)) return undefined
   const known = agreed(of)
   const partials = known && eachAxis(of)
-  return partials && claimed.map((type, i) => result(type, known, partials[i]))
+  const { flat } = operands.find(({ layout }) => layout.flat)?.layout ?? {}
+  return partials && claimed.map((type, i) => result(type, known, { partial: partials[i], ...(flat && { flat }) }))
 }
 
-const namesOf = ({ dims }: Type) => dims.map(({ name }) => name)
+/** A line has no dims to work along: only elementwise ops take parts of it, all cut alike from lines of one meaning. */
+function flatAlike({ operands, claimed, instr, say }: Case<Compute>): boolean {
+  const tensors = operands.filter(({ dims }) => dims.length > 0)
+  if (!tensors.some(({ layout }) => flatAxes(layout).length > 0)) return true
+  const [first] = tensors
+  const alike = (type: Type) => sameLine(type, first)
+  if (!signatures[instr.kind].flat)
+    say('T1', `it does not work on flat parts, %${instr.ins[0]} is ${showShaped(first)}`)
+  else if (!tensors.every(alike)) say('T1', `operands are not flat alike: ${tensors.map(showShaped).join(', ')}`)
+  else if (!claimed.every(({ dims }) => sameDims(dims, first.dims))) say('T3', 'a flat result lists its dims otherwise')
+  else return true
+  return false
+}
+
+const sameLine = (a: Type, b: Type): boolean =>
+  sameDims(a.dims, b.dims) && flatAxes(a.layout).join() === flatAxes(b.layout).join()
+
+export const namesOf = ({ dims }: Type) => dims.map(({ name }) => name)
 
 const sameSet = (a: readonly string[] | undefined, b: readonly string[]) =>
   a !== undefined && a.length === b.length && new Set(b).size === b.length && a.every(name => b.includes(name))
@@ -180,7 +206,7 @@ function agreed({ operands, instr, say }: Case<Compute>): Known | undefined {
   return known
 }
 
-type Partial = Layout['partial']
+export type Partial = Layout['partial']
 
 /** The partial axes of each result, judged one mesh axis at a time. */
 function eachAxis(of: Case<Compute>): readonly Partial[] | undefined {
@@ -232,14 +258,18 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
     : refuse(`${partial.map(named).join(', ')} is a partial ${combine} over ${axis}`)
 }
 
+/** Every rank along the axis holds the same. */
+export const isWhole = (layout: Layout, axis: Axis): boolean =>
+  layout.partial[axis] === undefined && !flatAxes(layout).includes(axis) && dimsSplitBy(layout, axis).length === 0
+
 const dimsSplitBy = ({ splits }: Layout, axis: Axis) => Object.keys(splits).filter(dim => splits[dim].includes(axis))
 const has = (operands: readonly Type[], dim: string) => operands.some(type => namesOf(type).includes(dim))
 
 /** The claimed type with sizes and splits from the operands. A dim no operand has is the result's own choice. */
-function result(claimed: Type, known: Known, partial: Partial): Type {
+function result(claimed: Type, known: Known, rest: Omit<Layout, 'splits'>): Type {
   const dims = claimed.dims.map(({ name, size }) => ({ name, size: known.get(name)?.size ?? size }))
   const splits = dims.map(({ name }) => [name, known.get(name)?.split ?? splitOf(claimed.layout, name)] as const)
-  return { dtype: claimed.dtype, dims, layout: { splits: Object.fromEntries(splits), partial } }
+  return { dtype: claimed.dtype, dims, layout: { splits: Object.fromEntries(splits), ...rest } }
 }
 
 /** accumulate and the optimizers: every tensor lies as the first one does; the optimizers' scalars are whole. */
@@ -251,7 +281,7 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
     say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
     return undefined
   }
-  const scalars = optimizer && 'ins' in instr ? instr.ins.length : 1
+  const scalars = optimizer && isCompute(instr) ? instr.ins.length : 1
   for (let i = 1; i < scalars; i++)
     if (operands[i].dims.length > 0 || !sameLayout(operands[i].layout, { splits: {}, partial: {} }))
       say('T1', `%${reads[i]} must be a whole scalar, it is ${showShaped(operands[i])}`)
@@ -274,69 +304,9 @@ function squares({
     say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
     return undefined
   }
-  const whole = axes.filter(axis => dimsSplitBy(x.layout, axis).length === 0)
+  const whole = axes.filter(axis => isWhole(x.layout, axis))
   const once = instr.once.filter(axis => axes.some(name => name === axis))
   if (!sameSet(whole, once)) say('T6', `%${instr.ins[0]} is whole on [${whole.join(' ')}], once is [${once.join(' ')}]`)
   const partial = Object.fromEntries(axes.map(axis => [axis, 'sum'] as const))
   return [{ ...claimed[0], dims: [], layout: { splits: {}, partial } }]
-}
-
-function slice({ program, instr, operands: [x], say }: Case<InstrOf<'slice'>>): readonly Type[] | undefined {
-  const axes = matterIn(program.mesh, instr.axes)
-  const taken = axes.find(axis => !isWhole(x.layout, axis))
-  if (taken || !namesOf(x).includes(instr.dim)) {
-    say('T1', `%${instr.in} is ${showShaped(x)}, ${taken ? `not whole on ${taken}` : `it has no ${instr.dim}`}`)
-    return undefined
-  }
-  return [
-    resized(x, {
-      dim: instr.dim,
-      by: 1 / sizeOfAll(program.mesh, axes),
-      split: [...splitOf(x.layout, instr.dim), ...axes],
-    }),
-  ]
-}
-
-const isWhole = (layout: Layout, axis: Axis) =>
-  layout.partial[axis] === undefined && dimsSplitBy(layout, axis).length === 0
-const matterIn = (mesh: Mesh, axes: readonly Axis[]) => axes.filter(axis => axis !== 'pp' && sizeOf(mesh, axis) > 1)
-
-/** A dim grown or cut, with its new split. */
-function resized(type: Type, { dim, by, split }: { dim: string; by: number; split: readonly Axis[] }): Type {
-  const dims = type.dims.map(d => (d.name === dim ? { name: dim, size: d.size * by } : d))
-  return { ...type, dims, layout: { ...type.layout, splits: { ...type.layout.splits, [dim]: split } } }
-}
-
-const without = (partial: Partial, axes: readonly Axis[]): Partial =>
-  Object.fromEntries(Object.entries(partial).filter(([axis]) => !axes.some(name => name === axis)))
-
-/** Collectives change the layout and nothing else. */
-function collective({ program: { mesh }, instr, operands: [x], say }: Case<Collective>): readonly Type[] | undefined {
-  const axes = matterIn(mesh, instr.group.axes)
-  const crosses = instr.group.axes.includes('pp') || instr.group.stages !== undefined
-  const n = sizeOfAll(mesh, axes)
-  const refuse = (message: string) => void say('T1', `%${instr.in} is ${showShaped(x)}; ${message}`)
-  if (crosses && instr.kind !== 'all-reduce') return refuse('between stages there is only all-reduce')
-  if (instr.kind === 'all-reduce') {
-    const odd = axes.find(axis => x.layout.partial[axis] !== instr.combine)
-    if (odd) return refuse(`it is no partial ${instr.combine} over ${odd}`)
-    return [{ ...x, layout: { ...x.layout, partial: without(x.layout.partial, axes) } }]
-  }
-  const missing = [instr.kind === 'all-to-all' ? [instr.from, instr.to] : instr.dim]
-    .flat()
-    .find(dim => !namesOf(x).includes(dim))
-  if (missing) return refuse(`it has no ${missing}`)
-  if (instr.kind === 'reduce-scatter') {
-    const odd = axes.find(axis => x.layout.partial[axis] !== 'sum')
-    if (odd) return refuse(`it is no partial sum over ${odd}`)
-    const summed = { ...x, layout: { ...x.layout, partial: without(x.layout.partial, axes) } }
-    return [resized(summed, { dim: instr.dim, by: 1 / n, split: [...splitOf(x.layout, instr.dim), ...axes] })]
-  }
-  const from = instr.kind === 'all-gather' ? instr.dim : instr.from
-  const split = splitOf(x.layout, from)
-  const rest = split.slice(0, split.length - axes.length)
-  if ([...rest, ...axes].join() !== split.join()) return refuse(`the split of ${from} does not end with ${axes.join()}`)
-  const gathered = resized(x, { dim: from, by: n, split: rest })
-  if (instr.kind === 'all-gather') return [gathered]
-  return [resized(gathered, { dim: instr.to, by: 1 / n, split: [...splitOf(gathered.layout, instr.to), ...axes] })]
 }

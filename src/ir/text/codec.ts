@@ -163,7 +163,7 @@ export const attributes: Attributes = {
   load: { input: word },
 }
 
-/** A tensor's dims and layout together: `[batch:2/dp seq:16/tp embed:64] sum:tp`. */
+/** A tensor's dims and layout together: `[batch:2/dp seq:16/tp embed:64] sum:tp`, `[embed:64 ffn:32/tp] flat/dp`. */
 export interface Shaped {
   readonly dims: readonly Dim[]
   readonly layout: Layout
@@ -177,14 +177,15 @@ export function showShaped({ dims, layout }: Shaped): string {
   const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name]))
   const others = Object.keys(layout.splits).filter(dim => !own.has(dim))
   const bracket = `[${[...parts, ...others.map(dim => show(dim, '', layout.splits[dim]))].join(' ')}]`
-  return [bracket, ...Object.entries(layout.partial).map(([along, how]) => `${how}:${along}`)].join(' ')
+  const flat = layout.flat ? [`flat/${axes.show(layout.flat)}`] : []
+  return [bracket, ...flat, ...Object.entries(layout.partial).map(([along, how]) => `${how}:${along}`)].join(' ')
 }
 
 /** A layout alone: the split dims only, `[ffn/tp] sum:dp`. */
 export const showLayout = (layout: Layout): string => showShaped({ dims: [], layout })
 
-/** The first word is the bracket, the others are the partial axes. */
-export function readShaped([bracket = '', ...partials]: readonly string[]): Shaped {
+/** The first word is the bracket, the others are the flat and the partial axes. */
+export function readShaped([bracket = '', ...rest]: readonly string[]): Shaped {
   if (!/^\[.*\]$/.test(bracket)) unreadable(`expected dims such as [batch:2/dp], found '${bracket}'`)
   const dims: Dim[] = []
   const splits: Record<string, readonly Axis[]> = {}
@@ -194,6 +195,9 @@ export function readShaped([bracket = '', ...partials]: readonly string[]): Shap
     if (size !== undefined) dims.push({ name: name.read(dim), size: count.read(size) })
     if (split !== undefined) splits[name.read(dim)] = axes.read(split)
   }
+  const flat = rest.find(text => text.startsWith('flat/'))
+  const partials = rest.filter(text => text !== flat)
   const pairs = partials.map(text => text.split(':')).map(([how, along]) => [axis.read(along), combine.read(how)])
-  return { dims, layout: { splits, partial: Object.fromEntries(pairs) } }
+  const cutFlat = flat === undefined ? {} : { flat: axes.read(flat.slice('flat/'.length)) }
+  return { dims, layout: { splits, partial: Object.fromEntries(pairs), ...cutFlat } }
 }

@@ -137,7 +137,11 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
   init: (param, [kind, std]) => (param.init = initOf(kind, std)),
   compute: (param, shape) => (param.compute = growing(readShaped(shape)).layout),
   storage: (param, shape) => (param.storage = growing(readShaped(shape)).layout),
-  kept: (param, shape) => (param.kept = growing(readShaped(shape)).layout),
+  kept(param, words) {
+    const { shape, inside } = readInside(words)
+    param.kept = growing(readShaped(shape)).layout
+    if (inside) param.keptInside = true
+  },
   state: (param, shape) => (param.state = growing(readShaped(shape)).layout),
   held(param, [pipeline, ...rest]) {
     const {
@@ -155,6 +159,10 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
     }
   },
 }
+
+/** `inside`, where it is, is the last word. */
+const readInside = (words: readonly string[]) =>
+  words.at(-1) === 'inside' ? { shape: words.slice(0, -1), inside: true as const } : { shape: words }
 
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
@@ -184,7 +192,7 @@ const readRoleLine = ([text, kind, bytes]: readonly string[]): Role => ({
 })
 
 function readBuffer({ buffers, roles }: NonNullable<Draft['segment']>, words: readonly string[]): void {
-  const [text, type, place = '', ...shape] = words
+  const [text, type, place = '', ...rest] = words
   const ref = refOf(text)
   if (Object.hasOwn(buffers, ref)) unreadable(`%${ref} is declared twice`)
   const [, role, offset] =
@@ -192,7 +200,9 @@ function readBuffer({ buffers, roles }: NonNullable<Draft['segment']>, words: re
   const names = roles.map(r => showRole(r.name))
   const at = role.startsWith('#') ? count.read(role.slice(1)) : names.indexOf(name.read(role))
   if (at < 0) unknown('role', role, names) // prettier than an offset into nowhere
-  buffers[ref] = { dtype: dtype.read(type), role: at, offset: count.read(offset), ...growing(readShaped(shape)) }
+  const { shape, ...inside } = readInside(rest)
+  const lies = { ...growing(readShaped(shape)), ...inside }
+  buffers[ref] = { dtype: dtype.read(type), role: at, offset: count.read(offset), ...lies }
 }
 
 function readStreamLine(stream: NonNullable<Draft['stream']>, first: string, rest: readonly string[]): boolean {
@@ -229,9 +239,13 @@ const steps: { readonly [K in Step['kind']]: (words: readonly string[]) => Step 
   },
   wait: rest => ({ kind: 'wait', tag: word.read(fields(rest, 'tag').tag) }),
   call([segment, ...rest]) {
-    const { block, microbatch, bind, param } = fields(rest, 'block', 'microbatch', 'bind', 'param?')
+    const { block, microbatch, bind, param, tag } = fields(rest, 'block', 'microbatch', 'bind', 'param?', 'tag?')
     const once = { block: index.read(block), microbatch: index.read(microbatch), bind: counts.read(bind) }
-    return { kind: 'call', segment: word.read(segment), ...once, ...(param === '' ? {} : { param: word.read(param) }) }
+    const named = {
+      ...(param === '' ? {} : { param: word.read(param) }),
+      ...(tag === '' ? {} : { tag: word.read(tag) }),
+    }
+    return { kind: 'call', segment: word.read(segment), ...once, ...named }
   },
 }
 
@@ -257,12 +271,14 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
   const [result] = outs
   if (kind === 'wait') return { on: single ?? unreadable('wait for what?') }
   if (kind === 'load') return { out: result ?? unreadable('load into what?') }
-  if (kind === 'slice' || 'group' in attributes[kind])
+  if (kind === 'slice')
     return { in: single ?? unreadable(`${kind} of what?`), out: result ?? unreadable(`${kind} into what?`) }
   return { ins, outs }
 }
 
-const optional: readonly string[] = ['window', 'dropout']
+/** Attributes that may be missing: a dropout op without a dropout may not. */
+const optional = (kind: InstrKind, key: string): boolean =>
+  ['window', 'dim'].includes(key) || (key === 'dropout' && kind !== 'dropout')
 
 function readAttributes(kind: InstrKind, words: readonly string[]): Record<string, unknown> {
   const codecs = attributes[kind] as Record<string, Codec<unknown>> // the table gives each kind its own
@@ -273,7 +289,7 @@ function readAttributes(kind: InstrKind, words: readonly string[]): Record<strin
     if (!Object.hasOwn(codecs, attribute)) unknown(`attribute of ${kind}`, key, Object.keys(codecs))
     given[attribute] = codecs[attribute].read(value)
   }
-  const missing = Object.keys(codecs).filter(key => !(key in given) && (kind === 'dropout' || !optional.includes(key)))
+  const missing = Object.keys(codecs).filter(key => !(key in given) && !optional(kind, key))
   if (missing.length > 0) unreadable(`${kind} needs ${missing.map(key => (key === 'group' ? 'over' : key)).join(', ')}`)
   return given
 }

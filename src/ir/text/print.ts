@@ -30,7 +30,9 @@ const printResults = ({ results }: Program): string[] =>
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
   `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
-  ...(['compute', 'storage', 'kept', 'state'] as const).map(use => `  ${use} ${showLayout(param[use])}`),
+  ...(['compute', 'storage', 'kept', 'state'] as const).map(
+    use => `  ${use} ${showLayout(param[use])}${use === 'kept' && param.keptInside ? ' inside' : ''}`,
+  ),
   ...Object.entries(param.frames).map(
     ([pipeline, f]) =>
       `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`}${stateEntries(f.states)
@@ -51,7 +53,7 @@ const printBuffer = (buffer: Buffer, { roles }: Segment): string => {
   const role = roles[buffer.role]
   const called = role && showRole(role.name)
   const unique = roles.filter(other => showRole(other.name) === called).length === 1
-  return `${buffer.dtype} @${unique ? name.show(called) : `#${buffer.role}`}+${buffer.offset} ${showShaped(buffer)}`
+  return `${buffer.dtype} @${unique ? name.show(called) : `#${buffer.role}`}+${buffer.offset} ${showShaped(buffer)}${buffer.inside ? ' inside' : ''}`
 }
 
 const showRef = (ref: string) => `%${name.show(ref)}`
@@ -91,7 +93,8 @@ export function printStep(step: Step): string {
       return `wait tag=${word.show(step.tag)}`
     case 'call': {
       const of = step.param === undefined ? '' : ` param=${word.show(step.param)}`
-      return `call ${word.show(step.segment)} block=${step.block} microbatch=${step.microbatch} bind=${counts.show(step.bind)}${of}`
+      const tag = step.tag === undefined ? '' : ` tag=${word.show(step.tag)}`
+      return `call ${word.show(step.segment)} block=${step.block} microbatch=${step.microbatch} bind=${counts.show(step.bind)}${of}${tag}`
     }
   }
 }

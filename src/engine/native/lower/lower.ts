@@ -3,9 +3,22 @@
  * binds its segment's buffers to addresses, and each instruction becomes the commands that do it. What the backend
  * cannot do is found here, all of it, before anything runs.
  */
-import { type Coordinates, coordinatesOf, indexAlong, isOptimizer, type Rank, sizeOfAll } from '../../../base/index.js'
+import {
+  type Coordinates,
+  coordinatesOf,
+  elementsOf,
+  flatAxes,
+  heldElements,
+  indexAlong,
+  isOptimizer,
+  type Mesh,
+  partStart,
+  type Rank,
+  sizeOfAll,
+} from '../../../base/index.js'
 import {
   acrossMicrobatches,
+  lineShape,
   membersOf,
   originsOf,
   peerOf,
@@ -23,6 +36,7 @@ import {
   type Instr,
   kinds,
   type Program,
+  pairsOf,
   type Ref,
   type Segment,
   type Step,
@@ -251,7 +265,7 @@ class RankLowering {
   #observe({ param }: Call, instr: Instr, site: Site): void {
     const to = param === undefined ? undefined : this.#world.map.ranks[this.#rank].observed.get(param)
     if (to === undefined || !isOptimizer(instr)) return
-    const columns = elements(site.buffer(instr.ins[0]))
+    const columns = elementsOf(site.shape(instr.ins[0]).dims)
     this.#list.write('copy', {
       out: to,
       x: site.at(instr.ins[0]),
@@ -275,12 +289,16 @@ class RankLowering {
     const shape = (ref: Ref) => all[ref]
     const buffer = (ref: Ref): Buffer => segment.buffers[ref]
     const frameOf = (ref: Ref) => call.bind[buffer(ref).role]
-    const at = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset
-    const isWhole = (ref: Ref) => elements(buffer(ref)) * bytesPer.f32 === this.#stream.frames[frameOf(ref)].bytes
+    const elements = (ref: Ref) => elementsOf(shape(ref).dims)
+    const before = (ref: Ref) => bytesBefore(mesh, buffer(ref), this.#at)
+    const at = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset + before(ref)
+    const isWhole = (ref: Ref) => elements(ref) * bytesPer.f32 === this.#stream.frames[frameOf(ref)].bytes
     const join = (instr: Collective) => {
       const members = this.#membersOf(instr.group)
-      const meaning = once(instr, () => meaningOf(instr, shape(instr.in), shape(instr.out), []))
-      return meetings.join({ rank: this.#rank, members, meaning, x: at(instr.in), out: at(instr.out) })
+      const meaning = once(instr, () => meaningOf(instr, shape, []))
+      return pairsOf(instr).map(pair =>
+        meetings.join({ rank: this.#rank, members, meaning, x: at(pair.in), out: at(pair.out) }),
+      )
     }
     return {
       list: this.#list,
@@ -288,8 +306,8 @@ class RankLowering {
       block: program.blocks[call.block]?.name ?? '',
       at,
       clear: ref => {
-        if (isWhole(ref)) this.#cleared.set(frameOf(ref), elements(buffer(ref)))
-        else this.#list.write('fill', { out: at(ref), n: elements(buffer(ref)), value: 0 })
+        if (isWhole(ref)) this.#cleared.set(frameOf(ref), elements(ref))
+        else this.#list.write('fill', { out: at(ref), n: elements(ref), value: 0 })
       },
       fresh: ref => isWhole(ref) && this.#cleared.delete(frameOf(ref)),
       buffer,
@@ -310,15 +328,17 @@ class RankLowering {
   }
 }
 
-const elements = ({ dims }: Buffer): number => dims.reduce((n, dim) => n * dim.size, 1)
+/** Bytes of the parts before its own, where a part lies among all. */
+const bytesBefore = (mesh: Mesh, { dtype, dims, layout, inside }: Buffer, at: Coordinates): number =>
+  inside ? partStart(mesh, dims, layout, at) * bytesPer[dtype] : 0
 
 /** Of every buffer of a segment, made once for all ranks. */
 function shapesIn({ mesh, microbatches }: Program): World['shapes'] {
   const known = new Map<Segment, Readonly<Record<Ref, Shape>>>()
-  const shape = ({ dims, layout }: Buffer): Shape => ({
-    dims,
-    whole: acrossMicrobatches(wholeDims(mesh, dims, layout), microbatches),
-  })
+  const shape = ({ dims, layout }: Buffer): Shape =>
+    flatAxes(layout).length > 0
+      ? lineShape(heldElements(mesh, dims, layout))
+      : { dims, whole: acrossMicrobatches(wholeDims(mesh, dims, layout), microbatches) }
   return segment => {
     const shapes =
       known.get(segment) ??

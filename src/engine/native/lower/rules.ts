@@ -11,6 +11,7 @@ import {
   type Compute,
   type DType,
   type InstrOf,
+  pairsOf,
   type Ref,
   type Rules,
 } from '../../../ir/index.js'
@@ -55,13 +56,14 @@ export interface Site {
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
   scalar(name: 'lr' | 'step'): number
-  join(collective: Collective): Joined
+  /** One meeting per pair. */
+  join(collective: Collective): readonly Joined[]
   /** What a contraction writes, where it does more than its own instruction. */
   fused(instr: InstrOf<'contract'>): Fused | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */
   once<T>(instr: object, make: () => T): T
-  /** Collectives started and not yet waited for, by what they write. */
-  readonly open: Map<Ref, { readonly instr: Collective; readonly joined: Joined }>
+  /** Collectives started and not yet waited for, by the first buffer they write. */
+  readonly open: Map<Ref, { readonly instr: Collective; readonly joined: readonly Joined[] }>
 }
 
 const dims = (s: Site, ref: Ref): readonly Dim[] => s.shape(ref).dims
@@ -139,12 +141,15 @@ export const dtypeCode: Readonly<Record<DType, number>> = { f32: 0, bf16: 2, i32
 export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
 
 const collective = (instr: Collective, s: Site): void => {
-  if (s.open.has(instr.out)) throw new Error(`internal: ${instr.out} already awaits a collective`)
+  const [name] = instr.outs
+  if (s.open.has(name)) throw new Error(`internal: ${name} already awaits a collective`)
   const joined = s.join(instr)
   const { list } = s
-  const command = list.write('start', { sync: 0, me: joined.me, members: joined.members.length, meeting: 0 })
-  joined.name(wordsAt(list, command))
-  s.open.set(instr.out, { instr, joined })
+  for (const one of joined) {
+    const command = list.write('start', { sync: 0, me: one.me, members: one.members.length, meeting: 0 })
+    one.name(wordsAt(list, command))
+  }
+  s.open.set(name, { instr, joined })
 }
 
 /** The block and the meeting are the first and fourth word of every command that meets. */
@@ -154,13 +159,14 @@ const wordsAt = (list: ListWriter, command: number) => ({
 })
 
 /** Elements before `dim`, and from it on. */
-function around(all: readonly Dim[], dim: string): { outer: number; inner: number } {
+function around(all: readonly Dim[], dim: string | undefined): { outer: number; inner: number } {
+  if (dim === undefined) return refuse('parts of a line')
   const at = all.findIndex(({ name }) => name === dim)
   return { outer: elementsOf(all.slice(0, at)), inner: elementsOf(all.slice(at)) }
 }
 
-const order = (s: Site, instr: Collective): void => {
-  const [from, to] = [dims(s, instr.in), dims(s, instr.out)].map(all => all.map(({ name }) => name).join(' '))
+const order = (s: Site, instr: Collective, pair: Pair): void => {
+  const [from, to] = [dims(s, pair.in), dims(s, pair.out)].map(all => all.map(({ name }) => name).join(' '))
   if (from !== to) refuse(`${instr.kind} from [${from}] to [${to}] would have to transpose`)
 }
 
@@ -174,9 +180,11 @@ interface Meet {
   readonly out: readonly number[]
 }
 
+type Pair = ReturnType<typeof pairsOf>[number]
+
 type Waits = {
   readonly [K in Collective['kind']]: (
-    instr: Extract<Collective, { kind: K }>,
+    instr: Extract<Collective, { kind: K }> & Pair,
     s: Site,
     meet: Meet,
   ) => [start: number, operands: number]
@@ -223,16 +231,19 @@ const firstOperand = (name: CommandName): number => 2 + (commands[name] as reado
 function wait({ on }: InstrOf<'wait'>, s: Site): void {
   const open = s.open.get(on)
   if (!open) throw new Error(`internal: no collective that writes ${on} has started`)
-  const { instr, joined } = open
-  order(s, instr)
+  s.open.delete(on)
+  for (const [i, pair] of pairsOf(open.instr).entries()) finish(open.instr, pair, open.joined[i], s)
+}
+
+function finish(instr: Collective, pair: Pair, joined: Joined, s: Site): void {
+  order(s, instr, pair)
   const none = joined.members.map(() => 0)
   const meet: Meet = { sync: 0, me: joined.me, members: none.length, meeting: 0, x: none, out: none }
-  const rule = waits[instr.kind] as (i: Collective, s: Site, m: Meet) => [number, number] // total
-  const [start, operands] = rule(instr, s, meet)
+  const rule = waits[instr.kind] as (i: Collective & Pair, s: Site, m: Meet) => [number, number] // total
+  const [start, operands] = rule({ ...instr, ...pair }, s, meet)
   s.list.waitsFor(joined.members)
   joined.name({ ...wordsAt(s.list, start), operands: { list: s.list, word: start + operands } })
   joined.close()
-  s.open.delete(on)
 }
 
 type ComputeRules = { readonly [K in OpKind]: (instr: InstrOf<K>, s: Site) => void }
@@ -431,6 +442,7 @@ export const rules: Rules<void, Site> = {
   'all-to-all': collective,
   wait,
   slice({ in: from, out, axes, dim }, s) {
+    if (dim === undefined) return refuse('a part of a line')
     const { index } = s.part(axes)
     const width = sizeIn(dims(s, out), dim) ?? 1
     const first = index * width * strideOf(dims(s, from), dim) * bytesPer.f32

@@ -5,6 +5,7 @@
 import {
   coordinatesOf,
   elementsOf,
+  heldElements,
   isOptimizer,
   mapStates,
   type Rank,
@@ -14,10 +15,12 @@ import {
   stateEntries,
   worldOf,
 } from '../../../base/index.js'
-import { assemble, indicesOf, initial, offsets, type Whole, wholeDims } from '../../../geometry/index.js'
+import { assemble, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../../geometry/index.js'
 import {
   type Buffer,
+  type Holding,
   type Kind,
+  keptAs,
   kinds,
   type Param,
   type ParamFrames,
@@ -283,45 +286,53 @@ class State {
     return param
   }
 
-  #holders({ frames }: Param): { rank: Rank; frames: ParamFrames }[] {
+  #holders({ frames }: Pick<Param, 'frames'>): { rank: Rank; frames: ParamFrames }[] {
     return this.#coordinates.flatMap((pp, rank) => (frames[pp] ? [{ rank, frames: frames[pp] }] : []))
   }
 
-  #whole(param: Param, layout: Param['kept'], pick: (frames: ParamFrames) => number): Whole {
-    const parts = new Map(this.#holders(param).map(({ rank, frames }) => [rank, this.frame(rank, pick(frames))]))
-    return assemble(this.#program.mesh, param.dims, layout, parts)
+  /** Each holder's own part of a tensor, in place. */
+  #parts({ dims, ...param }: Param, holding: Holding, pick: (frames: ParamFrames) => number): Map<Rank, Float32Array> {
+    const { mesh } = this.#program
+    const own = (rank: Rank, frame: number) =>
+      ownPart({ mesh, dims, ...holding }, coordinatesOf(mesh, rank), this.frame(rank, frame))
+    return new Map(this.#holders(param).map(({ rank, frames }) => [rank, own(rank, pick(frames))]))
   }
 
-  #lay(param: Param, layout: Param['kept'], pick: (frames: ParamFrames) => number, values: ArrayLike<number>): void {
-    if (values.length !== elementsOf(param.dims))
-      throw new Error(`${param.name} has ${elementsOf(param.dims)} elements, not ${values.length}`)
-    for (const { rank, frames } of this.#holders(param)) {
-      const frame = this.frame(rank, pick(frames))
-      const where = indicesOf(this.#program.mesh, param.dims, layout, rank)
-      for (let i = 0; i < where.length; i++) frame[i] = values[where[i]]
-    }
+  #whole(param: Param, holding: Holding, pick: (frames: ParamFrames) => number): Whole {
+    return assemble(this.#program.mesh, param.dims, holding.layout, this.#parts(param, holding, pick))
+  }
+
+  #lay(param: Param, holding: Holding, pick: (frames: ParamFrames) => number, values: ArrayLike<number>): void {
+    const { mesh } = this.#program
+    const { dims } = param
+    if (values.length !== elementsOf(dims))
+      throw new Error(`${param.name} has ${elementsOf(dims)} elements, not ${values.length}`)
+    for (const [rank, part] of this.#parts(param, holding, pick))
+      part.set(partOf({ mesh, dims, ...holding }, coordinatesOf(mesh, rank), values))
   }
 
   parameter(name: string): Whole {
     const param = this.#param(name)
-    return this.#whole(param, param.kept, frames => frames.param)
+    return this.#whole(param, keptAs(param), frames => frames.param)
   }
 
   setParameter(name: string, values: ArrayLike<number>): void {
     const param = this.#param(name)
-    this.#lay(param, param.kept, frames => frames.param, values)
+    this.#lay(param, keptAs(param), frames => frames.param, values)
   }
 
   states(name: string): States<Whole> {
     const param = this.#param(name)
     const [holder] = Object.values(param.frames)
-    return mapStates(holder.states, (_, state) => this.#whole(param, param.state, frames => frames.states[state]!))
+    return mapStates(holder.states, (_, state) =>
+      this.#whole(param, { layout: param.state }, frames => frames.states[state]!),
+    )
   }
 
   setStates(name: string, states: States<ArrayLike<number>>): void {
     const param = this.#param(name)
     for (const [state, values] of stateEntries(states))
-      this.#lay(param, param.state, frames => frames.states[state]!, values)
+      this.#lay(param, { layout: param.state }, frames => frames.states[state]!, values)
   }
 
   /** In the order of the parameter's dims, whatever the order of the buffer the optimizer read. */
@@ -334,7 +345,7 @@ class State {
       this.#holders(param).map(({ rank }) => {
         const at = this.#map.ranks[rank].observed.get(name)
         if (at === undefined) throw new Error('gradients are kept only where observeGradients asks for them')
-        return [rank, new Float32Array(this.#buffer, at, elementsOf(dims))]
+        return [rank, new Float32Array(this.#buffer, at, heldElements(mesh, dims, layout))]
       }),
     )
     const { values } = assemble(mesh, whole, layout, parts)
