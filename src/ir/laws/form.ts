@@ -36,6 +36,7 @@ export function form(program: Program): Finding[] {
       if (!stream.frames[frame]) say(`resident frame ${frame} does not exist`, { pipeline })
     stream.steps.forEach((step, i) => {
       for (const message of stepForm(program, stream, step, params)) say(message, { pipeline, step: i })
+      findings.push(...startForm(program, step, { pipeline, step: i }))
     })
   })
   return findings
@@ -88,13 +89,16 @@ const twice = (things: readonly { readonly name: string }[]): string[] => {
 /** Parameters and inputs, whose dims are whole. */
 function declarations(program: Program): Finding[] {
   const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
-  const params = program.params.flatMap(({ name, dims, compute, storage, kept, state }) =>
-    [compute, storage, kept, state]
-      .flatMap(layout => layoutForm(program, dims, layout))
-      .map(message => say(name, message)),
+  const params = program.params.flatMap(({ name, dims, compute, storage, kept, state, keptInside }) =>
+    [
+      ...[compute, storage, kept, state].flatMap(layout => layoutForm(program, dims, layout)),
+      ...viewForm(kept, keptInside),
+    ].map(message => say(name, message)),
   )
   const inputs = program.inputs.flatMap(({ name, dims, layout }) =>
-    layoutForm(program, dims, layout).map(message => say(name, message)),
+    [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : [])].map(message =>
+      say(name, message),
+    ),
   )
   return [...params, ...inputs]
 }
@@ -146,8 +150,8 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
       segment,
       message: `%${ref} lies in role ${buffer.role} of ${body.roles.length}`,
     }))
-  for (const [ref, { dims, layout }] of Object.entries(body.buffers))
-    for (const message of layoutForm(program, dims, layout))
+  for (const [ref, { dims, layout, inside }] of Object.entries(body.buffers))
+    for (const message of [...layoutForm(program, dims, layout), ...viewForm(layout, inside)])
       findings.push({ law: 'W3', segment, message: `%${ref}: ${message}` })
   body.instrs.forEach((instr, i) => {
     const say = (law: 'W1' | 'W2' | 'W3', message: string) => findings.push({ law, segment, instr: i, message })
@@ -195,6 +199,10 @@ const axesNamed = (instr: Instr): readonly string[] => {
   return [...own, ...(group?.axes ?? ([] as readonly Axis[]))]
 }
 
+/** A view is of a part. */
+const viewForm = (layout: Layout, inside: true | undefined): string[] =>
+  inside && !layout.flat ? ['it lies among all parts, but it is not flat'] : []
+
 function stepForm(program: Program, stream: Stream, step: Step, params: ReadonlySet<string>): string[] {
   switch (step.kind) {
     case 'alloc':
@@ -226,4 +234,11 @@ function callForm(program: Program, stream: Stream, call: Call, params: Readonly
     bound.push(`microbatch ${call.microbatch} does not exist`)
   if (call.param !== undefined && !params.has(call.param)) bound.push(`no parameter is named ${call.param}`)
   return bound
+}
+
+function startForm({ segments }: Program, step: Step, place: Place): Finding[] {
+  if (step.kind !== 'call' || step.tag === undefined || !Object.hasOwn(segments, step.segment)) return []
+  const instr = segments[step.segment].instrs.findIndex(instr => !isCollective(instr))
+  const message = `${step.segment} is called with the tag ${step.tag}, but this is no collective`
+  return instr < 0 ? [] : [{ law: 'W4', ...place, segment: step.segment, instr, message }]
 }

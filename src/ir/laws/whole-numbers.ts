@@ -1,4 +1,4 @@
-/** W4: what is counted is counted in whole numbers. A size of 2.5, -1 or NaN would pass every comparison below it. */
+/** W5: what is counted is counted in whole numbers. A size of 2.5, -1 or NaN would pass every comparison below it. */
 import { type Dim, elementsOf } from '../../base/index.js'
 import type { Program } from '../program.js'
 import { showRole } from '../role.js'
@@ -8,7 +8,7 @@ export function wholeNumbers(program: Program): Finding[] {
   const findings: Finding[] = []
   const check = (what: string, n: number, least: number, place: Place = {}) => {
     if (!Number.isSafeInteger(n) || n < least)
-      findings.push({ law: 'W4', ...place, message: `${what} is ${n}, not a whole number of at least ${least}` })
+      findings.push({ law: 'W5', ...place, message: `${what} is ${n}, not a whole number of at least ${least}` })
   }
   const checkDims = (of: string, dims: readonly Dim[], place?: Place) => {
     for (const { name, size } of dims) check(`${name} of ${of}`, size, 1, place)
