@@ -236,10 +236,10 @@ class Planner {
 const timeOf = ({ plan, simulated }: RankedPlan): number => simulated?.step ?? plan.estimate.step
 const bytesOf = ({ plan, simulated }: RankedPlan): number => simulated?.arena ?? plan.bytes
 
-/** Schedules that come to the same thing have the same. */
+/** Schedules, or ZeRO stages, that come to the same thing have the same. */
 const outcomeKey = (one: RankedPlan): string => {
-  const { tp, pp, zero, recompute } = one.plan.split
-  return [tp, pp, zero, recompute, timeOf(one), bytesOf(one)].join()
+  const { tp, pp, recompute } = one.plan.split
+  return [tp, pp, recompute, timeOf(one), bytesOf(one)].join()
 }
 
 /** Of plans that hardly differ the first. */

@@ -30,8 +30,10 @@ export interface FailedPlan {
 export const hasFailed = (one: OutlinedPlan | FailedPlan): one is FailedPlan => 'why' in one
 
 /** What two plans share that hardly differ. */
-export const kindOf = ({ split }: Priced): string =>
-  [split.tp, split.sequenceParallel, split.pp, split.zero, split.microbatch, split.recompute, split.schedule].join(' ')
+export function kindOf({ split }: Priced): string {
+  const { tp, sequenceParallel, pp, zero, reduce, gather, microbatch, recompute, schedule } = split
+  return [tp, sequenceParallel, pp, zero, reduce, gather, microbatch, recompute, schedule].join(' ')
+}
 
 /**
  * In the order they should be simulated: first the best of each kind (plans alike but for chunks and layer split), then
