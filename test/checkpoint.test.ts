@@ -1,27 +1,22 @@
-/** The format of checkpoints, and those of emitted runs: read here, gone on from by train and back, refused when damaged. */
-import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
+/** The format of checkpoints: what is written parses back, and whatever else is there is refused. */
+import { deepEqual, equal, ok, throws } from 'node:assert/strict'
+import { test } from 'node:test'
 import { type Dim, elementsOf, uniform } from '../src/base/index.js'
 import { type Box, copyShared, elementsIn } from '../src/checkpoint/box.js'
 import {
   checkpointProblems,
   crc32,
+  type Manifest,
   parseSafetensors,
   printCheckpoint,
+  printManifest,
   printSafetensors,
   readCheckpoint,
   type Shard,
 } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import type { PlanInput } from '../src/plan/index.js'
-import { expectedOf, finished, temporaryFolder, torchrun, writeEmittedJob } from './emitted.js'
 import { jobOf, type ModelName, titleOf } from './jobs.js'
-import { lockstep } from './memory-io.js'
-import { findPython, noPython } from './python.js'
 
 const text = (content: string) => new TextEncoder().encode(content)
 const values = Float32Array.of(1, -2, 0.5, 3)
@@ -30,13 +25,13 @@ const file = printSafetensors({ w: { dtype: 'F32', shape: [2, 2], values } }, { 
 test('crc32 is the one of zip', () => equal(crc32(text('123456789')), 0xcbf43926))
 
 test('a printed safetensors file parses back to itself', () => {
-  deepEqual(parseSafetensors(file)('w'), { dtype: 'F32', shape: [2, 2], values })
+  deepEqual(parseSafetensors(file).tensor('w'), { dtype: 'F32', shape: [2, 2], values })
 })
 
 test('bf16 is the upper half of f32', () => {
   const header = JSON.stringify({ w: { dtype: 'BF16', shape: [3], data_offsets: [0, 6] } }).padEnd(64)
   const bytes = [64, 0, 0, 0, 0, 0, 0, 0, ...text(header), 0x80, 0x3f, 0x20, 0xc0, 0x01, 0x00]
-  deepEqual([...parseSafetensors(Uint8Array.from(bytes))('w').values], [1, -2.5, 2 ** -133])
+  deepEqual([...parseSafetensors(Uint8Array.from(bytes)).tensor('w').values], [1, -2.5, 2 ** -133])
 })
 
 const changed = (at: number): Uint8Array => file.map((byte, i) => (i === at ? byte ^ 1 : byte))
@@ -48,37 +43,89 @@ const damages: readonly (readonly [string, Uint8Array, RegExp])[] = [
   ['one bit of the header', changed(8), /has a header that is not JSON/],
 ]
 for (const [what, bytes, message] of damages)
-  test(`a damaged file is refused: ${what}`, () => throws(() => parseSafetensors(bytes)('w'), message))
+  test(`a damaged file is refused: ${what}`, () => throws(() => parseSafetensors(bytes).tensor('w'), message))
 
-test('a tensor that is not there is named', () => throws(() => parseSafetensors(file)('x'), /there is no tensor x/))
+test('a tensor that is not there is named', () =>
+  throws(() => parseSafetensors(file).tensor('x'), /there is no tensor x/))
 
-const manifest = (shards: object[]) =>
-  text(
-    JSON.stringify({
-      format: 'lockstep checkpoint 1',
-      step: 1,
-      seed: 1,
-      tensors: { 'param.w': { dims: [{ name: 'embed', size: 4 }], shards } },
-    }),
-  )
-const bad: readonly (readonly [string, Uint8Array, RegExp])[] = [
-  ['no JSON', text('{'), /manifest.json is not JSON/],
-  ['another format', text('{"format":"other"}'), /is not of a lockstep checkpoint 1/],
-  [
-    'a path out of the folder',
-    manifest([{ rank: 0, file: '../w', start: [0], shape: [4] }]),
-    /lacks step, tensors or their shards/,
-  ],
+const run = '00000000-0000-4000-8000-000000000000'
+type Shards = Manifest['tensors'][string]['shards']
+
+/** A checkpoint of one tensor of four elements, in memory: its manifest and its shards, each with the values it holds. */
+function small(shards: readonly (Shards[number] & { values: Float32Array; said?: object })[], changes: object = {}) {
+  const contents = shards.map(({ rank, file, values, said, ...box }) => [
+    file,
+    printSafetensors(
+      { 'param.w': { dtype: 'F32', shape: box.shape, values } },
+      { run, step: '1', rank: String(rank), parts: JSON.stringify({ 'param.w': box }), ...said },
+    ),
+  ]) as [string, Uint8Array][]
+  const files = Object.fromEntries(contents.map(([name, bytes]) => [name, parseSafetensors(bytes).headSum]))
+  const parts = shards.map(({ values: _, said: __, ...part }) => part)
+  const tensors = { 'param.w': { dims: [{ name: 'embed' as const, size: 4 }], shards: parts } }
+  const format = 'lockstep checkpoint 2'
+  const manifest = printManifest({ format, name: 'small', run, step: 1, seed: 1, tensors, files, ...changes })
+  return new Map<string, Uint8Array>([...contents, ['manifest.json', text(manifest)]])
+}
+
+const readFrom = (files: ReadonlyMap<string, Uint8Array>) =>
+  readCheckpoint((name, begin, end) => {
+    const bytes = files.get(name)
+    if (!bytes) throw new Error('no such file')
+    return bytes.subarray(begin, end)
+  })
+
+const halves = [
+  { rank: 0, file: 'rank-0', start: [0], shape: [2], values: values.slice(0, 2) },
+  { rank: 1, file: 'rank-1', start: [2], shape: [2], values: values.slice(2) },
 ]
-for (const [what, bytes, message] of bad)
-  test(`a manifest is refused: ${what}`, () => throws(() => readCheckpoint(() => bytes), message))
+test('a checkpoint in memory is read', () =>
+  deepEqual(readFrom(small(halves)).tensor('param.w'), Float64Array.from(values)))
 
-test('shards that do not cover a tensor are refused', () => {
-  const part = printSafetensors({ 'param.w': { dtype: 'F32', shape: [2], values: values.slice(0, 2) } }, {})
-  const whole = manifest([{ rank: 0, file: 'rank-0', start: [0], shape: [2] }])
-  const read = (name: string, begin: number, end: number) =>
-    (name === 'manifest.json' ? whole : part).subarray(begin, end)
-  throws(() => readCheckpoint(read).tensor('param.w'), /the shards of param.w do not cover it/)
+const [left, right] = halves
+// biome-ignore format: a fault a line
+const bad: readonly (readonly [string, ReadonlyMap<string, Uint8Array>, RegExp])[] = [
+  ['no JSON', new Map([['manifest.json', text('{')]]), /manifest.json is not JSON/],
+  ['another format', new Map([['manifest.json', text('{"format":"lockstep checkpoint 1"}')]]), /is not that of a lockstep checkpoint 2/],
+  ['a path out of the folder', small([{ ...left, file: '../w' }]), /lacks step, run, files, tensors or their shards/],
+  ['no run', small(halves, { run: 7 }), /lacks step, run, files/],
+  ['files it does not name', small(halves, { files: {} }), /lacks step, run, files/],
+  ['shards that do not cover a tensor', small([left]), /the shards of param.w do not cover it/],
+  ['files swapped', small([{ ...left, file: 'rank-1', said: { rank: '1' } }, { ...right, file: 'rank-0', said: { rank: '0' } }]), /rank-1 \(written by rank 0\): was written by rank 1; rank-0 \(written by rank 1\): was written by rank 0/],
+  ['parts swapped', small([{ ...left, said: { parts: '{"param.w":{"start":[2],"shape":[2]}}' } }, right]), /rank-0 .*: holds the part {"start":\[2\],"shape":\[2\]} of tensor param.w, but the manifest says {"start":\[0\]/],
+  ['a shard of another run', small([left, { ...right, said: { run: 'other' } }]), /rank-1 \(written by rank 1\): is a shard of run other, but the manifest is of run 0000/],
+  ['a shard that names no run', small([left, { ...right, said: { run: undefined } }]), /rank-1 .*: is a shard of run none/],
+  ['a shard of another step', small([left, { ...right, said: { step: '2' } }]), /rank-1 .*: is a shard of step 2, but the manifest is of step 1/],
+  ['another header', small(halves, { files: { 'rank-0': '00000000', 'rank-1': '00000000' } }), /rank-0 .*: is damaged: the CRC-32 of its header/],
+  ['NaN', small([left, { ...right, values: Float32Array.of(1, Number.NaN) }]), /rank-1 .*: tensor param.w holds 1 of 2 values that are not finite, the first \(NaN\) at element 1/],
+  ['infinity', small([left, { ...right, values: Float32Array.of(-1 / 0, Number.NaN) }]), /tensor param.w holds 2 of 2 values that are not finite, the first \(-Infinity\) at element 0/],
+]
+for (const [what, files, message] of bad)
+  test(`a checkpoint is refused: ${what}`, () => throws(() => readFrom(files).tensor('param.w'), message))
+
+test('a manifest somebody has changed is refused, whatever was changed', () => {
+  const files = small(halves)
+  const whole = new TextDecoder().decode(files.get('manifest.json'))
+  for (const [from, to] of [
+    ['"step": 1', '"step": 2'],
+    ['rank-0', 'rank-1'],
+    [run, run.replace('4', '5')],
+    ['\n}\n', '\n} \n'],
+  ]) {
+    ok(whole.includes(from), from)
+    files.set('manifest.json', text(whole.replace(from, to)))
+    throws(() => readFrom(files), /manifest.json is damaged or was changed: its CRC-32/)
+  }
+})
+
+test('values that are not finite are not written', () => {
+  const program = compileJob(jobOf('mlp', {}))
+  const held = ({ shape }: Shard) => new Float32Array(shape.reduce((n, size) => n * size, 1)).fill(Number.NaN)
+  const printed = printCheckpoint(program, { step: 1, seed: 1, run, job: {} }, held)
+  throws(
+    () => [...printed],
+    /tensor param\.\S+ holds (\d+) of \1 values that are not finite, the first \(NaN\) at element 0/,
+  )
 })
 
 for (let seed = 1; seed <= 20; seed++)
@@ -108,21 +155,21 @@ for (const [model, plan, mostBytes] of written)
   test(`${model}, ${titleOf(plan)}: what ranks write is every element once${mostBytes ? `, in files of ${mostBytes} bytes` : ''}`, () => {
     const program = compileJob(jobOf(model, plan))
     const position = { step: 7, seed: 1, data: { samples: 112, epoch: 0, fingerprint: 'f' } }
+    const beside = { run, job: jobOf(model, plan), tokenizer: '{"model":"ä"}' }
     const sizesOf = (dims: readonly Dim[]) => dims.map(({ size }) => size)
     /** Every rank holds the number of each element in the whole tensor, and something behind it. */
     const held = (shard: Shard) => Float32Array.of(...numbered(sizesOf(shard.dims), shard), -1)
     const files = new Map(
-      [...printCheckpoint(program, position, held, mostBytes)].map(([name, content]) => [
+      [...printCheckpoint(program, { ...position, ...beside }, held, mostBytes)].map(([name, content]) => [
         name,
         typeof content === 'string' ? text(content) : content,
       ]),
     )
     equal([...files.keys()].at(-1), 'manifest.json', 'it is made last')
     if (mostBytes) ok([...files.keys()].some(name => /^rank-\d+-2\.safetensors$/.test(name)))
-    const { step, seed, data, ...checkpoint } = readCheckpoint((name, begin, end) =>
-      files.get(name)!.subarray(begin, end),
-    )
+    const { step, seed, data, ...checkpoint } = readFrom(files)
     deepEqual({ step, seed, data }, position)
+    deepEqual({ run: checkpoint.run, job: checkpoint.job(), tokenizer: checkpoint.tokenizer() }, beside)
     deepEqual([...files.keys()].slice(0, -1).sort(), checkpoint.files)
     deepEqual(checkpointProblems(program, { ...checkpoint, step, seed }, 'everything'), [])
     for (const { name, dims } of program.params)
@@ -147,125 +194,3 @@ function drawn(seed: number) {
   }
   return { int, part }
 }
-
-const python = findPython()
-
-const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
-const lossesIn = (out: string): number[] =>
-  out
-    .trim()
-    .split('\n')
-    .map(line => JSON.parse(line).loss)
-
-describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () => {
-  const root = temporaryFolder()
-  const job = jobOf('gpt tied', { pp: 2, dp: 2, zero: 2, microbatches: 2 }, { steps: 4 })
-  const other = jobOf('gpt tied', { tp: 2 }, { steps: 4 })
-  const saved = join(root, 'first', 'checkpoints', 'step-00000002')
-  const run = async (folder: string, ranks: number, ...args: string[]) => {
-    const { code, out, err } = await torchrun(python!, ranks, ['train.py', '--precision', 'f64', ...args], {
-      cwd: join(root, folder),
-    }).done
-    equal(code, 0, err)
-    return lossesIn(out)
-  }
-  let losses: readonly number[]
-
-  before(async () => {
-    writeEmittedJob(join(root, 'first'), job)
-    writeEmittedJob(join(root, 'second'), other)
-    losses = await run('first', 4, '--save-every', '2')
-  })
-  after(() => rmSync(root, { recursive: true, force: true }))
-
-  test('every logical tensor is there once, and equals the reference after as many steps', () => {
-    const checkpoint = readCheckpoint((name, begin, end) => readFileSync(join(saved, name)).subarray(begin, end))
-    equal(checkpoint.step, 2)
-    const expected = expectedOf(job, 2)
-    deepEqual(
-      [...checkpoint.tensors.keys()].filter(name => name.startsWith('param.')).sort(),
-      expected.names.map(name => `param.${name}`).sort(),
-    )
-    for (const name of expected.names) {
-      const [actual, wanted] = [checkpoint.tensor(`param.${name}`), expected.parameter(name)]
-      ok(
-        actual.every((value, i) => Math.abs(value - wanted[i]) <= 1e-10),
-        name,
-      )
-    }
-    deepEqual(checkpointProblems(compileJob(job), checkpoint), [])
-  })
-
-  test('train goes on from it under another plan, and a third plan, emitted, from what train has saved', async () => {
-    const near = (actual: readonly number[], expected: readonly number[]) => {
-      equal(actual.length, expected.length)
-      for (const [i, loss] of actual.entries())
-        ok(Math.abs(loss - expected[i]) <= 1e-10, `${actual} is not ${expected}`)
-    }
-    const third = join(root, 'job.json')
-    writeFileSync(third, JSON.stringify(jobOf('gpt tied', { dp: 2, pp: 2, zero: 3, microbatches: 4 }, { steps: 4 })))
-    const kept = join(root, 'kept')
-    const trained = finished(
-      process.execPath,
-      [cli, 'train', third, '--kernels', 'reference', '--json', '--resume', saved, '--save', kept, '--save-every', '1'],
-      { cwd: root },
-    )
-    const { code, out, err } = await trained.done
-    equal(code, 0, err)
-    near(lossesIn(out), losses.slice(2))
-    near(await run('second', 2, '--resume', join(kept, 'step-00000003')), losses.slice(3))
-  })
-
-  test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', () => {
-    const script = [
-      'import json, sys',
-      'from runtime import checkpoint',
-      'found = checkpoint.complete_in("checkpoints")',
-      'manifest = checkpoint.read_manifest(found)',
-      'def said(**changes):',
-      '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
-      '    try: checkpoint.require_continuation(found, manifest, position)',
-      '    except checkpoint.Damaged as refusal: return str(refusal)',
-      'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
-      'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
-    ]
-    const { stdout, stderr } = spawnSync(python!, ['-c', script.join('\n')], {
-      cwd: join(root, 'first'),
-      encoding: 'utf8',
-    })
-    ok(stdout, stderr)
-    const [found, same, seed, data, batch] = JSON.parse(stdout)
-    equal(found, 'checkpoints/step-00000004')
-    equal(same, null)
-    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
-    match(data, /was trained on other data, or on sequences cut otherwise/)
-    match(batch, /has seen 64 sequences in 4 steps, not 5/)
-  })
-
-  test('emit --init copies it into the folder, and refuses what does not fit or is damaged', async () => {
-    const files = Object.fromEntries(
-      readdirSync(saved).map(name => [`saved/${name}`, new Uint8Array(readFileSync(join(saved, name)))]),
-    )
-    const { name: _, ...rest } = job
-    const emitted = (changes: Record<string, Uint8Array>, more: object = {}) =>
-      lockstep(['emit', 'job.json', '--out', 'run', '--init', 'saved'], {
-        ...files,
-        ...changes,
-        'job.json': JSON.stringify({ ...rest, ...more }),
-      })
-    const good = await emitted({})
-    equal(good.code, 0, good.err)
-    ok(Object.hasOwn(good.written, 'run/init/manifest.json'))
-    const damaged = files['saved/rank-00000.safetensors'].map((byte, i, all) =>
-      i > all.length - 4000 ? byte ^ 1 : byte,
-    )
-    match(
-      (await emitted({ 'saved/rank-00000.safetensors': damaged })).err,
-      /rank-00000\.safetensors \(written by rank 0\): tensor param\.\S+ is damaged/,
-    )
-    match(
-      (await emitted({}, { model: { ...job.model, ffn: 16 } })).err,
-      /parameter layers\.0\.mlp\.up is 8 x 8 in the checkpoint, but 8 x 16 in the job/,
-    )
-  })
-})

@@ -29,7 +29,7 @@ test('a folder holds a module and a schedule per stage, the runtime, launchers a
   const program = ['program.json', 'stage0.py', 'stage0.json', 'stage1.py', 'stage1.json']
   const programs = [...program, ...program.map(name => `evaluation/${name}`)]
   const runtime = Object.keys(runtimeFiles()).map(name => `runtime/${name}`)
-  const others = ['README.md', 'train.py', 'run.json', 'launch.sh', 'slurm.sbatch', 'kubernetes.yaml']
+  const others = ['README.md', 'train.py', 'run.json', 'job.json', 'launch.sh', 'slurm.sbatch', 'kubernetes.yaml']
   deepEqual(Object.keys(files).sort(), [...programs, ...runtime, ...others].map(name => `run/${name}`).sort())
   match(files['run/README.md'], /Peak memory of a rank, planned before anything runs/)
 })

@@ -24,8 +24,9 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
   const written: Record<string, string> = {}
   const interrupts = new Set<() => void>()
   const read = (path: string): string | Uint8Array => {
-    if (!Object.hasOwn(files, path)) throw new Error('no such file')
-    return files[path]
+    const found = [written, files].find(record => Object.hasOwn(record, path))
+    if (found === undefined) throw new Error('no such file')
+    return found[path]
   }
   const io: Io = {
     out: text => {
@@ -52,6 +53,11 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
       written[path] = typeof content === 'string' ? content : Buffer.from(content).toString('latin1')
     },
     copy: (from, to) => io.write(to, io.readBytes(from)),
+    create: (path, content) => {
+      if (io.exists(path)) return false
+      written[path] = content
+      return true
+    },
     rename: (from, to) => {
       for (const path of Object.keys(written).filter(path => path.startsWith(`${from}/`))) {
         written[to + path.slice(from.length)] = written[path]
@@ -59,12 +65,14 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
       }
     },
     remove: path => {
-      for (const file of Object.keys(written)) if (file.startsWith(`${path}/`)) delete written[file]
+      for (const file of Object.keys(written)) if (file === path || file.startsWith(`${path}/`)) delete written[file]
     },
     append: (path, text) => {
       written[path] = (written[path] ?? '') + text
     },
     makeFolder: () => {},
+    process: { host: 'here', pid: 1 },
+    hasEnded: () => false,
     terminal: () => undefined,
     progressColumns: () => undefined,
     onInterrupt: stop => {

@@ -32,7 +32,7 @@ const tied: Request = {
 }
 const llama = requestOf({ devices: 16, batch: 16, layers: 8, software: 'lockstep' })
 
-const cases: readonly (readonly [string, Partial<Split>])[] = [
+const cases: readonly (readonly [Split['schedule'], Partial<Split>])[] = [
   ['1f1b', { pp: 4, dp: 4, microbatches: 4 }],
   ['1f1b', { dp: 16, zero: 3 }],
   ['1f1b', { dp: 8, zero: 3, reduce: 'step', microbatches: 2 }],

@@ -2,7 +2,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
-import { type Era, eras, type Split } from '../src/estimate/index.js'
+import { type Era, eras, type Split, splitOf } from '../src/estimate/index.js'
 import { check, Job, layersPerStage, worldOfPlan } from '../src/plan/index.js'
 import {
   abilitiesOf,
@@ -18,7 +18,6 @@ import {
   type Request,
   savingsOf,
   splitFrom,
-  splitOf,
   zeroName,
   zerosOf,
 } from '../src/search/index.js'

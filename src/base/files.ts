@@ -16,12 +16,26 @@ export interface Files {
   /** Writes all of it or, if that fails, nothing. */
   write(path: string, content: string | Uint8Array): void
   append(path: string, text: string): void
-  /** A file or a folder gets another name, in place of what has it. */
+  /** Makes a new file with its content; false where the name is taken. */
+  create(path: string, content: string): boolean
+  /** A file or a folder gets another name, which nothing else has. */
   rename(from: string, to: string): void
   /** Removes a file or a folder with everything below it, if it exists. */
   remove(path: string): void
   /** Makes a folder, and those above it that are missing. */
   makeFolder(path: string): void
+  /** The process that uses these files. */
+  readonly process: ProcessName
+  /** Whether a process of this host has ended. */
+  hasEnded(process: ProcessName): boolean
+}
+
+/** A process, told from every other one. */
+export interface ProcessName {
+  readonly host: string
+  readonly pid: number
+  /** When it began, as the system counts; a number that is used again then means another process. */
+  readonly born?: string
 }
 
 /** A full or forbidden disk is not a bug of ours: it becomes a problem that names the path. */

@@ -1,52 +1,33 @@
 /**
- * A checkpoint, read: a manifest that says which part of which whole tensor lies in which file, and the files, one or
- * more a rank. Written by `write.ts` and by the runtime of emitted programs (src/emit/runtime/checkpoint.py); whoever
- * wrote it under whatever plan, any plan finds its own parts in it.
+ * A checkpoint, read: a manifest and the files it names, one or more a rank. Written by `write.ts` and by the runtime of
+ * emitted programs (src/emit/runtime/checkpoint.py); whoever wrote it under whatever plan, any plan finds its own parts
+ * in it. Every shard says which run and rank wrote it and which part of which tensor it holds: one that says anything
+ * else than the manifest is refused.
  */
 import { type Dim, elementsOf } from '../base/index.js'
 import { type Box, copyShared, elementsIn, type Numbers } from './box.js'
-import { openSafetensors, type Tensors } from './safetensors.js'
-
-export const format = 'lockstep checkpoint 1'
-
-/** Where a run stood. */
-export interface Position {
-  /** Steps it had taken. */
-  readonly step: number
-  readonly seed: number
-  /** What of the data it had seen; checkpoints of the first days do not say. */
-  readonly data?: { readonly samples: number; readonly epoch: number; readonly fingerprint: string }
-}
+import { type Entry, type Manifest, type Part, type Position, parseManifest, sumOf } from './manifest.js'
+import { openSafetensors, type Safetensors } from './safetensors.js'
 
 export interface Checkpoint extends Position {
+  /** The run that wrote it. */
+  readonly run: string
   /** 'param.NAME', 'm.NAME', 'v.NAME' -> its dims. */
   readonly tensors: ReadonlyMap<string, readonly Dim[]>
-  /** The files its parts lie in, beside the manifest. */
+  /** The files beside the manifest. */
   readonly files: readonly string[]
   /** Whole, row-major. Throws an Error that names file, tensor and rank. */
   tensor(name: string): Float64Array
   /** Parts of a tensor, from whatever parts it was written in; each of these is read once. Returns all that is wrong with them. */
   fill(name: string, targets: readonly Target[]): string[]
+  /** The job whose weights these are, as JSON: its `model` is their config. Throws an Error fit to print; so does `tokenizer`. */
+  job(): unknown
+  /** The tokenizer.json its text was encoded with; undefined where the job needs none. */
+  tokenizer(): string | undefined
 }
 
 export interface Target extends Box {
   readonly values: Numbers
-}
-
-interface Part extends Box {
-  readonly rank: number
-  readonly file: string
-}
-
-interface Entry {
-  readonly dims: readonly Dim[]
-  readonly shards: readonly Part[]
-}
-
-export interface Manifest extends Position {
-  readonly format: string
-  readonly name: string
-  readonly tensors: Readonly<Record<string, Entry>>
 }
 
 /** The bytes of a file of the checkpoint's folder, those from `begin` to `end` if it has as many. */
@@ -54,50 +35,108 @@ export type ReadFile = (file: string, begin: number, end: number) => Uint8Array
 
 /** Throws an Error fit to print. */
 export function readCheckpoint(read: ReadFile): Checkpoint {
-  const manifest = manifestOf(new TextDecoder().decode(read('manifest.json', 0, Number.MAX_SAFE_INTEGER)))
-  const { step, seed, data } = manifest
-  const entries = Object.entries(manifest.tensors)
-  const files = new Map<string, Tensors>()
-  const valuesOf = (part: Part, name: string): Numbers => {
-    const where = `${part.file} (written by rank ${part.rank})`
-    const bytes = (begin: number, end: number) => read(part.file, begin, end)
-    const open = files.get(part.file) ?? located(`${where}, tensor ${name}`, () => openSafetensors(bytes))
-    files.set(part.file, open)
-    const { shape, values } = located(where, () => open(name))
-    if (shape.join() !== part.shape.join())
-      throw new Error(`${where}: tensor ${name} is ${sizes(shape)}, but ${sizes(part.shape)} in the manifest`)
-    return values
-  }
-  const fill: Checkpoint['fill'] = (name, targets) => {
-    const entry = Object.hasOwn(manifest.tensors, name) ? manifest.tensors[name] : undefined
-    if (!entry) return [`the checkpoint holds no ${name}`]
-    const filled = targets.map(() => 0)
-    const wrong: string[] = []
-    for (const part of entry.shards) {
-      try {
-        const values = valuesOf(part, name)
-        for (const [i, target] of targets.entries()) filled[i] += copyShared(part, values, target, target.values)
-      } catch (e) {
-        wrong.push(messageOf(e))
-      }
-    }
-    const covered = targets.every((target, i) => filled[i] === elementsIn(target))
-    return covered || wrong.length > 0 ? wrong : [`the shards of ${name} do not cover it`]
-  }
+  const manifest = parseManifest(new TextDecoder().decode(read('manifest.json', 0, Number.MAX_SAFE_INTEGER)))
+  const { step, seed, data, run, tensors } = manifest
+  const valuesOf = shardReader(manifest, read)
+  const fill: Checkpoint['fill'] = (name, targets) =>
+    Object.hasOwn(tensors, name) ? filled(name, tensors[name], targets, valuesOf) : [`the checkpoint holds no ${name}`]
   return {
     step,
     seed,
     ...(data && { data }),
-    tensors: new Map(entries.map(([name, { dims }]) => [name, dims])),
-    files: [...new Set(entries.flatMap(([, { shards }]) => shards.map(({ file }) => file)))].sort(),
+    run,
+    tensors: new Map(Object.entries(tensors).map(([name, { dims }]) => [name, dims])),
+    files: Object.keys(manifest.files).sort(),
     fill,
     tensor(name) {
-      const whole = wholeOf(manifest.tensors[name]?.dims ?? [])
+      const whole = wholeOf(tensors[name]?.dims ?? [])
       const wrong = fill(name, [whole])
       if (wrong.length > 0) throw new Error(wrong.join('; '))
       return whole.values
     },
+    job: () => JSON.parse(textOf('job.json', manifest, read) ?? 'null'),
+    tokenizer: () => textOf('tokenizer.json', manifest, read),
   }
+}
+
+type ValuesOf = (part: Part, name: string) => Numbers
+
+function filled(name: string, { shards }: Entry, targets: readonly Target[], valuesOf: ValuesOf): string[] {
+  const counts = targets.map(() => 0)
+  const wrong: string[] = []
+  for (const part of shards) {
+    try {
+      const values = valuesOf(part, name)
+      for (const [i, target] of targets.entries()) counts[i] += copyShared(part, values, target, target.values)
+    } catch (e) {
+      wrong.push(messageOf(e))
+    }
+  }
+  const covered = targets.every((target, i) => counts[i] === elementsIn(target))
+  return covered || wrong.length > 0 ? wrong : [`the shards of ${name} do not cover it`]
+}
+
+/** Opens each file once, and checks what it says of itself. */
+function shardReader(manifest: Manifest, read: ReadFile): ValuesOf {
+  const opened = new Map<string, Safetensors>()
+  return (part, name) => {
+    const where = `${part.file} (written by rank ${part.rank})`
+    const bytes = (begin: number, end: number) => read(part.file, begin, end)
+    const file = opened.get(part.file) ?? located(`${where}, tensor ${name}`, () => openSafetensors(bytes))
+    opened.set(part.file, file)
+    return located(where, () => {
+      const wrong = disagreement(manifest, part, name, file)
+      if (wrong !== undefined) throw new Error(wrong)
+      const { shape, values } = file.tensor(name)
+      if (shape.join() !== part.shape.join())
+        throw new Error(`tensor ${name} is ${sizes(shape)}, but ${sizes(part.shape)} in the manifest`)
+      requireFinite(name, values)
+      return values
+    })
+  }
+}
+
+/** What a shard says otherwise than the manifest: it is another run's, another rank's or another part. */
+function disagreement(manifest: Manifest, part: Part, name: string, file: Safetensors): string | undefined {
+  const { run = 'none', step, rank, parts = '{}' } = file.metadata
+  if (run !== manifest.run) return `is a shard of run ${run}, but the manifest is of run ${manifest.run}`
+  if (step !== String(manifest.step)) return `is a shard of step ${step}, but the manifest is of step ${manifest.step}`
+  if (rank !== String(part.rank)) return `was written by rank ${rank}`
+  if (file.headSum !== manifest.files[part.file])
+    return 'is damaged: the CRC-32 of its header is not the one in the manifest'
+  const { rank: _, file: __, ...box } = part
+  const held = JSON.stringify(parsed(parts)?.[name])
+  return held === JSON.stringify(box)
+    ? undefined
+    : `holds the part ${held} of tensor ${name}, but the manifest says ${JSON.stringify(box)}`
+}
+
+function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Nothing can be learned from a tensor with NaN or infinity in it: one step spreads it over all of them. */
+export class NotFinite extends Error {}
+
+export function requireFinite(name: string, values: Numbers): void {
+  const first = values.findIndex(value => !Number.isFinite(value))
+  if (first < 0) return
+  let count = 0
+  for (const value of values) if (!Number.isFinite(value)) count++
+  throw new NotFinite(
+    `tensor ${name} holds ${count} of ${values.length} values that are not finite, the first (${values[first]}) at element ${first}`,
+  )
+}
+
+function textOf(file: string, { files }: Manifest, read: ReadFile): string | undefined {
+  if (!Object.hasOwn(files, file)) return undefined
+  const bytes = read(file, 0, Number.MAX_SAFE_INTEGER)
+  if (sumOf(bytes) !== files[file]) throw new Error(`${file} is damaged: its CRC-32 is not the one in the manifest`)
+  return new TextDecoder().decode(bytes)
 }
 
 /** All of a tensor, to be filled. */
@@ -118,31 +157,3 @@ function located<T>(where: string, work: () => T): T {
 }
 
 const messageOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))
-
-function manifestOf(text: string): Manifest {
-  let manifest: Manifest
-  try {
-    manifest = JSON.parse(text)
-  } catch {
-    throw new Error('manifest.json is not JSON')
-  }
-  if (manifest?.format !== format) throw new Error(`manifest.json is not of a ${format}`)
-  const sound =
-    [manifest.step, manifest.seed].every(Number.isSafeInteger) &&
-    typeof manifest.tensors === 'object' &&
-    Object.values(manifest.tensors ?? {}).every(
-      entry =>
-        Array.isArray(entry?.dims) && Array.isArray(entry.shards) && entry.shards.every(part => isPart(part, entry)),
-    )
-  if (!sound) throw new Error('manifest.json lacks step, tensors or their shards')
-  return manifest
-}
-
-/** A name of a file beside the manifest, never a path out of the folder; a part that lies in the whole. */
-const isPart = ({ file, start, shape }: Part, { dims }: Entry): boolean =>
-  typeof file === 'string' &&
-  /^[\w-][\w.-]*$/.test(file) &&
-  [start, shape].every(box => Array.isArray(box) && box.length === dims.length && box.every(isSize)) &&
-  dims.every(({ size }, d) => start[d] + shape[d] <= size)
-
-const isSize = (n: unknown): boolean => Number.isSafeInteger(n) && (n as number) >= 0 // it is a number

@@ -22,8 +22,13 @@ const decode: Readonly<Record<Float, (raw: Uint8Array) => Float32Array | Float64
   BF16: ({ buffer }) => new Float32Array(Uint32Array.from(new Uint16Array(buffer), half => half << 16).buffer),
 }
 
-/** One tensor by name. Every Error is fit to print, and names the tensor. */
-export type Tensors = (name: string) => SafeTensor
+/** A file, opened. Every Error is fit to print, and names the tensor. */
+export interface Safetensors {
+  readonly metadata: Readonly<Record<string, string>>
+  /** The CRC-32 of its length and its header, in eight digits. */
+  readonly headSum: string
+  tensor(name: string): SafeTensor
+}
 
 const refuse = (message: string): never => {
   throw new Error(message)
@@ -33,26 +38,32 @@ type Mapping = Readonly<Record<string, unknown>>
 const isMapping = (value: unknown): value is Mapping =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-export const parseSafetensors = (bytes: Uint8Array): Tensors =>
+export const parseSafetensors = (bytes: Uint8Array): Safetensors =>
   openSafetensors((begin, end) => bytes.subarray(begin, end))
 
 /** `read` gives the bytes from `begin` to `end`, or as many of them as there are. */
-export function openSafetensors(read: (begin: number, end: number) => Uint8Array): Tensors {
-  const head = read(0, 8)
-  if (head.length < 8) refuse('is cut short: there is no header')
-  const size = Number(new DataView(head.buffer, head.byteOffset, 8).getBigUint64(0, true))
-  const text = read(8, 8 + size)
-  if (text.length < size) refuse('is cut short: the header is longer than the file')
-  const header = headerOf(new TextDecoder().decode(text))
-  const sums = sumsOf(header)
-  return name => {
-    const { dtype, shape, begin, end } = entryOf(header, name)
-    // A copy begins at a whole word, whatever the file's place in memory. (A Buffer's slice would be no copy.)
-    const raw = new Uint8Array(read(8 + size + begin, 8 + size + end))
-    if (raw.length < end - begin) refuse(`tensor ${name} is cut short: ${raw.length} of ${end - begin} bytes are there`)
-    if (sums && sums[name] !== crc32(raw))
-      refuse(`tensor ${name} is damaged: its CRC-32 is not the one that was written`)
-    return { dtype, shape, values: decode[dtype](raw) }
+export function openSafetensors(read: (begin: number, end: number) => Uint8Array): Safetensors {
+  const length = read(0, 8)
+  if (length.length < 8) refuse('is cut short: there is no header')
+  const size = Number(new DataView(length.buffer, length.byteOffset, 8).getBigUint64(0, true))
+  const head = read(0, 8 + size)
+  if (head.length < 8 + size) refuse('is cut short: the header is longer than the file')
+  const header = headerOf(new TextDecoder().decode(head.subarray(8)))
+  const metadata = metadataOf(header)
+  const sums = metadata.crc32 === undefined ? undefined : headerOf(metadata.crc32)
+  return {
+    metadata,
+    headSum: crc32(head).toString(16).padStart(8, '0'),
+    tensor(name) {
+      const { dtype, shape, begin, end } = entryOf(header, name)
+      // A copy begins at a whole word, whatever the file's place in memory. (A Buffer's slice would be no copy.)
+      const raw = new Uint8Array(read(8 + size + begin, 8 + size + end))
+      if (raw.length < end - begin)
+        refuse(`tensor ${name} is cut short: ${raw.length} of ${end - begin} bytes are there`)
+      if (sums && sums[name] !== crc32(raw))
+        refuse(`tensor ${name} is damaged: its CRC-32 is not the one that was written`)
+      return { dtype, shape, values: decode[dtype](raw) }
+    },
   }
 }
 
@@ -66,10 +77,9 @@ function headerOf(text: string): Mapping {
   return isMapping(header) ? header : refuse('has a header that is no mapping')
 }
 
-function sumsOf(header: Mapping): Readonly<Record<string, unknown>> | undefined {
-  const metadata = header.__metadata__
-  if (!isMapping(metadata) || typeof metadata.crc32 !== 'string') return undefined
-  return headerOf(metadata.crc32)
+function metadataOf({ __metadata__: metadata }: Mapping): Readonly<Record<string, string>> {
+  const entries = isMapping(metadata) ? Object.entries(metadata) : []
+  return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'))
 }
 
 function entryOf(header: Mapping, name: string) {

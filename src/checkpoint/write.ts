@@ -1,66 +1,91 @@
 /**
  * A checkpoint, to be written: of every rank a file (several where it holds much) with the parts that no rank before it
- * holds, then the manifest that names them. One file is made at a time: a checkpoint need not fit into memory twice.
+ * holds, then the job and the tokenizer, then the manifest that names them all. One file is made at a time: a checkpoint
+ * need not fit into memory twice.
  */
 import { worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
-import { elementsIn, type Numbers } from './box.js'
-import { format, type Manifest, type Position } from './checkpoint.js'
-import { printSafetensors } from './safetensors.js'
+import { type Box, elementsIn, type Numbers } from './box.js'
+import { requireFinite } from './checkpoint.js'
+import { format, type Manifest, type Part, type Position, printManifest, sumOf } from './manifest.js'
+import { parseSafetensors, printSafetensors } from './safetensors.js'
 import { type Shard, shardsOf } from './shards.js'
 
-/** `held` is what a rank keeps in a frame, and maybe more behind it. Files of more bytes than that some systems do not write. */
+/** Which run writes, where it stands, and what is needed to use its weights later. */
+export interface Snapshot extends Position {
+  /** A UUID. */
+  readonly run: string
+  /** As JSON. */
+  readonly job: unknown
+  /** The tokenizer.json its text was encoded with. */
+  readonly tokenizer?: string | undefined
+}
+
+/**
+ * `held` is what a rank keeps in a frame, and maybe more behind it. Files of more bytes than `mostBytes` some systems do
+ * not write. Throws NotFinite where a value is not: nobody could resume from it.
+ */
 export function* printCheckpoint(
   program: Program,
-  position: Position,
+  { run, job, tokenizer, ...position }: Snapshot,
   held: (shard: Shard) => Numbers,
   mostBytes = 2 ** 30,
 ): Generator<readonly [file: string, content: string | Uint8Array]> {
-  const tensors: Record<string, { dims: Shard['dims']; shards: Manifest['tensors'][string]['shards'][number][] }> = {}
+  const tensors: Record<string, { dims: Shard['dims']; shards: Part[] }> = {}
+  const files: Record<string, string> = {}
   for (let rank = 0; rank < worldOf(program.mesh); rank++) {
-    const parts = shardsOf(program, rank).flatMap(shard =>
+    const pieces = shardsOf(program, rank).flatMap(shard =>
       shard.written ? [{ shard, values: held(shard).subarray(0, elementsIn(shard)) }] : [],
     )
-    for (const [i, group] of groupsOf(parts, mostBytes).entries()) {
+    for (const [i, group] of groupsOf(pieces, mostBytes).entries()) {
       const file = `rank-${String(rank).padStart(5, '0')}${i > 0 ? `-${i + 1}` : ''}.safetensors`
       for (const { shard } of group) {
-        const { tensor, dims, start, shape } = shard
-        tensors[tensor] ??= { dims, shards: [] }
-        tensors[tensor].shards.push({ rank, file, start, shape })
+        tensors[shard.tensor] ??= { dims: shard.dims, shards: [] }
+        tensors[shard.tensor].shards.push({ rank, file, ...boxOf(shard) })
       }
-      yield [file, fileOf(group, rank)]
+      const content = fileOf(group, { format, run, step: String(position.step), rank: String(rank) })
+      files[file] = parseSafetensors(content).headSum
+      yield [file, content]
     }
   }
-  const manifest: Manifest = { format, name: program.name, ...position, tensors }
-  yield ['manifest.json', `${JSON.stringify(manifest, null, 1)}\n`]
+  for (const [file, text] of [
+    ['job.json', `${JSON.stringify(job, null, 2)}\n`],
+    ['tokenizer.json', tokenizer],
+  ] as const) {
+    if (text === undefined) continue
+    files[file] = sumOf(new TextEncoder().encode(text))
+    yield [file, text]
+  }
+  const manifest: Manifest = { format, name: program.name, run, ...position, tensors, files }
+  yield ['manifest.json', printManifest(manifest)]
 }
 
-interface Part {
+interface Piece {
   readonly shard: Shard
   readonly values: Numbers
 }
 
-function groupsOf(parts: readonly Part[], mostBytes: number): Part[][] {
-  const groups: Part[][] = []
+const boxOf = ({ start, shape }: Shard): Box => ({ start, shape })
+
+function groupsOf(pieces: readonly Piece[], mostBytes: number): Piece[][] {
+  const groups: Piece[][] = []
   let bytes = Number.POSITIVE_INFINITY
-  for (const part of parts) {
-    if (bytes + part.values.byteLength > mostBytes) {
+  for (const piece of pieces) {
+    if (bytes + piece.values.byteLength > mostBytes) {
       groups.push([])
       bytes = 0
     }
-    groups[groups.length - 1].push(part)
-    bytes += part.values.byteLength
+    groups[groups.length - 1].push(piece)
+    bytes += piece.values.byteLength
   }
   return groups
 }
 
-const fileOf = (parts: readonly Part[], rank: number): Uint8Array =>
-  printSafetensors(
-    Object.fromEntries(
-      parts.map(({ shard: { tensor, shape }, values }) => [
-        tensor,
-        { dtype: values instanceof Float64Array ? 'F64' : 'F32', shape, values },
-      ]),
-    ),
-    { format, rank: String(rank) },
-  )
+function fileOf(pieces: readonly Piece[], metadata: Readonly<Record<string, string>>): Uint8Array {
+  const parts = Object.fromEntries(pieces.map(({ shard }) => [shard.tensor, boxOf(shard)]))
+  const tensors = pieces.map(({ shard: { tensor, shape }, values }) => {
+    requireFinite(tensor, values)
+    return [tensor, { dtype: values instanceof Float64Array ? 'F64' : 'F32', shape, values }] as const
+  })
+  return printSafetensors(Object.fromEntries(tensors), { ...metadata, parts: JSON.stringify(parts) })
+}

@@ -13,9 +13,11 @@ import {
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type Files, showBytes } from '../base/index.js'
+import { hasEnded, processName } from './files/processes.js'
 import { writeWhole } from './files/write-whole.js'
 
 export interface Io extends Files {
@@ -53,10 +55,13 @@ export function processIo(): Io {
     exists: existsSync,
     write: (path, content) => plainly(() => writeWhole(path, content)),
     copy: (from, to) => plainly(() => copyFileSync(from, to)),
-    rename: (from, to) => plainly(() => replace(from, to)),
+    create: (path, content) => plainly(() => create(path, content)),
+    rename: (from, to) => plainly(() => rename(from, to)),
     remove: path => plainly(() => rmSync(path, { recursive: true, force: true })),
     append: (path, text) => plainly(() => appendFileSync(path, text)),
     makeFolder: path => plainly(() => makeFolder(resolve(path)), noFolder),
+    process: processName(),
+    hasEnded,
     terminal: () =>
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }
@@ -124,12 +129,19 @@ function readPart(path: string, begin: number, end: number): Uint8Array {
   }
 }
 
-/** What had the name goes only when the new one is in its place: whenever this is interrupted, one of them is there. */
-function replace(from: string, to: string): void {
-  const before = `${to}.${process.pid}.before`
-  if (existsSync(to)) renameSync(to, before)
+function create(path: string, content: string): boolean {
+  try {
+    writeFileSync(path, content, { flag: 'wx', flush: true })
+    return true
+  } catch (e) {
+    if ((e as NodeJS.ErrnoException).code === 'EEXIST') return false // errors of the system carry a code
+    throw e
+  }
+}
+
+function rename(from: string, to: string): void {
+  if (existsSync(to)) throw new Error('the name is taken')
   renameSync(from, to)
-  rmSync(before, { recursive: true, force: true })
 }
 
 function filesBelow(folder: string): string[] {

@@ -23,10 +23,13 @@ export type Files = Readonly<Record<string, string>>
  * job, for the runs that are to judge what they train.
  */
 export function emit(program: Program, run: Run, runtime: Files, evaluation?: Program): Files {
+  const { job, tokenizer, ...settings } = run
   return {
     'README.md': readme(program, run),
     'train.py': entry,
-    'run.json': `${JSON.stringify(run, null, 2)}\n`,
+    'run.json': `${JSON.stringify(settings, null, 2)}\n`,
+    'job.json': `${JSON.stringify(job, null, 2)}\n`,
+    ...(tokenizer === undefined ? {} : { 'tokenizer.json': tokenizer }),
     ...programFiles(program),
     ...(evaluation && below('evaluation', programFiles(evaluation))),
     ...below('runtime', runtime),

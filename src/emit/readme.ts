@@ -34,6 +34,7 @@ It needs PyTorch and this folder, nothing else. \`sh launch.sh --help\` lists wh
 | \`stage*.json\` | when they compute it: frames, calls, messages and waits, in order |
 | \`program.json\` | mesh, process groups, parameters |
 | \`run.json\` | steps, seed, learning rate, data |
+| \`job.json\` | the job; checkpoints carry it, and the tokenizer where there is one |
 ${run.evaluation ? '| `evaluation/` | the forward alone, as a program of its own: the loss over held-out data |\n' : ''}| \`runtime/\` | the hand-written part, the same for every program |
 | \`metrics.jsonl\` | a line of JSON a step, once it has run |
 

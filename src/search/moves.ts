@@ -4,7 +4,7 @@
  */
 import { type AxisSizes, type MeshAxis, sizesOf, supportedAxes } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
-import { type ScheduleName, scheduleNames, scheduleTraits } from '../plan/index.js'
+import { type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import type { Request } from './request.js'
 import { divisors, pipelinesOf, zerosOf } from './space.js'
 
@@ -146,7 +146,7 @@ function scheduleMoves(request: Request, split: Split): Move[] {
 }
 
 const shown = (schedule: ScheduleName, chunks: number): string =>
-  scheduleTraits[schedule].chunksFixed ? schedule : `${schedule}, ${chunks} chunks`
+  scheduleFacts[schedule].chunksFixed ? schedule : `${schedule}, ${chunks} chunks`
 
 function layerMoves(request: Request, split: Split): Move[] {
   const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp)

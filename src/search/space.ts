@@ -6,7 +6,7 @@
  */
 import { evenParts } from '../base/index.js'
 import type { Shape, Split } from '../estimate/index.js'
-import { check, type ScheduleName, scheduleNames, scheduleTraits } from '../plan/index.js'
+import { check, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import { jobOf, plainSplit, type Request } from './request.js'
 
@@ -91,7 +91,7 @@ const mostChunks = 64
  * that size to go through, and the bubble, which is as long as a stage, does not shrink.
  */
 function chunksOf(schedule: ScheduleName, layers: number, pp: number): number[] {
-  const { chunks, chunksFixed } = scheduleTraits[schedule]
+  const { chunks, chunksFixed } = scheduleFacts[schedule]
   if (chunksFixed) return pp * chunks <= mostStages(layers) ? [chunks] : []
   const most = Math.min(mostChunks, Math.floor(mostStages(layers) / pp))
   const all = Array.from({ length: Math.max(0, most - 1) }, (_, i) => i + 2)

@@ -1,11 +1,10 @@
-/** The checkpoints of a run: found, checked against its job, loaded and written. */
-import { error, type Files, type Problem, ProblemsError, save, within, writing } from '../base/index.js'
+/** The checkpoint a run begins with: found, checked against its job, and loaded. */
+import { error, type Files, type Problem, ProblemsError, within } from '../base/index.js'
 import {
   type Checkpoint,
   checkpointProblems,
   loadCheckpoint,
   type Position,
-  printCheckpoint,
   readCheckpoint,
   type Share,
 } from '../checkpoint/index.js'
@@ -13,7 +12,6 @@ import { cursorAt, type Dataset } from '../data/index.js'
 import type { Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
-import type { Session } from './session.js'
 
 /** What a run begins with, if not with the weights its seed gives. */
 export interface Beginning {
@@ -132,33 +130,4 @@ export function load(beginning: Beginning, program: Program, trainer: Trainer): 
   const { checkpoint, share } = beginning
   const problems = loadCheckpoint(program, checkpoint, share, (shard, values) => trainer.hold(shard, values))
   if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
-}
-
-/** Where checkpoints of a run go, and how often. */
-export interface Saving {
-  readonly folder: string
-  /** 0: only after the last step. */
-  readonly every: number
-}
-
-/** All of it, under its name; or, if that fails, nothing. Returns where it is. */
-export function saveCheckpoint(folder: string, step: number, session: Session, files: Files): string {
-  const path = within(folder, `step-${String(step).padStart(8, '0')}`)
-  const partial = `${path}.partial`
-  const { job, program, trainer, dataset } = session
-  const { seed } = job.training
-  const data = cursorAt(dataset.train, job.training, { step, fingerprint: dataset.fingerprint })
-  try {
-    writing(partial, () => {
-      files.remove(partial) // of a run that was ended while it wrote
-      files.makeFolder(partial)
-    })
-    for (const [name, content] of printCheckpoint(program, { step, seed, data }, shard => trainer.held(shard)))
-      save(within(partial, name), content, files)
-    writing(path, () => files.rename(partial, path))
-    return path
-  } catch (e) {
-    files.remove(partial)
-    throw e
-  }
 }

@@ -24,8 +24,8 @@ export interface LoadedData {
   readonly dataset: Dataset
   /** Of a text or a token file, all of it. */
   readonly ids?: Ids
-  /** The tokenizer.json of a tokenizer that was trained here. */
-  readonly tokenizerJson?: string
+  /** The tokenizer.json that text was encoded with, where it took one. */
+  readonly tokenizer?: string
 }
 
 const mostBytes = 2 ** 30
@@ -44,7 +44,7 @@ export async function loadDataset(job: Job, files: Files, options: DataOptions =
     const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
     return { dataset: syntheticDataset({ seq: training.seq, ...shape }, training.seed) }
   }
-  const { ids, name, tokenizerJson } = await idsOf(job, data, {
+  const { ids, name, tokenizer } = await idsOf(job, data, {
     files,
     locate: name => name,
     say: () => {},
@@ -56,7 +56,7 @@ export async function loadDataset(job: Job, files: Files, options: DataOptions =
       'data/short',
       `${data.source} has ${ids.length} tokens, but a sequence needs seq ${training.seq} + 1 = ${training.seq + 1} to train on`,
     )
-  return { dataset, ids, ...(tokenizerJson === undefined ? {} : { tokenizerJson }) }
+  return { dataset, ids, ...(tokenizer === undefined ? {} : { tokenizer }) }
 }
 
 /** The program that judges, where there is something to judge by. */
@@ -77,7 +77,7 @@ interface Place extends Required<DataOptions> {
 interface Tokens {
   readonly ids: Ids
   readonly name: string
-  readonly tokenizerJson?: string
+  readonly tokenizer?: string
 }
 
 async function idsOf({ model }: Job, data: Data, place: Place): Promise<Tokens> {
@@ -95,7 +95,7 @@ async function idsOf({ model }: Job, data: Data, place: Place): Promise<Tokens> 
   place.say('encoding')
   const ids = encodeAll(tokenizer, texts)
   const name = `${source} (${texts.length > 1 ? `${texts.length} files, ` : ''}${tokenizer.name})`
-  return { ids, name, ...(json === undefined ? {} : { tokenizerJson: json }) }
+  return { ids, name, ...(json === undefined ? {} : { tokenizer: json }) }
 }
 
 /** A file as it is; of a folder every file that is text. */
@@ -126,7 +126,7 @@ async function tokenizerOf(
   if (data.tokenizer !== 'bpe') {
     const text = attempt('data.tokenizer', data.tokenizer, () => files.read(locate(data.tokenizer)))
     try {
-      return { tokenizer: await readTokenizer(text, data.tokenizer) }
+      return { tokenizer: await readTokenizer(text, data.tokenizer), json: text }
     } catch (e) {
       throw refuse('data/file', `${data.tokenizer} ${e instanceof Error ? e.message : e}`, 'data.tokenizer')
     }

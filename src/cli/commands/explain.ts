@@ -42,7 +42,7 @@ Examples:
   lockstep explain job.yaml --cluster h100
   lockstep explain job.yaml --cluster a100 --software megatron-2024 --measured-step 4.2s
 
-Exit code 0: fine, 1: the job or the cluster has problems, 2: wrong use.`
+Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
 
 export function registerExplain(program: Command, io: Io, done: (code: number) => void): void {
   program

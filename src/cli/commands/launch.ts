@@ -2,13 +2,20 @@
 import { join, resolve } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { error, ProblemsError, worldOf } from '../../base/index.js'
-import { type Beginning, beginningOf, beginningText, type StepRecord, takenBy } from '../../train/index.js'
+import {
+  type Beginning,
+  beginningOf,
+  beginningText,
+  type StepRecord,
+  savingProblems,
+  takenBy,
+} from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder } from '../files/run-folder.js'
 import { pythonWithTorch, startTorchrun } from '../files/torchrun.js'
 import type { Io } from '../io.js'
-import { type CheckpointOptions, withCheckpointOptions } from '../text/checkpoint-options.js'
+import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { displayOf } from '../text/display.js'
 import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
@@ -43,7 +50,7 @@ export function registerLaunch(program: Command, io: Io, done: (code: number) =>
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
+      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted.',
     )
     .action(async (path: string, options: Options) => done(await command(path, options, io)))
 }
@@ -66,6 +73,9 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   const job = withOptions(loaded.job, options)
   const folder = options.out ?? freeFolder(job, path, io)
   const beginning = beginningOf(options, io)
+  const plan = savePlanOf(options, folder)
+  const refusals = plan ? savingProblems(plan.folder, takenBy(beginning), io) : []
+  if (refusals.length > 0) throw new ProblemsError(refusals)
   const emitted = await withProgress(io, ({ say }) =>
     writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say }),
   )

@@ -1,8 +1,9 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
-import { join, resolve } from 'node:path'
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
-import { coordinatesOf, ProblemsError, save, showBytes, writing } from '../../base/index.js'
+import { coordinatesOf, ProblemsError, save, showBytes } from '../../base/index.js'
 import { compileJob, serialJob } from '../../compile/index.js'
 import { cursorAt } from '../../data/index.js'
 import {
@@ -15,7 +16,7 @@ import {
 } from '../../engine/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
-import { formOf, type Job } from '../../plan/index.js'
+import type { Job } from '../../plan/index.js'
 import { printChrome, type Span } from '../../trace/index.js'
 import {
   type Beginning,
@@ -28,6 +29,7 @@ import {
   load,
   loadDataset,
   lossesOf,
+  openSaving,
   type Saving,
   type Session,
   type StepRecord,
@@ -35,11 +37,11 @@ import {
   takenBy,
   trainingOf,
 } from '../../train/index.js'
-import { besides } from '../files/load.js'
+import { besides, portable } from '../files/load.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { openRunFolder, type RunFolder } from '../files/run-folder.js'
+import { freeFolder, openRunFolder, type RunFolder, requireNoMetrics } from '../files/run-folder.js'
 import type { Io } from '../io.js'
-import { type CheckpointOptions, savingOf, withCheckpointOptions } from '../text/checkpoint-options.js'
+import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { type Display, displayOf, duration } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
@@ -84,7 +86,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted.',
     )
     .action(async (path: string | undefined, options: Options) => {
       if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')
@@ -108,10 +110,11 @@ const changed = (job: Job, { steps, seed }: Options): Job => ({
   training: { ...job.training, ...(steps === undefined ? {} : { steps }), ...(seed === undefined ? {} : { seed }) },
 })
 
-async function run(path: string, { job, schedule, program }: Loaded, options: Options, io: Io): Promise<number> {
+async function run(path: string, loaded: Loaded, options: Options, io: Io): Promise<number> {
+  const { job, schedule, program } = loaded
   const { say, erase } = new Progress(io)
   const beginning = beginningOf(options, io)
-  const { dataset, tokenizerJson } = await loadDataset(job, io, { locate: name => besides(path, name), say })
+  const { dataset, tokenizer } = await loadDataset(job, io, { locate: name => besides(path, name), say })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
   if (problems.length > 0) throw new ProblemsError(problems)
   say('starting the ranks')
@@ -129,50 +132,60 @@ async function run(path: string, { job, schedule, program }: Loaded, options: Op
       say(`reading ${beginning.path}`)
       load(beginning, program, trainer)
     }
-    const folder = openRunFolder(portable(job, path), path, io, options.out)
-    if (tokenizerJson !== undefined) folder.save('tokenizer.json', tokenizerJson)
-    const saving = savingOf(options, folder.path)
-    if (saving) writing(saving.folder, () => io.makeFolder(saving.folder)) // before hours are spent
     erase()
-    const display = displayOf(job, io, options.json === true)
     const session = { job, program, trainer, dataset, taken: takenBy(beginning) }
-    if (!options.json) io.out(`${introduction(session, folder, beginning)}\n`)
-    const { records, traced, stopped } = await follow(session, display, { folder, saving }, io)
-    if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
-    if (!options.json || records.length === 0)
-      for (const line of summaryOf(job, records, session.taken)) display.note(line)
-    if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
-    if (options.beside && !stopped && records.length > 0)
-      display.note(await besideOneRank(session, records, options.beside, { ...start, beginning }))
-    if (options.demo && !options.json) display.note(nextCommands)
-    return stopped ? 130 : 0
+    return await recorded(session, { path, tokenizer, beginning, start, options, io })
   } finally {
     erase()
     await trainer.stop()
   }
 }
 
+interface Setting {
+  /** Of the job. */
+  readonly path: string
+  readonly tokenizer: string | undefined
+  readonly beginning: Beginning | undefined
+  readonly start: { readonly kernels: KernelName; readonly seed: number }
+  readonly options: Options
+  readonly io: Io
+}
+
+/** Opens the folders of a run, and closes them behind it. */
+async function recorded(session: Session, setting: Setting): Promise<number> {
+  const { path, tokenizer, options, io } = setting
+  const place = options.out ?? freeFolder(session.job, path, io)
+  const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
+  requireNoMetrics(place, io)
+  const saving = plan && openSaving(plan, session.taken, { run: randomUUID(), job, tokenizer }, io)
+  try {
+    if (saving?.lock.note) io.err(`${saving.lock.note}\n`)
+    const folder = openRunFolder(place, job, io)
+    if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
+    return await shown(session, { folder, saving }, setting)
+  } finally {
+    saving?.lock.release()
+  }
+}
+
+async function shown(session: Session, places: Places, { beginning, start, options, io }: Setting): Promise<number> {
+  const { job, program, trainer } = session
+  const display = displayOf(job, io, options.json === true)
+  if (!options.json) io.out(`${introduction(session, places.folder, beginning)}\n`)
+  const { records, traced, stopped } = await follow(session, display, places, io)
+  if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
+  if (!options.json || records.length === 0)
+    for (const line of summaryOf(job, records, session.taken)) display.note(line)
+  if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
+  if (options.beside && !stopped && records.length > 0)
+    display.note(await besideOneRank(session, records, options.beside, { ...start, beginning }))
+  if (options.demo && !options.json) display.note(nextCommands)
+  return stopped ? 130 : 0
+}
+
 /** A program an engine refuses, or cannot give memory to, is no bug of ours. */
 const started = (program: Program, options: TrainerOptions): Promise<Trainer> =>
   engineFailures('cannot start', () => startTrainer(program, options))
-
-/** The copy in the run folder is read from elsewhere: what it names must be found from there too. */
-function portable(job: Job, path: string): Job {
-  const found = (name: string) => resolve(besides(path, name))
-  const { data } = job
-  const { schedule } = job.plan
-  return {
-    ...job,
-    plan: { ...job.plan, schedule: typeof schedule === 'string' ? schedule : { file: found(schedule.file) } },
-    ...(data && {
-      data: {
-        ...data,
-        source: formOf(data) === 'synthetic' ? data.source : found(data.source),
-        tokenizer: data.tokenizer.endsWith('.json') ? found(data.tokenizer) : data.tokenizer,
-      },
-    }),
-  }
-}
 
 interface Followed {
   readonly records: readonly StepRecord[]
@@ -199,7 +212,7 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
   const saved = (record: StepRecord): StepRecord => {
     if (!saving) return record
     say(`writing the checkpoint of step ${record.step}`)
-    const checkpoint = saveCheckpoint(saving.folder, record.step, session, io)
+    const checkpoint = saveCheckpoint(saving, record.step, session, io)
     erase()
     return { ...record, checkpoint }
   }

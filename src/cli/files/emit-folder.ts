@@ -11,7 +11,7 @@ import { flopsPerToken } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
 import { type Beginning, beginningProblems, evaluationOf, inCheckpoint, loadDataset } from '../../train/index.js'
 import type { Io } from '../io.js'
-import { besides } from './load.js'
+import { besides, portable } from './load.js'
 import type { Loaded } from './program.js'
 
 const runtimeFolder = fileURLToPath(new URL('../../../../src/emit/runtime', import.meta.url))
@@ -52,11 +52,15 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
     ])
-  const { dataset, ids } = await loadDataset(job, io, { locate: name => besides(path, name), say })
+  const { dataset, ids, tokenizer } = await loadDataset(job, io, { locate: name => besides(path, name), say })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
   if (problems.length > 0) throw new ProblemsError(problems)
   say('emitting')
-  const run = { ...runOf(job, path, dataset, ids), ...(expected && { expected }) }
+  const run = {
+    ...runOf(portable(job, path), path, dataset, ids),
+    ...(tokenizer === undefined ? {} : { tokenizer }),
+    ...(expected && { expected }),
+  }
   const files = emit(program, run, runtimeFiles(), evaluationOf(job, dataset, schedule))
   const all: Record<string, string | Uint8Array> = { ...files, ...(ids && { [tokenFile]: bytesOf(ids) }) }
   const copies = beginning && carries ? copiesOf(program, beginning) : {}
@@ -95,6 +99,7 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     data: dataOf(job, dataset, ids),
     fingerprint: dataset.fingerprint,
     ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),
+    job,
     flopsPerToken: flopsPerToken(model, training.seq),
   }
 }

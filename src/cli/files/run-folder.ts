@@ -11,13 +11,15 @@ export interface RunFolder {
   log(record: object): void
 }
 
-/** `asked` is the folder somebody named; else one below runs/ that is not there yet. */
-export function openRunFolder(job: Job, jobPath: string, io: Io, asked?: string): RunFolder {
-  const path = asked ?? freeFolder(job, jobPath, io)
+export function requireNoMetrics(path: string, io: Io): void {
   if (io.exists(join(path, 'metrics.jsonl')))
     throw new ProblemsError([
       error('run/exists', '', `${path} holds the metrics of another run`, 'name another folder with --out'),
     ])
+}
+
+export function openRunFolder(path: string, job: Job, io: Io): RunFolder {
+  requireNoMetrics(path, io)
   writing(path, () => io.makeFolder(path))
   const saveHere = (name: string, text: string) => save(join(path, name), text, io)
   const metrics = join(path, 'metrics.jsonl')
@@ -29,6 +31,7 @@ export function openRunFolder(job: Job, jobPath: string, io: Io, asked?: string)
   }
 }
 
+/** A folder below runs/ that does not exist yet. */
 export function freeFolder({ name }: Job, jobPath: string, io: Io): string {
   const stem = (name ?? basename(jobPath, extname(jobPath))).replace(/[^\w.-]+/g, '-').replace(/^[.-]+/, '') || 'run'
   for (let i = 1; ; i++) {

@@ -1,7 +1,7 @@
 /** The options of commands that write checkpoints or start from one. */
 import { join } from 'node:path'
 import { type Command, Option } from 'commander'
-import type { Origin, Saving } from '../../train/index.js'
+import type { Origin, SavePlan } from '../../train/index.js'
 import { positive } from './integer.js'
 
 /** The same names as those of an emitted program. */
@@ -22,7 +22,7 @@ export const withCheckpointOptions = (command: Command): Command =>
     )
     .option('--init <checkpoint>', 'start with the weights of a checkpoint, at step 1')
 
-export const savingOf = ({ save, saveEvery }: CheckpointOptions, runFolder: string): Saving | undefined =>
+export const savePlanOf = ({ save, saveEvery }: CheckpointOptions, runFolder: string): SavePlan | undefined =>
   save === undefined && saveEvery === undefined
     ? undefined
     : { folder: save ?? join(runFolder, 'checkpoints'), every: saveEvery ?? 0 }

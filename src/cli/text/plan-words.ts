@@ -1,7 +1,7 @@
 /** Plans, verdicts and changes in words and columns. */
 import { type MeshAxis, meshAxes } from '../../base/index.js'
 import type { Parts, Split } from '../../estimate/index.js'
-import { type ScheduleName, scheduleTraits } from '../../plan/index.js'
+import { scheduleFacts } from '../../plan/index.js'
 import {
   type Difference,
   type Neighbour,
@@ -32,8 +32,7 @@ export const showTensor = ({ tp, sequenceParallel }: Split): string => `${tp}${s
 export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
   if (pp === 1) return '-'
   const ends = layers ? ` ${layers[0]}..${layers[layers.length - 1]}` : ''
-  const fixed = Object.hasOwn(scheduleTraits, schedule) && scheduleTraits[schedule as ScheduleName].chunksFixed
-  return `${schedule}${fixed ? '' : ` x${chunks}`}${ends}`
+  return `${schedule}${scheduleFacts[schedule].chunksFixed ? '' : ` x${chunks}`}${ends}`
 }
 
 export const legend = [

@@ -1,23 +1,26 @@
 """
 Checkpoints: every rank writes the parts of parameters and optimizer state that nobody else writes, and a manifest says
-which part of which whole tensor lies where. Any plan can read what any plan has written.
+which part of which whole tensor lies where, which run wrote it, and the CRC-32 of every file. Any plan can read what any
+plan has written.
 
     step-00000100/manifest.json          written last: a folder without one is no checkpoint
     step-00000100/rank-00003.safetensors
+    step-00000100/job.json               the job whose weights these are; its tokenizer.json too, where it has one
 """
 import glob
 import json
 import os
-import shutil
+import re
 from typing import Dict, Iterator, List, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from .mesh import Mesh
-from .safetensors import Damaged, Reader, write
+from .safetensors import Damaged, Reader, require_finite, sum_of, write
+from .saving import Saving, name_of
 
-FORMAT = "lockstep checkpoint 1"
+FORMAT = "lockstep checkpoint 2"
 
 
 class Shard(NamedTuple):
@@ -68,29 +71,65 @@ def manifest_of(program: Dict, mesh: Mesh, position: Dict) -> Dict:
     return {"format": FORMAT, "name": program["name"], **position, "tensors": tensors}
 
 
-def save(folder: str, program: Dict, stage, position: Dict) -> str:
+def box_of(part: Dict) -> Dict:
+    """What a shard says of a tensor in it."""
+    return {key: value for key, value in part.items() if key not in ("rank", "file")}
+
+
+def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
     """All ranks together. The folder gets its name when all of it is there. `position` says how far the run is."""
     here = stage.here
-    final = os.path.join(folder, f"step-{position['step']:08d}")
-    partial = final + ".partial"
+    final = os.path.join(saving.folder, name_of(position["step"]))
+    partial = f"{final}.{saving.run}.partial"
     os.makedirs(partial, exist_ok=True)
+    manifest = {**manifest_of(program, here.mesh, position), "run": saving.run}
     mine = {
         shard.tensor: stage.frames[shard.frame][0]
         for shard in shards_of(program, stage.pp)
         if owner(here.mesh, shard, here.rank)
     }
     if mine:
-        write(os.path.join(partial, file_of(here.rank)), mine, {"format": FORMAT, "rank": str(here.rank)})
+        parts = {
+            name: box_of(part)
+            for name in mine
+            for part in manifest["tensors"][name]["shards"]
+            if part["rank"] == here.rank
+        }
+        try:
+            for name, values in mine.items():
+                require_finite(name, values)
+        except Damaged as error:
+            raise Damaged(f"{final} is not written: {error}") from None
+        said = {"run": saving.run, "step": str(position["step"]), "rank": str(here.rank), "parts": json.dumps(parts)}
+        write(os.path.join(partial, file_of(here.rank)), mine, {"format": FORMAT, **said})
     dist.barrier()
     if here.rank == 0:
-        with open(os.path.join(partial, "manifest.json"), "w") as file:
-            json.dump(manifest_of(program, here.mesh, position), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.rmtree(final, ignore_errors=True)
-        os.replace(partial, final)
+        _seal(partial, manifest, saving)
+        saving.lock.require()
+        # Fails where another run has written a checkpoint of that name.
+        os.rename(partial, final)
     dist.barrier()
     return final
+
+
+def _seal(partial: str, manifest: Dict, saving: Saving) -> None:
+    """Writes what lies beside the shards, and the manifest that names all files and ends with its own CRC-32."""
+    sums, shards = {}, Shards(partial, manifest)
+    for entry in manifest["tensors"].values():
+        for part in entry["shards"]:
+            if part["file"] not in sums:
+                reader = shards.open(part)
+                reader.file.close()
+                sums[part["file"]] = reader.head_sum
+    for name, text in saving.texts.items():
+        sums[name] = sum_of(text.encode())
+        with open(os.path.join(partial, name), "wb") as file:
+            file.write(text.encode())
+    body = json.dumps({**manifest, "files": sums}, indent=1)[: -len("\n}")]
+    with open(os.path.join(partial, "manifest.json"), "w") as file:
+        file.write(f'{body},\n "checksum": "{sum_of(body.encode())}"\n}}\n')
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def complete_in(folder: str) -> str:
@@ -112,12 +151,54 @@ def step_in(path: str) -> int:
 def read_manifest(folder: str) -> Dict:
     try:
         with open(os.path.join(folder, "manifest.json")) as file:
-            manifest = json.load(file)
+            text = file.read()
+        manifest = json.loads(text)
         if manifest["format"] != FORMAT:
-            raise ValueError(f"its format is {manifest['format']}")
+            raise ValueError(f"its format is {manifest['format']}, not {FORMAT}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{folder} is no checkpoint: {error}") from None
+    end = re.search(r',\n "checksum": "([0-9a-f]{8})"\n\}\n\Z', text)
+    if end is None or sum_of(text[: end.start()].encode()) != end[1]:
+        raise Damaged(f"{folder}: manifest.json is damaged or was changed: its CRC-32 is not the one that was written")
     return manifest
+
+
+class Shards:
+    """The files of a checkpoint, each opened once. One that says anything else than the manifest is refused."""
+
+    def __init__(self, folder: str, manifest: Dict):
+        self.folder, self.manifest = folder, manifest
+        self.readers: Dict[str, Reader] = {}
+
+    def open(self, part: Dict) -> Reader:
+        if part["file"] not in self.readers:
+            path = os.path.join(self.folder, os.path.basename(part["file"]))
+            self.readers[part["file"]] = reader = Reader(path)
+            said, run, step = reader.metadata, self.manifest["run"], self.manifest["step"]
+            if said.get("run") != run:
+                raise Damaged(f"{path} is a shard of run {said.get('run')}, but the manifest is of run {run}")
+            if said.get("step") != str(step):
+                raise Damaged(f"{path} is a shard of step {said.get('step')}, but the manifest is of step {step}")
+            if said.get("rank") != str(part["rank"]):
+                raise Damaged(f"{path} was written by rank {said.get('rank')}, not by rank {part['rank']}")
+            if self.manifest.get("files", {}).get(part["file"], reader.head_sum) != reader.head_sum:
+                raise Damaged(f"{path} is damaged: the CRC-32 of its header is not the one in the manifest")
+        return self.readers[part["file"]]
+
+    def values(self, part: Dict, name: str) -> torch.Tensor:
+        try:
+            reader = self.open(part)
+            held = json.loads(reader.metadata["parts"]).get(name)
+            if held != box_of(part):
+                raise Damaged(f"{reader.path} holds the part {held} of tensor {name}, but the manifest says {box_of(part)}")
+            values = reader.tensor(name)
+            try:
+                require_finite(name, values)
+            except Damaged as error:
+                raise Damaged(f"{reader.path}: {error}") from None
+            return values
+        except Damaged as error:
+            raise Damaged(f"{error} (written by rank {part['rank']})") from None
 
 
 def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
@@ -139,19 +220,19 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
     foreign = [name for name in manifest["tensors"] if name.startswith("param.") and name not in named]
     if foreign:
         raise Damaged(f"{folder} holds {foreign[0]}, the program has none")
-    readers: Dict[str, Reader] = {}
+    shards = Shards(folder, manifest)
     for shard in shards_of(program, stage.pp):
         if shard.tensor.startswith("param.") or not weights_only:
-            _fill(folder, manifest, shard, stage, readers)
+            _fill(shards, shard, stage)
     for param in program["params"]:
         frames = param["frames"].get(str(stage.pp), {})
         if "master" in frames:
             rounded = Shard(f"param.{param['name']}", frames["param"], param["dims"], param["kept"], first=0)
-            _fill(folder, manifest, rounded, stage, readers)
+            _fill(shards, rounded, stage)
 
 
-def _fill(folder: str, manifest: Dict, shard: Shard, stage, readers: Dict[str, Reader]) -> None:
-    entry = manifest["tensors"].get(shard.tensor)
+def _fill(shards: Shards, shard: Shard, stage) -> None:
+    folder, entry = shards.folder, shards.manifest["tensors"].get(shard.tensor)
     if entry is None:
         raise Damaged(f"{folder} holds no {shard.tensor}")
     if [dim["size"] for dim in entry["dims"]] != [dim["size"] for dim in shard.dims]:
@@ -166,12 +247,7 @@ def _fill(folder: str, manifest: Dict, shard: Shard, stage, readers: Dict[str, R
         ]
         if any(begin >= end for begin, end in both):
             continue
-        if part["file"] not in readers:
-            readers[part["file"]] = Reader(os.path.join(folder, part["file"]))
-        try:
-            values = readers[part["file"]].tensor(shard.tensor)
-        except Damaged as error:
-            raise Damaged(f"{error} (written by rank {part['rank']})") from None
+        values = shards.values(part, shard.tensor)
         into = tuple(slice(begin - a, end - a) for (begin, end), a in zip(both, starts))
         of = tuple(slice(begin - b, end - b) for (begin, end), b in zip(both, part["start"]))
         target[into] = values[of].to(target.device)

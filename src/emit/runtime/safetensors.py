@@ -23,6 +23,19 @@ def _bytes(tensor: torch.Tensor):
     return (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
 
 
+def sum_of(data: bytes) -> str:
+    return f"{zlib.crc32(data):08x}"
+
+
+def require_finite(name: str, values: torch.Tensor) -> None:
+    """Nothing can be learned from a tensor with NaN or infinity in it: one step spreads it over all of them."""
+    finite = torch.isfinite(values)
+    if not finite.all():
+        flat, bad = values.reshape(-1), (~finite).reshape(-1).nonzero().reshape(-1)
+        first = f"the first ({flat[bad[0]].item()}) at element {bad[0].item()}"
+        raise Damaged(f"tensor {name} holds {len(bad)} of {len(flat)} values that are not finite, {first}")
+
+
 def write(path: str, tensors: Dict[str, torch.Tensor], metadata: Dict[str, str]) -> None:
     held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     sums = {name: zlib.crc32(_bytes(tensor)) if tensor.numel() else 0 for name, tensor in held.items()}
@@ -50,12 +63,17 @@ class Reader:
         self.path = path
         try:
             self.file = open(path, "rb")
-            size = int.from_bytes(self.file.read(8), "little")
+            length = self.file.read(8)
+            size = int.from_bytes(length, "little")
             if size > os.path.getsize(path):
                 raise ValueError("the header is longer than the file")
-            self.header = json.loads(self.file.read(size))
+            head = self.file.read(size)
+            self.header = json.loads(head)
+            # Of the length and the header, in eight digits.
+            self.head_sum = sum_of(length + head)
             self.start = 8 + size
-            self.sums = json.loads(self.header["__metadata__"]["crc32"])
+            self.metadata = self.header["__metadata__"]
+            self.sums = json.loads(self.metadata["crc32"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Damaged(f"{path} cannot be read: {error}") from None
 

@@ -7,12 +7,13 @@ import re
 import sys
 import traceback
 from datetime import timedelta
-from typing import Dict, Optional
+from typing import Dict, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
 from . import attention, products, stage
+from .saving import Saving
 from .trainer import Trainer, read_json
 from .watchdog import Watchdog
 
@@ -51,8 +52,8 @@ def default_init(folder: str) -> Optional[str]:
     return init if os.path.isdir(init) else None
 
 
-def meet(rank: int, world: int, backend: str, timeout: timedelta) -> None:
-    """All ranks, or the names of those that did not come."""
+def meet(rank: int, world: int, backend: str, timeout: timedelta):
+    """All ranks, or the names of those that did not come. Returns the store they share."""
     store = dist.TCPStore(
         os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "29400")), world,
         is_master=rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
@@ -66,6 +67,7 @@ def meet(rank: int, world: int, backend: str, timeout: timedelta) -> None:
         missing = [other for other in range(world) if not has_come(store, other)]
         raise RuntimeError(f"rendezvous: after {timeout.total_seconds():g} s ranks {missing} of {world} are missing")
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
+    return store
 
 
 def has_come(store, rank: int) -> bool:
@@ -84,20 +86,23 @@ def main(script: str) -> None:
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     watchdog = Watchdog(rank, options.timeout)
     try:
-        trainer = start(folder, rank, world, options)
+        trainer, store = start(folder, rank, world, options)
         watchdog.watch(trainer)
-        resume(trainer, options)
+        begin(trainer, folder, options, store)
         train(trainer, options)
     except BaseException as error:  # also an interrupt: nobody ends without a word
         watchdog.quiet = True
         report(error, watchdog)
+        watchdog.close()
         # Peers may be waiting for this rank in a collective: leave at once, so that the launcher ends them.
         os._exit(1)
     watchdog.quiet = True
+    watchdog.close()
     dist.destroy_process_group()
 
 
-def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Trainer:
+def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tuple:
+    """The rank, and the store it shares with the others."""
     expected = read_json(folder, "program.json")["world"]
     if world != expected:
         raise RuntimeError(f"the program is for {expected} ranks, but torchrun started {world}")
@@ -108,7 +113,7 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
         attention.choose(device, options.attention)
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
-    meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
+    store = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
     # PyTorch 1 has no compiler.
     compiled = cuda and not options.no_compile and hasattr(torch, "compile")
     products.choosing = not options.same_bits
@@ -117,15 +122,20 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tr
     # Later than the watchdog, which has more to say.
     patience = timedelta(seconds=2 * options.timeout + 60)
     recorded = cuda and world == 1 and not options.no_graph
-    return Trainer(folder, rank, device, options.precision, compiled, recorded, patience)
+    return Trainer(folder, rank, device, options.precision, compiled, recorded, patience), store
 
 
-def resume(trainer: Trainer, options: argparse.Namespace) -> None:
+def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> None:
+    """Where the run starts, and where it saves."""
     trainer.settings["steps"] = options.steps or trainer.settings["steps"]
-    if options.resume:
-        trainer.first = trainer.load(options.resume)
-    elif options.init:
-        trainer.load(options.init, weights_only=True)
+    asked, weights_only = options.resume or options.init, not options.resume
+    found = trainer.find(asked, weights_only) if asked else None
+    if found and not weights_only:
+        trainer.first = found[1]["step"]
+    if options.save:
+        trainer.saving = Saving(options.save, folder, trainer.first, trainer.here.rank, store)
+    if found:
+        trainer.load(*found, weights_only)
     if trainer.first >= trainer.settings["steps"] and trainer.here.rank == 0:
         taken, steps = trainer.first, trainer.settings["steps"]
         say = f"the checkpoint has taken {taken} steps, the run has {steps}: nothing is left to train; try --steps"
@@ -143,7 +153,7 @@ def train(trainer: Trainer, options: argparse.Namespace) -> None:
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
         if options.save and is_due(step, steps, options.save_every):
-            record["checkpoint"] = trainer.save(options.save, step)
+            record["checkpoint"] = trainer.save(step)
         if reports:
             tell(record, trainer.position(step)["data"], options.metrics)
 

@@ -4,7 +4,7 @@ import math
 import os
 import time
 from datetime import timedelta
-from typing import Dict, Optional
+from typing import Dict, Optional, Tuple
 
 import torch
 
@@ -15,6 +15,7 @@ from .evaluation import Judge
 from .graph import Recorded
 from .here import Here
 from .mesh import Mesh
+from .saving import Saving
 from .stage import Stage
 
 
@@ -60,6 +61,7 @@ class Trainer:
         # A rank that meets no other can replay its step from a recording.
         self.runner = Recorded(self.stage) if recorded else self.stage
         self.first = 0
+        self.saving: Optional[Saving] = None
         # What the evaluation is made from when it is first asked for: most runs train for a while before.
         self._folder, self._compiled = folder, compiled
         self.judge: Optional[Judge] = None
@@ -70,20 +72,22 @@ class Trainer:
         data = {**self.data.cursor(step), "fingerprint": self.settings["fingerprint"]}
         return {"step": step, "seed": self.settings["seed"], "data": data}
 
-    def save(self, folder: str, step: int) -> str:
+    def save(self, step: int) -> str:
         self.stage.at = ["save", f"the checkpoint of step {step}"]
-        return checkpoint.save(folder, self.program, self.stage, self.position(step))
+        return checkpoint.save(self.saving, self.program, self.stage, self.position(step))
 
-    @torch.no_grad()
-    def load(self, folder: str, weights_only: bool = False) -> int:
-        """Returns how many steps the checkpoint has seen."""
-        self.stage.at = ["load", f"the checkpoint {folder}"]
-        folder = checkpoint.complete_in(folder)
+    def find(self, asked: str, weights_only: bool = False) -> Tuple[str, Dict]:
+        """The folder of a checkpoint, and its manifest."""
+        folder = checkpoint.complete_in(asked)
         manifest = checkpoint.read_manifest(folder)
         if not weights_only:
             checkpoint.require_continuation(folder, manifest, self.position(manifest["step"]))
+        return folder, manifest
+
+    @torch.no_grad()
+    def load(self, folder: str, manifest: Dict, weights_only: bool = False) -> None:
+        self.stage.at = ["load", f"the checkpoint {folder}"]
         checkpoint.load(folder, manifest, self.program, self.stage, weights_only)
-        return manifest["step"]
 
     @torch.no_grad()
     def evaluate(self) -> Optional[float]:

@@ -32,18 +32,25 @@ class Watchdog:
         sys.stderr.write(f"lockstep: rank {self.rank}: {text}\n")
         sys.stderr.flush()
 
+    def close(self) -> None:
+        """Releases the folder the run saves into, where this rank holds it."""
+        if self.trainer and self.trainer.saving:
+            self.trainer.saving.close()
+
     def _look(self) -> None:
         seen, moved = -1, time.monotonic()
         while True:
             if self._told_to_end(min(1.0, self.seconds / 4)):
                 if not self.quiet:
                     self.say(f"ended by its launcher at {self.place()}")
+                self.close()
                 os._exit(128 + signal.SIGTERM)
             now = self.trainer.progress() if self.trainer else -1
             if now != seen or self.trainer is None or self.quiet:
                 seen, moved = now, time.monotonic()
             elif time.monotonic() - moved > self.seconds:
                 self.say(f"nothing has moved for {self.seconds:g} s at {self.place()}")
+                self.close()
                 os._exit(EXIT_STALLED)
 
     def _told_to_end(self, seconds: float) -> bool:

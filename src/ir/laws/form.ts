@@ -22,6 +22,7 @@ export function form(program: Program): Finding[] {
       if (!stream.frames[frame]) say(`resident frame ${frame} does not exist`, { pipeline })
     stream.steps.forEach((step, i) => {
       for (const message of stepForm(program, stream, step)) say(message, { pipeline, step: i })
+      findings.push(...startForm(program, step, { pipeline, step: i }))
     })
   })
   return findings
@@ -30,13 +31,16 @@ export function form(program: Program): Finding[] {
 /** Parameters and inputs, whose dims are whole. */
 function declarations(program: Program): Finding[] {
   const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
-  const params = program.params.flatMap(({ name, dims, compute, storage, kept, state }) =>
-    [compute, storage, kept, state]
-      .flatMap(layout => layoutForm(program, dims, layout))
-      .map(message => say(name, message)),
+  const params = program.params.flatMap(({ name, dims, compute, storage, kept, state, keptInside }) =>
+    [
+      ...[compute, storage, kept, state].flatMap(layout => layoutForm(program, dims, layout)),
+      ...viewForm(kept, keptInside),
+    ].map(message => say(name, message)),
   )
   const inputs = program.inputs.flatMap(({ name, dims, layout }) =>
-    layoutForm(program, dims, layout).map(message => say(name, message)),
+    [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : [])].map(message =>
+      say(name, message),
+    ),
   )
   return [...params, ...inputs]
 }
@@ -88,8 +92,8 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
       segment,
       message: `%${ref} lies in role ${buffer.role} of ${body.roles.length}`,
     }))
-  for (const [ref, { dims, layout }] of Object.entries(body.buffers))
-    for (const message of layoutForm(program, dims, layout))
+  for (const [ref, { dims, layout, inside }] of Object.entries(body.buffers))
+    for (const message of [...layoutForm(program, dims, layout), ...viewForm(layout, inside)])
       findings.push({ law: 'W3', segment, message: `%${ref}: ${message}` })
   body.instrs.forEach((instr, i) => {
     const say = (law: 'W1' | 'W2' | 'W3', message: string) => findings.push({ law, segment, instr: i, message })
@@ -136,6 +140,10 @@ const axesNamed = (instr: Instr): readonly string[] => {
   return [...own, ...(group?.axes ?? ([] as readonly Axis[]))]
 }
 
+/** A view is of a part. */
+const viewForm = (layout: Layout, inside: true | undefined): string[] =>
+  inside && !layout.flat ? ['it lies among all parts, but it is not flat'] : []
+
 function stepForm(program: Program, stream: Stream, step: Step): string[] {
   switch (step.kind) {
     case 'alloc':
@@ -168,4 +176,11 @@ function callForm(program: Program, stream: Stream, call: Call): string[] {
   if (call.param !== undefined && !program.params.some(({ name }) => name === call.param))
     bound.push(`no parameter is named ${call.param}`)
   return bound
+}
+
+function startForm({ segments }: Program, step: Step, place: Place): Finding[] {
+  if (step.kind !== 'call' || step.tag === undefined) return []
+  const instr = segments[step.segment]?.instrs.findIndex(instr => !isCollective(instr)) ?? -1
+  const message = `${step.segment} is called with the tag ${step.tag}, but this is no collective`
+  return instr < 0 ? [] : [{ law: 'W4', ...place, segment: step.segment, instr, message }]
 }

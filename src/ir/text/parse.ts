@@ -164,7 +164,7 @@ const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typ
 
 const dtype = oneOf<DType>('f32', 'bf16', 'i32')
 const kindOf = oneOf<Kind>(...kinds)
-const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'norm', 'update')
+const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'update')
 
 const initOf = (kind: string, std: string): Init =>
   kind === 'normal' ? { kind, std: number.read(std ?? '') } : { kind: oneOf('zeros', 'ones').read(kind) }

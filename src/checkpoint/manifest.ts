@@ -1,0 +1,86 @@
+/**
+ * The manifest of a checkpoint: which part of which whole tensor lies in which file, which run wrote them, and the CRC-32
+ * of every file. Its last member is the CRC-32 of all the text before it, so that a manifest somebody has changed is not
+ * taken for one that was written. `write.ts` prints it, and so does the runtime of emitted programs.
+ */
+import type { Dim } from '../base/index.js'
+import type { Box } from './box.js'
+import { crc32 } from './crc32.js'
+
+export const format = 'lockstep checkpoint 2'
+
+/** Where a run stood. */
+export interface Position {
+  /** Steps it had taken. */
+  readonly step: number
+  readonly seed: number
+  /** What of the data it had seen. */
+  readonly data?: { readonly samples: number; readonly epoch: number; readonly fingerprint: string }
+}
+
+export interface Part extends Box {
+  readonly rank: number
+  readonly file: string
+}
+
+export interface Entry {
+  readonly dims: readonly Dim[]
+  readonly shards: readonly Part[]
+}
+
+export interface Manifest extends Position {
+  readonly format: string
+  readonly name: string
+  /** The run that wrote it: a UUID, which every shard repeats. */
+  readonly run: string
+  readonly tensors: Readonly<Record<string, Entry>>
+  /** Every file beside the manifest -> its CRC-32; that of a shard covers its head, which has those of its tensors. */
+  readonly files: Readonly<Record<string, string>>
+}
+
+export const sumOf = (bytes: Uint8Array): string => crc32(bytes).toString(16).padStart(8, '0')
+
+export function printManifest(manifest: Manifest): string {
+  const body = JSON.stringify(manifest, null, 1).slice(0, -'\n}'.length)
+  return `${body},\n "checksum": "${sumOf(new TextEncoder().encode(body))}"\n}\n`
+}
+
+/** Throws an Error fit to print. */
+export function parseManifest(text: string): Manifest {
+  let manifest: Manifest
+  try {
+    manifest = JSON.parse(text)
+  } catch {
+    throw new Error('manifest.json is not JSON')
+  }
+  if (manifest?.format !== format) throw new Error(`manifest.json is not that of a ${format}`)
+  const [end, written] = /,\n "checksum": "([0-9a-f]{8})"\n\}\n$/.exec(text) ?? ['', '']
+  if (written !== sumOf(new TextEncoder().encode(text.slice(0, text.length - end.length))))
+    throw new Error('manifest.json is damaged or was changed: its CRC-32 is not the one that was written')
+  if (!isSound(manifest)) throw new Error('manifest.json lacks step, run, files, tensors or their shards')
+  return manifest
+}
+
+const isSound = ({ step, seed, run, files, tensors }: Manifest): boolean =>
+  [step, seed].every(Number.isSafeInteger) &&
+  typeof run === 'string' &&
+  [files, tensors].every(value => typeof value === 'object' && value !== null) &&
+  Object.entries(files).every(([file, sum]) => isFileName(file) && typeof sum === 'string') &&
+  Object.values(tensors).every(
+    entry =>
+      Array.isArray(entry?.dims) &&
+      Array.isArray(entry.shards) &&
+      entry.shards.every(part => isPart(part, entry) && Object.hasOwn(files, part.file)),
+  )
+
+/** The name of a file beside the manifest, never a path out of the folder. */
+const isFileName = (file: unknown): boolean => typeof file === 'string' && /^[\w-][\w.-]*$/.test(file)
+
+/** A part that lies in the whole. */
+const isPart = ({ rank, file, start, shape }: Part, { dims }: Entry): boolean =>
+  isFileName(file) &&
+  isSize(rank) &&
+  [start, shape].every(box => Array.isArray(box) && box.length === dims.length && box.every(isSize)) &&
+  dims.every(({ size }, d) => start[d] + shape[d] <= size)
+
+const isSize = (n: unknown): boolean => Number.isSafeInteger(n) && (n as number) >= 0 // it is a number

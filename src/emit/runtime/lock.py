@@ -1,0 +1,119 @@
+"""
+The lock of a folder of checkpoints: a file that names the run that writes there, so that no two runs save into one folder.
+The lock of a process that has ended on this host is taken over. `lockstep train` keeps the same file.
+"""
+import json
+import os
+import socket
+import sys
+from datetime import datetime, timezone
+from typing import Dict, Optional
+
+FILE = "run.lock"
+
+
+class Refused(RuntimeError):
+    """A folder this run must not write to. The message says whose it is."""
+
+
+class Lock:
+    def __init__(self, folder: str, run: str):
+        self.folder, self.run = folder, run
+        self.path = os.path.join(folder, FILE)
+        os.makedirs(folder, exist_ok=True)
+        since = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        pid = os.getpid()
+        stat = stat_of(pid)
+        born = {"born": stat["born"]} if stat else {}
+        self._take({"run": run, "host": socket.gethostname(), "pid": pid, **born, "since": since})
+
+    def _take(self, holder: Dict) -> None:
+        if self._create(holder):
+            return
+        before = holder_of(self.path)
+        if before and not has_ended(before):
+            raise Refused(held(self.folder, before))
+        if before:
+            # Whoever else takes it over at this moment renames it too: only one of them finds the lock both have seen.
+            aside = f"{self.path}.{self.run}"
+            os.rename(self.path, aside)
+            renamed = holder_of(aside)
+            if renamed is None or renamed["run"] != before["run"]:
+                if not os.path.exists(self.path):
+                    os.rename(aside, self.path)
+                raise Refused(held(self.folder, renamed or before))
+            os.remove(aside)
+        if not self._create(holder):
+            raise Refused(held(self.folder, holder_of(self.path) or holder))
+        if before:
+            print(f"lockstep: {self.path} was that of {told(before)}, which has ended: taken over", file=sys.stderr)
+
+    def _create(self, holder: Dict) -> bool:
+        try:
+            with open(self.path, "x") as file:
+                file.write(json.dumps(holder) + "\n")
+            return True
+        except FileExistsError:
+            return False
+
+    def require(self) -> None:
+        """The folder is still ours."""
+        now = holder_of(self.path)
+        if now is None:
+            raise Refused(f"{self.path} was removed during the run")
+        if now["run"] != self.run:
+            raise Refused(held(self.folder, now))
+
+    def release(self) -> None:
+        now = holder_of(self.path)
+        if now is not None and now["run"] == self.run:
+            os.remove(self.path)
+
+
+def holder_of(path: str) -> Optional[Dict]:
+    try:
+        with open(path) as file:
+            text = file.read()
+    except OSError:
+        return None
+    try:
+        holder = json.loads(text)
+        return {key: holder.get(key) for key in ("run", "host", "pid", "born", "since")}
+    except (ValueError, AttributeError):
+        return {"run": "unknown", "host": "unknown", "pid": None, "born": None, "since": "unknown"}
+
+
+def has_ended(holder: Dict) -> bool:
+    pid = holder["pid"]
+    if holder["host"] != socket.gethostname() or not isinstance(pid, int) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # a process that is not ours to signal is there
+    stat = stat_of(pid)
+    # A process that was killed is listed until its parent has asked for its exit code.
+    return stat is not None and (stat["state"] == "Z" or (holder["born"] is not None and holder["born"] != stat["born"]))
+
+
+def stat_of(pid: int) -> Optional[Dict]:
+    """Linux: the state of a process, and the clock ticks from boot to its start. Its name, in brackets, may hold blanks."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return {"state": fields[0], "born": fields[19]}
+    except (OSError, IndexError):
+        return None
+
+
+def told(holder: Dict) -> str:
+    return f"run {holder['run']} (process {holder['pid']} on {holder['host']}, since {holder['since']})"
+
+
+def held(folder: str, holder: Dict) -> str:
+    here = holder["host"] == socket.gethostname()
+    hint = "" if here else f", or delete {os.path.join(folder, FILE)} if that run has ended"
+    running = ", which is running" if here else ""
+    return f"{folder} belongs to {told(holder)}{running}; name another folder with --save{hint}"

@@ -1,0 +1,117 @@
+/**
+ * The checkpoints a run writes. A folder of them belongs to one line of runs: it is locked while one of them writes, and
+ * a run that begins before the last checkpoint there would mix its own with those of another run, so it is refused.
+ */
+import { error, type Files, type Problem, ProblemsError, save, within, writing } from '../base/index.js'
+import { NotFinite, printCheckpoint, type Snapshot } from '../checkpoint/index.js'
+import { cursorAt } from '../data/index.js'
+import { type Lock, lockProblems, takeLock } from './lock.js'
+import type { Session } from './session.js'
+
+/** Where checkpoints go, and how often. */
+export interface SavePlan {
+  readonly folder: string
+  /** 0: only after the last step. */
+  readonly every: number
+}
+
+export interface Saving extends SavePlan {
+  /** A UUID: what tells this run from every other. */
+  readonly run: string
+  /** The job as it is kept: the files it names can be found from elsewhere. */
+  readonly job: Snapshot['job']
+  readonly tokenizer?: string | undefined
+  readonly lock: Lock
+}
+
+/** What keeps a run that has taken so many steps from saving into a folder. */
+export const savingProblems = (folder: string, taken: number, files: Files): Problem[] =>
+  files.exists(folder) ? [...lockProblems(folder, files), ...laterProblems(folder, taken, files)] : []
+
+/** Locks the folder; throws all that is wrong with it. */
+export function openSaving(
+  plan: SavePlan,
+  taken: number,
+  snapshot: Pick<Saving, 'run' | 'job' | 'tokenizer'>,
+  files: Files,
+): Saving {
+  const { folder } = plan
+  const problems = savingProblems(folder, taken, files)
+  if (problems.length > 0) throw new ProblemsError(problems)
+  writing(folder, () => files.makeFolder(folder)) // before hours are spent
+  const lock = takeLock(folder, snapshot.run, files)
+  // Another run may have written here until the lock was ours.
+  const later = laterProblems(folder, taken, files)
+  if (later.length === 0) return { ...plan, ...snapshot, lock }
+  lock.release()
+  throw new ProblemsError(later)
+}
+
+function laterProblems(folder: string, taken: number, files: Files): Problem[] {
+  const steps = stepsIn(folder, files).filter(step => step > taken)
+  if (steps.length === 0) return []
+  const last = nameOf(Math.max(...steps))
+  const [resume, other] = [`resume with --resume ${within(folder, last)}`, 'name another folder with --save']
+  return [
+    taken === 0
+      ? error(
+          'checkpoint/exists',
+          '',
+          `${folder} holds checkpoints of another run, the last of them ${last}; this run would start at step 1`,
+          `${resume}, or ${other}`,
+        )
+      : error(
+          'checkpoint/exists',
+          '',
+          `${folder} holds ${last} of another run, which is later than step ${taken} that this run resumes from`,
+          `${resume}, or ${other}`,
+        ),
+  ]
+}
+
+/** Of the checkpoints that lie in a folder. */
+function stepsIn(folder: string, files: Files): number[] {
+  const from = within(folder, '').length
+  return (files.list(folder) ?? []).flatMap(file => {
+    const [, step] = /^step-(\d+)[/\\]manifest\.json$/.exec(file.slice(from)) ?? []
+    return step === undefined ? [] : [Number(step)]
+  })
+}
+
+const nameOf = (step: number): string => `step-${String(step).padStart(8, '0')}`
+
+/** All of it, under its name; or, if that fails, nothing. Returns where it is. */
+export function saveCheckpoint(saving: Saving, step: number, session: Session, files: Files): string {
+  const { folder, lock, run, job, tokenizer } = saving
+  const path = within(folder, nameOf(step))
+  const partial = `${path}.${run}.partial`
+  const { program, trainer, dataset } = session
+  const { training } = session.job
+  const data = cursorAt(dataset.train, training, { step, fingerprint: dataset.fingerprint })
+  const snapshot = { step, seed: training.seed, data, run, job, tokenizer }
+  try {
+    lock.require()
+    writing(partial, () => files.makeFolder(partial))
+    const contents = printCheckpoint(program, snapshot, shard => trainer.held(shard))
+    for (const [name, content] of printed(contents, path)) save(within(partial, name), content, files)
+    lock.require()
+    writing(path, () => files.rename(partial, path))
+    return path
+  } catch (e) {
+    files.remove(partial)
+    throw e
+  }
+}
+
+/** Values that are not finite are a problem of the run. */
+function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
+  try {
+    yield* items
+  } catch (e) {
+    if (!(e instanceof NotFinite)) throw e
+    const message = `${path} is not written: ${e.message}`
+    throw new ProblemsError([
+      error('checkpoint/values', 'training', message, 'resume an earlier one with a smaller lr, or with clip'),
+    ])
+  }
+}

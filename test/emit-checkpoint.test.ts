@@ -1,0 +1,246 @@
+/** Checkpoints of emitted runs: read here, resumed by train and back, refused when damaged or of two runs. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { checkpointProblems, readCheckpoint } from '../src/checkpoint/index.js'
+import { compileJob } from '../src/compile/index.js'
+import { expectedOf, finished, temporaryFolder, torchrun, writeEmittedJob } from './emitted.js'
+import { jobOf } from './jobs.js'
+import { lockstep } from './memory-io.js'
+import { findPython, noPython } from './python.js'
+
+const python = findPython()
+
+const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
+const lossesIn = (out: string): number[] =>
+  out
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line).loss)
+
+describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () => {
+  const root = temporaryFolder()
+  const job = jobOf('gpt tied', { pp: 2, dp: 2, zero: 2, microbatches: 2 }, { steps: 4 })
+  const other = jobOf('gpt tied', { tp: 2 }, { steps: 4 })
+  const saved = join(root, 'first', 'checkpoints', 'step-00000002')
+  const run = async (folder: string, ranks: number, ...args: string[]) => {
+    const { code, out, err } = await torchrun(python!, ranks, ['train.py', '--precision', 'f64', ...args], {
+      cwd: join(root, folder),
+    }).done
+    equal(code, 0, err)
+    return lossesIn(out)
+  }
+  let losses: readonly number[]
+
+  before(async () => {
+    writeEmittedJob(join(root, 'first'), job)
+    writeEmittedJob(join(root, 'second'), other)
+    losses = await run('first', 4, '--save-every', '2')
+  })
+  after(() => rmSync(root, { recursive: true, force: true }))
+
+  test('every logical tensor is there once, and equals the reference after as many steps', () => {
+    const checkpoint = readCheckpoint((name, begin, end) => readFileSync(join(saved, name)).subarray(begin, end))
+    equal(checkpoint.step, 2)
+    const expected = expectedOf(job, 2)
+    deepEqual(
+      [...checkpoint.tensors.keys()].filter(name => name.startsWith('param.')).sort(),
+      expected.names.map(name => `param.${name}`).sort(),
+    )
+    for (const name of expected.names) {
+      const [actual, wanted] = [checkpoint.tensor(`param.${name}`), expected.parameter(name)]
+      ok(
+        actual.every((value, i) => Math.abs(value - wanted[i]) <= 1e-10),
+        name,
+      )
+    }
+    deepEqual(checkpointProblems(compileJob(job), checkpoint), [])
+  })
+
+  test('train goes on from it under another plan, and a third plan, emitted, from what train has saved', async () => {
+    const near = (actual: readonly number[], expected: readonly number[]) => {
+      equal(actual.length, expected.length)
+      for (const [i, loss] of actual.entries())
+        ok(Math.abs(loss - expected[i]) <= 1e-10, `${actual} is not ${expected}`)
+    }
+    const third = join(root, 'job.json')
+    writeFileSync(third, JSON.stringify(jobOf('gpt tied', { dp: 2, pp: 2, zero: 3, microbatches: 4 }, { steps: 4 })))
+    const kept = join(root, 'kept')
+    const trained = finished(
+      process.execPath,
+      [cli, 'train', third, '--kernels', 'reference', '--json', '--resume', saved, '--save', kept, '--save-every', '1'],
+      { cwd: root },
+    )
+    const { code, out, err } = await trained.done
+    equal(code, 0, err)
+    near(lossesIn(out), losses.slice(2))
+    near(await run('second', 2, '--resume', join(kept, 'step-00000003')), losses.slice(3))
+  })
+
+  test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', () => {
+    const script = [
+      'import json, sys',
+      'from runtime import checkpoint',
+      'found = checkpoint.complete_in("checkpoints")',
+      'manifest = checkpoint.read_manifest(found)',
+      'def said(**changes):',
+      '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
+      '    try: checkpoint.require_continuation(found, manifest, position)',
+      '    except checkpoint.Damaged as refusal: return str(refusal)',
+      'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
+      'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
+    ]
+    const { stdout, stderr } = spawnSync(python!, ['-c', script.join('\n')], {
+      cwd: join(root, 'first'),
+      encoding: 'utf8',
+    })
+    ok(stdout, stderr)
+    const [found, same, seed, data, batch] = JSON.parse(stdout)
+    equal(found, 'checkpoints/step-00000004')
+    equal(same, null)
+    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
+    match(data, /was trained on other data, or on sequences cut otherwise/)
+    match(batch, /has seen 64 sequences in 4 steps, not 5/)
+  })
+
+  /** What the runtime of the first folder says, as JSON, when it is asked in Python. */
+  const asked = (...script: string[]) => {
+    const { stdout, stderr } = spawnSync(python!, ['-c', script.join('\n')], {
+      cwd: join(root, 'first'),
+      encoding: 'utf8',
+    })
+    ok(stdout, stderr)
+    return { said: JSON.parse(stdout), err: stderr }
+  }
+  const refusals = [
+    'import json, os, shutil, sys',
+    'from runtime import checkpoint',
+    'from runtime.lock import Lock, Refused',
+    'from runtime.saving import Saving',
+    'def refusal(work, *args):',
+    '    try: work(*args)',
+    '    except (checkpoint.Damaged, Refused) as error: return str(error)',
+    'store = type("Store", (), {"set": lambda self, key, value: None})()',
+  ]
+
+  test('it carries the job; its manifest and shards are those of one run', () => {
+    const checkpoint = readCheckpoint((name, begin, end) => readFileSync(join(saved, name)).subarray(begin, end))
+    deepEqual(checkpoint.job(), JSON.parse(JSON.stringify(job)))
+    equal(checkpoint.tokenizer(), undefined)
+    const { said } = asked(
+      ...refusals,
+      'def read(tamper):',
+      '    shutil.rmtree("copy", ignore_errors=True)',
+      '    shutil.copytree("checkpoints/step-00000002", "copy")',
+      '    tamper()',
+      '    manifest = checkpoint.read_manifest("copy")',
+      '    shards = checkpoint.Shards("copy", manifest)',
+      '    for name, entry in manifest["tensors"].items():',
+      '        for part in entry["shards"]: shards.values(part, name)',
+      'def changed(path, old, new):',
+      '    def change():',
+      '        with open(path, "rb") as file: data = file.read()',
+      '        assert old in data',
+      '        with open(path, "wb") as file: file.write(data.replace(old, new, 1))',
+      '    return change',
+      'later = lambda: shutil.copy("checkpoints/step-00000004/rank-00001.safetensors", "copy/rank-00001.safetensors")',
+      'run = checkpoint.read_manifest("checkpoints/step-00000002")["run"].encode()',
+      'shard, other = "copy/rank-00001.safetensors", b"00000000-0000-4000-8000-000000000000"',
+      'faults = [lambda: None, later, changed(shard, run, other), changed("copy/manifest.json", b"00001.safe", b"00000.safe")]',
+      'print(json.dumps([refusal(read, fault) for fault in faults]))',
+    )
+    equal(said[0], null)
+    match(said[1], /rank-00001\.safetensors is a shard of step 4, but the manifest is of step 2 \(written by rank 1\)/)
+    match(said[2], /rank-00001\.safetensors is a shard of run 00000000-.*, but the manifest is of run [\w-]{36}/)
+    match(said[3], /manifest\.json is damaged or was changed: its CRC-32/)
+  })
+
+  test('values that are not finite are named: file, tensor and element', () => {
+    const { said } = asked(
+      ...refusals,
+      'import torch',
+      'from runtime.safetensors import write',
+      'manifest = checkpoint.read_manifest("checkpoints/step-00000002")',
+      'os.makedirs("bad", exist_ok=True)',
+      'part = {"rank": 0, "file": "w", "start": [0], "shape": [3]}',
+      'parts = json.dumps({"w": {"start": [0], "shape": [3]}})',
+      'said = {"run": manifest["run"], "step": "2", "rank": "0", "parts": parts}',
+      'write("bad/w", {"w": torch.tensor([1.0, float("nan"), float("inf")])}, said)',
+      'print(json.dumps(refusal(checkpoint.Shards("bad", {**manifest, "files": {}}).values, part, "w")))',
+    )
+    match(
+      said,
+      /bad\/w: tensor w holds 2 of 3 values that are not finite, the first \(nan\) at element 1 \(written by rank 0\)/,
+    )
+  })
+
+  test('its folder is locked as train locks it, and closed to a run that starts anew', async () => {
+    const holder = { run: 'mine', pid: process.pid, host: hostname(), since: 'now' }
+    for (const [folder, text] of [
+      ['held', JSON.stringify(holder)],
+      ['left', JSON.stringify({ ...holder, pid: spawnSync('true').pid })],
+    ]) {
+      mkdirSync(join(root, folder))
+      writeFileSync(join(root, folder, 'run.lock'), text)
+    }
+    const { said, err } = asked(
+      ...refusals,
+      'opened = lambda folder, taken: refusal(Saving, folder, ".", taken, 0, store)',
+      'said = [opened("../held", 0), opened("../left", 0), opened("checkpoints", 0), opened("checkpoints", 2)]',
+      'print(json.dumps([*said, opened("checkpoints", 4), sorted(os.listdir("checkpoints"))]))',
+    )
+    const [held, left, fresh, early, after, names] = said
+    match(held, /held belongs to run mine \(process \d+ on .*, since now\), which is running; name another folder/)
+    equal(left, null)
+    match(err, /run\.lock was that of run mine .*, which has ended: taken over/)
+    match(fresh, /holds checkpoints of another run, the last of them step-00000004; this run would start at step 1/)
+    match(early, /holds step-00000004 of another run, which is later than step 2 that this run resumes from/)
+    equal(after, null)
+    deepEqual(names, ['run.lock', 'step-00000002', 'step-00000004'])
+    // Python has ended without releasing the folder: train knows that process is gone.
+    writeFileSync(join(root, 'job.json'), JSON.stringify(job))
+    const args = [
+      '--kernels',
+      'reference',
+      '--resume',
+      join(root, 'first'),
+      '--save',
+      join(root, 'first', 'checkpoints'),
+    ]
+    const trained = finished(process.execPath, [cli, 'train', 'job.json', '--steps', '5', ...args], { cwd: root })
+    const { code, err: told } = await trained.done
+    equal(code, 0, told)
+    match(told, /checkpoints\/run\.lock was that of run [\w-]{36} .*, which has ended: taken over/)
+  })
+
+  test('emit --init copies it into the folder, and refuses what does not fit or is damaged', async () => {
+    const files = Object.fromEntries(
+      readdirSync(saved).map(name => [`saved/${name}`, new Uint8Array(readFileSync(join(saved, name)))]),
+    )
+    const { name: _, ...rest } = job
+    const emitted = (changes: Record<string, Uint8Array>, more: object = {}) =>
+      lockstep(['emit', 'job.json', '--out', 'run', '--init', 'saved'], {
+        ...files,
+        ...changes,
+        'job.json': JSON.stringify({ ...rest, ...more }),
+      })
+    const good = await emitted({})
+    equal(good.code, 0, good.err)
+    ok(Object.hasOwn(good.written, 'run/init/manifest.json'))
+    const damaged = files['saved/rank-00000.safetensors'].map((byte, i, all) =>
+      i > all.length - 4000 ? byte ^ 1 : byte,
+    )
+    match(
+      (await emitted({ 'saved/rank-00000.safetensors': damaged })).err,
+      /rank-00000\.safetensors \(written by rank 0\): tensor param\.\S+ is damaged/,
+    )
+    match(
+      (await emitted({}, { model: { ...job.model, ffn: 16 } })).err,
+      /parameter layers\.0\.mlp\.up is 8 x 8 in the checkpoint, but 8 x 16 in the job/,
+    )
+  })
+})

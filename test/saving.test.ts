@@ -1,0 +1,199 @@
+/** A folder of checkpoints belongs to one line of runs: it is locked, nothing of another run is deleted, no two mix. */
+import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { readCheckpoint } from '../src/checkpoint/index.js'
+import { type Io, processIo } from '../src/cli/io.js'
+import { run } from '../src/cli/main.js'
+import { finished } from './emitted.js'
+
+const root = mkdtempSync(join(tmpdir(), 'lockstep-saving-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+const at = (...names: string[]) => join(root, ...names)
+
+const job = [
+  'model: { family: gpt, layers: 1, embed: 8, heads: 2, ffn: 8, vocab: 8 }',
+  'training: { seq: 4, globalBatch: 4, steps: 4, optimizer: { kind: adamw, lr: 2e-2 } }',
+  'plan: { dp: 2, zero: 1 }',
+].join('\n')
+writeFileSync(at('job.yaml'), job)
+
+let ran = 0
+/** `lockstep train` on a real disk, with a run folder of its own. */
+async function train(args: readonly string[], changes: Partial<Io> = {}, path = at('job.yaml')) {
+  const said = { out: '', err: '' }
+  const io: Io = {
+    ...processIo(),
+    out: text => void (said.out += text),
+    err: text => void (said.err += text),
+    colors: false,
+    ...changes,
+  }
+  const code = await run(['train', path, '--kernels', 'reference', '--out', at(`run${ran++}`), ...args], io)
+  return { code, ...said }
+}
+
+const namesIn = (folder: string) => readdirSync(folder).sort()
+const opened = (folder: string) =>
+  readCheckpoint((name, begin, end) => readFileSync(join(folder, name)).subarray(begin, end))
+
+describe('two runs with one folder', () => {
+  test('the second is refused while the first runs, and told who that is; the first is left alone', async () => {
+    const saved = at('both')
+    let second: Promise<{ code: number; err: string }> | undefined
+    const first = await train(['--save', saved, '--save-every', '2'], {
+      append: (path, text) => {
+        processIo().append(path, text)
+        second ??= train(['--save', saved, '--save-every', '2', '--seed', '7'])
+      },
+    })
+    equal(first.code, 0, first.err)
+    const { code, err } = await second!
+    equal(code, 1)
+    match(err, new RegExp(`both belongs to run [\\w-]{36} \\(process ${process.pid} on ${hostname()}, since 20.*Z\\)`))
+    match(err, /, which is running; name another folder with --save \[checkpoint\/locked\]/)
+    deepEqual(namesIn(saved), ['step-00000002', 'step-00000004'], 'the lock is gone with its run')
+    equal(opened(join(saved, 'step-00000004')).seed, 1)
+  })
+
+  test('shards of two runs are not one checkpoint, though every checksum is right', async () => {
+    const [a, b] = [at('a'), at('b')]
+    for (const [folder, seed] of [
+      [a, '1'],
+      [b, '2'],
+    ])
+      equal((await train(['--save', folder, '--seed', seed])).code, 0)
+    const mixed = at('mixed')
+    cpSync(join(a, 'step-00000004'), mixed, { recursive: true })
+    cpSync(join(b, 'step-00000004', 'rank-00001.safetensors'), join(mixed, 'rank-00001.safetensors'))
+    const { code, err } = await train(['--resume', mixed, '--steps', '5'])
+    equal(code, 1)
+    match(err, /rank-00001\.safetensors \(written by rank 1\): is a shard of run [\w-]{36}, but the manifest is of run/)
+    equal(opened(join(a, 'step-00000004')).run === opened(join(b, 'step-00000004')).run, false)
+  })
+
+  test('a lock that another run has taken in the meantime: nothing is written, and the other is named', async () => {
+    const saved = at('taken')
+    const { code, err } = await train(['--save', saved], {
+      append: (path, text) => {
+        processIo().append(path, text)
+        writeFileSync(join(saved, 'run.lock'), JSON.stringify({ run: 'other', pid: 1, host: 'there', since: 'now' }))
+      },
+    })
+    equal(code, 1)
+    match(err, /taken belongs to run other \(process 1 on there, since now\)/)
+    deepEqual(namesIn(saved), ['run.lock'])
+  })
+})
+
+describe('locks that were left behind', () => {
+  const { pid: dead } = spawnSync(process.execPath, ['-e', ''])
+  const left = (folder: string, holder: object) => {
+    mkdirSync(folder)
+    writeFileSync(join(folder, 'run.lock'), JSON.stringify({ run: 'before', since: 'yesterday', ...holder }))
+  }
+  const stale: [string, object][] = [['its process has ended', { host: hostname(), pid: dead }]]
+  if (process.platform === 'linux')
+    stale.push(['its number is another process now', { host: hostname(), pid: process.pid, born: '1' }])
+  for (const [what, holder] of stale)
+    test(`${what}: taken over with a word`, async () => {
+      const saved = at(`stale${ran}`)
+      left(saved, holder)
+      const { code, err } = await train(['--save', saved])
+      equal(code, 0, err)
+      match(
+        err,
+        /run\.lock was that of run before \(process \d+ on .*, since yesterday\), which has ended: taken over\n/,
+      )
+      deepEqual(namesIn(saved), ['step-00000004'])
+    })
+
+  for (const [what, content] of [
+    ['of another host', JSON.stringify({ run: 'before', pid: dead, host: 'elsewhere', since: 'yesterday' })],
+    ['that cannot be read', ''],
+  ])
+    test(`a lock ${what}: nobody knows whether it has ended, so it is refused with what to delete`, async () => {
+      const saved = at(`foreign${ran}`)
+      mkdirSync(saved)
+      writeFileSync(join(saved, 'run.lock'), content)
+      const { code, err } = await train(['--save', saved])
+      equal(code, 1)
+      match(err, /, or delete \S+\/run\.lock if that run has ended \[checkpoint\/locked\]/)
+      deepEqual(namesIn(saved), ['run.lock'])
+    })
+
+  test('a run that is killed: the next is told whose lock it was, and how to resume', async () => {
+    const [saved, cli] = [at('killed'), fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))]
+    const args = ['train', at('job.yaml'), '--kernels', 'reference', '--save', saved, '--save-every', '1', '--json']
+    const { child, done } = finished(process.execPath, [cli, ...args, '--steps', '100000', '--out', at('killed-run')])
+    await new Promise(resolve => child.stdout.once('data', resolve))
+    child.kill('SIGKILL')
+    await done
+    ok(existsSync(join(saved, 'run.lock')))
+    const fresh = await train(['--save', saved])
+    equal(fresh.code, 1)
+    match(
+      fresh.err,
+      /killed holds checkpoints of another run, the last of them step-\d+; this run would start at step 1; resume with --resume \S+, or name another folder with --save \[checkpoint\/exists\]/,
+    )
+    const last = Math.max(...namesIn(saved).flatMap(name => (/^step-\d+$/.test(name) ? [Number(name.slice(5))] : [])))
+    const resumed = await train(['--resume', saved, '--save', saved, '--steps', String(last + 2)])
+    equal(resumed.code, 0, resumed.err)
+    match(resumed.err, /which has ended: taken over/)
+  })
+})
+
+describe('checkpoints of another run', () => {
+  test('a fresh run is told of them, and deletes nothing; a run that resumes the last adds its own', async () => {
+    const saved = at('line')
+    equal((await train(['--save', saved, '--save-every', '2'])).code, 0)
+    const before = opened(join(saved, 'step-00000004'))
+    for (const args of [[], ['--init', saved], ['--seed', '7']]) {
+      const { code, err } = await train(['--save', saved, ...args])
+      equal(code, 1)
+      match(
+        err,
+        /line holds checkpoints of another run, the last of them step-00000004; this run would start at step 1/,
+      )
+    }
+    const early = await train(['--resume', join(saved, 'step-00000002'), '--save', saved])
+    match(early.err, /holds step-00000004 of another run, which is later than step 2 that this run resumes from/)
+    equal((await train(['--resume', saved, '--save', saved, '--steps', '6'])).code, 0)
+    deepEqual(namesIn(saved), ['step-00000002', 'step-00000004', 'step-00000006'])
+    equal(opened(join(saved, 'step-00000004')).run, before.run)
+    equal(opened(join(saved, 'step-00000006')).run === before.run, false)
+  })
+
+  test('a folder of somebody else with the name of a step is not touched', async () => {
+    const saved = at('occupied')
+    mkdirSync(join(saved, 'step-00000004'), { recursive: true })
+    writeFileSync(join(saved, 'step-00000004', 'notes.txt'), 'mine')
+    const { code, err } = await train(['--save', saved, '--save-every', '2'])
+    equal(code, 1)
+    match(err, /cannot write \S+step-00000004: the name is taken/)
+    deepEqual(namesIn(saved), ['step-00000002', 'step-00000004'])
+    equal(readFileSync(join(saved, 'step-00000004', 'notes.txt'), 'utf8'), 'mine')
+  })
+})
+
+test('a checkpoint carries the job and the tokenizer', async () => {
+  writeFileSync(at('text.txt'), 'the cat sat on the mat and the dog sat on the log. '.repeat(40))
+  const text = job.replace('vocab: 8', 'vocab: 280').concat('\ndata: { source: text.txt, tokenizer: bpe }')
+  writeFileSync(at('text.yaml'), text)
+  const { code, err } = await train(['--save', at('carried'), '--out', at('carried-run')], {}, at('text.yaml'))
+  equal(code, 0, err)
+  const checkpoint = opened(at('carried', 'step-00000004'))
+  equal(checkpoint.tokenizer(), readFileSync(at('carried-run', 'tokenizer.json'), 'utf8'))
+  deepEqual(checkpoint.job(), JSON.parse(readFileSync(at('carried-run', 'job.json'), 'utf8')))
+  match(JSON.stringify(checkpoint.job()), /"vocab":280.*"source":"\/.*text\.txt"/)
+  // Its tokenizer is enough to train on other text.
+  writeFileSync(at('again.yaml'), text.replace('tokenizer: bpe', 'tokenizer: carried/step-00000004/tokenizer.json'))
+  const again = await train(['--init', at('carried'), '--save', at('again')], {}, at('again.yaml'))
+  equal(again.code, 0, again.err)
+  equal(opened(at('again', 'step-00000004')).tokenizer(), checkpoint.tokenizer())
+  doesNotMatch(again.err, /error/)
+})
