@@ -97,12 +97,12 @@ class Stage:
     def parameter(self, param: Dict):
         """What this rank holds of a parameter, if anything."""
         held = self._held(param)
-        return self.frames[held[0][0]][0] if held else None
+        return self.own_part(held[0][0], param, held[0][1]) if held else None
 
     def master(self, param: Dict):
         """The same in the precision the optimizer keeps."""
         held = self._held(param)
-        return self.frames[held[-1][0]][0] if held else None
+        return self.own_part(held[-1][0], param, held[-1][1]) if held else None
 
     def result(self, name: str):
         """A sum of the step (loss, count, normSquared), where this rank has it."""
