@@ -15,6 +15,7 @@ import {
 import { assemble, type Cells, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../geometry/index.js'
 import {
   type DType,
+  dtypeOfState,
   type Holding,
   type Kind,
   keptAs,
@@ -140,13 +141,13 @@ function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole
     }
     lay(frames.param, keptAs(param), param.dtype)
     const master = masterFrame(frames)
-    if (master !== undefined) lay(master, { layout: param.state }, 'f32')
+    if (master !== undefined) lay(master, { layout: param.state }, dtypeOfState(param))
   }
 }
 
 function store(cells: Cells, values: ArrayLike<number>, dtype: DType): void {
   cells.set(values)
-  if (dtype === 'bf16' && cells instanceof Float32Array) roundCells(cells, 0, values.length)
+  roundCells(cells, dtype)
 }
 
 function paramOf({ params }: Program, name: string): Param {

@@ -2,7 +2,7 @@
  * The text form, read back. Every line begins with a word that says what it is; a line of a segment that begins
  * with `%` (or is a bare `wait %x`) is an instruction. Whatever cannot be read is thrown as a problem with its line.
  */
-import { type Dim, nearest, ProblemsError, stateNames } from '../../base/index.js'
+import { type Dim, dtypes, nearest, ProblemsError, stateNames } from '../../base/index.js'
 import type { Instr, InstrKind } from '../instr.js'
 import {
   type Buffer,
@@ -162,7 +162,7 @@ const readInside = (words: readonly string[]) =>
 
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
-const dtype = oneOf<DType>('f32', 'bf16', 'i32')
+const dtype = oneOf<DType>(...dtypes)
 const kindOf = oneOf<Kind>(...kinds)
 const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'norm', 'update')
 
