@@ -76,7 +76,7 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
     .option('--json', 'the numbers as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: wrong use, 130: interrupted.',
+      '\nExample:\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: usage error, 130: interrupted.',
     )
     .action(async (paths: string[], options: Options, command: Command) => {
       if (paths.length > 1 && (options.svg ?? options.trace))

@@ -44,7 +44,7 @@ export function registerRehearse(program: Command, io: Io, done: (code: number) 
     .option('--json', 'what was shrunk, the tally and the verdict as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep rehearse examples/jobs/llama3-405b.yaml\n\nExit code 0: the same program, lawful and equal to one rank; 1: problems, or not so; 2: wrong use.',
+      '\nExample:\n  lockstep rehearse examples/jobs/llama3-405b.yaml\n\nExit code 0: the same program, lawful and equal to one rank; 1: problems, or not so; 2: usage error.',
     )
     .action(async (path: string, options: Options) => {
       const { loaded, problems } = tryProgram(path, io, { fits: false })

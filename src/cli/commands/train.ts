@@ -86,7 +86,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted.',
     )
     .action(async (path: string | undefined, options: Options) => {
       if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')

@@ -33,7 +33,7 @@ Studies: ${Object.keys(studies).join(', ')}
 Example:
   lockstep validate --source layouts bloom --worst 10
 
-Exit code 0: compared, 1: nothing to compare, 2: wrong use.`
+Exit code 0: compared, 1: nothing to compare, 2: usage error.`
 
 export function registerValidate(program: Command, io: Io, done: (code: number) => void): void {
   program
