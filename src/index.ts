@@ -41,7 +41,7 @@ export {
   type Trainer,
   worstOf,
 } from './engine/index.js'
-export { calibrated, type Era, type Estimate, eras, estimate, placedOf, totalBytes } from './estimate/index.js'
+export { calibrated, type Era, type Estimate, eras, estimate, placedOf, splitOf, totalBytes } from './estimate/index.js'
 export { inputsOf } from './geometry/index.js'
 export { type Program, parse, print, printRank, type Violation, verify } from './ir/index.js'
 export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
@@ -62,7 +62,6 @@ export {
   readingOf,
   requestOf,
   search,
-  splitOf,
 } from './search/index.js'
 export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'
 export { printChrome, type Span, sharesOf } from './trace/index.js'

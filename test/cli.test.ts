@@ -46,7 +46,7 @@ for (const argv of [
   ['compile', 'job.yaml', '--rank', '8'],
   ['train it'],
 ])
-  test(`lockstep ${argv.join(' ')}: wrong use, exit code 2`, async () => {
+  test(`lockstep ${argv.join(' ')}: usage error, exit code 2`, async () => {
     const { code, err } = await lockstep(argv, files)
     equal(code, 2)
     ok(err.length > 0)

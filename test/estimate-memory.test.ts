@@ -21,7 +21,7 @@ import {
   totalBytes,
   usual,
 } from '../src/estimate/index.js'
-import { scheduleNames, scheduleTraits } from '../src/plan/index.js'
+import { scheduleFacts, scheduleNames } from '../src/plan/index.js'
 
 /** GPT-3 without its ends, so that layers can be counted. */
 const shape: Shape = {
@@ -163,7 +163,7 @@ const limits = new Set(['zb-v', 'v-half', 'v-min', 'dualpipe-v', 'dualpipe'])
 
 for (const schedule of scheduleNames)
   test(`${schedule}: what is in flight, ${limits.has(schedule) ? 'at most' : 'exactly'}, for 1 to 9 ranks`, () => {
-    const { chunks: usualChunks, chunksFixed } = scheduleTraits[schedule]
+    const { chunks: usualChunks, chunksFixed } = scheduleFacts[schedule]
     for (const pp of [1, 2, 3, 4, 8, 9])
       for (const microbatches of [1, 2, 3, 5, 8, 16, 24])
         for (const chunks of chunksFixed ? [usualChunks] : [1, 2, 3]) {
@@ -186,7 +186,7 @@ test('the heaviest rank is the heaviest of all, whatever the schedule and howeve
     for (const schedule of scheduleNames)
       for (const layers of [30, 32, 43, 64])
         for (const recompute of ['none', 'full'] as const) {
-          const chunks = scheduleTraits[schedule].chunks
+          const chunks = scheduleFacts[schedule].chunks
           const placed = {
             ...place({ ...even, schedule, chunks, recompute, shape: { layers, vocab: 50000 } }),
             software,
@@ -201,7 +201,7 @@ test('the heaviest rank is the heaviest of all, whatever the schedule and howeve
 function anyPipeline(seed: number): Placed {
   const { pick, chance, int } = choices(seed)
   const schedule = pick(scheduleNames)
-  const { chunks: fixed, chunksFixed } = scheduleTraits[schedule]
+  const { chunks: fixed, chunksFixed } = scheduleFacts[schedule]
   const [pp, chunks] = [1 + int(12), chunksFixed ? fixed : 1 + int(4)]
   const layers = Array.from({ length: pp * chunks }, () => int(4))
   const split = {

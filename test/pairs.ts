@@ -1,7 +1,7 @@
 /** The grid of plans, and samples of it in which every pair of choices that is possible occurs. */
 import { choices } from '../src/base/index.js'
 import { scheduleProblems } from '../src/compile/index.js'
-import { scheduleNames, scheduleTraits } from '../src/plan/index.js'
+import { scheduleFacts, scheduleNames } from '../src/plan/index.js'
 import { jobOf, type ModelName, models, titleOf } from './jobs.js'
 
 const grid = {
@@ -24,7 +24,7 @@ const names = Object.keys(grid) as (keyof typeof grid)[]
 const possible = (p: Point, most: number): boolean =>
   p.dp * p.tp * p.pp <= most &&
   16 % (p.dp * p.microbatches) === 0 &&
-  scheduleProblems(p.schedule, { ranks: p.pp, chunks: scheduleTraits[p.schedule].chunks, microbatches: p.microbatches })
+  scheduleProblems(p.schedule, { ranks: p.pp, chunks: scheduleFacts[p.schedule].chunks, microbatches: p.microbatches })
     .length === 0
 
 const drawn = ({ pick }: ReturnType<typeof choices>): Point =>

@@ -3,7 +3,7 @@ import { ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { makeSchedule, timing } from '../src/compile/index.js'
 import { bubbleOf } from '../src/estimate/schedules/pipeline.js'
-import { type ScheduleName, scheduleTraits } from '../src/plan/index.js'
+import { type ScheduleName, scheduleFacts } from '../src/plan/index.js'
 
 /** Largest differences of the step time over all cases, and of the mean: what the closed form is trusted to. */
 const forms: Readonly<Record<ScheduleName, readonly [worst: number, mean: number]>> = {
@@ -43,7 +43,7 @@ function difference(schedule: ScheduleName, ranks: number, chunks: number, micro
 for (const [name, [worst, mean]] of Object.entries(forms))
   test(`${name}: at most ${100 * worst} % from the schedule, ${100 * mean} % on average`, () => {
     const schedule = name as ScheduleName // a key of the table above
-    const { chunks, chunksFixed } = scheduleTraits[schedule]
+    const { chunks, chunksFixed } = scheduleFacts[schedule]
     // DualPipe is made for an even number of microbatches, half from each end.
     const counts = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64].filter(m => schedule !== 'dualpipe' || m % 2 === 0)
     const found = [2, 4, 8, 16].flatMap(ranks =>

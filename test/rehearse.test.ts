@@ -15,8 +15,8 @@ import {
   type JobInput,
   rehearsalOf,
   rehearsalSizes,
+  scheduleFacts,
   scheduleNames,
-  scheduleTraits,
   worldOfPlan,
 } from '../src/plan/index.js'
 import { lockstep } from './memory-io.js'
@@ -91,7 +91,7 @@ function drawn(): { title: string; job: Job } {
     },
     ...{ layers: pick(['even', { first: 1, last: 0 }] as const) },
   }
-  const counts = { ranks: plan.pp, chunks: scheduleTraits[schedule].chunks, microbatches: plan.microbatches }
+  const counts = { ranks: plan.pp, chunks: scheduleFacts[schedule].chunks, microbatches: plan.microbatches }
   const job = Job.safeParse({ model: models[name], training: { seq: 2048, globalBatch: 64 * 7 * 160 }, plan })
   const fits = job.success && scheduleProblems(schedule, counts).length === 0
   const sound = fits && check(job.data).every(({ severity }) => severity === 'warning')

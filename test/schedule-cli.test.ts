@@ -12,7 +12,7 @@ import {
   scheduleNames,
   tasksOf,
 } from '../src/compile/index.js'
-import { scheduleTraits } from '../src/plan/index.js'
+import { scheduleFacts } from '../src/plan/index.js'
 import { memoryIo } from './memory-io.js'
 
 function world(files: Record<string, string> = {}) {
@@ -82,7 +82,7 @@ test('svg goes to a file and has a box for every task', () => {
 
 test('what it prints, it reads: every schedule, both forms', () => {
   for (const name of scheduleNames) {
-    const schedule = makeSchedule(name, { ranks: 4, chunks: scheduleTraits[name].chunks, microbatches: 6 })
+    const schedule = makeSchedule(name, { ranks: 4, chunks: scheduleFacts[name].chunks, microbatches: 6 })
     for (const text of [printSchedule(schedule), printComms(communicate(schedule))])
       deepEqual(parseSchedule(text).schedule, schedule, name)
   }

@@ -17,7 +17,7 @@ import {
   type Transfer,
   validate,
 } from '../src/compile/index.js'
-import { scheduleTraits } from '../src/plan/index.js'
+import { scheduleFacts } from '../src/plan/index.js'
 
 const isTransfer = (item: CommAction): item is Transfer => /^(SEND|RECV)/.test(item.kind)
 
@@ -74,7 +74,7 @@ const completes = (schedule: Schedule, title: string) =>
 for (const name of scheduleNames)
   test(`${name}: blocking sends complete for p in 1..8 and m in 1..24`, () => {
     const loops = /looped|interleaved/.test(name)
-    for (const chunks of loops ? [1, 2, 3] : [scheduleTraits[name].chunks])
+    for (const chunks of loops ? [1, 2, 3] : [scheduleFacts[name].chunks])
       for (let ranks = 1; ranks <= 8; ranks++)
         for (let microbatches = 1; microbatches <= 24; microbatches += microbatches < 10 ? 1 : 3)
           completes(makeSchedule(name, { ranks, chunks, microbatches }), `p=${ranks} v=${chunks} m=${microbatches}`)

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { communicate, makeSchedule, printComms, printSchedule, scheduleNames } from '../src/compile/index.js'
-import { scheduleTraits } from '../src/plan/index.js'
+import { scheduleFacts } from '../src/plan/index.js'
 import { findPython, noPython } from './python.js'
 
 /** Loads both forms of every file through PyTorch's runtime; prints what it could not read. */
@@ -64,7 +64,7 @@ test('PyTorch reads, validates and simulates every schedule we print', {
   try {
     for (const name of names)
       for (const [ranks, microbatches] of sizes) {
-        const schedule = makeSchedule(name, { ranks, microbatches, chunks: scheduleTraits[name].chunks })
+        const schedule = makeSchedule(name, { ranks, microbatches, chunks: scheduleFacts[name].chunks })
         const base = join(folder, `${name}_${ranks}_${microbatches}`)
         const pairs = schedule.rows.some(row => row.some(action => action.kind === 'overlap'))
         writeFileSync(`${base}.compute_only.csv`, printSchedule(schedule))

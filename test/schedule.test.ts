@@ -17,14 +17,14 @@ import {
   timing,
   validate,
 } from '../src/compile/index.js'
-import { scheduleTraits } from '../src/plan/index.js'
+import { scheduleFacts } from '../src/plan/index.js'
 
 const made = new Map<string, Schedule>()
 const make = (
   name: ScheduleName,
   ranks: number,
   microbatches: number,
-  chunks = scheduleTraits[name].chunks,
+  chunks = scheduleFacts[name].chunks,
 ): Schedule => {
   const key = [name, ranks, microbatches, chunks].join()
   const schedule = made.get(key) ?? makeSchedule(name, { ranks, chunks, microbatches })
@@ -129,9 +129,9 @@ const every = function* () {
   for (const name of scheduleNames)
     for (let ranks = 1; ranks <= 8; ranks++)
       for (let microbatches = 1; microbatches <= 24; microbatches++)
-        for (const chunks of scheduleTraits[name].chunks === 2 && /looped|interleaved/.test(name)
+        for (const chunks of scheduleFacts[name].chunks === 2 && /looped|interleaved/.test(name)
           ? [1, 2, 3]
-          : [scheduleTraits[name].chunks])
+          : [scheduleFacts[name].chunks])
           yield { name, ranks, microbatches, chunks }
 }
 

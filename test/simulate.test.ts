@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { choices, coordinatesOf, worldOf } from '../src/base/index.js'
 import { makeSchedule, scheduleNames, timing } from '../src/compile/index.js'
 import type { Program } from '../src/ir/index.js'
-import { scheduleTraits } from '../src/plan/index.js'
+import { scheduleFacts } from '../src/plan/index.js'
 import { type Prices, partNames, type Simulation, scaledPrices, simulate } from '../src/simulate/index.js'
 import { free, layersOn, taskPrices } from './toy-prices.js'
 
@@ -24,7 +24,7 @@ for (const name of onPaper)
       [4, 8],
       [3, 7],
     ]) {
-      const { chunks } = scheduleTraits[name]
+      const { chunks } = scheduleFacts[name]
       const cost = { F: 1.1, I: 1.3, W: 0.7, C: 0.1 }
       const paper = timing(makeSchedule(name, { ranks: pp, chunks, microbatches }), cost)
       const simulation = simulate(layersOn({ pp, chunks, microbatches, schedule: name }), taskPrices(cost))

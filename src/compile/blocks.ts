@@ -3,40 +3,40 @@
  * and called for every layer of its kind and every microbatch, so it meets the outside in agreed places only:
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  */
-import { type Dim, type Layout, partialAxes, sameLayout, whole } from '../base/index.js'
-import { type Kind, type RoleName, type Segment, showRole } from '../ir/index.js'
+import { type Dim, type Layout, partialAxes, whole } from '../base/index.js'
+import { type Kind, type RoleName, showRole } from '../ir/index.js'
 import { type Block, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
-import type { Plan } from '../plan/index.js'
-import { type Derived, differentiate } from './differentiate.js'
+import type { ByKind, ParamLayouts } from './compiled.js'
+import type { Derived } from './differentiate.js'
 import { elect } from './elect.js'
 import { canonical, type Sharded } from './layouts.js'
-import { storedGradients } from './precision.js'
-import { planPhases } from './recompute.js'
-import { align, SegmentWriter, type Slot } from './segment.js'
+import { align } from './pack.js'
+import type { Phases } from './recompute.js'
+import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 
 export type PhaseName = 'F' | 'I' | 'W' | 'B'
 
-/** How a parameter is laid out: to compute with, and as its own frame holds it. */
-export interface ParamLayouts {
-  readonly compute: Layout
-  readonly storage: Layout
-  /** What segments find in the parameter's frame. */
-  readonly found: Layout
-}
-
 export interface BlockContext {
   readonly s: Sharded
-  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'recompute' | 'overlap' | 'precision'>
+  readonly graphs: ByKind<Derived>
+  readonly nodes: ByKind<Phases>
   readonly phases: readonly PhaseName[]
   /** By the model's name of the parameter. */
-  readonly layoutsOf: (param: string) => ParamLayouts
-  readonly classOf: (param: string) => string
-  /** By class: the layout gradients are accumulated in. The first segment that makes one decides. */
-  readonly gradLayouts: Map<string, Layout>
+  readonly layouts: ReadonlyMap<string, ParamLayouts>
+  readonly classes: ReadonlyMap<string, string>
+  /** By class: the layout gradients are accumulated in. As produced, where nothing has been agreed. */
+  readonly gradients: ReadonlyMap<string, Layout>
 }
 
-export interface CompiledBlock {
-  readonly segments: Readonly<Partial<Record<PhaseName, Segment>>>
+/** The gradient of a parameter of class `of`, in the layout in which some segment makes it. */
+export interface ProducedGradient {
+  readonly of: string
+  readonly layout: Layout
+}
+
+export interface BlockDrafts {
+  readonly segments: Readonly<Partial<Record<PhaseName, SegmentDraft>>>
+  readonly produced: readonly ProducedGradient[]
   /** Carries handed through untouched: name out -> name in, and gradients likewise: name in -> name out. */
   readonly through: Readonly<Record<string, string>>
   readonly dthrough: Readonly<Record<string, string>>
@@ -48,47 +48,67 @@ interface Stashed {
   readonly slot: Slot
 }
 
-export function compileBlock(block: Block, context: BlockContext): CompiledBlock {
-  const derived = storedGradients(differentiate(block.graph), context.plan.precision)
-  const phases = planPhases(derived, context.plan.recompute)
-  const forward = new PhaseWriter(block, derived, context, new Map())
-  const segments: Partial<Record<PhaseName, Segment>> = {}
-
-  forward.run(phases.F)
-  const through = forward.hand(derived.graph.exports, 'out', 'carry')
-  if (context.phases.every(phase => phase === 'F')) {
-    const { lossLayout } = forward
-    return { segments: { F: forward.finish('F') }, through, dthrough: {}, ...(lossLayout ? { lossLayout } : {}) }
+export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
+  const [{ graph }, { F }] = [context.graphs[block.kind], context.nodes[block.kind]]
+  const forward = new PhaseWriter(block, context)
+  forward.run(F)
+  const through = forward.hand(graph.exports, 'out', 'carry')
+  const backward = context.phases.some(phase => phase !== 'F') ? draftBackward(block, context, forward) : undefined
+  const { lossLayout } = forward
+  return {
+    segments: { F: forward.draft('F'), ...backward?.segments },
+    produced: backward?.produced ?? [],
+    through,
+    dthrough: backward?.dthrough ?? {},
+    ...(lossLayout ? { lossLayout } : {}),
   }
+}
+
+/** B; or I and then W, where the schedule runs them apart; or all three. */
+function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter) {
+  const { phases } = context
+  const { carryGrads } = context.graphs[block.kind]
+  const { B, I, W, keptForI, keptForW, held } = context.nodes[block.kind]
   // Frames end with their last reader: one stash if B reads it all, two if I is done with its part before W.
-  const kept = context.phases.includes('I')
+  const kept = phases.includes('I')
     ? new Map([
-        ...forward.stash(phases.keptForI, { is: 'keep', of: 'I' }),
-        ...forward.stash(phases.keptForW, { is: 'keep', of: 'W' }),
+        ...forward.stash(keptForI, { is: 'keep', of: 'I' }),
+        ...forward.stash(keptForW, { is: 'keep', of: 'W' }),
       ])
-    : forward.stash([...phases.keptForI, ...phases.keptForW], { is: 'keep' })
-  segments.F = forward.finish('F')
-
-  let dthrough: Record<string, string> = {}
-  const backward = (name: PhaseName, nodes: readonly number[], known: Map<ValueId, Stashed>, hands: boolean) => {
-    const writer = new PhaseWriter(block, derived, context, known)
+    : forward.stash([...keptForI, ...keptForW], { is: 'keep' })
+  const run = (nodes: readonly number[], known: ReadonlyMap<ValueId, Stashed>) => {
+    const writer = new PhaseWriter(block, context, known)
     writer.run(nodes)
-    if (name !== 'I') writer.accumulateGiven()
-    if (hands) dthrough = writer.hand(derived.carryGrads, 'dout', 'dcarry')
-    const held = name === 'I' ? writer.stash(phases.held, { is: 'hold' }) : new Map<ValueId, Stashed>()
-    segments[name] = writer.finish(name)
-    return held
+    return writer
   }
-  if (context.phases.includes('B')) backward('B', phases.B, kept, true)
-  if (context.phases.includes('I')) {
-    const held = backward('I', phases.I, kept, true)
-    backward('W', phases.W, new Map([...kept, ...held]), false)
+  const segments: Partial<Record<PhaseName, SegmentDraft>> = {}
+  const produced: ProducedGradient[] = []
+  let dthrough: Record<string, string> = {}
+  const finish = (phase: PhaseName, writer: PhaseWriter) => {
+    segments[phase] = writer.draft(phase)
+    produced.push(...writer.produced)
   }
-  return { segments, through, dthrough, ...(forward.lossLayout ? { lossLayout: forward.lossLayout } : {}) }
+  if (phases.includes('B')) {
+    const writer = run(B, kept)
+    writer.accumulateGiven()
+    dthrough = writer.hand(carryGrads, 'dout', 'dcarry')
+    finish('B', writer)
+  }
+  if (phases.includes('I')) {
+    const writer = run(I, kept)
+    dthrough = writer.hand(carryGrads, 'dout', 'dcarry')
+    const holding = writer.stash(held, { is: 'hold' })
+    finish('I', writer)
+    const weights = run(W, new Map([...kept, ...holding]))
+    weights.accumulateGiven()
+    finish('W', weights)
+  }
+  return { segments, produced, dthrough }
 }
 
 class PhaseWriter {
   lossLayout: Layout | undefined
+  readonly produced: ProducedGradient[] = []
   readonly #block: Block
   readonly #derived: Derived
   readonly #context: BlockContext
@@ -96,7 +116,8 @@ class PhaseWriter {
   readonly #writer: SegmentWriter
   readonly #gradOf: ReadonlyMap<ValueId, string[]>
 
-  constructor(block: Block, derived: Derived, context: BlockContext, known: ReadonlyMap<ValueId, Stashed>) {
+  constructor(block: Block, context: BlockContext, known: ReadonlyMap<ValueId, Stashed> = new Map()) {
+    const derived = context.graphs[block.kind]
     this.#block = block
     this.#derived = derived
     this.#context = context
@@ -150,8 +171,8 @@ class PhaseWriter {
     return stashed
   }
 
-  finish(phase: PhaseName): Segment {
-    return this.#writer.finish(`${this.#block.kind}.${phase}`, phase, this.#context.plan.overlap)
+  draft(phase: PhaseName): SegmentDraft {
+    return this.#writer.draft(`${this.#block.kind}.${phase}`, phase)
   }
 
   #value(id: ValueId): Value {
@@ -201,7 +222,7 @@ class PhaseWriter {
   }
 
   #layouts(param: string): ParamLayouts {
-    return this.#context.layoutsOf(this.#block.params[param])
+    return this.#context.layouts.get(this.#block.params[param])!
   }
 
   /** A value that comes from outside the segment is looked up when it is first needed. */
@@ -263,16 +284,11 @@ class PhaseWriter {
     }
   }
 
-  /** As produced, unless ZeRO keeps gradients split; the first segment that makes one decides for all. */
-  #gradLayout(param: string, produced: Layout): Layout {
-    const { plan, gradLayouts } = this.#context
-    const name = this.#context.classOf(this.#block.params[param])
-    if (plan.zero >= 2 && plan.reduce === 'microbatch') return this.#layouts(param).storage
-    const agreed = gradLayouts.get(name)
-    if (agreed === undefined) gradLayouts.set(name, produced)
-    else if (!sameLayout(agreed, produced) && !Object.keys(agreed.partial).every(axis => axis in produced.partial))
-      throw new Disagreement(name)
-    return agreed ?? produced
+  /** As agreed, else as produced. */
+  #gradLayout(param: string, layout: Layout): Layout {
+    const of = this.#context.classes.get(this.#block.params[param])!
+    this.produced.push({ of, layout })
+    return this.#context.gradients.get(of) ?? layout
   }
 
   #accumulateLoss(ref: string, layout: Layout): void {
@@ -284,14 +300,5 @@ class PhaseWriter {
       offset: 0,
     })
     this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [total.ref] })
-  }
-}
-
-/** Two segments make one parameter's gradient as partial sums over different axes; a common layout must be agreed. */
-export class Disagreement extends Error {
-  readonly param: string
-  constructor(param: string) {
-    super(`internal: the gradient of ${param} is produced in layouts that do not agree`)
-    this.param = param
   }
 }

@@ -1,5 +1,6 @@
 export { sendWaits } from './clocks.js'
 export * from './compile.js'
+export type { CompileInput } from './compiled.js'
 export * from './evaluate.js'
 export * from './job.js'
 export * from './schedule/index.js'

@@ -4,65 +4,66 @@
  * so 1/count is folded into the gradient of the loss and no collective spans the pipeline on its behalf.
  */
 import { type Layout, partialAxes, whole } from '../base/index.js'
-import { type ResultName, resultNames, type Segment } from '../ir/index.js'
+import { type ResultName, resultNames } from '../ir/index.js'
 import { type Model, shardingOf } from '../model/index.js'
-import type { CompiledBlock } from './blocks.js'
+import type { BlockDrafts } from './blocks.js'
+import { type ByKind, evaluates, type Facts, lossHolders } from './compiled.js'
 import { elect } from './elect.js'
 import { canonical, type Sharded } from './layouts.js'
-import { SegmentWriter, type Slot } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 import { normAxes } from './tail.js'
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const place = (of: ResultName): Slot => ({ role: { is: 'result', of }, kind: 'workspace', offset: 0 })
 const dataSlot = (of: string): Slot => ({ role: { is: 'input', of }, kind: 'data', offset: 0 })
 
-export interface OnceSegments {
-  readonly clear: readonly Segment[]
-  readonly loads: readonly Segment[]
-  readonly count: readonly Segment[]
-  readonly sumCount: readonly Segment[]
-  readonly sumLoss: readonly Segment[]
-  readonly sumNorm: readonly Segment[]
+export interface OnceDrafts {
+  readonly clear: Readonly<Partial<Record<ResultName, SegmentDraft>>>
+  /** By input. */
+  readonly loads: Readonly<Record<string, SegmentDraft>>
+  readonly count: SegmentDraft
+  readonly sumCount: readonly SegmentDraft[]
+  readonly sumLoss: readonly SegmentDraft[]
+  readonly sumNorm: readonly SegmentDraft[]
 }
 
-export function onceSegments(
-  s: Sharded,
-  model: Model,
-  blocks: Readonly<Record<string, CompiledBlock>>,
-  { lossHolders, evaluates }: { lossHolders: readonly number[]; evaluates: boolean },
-): OnceSegments {
+export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts {
+  const { s, model } = facts
   const last = model.blocks[model.blocks.length - 1]
   const lossLayout = blocks[last.kind].lossLayout
   if (!lossLayout) throw new Error(`the last block of ${model.name}, ${last.name}, has no loss`)
   const count = countTokens(s, model)
-  const stages = lossHolders.length > 1 ? lossHolders : undefined
-  const norm = normAxes(s)
-  const everywhere: Layout = { splits: {}, partial: Object.fromEntries(norm.map(axis => [axis, 'sum'])) }
+  const holders = lossHolders(facts)
+  const stages = holders.length > 1 ? holders : undefined
+  const everywhere: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
+  const trains = !evaluates(facts)
+  const sums = resultNames.filter(name => trains || name !== 'normSquared')
+  const inputs = [...model.inputs, ...(trains ? [scalar('lr'), scalar('step')] : [])]
   return {
-    clear: resultNames.filter(name => !evaluates || name !== 'normSquared').map(name => clear(s, name)),
-    loads: [...model.inputs, ...(evaluates ? [] : [scalar('lr'), scalar('step')])].map(input => load(s, input)),
-    count: [count.segment],
+    clear: Object.fromEntries(sums.map(name => [name, clear(s, name)])),
+    loads: Object.fromEntries(inputs.map(input => [input.name, load(s, input)])),
+    count: count.segment,
     sumCount: sumUp(s, 'count', count.layout, stages),
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
-    sumNorm: evaluates ? [] : sumUp(s, 'normSquared', everywhere),
+    sumNorm: trains ? sumUp(s, 'normSquared', everywhere) : [],
   }
 }
 
-function clear(s: Sharded, name: ResultName): Segment {
+function clear(s: Sharded, name: ResultName): SegmentDraft {
   const w = new SegmentWriter(s)
   w.emit({ kind: 'zero', ins: [], outs: [w.given(name, scalar(name), whole, place(name)).ref] })
-  return w.finish(`clear ${name}`, 'begin', false)
+  return w.draft(`clear ${name}`, 'begin')
 }
 
-function load(s: Sharded, input: Model['inputs'][number]): Segment {
+function load(s: Sharded, input: Model['inputs'][number]): SegmentDraft {
   const w = new SegmentWriter(s)
   const { ref } = w.given(input.name, input, canonical(s, input.dims, 'input'), dataSlot(input.name))
   w.emit({ kind: 'load', out: ref, input: input.name })
-  return w.finish(`load ${input.name}`, 'load', false)
+  return w.draft(`load ${input.name}`, 'load')
 }
 
 /** One microbatch's count, added to the step's. */
-function countTokens(s: Sharded, model: Model): { segment: Segment; layout: Layout } {
+function countTokens(s: Sharded, model: Model): { segment: SegmentDraft; layout: Layout } {
   const { graph } = model.blocks[model.blocks.length - 1]
   const node = graph.nodes.find(({ outs }) => outs[0] === graph.count)!
   const input = graph.values[node.ins[0]]
@@ -81,16 +82,16 @@ function countTokens(s: Sharded, model: Model): { segment: Segment; layout: Layo
   const total = w.given('count', scalar('count'), elected.outs[0], place('count'))
   w.emit({ ...node.op, ins: [ref], outs: [one.ref] })
   w.emit({ kind: 'accumulate', ins: [one.ref], outs: [total.ref] })
-  return { segment: w.finish('count', 'count', false), layout: elected.outs[0] }
+  return { segment: w.draft('count', 'count'), layout: elected.outs[0] }
 }
 
 /** The sum over the ranks that hold addends: along partial axes, then over the pipeline coordinates that share the loss. */
-function sumUp(s: Sharded, name: ResultName, layout: Layout, stages?: readonly number[]): Segment[] {
+function sumUp(s: Sharded, name: ResultName, layout: Layout, stages?: readonly number[]): SegmentDraft[] {
   const w = new SegmentWriter(s)
   const axes = partialAxes(layout)
   let version = w.given(name, scalar(name), layout, place(name))
   if (axes.length > 0) version = w.reduceInPlace(name, version, whole, { axes })
   if (stages) version = w.reduceInPlace(name, version, whole, { axes: ['pp'], stages })
-  const segment = w.finish(`sum ${name}`, 'reduce', false)
+  const segment = w.draft(`sum ${name}`, 'reduce')
   return segment.instrs.length > 0 ? [segment] : []
 }

@@ -1,15 +1,25 @@
 /**
- * Collectives are a start and a wait: this pass moves starts up to where their operand is ready, waits down to where
+ * *overlap*: collectives are a start and a wait. This pass moves starts up to where their operand is ready, waits down to where
  * their result is used, and lets the accumulation of a reduced gradient wait for the next one, so that it travels
  * while the next gradient is computed. Order among collectives stays: every rank of a group meets in the same order.
  */
-import { type Instr, type Ref, traitsOf } from '../ir/index.js'
+import { type Instr, type Phase, type Ref, type Traits, traitsOf } from '../ir/index.js'
+import type { SegmentDraft } from './segment.js'
 
-export const overlap = (instrs: readonly Instr[]): Instr[] => sinkWaits(hoistStarts(deferAccumulation(instrs)))
+/** Blocks have something to compute meanwhile; what happens once a step stays as it is written. */
+const ofBlocks: readonly Phase[] = ['F', 'I', 'W', 'B']
+
+export const overlap = (draft: SegmentDraft): SegmentDraft =>
+  ofBlocks.includes(draft.phase) ? { ...draft, instrs: sinkWaits(hoistStarts(deferAccumulation(draft.instrs))) } : draft
 
 const touches = (instr: Instr): Ref[] => [...traitsOf(instr).reads, ...traitsOf(instr).writes]
 
+/** A wait names the first result of its collective and finishes all of them. */
+const collectives = (instrs: readonly Instr[]): ReadonlyMap<Ref | undefined, Traits> =>
+  new Map(instrs.map(traitsOf).flatMap(traits => (traits.starts ? [[traits.writes[0], traits]] : [])))
+
 function hoistStarts(instrs: readonly Instr[]): Instr[] {
+  const started = collectives(instrs)
   const out: Instr[] = []
   for (const instr of instrs) {
     const { starts, reads, writes } = traitsOf(instr)
@@ -21,13 +31,14 @@ function hoistStarts(instrs: readonly Instr[]): Instr[] {
       traitsOf(other).starts ||
       traitsOf(other).writes.some(ref => reads.includes(ref)) ||
       touches(other).some(ref => writes.includes(ref)) ||
-      reads.includes(traitsOf(other).finishes ?? '')
+      started.get(traitsOf(other).finishes)?.writes.some(ref => reads.includes(ref))
     out.splice(out.findLastIndex(blocks) + 1, 0, instr)
   }
   return out
 }
 
 function sinkWaits(instrs: readonly Instr[]): Instr[] {
+  const started = collectives(instrs)
   const out: Instr[] = []
   for (const instr of [...instrs].reverse()) {
     const { finishes } = traitsOf(instr)
@@ -35,12 +46,10 @@ function sinkWaits(instrs: readonly Instr[]): Instr[] {
       out.unshift(instr)
       continue
     }
-    const operand = instrs.flatMap(i =>
-      traitsOf(i).starts && traitsOf(i).writes.includes(finishes) ? traitsOf(i).reads : [],
-    )
-    const held = [finishes, ...operand]
+    const { reads: operands, writes: results } = started.get(finishes)!
     const blocks = (other: Instr) =>
-      traitsOf(other).writes.some(ref => held.includes(ref)) || traitsOf(other).reads.includes(finishes)
+      traitsOf(other).writes.some(ref => results.includes(ref) || operands.includes(ref)) ||
+      traitsOf(other).reads.some(ref => results.includes(ref))
     const at = out.findIndex(blocks)
     out.splice(at < 0 ? out.length : at, 0, instr)
   }

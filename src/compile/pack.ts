@@ -14,7 +14,8 @@ export interface Packing {
   readonly bytes: number
 }
 
-const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
+/** Everything begins at a multiple of 64 bytes. */
+export const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
 export function pack(leases: readonly Lease[]): Packing {
   const order = Array.from({ length: leases.length }, (_, i) => i)

@@ -24,9 +24,9 @@ export interface Phases {
 /** Selective recomputation repeats the attention core: little arithmetic, much memory (Korthikanti et al. 2022). */
 const selective = ['attention']
 
-export function planPhases(derived: Derived, recompute: Recompute): Phases {
+export function recompute(derived: Derived, what: Recompute): Phases {
   const { graph, forward, inputSide } = derived
-  const names = recompute === 'none' ? [] : recompute === 'selective' ? selective : recompute
+  const names = what === 'none' ? [] : what === 'selective' ? selective : what
   const repeats = (node: number) => names === 'full' || names.includes(graph.nodes[node].op.kind)
   const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count)
   const backward = range(forward, graph.nodes.length)

@@ -4,14 +4,14 @@
  * collectives are what falls out where layouts do not match. Parameters that are alike share their segments.
  */
 import { type Layout, optimizerFacts, type StateName, sameLayout, statesKept, statesOf, whole } from '../base/index.js'
-import type { Kind, Ref, RoleName, Segment } from '../ir/index.js'
+import type { Kind, Ref, RoleName } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
-import type { ParamLayouts } from './blocks.js'
+import type { ParamLayouts } from './compiled.js'
 import { type Sharded, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
 import { route } from './reshard.js'
-import { SegmentWriter, type Slot, type Version } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
 
 export interface ParamContext {
   readonly s: Sharded
@@ -29,12 +29,12 @@ export interface ParamClass extends ParamDtypes {
   readonly holders: readonly number[]
 }
 
-export interface ParamSegments {
-  readonly begin?: Segment
-  readonly gather?: Segment
-  readonly reduce?: Segment
-  readonly norm?: Segment
-  readonly update?: Segment
+export interface ParamDrafts {
+  readonly begin?: SegmentDraft
+  readonly gather?: SegmentDraft
+  readonly reduce?: SegmentDraft
+  readonly norm?: SegmentDraft
+  readonly update?: SegmentDraft
   readonly kept: Layout
   readonly state: Layout
   /** What is kept of it from step to step. */
@@ -45,7 +45,7 @@ const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
 const at = (is: 'param' | 'full' | 'grad' | 'reduced', kind: Kind): Slot => slotOf({ is }, kind)
 
-export function compileParam(param: ParamClass, context: ParamContext): ParamSegments {
+export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
   const state = plan.zero >= 1 ? param.layouts.storage : param.layouts.compute
   const kept = plan.zero >= 3 ? param.layouts.storage : param.layouts.compute
@@ -82,24 +82,24 @@ interface Located {
   readonly slot: Slot
 }
 
-function begin(param: Trained, { s }: ParamContext): Segment {
+function begin(param: Trained, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { ref } = w.given('grad', gradientOf(param), param.grad, at('grad', 'gradients'))
   w.emit({ kind: 'zero', ins: [], outs: [ref] })
-  return w.finish(`begin ${param.name}`, 'begin', false)
+  return w.draft(`begin ${param.name}`, 'begin')
 }
 
 /** The whole parameter for the length of a step. */
-function gather(param: ParamClass, kept: Layout, { s }: ParamContext): Segment {
+function gather(param: ParamClass, kept: Layout, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   w.given('param', { ...param.spec, name: 'param', dtype: param.dtype }, kept, at('param', 'parameters'))
   const full = w.demand('param', param.layouts.compute)
   w.settle(full.ref, at('full', 'parameters'))
-  return w.finish(`gather ${param.name}`, 'gather', false)
+  return w.draft(`gather ${param.name}`, 'gather')
 }
 
 /** The accumulated gradient in the layout of the optimizer state; in place where one all-reduce does it. */
-function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: Segment; slot: Slot } {
+function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: SegmentDraft; slot: Slot } {
   const w = new SegmentWriter(s)
   const grad = w.given('grad', gradientOf(param), param.grad, at('grad', 'gradients'))
   const moves = route(param.spec.dims, param.grad, state)
@@ -112,7 +112,7 @@ function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: 
     w.settle(reduced.ref, at('reduced', 'gradients'))
   }
   if (param.holders.length > 1) w.reduceInPlace('grad', reduced, state, { axes: ['pp'], stages: param.holders })
-  const segment = w.finish(`reduce ${param.name}`, 'reduce', false)
+  const segment = w.draft(`reduce ${param.name}`, 'reduce')
   return {
     slot: w.slotOf(reduced.ref)!,
     ...(segment.instrs.length > 0 ? { reduce: segment } : {}),
@@ -120,13 +120,13 @@ function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: 
 }
 
 /** Every logical element counts once: ranks along axes on which the gradient is whole leave it to the first of them. */
-function norm(param: ParamClass, grad: Located, { s }: ParamContext): Segment {
+function norm(param: ParamClass, grad: Located, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { ref } = w.given('grad', gradientOf(param), grad.layout, grad.slot)
   const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
   const total = w.given('norm', scalar('normSquared'), addend, slotOf({ is: 'result', of: 'normSquared' }, 'workspace'))
   w.emit({ kind: 'sumSquares', once: wholeAxes(s, grad.layout), ins: [ref], outs: [total.ref] })
-  return w.finish(`norm ${param.name}`, 'norm', false)
+  return w.draft(`norm ${param.name}`, 'norm')
 }
 
 /** Every axis of more than one rank, the pipeline too, major first. */
@@ -146,7 +146,7 @@ interface UpdateLayouts {
 }
 
 /** Each rank updates its part of the state; where the parameter is kept whole, the parts are gathered back into it. */
-function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, training }: ParamContext): Segment {
+function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, training }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { spec, dtype, stateDtype } = param
   const ofState = (name: StateName) =>
@@ -167,7 +167,7 @@ function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, tr
     w.emit({ kind: 'all-gather', ins: [part], outs: [own.ref], dim: back.dim, group: { axes: back.axes } })
     w.emit({ kind: 'wait', on: own.ref })
   }
-  return w.finish(`update ${param.name}`, 'update', false)
+  return w.draft(`update ${param.name}`, 'update')
 }
 
 /** The master as the parameter's dtype can hold it: the parameter itself, or the part of it that is to be gathered. */

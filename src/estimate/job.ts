@@ -1,6 +1,7 @@
 /** A job in the numbers its price depends on. */
+import { batchRanks, sizesOf } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { type Job, layersPerStage, type Plan } from '../plan/index.js'
+import { type Job, layersPerStage, type Plan, type ScheduleName } from '../plan/index.js'
 import { eras, pureLockstep } from './others/eras.js'
 import type { Placed, Split } from './setup.js'
 import type { Shape } from './shape.js'
@@ -20,24 +21,36 @@ export function shapeOf(model: ModelConfig, seq: number): Shape | undefined {
 }
 
 /** What ZeRO does once a step, where it splits anything. */
-export const onceAStep = ({ zero, reduce, gather }: Plan): Pick<Split, 'reduce' | 'gather'> => ({
+const onceAStep = ({ zero, reduce, gather }: Plan): Pick<Split, 'reduce' | 'gather'> => ({
   ...(zero >= 2 && reduce === 'step' && { reduce }),
   ...(zero === 3 && gather === 'step' && { gather }),
 })
 
-/** Undefined also where the schedule is a file: its order is nobody's closed form. */
-export function placedOf({ model, training, plan }: Job): Placed | undefined {
-  const shape = shapeOf(model, training.seq)
-  if (!shape || typeof plan.schedule !== 'string') return undefined
-  const { tp, pp, dp, cp, ep, sequenceParallel, schedule, chunks, microbatches, precision } = plan
-  const split: Split = {
-    ...{ tp, pp, dp, cp, ep, sequenceParallel, schedule, chunks, microbatches },
+/**
+ * A plan in numbers. The order of a schedule from a file is nobody's closed form: there is a price only for those who say
+ * as which schedule it is to be priced.
+ */
+export function splitOf(job: Job, fileAs: ScheduleName): Split
+export function splitOf(job: Job, fileAs?: ScheduleName): Split | undefined
+export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): Split | undefined {
+  const { sequenceParallel, chunks, microbatches } = plan
+  const schedule = typeof plan.schedule === 'string' ? plan.schedule : fileAs
+  if (schedule === undefined) return undefined
+  return {
+    ...{ ...sizesOf(plan), sequenceParallel, schedule, chunks, microbatches },
     zero: plan.zero as Split['zero'], // the schema holds it between 0 and 3
-    microbatch: training.globalBatch / (dp * ep * microbatches),
+    microbatch: training.globalBatch / (batchRanks(plan) * microbatches),
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
-    ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, shape.layers) }),
+    ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, model.layers) }),
     ...onceAStep(plan),
   }
+}
+
+/** Undefined also where the schedule is a file. */
+export function placedOf(job: Job): Placed | undefined {
+  const { precision } = job.plan
+  const [shape, split] = [shapeOf(job.model, job.training.seq), splitOf(job)]
+  if (!shape || !split) return undefined
   return precision === 'pure-bf16'
     ? { shape, split, precision: 'bf16', software: pureLockstep }
     : { shape, split, precision, software: eras.lockstep }

@@ -4,13 +4,15 @@
  */
 import type { AxisSizes, MeshAxis, Seconds } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
+import type { ScheduleName } from '../plan/index.js'
 import type { Software } from './others/software.js'
 import type { Shape } from './shape.js'
 
 export interface Split extends AxisSizes {
   readonly sequenceParallel: boolean
   readonly zero: 0 | 1 | 2 | 3
-  readonly schedule: string
+  /** One with a closed form: an order from a file has none. */
+  readonly schedule: ScheduleName
   /** Stages a pipeline rank holds. */
   readonly chunks: number
   readonly microbatches: number

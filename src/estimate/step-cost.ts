@@ -1,5 +1,6 @@
 /** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
 import { dataRanks, ranksOf } from '../base/index.js'
+import { scheduleFacts } from '../plan/index.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
@@ -21,11 +22,14 @@ export function handingCost(
   const { pp, chunks, microbatches } = split
   if (pp === 1) return 0
   const one = table.meeting('send', handed, pp, ranksOf(split) / pp) + regather
-  const rounds = loops.has(split.schedule) ? (chunks - 1) * lateness(split, busiest, one) : 0
+  const rounds = goesRound(split) ? (chunks - 1) * lateness(split, busiest, one) : 0
   return 2 * one * (pp - 1 + software.exposed.pp * chunks * microbatches) + rounds
 }
 
-const loops = new Set(['interleaved', 'interleaved-zb', 'looped-bfs'])
+const goesRound = ({ schedule }: Split): boolean => {
+  const { placement, chunksFixed } = scheduleFacts[schedule]
+  return placement === 'loop' && !chunksFixed
+}
 
 /**
  * While a pipeline of several chunks fills, a rank goes from one chunk to the next as soon as a group of microbatches
@@ -34,9 +38,9 @@ const loops = new Set(['interleaved', 'interleaved-zb', 'looped-bfs'])
  */
 function lateness(split: Split, { forward, input, weight }: RankTime, message: number): number {
   const { pp, chunks, microbatches, schedule } = split
-  const group = schedule === 'looped-bfs' ? microbatches : groupOf(split)
+  const group = scheduleFacts[schedule].forwardsFirst ? microbatches : groupOf(split)
   const slack = Math.max(0, group - pp) / chunks
-  const empties = splitsAll.has(schedule) ? input : input + weight
+  const empties = splitsAll(split) ? input : input + weight
   return Math.max(0, pp * message - slack * forward) + Math.max(0, pp * message - slack * empties)
 }
 
@@ -77,8 +81,7 @@ function ownPiece(split: Split, { reduceBytes }: Software, table: PriceTable, pa
 }
 
 /** A gradient is on its way while the next ones are made; the last of each layer has nothing to hide behind. */
-const making = ({ schedule }: Split, { input, weight }: RankTime): number =>
-  0.8 * (splitsAll.has(schedule) ? weight : input + weight)
+const making = (split: Split, { input, weight }: RankTime): number => 0.8 * (splitsAll(split) ? weight : input + weight)
 
 /** Compute that is left once the first gradients are final: the last microbatch; of several chunks, those after the first. */
 const hiding = ({ pp, chunks }: Split, { forward, input, weight }: RankTime): number =>

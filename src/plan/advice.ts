@@ -1,13 +1,13 @@
 /** What composes correctly and unwisely: warnings, with the numbers. */
 import { either, showBytes, statesKept, warning } from '../base/index.js'
 import { parametersOf } from '../model/index.js'
-import { bytesPerNumber, type Rule, traitsOfSchedule, widthOfParameter } from './rule.js'
+import { bytesPerNumber, type Rule, splitsBackward, widthOfParameter } from './rule.js'
 
 /** How much of a step a pipeline rank waits, with forward = input gradient = weight gradient = 1. */
 export const adviceOnBubble: Rule = function* ({ plan }) {
   const { pp, microbatches, chunks } = plan
   if (microbatches >= pp) return
-  const idle = (pp - 1) * (traitsOfSchedule(plan)?.splitsBackward ? 1 : 3)
+  const idle = (pp - 1) * (splitsBackward(plan) ? 1 : 3)
   const lost = (m: number) => `${Math.round((100 * idle) / (idle + 3 * m * chunks))} %`
   const message = `microbatches ${microbatches} < pp ${pp}: about ${lost(microbatches)} of the step is spent waiting`
   yield warning('plan/bubble', 'plan.microbatches', message, `with ${4 * pp} it would be ${lost(4 * pp)}`)
@@ -50,7 +50,7 @@ export const adviceOnRecompute: Rule = function* ({ model, plan }) {
       `a ${model.family} has no ${either(absent)}`,
       `it has ${either(has, 'and')}`,
     )
-  if (!traitsOfSchedule(plan)?.splitsBackward) return
+  if (!splitsBackward(plan)) return
   if (plan.recompute === 'full') {
     const message = `full recompute saves little under ${plan.schedule}: what the input gradient computes again stays alive until the weight gradient`
     yield warning('plan/unwise', 'plan.recompute', message, 'try selective, or 1f1b')

@@ -1,6 +1,6 @@
 /** Stages and layers: which stage holds how many, and what schedules demand of the counts. */
 import { divisorsNear, either, error, evenParts, warning } from '../base/index.js'
-import { type Rule, traitsOfSchedule } from './rule.js'
+import { type Rule, scheduleFactsOf, splitsBackward } from './rule.js'
 import type { Plan } from './schema.js'
 
 /** Stages of the pipeline, in the order a microbatch passes them. */
@@ -100,27 +100,27 @@ const chosenLayers: Rule = function* ({ model: { layers }, plan }) {
 }
 
 export const chunks: Rule = function* ({ plan }) {
-  const traits = traitsOfSchedule(plan)
-  if (!traits?.chunksFixed || plan.chunks === traits.chunks) return
-  const looped = traits.splitsBackward ? 'interleaved-zb' : 'interleaved'
-  const message = `schedule ${plan.schedule} has chunks ${traits.chunks}, got ${plan.chunks}`
-  yield error(
-    'plan/chunks',
-    'plan.chunks',
-    message,
-    traits.chunks === 1 ? `try schedule ${looped}` : 'leave chunks out',
-  )
+  const facts = scheduleFactsOf(plan)
+  if (!facts?.chunksFixed || plan.chunks === facts.chunks) return
+  const looped = splitsBackward(plan) ? 'interleaved-zb' : 'interleaved'
+  const message = `schedule ${plan.schedule} has chunks ${facts.chunks}, got ${plan.chunks}`
+  yield error('plan/chunks', 'plan.chunks', message, facts.chunks === 1 ? `try schedule ${looped}` : 'leave chunks out')
 }
 
 /** The two directions still compute the right thing below this; they only leave the bubble they were made to fill. */
-export const dualPipe: Rule = function* ({ plan: { schedule, pp, microbatches } }) {
-  if (schedule !== 'dualpipe' && schedule !== 'dualpipe-v') return
+export const dualPipe: Rule = function* ({ plan }) {
+  const { schedule, pp, microbatches } = plan
+  const facts = scheduleFactsOf(plan)
+  if (facts?.backward !== 'paired') return
+  const bothEnds = facts.placement === 'both ends'
   const unwise = (field: string, message: string, instead: readonly number[]) =>
     warning('plan/schedule', `plan.${field}`, message, `try ${either(instead)}`)
-  if (schedule === 'dualpipe' && pp % 2 !== 0)
-    yield unwise('pp', `dualpipe is made for pp % 2 = 0, got pp ${pp}`, pp > 1 ? [pp - 1, pp + 1] : [2])
-  if (schedule === 'dualpipe' && microbatches % 2 !== 0)
-    yield unwise('microbatches', `dualpipe is made for microbatches % 2 = 0, got ${microbatches}`, [microbatches + 1])
+  if (bothEnds && pp % 2 !== 0)
+    yield unwise('pp', `${schedule} is made for pp % 2 = 0, got pp ${pp}`, pp > 1 ? [pp - 1, pp + 1] : [2])
+  if (bothEnds && microbatches % 2 !== 0)
+    yield unwise('microbatches', `${schedule} is made for microbatches % 2 = 0, got ${microbatches}`, [
+      microbatches + 1,
+    ])
   if (microbatches < 2 * pp)
     yield unwise(
       'microbatches',

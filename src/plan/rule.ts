@@ -1,12 +1,19 @@
 /** What `check` is made of: functions of a job that yield what is wrong with it. */
 import type { Problem } from '../base/index.js'
-import { type Job, type Plan, type ScheduleTraits, scheduleTraits } from './schema.js'
+import { type ScheduleFacts, scheduleFacts } from './schedule.js'
+import type { Job, Plan } from './schema.js'
 
 export type Rule = (job: Job) => Iterable<Problem>
 
 /** Of a schedule from a file nothing is known before it is read. */
-export const traitsOfSchedule = (plan: Plan): ScheduleTraits | undefined =>
-  typeof plan.schedule === 'string' ? scheduleTraits[plan.schedule] : undefined
+export const scheduleFactsOf = ({ schedule }: Plan): ScheduleFacts | undefined =>
+  typeof schedule === 'string' ? scheduleFacts[schedule] : undefined
+
+/** Backward is split in input gradient and weight gradient, at times or always. */
+export const splitsBackward = (plan: Plan): boolean => {
+  const facts = scheduleFactsOf(plan)
+  return facts !== undefined && facts.backward !== 'whole'
+}
 
 /** Of gradients and optimizer state. */
 export const bytesPerNumber = ({ precision }: Plan): number => (precision === 'pure-bf16' ? 2 : 4)

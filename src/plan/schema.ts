@@ -13,54 +13,11 @@ import {
   type OptimizerOf,
   optimizerKinds,
   parseBytes,
+  parseCount,
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
-
-export const scheduleNames = [
-  'gpipe',
-  '1f1b',
-  'looped-bfs',
-  'interleaved',
-  'interleaved-zb',
-  'zb-h1',
-  'zb-h2',
-  'zb-v',
-  'v-half',
-  'v-min',
-  'dualpipe-v',
-  'dualpipe',
-] as const
-export type ScheduleName = (typeof scheduleNames)[number]
-
-/** What `check` and the defaults must know of a schedule. */
-export interface ScheduleTraits {
-  /** Stages each rank holds: the default, and whether another number is possible. */
-  readonly chunks: number
-  readonly chunksFixed: boolean
-  /** Backward is split in input gradient and weight gradient. */
-  readonly splitsBackward: boolean
-}
-
-const plain = { chunks: 1, chunksFixed: true, splitsBackward: false }
-const looped = { chunks: 2, chunksFixed: false, splitsBackward: false }
-const zeroBubble = { chunks: 1, chunksFixed: true, splitsBackward: true }
-const vShaped = { chunks: 2, chunksFixed: true, splitsBackward: true }
-
-export const scheduleTraits: Readonly<Record<ScheduleName, ScheduleTraits>> = {
-  gpipe: plain,
-  '1f1b': plain,
-  'looped-bfs': looped,
-  interleaved: looped,
-  'interleaved-zb': { ...looped, splitsBackward: true },
-  'zb-h1': zeroBubble,
-  'zb-h2': zeroBubble,
-  'zb-v': vShaped,
-  'v-half': vShaped,
-  'v-min': vShaped,
-  'dualpipe-v': vShaped,
-  dualpipe: zeroBubble,
-}
+import { scheduleFacts, scheduleNames } from './schedule.js'
 
 /** Forward ops whose results a plan may choose to compute again. */
 export const recomputable = [
@@ -85,6 +42,24 @@ const describedAxis = (name: MeshAxis) =>
   axis.describe(`${axisFacts[name].counts}${axisFacts[name].supported ? '' : ' (not supported yet)'}`)
 const axes = Object.fromEntries(meshAxes.map(name => [name, describedAxis(name)])) as Record<MeshAxis, typeof axis> // all of them
 const count = z.int().min(1)
+
+/** Written as a number, or as 8k or 1M with so much to the k. */
+const amount = (k: 1000 | 1024) =>
+  z
+    .union(
+      [
+        z.number(),
+        z.string().transform((text, ctx) => {
+          const value = parseCount(text, k)
+          if (value !== undefined) return value
+          const message = `expected a whole number, such as 8192 or 8k, got \`${shorten(text, 40)}\``
+          ctx.issues.push({ code: 'custom', input: text, message })
+          return z.NEVER
+        }),
+      ],
+      { error: 'expected a whole number, such as 8192 or 8k' },
+    )
+    .pipe(count.max(2 ** 30))
 
 const schedule = z
   .union(
@@ -137,7 +112,7 @@ const deviceMemory = z
         ctx.issues.push({
           code: 'custom',
           input: text,
-          message: `\`${shorten(text, 40)}\` is no amount of memory; write it like 80GiB`,
+          message: `\`${shorten(text, 40)}\` is not an amount of memory; write it like 80GiB`,
         })
         return z.NEVER
       }),
@@ -182,7 +157,7 @@ export const Plan = z
   })
   .transform(plan => ({
     ...plan,
-    chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleTraits[plan.schedule].chunks : 1),
+    chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleFacts[plan.schedule].chunks : 1),
   }))
 
 const lr = z.number().positive().max(1000).describe('learning rate')
@@ -224,8 +199,8 @@ export const LrSchedule = z.strictObject({
 })
 
 export const Training = z.strictObject({
-  seq: count.max(2 ** 30).describe('tokens in a sequence'),
-  globalBatch: count.max(2 ** 30).describe('sequences in one step, over all ranks'),
+  seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
+  globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   seed: z
@@ -234,10 +209,7 @@ export const Training = z.strictObject({
     .max(2 ** 32 - 1)
     .default(1)
     .describe('fixes the weights, the masks and the data'),
-  steps: count
-    .max(2 ** 30)
-    .default(100)
-    .describe('steps of a run'),
+  steps: amount(1000).default(100).describe('steps of a run; 10k is 10,000'),
   lrSchedule: LrSchedule.prefault({}).describe('the learning rate over the steps'),
   evalEvery: z
     .int()

@@ -26,7 +26,7 @@ export function bytesBound({ shape, precision, software }: Request, group: Group
   // Of three ranks the second is between the ends.
   const [pp, rank] = group.pp === 1 ? [1, 0] : [3, 1]
   const layers = new Array<number>(pp).fill(Math.ceil(shape.layers / group.pp))
-  const held = ['1f1b', 'zb-h1'].map(schedule => {
+  const held = (['1f1b', 'zb-h1'] as const).map(schedule => {
     const split: Split = { ...plainSplit, ...group, ...saving, pp, schedule, microbatches: 1, layers }
     return totalBytes(rankFootprint({ shape, split, precision, software }, rank))
   })

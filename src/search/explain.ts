@@ -1,12 +1,12 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
 import { finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
-import type { Era, Estimate, Parts, Split } from '../estimate/index.js'
+import { type Era, type Estimate, type Parts, type Split, splitOf } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import { clusterPrices, simulate } from '../simulate/index.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
-import { type Request, requestOf, splitOf } from './request.js'
+import { type Request, requestOf } from './request.js'
 import { type Priced, priceOf, scaledTo, searching } from './search.js'
 
 /** The request that a job is an answer to. */
@@ -42,7 +42,7 @@ export const explain = (request: Request, job: Job, options: ExplainOptions = {}
   finish(explaining(request, job, options))
 
 export function* explaining(request: Request, job: Job, { own, measured }: ExplainOptions): Work<Explanation> {
-  const split = splitOf(job)
+  const split = splitOf(job, '1f1b')
   const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
   const scale = measured === undefined ? 1 : measured / priced.estimate.step
   const plan = scaledTo(priced, scale)

@@ -1,9 +1,9 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
 import { error, oneRank, ProblemsError, roundUp } from '../base/index.js'
 import { type Cluster, type Precision, precisionProblem } from '../cluster/index.js'
-import { type Era, eras, onceAStep, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
+import { type Era, eras, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { Job, layersPerStage, type PlanInput, type ScheduleName } from '../plan/index.js'
+import { Job, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
 import { type Constraint, parseConstraints } from './constraint.js'
 
@@ -63,8 +63,7 @@ export const plainSplit: Split = {
 
 /** As it would be written in a job file: what is default is left out. */
 export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
-  const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, reduce, gather } = split
-  const schedule = split.schedule as ScheduleName // the space has no others
+  const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, reduce, gather, schedule } = split
   return {
     ...(dp > 1 && { dp }),
     ...(tp > 1 && { tp }),
@@ -87,17 +86,3 @@ type Trained = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
 
 export const jobOf = ({ model, shape, globalBatch, precision }: Trained, split: Split): Job =>
   Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split, precision) })
-
-/** Of a schedule from a file the price is that of 1F1B: its order is not known here (`explain` simulates it). */
-export function splitOf({ model, training, plan }: Job): Split {
-  const { tp, pp, dp, cp, ep, sequenceParallel, chunks, microbatches, recompute } = plan
-  return {
-    ...{ tp, pp, dp, cp, ep, sequenceParallel, chunks, microbatches },
-    zero: plan.zero as Split['zero'], // the schema has these four
-    schedule: typeof plan.schedule === 'string' ? plan.schedule : '1f1b',
-    microbatch: training.globalBatch / (microbatches * dp),
-    recompute: Array.isArray(recompute) ? 'per-op' : recompute,
-    ...(plan.layers !== 'even' && { layers: layersPerStage(plan, model.layers) }),
-    ...onceAStep(plan),
-  }
-}

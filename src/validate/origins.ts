@@ -66,7 +66,7 @@ const lighterEnds = (stages: number, each: number): number[] =>
 
 /** A model of one name has the same depth in all tables of the paper. */
 const zeroBubbleLayers: Readonly<Record<string, number>> = { 'GPT 6.2B': 30, 'GPT 14.6B': 46 }
-const zeroBubbleSchedules: Readonly<Record<string, string>> = {
+const zeroBubbleSchedules: Readonly<Record<string, Split['schedule']>> = {
   '1F1B': '1f1b',
   '1F1B-I': 'interleaved',
   'ZB-1p': 'zb-h1',

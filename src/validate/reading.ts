@@ -30,7 +30,7 @@ export interface Reading extends Counts {
   readonly sequenceParallel?: boolean | undefined
   readonly recompute?: string | undefined
   readonly precision?: Precision | undefined
-  readonly schedule: string
+  readonly schedule: Split['schedule'] | undefined
 }
 
 export const readingOf = (row: Row): Reading => ({
@@ -78,9 +78,9 @@ const devices: Readonly<Record<string, string>> = {
   'TPU v5p': 'tpu-v5p',
 }
 
-/** '8x HDR IB 200Gb/node', 'RoCE 1600 Gbps/node', '400Gb/s RDMA per GPU': cards of a node, and bytes per second of one. */
+/** '8x HDR IB 200Gb/node', '1600 Gbps RoCE per node', '400Gb/s RDMA per GPU': cards of a node, and bytes per second of one. */
 function networkOf(words: string, perNode: number): Overrides {
-  const [, cards, ofNode] = /(?:(\d+) ?x ?)?[^,+\d]*(\d+) ?Gb(?:ps|\/s)?(?: per |\/)node/.exec(words) ?? []
+  const [, cards, ofNode] = /(?:(\d+) ?x ?)?[^,+\d]*(\d+) ?Gb(?:ps|\/s)?[^,+\d]*(?: per |\/)node/.exec(words) ?? []
   if (ofNode !== undefined) {
     const nicsPerNode = Number(cards ?? perNode)
     const gigabits = cards === undefined ? Number(ofNode) / nicsPerNode : Number(ofNode)
@@ -108,7 +108,14 @@ function precisionOf(words: string): Precision | undefined {
   return /bf16/i.test(words) ? 'bf16' : undefined
 }
 
-const scheduleOf = (words: string): string =>
-  /^(interleaved|1F1B-I$)/i.test(words) ? 'interleaved' : (schedules[words] ?? '1f1b')
+/** 1F1B where none is printed; undefined where the words are of none that has a price. */
+const scheduleOf = (words: string): Split['schedule'] | undefined =>
+  schedules.find(([pattern]) => pattern.test(words))?.[1]
 
-const schedules: Readonly<Record<string, string>> = { 'ZB-1p': 'zb-h1', 'ZB-2p': 'zb-h2', 'ZB-V': 'zb-v' }
+const schedules: readonly (readonly [RegExp, Split['schedule']])[] = [
+  [/^(interleaved|1F1B-I$)/i, 'interleaved'],
+  [/^($|none$|1F1B\b)/, '1f1b'],
+  [/^ZB-1p$/, 'zb-h1'],
+  [/^ZB-2p$/, 'zb-h2'],
+  [/^ZB-V$/, 'zb-v'],
+]

@@ -65,6 +65,7 @@ function splitOf(sizes: Sizes): Split | string {
   const microbatches = batch / (microbatch * dp)
   if (!Number.isInteger(microbatches)) return `batch ${batch} / (microbatch ${microbatch} x dp ${dp}) is not whole`
   if (!isRecompute(recompute)) return `recompute ${recompute ?? 'not printed'}`
+  if (schedule === undefined) return 'schedule: no price for it'
   if (pp > 1 && schedule === 'interleaved' && sizes.chunks === undefined) return 'not printed: chunks'
   const chunks = pp === 1 ? 1 : (sizes.chunks ?? 1)
   const lighter = layers % (pp * chunks) !== 0 && (layers + 2) % (pp * chunks) === 0
@@ -82,7 +83,7 @@ function splitOf(sizes: Sizes): Split | string {
 }
 
 /** With one chunk nothing is interleaved, with several 1F1B is. */
-function scheduleFor(schedule: string, chunks: number): string {
+function scheduleFor(schedule: Split['schedule'], chunks: number): Split['schedule'] {
   if (chunks === 1) return schedule === 'interleaved' ? '1f1b' : schedule
   return schedule === '1f1b' ? 'interleaved' : schedule
 }

@@ -26,7 +26,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
     .option('--json', 'the summary as JSON, with --text the text in it')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep compile job.yaml\n  lockstep compile job.yaml --rank 3 --text\n\nExit code 0: fine, 1: the job has problems, 2: wrong use.',
+      '\nExample:\n  lockstep compile job.yaml\n  lockstep compile job.yaml --rank 3 --text\n\nExit code 0: fine, 1: the job has problems, 2: usage error.',
     )
     .action(async (path: string, options: Options, command: Command) => {
       const started = performance.now()

@@ -1,13 +1,13 @@
 /** Every schedule there is, by the name the plan and the command line use. */
 import { nearest, type Problem, ProblemsError } from '../../base/index.js'
-import { type ScheduleName, scheduleNames, scheduleTraits } from '../../plan/index.js'
+import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../../plan/index.js'
 import { alternate } from './alternate.js'
 import { dualPipe, dualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
 import type { Counts, Schedule } from './task.js'
 import { vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
 
-export { type ScheduleName, scheduleNames }
+export { isScheduleName, type ScheduleName, scheduleNames }
 
 export interface ScheduleKind {
   readonly title: string
@@ -43,8 +43,6 @@ export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
   dualpipe: kind('DualPipe', 'overlapping pairs, fed from both ends; every stage is held twice', dualPipe),
 }
 
-export const isScheduleName = (name: string): name is ScheduleName => Object.hasOwn(schedules, name)
-
 /** Every reason why a schedule of that name and those counts cannot be made. */
 export function scheduleProblems(name: string, counts: Counts): Problem[] {
   const error = (code: string, path: string, message: string): Problem => ({ severity: 'error', code, path, message })
@@ -63,7 +61,7 @@ export function scheduleProblems(name: string, counts: Counts): Problem[] {
       ),
     )
   if (isScheduleName(name)) {
-    const { chunks, chunksFixed } = scheduleTraits[name]
+    const { chunks, chunksFixed } = scheduleFacts[name]
     if (found.length === 0 && chunksFixed && counts.chunks !== chunks)
       found.push(
         error(

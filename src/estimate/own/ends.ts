@@ -15,7 +15,7 @@ export function ownEnds(
   table: PriceTable,
   prices: Prices,
 ): Ends {
-  const { tp, dp, sequenceParallel, microbatch, microbatches, schedule } = split
+  const { tp, dp, sequenceParallel, microbatch, microbatches } = split
   const { embedding, head, headParameters, embeddingParameters } = prices
   const element = precision === 'f32' ? 4 : 2
   const tokens = microbatch * shape.seq
@@ -29,7 +29,7 @@ export function ownEnds(
   // Rows are added into a gradient as large as the table; the first of a step is kept as it is.
   const bytes = embeddingParameters * (reduces ? 4 : 8 * (1 - 1 / microbatches))
   const memory: Kernel = { kind: 'memory', read: bytes / 2, written: bytes / 2 }
-  const inTwo = splitsAll.has(schedule)
+  const inTwo = splitsAll(split)
   return {
     first: {
       forward: embedding.forward + sum + fetch(embeddingParameters),

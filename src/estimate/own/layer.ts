@@ -291,8 +291,8 @@ class Phase {
 
 /** One layer and one microbatch on one rank. */
 export function ownLayerCost(setup: Setup, table: PriceTable, own: OwnLayers): LayerCost {
-  const { dp, zero, microbatches, recompute, schedule } = setup.split
-  const inTwo = splitsAll.has(schedule)
+  const { dp, zero, microbatches, recompute } = setup.split
+  const inTwo = splitsAll(setup.split)
   const again = { none: 0, selective: 1, full: 2, 'per-op': 3 }[recompute]
   const seldom = (setup.split.reduce ? 1 : 0) + (setup.split.gather ? 2 : 0)
   const key = (((dp * 2 ** 20 + microbatches) * 4 + zero) * 4 + seldom) * 8 + again * 2 + (inTwo ? 1 : 0)

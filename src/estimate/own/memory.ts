@@ -5,6 +5,7 @@
  */
 
 import { dataRanks } from '../../base/index.js'
+import { scheduleFacts } from '../../plan/index.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
 import { elementBytes, tokensOf } from '../others/activations.js'
 import type { Fullness, Holding } from '../schedules/holding.js'
@@ -90,8 +91,6 @@ function headStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Wi
     : { open: 2 * w.residual + w.vocab, pending, work: w.vocab + 2 * w.residual + meeting }
 }
 
-/** Schedules that run all forwards first keep the head of every microbatch. */
-const forwardsFirst = new Set(['gpipe', 'looped-bfs'])
 /** What does not depend on the rank. */
 interface Facts {
   readonly placed: Placed
@@ -199,7 +198,7 @@ function worstMoment(facts: Facts, { first, last, firstStage }: Holding, held: n
   const heads = last ? token * headsInFlight(split, fullness, head) : 0
   const handed = split.pp > 1 ? token * widths.residual : 0
   const all = token * (open * layer.open + pending * layer.pending) + sums + heads + handed
-  const inTwo = splitsAll.has(split.schedule)
+  const inTwo = splitsAll(split)
   let worst: Moment = {
     activations: 0,
     workspace: split.zero === 0 ? 0 : (placed.software.gradientBytes * held) / facts.data,
@@ -219,12 +218,10 @@ function worstMoment(facts: Facts, { first, last, firstStage }: Holding, held: n
 
 /** Elements per token that lie in the head for microbatches other than the one at work. */
 function headsInFlight({ schedule, microbatches, chunks }: Split, { pendingStages }: Fullness, head: Stash): number {
-  if (forwardsFirst.has(schedule)) return (microbatches - 1) * head.open
+  // Where all forwards come first, the head of every microbatch is kept.
+  if (scheduleFacts[schedule].forwardsFirst) return (microbatches - 1) * head.open
   return Math.max(0, Math.min(microbatches, pendingStages / chunks) - 1) * head.pending
 }
-
-/** Schedules of which the closed form says exactly how many stages are open; of the others one surely is. */
-const exact = new Set(['gpipe', 'looped-bfs', '1f1b', 'interleaved', 'interleaved-zb', 'zb-h1', 'zb-h2'])
 
 /**
  * What a rank holds for certain. When it begins its first backward pass after its fullest moment, every open stage
@@ -235,17 +232,18 @@ export function ownLeast(placed: Placed): (rank: number) => number {
   const facts = factsOf(placed)
   const { shape, split } = placed
   const { token, layer, widths } = facts
-  const made =
-    splitsAll.has(split.schedule) || split.schedule.startsWith('dualpipe') ? 0 : placed.software.gradientBytes
+  const { placement, backward } = scheduleFacts[split.schedule]
+  const made = backward === 'whole' ? placed.software.gradientBytes : 0
   const kept = split.recompute === 'per-op' ? widths.residual : layer.open
   return rank => {
     let fewest = Number.POSITIVE_INFINITY
     for (let chunk = 0; chunk < split.chunks; chunk++)
       fewest = Math.min(fewest, layersOfChunk(shape, split, rank, chunk))
     const ownLayers = layersOfRank(shape, split, rank)
-    const own = split.schedule === 'dualpipe' ? fewest * facts.layerParameters : heldParameters(facts, ownLayers)
+    const own = placement === 'both ends' ? fewest * facts.layerParameters : heldParameters(facts, ownLayers)
     const { parameters, gradients, optimizer } = statesOf(facts, own)
-    const open = exact.has(split.schedule) ? inFlight(split, rank).mostOpen.open : 1
+    // On a loop the closed form says exactly how many stages are open; elsewhere one surely is.
+    const open = placement === 'loop' ? inFlight(split, rank).mostOpen.open : 1
     const body = token * open * fewest * kept + (fewest > 0 ? made * largestWeight(placed) : 0)
     const head = ownLayers.last ? token * (fewest * kept + 2 * widths.vocab) + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)

@@ -3,6 +3,7 @@
  * backward has microbatches in two states, and a rank is fullest with as many *open* ones as ever, or with as many
  * *pending* ones. Closed forms: test/estimate-memory.test.ts counts them in the schedules themselves.
  */
+import { type ScheduleName, scheduleFacts } from '../../plan/index.js'
 import type { Split } from '../setup.js'
 
 export interface Load {
@@ -92,7 +93,7 @@ const paired =
     return { mostOpen: { open: most, pending: 0 }, mostPending: { open: most - split, pending: split } }
   }
 
-const rules: Readonly<Record<string, Rule>> = {
+const rules: Readonly<Record<ScheduleName, Rule>> = {
   gpipe: c => onlyOpen(c.microbatches),
   'looped-bfs': c => onlyOpen(c.microbatches * c.chunks),
   '1f1b': alternating(1),
@@ -115,9 +116,8 @@ const rules: Readonly<Record<string, Rule>> = {
   ),
 }
 
-/** A schedule nobody knows is taken for 1F1B. */
 export const inFlight = (split: Counts & Pick<Split, 'schedule'>, rank: number): InFlight =>
-  (rules[split.schedule] ?? rules['1f1b'])(split, rank, split.microbatches * split.chunks)
+  rules[split.schedule](split, rank, split.microbatches * split.chunks)
 
 /** All that is in flight, open or pending, at the fullest. */
 export const heldStages = (split: Counts & Pick<Split, 'schedule'>, rank: number): number => {
@@ -125,7 +125,11 @@ export const heldStages = (split: Counts & Pick<Split, 'schedule'>, rank: number
   return Math.max(mostOpen.open + mostOpen.pending, mostPending.open + mostPending.pending)
 }
 
-const looped = new Set(['interleaved'])
+/** Groups of microbatches take turns on the chunks, one forward and one whole backward at a time. */
+const takesTurns = ({ schedule }: Split): boolean => {
+  const { chunksFixed, backward, forwardsFirst } = scheduleFacts[schedule]
+  return !chunksFixed && backward === 'whole' && !forwardsFirst
+}
 
 /**
  * Layers that `stages` stages in flight come to, where a rank's chunks hold unlike numbers of them. Forwards go round
@@ -135,7 +139,7 @@ export function layersInFlight(split: Split, stages: number, layersOfChunk: read
   const { chunks } = split
   const layers = layersOfChunk.reduce((sum, n) => sum + n, 0)
   const alike = layersOfChunk.every(n => n === layersOfChunk[0])
-  if (alike || stages === 0 || !looped.has(split.schedule)) return (stages * layers) / chunks
+  if (alike || stages === 0 || !takesTurns(split)) return (stages * layers) / chunks
   const size = groupOf(split)
   const most = split.microbatches * chunks
   let heaviest = 0

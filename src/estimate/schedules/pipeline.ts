@@ -2,6 +2,8 @@
  * How long a pipeline takes, in closed form. `ranks` have the time of one microbatch on each pipeline rank; what is
  * beyond the busiest rank's own work is the bubble. The event simulation of the schedule itself is the judge of these.
  */
+import type { ScheduleName } from '../../plan/index.js'
+
 export interface RankTime {
   readonly forward: number
   /** Backward in two: gradient of the input, and of the weights. */
@@ -80,7 +82,7 @@ const paired =
 
 const longestOf = ({ forward, input, weight }: RankTime): number => Math.max(forward, input, weight)
 
-const bubbles: Readonly<Record<string, (pipeline: Pipeline) => number>> = {
+const bubbles: Readonly<Record<ScheduleName, (pipeline: Pipeline) => number>> = {
   gpipe: pipeline => alternating({ ...pipeline, chunks: 1 }),
   '1f1b': alternating,
   interleaved: alternating,
@@ -96,5 +98,5 @@ const bubbles: Readonly<Record<string, (pipeline: Pipeline) => number>> = {
 }
 
 /** Seconds the busiest rank is idle in a step. */
-export const bubbleOf = (schedule: string, pipeline: Pipeline): number =>
-  pipeline.ranks <= 1 ? 0 : (bubbles[schedule] ?? alternating)(pipeline)
+export const bubbleOf = (schedule: ScheduleName, pipeline: Pipeline): number =>
+  pipeline.ranks <= 1 ? 0 : bubbles[schedule](pipeline)

@@ -1,5 +1,6 @@
 /** Which layers a pipeline rank holds, and whether it holds the embedding and the head. */
 import { dataRanks } from '../../base/index.js'
+import { type ScheduleName, scheduleFacts } from '../../plan/index.js'
 import type { Split } from '../setup.js'
 import type { Shape } from '../shape.js'
 
@@ -9,11 +10,9 @@ export interface RankLayers {
   readonly last: boolean
 }
 
-const onAV = new Set(['zb-v', 'v-half', 'v-min', 'dualpipe-v'])
-
 /** Stages of a rank: round and round, down and up a V, or (DualPipe) from both ends. */
 function stageOf({ schedule, pp, chunks }: Split, rank: number, chunk: number): number {
-  const mirrored = onAV.has(schedule) && chunks === 2 && chunk === 1
+  const mirrored = scheduleFacts[schedule].placement === 'v' && chunks === 2 && chunk === 1
   return mirrored ? 2 * pp - 1 - rank : chunk * pp + rank
 }
 
@@ -44,9 +43,11 @@ export function layersOfRank(shape: Shape, split: Split, rank: number): RankLaye
   return { layers: layers + layersOfStage(shape, split, other), first: first || last, last: first || last }
 }
 
-/** DualPipe feeds both ends: a rank holds its stage and the mirrored one. */
+export const isFedFromBothEnds = (schedule: ScheduleName): boolean => scheduleFacts[schedule].placement === 'both ends'
+
+/** A rank holds its stage and the mirrored one. */
 const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boolean =>
-  schedule === 'dualpipe' && microbatches > 1 && pp - 1 - rank !== rank
+  isFedFromBothEnds(schedule) && microbatches > 1 && pp - 1 - rank !== rank
 
 /** Of what it holds, what a microbatch passes: fed from both ends, one of two stages. */
 export const shareOfMicrobatches = (split: Split): number => (meetsItself(split, 0) ? 0.5 : 1)
@@ -59,7 +60,7 @@ export function ranksToWeigh({ layers }: Shape, split: Split): readonly number[]
   const { pp, chunks } = split
   if (pp === 1) return []
   // Fed from both ends it is fullest somewhere between.
-  if (split.schedule === 'dualpipe') return Array.from({ length: pp - 1 }, (_, i) => i + 1)
+  if (isFedFromBothEnds(split.schedule)) return Array.from({ length: pp - 1 }, (_, i) => i + 1)
   if (split.layers) return endsOfRuns(split, split.layers)
   const edge = ((layers % (pp * chunks)) % pp) - 1
   return edge > 0 && edge < pp - 2 ? [1, edge, pp - 2, pp - 1] : [1, pp - 2, pp - 1]
@@ -75,10 +76,11 @@ function endsOfRuns(split: Split, layers: readonly number[]): number[] {
 }
 
 /** Every backward pass is two calls. */
-export const splitsAll = new Set(['interleaved-zb', 'zb-h1', 'zb-h2', 'zb-v', 'v-half', 'v-min'])
+export const splitsAll = ({ schedule }: Pick<Split, 'schedule'>): boolean =>
+  scheduleFacts[schedule].backward === 'split'
 
 /** ZeRO-3: all parameters of a layer are fetched for one call, and not each for its own use. */
-export const fetchesWhole = ({ recompute, schedule }: Split): boolean => recompute === 'full' || splitsAll.has(schedule)
+export const fetchesWhole = (split: Split): boolean => split.recompute === 'full' || splitsAll(split)
 
 /** Gradients leave after each microbatch. */
 export const reducesEach = (split: Split): boolean => split.zero >= 2 && dataRanks(split) > 1 && split.reduce !== 'step'

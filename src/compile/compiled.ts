@@ -1,0 +1,93 @@
+/** What the passes of the compiler hand to each other. */
+import type { Layout } from '../base/index.js'
+import type { Segment } from '../ir/index.js'
+import type { Block, Model, ParamSpec } from '../model/index.js'
+import type { Plan, Training } from '../plan/index.js'
+import type { BlockDrafts, PhaseName } from './blocks.js'
+import type { Derived } from './differentiate.js'
+import type { Sharded } from './layouts.js'
+import type { OnceDrafts } from './once.js'
+import type { ParamDtypes } from './precision.js'
+import type { Phases } from './recompute.js'
+import { onlyForward, type Schedule, tasksOf } from './schedule/index.js'
+import type { ParamDrafts } from './tail.js'
+
+export interface CompileInput {
+  /** Of one microbatch: its batch is globalBatch / microbatches. */
+  readonly model: Model
+  readonly plan: Plan
+  readonly training: Pick<Training, 'optimizer' | 'clip'>
+  /** rows = pp, stages = pp * chunks. */
+  readonly schedule: Schedule
+}
+
+/** A kind of block is compiled once, whatever the number of blocks of it. */
+export type ByKind<T> = Readonly<Record<string, T>>
+
+export function eachKind<T>({ blocks }: Model, make: (block: Block) => T): ByKind<T> {
+  const made: Record<string, T> = {}
+  for (const block of blocks) made[block.kind] ??= make(block)
+  return made
+}
+
+/** How a parameter is laid out: to compute with, and as its own frame holds it. */
+export interface ParamLayouts {
+  readonly compute: Layout
+  readonly storage: Layout
+  /** What segments find in the parameter's frame. */
+  readonly found: Layout
+}
+
+/** What is known before anything is sharded. */
+export interface Facts extends CompileInput {
+  readonly s: Sharded
+  /** Forward and backward of each kind of block, and the nodes that each phase of it runs. */
+  readonly graphs: ByKind<Derived>
+  readonly nodes: ByKind<Phases>
+  /** The stage of each block, and the stages each pipeline coordinate has tasks of. */
+  readonly stageOf: readonly number[]
+  readonly held: readonly ReadonlySet<number>[]
+  /** By the model's name of a parameter. */
+  readonly layouts: ReadonlyMap<string, ParamLayouts>
+}
+
+export interface CompiledParam extends ParamDtypes {
+  readonly spec: ParamSpec
+  readonly layouts: ParamLayouts
+  /** The layout its gradient is accumulated in; absent where nothing is trained. */
+  readonly grad?: Layout
+  /** Pipeline coordinates that hold it: several for tied weights and for stages held twice. */
+  readonly holders: readonly number[]
+  readonly segments: ParamDrafts
+}
+
+/** Every segment of the step, its buffers not yet placed. */
+export interface Drafts {
+  readonly blocks: ByKind<BlockDrafts>
+  readonly params: readonly CompiledParam[]
+  readonly once: OnceDrafts
+}
+
+/** All that streams are written from. */
+export interface Compiled extends Facts, Drafts {
+  readonly segments: Readonly<Record<string, Segment>>
+}
+
+/** Nothing goes back: no gradients, no norm, no update. */
+export const evaluates = ({ schedule }: Pick<CompileInput, 'schedule'>): boolean => onlyForward(schedule)
+
+/** The phases that the schedule has tasks of. */
+export function phasesIn({ schedule }: Pick<CompileInput, 'schedule'>): PhaseName[] {
+  const used = new Set(schedule.rows.flatMap(row => tasksOf(row).map(task => task.kind)))
+  return (['F', 'I', 'W', 'B'] as const).filter(phase => used.has(phase))
+}
+
+export const stagesHeld = (schedule: Schedule): ReadonlySet<number>[] =>
+  schedule.rows.map(row => new Set(tasksOf(row).map(task => task.stage)))
+
+/** Pipeline coordinates with tasks of one of these stages. */
+export const holdersOf = ({ held }: Facts, stages: readonly number[]): number[] =>
+  held.flatMap((on, rank) => (stages.some(stage => on.has(stage)) ? [rank] : []))
+
+/** Pipeline coordinates with tasks of the last block's stage. */
+export const lossHolders = (facts: Facts): number[] => holdersOf(facts, facts.stageOf.slice(-1))

@@ -1,0 +1,55 @@
+/**
+ * *agree*: the layout in which each parameter's gradient is accumulated. Under ZeRO 2 and 3 that is its storage layout,
+ * reached by every microbatch. Otherwise it is the layout the gradient is produced in; where several segments make it (tied
+ * weights, schedules that have both B and W) the first one's if the others can be brought to it, else the one that
+ * all can be brought to: the layout to compute with, partial over the data axes.
+ */
+import { factsOf, type Layout, sameLayout } from '../base/index.js'
+import type { Block } from '../model/index.js'
+import { type BlockContext, type BlockDrafts, draftBlock, type ProducedGradient } from './blocks.js'
+import { type ByKind, eachKind, evaluates, type Facts } from './compiled.js'
+
+/** Layouts by class of parameters. */
+type Gradients = ReadonlyMap<string, Layout>
+
+/** What there is to agree on. A gradient that one segment alone makes is not among it, and stays as produced. */
+export function agree(facts: Facts, context: BlockContext): Gradients {
+  const { plan, layouts } = facts
+  const { classes } = context
+  if (evaluates(facts)) return new Map()
+  const param = new Map([...classes].map(([name, of]) => [of, layouts.get(name)!]))
+  if (plan.zero >= 2 && plan.reduce === 'microbatch')
+    return new Map([...param].map(([of, { storage }]) => [of, storage]))
+  const produced = contested(facts, context)
+  return new Map([...produced].map(([of, made]) => [of, agreed(facts, made, param.get(of)!.compute)]))
+}
+
+/** The layouts gradients are accumulated in: as agreed, else as the only segment that makes one produces it. */
+export function settled(blocks: ByKind<BlockDrafts>, agreements: Gradients): Gradients {
+  const produced = Object.values(blocks).flatMap(block => block.produced)
+  return new Map([...produced.map(({ of, layout }) => [of, layout] as const), ...agreements])
+}
+
+/** Of gradients that several segments make: the layouts, found by drafting the blocks concerned. */
+function contested({ model }: Facts, context: BlockContext): Map<string, Layout[]> {
+  const { classes, phases } = context
+  const classesIn = ({ params }: Block) => Object.values(params).map(name => classes.get(name)!)
+  const makers = Object.values(eachKind(model, classesIn)).flat()
+  const twice = new Set(phases.includes('B') && phases.includes('I') ? makers : repeated(makers))
+  const made = eachKind(model, (block): readonly ProducedGradient[] =>
+    classesIn(block).some(of => twice.has(of)) ? draftBlock(block, context).produced : [],
+  )
+  const found = new Map([...twice].map(of => [of, [] as Layout[]]))
+  for (const { of, layout } of Object.values(made).flat()) found.get(of)?.push(layout)
+  return found
+}
+
+const repeated = (list: readonly string[]): string[] => list.filter((item, i) => list.indexOf(item) !== i)
+
+function agreed({ s }: Facts, [first, ...others]: readonly Layout[], compute: Layout): Layout {
+  const reaches = (from: Layout) =>
+    sameLayout(first, from) || Object.keys(first.partial).every(axis => axis in from.partial)
+  if (others.every(reaches)) return first
+  const data = s.axes.filter(axis => factsOf(axis).data)
+  return { ...compute, partial: Object.fromEntries(data.map(axis => [axis, 'sum'])) }
+}

@@ -1,0 +1,70 @@
+/** The parameters of a model: which are alike, how each is laid out, who holds it, and the segments of its own. */
+import type { Layout } from '../base/index.js'
+import type { Model, ParamSpec } from '../model/index.js'
+import type { Plan } from '../plan/index.js'
+import { type CompiledParam, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
+import { canonical, type Sharded, storageOf } from './layouts.js'
+import { paramDtypes } from './precision.js'
+import { draftParam, type ParamDrafts } from './tail.js'
+
+/** Parameters of one class (the same parameter of blocks of one kind) share layouts and segments. */
+export function classesOf(model: Model): Map<string, string> {
+  const classes = new Map<string, string>()
+  for (const { kind, params } of model.blocks)
+    for (const [local, name] of Object.entries(params)) if (!classes.has(name)) classes.set(name, `${kind}.${local}`)
+  return classes
+}
+
+export function layoutsOfParams(model: Model, plan: Plan, s: Sharded): Map<string, ParamLayouts> {
+  const classes = classesOf(model)
+  const known = new Map<string, ParamLayouts>()
+  return new Map(
+    model.params.map(({ name, dims }) => {
+      const of = classes.get(name)!
+      const layouts = known.get(of) ?? layoutsOfDims(dims, plan, s)
+      known.set(of, layouts)
+      return [name, layouts]
+    }),
+  )
+}
+
+function layoutsOfDims(dims: ParamSpec['dims'], plan: Plan, s: Sharded): ParamLayouts {
+  const compute = canonical(s, dims, 'param')
+  const storage = storageOf(s, dims, compute)
+  return { compute, storage, found: plan.zero >= 3 && plan.gather === 'use' ? storage : compute }
+}
+
+/** `gradients`: by class, the layouts they are accumulated in. */
+export function draftParams(facts: Facts, gradients: ReadonlyMap<string, Layout>): CompiledParam[] {
+  const { model, plan, layouts } = facts
+  const classes = classesOf(model)
+  const holders = holdersOfParams(facts)
+  const made = new Map<string, ParamDrafts>()
+  return model.params.map(spec => {
+    const [of, on] = [classes.get(spec.name)!, holders.get(spec.name)!]
+    const name = on.length > 1 ? `${of}@${on.join('.')}` : of
+    const grad = gradients.has(of) ? { grad: gradients.get(of)! } : {}
+    const own = { spec, ...paramDtypes[plan.precision], layouts: layouts.get(spec.name)!, ...grad, holders: on }
+    const segments = made.get(name) ?? draftParam({ name, ...own }, facts)
+    made.set(name, segments)
+    return { ...own, segments }
+  })
+}
+
+function holdersOfParams(facts: Facts): Map<string, number[]> {
+  const stages = stagesOfParams(facts)
+  const known = new Map<string, number[]>()
+  const holdersAt = (at: readonly number[]) => {
+    const holders = known.get(at.join()) ?? holdersOf(facts, at)
+    known.set(at.join(), holders)
+    return holders
+  }
+  return new Map([...stages].map(([name, at]) => [name, holdersAt(at)]))
+}
+
+function stagesOfParams({ model, stageOf }: Facts): Map<string, number[]> {
+  const stages = new Map<string, number[]>()
+  for (const [i, { params }] of model.blocks.entries())
+    for (const name of Object.values(params)) stages.set(name, [...(stages.get(name) ?? []), stageOf[i]])
+  return stages
+}

@@ -1,0 +1,166 @@
+/**
+ * *place*: lifetimes from use, offsets from lifetimes, and the sizes and peaks they imply. First the scratch buffers of a
+ * segment in frames of their own, then the frames of a stream in its arena.
+ */
+import { localDims, type Mesh } from '../base/index.js'
+import {
+  type Buffer,
+  type Frame,
+  type Instr,
+  type Kind,
+  kinds,
+  type Ref,
+  type Role,
+  type Segment,
+  type Step,
+  type Stream,
+  showRole,
+  traitsOf,
+} from '../ir/index.js'
+import { align, pack } from './pack.js'
+import type { BufferDraft, SegmentDraft, Slot } from './segment.js'
+import type { StreamDraft, Use } from './stream/writer.js'
+
+type Drafted = readonly (readonly [Ref, BufferDraft])[]
+
+export function placeBuffers(mesh: Mesh, { name, phase, buffers: all, instrs }: SegmentDraft): Segment {
+  const used = new Set(instrs.flatMap(instr => [...traitsOf(instr).reads, ...traitsOf(instr).writes]))
+  const drafts = [...all].filter(([ref]) => used.has(ref))
+  const slots = slotsOf(drafts, instrs)
+  const roles = rolesOf(drafts, slots)
+  const at = new Map(roles.map((role, i) => [showRole(role.name), i]))
+  const buffers: Record<Ref, Buffer> = {}
+  for (const [ref, { tensor, layout }] of drafts) {
+    const { role, offset } = slots.get(ref)!
+    const dims = localDims(mesh, tensor.dims, layout)
+    buffers[ref] = { dtype: tensor.dtype, dims, layout, role: at.get(showRole(role))!, offset }
+  }
+  return { name, phase, roles, buffers, instrs }
+}
+
+/** Scratch of one kind is one frame; inside it buffers share bytes when they are not alive together. */
+function slotsOf(drafts: Drafted, instrs: readonly Instr[]): Map<Ref, Slot> {
+  const slots = new Map<Ref, Slot>()
+  const spans = lifetimes(instrs)
+  const scratch = new Map<Kind, [Ref, BufferDraft][]>()
+  for (const [ref, draft] of drafts) {
+    const { slot } = draft
+    if (typeof slot === 'string') scratch.set(slot, [...(scratch.get(slot) ?? []), [ref, draft]])
+    else slots.set(ref, slot)
+  }
+  for (const [kind, own] of scratch) {
+    const { offsets } = pack(own.map(([ref, { bytes }]) => ({ bytes, ...spans.get(ref)! })))
+    for (const [i, [ref]] of own.entries())
+      slots.set(ref, { role: { is: 'scratch', of: kind }, kind, offset: offsets[i] })
+  }
+  return slots
+}
+
+/** From the first write of a buffer to its last use. A collective holds all it touches until it is waited for. */
+function lifetimes(instrs: readonly Instr[]): Map<Ref, { start: number; end: number }> {
+  const spans = new Map<Ref, { start: number; end: number }>()
+  const inFlight = new Map<Ref, readonly Ref[]>()
+  for (const [at, instr] of instrs.entries()) {
+    const { reads, writes, starts, finishes } = traitsOf(instr)
+    if (starts) inFlight.set(writes[0], [...reads, ...writes])
+    for (const ref of [...reads, ...writes, ...(finishes ? [finishes, ...(inFlight.get(finishes) ?? [])] : [])]) {
+      const span = spans.get(ref)
+      spans.set(ref, { start: span?.start ?? at, end: at + 1 })
+    }
+  }
+  return spans
+}
+
+function rolesOf(drafts: Drafted, slots: ReadonlyMap<Ref, Slot>): Role[] {
+  const roles = new Map<string, Role>()
+  for (const [ref, { bytes }] of drafts) {
+    const { role, kind, offset } = slots.get(ref)!
+    const key = showRole(role)
+    roles.set(key, { name: role, kind, bytes: Math.max(roles.get(key)?.bytes ?? 0, offset + bytes) })
+  }
+  return [...roles.values()]
+}
+
+export function placeFrames({ frames: drafts, resident, steps: uses }: StreamDraft): Stream {
+  const spans = usesOf(uses, drafts.length)
+  // What never dies lies at the bottom; the rest is packed above it.
+  const offsets = new Array<number>(drafts.length)
+  let floor = 0
+  for (const frame of resident) {
+    offsets[frame] = floor
+    floor += align(drafts[frame].bytes)
+  }
+  const mortal = [...drafts.keys()].filter(frame => !resident.has(frame))
+  const packed = pack(
+    mortal.map(frame => ({ bytes: drafts[frame].bytes, start: spans.start[frame], end: spans.end[frame] })),
+  )
+  for (const [i, frame] of mortal.entries()) offsets[frame] = floor + packed.offsets[i]
+  const frames = drafts.map(({ name, kind, bytes }, i): Frame => ({ name, kind, bytes, offset: offsets[i] }))
+  const steps = withMemory(uses, mortal, spans)
+  const peak = peakOf(frames, resident, steps)
+  return { frames, resident: [...resident], steps, arena: floor + align(packed.bytes), peak }
+}
+
+/** By frame, the first step that touches it and the one after the last. */
+interface Spans {
+  readonly start: Int32Array
+  readonly end: Int32Array
+}
+
+/** A wait touches what its send or receive moves. */
+function usesOf(steps: readonly Use[], frames: number): Spans {
+  const spans = { start: new Int32Array(frames).fill(-1), end: new Int32Array(frames) }
+  const moving = new Map<string, number>()
+  const touch = (frame: number, at: number) => {
+    if (spans.start[frame] < 0) spans.start[frame] = at
+    spans.end[frame] = at + 1
+  }
+  for (const [at, step] of steps.entries()) {
+    if (step.kind === 'call') for (const frame of step.bind) touch(frame, at)
+    else if (step.kind === 'wait') touch(moving.get(step.tag)!, at)
+    else {
+      moving.set(step.tag, step.frame)
+      touch(step.frame, at)
+    }
+  }
+  return spans
+}
+
+function withMemory(steps: readonly Use[], mortal: readonly number[], { start, end }: Spans): Step[] {
+  const born = chained(mortal, steps.length, frame => start[frame])
+  const dead = chained(mortal, steps.length, frame => end[frame] - 1)
+  const all: Step[] = []
+  for (const [at, step] of steps.entries()) {
+    born(at, frame => all.push({ kind: 'alloc', frame }))
+    all.push(step)
+    dead(at, frame => all.push({ kind: 'free', frame }))
+  }
+  return all
+}
+
+/** Frames by step, as linked lists: an array for each of thousands of steps costs more than all the rest. */
+function chained(frames: readonly number[], steps: number, at: (frame: number) => number) {
+  const first = new Int32Array(steps).fill(-1)
+  const next = new Int32Array(frames.reduce((most, frame) => Math.max(most, frame), -1) + 1)
+  for (const frame of frames.toReversed()) {
+    next[frame] = first[at(frame)]
+    first[at(frame)] = frame
+  }
+  return (step: number, visit: (frame: number) => void) => {
+    for (let frame = first[step]; frame >= 0; frame = next[frame]) visit(frame)
+  }
+}
+
+function peakOf(frames: readonly Frame[], resident: ReadonlySet<number>, steps: readonly Step[]): Record<Kind, number> {
+  const live = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is there
+  for (const frame of resident) live[frames[frame].kind] += frames[frame].bytes
+  const peak = { ...live }
+  for (const step of steps) {
+    if (step.kind === 'free') live[frames[step.frame].kind] -= frames[step.frame].bytes
+    if (step.kind !== 'alloc') continue
+    const { kind, bytes } = frames[step.frame]
+    live[kind] += bytes
+    peak[kind] = Math.max(peak[kind], live[kind])
+  }
+  return peak
+}

@@ -1,0 +1,54 @@
+/**
+ * What begins a step: sums and gradients are cleared, data is loaded, what the loss is divided by is counted, and
+ * parameters that are gathered once a step are gathered.
+ */
+import type { Block } from '../../model/index.js'
+import type { Task } from '../schedule/index.js'
+import type { SegmentDraft } from '../segment.js'
+import { callOnce, callParam, once } from './calls.js'
+import { placed, type StreamContext } from './context.js'
+import { frameNames, onceFrame } from './frames.js'
+
+export function begin(context: StreamContext): void {
+  const { held } = context
+  callOnce(context, clearing(context))
+  for (const param of held) callParam(context, param, param.segments.begin)
+  load(context)
+  count(context)
+  for (const param of held) callParam(context, param, param.segments.gather)
+}
+
+const clearing = ({ compiled, results }: StreamContext): SegmentDraft[] =>
+  results.map(name => compiled.once.clear[name]!)
+
+function load(context: StreamContext): void {
+  const { compiled, out } = context
+  for (const [name, microbatch] of dataOf(context))
+    out.call(placed(context, compiled.once.loads[name]), { ...once, microbatch }, () =>
+      frameNames.input(name, microbatch),
+    )
+}
+
+/** Every (input, microbatch) that some block of this stream reads. */
+function dataOf({ compiled: { model, stageOf }, tasks }: StreamContext): [string, number][] {
+  return model.inputs.flatMap(({ name }) => {
+    const reads = (block: Block) =>
+      block.graph.values.some(({ source }) => source.kind === 'input' && source.name === name)
+    const stages = new Set(model.blocks.flatMap((block, i) => (reads(block) ? [stageOf[i]] : [])))
+    const microbatches = new Set([...stages].flatMap(stage => microbatchesOf(tasks, stage)))
+    return [...microbatches].sort((a, b) => a - b).map(microbatch => [name, microbatch] as [string, number])
+  })
+}
+
+function count(context: StreamContext): void {
+  const { compiled, holdsLoss, tasks, out } = context
+  if (!holdsLoss) return
+  for (const microbatch of microbatchesOf(tasks, compiled.stageOf.at(-1)!))
+    out.call(placed(context, compiled.once.count), { ...once, microbatch }, role =>
+      role.is === 'input' ? frameNames.input(role.of, microbatch) : onceFrame(role),
+    )
+  callOnce(context, compiled.once.sumCount)
+}
+
+const microbatchesOf = (tasks: readonly Task[], stage: number): number[] =>
+  tasks.filter(task => task.kind === 'F' && task.stage === stage).map(task => task.microbatch)

@@ -1,0 +1,49 @@
+/** What is known of one stream before it is written, and the writer that its parts write with. */
+import { type ResultName, resultNames, type Segment } from '../../ir/index.js'
+import { type Compiled, type CompiledParam, evaluates, lossHolders } from '../compiled.js'
+import { type Task, tasksOf } from '../schedule/index.js'
+import type { SegmentDraft } from '../segment.js'
+import { StreamWriter } from './writer.js'
+
+export interface StreamContext {
+  readonly compiled: Compiled
+  /** The pipeline coordinate. */
+  readonly pp: number
+  readonly tasks: readonly Task[]
+  /** Parameters that lie here. */
+  readonly held: readonly CompiledParam[]
+  /** The sums that this stream has. */
+  readonly results: readonly ResultName[]
+  readonly holdsLoss: boolean
+  /** The blocks of each stage. */
+  readonly blocks: readonly (readonly number[])[]
+  readonly messages: Messages
+  readonly out: StreamWriter
+}
+
+/** By tag: everything that travels between streams, and the block before which it crosses. */
+export type Messages = ReadonlyMap<string, number>
+
+export function contextOf(compiled: Compiled, pp: number, messages: Messages): StreamContext {
+  const holdsLoss = lossHolders(compiled).includes(pp)
+  return {
+    compiled,
+    pp,
+    tasks: tasksOf(compiled.schedule.rows[pp]),
+    held: compiled.params.filter(({ holders }) => holders.includes(pp)),
+    results: resultNames.filter(name => (name === 'normSquared' ? !evaluates(compiled) : holdsLoss)),
+    holdsLoss,
+    blocks: blocksOfStages(compiled),
+    messages,
+    out: new StreamWriter(),
+  }
+}
+
+export function blocksOfStages({ schedule, stageOf }: Compiled): number[][] {
+  const blocks = Array.from({ length: schedule.stages }, () => [] as number[])
+  for (const [block, stage] of stageOf.entries()) blocks[stage].push(block)
+  return blocks
+}
+
+/** The segment that a draft became. */
+export const placed = ({ compiled }: StreamContext, { name }: SegmentDraft): Segment => compiled.segments[name]

@@ -1,0 +1,22 @@
+/** What ends a step: gradients are reduced, loss and norm are summed over the ranks, parameters are updated. */
+import { optimizerFacts } from '../../base/index.js'
+import { evaluates } from '../compiled.js'
+import { callOnce, callParam } from './calls.js'
+import type { StreamContext } from './context.js'
+
+export function end(context: StreamContext): void {
+  const { compiled, pp, tasks, held, holdsLoss } = context
+  const { once, training } = compiled
+  for (const param of held) callParam(context, param, param.segments.reduce)
+  if (holdsLoss) callOnce(context, once.sumLoss)
+  // A parameter with several holders counts in the norm of the first.
+  for (const param of held) if (param.holders[0] === pp) callParam(context, param, param.segments.norm)
+  callOnce(context, once.sumNorm)
+  if (evaluates(compiled) || (tasks.length === 0 && held.length === 0)) return
+  const scalars = optimizerFacts[training.optimizer.kind].scalars.filter(name => name !== 'normSquared')
+  callOnce(
+    context,
+    scalars.map(name => once.loads[name]),
+  )
+  for (const param of held) callParam(context, param, param.segments.update)
+}

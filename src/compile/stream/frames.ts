@@ -1,0 +1,49 @@
+/**
+ * The names of a stream's frames. A name says which logical thing a frame holds, so two segments that ask for the same
+ * thing get the same frame; nobody takes a name apart.
+ */
+import { type ResultName, type RoleName, showRole } from '../../ir/index.js'
+
+export const frameNames = {
+  param: (param: string): string => param,
+  /** The whole parameter for the length of a step. */
+  full: (param: string): string => `full.${param}`,
+  grad: (param: string): string => `grad.${param}`,
+  reduced: (param: string): string => `reduced.${param}`,
+  state: (state: string, param: string): string => `${state}.${param}`,
+  result: (result: ResultName): string => result,
+  /** A scalar of the step. */
+  scalar: (name: string): string => name,
+  input: (input: string, microbatch: number): string => `${input}@${microbatch}`,
+  /** A carry that enters a block, and the gradient of it. */
+  carry: (carry: string, block: number, microbatch: number): string => `${carry}@${block}.${microbatch}`,
+  gradient: (carry: string, block: number, microbatch: number): string => `d.${carry}@${block}.${microbatch}`,
+  /** What one phase of a block keeps for another. */
+  stash: (role: RoleName, block: number, microbatch: number): string => `${showRole(role)}@${block}.${microbatch}`,
+}
+
+/** What plays a role in a segment that happens once a step; undefined: a frame for the call alone. */
+export function onceFrame(role: RoleName): string | undefined {
+  if (role.is === 'result') return frameNames.result(role.of)
+  if (role.is === 'named' || role.is === 'input') return frameNames.scalar(role.of)
+  return role.is === 'scratch' ? undefined : unplayed(role)
+}
+
+/** What plays a role in a segment of this parameter. */
+export function paramFrame(role: RoleName, param: string): string | undefined {
+  switch (role.is) {
+    case 'param':
+    case 'full':
+    case 'grad':
+    case 'reduced':
+      return frameNames[role.is](param)
+    case 'state':
+      return frameNames.state(role.of, param)
+    default:
+      return onceFrame(role)
+  }
+}
+
+export const unplayed = (role: RoleName): never => {
+  throw new Error(`internal: nothing plays ${showRole(role)} here`)
+}

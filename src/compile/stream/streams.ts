@@ -1,0 +1,68 @@
+/**
+ * *schedule* and *communicate*: the rows of the schedule, with their sends and receives, become streams of calls.
+ * A stream is what lives from step to step, what begins the step, tasks and messages in the order of its row, and
+ * what ends the step.
+ */
+import type { ResultName } from '../../ir/index.js'
+import { sendWaits, tagOf } from '../clocks.js'
+import type { Compiled } from '../compiled.js'
+import { communicate } from '../schedule/communicate.js'
+import { type CommAction, tasksOf } from '../schedule/index.js'
+import { begin } from './begin.js'
+import { blocksOfStages, contextOf, type Messages, type StreamContext } from './context.js'
+import { end } from './end.js'
+import { frameNames } from './frames.js'
+import { Crossings } from './messages.js'
+import { residents } from './residents.js'
+import { BlockCalls } from './tasks.js'
+import type { StreamDraft } from './writer.js'
+
+export interface StreamScript extends StreamDraft {
+  /** The frames of the sums that the stream has. */
+  readonly results: Readonly<Partial<Record<ResultName, number>>>
+}
+
+export function draftStreams(compiled: Compiled): StreamScript[] {
+  const rows = communicate(compiled.schedule)
+  const waits = sendWaits(rows)
+  const messages = messagesOf(compiled, rows)
+  return rows.map((row, pp) => draftStream(contextOf(compiled, pp, messages), row, waits[pp]))
+}
+
+function draftStream(
+  context: StreamContext,
+  row: readonly CommAction[],
+  waits: ReadonlyMap<number, readonly string[]>,
+): StreamScript {
+  const crossings = new Crossings(context)
+  const calls = new BlockCalls(context)
+  residents(context)
+  begin(context)
+  for (const [at, action] of row.entries()) {
+    for (const tag of waits.get(at) ?? []) crossings.wait(tag)
+    if ('peer' in action) crossings.start(action)
+    else
+      for (const task of tasksOf([action])) {
+        crossings.waitForNeeds(task)
+        calls.run(task)
+      }
+  }
+  for (const tag of waits.get(row.length) ?? []) crossings.wait(tag)
+  end(context)
+  const draft = context.out.finish()
+  const results = context.results.map(name => [name, draft.frameOf(frameNames.result(name))])
+  return { ...draft, results: Object.fromEntries(results) }
+}
+
+/** What leaves forward crosses behind the last block of its stage, what leaves backward before the first. */
+function messagesOf(compiled: Compiled, rows: readonly (readonly CommAction[])[]): Messages {
+  const blocks = blocksOfStages(compiled)
+  const messages = new Map<string, number>()
+  for (const action of rows.flat()) {
+    if (!('peer' in action)) continue
+    const { kind, stage } = action
+    const behind = kind === 'SEND_F' || kind === 'RECV_B'
+    messages.set(tagOf(action), behind ? blocks[stage].at(-1)! + 1 : blocks[stage][0])
+  }
+  return messages
+}
