@@ -1,7 +1,7 @@
 /** Each law, on a program written by hand: lawful as it stands, and caught by number and place when broken. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { showViolation, verify } from '../src/ir/index.js'
+import { type Frame, type Program, showViolation, verify } from '../src/ir/index.js'
 import { all, before, breaks, drop, frameOf, later, swap, variant } from './broken.js'
 import { type Toy, toy } from './toy.js'
 
@@ -18,10 +18,36 @@ breaks('W1', 'a segment nobody wrote', swap('call up.F', 'call up.G'), { pipelin
 breaks('W1', 'a buffer nobody declared', swap('%y = gelu %h', '%y = gelu %q'), { segment: 'up.F' })
 breaks('W1', 'a result where there is no frame', swap(/^result loss 1:\d+/, 'result loss 1:99'), { pipeline: 1 })
 breaks('W1', 'a microbatch too many', swap('call up.F block=0 microbatch=1', 'call up.F block=0 microbatch=2'))
+breaks('W1', 'a parameter declared twice', text => text.replace(/^param w [\s\S]*?(?=^param)/m, '$&$&'))
+breaks('W1', 'an input declared twice', swap('input lr f32 []', 'input x f32 []'))
+breaks('W1', 'an axis the mesh has twice', swap('mesh tp:2 dp:2 pp:2', 'mesh tp:2 dp:2 pp:2 dp:1'))
+breaks('W1', 'more microbatches than steps', swap('microbatches 2', 'microbatches 2000000000'))
 breaks('W2', 'an operand too few', swap('%h = contract %x %w', '%h = contract %x'), { segment: 'up.F' })
 
 breaks('W3', 'a dim split over the pipeline', swap('  kept [ffn/tp]', '  kept [ffn/pp]'))
 breaks('W3', 'an axis that splits two dims', swap('[embed:6 ffn:4/tp]', '[embed:6/tp ffn:4/tp]'), { segment: 'begin' })
+
+breaks('W5', 'a dim without elements', swap('ffn:8]', 'ffn:0]'))
+
+const odd = (program: Program, what: string) =>
+  test(`[W5] ${what}, in a program that was never text`, () => {
+    assert.deepEqual(
+      verify(program).map(({ law }) => law),
+      ['W5'],
+    )
+  })
+const serial = toy()
+const withFrame = (change: Partial<Frame>): Program => {
+  const [stream] = serial.streams
+  return {
+    ...serial,
+    streams: [{ ...stream, frames: [{ ...stream.frames[0], ...change }, ...stream.frames.slice(1)] }],
+  }
+}
+odd({ ...serial, microbatches: 1.5 }, 'half a microbatch')
+odd(withFrame({ offset: -64 }), 'a frame before the arena')
+odd(withFrame({ bytes: Number.NaN }), 'a frame of NaN bytes')
+odd(withFrame({ offset: 2 ** 60 }), 'a frame beyond what can be counted')
 
 breaks('M1', 'a send is missing', text => drop('wait tag=B0', 1)(drop(/^ {2}send \d+ to=0 tag=B0\n/)(text)))
 breaks(
@@ -95,6 +121,9 @@ breaks('L7', 'bytes that went to another buffer', swap('buffer %dw f32 @work+48'
 })
 breaks('L8', 'read before the wait', later('wait %z'), { segment: 'head.F' })
 breaks('L8', 'never waited for', drop('wait %z'), { segment: 'head.F' })
+
+breaks('L9', 'a frame at an odd byte', swap('ub0 workspace 128 @452', 'ub0 workspace 128 @453'), { segment: 'up.B' })
+breaks('L9', 'a buffer at an odd byte', swap('buffer %h f32 @stash+48', 'buffer %h f32 @stash+46'), { segment: 'up.F' })
 
 breaks('P1', 'blocks out of order', text =>
   swap(
@@ -187,3 +216,6 @@ breaks('I2', 'tied gradients that do not meet', text => text.replaceAll('over=dp
   plan: { ...all, tied: true },
 })
 breaks('I3', 'another step size', swap('momentum=0.9', 'momentum=0.8'), { segment: 'update' })
+breaks('I4', 'another spread of the initial values', swap('init normal 0.02', 'init normal 0.03'))
+breaks('I4', 'a parameter that starts from zeros', swap('init normal 0.02', 'init zeros', 1))
+breaks('I4', 'a parameter of another name', text => text.replaceAll(/\b(param[ =])v\b/g, '$1u'))

@@ -7,6 +7,7 @@ export const laws = {
   W2: 'every instruction has the operands of its signature',
   W3: 'a layout splits dims that are there, and is flat, over axes of the mesh other than pp, each once',
   W4: 'a call that only starts has nothing but collectives',
+  W5: 'sizes, bytes and offsets are whole numbers',
   M1: 'every recv has its send, channel by channel, in order',
   M2: 'both ends of a message have the same bytes',
   M3: 'every send, every recv and every call that only starts is waited for exactly once',
@@ -23,6 +24,7 @@ export const laws = {
   L6: 'nothing is read before it is written',
   L7: 'nothing is read after its bytes have been overwritten',
   L8: 'a collective is waited for once; until then its result is not touched and its operand not written',
+  L9: 'an element lies at a multiple of its size',
   P1: 'the blocks are the model’s, in order, each in one stage',
   P2: 'every microbatch goes once forward and (in training) once backward through every block, in order',
   P3: 'every parameter is updated exactly once on each holder (in an evaluation: never)',
@@ -39,6 +41,7 @@ export const laws = {
   I1: 'every value is one that the serial program computes',
   I2: 'every gradient is the serial program’s',
   I3: 'loss, norm and updated parameters are the serial program’s',
+  I4: 'every parameter starts as the serial program’s',
 } as const
 
 export type Law = keyof typeof laws

@@ -9,6 +9,7 @@ import {
   isOptimizer,
   mapStates,
   type Rank,
+  rankAt,
   type States,
   seconds,
   showBytes,
@@ -25,6 +26,7 @@ import {
   type Param,
   type ParamFrames,
   type Program,
+  requireSound,
 } from '../../../ir/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
 import { stepResultOf } from '../../result.js'
@@ -63,9 +65,11 @@ export interface EngineStep extends StepResult {
 const defaultTimeoutMs = 60_000
 
 export async function startEngine(program: Program, options: EngineOptions): Promise<Runner<Promise<EngineStep>>> {
+  requireSound(program)
   await prepareKernels()
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
+  affords(program, leastBytes(program, kernels.workspaceBytes))
   const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? defaultTimeoutMs)
   const reserved = kernels.memory(0).start
   const { measure = false } = options
@@ -130,23 +134,32 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
 
 /** A rank that needs more than it may have is named before anything starts. */
 function fits(program: Program, limit: number): void {
-  const over = ranksOf(program).find(rank => streamOf(program, rank).arena > limit)
-  if (over !== undefined)
-    throw new Error(`${needsOf(program, over)}, but may have ${showBytes(limit)}; ${remedyFor(program, over)}`)
+  const heaviest = heaviestOf(program)
+  if (streamOf(program, heaviest).arena > limit)
+    throw new Error(`${needsOf(program, heaviest)}, but may have ${showBytes(limit)}; ${remedyFor(program, heaviest)}`)
+}
+
+/** Arenas and workspace: known without laying out every rank, of which there may be more than any list can hold. */
+function leastBytes({ mesh, streams }: Program, workspaceBytes: number): number {
+  const ranksEach = worldOf(mesh) / streams.length
+  return streams.reduce((sum, { arena }) => sum + ranksEach * (arena + workspaceBytes), 0)
 }
 
 /** All ranks live on this machine: together they must fit it. */
 function affords(program: Program, bytes: number): void {
   const has = platform.memoryBytes
   if (bytes <= has) return
-  const arena = (rank: Rank) => streamOf(program, rank).arena
-  const heaviest = ranksOf(program).reduce((most, rank) => (arena(rank) > arena(most) ? rank : most))
+  const heaviest = heaviestOf(program)
   throw new Error(
     `all ranks together need ${showBytes(bytes)}, but this machine has ${showBytes(has)}; ${needsOf(program, heaviest)}; ${remedyFor(program, heaviest)}`,
   )
 }
 
-const ranksOf = ({ mesh }: Program): Rank[] => Array.from({ length: worldOf(mesh) }, (_, rank) => rank)
+/** The first rank of the stream with the largest arena. */
+function heaviestOf({ mesh, streams }: Program): Rank {
+  const arenas = streams.map(({ arena }) => arena)
+  return rankAt(mesh, { pp: arenas.indexOf(Math.max(...arenas)) })
+}
 
 function needsOf(program: Program, rank: Rank): string {
   const { arena, peak } = streamOf(program, rank)
