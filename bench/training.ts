@@ -116,7 +116,7 @@ async function ours(name: string, plan: PlanInput, tokens: Int32Array): Promise<
     const { user, system } = process.cpuUsage(before)
     return { seconds, loss, processor: (user + system) / 1e6 }
   }
-  return trainer(name, train, () => engine.stop())
+  return trainer(name, train, async () => engine.stop())
 }
 
 async function theirs(name: string, folder: string, ranks: number, how: 'ddp' | 'fsdp'): Promise<Trainer> {

@@ -20,7 +20,7 @@ for (const { plan, simulated } of listed) {
 const unfit = neighboursOf(request, listed[0].plan).filter(({ verdict }) => verdict.kind === 'unfit')
 console.log(`next to the first, but too large: ${unfit.map(({ move }) => move.name).join('; ')}`)
 
-//> 21456 plans considered, 13322 priced, 20 simulated
+//> 37968 plans considered, 25406 priced, 20 simulated
 //> tp 1, pp 1, dp 32, ZeRO-2, microbatch 1, recompute none
 //>   priced 3.59 s, 58.9 GiB a rank
 //>   simulated 3.58 s, compiled 58.9 GiB
@@ -30,4 +30,4 @@ console.log(`next to the first, but too large: ${unfit.map(({ move }) => move.na
 //> tp 1, pp 2, dp 16, ZeRO-2, microbatch 1, recompute none
 //>   priced 3.59 s, 53.5 GiB a rank
 //>   simulated 3.66 s, compiled 55.3 GiB
-//> next to the first, but too large: microbatch 2; zero 0; zero 1
+//> next to the first, but too large: microbatch 2; zero 0; zero 1; zero 2, reduce step

@@ -65,18 +65,18 @@ const rows: readonly Row[] = [
   ['{}', 'schema/missing model | a preset', 'schema/missing training | what one step is'],
   ['model:\ntraining: []\nplan: 3', 'schema/type model | got nothing (null)', 'schema/type training | got a list', 'schema/type plan | got 3'],
   [`${good}plann: {}`, 'schema/key plann | did you mean `plan`?'],
-  [`${good}name: 7`, 'schema/type name | expected a text, got 7'],
+  [`${good}name: 7`, 'schema/type name | expected a string, got 7'],
   [plan('tpp: 2'), 'schema/key plan.tpp | unknown key `tpp`; did you mean `tp`?'],
   [plan('tpp: 2, dp: 3'), 'schema/key plan.tpp | did you mean', 'plan/batch training.globalBatch | globalBatch 16 % (microbatches 1 x dp 3 = 3) = 1'],
   [plan('__proto__: { tp: 2 }, constructor: 1'), 'schema/key plan.__proto__ | unknown key `__proto__`', 'schema/key plan.constructor | one of tp, pp'],
   [plan('<<: { tp: 2 }'), 'schema/key plan.<< | unknown key `<<`'],
-  [plan('tp: "2"'), 'schema/type plan.tp | expected a number, got the text "2"; write 2 without quotes'],
-  [plan('tp: two'), 'schema/type plan.tp | got the text "two"'],
+  [plan('tp: "2"'), 'schema/type plan.tp | expected a number, got the string "2"; write 2 without quotes'],
+  [plan('tp: two'), 'schema/type plan.tp | got the string "two"'],
   [plan('tp: [2]'), 'schema/type plan.tp | got a list'],
   [plan('tp: { n: 2 }'), 'schema/type plan.tp | got a mapping'],
   [plan('tp: true'), 'schema/type plan.tp | got true'],
   [plan('tp:'), 'schema/type plan.tp | got nothing (null)'],
-  [plan('sequenceParallel: yes'), 'schema/type plan.sequenceParallel | expected true or false, got the text "yes"; write true'],
+  [plan('sequenceParallel: yes'), 'schema/type plan.sequenceParallel | expected true or false, got the string "yes"; write true'],
   [plan('overlap: 1'), 'schema/type plan.overlap | expected true or false'],
   [training('globalBatch: 16'), 'schema/missing training.seq | tokens in a sequence'],
   [training('seq: 32, globalBatch: 16, optimizer: { lr: 1 }'), 'schema/missing training.optimizer.kind | one of adamw or sgd'],
@@ -113,6 +113,43 @@ const rows: readonly Row[] = [
   [plan('order: tp-qq'), 'plan/order plan.order | `qq` is no axis'],
   [plan('order: tp-tp-dp'), 'plan/order plan.order | `tp` is named twice'],
   [plan('order: tp-dp, pp: 2, microbatches: 2'), 'plan/order plan.order | pp is missing'],
+
+  // Words of other frameworks
+  [plan('precision: fp16'), 'schema/name plan.precision | f16 and its loss scaling are not supported yet; bf16 takes as many bytes'],
+  [plan('precision: bfloat16'), 'schema/name plan.precision | did you mean `bf16`?'],
+  [plan('precision: float32'), 'schema/name plan.precision | did you mean `f32`?'],
+  [plan('precision: fp8'), 'schema/name plan.precision | 8-bit floats are not supported yet'],
+  [plan('schedule: pipedream'), 'schema/name plan.schedule | did you mean `1f1b`?'],
+  [plan('schedule: zero-bubble'), 'schema/name plan.schedule | did you mean `zb-h1`?'],
+  [plan('recompute: block'), 'schema/name plan.recompute | did you mean `full`?'],
+  [plan('zero: stage3'), 'schema/type plan.zero | did you mean `3`?'],
+  [plan('gradientAccumulation: 8'), 'schema/key plan.gradientAccumulation | did you mean `microbatches`? (a microbatch has globalBatch / (dp x microbatches) sequences)'],
+  [plan('data_parallel: 8, tensor_model_parallel_size: 2'), 'schema/key plan.data_parallel | did you mean `dp`?', 'schema/key plan.tensor_model_parallel_size | did you mean `tp`?'],
+  [plan('micro_batch_size: 1, zero_stage: 2'), 'schema/key plan.micro_batch_size | did you mean `microbatches`?', 'schema/key plan.zero_stage | did you mean `zero`?'],
+  [plan('offload_optimizer: cpu'), 'schema/key plan.offload_optimizer | offload is not supported yet'],
+  [plan('gradient_checkpointing: true, activation_checkpointing: full'), 'schema/key plan.gradient_checkpointing | did you mean `recompute`?', 'schema/key plan.activation_checkpointing | did you mean `recompute`?'],
+  [plan('fsdp: true, ddp: 2'), 'schema/key plan.fsdp | did you mean `zero`? (1 splits optimizer state over dp, 2 gradients too, 3 parameters too (FSDP))', 'schema/key plan.ddp | did you mean `dp`?'],
+  [training('seq: 32, globalBatch: 16, tp: 2'), 'schema/key training.tp | did you mean `plan.tp`?'],
+  [training('seq: 32, globalBatch: 16, learning_rate: 1e-4'), 'schema/key training.learning_rate | did you mean `optimizer.lr`?'],
+  [training('seq: 32, global_batch_size: 16'), 'schema/missing training.globalBatch | sequences in one step', 'schema/key training.global_batch_size | did you mean `globalBatch`?'],
+  [training('seq: 32, globalBatch: 16, optimizer: { kind: lion, lr: 1 }'), 'schema/name training.optimizer.kind | not supported yet; adamw or sgd'],
+  ['model: mixtral-8x7b\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | mixture-of-experts models are not supported yet'],
+  ['model: meta-llama/Llama-3.1-8B\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | a name on the Hugging Face hub'],
+  ['model: mistral-7b\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./config.json'],
+  [model('family: gpt, num_hidden_layers: 4, hidden_size: 32, heads: 4, vocab: 64'), 'schema/missing model.layers | blocks', 'schema/missing model.embed | width', 'schema/key model.num_hidden_layers | did you mean `layers`?', 'schema/key model.hidden_size | did you mean `embed`?'],
+  [`${good}data: text.txt`, 'schema/type data | write { source: text.txt }'],
+
+  // Files of other frameworks
+  ['{"train_batch_size": 256, "gradient_accumulation_steps": 8, "gradient_clipping": 1, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": "auto"}}}',
+    'file/foreign - | this is a DeepSpeed configuration, not a job; write a job: { model: ..., training: { seq: ..., globalBatch: 256, clip: 1, optimizer: { kind: adamw, lr: 0.0001 } }, plan: { dp: ..., zero: 2, microbatches: 8, precision: bf16 } }'],
+  ['{"train_batch_size": "auto", "zero_optimization": {"stage": 3}}', 'file/foreign - | plan: { dp: ..., zero: 3 }'],
+  ['{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096}', 'file/foreign - | this is the Hugging Face configuration of a model (llama), not a job; write a job beside it: { model: ./'],
+  ['distributed_type: FSDP\nmixed_precision: bf16', 'file/foreign - | Accelerate'],
+  ['device: h100\ndevices: 64', 'file/foreign - | this is a cluster file, not a job; give it to --cluster'],
+
+  // Amounts
+  [training('seq: 8q, globalBatch: 16'), 'schema/value training.seq | expected a whole number, such as 8192 or 8k, got `8q`'],
+  [training('seq: [8], globalBatch: 0k'), 'schema/type training.seq | such as 8192 or 8k, got a list', 'schema/range training.globalBatch | at least 1'],
 
   // Numbers out of range
   [plan('dp: 0, tp: -2, zero: 4'), 'schema/range plan.dp | at least 1, got 0', 'schema/range plan.tp | got -2', 'schema/range plan.zero | at most 3, got 4'],
@@ -168,9 +205,9 @@ const rows: readonly Row[] = [
   [plan('precision: f64'), 'schema/name plan.precision | f32'],
 
   // Data, and how long a run is
-  [`${good}data: text.txt`, 'schema/type data | expected a mapping, got the text "text.txt"'],
+  [`${good}data: text.txt`, 'schema/type data | expected a mapping, got the string "text.txt"; write'],
   [`${good}data: { sorce: a.txt }`, 'schema/key data.sorce | did you mean `source`?'],
-  [`${good}data: { source: "" }`, 'schema/range data.source | must be at least 1 letter'],
+  [`${good}data: { source: "" }`, 'schema/range data.source | must be at least 1 character'],
   [`${good}data: { source: a.txt, tokenizer: word }`, 'schema/value data.tokenizer | expected bytes, bpe or the path of a tokenizer.json'],
   [`${good}data: { source: a.bin, width: u8 }`, 'schema/name data.width | did you mean `u16`?'],
   [`${good}data: { source: a.txt, evalFraction: 1 }`, 'data/vocab model.vocab | model.vocab 128 < 256 tokens', 'schema/range data.evalFraction | less than 1, got 1'],
@@ -250,7 +287,7 @@ test('through the command line each is exit code 1, with its lines and no stack 
 
 test('problems point at the key or the value that is wrong', () => {
   const places = (text: string) => parseJob(text).problems.map(p => `${p.line}:${p.column} ${p.path}`)
-  deepEqual(places('model: gpt2\ntraining:\n  seq: 8\n  globalBatch: "8"\nplan:\n  tpp: 2\n  layers: [1, -1]\n'), [
+  deepEqual(places('model: gpt2\ntraining:\n  seq: 8\n  globalBatch: "8?"\nplan:\n  tpp: 2\n  layers: [1, -1]\n'), [
     '4:16 training.globalBatch',
     '6:3 plan.tpp',
     '7:15 plan.layers[1]',

@@ -46,7 +46,7 @@ for (const argv of [
   ['compile', 'job.yaml', '--rank', '8'],
   ['train it'],
 ])
-  test(`lockstep ${argv.join(' ')}: wrong use, exit code 2`, async () => {
+  test(`lockstep ${argv.join(' ')}: usage error, exit code 2`, async () => {
     const { code, err } = await lockstep(argv, files)
     equal(code, 2)
     ok(err.length > 0)
@@ -109,6 +109,15 @@ test('compile --text prints a program that parses back to itself', async () => {
   const { out } = await lockstep(['compile', 'job.yaml', '--text'], files)
   const { job: parsed } = api.parseJob(job)
   deepEqual(parse(out), api.compileJob(parsed!))
+})
+
+test('compile --text --json is JSON with the text in it, of all ranks or of one', async () => {
+  const { out } = await lockstep(['compile', 'job.yaml', '--text', '--json'], files)
+  const { text, ranks } = JSON.parse(out)
+  equal(text, (await lockstep(['compile', 'job.yaml', '--text'], files)).out)
+  ok(ranks > 1)
+  const one = ['compile', 'job.yaml', '--text', '--rank', '1']
+  equal(JSON.parse((await lockstep([...one, '--json'], files)).out).text, (await lockstep(one, files)).out)
 })
 
 test('compile --out writes the text form', async () => {

@@ -112,7 +112,7 @@ const wrong: [argv: string[], code: number, message: RegExp][] = [
     1,
     /device: unknown device `h1000`[\s\S]*devices: must be at least 1[\s\S]*nics: unknown key `nics`/,
   ],
-  [['show', 'h100', '--devices', '0'], 1, /must be at least 1, got 0/],
+  [['show', 'h100', '--devices', '0'], 2, /--devices: `0`: expected a whole number from 1 up/],
   [['show', 'h100', '--devices', 'many'], 2, /whole number/],
   [['show', 'tpu-v6e', '--devices', '300'], 1, /300 devices are more than the 256 of one slice/],
 ]

@@ -10,7 +10,7 @@
 import { deepEqual, equal, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices, normal as noiseOf } from '../src/base/index.js'
-import { boot, type Machine } from '../src/engine/index.js'
+import { boot, type Interpreter } from '../src/engine/index.js'
 import { defineModel, type ModelInput, normal, ones } from '../src/model/index.js'
 import type { PlanInput } from '../src/plan/index.js'
 import { type Build, dataOf, familyModel, gradientScales, programOf, seq, wideMachine } from './one-rank.js'
@@ -37,7 +37,11 @@ function directionsOf(size: number, seed: number, name: string): Float64Array[] 
 const dot = (a: Float64Array, b: Float64Array) => a.reduce((sum, value, i) => sum + value * b[i], 0)
 
 /** The greatest error over all parameters, and where. A learning rate of 0 leaves the parameters as they are. */
-function worstError(machine: Machine, names: readonly string[], loss: () => number): { name: string; error: number } {
+function worstError(
+  machine: Interpreter,
+  names: readonly string[],
+  loss: () => number,
+): { name: string; error: number } {
   loss()
   const gradients = new Map(names.map(name => [name, machine.gradient(name)]))
   const scales = gradientScales(gradients, 1e-3)

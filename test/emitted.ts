@@ -7,7 +7,7 @@ import { runOf, runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileEvaluation, compileJob } from '../src/compile/index.js'
 import { type Batch, batchAt, batchesInOrder, type Dataset, syntheticDataset } from '../src/data/index.js'
 import { emit } from '../src/emit/index.js'
-import { boot, type Machine } from '../src/engine/index.js'
+import { boot, type Interpreter } from '../src/engine/index.js'
 import type { Program } from '../src/ir/index.js'
 import { type Job, lrAt } from '../src/plan/index.js'
 
@@ -63,7 +63,7 @@ export function expectedOf(job: Job, steps: number, precision: 'f64' | 'f32' = '
   }
 }
 
-function judged(job: Job, trained: Machine, batches: readonly Batch[], precision: 'f64' | 'f32'): number {
+function judged(job: Job, trained: Interpreter, batches: readonly Batch[], precision: 'f64' | 'f32'): number {
   const program = compileEvaluation(job)
   const judge = boot(program, { seed: job.training.seed, precision })
   for (const { name } of program.params) judge.setParameter(name, trained.parameter(name))

@@ -7,8 +7,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
-import { boot, compareRun, dataFor, type RunRecord, syntheticData } from '../src/engine/index.js'
-import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
+import { boot, compareRun, dataFor, type Runner, type RunRecord, syntheticData } from '../src/engine/index.js'
+import { type Lowered, nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { jobOf, optionsOf, serialOf } from './jobs.js'
@@ -99,40 +99,47 @@ test('losses are those of the f32 interpreter', async () => {
   await engine.stop()
 })
 
-test('parameters and states written to an engine are read back', async () => {
-  const program = compileJob(jobOf('gpt', { dp: 2, zero: 3 }))
-  const engine = await startEngine(program, { seed: 1, pool })
-  const { name, dims } = program.params[1]
-  const values = Float64Array.from({ length: dims.reduce((n, dim) => n * dim.size, 1) }, (_, i) => i / 8)
-  engine.setParameter(name, values)
-  engine.setStates(name, { m: values, v: values.map(value => value * 2) })
-  assert.deepEqual(engine.parameter(name), values)
-  assert.deepEqual(
-    engine.states(name).v,
-    values.map(value => value * 2),
-  )
-  assert.throws(() => engine.setParameter(name, [1, 2]), /has \d+ elements, not 2/)
-  assert.throws(() => engine.gradient(name), /observeGradients/)
-  await engine.stop()
-})
+const runners: readonly [string, (program: Program) => Runner | Promise<Runner>, gradient: RegExp][] = [
+  ['reference', program => boot(program, { seed: 1, precision: 'f32' }), /no optimizer instruction/],
+  ['native', program => startEngine(program, { seed: 1, pool }), /observeGradients/],
+]
+for (const [kind, start, noGradient] of runners)
+  test(`${kind}: parameters and states that are written to a runner are read back`, async () => {
+    const program = compileJob(jobOf('gpt', { dp: 2, zero: 3 }))
+    const runner = await start(program)
+    const { name, dims } = program.params[1]
+    const values = Float64Array.from({ length: dims.reduce((n, dim) => n * dim.size, 1) }, (_, i) => i / 8)
+    const doubled = values.map(value => value * 2)
+    runner.setParameter(name, values)
+    runner.setStates(name, { m: values, v: doubled })
+    assert.deepEqual(runner.parameter(name), values)
+    assert.deepEqual(runner.states(name), { m: values, v: doubled })
+    assert.equal(runner.spread(name), 0)
+    assert.throws(() => runner.setParameter(name, [1, 2]), /has \d+ elements, not 2/)
+    assert.throws(() => runner.gradient(name), noGradient)
+    await runner.stop()
+  })
 
 test('every command of a step has a span, in order, on one clock', async () => {
   const program = compileJob(jobOf('mlp', { dp: 2, pp: 2, microbatches: 2 }))
-  const engine = await startEngine(program, { seed: 1, pool, spans: true })
+  let lists: Lowered['lists'] = []
+  const tamper = (lowered: Lowered) => void ({ lists } = lowered)
+  const engine = await startEngine(program, { seed: 1, pool, measure: true, tamper })
   const inputs = syntheticData(inputsOf(program), 8, 1)(0)
   await engine.step({ inputs, lr: 1e-3, step: 0 })
-  const spans = engine.spans()
+  const { spans } = engine
   for (let rank = 0; rank < 4; rank++) {
     const own = spans.filter(span => span.rank === rank)
-    // All but the first, which turns recording on.
+    // All but the first, which turns recording on, and the last, which ends the list.
     assert.deepEqual(
-      own.map(({ command }) => command),
-      own.map((_, i) => i + 1),
+      own.map(({ step, instr }) => ({ step, instr })),
+      lists[rank].origins.slice(1, -1),
     )
     assert.ok(own.every((span, i) => span.end >= span.start && span.start >= (own[i - 1]?.end ?? 0)))
   }
   const [starts, ends] = [spans.map(({ start }) => start), spans.map(({ end }) => end)]
   assert.ok(Math.max(...ends) - Math.min(...starts) < 60)
-  assert.deepEqual(engine.spans(), [])
+  await engine.step({ inputs, lr: 1e-3, step: 1 })
+  assert.equal(engine.spans.length, spans.length)
   await engine.stop()
 })

@@ -146,7 +146,7 @@ test('wrong sizes are all named at once', async () => {
   await refused('--world 8 --ep 2 --cp 2 --like deepspeed', /no expert axis/, /no context axis/)
 })
 
-test('what is no number is wrong use', async () => {
+test('what is not a number is a usage error', async () => {
   for (const text of ['--world x', '--world 1e3x', '--tp 2', '--world 8 --like megatorn', '--world'])
     equal((await groups(text)).code, 2, text)
 })

@@ -232,7 +232,7 @@ test('a model file is looked for beside the job', async () => {
   match(out, /^jobs\/a\.yaml:1:8: error: model: models\/config\.json: model_type: `bert` is not supported/)
 })
 
-test('wrong use is 2, a missing file is 1, help is 0 and has an example', async () => {
+test('a usage error is 2, a missing file is 1, help is 0 and has an example', async () => {
   const code = async (...argv: string[]) => (await lockstep(argv)).code
   equal(await code(), 2)
   equal(await code('chekc', 'a'), 2)

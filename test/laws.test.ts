@@ -1,7 +1,8 @@
 /** Each law, on a program written by hand: lawful as it stands, and caught by number and place when broken. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Law, showViolation, type Violation, verify } from '../src/ir/index.js'
+import { type Frame, type Program, showViolation, verify } from '../src/ir/index.js'
+import { all, before, breaks, drop, frameOf, later, swap, variant } from './broken.js'
 import { type Toy, toy } from './toy.js'
 
 const plans: readonly Toy[] = [1, 2].flatMap(dp =>
@@ -13,72 +14,40 @@ for (const plan of plans)
     assert.deepEqual(verify(toy(plan), toy({ tied: plan.tied ?? false })).map(showViolation), [])
   })
 
-const all: Toy = { dp: 2, tp: 2, pp: 2 }
-
-/** Replaces one occurrence (the nth) of a piece of the program's text. */
-const swap =
-  (from: string | RegExp, to: string, nth = 0) =>
-  (text: string): string => {
-    let seen = 0
-    const all = new RegExp(typeof from === 'string' ? from.replace(/[.*+?^${}()|[\]\\]/g, '\\$&') : from.source, 'gm')
-    const out = text.replace(all, (found, ...groups) =>
-      seen++ === nth ? to.replace(/\$(\d)/g, (_, i) => groups[Number(i) - 1]) : found,
-    )
-    assert.notEqual(out, text, `nothing to change: ${from}`)
-    return out
-  }
-
-/** Takes a line away, or puts it below the line after. */
-const drop = (line: string | RegExp, nth = 0) => swap(typeof line === 'string' ? lineOf(line) : line, '', nth)
-const later = (line: string) => swap(new RegExp(`(${lineOf(line).source})(.*\\n)`), '$2$1')
-const quote = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
-const lineOf = (text: string) => new RegExp(`^ {2}${quote(text)}\\n`)
-
-/** Takes the first piece away and puts it before the first place. */
-const before = (piece: RegExp, place: RegExp) => (text: string) => {
-  const [found] = new RegExp(piece.source, 'm').exec(text) ?? assert.fail(`no ${piece}`)
-  return text.replace(found, '').replace(new RegExp(place.source, 'm'), at => found + at)
-}
-
-/** The index of a frame by its name, in a stream. */
-const frameOf = (text: string, stream: number, name: string) =>
-  new RegExp(`^stream ${stream}[\\s\\S]*?^ {2}frame (\\d+) ${name} `, 'm').exec(text)![1]
-
-/** A segment under another name, changed, called in place of the first call. */
-const variant = (name: string, edit: (text: string) => string) => (text: string) => {
-  const [body] = new RegExp(`^segment ${quote(name)} [\\s\\S]*?(?=^segment|^stream)`, 'm').exec(text)!
-  const other = edit(body.replace(`segment ${name} `, `segment ${name}.other `))
-  return text.replace(/^stream 0/m, `${other}\nstream 0`).replace(`call ${name} `, `call ${name}.other `)
-}
-
-interface Where {
-  readonly segment?: string
-  readonly pipeline?: number
-}
-
-function breaks(
-  law: Law,
-  what: string,
-  edit: (text: string) => string,
-  { plan = all, ...where }: Where & { plan?: Toy } = {},
-) {
-  test(`[${law}] ${what}`, () => {
-    const found = verify(toy(plan, edit), toy({ tied: plan.tied ?? false, microbatches: plan.microbatches ?? 2 }))
-    const fits = (v: Violation) => Object.entries(where).every(([key, value]) => v[key as keyof Where] === value)
-    const own = found.filter(violation => violation.law === law)
-    assert.ok(own.length > 0, `not caught; instead: ${found.map(showViolation).join('\n')}`)
-    assert.ok(own.some(fits), `caught elsewhere: ${own.map(showViolation).join('\n')}`)
-  })
-}
-
 breaks('W1', 'a segment nobody wrote', swap('call up.F', 'call up.G'), { pipeline: 0 })
 breaks('W1', 'a buffer nobody declared', swap('%y = gelu %h', '%y = gelu %q'), { segment: 'up.F' })
 breaks('W1', 'a result where there is no frame', swap(/^result loss 1:\d+/, 'result loss 1:99'), { pipeline: 1 })
 breaks('W1', 'a microbatch too many', swap('call up.F block=0 microbatch=1', 'call up.F block=0 microbatch=2'))
+breaks('W1', 'a parameter declared twice', text => text.replace(/^param w [\s\S]*?(?=^param)/m, '$&$&'))
+breaks('W1', 'an input declared twice', swap('input lr f32 []', 'input x f32 []'))
+breaks('W1', 'an axis the mesh has twice', swap('mesh tp:2 dp:2 pp:2', 'mesh tp:2 dp:2 pp:2 dp:1'))
+breaks('W1', 'more microbatches than steps', swap('microbatches 2', 'microbatches 2000000000'))
 breaks('W2', 'an operand too few', swap('%h = contract %x %w', '%h = contract %x'), { segment: 'up.F' })
 
 breaks('W3', 'a dim split over the pipeline', swap('  kept [ffn/tp]', '  kept [ffn/pp]'))
 breaks('W3', 'an axis that splits two dims', swap('[embed:6 ffn:4/tp]', '[embed:6/tp ffn:4/tp]'), { segment: 'begin' })
+
+breaks('W5', 'a dim without elements', swap('ffn:8]', 'ffn:0]'))
+
+const odd = (program: Program, what: string) =>
+  test(`[W5] ${what}, in a program that was never text`, () => {
+    assert.deepEqual(
+      verify(program).map(({ law }) => law),
+      ['W5'],
+    )
+  })
+const serial = toy()
+const withFrame = (change: Partial<Frame>): Program => {
+  const [stream] = serial.streams
+  return {
+    ...serial,
+    streams: [{ ...stream, frames: [{ ...stream.frames[0], ...change }, ...stream.frames.slice(1)] }],
+  }
+}
+odd({ ...serial, microbatches: 1.5 }, 'half a microbatch')
+odd(withFrame({ offset: -64 }), 'a frame before the arena')
+odd(withFrame({ bytes: Number.NaN }), 'a frame of NaN bytes')
+odd(withFrame({ offset: 2 ** 60 }), 'a frame beyond what can be counted')
 
 breaks('M1', 'a send is missing', text => drop('wait tag=B0', 1)(drop(/^ {2}send \d+ to=0 tag=B0\n/)(text)))
 breaks(
@@ -152,6 +121,9 @@ breaks('L7', 'bytes that went to another buffer', swap('buffer %dw f32 @work+48'
 })
 breaks('L8', 'read before the wait', later('wait %z'), { segment: 'head.F' })
 breaks('L8', 'never waited for', drop('wait %z'), { segment: 'head.F' })
+
+breaks('L9', 'a frame at an odd byte', swap('ub0 workspace 128 @452', 'ub0 workspace 128 @453'), { segment: 'up.B' })
+breaks('L9', 'a buffer at an odd byte', swap('buffer %h f32 @stash+48', 'buffer %h f32 @stash+46'), { segment: 'up.F' })
 
 breaks('P1', 'blocks out of order', text =>
   swap(
@@ -244,3 +216,6 @@ breaks('I2', 'tied gradients that do not meet', text => text.replaceAll('over=dp
   plan: { ...all, tied: true },
 })
 breaks('I3', 'another step size', swap('momentum=0.9', 'momentum=0.8'), { segment: 'update' })
+breaks('I4', 'another spread of the initial values', swap('init normal 0.02', 'init normal 0.03'))
+breaks('I4', 'a parameter that starts from zeros', swap('init normal 0.02', 'init zeros', 1))
+breaks('I4', 'a parameter of another name', text => text.replaceAll(/\b(param[ =])v\b/g, '$1u'))

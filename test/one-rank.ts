@@ -4,7 +4,7 @@
  */
 import { normal } from '../src/base/index.js'
 import { compile, type Schedule } from '../src/compile/index.js'
-import { boot, type Machine, syntheticData } from '../src/engine/index.js'
+import { boot, type Interpreter, syntheticData } from '../src/engine/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { buildModel, type Model, ModelConfig, type ModelInput } from '../src/model/index.js'
@@ -52,7 +52,7 @@ export function dataOf(program: Program, vocab: number, step = 0): (name: string
 }
 
 /** A machine whose parameters all matter. */
-export function wideMachine(program: Program): Machine {
+export function wideMachine(program: Program): Interpreter {
   const machine = boot(program, { seed: 1 })
   for (const { name, init } of program.params) {
     const noise = normal({ seed: 2, name })

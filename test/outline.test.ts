@@ -35,6 +35,9 @@ const llama = requestOf({ devices: 16, batch: 16, layers: 8, software: 'lockstep
 const cases: readonly (readonly [Split['schedule'], Partial<Split>])[] = [
   ['1f1b', { pp: 4, dp: 4, microbatches: 4 }],
   ['1f1b', { dp: 16, zero: 3 }],
+  ['1f1b', { dp: 8, zero: 3, reduce: 'step', microbatches: 2 }],
+  ['interleaved', { pp: 2, chunks: 2, dp: 8, zero: 3, gather: 'step', microbatches: 2 }],
+  ['zb-h1', { pp: 2, dp: 8, zero: 2, reduce: 'step', microbatches: 2 }],
   ['1f1b', { tp: 16, sequenceParallel: true, microbatches: 16 }],
   ['gpipe', { pp: 2, dp: 8, microbatches: 2, layers: [5, 3] }],
   ['interleaved', { pp: 4, chunks: 2, dp: 2, tp: 2, microbatches: 8, zero: 1 }],

@@ -13,7 +13,7 @@ export function randomSplits(request: Request, seed: number, count: number): Spl
     if (pipelines.length === 0) continue
     const schedule = pick([...new Set(pipelines.map(pipeline => pipeline.schedule))])
     const pipeline = pick(pipelines.filter(one => one.schedule === schedule))
-    const split = splitFrom(group, pipeline, pick(savingsOf(group.dp)))
+    const split = splitFrom(group, pipeline, pick(savingsOf(group)))
     if (totalBytes(footprint(setupOf(request, split))) <= capacityOf(request)) splits.push(split)
   }
   return splits

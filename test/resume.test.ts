@@ -139,7 +139,7 @@ describe('a folder of checkpoints', () => {
     match(err, /the checkpoint has taken 4 steps, the job has 4: nothing is left to train; try --steps/)
   })
 
-  test('two beginnings, or a checkpoint every 0 steps, are wrong use', async () => {
+  test('two beginnings, or a checkpoint every 0 steps, are usage errors', async () => {
     for (const args of [
       ['--resume', saved, '--init', saved],
       ['--save-every', '0'],

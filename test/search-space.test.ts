@@ -18,13 +18,15 @@ import {
   type Request,
   savingsOf,
   splitFrom,
+  zeroName,
+  zerosOf,
 } from '../src/search/index.js'
 import { requestOf } from './search-requests.js'
 
 const spaceOf = (request: Request): Split[] =>
   [...groupsOf(request)].flatMap(group =>
     pipelinesOf(request, group.pp).flatMap(pipeline =>
-      savingsOf(group.dp, request.constraints).map(saving => splitFrom(group, pipeline, saving)),
+      savingsOf(group, request.constraints).map(saving => splitFrom(group, pipeline, saving)),
     ),
   )
 
@@ -161,4 +163,15 @@ test('constraints cut the space and leave nothing that breaks them', () => {
         .map(split => JSON.stringify(split)),
     ),
   )
+})
+
+test('what moves once a step is searched, where it makes a difference', () => {
+  const names = (dp: number, microbatches: number) => zerosOf({ dp, microbatches }).map(zeroName)
+  deepEqual(names(1, 4), ['zero 0'])
+  deepEqual(names(4, 1), ['zero 0', 'zero 1', 'zero 2', 'zero 3', 'zero 3, gather step'])
+  deepEqual(names(4, 4).slice(2, 6), ['zero 2', 'zero 2, reduce step', 'zero 3', 'zero 3, gather step'])
+  deepEqual(names(4, 4).slice(6), ['zero 3, reduce step', 'zero 3, reduce step, gather step'])
+  const { constraints } = parseConstraints(['reduce=step', 'gather=use'])
+  const kept = savingsOf({ dp: 4, microbatches: 4 }, constraints).map(zeroName)
+  deepEqual([...new Set(kept)], ['zero 0', 'zero 1', 'zero 2, reduce step', 'zero 3, reduce step'])
 })

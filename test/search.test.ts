@@ -57,7 +57,7 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
     })
     for (const group of groupsOf(request)) {
       const step = stepBound(request, group)
-      for (const saving of savingsOf(group.dp)) {
+      for (const saving of savingsOf(group)) {
         const bytes = bytesBound(request, group, saving)
         for (const pipeline of pipelinesOf(request, group.pp)) {
           const plan = priceOf(request, splitFrom(group, pipeline, saving))

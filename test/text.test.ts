@@ -16,7 +16,9 @@ import {
   type Step,
   showRole,
   showShaped,
+  verify,
 } from '../src/ir/index.js'
+import { damaged } from './damage.js'
 import { jobOf } from './jobs.js'
 import { toy, toyText } from './toy.js'
 
@@ -170,6 +172,57 @@ refuses('a step that is none', /^ {2}alloc/, '  aloc', /unknown line 'aloc'/)
 refuses('a call without a microbatch', / microbatch=-1/, '', /microbatch= is missing/)
 refuses('a buffer in a role that is none', '@stash+0', '@stach+0', /unknown role 'stach'/)
 refuses('a line of noise', 'stages 1', '~~~', /unknown line/)
+refuses('a line without its words', /^input x .*/, 'input', /a name is missing/)
+refuses('an input without a dtype', /^input x .*/, 'input x', /one of f32, bf16, i32 is missing/)
+refuses('a buffer without a place', ' @stash+0', '', /expected a place such as @stash\+128/)
+refuses('a frame without a place', / @0$/, '', /expected a place such as @128/)
+refuses('half a microbatch', 'microbatches 2', 'microbatches 2.5', /'2.5' is not a whole number/)
+refuses('a segment written twice', 'segment up.B ', 'segment up.F ', /segment up.F is written twice/)
+refuses('a buffer declared twice', 'buffer %h ', 'buffer %x ', /%x is declared twice/)
+refuses('a quote that is never closed', 'program toy', 'program "toy', /" is never closed/)
+refuses('a name every record inherits', 'input x ', 'input constructor ', /'constructor' cannot be a name/)
+
+test('what is no program: the first line that cannot be read is named', () => {
+  for (const [text, line] of [
+    ['program x\ninput', 2],
+    ['program x\n\nblock', 3],
+    ['toString', 1],
+    ['segment', 1],
+    ['stream', 1],
+    ['program x\nsegment s phase=F\n  role', 3],
+    ['program x\nsegment s phase=F\n  %y = constructor %x', 3],
+    ['program x\nstream 0 arena=0\n  peak data', 3],
+    ['program x\nstream 0 arena=0\n  call', 3],
+  ] as const)
+    assert.equal(lineOf(text), line, text)
+})
+
+/** Undefined where the text can be read. */
+function lineOf(text: string): number | undefined {
+  try {
+    parse(text)
+    return undefined
+  } catch (error) {
+    assert.ok(error instanceof ProblemsError, `${error} for\n${text}`)
+    return error.problems[0].line ?? assert.fail(error.message)
+  }
+}
+
+for (const [what, text] of [
+  ['the toy', toyText({ dp: 2, tp: 2, pp: 2, tied: true })],
+  ['a compiled program', print(compileJob(jobOf('gpt', { dp: 2, zero: 1, precision: 'bf16' })))],
+] as const)
+  test(`${what} with slips in it (seed 3) is read, or refused with a line, and the laws can judge it`, () => {
+    let refused = 0
+    fc.assert(
+      fc.property(damaged(text), slipped => {
+        if (lineOf(slipped) === undefined) verify(parse(slipped))
+        else refused++
+      }),
+      { seed: 3, numRuns: 300 },
+    )
+    assert.ok(refused > 100, `only ${refused} refused`)
+  })
 
 test('one rank of many reads on a page: its place, its groups, each segment once, its stream', () => {
   const text = printRank(toy({ dp: 2, tp: 2, pp: 2 }), 5)

@@ -1,12 +1,15 @@
 /**
  * Tiny programs and tensors by hand, in notation: dims are 'batch/dp 8, embed 4' (whole sizes, and the axes a dim is
- * split over), a mesh is { dp: 2, tp: 2 } with the fastest axis first.
+ * split over), a mesh is { dp: 2, tp: 2 } with the fastest axis first. 'm 5; flat/dp' is a part of the line, and
+ * 'm 5; flat/dp in x' one that lies in its place in the frame of x; 'm 5; room/dp' has room for all parts.
  */
 import {
   type Axis,
   type Dim,
   elementsOf,
+  heldElements,
   type Layout,
+  lineElements,
   localDims,
   type Mesh,
   mapStates,
@@ -20,6 +23,7 @@ import {
   type Frame,
   type Init,
   type Instr,
+  isCollective,
   type Kind,
   type Param,
   type Program,
@@ -35,8 +39,11 @@ export const meshOf = (axes: Record<string, number>): Mesh => ({
 })
 
 /** 'batch/dp.tp 8, embed 4' */
-export function tensorOf(text: string): { dims: Dim[]; layout: Layout } {
-  const words = text
+export function tensorOf(text: string): { dims: Dim[]; layout: Layout; room?: Axis[]; inside?: string } {
+  const [list, rest = ''] = text.split(';')
+  const [, how, along, , inside] = /^ ?(?:(flat|room)\/([\w.+]+))?( in (\w+))?$/.exec(rest)!
+  const cut = along?.split('+') as Axis[] | undefined // written as axes
+  const words = list
     .split(',')
     .map(part => part.trim())
     .filter(part => part !== '')
@@ -46,7 +53,13 @@ export function tensorOf(text: string): { dims: Dim[]; layout: Layout } {
   })
   return {
     dims: parsed.map(({ name, size }) => ({ name, size })),
-    layout: { splits: Object.fromEntries(parsed.map(({ name, axes }) => [name, axes as Axis[]])), partial: {} },
+    layout: {
+      splits: Object.fromEntries(parsed.map(({ name, axes }) => [name, axes as Axis[]])),
+      partial: {},
+      ...(how === 'flat' && { flat: cut! }),
+    },
+    ...(how === 'room' && { room: cut! }),
+    ...(inside && { inside }),
   }
 }
 
@@ -113,15 +126,20 @@ export function tiny(given: Tiny): Program {
   const mesh = meshOf(given.mesh ?? {})
   const entries = Object.entries(given.buffers).map(([name, text]) => ({ name, ...tensorOf(text) }))
   const buffers = entries.map(
-    ({ dims, layout }, role): Buffer => ({
+    ({ dims, layout, inside }, role): Buffer => ({
       dtype: 'f32',
       dims: localDims(mesh, dims, layout),
       layout,
-      role,
+      role: inside === undefined ? role : entries.findIndex(({ name }) => bare(name) === inside),
       offset: 0,
+      ...(inside !== undefined && { inside: true }),
     }),
   )
-  const bytes = buffers.map(({ dims }) => elementsOf(dims) * 4)
+  const bytes = buffers.map(({ dims, layout }, i) => {
+    const { room, inside } = entries[i]
+    if (inside !== undefined) return 0
+    return 4 * (room ? lineElements(mesh, dims, { ...layout, flat: room }) : heldElements(mesh, dims, layout))
+  })
   const frames = entries.map(({ name }, i): Frame => {
     const [offset, size] = given.placed?.[bare(name)] ?? [bytes.slice(0, i).reduce((a, b) => a + b, 0), bytes[i]]
     return { name: bare(name), kind: kindOf(name), offset, bytes: size }
@@ -191,8 +209,11 @@ export function runTiny(
   const machine = boot(program, {
     seed: 1,
     ...options,
-    observe: ({ rank, instr, read }) => {
-      const written = 'outs' in instr ? instr.outs : instr.kind === 'wait' ? [instr.on] : [instr.out]
+    observe: ({ rank, call, instr, read }) => {
+      const { instrs } = program.segments[call.segment]
+      const finished = (on: string) =>
+        instrs.flatMap(other => (isCollective(other) && other.outs[0] === on ? other.outs : []))
+      const written = 'outs' in instr ? instr.outs : instr.kind === 'wait' ? finished(instr.on) : [instr.out]
       for (const ref of written) seen[rank][ref] = [...read(ref)]
     },
   })

@@ -17,9 +17,28 @@ export const showPath = (path: Path): string =>
     .join('')
     .replace(/^\./, '')
 
-/** Everything wrong with `value`, as `schema` sees it. `prefix` is where the value stands in its file. */
-export function problemsOf(issues: readonly Issue[], schema: Schema, value: unknown, prefix: Path = []): Problem[] {
-  const problems = issues.flatMap(issue => explain(issue, { schema, value, prefix }))
+/** What was probably meant by a word that no schema knows, beyond a slip of the keyboard. */
+export interface Hints {
+  key(path: string, key: string): string | undefined
+  value(path: string, value: unknown): string | undefined
+}
+
+const noHints: Hints = { key: () => undefined, value: () => undefined }
+
+interface Where {
+  /** Where the value stands in its file. */
+  readonly prefix?: Path
+  readonly hints?: Hints
+}
+
+/** Everything wrong with `value`, as `schema` sees it. */
+export function problemsOf(
+  issues: readonly Issue[],
+  schema: Schema,
+  value: unknown,
+  { prefix = [], hints = noHints }: Where = {},
+): Problem[] {
+  const problems = issues.flatMap(issue => explain(issue, { schema, value, prefix, hints }))
   // A whole number out of every range breaks two rules of one schema; the later one names the nearer bound.
   return [...new Map(problems.map(p => [`${p.code} ${p.path}`, p])).values()]
 }
@@ -28,6 +47,7 @@ interface Context {
   readonly schema: Schema
   readonly value: unknown
   readonly prefix: Path
+  readonly hints: Hints
 }
 
 function explain(issue: Issue, ctx: Context): Problem[] {
@@ -38,7 +58,11 @@ function explain(issue: Issue, ctx: Context): Problem[] {
     case 'invalid_type':
       return value === undefined
         ? at('schema/missing', missing(schemaAt(ctx.schema, issue.path, ctx.value)))
-        : at('schema/type', `expected ${article(issue.expected)}, got ${describeValue(value)}`, unquoted(value))
+        : at(
+            'schema/type',
+            `expected ${article(issue.expected)}, got ${describeValue(value)}`,
+            ctx.hints.value(path, value) ?? unquoted(value),
+          )
     case 'too_small':
       return at(
         'schema/range',
@@ -55,7 +79,7 @@ function explain(issue: Issue, ctx: Context): Problem[] {
         : at(
             'schema/name',
             unknownName([...ctx.prefix, ...issue.path], value),
-            didYouMean(value, issue.values.map(String)),
+            ctx.hints.value(path, value) ?? didYouMean(value, issue.values.map(String)),
           )
     case 'unrecognized_keys': {
       const known = keysOf(schemaAt(ctx.schema, issue.path, ctx.value), value)
@@ -64,7 +88,7 @@ function explain(issue: Issue, ctx: Context): Problem[] {
           'schema/key',
           showPath([...ctx.prefix, ...issue.path, key]),
           `unknown key \`${shorten(key, 60)}\``,
-          didYouMean(key, known),
+          ctx.hints.key(path, key) ?? didYouMean(key, known),
         ),
       )
     }
@@ -79,24 +103,27 @@ function explain(issue: Issue, ctx: Context): Problem[] {
 function explainUnion(issue: Extract<Issue, { code: 'invalid_union' }>, ctx: Context): Problem[] {
   const value = valueAt(ctx.value, issue.path)
   const path = [...ctx.prefix, ...issue.path]
+  const hint = ctx.hints.value(showPath(path), value)
+  if (value === undefined && issue.errors.length > 0)
+    return [error('schema/missing', showPath(path), missing(schemaAt(ctx.schema, issue.path, ctx.value)))]
   const union = schemaAt(ctx.schema, issue.path.slice(0, issue.errors.length === 0 ? -1 : undefined), ctx.value)
   if (issue.errors.length === 0) {
     const names = [...(bare(union)?._zod.propValues?.[String(issue.path.at(-1))] ?? [])].map(String)
     return value === undefined
       ? [error('schema/missing', showPath(path), `is missing; one of ${either(names)}`)]
-      : [error('schema/name', showPath(path), unknownName(path, value), didYouMean(value, names))]
+      : [error('schema/name', showPath(path), unknownName(path, value), hint ?? didYouMean(value, names))]
   }
   const wrongKind = (e: Issue) =>
     e.path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_format'].includes(e.code)
   const fitting = issue.errors.findIndex(errors => !errors.some(wrongKind))
   if (fitting >= 0) {
     const schema = alternatives(union)[fitting] ?? ctx.schema
-    return problemsOf(issue.errors[fitting] ?? [], schema, value, path)
+    return problemsOf(issue.errors[fitting] ?? [], schema, value, { prefix: path, hints: ctx.hints })
   }
   const names = issue.errors.flat().flatMap(e => (e.code === 'invalid_value' ? e.values.map(String) : []))
   return typeof value === 'string' && names.length > 0
-    ? [error('schema/name', showPath(path), unknownName(path, value), didYouMean(value, names))]
-    : [error('schema/type', showPath(path), `${issue.message}, got ${describeValue(value)}`)]
+    ? [error('schema/name', showPath(path), unknownName(path, value), hint ?? didYouMean(value, names))]
+    : [error('schema/type', showPath(path), `${issue.message}, got ${describeValue(value)}`, hint)]
 }
 
 const missing = (schema: Schema | undefined): string => {
@@ -107,7 +134,7 @@ const missing = (schema: Schema | undefined): string => {
 const articles: Readonly<Record<string, string>> = {
   int: 'a whole number',
   number: 'a number',
-  string: 'a text',
+  string: 'a string',
   boolean: 'true or false',
   array: 'a list',
   object: 'a mapping',
@@ -115,7 +142,7 @@ const articles: Readonly<Record<string, string>> = {
 const article = (expected: string): string => articles[expected] ?? expected
 
 const bound = (issue: { readonly origin: string }, limit: number | bigint): string =>
-  issue.origin === 'string' ? `${limit} letters` : issue.origin === 'array' ? `${limit} entries` : String(limit)
+  issue.origin === 'string' ? `${limit} characters` : issue.origin === 'array' ? `${limit} entries` : String(limit)
 
 const unquoted = (value: unknown): string | undefined =>
   typeof value === 'string' && value.trim() !== '' && Number.isFinite(Number(value))

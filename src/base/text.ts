@@ -21,16 +21,16 @@ export function table(header: readonly string[], rows: readonly (readonly Cell[]
 export const either = (words: readonly (string | number)[], joint = 'or'): string =>
   words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${joint} ${words.at(-1)}`
 
-/** What was found, in a few words: 'the text "abc"', '7', 'a list'. Long texts are cut, so that junk stays one line. */
+/** What was found, in a few words: 'the string "abc"', '7', 'a list'. Long strings are cut, so that junk stays one line. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string')
-    return value === '' ? 'an empty text' : `the text ${JSON.stringify(shorten(value, 40))}`
+    return value === '' ? 'an empty string' : `the string ${JSON.stringify(shorten(value, 40))}`
   if (value === null) return 'nothing (null)'
   if (Array.isArray(value)) return 'a list'
   return typeof value === 'object' ? 'a mapping' : String(value)
 }
 
-/** At most so many letters, and none that a terminal would obey. */
+/** At most so many characters, and none that a terminal would obey. */
 export const shorten = (text: string, most: number): string => {
   const shown = text.slice(0, most + 1).replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')
   return shown.length > most ? `${shown.slice(0, most)}...` : shown

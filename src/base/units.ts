@@ -30,6 +30,14 @@ export function showCount(n: number): string {
 const powers = 'bkmgt'
 
 /** '80GiB', '80Gi', '1.5 TB', '4096' -> bytes; undefined if it is no amount of memory. */
+/** '8192', '8k', '1M', '1.5k' -> a whole number; k is 1000 or 1024 of the base unit. undefined: it is none. */
+export function parseCount(text: string, k: 1000 | 1024): number | undefined {
+  const [, digits, power = ''] = /^\s*(\d{1,15}(?:\.\d{1,6})?)\s*([kmgbt]?)\s*$/i.exec(text) ?? []
+  if (digits === undefined) return undefined
+  const value = Number(digits) * k ** '_kmgt'.indexOf(power.toLowerCase().replace('b', 'g') || '_')
+  return Number.isSafeInteger(value) ? value : undefined
+}
+
 export function parseBytes(text: string): Bytes | undefined {
   const [, digits, power = 'b', binary] = /^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i)?)?b?\s*$/i.exec(text) ?? []
   if (digits === undefined) return undefined

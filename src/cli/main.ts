@@ -8,6 +8,7 @@ import { ProblemsError } from '../base/index.js'
 import { type Io, processIo } from './io.js'
 import { showProblems } from './text/problems.js'
 import { Interrupted } from './text/progress.js'
+import { usageProblems } from './text/usage.js'
 
 export type Register = (program: Command, io: Io, done: (code: number) => void) => void
 
@@ -46,6 +47,13 @@ export async function run(argv: readonly string[], given: Io = processIo()): Pro
       register(program, io, given => {
         code = given
       })
+    const problems = usageProblems(program, argv)
+    if (problems.length > 0) {
+      io.err(
+        `${problems.map(problem => `error: ${problem}`).join('\n')}\n(lockstep ${argv[0]} --help has an example)\n`,
+      )
+      return 2
+    }
     await program.parseAsync([...argv], { from: 'user' })
     return code
   } catch (e) {
@@ -68,7 +76,7 @@ function frame(io: Io): Command {
     .showHelpAfterError('(lockstep --help lists the commands; lockstep <command> --help has an example)')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: fine, 1: problems found, 2: wrong use.',
+      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: fine, 1: problems found, 2: usage error.',
     )
     .exitOverride()
 }

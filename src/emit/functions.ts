@@ -62,6 +62,7 @@ const phases: Readonly<Record<Segment['phase'], string>> = {
   count: 'What the loss is divided by',
   gather: 'Parameters made whole',
   reduce: 'Summed over those who hold a part',
+  add: 'Summed gradients added up',
   norm: 'Norm of the gradient',
   update: 'Optimizer',
 }

@@ -1,5 +1,6 @@
 /** What runs a program, on whatever kernels: the one interface of the reference interpreter and of the native engine. */
-import type { Rank } from '../base/index.js'
+import type { Rank, States } from '../base/index.js'
+import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
 
@@ -29,23 +30,32 @@ export interface Held {
   readonly dtype: DType
 }
 
-/** A program on all its ranks. */
-export interface Runner {
+/** A program on all its ranks. A runner either answers a step at once, or promises to. */
+export interface Runner<Answer extends StepResult | Promise<StepResult> = StepResult | Promise<StepResult>> {
   /** For people: which kernels, how many ranks, where. */
   readonly description: string
   /** Ranks run beside each other; if not, how long each waits says nothing. */
   readonly concurrent: boolean
-  step(data: StepData): StepResult | Promise<StepResult>
-  /** Whole tensors, row-major over the parameter's dims. */
-  parameter(name: string): ArrayLike<number>
+  /** Runs the program once. Fails with an error that names rank and instruction where a rank fails or no rank can move. */
+  step(data: StepData): Answer
+  /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
+  parameter(name: string): Float64Array
+  /** Gives every rank its part of the whole tensor, of a master too; gradients and other states stay as they are. */
   setParameter(name: string, values: ArrayLike<number>): void
+  /** What is kept of it from step to step. */
+  states(name: string): States<Float64Array>
+  setStates(name: string, states: States<ArrayLike<number>>): void
   /** What lives in a frame from step to step, in the order of the parameter's dims, and maybe more behind it. Not a copy. */
-  held(at: Held): Float32Array | Float64Array
+  held(at: Held): Cells
   /** Puts numbers there, rounded as they are kept. */
-  hold(at: Held, values: Float32Array | Float64Array): void
+  hold(at: Held, values: Cells): void
+  /** As the optimizer was given it in the last step, where the runner was asked to keep it. */
+  gradient(name: string): Float64Array
+  /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
+  spread(name: string): number
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
-  /** Of the last step, where the engine was asked to measure. Seconds from the engine's start. */
+  /** Of the last step, where the runner was asked to measure. Seconds from the runner's start. */
   readonly spans: readonly Span[]
   stop(): void | Promise<void>
 }
@@ -53,7 +63,7 @@ export interface Runner {
 export interface StartOptions {
   readonly seed: number
   /** Write down when each instruction begins and ends. */
-  readonly measure: boolean
+  readonly measure?: boolean
   /** Where the flight record of a failed step goes. */
   readonly flightRecord?: string
 }

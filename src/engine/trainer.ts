@@ -5,13 +5,18 @@
  */
 import { error, ProblemsError } from '../base/index.js'
 import type { Program } from '../ir/index.js'
-import { nativeMissing } from './native/kernels/kernels.js'
-import { startOn } from './native/run/runner.js'
+import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
+import { startEngine } from './native/run/engine.js'
 import { startReference } from './reference/engine.js'
 import type { Runner, Start, StartOptions, StepData, StepResult } from './runner.js'
 
 export const kernelNames = ['native', 'vectors', 'wasm', 'reference'] as const
 export type KernelName = (typeof kernelNames)[number]
+
+const startOn =
+  (kernels: Kernels['kind']): Start =>
+  (program, options) =>
+    startEngine(program, { ...options, kernels })
 
 /** Engines that are there, the fastest first. */
 const starts: Partial<Record<KernelName, Start>> = {

@@ -47,8 +47,11 @@ export interface Role {
   readonly bytes: number
 }
 
-/** What a segment is for. F forward, I input gradient, W weight gradient, B both; the others happen once a step. */
-export type Phase = 'F' | 'I' | 'W' | 'B' | 'begin' | 'load' | 'count' | 'gather' | 'reduce' | 'norm' | 'update'
+/**
+ * What a segment is for. F forward, I input gradient, W weight gradient, B both; `gather` fetches parameters, `reduce`
+ * sums gradients over ranks, `add` adds what was reduced; the others happen once a step.
+ */
+export type Phase = 'F' | 'I' | 'W' | 'B' | 'begin' | 'load' | 'count' | 'gather' | 'reduce' | 'add' | 'norm' | 'update'
 
 export interface Segment {
   readonly name: string

@@ -2,7 +2,16 @@
  * What shared code may know of an instruction: liveness, overlap, the laws and the simulator read these
  * and never list kinds, so a new kind is covered the day it is born.
  */
-import { applyRule, type Collective, type Compute, type Group, type Instr, type Ref, type Rules } from './instr.js'
+import {
+  applyRule,
+  type Collective,
+  type Compute,
+  type Group,
+  type Instr,
+  type InstrKind,
+  type Ref,
+  type Rules,
+} from './instr.js'
 
 export type Lane = 'compute' | 'network' | 'host'
 
@@ -73,5 +82,7 @@ const traits: Rules<Traits> = {
   slice: i => ({ lane: 'compute', reads: [i.in], writes: [i.out] }),
   load: i => ({ lane: 'host', reads: [], writes: [i.out] }),
 }
+
+export const isInstrKind = (kind: string): kind is InstrKind => Object.hasOwn(traits, kind)
 
 export const traitsOf = (instr: Instr): Traits => applyRule(traits, instr, undefined)

@@ -3,7 +3,8 @@
  * The checker has its own tables and shares no code with the compiler: it is the second opinion. What it cannot
  * see (a wrong derivative rule, which the serial program would share) finite differences and PyTorch must.
  */
-import { finish, type Rank, rankAt, type Work } from '../base/index.js'
+import { error, finish, ProblemsError, type Rank, rankAt, type Work } from '../base/index.js'
+import { alignment } from './laws/alignment.js'
 import { buffers } from './laws/buffers.js'
 import { form } from './laws/form.js'
 import { frames } from './laws/frames.js'
@@ -14,6 +15,7 @@ import { messages } from './laws/messages.js'
 import { partition } from './laws/partition.js'
 import { replay } from './laws/replay.js'
 import { stalls } from './laws/stall.js'
+import { starts } from './laws/starts.js'
 import { types } from './laws/types.js'
 import type { Program } from './program.js'
 
@@ -31,11 +33,35 @@ export interface Violation extends Place {
 export const verify = (program: Program, serial?: Program): Violation[] => finish(verifying(program, serial))
 
 export function* verifying(program: Program, serial?: Program): Work<Violation[]> {
-  return distinct(yield* findings(program, serial)).map(finding => ({
+  return violationsOf(program, yield* findings(program, serial))
+}
+
+/**
+ * The laws a program must keep to be run at all, whatever it computes: W, M, G, S, L within segments, and T within
+ * segments. They are read off the program without replaying it, and cost less than compiling it did.
+ */
+export function verifyStructure(program: Program): Violation[] {
+  const misformed = form(program)
+  return violationsOf(program, misformed.length > 0 ? misformed : [...structure(program), ...types(program)])
+}
+
+/** Throws all that `verifyStructure` finds. What runs programs calls it first: a broken one would run over its memory. */
+export function requireSound(program: Program): void {
+  const violations = verifyStructure(program)
+  if (violations.length > 0)
+    throw new ProblemsError(violations.map(violation => error('program/law', '', showViolation(violation))))
+}
+
+const violationsOf = ({ mesh }: Program, found: readonly Finding[]): Violation[] =>
+  distinct(found).map(finding => ({
     ...finding,
     title: laws[finding.law],
-    ...(finding.pipeline === undefined ? {} : { rank: rankAt(program.mesh, { pp: finding.pipeline }) }),
+    ...(finding.pipeline === undefined ? {} : { rank: rankAt(mesh, { pp: finding.pipeline }) }),
   }))
+
+function structure(program: Program): Finding[] {
+  const found = [frames, buffers, alignment, messages, groups].flatMap(law => law(program))
+  return found.length > 0 ? found : stalls(program)
 }
 
 /** A program that is not well formed cannot be read further, and one that stalls or tramples its memory cannot be replayed. */
@@ -43,11 +69,10 @@ function* findings(program: Program, serial?: Program): Work<Finding[]> {
   const misformed = form(program)
   if (misformed.length > 0) return misformed
   yield 0.1 // about the shares of the time that large programs take
-  const structure = [...frames(program), ...buffers(program), ...messages(program), ...groups(program)]
-  if (structure.length === 0) structure.push(...stalls(program))
+  const broken = structure(program)
   yield 0.2
-  const typed = [...partition(program, serial), ...types(program)]
-  if (structure.length > 0) return [...structure, ...typed]
+  const typed = [...partition(program, serial), ...(serial ? starts(program, serial) : []), ...types(program)]
+  if (broken.length > 0) return [...broken, ...typed]
   yield 0.25
   const outcome = replay(program)
   yield 0.7

@@ -2,11 +2,13 @@
  * A job file, read: text -> value -> model (a preset, a Hugging Face config, or sizes) -> schema -> check.
  * Every problem of a stage is reported at once, each with its line and column.
  */
-import { didYouMean, error, hasErrors, type Problem, problemsOf, shorten } from '../base/index.js'
+import { didYouMean, error, type Hints, hasErrors, type Problem, problemsOf, shorten } from '../base/index.js'
 import { fromHuggingFace, isPreset, presetNames, presets } from '../model/index.js'
 import { check, checkBeside } from './check.js'
 import { parseText } from './document.js'
-import { Job } from './schema.js'
+import { foreignProblem } from './foreign.js'
+import { Data, Job, LrSchedule, Optimizer, Plan, Training } from './schema.js'
+import { keyHint, modelHint, valueHint } from './synonyms.js'
 
 export interface JobSource {
   /** Of the job file; only for messages. */
@@ -32,16 +34,37 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
     return { ...(job && !hasErrors(problems) && { job }), problems: inOrder(problems), locate }
   }
   if (!isMapping(value)) return found([error('schema/type', '', 'a job is a mapping with model, training and plan')])
+  const foreign = foreignProblem(value, source.path)
+  if (foreign) return found([foreign])
 
   const { model, problems } = resolveModel(value.model, source)
   const resolved = { ...value, model }
   const parsed = Job.safeParse(resolved)
   if (parsed.success) return found([...problems, ...check(parsed.data)], parsed.data)
   // What was wrong with the model was said where it was looked up.
-  const refused = problemsOf(parsed.error.issues, Job, resolved).filter(
+  const refused = problemsOf(parsed.error.issues, Job, resolved, { hints }).filter(
     p => !(hasErrors(problems) && /^model\b/.test(p.path)),
   )
   return found([...problems, ...refused, ...errorsOfTheRest(resolved, refused)])
+}
+
+const hints: Hints = {
+  key: (path, key) => keyHint(key, path) ?? sectionHint(key, path),
+  value: (path, value) => valueHint(path.split('.').at(-1) ?? '', value),
+}
+
+const sections: Readonly<Record<string, readonly string[]>> = {
+  plan: Object.keys(Plan.in.shape),
+  training: Object.keys(Training.shape),
+  'training.optimizer': Optimizer.options.flatMap(({ shape }) => Object.keys(shape)),
+  'training.lrSchedule': Object.keys(LrSchedule.shape),
+  data: Object.keys(Data.shape),
+}
+
+/** A key that is right, in the wrong section. */
+function sectionHint(key: string, path: string): string | undefined {
+  const [section] = Object.entries(sections).find(([name, keys]) => name !== path && keys.includes(key)) ?? []
+  return section && `did you mean \`${section}.${key}\`?`
 }
 
 const most = 50
@@ -104,9 +127,12 @@ function named(name: string, path: string): Resolved {
   if (isPreset(name)) return { model: presets[name], problems: [] }
   return {
     model: name,
-    problems: [error('model/preset', path, `unknown model \`${shorten(name, 60)}\``, didYouMean(name, presetNames))],
+    problems: [error('model/preset', path, `unknown model \`${shorten(name, 60)}\``, presetHint(name))],
   }
 }
+
+const presetHint = (name: string): string =>
+  modelHint(name) ?? `${didYouMean(name, presetNames)} (or the path of a Hugging Face config.json)`
 
 function readConfig(path: string, source: JobSource): Resolved {
   const refuse = (message: string): Resolved => ({

@@ -13,6 +13,7 @@ import {
   type OptimizerOf,
   optimizerKinds,
   parseBytes,
+  parseCount,
   planPrecisionFacts,
   planPrecisions,
   shorten,
@@ -43,6 +44,24 @@ const describedAxis = (name: MeshAxis) =>
   axis.describe(`${axisFacts[name].counts}${axisFacts[name].supported ? '' : ' (not supported yet)'}`)
 const axes = Object.fromEntries(meshAxes.map(name => [name, describedAxis(name)])) as Record<MeshAxis, typeof axis> // all of them
 const count = z.int().min(1)
+
+/** Written as a number, or as 8k or 1M with so much to the k. */
+const amount = (k: 1000 | 1024) =>
+  z
+    .union(
+      [
+        z.number(),
+        z.string().transform((text, ctx) => {
+          const value = parseCount(text, k)
+          if (value !== undefined) return value
+          const message = `expected a whole number, such as 8192 or 8k, got \`${shorten(text, 40)}\``
+          ctx.issues.push({ code: 'custom', input: text, message })
+          return z.NEVER
+        }),
+      ],
+      { error: 'expected a whole number, such as 8192 or 8k' },
+    )
+    .pipe(count.max(2 ** 30))
 
 const schedule = z
   .union(
@@ -95,7 +114,7 @@ const deviceMemory = z
         ctx.issues.push({
           code: 'custom',
           input: text,
-          message: `\`${shorten(text, 40)}\` is no amount of memory; write it like 80GiB`,
+          message: `\`${shorten(text, 40)}\` is not an amount of memory; write it like 80GiB`,
         })
         return z.NEVER
       }),
@@ -184,8 +203,8 @@ export const LrSchedule = z.strictObject({
 })
 
 export const Training = z.strictObject({
-  seq: count.max(2 ** 30).describe('tokens in a sequence'),
-  globalBatch: count.max(2 ** 30).describe('sequences in one step, over all ranks'),
+  seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
+  globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   seed: z
@@ -194,10 +213,7 @@ export const Training = z.strictObject({
     .max(2 ** 32 - 1)
     .default(1)
     .describe('fixes the weights, the masks and the data'),
-  steps: count
-    .max(2 ** 30)
-    .default(100)
-    .describe('steps of a run'),
+  steps: amount(1000).default(100).describe('steps of a run; 10k is 10,000'),
   lrSchedule: LrSchedule.prefault({}).describe('the learning rate over the steps'),
   evalEvery: z
     .int()

@@ -19,13 +19,15 @@ export type Relation = keyof typeof relations
 /** Numbers may be compared in every way, words only be equal or not. */
 const counts = [...meshAxes, 'zero', 'chunks', 'microbatches', 'microbatch'] as const
 type CountField = (typeof counts)[number]
-type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers'
+type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers' | 'reduce' | 'gather'
 
 const words: Readonly<Record<WordField, readonly string[]>> = {
   schedule: scheduleNames,
   recompute: ['none', 'selective', 'full'],
   sequenceParallel: ['true', 'false'],
   layers: ['even', 'uneven'],
+  reduce: ['microbatch', 'step'],
+  gather: ['use', 'step'],
 }
 
 export type Constraint =
@@ -58,6 +60,9 @@ export function holds(split: Partial<Split>, constraint: Constraint): boolean {
 }
 
 function wordOf(split: Partial<Split>, field: WordField): string | undefined {
+  // ZeRO below has nothing to reduce to parts, or to gather from them.
+  if (field === 'reduce') return (split.zero ?? 0) < 2 ? undefined : (split.reduce ?? 'microbatch')
+  if (field === 'gather') return (split.zero ?? 0) < 3 ? undefined : (split.gather ?? 'use')
   if (field === 'layers') return split.schedule === undefined ? undefined : split.layers ? 'uneven' : 'even'
   const value = split[field]
   return value === undefined ? undefined : String(value)

@@ -60,7 +60,7 @@ function lightestOf(request: Request): Priced | undefined {
   let lightest: Priced | undefined
   for (const group of smallest.values())
     for (const pipeline of pipelinesOf(request, group.pp))
-      for (const saving of savingsOf(group.dp, request.constraints)) {
+      for (const saving of savingsOf(group, request.constraints)) {
         const plan = priceOf(request, splitFrom(group, pipeline, saving))
         if (!lightest || plan.bytes < lightest.bytes) lightest = plan
       }

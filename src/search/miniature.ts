@@ -51,8 +51,8 @@ export const scriptOf = (schedule: Schedule): Script => ({
 
 /** Plans of one key have one miniature. */
 export function keyOf(split: Split, { placement, kinds }: Script): string {
-  const { tp, dp, sequenceParallel, zero, microbatch, recompute } = split
-  return [tp, dp, sequenceParallel, zero, microbatch, recompute, placement, ...kinds].join(' ')
+  const { tp, dp, sequenceParallel, zero, reduce, gather, microbatch, recompute } = split
+  return [tp, dp, sequenceParallel, zero, reduce, gather, microbatch, recompute, placement, ...kinds].join(' ')
 }
 
 export function miniatureOf(request: Request, split: Split, { placement, kinds }: Script): Miniature {

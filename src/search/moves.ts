@@ -6,7 +6,7 @@ import { type AxisSizes, type MeshAxis, sizesOf, supportedAxes } from '../base/i
 import type { Split } from '../estimate/index.js'
 import { type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import type { Request } from './request.js'
-import { divisors, pipelinesOf } from './space.js'
+import { divisors, pipelinesOf, zerosOf } from './space.js'
 
 export interface Move {
   /** What is decided differently: 'tp x2, dp /2'. */
@@ -89,10 +89,24 @@ const resized = (split: Split, microbatch: number, microbatches: number): Move =
   splits: [{ ...split, microbatch, microbatches }],
 })
 
-const zeroMoves = (split: Split): Move[] =>
-  ([0, 1, 2, 3] as const)
-    .filter(zero => zero !== split.zero && split.dp > 1)
-    .map(zero => ({ name: `zero ${zero}`, topic: 'zero', splits: [{ ...split, zero }] }))
+/** Another stage means the best of its variants: what moves once a step, or more often. */
+function zeroMoves({ reduce, gather, ...split }: Split): Move[] {
+  if (split.dp === 1) return []
+  const variants = zerosOf(split)
+  const others = ([0, 1, 2, 3] as const).filter(zero => zero !== split.zero)
+  const own = variants.filter(one => one.zero === split.zero && (one.reduce !== reduce || one.gather !== gather))
+  return [
+    ...others.map((zero): Move => {
+      const splits = variants.filter(one => one.zero === zero).map(one => ({ ...split, ...one }))
+      return { name: `zero ${zero}`, topic: 'zero', splits }
+    }),
+    ...own.map((one): Move => ({ name: zeroName(one), topic: 'zero', splits: [{ ...split, ...one }] })),
+  ]
+}
+
+/** 'zero 3, reduce step': what moves once a step, and not more often. */
+export const zeroName = ({ zero, reduce, gather }: Pick<Split, 'zero' | 'reduce' | 'gather'>): string =>
+  [`zero ${zero}`, ...(reduce ? ['reduce step'] : []), ...(gather ? ['gather step'] : [])].join(', ')
 
 const recomputeMoves = (split: Split): Move[] =>
   (['none', 'selective', 'full'] as const)

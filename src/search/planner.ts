@@ -71,6 +71,9 @@ const mostCompiled = 2 ** 19
 /** Where so many of the best do not fit once compiled, the search is repeated. */
 const mostUnfit = 64
 
+/** Steps that differ by less than this share are equally fast. */
+const equallyFast = 1e-3
+
 const mostOnFront = 8
 
 /** How often to search, each time with more room left for what prices leave out. */
@@ -182,9 +185,15 @@ class Planner {
     }
   }
 
-  /** Those that were simulated by that, and after them the others by their price. What failed is left out. */
+  /**
+   * Those that were simulated by that, of equally fast ones the lightest first; after them the others by their price. What
+   * failed is left out.
+   */
   #inOrder(plans: readonly Priced[]): Priced[] {
-    const simulated = this.#outlined.toSorted((a, b) => a.step - b.step).map(({ plan }) => plan)
+    const pace = ({ step }: OutlinedPlan) => Math.round(Math.log(step) / equallyFast)
+    const simulated = this.#outlined
+      .toSorted((a, b) => pace(a) - pace(b) || a.plan.bytes - b.plan.bytes)
+      .map(({ plan }) => plan)
     const known = new Set([...simulated, ...this.#failed.keys()])
     return [...simulated, ...plans.filter(plan => !known.has(plan))]
   }
@@ -236,10 +245,10 @@ class Planner {
 const timeOf = ({ plan, simulated }: RankedPlan): number => simulated?.step ?? plan.estimate.step
 const bytesOf = ({ plan, simulated }: RankedPlan): number => simulated?.arena ?? plan.bytes
 
-/** Schedules that come to the same thing have the same. */
+/** Schedules, or ZeRO stages, that come to the same thing have the same. */
 const outcomeKey = (one: RankedPlan): string => {
-  const { tp, pp, zero, recompute } = one.plan.split
-  return [tp, pp, zero, recompute, timeOf(one), bytesOf(one)].join()
+  const { tp, pp, recompute } = one.plan.split
+  return [tp, pp, recompute, timeOf(one), bytesOf(one)].join()
 }
 
 /** Of plans that hardly differ the first. */

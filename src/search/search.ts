@@ -140,7 +140,7 @@ function boundedGroups(request: Request): Bounded[] {
   for (const group of groupsOf(request)) {
     const pipelines = pipelinesAt.get(group.pp) ?? pipelinesOf(request, group.pp)
     pipelinesAt.set(group.pp, pipelines)
-    const savings = savingsOf(group.dp, request.constraints)
+    const savings = savingsOf(group, request.constraints)
     const plans = pipelines.length * savings.length
     if (plans === 0) continue
     const bytesWith = savings.map(saving => bytesBound(request, group, saving))

@@ -68,7 +68,9 @@ function withNetwork(cluster: Cluster, by: number): Cluster {
   return { ...cluster, topology: changed }
 }
 
-const fields = [...supportedAxes, 'zero', 'microbatch', 'schedule', 'chunks', 'recompute'] as const
+const fields = [...supportedAxes, 'zero', 'reduce', 'gather', 'microbatch', 'schedule', 'chunks', 'recompute'] as const
+
+const unsaid: Readonly<Record<string, string>> = { reduce: 'microbatch', gather: 'use' }
 
 /** Where two plans differ, in the words of a plan. Microbatches follow from the rest. */
 export function differencesOf(a: Split, b: Split): Difference[] {
@@ -77,7 +79,7 @@ export function differencesOf(a: Split, b: Split): Difference[] {
     (field !== 'chunks' || a.schedule === b.schedule) && (field !== 'schedule' || b.pp > 1)
   const plain = fields
     .filter(field => a[field] !== b[field] && told(field))
-    .map(field => ({ field, from: String(a[field]), to: String(b[field]) }))
+    .map(field => ({ field, from: String(a[field] ?? unsaid[field]), to: String(b[field] ?? unsaid[field]) }))
   if (a.sequenceParallel === b.sequenceParallel || a.tp === 1 || b.tp === 1) return plain
   const word = (on: boolean) => (on ? 'on' : 'off')
   return [...plain, { field: 'sequence parallel', from: word(a.sequenceParallel), to: word(b.sequenceParallel) }]

@@ -4,7 +4,7 @@
  * cannot be simulated is an answer too: a search goes on without it, and says so.
  */
 import { compileJob, printSchedule, type Schedule, scheduleOf } from '../compile/index.js'
-import type { Shape, Split } from '../estimate/index.js'
+import { fetchesEach, reducesEach, type Shape, type Split } from '../estimate/index.js'
 import { type Parts, simulate } from '../simulate/index.js'
 import { Outlines, pricesFor } from './outline.js'
 import { jobOf, type Request } from './request.js'
@@ -29,9 +29,15 @@ export interface FailedPlan {
 
 export const hasFailed = (one: OutlinedPlan | FailedPlan): one is FailedPlan => 'why' in one
 
-/** What two plans share that hardly differ. */
-export const kindOf = ({ split }: Priced): string =>
-  [split.tp, split.sequenceParallel, split.pp, split.zero, split.microbatch, split.recompute, split.schedule].join(' ')
+/**
+ * What two plans share that hardly differ. ZeRO-3 that gathers once a step comes to ZeRO-2, and ZeRO-2 that reduces once a
+ * step to ZeRO-1.
+ */
+export function kindOf({ split }: Priced): string {
+  const { tp, sequenceParallel, pp, zero, microbatch, recompute, schedule } = split
+  const data = [zero > 0, reducesEach(split), fetchesEach(split)]
+  return [tp, sequenceParallel, pp, ...data, microbatch, recompute, schedule].join(' ')
+}
 
 /**
  * In the order they should be simulated: first the best of each kind (plans alike but for chunks and layer split), then

@@ -28,6 +28,8 @@ export interface Pipeline {
 export interface Saving {
   readonly zero: Split['zero']
   readonly recompute: 'none' | 'selective' | 'full'
+  readonly reduce?: 'step'
+  readonly gather?: 'step'
 }
 
 export function divisors(n: number): number[] {
@@ -123,12 +125,27 @@ export function layerSplits(layers: number, stages: number, head = 1): { readonl
 export const headWeight = ({ heads, kvHeads, headDim, ffn, gated, vocab }: Shape): number =>
   vocab / (2 * headDim * (heads + kvHeads) + (gated ? 3 : 2) * ffn)
 
-export function savingsOf(dp: number, constraints: readonly Constraint[] = []): Saving[] {
-  const stages: readonly Split['zero'][] = dp === 1 ? [0] : [0, 1, 2, 3]
+type Copies = Pick<Group, 'dp' | 'microbatches'>
+
+export function savingsOf(copies: Copies, constraints: readonly Constraint[] = []): Saving[] {
   const kinds = ['none', 'selective', 'full'] as const
-  return stages
-    .flatMap(zero => kinds.map(recompute => ({ zero, recompute })))
+  return zerosOf(copies)
+    .flatMap(zero => kinds.map(recompute => ({ ...zero, recompute })))
     .filter(saving => keeps(saving, constraints))
+}
+
+type Zero = Omit<Saving, 'recompute'>
+
+/** What is split over the copies, and whether it moves once a step. Of one microbatch gradients are reduced once anyway. */
+export function zerosOf({ dp, microbatches }: Copies): Zero[] {
+  if (dp === 1) return [{ zero: 0 }]
+  const reduces: readonly Pick<Zero, 'reduce'>[] = microbatches > 1 ? [{}, { reduce: 'step' }] : [{}]
+  const gathers: readonly Pick<Zero, 'gather'>[] = [{}, { gather: 'step' }]
+  return [
+    ...[{ zero: 0 } as const, { zero: 1 } as const],
+    ...reduces.map(reduce => ({ zero: 2, ...reduce }) as const),
+    ...reduces.flatMap(reduce => gathers.map(gather => ({ zero: 3, ...reduce, ...gather }) as const)),
+  ]
 }
 
 export const splitFrom = (group: Group, { schedule, chunks, layers }: Pipeline, saving: Saving): Split => ({
@@ -144,5 +161,7 @@ export const splitFrom = (group: Group, { schedule, chunks, layers }: Pipeline, 
   microbatches: group.microbatches,
   microbatch: group.microbatch,
   recompute: saving.recompute,
+  ...(saving.reduce && { reduce: saving.reduce }),
+  ...(saving.gather && { gather: saving.gather }),
   ...(layers && { layers }),
 })

@@ -30,6 +30,7 @@ export const partOfPhase: Readonly<Record<Phase, Part>> = {
   count: 'other',
   gather: 'other',
   reduce: 'other',
+  add: 'other',
   norm: 'optimizer',
   update: 'optimizer',
 }

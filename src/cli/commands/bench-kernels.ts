@@ -204,7 +204,7 @@ once and every result written once.
 Example:
   lockstep bench kernels --kernels native --only matmul
 
-Exit code 0: fine, 1: a kernel is wrong, 2: wrong use.`,
+Exit code 0: fine, 1: a kernel is wrong, 2: usage error.`,
     )
     .action((options: BenchKernelsOptions) => done(benchKernels(options, io)))
 }

@@ -43,7 +43,7 @@ export function registerBench(program: Command, io: Io, done: (code: number) => 
     .option('--json', 'one JSON object per line')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep bench collectives --ranks 2 --sizes 1Mi,64Mi --ops all-reduce,copy\n\nExit code 0: all results right, 1: some were wrong, 2: wrong use.',
+      '\nExample:\n  lockstep bench collectives --ranks 2 --sizes 1Mi,64Mi --ops all-reduce,copy\n\nExit code 0: all results right, 1: some were wrong, 2: usage error.',
     )
     .action(async (options: Options) => done(await collectives(options, io)))
   registerBenchKernels(bench, io, done)

@@ -41,10 +41,10 @@ Examples:
   lockstep calibrate --emit torch --out measure.py
   lockstep calibrate --read measured.json --out h200.yaml
 
-Exit code 0: fine, 1: problems, 2: wrong use, 130: interrupted.`,
+Exit code 0: fine, 1: problems, 2: usage error, 130: interrupted.`,
     )
     .action(async (options: Options, command: Command) => {
-      if (options.emit && options.read) command.error('error: --emit and --read are two things: choose one')
+      if (options.emit && options.read) command.error('error: --emit and --read cannot be combined')
       done(await calibrate(options, io))
     })
 }

@@ -19,7 +19,7 @@ export function registerCheck(program: Command, io: Io, done: (code: number) => 
     .option('--json', 'problems and summary as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (warnings may be), 1: errors, 2: wrong use.',
+      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (warnings may be), 1: errors, 2: usage error.',
     )
     .action((path: string, options: { json?: boolean }) => {
       const { job, problems } = checked(path, io)

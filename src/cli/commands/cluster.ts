@@ -22,7 +22,7 @@ import {
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
 import { scaled } from '../text/display.js'
-import { integer } from '../text/integer.js'
+import { size } from '../text/integer.js'
 
 interface ShowOptions {
   readonly devices?: number
@@ -35,7 +35,7 @@ export function registerCluster(program: Command, io: Io): void {
     .command('cluster')
     .summary('list devices and draw clusters of them')
     .description('Devices of the catalog with their rates, memory and price, and how clusters of them are joined.')
-    .addHelpText('after', `${examples}\n\nExit code 0: fine, 1: no such cluster, 2: wrong use. Both have --json.`)
+    .addHelpText('after', `${examples}\n\nExit code 0: fine, 1: no such cluster, 2: usage error. Both have --json.`)
 
   cluster
     .command('list')
@@ -49,7 +49,7 @@ export function registerCluster(program: Command, io: Io): void {
     .command('show')
     .description('One cluster: a picture of how its devices are joined, what a device does, and the sources.')
     .argument('<cluster>', 'a device of the catalog, or a cluster file')
-    .option('--devices <n>', 'how many', integer)
+    .option('--devices <n>', 'how many', size)
     .option('--svg <file>', 'write the picture there')
     .option('--json', 'the cluster as JSON: a cluster file that can be changed')
     .addHelpText('after', examples)

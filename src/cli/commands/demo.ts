@@ -33,7 +33,7 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
     .summary('a small 3D-parallel job, from plan to proof')
     .description('Compiles a small job over dp, tp and pp, shows its schedule and memory, and runs it beside one rank.')
     .option('--json', 'the verdict as JSON')
-    .addHelpText('after', '\nExample:\n  lockstep demo\n\nExit code 0: lawful and equal, 1: not, 2: wrong use.')
+    .addHelpText('after', '\nExample:\n  lockstep demo\n\nExit code 0: lawful and equal, 1: not, 2: usage error.')
     .action(async (options: { json?: boolean }) => {
       const started = performance.now()
       const compiled = compileJob(job)

@@ -9,7 +9,7 @@ import { beginningOf } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
-import { integer } from '../text/integer.js'
+import { integer, size } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { Progress } from '../text/progress.js'
 import { expectedOn } from './simulate.js'
@@ -38,12 +38,12 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
     .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
     .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
     .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')
-    .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', integer)
+    .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', size)
     .option('--schedule-csv', 'only the schedule, as the CSV of PyTorch’s pipelining (schedule.csv)')
     .option('--json', 'what was written, as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && ./launch.sh\n\nExit code 0: written, 1: the job has problems, 2: wrong use.',
+      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && ./launch.sh\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
     )
     .action(async (path: string, options: Options) => done(await command(path, options, io)))
 }

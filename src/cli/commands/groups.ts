@@ -41,7 +41,7 @@ export function registerGroups(program: Command, io: Io, done: (code: number) =>
     .option('--json', 'groups as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep groups --world 16 --tp 2 --cp 2 --pp 2 --json\n\nExit code 0: fine, 1: the sizes do not fit together, 2: wrong use.',
+      '\nExample:\n  lockstep groups --world 16 --tp 2 --cp 2 --pp 2 --json\n\nExit code 0: fine, 1: the sizes do not fit together, 2: usage error.',
     )
     .action((options: Options) => {
       const sizes = { ...options, etp: options.etp ?? options.tp }

@@ -50,7 +50,7 @@ export function registerLaunch(program: Command, io: Io, done: (code: number) =>
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: wrong use, 130: interrupted.',
+      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted.',
     )
     .action(async (path: string, options: Options) => done(await command(path, options, io)))
 }

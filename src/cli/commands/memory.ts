@@ -15,7 +15,7 @@ export function registerMemory(program: Command, io: Io, done: (code: number) =>
     .option('--json', 'bytes as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep memory job.yaml\n\nExit code 0: fine, 1: the job has problems, 2: wrong use.',
+      '\nExample:\n  lockstep memory job.yaml\n\nExit code 0: fine, 1: the job has problems, 2: usage error.',
     )
     .action(async (path: string, options: { json?: boolean }) => {
       const show = (p: Program) => (options.json ? JSON.stringify(memoryJson(p), null, 2) : memoryText(p))

@@ -14,7 +14,7 @@ import {
   whyImpossible,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
-import { integer } from '../text/integer.js'
+import { integer, size } from '../text/integer.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
 import { Progress, withProgress } from '../text/progress.js'
@@ -35,7 +35,7 @@ Examples:
   lockstep plan --model llama3-405b --cluster h100 --devices 16384 --seq 8192 --global-batch 2048 \\
     --software megatron-2024 --constraint 'tp<=8' 'memory<=70GiB' --out job.yaml
 
-Exit code 0: a plan was found, 1: no plan works or the request has problems, 2: wrong use.`
+Exit code 0: a plan was found, 1: no plan works or the request has problems, 2: usage error.`
 
 export function registerPlan(program: Command, io: Io, done: (code: number) => void): void {
   planningOptions(
@@ -46,7 +46,7 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
         'Searches all ways to split a model over a cluster: the fastest that fit, what they cost, and why the others are not chosen.',
       ),
   )
-    .option('--devices <n>', 'how many devices there are', integer)
+    .option('--devices <n>', 'how many devices there are', size)
     .option('--top <n>', 'how many plans to list', integer, 10)
     .option(
       '--simulate <n>',

@@ -1,7 +1,7 @@
 /** lockstep scale: how a job grows with the cluster, strong and weak, and the limit Amdahl's law sets. */
 import { type Command, InvalidArgumentError } from 'commander'
 import pc from 'picocolors'
-import { table } from '../../base/index.js'
+import { parseCount, table } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Amdahl, planInput, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
 import type { Io } from '../io.js'
@@ -21,7 +21,7 @@ Example:
   lockstep scale --model llama3-70b --cluster h100 --devices 64,128,256,512,1024 --seq 8192 --global-batch 512
 
 Strong: the same batch on more devices. Weak: a batch that grows with them, the given one at the fewest devices.
-Exit code 0: fine, 1: the request has problems or nothing fits anywhere, 2: wrong use.`
+Exit code 0: fine, 1: the request has problems or nothing fits anywhere, 2: usage error.`
 
 export function registerScale(program: Command, io: Io, done: (code: number) => void): void {
   planningOptions(
@@ -39,8 +39,9 @@ export function registerScale(program: Command, io: Io, done: (code: number) => 
 }
 
 function counts(text: string): number[] {
-  const parts = text.split(',').map(part => part.trim())
-  if (parts.some(part => !/^[1-9]\d{0,6}$/.test(part))) throw new InvalidArgumentError('expected numbers like 8,16,32.')
+  const parts = text.split(',').map(part => parseCount(part, 1024))
+  const wrong = parts.findIndex(part => !part || part >= 1e7)
+  if (wrong >= 0) throw new InvalidArgumentError('expected numbers such as 8,16,1k.')
   return parts.map(Number)
 }
 

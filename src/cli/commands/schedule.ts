@@ -262,7 +262,7 @@ Examples:
   lockstep schedule zb-auto --pp 8 --microbatches 24 --cost F=18.5,I=18.1,W=9.3,C=0.6 --limit 16 --format csv --out zb.csv
   lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json
 
-Exit code 0: fine, 1: the schedule has problems, 2: wrong use.`
+Exit code 0: fine, 1: the schedule has problems, 2: usage error.`
 
 export function registerSchedule(program: Command, io: Io, done: (code: number) => void): void {
   program

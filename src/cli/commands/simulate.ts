@@ -13,7 +13,7 @@ import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
 import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from '../text/forecast.js'
-import { integer } from '../text/integer.js'
+import { integer, size } from '../text/integer.js'
 import { Progress } from '../text/progress.js'
 
 export interface SimulateOptions extends Asked {
@@ -36,7 +36,7 @@ Examples:
   lockstep simulate job.yaml --cluster h100 --tokens 15T --price 2.5 --mtbf 50000h --checkpoint 60s
   lockstep simulate job.yaml --cluster mine.yaml --measured-step 4.2s
 
-Exit code 0: fine, 1: the job or the cluster has problems, 2: wrong use.`
+Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
 
 export function registerSimulate(program: Command, io: Io, done: (code: number) => void): void {
   program
@@ -45,7 +45,7 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .description('Simulates a step of a job on a cluster: how long it takes, where the time goes, what a run costs.')
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
-    .option('--devices <n>', 'how many there are (default: as many as the plan has ranks)', integer)
+    .option('--devices <n>', 'how many there are (default: as many as the plan has ranks)', size)
     .option('--slow <rank:factor>', 'a rank, or first-last, whose work takes so many times as long', slowdowns)
     .option('--jitter <share>', 'random spread of the time of every call, such as 0.02', share)
     .option('--seed <n>', 'of the jitter', integer, 1)

@@ -33,7 +33,7 @@ Studies: ${Object.keys(studies).join(', ')}
 Example:
   lockstep validate --source layouts bloom --worst 10
 
-Exit code 0: compared, 1: nothing to compare, 2: wrong use.`
+Exit code 0: compared, 1: nothing to compare, 2: usage error.`
 
 export function registerValidate(program: Command, io: Io, done: (code: number) => void): void {
   program
@@ -60,7 +60,7 @@ function validationOf(rows: readonly Row[], unseen: boolean): Validation {
     times,
     choices: rankings(times.timed),
     peaks: compareMemory(rows, unseen).compared,
-    layouts: classifyLayouts(rows.filter(row => studyOf(row)[0] === 'layouts')).classified,
+    layouts: classifyLayouts(rows.filter(row => studyOf(row)?.[0] === 'layouts')).classified,
   }
 }
 
@@ -73,7 +73,7 @@ function rowsFor({ source = [], rows }: Options, io: Io): Row[] {
   const paths = rows ?? (io.list(folder) ?? []).filter(path => path.endsWith('.csv'))
   return paths
     .flatMap(path => readRows(path, io))
-    .filter(row => source.length === 0 || source.includes(studyOf(row)[0]))
+    .filter(row => source.length === 0 || source.includes(studyOf(row)?.[0] ?? ''))
 }
 
 function readRows(path: string, io: Io): Row[] {

@@ -36,7 +36,7 @@ export function registerVerify(program: Command, io: Io, done: (code: number) =>
     .option('--json', 'the verdict as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep verify job.yaml\n\nExit code 0: lawful and equal, 1: the job has problems, a law is broken or a number differs, 2: wrong use.',
+      '\nExample:\n  lockstep verify job.yaml\n\nExit code 0: lawful and equal, 1: the job has problems, a law is broken or a number differs, 2: usage error.',
     )
     .action(async (path: string, options: Options) => {
       const use = async (loaded: Loaded): Promise<number> => {

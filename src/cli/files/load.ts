@@ -1,7 +1,8 @@
 /** The job of a file, or everything that is wrong with it. */
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { error, type Problem } from '../../base/index.js'
-import { formOf, type Job, type ParsedJob, parseJob } from '../../plan/index.js'
+import { isPreset } from '../../model/index.js'
+import { formOf, isHubName, type Job, type ParsedJob, parseJob } from '../../plan/index.js'
 import type { Io } from '../io.js'
 
 /** Files that the job names (a model's config.json, a schedule's CSV) are relative to the job file. */
@@ -14,10 +15,22 @@ export function loadJob(path: string, io: Io): ParsedJob {
   try {
     text = io.read(path)
   } catch (e) {
-    const reason = e instanceof Error ? e.message : String(e)
-    return { problems: [error('file/unreadable', '', `cannot read the job: ${reason}`)], locate: unchanged }
+    return { problems: [unreadable(path, e instanceof Error ? e.message : String(e), io)], locate: unchanged }
   }
   return parseJob(text, { path, readModel: model => io.read(besides(path, model)) })
+}
+
+/** A model is sometimes given where a job is expected. */
+function unreadable(path: string, reason: string, io: Io): Problem {
+  const config = join(path, 'config.json')
+  const hint = io.exists(config)
+    ? `it holds a Hugging Face model: write a job with model: ${config}`
+    : isPreset(path)
+      ? `that is a model: write a job with model: ${path}, training and plan`
+      : reason === 'no such file' && isHubName(path)
+        ? 'if that is a model on the Hugging Face hub: save its config.json and write a job with model: ./config.json'
+        : undefined
+  return error('file/unreadable', '', `cannot read the job: ${reason}`, hint)
 }
 
 /** A copy of a job is read from elsewhere: the files it names must be found from there too. */

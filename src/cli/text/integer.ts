@@ -1,12 +1,22 @@
+/** Whole numbers on a command line, for commander: 500, 10k, 1M. */
 import { InvalidArgumentError } from 'commander'
+import { parseCount } from '../../base/index.js'
 
-/** A whole number from 0 up, for commander. */
+/** From 0 up; 10k is 10,000. */
 export function integer(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number from 0 up.')
-  return Number(text)
+  const value = parseCount(text, 1000)
+  if (value === undefined) throw new InvalidArgumentError('expected a whole number from 0 up, such as 500 or 10k.')
+  return value
 }
 
 export function positive(text: string): number {
   if (integer(text) === 0) throw new InvalidArgumentError('expected a whole number from 1 up.')
   return integer(text)
+}
+
+/** Sequences, batches and devices come in powers of two: 8k is 8192, 1M is 1,048,576. */
+export function size(text: string): number {
+  const value = parseCount(text, 1024)
+  if (!value) throw new InvalidArgumentError('expected a whole number from 1 up, such as 8192 or 8k (which is 8192).')
+  return value
 }

@@ -10,6 +10,7 @@ import {
   ratesOfPlan,
   type SimulatedPlan,
   type Verdict,
+  zeroName,
 } from '../../search/index.js'
 import { scaled } from './display.js'
 
@@ -36,11 +37,16 @@ export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
 
 export const legend = [
   'sp: sequence parallel; batch: microbatches x their size; redo: forward computed again in backward',
+  'zero 2 r, 3 rg: gradients are reduced, parameters gathered once a step, not at each microbatch or use',
   'x4: chunks a rank; 7..7: layers of the first and of the last stage (0: embedding or head alone)',
 ]
 
 /** Devices are bought in these. */
 export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
+
+/** '3 rg': gradients reduced and parameters gathered once a step. */
+const showZero = ({ zero, reduce, gather }: Split): string =>
+  `${zero}${reduce || gather ? ` ${reduce ? 'r' : ''}${gather ? 'g' : ''}` : ''}`
 
 export const planHeader = ['tp', 'pp', 'dp', 'zero', 'batch', 'schedule', 'redo'] as const
 
@@ -50,7 +56,7 @@ export const planCells = (split: Split): string[] => [
   showTensor(split),
   String(split.pp),
   String(split.dp),
-  String(split.zero),
+  showZero(split),
   `${split.microbatches}x${split.microbatch}`,
   showSchedule(split),
   redo[split.recompute],
@@ -75,8 +81,11 @@ export function numberCells(
   ]
 }
 
-export const showMesh = ({ tp, pp, dp, zero, sequenceParallel }: Split): string =>
-  [`tp ${tp}${sequenceParallel ? ' sp' : ''}`, `pp ${pp}`, `dp ${dp}`, ...(zero > 0 ? [`zero ${zero}`] : [])].join(', ')
+export function showMesh(split: Split): string {
+  const { tp, pp, dp, zero, sequenceParallel } = split
+  const tensor = `tp ${tp}${sequenceParallel ? ' sp' : ''}`
+  return [tensor, `pp ${pp}`, `dp ${dp}`, ...(zero > 0 ? [zeroName(split)] : [])].join(', ')
+}
 
 /** The whole plan in one line, in the words of a job file. */
 export function showPlan(split: Split): string {

@@ -1,6 +1,6 @@
 /** What `plan` and `scale` are asked, from the command line to a request; and the words they share with `explain`. */
 import { type Command, Option } from 'commander'
-import { ProblemsError } from '../../base/index.js'
+import { type Problem, ProblemsError } from '../../base/index.js'
 import { type Cluster, type Precision, precisions } from '../../cluster/index.js'
 import { type Era, eras } from '../../estimate/index.js'
 import type { ModelConfig } from '../../model/index.js'
@@ -8,7 +8,7 @@ import { parseJob } from '../../plan/index.js'
 import { abilitiesOf, parseConstraints, type Request, requestOf } from '../../search/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
-import { integer } from './integer.js'
+import { size } from './integer.js'
 
 export interface PlanningOptions {
   readonly model: string
@@ -21,7 +21,7 @@ export interface PlanningOptions {
 }
 
 export const softwareOption = (): Option =>
-  new Option('--software <name>', 'whose habits to price: what it fuses, hides and keeps')
+  new Option('--software <name>', 'the framework that runs it: what it fuses, overlaps and keeps in memory')
     .choices(Object.keys(eras))
     .default('lockstep')
 
@@ -32,8 +32,8 @@ export const planningOptions = (command: Command): Command =>
   command
     .requiredOption('--model <name>', 'a preset (llama3-405b), or a Hugging Face config.json')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
-    .requiredOption('--seq <tokens>', 'tokens in a sequence', integer)
-    .requiredOption('--global-batch <sequences>', 'sequences in one step, over all devices', integer)
+    .requiredOption('--seq <tokens>', 'tokens in a sequence: 8192, or 8k', size)
+    .requiredOption('--global-batch <sequences>', 'sequences in one step, over all devices', size)
     .addOption(precisionOption())
     .addOption(softwareOption())
     .option(
@@ -61,17 +61,28 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
   const training = { seq, globalBatch }
   const parsed = parseJob(JSON.stringify({ model: options.model, training }), { readModel: path => io.read(path) })
   const { constraints, problems } = parseConstraints(options.constraint)
-  const all = [...parsed.problems.filter(p => p.severity === 'error').map(p => ({ ...p, ...nowhere })), ...problems]
-  if (!parsed.job || all.length > 0) throw new ProblemsError(all)
   const clusterAt = (count: number | undefined) => loadCluster(options.cluster, io, count)
+  const { cluster, problems: unknown } = tryCluster(() => clusterAt(devices))
+  const wrong = parsed.problems.filter(p => p.severity === 'error').map(p => ({ ...p, ...nowhere }))
+  const all = [...wrong, ...unknown, ...problems]
+  if (!parsed.job || !cluster || all.length > 0) throw new ProblemsError(all)
   const { model } = parsed.job
   const able = abilitiesOf(software)
-  const asked = { model, seq, globalBatch, cluster: clusterAt(devices), precision, software }
+  const asked = { model, seq, globalBatch, cluster, precision, software }
   const request = requestOf({ ...asked, constraints: options.constraint })
   const { notes, reference } = padded(model, request.model, options.model)
   return {
     ...{ request, model: reference, clusterAt, constraints: constraints.map(c => c.text) },
     notes: [...notes, ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : [])],
+  }
+}
+
+function tryCluster(load: () => Cluster): { readonly cluster?: Cluster; readonly problems: readonly Problem[] } {
+  try {
+    return { cluster: load(), problems: [] }
+  } catch (e) {
+    if (e instanceof ProblemsError && e.file === undefined) return { problems: e.problems }
+    throw e
   }
 }
 

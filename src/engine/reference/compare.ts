@@ -21,8 +21,9 @@ import {
 } from '../../base/index.js'
 import { inputsOf } from '../../geometry/index.js'
 import { type Kind, kinds, type Program } from '../../ir/index.js'
+import type { Runner } from '../runner.js'
 import { type Data, syntheticData } from './data.js'
-import { boot, type Machine } from './machine.js'
+import { boot, type Interpreter } from './machine.js'
 
 export interface CompareOptions {
   readonly steps: number
@@ -109,11 +110,11 @@ export interface RunRecord {
   readonly parameters: ReadonlyMap<string, Float64Array>
   /** By parameter, the greatest difference between ranks that should hold the same numbers. */
   readonly spreads: ReadonlyMap<string, number>
-  readonly peaks: Machine['peaks']
+  readonly peaks: Runner['peaks']
 }
 
 /** One of several steps, its shares counted in all of them. */
-const stepOf = (machine: Machine, data: Data, { lr, steps }: CompareOptions, step: number) =>
+const stepOf = (machine: Interpreter, data: Data, { lr, steps }: CompareOptions, step: number) =>
   asPart(step / steps, (step + 1) / steps, machine.stepping({ inputs: data(step), lr, step }))
 
 export const compare = (program: Program, serial: SerialRun, options: CompareOptions): Comparison =>
@@ -175,7 +176,7 @@ interface Reached {
 
 function sensitivities(
   program: Program,
-  machine: Machine,
+  machine: Interpreter,
   { lr }: CompareOptions,
   step: number,
 ): (name: string) => Float64Array {
@@ -220,7 +221,7 @@ const worstNumber = (errors: readonly number[]): number =>
 const worst = (all: readonly Worst[]): Worst =>
   all.reduce((a, b) => (Number.isNaN(a.error) || a.error >= b.error ? a : b), { name: '', error: 0 })
 
-function memoryMismatches(program: Program, peaks: Machine['peaks']): MemoryMismatch[] {
+function memoryMismatches(program: Program, peaks: Runner['peaks']): MemoryMismatch[] {
   return peaks.flatMap((measured, rank) => {
     const planned = program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak
     return kinds

@@ -1,43 +1,55 @@
-/** The reference machine as an engine: slow and exact, all ranks in one thread. */
-import { seconds, worldOf } from '../../base/index.js'
-import type { Program } from '../../ir/index.js'
+/** The reference interpreter as one of the engines: slow and exact, all ranks in one thread, with spans where asked. */
+import { seconds } from '../../base/index.js'
+import { type Program, requireSound } from '../../ir/index.js'
 import { type Span, spanOf } from '../../trace/index.js'
-import type { Runner, StartOptions } from '../runner.js'
+import type { Runner, StartOptions, StepResult } from '../runner.js'
 import { boot } from './machine.js'
 import type { Observation } from './world.js'
 
-export async function startReference(program: Program, { seed, measure }: StartOptions): Promise<Runner> {
-  const ranks = worldOf(program.mesh)
-  const started = performance.now()
-  const now = () => (performance.now() - started) / 1000
-  let spans: Span[] = []
-  let last = 0
-  /** Told when an instruction is done: it began when the one before, of whichever rank, was. */
-  const observe = ({ rank, step, call, instr }: Observation) => {
-    const end = now()
-    const index = program.segments[call.segment].instrs.indexOf(instr)
-    spans.push(spanOf(program, { rank, step, instr: index, start: seconds(last), end: seconds(end) }))
-    last = end
-  }
+export async function startReference(program: Program, { seed, measure }: StartOptions): Promise<Runner<StepResult>> {
+  requireSound(program)
+  const clock = new Stopwatch(program)
   // All digits where nothing is rounded; else those the program stores.
-  const narrow = program.params.find(({ dtype }) => dtype !== 'f32')?.dtype
-  const machine = boot(program, { seed, precision: narrow ? 'f32' : 'f64', ...(measure ? { observe } : {}) })
+  const precision = program.params.some(({ dtype }) => dtype !== 'f32') ? 'f32' : 'f64'
+  const watch = measure ? { observe: (done: Observation) => clock.observe(done) } : {}
+  const runner = boot(program, { seed, precision, ...watch })
   return {
-    description: `reference interpreter in ${narrow ?? 'f64'}, ${ranks > 1 ? `${ranks} ranks taking turns` : 'one rank'} in one thread`,
-    concurrent: false,
+    ...runner,
     step(data) {
-      spans = []
-      last = now()
-      return machine.step(data)
+      clock.restart()
+      return runner.step(data)
     },
-    parameter: machine.parameter,
-    setParameter: machine.setParameter,
-    held: ({ rank, frame }) => machine.held(rank, frame),
-    hold: machine.hold,
-    peaks: machine.peaks,
     get spans() {
-      return spans
+      return clock.spans
     },
-    stop() {},
+  }
+}
+
+/** Is told when an instruction is done: it began when the one before, of whichever rank, was. */
+class Stopwatch {
+  readonly #program: Program
+  readonly #started = performance.now()
+  #last = 0
+  spans: Span[] = []
+
+  constructor(program: Program) {
+    this.#program = program
+  }
+
+  restart(): void {
+    this.spans = []
+    this.#last = this.#now()
+  }
+
+  observe({ rank, step, call, instr }: Observation): void {
+    const end = this.#now()
+    const index = this.#program.segments[call.segment].instrs.indexOf(instr)
+    const measured = { rank, step, instr: index, start: seconds(this.#last), end: seconds(end) }
+    this.spans.push(spanOf(this.#program, measured))
+    this.#last = end
+  }
+
+  #now(): number {
+    return (performance.now() - this.#started) / 1000
   }
 }

@@ -7,8 +7,8 @@ import {
   elementsOf,
   finish,
   mapStates,
-  type Rank,
-  type States,
+  type StateName,
+  stateEntries,
   type Work,
   worldOf,
 } from '../../base/index.js'
@@ -17,52 +17,30 @@ import {
   type DType,
   dtypeOfState,
   type Holding,
-  type Kind,
   keptAs,
-  masterFrame,
   type Param,
   type ParamFrames,
   type Program,
 } from '../../ir/index.js'
 import { stepResultOf } from '../result.js'
-import type { StepData, StepResult } from '../runner.js'
+import type { Runner, StepData, StepResult } from '../runner.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
 import { roundCells } from './rounding.js'
 import type { Options, World } from './world.js'
 
-export interface Machine {
-  /** Runs the program once. Throws RunError, or StallError when no rank can move. */
-  step(data: StepData): StepResult
-  /** The same, watched. */
+/** Its steps throw RunError, or StallError when no rank can move. */
+export interface Interpreter extends Runner<StepResult> {
+  /** A step, watched. */
   stepping(data: StepData): Work<StepResult>
-  /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
-  parameter(name: string): Float64Array
-  /** What the optimizer updates: what the parameter is the rounded copy of, or where there is no master, the parameter. */
-  master(name: string): Float64Array
-  /** Gives every rank its part of the whole tensor, master and copy; gradients and other states stay as they are. */
-  setParameter(name: string, values: ArrayLike<number>): void
-  /** What is kept of it from step to step. */
-  states(name: string): States<Float64Array>
-  /** The cells of a frame that lives from step to step: not a copy. */
-  held(rank: Rank, frame: number): Cells
-  /** Puts numbers at the beginning of such a frame, rounded as they are stored. */
-  hold(at: { readonly rank: Rank; readonly frame: number; readonly dtype: DType }, values: ArrayLike<number>): void
-  /** As the optimizer was given it in the last step. */
-  gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
-  spread(name: string): number
-  /** Per rank, the greatest sum of live bytes of each kind so far. */
-  readonly peaks: readonly Readonly<Record<Kind, number>>[]
 }
 
-export function boot(program: Program, options: Options): Machine {
+export function boot(program: Program, options: Options): Interpreter {
   const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
   for (const actor of actors) clearState(actor)
   for (const param of program.params) initialise(program, actors, param, options.seed)
-
   const wholes = wholesOf(program, actors)
   function* stepping(data: StepData): Work<StepResult> {
     Object.assign(world, freshStep(data))
@@ -70,19 +48,33 @@ export function boot(program: Program, options: Options): Machine {
     return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
   }
   return {
+    description: describe(program, options, actors.length),
+    concurrent: false,
     step: data => finish(stepping(data)),
     stepping,
     parameter: name => wholes.parameter(name).values,
-    master: name => wholes.master(name).values,
     setParameter: (name, values) => layOut(program, actors, paramOf(program, name), values),
     states: name => mapStates(wholes.states(name), whole => whole.values),
-    held: (rank, frame) => actors[rank].memory.view(frame),
+    setStates(name, states) {
+      const param = paramOf(program, name)
+      for (const [state, values] of stateEntries(states)) lay(program, actors, param, stateOf(param, state), values)
+    },
+    held: ({ rank, frame }) => actors[rank].memory.view(frame),
     hold: ({ rank, frame, dtype }, values) => store(actors[rank].memory.view(frame), values, dtype),
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
     peaks: actors.map(actor => actor.memory.peak),
+    spans: [],
+    stop() {},
   }
+}
+
+/** Numbers that are stored in fewer digits are rounded to them where the machine keeps f32. */
+function describe({ params }: Program, { precision = 'f64' }: Options, ranks: number): string {
+  const narrow = params.find(({ dtype }) => dtype !== 'f32')?.dtype
+  const digits = precision === 'f32' ? (narrow ?? precision) : precision
+  return `reference interpreter in ${digits}, ${ranks > 1 ? `${ranks} ranks taking turns` : 'one rank'} in one thread`
 }
 
 const noData: StepData = { inputs: () => [], lr: NaN, step: 0 }
@@ -128,20 +120,38 @@ function initialise(program: Program, actors: readonly Actor[], param: Param, se
   layOut(program, actors, param, whole)
 }
 
-/** Every rank's part of one and the same whole tensor. */
-function layOut({ mesh }: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
-  if (whole.length !== elementsOf(param.dims))
-    throw new Error(`parameter ${param.name} has ${elementsOf(param.dims)} elements, not ${whole.length}`)
+/** A tensor that ranks keep for a parameter: the parameter itself, or one of its states. */
+interface Kept {
+  readonly holding: Holding
+  readonly dtype: DType
+  readonly frameOf: (frames: ParamFrames) => number | undefined
+}
+
+const parameterOf = (param: Param): Kept => ({
+  ...{ holding: keptAs(param), dtype: param.dtype },
+  frameOf: frames => frames.param,
+})
+
+const stateOf = (param: Param, state: StateName): Kept => ({
+  ...{ holding: { layout: param.state }, dtype: dtypeOfState(param) },
+  frameOf: ({ states }) => states[state],
+})
+
+function layOut(program: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
+  lay(program, actors, param, parameterOf(param), whole)
+  lay(program, actors, param, stateOf(param, 'master'), whole)
+}
+
+/** Gives every rank that keeps it its part of one and the same whole tensor. */
+function lay({ mesh }: Program, actors: readonly Actor[], param: Param, kept: Kept, whole: ArrayLike<number>): void {
+  const { name, dims } = param
+  if (whole.length !== elementsOf(dims))
+    throw new Error(`parameter ${name} has ${elementsOf(dims)} elements, not ${whole.length}`)
+  const lying = { mesh, dims, ...kept.holding }
   for (const { at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
-    if (!frames) continue
-    const lay = (frame: number, holding: Holding, dtype: DType) => {
-      const lying = { mesh, dims: param.dims, ...holding }
-      store(ownPart(lying, at, memory.view(frame)), partOf(lying, at, whole), dtype)
-    }
-    lay(frames.param, keptAs(param), param.dtype)
-    const master = masterFrame(frames)
-    if (master !== undefined) lay(master, { layout: param.state }, dtypeOfState(param))
+    const frame = frames && kept.frameOf(frames)
+    if (frame !== undefined) store(ownPart(lying, at, memory.view(frame)), partOf(lying, at, whole), kept.dtype)
   }
 }
 
@@ -158,28 +168,22 @@ function paramOf({ params }: Program, name: string): Param {
 
 function wholesOf(program: Program, actors: readonly Actor[]) {
   const { mesh } = program
-  const whole = ({ dims, frames }: Param, holding: Holding, pick: (frames: ParamFrames) => number): Whole => {
-    const holders = actors.filter(({ at }) => frames[at.pp ?? 0])
-    const frame = ({ at, memory }: Actor) => memory.view(pick(frames[at.pp ?? 0]))
-    const part = (actor: Actor) => ownPart({ mesh, dims, ...holding }, actor.at, frame(actor))
-    return assemble(mesh, dims, holding.layout, new Map(holders.map(actor => [actor.rank, part(actor)])))
+  const whole = ({ dims, frames }: Param, { holding, frameOf }: Kept): Whole => {
+    const parts = actors.flatMap(({ rank, at, memory }) => {
+      const held = frames[at.pp ?? 0]
+      return held ? [[rank, ownPart({ mesh, dims, ...holding }, at, memory.view(frameOf(held)!))] as const] : []
+    })
+    return assemble(mesh, dims, holding.layout, new Map(parts))
   }
-  const kept = (param: Param) => whole(param, keptAs(param), frames => frames.param)
   return {
-    parameter: (name: string) => kept(paramOf(program, name)),
-    master(name: string) {
+    parameter(name: string) {
       const param = paramOf(program, name)
-      const [holder] = Object.values(param.frames)
-      return masterFrame(holder) === undefined
-        ? kept(param)
-        : whole(param, { layout: param.state }, frames => masterFrame(frames)!)
+      return whole(param, parameterOf(param))
     },
     states(name: string) {
       const param = paramOf(program, name)
       const [holder] = Object.values(param.frames)
-      return mapStates(holder.states, (_, state) =>
-        whole(param, { layout: param.state }, frames => frames.states[state]!),
-      )
+      return mapStates(holder.states, (_, state) => whole(param, stateOf(param, state)))
     },
   }
 }

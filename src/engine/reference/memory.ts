@@ -32,8 +32,10 @@ export class Memory {
     const frame = this.frame(index)
     const end = frame.offset + frame.bytes
     if (this.live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
-    if (end > this.stream.arena)
+    if (frame.offset < 0 || end > this.stream.arena)
       throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.stream.arena}`)
+    if (frame.offset % bytesPerCell !== 0)
+      throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${bytesPerCell}`)
     for (const other of this.live.values())
       if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
     this.live.set(index, frame)

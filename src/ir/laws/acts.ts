@@ -13,8 +13,9 @@ import {
   pairsOf,
 } from '../instr.js'
 import { bytesPer, type Program, type Segment } from '../program.js'
+import type { Slicing } from './buffers.js'
 import { stagesOf } from './groups.js'
-import { finish, hashText, mixA, mixB, type Value } from './value.js'
+import { finish, hashText, mixA, mixB, nothing, type Value } from './value.js'
 
 /** Operands are slots: indices into the segment's buffers. */
 export type Act = {
@@ -55,10 +56,20 @@ export type Act = {
   | { readonly op: 'leave'; readonly out: number }
 )
 
-export function actsOf(program: Program, segment: Segment, slots: ReadonlyMap<string, number>): Act[] {
-  const slot = (ref: string) => slots.get(ref) ?? -1
+interface Slots {
+  readonly slotOf: ReadonlyMap<string, number>
+  /** Views that are read as slices of the whole. */
+  readonly slicings: readonly Slicing[]
+}
+
+export function actsOf(program: Program, segment: Segment, { slotOf, slicings }: Slots): Act[] {
+  const slot = (ref: string) => slotOf.get(ref) ?? -1
+  const sliced = (at: number): Act[] =>
+    slicings
+      .filter(slicing => slicing.at === at)
+      .map(({ view, whole }) => ({ instr: at, salt: nothing, op: 'keep', in: slot(whole), out: slot(view) }))
   const crossing = new Map<string, Collective>()
-  return segment.instrs.flatMap((instr, at): Act[] => {
+  const done = (instr: Instr, at: number): Act[] => {
     const base = { instr: at, salt: hashText(meaningOf(segment, instr)) }
     if (isCollective(instr)) {
       const stages = stagesOf(program, instr.group)
@@ -77,7 +88,8 @@ export function actsOf(program: Program, segment: Segment, slots: ReadonlyMap<st
       return [{ ...base, op: 'load', out: slot(instr.out), scalar }]
     }
     return [{ ...base, ...compute(segment, instr, slot) }]
-  })
+  }
+  return segment.instrs.flatMap((instr, at) => [...sliced(at), ...done(instr, at)])
 }
 
 type Bare<T> = T extends Act ? Omit<T, 'instr' | 'salt'> : never

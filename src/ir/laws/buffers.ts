@@ -2,20 +2,25 @@
  * L5 to L8 within a segment: which buffers it takes from its frames, which it leaves there, and that nothing is
  * read before it is written, after its bytes went to another buffer, or while a collective has it.
  * Two roles may be played by one frame, so a segment is looked at once per pattern of binding.
+ *
+ * A view covers the bytes of all parts, of which it tells the own one: writing the whole wipes the view and the other
+ * way round, but a view of what was written whole may be read (see spots.ts).
  */
-import { heldElements, type Mesh } from '../../base/index.js'
-import { type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
-import { type Buffer, bytesPer, type Program, type Segment } from '../program.js'
+import type { Mesh } from '../../base/index.js'
+import { type Collective, type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
+import type { Program, Segment } from '../program.js'
 import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
 import type { Finding, Law } from './law.js'
+import { isViewOf, overlap, patternOf, type Spot, type Spots, sameSpot, sameStart, spotsOf } from './spots.js'
 import { everyStep } from './walk.js'
 
-/** Where a buffer lies when roles that share a frame are one. */
-export interface Spot {
-  readonly role: number
-  readonly from: number
-  readonly to: number
+/** A view that is read where the whole was written: it is a slice of it. */
+export interface Slicing {
+  readonly view: Ref
+  readonly whole: Ref
+  /** The instruction that reads. */
+  readonly at: number
 }
 
 export interface Flow {
@@ -23,35 +28,25 @@ export interface Flow {
   readonly takes: ReadonlyMap<Ref, number>
   /** Written here and still theirs at the end. */
   readonly leaves: readonly Ref[]
-  /** Written at any time. */
-  readonly writes: ReadonlySet<Ref>
-  readonly spots: Readonly<Record<Ref, Spot>>
+  /** Bytes written at any time. */
+  readonly wipes: readonly Spot[]
+  /** Left by an all-gather that worked in place, so that the padding of the own part is still zero. */
+  readonly gathered: ReadonlySet<Ref>
+  readonly slicings: readonly Slicing[]
+  /** Collectives that nobody here waits for. */
+  readonly open: readonly Flight[]
+  readonly spots: Spots
   readonly findings: readonly Finding[]
 }
-
-export const bytesOf = (mesh: Mesh, { dtype, dims, layout }: Buffer): number =>
-  heldElements(mesh, dims, layout) * bytesPer[dtype]
-
-/** bind -> for each role the first role played by the same frame: [7, 9, 7] -> [0, 1, 0]. */
-export const patternOf = (bind: readonly number[]): number[] => bind.map(frame => bind.indexOf(frame))
-
-export const overlap = (a: Spot, b: Spot): boolean => a.role === b.role && a.from < b.to && b.from < a.to
 
 export function flowOf(mesh: Mesh, segment: Segment, pattern: readonly number[]): Flow {
   const spots = spotsOf(mesh, segment, pattern)
   const flow = new FlowOf(segment, spots)
   for (const [i, instr] of segment.instrs.entries()) flow.run(instr, i)
-  flow.end()
-  return { takes: flow.takes, leaves: [...flow.mine], writes: flow.written, spots, findings: flow.findings }
+  const { takes, mine, wipes, gathered, slicings, findings, flying } = flow
+  const open = [...flying.values()]
+  return { takes, leaves: [...mine], wipes: [...wipes], gathered, slicings, open, spots, findings }
 }
-
-const spotsOf = (mesh: Mesh, { buffers }: Segment, pattern: readonly number[]): Record<Ref, Spot> =>
-  Object.fromEntries(
-    Object.entries(buffers).map(([ref, b]) => [
-      ref,
-      { role: pattern[b.role], from: b.offset, to: b.offset + bytesOf(mesh, b) },
-    ]),
-  )
 
 /** A collective between its start and its wait. */
 interface Flight {
@@ -64,16 +59,18 @@ class FlowOf {
   readonly takes = new Map<Ref, number>()
   /** Buffers written here and not overwritten since. */
   readonly mine = new Set<Ref>()
-  readonly written = new Set<Ref>()
+  readonly wipes = new Set<Spot>()
+  readonly gathered = new Set<Ref>()
+  readonly slicings: Slicing[] = []
   readonly findings: Finding[] = []
+  readonly flying = new Map<Ref, Flight>()
   /** Buffers whose bytes went to another buffer, and to which. */
   private readonly lost = new Map<Ref, Ref>()
-  private readonly flying = new Map<Ref, Flight>()
   private readonly neighbours = new Map<Ref, Ref[]>()
   private readonly segment: Segment
-  private readonly spots: Readonly<Record<Ref, Spot>>
+  private readonly spots: Spots
 
-  constructor(segment: Segment, spots: Readonly<Record<Ref, Spot>>) {
+  constructor(segment: Segment, spots: Spots) {
     this.segment = segment
     this.spots = spots
     for (const [ref, buffer] of Object.entries(segment.buffers)) {
@@ -90,12 +87,10 @@ class FlowOf {
     for (const ref of new Set([...reads, ...writes])) this.undisturbed(ref, at, writes.includes(ref))
     for (const ref of reads) this.read(ref, at)
     for (const out of writes) this.apart(instr, out, at)
+    if (instr.kind === 'reduce-scatter') for (const ref of instr.ins) this.clearTail(ref)
     for (const ref of writes) this.write(ref)
+    this.gather(instr)
     if (starts) this.flying.set(writes[0], { operands: reads, results: writes, at })
-  }
-
-  end(): void {
-    for (const [out, { at }] of this.flying) this.say('L8', `nobody waits for %${out}`, at)
   }
 
   private say(law: Law, message: string, instr?: number): void {
@@ -104,18 +99,43 @@ class FlowOf {
 
   private read(ref: Ref, at: number): void {
     const by = this.lost.get(ref)
-    if (by !== undefined) this.say('L7', `%${ref} is read, but its bytes have become %${by}`, at)
+    if (by !== undefined && this.slices(ref, by)) this.slicings.push({ view: ref, whole: by, at })
+    else if (by !== undefined) this.say('L7', `%${ref} is read, but its bytes have become %${by}`, at)
     else if (!this.mine.has(ref) && !this.takes.has(ref)) this.takes.set(ref, at)
+  }
+
+  /** The bytes of a view have become the whole of it, which holds zeros where the own part has padding. */
+  private slices(view: Ref, whole: Ref): boolean {
+    const { buffers } = this.segment
+    const padded = this.spots[view].padded && !this.gathered.has(whole)
+    return isViewOf(buffers[view], buffers[whole]) && sameStart(this.spots[view], this.spots[whole]) && !padded
   }
 
   private write(ref: Ref): void {
     this.mine.add(ref)
-    this.written.add(ref)
+    this.wipes.add(this.spots[ref])
     this.lost.delete(ref)
-    for (const other of this.overlapping(ref)) {
-      this.mine.delete(other)
-      this.lost.set(other, ref)
-    }
+    this.gathered.delete(ref)
+    for (const other of this.overlapping(ref)) this.lose(other, ref)
+  }
+
+  private lose(other: Ref, to: Ref): void {
+    this.mine.delete(other)
+    this.gathered.delete(other)
+    this.lost.set(other, to)
+  }
+
+  /** Behind the last element of what is scattered there must be zeros. */
+  private clearTail(ref: Ref): void {
+    const { tail } = this.spots[ref]
+    if (tail.from === tail.to) return
+    this.wipes.add(tail)
+    for (const other of this.overlapping(ref)) if (overlap(this.spots[other], tail)) this.lose(other, ref)
+  }
+
+  private gather(instr: Instr): void {
+    if (instr.kind !== 'all-gather' || instr.dim !== undefined) return
+    for (const pair of pairsOf(instr)) if (this.inPlace(instr, pair)) this.gathered.add(pair.out)
   }
 
   /** What a collective will write is left alone; what it reads may be read. */
@@ -129,14 +149,20 @@ class FlowOf {
     }
   }
 
-  /** A result may not lie over an operand or another result; an all-reduce may work in place. */
+  /** A result may not lie over an operand or another result; collectives may work in place. */
   private apart(instr: Instr, out: Ref, at: number): void {
     const { reads, writes } = traitsOf(instr)
-    const own = isCollective(instr) && instr.kind === 'all-reduce' && pairsOf(instr).find(pair => pair.out === out)?.in
-    const inPlace = (ref: Ref) => ref === own && sameSpot(this.spots[ref], this.spots[out])
+    const own = isCollective(instr) ? pairsOf(instr).filter(pair => pair.out === out && this.inPlace(instr, pair)) : []
     for (const ref of [...reads, ...writes])
-      if (ref !== out && !inPlace(ref) && overlap(this.spots[ref], this.spots[out]))
+      if (ref !== out && !own.some(pair => pair.in === ref) && overlap(this.spots[ref], this.spots[out]))
         this.say('L7', `%${out} is written over %${ref} by the instruction that uses it`, at)
+  }
+
+  /** A sum where its addend lies, or a part that is gathered from, or scattered to, its place in the whole. */
+  private inPlace({ kind }: Collective, { in: operand, out }: { in: Ref; out: Ref }): boolean {
+    if (!sameSpot(this.spots[operand], this.spots[out])) return false
+    const [from, to] = [operand, out].map(ref => this.segment.buffers[ref].inside === true)
+    return kind === 'all-reduce' ? from === to : kind === 'all-gather' ? from && !to : kind === 'reduce-scatter' && to
   }
 
   private overlapping(ref: Ref): Ref[] {
@@ -147,8 +173,6 @@ class FlowOf {
     return found
   }
 }
-
-const sameSpot = (a: Spot, b: Spot) => a.role === b.role && a.from === b.from && a.to === b.to
 
 /** Every segment as each pattern of binding uses it, kept so that it is looked at once. */
 export class Flows {
@@ -187,6 +211,9 @@ export function buffers(program: Program): Finding[] {
     }
     const flow = flows.of(step.segment, step.bind)
     if (!seen.has(flow)) findings.push(...flow.findings.map(finding => ({ ...finding, ...place })))
+    if (step.tag === undefined)
+      for (const { results, at: instr } of flow.open)
+        findings.push({ law: 'L8', ...place, instr, message: `nobody waits for %${results[0]}` })
     seen.add(flow)
   }
   return findings

@@ -1,42 +1,104 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
-import { type Axis, type Dim, isMeshAxis, type Layout, sizeOf, worldOf } from '../../base/index.js'
+import { type Axis, type Dim, isAxis as isAxisName, isMeshAxis, type Layout, sizeOf } from '../../base/index.js'
 import { type Group, type Instr, isCollective, isCompute } from '../instr.js'
-import { type Call, type Param, type Program, resultPlaces, type Segment, type Step, type Stream } from '../program.js'
+import {
+  bytesPer,
+  type Call,
+  type Param,
+  type Program,
+  resultPlaces,
+  type Segment,
+  type Step,
+  type Stream,
+} from '../program.js'
 import { resultNames } from '../role.js'
-import { traitsOf } from '../traits.js'
+import { isInstrKind, traitsOf } from '../traits.js'
 import type { Finding, Place } from './law.js'
 import { signatures } from './signatures.js'
+import { wholeNumbers } from './whole-numbers.js'
 
+/** Kinds and dtypes come first, then numbers: what follows looks things up by them. */
 export function form(program: Program): Finding[] {
+  const strange = strangers(program)
+  if (strange.length > 0) return strange
+  const fractional = wholeNumbers(program)
+  if (fractional.length > 0) return fractional
   const findings: Finding[] = []
   const say = (message: string, place: Place = {}) => findings.push({ law: 'W1', message, ...place })
-  const pipelines = sizeOf(program.mesh, 'pp')
-  if (program.streams.length !== pipelines) say(`${program.streams.length} streams, but pp is ${pipelines}`)
-  if (!(worldOf(program.mesh) >= 1)) say('the mesh has no ranks')
+  for (const message of outline(program)) say(message)
   for (const param of program.params) findings.push(...holders(param, program))
   findings.push(...resultForm(program))
   findings.push(...declarations(program))
   for (const [key, segment] of Object.entries(program.segments)) findings.push(...segmentForm(program, key, segment))
+  const params = new Set(program.params.map(({ name }) => name))
   program.streams.forEach((stream, pipeline) => {
     for (const frame of stream.resident)
       if (!stream.frames[frame]) say(`resident frame ${frame} does not exist`, { pipeline })
     stream.steps.forEach((step, i) => {
-      for (const message of stepForm(program, stream, step)) say(message, { pipeline, step: i })
+      for (const message of stepForm(program, stream, step, params)) say(message, { pipeline, step: i })
+      findings.push(...startForm(program, step, { pipeline, step: i }))
     })
   })
   return findings
 }
 
+/** Instructions and dtypes nobody knows, names no record can have: a program that comes as a value may have any. */
+function strangers({ params, inputs, segments }: Program): Finding[] {
+  const findings: Finding[] = []
+  const say = (message: string, place: Place = {}) => findings.push({ law: 'W1', message, ...place })
+  const checkName = (name: string, place?: Place) => {
+    if (name in Object.prototype) say(`'${name}' cannot be a name`, place)
+  }
+  const checkTensor = (name: string, { dtype, dims }: Pick<Param, 'dtype' | 'dims'>, place?: Place) => {
+    if (!Object.hasOwn(bytesPer, dtype)) say(`${name} is ${dtype}, which is no dtype`, place)
+    for (const dim of dims) checkName(dim.name, place)
+  }
+  for (const tensor of [...params, ...inputs]) checkTensor(tensor.name, tensor)
+  for (const [segment, { buffers, instrs }] of Object.entries(segments)) {
+    checkName(segment)
+    for (const [ref, buffer] of Object.entries(buffers)) {
+      checkName(ref, { segment })
+      checkTensor(`%${ref}`, buffer, { segment })
+    }
+    for (const [instr, { kind }] of instrs.entries())
+      if (!isInstrKind(kind)) say(`${kind} is no instruction`, { segment, instr })
+  }
+  return findings
+}
+
+/** The program as a whole. */
+function outline(program: Program): string[] {
+  const { mesh, streams, params, inputs, microbatches } = program
+  const pipelines = sizeOf(mesh, 'pp')
+  const steps = streams.reduce((sum, stream) => sum + stream.steps.length, 0)
+  return [
+    ...(streams.length === pipelines ? [] : [`${streams.length} streams, but pp is ${pipelines}`]),
+    ...(microbatches > steps ? [`${microbatches} microbatches, but all streams together have ${steps} steps`] : []),
+    ...mesh.axes.filter(({ name }) => !isAxisName(name)).map(({ name }) => `${name} is no axis`),
+    ...twice(mesh.axes).map(name => `the mesh has ${name} twice`),
+    ...twice(params).map(name => `parameter ${name} is declared twice`),
+    ...twice(inputs).map(name => `input ${name} is declared twice`),
+  ]
+}
+
+const twice = (things: readonly { readonly name: string }[]): string[] => {
+  const names = things.map(({ name }) => name)
+  return names.length === new Set(names).size ? [] : names.filter((name, i) => names.indexOf(name) !== i)
+}
+
 /** Parameters and inputs, whose dims are whole. */
 function declarations(program: Program): Finding[] {
   const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
-  const params = program.params.flatMap(({ name, dims, compute, storage, kept, state }) =>
-    [compute, storage, kept, state]
-      .flatMap(layout => layoutForm(program, dims, layout))
-      .map(message => say(name, message)),
+  const params = program.params.flatMap(({ name, dims, compute, storage, kept, state, keptInside }) =>
+    [
+      ...[compute, storage, kept, state].flatMap(layout => layoutForm(program, dims, layout)),
+      ...viewForm(kept, keptInside),
+    ].map(message => say(name, message)),
   )
   const inputs = program.inputs.flatMap(({ name, dims, layout }) =>
-    layoutForm(program, dims, layout).map(message => say(name, message)),
+    [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : [])].map(message =>
+      say(name, message),
+    ),
   )
   return [...params, ...inputs]
 }
@@ -88,12 +150,13 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
       segment,
       message: `%${ref} lies in role ${buffer.role} of ${body.roles.length}`,
     }))
-  for (const [ref, { dims, layout }] of Object.entries(body.buffers))
-    for (const message of layoutForm(program, dims, layout))
+  for (const [ref, { dims, layout, inside }] of Object.entries(body.buffers))
+    for (const message of [...layoutForm(program, dims, layout), ...viewForm(layout, inside)])
       findings.push({ law: 'W3', segment, message: `%${ref}: ${message}` })
   body.instrs.forEach((instr, i) => {
     const say = (law: 'W1' | 'W2' | 'W3', message: string) => findings.push({ law, segment, instr: i, message })
-    for (const ref of refsOf(instr)) if (!body.buffers[ref]) say('W1', `%${ref} is no buffer of the segment`)
+    for (const ref of refsOf(instr))
+      if (!Object.hasOwn(body.buffers, ref)) say('W1', `%${ref} is no buffer of the segment`)
     for (const message of arity(instr)) say('W2', message)
     for (const axis of axesNamed(instr)) if (!isAxis(program, axis)) say('W1', `${axis} is no axis of the mesh`)
     if (instr.kind === 'slice' && instr.axes.includes('pp')) say('W3', 'a slice along pp')
@@ -136,7 +199,11 @@ const axesNamed = (instr: Instr): readonly string[] => {
   return [...own, ...(group?.axes ?? ([] as readonly Axis[]))]
 }
 
-function stepForm(program: Program, stream: Stream, step: Step): string[] {
+/** A view is of a part. */
+const viewForm = (layout: Layout, inside: true | undefined): string[] =>
+  inside && !layout.flat ? ['it lies among all parts, but it is not flat'] : []
+
+function stepForm(program: Program, stream: Stream, step: Step, params: ReadonlySet<string>): string[] {
   switch (step.kind) {
     case 'alloc':
     case 'free':
@@ -150,22 +217,28 @@ function stepForm(program: Program, stream: Stream, step: Step): string[] {
     case 'wait':
       return []
     case 'call':
-      return callForm(program, stream, step)
+      return callForm(program, stream, step, params)
   }
 }
 
 const frameForm = (stream: Stream, frame: number) => (stream.frames[frame] ? [] : [`frame ${frame} does not exist`])
 
-function callForm(program: Program, stream: Stream, call: Call): string[] {
+function callForm(program: Program, stream: Stream, call: Call, params: ReadonlySet<string>): string[] {
+  if (!Object.hasOwn(program.segments, call.segment)) return [`no segment is named ${call.segment}`]
   const segment = program.segments[call.segment]
-  if (!segment) return [`no segment is named ${call.segment}`]
   const bound = call.bind.flatMap(frame => frameForm(stream, frame))
   if (call.bind.length !== segment.roles.length)
     bound.push(`${segment.name} has ${segment.roles.length} roles, ${call.bind.length} frames are bound`)
   if (call.block !== -1 && !program.blocks[call.block]) bound.push(`block ${call.block} does not exist`)
-  if (!(call.microbatch >= -1 && call.microbatch < program.microbatches))
+  if (!(Number.isInteger(call.microbatch) && call.microbatch >= -1 && call.microbatch < program.microbatches))
     bound.push(`microbatch ${call.microbatch} does not exist`)
-  if (call.param !== undefined && !program.params.some(({ name }) => name === call.param))
-    bound.push(`no parameter is named ${call.param}`)
+  if (call.param !== undefined && !params.has(call.param)) bound.push(`no parameter is named ${call.param}`)
   return bound
+}
+
+function startForm({ segments }: Program, step: Step, place: Place): Finding[] {
+  if (step.kind !== 'call' || step.tag === undefined || !Object.hasOwn(segments, step.segment)) return []
+  const instr = segments[step.segment].instrs.findIndex(instr => !isCollective(instr))
+  const message = `${step.segment} is called with the tag ${step.tag}, but this is no collective`
+  return instr < 0 ? [] : [{ law: 'W4', ...place, segment: step.segment, instr, message }]
 }

@@ -1,5 +1,14 @@
 /** L1 to L4: frames live from alloc to free, apart from each other, inside the arena, and in peace while in flight. */
-import { type Frame, type Kind, kinds, type Program, type Segment, type Step, type Stream } from '../program.js'
+import {
+  type Call,
+  type Frame,
+  type Kind,
+  kinds,
+  type Program,
+  type Segment,
+  type Step,
+  type Stream,
+} from '../program.js'
 import { traitsOf } from '../traits.js'
 import { type Finding, type Law, placeOf } from './law.js'
 
@@ -18,9 +27,18 @@ function rolesWritten({ roles, buffers, instrs }: Segment): boolean[] {
   return roles.map((_, role) => written.has(role))
 }
 
+/** A frame on its way: what started it, and whether it is being filled. */
+interface Flight {
+  readonly what: 'send' | 'recv' | 'call'
+  readonly tag: string
+  readonly fills: boolean
+}
+
 class Lives {
   private readonly findings: Finding[] = []
-  private readonly flights = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
+  /** What is under way, by frame, and the frames of each tag. */
+  private readonly flights = new Map<number, Flight[]>()
+  private readonly tagged = new Map<string, number[]>()
   private readonly resident: ReadonlySet<number>
   private readonly live: LiveFrames
   private step: number | undefined
@@ -76,16 +94,39 @@ class Lives {
       case 'send':
       case 'recv':
         this.touch(step.frame, step.kind === 'send' ? 'sent' : 'received into', step.kind === 'recv')
-        this.flights.set(step.tag, step)
+        this.fly(step.frame, { what: step.kind, tag: step.tag, fills: step.kind === 'recv' })
         break
       case 'wait':
-        this.flights.delete(step.tag)
+        this.land(step.tag)
         break
       case 'call':
-        step.bind.forEach((frame, role) => {
-          this.touch(frame, `used by ${step.segment}`, this.written[step.segment][role])
-        })
+        this.call(step)
     }
+  }
+
+  private call({ segment, bind, tag }: Call): void {
+    const fills = this.written[segment]
+    bind.forEach((frame, role) => {
+      this.touch(frame, `used by ${segment}`, fills[role])
+    })
+    if (tag === undefined) return
+    bind.forEach((frame, role) => {
+      this.fly(frame, { what: 'call', tag, fills: fills[role] })
+    })
+  }
+
+  private fly(frame: number, flight: Flight): void {
+    this.flights.set(frame, [...(this.flights.get(frame) ?? []), flight])
+    this.tagged.set(flight.tag, [...(this.tagged.get(flight.tag) ?? []), frame])
+  }
+
+  private land(tag: string): void {
+    for (const frame of this.tagged.get(tag) ?? []) {
+      const others = this.flights.get(frame)?.filter(flight => flight.tag !== tag) ?? []
+      if (others.length > 0) this.flights.set(frame, others)
+      else this.flights.delete(frame)
+    }
+    this.tagged.delete(tag)
   }
 
   private begin(frame: number): void {
@@ -104,9 +145,8 @@ class Lives {
   private touch(frame: number, how: string, writes: boolean): void {
     if (this.step !== undefined) this.last.set(frame, this.step)
     if (!this.live.has(frame)) this.say('L1', `${this.called(frame)} is ${how} while it is not allocated`)
-    for (const flight of this.flights.values())
-      if (flight.frame === frame && (writes || flight.kind === 'recv'))
-        this.say('L4', `${this.called(frame)} is ${how} while the ${flight.kind} of ${flight.tag} is in flight`)
+    for (const { what, tag, fills } of this.flights.get(frame) ?? [])
+      if (writes || fills) this.say('L4', `${this.called(frame)} is ${how} while the ${what} of ${tag} is in flight`)
   }
 }
 

@@ -1,4 +1,7 @@
-/** M: what is sent is received. A channel is a pair (source, destination) of pipeline coordinates. */
+/**
+ * M: what is sent is received, and what is started is waited for. A channel is a pair (source, destination) of pipeline
+ * coordinates.
+ */
 import type { Program, Step, Stream } from '../program.js'
 import type { Finding } from './law.js'
 import { everyStep } from './walk.js'
@@ -74,6 +77,7 @@ function waited({ steps }: Stream, pipeline: number): Finding[] {
   const say = (step: number, message: string) => findings.push({ law: 'M3', pipeline, step, message })
   steps.forEach((step, i) => {
     if (isTransfer(step)) open.set(step.tag, i)
+    else if (step.kind === 'call' && step.tag !== undefined) open.set(step.tag, i)
     else if (step.kind === 'wait' && !open.delete(step.tag)) say(i, `nothing named ${step.tag} is in flight`)
   })
   for (const [tag, step] of open) say(step, `${tag} is never waited for`)
@@ -82,14 +86,18 @@ function waited({ steps }: Stream, pipeline: number): Finding[] {
 
 const isTransfer = (step: Step): step is Transfer => step.kind === 'send' || step.kind === 'recv'
 
-/** A tag is on one send and on one recv. */
+/** A tag is on one send and on one recv, or on calls only, one of each stream. */
 function uniquelyTagged(program: Program): Finding[] {
   const findings: Finding[] = []
   const seen = new Set<string>()
+  const sent = new Set([...everyStep(program)].flatMap(({ step }) => (isTransfer(step) ? [step.tag] : [])))
   for (const { pipeline, at: i, step } of everyStep(program)) {
-    if (!isTransfer(step)) continue
-    const key = `${step.kind} ${step.tag}`
-    if (seen.has(key)) findings.push({ law: 'M4', pipeline, step: i, message: `a second ${key}` })
+    if (!('tag' in step) || step.tag === undefined || step.kind === 'wait') continue
+    const say = (message: string) => findings.push({ law: 'M4', pipeline, step: i, message })
+    const name = `${step.kind} ${step.tag}`
+    const key = step.kind === 'call' ? `${name} of stream ${pipeline}` : name
+    if (seen.has(key)) say(`a second ${name}`)
+    if (step.kind === 'call' && sent.has(step.tag)) say(`the ${name} has the tag of a message`)
     seen.add(key)
   }
   return findings

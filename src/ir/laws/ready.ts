@@ -5,17 +5,25 @@ import { type Call, type DType, dtypeOfState, type Param, type Program } from '.
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
-import { type Flow, Flows, type Spot } from './buffers.js'
+import { type Flow, Flows } from './buffers.js'
+import type { BufferSpot, Spot } from './spots.js'
 import { plain, type Type, typeOf } from './types.js'
 
 /** A buffer of a segment: its slot, its role, its bytes in the role's frame, its type. */
-export interface Slot extends Spot {
+export interface Slot extends BufferSpot {
   readonly ref: string
   readonly slot: number
   readonly type: number
+  /** The own part among all parts. */
+  readonly inside: boolean
+  /** Left whole by a gather in place. */
+  readonly gathered: boolean
   /** Read and written by one instruction: it adds to what others left, and belongs to no one microbatch. */
   readonly gathers: boolean
 }
+
+/** How a value lies: a type by its number, and whether it lies among all parts. */
+export type Lying = Pick<Slot, 'type' | 'inside'>
 
 export interface Ready {
   readonly acts: readonly Act[]
@@ -63,11 +71,22 @@ export class Shelf {
   }
 
   typeOf = (id: number): Type => this.types[id]
-  show = (id: number): string => `${this.types[id].dtype} ${showShaped(this.types[id])}`
+  show = ({ type, inside }: Lying): string =>
+    `${this.types[type].dtype} ${showShaped(this.types[type])}${inside ? ' inside' : ''}`
+
+  /** The type of what a part is a part of. */
+  wholeOf(id: number): number {
+    const { layout, ...type } = this.types[id]
+    const { flat: _, ...whole } = layout
+    return this.numberOf({ ...type, layout: whole })
+  }
 
   /** A parameter as a rank holds it, and its optimizer state. */
-  typeOfParam = (param: Param): number => this.typeOfPart(param, param.kept, param.dtype)
-  typeOfState = (param: Param): number => this.typeOfPart(param, param.state, dtypeOfState(param))
+  ofParam = (param: Param): Lying => ({
+    type: this.typeOfPart(param, param.kept, param.dtype),
+    inside: param.keptInside === true,
+  })
+  ofState = (param: Param): Lying => ({ type: this.typeOfPart(param, param.state, dtypeOfState(param)), inside: false })
 
   private typeOfPart({ dims }: Param, kept: Layout, dtype: DType): number {
     const { mesh } = this.program
@@ -82,17 +101,19 @@ export class Shelf {
       ref,
       slot,
       gathers: gathering.has(ref),
+      inside: buffer.inside === true,
+      gathered: flow.gathered.has(ref),
       type: this.numberOf(typeOf(this.program.mesh, buffer)),
       ...flow.spots[ref],
     }))
     const slotOf = new Map(slots.map(slot => [slot.ref, slot.slot]))
-    const acts = actsOf(this.program, segment, slotOf)
+    const acts = actsOf(this.program, segment, { slotOf, slicings: flow.slicings })
     const at = (ref: string) => slots[slotOf.get(ref) ?? -1]
     return {
       acts,
       takes: [...flow.takes].map(([ref, instr]) => ({ ...at(ref), instr })),
       leaves: flow.leaves.map(at),
-      wipes: [...flow.writes].map(ref => flow.spots[ref]),
+      wipes: flow.wipes,
       slots,
       crosses: acts.some(act => act.op === 'arrive'),
     }

@@ -4,25 +4,17 @@
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
-import { type StateName, stateEntries, stateFacts } from '../../base/index.js'
+import { stateEntries, stateFacts } from '../../base/index.js'
 import { type Call, dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
 import { type ResultName, resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
-import { overlap, type Spot } from './buffers.js'
+import { type CallFrame, combined, frameOf, type OpenMeeting, put, type StartedCall, valueIn } from './call.js'
+import { type Contents, fits, wipe } from './contents.js'
+import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
 import { Ledger, type Update } from './ledger.js'
-import { type Ready, Shelf, type Slot } from './ready.js'
-import { sameDims } from './types.js'
-import { hashText, hashValues, keyOf, mixA, mixB, nothing, plus, same, type Value } from './value.js'
-
-/** What a frame holds from an offset (its key) on. */
-interface Entry extends Value {
-  readonly type: number
-  readonly to: number
-  /** Whose it is; -1 if nobody's alone. */
-  readonly microbatch: number
-}
-type Contents = Map<number, Entry>
+import { type Lying, type Ready, Shelf, type Slot } from './ready.js'
+import { hashValues, keyOf, mixA, mixB, nothing, plus, same, type Value } from './value.js'
 
 export type { Update }
 
@@ -50,32 +42,6 @@ export interface Watch {
 }
 
 export const replay = (program: Program, watch?: Watch): Outcome => new Replay(program, watch).run()
-
-/** A call being replayed. */
-interface Frame {
-  readonly call: Call
-  readonly pipeline: number
-  readonly step: number
-  readonly ready: Ready
-  /** The values of the slots, word by word. */
-  readonly a: Int32Array
-  readonly b: Int32Array
-}
-
-/** A value that has lost digits is another: what is updated must not come from it. */
-const rounded = (value: Value) => hashValues(hashText('rounded'), [value])
-
-/** A parameter, given what is updated: that itself, or what its dtype can hold of its master. */
-const heldAs = (param: Param, value: Value) => (param.dtype === dtypeOfState(param) ? value : rounded(value))
-
-const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
-
-/** What a state is at the start of the step: the parameter, or a value of its own. */
-const startOf = (name: string, state: StateName) =>
-  valueOfParam(name, stateFacts[state].startsFrom === 'parameter' ? 'value' : state)
-
-const isStart = (name: string, state: StateName | undefined, value: Value): boolean =>
-  state !== undefined && same(value, startOf(name, state))
 
 class Replay {
   private readonly findings: Finding[] = []
@@ -123,16 +89,16 @@ class Replay {
     this.params.set(keyOf(start.a, start.b), param)
     for (const [pipeline, held] of Object.entries(frames)) {
       const memory = this.memory[Number(pipeline)]
-      const put = (frame: number, value: Value, type: number) =>
+      const put = (frame: number, value: Value, lying: Lying) =>
         memory[frame].set(0, {
           ...value,
-          type,
+          ...lying,
           to: this.program.streams[Number(pipeline)].frames[frame].bytes,
           microbatch: -1,
         })
-      put(held.param, heldAs(param, start), this.shelf.typeOfParam(param))
+      put(held.param, heldAs(param, start), this.shelf.ofParam(param))
       for (const [state, frame] of stateEntries(held.states))
-        put(frame, startOf(name, state), this.shelf.typeOfState(param))
+        put(frame, startOf(name, state), this.shelf.ofState(param))
     }
   }
 
@@ -142,10 +108,10 @@ class Replay {
       const { pipeline, after } = update
       const held = param.frames[pipeline]
       if (!held) continue
-      this.left(update, held.param, heldAs(param, after.updated), this.shelf.typeOfParam(param))
+      this.left(update, held.param, heldAs(param, after.updated), this.shelf.ofParam(param))
       for (const [state, frame] of stateEntries(held.states)) {
         const made = stateFacts[state].startsFrom === 'parameter' ? after.updated : after.states[state]
-        this.left(update, frame, made, this.shelf.typeOfState(param))
+        this.left(update, frame, made, this.shelf.ofState(param))
       }
       if (held.grad !== undefined) this.summed(update, held.grad, param)
     }
@@ -161,14 +127,14 @@ class Replay {
   }
 
   /** A frame holds what an update made of it, as it is kept. */
-  private left(update: Update, frame: number, made: Value | undefined, type: number): void {
+  private left(update: Update, frame: number, made: Value | undefined, kept: Lying): void {
     const { pipeline, param } = update
     const entry = this.memory[pipeline][frame].get(0)
     const what = `${param} in ${this.program.streams[pipeline].frames[frame].name}`
     const say = (law: Law, message: string) => this.findings.push({ law, ...placeOf(update), message })
     if (!entry || !made || !same(entry, made)) say('P3', `${what} is not what the optimizer made`)
-    else if (entry.type !== type)
-      say('T4', `${what} is left as ${this.shelf.show(entry.type)}, kept as ${this.shelf.show(type)}`)
+    else if (entry.type !== kept.type || entry.inside !== kept.inside)
+      say('T4', `${what} is left as ${this.shelf.show(entry)}, kept as ${this.shelf.show(kept)}`)
   }
 
   /** Every holder of a result has the whole of it. */
@@ -180,8 +146,7 @@ class Replay {
         const say = (law: Law, message: string) =>
           this.findings.push({ law, ...this.lastCall(pipeline, frame), message: `${name} ${message}` })
         if (!entry) say('L6', 'is never written')
-        else if (type && Object.keys(type.layout.partial).length > 0)
-          say('T4', `is left as ${this.shelf.show(entry.type)}`)
+        else if (type && Object.keys(type.layout.partial).length > 0) say('T4', `is left as ${this.shelf.show(entry)}`)
         return { name, pipeline, value: entry ?? nothing }
       }),
     )
@@ -198,6 +163,7 @@ class Replay {
   private *play(stream: Stream, pipeline: number): Generator<void> {
     const memory = this.memory[pipeline]
     const receiving = new Map<string, number>()
+    const started = new Map<string, StartedCall>()
     for (const [i, step] of stream.steps.entries()) {
       if (step.kind === 'alloc' || step.kind === 'free') memory[step.frame] = new Map()
       else if (step.kind === 'send') this.sent.set(step.tag, new Map(memory[step.frame]))
@@ -205,39 +171,62 @@ class Replay {
         memory[step.frame] = new Map()
         receiving.set(step.tag, step.frame)
       } else if (step.kind === 'wait') {
-        const frame = receiving.get(step.tag)
+        const [frame, call] = [receiving.get(step.tag), started.get(step.tag)]
+        if (call) yield* this.finish(call)
         if (frame === undefined) continue
         while (!this.sent.has(step.tag)) yield
         memory[frame] = this.sent.get(step.tag)!
-      } else yield* this.callOf({ call: step, pipeline, step: i })
+      } else {
+        const call = yield* this.start({ call: step, pipeline, step: i })
+        if (step.tag === undefined) this.settle(call.frame)
+        else started.set(step.tag, call)
+      }
       this.clock++
     }
   }
 
-  private *callOf({ call, pipeline, step }: Pick<Frame, 'call' | 'pipeline' | 'step'>): Generator<void> {
+  private *start({
+    call,
+    pipeline,
+    step,
+  }: Pick<CallFrame, 'call' | 'pipeline' | 'step'>): Generator<void, StartedCall> {
     const ready = this.shelf.ready(call)
     const words = () => new Int32Array(ready.slots.length)
-    const frame: Frame = { call, pipeline, step, ready, a: words(), b: words() }
+    const frame: CallFrame = { call, pipeline, step, ready, a: words(), b: words() }
     const memory = this.memory[pipeline]
     for (const take of ready.takes) this.take(frame, take, memory[call.bind[take.role]])
     if (this.program.segments[call.segment].phase === 'reduce')
       for (const bound of call.bind) this.reduced[pipeline].add(bound)
-    if (ready.crosses) yield* this.cross(frame)
-    else for (const act of ready.acts) this.act(frame, act)
+    if (ready.crosses) return { frame, open: yield* this.cross(frame) }
+    for (const act of ready.acts) this.act(frame, act)
+    return { frame, open: new Map() }
+  }
+
+  /** The meetings that the call itself does not wait for are over, and its results are there. */
+  private *finish({ frame, open }: StartedCall): Generator<void> {
+    for (const [out, awaited] of open) yield* this.leave(frame, out, awaited)
+    this.settle(frame)
+  }
+
+  /** What a call has made goes where it lies. */
+  private settle(frame: CallFrame): void {
+    const { call, pipeline, step, ready } = frame
+    const memory = this.memory[pipeline]
     for (const spot of ready.wipes) wipe(memory[call.bind[spot.role]], spot)
-    for (const { slot, role, from, to, type, gathers } of ready.leaves) {
+    for (const { slot, role, from, to, type, inside, gathers, gathered } of ready.leaves) {
       const microbatch = gathers ? -1 : call.microbatch
-      memory[call.bind[role]].set(from, { a: frame.a[slot], b: frame.b[slot], type, to, microbatch })
-      if (!gathers) this.watch?.put(valueIn(frame, slot), call.bind[role], { pipeline, step, segment: call.segment })
+      const value = { a: frame.a[slot], b: frame.b[slot] }
+      memory[call.bind[role]].set(from, { ...value, type, inside, to, microbatch, gathered })
+      if (!gathers) this.watch?.put(value, call.bind[role], { pipeline, step, segment: call.segment })
     }
   }
 
-  private take(frame: Frame, slot: Ready['takes'][number], contents: Contents): void {
+  private take(frame: CallFrame, slot: Ready['takes'][number], contents: Contents): void {
     const entry = contents.get(slot.from)
     const where = () => `%${slot.ref} in ${this.nameOf(frame, slot)}`
     if (!entry) this.say(frame, slot.instr, 'L6', `${where()}: nothing has been written there`)
-    else if (!this.fits(entry, slot.type)) {
-      const message = `is read as ${this.shelf.show(slot.type)}, written as ${this.shelf.show(entry.type)}`
+    else if (!fits(this.shelf, entry, slot)) {
+      const message = `is read as ${this.shelf.show(slot)}, written as ${this.shelf.show(entry)}`
       this.say(frame, slot.instr, 'T4', `${where()} ${message}`)
     }
     const { microbatch } = frame.call
@@ -247,30 +236,23 @@ class Replay {
     frame.b[slot.slot] = entry?.b ?? frame.step + 1
   }
 
-  /** Zeros are zeros in every layout. */
-  private fits(entry: Entry, type: number): boolean {
-    if (entry.type === type) return true
-    const [written, read] = [this.shelf.typeOf(entry.type), this.shelf.typeOf(type)]
-    return same(entry, nothing) && written.dtype === read.dtype && sameDims(written.dims, read.dims)
-  }
-
-  private nameOf = ({ call, pipeline }: Frame, { role, from }: Slot) =>
+  private nameOf = ({ call, pipeline }: CallFrame, { role, from }: Slot) =>
     `${this.program.streams[pipeline].frames[call.bind[role]].name}+${from}`
 
-  private at = ({ call, pipeline, step }: Frame, instr: number): Place => ({
+  private at = ({ call, pipeline, step }: CallFrame, instr: number): Place => ({
     pipeline,
     step,
     segment: call.segment,
     instr,
   })
 
-  private say(frame: Frame, instr: number, law: Law, message: string): void {
+  private say(frame: CallFrame, instr: number, law: Law, message: string): void {
     this.findings.push({ law, ...this.at(frame, instr), message })
   }
 
   /** As `act`, for a segment that meets other streams: leaving a meeting waits until all have come. */
-  private *cross(frame: Frame): Generator<void> {
-    const open = new Map<number, { meeting: string; act: Extract<Act, { op: 'arrive' }> }>()
+  private *cross(frame: CallFrame): Generator<void, StartedCall['open']> {
+    const open = new Map<number, OpenMeeting>()
     for (const act of frame.ready.acts) {
       if (act.op === 'arrive') {
         const counter = `${frame.pipeline} ${act.group}`
@@ -282,15 +264,20 @@ class Replay {
         open.set(act.out, { meeting, act })
         this.clock++
       } else if (act.op === 'leave') {
-        const { meeting, act: start } = open.get(act.out)!
-        const present = this.meetings.get(meeting)!
-        while (present.size < start.stages.length) yield
-        put(frame, act.out, combined(start, [...present.values()]))
+        yield* this.leave(frame, act.out, open.get(act.out)!)
+        open.delete(act.out)
       } else this.act(frame, act)
     }
+    return open
   }
 
-  private act(frame: Frame, act: Act): void {
+  private *leave(frame: CallFrame, out: number, { meeting, act }: OpenMeeting): Generator<void> {
+    const present = this.meetings.get(meeting)!
+    while (present.size < act.stages.length) yield
+    put(frame, out, combined(act, [...present.values()]))
+  }
+
+  private act(frame: CallFrame, act: Act): void {
     const { a, b } = frame
     switch (act.op) {
       case 'make':
@@ -327,7 +314,7 @@ class Replay {
     }
   }
 
-  private make(frame: Frame, act: Extract<Act, { op: 'make' }>): void {
+  private make(frame: CallFrame, act: Extract<Act, { op: 'make' }>): void {
     const { a, b, call } = frame
     let { a: x, b: y } = act.salt
     if (act.local) {
@@ -346,7 +333,7 @@ class Replay {
     })
   }
 
-  private accumulate(frame: Frame, act: Extract<Act, { op: 'accumulate' }>): void {
+  private accumulate(frame: CallFrame, act: Extract<Act, { op: 'accumulate' }>): void {
     const { a, b } = frame
     this.ledger.accumulated(a[act.in], b[act.in], () => this.at(frame, act.instr))
     this.added(frame, act)
@@ -355,7 +342,7 @@ class Replay {
   }
 
   /** Something is added to what a frame holds, which must not have been summed over the ranks yet. */
-  private added(frame: Frame, act: Extract<Act, { op: 'accumulate' | 'square' }>): void {
+  private added(frame: CallFrame, act: Extract<Act, { op: 'accumulate' | 'square' }>): void {
     const { pipeline } = frame
     const into = frameOf(frame, act.out)
     if (this.reduced[pipeline].has(into))
@@ -363,7 +350,7 @@ class Replay {
     this.watch?.added(valueIn(frame, act.in), into, this.at(frame, act.instr))
   }
 
-  private square(frame: Frame, act: Extract<Act, { op: 'square' }>): void {
+  private square(frame: CallFrame, act: Extract<Act, { op: 'square' }>): void {
     if (act.first && frame.pipeline !== 0) return
     const x = valueIn(frame, act.in)
     this.added(frame, act)
@@ -372,7 +359,7 @@ class Replay {
   }
 
   /** Which parameter it is, is told by the value that is updated, wherever it lies. */
-  private update(frame: Frame, act: Extract<Act, { op: 'update' }>): void {
+  private update(frame: CallFrame, act: Extract<Act, { op: 'update' }>): void {
     const before = act.outs.map(slot => valueIn(frame, slot))
     const ins = act.ins.map(slot => valueIn(frame, slot))
     const after = act.outs.map((_, i) => hashValues(hashValues(act.salt, [{ a: i, b: 0 }]), [...ins, ...before]))
@@ -391,12 +378,13 @@ class Replay {
     const [updated, ...states] = after
     if (before.slice(1).some((value, i) => !isStart(param.name, act.states[i], value)))
       this.findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
-    const type = frame.ready.slots[act.ins[0]].type
-    if (type !== this.shelf.typeOfState(param))
+    const grad = frame.ready.slots[act.ins[0]]
+    const state = this.shelf.ofState(param)
+    if (grad.type !== state.type)
       this.findings.push({
         law: 'T5',
         ...place,
-        message: `the gradient of ${param.name} is ${this.shelf.show(type)}, its state ${this.shelf.show(this.shelf.typeOfState(param))}`,
+        message: `the gradient of ${param.name} is ${this.shelf.show(grad)}, its state ${this.shelf.show(state)}`,
       })
     this.ledger.updates.push({
       ...place,
@@ -407,26 +395,4 @@ class Replay {
       after: { updated, states: Object.fromEntries(act.states.map((state, i) => [state, states[i]])) },
     })
   }
-}
-
-/** The frame a slot lies in. */
-const frameOf = ({ call, ready }: Frame, slot: number): number => call.bind[ready.slots[slot].role]
-
-const valueIn = ({ a, b }: Frame, slot: number): Value => ({ a: a[slot], b: b[slot] })
-
-const put = ({ a, b }: Frame, slot: number, value: Value): void => {
-  a[slot] = value.a
-  b[slot] = value.b
-}
-
-/** Streams bring different addends of a sum; of a maximum they bring candidates. */
-const combined = ({ max, salt }: Extract<Act, { op: 'arrive' }>, values: readonly Value[]): Value => {
-  const addends = max ? values.map(value => hashValues(salt, [value])) : values
-  const sum = addends.reduce(plus, nothing)
-  return max ? hashValues(salt, [sum]) : sum
-}
-
-/** What overlaps the bytes written is gone. */
-function wipe(contents: Contents, spot: Spot): void {
-  for (const [from, { to }] of contents) if (overlap({ role: spot.role, from, to }, spot)) contents.delete(from)
 }

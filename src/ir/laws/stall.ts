@@ -23,6 +23,7 @@ export function stalls(program: Program): Finding[] {
 
 function eventsOf(program: Program, pipeline: number): Event[] {
   const flying = new Map<string, { on: 'send' | 'recv'; peer: number }>()
+  const started = new Map<string, readonly Meet[]>()
   const met = new Map<string, number>()
   const crossings = new Map<string, Crossing[]>()
   return program.streams[pipeline].steps.flatMap((step, i): Event[] => {
@@ -32,18 +33,23 @@ function eventsOf(program: Program, pipeline: number): Event[] {
     }
     if (step.kind === 'wait') {
       const flight = flying.get(step.tag)
-      return flight ? [{ step: i, act: 'wait', tag: step.tag, ...flight }] : []
+      if (flight) return [{ step: i, act: 'wait', tag: step.tag, ...flight }]
+      return (started.get(step.tag) ?? []).map(event => ({ ...event, act: 'leave', step: i }))
     }
     if (step.kind !== 'call') return []
     const found = crossings.get(step.segment) ?? crossingEvents(program, step.segment)
     crossings.set(step.segment, found)
-    return found.map(({ group, ...event }) => {
+    const events = found.map(({ group, ...event }): Meet => {
       const n = (met.get(group) ?? 0) + (event.act === 'arrive' ? 1 : 0)
       met.set(group, n)
       return { ...event, step: i, segment: step.segment, meeting: `${group} #${n}` }
     })
+    if (step.tag !== undefined) started.set(step.tag, events)
+    return events
   })
 }
+
+type Meet = Extract<Event, { act: 'arrive' | 'leave' }>
 
 interface Crossing {
   readonly act: 'arrive' | 'leave'

@@ -82,6 +82,8 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const claimed = writes.map(declared)
     const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
     if (wrong) say('T3', wrong)
+    if (isCollective(instr) && new Set(operands.map(({ dtype }) => dtype)).size > 1)
+      say('T3', `its operands are ${operands.map(({ dtype }) => dtype).join(', ')}`)
     const inferred = infer({ program, instr, operands, claimed, say })
     writes.forEach((ref, i) => {
       if (inferred) compare(ref, inferred[i], claimed[i], say)

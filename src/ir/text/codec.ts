@@ -8,7 +8,8 @@ import type { Group, InstrKind, InstrOf } from '../instr.js'
 
 export interface Codec<T> {
   readonly show: (value: T) => string
-  readonly read: (text: string) => T
+  /** A word that the line does not have is undefined. */
+  readonly read: (text: string | undefined) => T
 }
 
 /** Thrown by a codec; the parser adds the line. */
@@ -20,8 +21,12 @@ export const unreadable = (message: string): never => {
 
 const quoted = (safe: RegExp): Codec<string> => ({
   show: text => (safe.test(text) ? text : JSON.stringify(text)),
-  read: text =>
-    text.startsWith('"') ? JSON.parse(text) : safe.test(text) ? text : unreadable(`'${text}' is not a name`),
+  read(text = '') {
+    if (text === '') unreadable('a name is missing')
+    if (!text.startsWith('"') && !safe.test(text)) unreadable(`'${text}' is not a name`)
+    const name: string = text.startsWith('"') ? JSON.parse(text) : text
+    return name in Object.prototype ? unreadable(`'${name}' cannot be a name`) : name // records would inherit it
+  },
 })
 
 /** A name inside a compound word such as `batch:2/dp`: what separates there must be quoted. */
@@ -31,46 +36,69 @@ export const word = quoted(/^[\w.\-#~'/:<>*+][\w.\-#~'/:<>*+@,]*$/)
 
 export const number: Codec<number> = {
   show: n => [String(n), n.toExponential()].reduce((a, b) => (b.length < a.length ? b : a)),
-  read: text => (text !== '' && !Number.isNaN(Number(text)) ? Number(text) : unreadable(`'${text}' is not a number`)),
+  read: (text = '') =>
+    text !== '' && !Number.isNaN(Number(text))
+      ? Number(text)
+      : unreadable(text === '' ? 'a number is missing' : `'${text}' is not a number`),
+}
+
+/** An index or -1, which stands for none. */
+export const index: Codec<number> = {
+  show: number.show,
+  read(text) {
+    const n = number.read(text)
+    return Number.isSafeInteger(n) && n >= -1 ? n : unreadable(`'${text}' is not an index`)
+  },
+}
+
+/** How many there are of something, or which of them is meant. */
+export const count: Codec<number> = {
+  show: number.show,
+  read(text) {
+    const n = number.read(text)
+    return Number.isSafeInteger(n) && n >= 0 ? n : unreadable(`'${text}' is not a whole number of at least 0`)
+  },
 }
 
 export const flag: Codec<boolean> = {
   show: String,
-  read: text => text === 'true' || (text !== 'false' && unreadable(`'${text}' is neither true nor false`)),
+  read: (text = '') => text === 'true' || (text !== 'false' && unreadable(`'${text}' is neither true nor false`)),
 }
 
 export const listOf = <T>(item: Codec<T>): Codec<readonly T[]> => ({
   show: list => list.map(item.show).join(','),
-  read: text => (text === '' ? [] : cut(text, ',').map(item.read)),
+  read: (text = '') => (text === '' ? [] : cut(text, ',').map(item.read)),
 })
 
 /** One of these words and no other. */
 export const oneOf = <T extends string>(...choices: readonly T[]): Codec<T> => ({
   show: text => text,
-  read: text => choices.find(choice => choice === text) ?? unreadable(`'${text}' is none of ${choices.join(', ')}`),
+  read: (text = '') =>
+    choices.find(choice => choice === text) ??
+    unreadable(text === '' ? `one of ${choices.join(', ')} is missing` : `'${text}' is none of ${choices.join(', ')}`),
 })
 
 const axis: Codec<Axis> = {
   show: text => text,
-  read: text => (isAxis(text) ? text : unreadable(`'${text}' is not an axis`)),
+  read: (text = '') => (isAxis(text) ? text : unreadable(`'${text}' is not an axis`)),
 }
 export const axes = listOf(axis)
-export const numbers = listOf(number)
+export const counts = listOf(count)
 const combine = oneOf<Combine>('sum', 'max')
 
 const dropout: Codec<Dropout> = {
   show: ({ rate, key }) => `${number.show(rate)}:${name.show(key)}`,
-  read: text => {
+  read: (text = '') => {
     const [rate, key] = cut(text, ':')
-    return { rate: number.read(rate), key: name.read(key ?? '') }
+    return { rate: number.read(rate), key: name.read(key) }
   },
 }
 
 const group: Codec<Group> = {
-  show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${numbers.show(stages)}` : ''),
-  read: text => {
+  show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
+  read: (text = '') => {
     const [along, stages] = cut(text, '@')
-    return { axes: axes.read(along), ...(stages === undefined ? {} : { stages: numbers.read(stages) }) }
+    return { axes: axes.read(along), ...(stages === undefined ? {} : { stages: counts.read(stages) }) }
   },
 }
 
@@ -164,12 +192,12 @@ export function readShaped([bracket = '', ...rest]: readonly string[]): Shaped {
   for (const part of cut(bracket.slice(1, -1), ' ').filter(text => text !== '')) {
     const [sized, split] = cut(part, '/')
     const [dim, size] = cut(sized, ':')
-    if (size !== undefined) dims.push({ name: name.read(dim), size: number.read(size) })
+    if (size !== undefined) dims.push({ name: name.read(dim), size: count.read(size) })
     if (split !== undefined) splits[name.read(dim)] = axes.read(split)
   }
   const flat = rest.find(text => text.startsWith('flat/'))
   const partials = rest.filter(text => text !== flat)
-  const pairs = partials.map(text => text.split(':')).map(([how, along]) => [axis.read(along ?? ''), combine.read(how)])
+  const pairs = partials.map(text => text.split(':')).map(([how, along]) => [axis.read(along), combine.read(how)])
   const cutFlat = flat === undefined ? {} : { flat: axes.read(flat.slice('flat/'.length)) }
   return { dims, layout: { splits, partial: Object.fromEntries(pairs), ...cutFlat } }
 }

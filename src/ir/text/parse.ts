@@ -1,27 +1,20 @@
 /**
  * The text form, read back. Every line begins with a word that says what it is; a line of a segment that begins
- * with `%` (or is a bare `wait %x`) is an instruction. Whatever cannot be read is thrown as a problem with its line.
+ * with `%` (or is a bare `wait %x`) is an instruction. The first line that cannot be read is thrown as a problem:
+ * the lines after it may depend on it.
  */
 import { type Dim, dtypes, nearest, ProblemsError, stateNames } from '../../base/index.js'
 import type { Instr, InstrKind } from '../instr.js'
-import {
-  type Buffer,
-  type DType,
-  type Init,
-  type Kind,
-  kinds,
-  type Param,
-  type Program,
-  type Role,
-  type Step,
-} from '../program.js'
+import { type DType, type Init, type Kind, kinds, type Param, type Program, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
 import {
   attributes,
   type Codec,
+  count,
+  counts,
+  index,
   name,
   number,
-  numbers,
   oneOf,
   readShaped,
   Unreadable,
@@ -33,8 +26,8 @@ export function parse(text: string): Program {
   const draft = emptyDraft()
   text.split('\n').forEach((line, i) => {
     try {
-      const words = line.match(/(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\]|"(?:[^"\\]|\\.)*"|[^\s"[])+/g)
-      if (words) readLine(draft, words)
+      const words = wordsOf(line)
+      if (words.length > 0) readLine(draft, words)
     } catch (error) {
       if (!(error instanceof Unreadable || error instanceof SyntaxError)) throw error
       throw new ProblemsError([
@@ -43,6 +36,14 @@ export function parse(text: string): Program {
     }
   })
   return finish(draft)
+}
+
+/** Brackets and quotes hold a word together; one that is never closed would be skipped without a trace. */
+function wordsOf(line: string): string[] {
+  const word = /(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\]|"(?:[^"\\]|\\.)*"|[^\s"[])+/g
+  const [stray] = line.replace(word, '').trim()
+  if (stray !== undefined) unreadable(`${stray} is never closed`)
+  return line.match(word) ?? []
 }
 
 /** A value whose lists may still grow. */
@@ -80,21 +81,21 @@ type Reader = (draft: Draft, words: readonly string[]) => void
 
 /** Lines that may stand anywhere. */
 const readers: Readonly<Record<string, Reader>> = {
-  program: ({ program }, [text]) => (program.name = word.read(text ?? '')),
+  program: ({ program }, [text]) => (program.name = word.read(text)),
   mesh: ({ program }, words) =>
     (program.mesh.axes = readShaped([`[${words.join(' ')}]`]).dims as typeof program.mesh.axes), // names are checked by the laws
-  microbatches: ({ program }, [n]) => (program.microbatches = number.read(n ?? '')),
-  stages: ({ program }, [n]) => (program.stages = number.read(n ?? '')),
+  microbatches: ({ program }, [n]) => (program.microbatches = count.read(n)),
+  stages: ({ program }, [n]) => (program.stages = count.read(n)),
   evaluates: ({ program }) => (program.evaluates = true),
   block({ program }, [block, ...rest]) {
     const { kind, stage } = fields(rest, 'kind', 'stage')
-    program.blocks.push({ name: word.read(block), kind: word.read(kind), stage: number.read(stage) })
+    program.blocks.push({ name: word.read(block), kind: word.read(kind), stage: count.read(stage) })
   },
   input({ program }, [input, type, ...shape]) {
     program.inputs.push({ name: word.read(input), dtype: dtype.read(type), ...growing(readShaped(shape)) })
   },
   result({ program }, [result, ...places]) {
-    const at = places.map(place => place.split(':').map(number.read))
+    const at = places.map(place => place.split(':')).map(([stream, frame]) => [count.read(stream), count.read(frame)])
     program.results[oneOf(...resultNames).read(result)] = Object.fromEntries(at)
   },
   /** f32 where no dtype is written. */
@@ -116,15 +117,16 @@ const readers: Readonly<Record<string, Reader>> = {
   segment(draft, [segment, ...rest]) {
     const { phase, key } = fields(rest, 'phase', 'key?')
     const id = word.read(key || segment)
+    if (Object.hasOwn(draft.program.segments, id)) unreadable(`segment ${id} is written twice`)
     draft.segment = { name: word.read(segment), phase: phaseOf.read(phase), roles: [], buffers: {}, instrs: [] }
     draft.program.segments[id] = draft.segment
     delete draft.stream
   },
   stream(draft, [pipeline, ...rest]) {
     const { streams } = draft.program
-    if (number.read(pipeline) !== streams.length) unreadable(`expected stream ${streams.length}, found ${pipeline}`)
+    if (count.read(pipeline) !== streams.length) unreadable(`expected stream ${streams.length}, found ${pipeline}`)
     const peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is in `kinds`
-    draft.stream = { frames: [], resident: [], steps: [], arena: number.read(fields(rest, 'arena').arena), peak }
+    draft.stream = { frames: [], resident: [], steps: [], arena: count.read(fields(rest, 'arena').arena), peak }
     streams.push(draft.stream)
     delete draft.segment
   },
@@ -147,10 +149,12 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
       grad,
       ...states
     } = fields(rest, 'param', 'grad?', ...stateNames.map(name => `${name}?` as const))
-    const kept = stateNames.filter(name => states[name] !== '').map(name => [name, number.read(states[name])])
-    param.frames[number.read(pipeline)] = {
-      param: number.read(frame),
-      ...(grad ? { grad: number.read(grad) } : {}),
+    const kept = stateNames.filter(name => states[name] !== '').map(name => [name, count.read(states[name])])
+    const stream = count.read(pipeline)
+    if (param.frames[stream]) unreadable(`stream ${stream} holds ${param.name} twice`)
+    param.frames[stream] = {
+      param: count.read(frame),
+      ...(grad ? { grad: count.read(grad) } : {}),
       states: Object.fromEntries(kept),
     }
   },
@@ -164,83 +168,79 @@ const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typ
 
 const dtype = oneOf<DType>(...dtypes)
 const kindOf = oneOf<Kind>(...kinds)
-const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'norm', 'update')
+const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'update')
 
 const initOf = (kind: string, std: string): Init =>
-  kind === 'normal' ? { kind, std: number.read(std ?? '') } : { kind: oneOf('zeros', 'ones').read(kind) }
+  kind === 'normal' ? { kind, std: number.read(std) } : { kind: oneOf('zeros', 'ones').read(kind) }
 
 function readLine(draft: Draft, words: readonly string[]): void {
   const [first, ...rest] = words
   if (draft.segment && (first.startsWith('%') || words.at(-1)?.startsWith('%') || words.includes('=')))
     draft.segment.instrs.push(readInstr(words) as Growing<Instr>)
   else if (draft.segment && first === 'role') draft.segment.roles.push(readRoleLine(rest))
-  else if (draft.segment && first === 'buffer')
-    draft.segment.buffers[refOf(rest[0])] = growingBuffer(draft.segment.roles, rest)
+  else if (draft.segment && first === 'buffer') readBuffer(draft.segment, rest)
   else if (draft.stream && readStreamLine(draft.stream, first, rest)) return
-  else if (draft.param && first in ofParam) ofParam[first](draft.param, rest)
-  else if (first in readers) readers[first](draft, rest)
+  else if (draft.param && Object.hasOwn(ofParam, first)) ofParam[first](draft.param, rest)
+  else if (Object.hasOwn(readers, first)) readers[first](draft, rest)
   else unknown('line', first, Object.keys(readers))
 }
 
 const readRoleLine = ([text, kind, bytes]: readonly string[]): Role => ({
   name: readRole(word.read(text)),
   kind: kindOf.read(kind),
-  bytes: number.read(bytes ?? ''),
+  bytes: count.read(bytes),
 })
 
-function growingBuffer(roles: readonly Role[], [, type, place, ...words]: readonly string[]): Growing<Buffer> {
+function readBuffer({ buffers, roles }: NonNullable<Draft['segment']>, words: readonly string[]): void {
+  const [text, type, place = '', ...rest] = words
+  const ref = refOf(text)
+  if (Object.hasOwn(buffers, ref)) unreadable(`%${ref} is declared twice`)
   const [, role, offset] =
     place.match(/^@(.+)\+(\d+)$/) ?? unreadable(`expected a place such as @stash+128, found '${place}'`)
-  const index = role.startsWith('#')
-    ? number.read(role.slice(1))
-    : roles.findIndex(r => showRole(r.name) === name.read(role))
-  if (index < 0)
-    unknown(
-      'role',
-      role,
-      roles.map(r => showRole(r.name)),
-    ) // prettier than an offset into nowhere
-  const { shape, ...inside } = readInside(words)
-  return { dtype: dtype.read(type), role: index, offset: Number(offset), ...growing(readShaped(shape)), ...inside }
+  const names = roles.map(r => showRole(r.name))
+  const at = role.startsWith('#') ? count.read(role.slice(1)) : names.indexOf(name.read(role))
+  if (at < 0) unknown('role', role, names) // prettier than an offset into nowhere
+  const { shape, ...inside } = readInside(rest)
+  const lies = { ...growing(readShaped(shape)), ...inside }
+  buffers[ref] = { dtype: dtype.read(type), role: at, offset: count.read(offset), ...lies }
 }
 
 function readStreamLine(stream: NonNullable<Draft['stream']>, first: string, rest: readonly string[]): boolean {
   if (first === 'peak')
     Object.assign(
       stream.peak,
-      Object.fromEntries(rest.map(text => text.split(':')).map(([k, n]) => [k, number.read(n)])),
+      Object.fromEntries(rest.map(text => text.split(':')).map(([kind, n]) => [kindOf.read(kind), count.read(n)])),
     )
-  else if (first === 'resident') stream.resident = [...numbers.read(rest[0] ?? '')]
+  else if (first === 'resident') stream.resident = [...counts.read(rest[0])]
   else if (first === 'frame') {
-    const [index, frame, kind, bytes, at] = rest
-    if (number.read(index) !== stream.frames.length)
-      unreadable(`expected frame ${stream.frames.length}, found ${index}`)
+    const [place, frame, kind, bytes, at] = rest
+    if (count.read(place) !== stream.frames.length) unreadable(`expected frame ${stream.frames.length}, found ${place}`)
     stream.frames.push({
       name: word.read(frame),
       kind: kindOf.read(kind),
-      bytes: number.read(bytes),
-      offset: number.read((at ?? '').slice(1)),
+      bytes: count.read(bytes),
+      offset: count.read(at?.startsWith('@') ? at.slice(1) : unreadable('expected a place such as @128')),
     })
-  } else if (first in steps) stream.steps.push(steps[first as keyof typeof steps](rest) as Growing<Step>)
+  } else if (Object.hasOwn(steps, first)) stream.steps.push(steps[first as keyof typeof steps](rest) as Growing<Step>)
   else return false
   return true
 }
 
 const steps: { readonly [K in Step['kind']]: (words: readonly string[]) => Step } = {
-  alloc: ([frame]) => ({ kind: 'alloc', frame: number.read(frame ?? '') }),
-  free: ([frame]) => ({ kind: 'free', frame: number.read(frame ?? '') }),
+  alloc: ([frame]) => ({ kind: 'alloc', frame: count.read(frame) }),
+  free: ([frame]) => ({ kind: 'free', frame: count.read(frame) }),
   send([frame, ...rest]) {
     const { to, tag } = fields(rest, 'to', 'tag')
-    return { kind: 'send', frame: number.read(frame), peer: number.read(to), tag: word.read(tag) }
+    return { kind: 'send', frame: count.read(frame), peer: count.read(to), tag: word.read(tag) }
   },
   recv([frame, ...rest]) {
     const { from, tag } = fields(rest, 'from', 'tag')
-    return { kind: 'recv', frame: number.read(frame), peer: number.read(from), tag: word.read(tag) }
+    return { kind: 'recv', frame: count.read(frame), peer: count.read(from), tag: word.read(tag) }
   },
   wait: rest => ({ kind: 'wait', tag: word.read(fields(rest, 'tag').tag) }),
   call([segment, ...rest]) {
     const { block, microbatch, bind, param, tag } = fields(rest, 'block', 'microbatch', 'bind', 'param?', 'tag?')
-    const once = { block: number.read(block), microbatch: number.read(microbatch), bind: numbers.read(bind) }
+    const once = { block: index.read(block), microbatch: index.read(microbatch), bind: counts.read(bind) }
     const named = {
       ...(param === '' ? {} : { param: word.read(param) }),
       ...(tag === '' ? {} : { tag: word.read(tag) }),
@@ -257,7 +257,7 @@ export function readInstr(words: readonly string[]): Instr {
   const equals = words.indexOf('=')
   const outs = words.slice(0, Math.max(equals, 0)).map(refOf)
   const [kind = '', ...rest] = words.slice(equals + 1)
-  if (!(kind in attributes)) unknown('instruction', kind, Object.keys(attributes))
+  if (!Object.hasOwn(attributes, kind)) unknown('instruction', kind, Object.keys(attributes))
   const ins = rest.filter(text => text.startsWith('%')).map(refOf)
   const given = readAttributes(
     kind as InstrKind,
@@ -286,7 +286,7 @@ function readAttributes(kind: InstrKind, words: readonly string[]): Record<strin
   for (const text of words) {
     const [key, value] = pair(text)
     const attribute = key === 'over' ? 'group' : key
-    if (!codecs[attribute]) unknown(`attribute of ${kind}`, key, Object.keys(codecs))
+    if (!Object.hasOwn(codecs, attribute)) unknown(`attribute of ${kind}`, key, Object.keys(codecs))
     given[attribute] = codecs[attribute].read(value)
   }
   const missing = Object.keys(codecs).filter(key => !(key in given) && !optional(kind, key))
@@ -301,7 +301,9 @@ const pair = (text: string): [string, string] => {
 
 /** The values of `key=value` words; a key that ends in `?` may be missing and is then ''. */
 function fields<K extends string>(words: readonly string[], ...keys: readonly K[]) {
-  const given = new Map(words.map(pair))
+  const pairs = words.map(pair)
+  const given = new Map(pairs)
+  if (given.size < pairs.length) unreadable(`a key is given twice: ${pairs.map(([key]) => key).join(' ')}`)
   const names = keys.map(key => key.replace('?', ''))
   for (const key of given.keys()) if (!names.includes(key)) unknown('key', key, names)
   const missing = keys.find(key => !key.endsWith('?') && !given.has(key))

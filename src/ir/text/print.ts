@@ -3,7 +3,7 @@ import { stateEntries } from '../../base/index.js'
 import type { Instr } from '../instr.js'
 import type { Buffer, Param, Program, Segment, Step, Stream } from '../program.js'
 import { resultNames, showRole } from '../role.js'
-import { attributes, type Codec, name, number, numbers, showLayout, showShaped, word } from './codec.js'
+import { attributes, type Codec, counts, name, number, showLayout, showShaped, word } from './codec.js'
 
 export const print = (program: Program): string =>
   [
@@ -76,7 +76,7 @@ const printStream = (stream: Stream, pipeline: number): string[] => [
     .map(([kind, bytes]) => `${kind}:${bytes}`)
     .join(' ')}`,
   ...stream.frames.map((f, i) => `  frame ${i} ${word.show(f.name)} ${f.kind} ${f.bytes} @${f.offset}`),
-  `  resident ${numbers.show(stream.resident)}`.trimEnd(),
+  `  resident ${counts.show(stream.resident)}`.trimEnd(),
   ...stream.steps.map(step => `  ${printStep(step)}`),
 ]
 
@@ -94,7 +94,7 @@ export function printStep(step: Step): string {
     case 'call': {
       const of = step.param === undefined ? '' : ` param=${word.show(step.param)}`
       const tag = step.tag === undefined ? '' : ` tag=${word.show(step.tag)}`
-      return `call ${word.show(step.segment)} block=${step.block} microbatch=${step.microbatch} bind=${numbers.show(step.bind)}${of}${tag}`
+      return `call ${word.show(step.segment)} block=${step.block} microbatch=${step.microbatch} bind=${counts.show(step.bind)}${of}${tag}`
     }
   }
 }

@@ -9,7 +9,9 @@ import {
   isOptimizer,
   mapStates,
   type Rank,
+  rankAt,
   type States,
+  seconds,
   showBytes,
   stateEntries,
   worldOf,
@@ -24,9 +26,11 @@ import {
   type Param,
   type ParamFrames,
   type Program,
+  requireSound,
 } from '../../../ir/index.js'
+import { type Span, spanOf } from '../../../trace/index.js'
 import { stepResultOf } from '../../result.js'
-import type { StepData, StepResult } from '../../runner.js'
+import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
 import { Status } from '../lower/commands.js'
 import { type Lowered, lower, spanBytes, waitingFor } from '../lower/lower.js'
@@ -36,37 +40,21 @@ import { failureOf } from './flight.js'
 import { platform } from './platform.js'
 import type { Pool } from './pool.js'
 
-export interface EngineOptions {
-  readonly seed: number
+export interface EngineOptions extends StartOptions {
   /** auto: native where it is built, else WebAssembly. */
   readonly kernels?: Kernels['kind'] | 'auto'
   /** Bytes a rank's arena may have. */
   readonly memoryLimit?: number
   /** How long a rank may wait for another before all give up. */
   readonly timeoutMs?: number
-  /** Record when each command started and ended. */
-  readonly spans?: boolean
   /** Keep the gradients the optimizer was given readable after the step. */
   readonly observeGradients?: boolean
   /** Memory that is not in use is NaN. */
   readonly poison?: boolean
-  /** Where the flight record of a failed step is written. */
-  readonly flightRecord?: string
   /** Threads to use; without it the engine starts its own and ends them. */
   readonly pool?: Pool
   /** For tests of faults: called with everything in place, before the first step. */
   readonly tamper?: (lowered: Lowered, memory: SharedArrayBuffer) => void
-}
-
-/** One command as it ran, in seconds of one clock for all ranks. */
-export interface CommandSpan {
-  readonly rank: Rank
-  /** Index into the rank's list of commands; its step and instruction. */
-  readonly command: number
-  readonly step: number
-  readonly instr: number
-  readonly start: number
-  readonly end: number
 }
 
 export interface EngineStep extends StepResult {
@@ -74,46 +62,27 @@ export interface EngineStep extends StepResult {
   readonly seconds: number
 }
 
-export interface Engine {
-  /** Which kernels run, and what they were built for. */
-  readonly kernels: Pick<Kernels, 'kind' | 'description'>
-  /** Bytes of the one memory: arenas, workspace, lists. */
-  readonly bytes: number
-  /** Runs the program once. Rejects with EngineError when a rank fails, dies or stands still; the engine is over then. */
-  step(data: StepData): Promise<EngineStep>
-  /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
-  parameter(name: string): Float64Array
-  setParameter(name: string, values: ArrayLike<number>): void
-  states(name: string): States<Float64Array>
-  setStates(name: string, states: States<ArrayLike<number>>): void
-  /** What a rank keeps in a frame, by its index in the stream: the memory itself, to be read and written between steps. */
-  held(rank: Rank, frame: number): Float32Array
-  /** As the optimizer was given it in the last step; only with observeGradients. */
-  gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers. */
-  spread(name: string): number
-  /** Per rank, the greatest sum of live bytes of each kind so far. */
-  readonly peaks: readonly Readonly<Record<Kind, number>>[]
-  /** What ran since the last call, where spans are recorded. */
-  spans(): CommandSpan[]
-  stop(): Promise<void>
-}
-
 const defaultTimeoutMs = 60_000
 
-export async function startEngine(program: Program, options: EngineOptions): Promise<Engine> {
+export async function startEngine(program: Program, options: EngineOptions): Promise<Runner<Promise<EngineStep>>> {
+  requireSound(program)
   await prepareKernels()
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
+  affords(program, leastBytes(program, kernels.workspaceBytes))
   const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? defaultTimeoutMs)
   const reserved = kernels.memory(0).start
-  const lowered = lower(program, { ...options, waiting, reserved, workspaceBytes: kernels.workspaceBytes })
+  const { measure = false } = options
+  const { workspaceBytes } = kernels
+  const lowered = lower(program, { ...options, spans: measure, waiting, reserved, workspaceBytes })
   affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer)
   state.initialise(options.seed)
   options.tamper?.(lowered, memory.buffer)
   const words = new Int32Array(memory.buffer)
+  const ranks = lowered.lists.length
+  let spans: readonly Span[] = []
   const crew = new Crew(
     { words, control: lowered.map.control, statuses: lowered.map.ranks.map(({ status }) => status) },
     {
@@ -126,56 +95,71 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     kernels: kernels.kind,
     memory,
     rank,
-    ranks: lowered.lists.length,
+    ranks,
     control: lowered.map.control,
     list: lowered.listAt[rank],
     status: lowered.map.ranks[rank].status,
   }))
   return {
-    kernels: { kind: kernels.kind, description: kernels.description },
-    bytes: lowered.bytes,
+    description: `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`,
+    concurrent: true,
     async step(data) {
       crew.mustBeReady()
       state.prepare(data)
       const start = performance.now()
       await crew.step()
-      return { ...state.result(), seconds: (performance.now() - start) / 1000 }
+      const took = (performance.now() - start) / 1000
+      if (measure) spans = state.spans()
+      return { ...state.result(), seconds: took }
     },
     parameter: name => state.parameter(name).values,
     setParameter: (name, values) => state.setParameter(name, values),
     states: name => mapStates(state.states(name), ({ values }) => values),
     setStates: (name, states) => state.setStates(name, states),
-    held: (rank, frame) => state.frame(rank, frame),
+    held: ({ rank, frame }) => state.frame(rank, frame),
+    // All of it is f32: writing rounds.
+    hold: ({ rank, frame }, values) => state.frame(rank, frame).set(values),
     gradient: name => state.gradient(name),
     spread: name =>
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
     get peaks() {
       return state.peaks()
     },
-    spans: () => state.spans(),
+    get spans() {
+      return spans
+    },
     stop: () => crew.stop(),
   }
 }
 
 /** A rank that needs more than it may have is named before anything starts. */
 function fits(program: Program, limit: number): void {
-  const over = ranksOf(program).find(rank => streamOf(program, rank).arena > limit)
-  if (over !== undefined)
-    throw new Error(`${needsOf(program, over)}, but may have ${showBytes(limit)}; ${remedyFor(program, over)}`)
+  const heaviest = heaviestOf(program)
+  if (streamOf(program, heaviest).arena > limit)
+    throw new Error(`${needsOf(program, heaviest)}, but may have ${showBytes(limit)}; ${remedyFor(program, heaviest)}`)
+}
+
+/** Arenas and workspace: known without laying out every rank, of which there may be more than any list can hold. */
+function leastBytes({ mesh, streams }: Program, workspaceBytes: number): number {
+  const ranksEach = worldOf(mesh) / streams.length
+  return streams.reduce((sum, { arena }) => sum + ranksEach * (arena + workspaceBytes), 0)
 }
 
 /** All ranks live on this machine: together they must fit it. */
 function affords(program: Program, bytes: number): void {
   const has = platform.memoryBytes
   if (bytes <= has) return
-  const arena = (rank: Rank) => streamOf(program, rank).arena
-  const heaviest = ranksOf(program).reduce((most, rank) => (arena(rank) > arena(most) ? rank : most))
+  const heaviest = heaviestOf(program)
   throw new Error(
     `all ranks together need ${showBytes(bytes)}, but this machine has ${showBytes(has)}; ${needsOf(program, heaviest)}; ${remedyFor(program, heaviest)}`,
   )
 }
 
-const ranksOf = ({ mesh }: Program): Rank[] => Array.from({ length: worldOf(mesh) }, (_, rank) => rank)
+/** The first rank of the stream with the largest arena. */
+function heaviestOf({ mesh, streams }: Program): Rank {
+  const arenas = streams.map(({ arena }) => arena)
+  return rankAt(mesh, { pp: arenas.indexOf(Math.max(...arenas)) })
+}
 
 function needsOf(program: Program, rank: Rank): string {
   const { arena, peak } = streamOf(program, rank)
@@ -357,16 +341,17 @@ class State {
     })
   }
 
-  spans(): CommandSpan[] {
+  /** Of the commands that ran since it was last called. */
+  spans(): Span[] {
     const { lists, spansAt, spanCapacity } = this.#lowered
     return lists.flatMap(({ origins }, rank) => {
       const status = new Int32Array(this.#buffer, this.#map.ranks[rank].status, 16)
       const count = Math.min(status[Status.spans], spanCapacity)
       const ring = new Float64Array(this.#buffer, spansAt[rank], (spanCapacity * spanBytes) / 8)
       status[Status.spans] = 0
-      return Array.from({ length: count }, (_, i): CommandSpan => {
+      return Array.from({ length: count }, (_, i) => {
         const [command, start, end] = ring.subarray(3 * i, 3 * i + 3)
-        return { rank, command, ...origins[command], start, end }
+        return spanOf(this.#program, { rank, ...origins[command], start: seconds(start), end: seconds(end) })
       })
     })
   }

@@ -1,0 +1,123 @@
+/**
+ * Everything that is wrong with a command line, at once: commander stops at the first mistake. Only what it makes public
+ * is read, and nothing is run; a line that is right here is then parsed by commander itself.
+ */
+import { type Argument, type Command, CommanderError, type Option } from 'commander'
+import { didYouMean, nearest, shorten } from '../../base/index.js'
+import { keyMeant } from '../../plan/index.js'
+
+interface Seen {
+  readonly problems: string[]
+  readonly options: Set<Option>
+  readonly operands: string[]
+  /** What follows an unknown option: its value, or an argument. */
+  readonly unclear: string[]
+}
+
+/** One sentence each, in the order of the line; what is missing comes last. */
+export function usageProblems(program: Command, argv: readonly string[]): string[] {
+  const [command, words] = commandOf(program, argv)
+  if (!command || words.some(word => word === '--help' || word === '-h')) return []
+  const seen: Seen = { problems: [], options: new Set(), operands: [], unclear: [] }
+  for (let at = 0; at < words.length; at++) {
+    if (words[at] === '--') {
+      seen.operands.push(...words.slice(at + 1))
+      break
+    }
+    at += readWord(command, words.slice(at), seen)
+  }
+  return [...seen.problems, ...missingOptions(command, seen), ...argumentProblems(command.registeredArguments, seen)]
+}
+
+/** The command that the first words name, and the words that are left; undefined where commander has a better answer. */
+function commandOf(program: Command, argv: readonly string[]): [Command | undefined, readonly string[]] {
+  const [first, ...rest] = argv
+  const named = program.commands.find(command => command.name() === first)
+  if (!named) return [undefined, argv]
+  return named.commands.length > 0 ? commandOf(named, rest) : [named, rest]
+}
+
+/** Takes an option with its value, or an operand; returns how many words more than the first were taken. */
+function readWord(command: Command, [word, ...rest]: readonly string[], seen: Seen): number {
+  if (!isOption(word)) {
+    seen.operands.push(word)
+    return 0
+  }
+  const [flag, joined] = word.startsWith('--') && word.includes('=') ? splitAt(word, '=') : [word, undefined]
+  const option = command.options.find(({ long, short }) => long === flag || short === flag)
+  if (!option) {
+    const meant = optionMeant(flag, command.options)
+    if (meant) seen.options.add(meant)
+    const flags = command.options.flatMap(({ long }) => (long ? [long] : []))
+    seen.problems.push(`unknown option ${shorten(flag, 60)}; ${didYouMean(meant?.long ?? flag, flags)}`)
+    if (joined !== undefined || rest.length === 0 || isOption(rest[0])) return 0
+    seen.unclear.push(rest[0])
+    return 1
+  }
+  seen.options.add(option)
+  if (!option.required) return 0
+  if (joined !== undefined) seen.problems.push(...valueProblems(option, joined))
+  if (joined !== undefined) return 0
+  const values = option.variadic ? rest.slice(0, countBefore(rest, isOption)) : rest.slice(0, 1)
+  if (values.length === 0 || (values[0].startsWith('--') && isOption(values[0])))
+    seen.problems.push(`${flag} needs a value: ${option.description}`)
+  else seen.problems.push(...values.flatMap(value => valueProblems(option, value)))
+  return values.length
+}
+
+const splitAt = (word: string, mark: string): [string, string] => [
+  word.slice(0, word.indexOf(mark)),
+  word.slice(word.indexOf(mark) + 1),
+]
+
+const countBefore = (words: readonly string[], isEnd: (word: string) => boolean): number => {
+  const end = words.findIndex(isEnd)
+  return end < 0 ? words.length : end
+}
+
+/** A number below zero is a value. */
+const isOption = (word: string): boolean => word.length > 1 && word.startsWith('-') && !/^-[\d.]/.test(word)
+
+function valueProblems(option: Option, value: string): string[] {
+  const named = `${option.long}: \`${shorten(value, 60)}\``
+  if (option.argChoices && !option.argChoices.includes(value))
+    return [`${named} is not one of its values; ${didYouMean(value, option.argChoices)}`]
+  if (option.argChoices) return []
+  try {
+    option.parseArg?.(value, option.defaultValue)
+    return []
+  } catch (e) {
+    if (e instanceof CommanderError) return [`${named}: ${e.message.replace(/\.$/, '')}`]
+    throw e
+  }
+}
+
+/** A slip of the keyboard, or another framework's word for it. */
+function optionMeant(flag: string, options: readonly Option[]): Option | undefined {
+  const key = keyMeant(flag.replace(/^-+/, ''))?.split('.').at(-1)
+  const asFlag = key && `--${key.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}`
+  const near = nearest(
+    flag,
+    options.flatMap(({ long }) => (long ? [long] : [])),
+  )
+  const words = [asFlag, devicesFlags.test(flag) ? '--devices' : undefined, near]
+  return words.map(word => word && options.find(({ long }) => long === word)).find(option => option) || undefined
+}
+
+const devicesFlags = /^--?(n?gpus|num[-_]?gpus|world[-_]?size|ranks|nproc.*)$/
+
+const missingOptions = ({ options }: Command, seen: Seen): string[] =>
+  options
+    .filter(option => option.mandatory && option.defaultValue === undefined && !seen.options.has(option))
+    .map(option => `${option.flags} is missing: ${option.description}`)
+
+function argumentProblems(declared: readonly Argument[], { operands, unclear }: Seen): string[] {
+  const required = declared.filter(argument => argument.required)
+  const given = [...operands, ...unclear]
+  const missing = required.slice(given.length)
+  const most = declared.some(({ variadic }) => variadic) ? Number.POSITIVE_INFINITY : declared.length
+  return [
+    ...missing.map(argument => `<${argument.name()}> is missing: ${argument.description}`),
+    ...operands.slice(most).map(operand => `unexpected argument \`${shorten(operand, 60)}\``),
+  ]
+}

@@ -1,0 +1,45 @@
+/** L9: every element lies at a multiple of its size, where a machine can load it and a view of the memory can begin. */
+import { bytesPer, type Program, type Segment } from '../program.js'
+import type { Finding } from './law.js'
+import { everyStep } from './walk.js'
+
+export function alignment(program: Program): Finding[] {
+  const widths = new Map(Object.entries(program.segments).map(([key, segment]) => [key, widthsOf(segment)]))
+  const findings: Finding[] = Object.entries(program.segments).flatMap(([key, segment]) => crookedBuffers(key, segment))
+  for (const { pipeline, stream, at, step } of everyStep(program)) {
+    if (step.kind !== 'call') continue
+    const place = { pipeline, step: at, segment: step.segment }
+    for (const [role, width] of widths.get(step.segment)!.entries()) {
+      const { name, offset } = stream.frames[step.bind[role]]
+      if (offset % width !== 0)
+        findings.push({ law: 'L9', ...place, message: `${name} begins at ${offset}, not a multiple of ${width}` })
+    }
+  }
+  return [...findings, ...crookedParameters(program)]
+}
+
+/** Per role the bytes of the widest element that lies there. */
+const widthsOf = ({ roles, buffers }: Segment): number[] =>
+  roles.map((_, role) =>
+    Object.values(buffers).reduce((most, b) => (b.role === role ? Math.max(most, bytesPer[b.dtype]) : most), 1),
+  )
+
+const crookedBuffers = (segment: string, { buffers }: Segment): Finding[] =>
+  Object.entries(buffers)
+    .filter(([, { offset, dtype }]) => offset % bytesPer[dtype] !== 0)
+    .map(([ref, { offset, dtype }]) => ({
+      law: 'L9',
+      segment,
+      message: `%${ref} begins at ${offset}, not a multiple of ${bytesPer[dtype]} (${dtype})`,
+    }))
+
+/** A parameter is written and read between steps too, whether or not a call is given it. */
+const crookedParameters = ({ params, streams }: Program): Finding[] =>
+  params.flatMap(({ name, dtype, frames }) =>
+    Object.entries(frames).flatMap(([pipeline, { param }]): Finding[] => {
+      const { offset } = streams[Number(pipeline)].frames[param]
+      if (offset % bytesPer[dtype] === 0) return []
+      const message = `parameter ${name} begins at ${offset}, not a multiple of ${bytesPer[dtype]} (${dtype})`
+      return [{ law: 'L9', pipeline: Number(pipeline), message }]
+    }),
+  )

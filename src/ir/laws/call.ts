@@ -1,0 +1,44 @@
+/** A call while it is replayed: the values of its buffers, and the meetings with other streams that it has joined. */
+import type { Call } from '../program.js'
+import type { Act } from './acts.js'
+import type { Ready } from './ready.js'
+import { hashValues, nothing, plus, type Value } from './value.js'
+
+export interface CallFrame {
+  readonly call: Call
+  readonly pipeline: number
+  readonly step: number
+  readonly ready: Ready
+  /** The values of the slots, word by word. */
+  readonly a: Int32Array
+  readonly b: Int32Array
+}
+
+/** A meeting with other streams that has been joined. */
+export interface OpenMeeting {
+  readonly meeting: string
+  readonly act: Extract<Act, { op: 'arrive' }>
+}
+
+/** A call that has begun, with the meetings it does not wait for itself, by the slot of their result. */
+export interface StartedCall {
+  readonly frame: CallFrame
+  readonly open: ReadonlyMap<number, OpenMeeting>
+}
+
+/** The frame a slot lies in. */
+export const frameOf = ({ call, ready }: CallFrame, slot: number): number => call.bind[ready.slots[slot].role]
+
+export const valueIn = ({ a, b }: CallFrame, slot: number): Value => ({ a: a[slot], b: b[slot] })
+
+export const put = ({ a, b }: CallFrame, slot: number, value: Value): void => {
+  a[slot] = value.a
+  b[slot] = value.b
+}
+
+/** Streams bring different addends of a sum; of a maximum they bring candidates. */
+export const combined = ({ max, salt }: Extract<Act, { op: 'arrive' }>, values: readonly Value[]): Value => {
+  const addends = max ? values.map(value => hashValues(salt, [value])) : values
+  const sum = addends.reduce(plus, nothing)
+  return max ? hashValues(salt, [sum]) : sum
+}

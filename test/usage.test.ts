@@ -1,0 +1,99 @@
+/** Command lines with mistakes: all of them are named at once, each with what was probably meant. */
+import { deepEqual, equal, match } from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { parseCount } from '../src/base/index.js'
+import { parseJob } from '../src/plan/index.js'
+import { lockstep } from './memory-io.js'
+
+const files = {
+  'job.yaml': '{ model: gpt-tiny, training: { seq: 8, globalBatch: 4 } }',
+  'model/config.json': '{}',
+}
+
+/** The whole of standard error, line by line. */
+// biome-ignore format: one line is one command line
+const wrong: readonly [line: string, ...errors: string[]][] = [
+  ['plan --seq 8x --global-batch many --cluster h100 --top',
+    '--seq: `8x`: expected a whole number from 1 up, such as 8192 or 8k (which is 8192)',
+    '--global-batch: `many`: expected a whole number from 1 up, such as 8192 or 8k (which is 8192)',
+    '--top needs a value: how many plans to list',
+    '--model <name> is missing: a preset (llama3-405b), or a Hugging Face config.json'],
+  ['plan --model gpt2 --gpus 8 --seq_length 8k --global_batch_size 8 --cluster h100',
+    'unknown option --gpus; did you mean `--devices`?',
+    'unknown option --seq_length; did you mean `--seq`?',
+    'unknown option --global_batch_size; did you mean `--global-batch`?'],
+  ['scale --model gpt2 --cluster h100 --seq=1k --global-batch=-3 --devices 8,many',
+    '--global-batch: `-3`: expected a whole number from 1 up, such as 8192 or 8k (which is 8192)',
+    '--devices: `8,many`: expected numbers such as 8,16,1k'],
+  ['explain job.yaml --cluster h100 --software megatron-2023 --measured-step soon',
+    '--software: `megatron-2023` is not one of its values; did you mean `megatron-2021`?',
+    '--measured-step: `soon`: expected a time, such as 4.2s, 120ms, 30min or 2h'],
+  ['verify --stepps 3 --full', 'unknown option --stepps; did you mean `--steps`?'],
+  ['verify', '<job> is missing: job file (YAML or JSON; - for standard input)'],
+  ['memory job.yaml other.yaml', 'unexpected argument `other.yaml`'],
+  ['cluster show --devices 0',
+    '--devices: `0`: expected a whole number from 1 up, such as 8192 or 8k (which is 8192)',
+    '<cluster> is missing: a device of the catalog, or a cluster file'],
+]
+
+describe('usage errors', () => {
+  for (const [line, ...errors] of wrong)
+    test(line, async () => {
+      const { code, out, err } = await lockstep(line.split(' '), files)
+      deepEqual([code, out], [2, ''])
+      const [name] = line.split(' ')
+      const named = errors.map(error => `error: ${error}`)
+      equal(err, `${[...named, `(lockstep ${name} --help has an example)`].join('\n')}\n`)
+    })
+
+  test('a value may follow =, a number may be below zero, and -- ends the options', async () => {
+    for (const argv of [
+      ['verify', '--steps=0', 'job.yaml'],
+      ['verify', '--steps', '0', '--', 'job.yaml'],
+    ])
+      equal((await lockstep(argv, files)).code, 0)
+  })
+
+  test('what is wrong with model, cluster and constraints is said at once', async () => {
+    const line = 'plan --model mixtral --cluster h1000 --seq 8k --global-batch 8 --constraint tq=3'
+    const { code, err } = await lockstep(line.split(' '))
+    equal(code, 1)
+    match(err, /mixture-of-experts[\s\S]*did you mean `h100`[\s\S]*did you mean tp/)
+  })
+})
+
+describe('amounts', () => {
+  const amounts: [text: string, decimal: number | undefined, binary: number | undefined][] = [
+    ['8192', 8192, 8192],
+    ['8k', 8000, 8192],
+    ['1M', 1e6, 2 ** 20],
+    ['1.5K', 1500, 1536],
+    ['0', 0, 0],
+    ['1.5', undefined, undefined],
+    ['-1', undefined, undefined],
+    ['8kk', undefined, undefined],
+    ['999999T', undefined, undefined],
+  ]
+  for (const [text, ...both] of amounts)
+    test(`${text} is ${both}`, () => deepEqual([parseCount(text, 1000), parseCount(text, 1024)], both))
+
+  test('a job counts in them too', () => {
+    const { job } = parseJob('{ model: gpt-tiny, training: { seq: 1k, globalBatch: 2k, steps: 3k } }')
+    deepEqual([job?.training.seq, job?.training.globalBatch, job?.training.steps], [1024, 2048, 3000])
+  })
+})
+
+describe('a model where a job is expected', () => {
+  const models: [path: string, message: RegExp][] = [
+    ['llama3-8b', /cannot read the job: no such file; that is a model: write a job with model: llama3-8b/],
+    ['meta-llama/Llama-3.1-8B', /no such file; if that is a model on the Hugging Face hub: save its config\.json/],
+    ['model', /it holds a Hugging Face model: write a job with model: model\/config\.json/],
+    ['missing.yaml', /^missing\.yaml: error: cannot read the job: no such file \[file\/unreadable\]/],
+  ]
+  for (const [path, message] of models)
+    test(path, async () => {
+      const { code, out } = await lockstep(['check', path], files)
+      equal(code, 1)
+      match(out, message)
+    })
+})
