@@ -35,7 +35,7 @@ def assembled(trainer):
             if param["name"] in part:
                 starts, sizes, (begin, end), values = part[param["name"]]
                 window = tuple(slice(a, a + n) for a, n in zip(starts, sizes))
-                block = out[window].flatten()
+                block = out[window].flatten().clone()
                 held, values = block[begin:end], values.flatten()[: end - begin].double()
                 if held.numel() and not held.isnan().any():
                     assert (held - values).abs().max() <= 1e-5, f"ranks differ in {param['name']}"

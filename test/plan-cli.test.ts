@@ -129,7 +129,8 @@ test('explain: a list of ops to recompute has the time and the memory of its pro
   const told = async (command: string) =>
     JSON.parse((await lockstep([command, 'job.yaml', '--cluster', 'h100', '--json'], { 'job.yaml': job })).out)
   const [explained, simulated] = [await told('explain'), await told('simulate')]
-  deepEqual([explained.step, explained.bytes], [simulated.step, simulated.memory.arena])
+  equal(explained.bytes, simulated.memory.arena)
+  ok(Math.abs(explained.step / simulated.step - 1) < 1e-9)
 })
 
 test('explain: a schedule from a file takes the time of its program, as simulate does', async () => {

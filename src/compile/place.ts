@@ -108,18 +108,17 @@ interface Spans {
   readonly end: Int32Array
 }
 
-/** A wait touches what its send, receive or call moves. */
+/** A wait touches what its send, its receive or the call that it finishes does. */
 function usesOf(steps: readonly Use[], frames: number): Spans {
   const spans = { start: new Int32Array(frames).fill(-1), end: new Int32Array(frames) }
-  const moving = new Map<string, readonly number[]>()
-  const touch = (frame: number, at: number) => {
-    if (spans.start[frame] < 0) spans.start[frame] = at
-    spans.end[frame] = at + 1
-  }
+  const started = new Map<string, readonly number[]>()
   for (const [at, step] of steps.entries()) {
-    const frames = step.kind === 'wait' ? moving.get(step.tag)! : step.kind === 'call' ? step.bind : [step.frame]
-    for (const frame of frames) touch(frame, at)
-    if (step.tag !== undefined) moving.set(step.tag, frames)
+    const touched = step.kind === 'call' ? step.bind : step.kind === 'wait' ? started.get(step.tag)! : [step.frame]
+    if (step.kind !== 'wait' && step.tag !== undefined) started.set(step.tag, touched)
+    for (const frame of touched) {
+      if (spans.start[frame] < 0) spans.start[frame] = at
+      spans.end[frame] = at + 1
+    }
   }
   return spans
 }

@@ -24,6 +24,7 @@ export interface StreamDraft {
   readonly frameOf: (name: string) => number
 }
 
+/** Whose call it is; with a tag it only starts. */
 export type Where = Pick<Call, 'block' | 'microbatch' | 'param' | 'tag'>
 
 export class StreamWriter {
