@@ -9,6 +9,7 @@ import {
   either,
   error,
   gcd,
+  hasMaster,
   isMeshAxis,
   meshAxes,
   type Problem,
@@ -24,7 +25,7 @@ import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { data, learningRate } from './data.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
-import { bytesPerNumber, hasMaster, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
+import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -187,7 +188,7 @@ const size: Rule = function* ({ model, training, plan }) {
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   const { deviceMemory, zero, dp, tp, pp } = plan
   if (deviceMemory === undefined) return
-  const states = statesKept(optimizer, hasMaster(plan)).length
+  const states = statesKept(optimizer, hasMaster(plan.precision)).length
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
     const share = (least: number) => (stage >= least ? dp : 1)

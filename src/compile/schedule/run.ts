@@ -53,61 +53,84 @@ export function needsOf(schedule: Schedule, { kind, stage, microbatch }: Task): 
 const costOf = (cost: TaskCost, { kind }: Task): number => (kind === 'B' ? cost.I + cost.W : cost[kind])
 
 export function runSchedule(schedule: Schedule, costs: Costs): Run {
-  const cells = schedule.stages * schedule.microbatches
-  const places = placesOf(schedule)
-  // One slot per output of a cell: its activation, then its input gradient.
-  const doneAt = new Float64Array(2 * cells).fill(-1)
-  const outputOf = (task: Task) => cellOf(schedule, task.stage, task.microbatch) + (task.kind === 'F' ? 0 : cells)
-  const slots: Slot[][] = schedule.rows.map(() => [])
-  const sleepers = new Map<number, number[]>()
+  const run = new PaperRun(schedule, costs)
+  const awake = schedule.rows.map((_, rank) => rank).reverse()
+  for (let rank = awake.pop(); rank !== undefined; rank = awake.pop())
+    for (let woken = run.advance(rank); woken; woken = run.advance(rank)) awake.push(...woken)
+  return { slots: run.slots, stops: run.stops() }
+}
+
+class PaperRun {
+  readonly slots: Slot[][]
+  readonly #schedule: Schedule
+  readonly #costs: Costs
+  readonly #cells: number
+  readonly #places: ReturnType<typeof placesOf>
+  /** One number per output of a cell: when its activation is there, then when its input gradient is; -1 before that. */
+  readonly #doneAt: Float64Array
+  /** Ranks by the output they wait for. */
+  readonly #sleepers = new Map<number, number[]>()
+
+  constructor(schedule: Schedule, costs: Costs) {
+    this.#schedule = schedule
+    this.#costs = costs
+    this.#cells = schedule.stages * schedule.microbatches
+    this.#places = placesOf(schedule)
+    this.#doneAt = new Float64Array(2 * this.#cells).fill(-1)
+    this.slots = schedule.rows.map(() => [])
+  }
+
+  /** Does the next action of a rank and returns whom that wakes; nothing where the row is done or has to wait. */
+  advance(rank: number): number[] | undefined {
+    const slots = this.slots[rank]
+    const action = this.#schedule.rows[rank][slots.length]
+    if (!action) return undefined
+    const ready = this.#readyAt(rank, action)
+    if (typeof ready !== 'number') {
+      const output = this.#outputOf(ready)
+      this.#sleepers.set(output, [...(this.#sleepers.get(output) ?? []), rank])
+      return undefined
+    }
+    const start = Math.max(ready, slots.at(-1)?.end ?? 0)
+    const end = partsOf(action).reduce((time, task) => time + costOf(costOn(this.#costs, rank), task), start)
+    slots.push({ action, start, end })
+    return this.#finish(action, end)
+  }
+
+  stops(): Stop[] {
+    return this.#schedule.rows.flatMap((row, rank): Stop[] => {
+      const action = row[this.slots[rank].length]
+      const waitsFor = action && this.#readyAt(rank, action)
+      return waitsFor === undefined || typeof waitsFor === 'number' ? [] : [{ rank, action, waitsFor }]
+    })
+  }
+
+  #outputOf({ kind, stage, microbatch }: Task): number {
+    return cellOf(this.#schedule, stage, microbatch) + (kind === 'F' ? 0 : this.#cells)
+  }
 
   /** When all an action needs is there, or the first thing that is missing. */
-  const readyAt = (rank: number, action: Action): number | Task => {
+  #readyAt(rank: number, action: Action): number | Task {
     let at = 0
     for (const task of partsOf(action))
-      for (const need of needsOf(schedule, task)) {
-        const done = doneAt[outputOf(need)]
+      for (const need of needsOf(this.#schedule, task)) {
+        const done = this.#doneAt[this.#outputOf(need)]
         if (done < 0) return need
-        const from = places[cellOf(schedule, need.stage, need.microbatch)]
-        at = Math.max(at, from === rank ? done : done + costOn(costs, from).C)
+        const from = this.#places[cellOf(this.#schedule, need.stage, need.microbatch)]
+        at = Math.max(at, from === rank ? done : done + costOn(this.#costs, from).C)
       }
     return at
   }
 
-  const finish = (action: Action, end: number): number[] =>
-    partsOf(action)
+  #finish(action: Action, end: number): number[] {
+    return partsOf(action)
       .filter(task => task.kind !== 'W')
       .flatMap(task => {
-        const output = outputOf(task)
-        doneAt[output] = end
-        const woken = sleepers.get(output) ?? []
-        sleepers.delete(output)
+        const output = this.#outputOf(task)
+        this.#doneAt[output] = end
+        const woken = this.#sleepers.get(output) ?? []
+        this.#sleepers.delete(output)
         return woken
       })
-
-  const awake = schedule.rows.map((_, rank) => rank).reverse()
-  for (let rank = awake.pop(); rank !== undefined; rank = awake.pop()) {
-    const row = schedule.rows[rank]
-    while (slots[rank].length < row.length) {
-      const action = row[slots[rank].length]
-      const ready = readyAt(rank, action)
-      if (typeof ready !== 'number') {
-        const output = outputOf(ready)
-        sleepers.set(output, [...(sleepers.get(output) ?? []), rank])
-        break
-      }
-      const start = Math.max(ready, slots[rank].at(-1)?.end ?? 0)
-      const end = partsOf(action).reduce((time, task) => time + costOf(costOn(costs, rank), task), start)
-      slots[rank].push({ action, start, end })
-      awake.push(...finish(action, end))
-    }
   }
-
-  const stops = schedule.rows.flatMap((row, rank): Stop[] => {
-    if (slots[rank].length === row.length) return []
-    const action = row[slots[rank].length]
-    const waitsFor = readyAt(rank, action)
-    return typeof waitsFor === 'number' ? [] : [{ rank, action, waitsFor }]
-  })
-  return { slots, stops }
 }
