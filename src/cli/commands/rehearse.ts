@@ -9,7 +9,6 @@ import {
   compileJob,
   type Difference,
   differencesOf,
-  type Schedule,
   type SegmentTally,
   type Tally,
   tallyOf,
@@ -18,6 +17,7 @@ import { syntheticDataset } from '../../data/index.js'
 import { fastKernels, type KernelName } from '../../engine/index.js'
 import type { Program } from '../../ir/index.js'
 import { type Change, type Job, rehearsalOf, rehearsalSizes, type Shrunk, worldOfPlan } from '../../plan/index.js'
+import type { Schedule } from '../../schedule/index.js'
 import { lossesOf, oneRankLosses, startSession } from '../../train/index.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
