@@ -62,7 +62,7 @@ export function bestOfEachFirst(plans: readonly Priced[]): Priced[] {
 export const callsOfPlan = ({ layers }: Shape, { pp, chunks, microbatches }: Split): number =>
   microbatches * (layers + 2 * pp * chunks)
 
-export const canSimulate = ({ software }: Request): boolean => software.name === 'lockstep'
+export const canSimulate = ({ software }: Request): boolean => software.own === true
 
 /** Simulates plans of one request. What they share is made once. */
 export class PlanSimulator {

@@ -2,6 +2,7 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
+
 import { type Dim, elementsOf, hashName, maskName, type OpKind } from '../../../base/index.js'
 import { has, indexOf, type Shape, sizeIn, strideOf } from '../../../geometry/index.js'
 import {
@@ -9,12 +10,12 @@ import {
   bytesPer,
   type Collective,
   type Compute,
-  type DType,
   type InstrOf,
   pairsOf,
   type Ref,
   type Rules,
 } from '../../../ir/index.js'
+import { codeOf } from '../kernels/dtypes.js'
 import { type CommandName, commands } from './commands.js'
 import type { Fused } from './fuse.js'
 import type { ListWriter } from './list.js'
@@ -137,7 +138,6 @@ function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }
   }
 }
 
-export const dtypeCode: Readonly<Record<DType, number>> = { f32: 0, bf16: 2, i32: 4 }
 export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
 
 const collective = (instr: Collective, s: Site): void => {
@@ -193,7 +193,7 @@ type Waits = {
 /** Each gives the word its command starts at, and the first word of the operands, which follow the named ones. */
 const waits: Waits = {
   'all-reduce'(instr, s, meet) {
-    const [combine, dtype] = [combineCode[instr.combine], dtypeCode[s.buffer(instr.in).dtype]]
+    const [combine, dtype] = [combineCode[instr.combine], codeOf(s.buffer(instr.in).dtype)]
     return [
       s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }),
       firstOperand('waitAllReduce'),
@@ -206,7 +206,7 @@ const waits: Waits = {
   },
   'reduce-scatter'(instr, s, meet) {
     const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode.sum }
-    const dtype = dtypeCode[s.buffer(instr.in).dtype]
+    const dtype = codeOf(s.buffer(instr.in).dtype)
     return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
   },
   'all-to-all'(instr, s, meet) {
