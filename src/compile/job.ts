@@ -2,8 +2,8 @@
 import type { Program, Stream } from '../ir/index.js'
 import { buildModel } from '../model/index.js'
 import type { Job, Plan } from '../plan/index.js'
+import { makeSchedule, type Schedule } from '../schedule/index.js'
 import { compile } from './compile.js'
-import { makeSchedule, type Schedule } from './schedule/index.js'
 
 /** `schedule` is the parsed file of a plan that names one. */
 export function compileJob(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {
