@@ -4,8 +4,8 @@
  */
 import type { Rank } from '../../../base/index.js'
 import { codeOf, type ElementType, elementBytes } from '../kernels/dtypes.js'
+import { combineCode } from '../lower/collectives.js'
 import type { ListWriter } from '../lower/list.js'
-import { combineCode } from '../lower/rules.js'
 
 export type Combine = keyof typeof combineCode
 
