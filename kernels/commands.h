@@ -1,4 +1,4 @@
-// Written by scripts/commands-header.mjs from src/engine/native/commands.ts. Do not edit.
+// Written by scripts/contracts.mjs from src/engine/native/lower/commands.ts. Do not edit.
 #pragma once
 
 enum {

@@ -3,8 +3,8 @@ import { error, type Problem, showBytes } from '../base/index.js'
 import { type Kind, kinds, type Program, type Stream } from '../ir/index.js'
 import { buildModel } from '../model/index.js'
 import type { Job, Plan } from '../plan/index.js'
+import { makeSchedule, type Schedule } from '../schedule/index.js'
 import { compile } from './compile.js'
-import { makeSchedule, type Schedule } from './schedule/index.js'
 
 /** `schedule` is the parsed file of a plan that names one. */
 export function compileJob(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {

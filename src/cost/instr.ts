@@ -2,7 +2,7 @@
  * What one instruction asks of a machine: a kernel for its device, a meeting for its links, a copy from its host, or
  * nothing. Read off the dims of its buffers, so the formulas a reader knows are sums over the instructions of a program.
  */
-import { type Dim, elementsOf, heldElements, type Mesh } from '../base/index.js'
+import { type Dim, elementsOf, heldElements, type Mesh, multipliedIn } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import {
   applyRule,
@@ -127,11 +127,8 @@ export const bufferBytes = (mesh: Mesh, { dims, layout, dtype }: Buffer): number
 const total = (refs: readonly Ref[], { segment, mesh }: Place): number =>
   refs.reduce((sum, ref) => sum + bufferBytes(mesh, segment.buffers[ref]), 0)
 
-/** What a buffer's numbers are multiplied in. Whole numbers are not multiplied. */
-const precisions: Readonly<Record<string, Precision>> = { f32: 'f32', bf16: 'bf16', f16: 'f16' }
-
 const precisionOf = ({ dtype }: Buffer, { multiply }: Pick<Place, 'multiply'>): Precision =>
-  multiply ?? precisions[dtype] ?? 'f32'
+  multiply ?? multipliedIn[dtype]
 
 /** Dims in both operands and the result repeat the product; dims missing from the result are summed. */
 function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {

@@ -1,5 +1,14 @@
 /** What composes correctly and unwisely: warnings, with the numbers. */
-import { either, showBytes, statesKept, warning } from '../base/index.js'
+import {
+  bytesPer,
+  either,
+  hasMaster,
+  type PlanPrecision,
+  planPrecisionFacts,
+  showBytes,
+  statesKept,
+  warning,
+} from '../base/index.js'
 import { parametersOf } from '../model/index.js'
 import { bytesPerNumber, type Rule, splitsBackward, widthOfParameter } from './rule.js'
 
@@ -65,14 +74,17 @@ export const adviceOnRecompute: Rule = function* ({ model, plan }) {
 const lostBelow = 1 / 512
 
 export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan: { precision } }) {
-  if (precision !== 'pure-bf16') return
-  const [pure, mixed] = [false, true].map(hasMaster => statesKept(optimizer, hasMaster).length)
+  if (planPrecisionFacts[precision].state !== 'bf16') return
+  const bytes = (of: PlanPrecision) => {
+    const { token, state } = planPrecisionFacts[of]
+    return bytesPer[token] + bytesPer[state] * (1 + statesKept(optimizer, hasMaster(of)).length)
+  }
   const still = Number((optimizer.lr / lostBelow).toPrecision(3))
   const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
   yield warning(
     'plan/unwise',
     'plan.precision',
     `sums, moments and parameters in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
-    `try bf16, with gradients, moments and master weights in f32: ${6 + 4 * mixed} bytes a parameter instead of ${4 + 2 * pure}`,
+    `try bf16, with gradients, moments and master weights in f32: ${bytes('bf16')} bytes a parameter instead of ${bytes(precision)}`,
   )
 }

@@ -9,6 +9,7 @@ import {
   either,
   error,
   gcd,
+  hasMaster,
   isMeshAxis,
   meshAxes,
   type Problem,
@@ -24,7 +25,7 @@ import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { data, learningRate } from './data.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
-import { bytesPerNumber, hasMaster, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
+import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -186,7 +187,7 @@ const size: Rule = function* ({ model, training, plan }) {
 /** A lower bound before anything is compiled: states only, spread as evenly as they can be. */
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   if (plan.deviceMemory === undefined) return
-  const states = statesKept(optimizer, hasMaster(plan)).length
+  const states = statesKept(optimizer, hasMaster(plan.precision)).length
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const share = (stage: number) => (plan.zero >= stage ? plan.dp : 1)
   const numbers = copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + states / share(1))

@@ -14,6 +14,8 @@ import {
   optimizerKinds,
   parseBytes,
   parseCount,
+  planPrecisionFacts,
+  planPrecisions,
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
@@ -146,10 +148,12 @@ export const Plan = z
       .default('microbatch')
       .describe('ZeRO-2/3 reduce gradients after each microbatch, or once a step'),
     precision: z
-      .enum(['f32', 'bf16', 'pure-bf16'])
+      .enum(planPrecisions)
       .default('f32')
       .describe(
-        'bf16: tokens and parameters in bf16, gradients and optimizer state with master weights in f32; pure-bf16: these in bf16 too, without masters',
+        planPrecisions
+          .flatMap(name => (planPrecisionFacts[name].words ? [`${name}: ${planPrecisionFacts[name].words}`] : []))
+          .join('; '),
       ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),

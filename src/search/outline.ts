@@ -4,19 +4,11 @@
  * very many sends they are not waited for: finding out when takes longer than all the rest, and they are nearly always
  * done before their sender could mind.
  */
-import { evenParts } from '../base/index.js'
-import {
-  communicate,
-  holders,
-  rankOf,
-  type Schedule,
-  sendWaits,
-  type Task,
-  type TaskKind,
-  tasksOf,
-} from '../compile/index.js'
+import { evenParts, isOwnPrecision } from '../base/index.js'
+import { sendWaits } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Program, Segment, Step, Stream } from '../ir/index.js'
+import { communicate, holders, rankOf, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
 import { clusterPrices, type Prices } from '../simulate/index.js'
 import { keyOf, type Miniature, miniatureOf, partOf, type Script, scriptOf } from './miniature.js'
 import type { Request } from './request.js'
@@ -28,7 +20,7 @@ export interface Outline {
 
 /** What is stored is what the compiler knows; products may be asked for in fewer bits. */
 export const pricesFor = ({ cluster, precision }: Request, program: Program): Prices =>
-  clusterPrices(program, cluster, precision === 'bf16' || precision === 'f32' ? {} : { multiply: precision })
+  clusterPrices(program, cluster, isOwnPrecision(precision) ? {} : { multiply: precision })
 
 /** Outlines of the plans of one request. What plans share is made once: segments, their prices, rows of cues. */
 export class Outlines {

@@ -1,3 +1,4 @@
+export { type ElementType, elementTypes } from '../../base/index.js'
 export {
   type BenchOp,
   type BenchOptions,
@@ -7,7 +8,6 @@ export {
 } from './group/bench-collectives.js'
 export type { Collectives, Combine as GroupCombine, Tensor } from './group/collectives.js'
 export { createGroup, type Group, type GroupOptions, type GroupToken, joinGroup, type Member } from './group/group.js'
-export { dtypes, type ElementType } from './kernels/dtypes.js'
 export * from './kernels/kernels.js'
 export { wasmKernels } from './kernels/wasm.js'
 export * from './lower/commands.js'

@@ -2,8 +2,8 @@
  * Collectives for anyone: what each rank's commands are, whoever writes them. Tensors are symmetric: every rank of a group
  * has one of the same type and length at the same place of its heap, so a rank knows where its peers' lie.
  */
-import type { Rank } from '../../../base/index.js'
-import { codeOf, type ElementType, elementBytes } from '../kernels/dtypes.js'
+import type { ElementType, Rank } from '../../../base/index.js'
+import { codeOf, elementBytes } from '../kernels/dtypes.js'
 import { combineCode } from '../lower/collectives.js'
 import type { ListWriter } from '../lower/list.js'
 
@@ -75,7 +75,7 @@ function fit(name: string, x: Tensor, out: Tensor, [xParts, outParts]: readonly 
   )
 }
 
-const bytesOf = ({ dtype, length }: Tensor): number => length * elementBytes[dtype]
+const bytesOf = ({ dtype, length }: Tensor): number => length * elementBytes(dtype)
 
 const meet = ({ sync, members, rank }: Seat, meeting: number) => ({
   ...{ sync, me: members.indexOf(rank), members: members.length, meeting },
@@ -122,7 +122,7 @@ const sumOf = (values: readonly number[]): number => values.reduce((sum, value) 
 
 function unevenly(x: Tensor, out: Tensor, counts: readonly (readonly number[])[]): Work {
   must(x.dtype === out.dtype, `allToAllUneven: x is ${x.dtype}, but out is ${out.dtype}`)
-  const width = elementBytes[x.dtype]
+  const width = elementBytes(x.dtype)
   return between((list, { rank, members, at }) => {
     const me = members.indexOf(rank)
     let to = at(rank, out)

@@ -14,8 +14,8 @@
  * and in each `const me = joinGroup(token, rank)`. Its calls block until the collective is done. Ranks make the same
  * tensors, subgroups and calls in the same order. In a browser a thread awaits `prepareKernels()` before it joins.
  */
-import type { Rank } from '../../../base/index.js'
-import { decode, type Elements, type ElementType, elementBytes, encode, viewOf } from '../kernels/dtypes.js'
+import type { ElementType, Rank } from '../../../base/index.js'
+import { decode, type Elements, elementBytes, encode, viewOf } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, prepareKernels, type SharedMemory } from '../kernels/kernels.js'
 import { errors, Status } from '../lower/commands.js'
 import { type CommandList, ListWriter } from '../lower/list.js'
@@ -96,7 +96,7 @@ export class Heap {
 
   tensor(dtype: ElementType, length: number): Tensor {
     const offset = Math.ceil(this.#used / lineBytes) * lineBytes
-    const bytes = length * elementBytes[dtype]
+    const bytes = length * elementBytes(dtype)
     if (offset + bytes > this.token.heapBytes)
       throw new Error(`a heap of ${this.token.heapBytes} bytes has no room for ${bytes} more; ask for more bytes`)
     this.#used = offset + bytes
@@ -263,7 +263,7 @@ export function exchange(
   const message = heap.message(from, to, start)
   new Float64Array(heap.token.memory.buffer, message.sync + said, 1)[0] = heap.at(rank, tensor)
   list.write(start, message)
-  list.write(wait, { ...message, x: -1, out: -1, bytes: tensor.length * elementBytes[tensor.dtype] })
+  list.write(wait, { ...message, x: -1, out: -1, bytes: tensor.length * elementBytes(tensor.dtype) })
   list.waitsFor([rank === from ? to : from])
 }
 

@@ -1,13 +1,13 @@
 /** From a collective and its wait to the commands that do it. */
 import { type Dim, elementsOf } from '../../../base/index.js'
-import { bytesPer, type Collective, type DType, type InstrOf, isFlat, pairsOf } from '../../../ir/index.js'
+import { bytesPer, type Collective, type InstrOf, isFlat, pairsOf } from '../../../ir/index.js'
+import { codeOf } from '../kernels/dtypes.js'
 import { type CommandName, commands } from './commands.js'
 import type { ListWriter } from './list.js'
 import type { Joined } from './meetings.js'
 import { refuse } from './shapes.js'
 import { dims, type OpenCollective, type Site, size } from './site.js'
 
-export const dtypeCode: Readonly<Record<DType, number>> = { f32: 0, bf16: 2, i32: 4 }
 export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
 
 export const collective = (instr: Collective, s: Site): void => {
@@ -72,7 +72,7 @@ type Waits = {
 /** Each gives the word its command starts at, and the first word of the operands, which follow the named ones. */
 const waits: Waits = {
   'all-reduce'(instr, s, meet) {
-    const [combine, dtype] = [combineCode[instr.combine], dtypeCode[s.buffer(instr.in).dtype]]
+    const [combine, dtype] = [combineCode[instr.combine], codeOf(s.buffer(instr.in).dtype)]
     return [
       s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }),
       firstOperand('waitAllReduce'),
@@ -85,7 +85,7 @@ const waits: Waits = {
   },
   'reduce-scatter'(instr, s, meet) {
     const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode.sum }
-    const dtype = dtypeCode[s.buffer(instr.in).dtype]
+    const dtype = codeOf(s.buffer(instr.in).dtype)
     return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
   },
   'all-to-all'(instr, s, meet) {

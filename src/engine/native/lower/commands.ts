@@ -1,7 +1,7 @@
 /**
  * What the kernels understand: a rank's step as one list of commands, which C executes from end to end, collectives and
  * waiting included. A command is a run of f64 words `[opcode, number of words that follow, ...words]` in shared memory;
- * the list ends with `end`. This table is the contract of both sides: `scripts/commands-header.mjs` writes
+ * the list ends with `end`. This table is the contract of both sides: `scripts/contracts.mjs` writes
  * kernels/commands.h from it, and the order of the names is the opcode.
  *
  * Words named after tensors are byte offsets from the start of the one memory that all ranks share. Counts and strides

@@ -8,7 +8,7 @@
  *
  * Files of either form are read, and everything wrong with one is reported with its row and cell.
  */
-import type { Problem } from '../../base/index.js'
+import type { Problem } from '../base/index.js'
 import { type Marker, withMarkers } from './markers.js'
 import { showAction } from './stall.js'
 import type { Action, CommAction, Schedule, Task, TaskKind, Transfer } from './task.js'
