@@ -3,7 +3,6 @@ import { type ResultName, resultNames, type Segment } from '../../ir/index.js'
 import { type Task, tasksOf } from '../../schedule/index.js'
 import { type Compiled, type CompiledParam, evaluates, lossHolders } from '../compiled.js'
 import type { FlightDrafts } from '../data.js'
-import { type Task, tasksOf } from '../schedule/index.js'
 import type { SegmentDraft } from '../segment.js'
 import { StreamWriter } from './writer.js'
 
