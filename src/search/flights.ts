@@ -11,9 +11,9 @@ import {
   placeBuffers,
   type SegmentDraft,
   type Sharding,
-  type TaskKind,
 } from '../compile/index.js'
 import type { Segment, Step } from '../ir/index.js'
+import type { TaskKind } from '../schedule/index.js'
 
 /** The flights of one stream, as steps. */
 export type OutlinedFlights = { readonly [When in 'begin' | 'end']: readonly Step[] } & {
