@@ -5,10 +5,16 @@
  */
 import { type Axis, layoutKey } from '../base/index.js'
 import { type RoleName, traitsOf } from '../ir/index.js'
-import { tasksOf } from '../schedule/index.js'
+import {
+  type DataCall,
+  type DataPolicy,
+  type Flight,
+  type FlightPlan,
+  planFlights,
+  tasksOf,
+} from '../schedule/index.js'
 import type { PhaseName } from './blocks.js'
 import { type CompiledParam, evaluates, type Sharding } from './compiled.js'
-import { type DataCall, type DataPolicy, type Flight, type FlightPlan, planFlights } from './flights.js'
 import { dataAxes } from './layouts.js'
 import { localBytes, type SegmentDraft, SegmentWriter, type Slot, type Tensor } from './segment.js'
 import { type Gradient, scattersEachCall } from './tail.js'

@@ -2,18 +2,9 @@
  * The flights of a plan in outline. The compiler plans and drafts them, for as many layers as the plan has: the parameters
  * of a layer are those of the miniature's, whatever its number.
  */
-import {
-  type CompiledParam,
-  type DataCall,
-  FlightDrafter,
-  type FlightEvent,
-  type FlightPlan,
-  placeBuffers,
-  type SegmentDraft,
-  type Sharding,
-} from '../compile/index.js'
+import { type CompiledParam, FlightDrafter, placeBuffers, type SegmentDraft, type Sharding } from '../compile/index.js'
 import type { Segment, Step } from '../ir/index.js'
-import type { TaskKind } from '../schedule/index.js'
+import type { DataCall, FlightEvent, FlightPlan, TaskKind } from '../schedule/index.js'
 
 /** The flights of one stream, as steps. */
 export type OutlinedFlights = { readonly [When in 'begin' | 'end']: readonly Step[] } & {
