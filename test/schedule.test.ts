@@ -2,6 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
+import { scheduleFacts } from '../src/plan/index.js'
 import {
   type Action,
   draw,
@@ -16,8 +17,7 @@ import {
   tasksOf,
   timing,
   validate,
-} from '../src/compile/index.js'
-import { scheduleFacts } from '../src/plan/index.js'
+} from '../src/schedule/index.js'
 
 const made = new Map<string, Schedule>()
 const make = (

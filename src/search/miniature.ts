@@ -3,9 +3,10 @@
  * each part there is to play (it holds the first stage, the last, both or neither). Layers are alike, so whatever a rank
  * of the plan does before its first task, for a task and after its last, some rank of the miniature does too.
  */
-import { compileJob, holders, type Schedule, type Task, type TaskKind, tasksOf } from '../compile/index.js'
+import { compileJob } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Frame, Program, Stream } from '../ir/index.js'
+import { holders, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
 import { jobOf, type Request } from './request.js'
 
 /** How stages lie on ranks. */

@@ -5,18 +5,10 @@
  * done before their sender could mind.
  */
 import { evenParts, isOwnPrecision } from '../base/index.js'
-import {
-  communicate,
-  holders,
-  rankOf,
-  type Schedule,
-  sendWaits,
-  type Task,
-  type TaskKind,
-  tasksOf,
-} from '../compile/index.js'
+import { sendWaits } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Program, Segment, Step, Stream } from '../ir/index.js'
+import { communicate, holders, rankOf, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
 import { clusterPrices, type Prices } from '../simulate/index.js'
 import { keyOf, type Miniature, miniatureOf, partOf, type Script, scriptOf } from './miniature.js'
 import type { Request } from './request.js'

@@ -3,8 +3,9 @@
  * the last word on time and memory. Only for our own software: of others there is no program to simulate. A plan that
  * cannot be simulated is an answer too: a search goes on without it, and says so.
  */
-import { compileJob, printSchedule, type Schedule, scheduleOf } from '../compile/index.js'
+import { compileJob, scheduleOf } from '../compile/index.js'
 import { fetchesEach, reducesEach, type Shape, type Split } from '../estimate/index.js'
+import { printSchedule, type Schedule } from '../schedule/index.js'
 import { type Parts, simulate } from '../simulate/index.js'
 import { Outlines, pricesFor } from './outline.js'
 import { jobOf, type Request } from './request.js'

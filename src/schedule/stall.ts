@@ -1,5 +1,5 @@
 /** Says who waits for whom. */
-import type { Problem } from '../../base/index.js'
+import type { Problem } from '../base/index.js'
 import { cellOf, placesOf } from './place.js'
 import type { Stop } from './run.js'
 import type { Action, Schedule, Task } from './task.js'

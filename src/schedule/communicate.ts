@@ -7,7 +7,7 @@
  *
  * Stages on the same rank (the turn of a V) hand over in place. A pair that overlaps sends when both parts are done.
  */
-import { ProblemsError } from '../../base/index.js'
+import { ProblemsError } from '../base/index.js'
 import { rankOf } from './place.js'
 import { partsOf, type Run, runSchedule, unitCost } from './run.js'
 import { stallProblem } from './stall.js'
