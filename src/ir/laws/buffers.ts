@@ -7,7 +7,7 @@
  * way round, but a view of what was written whole may be read (see spots.ts).
  */
 import type { Mesh } from '../../base/index.js'
-import { type Collective, type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
+import { type Collective, type Instr, isCollective, isFlat, pairsOf, type Ref } from '../instr.js'
 import type { Program, Segment } from '../program.js'
 import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
@@ -134,7 +134,7 @@ class FlowOf {
   }
 
   #gather(instr: Instr): void {
-    if (instr.kind !== 'all-gather' || instr.dim !== undefined) return
+    if (instr.kind !== 'all-gather' || !isFlat(instr)) return
     for (const pair of pairsOf(instr)) if (this.#inPlace(instr, pair)) this.gathered.add(pair.out)
   }
 
