@@ -3,11 +3,12 @@
  * program, proved, and run on the fastest kernels beside one rank.
  */
 import { error, ProblemsError, unwatched, type Watcher } from '../base/index.js'
-import { compileJob, type Difference, differencesOf, type Schedule, type Tally, tallyOf } from '../compile/index.js'
+import { compileJob, type Difference, differencesOf, type Tally, tallyOf } from '../compile/index.js'
 import { syntheticDataset } from '../data/index.js'
 import { fastKernels, type KernelName } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { type Job, rehearsalOf, rehearsalSizes, type Shrunk, worldOfPlan } from '../plan/index.js'
+import type { Schedule } from '../schedule/index.js'
 import { lossesOf, oneRankLosses, startSession } from '../train/index.js'
 import { type CompiledJob, prove, type Verdict } from './verdict.js'
 

@@ -3,11 +3,12 @@
  * checked by the laws as it is, and run narrower under the same plan.
  */
 import { unwatched, type Watcher } from '../base/index.js'
-import { compileJob, type Schedule, serialJob } from '../compile/index.js'
+import { compileJob, serialJob } from '../compile/index.js'
 import { type Comparison, comparing, runningSerial, worstOf } from '../engine/index.js'
 import { type Program, type Violation, verifying } from '../ir/index.js'
 import { parametersOf } from '../model/index.js'
 import { type Change, type Job, shrink, worldOfPlan } from '../plan/index.js'
+import type { Schedule } from '../schedule/index.js'
 
 /** How far a number may be from that of one rank, in f64. */
 export const tolerance = 1e-12

@@ -1,9 +1,10 @@
 /** lockstep demo: a small 3D-parallel job, compiled, proved and held against one rank. What `npm start` shows. */
 import type { Command } from 'commander'
 import { worldOf } from '../../base/index.js'
-import { compileJob, draw, scheduleOf, timing } from '../../compile/index.js'
+import { compileJob, scheduleOf } from '../../compile/index.js'
 import { Job } from '../../plan/index.js'
 import { prove } from '../../prove/index.js'
+import { draw, timing } from '../../schedule/index.js'
 import type { Io } from '../io.js'
 import { colorsOf } from '../text/colors.js'
 import { withProgress } from '../text/progress.js'

@@ -4,8 +4,8 @@
  */
 import type { ElementType, Rank } from '../../../base/index.js'
 import { codeOf, elementBytes } from '../kernels/dtypes.js'
+import { combineCode } from '../lower/collectives.js'
 import type { ListWriter } from '../lower/list.js'
-import { combineCode } from '../lower/rules.js'
 
 export type Combine = keyof typeof combineCode
 
