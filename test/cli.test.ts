@@ -111,6 +111,15 @@ test('compile --text prints a program that parses back to itself', async () => {
   deepEqual(parse(out), api.compileJob(parsed!))
 })
 
+test('compile --text --json is JSON with the text in it, of all ranks or of one', async () => {
+  const { out } = await lockstep(['compile', 'job.yaml', '--text', '--json'], files)
+  const { text, ranks } = JSON.parse(out)
+  equal(text, (await lockstep(['compile', 'job.yaml', '--text'], files)).out)
+  ok(ranks > 1)
+  const one = ['compile', 'job.yaml', '--text', '--rank', '1']
+  equal(JSON.parse((await lockstep([...one, '--json'], files)).out).text, (await lockstep(one, files)).out)
+})
+
 test('compile --out writes the text form', async () => {
   const { written, code } = await lockstep(['compile', 'job.yaml', '--out', 'program.txt', '--json'], files)
   equal(code, 0)

@@ -8,6 +8,7 @@ import { isKernel, type Kernel, priceMeeting, workOf } from '../src/cost/index.j
 import type { InstrOf } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { toy } from './toy.js'
 
 const shape = { layers: 2, embed: 64, heads: 8, kvHeads: 4, ffn: 128, vocab: 96 }
 const [seq, globalBatch] = [32, 8]
@@ -59,6 +60,15 @@ test('an embedding reads the rows it takes, not the table; a sum reads what it a
   deepEqual(kernels('embed.F', 'embed').map(show), [`${4 * tokens + rows} -> ${rows}`])
   const [grad] = kernels('layers.B', 'accumulate')
   ok(grad.kind === 'memory' && grad.read === 2 * grad.written, show(grad))
+})
+
+test('of several tensors the bytes add up, and a part of a line has its own', () => {
+  const { segments, mesh } = toy({ zero: 1, dp: 2, embed: 5, ffn: 7 })
+  const workIn = (name: string) => workOf(segments[name].instrs[0], segments[name], { mesh })
+  const gathered = workIn('gather.both')
+  ok(gathered.kind === 'meeting' && gathered.bytes === 2 * 35 * 4)
+  const squares = workIn('norm')
+  ok(squares.kind === 'memory' && squares.read === 18 * 4 + 4)
 })
 
 test('products may be in another precision than what is stored', () => {

@@ -123,6 +123,16 @@ test('explain: what limits a plan, what to try, what not, and the best of all', 
   match(out, /recompute none +faster by/)
 })
 
+test('explain: a list of ops to recompute has the time and the memory of its program, as simulate does', async () => {
+  const job =
+    '{ model: llama3-8b, training: { seq: 4096, globalBatch: 32 }, plan: { tp: 4, dp: 2, microbatches: 16, precision: bf16, recompute: [swiglu, rmsNorm] } }'
+  const told = async (command: string) =>
+    JSON.parse((await lockstep([command, 'job.yaml', '--cluster', 'h100', '--json'], { 'job.yaml': job })).out)
+  const [explained, simulated] = [await told('explain'), await told('simulate')]
+  equal(explained.bytes, simulated.memory.arena)
+  ok(Math.abs(explained.step / simulated.step - 1) < 1e-9)
+})
+
 test('explain: a schedule from a file takes the time of its program, as simulate does', async () => {
   const csv = printSchedule(makeSchedule('zb-h1', { ranks: 2, chunks: 1, microbatches: 4 }))
   const model = 'model: { family: llama, layers: 8, embed: 1024, heads: 8, kvHeads: 8, ffn: 4096, vocab: 32000 }'

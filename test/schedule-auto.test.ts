@@ -13,6 +13,8 @@ import {
   timing,
   validate,
 } from '../src/compile/index.js'
+import { Clocks } from '../src/compile/schedule/clocks.js'
+import { answersAlike, type Policy, runGreedy } from '../src/compile/schedule/greedy.js'
 import { lockstep } from './memory-io.js'
 
 const cost = (F: number, I: number, W: number, C = 0): TaskCost => ({ F, I, W, C })
@@ -91,6 +93,46 @@ for (const seed of seeds) {
     holds(autoSchedule(options), options)
   })
 }
+
+test('a policy that answers alike has the same outcome: it need not be run (SEED=1..40)', () => {
+  let alike = 0
+  for (let seed = 1; seed <= 40; seed++) {
+    const { int, pick } = choices(seed)
+    const [ranks, microbatches] = [2 + int(6), 1 + int(12)]
+    const costs = Array.from({ length: ranks }, () => cost(1 + int(4), 1 + int(4), int(4), pick([0, 0.5])))
+    const pipeline = { ranks, microbatches, costs, limit: 1 + int(2 * ranks), held: { I: 1, W: pick([1, 0.5]) } }
+    const tolerant = { ...pipeline, tolerance: 1e-9 }
+    const draw = (): Policy => ({
+      lead: pick([1, 1.5, 2, Number.POSITIVE_INFINITY]),
+      first: pick(['I', 'F', 'WF']),
+      holdsBack: pick(['never', 'patiently', 'always']),
+      patience: pick(['fair', 0, int(5), int(20)]),
+    })
+    for (let i = 0; i < 40; i++) {
+      const [policy, other] = [draw(), draw()]
+      const { outcome, questions } = runGreedy(tolerant, policy, () => false)
+      if (!answersAlike(policy, other, questions, 1e-9)) continue
+      alike++
+      deepEqual(runGreedy(tolerant, other, () => false).outcome, outcome, `SEED=${seed}`)
+    }
+  }
+  ok(alike > 100, `${alike} pairs`)
+})
+
+test('the earliest clock is the one a scan of all finds, however near the others are (SEED=1..20)', () => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const { int } = choices(seed)
+    const times = new Array<number>(1 + int(40)).fill(0)
+    const clocks = new Clocks(times.length, 1)
+    const scanned = () => times.reduce((first, time, rank) => (time < times[first] - 1 ? rank : first), 0)
+    for (let i = 0; i < 200; i++) {
+      equal(clocks.earliest(), scanned(), `SEED=${seed}`)
+      const rank = i % 3 === 0 ? int(times.length) : scanned()
+      times[rank] += int(60) / 10
+      clocks.set(rank, times[rank])
+    }
+  }
+})
 
 for (const [what, options, message] of [
   ['no ranks', { ranks: 0, microbatches: 2, cost: unit }, /0 is not a whole number/],

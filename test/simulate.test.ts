@@ -6,6 +6,7 @@ import { makeSchedule, scheduleNames, timing } from '../src/compile/index.js'
 import type { Program } from '../src/ir/index.js'
 import { scheduleFacts } from '../src/plan/index.js'
 import { type Prices, partNames, type Simulation, scaledPrices, simulate } from '../src/simulate/index.js'
+import { type Toy, toy } from './toy.js'
 import { free, layersOn, taskPrices } from './toy-prices.js'
 
 const close = (a: number, b: number, what = '') =>
@@ -77,6 +78,57 @@ test('what a collective loses to work beside it is the share they have in common
   const rough = { ...prices, contention: { compute: 0, network: 0.1 } }
   const hidden = 1000 * 2 - simulate(layer, prices).parts.tp
   close(simulate(layer, rough).step, simulate(layer, prices).step + 0.1 * hidden)
+})
+
+/** Two layers forward and backward, each call 1; parameters of both gathered at once, each gradient scattered for itself. */
+const started = (seconds: Record<string, number>) => {
+  const program = toy({ zero: 1, dp: 2 })
+  const prices: Prices = {
+    ...free,
+    compute: (instr, { phase, instrs }) => (phases.includes(phase) && instr === instrs.at(-1) ? 1 : 0),
+    collective: (_, { name }) => ({ seconds: seconds[name.replace('.both', '')] ?? 0, link: 0 }),
+  }
+  return { program, simulation: simulate(program, prices) }
+}
+
+test('a call that only starts runs beside what follows, until the wait for its tag', () => {
+  close(started({}).simulation.step, 8)
+  // Nothing is before the first forward; both parameters are one collective.
+  const gathered = started({ gather: 0.3 }).simulation
+  close(gathered.step, 8.3)
+  close(gathered.parts.dp, 0.3)
+  // The gradient of the head is scattered while the layer below goes backward, the layer's own after that.
+  for (const [reduce, step] of [
+    [0.4, 8.4],
+    [1, 9],
+    [1.5, 8 + 1.5 + 0.5],
+  ]) {
+    const { simulation } = started({ reduce })
+    close(simulation.step, step, `${reduce}`)
+    addsUp(simulation)
+  }
+})
+
+test('collectives of a call that only starts are spans of that call', () => {
+  const { program, simulation } = started({ reduce: 0.4, gather: 0.3 })
+  const calls = simulation
+    .spansOf(0)
+    .filter(({ lane, start, end }) => lane === 'network' && end > start)
+    .map(({ step }) => program.streams[0].steps[step])
+  deepEqual(
+    calls.map(step => (step.kind === 'call' ? step.tag : step.kind)),
+    ['params', 'v.sum', 'w.sum'],
+  )
+})
+
+test('stages that start a sum and wait for it later meet when the last has started', () => {
+  const both = (text: string) =>
+    text.replace('  wait %g\n', '').replace(/^( {2}call tie .*)$/gm, '$1 tag=tie\n  wait tag=tie')
+  const prices: Prices = { ...free, collective: ({ group }) => ({ seconds: group.stages ? 2 : 0, link: 0 }) }
+  const plan: Toy = { zero: 1, dp: 2, pp: 2, tied: true }
+  const [plain, tagged] = [toy(plan), toy(plan, both)].map(program => simulate(program, prices))
+  close(tagged.step, plain.step)
+  close(tagged.step, 2)
 })
 
 test('links of different kinds do not wait for each other', () => {

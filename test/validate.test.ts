@@ -81,7 +81,7 @@ test('every row is compared or set aside with a reason, once', () => {
 
 test('every file is a study, and its rows find it by their source', () => {
   deepEqual(files.map(name => name.slice(0, -4)).sort(), Object.keys(studies).sort())
-  for (const name of files) for (const row of rowsOf(textOf(name))) equal(`${studyOf(row)[0]}.csv`, name)
+  for (const name of files) for (const row of rowsOf(textOf(name))) equal(`${studyOf(row)?.[0]}.csv`, name)
 })
 
 test('a summary counts what is fitted and what is aside apart', () => {
@@ -130,6 +130,8 @@ test('data ranks that are not printed are what is left of the devices', () => {
 
 for (const [words, want] of [
   ['NVLink + 8x HDR IB 200Gb/node', { nicsPerNode: 8, nicBandwidth: 25e9 }],
+  ['800 Gbps IB per node', { nicsPerNode: 8, nicBandwidth: 12.5e9 }],
+  ['NVLink + 4 x 100 Gb/s EFA per node', { nicsPerNode: 4, nicBandwidth: 12.5e9 }],
   ['RoCE 1600 Gbps/node', { nicsPerNode: 8, nicBandwidth: 25e9 }],
   ['Omni-Path 4x100Gb/node (not stated in file)', { nicsPerNode: 4, nicBandwidth: 12.5e9 }],
   ['NVLink + RoCE 400Gb/s per GPU', { nicsPerNode: 8, nicBandwidth: 50e9 }],
@@ -138,6 +140,25 @@ for (const [words, want] of [
 ] as const)
   test(`a network in words: ${words || 'none'}`, () =>
     deepEqual(readingOf(rowOf(sc21, ',interconnect', `,${words}`)).network, want))
+
+test('tables of several families: GPT-3 and Nemotron are not gated', () => {
+  for (const study of [studies.nemo, studies['megatron-bridge'], studies.mlperf])
+    for (const [model, gated] of [
+      ['GPT3-175B', false],
+      ['Nemotron-8B', false],
+      ['LLAMA3-8B', true],
+    ] as const) {
+      const made = setupOf(rowOf(sc21.replace(',GPT,', `,${model},`)), study)
+      equal('setup' in made && made.setup.shape.gated, gated, model)
+    }
+})
+
+test('a source nobody knows is not priced as another', () => {
+  const row = rowOf(sc21.replace('SC21 Table 2', 'my cluster'))
+  equal(studyOf(row), undefined)
+  match(compareTimes([row]).aside[0].reason, /`my cluster` is of no study.*sc21-table2/)
+  equal(studyOf({ source: 'megatron-h100' })?.[0], 'megatron-h100')
+})
 
 test('figures become seconds: step time first, then tokens, FLOP/s, utilisation', () => {
   const made = setupOf(rowOf(sc21), studies['sc21-table2'])

@@ -107,20 +107,16 @@ interface Spans {
   readonly end: Int32Array
 }
 
-/** A wait touches what its send or receive moves. */
+/** A wait touches what its send, its receive or the call that it finishes does. */
 function usesOf(steps: readonly Use[], frames: number): Spans {
   const spans = { start: new Int32Array(frames).fill(-1), end: new Int32Array(frames) }
-  const moving = new Map<string, number>()
-  const touch = (frame: number, at: number) => {
-    if (spans.start[frame] < 0) spans.start[frame] = at
-    spans.end[frame] = at + 1
-  }
+  const started = new Map<string, readonly number[]>()
   for (const [at, step] of steps.entries()) {
-    if (step.kind === 'call') for (const frame of step.bind) touch(frame, at)
-    else if (step.kind === 'wait') touch(moving.get(step.tag)!, at)
-    else {
-      moving.set(step.tag, step.frame)
-      touch(step.frame, at)
+    const touched = step.kind === 'call' ? step.bind : step.kind === 'wait' ? started.get(step.tag)! : [step.frame]
+    if (step.kind !== 'wait' && step.tag !== undefined) started.set(step.tag, touched)
+    for (const frame of touched) {
+      if (spans.start[frame] < 0) spans.start[frame] = at
+      spans.end[frame] = at + 1
     }
   }
   return spans

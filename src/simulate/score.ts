@@ -137,6 +137,7 @@ function stretched(acts: readonly Act[], contention: number): readonly Act[] {
   return acts.map((act, at) => {
     if (act.kind !== 'start') return act
     const end = acts.findIndex((other, i) => i > at && other.kind === 'wait' && other.slot === act.slot)
+    if (end < 0) return act // a call that only starts has nothing beside it; what comes after it is not known here
     const beside = acts.slice(at, end).reduce((sum, other) => sum + (other.kind === 'work' ? other.seconds : 0), 0)
     return { ...act, seconds: act.seconds + contention * Math.min(act.seconds, beside) }
   })

@@ -57,8 +57,9 @@ interface Front {
   step: number
   act: number
   calls: number
-  /** Collectives of the segment by slot, and those that are not waited for yet. */
+  /** Collectives of the segment by slot, those of calls that only start by tag, and all that are not waited for yet. */
   readonly slots: Flight[]
+  readonly started: Map<string, Flight[]>
   readonly flying: Flight[]
   /** How often it has met other streams, by group. */
   readonly met: Map<string, number>
@@ -66,6 +67,13 @@ interface Front {
   readonly carriages: { readonly bytes: number; readonly carriage: Message }[]
   /** What it cannot go on without. */
   awaits: string | undefined
+}
+
+/** A stream that has come to a collective: at which step, and what is under way for it. */
+interface Member {
+  readonly front: Front
+  readonly step: number
+  readonly flight: Flight
 }
 
 interface Taken {
@@ -81,7 +89,7 @@ class Walk {
   /** By tag, until both sides have waited. */
   readonly #posted = new Map<string, number>()
   /** Collectives over several streams for which not all have come. */
-  readonly #gatherings = new Map<string, Front[]>()
+  readonly #gatherings = new Map<string, Member[]>()
   /** What calls took, by their circumstances: in the same ones they take it again. */
   readonly #taken = new Map<Score, Map<number, Taken>>()
 
@@ -121,15 +129,19 @@ class Walk {
   /** Takes one step, or says what it must wait for first. */
   #take(front: Front, step: Step): string | undefined {
     if (step.kind === 'call') return this.#call(front, step)
-    if (step.kind === 'wait') return this.#arrive(front, step.tag)
+    if (step.kind === 'wait') return this.#collect(front, step.tag)
     if (step.kind === 'send') this.#send(front, step)
     return undefined
   }
 
-  #call(front: Front, { segment }: Call): string | undefined {
+  #call(front: Front, { segment, tag }: Call): string | undefined {
     const score = this.#cast.scores.get(segment)!
+    if (tag !== undefined) {
+      front.started.set(tag, [])
+      return this.#play(front, score, front.started.get(tag)!)
+    }
     const circumstances = this.#circumstances(front, score)
-    if (circumstances < 0) return this.#play(front, score)
+    if (circumstances < 0) return this.#play(front, score, front.slots)
     const known = this.#taken.get(score) ?? new Map<number, Taken>()
     const taken = known.get(circumstances)
     if (taken) this.#repeat(front, taken)
@@ -143,7 +155,8 @@ class Walk {
    */
   #circumstances({ act, pp, now, lanes, flying }: Front, { alone, links }: Score): number {
     const { steady, watched } = this.#cast
-    if (!steady || !alone || act > 0 || flying.length > 0 || watched[pp].length > 0) return -1
+    const beside = flying.some(({ end, awaits }) => awaits !== '' || end[0] > now[0])
+    if (!steady || !alone || act > 0 || beside || watched[pp].length > 0) return -1
     let found = 0
     for (const link of links) {
       const late = lanes[link][0] - now[0]
@@ -157,7 +170,7 @@ class Walk {
   #observe(front: Front, score: Score): Taken {
     const { now, spent } = front
     const [from, before] = [now[0], partNames.map(part => spent[part][0])]
-    this.#play(front, score)
+    this.#play(front, score, front.slots)
     const parts = partNames.map((part, i) => [part, spent[part][0] - before[i]] as const)
     return { seconds: now[0] - from, parts: parts.filter(([, seconds]) => seconds > 0) }
   }
@@ -169,14 +182,14 @@ class Walk {
     front.calls++
   }
 
-  #play(front: Front, { acts }: Score): string | undefined {
+  #play(front: Front, { acts }: Score, slots: Flight[]): string | undefined {
     const pace = this.#cast.paceOf(front.pp, front.calls)
     for (; front.act < acts.length; front.act++) {
       const act = acts[front.act]
       if (act.kind === 'work') this.#work(front, act, pace)
-      else if (act.kind === 'start') this.#start(front, act)
+      else if (act.kind === 'start') this.#start(front, act, slots)
       else {
-        const missing = this.#finish(front, front.slots[act.slot])
+        const missing = this.#finish(front, slots[act.slot])
         if (missing !== undefined) return missing
       }
     }
@@ -199,45 +212,59 @@ class Walk {
     for (const { of, recorder, from } of watched) recorder.work(step, act, from, now[of])
   }
 
-  #start(front: Front, act: Start): void {
-    front.slots[act.slot] ??= flightOf(front.now.length)
-    const flight = front.slots[act.slot]
+  #start(front: Front, act: Start, slots: Flight[]): void {
+    slots[act.slot] ??= flightOf(front.now.length)
+    const flight = slots[act.slot]
     flight.ready.set(front.now)
     flight.part = act.part
     flight.late = 'stragglers'
     front.flying.push(flight)
     const streams = streamsOf(act.group, this.#fronts.length)
-    if (streams === 1) this.#depart([front], act)
-    else this.#gather(front, act, streams)
+    const member = { front, step: front.step, flight }
+    if (streams === 1) this.#depart([member], act)
+    else this.#gather(member, act, streams)
   }
 
   /** Streams meet in one order, so the n-th meeting of a group is the same for all of them. */
-  #gather(front: Front, act: Start, streams: number): void {
+  #gather(member: Member, act: Start, streams: number): void {
+    const { front, flight } = member
     const group = `${act.group.axes.join()} ${act.group.stages?.join() ?? ''}`
     const count = front.met.get(group) ?? 0
     const name = `${group} ${count}`
     front.met.set(group, count + 1)
-    front.slots[act.slot].awaits = name
-    front.slots[act.slot].late = 'bubble'
-    const come = [...(this.#gatherings.get(name) ?? []), front]
+    flight.awaits = name
+    flight.late = 'bubble'
+    const come = [...(this.#gatherings.get(name) ?? []), member]
     this.#gatherings.set(name, come)
     if (come.length < streams) return
     this.#gatherings.delete(name)
     this.#depart(come, act)
-    for (const member of come) this.#wake(member, name)
+    for (const { front: other } of come) this.#wake(other, name)
   }
 
   /** All members are there. They are at the same collective of the same segment. */
-  #depart(fronts: readonly Front[], { instr, slot, group, link, seconds }: Start): void {
-    const parties = fronts.map(front => ({ flight: front.slots[slot], lane: front.lanes[link] }))
+  #depart(members: readonly Member[], { instr, group, link, seconds }: Start): void {
+    const parties = members.map(({ front, flight }) => ({ flight, lane: front.lanes[link] }))
     settle(parties, this.#cast.alike.meetingsOf(group), seconds)
-    for (const front of fronts) this.#record(front, front.slots[slot], 0, { instr, link })
+    for (const { front, step, flight } of members) this.#record({ pp: front.pp, step }, flight, 0, { instr, link })
   }
 
   #finish(front: Front, flight: Flight): string | undefined {
     if (flight.awaits !== '') return flight.awaits
     front.flying.splice(front.flying.indexOf(flight), 1)
     this.#hold(front, { ready: flight.ready, end: flight.end, row: 0 }, flight)
+    return undefined
+  }
+
+  /** The wait for a tag: all collectives of a call, or a message. */
+  #collect(front: Front, tag: string): string | undefined {
+    const started = front.started.get(tag)
+    if (!started) return this.#arrive(front, tag)
+    for (; started.length > 0; started.shift()) {
+      const missing = this.#finish(front, started[0])
+      if (missing !== undefined) return missing
+    }
+    front.started.delete(tag)
     return undefined
   }
 
@@ -282,7 +309,7 @@ class Walk {
   }
 
   #record(
-    { pp, step }: Front,
+    { pp, step }: Pick<Front, 'pp' | 'step'>,
     { start, end }: Pick<Flight, 'start' | 'end'>,
     row: number,
     { instr, link }: { instr: number; link: number },
@@ -306,7 +333,7 @@ function frontOf(stream: Stream, pp: number, classes: number, links: number): Fr
   return {
     ...{ pp, stream, now: zeros(), lanes: Array.from({ length: links }, zeros) },
     spent: Object.fromEntries(partNames.map(name => [name, zeros()])) as Record<Part, Float64Array>, // every part is there
-    ...{ step: 0, act: 0, calls: 0, slots: [], flying: [], met: new Map() },
+    ...{ step: 0, act: 0, calls: 0, slots: [], started: new Map(), flying: [], met: new Map() },
     ...{ carriages: [], awaits: undefined },
   }
 }

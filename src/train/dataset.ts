@@ -20,7 +20,7 @@ import {
 import type { Program } from '../ir/index.js'
 import { Data, formOf, type Job, vocabProblems } from '../plan/index.js'
 
-export interface LoadedData {
+export interface OpenedData {
   readonly dataset: Dataset
   /** Of a text or a token file, all of it. */
   readonly ids?: Ids
@@ -37,7 +37,7 @@ export interface DataOptions {
   readonly say?: (text: string) => void
 }
 
-export async function loadDataset(job: Job, files: Files, options: DataOptions = {}): Promise<LoadedData> {
+export async function openData(job: Job, files: Files, options: DataOptions = {}): Promise<OpenedData> {
   const { model, training } = job
   const data = job.data ?? Data.parse({})
   if (formOf(data) === 'synthetic') {

@@ -8,20 +8,23 @@ import { cursorAt } from '../data/index.js'
 import { type Lock, lockProblems, takeLock } from './lock.js'
 import type { Session } from './session.js'
 
-/** Where checkpoints go, and how often. */
-export interface SavePlan {
-  readonly folder: string
-  /** 0: only after the last step. */
-  readonly every: number
-}
-
-export interface Saving extends SavePlan {
+export interface SavingOptions {
+  readonly files: Files
   /** A UUID: what tells this run from every other. */
   readonly run: string
-  /** The job as it is kept: the files it names can be found from elsewhere. */
-  readonly job: Snapshot['job']
+  /** The job as it is kept with them, such that the files it names can be found from elsewhere; without it the session's. */
+  readonly job?: Snapshot['job']
+  /** The tokenizer.json that text was encoded with. */
   readonly tokenizer?: string | undefined
-  readonly lock: Lock
+}
+
+/** The folder a session writes its checkpoints to: locked until it is closed. */
+export interface CheckpointFolder {
+  /** A word about a run that ended without releasing the folder. */
+  readonly note?: string
+  /** Writes what the session is now: all of it, under its name; or, if that fails, nothing. Returns where it is. */
+  save(): string
+  close(): void
 }
 
 /** What keeps a run that has taken so many steps from saving into a folder. */
@@ -29,22 +32,24 @@ export const savingProblems = (folder: string, taken: number, files: Files): Pro
   files.exists(folder) ? [...lockProblems(folder, files), ...laterProblems(folder, taken, files)] : []
 
 /** Locks the folder; throws all that is wrong with it. */
-export function openSaving(
-  plan: SavePlan,
-  taken: number,
-  snapshot: Pick<Saving, 'run' | 'job' | 'tokenizer'>,
-  files: Files,
-): Saving {
-  const { folder } = plan
+export function openCheckpoints(folder: string, session: Session, options: SavingOptions): CheckpointFolder {
+  const { files, run, job = session.job, tokenizer } = options
+  const { taken } = session
   const problems = savingProblems(folder, taken, files)
   if (problems.length > 0) throw new ProblemsError(problems)
   writing(folder, () => files.makeFolder(folder)) // before hours are spent
-  const lock = takeLock(folder, snapshot.run, files)
+  const lock = takeLock(folder, run, files)
   // Another run may have written here until the lock was ours.
   const later = laterProblems(folder, taken, files)
-  if (later.length === 0) return { ...plan, ...snapshot, lock }
-  lock.release()
-  throw new ProblemsError(later)
+  if (later.length > 0) {
+    lock.release()
+    throw new ProblemsError(later)
+  }
+  return {
+    ...(lock.note !== undefined && { note: lock.note }),
+    save: () => saveCheckpoint({ folder, lock, files, snapshot: { run, job, tokenizer } }, session),
+    close: () => lock.release(),
+  }
 }
 
 function laterProblems(folder: string, taken: number, files: Files): Problem[] {
@@ -80,19 +85,25 @@ function stepsIn(folder: string, files: Files): number[] {
 
 const nameOf = (step: number): string => `step-${String(step).padStart(8, '0')}`
 
-/** All of it, under its name; or, if that fails, nothing. Returns where it is. */
-export function saveCheckpoint(saving: Saving, step: number, session: Session, files: Files): string {
-  const { folder, lock, run, job, tokenizer } = saving
-  const path = within(folder, nameOf(step))
-  const partial = `${path}.${run}.partial`
-  const { program, trainer, dataset } = session
+interface Place {
+  readonly folder: string
+  readonly lock: Lock
+  readonly files: Files
+  readonly snapshot: Pick<Snapshot, 'run' | 'job' | 'tokenizer'>
+}
+
+function saveCheckpoint({ folder, lock, files, snapshot }: Place, session: Session): string {
+  const { program, trainer, dataset, taken: step } = session
   const { training } = session.job
+  const path = within(folder, nameOf(step))
+  const partial = `${path}.${snapshot.run}.partial`
   const data = cursorAt(dataset.train, training, { step, fingerprint: dataset.fingerprint })
-  const snapshot = { step, seed: training.seed, data, run, job, tokenizer }
   try {
     lock.require()
     writing(partial, () => files.makeFolder(partial))
-    const contents = printCheckpoint(program, snapshot, shard => trainer.held(shard))
+    const contents = printCheckpoint(program, { step, seed: training.seed, data, ...snapshot }, shard =>
+      trainer.held(shard),
+    )
     for (const [name, content] of printed(contents, path)) save(within(partial, name), content, files)
     lock.require()
     writing(path, () => files.rename(partial, path))

@@ -1,11 +1,17 @@
-/** A run, step by step: data in, numbers out. Who shows them and where they are kept is not its business. */
-import { error, ProblemsError } from '../base/index.js'
+/**
+ * A training session: a job on the ranks of this machine, step by step, data in and numbers out. Showing the numbers and
+ * keeping them is left to the caller.
+ */
+import { error, type Problem, ProblemsError } from '../base/index.js'
+import { compileJob, memoryProblems, type Schedule, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset } from '../data/index.js'
-import type { Trainer } from '../engine/index.js'
+import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
 import { type Job, lrAt } from '../plan/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
+import { type Beginning, beginningProblems, load, takenBy } from './checkpoints.js'
+import { evaluationOf } from './dataset.js'
 
 export interface StepRecord {
   /** Counts from 1. */
@@ -30,48 +36,164 @@ export interface StepRecord {
 export interface Session {
   readonly job: Job
   readonly program: Program
-  readonly trainer: Trainer
   readonly dataset: Dataset
-  /** Steps that were taken before, by the run this one goes on from. */
+  readonly kernels: KernelName
+  readonly trainer: Trainer
+  /** The checkpoint it began with, where there was one. */
+  readonly beginning?: Beginning
+  /** Steps taken so far, those of the run it resumes included. */
   readonly taken: number
+  /** Takes the next step. Throws where the engine fails, or the loss is no number any more. */
+  step(): Promise<StepRecord>
+  /** The mean loss over the held-out samples; undefined where the job has none. */
+  evaluate(): Promise<number | undefined>
+  stop(): Promise<void>
 }
 
-/** Tells after each step; returns early when nobody asks for the next. */
-export async function* trainingOf({ job, program, trainer, dataset, taken }: Session): AsyncGenerator<StepRecord> {
-  const { model, training } = job
-  const tokens = training.globalBatch * training.seq
-  const flops = tokens * flopsPerToken(model, training.seq)
-  const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
-  for (let step = taken; step < training.steps; step++) {
-    const inputs = batchAt(dataset.train, training, step)
-    const lr = lrAt(training, step)
-    const started = performance.now()
-    const { loss, count, normSquared } = await engineFailures(`step ${step + 1}`, () =>
-      trainer.step({ inputs, lr, step }),
-    )
-    const seconds = (performance.now() - started) / 1000
-    requireFinite(loss, step + 1)
-    const judged = heldOut.length > 0 && isDue(step + 1, training.steps, training.evalEvery)
-    yield {
-      step: step + 1,
-      loss,
-      gradientNorm: Math.sqrt(normSquared),
-      lr,
-      counted: count,
-      seconds,
-      tokensPerSecond: tokens / seconds,
-      flopsPerSecond: flops / seconds,
-      ...(judged ? { evalLoss: (await trainer.evaluate(heldOut)).loss } : {}),
-      ...(trainer.concurrent && trainer.spans.length > 0 ? { shares: sharesOf(program, trainer.spans) } : {}),
+export interface SessionOptions {
+  /** The program of the job, where it was compiled and checked before. */
+  readonly program?: Program
+  /** The schedule, where the plan names a file. */
+  readonly schedule?: Schedule | undefined
+  /** auto: the fastest that there are. */
+  readonly kernels?: KernelName | 'auto'
+  /** The checkpoint to resume, or whose weights to start with; without it the seed gives the weights. */
+  readonly beginning?: Beginning | undefined
+  /** Whether the spans of each step are kept; without it they are where that says something about the program. */
+  readonly measure?: boolean
+  /** Where the flight record of a failed step goes. */
+  readonly flightRecord?: string
+  /** Is told what takes long. */
+  readonly say?: (text: string) => void
+}
+
+/** Throws everything that keeps the job from running here, or from beginning with the checkpoint. */
+export async function startSession(job: Job, dataset: Dataset, options: SessionOptions = {}): Promise<Session> {
+  const { beginning, schedule, say = () => {} } = options
+  const kernels = kernelsFor(options.kernels ?? 'auto')
+  const program = options.program ?? runnable(job, kernels, schedule)
+  required(beginning ? beginningProblems(beginning, program, job, dataset) : [])
+  say('starting the ranks')
+  const evaluation = evaluationOf(job, dataset, schedule)
+  const trainer = await engineFailures('cannot start', () =>
+    startTrainer(program, {
+      ...{ kernels, seed: job.training.seed },
+      // The interpreter's clock says nothing of the program, and asking it takes time.
+      measure: options.measure ?? kernels !== 'reference',
+      ...(options.flightRecord === undefined ? {} : { flightRecord: options.flightRecord }),
+      ...(evaluation ? { evaluation } : {}),
+    }),
+  )
+  try {
+    if (beginning) {
+      say(`reading ${beginning.path}`)
+      load(beginning, program, trainer)
     }
-    // Interrupts are heard between steps, also where a step never lets go of the thread.
-    await new Promise(resolve => setImmediate(resolve))
+  } catch (e) {
+    await trainer.stop()
+    throw e
+  }
+  return sessionOf({ job, program, dataset, kernels, trainer, ...(beginning && { beginning }) })
+}
+
+function runnable(job: Job, kernels: KernelName, schedule: Schedule | undefined): Program {
+  required(kernels === 'reference' ? [] : kernelProblems(job))
+  const program = compileJob(job, schedule)
+  required(memoryProblems(program, job))
+  return program
+}
+
+/** What keeps the compiled kernels from running a job. */
+export const kernelProblems = ({ plan: { precision } }: Job): Problem[] =>
+  precision === 'f32'
+    ? []
+    : [
+        error(
+          'plan/precision',
+          'plan.precision',
+          `the kernels of this machine compute in f32, not in ${precision}`,
+          `set it to f32 to train here (or --kernels reference, slowly); check, compile, verify, memory, simulate and emit take ${precision}`,
+        ),
+      ]
+
+type Parts = Pick<Session, 'job' | 'program' | 'dataset' | 'kernels' | 'trainer' | 'beginning'>
+
+function sessionOf(parts: Parts): Session {
+  const { job, program, dataset, trainer } = parts
+  const { training } = job
+  const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
+  let taken = takenBy(parts.beginning)
+  return {
+    ...parts,
+    get taken() {
+      return taken
+    },
+    async step() {
+      const inputs = batchAt(dataset.train, training, taken)
+      const lr = lrAt(training, taken)
+      const started = performance.now()
+      const result = await engineFailures(`step ${taken + 1}`, () => trainer.step({ inputs, lr, step: taken }))
+      const seconds = (performance.now() - started) / 1000
+      taken++
+      requireFinite(result.loss, taken)
+      return recordOf({ job, program, trainer }, result, { step: taken, lr, seconds })
+    },
+    evaluate: async () => (heldOut.length > 0 ? (await trainer.evaluate(heldOut)).loss : undefined),
+    stop: () => trainer.stop(),
+  }
+}
+
+function recordOf(
+  { job, program, trainer }: Pick<Session, 'job' | 'program' | 'trainer'>,
+  { loss, count, normSquared }: StepResult,
+  { step, lr, seconds }: Pick<StepRecord, 'step' | 'lr' | 'seconds'>,
+): StepRecord {
+  const { globalBatch, seq } = job.training
+  const tokensPerSecond = (globalBatch * seq) / seconds
+  return {
+    ...{ step, loss, gradientNorm: Math.sqrt(normSquared), lr, counted: count, seconds, tokensPerSecond },
+    flopsPerSecond: tokensPerSecond * flopsPerToken(job.model, seq),
+    ...(trainer.concurrent && trainer.spans.length > 0 ? { shares: sharesOf(program, trainer.spans) } : {}),
+  }
+}
+
+/** Takes the steps the job still has, and evaluates where that is due; ends early when nobody asks for the next. */
+export async function* train(session: Session): AsyncGenerator<StepRecord> {
+  const { steps, evalEvery } = session.job.training
+  while (session.taken < steps) {
+    const record = await session.step()
+    const evalLoss = isDue(record.step, steps, evalEvery) ? await session.evaluate() : undefined
+    yield evalLoss === undefined ? record : { ...record, evalLoss }
   }
 }
 
 /** After the last step, and after every so many (0: none of these). */
 export const isDue = (step: number, steps: number, every: number): boolean =>
   step === steps || (every > 0 && step % every === 0)
+
+/** The losses of the next steps. */
+export async function lossesOf(session: Session, steps: number): Promise<number[]> {
+  const losses: number[] = []
+  while (losses.length < steps) losses.push((await session.step()).loss)
+  return losses
+}
+
+/** The losses of a session's first steps as one rank has them, from the same weights on the same data. */
+export async function oneRankLosses(session: Session, steps: number): Promise<number[]> {
+  const { job, dataset, kernels, beginning } = session
+  const serial = serialJob(job)
+  const program = compileJob(serial)
+  const one = await startSession(serial, dataset, { program, kernels, beginning, measure: false })
+  try {
+    return await lossesOf(one, steps)
+  } finally {
+    await one.stop()
+  }
+}
+
+const required = (problems: readonly Problem[]): void => {
+  if (problems.length > 0) throw new ProblemsError(problems)
+}
 
 function requireFinite(loss: number, step: number): void {
   if (Number.isFinite(loss)) return
@@ -88,15 +210,4 @@ export async function engineFailures<T>(when: string, work: () => Promise<T>): P
     if (e instanceof ProblemsError || e instanceof TypeError) throw e
     throw new ProblemsError([error('engine/failed', '', `${when}: ${e instanceof Error ? e.message : String(e)}`)])
   }
-}
-
-/** Losses of the first steps on one rank, for the same data from the same weights. */
-export async function lossesOf(session: Omit<Session, 'program'>, steps: number): Promise<number[]> {
-  const { job, trainer, dataset, taken } = session
-  const losses: number[] = []
-  for (let step = taken; step < taken + steps; step++) {
-    const inputs = batchAt(dataset.train, job.training, step)
-    losses.push((await trainer.step({ inputs, lr: lrAt(job.training, step), step })).loss)
-  }
-  return losses
 }

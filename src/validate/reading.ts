@@ -78,9 +78,9 @@ const devices: Readonly<Record<string, string>> = {
   'TPU v5p': 'tpu-v5p',
 }
 
-/** '8x HDR IB 200Gb/node', 'RoCE 1600 Gbps/node', '400Gb/s RDMA per GPU': cards of a node, and bytes per second of one. */
+/** '8x HDR IB 200Gb/node', '1600 Gbps RoCE per node', '400Gb/s RDMA per GPU': cards of a node, and bytes per second of one. */
 function networkOf(words: string, perNode: number): Overrides {
-  const [, cards, ofNode] = /(?:(\d+) ?x ?)?[^,+\d]*(\d+) ?Gb(?:ps|\/s)?(?: per |\/)node/.exec(words) ?? []
+  const [, cards, ofNode] = /(?:(\d+) ?x ?)?[^,+\d]*(\d+) ?Gb(?:ps|\/s)?[^,+\d]*(?: per |\/)node/.exec(words) ?? []
   if (ofNode !== undefined) {
     const nicsPerNode = Number(cards ?? perNode)
     const gigabits = cards === undefined ? Number(ofNode) / nicsPerNode : Number(ofNode)

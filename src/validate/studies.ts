@@ -2,6 +2,7 @@
  * What must be known of a study beside its rows: the family of its models, the age of its software, the network it ran
  * on, which figure it prints. Facts, not fits: a constant that was fitted belongs to a device or to an era of software.
  */
+import { shorten } from '../base/index.js'
 import type { Overrides } from '../cluster/index.js'
 import { type Definition, type Era, eras, type Shape, type Software } from '../estimate/index.js'
 import type { Reading } from './reading.js'
@@ -33,6 +34,8 @@ export const families = {
   'gpt-plain': { gated: false, tied: true, biases: true, norm: 'layer', dropout: false, positions: 'learned' },
   bloom: { gated: false, tied: true, biases: true, norm: 'layer', dropout: true, positions: 'alibi' },
   mpt: { gated: false, tied: true, biases: false, norm: 'layer', dropout: false, positions: 'learned' },
+  /** Squared ReLU: one matrix less than a gated one (Nemotron-4, 2024). */
+  nemotron: { gated: false, tied: false, biases: false, norm: 'layer', dropout: false, positions: 'rotary' },
   llama: { gated: true, tied: false, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
 } as const satisfies Readonly<Record<string, Partial<Shape>>>
 
@@ -85,6 +88,10 @@ function layoutsKernel({ notes }: Row): Partial<Software> {
 
 const fineTuning = ({ model }: Row): string | undefined =>
   /LoRA|SFT/.test(model) ? 'fine-tuning: not all weights are trained, or sequences are packed' : undefined
+
+/** Of NVIDIA's tables, which have models of several families. */
+const namedFamily = ({ model }: Row): Family =>
+  /^GPT-?3/i.test(model) ? 'gpt-plain' : /^Nemotron/i.test(model) ? 'nemotron' : 'llama'
 
 /** What NVIDIA's own recipes do where their tables are silent. */
 const recipe = (): Partial<Reading> => ({ sequenceParallel: true, zero: 1, recompute: 'none' })
@@ -236,7 +243,7 @@ export const studies: Readonly<Record<string, Study>> = {
   nemo: {
     title: 'NeMo 24.07',
     source: /NeMo docs.*performance_summary/,
-    family: 'llama',
+    family: namedFamily,
     era: 'megatron-2024',
     figure: 'palm',
     known: recipe,
@@ -245,7 +252,7 @@ export const studies: Readonly<Record<string, Study>> = {
   'nemo-long': {
     title: 'NeMo, long sequences',
     source: /performance_long_sequence/,
-    family: 'llama',
+    family: namedFamily,
     era: 'megatron-2024',
     figure: 'palm',
     known: recipe,
@@ -253,7 +260,7 @@ export const studies: Readonly<Record<string, Study>> = {
   'megatron-bridge': {
     title: 'Megatron-Bridge',
     source: /Megatron-Bridge/,
-    family: 'llama',
+    family: namedFamily,
     era: 'megatron-2024',
     figure: 'palm',
     known: row => (row.zero_stage_or_fsdp === 'FSDP' ? { ...recipe(), zero: 3 } : recipe()),
@@ -263,7 +270,7 @@ export const studies: Readonly<Record<string, Study>> = {
   mlperf: {
     title: 'MLPerf Training',
     source: /^mlcommons/,
-    family: row => (row.model.startsWith('GPT3') ? 'gpt-plain' : 'llama'),
+    family: namedFamily,
     era: 'megatron-2024',
     figure: 'palm',
     known: recipe,
@@ -285,7 +292,7 @@ export const studies: Readonly<Record<string, Study>> = {
   },
   papers: {
     title: 'single papers',
-    source: /(?:)/,
+    source: /GPT-NeoX|GLM-130B|Gopher|TinyLlama|picotron|fms-fsdp|deepspeed4science|FlashAttention-2 paper/,
     family: 'gpt',
     era: 'megatron-2021',
     figure: 'palm',
@@ -293,8 +300,13 @@ export const studies: Readonly<Record<string, Study>> = {
   },
 }
 
-/** The study a row belongs to: the first whose source it names. */
-export function studyOf(row: Row): readonly [name: string, study: Study] {
-  const found = Object.entries(studies).find(([, { source }]) => source.test(row.source))
-  return found ?? ['papers', studies.papers]
-}
+/**
+ * The study a row belongs to: the one that its source names, or the first whose source it is. Undefined: nobody knows what
+ * software ran it, and what family its model is of.
+ */
+export const studyOf = ({ source }: Pick<Row, 'source'>): readonly [name: string, study: Study] | undefined =>
+  Object.entries(studies).find(([name]) => name === source) ??
+  Object.entries(studies).find(([, study]) => study.source.test(source))
+
+export const unknownSource = ({ source }: Pick<Row, 'source'>): string =>
+  `source \`${shorten(source, 60)}\` is of no study, so its software is not known; name one as the source: ${Object.keys(studies).join(', ')}`

@@ -4,7 +4,7 @@ import { secondsOf } from './figure.js'
 import type { SetAside } from './memory.js'
 import type { Row } from './row.js'
 import { setupOf } from './setup.js'
-import { studies, studyOf } from './studies.js'
+import { studies, studyOf, unknownSource } from './studies.js'
 
 export interface Timed {
   readonly row: Row
@@ -29,7 +29,12 @@ export function compareTimes(rows: readonly Row[], unseen = false): Times {
   const timed: Timed[] = []
   const aside: (SetAside & { study: string })[] = []
   for (const row of rows) {
-    const [name, study] = studyOf(row)
+    const known = studyOf(row)
+    if (!known) {
+      aside.push({ row, study: 'unknown', reason: unknownSource(row) })
+      continue
+    }
+    const [name, study] = known
     const made = setupOf(row, study)
     const setup = 'setup' in made ? made.setup : undefined
     const measured = setup && secondsOf(row, setup.shape, study.figure, setup.cluster.device.peak.bf16 ?? 0)

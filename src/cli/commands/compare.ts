@@ -18,7 +18,7 @@ import type { Program } from '../../ir/index.js'
 import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../../report/index.js'
 import { type Simulation, simulateInTurns } from '../../simulate/index.js'
 import { printChrome, type Span } from '../../trace/index.js'
-import { loadDataset } from '../../train/index.js'
+import { openData } from '../../train/index.js'
 import { thisHost } from '../files/host.js'
 import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
@@ -143,7 +143,7 @@ function loadAll(paths: readonly string[], { json = false }: Options, io: Io): N
 
 async function runOf({ path, loaded }: Named, io: Io): Promise<Run> {
   const { job, program } = loaded
-  const { dataset } = await loadDataset(job, io, { locate: name => besides(path, name) })
+  const { dataset } = await openData(job, io, { locate: name => besides(path, name) })
   const steps: TimedStep[] = []
   return { path, loaded, steps, start: trainee(job, program, dataset, step => void steps.push(step)) }
 }

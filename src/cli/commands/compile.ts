@@ -23,7 +23,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
     .option('--rank <rank>', 'look at one rank', integer)
     .option('--text', 'print the program in its text form (of one rank, with --rank)')
     .option('--out <file>', 'write the text form of the whole program to a file')
-    .option('--json', 'the summary as JSON')
+    .option('--json', 'the summary as JSON, with --text the text in it')
     .addHelpText(
       'after',
       '\nExample:\n  lockstep compile job.yaml\n  lockstep compile job.yaml --rank 3 --text\n\nExit code 0: fine, 1: the job has problems, 2: usage error.',
@@ -45,9 +45,11 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
 }
 
 function shown(program: Program, { rank, text, json }: Options, seconds: number): string {
-  if (text) return rank === undefined ? print(program) : `${printRank(program, rank)}\n`
+  const printed = text ? (rank === undefined ? print(program) : `${printRank(program, rank)}\n`) : undefined
+  if (printed !== undefined && !json) return printed
   const summary = { ...summarise(program), seconds }
-  return json ? `${JSON.stringify(summary, null, 2)}\n` : `${describe(summary)}\n`
+  if (!json) return `${describe(summary)}\n`
+  return `${JSON.stringify({ ...summary, ...(printed === undefined ? {} : { text: printed }) }, null, 2)}\n`
 }
 
 export function summarise(program: Program) {

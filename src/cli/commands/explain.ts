@@ -63,7 +63,7 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
 async function explainCommand(path: string, options: Options, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
-  const tried = job && typeof job.plan.schedule !== 'string' ? programOf(parsed, path, io, { fits: false }) : undefined
+  const tried = job && !hasClosedForm(job) ? programOf(parsed, path, io, { fits: false }) : undefined
   if (!job || (tried && !tried.loaded)) {
     const problems = tried?.problems ?? parsed.problems
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
@@ -79,6 +79,9 @@ async function explainCommand(path: string, options: Options, io: Io): Promise<n
   io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
   return 0
 }
+
+/** The order of a file and a list of ops to recompute are priced by their programs alone. */
+const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
 function asText({ job, request, plan, scale, neighbours, simulated, best }: Explanation, io: Io): string {
   const { bold, red, dim } = pc.createColors(io.colors)
@@ -121,10 +124,14 @@ function notesOf({ plan }: Job, simulated: boolean): string[] {
   return [
     ...(typeof plan.schedule === 'string' ? [] : [`note: ${plan.schedule.file} ${as1f1b}`]),
     ...(Array.isArray(plan.recompute)
-      ? ['note: a list of ops to recompute is priced as about half of the forward']
+      ? [
+          `note: ${simulated ? 'this plan is simulated; in plans next to it ' : ''}a list of ops to recompute ${halfForward}`,
+        ]
       : []),
   ]
 }
+
+const halfForward = 'is priced as half of the forward, without saving memory'
 
 function limitText(plan: Priced): string {
   const { part, share } = limitOf(plan)

@@ -11,15 +11,14 @@ import {
   differencesOf,
   type Schedule,
   type SegmentTally,
-  serialJob,
   type Tally,
   tallyOf,
 } from '../../compile/index.js'
 import { syntheticDataset } from '../../data/index.js'
-import { fastKernels, type KernelName, startTrainer } from '../../engine/index.js'
+import { fastKernels, type KernelName } from '../../engine/index.js'
 import type { Program } from '../../ir/index.js'
 import { type Change, type Job, rehearsalOf, rehearsalSizes, type Shrunk, worldOfPlan } from '../../plan/index.js'
-import { lossesOf } from '../../train/index.js'
+import { lossesOf, oneRankLosses, startSession } from '../../train/index.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
@@ -95,7 +94,7 @@ async function rehearse(
   if (!kernels) return { ...small, full, verdict }
   progress.say(`${kernels} kernels`)
   const run = runnable(small, schedule)
-  const engine = { kernels, error: await engineError(run, kernels, steps) }
+  const engine = { kernels, error: await engineError(run, schedule, kernels, steps) }
   return { ...small, changes: [...small.changes, ...run.changes], full, verdict, engine }
 }
 
@@ -126,20 +125,22 @@ function runnable({ job, program }: Candidate, schedule: Schedule | undefined): 
   return { job: wide, program: compileJob(wide, schedule), changes }
 }
 
-async function engineError({ job, program }: Run, kernels: KernelName, steps: number): Promise<number> {
+async function engineError(
+  { job, program }: Run,
+  schedule: Schedule | undefined,
+  kernels: KernelName,
+  steps: number,
+): Promise<number> {
   const { model, training } = job
   const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
   const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
-  const losses = async (of: Program) => {
-    const trainer = await startTrainer(of, { kernels, seed: training.seed, measure: false })
-    try {
-      return await lossesOf({ job, trainer, dataset, taken: 0 }, steps)
-    } finally {
-      await trainer.stop()
-    }
+  const session = await startSession(job, dataset, { program, schedule, kernels, measure: false })
+  try {
+    const [split, one] = [await lossesOf(session, steps), await oneRankLosses(session, steps)]
+    return split.reduce((worst, loss, i) => Math.max(worst, Math.abs(loss - one[i]) / Math.abs(one[i])), 0)
+  } finally {
+    await session.stop()
   }
-  const [split, one] = [await losses(program), await losses(compileJob(serialJob(job)))]
-  return split.reduce((worst, loss, i) => Math.max(worst, Math.abs(loss - one[i]) / Math.abs(one[i])), 0)
 }
 
 const reasons: Readonly<Record<string, string>> = {

@@ -1,41 +1,27 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
-import { coordinatesOf, ProblemsError, save, showBytes } from '../../base/index.js'
-import { compileJob, serialJob } from '../../compile/index.js'
+import { coordinatesOf, save, showBytes } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
-import {
-  type KernelName,
-  kernelNames,
-  kernelsFor,
-  startTrainer,
-  type Trainer,
-  type TrainerOptions,
-} from '../../engine/index.js'
+import { type KernelName, kernelNames, type Trainer } from '../../engine/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
 import { printChrome, type Span } from '../../trace/index.js'
 import {
-  type Beginning,
   beginningOf,
-  beginningProblems,
   beginningText,
-  engineFailures,
-  evaluationOf,
   isDue,
-  load,
-  loadDataset,
-  lossesOf,
-  openSaving,
-  type Saving,
+  oneRankLosses,
+  openCheckpoints,
+  openData,
   type Session,
   type StepRecord,
-  saveCheckpoint,
-  takenBy,
-  trainingOf,
+  startSession,
+  train,
 } from '../../train/index.js'
 import { besides, portable } from '../files/load.js'
 import { type Loaded, tryProgram } from '../files/program.js'
@@ -114,30 +100,18 @@ async function run(path: string, loaded: Loaded, options: Options, io: Io): Prom
   const { job, schedule, program } = loaded
   const { say, erase } = new Progress(io)
   const beginning = beginningOf(options, io)
-  const { dataset, tokenizer } = await loadDataset(job, io, { locate: name => besides(path, name), say })
-  const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
-  if (problems.length > 0) throw new ProblemsError(problems)
-  say('starting the ranks')
-  const evaluation = evaluationOf(job, dataset, schedule)
-  const start = { kernels: kernelsFor(options.kernels), seed: job.training.seed }
-  const trainer = await started(program, {
-    ...start,
-    // The interpreter's clock says nothing of the program, and asking it takes time.
-    measure: options.spans !== undefined || start.kernels !== 'reference',
+  const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), say })
+  const session = await startSession(job, dataset, {
+    ...{ program, schedule, beginning, kernels: options.kernels, say },
+    ...(options.spans !== undefined && { measure: true }),
     flightRecord: join(options.out ?? '.', 'flight.txt'),
-    ...(evaluation ? { evaluation } : {}),
   })
   try {
-    if (beginning) {
-      say(`reading ${beginning.path}`)
-      load(beginning, program, trainer)
-    }
     erase()
-    const session = { job, program, trainer, dataset, taken: takenBy(beginning) }
-    return await recorded(session, { path, tokenizer, beginning, start, options, io })
+    return await recorded(session, { path, tokenizer, options, io })
   } finally {
     erase()
-    await trainer.stop()
+    await session.stop()
   }
 }
 
@@ -145,8 +119,6 @@ interface Setting {
   /** Of the job. */
   readonly path: string
   readonly tokenizer: string | undefined
-  readonly beginning: Beginning | undefined
-  readonly start: { readonly kernels: KernelName; readonly seed: number }
   readonly options: Options
   readonly io: Io
 }
@@ -157,35 +129,31 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   const place = options.out ?? freeFolder(session.job, path, io)
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
   requireNoMetrics(place, io)
-  const saving = plan && openSaving(plan, session.taken, { run: randomUUID(), job, tokenizer }, io)
+  const checkpoints = plan && openCheckpoints(plan.folder, session, { files: io, run: randomUUID(), job, tokenizer })
   try {
-    if (saving?.lock.note) io.err(`${saving.lock.note}\n`)
+    if (checkpoints?.note) io.err(`${checkpoints.note}\n`)
     const folder = openRunFolder(place, job, io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
+    const saving = plan && checkpoints && { every: plan.every, save: checkpoints.save }
     return await shown(session, { folder, saving }, setting)
   } finally {
-    saving?.lock.release()
+    checkpoints?.close()
   }
 }
 
-async function shown(session: Session, places: Places, { beginning, start, options, io }: Setting): Promise<number> {
-  const { job, program, trainer } = session
+async function shown(session: Session, places: Places, { options, io }: Setting): Promise<number> {
+  const { job, program, trainer, taken } = session
   const display = displayOf(job, io, options.json === true)
-  if (!options.json) io.out(`${introduction(session, places.folder, beginning)}\n`)
+  if (!options.json) io.out(`${introduction(session, places.folder)}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
-  if (!options.json || records.length === 0)
-    for (const line of summaryOf(job, records, session.taken)) display.note(line)
+  if (!options.json || records.length === 0) for (const line of summaryOf(job, records, taken)) display.note(line)
   if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
   if (options.beside && !stopped && records.length > 0)
-    display.note(await besideOneRank(session, records, options.beside, { ...start, beginning }))
+    display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
   return stopped ? 130 : 0
 }
-
-/** A program an engine refuses, or cannot give memory to, is no bug of ours. */
-const started = (program: Program, options: TrainerOptions): Promise<Trainer> =>
-  engineFailures('cannot start', () => startTrainer(program, options))
 
 interface Followed {
   readonly records: readonly StepRecord[]
@@ -195,7 +163,8 @@ interface Followed {
 
 interface Places {
   readonly folder: RunFolder
-  readonly saving: Saving | undefined
+  /** Every so many steps (0: only after the last one) what saves a checkpoint and returns where it is. */
+  readonly saving: { readonly every: number; readonly save: () => string } | undefined
 }
 
 async function follow(session: Session, display: Display, { folder, saving }: Places, io: Io): Promise<Followed> {
@@ -212,12 +181,12 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
   const saved = (record: StepRecord): StepRecord => {
     if (!saving) return record
     say(`writing the checkpoint of step ${record.step}`)
-    const checkpoint = saveCheckpoint(saving, record.step, session, io)
+    const checkpoint = saving.save()
     erase()
     return { ...record, checkpoint }
   }
   try {
-    for await (const taken of trainingOf(session)) {
+    for await (const taken of train(session)) {
       const record = saving && (stopped || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
@@ -226,6 +195,7 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
       folder.log({ ...record, cursor })
       display.step(record, trainer.concurrent ? trainer.spans : [])
       if (stopped) break
+      await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
     // Whoever interrupts while a step is being shown wants it saved too.
     const last = records.pop()
@@ -240,7 +210,7 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
   save(file, printChrome(program, spans), io)
 
-const introduction = ({ job, trainer, dataset }: Session, folder: RunFolder, beginning?: Beginning): string =>
+const introduction = ({ job, trainer, dataset, beginning }: Session, folder: RunFolder): string =>
   [
     paragraph(job),
     `Data: ${dataset.description}.`,
@@ -271,22 +241,10 @@ function memoryLine(program: Program, { peaks }: Trainer): string {
   return `peak memory of a rank: ${most.join(', ')} (${verdict})`
 }
 
-async function besideOneRank(
-  { job, dataset, taken }: Session,
-  records: readonly StepRecord[],
-  steps: number,
-  start: Pick<Options, 'kernels'> & { readonly seed: number; readonly beginning: Beginning | undefined },
-): Promise<string> {
-  const serial = compileJob(serialJob(job))
-  const trainer = await startTrainer(serial, { ...start, measure: false })
-  try {
-    if (start.beginning) load(start.beginning, serial, trainer)
-    const losses = await lossesOf({ job, trainer, dataset, taken }, Math.min(steps, records.length))
-    const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(records[i].loss - loss) / Math.abs(loss)), 0)
-    return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
-  } finally {
-    await trainer.stop()
-  }
+async function besideOneRank(session: Session, records: readonly StepRecord[], steps: number): Promise<string> {
+  const losses = await oneRankLosses(session, Math.min(steps, records.length))
+  const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(records[i].loss - loss) / Math.abs(loss)), 0)
+  return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
 }
 
 const nextCommands = [

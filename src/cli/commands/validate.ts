@@ -60,7 +60,7 @@ function validationOf(rows: readonly Row[], unseen: boolean): Validation {
     times,
     choices: rankings(times.timed),
     peaks: compareMemory(rows, unseen).compared,
-    layouts: classifyLayouts(rows.filter(row => studyOf(row)[0] === 'layouts')).classified,
+    layouts: classifyLayouts(rows.filter(row => studyOf(row)?.[0] === 'layouts')).classified,
   }
 }
 
@@ -73,7 +73,7 @@ function rowsFor({ source = [], rows }: Options, io: Io): Row[] {
   const paths = rows ?? (io.list(folder) ?? []).filter(path => path.endsWith('.csv'))
   return paths
     .flatMap(path => readRows(path, io))
-    .filter(row => source.length === 0 || source.includes(studyOf(row)[0]))
+    .filter(row => source.length === 0 || source.includes(studyOf(row)?.[0] ?? ''))
 }
 
 function readRows(path: string, io: Io): Row[] {

@@ -9,7 +9,7 @@ import { emit, type Files, type Run, type RunData } from '../../emit/index.js'
 import type { Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
-import { type Beginning, beginningProblems, evaluationOf, inCheckpoint, loadDataset } from '../../train/index.js'
+import { type Beginning, beginningProblems, evaluationOf, inCheckpoint, openData } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { besides, portable } from './load.js'
 import type { Loaded } from './program.js'
@@ -52,7 +52,7 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
     ])
-  const { dataset, ids, tokenizer } = await loadDataset(job, io, { locate: name => besides(path, name), say })
+  const { dataset, ids, tokenizer } = await openData(job, io, { locate: name => besides(path, name), say })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
   if (problems.length > 0) throw new ProblemsError(problems)
   say('emitting')

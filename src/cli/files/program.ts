@@ -3,6 +3,7 @@ import { error, type Problem, ProblemsError } from '../../base/index.js'
 import { compileJob, memoryProblems, parseSchedule, type Schedule } from '../../compile/index.js'
 import type { Program } from '../../ir/index.js'
 import type { Job, ParsedJob } from '../../plan/index.js'
+import { kernelProblems } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { besides, loadJob } from './load.js'
@@ -37,7 +38,7 @@ export function programOf({ job, problems, locate }: ParsedJob, path: string, io
     const program = compileJob(job, schedule)
     const found = [
       ...((demands.fits ?? true) ? memoryProblems(program, job) : []),
-      ...(demands.runs ? precisionProblems(job) : []),
+      ...(demands.runs ? kernelProblems(job) : []),
     ]
     if (found.length > 0) throw new ProblemsError(found)
     return { loaded: { job, schedule, program }, problems }
@@ -46,18 +47,6 @@ export function programOf({ job, problems, locate }: ParsedJob, path: string, io
     return { problems: [...problems, ...e.problems.map(locate)] }
   }
 }
-
-const precisionProblems = ({ plan: { precision } }: Job): Problem[] =>
-  precision === 'f32'
-    ? []
-    : [
-        error(
-          'plan/precision',
-          'plan.precision',
-          `the kernels of this machine compute in f32, not in ${precision}`,
-          `set it to f32 to train here (or --kernels reference, slowly); check, compile, verify, memory, simulate and emit take ${precision}`,
-        ),
-      ]
 
 /** Runs `use` on the program, or says what is wrong: on standard error, or as JSON where that was asked for. */
 export async function withProgram(

@@ -1,7 +1,7 @@
 /** The options of commands that write checkpoints or start from one. */
 import { join } from 'node:path'
 import { type Command, Option } from 'commander'
-import type { Origin, SavePlan } from '../../train/index.js'
+import type { Origin } from '../../train/index.js'
 import { positive } from './integer.js'
 
 /** The same names as those of an emitted program. */
@@ -21,6 +21,13 @@ export const withCheckpointOptions = (command: Command): Command =>
       ).conflicts('init'),
     )
     .option('--init <checkpoint>', 'start with the weights of a checkpoint, at step 1')
+
+/** Where checkpoints go, and how often. */
+export interface SavePlan {
+  readonly folder: string
+  /** 0: only after the last step. */
+  readonly every: number
+}
 
 export const savePlanOf = ({ save, saveEvery }: CheckpointOptions, runFolder: string): SavePlan | undefined =>
   save === undefined && saveEvery === undefined

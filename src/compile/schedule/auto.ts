@@ -3,12 +3,21 @@
  * microbatch on each rank, in the order that is found to be fastest.
  *
  * The problem is that of ZB-1p and ZB-2p (Qi et al. 2023: what 1F1B holds, and twice that). There is no formula for
- * the answer, but ranks with simple habits come close to it (see greedy.ts), so many habits are tried. zb-h1 and zb-h2
+ * the answer, but ranks with simple policies come close to it (see greedy.ts), so many policies are tried. zb-h1 and zb-h2
  * are among the candidates wherever they fit: the result is never slower than they are.
  */
 import { type Problem, ProblemsError } from '../../base/index.js'
 import { alternate } from './alternate.js'
-import { type Habit, type Order, type Outcome, type Pipeline, runGreedy } from './greedy.js'
+import {
+  answersAlike,
+  kinds,
+  type Order,
+  type Outcome,
+  type Pipeline,
+  type Policy,
+  type Questions,
+  runGreedy,
+} from './greedy.js'
 import { type Costs, costOn, type Slot } from './run.js'
 import { scheduleProblems } from './schedules.js'
 import { type Schedule, type Task, tasksOf } from './task.js'
@@ -41,7 +50,7 @@ export function autoSchedule(options: AutoOptions): Schedule {
 
 function rowOf(order: Order, stage: number): Task[] {
   const next = { F: 0, I: 0, W: 0 }
-  return order.map(kind => ({ kind, stage, microbatch: next[kind]++ }))
+  return Array.from(order, place => ({ kind: kinds[place], stage, microbatch: next[kinds[place]]++ }))
 }
 
 const defaultLimit = ({ ranks, held = wholeActivation }: AutoOptions): number => ranks * Math.max(held.I, held.W)
@@ -88,58 +97,84 @@ function pipelineOf(options: AutoOptions): Pipeline {
   }
 }
 
-const orders: readonly Habit['first'][] = ['I', 'F', 'WF']
-const holds: readonly Habit['holdsBack'][] = ['never', 'patiently', 'always']
+const firsts: readonly Policy['first'][] = ['I', 'F', 'WF']
+const holds: readonly Policy['holdsBack'][] = ['never', 'patiently', 'always']
 
 /** Patience to try next: nobody need bear more than the best schedule so far made someone bear. */
 const sharesOf = (idle: number): number[] => Array.from({ length: 12 }, (_, i) => (idle * (i + 1)) / 12)
 
-/** Remembers the best outcome so far, and gives up on others as soon as they cannot be better. */
+interface Candidate {
+  readonly outcome: Outcome
+  readonly lead: number
+}
+
+/** A policy that was run: its outcome or, where it was given up, what the best outcome took at that time. */
+interface Trial {
+  readonly policy: Policy
+  readonly questions: Questions
+  readonly outcome: Outcome | undefined
+  readonly best: number
+}
+
+/** Remembers the best outcome so far, gives up on others as soon as they cannot be better, and runs no order twice. */
 class Search {
-  private readonly pipeline: Pipeline
-  private readonly goal: Goal
+  readonly #pipeline: Pipeline
+  readonly #goal: Goal
   /** Of each rank: the time of its tasks. */
-  private readonly work: readonly number[]
-  private found: { readonly outcome: Outcome; readonly lead: number } | undefined
+  readonly #work: readonly number[]
+  readonly #trials: Trial[] = []
+  #best: Candidate | undefined
 
   constructor(pipeline: Pipeline, goal: Goal) {
-    this.pipeline = pipeline
-    this.goal = goal
-    this.work = pipeline.costs.map(({ F, I, W }) => pipeline.microbatches * (F + I + W))
+    this.#pipeline = pipeline
+    this.#goal = goal
+    this.#work = pipeline.costs.map(({ F, I, W }) => pipeline.microbatches * (F + I + W))
   }
 
   best(): Outcome {
-    for (const lead of [1, 2]) this.offer(handmade(this.pipeline, lead), lead)
-    for (const lead of leads(this.pipeline)) this.tryHabits(lead, ['fair', 0])
-    let found = this.found! // with nothing found yet, no run is given up
-    for (let before: unknown; before !== found; found = this.found!) {
-      before = found
-      this.tryHabits(found.lead, sharesOf(found.outcome.idle))
+    for (const lead of [1, 2]) this.#offer(handmade(this.#pipeline, lead), lead)
+    for (const lead of leads(this.#pipeline)) this.#tryAll(lead, ['fair', 0])
+    let best = this.#best! // with nothing found yet, no run is given up
+    for (let before: unknown; before !== best; best = this.#best!) {
+      before = best
+      this.#tryAll(best.lead, sharesOf(best.outcome.idle))
     }
-    return found.outcome
+    return best.outcome
   }
 
-  private tryHabits(lead: number, patiences: readonly Habit['patience'][]): void {
-    for (const first of orders)
+  #tryAll(lead: number, patiences: readonly Policy['patience'][]): void {
+    for (const first of firsts)
       for (const holdsBack of holds)
-        for (const patience of patiences)
-          this.offer(runGreedy(this.pipeline, { lead, first, holdsBack, patience }, this.hopeless), lead)
+        for (const patience of patiences) this.#offer(this.#outcomeOf({ lead, first, holdsBack, patience }), lead)
   }
 
-  private readonly hopeless = (rank: number, begin: number, idle: number): boolean => {
-    if (!this.found) return false
-    const least = idle + this.work[rank] + (this.goal === 'makespan' ? begin : 0)
-    return least > this.found.outcome[this.goal] + this.pipeline.tolerance
+  #outcomeOf(policy: Policy): Outcome | undefined {
+    const best = this.#best?.outcome[this.#goal] ?? Number.POSITIVE_INFINITY
+    const known = this.#trials.find(
+      trial =>
+        (trial.outcome || best <= trial.best) &&
+        answersAlike(trial.policy, policy, trial.questions, this.#pipeline.tolerance),
+    )
+    if (known) return known.outcome
+    const { outcome, questions } = runGreedy(this.#pipeline, policy, this.#isHopeless)
+    this.#trials.push({ policy, questions, outcome, best })
+    return outcome
   }
 
-  private offer(outcome: Outcome | undefined, lead: number): void {
-    if (outcome && (!this.found || this.isBetter(outcome, this.found.outcome))) this.found = { outcome, lead }
+  readonly #isHopeless = (rank: number, begin: number, idle: number): boolean => {
+    if (!this.#best) return false
+    const least = idle + this.#work[rank] + (this.#goal === 'makespan' ? begin : 0)
+    return least > this.#best.outcome[this.#goal] + this.#pipeline.tolerance
   }
 
-  private isBetter(one: Outcome, other: Outcome): boolean {
-    const aside = this.goal === 'makespan' ? 'span' : 'makespan'
-    const gain = other[this.goal] - one[this.goal]
-    const { tolerance } = this.pipeline
+  #offer(outcome: Outcome | undefined, lead: number): void {
+    if (outcome && (!this.#best || this.#isBetter(outcome, this.#best.outcome))) this.#best = { outcome, lead }
+  }
+
+  #isBetter(one: Outcome, other: Outcome): boolean {
+    const aside = this.#goal === 'makespan' ? 'span' : 'makespan'
+    const gain = other[this.#goal] - one[this.#goal]
+    const { tolerance } = this.#pipeline
     return gain > tolerance || (gain >= -tolerance && other[aside] - one[aside] > tolerance)
   }
 }
@@ -157,6 +192,6 @@ function handmade(pipeline: Pipeline, lead: number): Outcome | undefined {
   if (schedule.rows.some(row => peakOf(row, held) > limit)) return undefined
   const { makespan, span, slots } = timing(schedule, costs)
   const idleOf = (row: readonly Slot[]) => row.slice(1).reduce((sum, { start }, i) => sum + start - row[i].end, 0)
-  const orders = schedule.rows.map(row => tasksOf(row).map(({ kind }) => kind as Order[number])) // none is whole
+  const orders = schedule.rows.map(row => Uint8Array.from(tasksOf(row), ({ kind }) => kinds.indexOf(kind as 'F'))) // never B
   return { orders, makespan, span, idle: Math.max(...slots.map(idleOf)) }
 }

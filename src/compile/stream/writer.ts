@@ -24,7 +24,8 @@ export interface StreamDraft {
   readonly frameOf: (name: string) => number
 }
 
-export type Where = Pick<Call, 'block' | 'microbatch' | 'param'>
+/** Whose call it is; with a tag it only starts. */
+export type Where = Pick<Call, 'block' | 'microbatch' | 'param' | 'tag'>
 
 export class StreamWriter {
   readonly #frames: { readonly name: string; readonly kind: Kind; bytes: number }[] = []
