@@ -1,4 +1,4 @@
-// Written by scripts/commands-header.mjs from src/engine/native/commands.ts. Do not edit.
+// Written by scripts/contracts.mjs from src/engine/native/lower/commands.ts. Do not edit.
 #pragma once
 
 enum {
@@ -53,6 +53,7 @@ enum {
   CMD_BARRIER,
   CMD_COPY_BYTES,
   CMD_RECV,
+  CMD_WAIT_SEVERAL,
   CMD_COUNT
 };
 
@@ -377,3 +378,11 @@ enum {
 #define COPY_BYTES_BYTES 2
 #define RECV_SYNC 0
 #define RECV_MEETING 1
+#define WAIT_SEVERAL_SYNC 0
+#define WAIT_SEVERAL_ME 1
+#define WAIT_SEVERAL_MEMBERS 2
+#define WAIT_SEVERAL_MEETING 3
+#define WAIT_SEVERAL_HOW 4
+#define WAIT_SEVERAL_COMBINE 5
+#define WAIT_SEVERAL_DTYPE 6
+#define WAIT_SEVERAL_PAIRS 7

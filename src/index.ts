@@ -2,20 +2,13 @@
 export { type Problem, ProblemsError, showProblem } from './base/index.js'
 export { type Cluster, clusterOf, deviceNames, parseCluster } from './cluster/index.js'
 export {
-  communicate,
   compile,
   compileEvaluation,
   compileJob,
-  draw,
-  makeSchedule,
   memoryProblems,
-  parseSchedule,
-  printSchedule,
-  type Schedule,
   scheduleOf,
   serialJob,
   tallyOf,
-  timing,
 } from './compile/index.js'
 export {
   batchAt,
@@ -46,6 +39,15 @@ export { inputsOf } from './geometry/index.js'
 export { type Program, parse, print, printRank, type Violation, verify } from './ir/index.js'
 export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
 export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
+export {
+  communicate,
+  draw,
+  makeSchedule,
+  parseSchedule,
+  printSchedule,
+  type Schedule,
+  timing,
+} from './schedule/index.js'
 export {
   type Answer,
   type Asked,

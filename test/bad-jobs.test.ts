@@ -167,7 +167,7 @@ const rows: readonly Row[] = [
   [gpt('dropout: 1'), 'schema/range model.dropout | less than 1, got 1'],
   [gpt('eps: -1'), 'schema/range model.eps | more than 0'],
   [model('family: llama, layers: 0, embed: -1, heads: 1e9, ffn: 1, vocab: 0'), ...['layers', 'embed', 'heads', 'vocab'].map(key => `schema/range model.${key} | must be` as const)],
-  [model('family: llama, layers: 10000, embed: 1048576, heads: 8, ffn: 16777216, vocab: 16777216'), 'model/size model | more than can be counted'],
+  [model('family: llama, layers: 10000, embed: 1048576, heads: 8, ffn: 16777216, vocab: 16777216'), 'model/size model | exceed 2^53'],
   [write({ model: 'family: mlp, layers: 1, embed: 65536', training: 'seq: 1, globalBatch: 65536', plan: 'dp: 65536, tp: 65536', }), 'plan/ranks plan | tp 65536 x dp 65536 = 4294967296 ranks, more than 16777216'],
 
   // Numbers that do not fit together
@@ -197,10 +197,10 @@ const rows: readonly Row[] = [
   [plan('pp: 2, microbatches: 4, chunks: 2'), 'plan/chunks plan.chunks | schedule 1f1b has chunks 1, got 2; try schedule interleaved'],
   [plan('pp: 2, microbatches: 4, schedule: zb-v, chunks: 1'), 'plan/chunks plan.chunks | schedule zb-v has chunks 2, got 1'],
   [plan('microbatches: 65536').replace('globalBatch: 16', 'globalBatch: 65536').replace('layers: 8', 'layers: 100'), 'plan/size plan.microbatches | 100 layers x microbatches 65536 = 6553600 tasks'],
-  ['model: llama3-405b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { tp: 8, deviceMemory: 80GiB }', 'plan/memory plan.deviceMemory | on a rank, a device has 80.00 GiB; try more tp or pp'],
-  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 119.66 GiB on a rank, a device has 64.00 GiB; try zero 1'],
-  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, precision: bf16, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 4.5 x 4 bytes x 8.03 B = 134.62 GiB on a rank, a device has 64.00 GiB; try zero 1'],
-  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, precision: pure-bf16, deviceMemory: 32GiB }', 'plan/memory plan.deviceMemory | 4 x 2 bytes x 8.03 B = 59.83 GiB on a rank, a device has 32.00 GiB; try zero 1'],
+  ['model: llama3-405b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { tp: 8, deviceMemory: 80GiB }', 'plan/memory plan.deviceMemory | on a rank, a device has 80.00 GiB; at least 76 ranks must share them: by tp x pp (now 8), or by dp with zero 3'],
+  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 119.66 GiB on a rank, a device has 64.00 GiB; with zero 3 they need 59.83 GiB'],
+  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, precision: bf16, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 4.5 x 4 bytes x 8.03 B = 134.62 GiB on a rank, a device has 64.00 GiB; at least 3 ranks must share them'],
+  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, precision: pure-bf16, deviceMemory: 32GiB }', 'plan/memory plan.deviceMemory | 4 x 2 bytes x 8.03 B = 59.83 GiB on a rank, a device has 32.00 GiB; with zero 3 they need 29.92 GiB'],
   [plan('precision: bf61'), 'schema/name plan.precision | did you mean `bf16`?'],
   [plan('precision: f64'), 'schema/name plan.precision | f32'],
 

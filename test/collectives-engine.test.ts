@@ -10,8 +10,8 @@ import { openGroup } from '../src/engine/native/group/group.js'
 import { exchange } from '../src/engine/native/group/heap.js'
 import {
   createGroup,
-  dtypes,
   type ElementType,
+  elementTypes,
   type Group,
   type GroupCombine,
   nativeMissing,
@@ -145,7 +145,7 @@ for (const kernels of ['native', 'wasm'] as const)
       skip: (kernels === 'native' && nativeMissing()) || false,
     }, async () => {
       const group = await createGroup(ranks, { kernels, pool, bytes: 64 << 20, timeoutMs: 20_000 })
-      for (const dtype of dtypes)
+      for (const dtype of elementTypes)
         for (const size of sizes) {
           await checkMoves(group, dtype, size)
           if (size === 33 || size === 1000) for (const combine of combines) await checkSums(group, dtype, size, combine)

@@ -2,7 +2,6 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
-import { makeSchedule, tasksOf } from '../src/compile/index.js'
 import {
   type capacityOf,
   eras,
@@ -22,6 +21,7 @@ import {
   usual,
 } from '../src/estimate/index.js'
 import { scheduleFacts, scheduleNames } from '../src/plan/index.js'
+import { makeSchedule, tasksOf } from '../src/schedule/index.js'
 
 /** GPT-3 without its ends, so that layers can be counted. */
 const shape: Shape = {

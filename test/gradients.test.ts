@@ -5,11 +5,12 @@
  */
 import { deepEqual, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { compile, makeSchedule } from '../src/compile/index.js'
+import { compile } from '../src/compile/index.js'
 import { compare, runSerial, worstOf } from '../src/engine/index.js'
 import { type Program, showLayout, showViolation, verify } from '../src/ir/index.js'
 import { type BlockBuilder, type Carry, defineModel, type Model, normal, type Value } from '../src/model/index.js'
 import { Plan, type PlanInput } from '../src/plan/index.js'
+import { makeSchedule } from '../src/schedule/index.js'
 
 type D = 'batch' | 'seq' | 'embed'
 type Use = (b: BlockBuilder<D>, gain: Value) => Value

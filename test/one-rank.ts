@@ -3,12 +3,13 @@
  * drawn wide, biases and gains too: at the usual start many gradients are so small that a wrong one hides.
  */
 import { normal } from '../src/base/index.js'
-import { compile, type Schedule } from '../src/compile/index.js'
+import { compile } from '../src/compile/index.js'
 import { boot, type Interpreter, syntheticData } from '../src/engine/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { buildModel, type Model, ModelConfig, type ModelInput } from '../src/model/index.js'
 import { Plan, type PlanInput, Training } from '../src/plan/index.js'
+import type { Schedule } from '../src/schedule/index.js'
 
 export const [globalBatch, seq] = [4, 5]
 

@@ -1,7 +1,7 @@
 /** The grid of plans, and samples of it in which every pair of choices that is possible occurs. */
 import { choices } from '../src/base/index.js'
-import { scheduleProblems } from '../src/compile/index.js'
 import { scheduleFacts, scheduleNames } from '../src/plan/index.js'
+import { scheduleProblems } from '../src/schedule/index.js'
 import { jobOf, type ModelName, models, titleOf } from './jobs.js'
 
 const grid = {

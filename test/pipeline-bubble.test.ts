@@ -1,9 +1,9 @@
 /** The closed forms of the bubble against the schedules themselves, also with fewer microbatches than stages. */
 import { ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { makeSchedule, timing } from '../src/compile/index.js'
 import { bubbleOf } from '../src/estimate/schedules/pipeline.js'
 import { type ScheduleName, scheduleFacts } from '../src/plan/index.js'
+import { makeSchedule, timing } from '../src/schedule/index.js'
 
 /** Largest differences of the step time over all cases, and of the mean: what the closed form is trusted to. */
 const forms: Readonly<Record<ScheduleName, readonly [worst: number, mean: number]>> = {

@@ -1,7 +1,7 @@
 /** lockstep plan, explain and scale: what they find, what they write, and what they say when nothing works. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { makeSchedule, printSchedule } from '../src/compile/index.js'
+import { makeSchedule, printSchedule } from '../src/schedule/index.js'
 import { lockstep } from './memory-io.js'
 
 const asked = ['--model', 'llama3-8b', '--cluster', 'h100', '--seq', '4096']

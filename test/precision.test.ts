@@ -5,12 +5,13 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices, type DType } from '../src/base/index.js'
-import { compile, compileEvaluation, compileJob, makeSchedule, serialJob } from '../src/compile/index.js'
+import { compile, compileEvaluation, compileJob, serialJob } from '../src/compile/index.js'
 import { boot, compare, dataFor, type Runner, roundToBf16, runSerial, worstOf } from '../src/engine/index.js'
 import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
 import { isCompute, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import { defineModel, normal, parametersOf } from '../src/model/index.js'
 import { type Job, Plan, type PlanInput } from '../src/plan/index.js'
+import { makeSchedule } from '../src/schedule/index.js'
 import { jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
 
 const bf16 = (model: ModelName, plan: PlanInput = {}) => jobOf(model, { ...plan, precision: 'bf16' })

@@ -1,14 +1,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
-import {
-  compileJob,
-  differencesOf,
-  makeSchedule,
-  printSchedule,
-  scheduleProblems,
-  tallyOf,
-} from '../src/compile/index.js'
+import { compileJob, differencesOf, tallyOf } from '../src/compile/index.js'
 import {
   check,
   Job,
@@ -19,6 +12,7 @@ import {
   scheduleNames,
   worldOfPlan,
 } from '../src/plan/index.js'
+import { makeSchedule, printSchedule, scheduleProblems } from '../src/schedule/index.js'
 import { lockstep } from './memory-io.js'
 
 const llama405 = `

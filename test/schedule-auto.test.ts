@@ -2,6 +2,8 @@
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
+import { Clocks } from '../src/schedule/clocks.js'
+import { answersAlike, type Policy, runGreedy } from '../src/schedule/greedy.js'
 import {
   type AutoOptions,
   autoProblems,
@@ -12,9 +14,7 @@ import {
   type TaskCost,
   timing,
   validate,
-} from '../src/compile/index.js'
-import { Clocks } from '../src/compile/schedule/clocks.js'
-import { answersAlike, type Policy, runGreedy } from '../src/compile/schedule/greedy.js'
+} from '../src/schedule/index.js'
 import { lockstep } from './memory-io.js'
 
 const cost = (F: number, I: number, W: number, C = 0): TaskCost => ({ F, I, W, C })

@@ -3,6 +3,7 @@ import { deepEqual, equal, match } from 'node:assert/strict'
 import { test } from 'node:test'
 import { Command } from 'commander'
 import { registerSchedule, type ScheduleOptions, scheduleCommand } from '../src/cli/commands/schedule.js'
+import { scheduleFacts } from '../src/plan/index.js'
 import {
   communicate,
   makeSchedule,
@@ -11,8 +12,7 @@ import {
   printSchedule,
   scheduleNames,
   tasksOf,
-} from '../src/compile/index.js'
-import { scheduleFacts } from '../src/plan/index.js'
+} from '../src/schedule/index.js'
 import { memoryIo } from './memory-io.js'
 
 function world(files: Record<string, string> = {}) {

@@ -6,6 +6,7 @@
 import { deepEqual, equal } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
+import { scheduleFacts } from '../src/plan/index.js'
 import {
   type CommAction,
   communicate,
@@ -16,8 +17,7 @@ import {
   type Task,
   type Transfer,
   validate,
-} from '../src/compile/index.js'
-import { scheduleFacts } from '../src/plan/index.js'
+} from '../src/schedule/index.js'
 
 const isTransfer = (item: CommAction): item is Transfer => /^(SEND|RECV)/.test(item.kind)
 

@@ -9,7 +9,7 @@ import {
   type ScheduleName,
   showCell,
   timing,
-} from '../src/compile/index.js'
+} from '../src/schedule/index.js'
 import { readFixture } from './fixtures.js'
 import { fixtureSchedule, measured, oursFor, readSchedule, scheduleFiles } from './schedule-fixtures.js'
 

@@ -1,5 +1,5 @@
 /** Schedules of other systems, and ours for the same counts. */
-import { makeSchedule, parseSchedule, type Schedule, type ScheduleName } from '../src/compile/index.js'
+import { makeSchedule, parseSchedule, type Schedule, type ScheduleName } from '../src/schedule/index.js'
 import { fixtureNames, readFixture } from './fixtures.js'
 
 export const scheduleFiles = (pattern: RegExp): string[] => fixtureNames('schedules', pattern)

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { communicate, makeSchedule, printComms, printSchedule, scheduleNames } from '../src/compile/index.js'
 import { scheduleFacts } from '../src/plan/index.js'
+import { communicate, makeSchedule, printComms, printSchedule, scheduleNames } from '../src/schedule/index.js'
 import { findPython, noPython } from './python.js'
 
 /** Loads both forms of every file through PyTorch's runtime; prints what it could not read. */

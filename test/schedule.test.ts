@@ -2,12 +2,12 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
+import { scheduleFacts } from '../src/plan/index.js'
 import {
   type Action,
   draw,
-  holders,
   makeSchedule,
-  rankOf,
+  Places,
   type Schedule,
   type ScheduleName,
   scheduleNames,
@@ -16,8 +16,7 @@ import {
   tasksOf,
   timing,
   validate,
-} from '../src/compile/index.js'
-import { scheduleFacts } from '../src/plan/index.js'
+} from '../src/schedule/index.js'
 
 const made = new Map<string, Schedule>()
 const make = (
@@ -105,9 +104,9 @@ test('dualpipe-v pairs forwards with backwards', () =>
   ))
 
 test('dualpipe feeds both ends and holds every stage twice', () => {
-  const schedule = make('dualpipe', 4, 8)
+  const places = new Places(make('dualpipe', 4, 8))
   deepEqual(
-    [0, 1, 2, 3].map(stage => holders(schedule, stage)),
+    [0, 1, 2, 3].map(stage => places.holders(stage)),
     [
       [0, 3],
       [1, 2],
@@ -115,7 +114,7 @@ test('dualpipe feeds both ends and holds every stage twice', () => {
       [0, 3],
     ],
   )
-  deepEqual([rankOf(schedule, 0, 3), rankOf(schedule, 0, 4)], [0, 3])
+  deepEqual([places.rankOf(0, 3), places.rankOf(0, 4)], [0, 3])
 })
 
 test('one rank is one rank, whatever the schedule', () => {

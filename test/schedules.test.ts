@@ -1,9 +1,9 @@
 /** What a schedule is, is said once: the table against the schedules themselves. */
 import { deepEqual, equal } from 'node:assert/strict'
 import { test } from 'node:test'
-import { makeSchedule, tasksOf } from '../src/compile/index.js'
 import { splitOf } from '../src/estimate/index.js'
 import { type ScheduleFacts, scheduleFacts, scheduleNames } from '../src/plan/index.js'
+import { makeSchedule, tasksOf } from '../src/schedule/index.js'
 import { jobOf } from './jobs.js'
 
 const ranks = 4

@@ -1,7 +1,8 @@
 /** Prices one can reckon with in the head, and the smallest jobs they are tried on. */
-import { compileJob, type Schedule, type TaskCost } from '../src/compile/index.js'
+import { compileJob } from '../src/compile/index.js'
 import { type Instr, type Program, type Segment, traitsOf } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
+import type { Schedule, TaskCost } from '../src/schedule/index.js'
 import type { Prices } from '../src/simulate/index.js'
 
 export const free: Prices = {

@@ -58,7 +58,7 @@ test('killed half-way through, what was there before is still there', () => {
   const at = folder()
   const file = join(at, 'job.yaml')
   writeFileSync(file, 'before')
-  const module = new URL('../src/cli/files/write-whole.js', import.meta.url).href
+  const module = new URL('../src/node/write-whole.js', import.meta.url).href
   const script = `const { writeWhole } = await import('${module}'); writeWhole('${file}', 'x'.repeat(2 ** 24))`
   // No file of this process may grow beyond a few blocks: the write cannot end.
   const { status } = spawnSync('sh', [

@@ -15,6 +15,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import type { Program } from '../src/ir/index.js'
 import {
   autoSchedule,
   makeSchedule,
@@ -22,8 +23,7 @@ import {
   type ScheduleName,
   type TaskCost,
   timing,
-} from '../src/compile/index.js'
-import type { Program } from '../src/ir/index.js'
+} from '../src/schedule/index.js'
 import { type Simulation, simulate } from '../src/simulate/index.js'
 import { layersOn, taskPrices } from './toy-prices.js'
 

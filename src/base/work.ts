@@ -21,3 +21,25 @@ export function* asPart<T>(from: number, to: number, work: Work<T>): Work<T> {
     yield from + (to - from) * next.value
   }
 }
+
+/** Somebody who watches work of several phases: the command line draws how far it is. */
+export interface Watcher {
+  /** Phases to come, each with the length it is expected to have, in any unit. A phase nobody expected has no time. */
+  expect(phases: Readonly<Record<string, number>>): void
+  /** `share` of the phase is done. */
+  say(phase: string, share?: number): void
+  /** Runs the work as a phase. */
+  run<T>(phase: string, work: Work<T> | AsyncGenerator<number, T, void>): Promise<T>
+}
+
+/** Nobody watches: the work just runs. */
+export const unwatched: Watcher = {
+  expect() {},
+  say() {},
+  async run(_, work) {
+    for (;;) {
+      const next = await work.next()
+      if (next.done) return next.value
+    }
+  },
+}

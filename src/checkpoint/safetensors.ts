@@ -2,9 +2,11 @@
  * safetensors files: eight bytes of length, a header of JSON, then the tensors' bytes. Ours keep a CRC-32 of each
  * tensor in the metadata; files of others have none and are taken as they are.
  */
+import { elementFacts, elementTypes } from '../base/index.js'
 import { crc32 } from './crc32.js'
 
-export type Float = 'F32' | 'F64' | 'BF16'
+/** Those that are read: the names of `elementFacts`. */
+export type Float = (typeof elementFacts)['f32' | 'f64' | 'bf16']['safetensors']
 
 export interface SafeTensor {
   /** As it is in the file; bf16 is read as f32. */
@@ -12,8 +14,6 @@ export interface SafeTensor {
   readonly shape: readonly number[]
   readonly values: Float32Array | Float64Array
 }
-
-const bytesPer: Readonly<Record<Float, number>> = { F32: 4, F64: 8, BF16: 2 }
 
 /** Values of a copy of the file's bytes. A bf16 number is the upper half of an f32. */
 const decode: Readonly<Record<Float, (raw: Uint8Array) => Float32Array | Float64Array>> = {
@@ -86,15 +86,18 @@ function entryOf(header: Mapping, name: string) {
   const entry = Object.hasOwn(header, name) ? header[name] : refuse(`there is no tensor ${name}`)
   if (!isMapping(entry)) return refuse(`the entry of tensor ${name} is no mapping`)
   const { dtype, shape, data_offsets: offsets } = entry
-  if (!isFloat(dtype)) return refuse(`tensor ${name} is ${String(dtype)}, not ${Object.keys(bytesPer).join(', ')}`)
+  if (!isFloat(dtype)) return refuse(`tensor ${name} is ${String(dtype)}, not ${Object.keys(decode).join(', ')}`)
   if (!isSizes(shape) || !isSizes(offsets) || offsets.length !== 2) return refuse(`tensor ${name} has no sizes`)
   const [begin, end] = offsets
-  const expected = shape.reduce((n, size) => n * size, 1) * bytesPer[dtype]
+  const expected = shape.reduce((n, size) => n * size, 1) * widthOf(dtype)
   if (end - begin !== expected) refuse(`tensor ${name} has ${end - begin} bytes, but its shape needs ${expected}`)
   return { dtype, shape, begin, end }
 }
 
-const isFloat = (value: unknown): value is Float => typeof value === 'string' && Object.hasOwn(bytesPer, value)
+const isFloat = (value: unknown): value is Float => typeof value === 'string' && Object.hasOwn(decode, value)
+
+const widthOf = (name: Float): number =>
+  elementFacts[elementTypes.find(type => elementFacts[type].safetensors === name)!].bytes
 
 const isSizes = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every(size => Number.isSafeInteger(size) && size >= 0)

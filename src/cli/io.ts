@@ -1,24 +1,7 @@
-/** The world as commands see it. Tests pass their own; nothing else in the project touches files, streams or the environment. */
-import {
-  appendFileSync,
-  closeSync,
-  copyFileSync,
-  existsSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
-import { type Files, showBytes } from '../base/index.js'
-import { hasEnded, processName } from './files/processes.js'
-import { writeWhole } from './files/write-whole.js'
+/** The world as commands see it. Tests pass their own; nothing else in the project touches streams or the environment. */
+import { copyFileSync } from 'node:fs'
+import type { Files } from '../base/index.js'
+import { nodeFiles, plainly } from '../node/index.js'
 
 export interface Io extends Files {
   /** Text for standard output and standard error, line breaks included. */
@@ -37,8 +20,6 @@ export interface Io extends Files {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-const mostBytes = 2 ** 28
-
 export function processIo(): Io {
   // The reader of a pipe may leave before the end (`| head`): that is its right and no failure of ours.
   for (const stream of [process.stdout, process.stderr]) {
@@ -49,19 +30,8 @@ export function processIo(): Io {
   return {
     out: text => void process.stdout.write(text),
     err: text => void process.stderr.write(text),
-    read: readText,
-    readBytes,
-    list: path => plainly(() => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
-    exists: existsSync,
-    write: (path, content) => plainly(() => writeWhole(path, content)),
+    ...nodeFiles(),
     copy: (from, to) => plainly(() => copyFileSync(from, to)),
-    create: (path, content) => plainly(() => create(path, content)),
-    rename: (from, to) => plainly(() => rename(from, to)),
-    remove: path => plainly(() => rmSync(path, { recursive: true, force: true })),
-    append: (path, text) => plainly(() => appendFileSync(path, text)),
-    makeFolder: path => plainly(() => makeFolder(resolve(path)), noFolder),
-    process: processName(),
-    hasEnded,
     terminal: () =>
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }
@@ -74,109 +44,5 @@ export function processIo(): Io {
     },
     colors: process.stdout.isTTY === true && !process.env.NO_COLOR,
     env: process.env,
-  }
-}
-
-/** One folder after the other: asked for all of them at once, Node never comes back from a place that takes none (/proc). */
-function makeFolder(path: string): void {
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
-  const above = dirname(path)
-  if (above !== path) makeFolder(above)
-  mkdirSync(path)
-}
-
-/** Reads no more than a bound: a path may name a device that never ends. */
-function readText(path: string): string {
-  return plainly(() => {
-    const file = path === '-' ? 0 : openSync(path, 'r')
-    try {
-      if (fstatSync(file).isDirectory()) throw new Error('is a directory')
-      const parts: Buffer[] = []
-      for (let total = 0; ; ) {
-        const part = Buffer.alloc(2 ** 16)
-        const size = readSync(file, part)
-        if (size === 0) return Buffer.concat(parts).toString('utf8')
-        parts.push(part.subarray(0, size))
-        total += size
-        if (total > mostBytes) throw new Error(`is bigger than ${showBytes(mostBytes)}`)
-      }
-    } finally {
-      if (file !== 0) closeSync(file)
-    }
-  })
-}
-
-function readBytes(path: string, begin = 0, end?: number): Uint8Array {
-  return plainly(() => {
-    const stats = statSync(path)
-    if (!stats.isFile()) throw new Error('is not a file')
-    return end === undefined ? new Uint8Array(readFileSync(path)) : readPart(path, begin, Math.min(end, stats.size))
-  })
-}
-
-function readPart(path: string, begin: number, end: number): Uint8Array {
-  const bytes = new Uint8Array(Math.max(0, end - begin))
-  const file = openSync(path, 'r')
-  try {
-    for (let at = 0; at < bytes.length; ) {
-      const size = readSync(file, bytes, at, Math.min(bytes.length - at, mostBytes), begin + at)
-      if (size === 0) return bytes.subarray(0, at)
-      at += size
-    }
-    return bytes
-  } finally {
-    closeSync(file)
-  }
-}
-
-function create(path: string, content: string): boolean {
-  try {
-    writeFileSync(path, content, { flag: 'wx', flush: true })
-    return true
-  } catch (e) {
-    if ((e as NodeJS.ErrnoException).code === 'EEXIST') return false // errors of the system carry a code
-    throw e
-  }
-}
-
-function rename(from: string, to: string): void {
-  if (existsSync(to)) throw new Error('the name is taken')
-  renameSync(from, to)
-}
-
-function filesBelow(folder: string): string[] {
-  const entries = readdirSync(folder, { withFileTypes: true })
-    .filter(({ name }) => !name.startsWith('.') && name !== 'node_modules')
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
-  return entries.flatMap(entry => {
-    const path = join(folder, entry.name)
-    return entry.isDirectory() ? filesBelow(path) : entry.isFile() ? [path] : []
-  })
-}
-
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: 'no such file',
-  EACCES: 'permission denied',
-  EPERM: 'permission denied',
-  EISDIR: 'is a directory',
-  EEXIST: 'is a file',
-  ENOTDIR: 'no such file',
-  ENAMETOOLONG: 'no such file: the name is too long',
-  ELOOP: 'no such file: links go in a circle',
-  ERR_FS_FILE_TOO_LARGE: 'is bigger than 2 GiB',
-  ENOSPC: 'no space left on the disk',
-  EROFS: 'the disk is read-only',
-}
-
-const noFolder = { ENOENT: 'no folder can be made there', ENOTDIR: 'no folder can be made there' }
-
-/** 'ENOENT: no such file or directory, open ...' -> 'no such file' */
-function plainly<T>(work: () => T, own: typeof reasons = {}): T {
-  try {
-    return work()
-  } catch (e) {
-    const code = (e as NodeJS.ErrnoException).code // errors of the system carry one
-    if (code === undefined) throw e
-    throw new Error(own[code] ?? reasons[code] ?? `cannot be opened (${code})`)
   }
 }

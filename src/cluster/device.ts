@@ -3,10 +3,9 @@
  * Everything a figure was taken from is named in `sources`.
  */
 import { z } from 'zod'
+import { type Precision, precisions } from '../base/index.js'
 
-/** What numbers are multiplied in. */
-export const precisions = ['f32', 'tf32', 'f16', 'bf16', 'fp8'] as const
-export type Precision = (typeof precisions)[number]
+export { type Precision, precisions }
 
 const fraction = z.number().positive().max(1)
 const rate = z.number().positive()

@@ -3,7 +3,7 @@
  * receive was posted, as far as the sender can know. What a rank knows of the others travels with the messages
  * (vector clocks): having received what rank b sent at its event k, one knows that b had finished everything before k.
  */
-import { type CommAction, type Task, type Transfer, tasksOf } from './schedule/task.js'
+import { type CommAction, type Task, type Transfer, tasksOf } from '../schedule/index.js'
 
 const isTransfer = (action: CommAction): action is Transfer => 'peer' in action
 

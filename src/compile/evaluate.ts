@@ -5,9 +5,9 @@
 import type { Program } from '../ir/index.js'
 import { buildModel, type ModelConfig } from '../model/index.js'
 import type { Job } from '../plan/index.js'
+import { type Schedule, tasksOf } from '../schedule/index.js'
 import { compile } from './compile.js'
 import { scheduleOf } from './job.js'
-import { type Schedule, tasksOf } from './schedule/index.js'
 
 /** `schedule` is the parsed file of a plan that names one. */
 export function compileEvaluation(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {

@@ -44,7 +44,7 @@ export function draftParams(facts: Facts, gradients: ReadonlyMap<string, Layout>
     const [of, on] = [classes.get(spec.name)!, holders.get(spec.name)!]
     const name = on.length > 1 ? `${of}@${on.join('.')}` : of
     const grad = gradients.has(of) ? { grad: gradients.get(of)! } : {}
-    const own = { spec, ...paramDtypes[plan.precision], layouts: layouts.get(spec.name)!, ...grad, holders: on }
+    const own = { spec, ...paramDtypes(plan.precision), layouts: layouts.get(spec.name)!, ...grad, holders: on }
     const segments = made.get(name) ?? draftParam({ name, ...own }, facts)
     made.set(name, segments)
     return { ...own, segments }

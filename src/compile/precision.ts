@@ -5,12 +5,9 @@
  * are f32, and parameters need no masters. Models are written and differentiated in f32; nothing else in the compiler
  * asks which precision it is.
  */
-import type { DType, OpKind } from '../base/index.js'
+import { type DType, opFacts, type PlanPrecision, planPrecisionFacts } from '../base/index.js'
 import type { Graph, Model, Node, Value, ValueId } from '../model/index.js'
-import type { Plan } from '../plan/index.js'
 import type { Derived } from './differentiate.js'
-
-type Precision = Plan['precision']
 
 export interface ParamDtypes {
   /** What a parameter is computed with. */
@@ -19,57 +16,47 @@ export interface ParamDtypes {
   readonly stateDtype: DType
 }
 
-export const paramDtypes: Readonly<Record<Precision, ParamDtypes>> = {
-  f32: { dtype: 'f32', stateDtype: 'f32' },
-  bf16: { dtype: 'bf16', stateDtype: 'f32' },
-  'pure-bf16': { dtype: 'bf16', stateDtype: 'bf16' },
+export function paramDtypes(precision: PlanPrecision): ParamDtypes {
+  const { token, state } = planPrecisionFacts[precision]
+  return { dtype: token, stateDtype: state }
 }
 
-/** Results that many numbers went into, or that others are divided by: op -> the first result that is one. */
-const statistics: Readonly<Partial<Record<OpKind, number>>> = {
-  attention: 1,
-  maxOver: 0,
-  sumExp: 0,
-  pick: 0,
-  tokenLoss: 0,
-  countLabels: 0,
-  squaredError: 0,
-  countElements: 0,
-}
-
-const dtypeOf = ({ id, dtype, source }: Value, nodes: readonly Node[]): DType => {
-  if (dtype === 'i32' || source.kind === 'count') return dtype
-  if (source.kind !== 'node') return 'bf16'
+const isStatistic = ({ id, source }: Value, nodes: readonly Node[]): boolean => {
+  if (source.kind === 'count') return true
+  if (source.kind !== 'node') return false
   const { op, outs } = nodes[source.node]
-  return outs.indexOf(id) >= (statistics[op.kind] ?? outs.length) ? 'f32' : 'bf16'
+  return outs.indexOf(id) >= (opFacts[op.kind].statistic ?? outs.length)
 }
 
-const inBf16 = ({ values, nodes }: Pick<Graph, 'values' | 'nodes'>): Value[] =>
-  values.map(value => ({ ...value, dtype: dtypeOf(value, nodes) }))
+/** Real values that are no statistics, in the dtype of tokens. */
+const narrowed = ({ values, nodes }: Pick<Graph, 'values' | 'nodes'>, token: DType): Value[] =>
+  values.map(value => (value.dtype === 'f32' && !isStatistic(value, nodes) ? { ...value, dtype: token } : value))
 
 /** A model as a plan of this precision stores it. Blocks that share a graph go on sharing it. */
-export function storedModel(model: Model, precision: Precision): Model {
-  if (precision === 'f32') return model
-  const graphs = new Map(model.blocks.map(({ graph }) => [graph, { ...graph, values: inBf16(graph) }]))
+export function storedModel(model: Model, precision: PlanPrecision): Model {
+  const { token } = planPrecisionFacts[precision]
+  if (token === 'f32') return model
+  const graphs = new Map(model.blocks.map(({ graph }) => [graph, { ...graph, values: narrowed(graph, token) }]))
   return {
     ...model,
-    inputs: model.inputs.map(input => (input.dtype === 'i32' ? input : { ...input, dtype: 'bf16' })),
+    inputs: model.inputs.map(input => (input.dtype === 'f32' ? { ...input, dtype: token } : input)),
     blocks: model.blocks.map(block => ({ ...block, graph: graphs.get(block.graph)! })),
   }
 }
 
 /** Gradients of activations as activations are, those of parameters as their state from the op that makes them on. */
-export function storedGradients(derived: Derived, precision: Precision): Derived {
-  if (precision === 'f32') return derived
+export function storedGradients(derived: Derived, precision: PlanPrecision): Derived {
+  const { token, state } = planPrecisionFacts[precision]
+  if (token === 'f32') return derived
   const { graph } = derived
-  if (precision === 'pure-bf16') return { ...derived, graph: { ...graph, values: inBf16(graph) } }
+  if (state === token) return { ...derived, graph: { ...graph, values: narrowed(graph, token) } }
   const wide = new Map(Object.entries(derived.paramGrads).map(([param, id]) => [param, wideFrom(derived, id, 0)]))
   const widened = new Set([...wide.values()].flat())
-  const values = inBf16(graph).map(value => (widened.has(value.id) ? { ...value, dtype: 'f32' as const } : value))
+  const values = narrowed(graph, token).map(value => (widened.has(value.id) ? { ...value, dtype: state } : value))
   const nodes = [...graph.nodes]
-  /** What somebody else reads too, or nobody here computes, is copied: `accumulate` adds f32 to f32. */
+  /** What somebody else reads too, or nobody here computes, is copied: `accumulate` adds what is equally wide. */
   const copied = (id: ValueId): ValueId => {
-    const copy = { ...values[id], id: values.length, name: `${values[id].name}.f32`, dtype: 'f32' as const }
+    const copy = { ...values[id], id: values.length, name: `${values[id].name}.${state}`, dtype: state }
     values.push({ ...copy, source: { kind: 'node', node: nodes.length } })
     nodes.push({ op: { kind: 'scale', by: 1 }, ins: [id], outs: [copy.id] })
     return copy.id
@@ -81,7 +68,7 @@ export function storedGradients(derived: Derived, precision: Precision): Derived
 }
 
 /**
- * The values that may be f32 so that this one is: itself and, where it is a sum, its addends. None where a value has
+ * The values that may be as wide as the state so that this one is: itself and, where it is a sum, its addends. None where a value has
  * more readers than these, to whom it belongs to a token.
  */
 function wideFrom(derived: Derived, id: ValueId, readers: number): readonly ValueId[] {

@@ -2,11 +2,11 @@
  * Curves from measurements: the constants with which the prices of this folder come nearest to what was timed. Points
  * stay in the curve as evidence, and prices go through them; the constants speak for sizes that nobody timed.
  */
-import { mean } from '../base/index.js'
+import { mean, precisionFacts } from '../base/index.js'
 import type { AttentionPoint, Curves, Device, MatmulPoint, Precision } from '../cluster/index.js'
 import { digits } from '../cluster/index.js'
 import { isAligned, matmulSeconds } from './matmul.js'
-import { attentionSeconds, bytesOf, flopsOf } from './price.js'
+import { attentionSeconds, flopsOf } from './price.js'
 
 type Form = Pick<Curves['matmul'], 'tile' | 'halfK' | 'packing'>
 
@@ -66,7 +66,15 @@ function ratiosOf(
   return points
     .filter(point => point.precision === precision)
     .map(({ m, n, k, seconds }) => {
-      const kernel = { kind: 'matmul', m, n, k, batch: 1, precision, resultBytes: bytesOf[precision] } as const
+      const kernel = {
+        kind: 'matmul',
+        m,
+        n,
+        k,
+        batch: 1,
+        precision,
+        resultBytes: precisionFacts[precision].bytes,
+      } as const
       return Math.log(seconds / matmulSeconds(kernel, ideal))
     })
 }

@@ -2,7 +2,7 @@
  * What one instruction asks of a machine: a kernel for its device, a meeting for its links, a copy from its host, or
  * nothing. Read off the dims of its buffers, so the formulas a reader knows are sums over the instructions of a program.
  */
-import { type Dim, elementsOf, heldElements, type Mesh } from '../base/index.js'
+import { type Dim, elementsOf, fromFacts, heldElements, type Mesh, multipliedIn, type OpWork } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import {
   applyRule,
@@ -67,42 +67,18 @@ const meeting = (instr: Collective, place: Place): Work => ({
   group: instr.group,
 })
 
+const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: Place) => Work>> = {
+  product: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
+  attention: ({ ins: [q, k], ...how }, place) => attention('forward', q, k, how as Mask, place),
+  attentionBackward: ({ ins: [, q, k], ...how }, place) => attention('backward', q, k, how as Mask, place),
+  pass,
+}
+
+/** What ops of attention have beside operands. */
+type Mask = Pick<InstrOf<'attention'>, 'window' | 'dropout'>
+
 const works: Rules<Work, Place> = {
-  contract: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
-  attention: ({ ins: [q, k], ...how }, place) => attention('forward', q, k, how, place),
-  attentionGrad: ({ ins: [, q, k], ...how }, place) => attention('backward', q, k, how, place),
-  add: pass,
-  mul: pass,
-  scale: pass,
-  sumTo: pass,
-  gelu: pass,
-  geluGrad: pass,
-  swiglu: pass,
-  swigluGrad: pass,
-  layerNorm: pass,
-  layerNormInputGrad: pass,
-  layerNormWeightGrad: pass,
-  rmsNorm: pass,
-  rmsNormInputGrad: pass,
-  rmsNormWeightGrad: pass,
-  rope: pass,
-  dropout: pass,
-  embed: lookInto(1),
-  embedGrad: pass,
-  maxOver: pass,
-  sumExp: pass,
-  pick: lookInto(0),
-  tokenLoss: pass,
-  tokenLossGrad: pass,
-  countLabels: pass,
-  squaredError: pass,
-  squaredErrorGrad: pass,
-  countElements: pass,
-  zero: pass,
-  accumulate: pass,
-  sumSquares: pass,
-  adamw: pass,
-  sgd: pass,
+  ...fromFacts(({ work }) => (typeof work === 'string' ? byWork[work] : lookInto(work.lookInto))),
   'all-reduce': meeting,
   'all-gather': meeting,
   'reduce-scatter': meeting,
@@ -127,11 +103,8 @@ export const bufferBytes = (mesh: Mesh, { dims, layout, dtype }: Buffer): number
 const total = (refs: readonly Ref[], { segment, mesh }: Place): number =>
   refs.reduce((sum, ref) => sum + bufferBytes(mesh, segment.buffers[ref]), 0)
 
-/** What a buffer's numbers are multiplied in. Whole numbers are not multiplied. */
-const precisions: Readonly<Record<string, Precision>> = { f32: 'f32', bf16: 'bf16', f16: 'f16' }
-
 const precisionOf = ({ dtype }: Buffer, { multiply }: Pick<Place, 'multiply'>): Precision =>
-  multiply ?? precisions[dtype] ?? 'f32'
+  multiply ?? multipliedIn[dtype]
 
 /** Dims in both operands and the result repeat the product; dims missing from the result are summed. */
 function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {

@@ -4,10 +4,11 @@
  * of tile and cut k where tiles are few: the best of those is taken. Where products were measured, the curve is bent
  * through them.
  */
+import { precisionFacts } from '../base/index.js'
 import type { Device, MatmulPoint } from '../cluster/index.js'
 import type { Kernel } from './kernel.js'
 import { apart, bend } from './measured.js'
-import { bytesOf, peakOf } from './price.js'
+import { peakOf } from './price.js'
 
 type Matmul = Extract<Kernel, { kind: 'matmul' }>
 
@@ -48,13 +49,13 @@ function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device):
 
 /** Whether the rows of the operands and of the result begin where the widest loads want them. */
 export const isAligned = ({ n, k, precision }: Pick<Matmul, 'n' | 'k' | 'precision'>): boolean =>
-  (n * bytesOf[precision]) % 16 === 0 && (k * bytesOf[precision]) % 16 === 0
+  (n * precisionFacts[precision].bytes) % 16 === 0 && (k * precisionFacts[precision].bytes) % 16 === 0
 
 /** Measured over modelled time of the products nearest in shape. */
 const bentBy = (kernel: Matmul, points: readonly MatmulPoint[], device: Device): number =>
   bend(
     points.map(({ m, n, k, precision, seconds }) => {
-      const at: Matmul = { kind: 'matmul', m, n, k, batch: 1, precision, resultBytes: bytesOf[precision] }
+      const at: Matmul = { kind: 'matmul', m, n, k, batch: 1, precision, resultBytes: precisionFacts[precision].bytes }
       return {
         distance:
           apart(kernel.m, m) +

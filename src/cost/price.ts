@@ -2,12 +2,11 @@
  * The time of one kernel: a roofline. Arithmetic at the rate its shape allows, or traffic at the rate the memory
  * allows, whichever takes longer, and never less than the least any kernel takes.
  */
+import { precisionFacts } from '../base/index.js'
 import type { AttentionPoint, Device, Precision } from '../cluster/index.js'
 import type { AttentionGeneration, Kernel } from './kernel.js'
 import { matmulSeconds } from './matmul.js'
 import { apart, bend, interpolate } from './measured.js'
-
-export const bytesOf: Readonly<Record<Precision, number>> = { f32: 4, tf32: 4, f16: 2, bf16: 2, fp8: 1 }
 
 type KernelOf<K extends Kernel['kind']> = Extract<Kernel, { kind: K }>
 
@@ -42,7 +41,7 @@ export function flopsOf(kernel: Kernel): number {
 /** Bytes that must pass through the device's memory: every operand once, every result once. */
 export function trafficOf(kernel: Kernel): number {
   if (kernel.kind === 'memory') return kernel.read + kernel.written
-  const element = bytesOf[kernel.precision]
+  const element = precisionFacts[kernel.precision].bytes
   if (kernel.kind === 'matmul') {
     const { m, n, k, batch, resultBytes } = kernel
     return batch * ((m * k + k * n) * element + m * n * resultBytes)
@@ -103,14 +102,7 @@ function ageFactor(generation: AttentionGeneration, device: Device): number {
 
 /** The peak in this precision, or in the nearest one the device has: a device without bf16 multiplies in f16. */
 export function peakOf(device: Device, precision: Precision): number {
-  const nearest: Readonly<Record<Precision, readonly Precision[]>> = {
-    f32: ['f32', 'tf32'],
-    tf32: ['tf32', 'f32'],
-    f16: ['f16', 'bf16', 'f32'],
-    bf16: ['bf16', 'f16', 'f32'],
-    fp8: ['fp8', 'bf16', 'f16', 'f32'],
-  }
-  for (const candidate of nearest[precision]) {
+  for (const candidate of [precision, ...precisionFacts[precision].instead]) {
     const peak = device.peak[candidate]
     if (peak !== undefined) return peak
   }

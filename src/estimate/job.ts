@@ -1,8 +1,8 @@
 /** A job in the numbers its price depends on. */
-import { batchRanks, sizesOf } from '../base/index.js'
+import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { type Job, layersPerStage, type Plan, type ScheduleName } from '../plan/index.js'
-import { eras, pureLockstep } from './others/eras.js'
+import { ownSoftware } from './others/eras.js'
 import type { Placed, Split } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -51,7 +51,11 @@ export function placedOf(job: Job): Placed | undefined {
   const { precision } = job.plan
   const [shape, split] = [shapeOf(job.model, job.training.seq), splitOf(job)]
   if (!shape || !split) return undefined
-  return precision === 'pure-bf16'
-    ? { shape, split, precision: 'bf16', software: pureLockstep }
-    : { shape, split, precision, software: eras.lockstep }
+  return {
+    shape,
+    split,
+    precision: multipliedIn[planPrecisionFacts[precision].token],
+    software: ownSoftware[precision],
+    optimizer: job.training.optimizer,
+  }
 }

@@ -1,20 +1,23 @@
 /** A layer, an embedding and a head as kernels: what one rank computes for one microbatch. */
+
+import { activationBytes, isCast, uncast } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
-import { bytesOf, type Kernel } from '../cost/index.js'
+import type { Kernel } from '../cost/index.js'
 import { tableRanks } from './counts.js'
 import type { Software } from './others/software.js'
 import { embeddingTraffic, layerTraffic, type Stream } from './others/traffic.js'
+import type { Split } from './setup.js'
 import type { Shape } from './shape.js'
 
 /** How one rank's part of a layer is cut: everything its kernels depend on beside shape and software. */
-export interface Cut {
-  readonly tp: number
-  readonly cp: number
-  readonly ep: number
-  readonly sequenceParallel: boolean
-  /** Sequences of a microbatch. */
-  readonly microbatch: number
-}
+export const cutFields = [
+  'tp',
+  'cp',
+  'ep',
+  'sequenceParallel',
+  'microbatch',
+] as const satisfies readonly (keyof Split)[]
+export type Cut = Pick<Split, (typeof cutFields)[number]>
 
 export interface Kernels {
   readonly forward: readonly Kernel[]
@@ -72,7 +75,8 @@ function product(
 ): Kernel {
   const { rows: r, in: i, out: o, batch } = linear
   const [m, n, k] = which === 'forward' ? [r, o, i] : which === 'input' ? [r, i, o] : [i, o, r]
-  const result = which === 'weight' && software.fusedAccumulation ? 2 * software.gradientBytes : wide(precision)
+  const result =
+    which === 'weight' && software.fusedAccumulation ? 2 * software.gradientBytes : activationBytes(precision)
   return { kind: 'matmul', m, n, k, batch, precision, resultBytes: result }
 }
 
@@ -81,13 +85,9 @@ function weightKernels(linear: Linear, precision: Precision, software: Software)
   const gradient = product(linear, 'weight', precision, software)
   if (software.fusedAccumulation) return [gradient]
   const elements = linear.batch * linear.in * linear.out
-  const read = elements * (wide(precision) + software.gradientBytes)
+  const read = elements * (activationBytes(precision) + software.gradientBytes)
   return [gradient, { kind: 'memory', read, written: elements * software.gradientBytes }]
 }
-
-/** Results and attention are never narrower than 2 bytes. */
-const wide = (precision: Precision): number => Math.max(2, bytesOf[precision])
-const wider = (precision: Precision): Precision => (precision === 'fp8' ? 'bf16' : precision)
 
 export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
   const heads = shape.heads / cut.tp
@@ -100,8 +100,8 @@ export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, {
       n,
       k,
       batch,
-      precision: wider(precision),
-      resultBytes: wide(precision),
+      precision: uncast(precision),
+      resultBytes: activationBytes(precision),
     })
     const scores = of(queries, keys, shape.headDim)
     const context = of(queries, shape.headDim, keys)
@@ -118,7 +118,7 @@ export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, {
     keys,
     headDim: shape.headDim,
     causal: true,
-    precision: wider(precision),
+    precision: uncast(precision),
     generation: attention,
   })
   return { forward: [fused('forward')], backward: [fused('backward')] }
@@ -137,8 +137,8 @@ function smallKernels(shape: Shape, cut: Cut, precision: Precision, software: So
     scores: (microbatch * shape.heads * shape.seq * shape.seq) / cp / tp,
   }
   const traffic = layerTraffic(shape, software)
-  const casts = precision === 'fp8' ? castBytes(shape, elements) : { forward: 0, backward: 0 }
-  const scale = wide(precision) / 2
+  const casts = isCast(precision) ? castBytes(shape, elements) : { forward: 0, backward: 0 }
+  const scale = activationBytes(precision) / 2
   const chains = (pass: 'forward' | 'backward'): readonly Kernel[] => [
     ...(Object.keys(elements) as Stream[]).map(s => memory(scale * elements[s] * traffic[s][pass])), // total by its type
     memory(casts[pass]),
@@ -163,9 +163,9 @@ const memory = (bytes: number): Kernel => ({ kind: 'memory', read: bytes / 2, wr
 const isWork = (kernel: Kernel): boolean => kernel.kind !== 'memory' || kernel.read > 0
 
 /** Rows of one rank's part of the table: a multiple of 128, where it is padded. We pad nothing. */
-export const paddedVocab = (shape: Shape, tp: number, { name, padsVocab }: Software): number => {
+export const paddedVocab = (shape: Shape, tp: number, { own, padsVocab }: Software): number => {
   const { vocab } = shape
-  if (name === 'lockstep') return vocab / tableRanks(shape, tp)
+  if (own) return vocab / tableRanks(shape, tp)
   return tp === 1 && !padsVocab ? vocab : Math.ceil(vocab / (128 * tp)) * 128
 }
 
@@ -175,9 +175,9 @@ export function headKernels(shape: Shape, cut: Cut, precision: Precision, softwa
   const linear = { batch: 1, rows, in: shape.embed, out: paddedVocab(shape, cut.tp, software) }
   const loss = software.lossBytes * rows * linear.out
   return {
-    forward: [product(linear, 'forward', wider(precision), software), memory(0.6 * loss)],
-    input: [product(linear, 'input', wider(precision), software), memory(0.4 * loss)],
-    weight: weightKernels(linear, wider(precision), software),
+    forward: [product(linear, 'forward', uncast(precision), software), memory(0.6 * loss)],
+    input: [product(linear, 'input', uncast(precision), software), memory(0.4 * loss)],
+    weight: weightKernels(linear, uncast(precision), software),
     core: [],
   }
 }

@@ -3,10 +3,10 @@
  * of thousands. Each pipeline rank is summed up by itself: what it holds of the model, how many microbatches are in
  * flight there, and the one moment (loss, or a layer computed again) that comes on top.
  */
-import { dataRanks } from '../base/index.js'
+import { activationBytes, dataRanks } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
-import { elementBytes, keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
+import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
 import { type Habits, habitsOf } from './others/habits.js'
 import { ownLeast, ownMemory } from './own/memory.js'
 import { type Holding, holdingOf, holdingsOf } from './schedules/holding.js'
@@ -36,7 +36,7 @@ export const rankFootprint = (placed: Placed, rank: number): Footprint =>
  * software the closed form is all we know.
  */
 export const rankLeastBytes = (placed: Placed, rank: number): number =>
-  placed.software.name === 'lockstep' ? ownLeast(placed)(rank) : totalBytes(rankFootprint(placed, rank))
+  placed.software.own ? ownLeast(placed)(rank) : totalBytes(rankFootprint(placed, rank))
 
 /** What a device has for a program beside what it keeps for itself. */
 export const capacityOf = ({ memory, reserve }: Device): number => memory * (1 - reserve.fraction) - reserve.bytes
@@ -45,11 +45,11 @@ export const fits = (placed: Placed, device: Device): boolean => totalBytes(foot
 
 /** What does not depend on the rank is found once; the rest is asked for rank by rank. */
 const memoryOf = (placed: Placed): ((holding: Holding) => Footprint) =>
-  placed.software.name === 'lockstep' ? ownMemory(placed) : othersMemory(placed, habitsOf(placed.software))
+  placed.software.own ? ownMemory(placed) : othersMemory(placed, habitsOf(placed.software))
 
 function othersMemory(placed: Placed, habits: Habits): (holding: Holding) => Footprint {
   const { shape, split } = placed
-  const element = elementBytes(placed)
+  const element = activationBytes(placed.precision)
   const kept = keptBytes(placed, habits)
   const again = layerBytes(placed, habits) - kept
   const residual = tokensOf(placed) * shape.embed * element
@@ -72,7 +72,7 @@ type States = Pick<Footprint, 'parameters' | 'gradients' | 'optimizer'>
 
 function statesOf(placed: Placed, habits: Habits): (layers: number, first: boolean, last: boolean) => States {
   const { shape, split } = placed
-  const element = elementBytes(placed)
+  const element = activationBytes(placed.precision)
   const layer = layerParameters(shape, split)
   const data = dataRanks(split)
   const stays = habits.wholeInPipeline && split.pp > 1

@@ -2,13 +2,15 @@
  * Prices that many plans share, worked out once: a plan varies its pipeline, data ranks and microbatches far more often
  * than the cut of a layer. One table for each (shape, cluster, precision, software); within it one row for each cut.
  */
+
+import { activationBytes } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/index.js'
 import { embeddingParameters, headParameters, layerParameters, tableRanks } from './counts.js'
-import { entry } from './entry.js'
-import { type Cut, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
-import type { LayerCost } from './others/layer-cost.js'
+import { ByFields, entry } from './entry.js'
+import { type Cut, cutFields, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
 import type { Software } from './others/software.js'
+import { type OwnLayerCosts, ownLayerCosts } from './own/layer.js'
 import { type OwnWork, ownWork } from './own/work.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
@@ -50,7 +52,7 @@ export interface Prices {
 /** The pieces of a layer, and what it takes by what else it depends on. */
 export interface OwnLayers {
   readonly work: OwnWork
-  readonly known: Map<number, LayerCost>
+  readonly known: OwnLayerCosts
 }
 
 const kinds: readonly Meeting['kind'][] = [
@@ -63,7 +65,7 @@ const kinds: readonly Meeting['kind'][] = [
 ]
 
 export class PriceTable {
-  readonly #rows = new Map<number, Prices>()
+  readonly #rows = new ByFields<keyof Cut, Prices>(cutFields)
   readonly #meetings = new Map<number, Map<number, number>>()
   readonly #setup: Omit<Setup, 'split'>
 
@@ -72,11 +74,7 @@ export class PriceTable {
   }
 
   of(cut: Cut): Prices {
-    const { tp, cp, ep, microbatch, sequenceParallel } = cut
-    const key = (((microbatch * 2 + (sequenceParallel ? 1 : 0)) * 4096 + ep) * 4096 + cp) * 4096 + tp
-    let row = this.#rows.get(key)
-    if (row === undefined) this.#rows.set(key, (row = pricesOf(this.#setup, cut)))
-    return row
+    return this.#rows.of(cut, () => pricesOf(this.#setup, cut))
   }
 
   meeting(kind: Meeting['kind'], bytes: number, size: number, stride: number): number {
@@ -111,7 +109,7 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     weight: total(k.weight),
     core: total(k.core),
   })
-  const ranks = software.name === 'lockstep' ? tableRanks(shape, cut.tp) : cut.tp
+  const ranks = software.own ? tableRanks(shape, cut.tp) : cut.tp
   const embedding = times(embeddingKernels(shape, cut))
   const head = times(headKernels(shape, cut, precision, software))
   return {
@@ -125,13 +123,13 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     embeddingParameters: embeddingParameters(shape, ranks),
     headParameters: headParameters(shape, ranks, false),
     headBesideEmbedding: headParameters(shape, ranks, true),
-    ...(software.name === 'lockstep' && { own: { work: ownWork(setup, cut), known: new Map<number, LayerCost>() } }),
+    ...(software.own && { own: { work: ownWork(setup, cut), known: ownLayerCosts() } }),
   }
 }
 
 function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut) {
   const { tp, cp, ep, microbatch, sequenceParallel } = cut
-  const element = precision === 'f32' ? 4 : 2
+  const element = activationBytes(precision)
   const activation = ((microbatch * shape.seq) / cp) * shape.embed * element
   const meet = (kind: Meeting['kind'], bytes: number, size: number, stride: number) =>
     priceMeeting({ kind, bytes, group: { size, stride } }, cluster)
@@ -140,7 +138,7 @@ function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'spl
   const keys = (2 * microbatch * shape.seq * shape.kvHeads * shape.headDim * element) / Math.min(tp, shape.kvHeads)
   const keyGather = meet('all-gather', keys, cp, tp)
   // To the experts and back: every token goes to as many of them as see it.
-  const own = software.name === 'lockstep'
+  const own = software.own
   const routed = (activation * (shape.experts?.active ?? 0)) / (sequenceParallel ? tp : 1)
   return {
     tp: sequenceParallel

@@ -2,7 +2,7 @@
  * Everything the price of a step depends on. The plan here is plain numbers, not a job: other people's runs are priced
  * too, and some of them do what our compiler does not (yet).
  */
-import type { AxisSizes, MeshAxis, Seconds } from '../base/index.js'
+import type { AxisSizes, MeshAxis, Optimizer, Seconds } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import type { ScheduleName } from '../plan/index.js'
 import type { Software } from './others/software.js'
@@ -33,6 +33,8 @@ export interface Setup {
   readonly cluster: Cluster
   readonly precision: Precision
   readonly software: Software
+  /** AdamW, where a run does not say. */
+  readonly optimizer?: Optimizer
 }
 
 /** What memory depends on: all but the machine. */

@@ -67,6 +67,10 @@ export const isCollective = (instr: Instr): instr is Collective => 'group' in in
 
 export const isCompute = (instr: Instr): instr is Compute => 'ins' in instr && !isCollective(instr)
 
+/** Works on the line of a block, not along a dim. */
+export const isFlat = (instr: Instr): boolean =>
+  (instr.kind === 'all-gather' || instr.kind === 'reduce-scatter' || instr.kind === 'slice') && instr.dim === undefined
+
 /** The operands and results of a collective, two and two. */
 export const pairsOf = ({ ins, outs }: Collective): readonly { readonly in: Ref; readonly out: Ref }[] =>
   ins.map((operand, i) => ({ in: operand, out: outs[i] }))

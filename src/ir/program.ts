@@ -8,6 +8,7 @@
  * place on the other axes. Frames are allocated, freed and placed in the arena by the stream.
  */
 import {
+  bytesPer,
   type Dim,
   type DType,
   type Init,
@@ -20,12 +21,10 @@ import {
 import type { Instr, Ref } from './instr.js'
 import type { ResultName, RoleName } from './role.js'
 
-export type { DType, Init }
+export { bytesPer, type DType, type Init }
 
 export type Kind = 'parameters' | 'gradients' | 'optimizer' | 'activations' | 'workspace' | 'data'
 export const kinds: readonly Kind[] = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'data']
-
-export const bytesPer: Readonly<Record<DType, number>> = { f32: 4, bf16: 2, i32: 4 }
 
 export interface Buffer {
   readonly dtype: DType

@@ -1,7 +1,18 @@
 /** What composes correctly and unwisely: warnings, with the numbers. */
-import { either, showBytes, statesKept, warning } from '../base/index.js'
-import { parametersOf } from '../model/index.js'
+import {
+  bytesPer,
+  either,
+  hasMaster,
+  type OpKind,
+  type PlanPrecision,
+  planPrecisionFacts,
+  showBytes,
+  statesKept,
+  warning,
+} from '../base/index.js'
+import { buildModel, type ModelConfig, parametersOf } from '../model/index.js'
 import { bytesPerNumber, type Rule, splitsBackward, widthOfParameter } from './rule.js'
+import { recomputable } from './schema.js'
 
 /** How much of a step a pipeline rank waits, with forward = input gradient = weight gradient = 1. */
 export const adviceOnBubble: Rule = function* ({ plan }) {
@@ -34,22 +45,20 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   }
 }
 
-const opsOf = {
-  mlp: ['gelu', 'add', 'contract'],
-  gpt: ['attention', 'gelu', 'layerNorm', 'dropout', 'add', 'contract', 'embed'],
-  llama: ['attention', 'swiglu', 'rmsNorm', 'rope', 'add', 'contract', 'embed'],
-} as const
+/** Of the ops that can be computed again, those a model has. */
+function opsOf(model: ModelConfig): OpKind[] {
+  const { blocks } = buildModel({ ...model, layers: 1 }, { batch: 1, seq: 1 })
+  const kinds = new Set(blocks.flatMap(({ graph }) => graph.nodes.map(({ op }) => op.kind)))
+  return recomputable.filter(kind => kinds.has(kind))
+}
 
 export const adviceOnRecompute: Rule = function* ({ model, plan }) {
-  const has: readonly string[] = opsOf[model.family]
-  const absent = Array.isArray(plan.recompute) ? plan.recompute.filter(op => !has.includes(op)) : []
-  if (absent.length > 0)
-    yield warning(
-      'plan/no-effect',
-      'plan.recompute',
-      `a ${model.family} has no ${either(absent)}`,
-      `it has ${either(has, 'and')}`,
-    )
+  if (Array.isArray(plan.recompute)) {
+    const has = opsOf(model)
+    const absent = plan.recompute.filter(op => !has.includes(op))
+    const message = `this ${model.family} has no ${either(absent)}`
+    if (absent.length > 0) yield warning('plan/no-effect', 'plan.recompute', message, `it has ${either(has, 'and')}`)
+  }
   if (!splitsBackward(plan)) return
   if (plan.recompute === 'full') {
     const message = `full recompute saves little under ${plan.schedule}: what the input gradient computes again stays alive until the weight gradient`
@@ -65,14 +74,17 @@ export const adviceOnRecompute: Rule = function* ({ model, plan }) {
 const lostBelow = 1 / 512
 
 export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan: { precision } }) {
-  if (precision !== 'pure-bf16') return
-  const [pure, mixed] = [false, true].map(hasMaster => statesKept(optimizer, hasMaster).length)
+  if (planPrecisionFacts[precision].state !== 'bf16') return
+  const bytes = (of: PlanPrecision) => {
+    const { token, state } = planPrecisionFacts[of]
+    return bytesPer[token] + bytesPer[state] * (1 + statesKept(optimizer, hasMaster(of)).length)
+  }
   const still = Number((optimizer.lr / lostBelow).toPrecision(3))
   const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
   yield warning(
     'plan/unwise',
     'plan.precision',
     `sums, moments and parameters in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
-    `try bf16, with gradients, moments and master weights in f32: ${6 + 4 * mixed} bytes a parameter instead of ${4 + 2 * pure}`,
+    `try bf16, with gradients, moments and master weights in f32: ${bytes('bf16')} bytes a parameter instead of ${bytes(precision)}`,
   )
 }

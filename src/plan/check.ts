@@ -9,6 +9,7 @@ import {
   either,
   error,
   gcd,
+  hasMaster,
   isMeshAxis,
   meshAxes,
   type Problem,
@@ -24,7 +25,7 @@ import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { data, learningRate } from './data.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
-import { bytesPerNumber, hasMaster, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
+import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -173,7 +174,7 @@ const size: Rule = function* ({ model, training, plan }) {
   const rows = Math.max(model.layers, stagesOf(plan))
   const tasks = rows * plan.microbatches
   if (Math.ceil(parameters) > Number.MAX_SAFE_INTEGER)
-    yield error('model/size', 'model', `${showCount(parameters)} parameters are more than can be counted`)
+    yield error('model/size', 'model', `${showCount(parameters)} parameters exceed 2^53`)
   if (tasks > mostTasks)
     yield error(
       'plan/size',
@@ -185,21 +186,30 @@ const size: Rule = function* ({ model, training, plan }) {
 
 /** A lower bound before anything is compiled: states only, spread as evenly as they can be. */
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
-  if (plan.deviceMemory === undefined) return
-  const states = statesKept(optimizer, hasMaster(plan)).length
+  const { deviceMemory, zero, dp, tp, pp } = plan
+  if (deviceMemory === undefined) return
+  const states = statesKept(optimizer, hasMaster(plan.precision)).length
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
-  const share = (stage: number) => (plan.zero >= stage ? plan.dp : 1)
-  const numbers = copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + states / share(1))
-  const held = parametersOf(model, seq) / (plan.tp * plan.pp)
+  const numbersAt = (stage: number) => {
+    const share = (least: number) => (stage >= least ? dp : 1)
+    return copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + states / share(1))
+  }
+  const held = parametersOf(model, seq) / (tp * pp)
   const width = bytesPerNumber(plan)
-  const bytes = Math.floor(held * numbers * width)
-  if (bytes <= plan.deviceMemory) return
+  const bytesAt = (stage: number) => Math.floor(held * numbersAt(stage) * width)
+  const bytes = bytesAt(zero)
+  if (bytes <= deviceMemory) return
+  const numbers = numbersAt(zero)
   const equation =
     `parameters, gradients and optimizer state need at least ${Number(numbers.toFixed(3))} x ${width} bytes x ` +
-    `${showCount(held)} = ${showBytes(bytes)} on a rank, a device has ${showBytes(plan.deviceMemory)}`
-  const more =
-    plan.zero < 3 && plan.dp > 1 ? `zero ${plan.zero + 1}, or more tp or pp` : 'more tp or pp, or dp with zero 3'
-  yield error('plan/memory', 'plan.deviceMemory', equation, `try ${more}`)
+    `${showCount(held)} = ${showBytes(bytes)} on a rank, a device has ${showBytes(deviceMemory)}`
+  const enough = [1, 2, 3].find(stage => stage > zero && bytesAt(stage) <= deviceMemory)
+  const ranks = Math.ceil((held * tp * pp * numbersAt(0) * width) / deviceMemory)
+  const instead =
+    enough === undefined
+      ? `at least ${ranks} ranks must share them: by tp x pp (now ${tp * pp}), or by dp with zero 3`
+      : `with zero ${enough} they need ${showBytes(bytesAt(enough))}`
+  yield error('plan/memory', 'plan.deviceMemory', equation, instead)
 }
 
 const rules: readonly Rule[] = [

@@ -1,5 +1,5 @@
 /** What `check` is made of: functions of a job that yield what is wrong with it. */
-import type { Problem } from '../base/index.js'
+import { bytesPer, type Problem, planPrecisionFacts } from '../base/index.js'
 import { type ScheduleFacts, scheduleFacts } from './schedule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -16,10 +16,8 @@ export const splitsBackward = (plan: Plan): boolean => {
 }
 
 /** Of gradients and optimizer state. */
-export const bytesPerNumber = ({ precision }: Plan): number => (precision === 'pure-bf16' ? 2 : 4)
-
-/** Optimizer state is wider than the parameter, which is rounded from its master then. */
-export const hasMaster = (plan: Plan): boolean => widthOfParameter(plan) < 1
+export const bytesPerNumber = ({ precision }: Plan): number => bytesPer[planPrecisionFacts[precision].state]
 
 /** A parameter in units of that: under bf16 it is half as wide as what belongs to it. */
-export const widthOfParameter = ({ precision }: Plan): number => (precision === 'bf16' ? 0.5 : 1)
+export const widthOfParameter = (plan: Plan): number =>
+  bytesPer[planPrecisionFacts[plan.precision].token] / bytesPerNumber(plan)

@@ -9,29 +9,23 @@ import {
   either,
   type MeshAxis,
   meshAxes,
+  type OpKind,
   type OptimizerKind,
   type OptimizerOf,
+  opFacts,
+  opKinds,
   optimizerKinds,
   parseBytes,
   parseCount,
+  planPrecisionFacts,
+  planPrecisions,
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
 
 /** Forward ops whose results a plan may choose to compute again. */
-export const recomputable = [
-  'attention',
-  'gelu',
-  'swiglu',
-  'layerNorm',
-  'rmsNorm',
-  'rope',
-  'dropout',
-  'add',
-  'contract',
-  'embed',
-] as const
+export const recomputable: readonly OpKind[] = opKinds.filter(kind => opFacts[kind].recomputed !== undefined)
 
 const axis = z
   .int()
@@ -146,10 +140,12 @@ export const Plan = z
       .default('microbatch')
       .describe('ZeRO-2/3 reduce gradients after each microbatch, or once a step'),
     precision: z
-      .enum(['f32', 'bf16', 'pure-bf16'])
+      .enum(planPrecisions)
       .default('f32')
       .describe(
-        'bf16: tokens and parameters in bf16, gradients and optimizer state with master weights in f32; pure-bf16: these in bf16 too, without masters',
+        planPrecisions
+          .flatMap(name => (planPrecisionFacts[name].words ? [`${name}: ${planPrecisionFacts[name].words}`] : []))
+          .join('; '),
       ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),

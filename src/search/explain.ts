@@ -1,5 +1,5 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
-import { finish, type Work } from '../base/index.js'
+import { finish, multipliedIn, planPrecisionFacts, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { type Era, type Estimate, type Parts, type Split, splitOf } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
@@ -12,7 +12,7 @@ import { type Priced, priceOf, scaledTo, searching } from './search.js'
 /** The request that a job is an answer to. */
 export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, software?: Era): Request =>
   requestOf({
-    ...{ model, ...training, cluster, precision: plan.precision === 'f32' ? 'f32' : 'bf16' },
+    ...{ model, ...training, cluster, precision: multipliedIn[planPrecisionFacts[plan.precision].token] },
     ...(software && { software }),
     // Its program has the vocabulary it says.
     padVocab: false,

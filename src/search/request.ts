@@ -1,5 +1,5 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
-import { error, oneRank, ProblemsError, roundUp } from '../base/index.js'
+import { error, oneRank, ProblemsError, precisionFacts, roundUp } from '../base/index.js'
 import { type Cluster, type Precision, precisionProblem } from '../cluster/index.js'
 import { type Era, eras, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
@@ -63,6 +63,7 @@ export const plainSplit: Split = {
 
 /** As it would be written in a job file: what is default is left out. */
 export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
+  const stored = precisionFacts[precision].plan
   const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, reduce, gather, schedule } = split
   return {
     ...(dp > 1 && { dp }),
@@ -77,8 +78,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(split.chunks > 1 && { chunks: split.chunks }),
     ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
-    // What is multiplied in fewer bits than the compiler knows is stored in the fewest it knows.
-    ...(precision !== 'f32' && precision !== 'tf32' && { precision: 'bf16' }),
+    ...(stored !== 'f32' && { precision: stored }),
   }
 }
 

@@ -3,9 +3,10 @@
  * the last word on time and memory. Only for our own software: of others there is no program to simulate. A plan that
  * cannot be simulated is an answer too: a search goes on without it, and says so.
  */
-import { compileJob, printSchedule, type Schedule, scheduleOf } from '../compile/index.js'
+import { compileJob, scheduleOf } from '../compile/index.js'
 import { fetchesEach, reducesEach, type Shape, type Split } from '../estimate/index.js'
-import { type Parts, simulate } from '../simulate/index.js'
+import { printSchedule, type Schedule } from '../schedule/index.js'
+import { type Parts, type ScoreBook, simulate } from '../simulate/index.js'
 import { Outlines, pricesFor } from './outline.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
@@ -61,7 +62,7 @@ export function bestOfEachFirst(plans: readonly Priced[]): Priced[] {
 export const callsOfPlan = ({ layers }: Shape, { pp, chunks, microbatches }: Split): number =>
   microbatches * (layers + 2 * pp * chunks)
 
-export const canSimulate = ({ software }: Request): boolean => software.name === 'lockstep'
+export const canSimulate = ({ software }: Request): boolean => software.own === true
 
 /** Simulates plans of one request. What they share is made once. */
 export class PlanSimulator {
@@ -70,11 +71,12 @@ export class PlanSimulator {
 
   constructor(request: Request) {
     const outlines = new Outlines(request)
+    const book: ScoreBook = new WeakMap()
     const capacity = capacityOf(request)
     const scheduleFor = schedulesOf(request)
     this.#outcomeInOutline = onceForEach(scheduleFor, (split, schedule) => {
       const { program, prices } = outlines.of(split, schedule)
-      const { step, parts } = simulate(program, prices, { watch: [] })
+      const { step, parts } = simulate(program, prices, { watch: [], book })
       return { step, parts }
     })
     this.#outcomeCompiled = onceForEach(scheduleFor, (split, schedule) => {

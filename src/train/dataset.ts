@@ -1,6 +1,6 @@
 /** The data a job names, read and cut: what `train` feeds its trainer. */
 import { error, type Files, type Problem, ProblemsError, showBytes } from '../base/index.js'
-import { compileEvaluation, type Schedule } from '../compile/index.js'
+import { compileEvaluation } from '../compile/index.js'
 import {
   bpeTokenizer,
   byteTokenizer,
@@ -19,6 +19,7 @@ import {
 } from '../data/index.js'
 import type { Program } from '../ir/index.js'
 import { Data, formOf, type Job, vocabProblems } from '../plan/index.js'
+import type { Schedule } from '../schedule/index.js'
 
 export interface OpenedData {
   readonly dataset: Dataset

@@ -1,4 +1,5 @@
 export * from './checkpoints.js'
+export * from './data-problems.js'
 export * from './dataset.js'
 export * from './saving.js'
 export * from './session.js'

@@ -3,12 +3,13 @@
  * keeping them is left to the caller.
  */
 import { error, type Problem, ProblemsError } from '../base/index.js'
-import { compileJob, memoryProblems, type Schedule, serialJob } from '../compile/index.js'
+import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset } from '../data/index.js'
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
 import { type Job, lrAt } from '../plan/index.js'
+import type { Schedule } from '../schedule/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
 import { type Beginning, beginningProblems, load, takenBy } from './checkpoints.js'
 import { evaluationOf } from './dataset.js'

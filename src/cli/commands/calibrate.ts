@@ -9,7 +9,7 @@ import { Document, isPair, isScalar, isSeq, visit } from 'yaml'
 import { error, ProblemsError, save } from '../../base/index.js'
 import { calibration, inTurns, measuredCluster } from '../../calibrate/index.js'
 import { type Cluster, parseMeasured } from '../../cluster/index.js'
-import { thisHost } from '../files/host.js'
+import { thisHost } from '../../node/index.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 

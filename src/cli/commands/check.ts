@@ -1,9 +1,10 @@
 /** lockstep check: is this job sound, and what does it amount to? */
 import type { Command } from 'commander'
-import { either, meshAxes, type Problem, showCount } from '../../base/index.js'
+import { either, hasErrors, meshAxes, type Problem, showCount } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
-import { type Job, layersPerStage, stagesOf, worldOfPlan } from '../../plan/index.js'
-import { loadJob } from '../files/load.js'
+import { type Job, layersPerStage, type ParsedJob, stagesOf, worldOfPlan } from '../../plan/index.js'
+import { dataProblems } from '../../train/index.js'
+import { besides, loadJob } from '../files/load.js'
 import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
@@ -13,7 +14,7 @@ export function registerCheck(program: Command, io: Io, done: (code: number) => 
     .command('check')
     .summary('say everything that is wrong with a job')
     .description(
-      'Reads a job file and reports every problem with its line, its equation and what to try; else what the job amounts to.',
+      'Reads a job file and reports every problem with its line, its equation and what to try, also with the data it names; if there is none, what the job amounts to.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--json', 'problems and summary as JSON')
@@ -28,9 +29,23 @@ export function registerCheck(program: Command, io: Io, done: (code: number) => 
     })
 }
 
-/** Whether a schedule's file is sound and whether the plan fits its device, only the compiler knows. */
-function checked(path: string, io: Io): { job?: Job; problems: readonly Problem[] } {
+interface Checked {
+  /** Absent where a problem is an error. */
+  readonly job?: Job
+  readonly problems: readonly Problem[]
+}
+
+function checked(path: string, io: Io): Checked {
   const parsed = loadJob(path, io)
+  if (!parsed.job) return parsed
+  const found = dataProblems(parsed.job, io, name => besides(path, name)).map(parsed.locate)
+  const { job, problems } = compiled(parsed, path, io)
+  const all = [...problems, ...found].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
+  return { problems: all, ...(job && !hasErrors(all) && { job }) }
+}
+
+/** Whether a schedule's file is sound and whether the plan fits its device, only the compiler knows. */
+function compiled(parsed: ParsedJob, path: string, io: Io): Checked {
   const { plan } = parsed.job ?? {}
   if (!plan || (typeof plan.schedule === 'string' && plan.deviceMemory === undefined)) return parsed
   const { loaded, problems } = programOf(parsed, path, io)

@@ -5,21 +5,18 @@ import { error, mean, ProblemsError, type Rank, save, table, worldOf } from '../
 import {
   type Calibration,
   calibration,
+  compareSteps,
   inTurns,
-  machinePrices,
-  type Start,
+  type StepComparison,
   stepsOfTurn,
-  type TimedStep,
-  trainee,
-  typical,
+  type TimedRun,
+  timedRun,
 } from '../../calibrate/index.js'
-import type { Cluster } from '../../cluster/index.js'
 import type { Program } from '../../ir/index.js'
+import { thisHost } from '../../node/index.js'
 import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../../report/index.js'
-import { type Simulation, simulateInTurns } from '../../simulate/index.js'
 import { printChrome, type Span } from '../../trace/index.js'
 import { openData } from '../../train/index.js'
-import { thisHost } from '../files/host.js'
 import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { type Loaded, tryProgram } from '../files/program.js'
@@ -27,7 +24,6 @@ import type { Io } from '../io.js'
 import { positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
-import { measuredSpans, type OpTime, opTimes } from '../text/side-by-side.js'
 
 interface Options {
   readonly cluster?: string
@@ -37,25 +33,9 @@ interface Options {
   readonly json?: boolean
 }
 
-/** One job, both ways. */
-interface Comparison {
+interface Compared extends StepComparison {
   readonly name: string
-  readonly ranks: number
-  /** Seconds of a step. */
-  readonly predicted: number
-  readonly measured: number
-  readonly quickest: number
-  /** predicted / measured - 1 */
-  readonly error: number
-  readonly kernels: string
-  readonly ops: readonly OpTime[]
-}
-
-interface Compared extends Comparison {
   readonly program: Program
-  readonly simulation: Simulation
-  /** From the start of the step. */
-  readonly spans: readonly Span[]
 }
 
 export function registerCompare(program: Command, io: Io, done: (code: number) => void): void {
@@ -87,12 +67,6 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
 
 type Named = { readonly path: string; readonly loaded: Loaded }
 
-interface Run extends Named {
-  readonly start: Start
-  /** As they are measured. */
-  readonly steps: readonly TimedStep[]
-}
-
 async function compareAll(paths: readonly string[], options: Options, io: Io): Promise<number> {
   const jobs = loadAll(paths, options, io)
   if (!jobs) return 1
@@ -107,7 +81,7 @@ async function compareAll(paths: readonly string[], options: Options, io: Io): P
     await progress.run(phase, turns)
     progress.say('simulating')
     const cluster = machine.cluster(ranks)
-    return runs.map(run => compare(run, cluster))
+    return runs.map(run => ({ name: run.name, program: run.program, ...compareSteps(run, cluster) }))
   })
   show(compared, options, io)
   return 0
@@ -141,30 +115,10 @@ function loadAll(paths: readonly string[], { json = false }: Options, io: Io): N
   return undefined
 }
 
-async function runOf({ path, loaded }: Named, io: Io): Promise<Run> {
-  const { job, program } = loaded
+async function runOf({ path, loaded: { job, program } }: Named, io: Io): Promise<TimedRun & Pick<Compared, 'name'>> {
   const { dataset } = await openData(job, io, { locate: name => besides(path, name) })
-  const steps: TimedStep[] = []
-  return { path, loaded, steps, start: trainee(job, program, dataset, step => void steps.push(step)) }
-}
-
-const off = ({ seconds }: TimedStep, from: number): number => Math.abs(seconds - from)
-
-function compare({ path, loaded: { job, program }, steps }: Run, machine: Cluster): Compared {
-  const ranks = worldOf(program.mesh)
-  const everyRank = Array.from({ length: ranks }, (_, rank) => rank)
-  const simulation = simulateInTurns(program, machinePrices(program, machine), machine.cores ?? 1, { watch: everyRank })
-  const times = steps.map(({ seconds }) => seconds)
-  const measured = typical(times)
-  const step = steps.reduce((a, b) => (off(b, measured) < off(a, measured) ? b : a))
-  const spans = measuredSpans(program, step.spans)
-  return {
-    name: job.name ?? path.replace(/^.*\//, '').replace(/\.\w+$/, ''),
-    ...{ ranks, program, simulation, spans, kernels: step.kernels },
-    ...{ predicted: simulation.step, measured, quickest: Math.min(...times) },
-    error: simulation.step / measured - 1,
-    ops: opTimes(program, everyRank.flatMap(simulation.spansOf), spans),
-  }
+  const name = job.name ?? path.replace(/^.*\//, '').replace(/\.\w+$/, '')
+  return { name, ...timedRun(job, program, dataset) }
 }
 
 function show(compared: readonly Compared[], options: Options, io: Io): void {
@@ -181,7 +135,7 @@ function show(compared: readonly Compared[], options: Options, io: Io): void {
 const ms = (seconds: number): string => `${(seconds * 1e3).toPrecision(4)} ms`
 const percent = (share: number): string => `${share >= 0 ? '+' : '-'}${(100 * Math.abs(share)).toFixed(1)} %`
 
-function manyText(compared: readonly Comparison[]): string {
+function manyText(compared: readonly Compared[]): string {
   const rows = compared.map(({ name, ranks, predicted, measured, quickest, error }) => [
     ...[name, ranks, ms(predicted), ms(measured), ms(quickest), percent(error)],
   ])

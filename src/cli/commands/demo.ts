@@ -2,14 +2,16 @@
 import type { Command } from 'commander'
 import pc from 'picocolors'
 import { worldOf } from '../../base/index.js'
-import { compileJob, draw, scheduleOf, timing } from '../../compile/index.js'
+import { compileJob, scheduleOf } from '../../compile/index.js'
 import { Job } from '../../plan/index.js'
+import { prove } from '../../prove/index.js'
+import { draw, timing } from '../../schedule/index.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 import { paragraph } from './check.js'
 import { summarise } from './compile.js'
 import { memoryText } from './memory.js'
-import { describe, judge } from './verify.js'
+import { describe } from './verify.js'
 
 const job = Job.parse({
   name: 'demo',
@@ -57,8 +59,8 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
         io.out(`${memoryText(compiled)}\n`)
         title('The proof: every law, then 3 steps beside one rank in f64')
       }
-      const verdict = await withProgress(io, progress =>
-        judge({ job, schedule: undefined, program: compiled }, { steps: 3, full: true }, progress),
+      const verdict = await withProgress(io, watcher =>
+        prove({ job, program: compiled }, { steps: 3, full: true, watcher }),
       )
       io.out(
         options.json ? `${JSON.stringify(verdict, null, 2)}\n` : `${(verdict.ok ? green : red)(describe(verdict))}\n`,

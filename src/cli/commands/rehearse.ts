@@ -3,28 +3,16 @@
  * and run beside one rank: the dress rehearsal of a job of thousands of GPUs on a laptop.
  */
 import type { Command } from 'commander'
-import { error, ProblemsError, table } from '../../base/index.js'
-import {
-  collectivesOf,
-  compileJob,
-  type Difference,
-  differencesOf,
-  type Schedule,
-  type SegmentTally,
-  type Tally,
-  tallyOf,
-} from '../../compile/index.js'
-import { syntheticDataset } from '../../data/index.js'
-import { fastKernels, type KernelName } from '../../engine/index.js'
-import type { Program } from '../../ir/index.js'
-import { type Change, type Job, rehearsalOf, rehearsalSizes, type Shrunk, worldOfPlan } from '../../plan/index.js'
-import { lossesOf, oneRankLosses, startSession } from '../../train/index.js'
-import { type Loaded, tryProgram } from '../files/program.js'
+import { table } from '../../base/index.js'
+import { collectivesOf, type SegmentTally, type Tally } from '../../compile/index.js'
+import { type Change, type Job, worldOfPlan } from '../../plan/index.js'
+import { isFine, type Rehearsal, rehearse } from '../../prove/index.js'
+import { tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { type Progress, withProgress } from '../text/progress.js'
-import { describe, judge, type Verdict } from './verify.js'
+import { withProgress } from '../text/progress.js'
+import { describe } from './verify.js'
 
 interface Options {
   readonly steps: number
@@ -52,95 +40,10 @@ export function registerRehearse(program: Command, io: Io, done: (code: number) 
         io.err(`${countProblems(problems)}\n`)
         return done(1)
       }
-      const rehearsal = await withProgress(io, progress => rehearse(loaded, options, progress))
+      const rehearsal = await withProgress(io, progress => rehearse(loaded, options.steps, progress))
       io.out(options.json ? `${JSON.stringify(asJson(rehearsal), null, 2)}\n` : `${asText(loaded.job, rehearsal)}\n`)
       done(isFine(rehearsal) ? 0 : 1)
     })
-}
-
-interface Rehearsal extends Shrunk {
-  readonly full: Tally
-  readonly here: Tally
-  readonly differences: readonly Difference[]
-  readonly verdict: Verdict
-  /** On the fastest kernels there are, in f32: how far losses are from those of one rank. */
-  readonly engine?: { readonly kernels: string; readonly error: number }
-}
-
-/** What f32 and another order of sums may make of a loss. */
-const toleranceF32 = 1e-4
-
-const isFine = ({ differences, verdict, engine }: Rehearsal): boolean =>
-  differences.length === 0 && verdict.ok && (engine === undefined || engine.error <= toleranceF32)
-
-async function rehearse(
-  { job, schedule, program }: Loaded,
-  { steps }: Options,
-  progress: Progress,
-): Promise<Rehearsal> {
-  progress.say('shrinking')
-  const full = tallyOf(program)
-  const small = smallest(job, schedule, full)
-  if (worldOfPlan(small.job.plan) > 256)
-    throw new ProblemsError([
-      error(
-        'plan/rehearsal',
-        'plan.schedule',
-        `a schedule from a file keeps its pp ${job.plan.pp}: too many ranks here`,
-      ),
-    ])
-  const verdict = await judge({ job: small.job, schedule, program: small.program }, { steps, full: true }, progress)
-  const [kernels] = fastKernels()
-  if (!kernels) return { ...small, full, verdict }
-  progress.say(`${kernels} kernels`)
-  const run = runnable(small, schedule)
-  const engine = { kernels, error: await engineError(run, schedule, kernels, steps) }
-  return { ...small, changes: [...small.changes, ...run.changes], full, verdict, engine }
-}
-
-type Candidate = Shrunk & Pick<Rehearsal, 'here' | 'differences'> & { readonly program: Program }
-
-/** The first size at which it is the same program; if there is none, the one that comes nearest. */
-function smallest(job: Job, schedule: Schedule | undefined, full: Tally): Candidate {
-  let best: Candidate | undefined
-  for (const sizes of rehearsalSizes) {
-    const shrunk = rehearsalOf(job, sizes)
-    const program = compileJob(shrunk.job, schedule)
-    const here = tallyOf(program)
-    const differences = differencesOf(full, here)
-    if (!best || differences.length < best.differences.length) best = { ...shrunk, program, here, differences }
-    if (differences.length === 0) break
-  }
-  return best!
-}
-
-type Run = Shrunk & { readonly program: Program }
-
-/** The kernels here compute in f32: they run the f32 program of the same plan. */
-function runnable({ job, program }: Candidate, schedule: Schedule | undefined): Run {
-  const { precision } = job.plan
-  if (precision === 'f32') return { job, program, changes: [] }
-  const wide: Job = { ...job, plan: { ...job.plan, precision: 'f32' } }
-  const changes = [{ path: 'plan.precision', from: precision, to: 'f32' }]
-  return { job: wide, program: compileJob(wide, schedule), changes }
-}
-
-async function engineError(
-  { job, program }: Run,
-  schedule: Schedule | undefined,
-  kernels: KernelName,
-  steps: number,
-): Promise<number> {
-  const { model, training } = job
-  const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
-  const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
-  const session = await startSession(job, dataset, { program, schedule, kernels, measure: false })
-  try {
-    const [split, one] = [await lossesOf(session, steps), await oneRankLosses(session, steps)]
-    return split.reduce((worst, loss, i) => Math.max(worst, Math.abs(loss - one[i]) / Math.abs(one[i])), 0)
-  } finally {
-    await session.stop()
-  }
 }
 
 const reasons: Readonly<Record<string, string>> = {

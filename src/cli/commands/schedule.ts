@@ -1,6 +1,8 @@
 /** `lockstep schedule`: makes, reads, checks, times and draws pipeline schedules. */
 import type { Command } from 'commander'
 import { type Problem, showProblem, table } from '../../base/index.js'
+import { scheduleFacts } from '../../plan/index.js'
+import { timelineSvg } from '../../report/index.js'
 import {
   type AutoOptions,
   autoProblems,
@@ -24,9 +26,7 @@ import {
   timing,
   unitCost,
   wholeActivation,
-} from '../../compile/index.js'
-import { scheduleFacts } from '../../plan/index.js'
-import { timelineSvg } from '../../report/index.js'
+} from '../../schedule/index.js'
 import type { Io } from '../io.js'
 import { scheduleTimeline } from '../text/schedule-timeline.js'
 

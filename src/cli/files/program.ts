@@ -1,8 +1,9 @@
 /** The program of a job file, or everything that is wrong with it: shared by the commands that look at programs. */
 import { error, type Problem, ProblemsError } from '../../base/index.js'
-import { compileJob, memoryProblems, parseSchedule, type Schedule } from '../../compile/index.js'
+import { compileJob, memoryProblems } from '../../compile/index.js'
 import type { Program } from '../../ir/index.js'
 import type { Job, ParsedJob } from '../../plan/index.js'
+import { parseSchedule, type Schedule } from '../../schedule/index.js'
 import { kernelProblems } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'

@@ -3,7 +3,7 @@
  * erased at the end. The time left is estimated from how long the part done so far has taken.
  */
 import { setImmediate } from 'node:timers/promises'
-import type { Work } from '../../base/index.js'
+import type { Watcher, Work } from '../../base/index.js'
 import type { Io } from '../io.js'
 import { duration } from './display.js'
 
@@ -23,7 +23,7 @@ export async function withProgress<T>(io: Io, use: (progress: Progress) => T | P
 const millisecondsBetweenLines = 100
 const millisecondsBetweenPauses = 40
 
-export class Progress {
+export class Progress implements Watcher {
   readonly #io: Io
   #phases: Readonly<Record<string, number>> = {}
   #started = 0
@@ -34,13 +34,11 @@ export class Progress {
     this.#io = io
   }
 
-  /** Phases to come, each with the length it is expected to have, in any unit. A phase nobody expected has no time. */
   expect(phases: Readonly<Record<string, number>>): void {
     this.#phases = phases
     this.#started = performance.now()
   }
 
-  /** `share` of the phase is done. */
   readonly say = (phase: string, share = 0): void => {
     const columns = this.#io.progressColumns()
     const now = performance.now()

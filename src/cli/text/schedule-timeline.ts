@@ -1,6 +1,7 @@
 /** A timed schedule as lanes and boxes for the timeline. */
-import type { Schedule, Slot, Task, Timing } from '../../compile/index.js'
+
 import type { Timeline, TimelineSpan } from '../../report/index.js'
+import type { Schedule, Slot, Task, Timing } from '../../schedule/index.js'
 
 const labels = { F: 'forward', B: 'backward', I: 'input gradient', W: 'weight gradient' } as const
 

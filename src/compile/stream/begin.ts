@@ -3,7 +3,7 @@
  * parameters that are gathered once a step are gathered.
  */
 import type { Block } from '../../model/index.js'
-import type { Task } from '../schedule/index.js'
+import type { Task } from '../../schedule/index.js'
 import type { SegmentDraft } from '../segment.js'
 import { callOnce, callParam, once } from './calls.js'
 import { placed, type StreamContext } from './context.js'

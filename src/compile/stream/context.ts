@@ -1,7 +1,7 @@
 /** What is known of one stream before it is written, and the writer that its parts write with. */
 import { type ResultName, resultNames, type Segment } from '../../ir/index.js'
+import { type Task, tasksOf } from '../../schedule/index.js'
 import { type Compiled, type CompiledParam, evaluates, lossHolders } from '../compiled.js'
-import { type Task, tasksOf } from '../schedule/index.js'
 import type { SegmentDraft } from '../segment.js'
 import { StreamWriter } from './writer.js'
 

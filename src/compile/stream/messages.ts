@@ -1,7 +1,8 @@
 /** The messages of a stream: one for each carry that crosses, in the order of the exports on both sides. */
+
+import type { Task, Transfer } from '../../schedule/index.js'
 import { needOf, tagOf } from '../clocks.js'
 import { canonical } from '../layouts.js'
-import type { Task, Transfer } from '../schedule/index.js'
 import { localBytes } from '../segment.js'
 import { leavingCarry, leavingGradient } from './carries.js'
 import type { StreamContext } from './context.js'

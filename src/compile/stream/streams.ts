@@ -4,10 +4,9 @@
  * what ends the step.
  */
 import type { ResultName } from '../../ir/index.js'
+import { type CommAction, communicate, tasksOf } from '../../schedule/index.js'
 import { sendWaits, tagOf } from '../clocks.js'
 import type { Compiled } from '../compiled.js'
-import { communicate } from '../schedule/communicate.js'
-import { type CommAction, tasksOf } from '../schedule/index.js'
 import { begin } from './begin.js'
 import { blocksOfStages, contextOf, type Messages, type StreamContext } from './context.js'
 import { end } from './end.js'

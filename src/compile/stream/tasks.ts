@@ -3,8 +3,8 @@
  * on is found by name: the same parameters in every microbatch, the carry where the block before left it.
  */
 import type { Role, RoleName, Segment } from '../../ir/index.js'
+import type { Task } from '../../schedule/index.js'
 import type { PhaseName } from '../blocks.js'
-import type { Task } from '../schedule/index.js'
 import { carryFrame, gradientFrame } from './carries.js'
 import { placed, type StreamContext } from './context.js'
 import { frameNames, unplayed } from './frames.js'

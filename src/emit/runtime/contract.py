@@ -5,8 +5,7 @@ from typing import Optional
 import torch
 
 from . import products
-
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
+from .dtypes import DTYPES
 
 # torch.mm that sums bf16 into f32 and leaves it there.
 MM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from .attention import attention, attention_grad  # noqa: F401  (emitted code calls them as ops.attention...)
-from .contract import DTYPES, contract  # noqa: F401
+from .contract import contract  # noqa: F401
+from .dtypes import DTYPES
 from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401
 
 

@@ -10,8 +10,9 @@ from typing import Dict, Tuple
 
 import torch
 
-NAMES = {torch.float32: "F32", torch.float64: "F64", torch.bfloat16: "BF16", torch.int64: "I64"}
-DTYPES = {name: dtype for dtype, name in NAMES.items()}
+from .dtypes import NAMES
+
+TYPES = {name: dtype for dtype, name in NAMES.items()}
 
 
 class Damaged(RuntimeError):
@@ -91,4 +92,4 @@ class Reader:
         if name not in self.header:
             raise Damaged(f"{self.path}: there is no tensor {name}")
         entry = self.header[name]
-        return (DTYPES[entry["dtype"]], entry["shape"], *entry["data_offsets"])
+        return (TYPES[entry["dtype"]], entry["shape"], *entry["data_offsets"])

@@ -11,6 +11,7 @@ import torch
 from . import checkpoint
 from .comm import Groups
 from .data import batches_of
+from .dtypes import DTYPES
 from .evaluation import Judge
 from .graph import Recorded
 from .here import Here
@@ -36,8 +37,9 @@ def lr_at(rate: Dict, steps: int, step: int) -> float:
 
 
 def dtypes_of(precision: str) -> Dict[str, torch.dtype]:
-    kinds = {"f32": torch.float32, "bf16": torch.bfloat16}
-    return {**({name: torch.float64 for name in kinds} if precision == "f64" else kinds), "i32": torch.int64}
+    """In f64 every real number has all its digits, whatever it is stored in."""
+    wide = precision == "f64"
+    return {name: torch.float64 if wide and dtype.is_floating_point else dtype for name, dtype in DTYPES.items()}
 
 
 HOUR = timedelta(hours=1)

@@ -1,3 +1,4 @@
+export { type ElementType, elementTypes } from '../../base/index.js'
 export {
   type BenchOp,
   type BenchOptions,
@@ -9,7 +10,6 @@ export type { Collectives, Combine as GroupCombine, Tensor } from './group/colle
 export { createGroup, type Group } from './group/group.js'
 export type { GroupOptions, GroupToken } from './group/heap.js'
 export { joinGroup, type Member } from './group/member.js'
-export { dtypes, type ElementType } from './kernels/dtypes.js'
 export * from './kernels/kernels.js'
 export { wasmKernels } from './kernels/wasm.js'
 export * from './lower/commands.js'

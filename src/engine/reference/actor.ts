@@ -25,62 +25,62 @@ export class Actor {
   readonly at: Coordinates
   readonly stream: Stream
   readonly memory: Memory
-  private readonly world: World
-  private readonly ready = new Map<string, Ready>()
-  private readonly collectives = new Map<Ref, Started>()
-  private readonly messages = new Map<string, { message: Message; side: 'from' | 'to' }>()
+  readonly #world: World
+  readonly #ready = new Map<string, Ready>()
+  readonly #collectives = new Map<Ref, Started>()
+  readonly #messages = new Map<string, { message: Message; side: 'from' | 'to' }>()
   /** Collectives of calls that only start, by tag. */
-  private readonly calls = new Map<string, readonly Started[]>()
-  private moment: Moment
-  private step = 0
+  readonly #calls = new Map<string, readonly Started[]>()
+  #moment: Moment
+  #step = 0
   /** -1 before a call has been entered. */
-  private instr = -1
+  #instr = -1
 
   constructor(world: World, rank: Rank) {
     const { program, options } = world
-    this.world = world
+    this.#world = world
     this.rank = rank
     this.at = coordinatesOf(program.mesh, rank)
     this.stream = program.streams[this.at.pp ?? 0]
-    this.moment = { seed: options.seed, step: 0, block: '', at: this.at }
-    this.memory = this.located(() => new Memory(this.stream, options.precision ?? 'f64'))
+    this.#moment = { seed: options.seed, step: 0, block: '', at: this.at }
+    this.memory = this.#located(() => new Memory(this.stream, options.precision ?? 'f64'))
   }
 
   get done(): boolean {
-    return this.step === this.stream.steps.length
+    return this.#step === this.stream.steps.length
   }
 
   begin(): void {
-    this.step = 0
-    this.instr = -1
+    this.#step = 0
+    this.#instr = -1
   }
 
   /** Runs one step of its stream, or the part of it that need not wait; returns whether it got anywhere. */
   advance(): boolean {
-    return this.located(() => {
-      const { step, instr } = this
+    return this.#located(() => {
+      const [step, instr] = [this.#step, this.#instr]
       if (this.done) return false
-      if (this.perform(this.stream.steps[step])) {
-        this.step++
-        this.instr = -1
+      if (this.#perform(this.stream.steps[step])) {
+        this.#step++
+        this.#instr = -1
       }
-      return this.step !== step || this.instr !== instr
+      return this.#step !== step || this.#instr !== instr
     })
   }
 
   /** Everything that was started must have been waited for. */
   finish(): void {
-    for (const [tag, { side }] of this.messages)
-      throw new RunError(this.where(), `the ${side === 'from' ? 'send' : 'recv'} ${tag} was never waited for`)
-    for (const tag of this.calls.keys()) throw new RunError(this.where(), `the call ${tag} was never waited for`)
+    for (const [tag, { side }] of this.#messages)
+      throw new RunError(this.#where(), `the ${side === 'from' ? 'send' : 'recv'} ${tag} was never waited for`)
+    for (const tag of this.#calls.keys()) throw new RunError(this.#where(), `the call ${tag} was never waited for`)
   }
 
   blocked(): Blocked {
-    return { ...this.where(), waitsFor: this.waitsFor() }
+    return { ...this.#where(), waitsFor: this.#waitsFor() }
   }
 
   /** False: it must wait. */
-  private perform(step: Step): boolean {
+  #perform(step: Step): boolean {
     switch (step.kind) {
       case 'alloc':
         this.memory.alloc(step.frame)
@@ -89,133 +89,133 @@ export class Actor {
         this.memory.free(step.frame)
         return true
       case 'call':
-        return this.call(step)
+        return this.#call(step)
       case 'send':
       case 'recv':
-        this.post(step)
+        this.#post(step)
         return true
       case 'wait':
-        return this.collect(step.tag)
+        return this.#collect(step.tag)
     }
   }
 
-  private call(call: Call): boolean {
-    const { seat, actions } = this.readyFor(call.segment)
-    if (this.instr < 0) this.enter(call, seat)
-    while (this.instr < actions.length) {
-      if (!actions[this.instr](this.moment, call)) return false
-      if (this.world.options.observe) this.observe(call, seat)
-      this.instr++
+  #call(call: Call): boolean {
+    const { seat, actions } = this.#readyFor(call.segment)
+    if (this.#instr < 0) this.#enter(call, seat)
+    while (this.#instr < actions.length) {
+      if (!actions[this.#instr](this.#moment, call)) return false
+      if (this.#world.options.observe) this.#observe(call, seat)
+      this.#instr++
     }
-    if (call.tag !== undefined) this.keep(call.tag)
-    for (const { text } of this.collectives.values()) throw new Error(`${text()} was never waited for`)
+    if (call.tag !== undefined) this.#keep(call.tag)
+    for (const { text } of this.#collectives.values()) throw new Error(`${text()} was never waited for`)
     return true
   }
 
   /** What a call has started is finished by the wait for its tag. */
-  private keep(tag: string): void {
-    if (this.calls.has(tag) || this.messages.has(tag)) throw new Error(`tag ${tag} is already under way`)
-    this.calls.set(tag, [...this.collectives.values()])
-    this.collectives.clear()
+  #keep(tag: string): void {
+    if (this.#calls.has(tag) || this.#messages.has(tag)) throw new Error(`tag ${tag} is already under way`)
+    this.#calls.set(tag, [...this.#collectives.values()])
+    this.#collectives.clear()
   }
 
-  private enter(call: Call, seat: Seat): void {
-    const block = this.world.program.blocks[call.block]?.name ?? ''
-    this.moment = { ...this.moment, step: this.world.data.step, block }
+  #enter(call: Call, seat: Seat): void {
+    const block = this.#world.program.blocks[call.block]?.name ?? ''
+    this.#moment = { ...this.#moment, step: this.#world.data.step, block }
     seat.enter(call, this.memory)
-    this.instr = 0
+    this.#instr = 0
   }
 
-  private observe(call: Call, seat: Seat): void {
-    const instr = seat.prepared.segment.instrs[this.instr]
+  #observe(call: Call, seat: Seat): void {
+    const instr = seat.prepared.segment.instrs[this.#instr]
     const read = (ref: Ref) => seat.read(ref, this.memory.cells)
-    this.world.options.observe?.({ rank: this.rank, call, step: this.step, instr, read })
+    this.#world.options.observe?.({ rank: this.rank, call, step: this.#step, instr, read })
   }
 
-  private readyFor(name: string): Ready {
-    const known = this.ready.get(name)
+  #readyFor(name: string): Ready {
+    const known = this.#ready.get(name)
     if (known) return known
-    const { program, prepared } = this.world
+    const { program, prepared } = this.#world
     const segment = program.segments[name]
     if (!segment) throw new Error(`there is no segment ${name}`)
     const shared = prepared.get(name) ?? new Prepared(program, segment)
     prepared.set(name, shared)
-    const made = this.prepare(new Seat(program, shared, this.at))
-    this.ready.set(name, made)
+    const made = this.#prepare(new Seat(program, shared, this.at))
+    this.#ready.set(name, made)
     return made
   }
 
-  private prepare(seat: Seat): Ready {
-    const { world, rank, at, memory, collectives: started } = this
+  #prepare(seat: Seat): Ready {
+    const { rank, at, memory } = this
     const here = () => {
-      const { step, instr } = this
-      return () => this.textOf(step, instr)
+      const [step, instr] = [this.#step, this.#instr]
+      return () => this.#textOf(step, instr)
     }
-    const station = { world, rank, at, memory, seat, started, here }
+    const station = { world: this.#world, rank, at, memory, seat, started: this.#collectives, here }
     const actions = seat.prepared.segment.instrs.map((instr, index) => {
-      this.instr = index // so that an error says which instruction could not be made ready
+      this.#instr = index // so that an error says which instruction could not be made ready
       return actionOf(instr, station)
     })
-    this.instr = -1
+    this.#instr = -1
     return { seat, actions }
   }
 
   /** Starts a send or a recv. What is to be received is NaN until its wait. */
-  private post({ kind, frame, peer, tag }: Extract<Step, { kind: 'send' | 'recv' }>): void {
-    const other = peerOf(this.world.program.mesh, this.rank, peer)
+  #post({ kind, frame, peer, tag }: Extract<Step, { kind: 'send' | 'recv' }>): void {
+    const other = peerOf(this.#world.program.mesh, this.rank, peer)
     const [side, source, target] =
       kind === 'send' ? (['from', this.rank, other] as const) : (['to', other, this.rank] as const)
-    if (this.messages.has(tag) || this.calls.has(tag)) throw new Error(`tag ${tag} is already under way`)
-    const message = this.world.mail.start({ source, target, tag }, side, this.memory.view(frame))
+    if (this.#messages.has(tag) || this.#calls.has(tag)) throw new Error(`tag ${tag} is already under way`)
+    const message = this.#world.mail.start({ source, target, tag }, side, this.memory.view(frame))
     if (kind === 'recv') this.memory.poison(frame)
-    this.messages.set(tag, { message, side })
+    this.#messages.set(tag, { message, side })
   }
 
   /** The wait of a send, a recv or a call. */
-  private collect(tag: string): boolean {
-    const started = this.calls.get(tag)
+  #collect(tag: string): boolean {
+    const started = this.#calls.get(tag)
     if (started) {
       if (!started.every(({ meeting }) => meeting.ready)) return false
       for (const { finish } of started) finish()
-      return this.calls.delete(tag)
+      return this.#calls.delete(tag)
     }
-    const open = this.messages.get(tag)
+    const open = this.#messages.get(tag)
     if (!open) throw new Error(`no send, recv or call ${tag} has started`)
-    return finishMessage(open.message, open.side) && this.messages.delete(tag)
+    return finishMessage(open.message, open.side) && this.#messages.delete(tag)
   }
 
-  private waitsFor(): string {
-    const step = this.stream.steps[this.step]
-    const started = step.kind === 'wait' ? this.calls.get(step.tag) : undefined
+  #waitsFor(): string {
+    const step = this.stream.steps[this.#step]
+    const started = step.kind === 'wait' ? this.#calls.get(step.tag) : undefined
     const late = started?.find(({ meeting }) => !meeting.ready)
     if (late) return missing(late)
     if (step.kind === 'wait') {
-      const { message, side } = this.messages.get(step.tag)!
+      const { message, side } = this.#messages.get(step.tag)!
       return side === 'from' ? `the recv of rank ${message.target}` : `the send of rank ${message.source}`
     }
-    const instr = step.kind === 'call' ? this.world.program.segments[step.segment].instrs[this.instr] : undefined
-    const open = instr?.kind === 'wait' ? this.collectives.get(instr.on) : undefined
+    const instr = step.kind === 'call' ? this.#world.program.segments[step.segment].instrs[this.#instr] : undefined
+    const open = instr?.kind === 'wait' ? this.#collectives.get(instr.on) : undefined
     return open ? missing(open) : 'nothing'
   }
 
-  private where(): Where {
-    return { rank: this.rank, step: this.step, instr: this.instr, text: this.textOf(this.step, this.instr) }
+  #where(): Where {
+    return { rank: this.rank, step: this.#step, instr: this.#instr, text: this.#textOf(this.#step, this.#instr) }
   }
 
-  private textOf(index: number, instr: number): string {
+  #textOf(index: number, instr: number): string {
     const step = this.stream.steps[index]
     if (!step) return 'the end'
-    const inner = step.kind === 'call' ? this.world.program.segments[step.segment]?.instrs[instr] : undefined
+    const inner = step.kind === 'call' ? this.#world.program.segments[step.segment]?.instrs[instr] : undefined
     return inner ? `${showStep(step)}: ${showInstr(inner)}` : showStep(step)
   }
 
   /** Errors from within say where they happened. */
-  private located<T>(work: () => T): T {
+  #located<T>(work: () => T): T {
     try {
       return work()
     } catch (error) {
       if (error instanceof RunError) throw error
-      throw new RunError(this.where(), (error as Error).message, { cause: error })
+      throw new RunError(this.#where(), (error as Error).message, { cause: error })
     }
   }
 }

@@ -19,7 +19,7 @@ import { perform } from './collective.js'
 import type { Moment } from './kernel.js'
 import type { Memory } from './memory.js'
 import type { Meeting } from './rendezvous.js'
-import { roundCells } from './rounding.js'
+import { isRounded, roundCells } from './rounding.js'
 import type { Seat } from './segment.js'
 import type { World } from './world.js'
 
@@ -48,10 +48,9 @@ export type Action = (moment: Moment, call: Call) => boolean
 /** Brings what has been stored to the dtype of its buffer, where a machine has no more digits than that. */
 function rounding({ seat, memory: { cells } }: Station, refs: readonly Ref[]): (stored?: readonly Cells[]) => void {
   const { buffers } = seat.prepared.segment
-  const narrow = refs.map(ref => cells instanceof Float32Array && buffers[ref].dtype === 'bf16')
+  const narrow = refs.map(ref => isRounded(cells, buffers[ref].dtype))
   return (stored = refs.map((ref, i) => (narrow[i] ? seat.view(ref, cells) : none))) => {
-    for (const [i, values] of stored.entries())
-      if (narrow[i] && values instanceof Float32Array) roundCells(values, 0, values.length)
+    for (const [i, values] of stored.entries()) if (narrow[i]) roundCells(values, buffers[refs[i]].dtype)
   }
 }
 

@@ -148,7 +148,7 @@ function lay({ mesh }: Program, actors: readonly Actor[], param: Param, kept: Ke
 
 function store(cells: Cells, values: ArrayLike<number>, dtype: DType): void {
   cells.set(values)
-  if (dtype === 'bf16' && cells instanceof Float32Array) roundCells(cells, 0, values.length)
+  roundCells(cells, dtype)
 }
 
 function paramOf({ params }: Program, name: string): Param {

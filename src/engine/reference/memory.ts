@@ -17,45 +17,45 @@ export const bytesOf = (cells: number): number => cells * bytesPerCell
 export class Memory {
   readonly cells: Cells
   readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // one entry per kind
-  private readonly stream: Stream
-  private readonly live = new Map<number, Frame>()
-  private readonly bytes = { ...this.peak }
+  readonly #stream: Stream
+  readonly #live = new Map<number, Frame>()
+  readonly #bytes = { ...this.peak }
 
   constructor(stream: Stream, precision: Precision) {
     const size = Math.ceil(cellsOf(stream.arena))
-    this.stream = stream
+    this.#stream = stream
     this.cells = (precision === 'f64' ? new Float64Array(size) : new Float32Array(size)).fill(NaN)
     for (const frame of stream.resident) this.alloc(frame)
   }
 
   alloc(index: number): void {
-    const frame = this.frame(index)
+    const frame = this.#frame(index)
     const end = frame.offset + frame.bytes
-    if (this.live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
-    if (frame.offset < 0 || end > this.stream.arena)
-      throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.stream.arena}`)
+    if (this.#live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
+    if (frame.offset < 0 || end > this.#stream.arena)
+      throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.#stream.arena}`)
     if (frame.offset % bytesPerCell !== 0)
       throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${bytesPerCell}`)
-    for (const other of this.live.values())
+    for (const other of this.#live.values())
       if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
-    this.live.set(index, frame)
-    this.bytes[frame.kind] += frame.bytes
-    this.peak[frame.kind] = Math.max(this.peak[frame.kind], this.bytes[frame.kind])
+    this.#live.set(index, frame)
+    this.#bytes[frame.kind] += frame.bytes
+    this.peak[frame.kind] = Math.max(this.peak[frame.kind], this.#bytes[frame.kind])
     this.poison(index)
   }
 
   free(index: number): void {
-    const frame = this.frame(index)
-    if (this.stream.resident.includes(index)) throw new Error(`frame ${frame.name} is resident and may not be freed`)
-    if (!this.live.delete(index)) throw new Error(`frame ${frame.name} is freed but not allocated`)
-    this.bytes[frame.kind] -= frame.bytes
+    const frame = this.#frame(index)
+    if (this.#stream.resident.includes(index)) throw new Error(`frame ${frame.name} is resident and may not be freed`)
+    if (!this.#live.delete(index)) throw new Error(`frame ${frame.name} is freed but not allocated`)
+    this.#bytes[frame.kind] -= frame.bytes
     this.poison(index)
   }
 
   /** The first cell of a frame, which must be alive and have room for `bytes`. */
   at(index: number, bytes = 0): number {
-    const frame = this.frame(index)
-    if (!this.live.has(index)) throw new Error(`frame ${frame.name} is used but not allocated`)
+    const frame = this.#frame(index)
+    if (!this.#live.has(index)) throw new Error(`frame ${frame.name} is used but not allocated`)
     if (frame.bytes < bytes) throw new Error(`frame ${frame.name} of ${frame.bytes} bytes is asked to hold ${bytes}`)
     return cellsOf(frame.offset)
   }
@@ -63,16 +63,16 @@ export class Memory {
   /** The cells of a live frame, as they are: not a copy. */
   view(index: number): Cells {
     const at = this.at(index)
-    return this.cells.subarray(at, at + cellsOf(this.frame(index).bytes))
+    return this.cells.subarray(at, at + cellsOf(this.#frame(index).bytes))
   }
 
   poison(index: number): void {
-    const { offset, bytes } = this.frame(index)
+    const { offset, bytes } = this.#frame(index)
     this.cells.fill(NaN, cellsOf(offset), cellsOf(offset + bytes))
   }
 
-  private frame(index: number) {
-    const frame = this.stream.frames[index]
+  #frame(index: number) {
+    const frame = this.#stream.frames[index]
     if (!frame) throw new Error(`there is no frame ${index}`)
     return frame
   }

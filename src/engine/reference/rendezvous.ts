@@ -20,52 +20,52 @@ export interface Arrival {
 
 export class Meeting {
   readonly members: readonly Rank[]
-  private readonly arrivals = new Map<Rank, Arrival>()
-  private parts: Cells[][] | undefined
+  readonly #arrivals = new Map<Rank, Arrival>()
+  #parts: Cells[][] | undefined
 
   constructor(members: readonly Rank[]) {
     this.members = members
   }
 
   join(arrival: Arrival): void {
-    const [first] = this.arrivals.values()
+    const [first] = this.#arrivals.values()
     if (first && first.meaning !== arrival.meaning)
       throw new Error(
         `members mean different collectives: rank ${first.rank} ${first.text()} (${first.meaning}), ` +
           `rank ${arrival.rank} ${arrival.text()} (${arrival.meaning})`,
       )
-    this.arrivals.set(arrival.rank, arrival)
+    this.#arrivals.set(arrival.rank, arrival)
   }
 
   get missing(): Rank[] {
-    return this.members.filter(rank => !this.arrivals.has(rank))
+    return this.members.filter(rank => !this.#arrivals.has(rank))
   }
 
   get ready(): boolean {
-    return this.arrivals.size === this.members.length
+    return this.#arrivals.size === this.members.length
   }
 
   /** Every member's operand of one pair, in group order, as it is when the first member needs one. */
   operands(pair: number): readonly Cells[] {
-    this.parts ??= this.members.map(rank => this.arrivals.get(rank)!.operands.map(operand => operand.slice()))
-    return this.parts.map(operands => operands[pair])
+    this.#parts ??= this.members.map(rank => this.#arrivals.get(rank)!.operands.map(operand => operand.slice()))
+    return this.#parts.map(operands => operands[pair])
   }
 }
 
 export class Meetings {
-  private readonly open = new Map<string, Meeting>()
-  private readonly turns = new Map<string, number>()
+  readonly #open = new Map<string, Meeting>()
+  readonly #turns = new Map<string, number>()
 
   /** `group` names the members, in whatever order. */
   join(group: string, arrival: Arrival): Meeting {
     const mine = `${arrival.rank} of ${group}`
-    const turn = this.turns.get(mine) ?? 0
-    this.turns.set(mine, turn + 1)
+    const turn = this.#turns.get(mine) ?? 0
+    this.#turns.set(mine, turn + 1)
     const key = `${group} turn ${turn}`
-    const meeting = this.open.get(key) ?? new Meeting(arrival.members)
+    const meeting = this.#open.get(key) ?? new Meeting(arrival.members)
     meeting.join(arrival)
-    if (meeting.ready) this.open.delete(key)
-    else this.open.set(key, meeting)
+    if (meeting.ready) this.#open.delete(key)
+    else this.#open.set(key, meeting)
     return meeting
   }
 }
@@ -86,12 +86,12 @@ export interface Message extends Address {
 }
 
 export class Mail {
-  private readonly messages = new Map<string, Message>()
+  readonly #messages = new Map<string, Message>()
 
   start(address: Address, side: 'from' | 'to', frame: Cells): Message {
     const { source, target, tag } = address
     const key = `${source} to ${target}: ${tag}`
-    const message = this.messages.get(key) ?? { ...address }
+    const message = this.#messages.get(key) ?? { ...address }
     if (message[side]) throw new Error(`tag ${tag} is used twice between ranks ${source} and ${target}`)
     const other = message.from ?? message.to
     if (other && other.length !== frame.length)
@@ -99,7 +99,7 @@ export class Mail {
         `tag ${tag} from rank ${source} to ${target}: frames of ${bytesOf(other.length)} and ${bytesOf(frame.length)} bytes`,
       )
     message[side] = frame
-    this.messages.set(key, message)
+    this.#messages.set(key, message)
     return message
   }
 }

@@ -3,6 +3,7 @@
  * nearest even, as hardware does that sums in f32. A machine in f64 keeps all its digits whatever the dtype, so that
  * plans can be compared exactly.
  */
+import type { DType } from '../../base/index.js'
 import type { Cells } from '../../geometry/index.js'
 
 const float = new Float32Array(1)
@@ -16,6 +17,19 @@ export function roundToBf16(value: number): number {
   return float[0]
 }
 
-export function roundCells(cells: Cells, from: number, to: number): void {
-  for (let i = from; i < to; i++) cells[i] = roundToBf16(cells[i])
+/** To the nearest number of a dtype; undefined where an f32 number is one already. */
+const rounders: Readonly<Record<DType, ((value: number) => number) | undefined>> = {
+  f32: undefined,
+  bf16: roundToBf16,
+  i32: undefined,
+}
+
+export const isRounded = (cells: Cells, dtype: DType): boolean =>
+  cells instanceof Float32Array && rounders[dtype] !== undefined
+
+/** All of them, in place, on a machine that has no more digits than it stores. */
+export function roundCells(cells: Cells, dtype: DType): void {
+  const round = rounders[dtype]
+  if (!round || !isRounded(cells, dtype)) return
+  for (let i = 0; i < cells.length; i++) cells[i] = round(cells[i])
 }

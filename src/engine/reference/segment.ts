@@ -43,11 +43,11 @@ import { cellsOf, type Memory } from './memory.js'
 export class Prepared {
   readonly segment: Segment
   readonly shapes: Readonly<Record<Ref, Shape>>
-  private readonly program: Program
-  private readonly made = new Map<object, Kernel | readonly Move[] | Int32Array>()
+  readonly #program: Program
+  readonly #made = new Map<object, Kernel | readonly Move[] | Int32Array>()
 
   constructor(program: Program, segment: Segment) {
-    this.program = program
+    this.#program = program
     this.segment = segment
     this.shapes = Object.fromEntries(
       Object.entries(segment.buffers).map(([ref, buffer]) => [ref, shapeOf(program, segment, ref, buffer)]),
@@ -62,31 +62,31 @@ export class Prepared {
 
   kernel(instr: Compute): Kernel {
     const shapes = (refs: readonly Ref[]) => refs.map(ref => this.shape(ref))
-    return this.once(instr, () => prepare(instr, shapes(instr.ins), shapes(instr.outs)))
+    return this.#once(instr, () => prepare(instr, shapes(instr.ins), shapes(instr.outs)))
   }
 
   /** One per pair. */
   moves(instr: Collective, members: number): readonly Move[] {
-    return this.once(instr, () =>
+    return this.#once(instr, () =>
       pairsOf(instr).map(pair => prepareMove(instr, [this.shape(pair.in), this.shape(pair.out)], members)),
     )
   }
 
   slice(instr: InstrOf<'slice'>): Move {
-    const parts = sizeOfAll(this.program.mesh, instr.axes)
-    return this.once(instr, () => [cutMove([this.shape(instr.in), this.shape(instr.out)], parts, instr.dim)])[0]
+    const parts = sizeOfAll(this.#program.mesh, instr.axes)
+    return this.#once(instr, () => [cutMove([this.shape(instr.in), this.shape(instr.out)], parts, instr.dim)])[0]
   }
 
   /** Where each element of the buffer lies in the input's whole global batch, seen from the buffer's first element. */
   load(instr: InstrOf<'load'>, whole: Shape['whole']): Int32Array {
-    return this.once(instr, () => offsets(this.shape(instr.out).dims, whole))
+    return this.#once(instr, () => offsets(this.shape(instr.out).dims, whole))
   }
 
-  private once<T extends Kernel | readonly Move[] | Int32Array>(key: object, make: () => T): T {
-    const known = this.made.get(key) as T | undefined // one instruction is asked for one kind of thing only
+  #once<T extends Kernel | readonly Move[] | Int32Array>(key: object, make: () => T): T {
+    const known = this.#made.get(key) as T | undefined // one instruction is asked for one kind of thing only
     if (known) return known
     const made = make()
-    this.made.set(key, made)
+    this.#made.set(key, made)
     return made
   }
 }
@@ -120,11 +120,11 @@ interface Slot {
 /** A segment at one rank. */
 export class Seat {
   readonly prepared: Prepared
-  private readonly slots: ReadonlyMap<Ref, Slot>
+  readonly #slots: ReadonlyMap<Ref, Slot>
 
   constructor(program: Program, prepared: Prepared, at: Coordinates) {
     this.prepared = prepared
-    this.slots = new Map(
+    this.#slots = new Map(
       Object.entries(prepared.segment.buffers).map(([ref, buffer]) => [
         ref,
         slotOf(program, buffer, prepared.shape(ref), at),
@@ -133,7 +133,7 @@ export class Seat {
   }
 
   place(ref: Ref): Place {
-    const slot = this.slots.get(ref)
+    const slot = this.#slots.get(ref)
     if (!slot) throw new Error(`segment ${this.prepared.segment.name} has no buffer ${ref}`)
     return slot.place
   }
@@ -155,7 +155,7 @@ export class Seat {
     if (bind.length !== roles.length)
       throw new Error(`${name} has ${roles.length} roles, the call binds ${bind.length}`)
     const starts = bind.map((frame, role) => memory.at(frame, roles[role].bytes))
-    for (const slot of this.slots.values()) {
+    for (const slot of this.#slots.values()) {
       slot.place.at = starts[slot.role] + slot.offset
       if (slot.batch >= 0) slot.place.origin[slot.batch] = slot.origin + Math.max(0, microbatch) * slot.samples
     }

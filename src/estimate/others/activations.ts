@@ -3,13 +3,10 @@
  * queries, gated feed-forward layers, fused attention and the habits of each framework). Per token and element of the
  * residual stream: 34 bytes in all, of which 10 are not split by tp unless the sequence is.
  */
+import { activationBytes } from '../../base/index.js'
 import { kvSplit } from '../counts.js'
 import type { Placed } from '../setup.js'
 import type { Habits } from './habits.js'
-
-/** Bytes of an activation. fp8 is what products are computed in; what is kept between them has 16 bits. */
-export const elementBytes = ({ precision }: Pick<Placed, 'precision'>): number =>
-  precision === 'f32' || precision === 'tf32' ? 4 : 2
 
 /** Tokens of one microbatch that one rank computes on. */
 export const tokensOf = ({ shape, split }: Placed): number => (split.microbatch * shape.seq) / split.cp
@@ -17,7 +14,7 @@ export const tokensOf = ({ shape, split }: Placed): number => (split.microbatch 
 /** Bytes of one layer and one microbatch when nothing is computed again. */
 export function layerBytes(setup: Placed, habits: Habits): number {
   const { shape, split } = setup
-  const element = elementBytes(setup)
+  const element = activationBytes(setup.precision)
   const residual = 2 * (2 * element + habits.norm) + (shape.dropout ? 2 : 0)
   const perToken =
     (residual * shape.embed) / (split.sequenceParallel ? split.tp : 1) +
@@ -48,7 +45,7 @@ function feedBytes({ shape, split }: Placed, habits: Habits, element: number): n
 /** Bytes of one layer and one microbatch that are kept under the plan's recomputation. */
 export function keptBytes(setup: Placed, habits: Habits): number {
   const { shape, split } = setup
-  const element = elementBytes(setup)
+  const element = activationBytes(setup.precision)
   const input = (tokensOf(setup) * element * shape.embed) / (split.sequenceParallel ? split.tp : 1)
   switch (split.recompute) {
     case 'none':

@@ -5,6 +5,7 @@
  * of devices included) were refitted on the 77 marked rows, with the penalty for leaving the start that did best on the
  * other rows. Llama 3's 0.85 is inferred. Our own shares are read off simulations. validation/README.md says it exactly.
  */
+import type { PlanPrecision } from '../../base/index.js'
 import type { Software } from './software.js'
 
 /** The first Megatron with pipelines: everything waits for everything, gradients are added in a pass of their own. */
@@ -142,6 +143,7 @@ const torchtitanCompiled: Software = {
 const lockstep: Software = {
   ...megatron2022,
   name: 'lockstep',
+  own: true,
   attention: 'cudnn',
   fusedSoftmax: 0,
   fusedAccumulation: false,
@@ -155,8 +157,12 @@ const lockstep: Software = {
   sources: ['this project'],
 }
 
-/** The same in pure-bf16: gradients and optimizer state are half as wide, and there are no masters. */
-export const pureLockstep: Software = { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 20 }
+/** By what a plan stores. In pure-bf16 gradients and optimizer state are half as wide, and there are no masters. */
+export const ownSoftware: Readonly<Record<PlanPrecision, Software>> = {
+  f32: lockstep,
+  bf16: lockstep,
+  'pure-bf16': { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 20 },
+}
 
 export const eras = {
   lockstep,

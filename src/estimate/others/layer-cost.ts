@@ -1,5 +1,5 @@
 /** One layer and one microbatch on one rank: its compute, and what its software leaves exposed of everything else. */
-import { dataRanks } from '../../base/index.js'
+import { activationBytes, dataRanks, isCast, precisionFacts } from '../../base/index.js'
 import { ownLayerCost } from '../own/layer.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { RankTime } from '../schedules/pipeline.js'
@@ -93,4 +93,4 @@ function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: num
 
 /** Bytes of a parameter on its way to where it is multiplied. */
 const gatheredBytes = ({ precision, software }: Setup): number =>
-  precision === 'f32' ? 4 : precision === 'fp8' && software.narrowGathers ? 1 : 2
+  isCast(precision) && software.narrowGathers ? precisionFacts[precision].bytes : activationBytes(precision)

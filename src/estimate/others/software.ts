@@ -7,6 +7,8 @@ import type { Habits } from './habits.js'
 
 export interface Software {
   readonly name: string
+  /** Our own program, whose pieces are known one by one. */
+  readonly own?: true
   /** unfused: scores go through memory. The others are the generations of fused attention. */
   readonly attention: 'unfused' | 'flash-1' | 'flash-2' | 'cudnn'
   /** Chains of elementwise ops (bias and activation; bias, dropout and residual; rotation) are one pass over memory. */

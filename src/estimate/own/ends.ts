@@ -1,4 +1,5 @@
 /** What embedding and head add to the tasks of our own program: their collectives, and the table's gradient as a whole. */
+import { activationBytes } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { RankTime } from '../schedules/pipeline.js'
@@ -17,7 +18,7 @@ export function ownEnds(
 ): Ends {
   const { tp, dp, sequenceParallel, microbatch, microbatches } = split
   const { embedding, head, headParameters, embeddingParameters } = prices
-  const element = precision === 'f32' ? 4 : 2
+  const element = activationBytes(precision)
   const tokens = microbatch * shape.seq
   const activation = tokens * shape.embed * element
   const reduces = reducesEach(split)

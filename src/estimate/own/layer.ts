@@ -3,8 +3,11 @@
  * Starts are moved up and waits down; a gradient travels while the next is made; what ZeRO-3 fetches arrives while other
  * parameters are used. test/estimate-simulate.test.ts holds this to the program itself.
  */
+
+import { activationBytes, type MeshAxis, meshAxes } from '../../base/index.js'
 import { hopsOf, type Kernel, priceInStep } from '../../cost/index.js'
-import { entry } from '../entry.js'
+import { ByFields } from '../entry.js'
+import { type Cut, cutFields } from '../layer.js'
 import type { LayerCost } from '../others/layer-cost.js'
 import type { OwnLayers, PriceTable } from '../prices.js'
 import { fetchesEach, reducesEach, splitsAll } from '../schedules/stages.js'
@@ -291,15 +294,24 @@ class Phase {
 
 /** One layer and one microbatch on one rank. */
 export function ownLayerCost(setup: Setup, table: PriceTable, own: OwnLayers): LayerCost {
-  const { dp, zero, microbatches, recompute } = setup.split
   const inTwo = splitsAll(setup.split)
-  const again = { none: 0, selective: 1, full: 2, 'per-op': 3 }[recompute]
-  const seldom = (setup.split.reduce ? 1 : 0) + (setup.split.gather ? 2 : 0)
-  const key = (((dp * 2 ** 20 + microbatches) * 4 + zero) * 4 + seldom) * 8 + again * 2 + (inTwo ? 1 : 0)
-  return entry(own.known, key, () => played(setup, table, own.work, inTwo))
+  const known = inTwo ? own.known.inTwo : own.known.whole
+  return known.of(setup.split, () => played(setup, table, own.work, inTwo))
 }
 
-function played(setup: Setup, table: PriceTable, work: OwnWork, inTwo: boolean): LayerCost {
+const isNotCut = (axis: MeshAxis): boolean => !(cutFields as readonly string[]).includes(axis) // widened to ask
+
+/** What of a plan the time of a layer depends on, beside what its kernels do and whether its backward pass is split. */
+const layerFields = ['zero', 'microbatches', 'recompute', 'reduce', 'gather', ...meshAxes.filter(isNotCut)] as const
+type LayerSetup = Omit<Setup, 'split'> & { readonly split: Cut & Pick<Split, (typeof layerFields)[number]> }
+
+export const ownLayerCosts = () => {
+  const none = () => new ByFields<(typeof layerFields)[number], LayerCost>(layerFields)
+  return { whole: none(), inTwo: none() }
+}
+export type OwnLayerCosts = ReturnType<typeof ownLayerCosts>
+
+function played(setup: LayerSetup, table: PriceTable, work: OwnWork, inTwo: boolean): LayerCost {
   const { split, cluster, software } = setup
   const traffic = trafficOf(setup, table)
   const { tp, dp } = split
@@ -333,9 +345,9 @@ function weightWork({ queries, keys, values, out, feed, down }: OwnWork, { accum
   return linears.reduce((sum, { weight, parameters }) => sum + weight + accumulate(parameters), 0)
 }
 
-function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): Traffic {
+function trafficOf({ shape, split, cluster, precision, software }: LayerSetup, table: PriceTable): Traffic {
   const { tp, dp, sequenceParallel, microbatch, microbatches } = split
-  const element = precision === 'f32' ? 4 : 2
+  const element = activationBytes(precision)
   const activation = microbatch * shape.seq * shape.embed * element
   const reduces = reducesEach(split)
   const memory = (bytes: number): Kernel => ({ kind: 'memory', read: bytes / 2, written: bytes / 2 })

@@ -4,10 +4,10 @@
  * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
  */
 
-import { dataRanks } from '../../base/index.js'
+import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
-import { elementBytes, tokensOf } from '../others/activations.js'
+import { tokensOf } from '../others/activations.js'
 import type { Fullness, Holding } from '../schedules/holding.js'
 import { inFlight } from '../schedules/in-flight.js'
 import {
@@ -121,7 +121,7 @@ interface Scratch {
 function factsOf(placed: Placed): Facts {
   const { shape, split, software } = placed
   const widths = widthsOf(placed)
-  const element = elementBytes(placed)
+  const element = activationBytes(placed.precision)
   const tokens = tokensOf(placed)
   const data = dataRanks(split)
   const parameters = layerParameters(shape, split)
@@ -172,14 +172,16 @@ function heldParameters({ placed, layerParameters: layer }: Facts, { layers, fir
   return layers * layer + ends
 }
 
-/** 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
+const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
+
+/** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
 function statesOf({ placed, element, data }: Facts, held: number) {
   const { zero, reduce, gather } = placed.split
   const { gradientBytes: wide } = placed.software
   return {
     parameters: (element * held) / (zero >= 3 ? data : 1) + (gather === 'step' && data > 1 ? element * held : 0),
     gradients: (wide * held) / (zero >= 2 && reduce !== 'step' ? data : 1),
-    optimizer: ((element < wide ? 3 : 2) * wide * held) / (zero >= 1 ? data : 1),
+    optimizer: (statesKept(placed.optimizer ?? usual, element < wide).length * wide * held) / (zero >= 1 ? data : 1),
   }
 }
 

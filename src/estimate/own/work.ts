@@ -1,4 +1,5 @@
 /** A layer of our own program in pieces: every product by itself, and the small kernels that are left between them. */
+import { activationBytes } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import { kvSplit } from '../counts.js'
 import { attentionKernels, type Cut } from '../layer.js'
@@ -33,7 +34,7 @@ export function ownWork({ shape, cluster, precision, software }: Omit<Setup, 'sp
   const { tp, cp, microbatch, sequenceParallel } = cut
   const { device } = cluster
   const rows = (microbatch * shape.seq) / cp
-  const element = precision === 'f32' ? 4 : 2
+  const element = activationBytes(precision)
   const price = (kernel: Kernel) => priceInStep(kernel, device)
   const memory = (bytes: number) => price({ kind: 'memory', read: bytes / 2, written: bytes / 2 })
   const product = (m: number, n: number, k: number, resultBytes: number) =>

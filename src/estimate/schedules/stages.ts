@@ -1,5 +1,5 @@
 /** Which layers a pipeline rank holds, and whether it holds the embedding and the head. */
-import { dataRanks } from '../../base/index.js'
+import { dataRanks, type MeshAxis } from '../../base/index.js'
 import { type ScheduleName, scheduleFacts } from '../../plan/index.js'
 import type { Split } from '../setup.js'
 import type { Shape } from '../shape.js'
@@ -83,8 +83,9 @@ export const splitsAll = ({ schedule }: Pick<Split, 'schedule'>): boolean =>
 export const fetchesWhole = (split: Split): boolean => split.recompute === 'full' || splitsAll(split)
 
 /** Gradients leave after each microbatch. */
-export const reducesEach = (split: Split): boolean => split.zero >= 2 && dataRanks(split) > 1 && split.reduce !== 'step'
+export const reducesEach = (split: Pick<Split, MeshAxis | 'zero' | 'reduce'>): boolean =>
+  split.zero >= 2 && dataRanks(split) > 1 && split.reduce !== 'step'
 
 /** Parameters come for each use. */
-export const fetchesEach = (split: Split): boolean =>
+export const fetchesEach = (split: Pick<Split, MeshAxis | 'zero' | 'gather'>): boolean =>
   split.zero === 3 && dataRanks(split) > 1 && split.gather !== 'step'

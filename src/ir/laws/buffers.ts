@@ -7,7 +7,7 @@
  * way round, but a view of what was written whole may be read (see spots.ts).
  */
 import type { Mesh } from '../../base/index.js'
-import { type Collective, type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
+import { type Collective, type Instr, isCollective, isFlat, pairsOf, type Ref } from '../instr.js'
 import type { Program, Segment } from '../program.js'
 import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
@@ -65,129 +65,131 @@ class FlowOf {
   readonly findings: Finding[] = []
   readonly flying = new Map<Ref, Flight>()
   /** Buffers whose bytes went to another buffer, and to which. */
-  private readonly lost = new Map<Ref, Ref>()
-  private readonly neighbours = new Map<Ref, Ref[]>()
-  private readonly segment: Segment
-  private readonly spots: Spots
+  readonly #lost = new Map<Ref, Ref>()
+  readonly #neighbours = new Map<Ref, Ref[]>()
+  readonly #segment: Segment
+  readonly #spots: Spots
 
   constructor(segment: Segment, spots: Spots) {
-    this.segment = segment
-    this.spots = spots
+    this.#segment = segment
+    this.#spots = spots
     for (const [ref, buffer] of Object.entries(segment.buffers)) {
       const { bytes } = segment.roles[buffer.role]
       if (buffer.offset < 0 || spots[ref].to - spots[ref].from + buffer.offset > bytes)
-        this.say('L5', `%${ref} ends at ${spots[ref].to}, its role at ${bytes}`)
+        this.#say('L5', `%${ref} ends at ${spots[ref].to}, its role at ${bytes}`)
     }
   }
 
   run(instr: Instr, at: number): void {
     const { reads, writes, starts, finishes } = traitsOf(instr)
     if (finishes !== undefined && !this.flying.delete(finishes))
-      this.say('L8', `no collective is writing %${finishes}`, at)
-    for (const ref of new Set([...reads, ...writes])) this.undisturbed(ref, at, writes.includes(ref))
-    for (const ref of reads) this.read(ref, at)
-    for (const out of writes) this.apart(instr, out, at)
-    if (instr.kind === 'reduce-scatter') for (const ref of instr.ins) this.clearTail(ref)
-    for (const ref of writes) this.write(ref)
-    this.gather(instr)
+      this.#say('L8', `no collective is writing %${finishes}`, at)
+    for (const ref of new Set([...reads, ...writes])) this.#undisturbed(ref, at, writes.includes(ref))
+    for (const ref of reads) this.#read(ref, at)
+    for (const out of writes) this.#apart(instr, out, at)
+    if (instr.kind === 'reduce-scatter') for (const ref of instr.ins) this.#clearTail(ref)
+    for (const ref of writes) this.#write(ref)
+    this.#gather(instr)
     if (starts) this.flying.set(writes[0], { operands: reads, results: writes, at })
   }
 
-  private say(law: Law, message: string, instr?: number): void {
-    this.findings.push({ law, segment: this.segment.name, ...(instr === undefined ? {} : { instr }), message })
+  #say(law: Law, message: string, instr?: number): void {
+    this.findings.push({ law, segment: this.#segment.name, ...(instr === undefined ? {} : { instr }), message })
   }
 
-  private read(ref: Ref, at: number): void {
-    const by = this.lost.get(ref)
-    if (by !== undefined && this.slices(ref, by)) this.slicings.push({ view: ref, whole: by, at })
-    else if (by !== undefined) this.say('L7', `%${ref} is read, but its bytes have become %${by}`, at)
+  #read(ref: Ref, at: number): void {
+    const by = this.#lost.get(ref)
+    if (by !== undefined && this.#slices(ref, by)) this.slicings.push({ view: ref, whole: by, at })
+    else if (by !== undefined) this.#say('L7', `%${ref} is read, but its bytes have become %${by}`, at)
     else if (!this.mine.has(ref) && !this.takes.has(ref)) this.takes.set(ref, at)
   }
 
   /** The bytes of a view have become the whole of it, which holds zeros where the own part has padding. */
-  private slices(view: Ref, whole: Ref): boolean {
-    const { buffers } = this.segment
-    const padded = this.spots[view].padded && !this.gathered.has(whole)
-    return isViewOf(buffers[view], buffers[whole]) && sameStart(this.spots[view], this.spots[whole]) && !padded
+  #slices(view: Ref, whole: Ref): boolean {
+    const { buffers } = this.#segment
+    const padded = this.#spots[view].padded && !this.gathered.has(whole)
+    return isViewOf(buffers[view], buffers[whole]) && sameStart(this.#spots[view], this.#spots[whole]) && !padded
   }
 
-  private write(ref: Ref): void {
+  #write(ref: Ref): void {
     this.mine.add(ref)
-    this.wipes.add(this.spots[ref])
-    this.lost.delete(ref)
+    this.wipes.add(this.#spots[ref])
+    this.#lost.delete(ref)
     this.gathered.delete(ref)
-    for (const other of this.overlapping(ref)) this.lose(other, ref)
+    for (const other of this.#overlapping(ref)) this.#lose(other, ref)
   }
 
-  private lose(other: Ref, to: Ref): void {
+  #lose(other: Ref, to: Ref): void {
     this.mine.delete(other)
     this.gathered.delete(other)
-    this.lost.set(other, to)
+    this.#lost.set(other, to)
   }
 
   /** Behind the last element of what is scattered there must be zeros. */
-  private clearTail(ref: Ref): void {
-    const { tail } = this.spots[ref]
+  #clearTail(ref: Ref): void {
+    const { tail } = this.#spots[ref]
     if (tail.from === tail.to) return
     this.wipes.add(tail)
-    for (const other of this.overlapping(ref)) if (overlap(this.spots[other], tail)) this.lose(other, ref)
+    for (const other of this.#overlapping(ref)) if (overlap(this.#spots[other], tail)) this.#lose(other, ref)
   }
 
-  private gather(instr: Instr): void {
-    if (instr.kind !== 'all-gather' || instr.dim !== undefined) return
-    for (const pair of pairsOf(instr)) if (this.inPlace(instr, pair)) this.gathered.add(pair.out)
+  #gather(instr: Instr): void {
+    if (instr.kind !== 'all-gather' || !isFlat(instr)) return
+    for (const pair of pairsOf(instr)) if (this.#inPlace(instr, pair)) this.gathered.add(pair.out)
   }
 
   /** What a collective will write is left alone; what it reads may be read. */
-  private undisturbed(ref: Ref, at: number, written: boolean): void {
-    const over = (others: readonly Ref[]) => others.findIndex(other => overlap(this.spots[ref], this.spots[other]))
+  #undisturbed(ref: Ref, at: number, written: boolean): void {
+    const over = (others: readonly Ref[]) => others.findIndex(other => overlap(this.#spots[ref], this.#spots[other]))
     for (const { operands, results } of this.flying.values()) {
       const pair = Math.max(over(results), written ? over(operands) : -1)
       if (pair < 0) continue
       const flight = `the collective from %${operands[pair]} to %${results[pair]}`
-      this.say('L8', `%${ref} is touched while ${flight} is in flight`, at)
+      this.#say('L8', `%${ref} is touched while ${flight} is in flight`, at)
     }
   }
 
   /** A result may not lie over an operand or another result; collectives may work in place. */
-  private apart(instr: Instr, out: Ref, at: number): void {
+  #apart(instr: Instr, out: Ref, at: number): void {
     const { reads, writes } = traitsOf(instr)
-    const own = isCollective(instr) ? pairsOf(instr).filter(pair => pair.out === out && this.inPlace(instr, pair)) : []
+    const own = isCollective(instr) ? pairsOf(instr).filter(pair => pair.out === out && this.#inPlace(instr, pair)) : []
     for (const ref of [...reads, ...writes])
-      if (ref !== out && !own.some(pair => pair.in === ref) && overlap(this.spots[ref], this.spots[out]))
-        this.say('L7', `%${out} is written over %${ref} by the instruction that uses it`, at)
+      if (ref !== out && !own.some(pair => pair.in === ref) && overlap(this.#spots[ref], this.#spots[out]))
+        this.#say('L7', `%${out} is written over %${ref} by the instruction that uses it`, at)
   }
 
   /** A sum where its addend lies, or a part that is gathered from, or scattered to, its place in the whole. */
-  private inPlace({ kind }: Collective, { in: operand, out }: { in: Ref; out: Ref }): boolean {
-    if (!sameSpot(this.spots[operand], this.spots[out])) return false
-    const [from, to] = [operand, out].map(ref => this.segment.buffers[ref].inside === true)
+  #inPlace({ kind }: Collective, { in: operand, out }: { in: Ref; out: Ref }): boolean {
+    if (!sameSpot(this.#spots[operand], this.#spots[out])) return false
+    const [from, to] = [operand, out].map(ref => this.#segment.buffers[ref].inside === true)
     return kind === 'all-reduce' ? from === to : kind === 'all-gather' ? from && !to : kind === 'reduce-scatter' && to
   }
 
-  private overlapping(ref: Ref): Ref[] {
-    const known = this.neighbours.get(ref)
+  #overlapping(ref: Ref): Ref[] {
+    const known = this.#neighbours.get(ref)
     if (known) return known
-    const found = Object.keys(this.spots).filter(other => other !== ref && overlap(this.spots[ref], this.spots[other]))
-    this.neighbours.set(ref, found)
+    const found = Object.keys(this.#spots).filter(
+      other => other !== ref && overlap(this.#spots[ref], this.#spots[other]),
+    )
+    this.#neighbours.set(ref, found)
     return found
   }
 }
 
 /** Every segment as each pattern of binding uses it, kept so that it is looked at once. */
 export class Flows {
-  private readonly known = new Map<string, Flow>()
-  private readonly program: Program
+  readonly #known = new Map<string, Flow>()
+  readonly #program: Program
 
   constructor(program: Program) {
-    this.program = program
+    this.#program = program
   }
 
   of(segment: string, bind: readonly number[]): Flow {
     const pattern = patternOf(bind)
     const key = `${segment} ${pattern.join()}`
-    const flow = this.known.get(key) ?? flowOf(this.program.mesh, this.program.segments[segment], pattern)
-    this.known.set(key, flow)
+    const flow = this.#known.get(key) ?? flowOf(this.#program.mesh, this.#program.segments[segment], pattern)
+    this.#known.set(key, flow)
     return flow
   }
 }

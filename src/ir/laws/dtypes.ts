@@ -3,6 +3,7 @@
  * what belongs to a parameter (`p`); statistics are f32, ids and labels i32. Only `scale` may give fewer bits than it is
  * given.
  */
+import { realDtypes } from '../../base/index.js'
 import type { Compute, Ref } from '../instr.js'
 import type { DType } from '../program.js'
 import { type Dtypes, signatures } from './signatures.js'
@@ -20,7 +21,7 @@ export function misstored(instr: Compute, dtypeOf: (ref: Ref) => DType): string 
   const allowed = (letter: string, result: boolean): readonly DType[] => {
     if (letter in fixed) return [fixed[letter]]
     const own = common(letter)
-    if (own === undefined || own === 'i32') return ['bf16', 'f32']
+    if (own === undefined || !realDtypes.includes(own)) return realDtypes
     return result && letter === 'x' ? [own, 'f32'] : [own]
   }
   const wrong = (refs: readonly Ref[], letters: string | undefined, result: boolean) =>

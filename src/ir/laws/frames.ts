@@ -35,166 +35,166 @@ interface Flight {
 }
 
 class Lives {
-  private readonly findings: Finding[] = []
+  readonly #findings: Finding[] = []
   /** What is under way, by frame, and the frames of each tag. */
-  private readonly flights = new Map<number, Flight[]>()
-  private readonly tagged = new Map<string, number[]>()
-  private readonly resident: ReadonlySet<number>
-  private readonly live: LiveFrames
-  private step: number | undefined
+  readonly #flights = new Map<number, Flight[]>()
+  readonly #tagged = new Map<string, number[]>()
+  readonly #resident: ReadonlySet<number>
+  readonly #live: LiveFrames
+  #step: number | undefined
   /** The step that used a frame last. */
-  private readonly last = new Map<number, number>()
-  private readonly stream: Stream
-  private readonly pipeline: number
-  private readonly written: Written
+  readonly #last = new Map<number, number>()
+  readonly #stream: Stream
+  readonly #pipeline: number
+  readonly #written: Written
 
   constructor(stream: Stream, pipeline: number, written: Written) {
-    this.stream = stream
-    this.pipeline = pipeline
-    this.written = written
-    this.resident = new Set(stream.resident)
-    this.live = new LiveFrames(stream.frames)
+    this.#stream = stream
+    this.#pipeline = pipeline
+    this.#written = written
+    this.#resident = new Set(stream.resident)
+    this.#live = new LiveFrames(stream.frames)
   }
 
   run(): Finding[] {
-    for (const frame of this.resident) this.begin(frame)
-    this.stream.steps.forEach((step, i) => {
-      this.step = i
-      this.take(step)
+    for (const frame of this.#resident) this.#begin(frame)
+    this.#stream.steps.forEach((step, i) => {
+      this.#step = i
+      this.#take(step)
     })
-    this.step = undefined
-    for (const frame of this.live.all())
-      if (!this.resident.has(frame)) this.sayAt(this.last.get(frame), 'L1', `${this.called(frame)} is never freed`)
+    this.#step = undefined
+    for (const frame of this.#live.all())
+      if (!this.#resident.has(frame)) this.#sayAt(this.#last.get(frame), 'L1', `${this.#called(frame)} is never freed`)
     for (const kind of kinds) {
-      const [peak, declared] = [this.live.peak[kind], this.stream.peak[kind]]
-      if (peak !== declared) this.say('L3', `${kind} peak at ${peak} bytes, declared ${declared}`)
+      const [peak, declared] = [this.#live.peak[kind], this.#stream.peak[kind]]
+      if (peak !== declared) this.#say('L3', `${kind} peak at ${peak} bytes, declared ${declared}`)
     }
-    return this.findings
+    return this.#findings
   }
 
-  private say = (law: Law, message: string) => this.sayAt(this.step, law, message)
+  #say = (law: Law, message: string) => this.#sayAt(this.#step, law, message)
 
-  private sayAt(step: number | undefined, law: Law, message: string): void {
-    this.findings.push({ law, ...placeOf({ pipeline: this.pipeline, step }), message })
+  #sayAt(step: number | undefined, law: Law, message: string): void {
+    this.#findings.push({ law, ...placeOf({ pipeline: this.#pipeline, step }), message })
   }
 
-  private called = (frame: number) => `${this.stream.frames[frame].name} (frame ${frame})`
+  #called = (frame: number) => `${this.#stream.frames[frame].name} (frame ${frame})`
 
-  private take(step: Step): void {
+  #take(step: Step): void {
     switch (step.kind) {
       case 'alloc':
-        if (this.resident.has(step.frame)) this.say('L1', `${this.called(step.frame)} is resident and allocated`)
-        this.begin(step.frame)
+        if (this.#resident.has(step.frame)) this.#say('L1', `${this.#called(step.frame)} is resident and allocated`)
+        this.#begin(step.frame)
         break
       case 'free':
-        this.touch(step.frame, 'freed', true)
-        if (this.resident.has(step.frame)) this.say('L1', `${this.called(step.frame)} is resident and freed`)
-        this.live.remove(step.frame)
+        this.#touch(step.frame, 'freed', true)
+        if (this.#resident.has(step.frame)) this.#say('L1', `${this.#called(step.frame)} is resident and freed`)
+        this.#live.remove(step.frame)
         break
       case 'send':
       case 'recv':
-        this.touch(step.frame, step.kind === 'send' ? 'sent' : 'received into', step.kind === 'recv')
-        this.fly(step.frame, { what: step.kind, tag: step.tag, fills: step.kind === 'recv' })
+        this.#touch(step.frame, step.kind === 'send' ? 'sent' : 'received into', step.kind === 'recv')
+        this.#fly(step.frame, { what: step.kind, tag: step.tag, fills: step.kind === 'recv' })
         break
       case 'wait':
-        this.land(step.tag)
+        this.#land(step.tag)
         break
       case 'call':
-        this.call(step)
+        this.#call(step)
     }
   }
 
-  private call({ segment, bind, tag }: Call): void {
-    const fills = this.written[segment]
+  #call({ segment, bind, tag }: Call): void {
+    const fills = this.#written[segment]
     bind.forEach((frame, role) => {
-      this.touch(frame, `used by ${segment}`, fills[role])
+      this.#touch(frame, `used by ${segment}`, fills[role])
     })
     if (tag === undefined) return
     bind.forEach((frame, role) => {
-      this.fly(frame, { what: 'call', tag, fills: fills[role] })
+      this.#fly(frame, { what: 'call', tag, fills: fills[role] })
     })
   }
 
-  private fly(frame: number, flight: Flight): void {
-    this.flights.set(frame, [...(this.flights.get(frame) ?? []), flight])
-    this.tagged.set(flight.tag, [...(this.tagged.get(flight.tag) ?? []), frame])
+  #fly(frame: number, flight: Flight): void {
+    this.#flights.set(frame, [...(this.#flights.get(frame) ?? []), flight])
+    this.#tagged.set(flight.tag, [...(this.#tagged.get(flight.tag) ?? []), frame])
   }
 
-  private land(tag: string): void {
-    for (const frame of this.tagged.get(tag) ?? []) {
-      const others = this.flights.get(frame)?.filter(flight => flight.tag !== tag) ?? []
-      if (others.length > 0) this.flights.set(frame, others)
-      else this.flights.delete(frame)
+  #land(tag: string): void {
+    for (const frame of this.#tagged.get(tag) ?? []) {
+      const others = this.#flights.get(frame)?.filter(flight => flight.tag !== tag) ?? []
+      if (others.length > 0) this.#flights.set(frame, others)
+      else this.#flights.delete(frame)
     }
-    this.tagged.delete(tag)
+    this.#tagged.delete(tag)
   }
 
-  private begin(frame: number): void {
-    if (this.live.has(frame)) {
-      this.say('L1', `${this.called(frame)} is allocated twice`)
+  #begin(frame: number): void {
+    if (this.#live.has(frame)) {
+      this.#say('L1', `${this.#called(frame)} is allocated twice`)
       return
     }
-    const { offset, bytes } = this.stream.frames[frame]
-    if (offset < 0 || offset + bytes > this.stream.arena)
-      this.say('L2', `${this.called(frame)} ends at ${offset + bytes}, the arena at ${this.stream.arena}`)
-    if (this.step !== undefined) this.last.set(frame, this.step)
-    const over = this.live.add(frame)
-    if (over !== undefined) this.say('L2', `${this.called(frame)} lies over ${this.called(over)}`)
+    const { offset, bytes } = this.#stream.frames[frame]
+    if (offset < 0 || offset + bytes > this.#stream.arena)
+      this.#say('L2', `${this.#called(frame)} ends at ${offset + bytes}, the arena at ${this.#stream.arena}`)
+    if (this.#step !== undefined) this.#last.set(frame, this.#step)
+    const over = this.#live.add(frame)
+    if (over !== undefined) this.#say('L2', `${this.#called(frame)} lies over ${this.#called(over)}`)
   }
 
-  private touch(frame: number, how: string, writes: boolean): void {
-    if (this.step !== undefined) this.last.set(frame, this.step)
-    if (!this.live.has(frame)) this.say('L1', `${this.called(frame)} is ${how} while it is not allocated`)
-    for (const { what, tag, fills } of this.flights.get(frame) ?? [])
-      if (writes || fills) this.say('L4', `${this.called(frame)} is ${how} while the ${what} of ${tag} is in flight`)
+  #touch(frame: number, how: string, writes: boolean): void {
+    if (this.#step !== undefined) this.#last.set(frame, this.#step)
+    if (!this.#live.has(frame)) this.#say('L1', `${this.#called(frame)} is ${how} while it is not allocated`)
+    for (const { what, tag, fills } of this.#flights.get(frame) ?? [])
+      if (writes || fills) this.#say('L4', `${this.#called(frame)} is ${how} while the ${what} of ${tag} is in flight`)
   }
 }
 
 /** The live frames by offset, with the bytes of each kind. */
 class LiveFrames {
   readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is in `kinds`
-  private readonly now = { ...this.peak }
-  private readonly alive = new Set<number>()
-  private readonly byOffset: number[] = []
-  private readonly frames: readonly Frame[]
+  readonly #now = { ...this.peak }
+  readonly #alive = new Set<number>()
+  readonly #byOffset: number[] = []
+  readonly #frames: readonly Frame[]
 
   constructor(frames: readonly Frame[]) {
-    this.frames = frames
+    this.#frames = frames
   }
 
-  has = (frame: number) => this.alive.has(frame)
-  all = () => this.alive
+  has = (frame: number) => this.#alive.has(frame)
+  all = () => this.#alive
 
   /** Gives a live frame it lies over, if there is one. Neighbours suffice: the others do not overlap each other. */
   add(frame: number): number | undefined {
-    const { kind, bytes, offset } = this.frames[frame]
-    this.alive.add(frame)
-    this.now[kind] += bytes
-    this.peak[kind] = Math.max(this.peak[kind], this.now[kind])
+    const { kind, bytes, offset } = this.#frames[frame]
+    this.#alive.add(frame)
+    this.#now[kind] += bytes
+    this.peak[kind] = Math.max(this.peak[kind], this.#now[kind])
     if (bytes === 0) return undefined
-    const at = this.indexOf(offset)
-    const [before, after] = [this.byOffset[at - 1], this.byOffset[at]]
-    this.byOffset.splice(at, 0, frame)
-    if (before !== undefined && this.frames[before].offset + this.frames[before].bytes > offset) return before
-    return after !== undefined && offset + bytes > this.frames[after].offset ? after : undefined
+    const at = this.#indexOf(offset)
+    const [before, after] = [this.#byOffset[at - 1], this.#byOffset[at]]
+    this.#byOffset.splice(at, 0, frame)
+    if (before !== undefined && this.#frames[before].offset + this.#frames[before].bytes > offset) return before
+    return after !== undefined && offset + bytes > this.#frames[after].offset ? after : undefined
   }
 
   remove(frame: number): void {
-    if (!this.alive.delete(frame)) return
-    const { kind, bytes, offset } = this.frames[frame]
-    this.now[kind] -= bytes
+    if (!this.#alive.delete(frame)) return
+    const { kind, bytes, offset } = this.#frames[frame]
+    this.#now[kind] -= bytes
     if (bytes === 0) return
-    let at = this.indexOf(offset)
-    while (this.byOffset[at] !== frame) at++
-    this.byOffset.splice(at, 1)
+    let at = this.#indexOf(offset)
+    while (this.#byOffset[at] !== frame) at++
+    this.#byOffset.splice(at, 1)
   }
 
   /** The first place whose offset is not below. */
-  private indexOf(offset: number): number {
-    let [low, high] = [0, this.byOffset.length]
+  #indexOf(offset: number): number {
+    let [low, high] = [0, this.#byOffset.length]
     while (low < high) {
       const middle = (low + high) >> 1
-      if (this.frames[this.byOffset[middle]].offset < offset) low = middle + 1
+      if (this.#frames[this.#byOffset[middle]].offset < offset) low = middle + 1
       else high = middle
     }
     return low

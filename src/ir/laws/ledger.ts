@@ -24,18 +24,18 @@ interface Entered {
 
 export class Ledger {
   readonly updates: Update[] = []
-  private readonly losses = new Map<number, Entered>()
-  private readonly squares = new Map<number, Entered>()
+  readonly #losses = new Map<number, Entered>()
+  readonly #squares = new Map<number, Entered>()
 
   /** A loss was computed. Recomputing it is no second loss. */
   loss(value: Value, place: Place, microbatch: number): void {
     const key = keyOf(value.a, value.b)
-    if (!this.losses.has(key)) this.losses.set(key, { value, place, microbatch, times: 0 })
+    if (!this.#losses.has(key)) this.#losses.set(key, { value, place, microbatch, times: 0 })
   }
 
   accumulated(a: number, b: number, place: () => Place): void {
-    if (this.losses.size === 0) return
-    const loss = this.losses.get(keyOf(a, b))
+    if (this.#losses.size === 0) return
+    const loss = this.#losses.get(keyOf(a, b))
     if (!loss) return
     loss.times++
     if (loss.times === 2) Object.assign(loss, { place: place() }) // where it goes wrong
@@ -43,19 +43,19 @@ export class Ledger {
 
   squared(value: Value, place: Place): void {
     const key = keyOf(value.a, value.b)
-    const entered = this.squares.get(key)
+    const entered = this.#squares.get(key)
     if (entered) Object.assign(entered, { times: entered.times + 1, place })
-    else this.squares.set(key, { value, place, microbatch: -1, times: 1 })
+    else this.#squares.set(key, { value, place, microbatch: -1, times: 1 })
   }
 
   findings = (program: Program): Finding[] => [
-    ...this.updatesOnce(program),
-    ...this.lossesOnce(program),
-    ...this.squaresOnce(program),
+    ...this.#updatesOnce(program),
+    ...this.#lossesOnce(program),
+    ...this.#squaresOnce(program),
   ]
 
   /** Once in a training step, never in an evaluation. */
-  private updatesOnce(program: Program): Finding[] {
+  #updatesOnce(program: Program): Finding[] {
     const times = program.evaluates ? 0 : 1
     return program.params.flatMap(({ name, frames }) =>
       Object.keys(frames)
@@ -76,8 +76,8 @@ export class Ledger {
     )
   }
 
-  private lossesOnce({ microbatches }: Program): Finding[] {
-    const entered = [...this.losses.values()]
+  #lossesOnce({ microbatches }: Program): Finding[] {
+    const entered = [...this.#losses.values()]
     const odd = entered
       .filter(({ times }) => times !== 1)
       .map(
@@ -94,12 +94,12 @@ export class Ledger {
   }
 
   /** Once the norm is used at all, every gradient that reaches an optimizer is in it. */
-  private squaresOnce(program: Program): Finding[] {
-    if (this.squares.size === 0) return []
-    const twice = [...this.squares.values()].filter(({ times }) => times > 1)
+  #squaresOnce(program: Program): Finding[] {
+    if (this.#squares.size === 0) return []
+    const twice = [...this.#squares.values()].filter(({ times }) => times > 1)
     const missing = program.params.flatMap(({ name }) => {
       const holders = this.updates.filter(({ param }) => param === name).sort((a, b) => a.pipeline - b.pipeline)
-      return holders.slice(0, 1).filter(({ grad }) => !this.squares.has(keyOf(grad.a, grad.b)))
+      return holders.slice(0, 1).filter(({ grad }) => !this.#squares.has(keyOf(grad.a, grad.b)))
     })
     return [
       ...twice.map(

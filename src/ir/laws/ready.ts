@@ -44,58 +44,61 @@ const gatheredBy = (instr: Instr): readonly string[] => {
 }
 
 export class Shelf {
-  private readonly types: Type[] = []
-  private readonly ids = new Map<string, number>()
-  private readonly byFlow = new Map<Flow, Ready>()
-  private readonly flows: Flows
-  private readonly program: Program
+  readonly #types: Type[] = []
+  readonly #ids = new Map<string, number>()
+  readonly #byFlow = new Map<Flow, Ready>()
+  readonly #flows: Flows
+  readonly #program: Program
 
   constructor(program: Program) {
-    this.program = program
-    this.flows = new Flows(program)
+    this.#program = program
+    this.#flows = new Flows(program)
   }
 
   ready({ segment, bind }: Call): Ready {
-    const flow = this.flows.of(segment, bind)
-    const made = this.byFlow.get(flow) ?? this.make(segment, flow)
-    this.byFlow.set(flow, made)
+    const flow = this.#flows.of(segment, bind)
+    const made = this.#byFlow.get(flow) ?? this.#make(segment, flow)
+    this.#byFlow.set(flow, made)
     return made
   }
 
   /** Equal types have equal numbers. */
   numberOf(type: Type): number {
     const key = `${type.dtype} ${type.dims.map(dim => `${dim.name}:${dim.size}`).join()} ${layoutKey(type.layout)}`
-    const id = this.ids.get(key) ?? this.types.push(type) - 1
-    this.ids.set(key, id)
+    const id = this.#ids.get(key) ?? this.#types.push(type) - 1
+    this.#ids.set(key, id)
     return id
   }
 
-  typeOf = (id: number): Type => this.types[id]
+  typeOf = (id: number): Type => this.#types[id]
   show = ({ type, inside }: Lying): string =>
-    `${this.types[type].dtype} ${showShaped(this.types[type])}${inside ? ' inside' : ''}`
+    `${this.#types[type].dtype} ${showShaped(this.#types[type])}${inside ? ' inside' : ''}`
 
   /** The type of what a part is a part of. */
   wholeOf(id: number): number {
-    const { layout, ...type } = this.types[id]
+    const { layout, ...type } = this.#types[id]
     const { flat: _, ...whole } = layout
     return this.numberOf({ ...type, layout: whole })
   }
 
   /** A parameter as a rank holds it, and its optimizer state. */
   ofParam = (param: Param): Lying => ({
-    type: this.typeOfPart(param, param.kept, param.dtype),
+    type: this.#typeOfPart(param, param.kept, param.dtype),
     inside: param.keptInside === true,
   })
-  ofState = (param: Param): Lying => ({ type: this.typeOfPart(param, param.state, dtypeOfState(param)), inside: false })
+  ofState = (param: Param): Lying => ({
+    type: this.#typeOfPart(param, param.state, dtypeOfState(param)),
+    inside: false,
+  })
 
-  private typeOfPart({ dims }: Param, kept: Layout, dtype: DType): number {
-    const { mesh } = this.program
+  #typeOfPart({ dims }: Param, kept: Layout, dtype: DType): number {
+    const { mesh } = this.#program
     const layout = plain(mesh, kept)
     return this.numberOf({ dtype, dims: localDims(mesh, dims, layout), layout })
   }
 
-  private make(name: string, flow: Flow): Ready {
-    const segment = this.program.segments[name]
+  #make(name: string, flow: Flow): Ready {
+    const segment = this.#program.segments[name]
     const gathering = new Set(segment.instrs.flatMap(gatheredBy))
     const slots = Object.entries(segment.buffers).map(([ref, buffer], slot) => ({
       ref,
@@ -103,11 +106,11 @@ export class Shelf {
       gathers: gathering.has(ref),
       inside: buffer.inside === true,
       gathered: flow.gathered.has(ref),
-      type: this.numberOf(typeOf(this.program.mesh, buffer)),
+      type: this.numberOf(typeOf(this.#program.mesh, buffer)),
       ...flow.spots[ref],
     }))
     const slotOf = new Map(slots.map(slot => [slot.ref, slot.slot]))
-    const acts = actsOf(this.program, segment, { slotOf, slicings: flow.slicings })
+    const acts = actsOf(this.#program, segment, { slotOf, slicings: flow.slicings })
     const at = (ref: string) => slots[slotOf.get(ref) ?? -1]
     return {
       acts,

@@ -44,244 +44,240 @@ export interface Watch {
 export const replay = (program: Program, watch?: Watch): Outcome => new Replay(program, watch).run()
 
 class Replay {
-  private readonly findings: Finding[] = []
-  private readonly ledger = new Ledger()
-  private readonly shelf: Shelf
-  private readonly memory: Contents[][]
-  private readonly sent = new Map<string, Contents>()
-  private readonly meetings = new Map<string, Map<number, Value>>()
-  private readonly met = new Map<string, number>()
-  private readonly params = new Map<number, Param>()
+  readonly #findings: Finding[] = []
+  readonly #ledger = new Ledger()
+  readonly #shelf: Shelf
+  readonly #memory: Contents[][]
+  readonly #sent = new Map<string, Contents>()
+  readonly #meetings = new Map<string, Map<number, Value>>()
+  readonly #met = new Map<string, number>()
+  readonly #params = new Map<number, Param>()
   /** Per stream: frames whose sum has been reduced over the ranks. */
-  private readonly reduced: Set<number>[]
-  private clock = 0
-  private readonly program: Program
-  private readonly watch: Watch | undefined
+  readonly #reduced: Set<number>[]
+  #clock = 0
+  readonly #program: Program
+  readonly #watch: Watch | undefined
 
   constructor(program: Program, watch?: Watch) {
-    this.program = program
-    this.watch = watch
-    this.shelf = new Shelf(program)
-    this.memory = program.streams.map(stream => stream.frames.map(() => new Map()))
-    this.reduced = program.streams.map(() => new Set())
-    for (const param of program.params) this.begin(param)
+    this.#program = program
+    this.#watch = watch
+    this.#shelf = new Shelf(program)
+    this.#memory = program.streams.map(stream => stream.frames.map(() => new Map()))
+    this.#reduced = program.streams.map(() => new Set())
+    for (const param of program.params) this.#begin(param)
   }
 
   run(): Outcome {
-    let running = this.program.streams.map((stream, pipeline) => this.play(stream, pipeline))
-    for (let before = -1; running.length > 0 && before < this.clock; ) {
-      before = this.clock
+    let running = this.#program.streams.map((stream, pipeline) => this.#play(stream, pipeline))
+    for (let before = -1; running.length > 0 && before < this.#clock; ) {
+      before = this.#clock
       running = running.filter(stream => !stream.next().done)
     }
-    for (const param of this.program.params) this.end(param)
-    const results = this.results()
+    for (const param of this.#program.params) this.#end(param)
+    const results = this.#results()
     return {
-      findings: [...this.findings, ...this.ledger.findings(this.program)],
-      updates: this.ledger.updates,
+      findings: [...this.#findings, ...this.#ledger.findings(this.#program)],
+      updates: this.#ledger.updates,
       results,
     }
   }
 
   /** Parameters and their state are what the last step left. */
-  private begin(param: Param): void {
+  #begin(param: Param): void {
     const { name, frames } = param
     const start = valueOfParam(name)
-    this.params.set(keyOf(start.a, start.b), param)
+    this.#params.set(keyOf(start.a, start.b), param)
     for (const [pipeline, held] of Object.entries(frames)) {
-      const memory = this.memory[Number(pipeline)]
+      const memory = this.#memory[Number(pipeline)]
       const put = (frame: number, value: Value, lying: Lying) =>
         memory[frame].set(0, {
           ...value,
           ...lying,
-          to: this.program.streams[Number(pipeline)].frames[frame].bytes,
+          to: this.#program.streams[Number(pipeline)].frames[frame].bytes,
           microbatch: -1,
         })
-      put(held.param, heldAs(param, start), this.shelf.ofParam(param))
+      put(held.param, heldAs(param, start), this.#shelf.ofParam(param))
       for (const [state, frame] of stateEntries(held.states))
-        put(frame, startOf(name, state), this.shelf.ofState(param))
+        put(frame, startOf(name, state), this.#shelf.ofState(param))
     }
   }
 
   /** The updated parameter is back where it is kept, and so are its state and what it was rounded from. */
-  private end(param: Param): void {
-    for (const update of this.ledger.updates.filter(({ param: name }) => name === param.name)) {
+  #end(param: Param): void {
+    for (const update of this.#ledger.updates.filter(({ param: name }) => name === param.name)) {
       const { pipeline, after } = update
       const held = param.frames[pipeline]
       if (!held) continue
-      this.left(update, held.param, heldAs(param, after.updated), this.shelf.ofParam(param))
+      this.#left(update, held.param, heldAs(param, after.updated), this.#shelf.ofParam(param))
       for (const [state, frame] of stateEntries(held.states)) {
         const made = stateFacts[state].startsFrom === 'parameter' ? after.updated : after.states[state]
-        this.left(update, frame, made, this.shelf.ofState(param))
+        this.#left(update, frame, made, this.#shelf.ofState(param))
       }
-      if (held.grad !== undefined) this.summed(update, held.grad, param)
+      if (held.grad !== undefined) this.#summed(update, held.grad, param)
     }
   }
 
   /** Digits that the sum of a gradient dropped are not in what the optimizer is given, however wide that is. */
-  private summed(update: Update, frame: number, param: Param): void {
-    const entry = this.memory[update.pipeline][frame].get(0)
-    const [sum, state] = [entry && this.shelf.typeOf(entry.type).dtype, dtypeOfState(param)]
+  #summed(update: Update, frame: number, param: Param): void {
+    const entry = this.#memory[update.pipeline][frame].get(0)
+    const [sum, state] = [entry && this.#shelf.typeOf(entry.type).dtype, dtypeOfState(param)]
     if (sum === undefined || sum === state) return
     const message = `the gradient of ${param.name} is summed in ${sum}, its state is ${state}`
-    this.findings.push({ law: 'T5', ...placeOf(update), message })
+    this.#findings.push({ law: 'T5', ...placeOf(update), message })
   }
 
   /** A frame holds what an update made of it, as it is kept. */
-  private left(update: Update, frame: number, made: Value | undefined, kept: Lying): void {
+  #left(update: Update, frame: number, made: Value | undefined, kept: Lying): void {
     const { pipeline, param } = update
-    const entry = this.memory[pipeline][frame].get(0)
-    const what = `${param} in ${this.program.streams[pipeline].frames[frame].name}`
-    const say = (law: Law, message: string) => this.findings.push({ law, ...placeOf(update), message })
+    const entry = this.#memory[pipeline][frame].get(0)
+    const what = `${param} in ${this.#program.streams[pipeline].frames[frame].name}`
+    const say = (law: Law, message: string) => this.#findings.push({ law, ...placeOf(update), message })
     if (!entry || !made || !same(entry, made)) say('P3', `${what} is not what the optimizer made`)
     else if (entry.type !== kept.type || entry.inside !== kept.inside)
-      say('T4', `${what} is left as ${this.shelf.show(entry)}, kept as ${this.shelf.show(kept)}`)
+      say('T4', `${what} is left as ${this.#shelf.show(entry)}, kept as ${this.#shelf.show(kept)}`)
   }
 
   /** Every holder of a result has the whole of it. */
-  private results(): Result[] {
+  #results(): Result[] {
     return resultNames.flatMap(name =>
-      resultPlaces(this.program.results[name]).map(([pipeline, frame]) => {
-        const entry = this.memory[pipeline][frame].get(0)
-        const type = entry && this.shelf.typeOf(entry.type)
+      resultPlaces(this.#program.results[name]).map(([pipeline, frame]) => {
+        const entry = this.#memory[pipeline][frame].get(0)
+        const type = entry && this.#shelf.typeOf(entry.type)
         const say = (law: Law, message: string) =>
-          this.findings.push({ law, ...this.lastCall(pipeline, frame), message: `${name} ${message}` })
+          this.#findings.push({ law, ...this.#lastCall(pipeline, frame), message: `${name} ${message}` })
         if (!entry) say('L6', 'is never written')
-        else if (type && Object.keys(type.layout.partial).length > 0) say('T4', `is left as ${this.shelf.show(entry)}`)
+        else if (type && Object.keys(type.layout.partial).length > 0) say('T4', `is left as ${this.#shelf.show(entry)}`)
         return { name, pipeline, value: entry ?? nothing }
       }),
     )
   }
 
-  private lastCall(pipeline: number, frame: number): Place {
-    const { steps } = this.program.streams[pipeline]
+  #lastCall(pipeline: number, frame: number): Place {
+    const { steps } = this.#program.streams[pipeline]
     const step = steps.findLastIndex(at => at.kind === 'call' && at.bind.includes(frame))
     const call = steps[step]
     return call?.kind === 'call' ? { pipeline, step, segment: call.segment } : { pipeline }
   }
 
   /** One stream. It yields while what it waits for has not happened. */
-  private *play(stream: Stream, pipeline: number): Generator<void> {
-    const memory = this.memory[pipeline]
+  *#play(stream: Stream, pipeline: number): Generator<void> {
+    const memory = this.#memory[pipeline]
     const receiving = new Map<string, number>()
     const started = new Map<string, StartedCall>()
     for (const [i, step] of stream.steps.entries()) {
       if (step.kind === 'alloc' || step.kind === 'free') memory[step.frame] = new Map()
-      else if (step.kind === 'send') this.sent.set(step.tag, new Map(memory[step.frame]))
+      else if (step.kind === 'send') this.#sent.set(step.tag, new Map(memory[step.frame]))
       else if (step.kind === 'recv') {
         memory[step.frame] = new Map()
         receiving.set(step.tag, step.frame)
       } else if (step.kind === 'wait') {
         const [frame, call] = [receiving.get(step.tag), started.get(step.tag)]
-        if (call) yield* this.finish(call)
+        if (call) yield* this.#finish(call)
         if (frame === undefined) continue
-        while (!this.sent.has(step.tag)) yield
-        memory[frame] = this.sent.get(step.tag)!
+        while (!this.#sent.has(step.tag)) yield
+        memory[frame] = this.#sent.get(step.tag)!
       } else {
-        const call = yield* this.start({ call: step, pipeline, step: i })
-        if (step.tag === undefined) this.settle(call.frame)
+        const call = yield* this.#start({ call: step, pipeline, step: i })
+        if (step.tag === undefined) this.#settle(call.frame)
         else started.set(step.tag, call)
       }
-      this.clock++
+      this.#clock++
     }
   }
 
-  private *start({
-    call,
-    pipeline,
-    step,
-  }: Pick<CallFrame, 'call' | 'pipeline' | 'step'>): Generator<void, StartedCall> {
-    const ready = this.shelf.ready(call)
+  *#start({ call, pipeline, step }: Pick<CallFrame, 'call' | 'pipeline' | 'step'>): Generator<void, StartedCall> {
+    const ready = this.#shelf.ready(call)
     const words = () => new Int32Array(ready.slots.length)
     const frame: CallFrame = { call, pipeline, step, ready, a: words(), b: words() }
-    const memory = this.memory[pipeline]
-    for (const take of ready.takes) this.take(frame, take, memory[call.bind[take.role]])
-    if (this.program.segments[call.segment].phase === 'reduce')
-      for (const bound of call.bind) this.reduced[pipeline].add(bound)
-    if (ready.crosses) return { frame, open: yield* this.cross(frame) }
-    for (const act of ready.acts) this.act(frame, act)
+    const memory = this.#memory[pipeline]
+    for (const take of ready.takes) this.#take(frame, take, memory[call.bind[take.role]])
+    if (this.#program.segments[call.segment].phase === 'reduce')
+      for (const bound of call.bind) this.#reduced[pipeline].add(bound)
+    if (ready.crosses) return { frame, open: yield* this.#cross(frame) }
+    for (const act of ready.acts) this.#act(frame, act)
     return { frame, open: new Map() }
   }
 
   /** The meetings that the call itself does not wait for are over, and its results are there. */
-  private *finish({ frame, open }: StartedCall): Generator<void> {
-    for (const [out, awaited] of open) yield* this.leave(frame, out, awaited)
-    this.settle(frame)
+  *#finish({ frame, open }: StartedCall): Generator<void> {
+    for (const [out, awaited] of open) yield* this.#leave(frame, out, awaited)
+    this.#settle(frame)
   }
 
   /** What a call has made goes where it lies. */
-  private settle(frame: CallFrame): void {
+  #settle(frame: CallFrame): void {
     const { call, pipeline, step, ready } = frame
-    const memory = this.memory[pipeline]
+    const memory = this.#memory[pipeline]
     for (const spot of ready.wipes) wipe(memory[call.bind[spot.role]], spot)
     for (const { slot, role, from, to, type, inside, gathers, gathered } of ready.leaves) {
       const microbatch = gathers ? -1 : call.microbatch
       const value = { a: frame.a[slot], b: frame.b[slot] }
       memory[call.bind[role]].set(from, { ...value, type, inside, to, microbatch, gathered })
-      if (!gathers) this.watch?.put(value, call.bind[role], { pipeline, step, segment: call.segment })
+      if (!gathers) this.#watch?.put(value, call.bind[role], { pipeline, step, segment: call.segment })
     }
   }
 
-  private take(frame: CallFrame, slot: Ready['takes'][number], contents: Contents): void {
+  #take(frame: CallFrame, slot: Ready['takes'][number], contents: Contents): void {
     const entry = contents.get(slot.from)
-    const where = () => `%${slot.ref} in ${this.nameOf(frame, slot)}`
-    if (!entry) this.say(frame, slot.instr, 'L6', `${where()}: nothing has been written there`)
-    else if (!fits(this.shelf, entry, slot)) {
-      const message = `is read as ${this.shelf.show(slot)}, written as ${this.shelf.show(entry)}`
-      this.say(frame, slot.instr, 'T4', `${where()} ${message}`)
+    const where = () => `%${slot.ref} in ${this.#nameOf(frame, slot)}`
+    if (!entry) this.#say(frame, slot.instr, 'L6', `${where()}: nothing has been written there`)
+    else if (!fits(this.#shelf, entry, slot)) {
+      const message = `is read as ${this.#shelf.show(slot)}, written as ${this.#shelf.show(entry)}`
+      this.#say(frame, slot.instr, 'T4', `${where()} ${message}`)
     }
     const { microbatch } = frame.call
     if (entry && entry.microbatch >= 0 && microbatch >= 0 && entry.microbatch !== microbatch)
-      this.say(frame, slot.instr, 'P6', `${where()} is of microbatch ${entry.microbatch}, the call of ${microbatch}`)
+      this.#say(frame, slot.instr, 'P6', `${where()} is of microbatch ${entry.microbatch}, the call of ${microbatch}`)
     frame.a[slot.slot] = entry?.a ?? slot.slot + 1
     frame.b[slot.slot] = entry?.b ?? frame.step + 1
   }
 
-  private nameOf = ({ call, pipeline }: CallFrame, { role, from }: Slot) =>
-    `${this.program.streams[pipeline].frames[call.bind[role]].name}+${from}`
+  #nameOf = ({ call, pipeline }: CallFrame, { role, from }: Slot) =>
+    `${this.#program.streams[pipeline].frames[call.bind[role]].name}+${from}`
 
-  private at = ({ call, pipeline, step }: CallFrame, instr: number): Place => ({
+  #at = ({ call, pipeline, step }: CallFrame, instr: number): Place => ({
     pipeline,
     step,
     segment: call.segment,
     instr,
   })
 
-  private say(frame: CallFrame, instr: number, law: Law, message: string): void {
-    this.findings.push({ law, ...this.at(frame, instr), message })
+  #say(frame: CallFrame, instr: number, law: Law, message: string): void {
+    this.#findings.push({ law, ...this.#at(frame, instr), message })
   }
 
   /** As `act`, for a segment that meets other streams: leaving a meeting waits until all have come. */
-  private *cross(frame: CallFrame): Generator<void, StartedCall['open']> {
+  *#cross(frame: CallFrame): Generator<void, StartedCall['open']> {
     const open = new Map<number, OpenMeeting>()
     for (const act of frame.ready.acts) {
       if (act.op === 'arrive') {
         const counter = `${frame.pipeline} ${act.group}`
-        const n = (this.met.get(counter) ?? 0) + 1
-        this.met.set(counter, n)
+        const n = (this.#met.get(counter) ?? 0) + 1
+        this.#met.set(counter, n)
         const meeting = `${act.group} #${n}`
-        const present = this.meetings.get(meeting) ?? new Map<number, Value>()
-        this.meetings.set(meeting, present.set(frame.pipeline, valueIn(frame, act.in)))
+        const present = this.#meetings.get(meeting) ?? new Map<number, Value>()
+        this.#meetings.set(meeting, present.set(frame.pipeline, valueIn(frame, act.in)))
         open.set(act.out, { meeting, act })
-        this.clock++
+        this.#clock++
       } else if (act.op === 'leave') {
-        yield* this.leave(frame, act.out, open.get(act.out)!)
+        yield* this.#leave(frame, act.out, open.get(act.out)!)
         open.delete(act.out)
-      } else this.act(frame, act)
+      } else this.#act(frame, act)
     }
     return open
   }
 
-  private *leave(frame: CallFrame, out: number, { meeting, act }: OpenMeeting): Generator<void> {
-    const present = this.meetings.get(meeting)!
+  *#leave(frame: CallFrame, out: number, { meeting, act }: OpenMeeting): Generator<void> {
+    const present = this.#meetings.get(meeting)!
     while (present.size < act.stages.length) yield
     put(frame, out, combined(act, [...present.values()]))
   }
 
-  private act(frame: CallFrame, act: Act): void {
+  #act(frame: CallFrame, act: Act): void {
     const { a, b } = frame
     switch (act.op) {
       case 'make':
-        this.make(frame, act)
+        this.#make(frame, act)
         break
       case 'keep':
         a[act.out] = a[act.in]
@@ -298,7 +294,7 @@ class Replay {
         )
         break
       case 'accumulate':
-        this.accumulate(frame, act)
+        this.#accumulate(frame, act)
         break
       case 'zero':
         for (const slot of act.outs) put(frame, slot, nothing)
@@ -307,14 +303,14 @@ class Replay {
         put(frame, act.out, hashValues(act.salt, [{ a: act.scalar ? -1 : frame.call.microbatch, b: 0 }]))
         break
       case 'square':
-        this.square(frame, act)
+        this.#square(frame, act)
         break
       case 'update':
-        this.update(frame, act)
+        this.#update(frame, act)
     }
   }
 
-  private make(frame: CallFrame, act: Extract<Act, { op: 'make' }>): void {
+  #make(frame: CallFrame, act: Extract<Act, { op: 'make' }>): void {
     const { a, b, call } = frame
     let { a: x, b: y } = act.salt
     if (act.local) {
@@ -328,65 +324,65 @@ class Replay {
     act.outs.forEach((slot, i) => {
       a[slot] = resultA(x, i)
       b[slot] = resultB(y, i)
-      if (act.loss) this.ledger.loss(valueIn(frame, slot), this.at(frame, act.instr), call.microbatch)
-      this.watch?.made(valueIn(frame, slot), this.at(frame, act.instr), call)
+      if (act.loss) this.#ledger.loss(valueIn(frame, slot), this.#at(frame, act.instr), call.microbatch)
+      this.#watch?.made(valueIn(frame, slot), this.#at(frame, act.instr), call)
     })
   }
 
-  private accumulate(frame: CallFrame, act: Extract<Act, { op: 'accumulate' }>): void {
+  #accumulate(frame: CallFrame, act: Extract<Act, { op: 'accumulate' }>): void {
     const { a, b } = frame
-    this.ledger.accumulated(a[act.in], b[act.in], () => this.at(frame, act.instr))
-    this.added(frame, act)
+    this.#ledger.accumulated(a[act.in], b[act.in], () => this.#at(frame, act.instr))
+    this.#added(frame, act)
     a[act.out] += a[act.in]
     b[act.out] += b[act.in]
   }
 
   /** Something is added to what a frame holds, which must not have been summed over the ranks yet. */
-  private added(frame: CallFrame, act: Extract<Act, { op: 'accumulate' | 'square' }>): void {
+  #added(frame: CallFrame, act: Extract<Act, { op: 'accumulate' | 'square' }>): void {
     const { pipeline } = frame
     const into = frameOf(frame, act.out)
-    if (this.reduced[pipeline].has(into))
-      this.say(frame, act.instr, 'P7', `${this.program.streams[pipeline].frames[into].name} has been reduced before`)
-    this.watch?.added(valueIn(frame, act.in), into, this.at(frame, act.instr))
+    if (this.#reduced[pipeline].has(into))
+      this.#say(frame, act.instr, 'P7', `${this.#program.streams[pipeline].frames[into].name} has been reduced before`)
+    this.#watch?.added(valueIn(frame, act.in), into, this.#at(frame, act.instr))
   }
 
-  private square(frame: CallFrame, act: Extract<Act, { op: 'square' }>): void {
+  #square(frame: CallFrame, act: Extract<Act, { op: 'square' }>): void {
     if (act.first && frame.pipeline !== 0) return
     const x = valueIn(frame, act.in)
-    this.added(frame, act)
-    this.ledger.squared(x, this.at(frame, act.instr))
+    this.#added(frame, act)
+    this.#ledger.squared(x, this.#at(frame, act.instr))
     put(frame, act.out, plus(valueIn(frame, act.out), hashValues(act.salt, [x])))
   }
 
   /** Which parameter it is, is told by the value that is updated, wherever it lies. */
-  private update(frame: CallFrame, act: Extract<Act, { op: 'update' }>): void {
+  #update(frame: CallFrame, act: Extract<Act, { op: 'update' }>): void {
     const before = act.outs.map(slot => valueIn(frame, slot))
     const ins = act.ins.map(slot => valueIn(frame, slot))
     const after = act.outs.map((_, i) => hashValues(hashValues(act.salt, [{ a: i, b: 0 }]), [...ins, ...before]))
     for (const [i, slot] of act.outs.entries()) put(frame, slot, after[i])
-    const param = this.params.get(keyOf(before[0].a, before[0].b))
+    const param = this.#params.get(keyOf(before[0].a, before[0].b))
     const { call } = frame
-    const place = this.at(frame, act.instr)
+    const place = this.#at(frame, act.instr)
     if (!param)
-      return void this.findings.push({
+      return void this.#findings.push({
         law: 'P3',
         ...place,
         message: 'what is updated is no parameter of the step’s start',
       })
     if (call.param !== undefined && call.param !== param.name)
-      this.findings.push({ law: 'P3', ...place, message: `the update of ${call.param} updates ${param.name}` })
+      this.#findings.push({ law: 'P3', ...place, message: `the update of ${call.param} updates ${param.name}` })
     const [updated, ...states] = after
     if (before.slice(1).some((value, i) => !isStart(param.name, act.states[i], value)))
-      this.findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
+      this.#findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
     const grad = frame.ready.slots[act.ins[0]]
-    const state = this.shelf.ofState(param)
+    const state = this.#shelf.ofState(param)
     if (grad.type !== state.type)
-      this.findings.push({
+      this.#findings.push({
         law: 'T5',
         ...place,
-        message: `the gradient of ${param.name} is ${this.shelf.show(grad)}, its state ${this.shelf.show(state)}`,
+        message: `the gradient of ${param.name} is ${this.#shelf.show(grad)}, its state ${this.#shelf.show(state)}`,
       })
-    this.ledger.updates.push({
+    this.#ledger.updates.push({
       ...place,
       pipeline: frame.pipeline,
       param: param.name,

@@ -3,7 +3,7 @@
  * and so does the whole side of a flat collective: peers move equal parts, padding included.
  */
 import { elementsOf, heldElements, lineElements, type Mesh, sameLayout } from '../../base/index.js'
-import { type Instr, pairsOf, type Ref } from '../instr.js'
+import { type Instr, isCollective, isFlat, pairsOf, type Ref } from '../instr.js'
 import { type Buffer, bytesPer, type Segment } from '../program.js'
 import { sameDims } from './types.js'
 
@@ -46,7 +46,7 @@ export function spotsOf(mesh: Mesh, { buffers, instrs }: Segment, pattern: reado
 
 /** The whole and the part of each pair of a flat collective. */
 function linesOf(instr: Instr): { whole: Ref; part: Ref }[] {
-  if ((instr.kind !== 'all-gather' && instr.kind !== 'reduce-scatter') || instr.dim !== undefined) return []
+  if (!isCollective(instr) || !isFlat(instr)) return []
   return pairsOf(instr).map(({ in: x, out }) =>
     instr.kind === 'all-gather' ? { whole: out, part: x } : { whole: x, part: out },
   )

@@ -3,7 +3,7 @@
  * with `%` (or is a bare `wait %x`) is an instruction. The first line that cannot be read is thrown as a problem:
  * the lines after it may depend on it.
  */
-import { type Dim, nearest, ProblemsError, stateNames } from '../../base/index.js'
+import { type Dim, dtypes, nearest, ProblemsError, stateNames } from '../../base/index.js'
 import type { Instr, InstrKind } from '../instr.js'
 import { type DType, type Init, type Kind, kinds, type Param, type Program, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
@@ -166,7 +166,7 @@ const readInside = (words: readonly string[]) =>
 
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
-const dtype = oneOf<DType>('f32', 'bf16', 'i32')
+const dtype = oneOf<DType>(...dtypes)
 const kindOf = oneOf<Kind>(...kinds)
 const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'update')
 

@@ -2,9 +2,9 @@
  * What is wrong with a call on a group. Kernels trust the addresses and lengths in their commands, so a call is checked
  * before any command is written, and everything wrong with it is said at once.
  */
-import { error, ProblemsError, type Rank } from '../../../base/index.js'
-import { dtypes, elementBytes } from '../kernels/dtypes.js'
-import { combineCode } from '../lower/rules.js'
+import { elementTypes, error, ProblemsError, type Rank } from '../../../base/index.js'
+import { elementBytes } from '../kernels/dtypes.js'
+import { combineCode } from '../lower/collectives.js'
 import type { Combine, Tensor } from './collectives.js'
 
 /** Throws all problems of a call, if there are any. */
@@ -30,7 +30,7 @@ export function memberProblems(members: readonly Rank[], ranks: number): string[
 }
 
 const typeProblems = (name: string, dtype: unknown): string[] =>
-  dtypes.some(known => known === dtype) ? [] : [`${name} is ${dtype}, not one of ${dtypes.join(', ')}`]
+  elementTypes.some(known => known === dtype) ? [] : [`${name} is ${dtype}, not one of ${elementTypes.join(', ')}`]
 
 /** A tensor to be made. */
 export const shapeProblems = (dtype: unknown, length: unknown): string[] => [
@@ -47,7 +47,7 @@ export function tensorProblems(name: string, tensor: Tensor, heapBytes: number):
     ...countProblems(`the offset of ${name}`, offset),
   ]
   if (wrong.length > 0) return wrong
-  const width = elementBytes[dtype]
+  const width = elementBytes(dtype)
   const end = offset + length * width
   return [
     ...(offset % width === 0 ? [] : [`${name} begins at byte ${offset}, not a multiple of ${width} (${dtype})`]),

@@ -2,10 +2,10 @@
  * Collectives for anyone: what each rank's commands are, whoever writes them. Tensors are symmetric: every rank of a group
  * has one of the same type and length at the same place of its heap, so a rank knows where its peers' lie.
  */
-import type { Rank } from '../../../base/index.js'
-import { codeOf, type ElementType, elementBytes } from '../kernels/dtypes.js'
+import type { ElementType, Rank } from '../../../base/index.js'
+import { codeOf, elementBytes } from '../kernels/dtypes.js'
+import { combineCode } from '../lower/collectives.js'
 import type { ListWriter } from '../lower/list.js'
-import { combineCode } from '../lower/rules.js'
 import { type Asked, collectiveProblems, refuse } from './check.js'
 import type { Circle } from './heap.js'
 
@@ -65,7 +65,7 @@ export interface Collectives<Result> {
   barrier(): Result
 }
 
-const bytesOf = ({ dtype, length }: Tensor): number => length * elementBytes[dtype]
+const bytesOf = ({ dtype, length }: Tensor): number => length * elementBytes(dtype)
 
 const meet = ({ sync, members, rank }: Seat, meeting: number) => ({
   ...{ sync, me: members.indexOf(rank), members: members.length, meeting },
@@ -152,7 +152,7 @@ const sumOf = (values: readonly number[]): number => values.reduce((sum, value) 
 
 const exchangingUnevenly = (x: Tensor, out: Tensor, counts: readonly (readonly number[])[]): Work =>
   between((list, { rank, members, at }) => {
-    const width = elementBytes[x.dtype]
+    const width = elementBytes(x.dtype)
     const me = members.indexOf(rank)
     let to = at(rank, out)
     for (const [j, row] of counts.entries()) {

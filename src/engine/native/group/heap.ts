@@ -2,8 +2,8 @@
  * The memory of a group: a heap per rank for its tensors, and the blocks its ranks meet at. Both who drives all ranks and
  * who joins as one of them keep a Heap: it counts what was made and how often ranks have met.
  */
-import { type Rank, showBytes } from '../../../base/index.js'
-import { type Elements, type ElementType, elementBytes, viewOf } from '../kernels/dtypes.js'
+import { type ElementType, type Rank, showBytes } from '../../../base/index.js'
+import { type Elements, elementBytes, viewOf } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, type SharedMemory } from '../kernels/kernels.js'
 import { Status } from '../lower/commands.js'
 import { type CommandList, ListWriter } from '../lower/list.js'
@@ -133,7 +133,7 @@ export class Heap {
   tensor(dtype: ElementType, length: number): Tensor {
     refuse('tensor', shapeProblems(dtype, length))
     const offset = Math.ceil(this.#used / lineBytes) * lineBytes
-    const bytes = length * elementBytes[dtype]
+    const bytes = length * elementBytes(dtype)
     if (offset + bytes > this.token.heapBytes)
       throw new Error(`a heap of ${this.token.heapBytes} bytes has no room for ${bytes} more; ask for more bytes`)
     this.#used = offset + bytes
@@ -222,6 +222,6 @@ export function exchange(
   const message = heap.message(from, to, start)
   new Float64Array(heap.token.memory.buffer, message.sync + said, 1)[0] = heap.at(rank, tensor)
   list.write(start, message)
-  list.write(wait, { ...message, x: -1, out: -1, bytes: tensor.length * elementBytes[tensor.dtype] })
+  list.write(wait, { ...message, x: -1, out: -1, bytes: tensor.length * elementBytes(tensor.dtype) })
   list.waitsFor([rank === from ? to : from])
 }

@@ -1,6 +1,6 @@
 /** One rank of a group, from a thread of its own. */
-import type { Rank } from '../../../base/index.js'
-import { codeOf, dtypes, type Elements } from '../kernels/dtypes.js'
+import { elementTypes, type Rank } from '../../../base/index.js'
+import { codeOf, type Elements } from '../kernels/dtypes.js'
 import { loadKernels } from '../kernels/kernels.js'
 import { errors } from '../lower/commands.js'
 import type { ListWriter } from '../lower/list.js'
@@ -28,8 +28,9 @@ const reasons: Readonly<Record<number, string>> = {
 }
 
 /** dtype and length as one number. */
-const shapeCode = ({ dtype, length }: Tensor): number => length * dtypes.length + codeOf(dtype)
-const showShape = (code: number): string => `${dtypes[code % dtypes.length]}[${Math.floor(code / dtypes.length)}]`
+const shapeCode = ({ dtype, length }: Tensor): number => length * elementTypes.length + codeOf(dtype)
+const showShape = (code: number): string =>
+  `${elementTypes[code % elementTypes.length]}[${Math.floor(code / elementTypes.length)}]`
 
 export function joinGroup(token: GroupToken, rank: Rank): Member {
   refuse('joinGroup', tokenProblems(token, rank))

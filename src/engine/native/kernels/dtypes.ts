@@ -1,9 +1,8 @@
-/** The element types collectives work on: their codes in commands, their bytes, and numbers to and from them. */
-export const dtypes = ['f32', 'f64', 'bf16', 'f16', 'i32'] as const
-export type ElementType = (typeof dtypes)[number]
+/** The element types collectives work on: their codes in commands, and numbers to and from them. */
+import { type ElementType, elementFacts, elementTypes } from '../../../base/index.js'
 
-export const codeOf = (dtype: ElementType): number => dtypes.indexOf(dtype)
-export const elementBytes: Readonly<Record<ElementType, number>> = { f32: 4, f64: 8, bf16: 2, f16: 2, i32: 4 }
+export const codeOf = (dtype: ElementType): number => elementTypes.indexOf(dtype)
+export const elementBytes = (dtype: ElementType): number => elementFacts[dtype].bytes
 
 /** 16-bit numbers are seen as their bits. */
 export type Elements = Float32Array | Float64Array | Uint16Array | Int32Array

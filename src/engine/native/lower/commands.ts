@@ -1,7 +1,7 @@
 /**
  * What the kernels understand: a rank's step as one list of commands, which C executes from end to end, collectives and
  * waiting included. A command is a run of f64 words `[opcode, number of words that follow, ...words]` in shared memory;
- * the list ends with `end`. This table is the contract of both sides: `scripts/commands-header.mjs` writes
+ * the list ends with `end`. This table is the contract of both sides: `scripts/contracts.mjs` writes
  * kernels/commands.h from it, and the order of the names is the opcode.
  *
  * Words named after tensors are byte offsets from the start of the one memory that all ranks share. Counts and strides
@@ -179,6 +179,12 @@ export const commands = {
   barrier: ['sync', 'me', 'members', 'meeting'],
   copyBytes: ['out', 'x', 'bytes'],
   recv: ['sync', 'meeting'],
+  /**
+   * Several tensors at one meeting: `how` 0 all-reduce, 1 reduce-scatter, 2 all-gather of parts of a line. For each pair:
+   * elements of a part and of the whole, then the operands of all members and their results, as above. An all-reduce is
+   * cut in parts too, which its members sum up for all.
+   */
+  waitSeveral: ['sync', 'me', 'members', 'meeting', 'how', 'combine', 'dtype', 'pairs', '...tensors'],
 } as const satisfies Record<string, readonly string[]>
 
 export type CommandName = keyof typeof commands

@@ -43,12 +43,14 @@ import {
   type Stream,
 } from '../../../ir/index.js'
 import { meaningOf } from '../../text.js'
+import { finishCollective, meetsOnce } from './collectives.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
 import { Meetings } from './meetings.js'
-import { rules, type Site } from './rules.js'
+import { rules } from './rules.js'
 import { Refusal } from './shapes.js'
+import type { Site } from './site.js'
 
 export interface LowerOptions extends MapOptions {
   readonly seed: number
@@ -158,10 +160,12 @@ class RankLowering {
   readonly #arena: number
   readonly #list = new ListWriter()
   readonly #members = new Map<Group, readonly Rank[]>()
-  /** Frames that are to be 0 and that nobody has touched since, with their elements. */
-  readonly #cleared = new Map<number, number>()
+  /** Frames of which a run of elements is to be 0, and that nobody has touched since. */
+  readonly #cleared = new Map<number, { readonly from: number; readonly n: number }>()
   /** Messages under way, by tag. */
   readonly #flying = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
+  /** Calls that only started, by tag. */
+  readonly #started = new Map<string, { readonly step: number; readonly segment: Segment; readonly site: Site }>()
 
   constructor(world: World, rank: Rank) {
     this.#world = world
@@ -188,6 +192,7 @@ class RankLowering {
   #step(step: Step, index: number): void {
     if (step.kind === 'alloc' || step.kind === 'free') this.#account(step.kind, step.frame)
     else if (step.kind === 'call') this.#call(step, index)
+    else if (step.kind === 'wait' && this.#started.has(step.tag)) this.#finish(step.tag)
     else if (step.kind === 'wait') this.#collect(step.tag)
     else this.#post(step)
   }
@@ -195,8 +200,8 @@ class RankLowering {
   /** Where a frame lies. Whoever asks touches it, so what was only said to be 0 becomes so first. */
   #frame(index: number): number {
     const out = this.#arena + this.#stream.frames[index].offset
-    const n = this.#cleared.get(index)
-    if (n !== undefined) this.#list.write('fill', { out, n, value: 0 })
+    const cleared = this.#cleared.get(index)
+    if (cleared) this.#list.write('fill', { out: out + cleared.from, n: cleared.n, value: 0 })
     this.#cleared.delete(index)
     return out
   }
@@ -225,7 +230,7 @@ class RankLowering {
 
   #collect(tag: string): void {
     const open = this.#flying.get(tag)
-    if (!open) throw new Error(`internal: no send or recv ${tag} has started`)
+    if (!open) throw new Error(`internal: no send, recv or call ${tag} has started`)
     this.#flying.delete(tag)
     const list = this.#list
     const { address, peer } = this.#addressOf(open)
@@ -237,9 +242,29 @@ class RankLowering {
     this.#world.meetings.collect(address, { sync: word('sync'), x: word('x'), out: word('out') })
   }
 
+  /** What a call started is finished here, and is still the work of that call. */
+  #finish(tag: string): void {
+    const { step, segment, site } = this.#started.get(tag)!
+    this.#started.delete(tag)
+    for (const open of site.open.values()) {
+      this.#list.origin = { step, instr: segment.instrs.indexOf(open.instr) }
+      this.#attempt(segment, open.instr, () => finishCollective(open, site))
+    }
+  }
+
+  /** Does what can be done; what cannot is written down. */
+  #attempt(segment: Segment, instr: Instr, write: () => void): void {
+    try {
+      write()
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      const place = `${segment.name} [${segment.instrs.indexOf(instr)}]`
+      this.#world.refusals.add(`${place} ${instr.kind}: ${error.message}`)
+    }
+  }
+
   #call(call: Call, index: number): void {
-    const { program, refusals } = this.#world
-    const segment = program.segments[call.segment]
+    const segment = this.#world.program.segments[call.segment]
     const fusion = this.#fusionOf(call, segment)
     const site = this.#siteOf(call, segment, fusion)
     for (const [instr, written] of segment.instrs.entries()) {
@@ -247,13 +272,9 @@ class RankLowering {
       if (!what) continue
       this.#list.origin = { step: index, instr: what === written ? instr : segment.instrs.indexOf(what) }
       this.#observe(call, what, site)
-      try {
-        applyRule(rules, what, site)
-      } catch (error) {
-        if (!(error instanceof Refusal)) throw error
-        refusals.add(`${segment.name} [${instr}] ${what.kind}: ${error.message}`)
-      }
+      this.#attempt(segment, what, () => applyRule(rules, what, site))
     }
+    if (call.tag !== undefined) this.#started.set(call.tag, { step: index, segment, site })
   }
 
   /** Whether buffers of two roles overlap is not known where one frame plays both. */
@@ -292,13 +313,17 @@ class RankLowering {
     const elements = (ref: Ref) => elementsOf(shape(ref).dims)
     const before = (ref: Ref) => bytesBefore(mesh, buffer(ref), this.#at)
     const at = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset + before(ref)
-    const isWhole = (ref: Ref) => elements(ref) * bytesPer.f32 === this.#stream.frames[frameOf(ref)].bytes
+    const runOf = (ref: Ref) => ({ from: buffer(ref).offset + before(ref), n: elements(ref) })
+    const isCleared = (ref: Ref) => {
+      const [run, cleared] = [runOf(ref), this.#cleared.get(frameOf(ref))]
+      return cleared?.from === run.from && cleared.n === run.n
+    }
     const join = (instr: Collective) => {
       const members = this.#membersOf(instr.group)
       const meaning = once(instr, () => meaningOf(instr, shape, []))
-      return pairsOf(instr).map(pair =>
-        meetings.join({ rank: this.#rank, members, meaning, x: at(pair.in), out: at(pair.out) }),
-      )
+      const pairs = pairsOf(instr).map(pair => ({ x: at(pair.in), out: at(pair.out) }))
+      const meet = (tensors: typeof pairs) => meetings.join({ rank: this.#rank, members, meaning, pairs: tensors })
+      return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
     return {
       list: this.#list,
@@ -306,10 +331,10 @@ class RankLowering {
       block: program.blocks[call.block]?.name ?? '',
       at,
       clear: ref => {
-        if (isWhole(ref)) this.#cleared.set(frameOf(ref), elements(ref))
-        else this.#list.write('fill', { out: at(ref), n: elements(ref), value: 0 })
+        if (!isCleared(ref)) this.#frame(frameOf(ref))
+        this.#cleared.set(frameOf(ref), runOf(ref))
       },
-      fresh: ref => isWhole(ref) && this.#cleared.delete(frameOf(ref)),
+      fresh: ref => isCleared(ref) && this.#cleared.delete(frameOf(ref)),
       buffer,
       shape,
       origins: ref => originsIn(program, buffer(ref), this.#at, call.microbatch),

@@ -2,24 +2,10 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
-import { type Dim, elementsOf, hashName, maskName, type OpKind } from '../../../base/index.js'
-import { has, indexOf, type Shape, sizeIn, strideOf } from '../../../geometry/index.js'
-import {
-  type Buffer,
-  bytesPer,
-  type Collective,
-  type Compute,
-  type DType,
-  type InstrOf,
-  pairsOf,
-  type Ref,
-  type Rules,
-} from '../../../ir/index.js'
-import { type CommandName, commands } from './commands.js'
-import type { Fused } from './fuse.js'
-import type { ListWriter } from './list.js'
-import type { InputPlace } from './map.js'
-import type { Joined } from './meetings.js'
+import { elementsOf, hashName, maskName, type OpKind } from '../../../base/index.js'
+import { has, indexOf, sizeIn, strideOf } from '../../../geometry/index.js'
+import { bytesPer, type Compute, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
+import { collective, wait } from './collectives.js'
 import {
   counterOf,
   dense,
@@ -33,41 +19,8 @@ import {
   same,
   showDims,
 } from './shapes.js'
+import { dims, type Site, size } from './site.js'
 
-/** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
-export interface Site {
-  readonly list: ListWriter
-  readonly seed: number
-  /** The name of the block the segment is called for. */
-  readonly block: string
-  /** Byte offset of a buffer. */
-  at(ref: Ref): number
-  /** The buffer is to be 0, which is written only once somebody touches it. */
-  clear(ref: Ref): void
-  /** Whether it is 0 and nothing was written: the caller must write all of it instead of adding to it. */
-  fresh(ref: Ref): boolean
-  shape(ref: Ref): Shape
-  buffer(ref: Ref): Buffer
-  /** The whole tensor's index of the buffer's first element, per dim of the buffer. */
-  origins(ref: Ref): readonly number[]
-  /** The rank's index along mesh axes, and how many there are. */
-  part(axes: InstrOf<'slice'>['axes']): { readonly index: number; readonly parts: number }
-  /** Whether the rank is the first along these axes. */
-  isFirst(axes: readonly string[]): boolean
-  input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
-  scalar(name: 'lr' | 'step'): number
-  /** One meeting per pair. */
-  join(collective: Collective): readonly Joined[]
-  /** What a contraction writes, where it does more than its own instruction. */
-  fused(instr: InstrOf<'contract'>): Fused | undefined
-  /** Makes what depends on shapes alone once for all ranks and calls. */
-  once<T>(instr: object, make: () => T): T
-  /** Collectives started and not yet waited for, by the first buffer they write. */
-  readonly open: Map<Ref, { readonly instr: Collective; readonly joined: readonly Joined[] }>
-}
-
-const dims = (s: Site, ref: Ref): readonly Dim[] => s.shape(ref).dims
-const size = (s: Site, ref: Ref): number => elementsOf(dims(s, ref))
 const originAlong = (s: Site, ref: Ref, name: string): number =>
   s.origins(ref)[dims(s, ref).findIndex(dim => dim.name === name)] ?? 0
 
@@ -135,115 +88,6 @@ function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }
     ...{ batchOrigin: originAlong(s, q, 'batch'), headOrigin: originAlong(s, q, 'kvHeads') },
     ...{ groupOrigin: originAlong(s, q, 'group'), heads: whole('kvHeads'), groups: whole('group') },
   }
-}
-
-export const dtypeCode: Readonly<Record<DType, number>> = { f32: 0, bf16: 2, i32: 4 }
-export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
-
-const collective = (instr: Collective, s: Site): void => {
-  const [name] = instr.outs
-  if (s.open.has(name)) throw new Error(`internal: ${name} already awaits a collective`)
-  const joined = s.join(instr)
-  const { list } = s
-  for (const one of joined) {
-    const command = list.write('start', { sync: 0, me: one.me, members: one.members.length, meeting: 0 })
-    one.name(wordsAt(list, command))
-  }
-  s.open.set(name, { instr, joined })
-}
-
-/** The block and the meeting are the first and fourth word of every command that meets. */
-const wordsAt = (list: ListWriter, command: number) => ({
-  sync: { list, word: command + 2 },
-  meeting: { list, word: command + 5 },
-})
-
-/** Elements before `dim`, and from it on. */
-function around(all: readonly Dim[], dim: string | undefined): { outer: number; inner: number } {
-  if (dim === undefined) return refuse('parts of a line')
-  const at = all.findIndex(({ name }) => name === dim)
-  return { outer: elementsOf(all.slice(0, at)), inner: elementsOf(all.slice(at)) }
-}
-
-const order = (s: Site, instr: Collective, pair: Pair): void => {
-  const [from, to] = [dims(s, pair.in), dims(s, pair.out)].map(all => all.map(({ name }) => name).join(' '))
-  if (from !== to) refuse(`${instr.kind} from [${from}] to [${to}] would have to transpose`)
-}
-
-/** The words every wait has; those that others must fill in are 0. */
-interface Meet {
-  readonly sync: number
-  readonly me: number
-  readonly members: number
-  readonly meeting: number
-  readonly x: readonly number[]
-  readonly out: readonly number[]
-}
-
-type Pair = ReturnType<typeof pairsOf>[number]
-
-type Waits = {
-  readonly [K in Collective['kind']]: (
-    instr: Extract<Collective, { kind: K }> & Pair,
-    s: Site,
-    meet: Meet,
-  ) => [start: number, operands: number]
-}
-
-/** Each gives the word its command starts at, and the first word of the operands, which follow the named ones. */
-const waits: Waits = {
-  'all-reduce'(instr, s, meet) {
-    const [combine, dtype] = [combineCode[instr.combine], dtypeCode[s.buffer(instr.in).dtype]]
-    return [
-      s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }),
-      firstOperand('waitAllReduce'),
-    ]
-  },
-  'all-gather'(instr, s, meet) {
-    const { outer, inner } = around(dims(s, instr.in), instr.dim)
-    const fields = { ...meet, outer, innerBytes: inner * bytesPer[s.buffer(instr.in).dtype] }
-    return [s.list.write('waitAllGather', fields), firstOperand('waitAllGather')]
-  },
-  'reduce-scatter'(instr, s, meet) {
-    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode.sum }
-    const dtype = dtypeCode[s.buffer(instr.in).dtype]
-    return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
-  },
-  'all-to-all'(instr, s, meet) {
-    const piece = dims(s, instr.out).map(dim =>
-      dim.name === instr.from ? { ...dim, size: dim.size / meet.members } : dim,
-    )
-    const [cut, lay] = [instr.to, instr.from].map(name => piece.findIndex(dim => dim.name === name))
-    const [one, two] = [Math.min(cut, lay), Math.max(cut, lay)]
-    const between = (from: number, to: number) => elementsOf(piece.slice(from, to))
-    const fields = {
-      ...{ outer: between(0, one), first: piece[one].size, middle: between(one + 1, two), second: piece[two].size },
-      innerBytes: elementsOf(piece.slice(two + 1)) * bytesPer[s.buffer(instr.in).dtype],
-      cutFirst: cut < lay ? 1 : 0,
-    }
-    return [s.list.write('waitAllToAll', { ...meet, ...fields }), firstOperand('waitAllToAll')]
-  },
-}
-
-/** Within a command, the first of the words that list operands. */
-const firstOperand = (name: CommandName): number => 2 + (commands[name] as readonly string[]).indexOf('...x')
-
-function wait({ on }: InstrOf<'wait'>, s: Site): void {
-  const open = s.open.get(on)
-  if (!open) throw new Error(`internal: no collective that writes ${on} has started`)
-  s.open.delete(on)
-  for (const [i, pair] of pairsOf(open.instr).entries()) finish(open.instr, pair, open.joined[i], s)
-}
-
-function finish(instr: Collective, pair: Pair, joined: Joined, s: Site): void {
-  order(s, instr, pair)
-  const none = joined.members.map(() => 0)
-  const meet: Meet = { sync: 0, me: joined.me, members: none.length, meeting: 0, x: none, out: none }
-  const rule = waits[instr.kind] as (i: Collective & Pair, s: Site, m: Meet) => [number, number] // total
-  const [start, operands] = rule({ ...instr, ...pair }, s, meet)
-  s.list.waitsFor(joined.members)
-  joined.name({ ...wordsAt(s.list, start), operands: { list: s.list, word: start + operands } })
-  joined.close()
 }
 
 type ComputeRules = { readonly [K in OpKind]: (instr: InstrOf<K>, s: Site) => void }
@@ -434,6 +278,15 @@ const compute: ComputeRules = {
   },
 }
 
+/** Part `index` of a line; beyond its end there are zeros. */
+function sliceLine(s: Site, from: Ref, out: Ref, index: number): void {
+  const [all, part] = [size(s, from), size(s, out)]
+  const columns = Math.min(part, Math.max(0, all - index * part))
+  const [x, to] = [s.at(from) + index * part * bytesPer.f32, s.at(out)]
+  if (columns > 0) s.list.write('copy', { x, out: to, rows: 1, columns, strideX: columns, strideOut: columns })
+  if (columns < part) s.list.write('fill', { out: to + columns * bytesPer.f32, n: part - columns, value: 0 })
+}
+
 export const rules: Rules<void, Site> = {
   ...compute,
   'all-reduce': collective,
@@ -442,8 +295,8 @@ export const rules: Rules<void, Site> = {
   'all-to-all': collective,
   wait,
   slice({ in: from, out, axes, dim }, s) {
-    if (dim === undefined) return refuse('a part of a line')
     const { index } = s.part(axes)
+    if (dim === undefined) return sliceLine(s, from, out, index)
     const width = sizeIn(dims(s, out), dim) ?? 1
     const first = index * width * strideOf(dims(s, from), dim) * bytesPer.f32
     copyRuns(s, runsOf(dims(s, out), dims(s, from), dims(s, out)), s.at(from) + first, s.at(out))

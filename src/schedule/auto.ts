@@ -6,7 +6,7 @@
  * the answer, but ranks with simple policies come close to it (see greedy.ts), so many policies are tried. zb-h1 and zb-h2
  * are among the candidates wherever they fit: the result is never slower than they are.
  */
-import { type Problem, ProblemsError } from '../../base/index.js'
+import { type Problem, ProblemsError } from '../base/index.js'
 import { alternate } from './alternate.js'
 import {
   answersAlike,

@@ -1,5 +1,5 @@
 /** What a schedule costs, counted in tasks: how long it takes, who idles, and how many activations are alive. */
-import { ProblemsError } from '../../base/index.js'
+import { ProblemsError } from '../base/index.js'
 import { type Costs, partsOf, runSchedule, type Slot, unitCost } from './run.js'
 import { stallProblem } from './stall.js'
 import type { Action, Schedule } from './task.js'

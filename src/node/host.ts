@@ -1,6 +1,6 @@
 /** This machine, as its operating system describes it. */
 import { availableParallelism, cpus, totalmem } from 'node:os'
-import type { Host } from '../../calibrate/index.js'
+import type { Host } from '../calibrate/index.js'
 
 export const thisHost = (): Host => ({
   cpu: cpus()[0]?.model.trim() || process.arch,

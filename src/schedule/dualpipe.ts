@@ -17,49 +17,71 @@ import type { Action, Counts, Schedule, Task, TaskKind } from './task.js'
 type Visit = Pick<Task, 'kind' | 'microbatch'> & { readonly chunk: 0 | 1 }
 type Cell = readonly Visit[]
 
-/** One rank's row on a V of `ranks`, for microbatches >= 2 * ranks. */
-function visits(ranks: number, rank: number, microbatches: number): Cell[] {
-  const cells: Cell[] = []
-  const counts = new Map<string, number>()
-  const visit = (kind: TaskKind, chunk: 0 | 1): Visit => {
-    const key = `${kind === 'B' ? 'I' : kind}${chunk}`
-    const microbatch = counts.get(key) ?? 0
-    counts.set(key, microbatch + 1)
+/** A row being written; each chunk's tasks of one kind take the microbatches in order. */
+class VisitRow {
+  readonly cells: Cell[] = []
+  readonly #counts = new Map<string, number>()
+
+  alone(kind: TaskKind, chunk: 0 | 1): void {
+    this.cells.push([this.#visit(kind, chunk)])
+  }
+
+  pair(forward: 0 | 1, backward: 0 | 1): void {
+    this.cells.push([this.#visit('F', forward), this.#visit('B', backward)])
+  }
+
+  #visit(kind: TaskKind, chunk: 0 | 1): Visit {
+    const microbatch = this.#next(`${kind === 'B' ? 'I' : kind}${chunk}`)
     // A whole backward is both halves: the weight gradients done later must not name it again.
-    if (kind === 'B') counts.set(`W${chunk}`, (counts.get(`W${chunk}`) ?? 0) + 1)
+    if (kind === 'B') this.#next(`W${chunk}`)
     return { kind, chunk, microbatch }
   }
-  const alone = (kind: TaskKind, chunk: 0 | 1) => cells.push([visit(kind, chunk)])
-  const pair = (forward: 0 | 1, backward: 0 | 1) => cells.push([visit('F', forward), visit('B', backward)])
-  const times = (n: number, body: (i: number) => void) => Array.from({ length: n }).forEach((_, i) => void body(i))
+
+  #next(key: string): number {
+    const count = this.#counts.get(key) ?? 0
+    this.#counts.set(key, count + 1)
+    return count
+  }
+}
+
+const times = (n: number, body: (i: number) => void): void => {
+  for (let i = 0; i < n; i++) body(i)
+}
+
+/** One rank's row on a V of `ranks`, for microbatches >= 2 * ranks. */
+function visits(ranks: number, rank: number, microbatches: number): Cell[] {
+  const row = new VisitRow()
+  const alone = (...list: readonly (readonly [TaskKind, 0 | 1])[]) => {
+    for (const [kind, chunk] of list) row.alone(kind, chunk)
+  }
   const [behind, ahead] = [ranks - 1 - rank, rank + 1]
   const waiting: (0 | 1)[] = []
 
-  times(2 * behind, () => alone('F', 0))
-  times(ahead, () => [alone('F', 0), alone('F', 1)])
-  times(behind, () => [alone('I', 1), alone('W', 1), alone('F', 1)])
+  times(2 * behind, () => alone(['F', 0]))
+  times(ahead, () => alone(['F', 0], ['F', 1]))
+  times(behind, () => alone(['I', 1], ['W', 1], ['F', 1]))
   times(microbatches - 2 * ranks + ahead, i => {
     // At the turn of the V the first backward needs the forward just before it: they cannot overlap.
-    if (i === 0 && behind === 0) {
-      alone('F', 0)
-      alone('B', 1)
-    } else pair(0, 1)
-    pair(1, 0)
+    if (i === 0 && behind === 0) alone(['F', 0], ['B', 1])
+    else row.pair(0, 1)
+    row.pair(1, 0)
   })
-  times(behind, () => [alone('B', 1), pair(1, 0)])
+  times(behind, () => {
+    alone(['B', 1])
+    row.pair(1, 0)
+  })
   times(2 * ahead, i => {
     const chunk = i % 2 === 0 ? 1 : 0
     const split = i >= ahead
-    alone(split ? 'I' : 'B', chunk)
+    alone([split ? 'I' : 'B', chunk])
     if (split) waiting.push(chunk)
   })
   times(behind, () => {
-    alone('W', waiting.shift() ?? 0)
-    alone('I', 0)
+    alone(['W', waiting.shift() ?? 0], ['I', 0])
     waiting.push(0)
   })
-  for (const chunk of waiting) alone('W', chunk)
-  return cells
+  for (const chunk of waiting) alone(['W', chunk])
+  return row.cells
 }
 
 /** Only what exists: a pair that lost a part is a task alone. */

@@ -1,7 +1,7 @@
 /** What was simulated and what was measured, brought to the same terms. */
-import { seconds } from '../../base/index.js'
-import { isCollective, type Program } from '../../ir/index.js'
-import { doneBy, type Span, startOf } from '../../trace/index.js'
+import { seconds } from '../base/index.js'
+import { isCollective, type Program } from '../ir/index.js'
+import { doneBy, type Span, startOf } from '../trace/index.js'
 
 /** Times from the start of the step; an engine's collective is its wait, a simulator's its start: both are the start here. */
 export function measuredSpans(program: Program, spans: readonly Span[]): Span[] {

@@ -1,7 +1,7 @@
 /** Processes of this host, told apart from others that had their number before. */
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import type { ProcessName } from '../../base/index.js'
+import type { ProcessName } from '../base/index.js'
 
 export function processName(): ProcessName {
   const born = statOf(process.pid)?.born

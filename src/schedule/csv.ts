@@ -8,7 +8,7 @@
  *
  * Files of either form are read, and everything wrong with one is reported with its row and cell.
  */
-import type { Problem } from '../../base/index.js'
+import type { Problem } from '../base/index.js'
 import { type Marker, withMarkers } from './markers.js'
 import { showAction } from './stall.js'
 import type { Action, CommAction, Schedule, Task, TaskKind, Transfer } from './task.js'
@@ -77,7 +77,7 @@ class Reader {
   readonly problems: Problem[] = []
   readonly counts = { stages: 0, microbatches: 0 }
   ignored = 0
-  private cells = 0
+  #cells = 0
 
   row(line: string, row: number): Action[] {
     const actions: Action[] = []
@@ -85,10 +85,10 @@ class Reader {
     if (this.problems.length >= mostProblems) return actions
     for (const [index, raw] of line.split(',').entries()) {
       const text = raw.trim()
-      if (++this.cells === mostCells + 1)
+      if (++this.#cells === mostCells + 1)
         this.problems.push(problem('schedule/size', `more than ${mostCells} cells`, { line: row, column }))
-      if (this.cells > mostCells || this.problems.length >= mostProblems) break
-      const action = text === '' ? undefined : this.cell(text)
+      if (this.#cells > mostCells || this.problems.length >= mostProblems) break
+      const action = text === '' ? undefined : this.#cell(text)
       if (typeof action === 'string')
         this.problems.push(problem('schedule/cell', `row ${row}, cell ${index + 1}: ${action}`, { line: row, column }))
       else if (action) actions.push(action)
@@ -98,10 +98,10 @@ class Reader {
   }
 
   /** An action, nothing where the cell is a message or a marker, or what is wrong. */
-  private cell(text: string): Action | string | undefined {
+  #cell(text: string): Action | string | undefined {
     const pair = overlapPattern.exec(text)
     if (pair) {
-      const [first, second] = [this.task(pair[1].trim()), this.task(pair[2].trim())]
+      const [first, second] = [this.#task(pair[1].trim()), this.#task(pair[2].trim())]
       if (typeof first === 'string' || typeof second === 'string') return `${clip(text)} does not hold two tasks`
       return { kind: 'overlap', tasks: [first, second] }
     }
@@ -109,10 +109,10 @@ class Reader {
       this.ignored++
       return undefined
     }
-    return this.task(text)
+    return this.#task(text)
   }
 
-  private task(text: string): Task | string {
+  #task(text: string): Task | string {
     const match = taskPattern.exec(text)
     if (!match) return `${clip(text)} is not an action such as 0F1, 0I1, 0W1 or 0B1`
     const [stage, microbatch] = [Number(match[1]), Number(match[3])]

@@ -1,6 +1,6 @@
 /** Every schedule there is, by the name the plan and the command line use. */
-import { nearest, type Problem, ProblemsError } from '../../base/index.js'
-import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../../plan/index.js'
+import { nearest, type Problem, ProblemsError } from '../base/index.js'
+import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import { alternate } from './alternate.js'
 import { dualPipe, dualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'

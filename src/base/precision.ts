@@ -1,0 +1,71 @@
+/**
+ * Precisions are of two kinds, with a table each. That of a plan says what is stored in what; that of a price says what
+ * numbers are multiplied in, at which rate of a device.
+ */
+import { bytesPer, type DType } from './dtype.js'
+
+export const planPrecisions = ['f32', 'bf16', 'pure-bf16'] as const
+export type PlanPrecision = (typeof planPrecisions)[number]
+
+export interface PlanPrecisionFacts {
+  /** What belongs to a token: activations, their gradients, and the parameters they are multiplied with. */
+  readonly token: DType
+  /** What belongs to a parameter: its gradient and its optimizer state, a master among it where the token's dtype is narrower. */
+  readonly state: DType
+  /** For people; the plainest needs no words. */
+  readonly words?: string
+}
+
+export const planPrecisionFacts: Readonly<Record<PlanPrecision, PlanPrecisionFacts>> = {
+  f32: { token: 'f32', state: 'f32' },
+  bf16: {
+    token: 'bf16',
+    state: 'f32',
+    words: 'tokens and parameters in bf16, gradients and optimizer state with master weights in f32',
+  },
+  'pure-bf16': { token: 'bf16', state: 'bf16', words: 'these in bf16 too, without masters' },
+}
+
+/** What numbers are multiplied in. */
+export const precisions = ['f32', 'tf32', 'f16', 'bf16', 'fp8'] as const
+export type Precision = (typeof precisions)[number]
+
+export interface PrecisionFacts {
+  /** Of an operand, as it is multiplied. */
+  readonly bytes: number
+  /** The plan that is multiplied so: it says what is kept between products. */
+  readonly plan: PlanPrecision
+  /** Whose rate a device has in its place, the nearest first. */
+  readonly instead: readonly Precision[]
+}
+
+export const precisionFacts: Readonly<Record<Precision, PrecisionFacts>> = {
+  f32: { bytes: 4, plan: 'f32', instead: ['tf32'] },
+  tf32: { bytes: 4, plan: 'f32', instead: ['f32'] },
+  f16: { bytes: 2, plan: 'bf16', instead: ['bf16', 'f32'] },
+  bf16: { bytes: 2, plan: 'bf16', instead: ['f16', 'f32'] },
+  fp8: { bytes: 1, plan: 'bf16', instead: ['bf16', 'f16', 'f32'] },
+}
+
+/** What the numbers of a buffer are multiplied in, where nothing says otherwise. Whole numbers are not multiplied. */
+export const multipliedIn: Readonly<Record<DType, Precision>> = { f32: 'f32', bf16: 'bf16', i32: 'f32' }
+
+const tokenOf = (precision: Precision): DType => planPrecisionFacts[precisionFacts[precision].plan].token
+
+/** Bytes of an activation, and of a parameter as it is multiplied. */
+export const activationBytes = (precision: Precision): number => bytesPer[tokenOf(precision)]
+
+/** Operands are cast to fewer bits than they are kept in. */
+export const isCast = (precision: Precision): boolean => precisionFacts[precision].bytes < activationBytes(precision)
+
+/** What everything but the products with weights is multiplied in: no less than what is kept. */
+export const uncast = (precision: Precision): Precision =>
+  isCast(precision) ? multipliedIn[tokenOf(precision)] : precision
+
+/** Programs multiply so by themselves: what they keep is what they multiply. */
+export const isOwnPrecision = (precision: Precision): boolean => multipliedIn[tokenOf(precision)] === precision
+
+export const hasMaster = (precision: PlanPrecision): boolean => {
+  const { token, state } = planPrecisionFacts[precision]
+  return token !== state
+}

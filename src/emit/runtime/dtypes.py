@@ -1,0 +1,20 @@
+"""What tensors are in. Written by scripts/contracts.mjs from src/base/dtype.ts: change it there."""
+import torch
+
+# By the names that programs have for them.
+DTYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "i32": torch.int64,
+}
+
+# In the header of a safetensors file.
+NAMES = {
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int64: "I64",
+}

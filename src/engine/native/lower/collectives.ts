@@ -1,0 +1,148 @@
+/** From a collective and its wait to the commands that do it. */
+import { type Dim, elementsOf, roundUp } from '../../../base/index.js'
+import { bytesPer, type Collective, type InstrOf, isFlat, pairsOf } from '../../../ir/index.js'
+import { codeOf } from '../kernels/dtypes.js'
+import { type CommandName, commands } from './commands.js'
+import { type ListWriter, wordOf } from './list.js'
+import type { Joined } from './meetings.js'
+import { refuse } from './shapes.js'
+import { dims, type OpenCollective, type Site, size } from './site.js'
+
+export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
+
+export const collective = (instr: Collective, s: Site): void => {
+  const [name] = instr.outs
+  if (s.open.has(name)) throw new Error(`internal: ${name} already awaits a collective`)
+  const joined = s.join(instr)
+  const { list } = s
+  for (const one of joined) {
+    const command = list.write('start', { sync: 0, me: one.me, members: one.members.length, meeting: 0 })
+    one.name(wordsAt(list, command))
+  }
+  s.open.set(name, { instr, joined })
+}
+
+/** The block and the meeting are the first and fourth word of every command that meets. */
+const wordsAt = (list: ListWriter, command: number) => ({
+  sync: { list, word: command + 2 },
+  meeting: { list, word: command + 5 },
+})
+
+/** Elements before `dim`, and from it on. */
+function around(all: readonly Dim[], dim: string | undefined): { outer: number; inner: number } {
+  const at = all.findIndex(({ name }) => name === dim)
+  return { outer: elementsOf(all.slice(0, at)), inner: elementsOf(all.slice(at)) }
+}
+
+const order = (s: Site, instr: Collective, pair: Pair): void => {
+  const [from, to] = [dims(s, pair.in), dims(s, pair.out)].map(all => all.map(({ name }) => name).join(' '))
+  if (from !== to) refuse(`${instr.kind} from [${from}] to [${to}] would have to transpose`)
+}
+
+/** The words every wait has; those that others must fill in are 0. */
+interface Meet {
+  readonly sync: number
+  readonly me: number
+  readonly members: number
+  readonly meeting: number
+  readonly x: readonly number[]
+  readonly out: readonly number[]
+}
+
+type Pair = ReturnType<typeof pairsOf>[number]
+
+type Waits = {
+  readonly [K in Collective['kind']]: (
+    instr: Extract<Collective, { kind: K }> & Pair,
+    s: Site,
+    meet: Meet,
+  ) => [start: number, operands: number]
+}
+
+/** Each gives the word its command starts at, and the first word of the operands, which follow the named ones. */
+const waits: Waits = {
+  'all-reduce'(instr, s, meet) {
+    const [combine, dtype] = [combineCode[instr.combine], codeOf(s.buffer(instr.in).dtype)]
+    return [
+      s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }),
+      firstOperand('waitAllReduce'),
+    ]
+  },
+  'all-gather'(instr, s, meet) {
+    const { outer, inner } = around(dims(s, instr.in), instr.dim)
+    const fields = { ...meet, outer, innerBytes: inner * bytesPer[s.buffer(instr.in).dtype] }
+    return [s.list.write('waitAllGather', fields), firstOperand('waitAllGather')]
+  },
+  'reduce-scatter'(instr, s, meet) {
+    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode.sum }
+    const dtype = codeOf(s.buffer(instr.in).dtype)
+    return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
+  },
+  'all-to-all'(instr, s, meet) {
+    const piece = dims(s, instr.out).map(dim =>
+      dim.name === instr.from ? { ...dim, size: dim.size / meet.members } : dim,
+    )
+    const [cut, lay] = [instr.to, instr.from].map(name => piece.findIndex(dim => dim.name === name))
+    const [one, two] = [Math.min(cut, lay), Math.max(cut, lay)]
+    const between = (from: number, to: number) => elementsOf(piece.slice(from, to))
+    const fields = {
+      ...{ outer: between(0, one), first: piece[one].size, middle: between(one + 1, two), second: piece[two].size },
+      innerBytes: elementsOf(piece.slice(two + 1)) * bytesPer[s.buffer(instr.in).dtype],
+      cutFirst: cut < lay ? 1 : 0,
+    }
+    return [s.list.write('waitAllToAll', { ...meet, ...fields }), firstOperand('waitAllToAll')]
+  },
+}
+
+/** Within a command, the first of the words that list operands. */
+const firstOperand = (name: CommandName): number => 2 + (commands[name] as readonly string[]).indexOf('...x')
+
+export function wait({ on }: InstrOf<'wait'>, s: Site): void {
+  const open = s.open.get(on)
+  if (!open) throw new Error(`internal: no collective that writes ${on} has started`)
+  s.open.delete(on)
+  finishCollective(open, s)
+}
+
+export function finishCollective({ instr, joined }: OpenCollective, s: Site): void {
+  if (meetsOnce(instr)) finishAll(instr, joined[0], s)
+  else for (const [i, pair] of pairsOf(instr).entries()) finish(instr, pair, joined[i], s)
+}
+
+/** Whether one meeting does all pairs: sums of several tensors, and whatever works on lines. */
+export const meetsOnce = (instr: Collective): boolean =>
+  isFlat(instr) || (instr.kind === 'all-reduce' && instr.ins.length > 1)
+
+const howCode: Partial<Record<Collective['kind'], number>> = { 'all-reduce': 0, 'reduce-scatter': 1, 'all-gather': 2 }
+
+function finishAll(instr: Collective, joined: Joined, s: Site): void {
+  const members = joined.members.length
+  const tensors = pairsOf(instr).flatMap(({ in: x, out }) => {
+    const whole = Math.max(size(s, x), size(s, out))
+    return [partOf(instr, Math.min(size(s, x), size(s, out)), members), whole, ...new Array(2 * members).fill(0)]
+  })
+  const start = s.list.write('waitSeveral', {
+    ...{ sync: 0, me: joined.me, members, meeting: 0, how: howCode[instr.kind]! },
+    combine: combineCode[instr.kind === 'all-reduce' ? instr.combine : 'sum'],
+    ...{ dtype: codeOf(s.buffer(instr.ins[0]).dtype), pairs: instr.ins.length, tensors },
+  })
+  s.list.waitsFor(joined.members)
+  const operands = { list: s.list, word: start + wordOf('waitSeveral', 'pairs') + 3, stride: 2 + 2 * members }
+  joined.name({ ...wordsAt(s.list, start), operands })
+  joined.close()
+}
+
+/** What one member sums up of a tensor that all get ends on cache lines: nobody writes another's. */
+const partOf = (instr: Collective, least: number, members: number): number =>
+  instr.kind === 'all-reduce' ? roundUp(Math.ceil(least / members), 32) : least
+
+function finish(instr: Collective, pair: Pair, joined: Joined, s: Site): void {
+  order(s, instr, pair)
+  const none = joined.members.map(() => 0)
+  const meet: Meet = { sync: 0, me: joined.me, members: none.length, meeting: 0, x: none, out: none }
+  const rule = waits[instr.kind] as (i: Collective & Pair, s: Site, m: Meet) => [number, number] // total
+  const [start, operands] = rule({ ...instr, ...pair }, s, meet)
+  s.list.waitsFor(joined.members)
+  joined.name({ ...wordsAt(s.list, start), operands: { list: s.list, word: start + operands, stride: 0 } })
+  joined.close()
+}

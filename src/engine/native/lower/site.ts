@@ -1,0 +1,49 @@
+/** What the commands of an instruction depend on besides itself. */
+import { type Dim, elementsOf } from '../../../base/index.js'
+import type { Shape } from '../../../geometry/index.js'
+import type { Buffer, Collective, InstrOf, Ref } from '../../../ir/index.js'
+import type { Fused } from './fuse.js'
+import type { ListWriter } from './list.js'
+import type { InputPlace } from './map.js'
+import type { Joined } from './meetings.js'
+
+/** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
+export interface Site {
+  readonly list: ListWriter
+  readonly seed: number
+  /** The name of the block the segment is called for. */
+  readonly block: string
+  /** Byte offset of a buffer. */
+  at(ref: Ref): number
+  /** The buffer is to be 0, which is written only once somebody touches it. */
+  clear(ref: Ref): void
+  /** Whether it is 0 and nothing was written: the caller must write all of it instead of adding to it. */
+  fresh(ref: Ref): boolean
+  shape(ref: Ref): Shape
+  buffer(ref: Ref): Buffer
+  /** The whole tensor's index of the buffer's first element, per dim of the buffer. */
+  origins(ref: Ref): readonly number[]
+  /** The rank's index along mesh axes, and how many there are. */
+  part(axes: InstrOf<'slice'>['axes']): { readonly index: number; readonly parts: number }
+  /** Whether the rank is the first along these axes. */
+  isFirst(axes: readonly string[]): boolean
+  input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
+  scalar(name: 'lr' | 'step'): number
+  /** One meeting for all pairs or, where `meetsOnce` says no, one for each. */
+  join(collective: Collective): readonly Joined[]
+  /** What a contraction writes, where it does more than its own instruction. */
+  fused(instr: InstrOf<'contract'>): Fused | undefined
+  /** Makes what depends on shapes alone once for all ranks and calls. */
+  once<T>(instr: object, make: () => T): T
+  /** Collectives started and not yet waited for, by the first buffer they write. */
+  readonly open: Map<Ref, OpenCollective>
+}
+
+/** A collective that has been started, and its meetings. */
+export interface OpenCollective {
+  readonly instr: Collective
+  readonly joined: readonly Joined[]
+}
+
+export const dims = (s: Site, ref: Ref): readonly Dim[] => s.shape(ref).dims
+export const size = (s: Site, ref: Ref): number => elementsOf(dims(s, ref))

@@ -1,0 +1,2 @@
+export * from './rehearse.js'
+export * from './verdict.js'

@@ -1,0 +1,99 @@
+/**
+ * The dress rehearsal of a job of thousands of GPUs: the job is made small enough to run here without becoming another
+ * program, proved, and run on the fastest kernels beside one rank.
+ */
+import { error, ProblemsError, unwatched, type Watcher } from '../base/index.js'
+import { compileJob, type Difference, differencesOf, type Tally, tallyOf } from '../compile/index.js'
+import { syntheticDataset } from '../data/index.js'
+import { fastKernels, type KernelName } from '../engine/index.js'
+import type { Program } from '../ir/index.js'
+import { type Job, rehearsalOf, rehearsalSizes, type Shrunk, worldOfPlan } from '../plan/index.js'
+import type { Schedule } from '../schedule/index.js'
+import { lossesOf, oneRankLosses, startSession } from '../train/index.js'
+import { type CompiledJob, prove, type Verdict } from './verdict.js'
+
+export interface Rehearsal extends Shrunk {
+  readonly full: Tally
+  readonly here: Tally
+  readonly differences: readonly Difference[]
+  readonly verdict: Verdict
+  /** On the fastest kernels there are, in f32: how far losses are from those of one rank. */
+  readonly engine?: { readonly kernels: string; readonly error: number }
+}
+
+/** What f32 and another order of sums may make of a loss. */
+const toleranceF32 = 1e-4
+
+/** The same program, lawful and equal to one rank. */
+export const isFine = ({ differences, verdict, engine }: Rehearsal): boolean =>
+  differences.length === 0 && verdict.ok && (engine === undefined || engine.error <= toleranceF32)
+
+export async function rehearse(
+  { job, schedule, program }: CompiledJob,
+  steps: number,
+  watcher: Watcher = unwatched,
+): Promise<Rehearsal> {
+  watcher.say('shrinking')
+  const full = tallyOf(program)
+  const small = smallest(job, schedule, full)
+  if (worldOfPlan(small.job.plan) > 256)
+    throw new ProblemsError([
+      error(
+        'plan/rehearsal',
+        'plan.schedule',
+        `a schedule from a file keeps its pp ${job.plan.pp}: too many ranks here`,
+      ),
+    ])
+  const verdict = await prove({ job: small.job, schedule, program: small.program }, { steps, full: true, watcher })
+  const [kernels] = fastKernels()
+  if (!kernels) return { ...small, full, verdict }
+  watcher.say(`${kernels} kernels`)
+  const run = runnable(small, schedule)
+  const engine = { kernels, error: await engineError(run, schedule, kernels, steps) }
+  return { ...small, changes: [...small.changes, ...run.changes], full, verdict, engine }
+}
+
+type Candidate = Shrunk & Pick<Rehearsal, 'here' | 'differences'> & { readonly program: Program }
+
+/** The first size at which it is the same program; if there is none, the one that comes nearest. */
+function smallest(job: Job, schedule: Schedule | undefined, full: Tally): Candidate {
+  let best: Candidate | undefined
+  for (const sizes of rehearsalSizes) {
+    const shrunk = rehearsalOf(job, sizes)
+    const program = compileJob(shrunk.job, schedule)
+    const here = tallyOf(program)
+    const differences = differencesOf(full, here)
+    if (!best || differences.length < best.differences.length) best = { ...shrunk, program, here, differences }
+    if (differences.length === 0) break
+  }
+  return best!
+}
+
+type Run = Shrunk & { readonly program: Program }
+
+/** The kernels here compute in f32: they run the f32 program of the same plan. */
+function runnable({ job, program }: Candidate, schedule: Schedule | undefined): Run {
+  const { precision } = job.plan
+  if (precision === 'f32') return { job, program, changes: [] }
+  const wide: Job = { ...job, plan: { ...job.plan, precision: 'f32' } }
+  const changes = [{ path: 'plan.precision', from: precision, to: 'f32' }]
+  return { job: wide, program: compileJob(wide, schedule), changes }
+}
+
+async function engineError(
+  { job, program }: Run,
+  schedule: Schedule | undefined,
+  kernels: KernelName,
+  steps: number,
+): Promise<number> {
+  const { model, training } = job
+  const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
+  const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
+  const session = await startSession(job, dataset, { program, schedule, kernels, measure: false })
+  try {
+    const [split, one] = [await lossesOf(session, steps), await oneRankLosses(session, steps)]
+    return split.reduce((worst, loss, i) => Math.max(worst, Math.abs(loss - one[i]) / Math.abs(one[i])), 0)
+  } finally {
+    await session.stop()
+  }
+}
