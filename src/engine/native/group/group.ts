@@ -15,6 +15,7 @@
  * tensors, subgroups and calls in the same order. In a browser a thread awaits `prepareKernels()` before it joins.
  */
 import type { ElementType, Rank } from '../../../base/index.js'
+import { platform } from '../../../platform/index.js'
 import { decode, type Elements, elementBytes, encode, viewOf } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, prepareKernels, type SharedMemory } from '../kernels/kernels.js'
 import { errors, Status } from '../lower/commands.js'
@@ -22,7 +23,6 @@ import { type CommandList, ListWriter } from '../lower/list.js'
 import { type Waiting, waitingFor } from '../lower/lower.js'
 import { Control, lineBytes, Region } from '../lower/map.js'
 import { Crew, type Trouble } from '../run/crew.js'
-import { platform } from '../run/platform.js'
 import type { Pool } from '../run/pool.js'
 import { type Collectives, collectivesOf, type Seat, type Tensor, type Work } from './collectives.js'
 
