@@ -5,10 +5,8 @@
 #include "bytes.h"
 #include "sync.h"
 
-enum { SUM, MAX, PRODUCT, MIN, MEAN };
-enum { F32, F64, BF16, F16, I32 };
 enum { CHUNK = 1024 };  // elements added up at a time: they stay in the first cache
-static const int bytes_per[] = {4, 8, 2, 2, 4};
+static const int bytes_per[DTYPE_COUNT] = DTYPE_BYTES;
 
 INLINE float from_bf16(unsigned short x) {
   unsigned bits = (unsigned)x << 16;
@@ -69,11 +67,11 @@ INLINE unsigned short to_f16(float f) {
   static void fold_##name(void *restrict to, const void *restrict from, size n, int combine) {   \
     A *restrict acc = to;                                                                        \
     const T *restrict x = from;                                                                  \
-    if (combine == MAX)                                                                          \
+    if (combine == COMBINE_MAX)                                                                  \
       for (size i = 0; i < n; i++) acc[i] = GREATER(acc[i], LOAD(x[i]));                         \
-    else if (combine == MIN)                                                                     \
+    else if (combine == COMBINE_MIN)                                                             \
       for (size i = 0; i < n; i++) acc[i] = LESS(acc[i], LOAD(x[i]));                            \
-    else if (combine == PRODUCT)                                                                 \
+    else if (combine == COMBINE_PRODUCT)                                                         \
       for (size i = 0; i < n; i++) acc[i] = (A)((U)acc[i] * (U)LOAD(x[i]));                      \
     else                                                                                         \
       for (size i = 0; i < n; i++) acc[i] = (A)((U)acc[i] + (U)LOAD(x[i]));                      \
@@ -94,16 +92,14 @@ TYPE(bf16, unsigned short, float, float, from_bf16, to_bf16)
 TYPE(f16, unsigned short, float, float, from_f16, to_f16)
 TYPE(i32, int, int, unsigned, SAME, SAME)
 
+// A dtype without its TYPE does not compile.
+#define TYPE_ROW(name) {take_##name, fold_##name, put_##name, divide_##name},
 static const struct {
   void (*take)(void *restrict, const void *restrict, size);
   void (*fold)(void *restrict, const void *restrict, size, int);
   void (*put)(void *restrict, const void *restrict, size);
   void (*divide)(void *, size, int);
-} types[] = {
-    {take_f32, fold_f32, put_f32, divide_f32},     {take_f64, fold_f64, put_f64, divide_f64},
-    {take_bf16, fold_bf16, put_bf16, divide_bf16}, {take_f16, fold_f16, put_f16, divide_f16},
-    {take_i32, fold_i32, put_i32, divide_i32},
-};
+} types[DTYPE_COUNT] = {DTYPES(TYPE_ROW)};
 
 // What is folded: n elements that lie `from` bytes into every operand and go `to` bytes into the results.
 struct fold {
@@ -134,7 +130,7 @@ static void sum_f32(struct context *c, const struct fold *s) {
 }
 
 static void fold(struct context *c, const struct fold *s) {
-  if (s->dtype == F32 && s->combine == SUM && s->operands <= MOST_DIRECT) {
+  if (s->dtype == DTYPE_F32 && s->combine == COMBINE_SUM && s->operands <= MOST_DIRECT) {
     sum_f32(c, s);
     return;
   }
@@ -145,7 +141,7 @@ static void fold(struct context *c, const struct fold *s) {
     types[s->dtype].take(acc, (char *)address(c, s->x[0]) + from, n);
     for (int p = 1; p < s->operands; p++)
       types[s->dtype].fold(acc, (char *)address(c, s->x[p]) + from, n, s->combine);
-    if (s->combine == MEAN) types[s->dtype].divide(acc, n, s->operands);
+    if (s->combine == COMBINE_MEAN) types[s->dtype].divide(acc, n, s->operands);
     for (int p = 0; p < s->results; p++)
       if (s->out[p] >= 0) types[s->dtype].put((char *)address(c, s->out[p]) + to, acc, n);
   }

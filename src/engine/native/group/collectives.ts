@@ -4,10 +4,10 @@
  */
 import type { ElementType, Rank } from '../../../base/index.js'
 import { codeOf, elementBytes } from '../kernels/dtypes.js'
-import { combineCode } from '../lower/collectives.js'
+import { type CombineName, combineCode } from '../lower/commands.js'
 import type { ListWriter } from '../lower/list.js'
 
-export type Combine = keyof typeof combineCode
+export type Combine = CombineName
 
 export interface Tensor {
   readonly dtype: ElementType
@@ -111,7 +111,7 @@ const offsetsOf = ({ members, at }: Seat, x: Tensor): number[] => members.map(ra
 function reducing(name: string, x: Tensor, out: Tensor, { combine = 'sum' }: Reduced, root?: Rank): Work {
   fit(name, x, out, [1, 1])
   return (list, seat) => {
-    const fields = { ...started(list, seat), n: x.length, combine: combineCode[combine], dtype: codeOf(x.dtype) }
+    const fields = { ...started(list, seat), n: x.length, combine: combineCode(combine), dtype: codeOf(x.dtype) }
     const outs = seat.members.map((rank, i) => (root === undefined || i === root ? seat.at(rank, out) : -1))
     list.write('waitAllReduce', { ...fields, x: offsetsOf(seat, x), out: outs })
     list.waitsFor(seat.members)
@@ -179,7 +179,7 @@ export function collectivesOf<Result>(members: readonly Rank[], run: (work: Work
     reduceScatter(x, out, { combine = 'sum' } = {}) {
       fit('reduceScatter', x, out, [1, n])
       return run((list, s) => {
-        const how = { combine: combineCode[combine], dtype: codeOf(x.dtype) }
+        const how = { combine: combineCode(combine), dtype: codeOf(x.dtype) }
         const fields = { ...started(list, s), outer: 1, inner: out.length, ...how }
         list.write('waitReduceScatter', { ...fields, x: offsetsOf(s, x), out: offsetsOf(s, out) })
         list.waitsFor(members)

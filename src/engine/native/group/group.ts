@@ -17,10 +17,10 @@
 import type { ElementType, Rank } from '../../../base/index.js'
 import { decode, type Elements, elementBytes, encode, viewOf } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, prepareKernels, type SharedMemory } from '../kernels/kernels.js'
-import { errors, Status } from '../lower/commands.js'
+import { type ExecError, errors, Status, Sync } from '../lower/commands.js'
 import { type CommandList, ListWriter } from '../lower/list.js'
 import { type Waiting, waitingFor } from '../lower/lower.js'
-import { Control, lineBytes, Region } from '../lower/map.js'
+import { Control, Region } from '../lower/map.js'
 import { Crew, type Trouble } from '../run/crew.js'
 import { platform } from '../run/platform.js'
 import type { Pool } from '../run/pool.js'
@@ -65,8 +65,8 @@ function layOut(ranks: number, options: GroupOptions): GroupToken {
     control: region.take(Control.bytes),
     statuses: each(Status.bytes),
     lists: each(listBytes),
-    messages: region.take(lineBytes * ranks * ranks),
-    blocks: region.take(lineBytes * (ranks + 1) * mostGroups),
+    messages: region.take(Sync.lineBytes * ranks * ranks),
+    blocks: region.take(Sync.lineBytes * (ranks + 1) * mostGroups),
     heaps: each(heapBytes, 4096),
     heapBytes,
   }
@@ -95,7 +95,7 @@ export class Heap {
   }
 
   tensor(dtype: ElementType, length: number): Tensor {
-    const offset = Math.ceil(this.#used / lineBytes) * lineBytes
+    const offset = Math.ceil(this.#used / Sync.lineBytes) * Sync.lineBytes
     const bytes = length * elementBytes(dtype)
     if (offset + bytes > this.token.heapBytes)
       throw new Error(`a heap of ${this.token.heapBytes} bytes has no room for ${bytes} more; ask for more bytes`)
@@ -114,7 +114,7 @@ export class Heap {
   circle(members: readonly Rank[]): Circle {
     if (this.#circles === mostGroups) throw new Error(`there is room for ${mostGroups} groups`)
     for (const rank of members) if (!(rank >= 0 && rank < this.token.ranks)) throw new Error(`there is no rank ${rank}`)
-    const sync = this.token.blocks + lineBytes * (this.token.ranks + 1) * this.#circles++
+    const sync = this.token.blocks + Sync.lineBytes * (this.token.ranks + 1) * this.#circles++
     return { members, sync, meetings: new Map() }
   }
 
@@ -123,7 +123,7 @@ export class Heap {
     const key = `${end} ${from} ${to}`
     const meeting = (this.#messages.get(key) ?? 0) + 1
     this.#messages.set(key, meeting)
-    return { sync: this.token.messages + lineBytes * (from * this.token.ranks + to), meeting }
+    return { sync: this.token.messages + Sync.lineBytes * (from * this.token.ranks + to), meeting }
   }
 
   seat(rank: Rank, { members, sync, meetings }: Circle): Seat {
@@ -247,9 +247,6 @@ export async function createGroup(ranks: number, options: GroupOptions = {}): Pr
   }
 }
 
-/** Both ends say in the message's line where their tensor lies, as MESSAGE_X and MESSAGE_OUT of kernels/sync.h. */
-const Said = { x: 32, out: 40 } as const
-
 /** One end of a message: it starts, and waits until the other has come and the message is copied. */
 export function exchange(
   heap: Heap,
@@ -259,7 +256,7 @@ export function exchange(
 ): void {
   const { rank, from, to } = end
   const [start, wait, said] =
-    rank === from ? (['send', 'waitSend', Said.x] as const) : (['recv', 'waitRecv', Said.out] as const)
+    rank === from ? (['send', 'waitSend', Sync.messageX] as const) : (['recv', 'waitRecv', Sync.messageOut] as const)
   const message = heap.message(from, to, start)
   new Float64Array(heap.token.memory.buffer, message.sync + said, 1)[0] = heap.at(rank, tensor)
   list.write(start, message)
@@ -267,11 +264,12 @@ export function exchange(
   list.waitsFor([rank === from ? to : from])
 }
 
+/** Of one that failed the others give up, or are stopped. */
+const expected: readonly string[] = ['aborted', 'timeout'] satisfies ExecError[]
+
 function describe(heap: Heap, lists: readonly CommandList[], { dead, failed }: Trouble): string {
   const lost = [...dead].map(([rank, reason]) => `rank ${rank} is dead: ${reason}`)
-  const odd = [...failed].flatMap(([rank, message]) =>
-    message === errors[1] || message === errors[2] ? [] : [`rank ${rank}: ${message}`],
-  )
+  const odd = [...failed].flatMap(([rank, message]) => (expected.includes(message) ? [] : [`rank ${rank}: ${message}`]))
   const waiting = lists.flatMap((list, rank) => heap.waits(rank, list) ?? [])
   return `a collective failed: ${[...lost, ...odd, ...waiting].join('; ')}`
 }

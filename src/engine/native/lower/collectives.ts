@@ -2,13 +2,11 @@
 import { type Dim, elementsOf } from '../../../base/index.js'
 import { bytesPer, type Collective, type InstrOf, isFlat, pairsOf } from '../../../ir/index.js'
 import { codeOf } from '../kernels/dtypes.js'
-import { type CommandName, commands } from './commands.js'
+import { type CommandName, combineCode, commands } from './commands.js'
 import type { ListWriter } from './list.js'
 import type { Joined } from './meetings.js'
 import { refuse } from './shapes.js'
 import { dims, type OpenCollective, type Site, size } from './site.js'
-
-export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
 
 export const collective = (instr: Collective, s: Site): void => {
   const [name] = instr.outs
@@ -72,7 +70,7 @@ type Waits = {
 /** Each gives the word its command starts at, and the first word of the operands, which follow the named ones. */
 const waits: Waits = {
   'all-reduce'(instr, s, meet) {
-    const [combine, dtype] = [combineCode[instr.combine], codeOf(s.buffer(instr.in).dtype)]
+    const [combine, dtype] = [combineCode(instr.combine), codeOf(s.buffer(instr.in).dtype)]
     return [
       s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }),
       firstOperand('waitAllReduce'),
@@ -84,7 +82,7 @@ const waits: Waits = {
     return [s.list.write('waitAllGather', fields), firstOperand('waitAllGather')]
   },
   'reduce-scatter'(instr, s, meet) {
-    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode.sum }
+    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode('sum') }
     const dtype = codeOf(s.buffer(instr.in).dtype)
     return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
   },
