@@ -53,6 +53,7 @@ enum {
   CMD_BARRIER,
   CMD_COPY_BYTES,
   CMD_RECV,
+  CMD_WAIT_SEVERAL,
   CMD_COUNT
 };
 
@@ -378,6 +379,14 @@ enum {
 #define COPY_BYTES_BYTES 2
 #define RECV_SYNC 0
 #define RECV_MEETING 1
+#define WAIT_SEVERAL_SYNC 0
+#define WAIT_SEVERAL_ME 1
+#define WAIT_SEVERAL_MEMBERS 2
+#define WAIT_SEVERAL_MEETING 3
+#define WAIT_SEVERAL_HOW 4
+#define WAIT_SEVERAL_COMBINE 5
+#define WAIT_SEVERAL_DTYPE 6
+#define WAIT_SEVERAL_PAIRS 7
 
 // One function per command. They are hidden so that a library that lacks one does not link.
 struct context;
@@ -432,6 +441,7 @@ COMMAND(waitSend);
 COMMAND(barrier);
 COMMAND(copyBytes);
 COMMAND(recv);
+COMMAND(waitSeveral);
 #define COMMAND_TABLE \
 { \
   [CMD_CONFIG] = cmd_config, \
@@ -484,6 +494,7 @@ COMMAND(recv);
   [CMD_BARRIER] = cmd_barrier, \
   [CMD_COPY_BYTES] = cmd_copyBytes, \
   [CMD_RECV] = cmd_recv, \
+  [CMD_WAIT_SEVERAL] = cmd_waitSeveral, \
 }
 
 // What exec returns.
@@ -519,6 +530,14 @@ enum {
   COMBINE_MIN,
   COMBINE_MEAN,
   COMBINE_COUNT
+};
+
+// What is done to several tensors at one meeting.
+enum {
+  SEVERAL_ALL_REDUCE,
+  SEVERAL_REDUCE_SCATTER,
+  SEVERAL_ALL_GATHER,
+  SEVERAL_COUNT
 };
 
 // What its elements are.

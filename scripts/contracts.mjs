@@ -10,11 +10,16 @@ import {
   errorMeanings,
   Status,
   Sync,
+  severalKinds,
   statusWords,
 } from '../dist/src/engine/native/lower/commands.js'
 import { kinds } from '../dist/src/ir/index.js'
 
-const upper = name => name.replace(/[A-Z]/g, c => `_${c}`).toUpperCase()
+const upper = name =>
+  name
+    .replace(/[A-Z]/g, c => `_${c}`)
+    .replaceAll('-', '_')
+    .toUpperCase()
 
 const enumOf = (prefix, names, notes = {}) => [
   'enum {',
@@ -59,6 +64,9 @@ const commandsHeader = () =>
     '',
     '// How a collective makes one number of many.',
     ...enumOf('COMBINE', combines),
+    '',
+    '// What is done to several tensors at one meeting.',
+    ...enumOf('SEVERAL', severalKinds),
     '',
     '// What its elements are.',
     ...enumOf('DTYPE', elementTypes),

@@ -181,6 +181,12 @@ export const commands = {
   barrier: ['sync', 'me', 'members', 'meeting'],
   copyBytes: ['out', 'x', 'bytes'],
   recv: ['sync', 'meeting'],
+  /**
+   * Several tensors at one meeting, as `how` says (a code of `severalKinds`): parts of a line, or whole tensors. For each pair:
+   * elements of a part and of the whole, then the operands of all members and their results, as above. An all-reduce is
+   * cut in parts too, which its members sum up for all.
+   */
+  waitSeveral: ['sync', 'me', 'members', 'meeting', 'how', 'combine', 'dtype', 'pairs', '...tensors'],
 } as const satisfies Record<string, readonly string[]>
 
 export type CommandName = keyof typeof commands
@@ -216,6 +222,10 @@ export const errorMeanings = {
 } as const
 export type ExecError = keyof typeof errorMeanings
 export const errors = Object.keys(errorMeanings) as readonly ExecError[] // its own keys
+
+/** What is done to several tensors at one meeting: the order is the code. */
+export const severalKinds = ['all-reduce', 'reduce-scatter', 'all-gather'] as const
+export type SeveralKind = (typeof severalKinds)[number]
 
 /** How a collective makes one number of many: the order is the code. */
 export const combines = ['sum', 'max', 'product', 'min', 'mean'] as const
