@@ -295,3 +295,74 @@ COMMAND(waitAllToAll) {
   const struct runs r = exchanged(w);
   share_out(c, w, r.members * r.count * r.bytes, PIECE_BYTES, all_to_all);
 }
+
+// Several tensors at one meeting: a member's shares of all of them lie one behind the other, and are cut into pieces as if
+// they were one. Parts of a line are equal, so that the last may reach beyond its end: there a sum is zero, and nothing is
+// gathered.
+enum { SEVERAL_REDUCED, SEVERAL_SCATTERED, SEVERAL_GATHERED };
+
+// A tensor: elements of a part and of the whole, and where all members' operands and results lie.
+struct tensor {
+  size part, whole;
+  const double *x, *out;
+};
+
+static struct tensor tensor_of(const double *w, size index) {
+  const size members = (size)w[WAIT_SEVERAL_MEMBERS];
+  const double *t = w + WAIT_SEVERAL_PAIRS + 1 + index * (2 + 2 * members);
+  return (struct tensor){(size)t[0], (size)t[1], t + 2, t + 2 + members};
+}
+
+// Elements of a member's result that it answers for: of a sum that all get its part, of a gather all.
+static size share_of(const double *w, const struct tensor *t) {
+  return (int)w[WAIT_SEVERAL_HOW] == SEVERAL_GATHERED ? (size)w[WAIT_SEVERAL_MEMBERS] * t->part : t->part;
+}
+
+static void sum_part(struct context *c, const double *w, const struct tensor *t, int share, size low, size high) {
+  const int members = (int)w[WAIT_SEVERAL_MEMBERS], dtype = (int)w[WAIT_SEVERAL_DTYPE];
+  const int everybody = (int)w[WAIT_SEVERAL_HOW] == SEVERAL_REDUCED;
+  const size width = bytes_per[dtype], start = share * t->part, end = max_size(low, min_size(high, t->whole - start));
+  if (end > low)
+    fold(c, &(struct fold){.x = t->x,
+                           .out = everybody ? t->out : t->out + share,
+                           .operands = members,
+                           .results = everybody ? members : 1,
+                           .combine = (int)w[WAIT_SEVERAL_COMBINE],
+                           .dtype = dtype,
+                           .from = (start + low) * width,
+                           .to = (everybody ? start + low : low) * width,
+                           .n = end - low});
+  if (!everybody && high > end)
+    __builtin_memset((char *)address(c, t->out[share]) + end * width, 0, (size_t)((high - end) * width));
+}
+
+static void gather_parts(struct context *c, const double *w, const struct tensor *t, int share, size low, size high) {
+  const size members = (size)w[WAIT_SEVERAL_MEMBERS], width = bytes_per[(int)w[WAIT_SEVERAL_DTYPE]];
+  for (size at = low, n; at < high; at += n) {
+    const size member = (share + at / t->part) % members, from = at % t->part;
+    n = min_size(t->part - from, high - at);
+    const size start = member * t->part + from, there = min_size(n, t->whole - start);
+    if (there > 0)
+      copy_bytes((char *)address(c, t->out[share]) + start * width, (char *)address(c, t->x[member]) + from * width,
+                 there * width, t->whole * width);
+  }
+}
+
+static void several(struct context *c, const double *w, int share, size low, size high) {
+  const int gathers = (int)w[WAIT_SEVERAL_HOW] == SEVERAL_GATHERED;
+  for (size i = 0, before = 0; i < (size)w[WAIT_SEVERAL_PAIRS] && before < high; i++) {
+    const struct tensor t = tensor_of(w, i);
+    const size own = share_of(w, &t), from = max_size(0, low - before), to = min_size(own, high - before);
+    if (from < to) (gathers ? gather_parts : sum_part)(c, w, &t, share, from, to);
+    before += own;
+  }
+}
+
+COMMAND(waitSeveral) {
+  size whole = 0;
+  for (size i = 0; i < (size)w[WAIT_SEVERAL_PAIRS]; i++) {
+    const struct tensor t = tensor_of(w, i);
+    whole += share_of(w, &t);
+  }
+  share_out(c, w, whole, PIECE_BYTES / bytes_per[(int)w[WAIT_SEVERAL_DTYPE]], several);
+}

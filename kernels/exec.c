@@ -56,6 +56,7 @@ static command *const table[CMD_COUNT] = {
     [CMD_BARRIER] = cmd_barrier,
     [CMD_COPY_BYTES] = cmd_copyBytes,
     [CMD_RECV] = cmd_recv,
+    [CMD_WAIT_SEVERAL] = cmd_waitSeveral,
 };
 
 COMMAND(config) {

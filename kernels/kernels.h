@@ -103,4 +103,5 @@ COMMAND(waitSend);
 COMMAND(barrier);
 COMMAND(copyBytes);
 COMMAND(recv);
+COMMAND(waitSeveral);
 void lockstep_wake(int *address);

@@ -1,5 +1,5 @@
 /** The data a job names, read and cut: what `train` feeds its trainer. */
-import { error, type Files, type Problem, ProblemsError, showBytes } from '../base/index.js'
+import { error, type Files, type Problem, type ProblemCode, ProblemsError, showBytes } from '../base/index.js'
 import { compileEvaluation } from '../compile/index.js'
 import {
   bpeTokenizer,
@@ -64,7 +64,7 @@ export async function openData(job: Job, files: Files, options: DataOptions = {}
 export const evaluationOf = (job: Job, { heldOut }: Dataset, schedule: Schedule | undefined): Program | undefined =>
   heldOut.count > 0 && job.training.evalBatches > 0 ? compileEvaluation(job, schedule) : undefined
 
-const refuse = (code: string, message: string, path = 'data.source', suggestion?: string): ProblemsError =>
+const refuse = (code: ProblemCode, message: string, path = 'data.source', suggestion?: string): ProblemsError =>
   new ProblemsError([error(code, path, message, suggestion)])
 
 const required = (problems: readonly Problem[]): void => {

@@ -179,6 +179,12 @@ export const commands = {
   barrier: ['sync', 'me', 'members', 'meeting'],
   copyBytes: ['out', 'x', 'bytes'],
   recv: ['sync', 'meeting'],
+  /**
+   * Several tensors at one meeting: `how` 0 all-reduce, 1 reduce-scatter, 2 all-gather of parts of a line. For each pair:
+   * elements of a part and of the whole, then the operands of all members and their results, as above. An all-reduce is
+   * cut in parts too, which its members sum up for all.
+   */
+  waitSeveral: ['sync', 'me', 'members', 'meeting', 'how', 'combine', 'dtype', 'pairs', '...tensors'],
 } as const satisfies Record<string, readonly string[]>
 
 export type CommandName = keyof typeof commands
