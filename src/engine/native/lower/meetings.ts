@@ -14,22 +14,22 @@ export interface Word {
 }
 
 /** Where an operand and its result lie. */
-interface Tensors {
+interface PairPlace {
   readonly x: number
   readonly out: number
 }
 
 /** Where the operands of all members are named, followed by their results; `stride` words on, those of the next pair. */
-interface Operands extends Word {
+interface OperandWords extends Word {
   readonly stride: number
 }
 
 interface Member {
-  readonly pairs: readonly Tensors[]
+  readonly pairs: readonly PairPlace[]
   /** Words to be filled in: where the block is, which meeting it is, and all members' operands. */
   readonly sync: Word[]
   readonly meeting: Word[]
-  operands?: Operands
+  operands?: OperandWords
 }
 
 class Meeting {
@@ -58,7 +58,7 @@ export interface Arrival {
   readonly members: readonly Rank[]
   /** Kind, dims and order in words: members that differ in it do not mean the same collective. */
   readonly meaning: string
-  readonly pairs: readonly Tensors[]
+  readonly pairs: readonly PairPlace[]
 }
 
 /** One rank's side of a meeting that has started. */
@@ -66,7 +66,7 @@ export interface Joined {
   readonly members: readonly Rank[]
   readonly me: number
   /** Says where a command names its block, its meeting and (a wait) the operands. */
-  name(words: { sync: Word; meeting: Word; operands?: Operands }): void
+  name(words: { sync: Word; meeting: Word; operands?: OperandWords }): void
   /** Called where it is waited for. */
   close(): void
 }
@@ -168,7 +168,7 @@ function settleGroup({ members, meetings }: Group, region: Region): void {
   }
 }
 
-function nameOperands({ list, word, stride }: Operands, members: readonly Member[]): void {
+function nameOperands({ list, word, stride }: OperandWords, members: readonly Member[]): void {
   for (const [i, { pairs }] of members.entries())
     for (const [pair, { x, out }] of pairs.entries()) {
       list.set(word + pair * stride + i, x)
