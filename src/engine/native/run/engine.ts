@@ -122,9 +122,9 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
       crew.mustBeReady()
       state.setStates(name, states)
     },
-    held: ({ rank, frame }) => state.frame(rank, frame),
+    held: ({ rank, frame, first }) => state.frame(rank, frame).subarray(first),
     // All of it is f32: writing rounds.
-    hold: ({ rank, frame }, values) => state.frame(rank, frame).set(values),
+    hold: ({ rank, frame, first }, values) => state.frame(rank, frame).set(values, first),
     gradient: name => state.gradient(name),
     spread: name =>
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
