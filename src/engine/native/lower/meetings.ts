@@ -4,8 +4,9 @@
  * that name others' operands are filled in at the end.
  */
 import type { Rank } from '../../../base/index.js'
+import { Sync } from './commands.js'
 import type { ListWriter } from './list.js'
-import { lineBytes, type Region } from './map.js'
+import type { Region } from './map.js'
 
 /** A place in a rank's list. */
 export interface Word {
@@ -14,22 +15,22 @@ export interface Word {
 }
 
 /** Where an operand and its result lie. */
-interface Tensors {
+interface PairPlace {
   readonly x: number
   readonly out: number
 }
 
 /** Where the operands of all members are named, followed by their results; `stride` words on, those of the next pair. */
-interface Operands extends Word {
+interface OperandWords extends Word {
   readonly stride: number
 }
 
 interface Member {
-  readonly pairs: readonly Tensors[]
+  readonly pairs: readonly PairPlace[]
   /** Words to be filled in: where the block is, which meeting it is, and all members' operands. */
   readonly sync: Word[]
   readonly meeting: Word[]
-  operands?: Operands
+  operands?: OperandWords
 }
 
 class Meeting {
@@ -58,7 +59,7 @@ export interface Arrival {
   readonly members: readonly Rank[]
   /** Kind, dims and order in words: members that differ in it do not mean the same collective. */
   readonly meaning: string
-  readonly pairs: readonly Tensors[]
+  readonly pairs: readonly PairPlace[]
 }
 
 /** One rank's side of a meeting that has started. */
@@ -66,7 +67,7 @@ export interface Joined {
   readonly members: readonly Rank[]
   readonly me: number
   /** Says where a command names its block, its meeting and (a wait) the operands. */
-  name(words: { sync: Word; meeting: Word; operands?: Operands }): void
+  name(words: { sync: Word; meeting: Word; operands?: OperandWords }): void
   /** Called where it is waited for. */
   close(): void
 }
@@ -135,7 +136,7 @@ export class Meetings {
     for (const group of this.#groups.values()) settleGroup(group, region)
     for (const [address, { x, out, sync, frames }] of this.#messages) {
       if (x === undefined || out === undefined) throw new Error(`internal: ${address} has only one end`)
-      const block = region.take(lineBytes)
+      const block = region.take(Sync.lineBytes)
       for (const { list, word } of sync) list.set(word, block)
       for (const words of frames) {
         words.x.list.set(words.x.word, x)
@@ -152,7 +153,7 @@ export class Meetings {
 }
 
 function settleGroup({ members, meetings }: Group, region: Region): void {
-  const take = () => region.take(lineBytes * (members.length + 1))
+  const take = () => region.take(Sync.lineBytes * (members.length + 1))
   const shared = take()
   let count = 0
   for (const meeting of meetings) {
@@ -168,7 +169,7 @@ function settleGroup({ members, meetings }: Group, region: Region): void {
   }
 }
 
-function nameOperands({ list, word, stride }: Operands, members: readonly Member[]): void {
+function nameOperands({ list, word, stride }: OperandWords, members: readonly Member[]): void {
   for (const [i, { pairs }] of members.entries())
     for (const [pair, { x, out }] of pairs.entries()) {
       list.set(word + pair * stride + i, x)
