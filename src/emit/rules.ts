@@ -2,7 +2,7 @@
  * *emit*: what each instruction is in PyTorch. Ops work by dim name; here names become places, once, so that the
  * emitted line is what somebody would have written by hand. What these lines mean is runtime/ops.py.
  */
-import type { Axis, Dim, Dropout } from '../base/index.js'
+import { type Axis, type Dim, type Dropout, elementFacts, opFacts } from '../base/index.js'
 import type { Buffer, Collective, Compute, DType, Group, Instr, InstrOf, Ref, Rules } from '../ir/index.js'
 import { number, quote } from './python.js'
 import { type Norm, normalised } from './scales.js'
@@ -87,28 +87,15 @@ function aligned(site: Site, ref: Ref, out: readonly Dim[]): string {
   return `${name}${turned}${index.includes('None') ? `[${index.join(', ')}]` : ''}`
 }
 
-/** Ops that give f32 whatever they are given: statistics, and what belongs to parameters. */
-const wide: ReadonlySet<string> = new Set<Compute['kind']>([
-  'sumExp',
-  'pick',
-  'tokenLoss',
-  'squaredError',
-  'layerNormWeightGrad',
-  'rmsNormWeightGrad',
-  'embedGrad',
-])
-
-/** Ops that give what this operand is; all others what PyTorch makes of their operands. */
-const asOperand: Partial<Record<Compute['kind'], number>> = { attentionGrad: 1, tokenLossGrad: 0, squaredErrorGrad: 0 }
-
 /** The dtype the line gives to result i. */
 function dtypeOf(site: Site, { kind, ins }: Compute, i: number): DType {
-  if (wide.has(kind) || (kind === 'attention' && i === 1)) return 'f32'
+  const { wide, like } = opFacts[kind]
+  if (wide !== undefined && i >= wide) return 'f32'
   const dtypes = ins.map(ref => site.buffer(ref).dtype)
-  const like = asOperand[kind]
   if (like !== undefined) return dtypes[like]
-  const floats = dtypes.filter(dtype => dtype !== 'i32')
-  return floats.find(dtype => dtype === 'f32') ?? floats[0] ?? 'f32'
+  // What PyTorch makes of the operands.
+  const reals = dtypes.filter(dtype => elementFacts[dtype].real)
+  return reals.find(dtype => dtype === 'f32') ?? reals[0] ?? 'f32'
 }
 
 /** `outs = expression`, and where the program wants another precision than the line gives, that. */

@@ -4,8 +4,8 @@ import type { Buffer, Call, Program, Step, Stream } from '../ir/index.js'
 import type { PythonFunction } from './functions.js'
 import { outliving } from './usage.js'
 
-/** A tensor in a frame: its place, its sizes as one rank holds it, its dtype, and for how many elements there is room. */
-export type Place = readonly [offset: number, sizes: readonly number[], dtype: string, room: number]
+/** A tensor in a frame: its place, its sizes as one rank holds it, its dtype, and for how many elements there must be room. */
+export type Place = readonly [offset: number, sizes: readonly number[], dtype: string, room?: number]
 
 /** What the buffers bound to each frame say lies in it. */
 export function placesOf(program: Program, stream: Stream): Places {
@@ -28,7 +28,7 @@ function placeOf({ mesh }: Program, offset: number, { dims, dtype, layout, insid
   const held = heldElements(mesh, dims, layout)
   const isPart = layout.flat !== undefined && !inside
   const sizes = isPart ? [held] : dims.map(({ size }) => size)
-  return [offset, sizes, dtype, inside ? lineElements(mesh, dims, layout) : held]
+  return inside ? [offset, sizes, dtype, lineElements(mesh, dims, layout)] : [offset, sizes, dtype]
 }
 
 type Row = readonly unknown[]

@@ -2,8 +2,17 @@
  * A segment as a Python function of tensors: it takes what it reads from frames, in groups a reader knows (carry,
  * parameters, what forward kept, gradients), and returns what it leaves in frames. One line per instruction.
  */
-import { type Dim, isOptimizer, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
-import { applyRule, type Buffer, type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
+import { type Dim, isOptimizer, type Mesh, opFacts, sizeOfAll, splitOf } from '../base/index.js'
+import {
+  applyRule,
+  type Buffer,
+  type Instr,
+  isCompute,
+  type Program,
+  type Ref,
+  type Segment,
+  traitsOf,
+} from '../ir/index.js'
 import { quote } from './python.js'
 import { call, groupLabel, isRounding, type Options, type Site, torchOf } from './rules.js'
 import { isNorm, type Norm, normalised } from './scales.js'
@@ -75,10 +84,10 @@ const viewsOf = ({ buffers }: Segment, args: readonly Ref[], site: Site): string
   })
 
 /** What may be done to many parameters at once: every line works on lists as on tensors, and nobody is waited for. */
-const together: ReadonlySet<Instr['kind']> = new Set<Instr['kind']>(['zero', 'sumSquares', 'adamw', 'sgd', 'scale'])
+const worksOnLists = (instr: Instr): boolean => isCompute(instr) && opFacts[instr.kind].lists === true
 
 function listsOf({ phase, roles, instrs }: Segment): number[] {
-  if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(({ kind }) => together.has(kind))) return []
+  if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(worksOnLists)) return []
   return roles.flatMap(({ kind }, i) => (['parameters', 'gradients', 'optimizer'].includes(kind) ? [i] : []))
 }
 

@@ -20,8 +20,8 @@ export interface Ranks {
   readonly tpEnds: number
   /** Parameters of the rank that holds most. */
   readonly parameters: number
-  /** Of our own program: flights of the data axes that a microbatch waits for, and what they add to a step. */
-  readonly flights: { readonly waited: number; readonly once: number }
+  /** Of our own program: what the flights of the data axes add to each microbatch, and to the step. */
+  readonly flights: { readonly each: number; readonly once: number }
 }
 
 export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): Ranks {
@@ -51,7 +51,7 @@ export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: 
     ends: share * (longest - held.layers * each - tpEnds),
     tpEnds: share * tpEnds,
     parameters,
-    flights: { waited: share * busiest.waited, once: onceOf(split, holdings.map(timeOf)) },
+    flights: { each: share * (totalOf(busiest) - longest), once: onceOf(split, holdings.map(timeOf)) },
   }
 }
 

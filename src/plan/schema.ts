@@ -9,8 +9,11 @@ import {
   either,
   type MeshAxis,
   meshAxes,
+  type OpKind,
   type OptimizerKind,
   type OptimizerOf,
+  opFacts,
+  opKinds,
   optimizerKinds,
   parseBytes,
   parseCount,
@@ -22,18 +25,7 @@ import { ModelConfig } from '../model/index.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
 
 /** Forward ops whose results a plan may choose to compute again. */
-export const recomputable = [
-  'attention',
-  'gelu',
-  'swiglu',
-  'layerNorm',
-  'rmsNorm',
-  'rope',
-  'dropout',
-  'add',
-  'contract',
-  'embed',
-] as const
+export const recomputable: readonly OpKind[] = opKinds.filter(kind => opFacts[kind].recomputed !== undefined)
 
 const axis = z
   .int()

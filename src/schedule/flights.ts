@@ -49,6 +49,14 @@ export interface FlightPlan {
   readonly fetched: readonly (Flight | undefined)[]
 }
 
+/** Of what follows a call: what must follow it at once, and what may leave behind the messages of its task. */
+export function departures(events: readonly FlightEvent[]): Record<'now' | 'later', readonly FlightEvent[]> {
+  const waits = events.some(({ event }) => event !== 'start')
+  return waits || events.some(({ flight }) => flight.call !== undefined)
+    ? { now: events, later: [] }
+    : { now: [], later: events }
+}
+
 const start = (flight: Flight): FlightEvent => ({ event: 'start', flight })
 const wait = (flight: Flight): FlightEvent => ({ event: 'wait', flight })
 const add = (flight: Flight): FlightEvent => ({ event: 'add', flight })

@@ -4,11 +4,11 @@
  */
 import { type CompiledParam, FlightDrafter, placeBuffers, type SegmentDraft, type Sharding } from '../compile/index.js'
 import type { Segment, Step } from '../ir/index.js'
-import type { DataCall, FlightEvent, FlightPlan, TaskKind } from '../schedule/index.js'
+import { type DataCall, departures, type FlightEvent, type FlightPlan, type TaskKind } from '../schedule/index.js'
 
 /** The flights of one stream, as steps. */
 export type OutlinedFlights = { readonly [When in 'begin' | 'end']: readonly Step[] } & {
-  readonly [When in 'before' | 'after']: (call: number) => readonly Step[]
+  readonly [When in 'before' | 'after' | 'later']: (call: number) => readonly Step[]
 }
 
 /** Of all streams whose plans share a miniature. */
@@ -65,6 +65,7 @@ const nobodys = { block: -1, microbatch: -1, bind: [] } as const
 const asSteps = (plan: FlightPlan, stepsOf: (events: readonly FlightEvent[]) => Step[]): OutlinedFlights => ({
   begin: stepsOf(plan.begin),
   before: call => stepsOf(plan.before[call]),
-  after: call => stepsOf(plan.after[call]),
+  after: call => stepsOf(departures(plan.after[call]).now),
+  later: call => stepsOf(departures(plan.after[call]).later),
   end: stepsOf(plan.end),
 })

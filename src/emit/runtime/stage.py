@@ -54,7 +54,7 @@ class Stage:
             if frame in shared:
                 self.frames[frame] = shared[frame]
             else:
-                self.frames[frame] = {offset: here.zeros(sizes, dtype, room) for offset, sizes, dtype, room in places}
+                self.frames[frame] = {offset: here.zeros(sizes, dtype, *room) for offset, sizes, dtype, *room in places}
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
         # Where it is, for whoever asks why it takes so long.
@@ -167,7 +167,7 @@ class Stage:
     def _recv(self, frame: int, peer: int, tag: str, places) -> None:
         channel, other = self.channels[(peer, self.pp)], self.here.mesh.peer(self.here.rank, peer)
         self.messages[tag] = []
-        for offset, sizes, dtype, _ in places:
+        for offset, sizes, dtype, *_ in places:
             room = torch.empty(sizes, dtype=self.here.dtypes[dtype], device=self.here.device)
             self.frames[frame][offset] = room
             self.messages[tag].append(comm.receive(room, other, channel, f"the send {tag} of rank {other}"))

@@ -130,6 +130,9 @@ function play(setup: Setup, traffic: Traffic, blocks: readonly FlyingBlock[], ro
   const [ends, waited]: [number[], number[]] = [[], []]
   fly(plan.begin)
   for (const [i, { task, seconds, waits }] of calls.entries()) {
+    // A task without calls ends when the one before it does.
+    while (ends.length < task) ends.push(lane.now)
+    while (waited.length < task) waited.push(lane.waited)
     fly(plan.before[i])
     // A layer waits for tp about twice.
     for (let half = 0; half < 2; half++) {
@@ -140,6 +143,8 @@ function play(setup: Setup, traffic: Traffic, blocks: readonly FlyingBlock[], ro
     ends[task] = lane.now
     waited[task] = lane.waited
   }
+  while (ends.length < row.length) ends.push(lane.now)
+  while (waited.length < row.length) waited.push(lane.waited)
   fly(plan.end)
   return { first: ends[0], steady: steadyOf(row, blocks, ends, waited), total: lane.now }
 }

@@ -116,12 +116,14 @@ interface Scratch {
   readonly fetched: number
 }
 
-/** By what goes backward, and for the layer by the block whose gradients are still on their way. */
+/** By what goes backward, and by the largest block whose gradients may still be on their way. */
 interface Scratches {
-  readonly layer: (behind: 'head' | 'table' | 'layer' | 'nothing') => Scratch
-  readonly head: (behind: 'table' | 'layer' | 'nothing') => Scratch
+  readonly layer: (behind: Behind) => Scratch
+  readonly head: (behind: Behind) => Scratch
   readonly table: Scratch
 }
+
+type Behind = 'table' | 'layer' | 'nothing'
 
 function factsOf(placed: Placed): Facts {
   const { shape, split } = placed
@@ -154,7 +156,7 @@ function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
   const { split, software } = placed
   const element = fetchesEach(split) ? activationBytes(placed.precision) : 0
   const ahead = split.prefetch ?? usualFlights.prefetch
-  const behind = { head: table, table, layer, nothing: 0 }
+  const behind = { table: Math.max(table, layer), layer, nothing: 0 }
   const whole = reducesEach(split)
   const made = (all: number, largest: number, before: number) =>
     software.gradientBytes * (whole ? all + before : largest)
@@ -229,13 +231,13 @@ function worstMoment(facts: Facts, { first, last, firstStage }: Holding, fullnes
   }
   const backward = (activations: number, work: number, { made, fetched }: Scratch) => {
     consider(activations + work, fetched + (inTwo ? 0 : made))
-    if (inTwo) consider(activations, made)
+    if (inTwo) consider(activations, made + fetched)
   }
   // What a microbatch before left behind.
-  const before = split.microbatches === 1 || scheduleFacts[split.schedule].forwardsFirst ? 'nothing' : 'layer'
-  const left = before === 'layer' && first ? 'table' : before
-  backward(all, token * layer.work, scratch.layer(last ? 'head' : left))
-  if (last) backward(all + token * head.open, token * head.work, scratch.head(left))
+  const behind = first || last ? 'table' : 'layer'
+  const alone = split.microbatches === 1 || scheduleFacts[split.schedule].forwardsFirst
+  backward(all, token * layer.work, scratch.layer(behind))
+  if (last) backward(all + token * head.open, token * head.work, scratch.head(alone ? 'nothing' : behind))
   if (first) consider(all - token * firstStage * layer.open, scratch.table.made + scratch.table.fetched)
   return worst
 }

@@ -3,7 +3,7 @@
  * everywhere else. Both execute the command lists of commands.ts. Every worker thread loads its own, and attaches to
  * the one memory it was sent.
  */
-import { platform } from '../run/platform.js'
+import { platform } from '../../../platform/index.js'
 import { wasmKernels } from './wasm.js'
 import { type Memory, WebAssembly } from './webassembly.js'
 
@@ -107,6 +107,7 @@ export function loadWasm(flavour?: WasmFlavour, fileOf: (flavour: WasmFlavour) =
 /** `auto` takes native kernels where they were built. */
 export function loadKernels(kind: Kernels['kind'] | 'auto' = 'auto'): Kernels {
   if (kind === 'wasm') return loadWasm()
+  if (!['auto', 'native', 'vectors'].includes(kind)) throw new Error(`there are no ${kind} kernels`)
   const missing = nativeMissing()
   if (!missing) return nativeKernels(kind === 'vectors' ? kind : 'native')
   if (kind !== 'auto') throw new Error(`there are no native kernels: ${missing}`)
