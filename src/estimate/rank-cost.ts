@@ -51,7 +51,7 @@ export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: 
     ends: share * (longest - held.layers * each - tpEnds),
     tpEnds: share * tpEnds,
     parameters,
-    flights: { each: share * (totalOf(busiest) - longest), once: onceOf(split, holdings.map(timeOf)) },
+    flights: { each: share * Math.max(0, totalOf(busiest) - longest), once: onceOf(split, holdings.map(timeOf)) },
   }
 }
 
@@ -59,7 +59,8 @@ export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: 
 function onceOf({ pp, schedule }: Split, ranks: readonly StageTime[]): number {
   const { placement, backward } = scheduleFacts[schedule]
   const firstEnds = pp === 1 || (placement === 'loop' && backward === 'whole')
-  return ranks[0].start + (firstEnds ? ranks[0].end : Math.max(...ranks.map(({ end }) => end)))
+  const end = firstEnds ? ranks[0].end : Math.max(...ranks.map(one => one.end))
+  return ranks[0].start + Math.max(0, end)
 }
 
 interface Times {
