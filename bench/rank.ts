@@ -53,7 +53,7 @@ function sendRecv(list: ListWriter, x: Tensor, out: Tensor): void {
 
 function write(list: ListWriter, request: Request): void {
   const { x, out } = tensors(request)
-  const all = collectivesOf(members, work => work(list, seat))
+  const all = collectivesOf({ members, heapBytes: token.heapBytes }, work => work(list, seat))
   const rules: Record<Operation, () => void> = {
     'all-reduce': () => all.allReduce(x),
     'all-gather': () => all.allGather(x, out),

@@ -1,5 +1,5 @@
 /** What crosses to the threads of bench/rank.ts. */
-import type { GroupToken } from '../src/engine/native/group/group.js'
+import type { GroupToken } from '../src/engine/native/group/heap.js'
 
 export const operations = ['all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'send-recv'] as const
 export type Operation = (typeof operations)[number] | 'copy'

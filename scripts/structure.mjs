@@ -5,8 +5,8 @@
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 export const limits = { p99: 40, longest: 60, file: 400 }
 
@@ -130,7 +130,7 @@ export function structureOf(root) {
 }
 
 function main() {
-  const { functions, quantiles, files, broken } = structureOf(resolve(import.meta.dirname, '..'))
+  const { functions, quantiles, files, broken } = structureOf(fileURLToPath(new URL('..', import.meta.url)))
   const { median, p90, p99 } = quantiles
   const longest = list => list.slice(0, 5).map(({ place, lines }) => `  ${String(lines).padStart(4)} ${place}`)
   console.log(

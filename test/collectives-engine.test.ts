@@ -6,7 +6,8 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { uniform } from '../src/base/index.js'
-import { exchange, openGroup } from '../src/engine/native/group/group.js'
+import { openGroup } from '../src/engine/native/group/group.js'
+import { exchange } from '../src/engine/native/group/heap.js'
 import {
   createGroup,
   type ElementType,

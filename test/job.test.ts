@@ -209,7 +209,7 @@ test('unwise plans are warned of, with numbers', () => {
     'plan.sequenceParallel',
     /6 all-gathers/,
   )
-  warns({ recompute: ['gelu', 'rope'] }, 'plan.recompute', /a llama has no gelu/)
+  warns({ recompute: ['gelu', 'rope'] }, 'plan.recompute', /this llama has no gelu/)
 })
 
 test('check prints what a job amounts to', async () => {

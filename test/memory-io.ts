@@ -35,6 +35,9 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     err: text => {
       said.err += text
     },
+    control: (stream, sequence) => {
+      said[stream] += sequence
+    },
     read: path => {
       const content = read(path)
       return typeof content === 'string' ? content : new TextDecoder().decode(content)

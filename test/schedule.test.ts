@@ -6,9 +6,8 @@ import { scheduleFacts } from '../src/plan/index.js'
 import {
   type Action,
   draw,
-  holders,
   makeSchedule,
-  rankOf,
+  Places,
   type Schedule,
   type ScheduleName,
   scheduleNames,
@@ -105,9 +104,9 @@ test('dualpipe-v pairs forwards with backwards', () =>
   ))
 
 test('dualpipe feeds both ends and holds every stage twice', () => {
-  const schedule = make('dualpipe', 4, 8)
+  const places = new Places(make('dualpipe', 4, 8))
   deepEqual(
-    [0, 1, 2, 3].map(stage => holders(schedule, stage)),
+    [0, 1, 2, 3].map(stage => places.holders(stage)),
     [
       [0, 3],
       [1, 2],
@@ -115,7 +114,7 @@ test('dualpipe feeds both ends and holds every stage twice', () => {
       [0, 3],
     ],
   )
-  deepEqual([rankOf(schedule, 0, 3), rankOf(schedule, 0, 4)], [0, 3])
+  deepEqual([places.rankOf(0, 3), places.rankOf(0, 4)], [0, 3])
 })
 
 test('one rank is one rank, whatever the schedule', () => {

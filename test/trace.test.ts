@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { seconds } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { type Call, type Instr, isCollective } from '../src/ir/index.js'
+import { type Call, type Instr, isCollective, type Program } from '../src/ir/index.js'
 import { curveText, lanesText, stepTimeline, timelineSvg } from '../src/report/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import {
@@ -82,24 +82,19 @@ test('lanes show what a rank did most', () => {
 })
 
 test('the lane of a span follows from the program', () => {
+  const split = compileJob(jobOf('mlp', { tp: 2 }))
+  const laneIn = (of: Program, step: number, instr: number) =>
+    spanOf(of, { rank: 0, step, instr, start: seconds(0), end: seconds(1) }).lane
+  const call = (of: Program, segment: string) =>
+    of.streams[0].steps.findIndex(step => step.kind === 'call' && step.segment === segment)
+  const at = (kind: string) => split.segments['layers.F'].instrs.findIndex(instr => instr.kind === kind)
+  equal(laneIn(split, call(split, 'layers.F'), at('contract')), 'compute')
+  equal(laneIn(split, call(split, 'layers.F'), at('all-reduce')), 'network')
+  equal(laneIn(split, call(split, 'layers.F'), at('wait')), 'network')
+  equal(laneIn(program, call(program, 'load x'), 0), 'host')
   const { steps } = program.streams[0]
-  const laneOf = (step: number, instr: number) =>
-    spanOf(program, { rank: 0, step, instr, start: seconds(0), end: seconds(1) }).lane
-  const call = (segment: string) => steps.findIndex(step => step.kind === 'call' && step.segment === segment)
-  const reduce = Object.values(program.segments).find(({ name }) => name.startsWith('reduce'))!
-  const at = (kind: string) => reduce.instrs.findIndex(instr => instr.kind === kind)
-  equal(laneOf(call('layers.F'), 0), 'compute')
-  equal(laneOf(call('load x'), 0), 'host')
-  equal(laneOf(call(reduce.name), at('all-reduce')), 'network')
-  equal(laneOf(call(reduce.name), at('wait')), 'network')
-  equal(
-    laneOf(
-      steps.findIndex(({ kind }) => kind === 'send'),
-      -1,
-    ),
-    'network',
-  )
   const send = steps.findIndex(({ kind }) => kind === 'send')
+  equal(laneIn(program, send, -1), 'network')
   const trace = printChrome(program, [
     spanOf(program, { rank: 0, step: send, instr: -1, start: seconds(1), end: seconds(1.5) }),
   ])

@@ -4,6 +4,7 @@
  */
 import type { z } from 'zod'
 import { error, type Problem } from './problem.js'
+import type { ProblemCode } from './problem-code.js'
 import { describeValue, either, nearest, shorten } from './text.js'
 
 type Issue = z.core.$ZodIssue
@@ -53,7 +54,7 @@ interface Context {
 function explain(issue: Issue, ctx: Context): Problem[] {
   const path = showPath([...ctx.prefix, ...issue.path])
   const value = valueAt(ctx.value, issue.path)
-  const at = (code: string, message: string, suggestion?: string) => [error(code, path, message, suggestion)]
+  const at = (code: ProblemCode, message: string, suggestion?: string) => [error(code, path, message, suggestion)]
   switch (issue.code) {
     case 'invalid_type':
       return value === undefined

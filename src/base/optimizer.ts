@@ -51,14 +51,16 @@ export const mapStates = <T, U>(states: States<T>, of: (value: T, state: StateNa
 
 interface OptimizerFacts<O extends Optimizer> {
   /** The states it updates, in the order of its results. */
-  readonly states: (settings: O) => readonly StateName[]
+  readonly states: readonly StateName[]
+  /** Whether it needs them at all, where its settings decide that. */
+  readonly keeps?: (settings: O) => boolean
   /** The scalars it reads, in the order of its operands. */
   readonly scalars: readonly StepScalar[]
 }
 
 export const optimizerFacts: { readonly [K in OptimizerKind]: OptimizerFacts<OptimizerOf<K>> } = {
-  adamw: { states: () => ['m', 'v'], scalars: ['normSquared', 'lr', 'step'] },
-  sgd: { states: ({ momentum }) => (momentum > 0 ? ['m'] : []), scalars: ['normSquared', 'lr'] },
+  adamw: { states: ['m', 'v'], scalars: ['normSquared', 'lr', 'step'] },
+  sgd: { states: ['m'], keeps: ({ momentum }) => momentum > 0, scalars: ['normSquared', 'lr'] },
 }
 
 export const optimizerKinds = Object.keys(optimizerFacts) as readonly OptimizerKind[] // its own keys
@@ -66,8 +68,12 @@ export const optimizerKinds = Object.keys(optimizerFacts) as readonly OptimizerK
 export const isOptimizer = <T extends { readonly kind: string }>(op: T): op is Extract<T, { kind: OptimizerKind }> =>
   Object.hasOwn(optimizerFacts, op.kind)
 
-export const statesOf = <K extends OptimizerKind>(settings: OptimizerOf<K> & { readonly kind: K }) =>
-  optimizerFacts[settings.kind].states(settings)
+export function statesOf<K extends OptimizerKind>(
+  settings: OptimizerOf<K> & { readonly kind: K },
+): readonly StateName[] {
+  const { states, keeps } = optimizerFacts[settings.kind]
+  return keeps && !keeps(settings) ? [] : states
+}
 
 /** All that is kept of a parameter: what the optimizer updates, and a master where the state is wider than the parameter. */
 export const statesKept = (settings: Optimizer, hasMaster: boolean): readonly StateName[] =>

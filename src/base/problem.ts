@@ -1,8 +1,10 @@
 /** What is wrong with an input, as data: the CLI prints it, a machine reads it, a page underlines the path. */
+import type { ProblemCode } from './problem-code.js'
+
 export interface Problem {
   readonly severity: 'error' | 'warning'
   /** Stable and greppable: 'plan/indivisible'. */
-  readonly code: string
+  readonly code: ProblemCode
   /** Where: 'plan.tp'. Empty: the file as a whole. */
   readonly path: string
   /** What, with the equation. */
@@ -13,7 +15,7 @@ export interface Problem {
   readonly column?: number
 }
 
-export const error = (code: string, path: string, message: string, suggestion?: string): Problem => ({
+export const error = (code: ProblemCode, path: string, message: string, suggestion?: string): Problem => ({
   severity: 'error',
   code,
   path,
@@ -21,7 +23,7 @@ export const error = (code: string, path: string, message: string, suggestion?: 
   ...(suggestion && { suggestion }),
 })
 
-export const warning = (code: string, path: string, message: string, suggestion?: string): Problem => ({
+export const warning = (code: ProblemCode, path: string, message: string, suggestion?: string): Problem => ({
   ...error(code, path, message, suggestion),
   severity: 'warning',
 })

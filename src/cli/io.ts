@@ -4,9 +4,11 @@ import type { Files } from '../base/index.js'
 import { nodeFiles, plainly } from '../node/index.js'
 
 export interface Io extends Files {
-  /** Text for standard output and standard error, line breaks included. */
+  /** Text for standard output and standard error, line breaks included; control characters in it are shown, not obeyed. */
   out(text: string): void
   err(text: string): void
+  /** What a terminal is to obey, for either of them. */
+  control(stream: 'out' | 'err', sequence: string): void
   /** '-' is standard input. */
   read(path: string): string
   copy(from: string, to: string): void
@@ -30,6 +32,7 @@ export function processIo(): Io {
   return {
     out: text => void process.stdout.write(text),
     err: text => void process.stderr.write(text),
+    control: (stream, sequence) => void (stream === 'out' ? process.stdout : process.stderr).write(sequence),
     ...nodeFiles(),
     copy: (from, to) => plainly(() => copyFileSync(from, to)),
     terminal: () =>

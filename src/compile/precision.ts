@@ -5,7 +5,7 @@
  * are f32, and parameters need no masters. Models are written and differentiated in f32; nothing else in the compiler
  * asks which precision it is.
  */
-import { type DType, type OpKind, type PlanPrecision, planPrecisionFacts } from '../base/index.js'
+import { type DType, opFacts, type PlanPrecision, planPrecisionFacts } from '../base/index.js'
 import type { Graph, Model, Node, Value, ValueId } from '../model/index.js'
 import type { Derived } from './differentiate.js'
 
@@ -21,23 +21,11 @@ export function paramDtypes(precision: PlanPrecision): ParamDtypes {
   return { dtype: token, stateDtype: state }
 }
 
-/** Results that many numbers went into, or that others are divided by: op -> the first result that is one. */
-const statistics: Readonly<Partial<Record<OpKind, number>>> = {
-  attention: 1,
-  maxOver: 0,
-  sumExp: 0,
-  pick: 0,
-  tokenLoss: 0,
-  countLabels: 0,
-  squaredError: 0,
-  countElements: 0,
-}
-
 const isStatistic = ({ id, source }: Value, nodes: readonly Node[]): boolean => {
   if (source.kind === 'count') return true
   if (source.kind !== 'node') return false
   const { op, outs } = nodes[source.node]
-  return outs.indexOf(id) >= (statistics[op.kind] ?? outs.length)
+  return outs.indexOf(id) >= (opFacts[op.kind].statistic ?? outs.length)
 }
 
 /** Real values that are no statistics, in the dtype of tokens. */

@@ -3,6 +3,7 @@
  * computed again by the phase that first needs it (I, else W; or B). A recomputed value keeps its identity: the phase
  * simply holds the forward node once more, so masks drawn by counter and collectives repeat by themselves.
  */
+import { opFacts, opKinds } from '../base/index.js'
 import type { Graph, ValueId } from '../model/index.js'
 import type { Derived } from './differentiate.js'
 
@@ -22,7 +23,7 @@ export interface Phases {
 }
 
 /** Selective recomputation repeats the attention core: little arithmetic, much memory (Korthikanti et al. 2022). */
-const selective = ['attention']
+const selective = opKinds.filter(kind => opFacts[kind].recomputed === 'selective')
 
 export function recompute(derived: Derived, what: Recompute): Phases {
   const { graph, forward, inputSide } = derived

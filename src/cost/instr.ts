@@ -2,7 +2,7 @@
  * What one instruction asks of a machine: a kernel for its device, a meeting for its links, a copy from its host, or
  * nothing. Read off the dims of its buffers, so the formulas a reader knows are sums over the instructions of a program.
  */
-import { type Dim, elementsOf, heldElements, type Mesh, multipliedIn } from '../base/index.js'
+import { type Dim, elementsOf, fromFacts, heldElements, type Mesh, multipliedIn, type OpWork } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import {
   applyRule,
@@ -67,42 +67,18 @@ const meeting = (instr: Collective, place: Place): Work => ({
   group: instr.group,
 })
 
+const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: Place) => Work>> = {
+  product: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
+  attention: ({ ins: [q, k], ...how }, place) => attention('forward', q, k, how as Mask, place),
+  attentionBackward: ({ ins: [, q, k], ...how }, place) => attention('backward', q, k, how as Mask, place),
+  pass,
+}
+
+/** What ops of attention have beside operands. */
+type Mask = Pick<InstrOf<'attention'>, 'window' | 'dropout'>
+
 const works: Rules<Work, Place> = {
-  contract: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
-  attention: ({ ins: [q, k], ...how }, place) => attention('forward', q, k, how, place),
-  attentionGrad: ({ ins: [, q, k], ...how }, place) => attention('backward', q, k, how, place),
-  add: pass,
-  mul: pass,
-  scale: pass,
-  sumTo: pass,
-  gelu: pass,
-  geluGrad: pass,
-  swiglu: pass,
-  swigluGrad: pass,
-  layerNorm: pass,
-  layerNormInputGrad: pass,
-  layerNormWeightGrad: pass,
-  rmsNorm: pass,
-  rmsNormInputGrad: pass,
-  rmsNormWeightGrad: pass,
-  rope: pass,
-  dropout: pass,
-  embed: lookInto(1),
-  embedGrad: pass,
-  maxOver: pass,
-  sumExp: pass,
-  pick: lookInto(0),
-  tokenLoss: pass,
-  tokenLossGrad: pass,
-  countLabels: pass,
-  squaredError: pass,
-  squaredErrorGrad: pass,
-  countElements: pass,
-  zero: pass,
-  accumulate: pass,
-  sumSquares: pass,
-  adamw: pass,
-  sgd: pass,
+  ...fromFacts(({ work }) => (typeof work === 'string' ? byWork[work] : lookInto(work.lookInto))),
   'all-reduce': meeting,
   'all-gather': meeting,
   'reduce-scatter': meeting,

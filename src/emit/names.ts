@@ -2,6 +2,7 @@
  * What a segment's values are called in Python: as in the model, and where the program only counts (`x'1`, `d.gate.1`)
  * by what was done to the value or by what it is the gradient of.
  */
+import { isOptimizer, opFacts } from '../base/index.js'
 import { type Compute, type Instr, isCollective, isCompute, type Ref, type Segment } from '../ir/index.js'
 import { identifier } from './python.js'
 
@@ -16,12 +17,16 @@ const becomes: Readonly<Record<string, string>> = {
 /** The value a version was made from: norm1'2 -> norm1 */
 const versionless = (ref: Ref): string => ref.replace(/'\d+$/, '')
 
-/** Names of the results after the first, from the names of the operands. */
-const further: Partial<Record<Compute['kind'], (out: number, first: string, ins: readonly string[]) => string>> = {
-  attention: (_, first) => `${first}.lse`,
-  attentionGrad: (out, _, ins) => `d.${ins[1 + out]}`,
-  swigluGrad: (out, _, ins) => `d.${ins[1 + out]}`,
-  layerNormWeightGrad: (_, first) => first.replace(/gain$/, 'bias'),
+/**
+ * The name of a result after the first: a gradient is called after its operand, a second gradient of parameters like the
+ * first (`d.norm.gain`, `d.norm.bias`), what else there is after the first result (`attention.lse`).
+ */
+function furtherName(kind: Compute['kind'], i: number, first: string, ins: readonly string[]): string {
+  const { ins: operands, outs } = opFacts[kind]
+  const [gradientOf, firstOf] = [outs[i], outs[0]].map(name => name.replace(/^d/, ''))
+  if (!outs[i].startsWith('d')) return `${first}.${outs[i]}`
+  const operand = operands.indexOf(gradientOf)
+  return operand < 0 ? first.replace(new RegExp(`${firstOf}$`), gradientOf) : `d.${ins[operand]}`
 }
 
 /** `given` names what the segment reads from frames that another segment wrote and named. */
@@ -46,9 +51,12 @@ function nameResults(instr: Instr, names: ReadonlyMap<Ref, string>, name: (ref: 
   const known = (ref: Ref) => names.get(ref) ?? identifier(ref)
   if (isCompute(instr)) {
     for (const ref of instr.ins) name(ref, ref)
-    const rule = further[instr.kind]
+    const several = instr.outs.length > 1 && !isOptimizer(instr)
     for (const [i, ref] of instr.outs.entries())
-      name(ref, i > 0 && rule ? rule(i, known(instr.outs[0]), instr.ins.map(known)) : versionless(ref))
+      name(
+        ref,
+        i > 0 && several ? furtherName(instr.kind, i, known(instr.outs[0]), instr.ins.map(known)) : versionless(ref),
+      )
   } else if (isCollective(instr) || instr.kind === 'slice') {
     const [ins, outs] = isCollective(instr) ? [instr.ins, instr.outs] : [[instr.in], [instr.out]]
     for (const ref of ins) name(ref, ref)

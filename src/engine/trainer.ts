@@ -70,7 +70,7 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
       const judge = await ready()
       let [sum, count] = [0, 0]
       for (const inputs of batches) {
-        const outcome = await judge.step({ inputs, lr: Number.NaN, step: 0 })
+        const outcome = await judge.step({ inputs, lr: 0, step: 0 })
         sum += outcome.loss * outcome.count
         count += outcome.count
       }

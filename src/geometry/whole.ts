@@ -60,7 +60,7 @@ export function indicesOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, rank
 }
 
 /** What the rank at `at` holds of a whole tensor, zeros in the padding. */
-export function partOf({ mesh, dims, layout }: Lying, at: Coordinates, whole: ArrayLike<number>): Float64Array {
+export function partOf({ mesh, dims, layout }: HeldTensor, at: Coordinates, whole: ArrayLike<number>): Float64Array {
   const part = new Float64Array(heldElements(mesh, localDims(mesh, dims, layout), layout))
   for (const { held, index, length } of heldRuns(mesh, dims, layout, at))
     for (let i = 0; i < length; i++) part[held + i] = whole[index + i]
@@ -68,7 +68,7 @@ export function partOf({ mesh, dims, layout }: Lying, at: Coordinates, whole: Ar
 }
 
 /** A whole tensor, and how ranks hold it; `inside`: each at its own place among all parts. */
-export interface Lying {
+export interface HeldTensor {
   readonly mesh: Mesh
   readonly dims: readonly Dim[]
   readonly layout: Layout
@@ -77,7 +77,7 @@ export interface Lying {
 
 /** Of a frame in which a tensor lies, the elements that are the own part of the rank at `at`. */
 export function ownPart<T extends Float32Array | Float64Array>(
-  { mesh, dims, layout, inside }: Lying,
+  { mesh, dims, layout, inside }: HeldTensor,
   at: Coordinates,
   frame: T,
 ): T {

@@ -2,6 +2,7 @@
  * What shared code may know of an instruction: liveness, overlap, the laws and the simulator read these
  * and never list kinds, so a new kind is covered the day it is born.
  */
+import { fromFacts } from '../base/index.js'
 import {
   applyRule,
   type Collective,
@@ -39,41 +40,7 @@ const collective = (i: Collective): Traits => ({
 })
 
 const traits: Rules<Traits> = {
-  contract: compute,
-  add: compute,
-  mul: compute,
-  scale: compute,
-  sumTo: compute,
-  gelu: compute,
-  geluGrad: compute,
-  swiglu: compute,
-  swigluGrad: compute,
-  layerNorm: compute,
-  layerNormInputGrad: compute,
-  layerNormWeightGrad: compute,
-  rmsNorm: compute,
-  rmsNormInputGrad: compute,
-  rmsNormWeightGrad: compute,
-  rope: compute,
-  attention: compute,
-  attentionGrad: compute,
-  dropout: compute,
-  embed: compute,
-  embedGrad: compute,
-  maxOver: compute,
-  sumExp: compute,
-  pick: compute,
-  tokenLoss: compute,
-  tokenLossGrad: compute,
-  countLabels: compute,
-  squaredError: compute,
-  squaredErrorGrad: compute,
-  countElements: compute,
-  zero: compute,
-  accumulate: update,
-  sumSquares: update,
-  adamw: update,
-  sgd: update,
+  ...fromFacts(({ updates }) => (updates ? update : compute)),
   'all-reduce': collective,
   'all-gather': collective,
   'reduce-scatter': collective,

@@ -10,10 +10,12 @@ import { form } from './laws/form.js'
 import { frames } from './laws/frames.js'
 import { groups } from './laws/groups.js'
 import { identity } from './laws/identity.js'
+
 import { distinct, type Finding, type Law, laws, type Place } from './laws/law.js'
 import { messages } from './laws/messages.js'
 import { partition } from './laws/partition.js'
 import { replay } from './laws/replay.js'
+import { residents } from './laws/residents.js'
 import { stalls } from './laws/stall.js'
 import { starts } from './laws/starts.js'
 import { types } from './laws/types.js'
@@ -60,7 +62,7 @@ const violationsOf = ({ mesh }: Program, found: readonly Finding[]): Violation[]
   }))
 
 function structure(program: Program): Finding[] {
-  const found = [frames, buffers, alignment, messages, groups].flatMap(law => law(program))
+  const found = [frames, residents, buffers, alignment, messages, groups].flatMap(law => law(program))
   return found.length > 0 ? found : stalls(program)
 }
 

@@ -39,8 +39,9 @@ interface Rule<K extends OpKind> {
   readonly shape: (ins: readonly Dims[], want: readonly Dims[], op: OpOf<K>) => readonly Dims[]
   readonly vjp?: (b: Backward, op: OpOf<K>) => Gradients
   /** Dims by which the op is not a plain map or sum. */
-  readonly fixed?: (ins: readonly Dims[]) => readonly string[]
-  readonly linear?: readonly (readonly number[])[]
+  readonly fixed?: (ins: readonly Dims[], outs: readonly Dims[]) => readonly string[]
+  /** Sets of operands, or all of them together. */
+  readonly linear?: readonly (readonly number[])[] | 'all'
   readonly combine?: Combine
   /** Operands and results whose dim of one name is another index: position -> { dim: index }. Results come after operands. */
   readonly rename?: Readonly<Record<number, Readonly<Record<string, string>>>>
@@ -102,7 +103,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   add: {
     shape: broadcast,
-    linear: [], // all operands together: see shardingOf
+    linear: 'all',
     vjp: b => b.ins.map(x => [x, b.douts[0] && summedTo(b, b.douts[0], x)] as const),
   },
   mul: {
@@ -158,7 +159,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
     },
   },
   layerNormInputGrad: { shape: like, fixed: ins => names(ins[2]) },
-  layerNormWeightGrad: { shape: wanted }, // its fixed indices are the result's: see shardingOf
+  layerNormWeightGrad: { shape: wanted, fixed: (_, outs) => names(outs[0]) },
   rmsNorm: {
     shape: like,
     fixed: ins => names(ins[1]),
@@ -173,7 +174,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
     },
   },
   rmsNormInputGrad: { shape: like, fixed: ins => names(ins[2]) },
-  rmsNormWeightGrad: { shape: wanted },
+  rmsNormWeightGrad: { shape: wanted, fixed: (_, outs) => names(outs[0]) },
   rope: {
     shape: like,
     fixed: () => ['headDim'],
@@ -255,8 +256,8 @@ export function shardingOf(op: Op, ins: readonly Dims[], outs: readonly Dims[]):
   return {
     ins: ins.map(indices),
     outs: outs.map((dims, i) => indices(dims, ins.length + i)),
-    fixed: rule.fixed?.(ins) ?? (op.kind.endsWith('NormWeightGrad') ? names(outs[0]) : []),
-    linear: op.kind === 'add' ? [ins.map((_, i) => i)] : (rule.linear ?? []),
+    fixed: rule.fixed?.(ins, outs) ?? [],
+    linear: rule.linear === 'all' ? [ins.map((_, i) => i)] : (rule.linear ?? []),
     combine: rule.combine ?? 'sum',
   }
 }

@@ -3,14 +3,16 @@ import {
   bytesPer,
   either,
   hasMaster,
+  type OpKind,
   type PlanPrecision,
   planPrecisionFacts,
   showBytes,
   statesKept,
   warning,
 } from '../base/index.js'
-import { parametersOf } from '../model/index.js'
+import { buildModel, type ModelConfig, parametersOf } from '../model/index.js'
 import { bytesPerNumber, type Rule, splitsBackward, widthOfParameter } from './rule.js'
+import { recomputable } from './schema.js'
 
 /** How much of a step a pipeline rank waits, with forward = input gradient = weight gradient = 1. */
 export const adviceOnBubble: Rule = function* ({ plan }) {
@@ -43,22 +45,20 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   }
 }
 
-const opsOf = {
-  mlp: ['gelu', 'add', 'contract'],
-  gpt: ['attention', 'gelu', 'layerNorm', 'dropout', 'add', 'contract', 'embed'],
-  llama: ['attention', 'swiglu', 'rmsNorm', 'rope', 'add', 'contract', 'embed'],
-} as const
+/** Of the ops that can be computed again, those a model has. */
+function opsOf(model: ModelConfig): OpKind[] {
+  const { blocks } = buildModel({ ...model, layers: 1 }, { batch: 1, seq: 1 })
+  const kinds = new Set(blocks.flatMap(({ graph }) => graph.nodes.map(({ op }) => op.kind)))
+  return recomputable.filter(kind => kinds.has(kind))
+}
 
 export const adviceOnRecompute: Rule = function* ({ model, plan }) {
-  const has: readonly string[] = opsOf[model.family]
-  const absent = Array.isArray(plan.recompute) ? plan.recompute.filter(op => !has.includes(op)) : []
-  if (absent.length > 0)
-    yield warning(
-      'plan/no-effect',
-      'plan.recompute',
-      `a ${model.family} has no ${either(absent)}`,
-      `it has ${either(has, 'and')}`,
-    )
+  if (Array.isArray(plan.recompute)) {
+    const has = opsOf(model)
+    const absent = plan.recompute.filter(op => !has.includes(op))
+    const message = `this ${model.family} has no ${either(absent)}`
+    if (absent.length > 0) yield warning('plan/no-effect', 'plan.recompute', message, `it has ${either(has, 'and')}`)
+  }
   if (!splitsBackward(plan)) return
   if (plan.recompute === 'full') {
     const message = `full recompute saves little under ${plan.schedule}: what the input gradient computes again stays alive until the weight gradient`

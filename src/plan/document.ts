@@ -16,7 +16,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml'
-import { error, type Problem, shorten, showBytes, showPath } from '../base/index.js'
+import { error, type Problem, type ProblemCode, shorten, showBytes, showPath } from '../base/index.js'
 
 /** A job is a screen of text. The parser is fast up to here for the worst of texts. */
 export const mostBytes = 2 ** 17
@@ -189,12 +189,12 @@ class Reader {
     return fields
   }
 
-  #refuse(offset: number, code: string, path: Path, message: string, suggestion?: string): undefined {
+  #refuse(offset: number, code: ProblemCode, path: Path, message: string, suggestion?: string): undefined {
     this.problems.push([error(code, showPath(path), message, suggestion), offset])
   }
 
   /** What would be said again for every value that follows. */
-  #once(offset: number, code: string, message: string): undefined {
+  #once(offset: number, code: ProblemCode, message: string): undefined {
     if (!this.problems.some(([problem]) => problem.message === message)) this.#refuse(offset, code, [], message)
   }
 }

@@ -8,7 +8,7 @@
  * Stages on the same rank (the turn of a V) hand over in place. A pair that overlaps sends when both parts are done.
  */
 import { ProblemsError } from '../base/index.js'
-import { rankOf } from './place.js'
+import { Places } from './place.js'
 import { partsOf, type Run, runSchedule, unitCost } from './run.js'
 import { stallProblem } from './stall.js'
 import type { CommAction, Schedule, Task } from './task.js'
@@ -17,10 +17,11 @@ export function communicate(schedule: Schedule): CommAction[][] {
   const { slots, stops } = runSchedule(schedule, unitCost)
   if (stops.length > 0) throw new ProblemsError(stops.map(stop => stallProblem(schedule, stop)))
   const rows: CommAction[][] = schedule.rows.map(() => [])
+  const places = new Places(schedule)
   const [begun, ended] = [new Int32Array(slots.length), new Int32Array(slots.length)]
   for (const { rank, ends } of momentsOf(slots)) {
     if (!ends) rows[rank].push(slots[rank][begun[rank]++].action)
-    else for (const task of partsOf(slots[rank][ended[rank]++].action)) transfer(schedule, rows, rank, task)
+    else for (const task of partsOf(slots[rank][ended[rank]++].action)) transfer(schedule, places, rows, rank, task)
   }
   return rows
 }
@@ -43,11 +44,12 @@ function* momentsOf(slots: Run['slots']): Generator<{ rank: number; ends: boolea
   for (const value of moments.sort()) yield { rank: value % ranks, ends: Math.floor(value / ranks) % 2 === 0 }
 }
 
-function transfer(schedule: Schedule, rows: CommAction[][], rank: number, { kind, stage, microbatch }: Task): void {
+function transfer({ stages }: Schedule, places: Places, rows: CommAction[][], rank: number, task: Task): void {
+  const { kind, stage, microbatch } = task
   if (kind === 'W') return
   const to = kind === 'F' ? stage + 1 : stage - 1
-  if (to < 0 || to >= schedule.stages) return
-  const peer = rankOf(schedule, to, microbatch)
+  if (to < 0 || to >= stages) return
+  const peer = places.rankOf(to, microbatch)
   if (peer === rank) return
   const way = kind === 'F' ? 'F' : 'B'
   rows[rank].push({ kind: `SEND_${way}`, stage, microbatch, peer })

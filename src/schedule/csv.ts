@@ -8,7 +8,7 @@
  *
  * Files of either form are read, and everything wrong with one is reported with its row and cell.
  */
-import type { Problem } from '../base/index.js'
+import type { Problem, ProblemCode } from '../base/index.js'
 import { type Marker, withMarkers } from './markers.js'
 import { showAction } from './stall.js'
 import type { Action, CommAction, Schedule, Task, TaskKind, Transfer } from './task.js'
@@ -59,7 +59,7 @@ export function parseSchedule(text: string): ParsedSchedule {
   return { ...(problems.length === 0 ? { schedule } : {}), problems, ignored: reader.ignored }
 }
 
-const problem = (code: string, message: string, place: { line?: number; column?: number } = {}): Problem => ({
+const problem = (code: ProblemCode, message: string, place: { line?: number; column?: number } = {}): Problem => ({
   severity: 'error',
   code,
   path: '',

@@ -15,25 +15,27 @@ export const vStage = (ranks: number, rank: number, chunk: number): number =>
 export const cellOf = (schedule: Schedule, stage: number, microbatch: number): number =>
   stage * schedule.microbatches + microbatch
 
-const places = new WeakMap<Schedule, Int32Array>()
+/** The rank of every cell of a schedule. */
+export class Places {
+  readonly #schedule: Schedule
+  readonly #ranks: Int32Array
 
-/** The rank of every cell; -1 where no task names it. Schedules are immutable, so it is worked out once. */
-export function placesOf(schedule: Schedule): Int32Array {
-  const known = places.get(schedule)
-  if (known) return known
-  const found = new Int32Array(schedule.stages * schedule.microbatches).fill(-1)
-  schedule.rows.forEach((row, rank) => {
-    for (const { stage, microbatch } of tasksOf(row)) found[cellOf(schedule, stage, microbatch)] = rank
-  })
-  places.set(schedule, found)
-  return found
-}
+  constructor(schedule: Schedule) {
+    this.#schedule = schedule
+    this.#ranks = new Int32Array(schedule.stages * schedule.microbatches).fill(-1)
+    schedule.rows.forEach((row, rank) => {
+      for (const { stage, microbatch } of tasksOf(row)) this.#ranks[cellOf(schedule, stage, microbatch)] = rank
+    })
+  }
 
-export const rankOf = (schedule: Schedule, stage: number, microbatch: number): number =>
-  placesOf(schedule)[cellOf(schedule, stage, microbatch)]
+  /** -1 where no task names it. */
+  rankOf(stage: number, microbatch: number): number {
+    return this.#ranks[cellOf(this.#schedule, stage, microbatch)]
+  }
 
-/** The ranks that hold a stage's parameters, lowest first: one, or two under DualPipe. */
-export function holders(schedule: Schedule, stage: number): number[] {
-  const from = cellOf(schedule, stage, 0)
-  return [...new Set(placesOf(schedule).subarray(from, from + schedule.microbatches))].sort((a, b) => a - b)
+  /** The ranks that hold a stage's parameters, lowest first: one, or two under DualPipe. */
+  holders(stage: number): number[] {
+    const from = cellOf(this.#schedule, stage, 0)
+    return [...new Set(this.#ranks.subarray(from, from + this.#schedule.microbatches))].sort((a, b) => a - b)
+  }
 }

@@ -3,7 +3,7 @@
  * needs has arrived. One pass over the actions, whatever their number: a rank that cannot go on is looked at again
  * only when the task it waits for is done. Ranks that are never woken are the stall.
  */
-import { cellOf, placesOf } from './place.js'
+import { cellOf, Places } from './place.js'
 import type { Action, Schedule, Task } from './task.js'
 
 /** Time of a forward, of the two halves of a backward, and of a transfer between ranks. */
@@ -65,7 +65,7 @@ class PaperRun {
   readonly #schedule: Schedule
   readonly #costs: Costs
   readonly #cells: number
-  readonly #places: ReturnType<typeof placesOf>
+  readonly #places: Places
   /** One number per output of a cell: when its activation is there, then when its input gradient is; -1 before that. */
   readonly #doneAt: Float64Array
   /** Ranks by the output they wait for. */
@@ -75,7 +75,7 @@ class PaperRun {
     this.#schedule = schedule
     this.#costs = costs
     this.#cells = schedule.stages * schedule.microbatches
-    this.#places = placesOf(schedule)
+    this.#places = new Places(schedule)
     this.#doneAt = new Float64Array(2 * this.#cells).fill(-1)
     this.slots = schedule.rows.map(() => [])
   }
@@ -116,7 +116,7 @@ class PaperRun {
       for (const need of needsOf(this.#schedule, task)) {
         const done = this.#doneAt[this.#outputOf(need)]
         if (done < 0) return need
-        const from = this.#places[cellOf(this.#schedule, need.stage, need.microbatch)]
+        const from = this.#places.rankOf(need.stage, need.microbatch)
         at = Math.max(at, from === rank ? done : done + costOn(this.#costs, from).C)
       }
     return at

@@ -1,5 +1,5 @@
 /** Every schedule there is, by the name the plan and the command line use. */
-import { nearest, type Problem, ProblemsError } from '../base/index.js'
+import { error, nearest, type Problem, ProblemsError } from '../base/index.js'
 import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import { alternate } from './alternate.js'
 import { dualPipe, dualPipeV } from './dualpipe.js'
@@ -45,7 +45,6 @@ export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
 
 /** Every reason why a schedule of that name and those counts cannot be made. */
 export function scheduleProblems(name: string, counts: Counts): Problem[] {
-  const error = (code: string, path: string, message: string): Problem => ({ severity: 'error', code, path, message })
   const found: Problem[] = (['ranks', 'chunks', 'microbatches'] as const)
     .filter(key => !Number.isSafeInteger(counts[key]) || counts[key] < 1)
     .map(key =>

@@ -1,6 +1,6 @@
 /** Says who waits for whom. */
 import type { Problem } from '../base/index.js'
-import { cellOf, placesOf } from './place.js'
+import { Places } from './place.js'
 import type { Stop } from './run.js'
 import type { Action, Schedule, Task } from './task.js'
 
@@ -10,7 +10,7 @@ export const showAction = (action: Action): string =>
   action.kind === 'overlap' ? `(${action.tasks.map(showTask).join(';')})OVERLAP_F_B` : showTask(action)
 
 export function stallText(schedule: Schedule, { rank, action, waitsFor }: Stop): string {
-  const far = placesOf(schedule)[cellOf(schedule, waitsFor.stage, waitsFor.microbatch)]
+  const far = new Places(schedule).rankOf(waitsFor.stage, waitsFor.microbatch)
   const where = far === rank ? 'which comes later in its own row' : `on rank ${far}`
   const what =
     waitsFor.kind === 'F'

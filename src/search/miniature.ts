@@ -6,7 +6,7 @@
 import { compileJob } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Frame, Program, Stream } from '../ir/index.js'
-import { holders, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
+import { Places, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
 import { jobOf, type Request } from './request.js'
 
 /** How stages lie on ranks. */
@@ -93,7 +93,8 @@ export function partOf({ placement }: Script, rank: number, ranks: number): numb
 
 function placementOf(schedule: Schedule): Placement {
   if (schedule.rows.length === 1) return 'alone'
-  const [first, last] = [holders(schedule, 0), holders(schedule, schedule.stages - 1)]
+  const places = new Places(schedule)
+  const [first, last] = [places.holders(0), places.holders(schedule.stages - 1)]
   if (first.length > 1) return 'both ways'
   return first[0] === last[0] ? 'V' : 'row'
 }

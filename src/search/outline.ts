@@ -8,7 +8,7 @@ import { evenParts, isOwnPrecision } from '../base/index.js'
 import { sendWaits } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Program, Segment, Step, Stream } from '../ir/index.js'
-import { communicate, holders, rankOf, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
+import { communicate, Places, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
 import { clusterPrices, type Prices } from '../simulate/index.js'
 import { keyOf, type Miniature, miniatureOf, partOf, type Script, scriptOf } from './miniature.js'
 import type { Request } from './request.js'
@@ -37,10 +37,10 @@ export class Outlines {
     const { program, prices, templates, ...shared } = this.#sharedBy(split, script)
     const layers = split.layers ?? evenParts(this.#request.shape.layers, schedule.stages)
     const callsFor = callsOf(program, layers)
-    const held = layersHeld(schedule, layers)
+    const held = layersHeld(script.places, layers, script.rows.length)
     const segments = { ...program.segments }
     const streams = script.rows.map((cues, rank): Stream => {
-      const meets = companions(schedule, rank)
+      const meets = companions(schedule, script.places, rank)
       const { before, after } = templates[partOf(script, rank, script.rows.length)]
       const around = (calls: readonly Call[]): Step[] =>
         calls.flatMap(call => {
@@ -73,13 +73,15 @@ export class Outlines {
   #scriptOf(schedule: Schedule): CuedScript {
     const known = this.#scripts.get(schedule)
     if (known) return known
-    const script = { ...scriptOf(schedule), rows: cuesOf(schedule) }
+    const places = new Places(schedule)
+    const script = { ...scriptOf(schedule), places, rows: cuesOf(schedule, places) }
     this.#scripts.set(schedule, script)
     return script
   }
 }
 
 interface CuedScript extends Script {
+  readonly places: Places
   readonly rows: readonly (readonly Cue[])[]
 }
 
@@ -95,12 +97,13 @@ type Cue = Task | Extract<Step, { kind: 'wait' | 'send' }>
 /** Of schedules with more messages than this the sends are not waited for. */
 const fewMessages = 1024
 
-function cuesOf(schedule: Schedule): Cue[][] {
-  const tagOf = tagsOf(schedule)
+function cuesOf(schedule: Schedule, places: Places): Cue[][] {
+  const messages: Messages = { places, stages: schedule.stages, tagOf: tagsOf(schedule) }
+  const { tagOf } = messages
   if (schedule.stages * schedule.microbatches > fewMessages)
     return schedule.rows.map((row, rank) => {
       const cues: Cue[] = []
-      for (const action of row) addCues(cues, schedule, rank, tasksOf([action]), tagOf)
+      for (const action of row) addCues(cues, messages, rank, tasksOf([action]))
       return cues
     })
   const rows = communicate(schedule)
@@ -109,7 +112,7 @@ function cuesOf(schedule: Schedule): Cue[][] {
     const before = (at: number): Cue[] => (waits[rank].get(at) ?? []).map(tag => ({ kind: 'wait', tag }))
     const cues = row.flatMap((action, at): Cue[] => {
       if (!('peer' in action))
-        return [...before(at), ...tasksOf([action]).flatMap(task => [...waitOf(schedule, rank, task, tagOf), task])]
+        return [...before(at), ...tasksOf([action]).flatMap(task => [...waitOf(messages, rank, task), task])]
       const { kind, stage, microbatch, peer } = action
       if (kind === 'SEND_F') return [{ kind: 'send', frame: 0, peer, tag: tagOf('F', stage, microbatch) }]
       return kind === 'SEND_B' ? [{ kind: 'send', frame: 1, peer, tag: tagOf('B', stage, microbatch) }] : []
@@ -118,29 +121,36 @@ function cuesOf(schedule: Schedule): Cue[][] {
   })
 }
 
-function addCues(cues: Cue[], schedule: Schedule, rank: number, tasks: readonly Task[], tagOf: TagOf): void {
-  for (const task of tasks) cues.push(...waitOf(schedule, rank, task, tagOf), task)
+function addCues(cues: Cue[], messages: Messages, rank: number, tasks: readonly Task[]): void {
+  for (const task of tasks) cues.push(...waitOf(messages, rank, task), task)
   // What a pair has made leaves when both are done.
-  for (const task of tasks) cues.push(...sendOf(schedule, rank, task, tagOf))
+  for (const task of tasks) cues.push(...sendOf(messages, rank, task))
 }
 
 /** The rank that a neighbouring stage is on, where that is another one. */
-function elsewhere(schedule: Schedule, rank: number, stage: number, microbatch: number): number | undefined {
-  if (stage < 0 || stage >= schedule.stages) return undefined
-  const peer = rankOf(schedule, stage, microbatch)
+function elsewhere({ places, stages }: Messages, rank: number, stage: number, microbatch: number): number | undefined {
+  if (stage < 0 || stage >= stages) return undefined
+  const peer = places.rankOf(stage, microbatch)
   return peer === rank ? undefined : peer
 }
 
-function waitOf(schedule: Schedule, rank: number, { kind, stage, microbatch }: Task, tagOf: TagOf): Cue[] {
+function waitOf(messages: Messages, rank: number, { kind, stage, microbatch }: Task): Cue[] {
   const from = kind === 'F' ? stage - 1 : stage + 1
-  if (kind === 'W' || elsewhere(schedule, rank, from, microbatch) === undefined) return []
-  return [{ kind: 'wait', tag: tagOf(kind, from, microbatch) }]
+  if (kind === 'W' || elsewhere(messages, rank, from, microbatch) === undefined) return []
+  return [{ kind: 'wait', tag: messages.tagOf(kind, from, microbatch) }]
 }
 
-function sendOf(schedule: Schedule, rank: number, { kind, stage, microbatch }: Task, tagOf: TagOf): Cue[] {
-  const peer = kind === 'W' ? undefined : elsewhere(schedule, rank, kind === 'F' ? stage + 1 : stage - 1, microbatch)
+function sendOf(messages: Messages, rank: number, { kind, stage, microbatch }: Task): Cue[] {
+  const peer = kind === 'W' ? undefined : elsewhere(messages, rank, kind === 'F' ? stage + 1 : stage - 1, microbatch)
   if (peer === undefined) return []
-  return [{ kind: 'send', frame: kind === 'F' ? 0 : 1, peer, tag: tagOf(kind, stage, microbatch) }]
+  return [{ kind: 'send', frame: kind === 'F' ? 0 : 1, peer, tag: messages.tagOf(kind, stage, microbatch) }]
+}
+
+/** What is known of the messages of a schedule. */
+interface Messages {
+  readonly places: Places
+  readonly stages: number
+  readonly tagOf: TagOf
 }
 
 type TagOf = (kind: TaskKind, stage: number, microbatch: number) => string
@@ -177,15 +187,15 @@ function callsOf({ blocks, segments }: Program, layers: readonly number[]): (sta
 }
 
 /** Layers of each rank. */
-function layersHeld(schedule: Schedule, layers: readonly number[]): number[] {
-  const held = schedule.rows.map(() => 0)
-  for (const [stage, count] of layers.entries()) for (const rank of holders(schedule, stage)) held[rank] += count
+function layersHeld(places: Places, layers: readonly number[], ranks: number): number[] {
+  const held = new Array<number>(ranks).fill(0)
+  for (const [stage, count] of layers.entries()) for (const rank of places.holders(stage)) held[rank] += count
   return held
 }
 
 /** The ranks that a rank shares parameters with: its mirror image, or who holds the other end of a tied table. */
-function companions(schedule: Schedule, rank: number): number[] {
-  const [first, last] = [holders(schedule, 0), holders(schedule, schedule.stages - 1)]
+function companions(schedule: Schedule, places: Places, rank: number): number[] {
+  const [first, last] = [places.holders(0), places.holders(schedule.stages - 1)]
   const both = first.length > 1 ? [rank, schedule.rows.length - 1 - rank] : [first[0], last[0]]
   return both.sort((a, b) => a - b)
 }

@@ -6,7 +6,7 @@
 import { compileJob, scheduleOf } from '../compile/index.js'
 import { fetchesEach, reducesEach, type Shape, type Split } from '../estimate/index.js'
 import { printSchedule, type Schedule } from '../schedule/index.js'
-import { type Parts, simulate } from '../simulate/index.js'
+import { type Parts, type ScoreBook, simulate } from '../simulate/index.js'
 import { Outlines, pricesFor } from './outline.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
@@ -71,11 +71,12 @@ export class PlanSimulator {
 
   constructor(request: Request) {
     const outlines = new Outlines(request)
+    const book: ScoreBook = new WeakMap()
     const capacity = capacityOf(request)
     const scheduleFor = schedulesOf(request)
     this.#outcomeInOutline = onceForEach(scheduleFor, (split, schedule) => {
       const { program, prices } = outlines.of(split, schedule)
-      const { step, parts } = simulate(program, prices, { watch: [] })
+      const { step, parts } = simulate(program, prices, { watch: [], book })
       return { step, parts }
     })
     this.#outcomeCompiled = onceForEach(scheduleFor, (split, schedule) => {

@@ -43,12 +43,12 @@ export interface Score {
   readonly repeated: number
 }
 
-/** Programs that share segments and prices share their scores. */
-const known = new WeakMap<Prices, WeakMap<Segment, Score>>()
+/** Scores that programs share where they share segments and prices. Whoever simulates many of them keeps these. */
+export type ScoreBook = WeakMap<Prices, WeakMap<Segment, Score>>
 
-export function scoresOf(program: Program, prices: Prices): ReadonlyMap<string, Score> {
-  const scores = known.get(prices) ?? new WeakMap<Segment, Score>()
-  known.set(prices, scores)
+export function scoresOf(program: Program, prices: Prices, book: ScoreBook): ReadonlyMap<string, Score> {
+  const scores = book.get(prices) ?? new WeakMap<Segment, Score>()
+  book.set(prices, scores)
   const forwards = forwardsOf(program)
   return new Map(
     Object.values(program.segments).map(segment => {

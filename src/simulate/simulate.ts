@@ -7,7 +7,7 @@ import { type Jitter, paceOf } from './pace.js'
 import { type Parts, partNames } from './parts.js'
 import type { Prices } from './prices.js'
 import { Recorder } from './record.js'
-import { type Score, scoresOf } from './score.js'
+import { type Score, type ScoreBook, scoresOf } from './score.js'
 import { type Spent, type Watched, walk } from './walk.js'
 
 export interface SimulateOptions {
@@ -19,6 +19,8 @@ export interface SimulateOptions {
    * where they are not, since a hundred thousand of them would fill the memory.
    */
   readonly watch?: readonly Rank[]
+  /** What was worked out before for programs with the same segments and prices. */
+  readonly book?: ScoreBook
 }
 
 export interface Simulation {
@@ -49,7 +51,7 @@ export function simulate(program: Program, prices: Prices, options: SimulateOpti
   const { slow = new Map<Rank, number>(), jitter } = options
   const { streams } = program
   const alike = alikeRanks(program, slow, jitter !== undefined)
-  const scores = scoresOf(program, prices)
+  const scores = scoresOf(program, prices, options.book ?? new WeakMap())
   const recorders = recordersOf(program, alike, options.watch ?? defaultWatch(program, alike, slow))
   const walked = walk(program, {
     ...{ alike, scores, prices, watched: recorders.map(watchedOf) },

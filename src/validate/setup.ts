@@ -97,15 +97,8 @@ const lighterEnds = (layers: number, stages: number): number[] => {
 const isRecompute = (word: string | undefined): word is Split['recompute'] =>
   word === 'none' || word === 'selective' || word === 'full' || word === 'per-op'
 
-const clusters = new Map<string, Cluster>()
-
-function clusterFor({ device, devices, network }: Sizes, study: Study): Cluster {
-  const joined = { ...network, ...study.network }
-  const key = JSON.stringify([device, devices, joined])
-  let cluster = clusters.get(key)
-  if (!cluster) clusters.set(key, (cluster = clusterOf(device, devices, joined)))
-  return cluster
-}
+const clusterFor = ({ device, devices, network }: Sizes, study: Study): Cluster =>
+  clusterOf(device, devices, { ...network, ...study.network })
 
 function softwareOf(row: Row, study: Study): Software {
   const era = eras[study.era]

@@ -7,7 +7,9 @@ export {
   benchOps,
 } from './group/bench-collectives.js'
 export type { Collectives, Combine as GroupCombine, Tensor } from './group/collectives.js'
-export { createGroup, type Group, type GroupOptions, type GroupToken, joinGroup, type Member } from './group/group.js'
+export { createGroup, type Group } from './group/group.js'
+export type { GroupOptions, GroupToken } from './group/heap.js'
+export { joinGroup, type Member } from './group/member.js'
 export * from './kernels/kernels.js'
 export { wasmKernels } from './kernels/wasm.js'
 export * from './lower/commands.js'

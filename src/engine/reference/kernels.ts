@@ -1,5 +1,5 @@
 /** Every op in the plainest code that can say it. This table is the definition of the vocabulary in `base/op.ts`. */
-import type { Op, OpKind } from '../../base/index.js'
+import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
 import { attention, attentionGrad, rope } from './attention.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
@@ -47,11 +47,8 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   sgd,
 }
 
-/** Queries may be a part of a sequence whose keys are whole. */
-const mayDiffer = (kind: OpKind): string[] => (kind.startsWith('attention') ? ['seq'] : [])
-
 export function prepare(op: Op, ins: readonly Shape[], outs: readonly Shape[]): Kernel {
-  agree([...ins, ...outs], mayDiffer(op.kind))
+  agree([...ins, ...outs], opFacts[op.kind].unlike ?? [])
   const make = kernels[op.kind] as (op: Op, ins: readonly Shape[], outs: readonly Shape[]) => Kernel // the table is total
   return make(op, ins, outs)
 }

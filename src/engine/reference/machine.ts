@@ -24,6 +24,7 @@ import {
 } from '../../ir/index.js'
 import { stepResultOf } from '../result.js'
 import type { Runner, StepData, StepResult } from '../runner.js'
+import { stepCheckOf } from '../step-data.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
 import { Mail, Meetings } from './rendezvous.js'
@@ -42,8 +43,9 @@ export function boot(program: Program, options: Options): Interpreter {
   for (const actor of actors) clearState(actor)
   for (const param of program.params) initialise(program, actors, param, options.seed)
   const wholes = wholesOf(program, actors)
+  const checked = stepCheckOf(program)
   function* stepping(data: StepData): Work<StepResult> {
-    Object.assign(world, freshStep(data))
+    Object.assign(world, freshStep(checked(data)))
     yield* run(actors)
     return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
   }
@@ -59,8 +61,9 @@ export function boot(program: Program, options: Options): Interpreter {
       const param = paramOf(program, name)
       for (const [state, values] of stateEntries(states)) lay(program, actors, param, stateOf(param, state), values)
     },
-    held: ({ rank, frame }) => actors[rank].memory.view(frame),
-    hold: ({ rank, frame, dtype }, values) => store(actors[rank].memory.view(frame), values, dtype),
+    held: ({ rank, frame, first }) => actors[rank].memory.view(frame).subarray(first),
+    hold: ({ rank, frame, dtype, first }, values) =>
+      store(actors[rank].memory.view(frame).subarray(first), values, dtype),
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
@@ -79,18 +82,7 @@ function describe({ params }: Program, { precision = 'f64' }: Options, ranks: nu
 
 const noData: StepData = { inputs: () => [], lr: NaN, step: 0 }
 
-const freshStep = (data: StepData) => ({ data: cached(data), meetings: new Meetings(), mail: new Mail() })
-
-/** Each input is asked for once a step. */
-function cached(data: StepData): StepData {
-  const known = new Map<string, ArrayLike<number>>()
-  const inputs = (name: string) => {
-    const values = known.get(name) ?? data.inputs(name)
-    known.set(name, values)
-    return values
-  }
-  return { lr: data.lr, step: data.step, inputs }
-}
+const freshStep = (data: StepData) => ({ data, meetings: new Meetings(), mail: new Mail() })
 
 function* run(actors: readonly Actor[]): Work<void> {
   for (const actor of actors) actor.begin()

@@ -2,16 +2,8 @@
  * What each instruction does to values: most compute a new one from what they are given, sums add, collectives
  * and slices leave the value what it was. A segment is translated once and replayed for every call.
  */
-import { isOptimizer, type StateName, statesOf } from '../../base/index.js'
-import {
-  type Collective,
-  type Compute,
-  type Instr,
-  type InstrKind,
-  isCollective,
-  isCompute,
-  pairsOf,
-} from '../instr.js'
+import { isOptimizer, opFacts, type StateName, statesOf } from '../../base/index.js'
+import { type Collective, type Compute, type Instr, isCollective, isCompute, pairsOf } from '../instr.js'
 import { bytesPer, type Program, type Segment } from '../program.js'
 import type { Slicing } from './buffers.js'
 import { stagesOf } from './groups.js'
@@ -94,8 +86,6 @@ export function actsOf(program: Program, segment: Segment, { slotOf, slicings }:
 
 type Bare<T> = T extends Act ? Omit<T, 'instr' | 'salt'> : never
 
-const losses: readonly InstrKind[] = ['tokenLoss', 'squaredError']
-
 function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
   if (isOptimizer(instr)) return { op: 'update', ins, outs, states: statesOf(instr) }
@@ -115,7 +105,7 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
       return { op: 'square', in: ins[0], out: outs[0], first: instr.once.includes('pp') }
     default: {
       const local = 'dropout' in instr && instr.dropout !== undefined
-      return { op: 'make', ins, outs, local, loss: losses.includes(instr.kind) }
+      return { op: 'make', ins, outs, local, loss: opFacts[instr.kind].loss === true }
     }
   }
 }

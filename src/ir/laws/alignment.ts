@@ -15,7 +15,7 @@ export function alignment(program: Program): Finding[] {
         findings.push({ law: 'L9', ...place, message: `${name} begins at ${offset}, not a multiple of ${width}` })
     }
   }
-  return [...findings, ...crookedParameters(program)]
+  return findings
 }
 
 /** Per role the bytes of the widest element that lies there. */
@@ -32,14 +32,3 @@ const crookedBuffers = (segment: string, { buffers }: Segment): Finding[] =>
       segment,
       message: `%${ref} begins at ${offset}, not a multiple of ${bytesPer[dtype]} (${dtype})`,
     }))
-
-/** A parameter is written and read between steps too, whether or not a call is given it. */
-const crookedParameters = ({ params, streams }: Program): Finding[] =>
-  params.flatMap(({ name, dtype, frames }) =>
-    Object.entries(frames).flatMap(([pipeline, { param }]): Finding[] => {
-      const { offset } = streams[Number(pipeline)].frames[param]
-      if (offset % bytesPer[dtype] === 0) return []
-      const message = `parameter ${name} begins at ${offset}, not a multiple of ${bytesPer[dtype]} (${dtype})`
-      return [{ law: 'L9', pipeline: Number(pipeline), message }]
-    }),
-  )

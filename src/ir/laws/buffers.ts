@@ -34,7 +34,7 @@ export interface Flow {
   readonly gathered: ReadonlySet<Ref>
   readonly slicings: readonly Slicing[]
   /** Collectives that nobody here waits for. */
-  readonly open: readonly Flight[]
+  readonly open: readonly CollectiveFlight[]
   readonly spots: Spots
   readonly findings: readonly Finding[]
 }
@@ -49,7 +49,7 @@ export function flowOf(mesh: Mesh, segment: Segment, pattern: readonly number[])
 }
 
 /** A collective between its start and its wait. */
-interface Flight {
+interface CollectiveFlight {
   readonly operands: readonly Ref[]
   readonly results: readonly Ref[]
   readonly at: number
@@ -63,7 +63,7 @@ class FlowOf {
   readonly gathered = new Set<Ref>()
   readonly slicings: Slicing[] = []
   readonly findings: Finding[] = []
-  readonly flying = new Map<Ref, Flight>()
+  readonly flying = new Map<Ref, CollectiveFlight>()
   /** Buffers whose bytes went to another buffer, and to which. */
   readonly #lost = new Map<Ref, Ref>()
   readonly #neighbours = new Map<Ref, Ref[]>()

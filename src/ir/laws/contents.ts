@@ -1,12 +1,12 @@
 /** What frames hold while streams are replayed: entries, each a value, how it lies and its bytes. */
 import { flatAxes } from '../../base/index.js'
-import type { Lying, Shelf, Slot } from './ready.js'
+import type { HeldType, Shelf, Slot } from './ready.js'
 import { overlap, type Spot } from './spots.js'
-import { sameDims } from './types.js'
+import { sameDims } from './type.js'
 import { nothing, same, type Value } from './value.js'
 
 /** What a frame holds from an offset (its key) on. */
-export interface Entry extends Value, Lying {
+export interface Entry extends Value, HeldType {
   readonly to: number
   /** Whose it is; -1 if nobody's alone. */
   readonly microbatch: number

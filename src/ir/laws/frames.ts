@@ -28,7 +28,7 @@ function rolesWritten({ roles, buffers, instrs }: Segment): boolean[] {
 }
 
 /** A frame on its way: what started it, and whether it is being filled. */
-interface Flight {
+interface FrameFlight {
   readonly what: 'send' | 'recv' | 'call'
   readonly tag: string
   readonly fills: boolean
@@ -37,7 +37,7 @@ interface Flight {
 class Lives {
   readonly #findings: Finding[] = []
   /** What is under way, by frame, and the frames of each tag. */
-  readonly #flights = new Map<number, Flight[]>()
+  readonly #flights = new Map<number, FrameFlight[]>()
   readonly #tagged = new Map<string, number[]>()
   readonly #resident: ReadonlySet<number>
   readonly #live: LiveFrames
@@ -115,7 +115,7 @@ class Lives {
     })
   }
 
-  #fly(frame: number, flight: Flight): void {
+  #fly(frame: number, flight: FrameFlight): void {
     this.#flights.set(frame, [...(this.#flights.get(frame) ?? []), flight])
     this.#tagged.set(flight.tag, [...(this.#tagged.get(flight.tag) ?? []), frame])
   }

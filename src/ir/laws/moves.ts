@@ -3,7 +3,7 @@ import { type Axis, flatAxes, type Mesh, sizeOf, sizeOfAll, splitOf } from '../.
 import type { Collective, InstrOf, Ref } from '../instr.js'
 import type { Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
-import { isWhole, namesOf, type Partial, type Say, type Type } from './types.js'
+import { isWhole, namesOf, type Partial, type Say, type Type } from './type.js'
 
 interface Moving<I> {
   readonly program: Program

@@ -7,7 +7,7 @@ import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
 import { type Flow, Flows } from './buffers.js'
 import type { BufferSpot, Spot } from './spots.js'
-import { plain, type Type, typeOf } from './types.js'
+import { plain, type Type, typeOf } from './type.js'
 
 /** A buffer of a segment: its slot, its role, its bytes in the role's frame, its type. */
 export interface Slot extends BufferSpot {
@@ -23,7 +23,7 @@ export interface Slot extends BufferSpot {
 }
 
 /** How a value lies: a type by its number, and whether it lies among all parts. */
-export type Lying = Pick<Slot, 'type' | 'inside'>
+export type HeldType = Pick<Slot, 'type' | 'inside'>
 
 export interface Ready {
   readonly acts: readonly Act[]
@@ -71,7 +71,7 @@ export class Shelf {
   }
 
   typeOf = (id: number): Type => this.#types[id]
-  show = ({ type, inside }: Lying): string =>
+  show = ({ type, inside }: HeldType): string =>
     `${this.#types[type].dtype} ${showShaped(this.#types[type])}${inside ? ' inside' : ''}`
 
   /** The type of what a part is a part of. */
@@ -82,11 +82,11 @@ export class Shelf {
   }
 
   /** A parameter as a rank holds it, and its optimizer state. */
-  ofParam = (param: Param): Lying => ({
+  ofParam = (param: Param): HeldType => ({
     type: this.#typeOfPart(param, param.kept, param.dtype),
     inside: param.keptInside === true,
   })
-  ofState = (param: Param): Lying => ({
+  ofState = (param: Param): HeldType => ({
     type: this.#typeOfPart(param, param.state, dtypeOfState(param)),
     inside: false,
   })

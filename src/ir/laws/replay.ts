@@ -13,7 +13,7 @@ import { type Contents, fits, wipe } from './contents.js'
 import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
 import { Ledger, type Update } from './ledger.js'
-import { type Lying, type Ready, Shelf, type Slot } from './ready.js'
+import { type HeldType, type Ready, Shelf, type Slot } from './ready.js'
 import { hashValues, keyOf, mixA, mixB, nothing, plus, same, type Value } from './value.js'
 
 export type { Update }
@@ -89,7 +89,7 @@ class Replay {
     this.#params.set(keyOf(start.a, start.b), param)
     for (const [pipeline, held] of Object.entries(frames)) {
       const memory = this.#memory[Number(pipeline)]
-      const put = (frame: number, value: Value, lying: Lying) =>
+      const put = (frame: number, value: Value, lying: HeldType) =>
         memory[frame].set(0, {
           ...value,
           ...lying,
@@ -127,7 +127,7 @@ class Replay {
   }
 
   /** A frame holds what an update made of it, as it is kept. */
-  #left(update: Update, frame: number, made: Value | undefined, kept: Lying): void {
+  #left(update: Update, frame: number, made: Value | undefined, kept: HeldType): void {
     const { pipeline, param } = update
     const entry = this.#memory[pipeline][frame].get(0)
     const what = `${param} in ${this.#program.streams[pipeline].frames[frame].name}`

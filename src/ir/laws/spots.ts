@@ -5,7 +5,7 @@
 import { elementsOf, heldElements, lineElements, type Mesh, sameLayout } from '../../base/index.js'
 import { type Instr, isCollective, isFlat, pairsOf, type Ref } from '../instr.js'
 import { type Buffer, bytesPer, type Segment } from '../program.js'
-import { sameDims } from './types.js'
+import { sameDims } from './type.js'
 
 /** Bytes of a role, where roles that share a frame are one. */
 export interface Spot {

@@ -6,55 +6,28 @@
  *
  * The pipeline axis has no types: what streams hold is told apart by identity (I), not by layout.
  */
-import {
-  type Axis,
-  type Combine,
-  type Dim,
-  flatAxes,
-  type Layout,
-  type Mesh,
-  sameLayout,
-  sizeOf,
-  sizeOfAll,
-  splitOf,
-} from '../../base/index.js'
+import { type Axis, type Combine, flatAxes, type Layout, sameLayout, sizeOfAll, splitOf } from '../../base/index.js'
 import { type Compute, type Instr, type InstrOf, isCollective, isCompute, pairsOf } from '../instr.js'
-import type { Buffer, DType, Program, Segment } from '../program.js'
+import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { misstored } from './dtypes.js'
 import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
 import { signatures } from './signatures.js'
+import {
+  axesThatMatter,
+  dimsSplitBy,
+  isWhole,
+  namesOf,
+  type Partial,
+  plain,
+  type Say,
+  sameDims,
+  type Type,
+  typeOf,
+} from './type.js'
 import { everyStep } from './walk.js'
-
-/** What a rank holds, seen with the axes that matter only. */
-export interface Type {
-  readonly dtype: DType
-  readonly dims: readonly Dim[]
-  readonly layout: Layout
-}
-
-export const axesThatMatter = (mesh: Mesh): Axis[] =>
-  mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
-
-/** Axes of size 1 split nothing and make nothing partial, and `pp` has no types. */
-export function plain(mesh: Mesh, { splits, partial, flat = [] }: Layout): Layout {
-  const matters = (axis: string) => axis !== 'pp' && sizeOf(mesh, axis as Axis) > 1 // keys of a layout are axes
-  const parts = flat.filter(matters)
-  const kept = Object.entries(splits).map(([dim, axes]) => [dim, axes.filter(matters)] as const)
-  return {
-    splits: Object.fromEntries(kept.filter(([, axes]) => axes.length > 0)),
-    partial: Object.fromEntries(Object.entries(partial).filter(([axis]) => matters(axis))),
-    ...(parts.length > 0 && { flat: parts }),
-  }
-}
-
-export const typeOf = (mesh: Mesh, { dtype, dims, layout }: Buffer): Type => ({
-  dtype,
-  dims,
-  layout: plain(mesh, layout),
-})
 
 /** Findings of all segments that are called, placed at their first call. */
 export function types(program: Program): Finding[] {
@@ -93,8 +66,6 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
   return findings
 }
 
-export type Say = (law: Law, message: string) => void
-
 interface Case<I extends Instr = Instr> {
   readonly program: Program
   readonly instr: I
@@ -109,9 +80,6 @@ function compare(ref: string, inferred: Type, claimed: Type, say: Say): void {
   if (!sameLayout(inferred.layout, claimed.layout)) say('T2', says)
   else if (inferred.dtype !== claimed.dtype || !sameDims(inferred.dims, claimed.dims)) say('T3', says)
 }
-
-export const sameDims = (a: readonly Dim[], b: readonly Dim[]): boolean =>
-  a.length === b.length && a.every((dim, i) => dim.name === b[i].name && dim.size === b[i].size)
 
 /** The types of the results, or nothing where a finding says why there are none. */
 function infer(of: Case): readonly Type[] | undefined {
@@ -183,8 +151,6 @@ function flatAlike({ operands, claimed, instr, say }: Case<Compute>): boolean {
 const sameLine = (a: Type, b: Type): boolean =>
   sameDims(a.dims, b.dims) && flatAxes(a.layout).join() === flatAxes(b.layout).join()
 
-export const namesOf = ({ dims }: Type) => dims.map(({ name }) => name)
-
 const sameSet = (a: readonly string[] | undefined, b: readonly string[]) =>
   a !== undefined && a.length === b.length && new Set(b).size === b.length && a.every(name => b.includes(name))
 
@@ -207,8 +173,6 @@ function agreed({ operands, instr, say }: Case<Compute>): Known | undefined {
     }
   return known
 }
-
-export type Partial = Layout['partial']
 
 /** The partial axes of each result, judged one mesh axis at a time. */
 function eachAxis(of: Case<Compute>): readonly Partial[] | undefined {
@@ -260,11 +224,6 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
     : refuse(`${partial.map(named).join(', ')} is a partial ${combine} over ${axis}`)
 }
 
-/** Every rank along the axis holds the same. */
-export const isWhole = (layout: Layout, axis: Axis): boolean =>
-  layout.partial[axis] === undefined && !flatAxes(layout).includes(axis) && dimsSplitBy(layout, axis).length === 0
-
-const dimsSplitBy = ({ splits }: Layout, axis: Axis) => Object.keys(splits).filter(dim => splits[dim].includes(axis))
 const has = (operands: readonly Type[], dim: string) => operands.some(type => namesOf(type).includes(dim))
 
 /** The claimed type with sizes and splits from the operands. A dim no operand has is the result's own choice. */

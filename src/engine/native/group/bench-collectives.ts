@@ -8,7 +8,8 @@ import { median, type Rank } from '../../../base/index.js'
 import { Status } from '../lower/commands.js'
 import type { ListWriter } from '../lower/list.js'
 import { type Collectives, collectivesOf, type Tensor, type Work } from './collectives.js'
-import { exchange, type GroupOptions, type OpenGroup, openGroup } from './group.js'
+import { type OpenGroup, openGroup } from './group.js'
+import { exchange, type GroupOptions } from './heap.js'
 
 export const benchOps = [
   'copy',
@@ -170,7 +171,7 @@ async function timed(
   const marks = members.map(() => [] as { before: number; last: number }[])
   await group.runAll((rank, list) => {
     const seat = heap.seat(rank, everyone)
-    const collectives = collectivesOf(members, (work: Work) => work(list, seat))
+    const collectives = collectivesOf({ members, heapBytes: heap.token.heapBytes }, (work: Work) => work(list, seat))
     for (let i = 0; i <= repeats; i++) {
       list.write('fill', { out: heap.at(rank, x), n: x.length, value: rank + 1 })
       if (out.offset !== x.offset) list.write('fill', { out: heap.at(rank, out), n: out.length, value: 0 })

@@ -4,10 +4,12 @@
  */
 import type { ElementType, Rank } from '../../../base/index.js'
 import { codeOf, elementBytes } from '../kernels/dtypes.js'
-import { combineCode } from '../lower/collectives.js'
+import { type CombineName, combineCode } from '../lower/commands.js'
 import type { ListWriter } from '../lower/list.js'
+import { type Asked, collectiveProblems, refuse } from './check.js'
+import type { Circle } from './heap.js'
 
-export type Combine = keyof typeof combineCode
+export type Combine = CombineName
 
 export interface Tensor {
   readonly dtype: ElementType
@@ -63,18 +65,6 @@ export interface Collectives<Result> {
   barrier(): Result
 }
 
-const must = (condition: boolean, text: string): void => {
-  if (!condition) throw new Error(text)
-}
-
-function fit(name: string, x: Tensor, out: Tensor, [xParts, outParts]: readonly [number, number]): void {
-  must(x.dtype === out.dtype, `${name}: x is ${x.dtype}, but out is ${out.dtype}`)
-  must(
-    x.length * xParts === out.length * outParts,
-    `${name}: x of ${x.length} elements asks for an out of ${(x.length * xParts) / outParts}, not ${out.length}`,
-  )
-}
-
 const bytesOf = ({ dtype, length }: Tensor): number => length * elementBytes(dtype)
 
 const meet = ({ sync, members, rank }: Seat, meeting: number) => ({
@@ -107,96 +97,114 @@ function started(list: ListWriter, seat: Seat) {
 
 const offsetsOf = ({ members, at }: Seat, x: Tensor): number[] => members.map(rank => at(rank, x))
 
+const broadcasting = (x: Tensor, root: Rank): Work =>
+  between((list, { rank, members, at }) => copy(list, at(rank, x), at(members[root], x), bytesOf(x)))
+
+const scattering = (x: Tensor, out: Tensor, root: Rank): Work =>
+  between((list, { rank, members, at }) => {
+    const part = members.indexOf(rank) * bytesOf(out)
+    copy(list, at(rank, out), at(members[root], x) + part, bytesOf(out))
+  })
+
+const collecting = (x: Tensor, out: Tensor, root: Rank): Work =>
+  between((list, { rank, members, at }) => {
+    const part = members.indexOf(rank) * bytesOf(x)
+    copy(list, at(members[root], out) + part, at(rank, x), bytesOf(x))
+  })
+
 /** The sum goes to everybody, or to the root alone. */
-function reducing(name: string, x: Tensor, out: Tensor, { combine = 'sum' }: Reduced, root?: Rank): Work {
-  fit(name, x, out, [1, 1])
-  return (list, seat) => {
-    const fields = { ...started(list, seat), n: x.length, combine: combineCode[combine], dtype: codeOf(x.dtype) }
+const reducing =
+  (x: Tensor, out: Tensor, combine: Combine, root?: Rank): Work =>
+  (list, seat) => {
+    const fields = { ...started(list, seat), n: x.length, combine: combineCode(combine), dtype: codeOf(x.dtype) }
     const outs = seat.members.map((rank, i) => (root === undefined || i === root ? seat.at(rank, out) : -1))
     list.write('waitAllReduce', { ...fields, x: offsetsOf(seat, x), out: outs })
     list.waitsFor(seat.members)
   }
-}
+
+const gathering =
+  (x: Tensor, out: Tensor): Work =>
+  (list, seat) => {
+    const fields = { ...started(list, seat), outer: 1, innerBytes: bytesOf(x) }
+    list.write('waitAllGather', { ...fields, x: offsetsOf(seat, x), out: offsetsOf(seat, out) })
+    list.waitsFor(seat.members)
+  }
+
+const reduceScattering =
+  (x: Tensor, out: Tensor, combine: Combine): Work =>
+  (list, seat) => {
+    const how = { combine: combineCode(combine), dtype: codeOf(x.dtype) }
+    const fields = { ...started(list, seat), outer: 1, inner: out.length, ...how }
+    list.write('waitReduceScatter', { ...fields, x: offsetsOf(seat, x), out: offsetsOf(seat, out) })
+    list.waitsFor(seat.members)
+  }
+
+const exchanging =
+  (x: Tensor, out: Tensor): Work =>
+  (list, seat) => {
+    const one = { outer: 1, first: 1, middle: 1, second: 1, cutFirst: 1 }
+    const fields = { ...started(list, seat), ...one, innerBytes: bytesOf(x) / seat.members.length }
+    list.write('waitAllToAll', { ...fields, x: offsetsOf(seat, x), out: offsetsOf(seat, out) })
+    list.waitsFor(seat.members)
+  }
 
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0)
 
-function unevenly(x: Tensor, out: Tensor, counts: readonly (readonly number[])[]): Work {
-  must(x.dtype === out.dtype, `allToAllUneven: x is ${x.dtype}, but out is ${out.dtype}`)
-  const width = elementBytes(x.dtype)
-  return between((list, { rank, members, at }) => {
+const exchangingUnevenly = (x: Tensor, out: Tensor, counts: readonly (readonly number[])[]): Work =>
+  between((list, { rank, members, at }) => {
+    const width = elementBytes(x.dtype)
     const me = members.indexOf(rank)
     let to = at(rank, out)
-    must(sumOf(counts.map(row => row[me])) <= out.length, `allToAllUneven: more arrives at rank ${rank} than fits`)
     for (const [j, row] of counts.entries()) {
-      must(sumOf(row) <= x.length, `allToAllUneven: member ${j} has ${x.length} elements, not ${sumOf(row)}`)
       copy(list, to, at(members[j], x) + sumOf(row.slice(0, me)) * width, row[me] * width)
       to += row[me] * width
     }
   })
-}
 
-/** Every collective over `run`, which does the work: at one rank, or at all. */
-export function collectivesOf<Result>(members: readonly Rank[], run: (work: Work) => Result): Collectives<Result> {
+/** Every collective over `run`, which does the work: at one rank, or at all. A call that is wrong does none. */
+export function collectivesOf<Result>(
+  { members, heapBytes }: Pick<Circle, 'members' | 'heapBytes'>,
+  run: (work: Work) => Result,
+): Collectives<Result> {
   const n = members.length
-  const rootIn = ({ root = 0 }: Rooted): Rank => {
-    must(root >= 0 && root < n, `there is no member ${root} in a group of ${n}`)
-    return root
-  }
+  const check = (call: string, asked: Asked) => refuse(call, collectiveProblems(asked, n, heapBytes))
   return {
-    broadcast(x, options = {}) {
-      const root = rootIn(options)
-      return run(between((list, s) => copy(list, s.at(s.rank, x), s.at(members[root], x), bytesOf(x))))
+    broadcast(x, { root = 0 } = {}) {
+      check('broadcast', { x, root })
+      return run(broadcasting(x, root))
     },
-    scatter(x, out, options = {}) {
-      const root = rootIn(options)
-      fit('scatter', x, out, [1, n])
-      return run(
-        between((list, s) => {
-          const part = members.indexOf(s.rank) * bytesOf(out)
-          copy(list, s.at(s.rank, out), s.at(members[root], x) + part, bytesOf(out))
-        }),
-      )
+    scatter(x, out, { root = 0 } = {}) {
+      check('scatter', { x, out, root, parts: [1, n] })
+      return run(scattering(x, out, root))
     },
-    gather(x, out, options = {}) {
-      const root = rootIn(options)
-      fit('gather', x, out, [n, 1])
-      return run(
-        between((list, s) => {
-          const part = members.indexOf(s.rank) * bytesOf(x)
-          copy(list, s.at(members[root], out) + part, s.at(s.rank, x), bytesOf(x))
-        }),
-      )
+    gather(x, out, { root = 0 } = {}) {
+      check('gather', { x, out, root, parts: [n, 1] })
+      return run(collecting(x, out, root))
     },
-    reduce: (x, out, options = {}) => run(reducing('reduce', x, out, options, rootIn(options))),
+    reduce(x, out, { root = 0, combine = 'sum' } = {}) {
+      check('reduce', { x, out, root, combine })
+      return run(reducing(x, out, combine, root))
+    },
     allGather(x, out) {
-      fit('allGather', x, out, [n, 1])
-      return run((list, s) => {
-        const fields = { ...started(list, s), outer: 1, innerBytes: bytesOf(x) }
-        list.write('waitAllGather', { ...fields, x: offsetsOf(s, x), out: offsetsOf(s, out) })
-        list.waitsFor(members)
-      })
+      check('allGather', { x, out, parts: [n, 1] })
+      return run(gathering(x, out))
     },
     reduceScatter(x, out, { combine = 'sum' } = {}) {
-      fit('reduceScatter', x, out, [1, n])
-      return run((list, s) => {
-        const how = { combine: combineCode[combine], dtype: codeOf(x.dtype) }
-        const fields = { ...started(list, s), outer: 1, inner: out.length, ...how }
-        list.write('waitReduceScatter', { ...fields, x: offsetsOf(s, x), out: offsetsOf(s, out) })
-        list.waitsFor(members)
-      })
+      check('reduceScatter', { x, out, combine, parts: [1, n] })
+      return run(reduceScattering(x, out, combine))
     },
-    allReduce: (x, options = {}) => run(reducing('allReduce', x, options.out ?? x, options)),
+    allReduce(x, { combine = 'sum', out = x } = {}) {
+      check('allReduce', { x, out, combine })
+      return run(reducing(x, out, combine))
+    },
     allToAll(x, out) {
-      fit('allToAll', x, out, [1, 1])
-      must(x.length % n === 0, `allToAll: ${x.length} elements cannot be cut into ${n} parts; see allToAllUneven`)
-      return run((list, s) => {
-        const one = { outer: 1, first: 1, middle: 1, second: 1, cutFirst: 1 }
-        const fields = { ...started(list, s), ...one, innerBytes: bytesOf(x) / n }
-        list.write('waitAllToAll', { ...fields, x: offsetsOf(s, x), out: offsetsOf(s, out) })
-        list.waitsFor(members)
-      })
+      check('allToAll', { x, out, cut: n })
+      return run(exchanging(x, out))
     },
-    allToAllUneven: (x, out, counts) => run(unevenly(x, out, counts)),
+    allToAllUneven(x, out, counts) {
+      check('allToAllUneven', { x, out, counts })
+      return run(exchangingUnevenly(x, out, counts))
+    },
     barrier: () => run(barrier),
   }
 }

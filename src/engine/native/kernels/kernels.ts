@@ -107,6 +107,7 @@ export function loadWasm(flavour?: WasmFlavour, fileOf: (flavour: WasmFlavour) =
 /** `auto` takes native kernels where they were built. */
 export function loadKernels(kind: Kernels['kind'] | 'auto' = 'auto'): Kernels {
   if (kind === 'wasm') return loadWasm()
+  if (!['auto', 'native', 'vectors'].includes(kind)) throw new Error(`there are no ${kind} kernels`)
   const missing = nativeMissing()
   if (!missing) return nativeKernels(kind === 'vectors' ? kind : 'native')
   if (kind !== 'auto') throw new Error(`there are no native kernels: ${missing}`)

@@ -1,20 +1,16 @@
 /** From a collective and its wait to the commands that do it. */
-import { type Dim, elementsOf } from '../../../base/index.js'
+import { type Dim, elementsOf, roundUp } from '../../../base/index.js'
 import { bytesPer, type Collective, type InstrOf, isFlat, pairsOf } from '../../../ir/index.js'
 import { codeOf } from '../kernels/dtypes.js'
-import { type CommandName, commands } from './commands.js'
-import type { ListWriter } from './list.js'
+import { type CommandName, combineCode, commands, type SeveralKind, severalKinds } from './commands.js'
+import { type ListWriter, wordOf } from './list.js'
 import type { Joined } from './meetings.js'
 import { refuse } from './shapes.js'
 import { dims, type OpenCollective, type Site, size } from './site.js'
 
-export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
-
 export const collective = (instr: Collective, s: Site): void => {
   const [name] = instr.outs
   if (s.open.has(name)) throw new Error(`internal: ${name} already awaits a collective`)
-  if (instr.kind === 'reduce-scatter' && isFlat(instr))
-    for (const pair of pairsOf(instr)) clearTail(s, pair, s.part(instr.group.axes).parts)
   const joined = s.join(instr)
   const { list } = s
   for (const one of joined) {
@@ -30,21 +26,13 @@ const wordsAt = (list: ListWriter, command: number) => ({
   meeting: { list, word: command + 5 },
 })
 
-/** All members sum equal parts: what reaches beyond the end of the line is zero. */
-function clearTail(s: Site, { in: x, out }: Pair, parts: number): void {
-  const [all, line] = [size(s, x), parts * size(s, out)]
-  if (line > all) s.list.write('fill', { out: s.at(x) + all * bytesPer.f32, n: line - all, value: 0 })
-}
-
-/** Elements before `dim`, and from it on; of the part of a line, all. */
+/** Elements before `dim`, and from it on. */
 function around(all: readonly Dim[], dim: string | undefined): { outer: number; inner: number } {
-  if (dim === undefined) return { outer: 1, inner: elementsOf(all) }
   const at = all.findIndex(({ name }) => name === dim)
   return { outer: elementsOf(all.slice(0, at)), inner: elementsOf(all.slice(at)) }
 }
 
 const order = (s: Site, instr: Collective, pair: Pair): void => {
-  if (isFlat(instr)) return
   const [from, to] = [dims(s, pair.in), dims(s, pair.out)].map(all => all.map(({ name }) => name).join(' '))
   if (from !== to) refuse(`${instr.kind} from [${from}] to [${to}] would have to transpose`)
 }
@@ -72,7 +60,7 @@ type Waits = {
 /** Each gives the word its command starts at, and the first word of the operands, which follow the named ones. */
 const waits: Waits = {
   'all-reduce'(instr, s, meet) {
-    const [combine, dtype] = [combineCode[instr.combine], codeOf(s.buffer(instr.in).dtype)]
+    const [combine, dtype] = [combineCode(instr.combine), codeOf(s.buffer(instr.in).dtype)]
     return [
       s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }),
       firstOperand('waitAllReduce'),
@@ -84,7 +72,7 @@ const waits: Waits = {
     return [s.list.write('waitAllGather', fields), firstOperand('waitAllGather')]
   },
   'reduce-scatter'(instr, s, meet) {
-    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode.sum }
+    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode('sum') }
     const dtype = codeOf(s.buffer(instr.in).dtype)
     return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
   },
@@ -115,8 +103,34 @@ export function wait({ on }: InstrOf<'wait'>, s: Site): void {
 }
 
 export function finishCollective({ instr, joined }: OpenCollective, s: Site): void {
-  for (const [i, pair] of pairsOf(instr).entries()) finish(instr, pair, joined[i], s)
+  if (meetsOnce(instr)) finishAll(instr, joined[0], s)
+  else for (const [i, pair] of pairsOf(instr).entries()) finish(instr, pair, joined[i], s)
 }
+
+/** Whether one meeting does all pairs: sums of several tensors, and whatever works on lines. */
+export const meetsOnce = (instr: Collective): boolean =>
+  isFlat(instr) || (instr.kind === 'all-reduce' && instr.ins.length > 1)
+
+function finishAll(instr: Collective, joined: Joined, s: Site): void {
+  const members = joined.members.length
+  const tensors = pairsOf(instr).flatMap(({ in: x, out }) => {
+    const whole = Math.max(size(s, x), size(s, out))
+    return [partOf(instr, Math.min(size(s, x), size(s, out)), members), whole, ...new Array(2 * members).fill(0)]
+  })
+  const start = s.list.write('waitSeveral', {
+    ...{ sync: 0, me: joined.me, members, meeting: 0, how: severalKinds.indexOf(instr.kind as SeveralKind) }, // all-to-all is never among them,
+    combine: combineCode(instr.kind === 'all-reduce' ? instr.combine : 'sum'),
+    ...{ dtype: codeOf(s.buffer(instr.ins[0]).dtype), pairs: instr.ins.length, tensors },
+  })
+  s.list.waitsFor(joined.members)
+  const operands = { list: s.list, word: start + wordOf('waitSeveral', 'pairs') + 3, stride: 2 + 2 * members }
+  joined.name({ ...wordsAt(s.list, start), operands })
+  joined.close()
+}
+
+/** What one member sums up of a tensor that all get ends on cache lines: nobody writes another's. */
+const partOf = (instr: Collective, least: number, members: number): number =>
+  instr.kind === 'all-reduce' ? roundUp(Math.ceil(least / members), 32) : least
 
 function finish(instr: Collective, pair: Pair, joined: Joined, s: Site): void {
   order(s, instr, pair)
@@ -125,6 +139,6 @@ function finish(instr: Collective, pair: Pair, joined: Joined, s: Site): void {
   const rule = waits[instr.kind] as (i: Collective & Pair, s: Site, m: Meet) => [number, number] // total
   const [start, operands] = rule({ ...instr, ...pair }, s, meet)
   s.list.waitsFor(joined.members)
-  joined.name({ ...wordsAt(s.list, start), operands: { list: s.list, word: start + operands } })
+  joined.name({ ...wordsAt(s.list, start), operands: { list: s.list, word: start + operands, stride: 0 } })
   joined.close()
 }

@@ -43,7 +43,7 @@ import {
   type Stream,
 } from '../../../ir/index.js'
 import { meaningOf } from '../../text.js'
-import { finishCollective } from './collectives.js'
+import { finishCollective, meetsOnce } from './collectives.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
@@ -321,9 +321,9 @@ class RankLowering {
     const join = (instr: Collective) => {
       const members = this.#membersOf(instr.group)
       const meaning = once(instr, () => meaningOf(instr, shape, []))
-      return pairsOf(instr).map(pair =>
-        meetings.join({ rank: this.#rank, members, meaning, x: at(pair.in), out: at(pair.out) }),
-      )
+      const pairs = pairsOf(instr).map(pair => ({ x: at(pair.in), out: at(pair.out) }))
+      const meet = (tensors: typeof pairs) => meetings.join({ rank: this.#rank, members, meaning, pairs: tensors })
+      return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
     return {
       list: this.#list,

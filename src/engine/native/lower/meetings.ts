@@ -4,8 +4,9 @@
  * that name others' operands are filled in at the end.
  */
 import type { Rank } from '../../../base/index.js'
+import { Sync } from './commands.js'
 import type { ListWriter } from './list.js'
-import { lineBytes, type Region } from './map.js'
+import type { Region } from './map.js'
 
 /** A place in a rank's list. */
 export interface Word {
@@ -13,13 +14,23 @@ export interface Word {
   readonly word: number
 }
 
-interface Member {
+/** Where an operand and its result lie. */
+interface PairPlace {
   readonly x: number
   readonly out: number
-  /** Words to be filled in: where the block is, which meeting it is, and the first of all members' operands. */
+}
+
+/** Where the operands of all members are named, followed by their results; `stride` words on, those of the next pair. */
+interface OperandWords extends Word {
+  readonly stride: number
+}
+
+interface Member {
+  readonly pairs: readonly PairPlace[]
+  /** Words to be filled in: where the block is, which meeting it is, and all members' operands. */
   readonly sync: Word[]
   readonly meeting: Word[]
-  operands?: Word
+  operands?: OperandWords
 }
 
 class Meeting {
@@ -48,8 +59,7 @@ export interface Arrival {
   readonly members: readonly Rank[]
   /** Kind, dims and order in words: members that differ in it do not mean the same collective. */
   readonly meaning: string
-  readonly x: number
-  readonly out: number
+  readonly pairs: readonly PairPlace[]
 }
 
 /** One rank's side of a meeting that has started. */
@@ -57,7 +67,7 @@ export interface Joined {
   readonly members: readonly Rank[]
   readonly me: number
   /** Says where a command names its block, its meeting and (a wait) the operands. */
-  name(words: { sync: Word; meeting: Word; operands?: Word }): void
+  name(words: { sync: Word; meeting: Word; operands?: OperandWords }): void
   /** Called where it is waited for. */
   close(): void
 }
@@ -75,7 +85,7 @@ export class Meetings {
   readonly #groups = new Map<string, Group>()
   readonly #messages = new Map<string, Message>()
 
-  join({ rank, members, meaning, x, out }: Arrival): Joined {
+  join({ rank, members, meaning, pairs }: Arrival): Joined {
     const key = members.join(' ')
     const group = this.#groups.get(key) ?? new Group(members)
     this.#groups.set(key, group)
@@ -86,7 +96,7 @@ export class Meetings {
       throw new Error(
         `internal: members mean different collectives: ${meeting.meaning} and, at rank ${rank}, ${meaning}`,
       )
-    const member: Member = { x, out, sync: [], meeting: [] }
+    const member: Member = { pairs, sync: [], meeting: [] }
     meeting.members.set(rank, member)
     const open = group.open.get(rank) ?? []
     open.push(meeting)
@@ -126,7 +136,7 @@ export class Meetings {
     for (const group of this.#groups.values()) settleGroup(group, region)
     for (const [address, { x, out, sync, frames }] of this.#messages) {
       if (x === undefined || out === undefined) throw new Error(`internal: ${address} has only one end`)
-      const block = region.take(lineBytes)
+      const block = region.take(Sync.lineBytes)
       for (const { list, word } of sync) list.set(word, block)
       for (const words of frames) {
         words.x.list.set(words.x.word, x)
@@ -143,7 +153,7 @@ export class Meetings {
 }
 
 function settleGroup({ members, meetings }: Group, region: Region): void {
-  const take = () => region.take(lineBytes * (members.length + 1))
+  const take = () => region.take(Sync.lineBytes * (members.length + 1))
   const shared = take()
   let count = 0
   for (const meeting of meetings) {
@@ -154,10 +164,15 @@ function settleGroup({ members, meetings }: Group, region: Region): void {
     for (const member of arrived) {
       for (const { list, word } of member.sync) list.set(word, block)
       for (const { list, word } of member.meeting) list.set(word, number)
-      for (const [i, { x, out }] of arrived.entries()) {
-        member.operands?.list.set(member.operands.word + i, x)
-        member.operands?.list.set(member.operands.word + members.length + i, out)
-      }
+      if (member.operands) nameOperands(member.operands, arrived)
     }
   }
+}
+
+function nameOperands({ list, word, stride }: OperandWords, members: readonly Member[]): void {
+  for (const [i, { pairs }] of members.entries())
+    for (const [pair, { x, out }] of pairs.entries()) {
+      list.set(word + pair * stride + i, x)
+      list.set(word + pair * stride + members.length + i, out)
+    }
 }

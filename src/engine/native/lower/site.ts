@@ -29,7 +29,7 @@ export interface Site {
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
   scalar(name: 'lr' | 'step'): number
-  /** One meeting per pair. */
+  /** One meeting for all pairs or, where `meetsOnce` says no, one for each. */
   join(collective: Collective): readonly Joined[]
   /** What a contraction writes, where it does more than its own instruction. */
   fused(instr: InstrOf<'contract'>): Fused | undefined

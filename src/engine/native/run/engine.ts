@@ -9,10 +9,8 @@ import {
   isOptimizer,
   mapStates,
   type Rank,
-  rankAt,
   type States,
   seconds,
-  showBytes,
   stateEntries,
   worldOf,
 } from '../../../base/index.js'
@@ -31,12 +29,14 @@ import {
 import { type Span, spanOf } from '../../../trace/index.js'
 import { stepResultOf } from '../../result.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
+import { stepCheckOf } from '../../step-data.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
 import { Status } from '../lower/commands.js'
 import { type Lowered, lower, spanBytes, waitingFor } from '../lower/lower.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
 import { Crew } from './crew.js'
 import { failureOf } from './flight.js'
+import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
 import { platform } from './platform.js'
 import type { Pool } from './pool.js'
 
@@ -62,10 +62,9 @@ export interface EngineStep extends StepResult {
   readonly seconds: number
 }
 
-const defaultTimeoutMs = 60_000
-
 export async function startEngine(program: Program, options: EngineOptions): Promise<Runner<Promise<EngineStep>>> {
   requireSound(program)
+  requireOptions(options)
   await prepareKernels()
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
@@ -82,6 +81,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   options.tamper?.(lowered, memory.buffer)
   const words = new Int32Array(memory.buffer)
   const ranks = lowered.lists.length
+  const checked = stepCheckOf(program)
   let spans: readonly Span[] = []
   const crew = new Crew(
     { words, control: lowered.map.control, statuses: lowered.map.ranks.map(({ status }) => status) },
@@ -105,7 +105,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     concurrent: true,
     async step(data) {
       crew.mustBeReady()
-      state.prepare(data)
+      state.prepare(checked(data))
       const start = performance.now()
       await crew.step()
       const took = (performance.now() - start) / 1000
@@ -113,12 +113,18 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
       return { ...state.result(), seconds: took }
     },
     parameter: name => state.parameter(name).values,
-    setParameter: (name, values) => state.setParameter(name, values),
+    setParameter(name, values) {
+      crew.mustBeReady()
+      state.setParameter(name, values)
+    },
     states: name => mapStates(state.states(name), ({ values }) => values),
-    setStates: (name, states) => state.setStates(name, states),
-    held: ({ rank, frame }) => state.frame(rank, frame),
+    setStates(name, states) {
+      crew.mustBeReady()
+      state.setStates(name, states)
+    },
+    held: ({ rank, frame, first }) => state.frame(rank, frame).subarray(first),
     // All of it is f32: writing rounds.
-    hold: ({ rank, frame }, values) => state.frame(rank, frame).set(values),
+    hold: ({ rank, frame, first }, values) => state.frame(rank, frame).set(values, first),
     gradient: name => state.gradient(name),
     spread: name =>
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
@@ -130,57 +136,6 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     },
     stop: () => crew.stop(),
   }
-}
-
-/** A rank that needs more than it may have is named before anything starts. */
-function fits(program: Program, limit: number): void {
-  const heaviest = heaviestOf(program)
-  if (streamOf(program, heaviest).arena > limit)
-    throw new Error(`${needsOf(program, heaviest)}, but may have ${showBytes(limit)}; ${remedyFor(program, heaviest)}`)
-}
-
-/** Arenas and workspace: known without laying out every rank, of which there may be more than any list can hold. */
-function leastBytes({ mesh, streams }: Program, workspaceBytes: number): number {
-  const ranksEach = worldOf(mesh) / streams.length
-  return streams.reduce((sum, { arena }) => sum + ranksEach * (arena + workspaceBytes), 0)
-}
-
-/** All ranks live on this machine: together they must fit it. */
-function affords(program: Program, bytes: number): void {
-  const has = platform.memoryBytes
-  if (bytes <= has) return
-  const heaviest = heaviestOf(program)
-  throw new Error(
-    `all ranks together need ${showBytes(bytes)}, but this machine has ${showBytes(has)}; ${needsOf(program, heaviest)}; ${remedyFor(program, heaviest)}`,
-  )
-}
-
-/** The first rank of the stream with the largest arena. */
-function heaviestOf({ mesh, streams }: Program): Rank {
-  const arenas = streams.map(({ arena }) => arena)
-  return rankAt(mesh, { pp: arenas.indexOf(Math.max(...arenas)) })
-}
-
-function needsOf(program: Program, rank: Rank): string {
-  const { arena, peak } = streamOf(program, rank)
-  const parts = kinds.filter(kind => peak[kind] > 0).map(kind => `${kind} ${showBytes(peak[kind])}`)
-  return `rank ${rank} needs ${showBytes(arena)} (${parts.join(', ')})`
-}
-
-/** What makes each kind of memory smaller, on a rank and on a machine that holds all ranks. */
-const remedies: Readonly<Record<Kind, string>> = {
-  parameters: 'zero 3, more tp or more pp',
-  gradients: 'zero 2, more tp or more pp',
-  optimizer: 'zero 1 over more dp, or an optimizer that keeps less',
-  activations: 'more microbatches, recompute, more tp or a shorter seq',
-  workspace: 'more tp, or a smaller batch',
-  data: 'a smaller batch',
-}
-
-function remedyFor(program: Program, rank: Rank): string {
-  const { peak } = streamOf(program, rank)
-  const largest = kinds.reduce((most, kind) => (peak[kind] > peak[most] ? kind : most))
-  return `most of it is ${largest}: try ${remedies[largest]}`
 }
 
 /** What lies in the memory, read and written between steps. */
@@ -227,10 +182,8 @@ class State {
   prepare({ inputs, lr, step }: StepData): void {
     for (const [name, { offset, dtype, elements }] of this.#map.inputs) {
       if (name === 'lr' || name === 'step') continue
-      const values = inputs(name)
-      if (values.length !== elements) throw new Error(`input ${name} has ${values.length} values, not ${elements}`)
-      if (dtype === 'i32') new Int32Array(this.#buffer, offset, elements).set(values)
-      else new Float32Array(this.#buffer, offset, elements).set(values)
+      if (dtype === 'i32') new Int32Array(this.#buffer, offset, elements).set(inputs(name))
+      else new Float32Array(this.#buffer, offset, elements).set(inputs(name))
     }
     new Float32Array(this.#buffer, this.#map.lr, 1)[0] = lr
     new Float32Array(this.#buffer, this.#map.step, 1)[0] = step

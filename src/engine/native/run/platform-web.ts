@@ -40,43 +40,55 @@ function spawn({ message, death }: ThreadEvents): ThreadHandle {
   }
 }
 
-const files = new Map<string, Uint8Array>()
+/** The files that were fetched: a thread reads them at once, which a page cannot. */
+class FetchedFiles {
+  readonly #bytes = new Map<string, Uint8Array>()
 
-async function fetchOne({ href }: URL): Promise<void> {
-  if (files.has(href)) return
-  const response = await fetch(href)
-  if (!response.ok) throw new Error(`${href}: ${response.status} ${response.statusText}`)
-  files.set(href, new Uint8Array(await response.arrayBuffer()))
-}
+  async fetch({ href }: URL): Promise<void> {
+    if (this.#bytes.has(href)) return
+    const response = await fetch(href)
+    if (!response.ok) throw new Error(`${href}: ${response.status} ${response.statusText}`)
+    this.#bytes.set(href, new Uint8Array(await response.arrayBuffer()))
+  }
 
-export const web: Platform = {
-  cores: navigator.hardwareConcurrency ?? 1,
-  memoryBytes: 2 ** 32, // what WebAssembly can address; what the machine has a browser does not tell
-  spawn,
-  listen(hear) {
-    const port = globalThis as unknown as Port<ToRank, FromRank | Listening> // in a worker
-    port.addEventListener('message', ({ data }) => hear(data))
-    port.postMessage({ type: 'listening' })
-    return message => port.postMessage(message)
-  },
-  async fetch(urls) {
-    if (!crossOriginIsolated)
-      throw new Error(
-        'this page is not cross-origin isolated, so its threads cannot share memory: serve it with ' +
-          'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp',
-      )
-    await Promise.all(urls.map(fetchOne))
-  },
-  read(file) {
-    const bytes = files.get(String(file))
+  read(file: string | URL): Uint8Array {
+    const bytes = this.#bytes.get(String(file))
     if (!bytes) throw new Error(`${file} was not fetched: await prepareKernels() first`)
     return bytes
-  },
-  write: (path, text) => console.error(`${path}:\n${text}`), // a page has no files
-  nativeMissing: () => 'a browser runs none',
-  loadNative() {
-    throw new Error('internal: a browser runs no native kernels')
-  },
-  enableRelaxedSimd: () => {},
-  later: (ms, call) => void setTimeout(call, ms),
+  }
+}
+
+export function webPlatform(): Platform {
+  const files = new FetchedFiles()
+  return {
+    cores: navigator.hardwareConcurrency ?? 1,
+    memoryBytes: 2 ** 32, // what WebAssembly can address; what the machine has a browser does not tell
+    spawn,
+    listen(hear) {
+      const port = globalThis as unknown as Port<ToRank, FromRank | Listening> // in a worker
+      port.addEventListener('message', ({ data }) => hear(data))
+      port.postMessage({ type: 'listening' })
+      return message => port.postMessage(message)
+    },
+    async fetch(urls) {
+      requireIsolation()
+      await Promise.all(urls.map(url => files.fetch(url)))
+    },
+    read: file => files.read(file),
+    write: (path, text) => console.error(`${path}:\n${text}`), // a page has no files
+    nativeMissing: () => 'a browser runs none',
+    loadNative() {
+      throw new Error('internal: a browser runs no native kernels')
+    },
+    enableRelaxedSimd: () => {},
+    later: (ms, call) => void setTimeout(call, ms),
+  }
+}
+
+function requireIsolation(): void {
+  if (crossOriginIsolated) return
+  throw new Error(
+    'this page is not cross-origin isolated, so its threads cannot share memory: serve it with ' +
+      'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp',
+  )
 }

@@ -59,4 +59,4 @@ const isNode = typeof globalThis.process?.versions?.node === 'string'
 
 export const platform: Platform = isNode
   ? (await import('./platform-node.js')).node
-  : (await import('./platform-web.js')).web
+  : (await import('./platform-web.js')).webPlatform()

@@ -1,0 +1,93 @@
+/**
+ * What is known of an op beside its arithmetic: one table, total over the union. Liveness, precision, recomputation,
+ * prices, laws and emitted code read it and never list ops. The checker has its own opinion (`ir/laws/signatures.ts`).
+ */
+import type { OpKind, OpTable } from './op.js'
+import { type OptimizerKind, optimizerFacts, optimizerKinds } from './optimizer.js'
+
+/**
+ * What an op costs: a product of matrices; attention, forward or backward; a pass over memory in which every operand is read
+ * and every result written once; or a look into one operand, of which no more is read than is written.
+ */
+export type OpWork = 'product' | 'attention' | 'attentionBackward' | 'pass' | { readonly lookInto: number }
+
+export interface OpFacts {
+  /** Operands and results in order. `dx` is the gradient of `x`; `...` is any number of further operands. */
+  readonly ins: readonly string[]
+  readonly outs: readonly string[]
+  readonly work: OpWork
+  /** The first of the results that are statistics: what many numbers went into, or others are divided by. Stored in f32. */
+  readonly statistic?: number
+  /** The first of the results that its arithmetic gives in f32, whatever it is given. */
+  readonly wide?: number
+  /** The operand whose dtype its arithmetic gives. Else: that of the widest real operand. */
+  readonly like?: number
+  /** What training makes small. */
+  readonly loss?: true
+  /** It reads what it writes. */
+  readonly updates?: true
+  /** A forward op that a plan may have computed again in backward: where it says so, or also where it says `selective`. */
+  readonly recomputed?: 'listed' | 'selective'
+  /** It may be done to many tensors in one call. */
+  readonly lists?: true
+  /** Dims of which operands may hold unlike parts: queries a part of the sequence, their keys all of it. */
+  readonly unlike?: readonly string[]
+}
+
+function op(signature: string, facts: Partial<OpFacts> = {}): OpFacts {
+  const [ins, outs] = signature.split('->').map(side => side.split(' ').filter(name => name !== ''))
+  return { ins, outs, work: 'pass', ...facts }
+}
+
+/** An optimizer is an op whose operands and results follow from its scalars and its states. */
+const optimizerOps = Object.fromEntries(
+  optimizerKinds.map(kind => {
+    const { scalars, states } = optimizerFacts[kind]
+    return [kind, op(`grad ${scalars.join(' ')} -> param ${states.join(' ')}`, { updates: true, lists: true })]
+  }),
+) as { readonly [K in OptimizerKind]: OpFacts } // every kind is there
+
+export const opFacts: OpTable<OpFacts> = {
+  contract: op('a b -> out', { work: 'product', recomputed: 'listed' }),
+  add: op('a b ... -> out', { recomputed: 'listed' }),
+  mul: op('a b -> out'),
+  scale: op('x -> out', { lists: true }),
+  sumTo: op('x -> out'),
+  gelu: op('x -> y', { recomputed: 'listed' }),
+  geluGrad: op('dy x -> dx'),
+  swiglu: op('gate up -> y', { recomputed: 'listed' }),
+  swigluGrad: op('dy gate up -> dgate dup'),
+  layerNorm: op('x gain bias -> y', { recomputed: 'listed' }),
+  layerNormInputGrad: op('dy x gain -> dx'),
+  layerNormWeightGrad: op('dy x -> dgain dbias', { wide: 0 }),
+  rmsNorm: op('x gain -> y', { recomputed: 'listed' }),
+  rmsNormInputGrad: op('dy x gain -> dx'),
+  rmsNormWeightGrad: op('dy x -> dgain', { wide: 0 }),
+  rope: op('x -> y', { recomputed: 'listed' }),
+  attention: op('q k v -> out lse', {
+    ...{ work: 'attention', statistic: 1, wide: 1, recomputed: 'selective', unlike: ['seq'] },
+  }),
+  attentionGrad: op('dout q k v out lse -> dq dk dv', { work: 'attentionBackward', like: 1, unlike: ['seq'] }),
+  dropout: op('x -> y', { recomputed: 'listed' }),
+  embed: op('ids table -> out', { work: { lookInto: 1 }, recomputed: 'listed' }),
+  embedGrad: op('ids dout -> dtable', { wide: 0 }),
+  maxOver: op('x -> out', { statistic: 0 }),
+  sumExp: op('logits max -> out', { statistic: 0, wide: 0 }),
+  pick: op('logits labels -> out', { work: { lookInto: 0 }, statistic: 0, wide: 0 }),
+  tokenLoss: op('max sumExp picked labels -> loss', { statistic: 0, wide: 0, loss: true }),
+  tokenLossGrad: op('logits max sumExp labels count -> dlogits', { like: 0 }),
+  countLabels: op('labels -> count', { statistic: 0 }),
+  squaredError: op('x target -> loss', { statistic: 0, wide: 0, loss: true }),
+  squaredErrorGrad: op('x target count -> dx', { like: 0 }),
+  countElements: op('target -> count', { statistic: 0 }),
+  zero: op('-> out', { lists: true }),
+  accumulate: op('value -> out', { updates: true }),
+  sumSquares: op('x -> out', { updates: true, lists: true }),
+  ...optimizerOps,
+}
+
+export const opKinds = Object.keys(opFacts) as readonly OpKind[] // its own keys
+
+/** A table of ops that follows from this one. */
+export const fromFacts = <T>(of: (facts: OpFacts) => T): OpTable<T> =>
+  Object.fromEntries(opKinds.map(kind => [kind, of(opFacts[kind])])) as OpTable<T> // every kind is there

@@ -1,0 +1,100 @@
+/**
+ * The data of a step, checked before a number of it is used: an id outside the vocabulary would be looked up as zeros, and
+ * a learning rate that is no number would make every parameter one, without a word.
+ */
+import { elementsOf, error, type Mesh, type Problem, ProblemsError } from '../base/index.js'
+import { inputsOf, wholeDims } from '../geometry/index.js'
+import type { Buffer, Instr, Program, Segment } from '../ir/index.js'
+import type { StepData } from './runner.js'
+
+/** Throws all that is wrong with the data of a step, or gives it back with every input asked for once. */
+export function stepCheckOf(program: Program): (data: StepData) => StepData {
+  const shapes = inputsOf(program).filter(({ name }) => name !== 'lr' && name !== 'step')
+  const sizes = shapes.map(({ name, dtype, dims }) => ({ name, dtype, elements: elementsOf(dims) }))
+  const limits = idLimits(program)
+  const trains = program.inputs.some(({ name }) => name === 'lr')
+  return data => {
+    const values = new Map(sizes.map(({ name }) => [name, data.inputs(name)]))
+    const problems = [
+      ...(trains ? lrProblems(data.lr) : []),
+      ...stepProblems(data.step),
+      ...sizes.flatMap(({ name, dtype, elements }) => {
+        const given = values.get(name)
+        if (given?.length !== elements) return [wrong(name, `${given?.length ?? 'no'} values, not ${elements}`)]
+        return dtype === 'i32' ? idProblems(name, given, limits.get(name)) : []
+      }),
+    ]
+    if (problems.length > 0) throw new ProblemsError(problems)
+    const inputs = (name: string) => values.get(name) ?? data.inputs(name)
+    return { inputs, lr: data.lr, step: data.step }
+  }
+}
+
+const wrong = (input: string, message: string): Problem => error('step/data', `inputs.${input}`, message)
+
+const lrProblems = (lr: number): Problem[] =>
+  Number.isFinite(lr) && lr >= 0 ? [] : [error('step/data', 'lr', `${lr} is not a finite number of at least 0`)]
+
+const stepProblems = (step: number): Problem[] =>
+  Number.isSafeInteger(step) && step >= 0
+    ? []
+    : [error('step/data', 'step', `${step} is not a whole number of at least 0`)]
+
+/** What the ids of an input choose among. */
+interface Limit {
+  readonly dim: string
+  readonly size: number
+  /** An id below 0 is ignored. */
+  readonly mayIgnore: boolean
+}
+
+/** Names the first id that is wrong, and how many there are. */
+function idProblems(name: string, ids: ArrayLike<number>, limit: Limit | undefined): Problem[] {
+  const least = limit && !limit.mayIgnore ? 0 : -(2 ** 31)
+  const most = limit ? limit.size - 1 : 2 ** 31 - 1
+  let [first, count] = [-1, 0]
+  for (let i = 0; i < ids.length; i++) {
+    if (Number.isInteger(ids[i]) && ids[i] >= least && ids[i] <= most) continue
+    if (count++ === 0) first = i
+  }
+  if (count === 0) return []
+  const more = count > 1 ? ` (and ${count - 1} more like it)` : ''
+  const ignored = limit?.mayIgnore ? ', or below 0 where ignored' : ''
+  const range = limit ? `${limit.dim} ${limit.size}: ids are 0 to ${most}${ignored}` : '32-bit integers'
+  return [wrong(name, `${ids[first]} at ${first}${more} is outside ${range}`)]
+}
+
+/** By input: `embed` looks ids up in a table, `pick` looks labels up among logits. */
+function idLimits({ mesh, segments }: Program): Map<string, Limit> {
+  const limits = new Map<string, Limit>()
+  for (const segment of Object.values(segments))
+    for (const instr of segment.instrs) {
+      const lookup = lookupOf(instr)
+      if (!lookup) continue
+      const role = segment.roles[segment.buffers[lookup.ids].role].name
+      const dim = chosenDim(mesh, segment, lookup)
+      if (role.is === 'input' && dim)
+        limits.set(role.of, { dim: dim.name, size: dim.size, mayIgnore: lookup.mayIgnore })
+    }
+  return limits
+}
+
+interface Lookup {
+  readonly ids: string
+  readonly among: string
+  readonly out: string
+  readonly mayIgnore: boolean
+}
+
+function lookupOf(instr: Instr): Lookup | undefined {
+  if (instr.kind === 'embed') return { ids: instr.ins[0], among: instr.ins[1], out: instr.outs[0], mayIgnore: false }
+  if (instr.kind === 'pick') return { ids: instr.ins[1], among: instr.ins[0], out: instr.outs[0], mayIgnore: true }
+  return undefined
+}
+
+/** The dim that the result no longer has, whole. */
+function chosenDim(mesh: Mesh, { buffers }: Segment, { among, out }: Lookup) {
+  const { dims, layout }: Buffer = buffers[among]
+  const left = new Set(buffers[out].dims.map(({ name }) => name))
+  return wholeDims(mesh, dims, layout).find(({ name }) => !left.has(name))
+}
