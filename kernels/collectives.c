@@ -5,10 +5,8 @@
 #include "bytes.h"
 #include "sync.h"
 
-enum { SUM, MAX, PRODUCT, MIN, MEAN };
-enum { F32, F64, BF16, F16, I32 };
 enum { CHUNK = 1024 };  // elements added up at a time: they stay in the first cache
-static const int bytes_per[] = {4, 8, 2, 2, 4};
+static const int bytes_per[DTYPE_COUNT] = DTYPE_BYTES;
 
 INLINE float from_bf16(unsigned short x) {
   unsigned bits = (unsigned)x << 16;
@@ -69,11 +67,11 @@ INLINE unsigned short to_f16(float f) {
   static void fold_##name(void *restrict to, const void *restrict from, size n, int combine) {   \
     A *restrict acc = to;                                                                        \
     const T *restrict x = from;                                                                  \
-    if (combine == MAX)                                                                          \
+    if (combine == COMBINE_MAX)                                                                  \
       for (size i = 0; i < n; i++) acc[i] = GREATER(acc[i], LOAD(x[i]));                         \
-    else if (combine == MIN)                                                                     \
+    else if (combine == COMBINE_MIN)                                                             \
       for (size i = 0; i < n; i++) acc[i] = LESS(acc[i], LOAD(x[i]));                            \
-    else if (combine == PRODUCT)                                                                 \
+    else if (combine == COMBINE_PRODUCT)                                                         \
       for (size i = 0; i < n; i++) acc[i] = (A)((U)acc[i] * (U)LOAD(x[i]));                      \
     else                                                                                         \
       for (size i = 0; i < n; i++) acc[i] = (A)((U)acc[i] + (U)LOAD(x[i]));                      \
@@ -94,16 +92,14 @@ TYPE(bf16, unsigned short, float, float, from_bf16, to_bf16)
 TYPE(f16, unsigned short, float, float, from_f16, to_f16)
 TYPE(i32, int, int, unsigned, SAME, SAME)
 
+// A dtype without its TYPE does not compile.
+#define TYPE_ROW(name) {take_##name, fold_##name, put_##name, divide_##name},
 static const struct {
   void (*take)(void *restrict, const void *restrict, size);
   void (*fold)(void *restrict, const void *restrict, size, int);
   void (*put)(void *restrict, const void *restrict, size);
   void (*divide)(void *, size, int);
-} types[] = {
-    {take_f32, fold_f32, put_f32, divide_f32},     {take_f64, fold_f64, put_f64, divide_f64},
-    {take_bf16, fold_bf16, put_bf16, divide_bf16}, {take_f16, fold_f16, put_f16, divide_f16},
-    {take_i32, fold_i32, put_i32, divide_i32},
-};
+} types[DTYPE_COUNT] = {DTYPES(TYPE_ROW)};
 
 // What is folded: n elements that lie `from` bytes into every operand and go `to` bytes into the results.
 struct fold {
@@ -134,7 +130,7 @@ static void sum_f32(struct context *c, const struct fold *s) {
 }
 
 static void fold(struct context *c, const struct fold *s) {
-  if (s->dtype == F32 && s->combine == SUM && s->operands <= MOST_DIRECT) {
+  if (s->dtype == DTYPE_F32 && s->combine == COMBINE_SUM && s->operands <= MOST_DIRECT) {
     sum_f32(c, s);
     return;
   }
@@ -145,7 +141,7 @@ static void fold(struct context *c, const struct fold *s) {
     types[s->dtype].take(acc, (char *)address(c, s->x[0]) + from, n);
     for (int p = 1; p < s->operands; p++)
       types[s->dtype].fold(acc, (char *)address(c, s->x[p]) + from, n, s->combine);
-    if (s->combine == MEAN) types[s->dtype].divide(acc, n, s->operands);
+    if (s->combine == COMBINE_MEAN) types[s->dtype].divide(acc, n, s->operands);
     for (int p = 0; p < s->results; p++)
       if (s->out[p] >= 0) types[s->dtype].put((char *)address(c, s->out[p]) + to, acc, n);
   }
@@ -299,7 +295,6 @@ COMMAND(waitAllToAll) {
 // Several tensors at one meeting: a member's shares of all of them lie one behind the other, and are cut into pieces as if
 // they were one. Parts of a line are equal, so that the last may reach beyond its end: there a sum is zero, and nothing is
 // gathered.
-enum { SEVERAL_REDUCED, SEVERAL_SCATTERED, SEVERAL_GATHERED };
 
 // A tensor: elements of a part and of the whole, and where all members' operands and results lie.
 struct tensor {
@@ -315,12 +310,12 @@ static struct tensor tensor_of(const double *w, size index) {
 
 // Elements of a member's result that it answers for: of a sum that all get its part, of a gather all.
 static size share_of(const double *w, const struct tensor *t) {
-  return (int)w[WAIT_SEVERAL_HOW] == SEVERAL_GATHERED ? (size)w[WAIT_SEVERAL_MEMBERS] * t->part : t->part;
+  return (int)w[WAIT_SEVERAL_HOW] == SEVERAL_ALL_GATHER ? (size)w[WAIT_SEVERAL_MEMBERS] * t->part : t->part;
 }
 
 static void sum_part(struct context *c, const double *w, const struct tensor *t, int share, size low, size high) {
   const int members = (int)w[WAIT_SEVERAL_MEMBERS], dtype = (int)w[WAIT_SEVERAL_DTYPE];
-  const int everybody = (int)w[WAIT_SEVERAL_HOW] == SEVERAL_REDUCED;
+  const int everybody = (int)w[WAIT_SEVERAL_HOW] == SEVERAL_ALL_REDUCE;
   const size width = bytes_per[dtype], start = share * t->part, end = max_size(low, min_size(high, t->whole - start));
   if (end > low)
     fold(c, &(struct fold){.x = t->x,
@@ -349,7 +344,7 @@ static void gather_parts(struct context *c, const double *w, const struct tensor
 }
 
 static void several(struct context *c, const double *w, int share, size low, size high) {
-  const int gathers = (int)w[WAIT_SEVERAL_HOW] == SEVERAL_GATHERED;
+  const int gathers = (int)w[WAIT_SEVERAL_HOW] == SEVERAL_ALL_GATHER;
   for (size i = 0, before = 0; i < (size)w[WAIT_SEVERAL_PAIRS] && before < high; i++) {
     const struct tensor t = tensor_of(w, i);
     const size own = share_of(w, &t), from = max_size(0, low - before), to = min_size(own, high - before);

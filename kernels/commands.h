@@ -1,4 +1,4 @@
-// Written by scripts/contracts.mjs from src/engine/native/lower/commands.ts. Do not edit.
+// Written by scripts/contracts.mjs from src/engine/native/lower/commands.ts and src/base/dtype.ts. Do not edit.
 #pragma once
 
 enum {
@@ -57,6 +57,7 @@ enum {
   CMD_COUNT
 };
 
+// The words of each command.
 #define CONFIG_ABORT 0
 #define CONFIG_TIMEOUT_MS 1
 #define CONFIG_SPIN 2
@@ -386,3 +387,168 @@ enum {
 #define WAIT_SEVERAL_COMBINE 5
 #define WAIT_SEVERAL_DTYPE 6
 #define WAIT_SEVERAL_PAIRS 7
+
+// One function per command. They are hidden so that a library that lacks one does not link.
+struct context;
+#define COMMAND(name) __attribute__((visibility("hidden"))) void cmd_##name(struct context *c, const double *w)
+COMMAND(config);
+COMMAND(alloc);
+COMMAND(free);
+COMMAND(matmul);
+COMMAND(add);
+COMMAND(mul);
+COMMAND(scale);
+COMMAND(sumRows);
+COMMAND(sumColumns);
+COMMAND(gelu);
+COMMAND(geluGrad);
+COMMAND(swiglu);
+COMMAND(swigluGrad);
+COMMAND(layerNorm);
+COMMAND(layerNormInputGrad);
+COMMAND(layerNormWeightGrad);
+COMMAND(rmsNorm);
+COMMAND(rmsNormInputGrad);
+COMMAND(rmsNormWeightGrad);
+COMMAND(rope);
+COMMAND(attention);
+COMMAND(attentionGrad);
+COMMAND(dropout);
+COMMAND(embed);
+COMMAND(embedGrad);
+COMMAND(maxColumns);
+COMMAND(sumExp);
+COMMAND(pick);
+COMMAND(tokenLoss);
+COMMAND(tokenLossGrad);
+COMMAND(countLabels);
+COMMAND(squaredError);
+COMMAND(squaredErrorGrad);
+COMMAND(fill);
+COMMAND(accumulate);
+COMMAND(sumSquares);
+COMMAND(adamw);
+COMMAND(sgd);
+COMMAND(copy);
+COMMAND(start);
+COMMAND(waitAllReduce);
+COMMAND(waitAllGather);
+COMMAND(waitReduceScatter);
+COMMAND(waitAllToAll);
+COMMAND(send);
+COMMAND(waitRecv);
+COMMAND(waitSend);
+COMMAND(barrier);
+COMMAND(copyBytes);
+COMMAND(recv);
+COMMAND(waitSeveral);
+#define COMMAND_TABLE \
+{ \
+  [CMD_CONFIG] = cmd_config, \
+  [CMD_ALLOC] = cmd_alloc, \
+  [CMD_FREE] = cmd_free, \
+  [CMD_MATMUL] = cmd_matmul, \
+  [CMD_ADD] = cmd_add, \
+  [CMD_MUL] = cmd_mul, \
+  [CMD_SCALE] = cmd_scale, \
+  [CMD_SUM_ROWS] = cmd_sumRows, \
+  [CMD_SUM_COLUMNS] = cmd_sumColumns, \
+  [CMD_GELU] = cmd_gelu, \
+  [CMD_GELU_GRAD] = cmd_geluGrad, \
+  [CMD_SWIGLU] = cmd_swiglu, \
+  [CMD_SWIGLU_GRAD] = cmd_swigluGrad, \
+  [CMD_LAYER_NORM] = cmd_layerNorm, \
+  [CMD_LAYER_NORM_INPUT_GRAD] = cmd_layerNormInputGrad, \
+  [CMD_LAYER_NORM_WEIGHT_GRAD] = cmd_layerNormWeightGrad, \
+  [CMD_RMS_NORM] = cmd_rmsNorm, \
+  [CMD_RMS_NORM_INPUT_GRAD] = cmd_rmsNormInputGrad, \
+  [CMD_RMS_NORM_WEIGHT_GRAD] = cmd_rmsNormWeightGrad, \
+  [CMD_ROPE] = cmd_rope, \
+  [CMD_ATTENTION] = cmd_attention, \
+  [CMD_ATTENTION_GRAD] = cmd_attentionGrad, \
+  [CMD_DROPOUT] = cmd_dropout, \
+  [CMD_EMBED] = cmd_embed, \
+  [CMD_EMBED_GRAD] = cmd_embedGrad, \
+  [CMD_MAX_COLUMNS] = cmd_maxColumns, \
+  [CMD_SUM_EXP] = cmd_sumExp, \
+  [CMD_PICK] = cmd_pick, \
+  [CMD_TOKEN_LOSS] = cmd_tokenLoss, \
+  [CMD_TOKEN_LOSS_GRAD] = cmd_tokenLossGrad, \
+  [CMD_COUNT_LABELS] = cmd_countLabels, \
+  [CMD_SQUARED_ERROR] = cmd_squaredError, \
+  [CMD_SQUARED_ERROR_GRAD] = cmd_squaredErrorGrad, \
+  [CMD_FILL] = cmd_fill, \
+  [CMD_ACCUMULATE] = cmd_accumulate, \
+  [CMD_SUM_SQUARES] = cmd_sumSquares, \
+  [CMD_ADAMW] = cmd_adamw, \
+  [CMD_SGD] = cmd_sgd, \
+  [CMD_COPY] = cmd_copy, \
+  [CMD_START] = cmd_start, \
+  [CMD_WAIT_ALL_REDUCE] = cmd_waitAllReduce, \
+  [CMD_WAIT_ALL_GATHER] = cmd_waitAllGather, \
+  [CMD_WAIT_REDUCE_SCATTER] = cmd_waitReduceScatter, \
+  [CMD_WAIT_ALL_TO_ALL] = cmd_waitAllToAll, \
+  [CMD_SEND] = cmd_send, \
+  [CMD_WAIT_RECV] = cmd_waitRecv, \
+  [CMD_WAIT_SEND] = cmd_waitSend, \
+  [CMD_BARRIER] = cmd_barrier, \
+  [CMD_COPY_BYTES] = cmd_copyBytes, \
+  [CMD_RECV] = cmd_recv, \
+  [CMD_WAIT_SEVERAL] = cmd_waitSeveral, \
+}
+
+// What exec returns.
+enum {
+  LOCKSTEP_OK,  // done
+  LOCKSTEP_ABORTED,  // the abort flag was raised while it waited
+  LOCKSTEP_TIMEOUT,  // gave up waiting
+  LOCKSTEP_UNKNOWN,  // a command that no kernel knows
+  LOCKSTEP_WORKSPACE,  // a kernel needs more workspace than it was given
+  LOCKSTEP_COUNT
+};
+
+// A rank's status block: i32 words, then live and peak bytes of the kinds of memory.
+enum {
+  STATUS_COMMAND,
+  STATUS_ERROR,
+  STATUS_WAITING_FOR,
+  STATUS_SPANS,
+  STATUS_DONE,
+  STATUS_COUNT
+};
+#define STATUS_LIVE_BYTES 64
+#define MEMORY_KINDS 6
+
+// The lines that ranks wait at, in i32 words.
+enum { LINE = 16, MESSAGE_X = 8, MESSAGE_OUT = 10 };
+
+// How a collective makes one number of many.
+enum {
+  COMBINE_SUM,
+  COMBINE_MAX,
+  COMBINE_PRODUCT,
+  COMBINE_MIN,
+  COMBINE_MEAN,
+  COMBINE_COUNT
+};
+
+// What is done to several tensors at one meeting.
+enum {
+  SEVERAL_ALL_REDUCE,
+  SEVERAL_REDUCE_SCATTER,
+  SEVERAL_ALL_GATHER,
+  SEVERAL_COUNT
+};
+
+// What its elements are.
+enum {
+  DTYPE_F32,
+  DTYPE_F64,
+  DTYPE_BF16,
+  DTYPE_F16,
+  DTYPE_I32,
+  DTYPE_COUNT
+};
+#define DTYPE_BYTES {4, 8, 2, 2, 4}
+#define DTYPES(X) \
+  X(f32) X(f64) X(bf16) X(f16) X(i32)

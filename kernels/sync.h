@@ -2,14 +2,13 @@
 #pragma once
 #include "kernels.h"
 
-// A block is made of lines of 64 bytes, so that counters of different ranks never share one.
-enum { LINE = 16 };
+// A block is made of lines of 64 bytes, so that counters of different ranks never share one (LINE words).
 // The first line of a group's block is its bell. A member's line, after it, says which meeting the member has come to
 // last, and of its share of the work: the last meeting done, the next piece to take (an i64: of which meeting, and which
 // piece), and how many pieces of the current meeting are finished.
 enum { ARRIVED, DONE, NEXT, FINISHED = 4 };
 // A message's block is one line: counters of messages, the bell, and two f64 where both ends may say what they bring.
-enum { SENT, READY, TAKEN, COPIED, MESSAGE_BELL, MESSAGE_X = 8, MESSAGE_OUT = 10 };
+enum { SENT, READY, TAKEN, COPIED, MESSAGE_BELL };
 
 INLINE int *group_bell(const struct context *c, double sync) { return ints(c, sync); }
 INLINE int *member_line(const struct context *c, double sync, int member) { return ints(c, sync) + LINE * (1 + member); }

@@ -3,24 +3,76 @@
 import { realpathSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { elementFacts, elementTypes } from '../dist/src/base/index.js'
-import { commands } from '../dist/src/engine/native/lower/commands.js'
+import {
+  combines,
+  commandNames,
+  commands,
+  errorMeanings,
+  Status,
+  Sync,
+  severalKinds,
+  statusWords,
+} from '../dist/src/engine/native/lower/commands.js'
+import { kinds } from '../dist/src/ir/index.js'
 
-const upper = name => name.replace(/[A-Z]/g, c => `_${c}`).toUpperCase()
+const upper = name =>
+  name
+    .replace(/[A-Z]/g, c => `_${c}`)
+    .replaceAll('-', '_')
+    .toUpperCase()
 
-function commandsHeader() {
-  const lines = [
-    '// Written by scripts/contracts.mjs from src/engine/native/lower/commands.ts. Do not edit.',
+const enumOf = (prefix, names, notes = {}) => [
+  'enum {',
+  ...names.map(name => `  ${prefix}_${upper(name)},${notes[name] ? `  // ${notes[name]}` : ''}`),
+  `  ${prefix}_COUNT`,
+  '};',
+]
+
+/** A macro of several lines. */
+const macro = (head, lines) => [`#define ${head}`, ...lines].map((line, i) => (i < lines.length ? `${line} \\` : line))
+
+const withKernel = commandNames.filter(name => name !== 'end')
+
+const commandsHeader = () =>
+  `${[
+    '// Written by scripts/contracts.mjs from src/engine/native/lower/commands.ts and src/base/dtype.ts. Do not edit.',
     '#pragma once',
     '',
-    'enum {',
-  ]
-  for (const name of Object.keys(commands)) lines.push(`  CMD_${upper(name)},`)
-  lines.push('  CMD_COUNT', '};', '')
-  for (const [name, words] of Object.entries(commands))
-    for (const [i, word] of words.entries())
-      if (!word.startsWith('...')) lines.push(`#define ${upper(name)}_${upper(word)} ${i}`)
-  return `${lines.join('\n')}\n`
-}
+    ...enumOf('CMD', commandNames),
+    '',
+    '// The words of each command.',
+    ...Object.entries(commands).flatMap(([name, words]) =>
+      words.flatMap((word, i) => (word.startsWith('...') ? [] : [`#define ${upper(name)}_${upper(word)} ${i}`])),
+    ),
+    '',
+    '// One function per command. They are hidden so that a library that lacks one does not link.',
+    'struct context;',
+    '#define COMMAND(name) __attribute__((visibility("hidden"))) void cmd_##name(struct context *c, const double *w)',
+    ...withKernel.map(name => `COMMAND(${name});`),
+    ...macro('COMMAND_TABLE', ['{', ...withKernel.map(name => `  [CMD_${upper(name)}] = cmd_${name},`), '}']),
+    '',
+    '// What exec returns.',
+    ...enumOf('LOCKSTEP', Object.keys(errorMeanings), errorMeanings),
+    '',
+    "// A rank's status block: i32 words, then live and peak bytes of the kinds of memory.",
+    ...enumOf('STATUS', statusWords),
+    `#define STATUS_LIVE_BYTES ${Status.live}`,
+    `#define MEMORY_KINDS ${kinds.length}`,
+    '',
+    '// The lines that ranks wait at, in i32 words.',
+    `enum { LINE = ${Sync.lineBytes / 4}, MESSAGE_X = ${Sync.messageX / 4}, MESSAGE_OUT = ${Sync.messageOut / 4} };`,
+    '',
+    '// How a collective makes one number of many.',
+    ...enumOf('COMBINE', combines),
+    '',
+    '// What is done to several tensors at one meeting.',
+    ...enumOf('SEVERAL', severalKinds),
+    '',
+    '// What its elements are.',
+    ...enumOf('DTYPE', elementTypes),
+    `#define DTYPE_BYTES {${elementTypes.map(type => elementFacts[type].bytes).join(', ')}}`,
+    ...macro('DTYPES(X)', [`  ${elementTypes.map(type => `X(${type})`).join(' ')}`]),
+  ].join('\n')}\n`
 
 const pythonDtypes =
   () => `"""What tensors are in. Written by scripts/contracts.mjs from src/base/dtype.ts: change it there."""

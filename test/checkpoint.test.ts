@@ -150,6 +150,9 @@ const written: readonly (readonly [ModelName, PlanInput, number?])[] = [
   ['llama tied', { pp: 2, tp: 2, microbatches: 4, schedule: 'dualpipe' }],
   ['llama', { dp: 2, tp: 2, zero: 3, precision: 'bf16' }],
   ['mlp', { dp: 4, tp: 2, zero: 2 }],
+  ['gpt', { dp: 3, zero: 3 }],
+  ['llama', { dp: 7, zero: 1 }],
+  ['gpt tied', { dp: 10, tp: 2, zero: 2 }],
 ]
 for (const [model, plan, mostBytes] of written)
   test(`${model}, ${titleOf(plan)}: what ranks write is every element once${mostBytes ? `, in files of ${mostBytes} bytes` : ''}`, () => {
@@ -178,11 +181,13 @@ for (const [model, plan, mostBytes] of written)
   })
 
 /** The index in the whole of every element of a part, in the part's order. */
-const numbered = (dims: readonly number[], { start, shape }: Box): number[] =>
-  dims.reduce(
-    (found, size, d) => found.flatMap(at => Array.from({ length: shape[d] }, (_, i) => at * size + start[d] + i)),
-    [0],
-  )
+const numbered = (dims: readonly number[], { start, shape, line = [0, Infinity] }: Box): number[] =>
+  dims
+    .reduce(
+      (found, size, d) => found.flatMap(at => Array.from({ length: shape[d] }, (_, i) => at * size + start[d] + i)),
+      [0],
+    )
+    .slice(...line)
 
 function drawn(seed: number) {
   const source = uniform({ seed, name: 'boxes' })

@@ -23,6 +23,7 @@ import {
   type Tokenizer,
   trainMerges,
   windows,
+  wordsIn,
 } from '../src/data/index.js'
 import { boot, type Observation } from '../src/engine/index.js'
 import { jobOf } from './jobs.js'
@@ -82,6 +83,57 @@ test('training merges the most frequent pair first, is the same every time, and 
   deepEqual(trainMerges([], 1000), [])
   const text = prose[0]
   ok(bpe.encode(text).length < text.length / 2)
+})
+
+test('text without spaces is cut into words, which are learned from and encoded as by anybody else', async () => {
+  const letters = utf8('abcdefgh'.repeat(40_000))
+  const learned = trainMerges([letters], 264)
+  deepEqual(learned.slice(0, 2), [
+    [97, 98],
+    [99, 100],
+  ])
+  const ours = bpeTokenizer(learned)
+  const ids = ours.encode(letters)
+  equal(ids.length, letters.length / 8, 'a token for every abcdefgh')
+  deepEqual(ours.decode(ids), letters)
+  const theirs = await readTokenizer(printTokenizer(learned), 'tokenizer.json')
+  for (const text of [
+    'x'.repeat(700),
+    'ab'.repeat(500),
+    ' '.repeat(700),
+    `${' '.repeat(300)}a`,
+    '🎉'.repeat(300),
+    '…'.repeat(600),
+  ])
+    deepEqual(Array.from(theirs.encode(utf8(text))), Array.from(ours.encode(utf8(text))), text.slice(0, 4))
+})
+
+test('a text read in pieces has the words of the whole, wherever it is cut', () => {
+  const texts = [
+    ...prose,
+    utf8('日本語'.repeat(200)),
+    utf8(`${' '.repeat(600)}a${'\n'.repeat(3)}🎉${'b'.repeat(800)} c`),
+  ]
+  for (const text of texts) {
+    const whole = [...wordsIn(text)]
+    deepEqual(Buffer.concat(whole.map(utf8)), Buffer.from(text))
+    for (const piece of [1, 7, 600, 1000]) deepEqual([...wordsIn(text, piece)], whole, `pieces of ${piece}`)
+  }
+})
+
+test('of too many different words the first are learned from, and whoever asks is told', () => {
+  const told: number[] = []
+  const words = Array.from({ length: 5000 }, (_, i) => `w${i}`).join(' ')
+  const options = { mostBytes: 100, onLimit: (bytes: number) => void told.push(bytes) }
+  const few = trainMerges([utf8(`${words} ${'late '.repeat(50)}${'w0 '.repeat(50)}`)], 300, options)
+  deepEqual(told, [100])
+  deepEqual(few[0], [32, 119], 'w0 was known')
+  deepEqual(
+    few,
+    trainMerges([utf8(`${words.slice(0, 98)} ${'w0 '.repeat(50)}`)], 300, { ...options, mostBytes: 1000 }),
+    'nothing was learned of what came late',
+  )
+  deepEqual(told, [100])
 })
 
 test('texts lie one after the other, each with its end', () => {

@@ -25,7 +25,7 @@ def assembled(trainer):
         values = trainer.stage.parameter(param)
         if values is not None:
             starts, sizes, _ = mesh.part(param["dims"], param["kept"], rank)
-            mine[param["name"]] = (starts, sizes, values)
+            mine[param["name"]] = (starts, sizes, mesh.cut(sizes, param["kept"], rank), values)
     parts = [None] * mesh.world
     dist.all_gather_object(parts, mine)
     whole = {}
@@ -33,13 +33,14 @@ def assembled(trainer):
         out = torch.full([dim["size"] for dim in param["dims"]], float("nan"), dtype=torch.float64)
         for part in parts:
             if param["name"] in part:
-                starts, sizes, values = part[param["name"]]
+                starts, sizes, (begin, end), values = part[param["name"]]
                 window = tuple(slice(a, a + n) for a, n in zip(starts, sizes))
-                held = out[window]
-                seen = held[~held.isnan()]
-                if seen.numel() == values.numel():
+                block = out[window].flatten().clone()
+                held, values = block[begin:end], values.flatten()[: end - begin].double()
+                if held.numel() and not held.isnan().any():
                     assert (held - values).abs().max() <= 1e-5, f"ranks differ in {param['name']}"
-                out[window] = values.double()
+                block[begin:end] = values
+                out[window] = block.view(sizes)
         whole[param["name"]] = out.flatten().tolist()
     return whole
 

@@ -177,7 +177,7 @@ describe('a folder of checkpoints', () => {
   const faults: readonly (readonly [string, string, (folder: string) => void, RegExp, string[]?])[] = [
     ['a bit is wrong', job, rewritten(second, flipped), /rank-00001.safetensors \(written by rank 1\): tensor v\.\S+ is damaged: its CRC-32/],
     ['a shard is cut short', job, rewritten(first, bytes => bytes.subarray(0, -40)), /rank-00000.safetensors \(written by rank 0\): tensor \S+ is cut short: \d+ of \d+ bytes/],
-    ['a shard is missing', job, folder => rmSync(join(folder, second)), /rank-00001.safetensors \(written by rank 1\), tensor m\.embed\.tokens: no such file, and of \d+ more tensors/],
+    ['a shard is missing', job, folder => rmSync(join(folder, second)), /rank-00001.safetensors \(written by rank 1\), tensor param\.embed\.tokens: no such file, and of \d+ more tensors/],
     ['the manifest is cut short', job, rewritten('manifest.json', bytes => bytes.subarray(0, -9)), /manifest.json is not JSON/],
     ['the manifest is missing', job, folder => rmSync(join(folder, 'manifest.json')), /holds no checkpoint; name a folder with a manifest.json in it/],
     ['a tensor is not in the manifest', job, manifest(value => delete (value.tensors as Record<string, unknown>)['v.embed.tokens']), /the checkpoint holds no v\.embed\.tokens/],

@@ -110,6 +110,7 @@ export const problemCodes = {
   'engine/memory': 'a rank, or all ranks together, need more memory than there is',
   'step/data': 'the data of a step has the wrong size, an id outside the vocabulary, or a bad lr or step',
   'group/call': 'a call on a group of ranks names a tensor, a rank or a count that cannot be',
+  'run/foreign': 'a file of somebody else would be overwritten',
   'run/exists': 'the run folder belongs to another run',
   'run/write': 'a file cannot be written',
   'emit/exists': 'the folder to emit into belongs to another run',

@@ -30,6 +30,16 @@ export function describeValue(value: unknown): string {
   return typeof value === 'object' ? 'a mapping' : String(value)
 }
 
+/**
+ * A name on one line, as it can be shown: characters that a terminal obeys, that turn the direction of text, or that are
+ * none (XML forbids some of those) become escapes such as \u001b. In JSON such an escape is the character itself.
+ */
+export const printable = (text: string): string =>
+  text.replace(
+    /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]/gu,
+    char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+
 /** At most so many characters, and none that a terminal would obey. */
 export const shorten = (text: string, most: number): string => {
   const shown = text.slice(0, most + 1).replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')

@@ -5,7 +5,7 @@
  * else than the manifest is refused.
  */
 import { type Dim, elementsOf } from '../base/index.js'
-import { type Box, copyShared, elementsIn, type Numbers } from './box.js'
+import { type Box, copyShared, elementsIn, type Numbers, storedShape } from './box.js'
 import { type Entry, type Manifest, type Part, type Position, parseManifest, sumOf } from './manifest.js'
 import { openSafetensors, type Safetensors } from './safetensors.js'
 
@@ -88,8 +88,9 @@ function shardReader(manifest: Manifest, read: ReadFile): ValuesOf {
       const wrong = disagreement(manifest, part, name, file)
       if (wrong !== undefined) throw new Error(wrong)
       const { shape, values } = file.tensor(name)
-      if (shape.join() !== part.shape.join())
-        throw new Error(`tensor ${name} is ${sizes(shape)}, but ${sizes(part.shape)} in the manifest`)
+      const said = storedShape(part)
+      if (shape.join() !== said.join())
+        throw new Error(`tensor ${name} is ${sizes(shape)}, but ${sizes(said)} in the manifest`)
       requireFinite(name, values)
       return values
     })

@@ -4,7 +4,7 @@
  * taken for one that was written. `write.ts` prints it, and so does the runtime of emitted programs.
  */
 import type { Dim } from '../base/index.js'
-import type { Box } from './box.js'
+import { type Box, elementsIn } from './box.js'
 import { crc32 } from './crc32.js'
 
 export const format = 'lockstep checkpoint 2'
@@ -77,10 +77,14 @@ const isSound = ({ step, seed, run, files, tensors }: Manifest): boolean =>
 const isFileName = (file: unknown): boolean => typeof file === 'string' && /^[\w-][\w.-]*$/.test(file)
 
 /** A part that lies in the whole. */
-const isPart = ({ rank, file, start, shape }: Part, { dims }: Entry): boolean =>
+const isPart = ({ rank, file, start, shape, line }: Part, { dims }: Entry): boolean =>
   isFileName(file) &&
   isSize(rank) &&
   [start, shape].every(box => Array.isArray(box) && box.length === dims.length && box.every(isSize)) &&
-  dims.every(({ size }, d) => start[d] + shape[d] <= size)
+  dims.every(({ size }, d) => start[d] + shape[d] <= size) &&
+  (line === undefined || isLine(line, elementsIn({ start, shape })))
+
+const isLine = (line: unknown, elements: number): boolean =>
+  Array.isArray(line) && line.length === 2 && line.every(isSize) && line[0] <= line[1] && line[1] <= elements
 
 const isSize = (n: unknown): boolean => Number.isSafeInteger(n) && (n as number) >= 0 // it is a number

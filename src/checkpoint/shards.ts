@@ -3,26 +3,30 @@ import {
   type Coordinates,
   coordinatesOf,
   type Dim,
+  elementsOf,
+  flatAxes,
+  heldElements,
   type Layout,
   localDims,
   type Mesh,
   originOf,
+  partStart,
   type Rank,
   type StateName,
-  splitOf,
   stateEntries,
   stateFacts,
   stateNames,
 } from '../base/index.js'
 import { type DType, dtypeOfState, masterFrame, type Param, type Program } from '../ir/index.js'
-import type { Box } from './box.js'
+import { type Box, elementsIn } from './box.js'
 
 export interface Shard extends Box {
   /** 'param.NAME', or the name of a state and the parameter's: 'm.NAME'. */
   readonly tensor: string
   readonly rank: Rank
-  /** Index into the frames of the rank's stream. */
+  /** Index into the frames of the rank's stream, and the elements of it before this part. */
   readonly frame: number
+  readonly first: number
   readonly dtype: DType
   /** Of the whole. */
   readonly dims: readonly Dim[]
@@ -36,21 +40,32 @@ export function shardsOf(program: Program, rank: Rank): Shard[] {
 }
 
 function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): Shard[] {
-  const { name, dims, dtype, kept, state } = param
+  const { name, dims, dtype, kept, keptInside, state } = param
   const frames = param.frames[at.pp ?? 0]
   if (!frames) return []
-  const first = Math.min(...Object.keys(param.frames).map(Number)) === (at.pp ?? 0)
+  const leads = Math.min(...Object.keys(param.frames).map(Number)) === (at.pp ?? 0)
   const shard = (tensor: string, frame: number, layout: Layout, of: Pick<Shard, 'dtype' | 'written'>): Shard => {
-    const local = localDims(mesh, dims, layout)
-    const start = local.map(dim => originOf(mesh, layout, dim, at))
-    return { tensor, rank, frame, dims, start, shape: local.map(({ size }) => size), ...of }
+    const box = boxOf(mesh, dims, layout, at)
+    const written = of.written && leads && isFirst(at, layout) && elementsIn(box) > 0
+    return { tensor, rank, frame, first: 0, dims, ...box, ...of, written }
   }
-  const writes = (layout: Layout) => first && leads(at, dims, layout)
-  const ofState = { dtype: dtypeOfState(param), written: writes(state) }
+  const own = shard(`param.${name}`, frames.param, kept, { dtype, written: masterFrame(frames) === undefined })
+  const ofState = { dtype: dtypeOfState(param), written: true }
   return [
-    shard(`param.${name}`, frames.param, kept, { dtype, written: masterFrame(frames) === undefined && writes(kept) }),
+    keptInside ? { ...own, first: partStart(mesh, localDims(mesh, dims, kept), kept, at) } : own,
     ...stateEntries(frames.states).map(([of, frame]) => shard(`${tensorOf(of)}.${name}`, frame, state, ofState)),
   ]
+}
+
+/** What the rank at `at` holds of a tensor. */
+function boxOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): Box {
+  const local = localDims(mesh, dims, layout)
+  const start = local.map(dim => originOf(mesh, layout, dim, at))
+  const shape = local.map(({ size }) => size)
+  if (!layout.flat) return { start, shape }
+  const all = elementsOf(local)
+  const begin = Math.min(all, partStart(mesh, local, layout, at))
+  return { start, shape, line: [begin, Math.min(all, begin + heldElements(mesh, local, layout))] }
 }
 
 /** A master is the parameter, with more digits: whoever loads it may keep fewer. */
@@ -60,7 +75,7 @@ const tensorOf = (state: StateName): string => (stateFacts[state].startsFrom ===
 export const ownStates: readonly StateName[] = stateNames.filter(state => tensorOf(state) === state)
 
 /** At place 0 of every axis the tensor is whole on. */
-function leads(at: Coordinates, dims: readonly Dim[], layout: Layout): boolean {
-  const split = new Set<string>(dims.flatMap(({ name }) => splitOf(layout, name)))
+function isFirst(at: Coordinates, layout: Layout): boolean {
+  const split = new Set<string>([...Object.values(layout.splits).flat(), ...flatAxes(layout)])
   return Object.entries(at).every(([axis, place]) => axis === 'pp' || split.has(axis) || place === 0)
 }

@@ -5,7 +5,7 @@
  */
 import { worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
-import { type Box, elementsIn, type Numbers } from './box.js'
+import { type Box, elementsIn, type Numbers, storedShape } from './box.js'
 import { requireFinite } from './checkpoint.js'
 import { format, type Manifest, type Part, type Position, printManifest, sumOf } from './manifest.js'
 import { parseSafetensors, printSafetensors } from './safetensors.js'
@@ -65,7 +65,7 @@ interface Piece {
   readonly values: Numbers
 }
 
-const boxOf = ({ start, shape }: Shard): Box => ({ start, shape })
+const boxOf = ({ start, shape, line }: Shard): Box => ({ start, shape, ...(line && { line }) })
 
 function groupsOf(pieces: readonly Piece[], mostBytes: number): Piece[][] {
   const groups: Piece[][] = []
@@ -83,9 +83,10 @@ function groupsOf(pieces: readonly Piece[], mostBytes: number): Piece[][] {
 
 function fileOf(pieces: readonly Piece[], metadata: Readonly<Record<string, string>>): Uint8Array {
   const parts = Object.fromEntries(pieces.map(({ shard }) => [shard.tensor, boxOf(shard)]))
-  const tensors = pieces.map(({ shard: { tensor, shape }, values }) => {
-    requireFinite(tensor, values)
-    return [tensor, { dtype: values instanceof Float64Array ? 'F64' : 'F32', shape, values }] as const
+  const tensors = pieces.map(({ shard, values }) => {
+    requireFinite(shard.tensor, values)
+    const dtype = values instanceof Float64Array ? 'F64' : 'F32'
+    return [shard.tensor, { dtype, shape: storedShape(shard), values }] as const
   })
   return printSafetensors(Object.fromEntries(tensors), { ...metadata, parts: JSON.stringify(parts) })
 }

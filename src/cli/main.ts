@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { ProblemsError } from '../base/index.js'
 import { type Io, processIo } from './io.js'
+import { onTerminal } from './text/colors.js'
 import { showProblems } from './text/problems.js'
 import { Interrupted } from './text/progress.js'
 import { usageProblems } from './text/usage.js'
@@ -39,7 +40,7 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
 export async function run(argv: readonly string[], given: Io = processIo()): Promise<number> {
   let code = 0
   const json = argv.includes('--json')
-  const io: Io = json ? { ...given, progressColumns: () => undefined } : given
+  const io = guarded(json ? { ...given, progressColumns: () => undefined } : given)
   const program = frame(io)
   try {
     const asked = argv[0] !== undefined && Object.hasOwn(commands, argv[0]) ? [argv[0]] : Object.keys(commands)
@@ -60,6 +61,13 @@ export async function run(argv: readonly string[], given: Io = processIo()): Pro
     return failed(e, io, { name: argv[0], json })
   }
 }
+
+/** Names and cells come from files of others: whatever control characters they hold, no terminal obeys them. */
+const guarded = (io: Io): Io => ({
+  ...io,
+  out: text => io.out(onTerminal(text)),
+  err: text => io.err(onTerminal(text)),
+})
 
 function frame(io: Io): Command {
   return new Command('lockstep')

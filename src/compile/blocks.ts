@@ -4,7 +4,7 @@
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  */
 import { type Dim, type Layout, partialAxes, whole } from '../base/index.js'
-import { type Kind, type RoleName, showRole } from '../ir/index.js'
+import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
 import { type Block, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
 import type { ByKind, ParamLayouts } from './compiled.js'
 import type { Derived } from './differentiate.js'
@@ -12,7 +12,7 @@ import { elect } from './elect.js'
 import { canonical, type Sharded } from './layouts.js'
 import { align } from './pack.js'
 import type { Phases } from './recompute.js'
-import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
 
 export type PhaseName = 'F' | 'I' | 'W' | 'B'
 
@@ -26,6 +26,8 @@ export interface BlockContext {
   readonly classes: ReadonlyMap<string, string>
   /** By class: the layout gradients are accumulated in. As produced, where nothing has been agreed. */
   readonly gradients: ReadonlyMap<string, Layout>
+  /** Every call leaves its gradients in frames of their own, to be reduced and added up by others. */
+  readonly fresh: boolean
 }
 
 /** The gradient of a parameter of class `of`, in the layout in which some segment makes it. */
@@ -239,7 +241,7 @@ class PhaseWriter {
     const canon = (purpose: 'value' | 'input', d: readonly Dim[] = dims) => canonical(s, d, purpose)
     switch (source.kind) {
       case 'param':
-        return { layout: this.#layouts(source.name).found, slot: at({ is: 'param', of: source.name }, 'parameters') }
+        return { layout: this.#layouts(source.name).compute, slot: at({ is: 'param', of: source.name }, 'parameters') }
       case 'input':
         return { layout: canon('input'), slot: at({ is: 'input', of: source.name }, 'data') }
       case 'carry':
@@ -257,14 +259,19 @@ class PhaseWriter {
     const value = this.#value(id)
     this.#find(value)
     const { ref, layout } = this.#writer.demand(String(id), canonical(this.#context.s, value.dims, 'value'))
+    this.#settleOrCopy(ref, value, layout, slot)
+  }
+
+  /** Two names for one value, or a parameter handed on: each frame needs bytes of its own. */
+  #settleOrCopy(ref: Ref, value: Value, layout: Layout, slot: Slot): Ref {
     if (this.#writer.isScratch(ref)) {
       this.#writer.settle(ref, slot)
-      return
+      return ref
     }
-    // Two names for one value, or a parameter handed on: each frame needs bytes of its own.
-    const copy = this.#writer.make(`copy of ${id}`, value, layout, 'activations')
+    const copy = this.#writer.make(`copy of ${value.id}`, value, layout, slot.kind)
     this.#writer.emit({ kind: 'scale', by: 1, ins: [ref], outs: [copy.ref] })
     this.#writer.settle(copy.ref, slot)
+    return copy.ref
   }
 
   #accumulate(id: ValueId): void {
@@ -275,20 +282,31 @@ class PhaseWriter {
         String(id),
         this.#gradLayout(param, this.#writer.versions(String(id))[0].layout),
       )
-      const role: RoleName = { is: 'grad', of: param }
-      const name = showRole(role)
-      const into =
-        this.#writer.versions(name)[0] ??
-        this.#writer.given(name, { ...value, name }, layout, { role, kind: 'gradients', offset: 0 })
-      this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [into.ref] })
+      if (this.#context.fresh) this.#leave(param, value, { ref, layout })
+      else {
+        const role: RoleName = { is: 'grad', of: param }
+        const name = showRole(role)
+        const into = this.#writer.given(name, { ...value, name }, layout, { role, kind: 'gradients', offset: 0 })
+        this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [into.ref] })
+      }
     }
   }
 
-  /** As agreed, else as produced. */
+  /** A gradient in a frame of its own, with room to be scattered there. */
+  #leave(param: string, value: Value, { ref, layout }: Version): void {
+    const slot: Slot = { role: { is: 'fresh', of: param }, kind: 'gradients', offset: 0 }
+    const own = this.#settleOrCopy(ref, value, layout, slot)
+    this.#writer.makeRoom(own, this.#layouts(param).storage)
+  }
+
+  /** As agreed, else as produced; what others reduce keeps its partial sums, and lies otherwise as it is computed with. */
   #gradLayout(param: string, layout: Layout): Layout {
-    const of = this.#context.classes.get(this.#block.params[param])!
-    this.produced.push({ of, layout })
-    return this.#context.gradients.get(of) ?? layout
+    const { classes, gradients, fresh } = this.#context
+    const of = classes.get(this.#block.params[param])!
+    const agreed = gradients.get(of) ?? layout
+    const wanted = fresh ? { ...this.#layouts(param).compute, partial: agreed.partial } : agreed
+    this.produced.push({ of, layout: gradients.has(of) ? layout : wanted })
+    return wanted
   }
 
   #accumulateLoss(ref: string, layout: Layout): void {

@@ -19,9 +19,10 @@ import {
   stagesHeld,
 } from './compiled.js'
 import { cut } from './cut.js'
+import { draftFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'
 import { agree, settled } from './gradients.js'
-import { canonical, factorsOf, type Sharded, shardedOn } from './layouts.js'
+import { canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
 import { draftOnce, type OnceDrafts } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
@@ -31,6 +32,7 @@ import { recompute } from './recompute.js'
 import type { SegmentDraft } from './segment.js'
 import { frameNames } from './stream/frames.js'
 import { draftStreams, type StreamScript } from './stream/streams.js'
+import { scattersEachCall } from './tail.js'
 
 export function compile(given: CompileInput): Program {
   const { plan, schedule } = given
@@ -39,12 +41,13 @@ export function compile(given: CompileInput): Program {
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
   const s = shardedOn(meshOf(plan, model.dims.kvHeads), plan.sequenceParallel)
-  const layouts = layoutsOfParams(model, plan, s)
+  const layouts = layoutsOfParams(model, s)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
   const drafts = shard(facts)
-  const ordered = segmentsOf(drafts).map(draft => (plan.overlap ? overlap(draft) : draft))
+  const flights = draftFlights({ ...facts, ...drafts })
+  const ordered = segmentsOf(drafts, flights).map(draft => (plan.overlap ? overlap(draft) : draft))
   const segments = byName(ordered.map(draft => placeBuffers(s.mesh, draft)))
-  const scripts = draftStreams({ ...facts, ...drafts, segments })
+  const scripts = draftStreams({ ...facts, ...drafts, flights, segments })
   const streams = scripts.map(placeFrames)
   return {
     name: model.name,
@@ -69,19 +72,25 @@ export function meshOf(plan: Pick<Plan, MeshAxis | 'order'>, kvHeads?: number): 
 
 /** Every segment, in layouts: of each kind of block, of each parameter, and what happens once a step. */
 function shard(facts: Facts): Drafts {
-  const { model } = facts
-  const context: BlockContext = { ...facts, phases: phasesIn(facts), classes: classesOf(model), gradients: new Map() }
+  const { model, plan, s } = facts
+  const sharding = {
+    phases: phasesIn(facts),
+    classes: classesOf(model),
+    fresh: scattersEachCall(plan, storageOf(s, whole)),
+  }
+  const context: BlockContext = { ...facts, ...sharding, gradients: new Map() }
   const gradients = agree(facts, context)
   const blocks = eachKind(model, block => draftBlock(block, { ...context, gradients }))
   return { blocks, params: draftParams(facts, settled(blocks, gradients)), once: draftOnce(facts, blocks) }
 }
 
-function segmentsOf({ blocks, params, once }: Drafts): SegmentDraft[] {
-  const ofParam = ({ segments: { begin, gather, reduce, norm, update } }: CompiledParam) =>
-    [begin, gather, reduce, norm, update].filter(draft => draft !== undefined)
+function segmentsOf({ blocks, params, once }: Drafts, flights: readonly FlightDrafts[]): SegmentDraft[] {
+  const ofParam = ({ segments: { begin, reduce, norm, update } }: CompiledParam) =>
+    [begin, reduce, norm, update].filter(draft => draft !== undefined)
   const all = [
     ...Object.values(blocks).flatMap(({ segments }) => Object.values(segments)),
     ...params.flatMap(ofParam),
+    ...flights.flatMap(({ segments }) => [...segments.values()].flatMap(draft => Object.values(draft))),
     ...ofOnce(once),
   ]
   return [...new Map(all.map(draft => [draft.name, draft])).values()]
@@ -113,13 +122,13 @@ const resultsOf = (streams: readonly StreamScript[]): Results =>
   ) as Results // a record of every name
 
 function programParam(
-  { spec, dtype, layouts, grad, holders, segments }: CompiledParam,
+  { spec, dtype, layouts, holders, segments }: CompiledParam,
   streams: readonly StreamScript[],
 ): Param {
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name)),
-    ...(grad && { grad: frameOf(frameNames.grad(name)) }),
+    ...(segments.gradient && { grad: frameOf(frameNames.grad(name)) }),
     states: Object.fromEntries(segments.states.map(state => [state, frameOf(frameNames.state(state, name))])),
   })
   return {
@@ -130,7 +139,8 @@ function programParam(
     compute: layouts.compute,
     storage: layouts.storage,
     frames: Object.fromEntries(holders.map(pp => [pp, framesAt(streams[pp])])),
-    kept: segments.kept,
+    kept: segments.kept.layout,
+    ...(segments.kept.inside && { keptInside: true }),
     state: segments.state,
   }
 }

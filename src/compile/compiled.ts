@@ -5,6 +5,7 @@ import type { Block, Model, ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import { onlyForward, type Schedule, tasksOf } from '../schedule/index.js'
 import type { BlockDrafts, PhaseName } from './blocks.js'
+import type { FlightDrafts } from './data.js'
 import type { Derived } from './differentiate.js'
 import type { Sharded } from './layouts.js'
 import type { OnceDrafts } from './once.js'
@@ -30,12 +31,10 @@ export function eachKind<T>({ blocks }: Model, make: (block: Block) => T): ByKin
   return made
 }
 
-/** How a parameter is laid out: to compute with, and as its own frame holds it. */
+/** How a parameter is laid out: to compute with, and in parts over the data axes. */
 export interface ParamLayouts {
   readonly compute: Layout
   readonly storage: Layout
-  /** What segments find in the parameter's frame. */
-  readonly found: Layout
 }
 
 /** What is known before anything is sharded. */
@@ -53,9 +52,9 @@ export interface Facts extends CompileInput {
 
 export interface CompiledParam extends ParamDtypes {
   readonly spec: ParamSpec
+  /** Its class. */
+  readonly of: string
   readonly layouts: ParamLayouts
-  /** The layout its gradient is accumulated in; absent where nothing is trained. */
-  readonly grad?: Layout
   /** Pipeline coordinates that hold it: several for tied weights and for stages held twice. */
   readonly holders: readonly number[]
   readonly segments: ParamDrafts
@@ -70,6 +69,8 @@ export interface Drafts {
 
 /** All that streams are written from. */
 export interface Compiled extends Facts, Drafts {
+  /** Of each stream. */
+  readonly flights: readonly FlightDrafts[]
   readonly segments: Readonly<Record<string, Segment>>
 }
 

@@ -1,8 +1,7 @@
 /**
- * *agree*: the layout in which each parameter's gradient is accumulated. Under ZeRO 2 and 3 that is its storage layout,
- * reached by every microbatch. Otherwise it is the layout the gradient is produced in; where several segments make it (tied
- * weights, schedules that have both B and W) the first one's if the others can be brought to it, else the one that
- * all can be brought to: the layout to compute with, partial over the data axes.
+ * *agree*: the layout in which blocks leave each parameter's gradient. It is the layout the gradient is produced in; where
+ * several segments make it (tied weights, schedules that have both B and W) the first one's if the others can be brought
+ * to it, else the one that all can be brought to: the layout to compute with, partial over the data axes.
  */
 import { factsOf, type Layout, sameLayout } from '../base/index.js'
 import type { Block } from '../model/index.js'
@@ -14,12 +13,10 @@ type Gradients = ReadonlyMap<string, Layout>
 
 /** What there is to agree on. A gradient that one segment alone makes is not among it, and stays as produced. */
 export function agree(facts: Facts, context: BlockContext): Gradients {
-  const { plan, layouts } = facts
+  const { layouts } = facts
   const { classes } = context
   if (evaluates(facts)) return new Map()
   const param = new Map([...classes].map(([name, of]) => [of, layouts.get(name)!]))
-  if (plan.zero >= 2 && plan.reduce === 'microbatch')
-    return new Map([...param].map(([of, { storage }]) => [of, storage]))
   const produced = contested(facts, context)
   return new Map([...produced].map(([of, made]) => [of, agreed(facts, made, param.get(of)!.compute)]))
 }

@@ -9,12 +9,12 @@ import {
   byMajor,
   type Dim,
   factsOf,
+  flatAxes,
   gcd,
   type Layout,
   type Mesh,
   sizeOf,
   sizeOfAll,
-  splitOf,
   splitsDim,
   tokenDims,
 } from '../base/index.js'
@@ -69,16 +69,13 @@ export function canonical(s: Sharded, dims: readonly Dim[], purpose: Purpose): L
   return { splits, partial: {} }
 }
 
-/** The ZeRO layout: the data axes appended as minor axes to the first dim that divides, else the compute layout itself. */
-export function storageOf(s: Sharded, dims: readonly Dim[], compute: Layout): Layout {
-  const data = s.axes.filter(axis => factsOf(axis).data)
-  const ranks = sizeOfAll(s.mesh, data)
-  const dim = dims.find(
-    ({ name, size }) => ranks > 1 && size % (sizeOfAll(s.mesh, splitOf(compute, name)) * ranks) === 0,
-  )
-  return dim
-    ? { ...compute, splits: { ...compute.splits, [dim.name]: [...splitOf(compute, dim.name), ...data] } }
-    : compute
+/** Axes whose ranks hold the same parameters and see other tokens. */
+export const dataAxes = (s: Sharded): Axis[] => s.axes.filter(axis => factsOf(axis).data)
+
+/** The ZeRO layout: what a rank computes with, as one line in equal parts over the data axes. */
+export function storageOf(s: Sharded, compute: Layout): Layout {
+  const flat = dataAxes(s)
+  return flat.length > 0 ? { ...compute, flat } : compute
 }
 
 /** tp = tp.0 x tp.1 where key-value heads are too few for tp: tp.0 = gcd(tp, kvHeads). */
@@ -92,6 +89,6 @@ export function factorsOf(tp: number, kvHeads: number | undefined): { name: Axis
 }
 
 export const wholeAxes = (s: Sharded, layout: Layout): Axis[] => {
-  const used = new Set([...Object.values(layout.splits).flat(), ...Object.keys(layout.partial)])
+  const used = new Set([...Object.values(layout.splits).flat(), ...flatAxes(layout), ...Object.keys(layout.partial)])
   return s.axes.filter(axis => !used.has(axis) && sizeOf(s.mesh, axis) > 1)
 }

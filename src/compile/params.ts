@@ -1,7 +1,6 @@
 /** The parameters of a model: which are alike, how each is laid out, who holds it, and the segments of its own. */
 import type { Layout } from '../base/index.js'
 import type { Model, ParamSpec } from '../model/index.js'
-import type { Plan } from '../plan/index.js'
 import { type CompiledParam, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
 import { canonical, type Sharded, storageOf } from './layouts.js'
 import { paramDtypes } from './precision.js'
@@ -15,23 +14,22 @@ export function classesOf(model: Model): Map<string, string> {
   return classes
 }
 
-export function layoutsOfParams(model: Model, plan: Plan, s: Sharded): Map<string, ParamLayouts> {
+export function layoutsOfParams(model: Model, s: Sharded): Map<string, ParamLayouts> {
   const classes = classesOf(model)
   const known = new Map<string, ParamLayouts>()
   return new Map(
     model.params.map(({ name, dims }) => {
       const of = classes.get(name)!
-      const layouts = known.get(of) ?? layoutsOfDims(dims, plan, s)
+      const layouts = known.get(of) ?? layoutsOfDims(dims, s)
       known.set(of, layouts)
       return [name, layouts]
     }),
   )
 }
 
-function layoutsOfDims(dims: ParamSpec['dims'], plan: Plan, s: Sharded): ParamLayouts {
+function layoutsOfDims(dims: ParamSpec['dims'], s: Sharded): ParamLayouts {
   const compute = canonical(s, dims, 'param')
-  const storage = storageOf(s, dims, compute)
-  return { compute, storage, found: plan.zero >= 3 && plan.gather === 'use' ? storage : compute }
+  return { compute, storage: storageOf(s, compute) }
 }
 
 /** `gradients`: by class, the layouts they are accumulated in. */
@@ -43,11 +41,11 @@ export function draftParams(facts: Facts, gradients: ReadonlyMap<string, Layout>
   return model.params.map(spec => {
     const [of, on] = [classes.get(spec.name)!, holders.get(spec.name)!]
     const name = on.length > 1 ? `${of}@${on.join('.')}` : of
-    const grad = gradients.has(of) ? { grad: gradients.get(of)! } : {}
-    const own = { spec, ...paramDtypes(plan.precision), layouts: layouts.get(spec.name)!, ...grad, holders: on }
-    const segments = made.get(name) ?? draftParam({ name, ...own }, facts)
+    const produced = gradients.has(of) ? { produced: gradients.get(of)! } : {}
+    const own = { spec, ...paramDtypes(plan.precision), layouts: layouts.get(spec.name)!, holders: on }
+    const segments = made.get(name) ?? draftParam({ name, ...own, ...produced }, facts)
     made.set(name, segments)
-    return { ...own, segments }
+    return { ...own, of, segments }
   })
 }
 

@@ -30,10 +30,11 @@ export function placeBuffers(mesh: Mesh, { name, phase, buffers: all, instrs }: 
   const roles = rolesOf(drafts, slots)
   const at = new Map(roles.map((role, i) => [showRole(role.name), i]))
   const buffers: Record<Ref, Buffer> = {}
-  for (const [ref, { tensor, layout }] of drafts) {
+  for (const [ref, { tensor, layout, inside }] of drafts) {
     const { role, offset } = slots.get(ref)!
     const dims = localDims(mesh, tensor.dims, layout)
-    buffers[ref] = { dtype: tensor.dtype, dims, layout, role: at.get(showRole(role))!, offset }
+    const place = { role: at.get(showRole(role))!, offset, ...(inside && { inside }) }
+    buffers[ref] = { dtype: tensor.dtype, dims, layout, ...place }
   }
   return { name, phase, roles, buffers, instrs }
 }

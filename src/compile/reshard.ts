@@ -1,14 +1,17 @@
 /**
  * From one layout to another: the moves, cheapest kind first. Partial to split is a reduce-scatter, partial to whole an
  * all-reduce, split to whole an all-gather, split i to split j an all-to-all, whole to split a local slice.
- * Moves that shrink a tensor come before those that work on what is left.
+ * Moves that shrink a tensor come before those that work on what is left. A flat layout is reached last and left first:
+ * moves without a dim concern the line of the block.
  */
 import {
   type Axis,
   type Combine,
   type Dim,
+  heldElements,
   type Layout,
   layoutKey,
+  localDims,
   type Mesh,
   partialAxes,
   sizeOfAll,
@@ -16,14 +19,33 @@ import {
 } from '../base/index.js'
 
 export type Move = { readonly to: Layout } & (
-  | { readonly kind: 'slice'; readonly dim: string; readonly axes: readonly Axis[] }
-  | { readonly kind: 'reduce-scatter'; readonly dim: string; readonly axes: readonly Axis[] }
+  | { readonly kind: 'slice'; readonly dim?: string; readonly axes: readonly Axis[] }
+  | { readonly kind: 'reduce-scatter'; readonly dim?: string; readonly axes: readonly Axis[] }
   | { readonly kind: 'all-reduce'; readonly combine: Combine; readonly axes: readonly Axis[] }
   | { readonly kind: 'all-to-all'; readonly from: string; readonly into: string; readonly axes: readonly Axis[] }
-  | { readonly kind: 'all-gather'; readonly dim: string; readonly axes: readonly Axis[] }
+  | { readonly kind: 'all-gather'; readonly dim?: string; readonly axes: readonly Axis[] }
 )
 
 export function route(dims: readonly Dim[], from: Layout, to: Layout): Move[] {
+  if (layoutKey(from) === layoutKey(to)) return []
+  if (from.flat) {
+    const { flat: axes, ...block } = from
+    return [{ kind: 'all-gather', axes, to: block }, ...route(dims, block, to)]
+  }
+  return to.flat ? flatten(dims, from, to, to.flat) : between(dims, from, to)
+}
+
+/** What is partial over all the axes that cut the line is scattered; else it is summed, and every rank takes its part. */
+function flatten(dims: readonly Dim[], from: Layout, to: Layout, axes: readonly Axis[]): Move[] {
+  const { flat: _, ...block } = to
+  if (!axes.every(axis => from.partial[axis] === 'sum'))
+    return [...between(dims, from, block), { kind: 'slice', axes, to }]
+  const partial = { ...block.partial, ...Object.fromEntries(axes.map(axis => [axis, 'sum' as const])) }
+  return [...between(dims, from, { ...block, partial }), { kind: 'reduce-scatter', axes, to }]
+}
+
+/** Between layouts that are not flat. */
+function between(dims: readonly Dim[], from: Layout, to: Layout): Move[] {
   const moves: Move[] = []
   let now = from
   const push = (move: Move) => {
@@ -49,7 +71,7 @@ export const trafficOf = (mesh: Mesh, dims: readonly Dim[], moves: readonly Move
   moves.reduce((sum, move) => sum + (move.kind === 'slice' ? 0 : localElements(mesh, dims, move)), 0)
 
 function localElements(mesh: Mesh, dims: readonly Dim[], move: Move): number {
-  const held = dims.reduce((n, { name, size }) => n * (size / sizeOfAll(mesh, splitOf(move.to, name))), 1)
+  const held = heldElements(mesh, localDims(mesh, dims, move.to), move.to)
   return move.kind === 'all-reduce'
     ? 2 * held
     : move.kind === 'reduce-scatter'

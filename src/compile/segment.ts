@@ -4,7 +4,7 @@
  * A buffer either lies in a frame the segment shares with others (a *slot*: role, offset) or is scratch, for which *place*
  * finds room.
  */
-import { type Dim, heldElements, type Layout, localDims, sameLayout } from '../base/index.js'
+import { type Dim, heldElements, type Layout, lineElements, localDims, sameLayout } from '../base/index.js'
 import {
   bytesPer,
   type DType,
@@ -28,6 +28,8 @@ export interface Tensor {
 export interface Version {
   readonly ref: Ref
   readonly layout: Layout
+  /** The own part, inside the whole. */
+  readonly inside?: true
 }
 
 /** A place in a frame other segments see too. */
@@ -40,6 +42,8 @@ export interface Slot {
 export interface BufferDraft {
   readonly tensor: Tensor
   readonly layout: Layout
+  readonly inside?: true
+  /** Of what a rank holds; where all parts lie side by side, of all of them. */
   readonly bytes: number
   /** Where it lies, or the kind of scratch it is. */
   readonly slot: Slot | Kind
@@ -53,8 +57,12 @@ export interface SegmentDraft {
   readonly instrs: readonly Instr[]
 }
 
-export const localBytes = (s: Sharded, tensor: Tensor, layout: Layout): number =>
-  heldElements(s.mesh, localDims(s.mesh, tensor.dims, layout), layout) * bytesPer[tensor.dtype]
+export const localBytes = ({ mesh }: Sharded, { dims, dtype }: Tensor, layout: Layout): number =>
+  heldElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
+
+/** Of the block that a flat layout cuts, with the room that all parts need side by side. */
+export const lineBytes = ({ mesh }: Sharded, { dims, dtype }: Tensor, layout: Layout): number =>
+  lineElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 
 export class SegmentWriter {
   readonly #s: Sharded
@@ -69,6 +77,19 @@ export class SegmentWriter {
   /** A tensor that is there already, in a shared frame. */
   given(key: string, tensor: Tensor, layout: Layout, slot: Slot): Version {
     return this.#remember(key, { ref: this.#add(tensor, layout, slot), layout })
+  }
+
+  /** The rank's own part of a tensor that is there, or has room to be there, whole. */
+  own(key: string, tensor: Tensor, layout: Layout, slot: Slot): Version {
+    const ref = this.#add(tensor, layout, slot)
+    this.#buffers.set(ref, { ...this.#buffers.get(ref)!, inside: true, bytes: lineBytes(this.#s, tensor, layout) })
+    return this.#remember(key, { ref, layout, inside: true })
+  }
+
+  /** Makes room for all parts of a flat layout where a block lies that is gathered from them or scattered to them. */
+  makeRoom(ref: Ref, flat: Layout): void {
+    const buffer = this.#buffers.get(ref)!
+    this.#buffers.set(ref, { ...buffer, bytes: lineBytes(this.#s, buffer.tensor, flat) })
   }
 
   /** A new buffer for a result. */
@@ -99,7 +120,8 @@ export class SegmentWriter {
   /** All-reduce in place: gradients, whose accumulators are as large as the weights. */
   reduceInPlace(key: string, from: Version, to: Layout, group: Group): Version {
     const { tensor, slot } = this.#buffers.get(from.ref)!
-    const version = this.#remember(key, { ref: this.#add(tensor, to, slot), layout: to })
+    const at = slot as Slot // only what others see is reduced in place
+    const version = from.inside ? this.own(key, tensor, to, at) : this.given(key, tensor, to, at)
     this.emit({ kind: 'all-reduce', ins: [from.ref], outs: [version.ref], group, combine: 'sum' })
     this.emit({ kind: 'wait', on: version.ref })
     return version
@@ -141,14 +163,17 @@ export class SegmentWriter {
 
   #move(move: ReturnType<typeof route>[number], from: Ref, out: Ref): void {
     const pair = { ins: [from], outs: [out], group: { axes: move.axes } }
+    const along = 'dim' in move && move.dim !== undefined ? { dim: move.dim } : {}
     if (move.kind === 'slice') {
-      this.emit({ kind: 'slice', in: from, out, dim: move.dim, axes: move.axes })
+      this.emit({ kind: 'slice', in: from, out, ...along, axes: move.axes })
       return
     }
     if (move.kind === 'all-reduce') this.emit({ kind: 'all-reduce', ...pair, combine: move.combine })
     else if (move.kind === 'all-to-all') this.emit({ kind: 'all-to-all', ...pair, from: move.from, to: move.into })
-    else this.emit({ kind: move.kind, ...pair, dim: move.dim })
+    else this.emit({ kind: move.kind, ...pair, ...along })
     this.emit({ kind: 'wait', on: out })
+    if (move.kind === 'all-gather' && move.dim === undefined) this.makeRoom(out, this.#buffers.get(from)!.layout)
+    if (move.kind === 'reduce-scatter' && move.dim === undefined) this.makeRoom(from, move.to)
   }
 
   #add(tensor: Tensor, layout: Layout, slot: Slot | Kind): Ref {

@@ -1,21 +1,30 @@
 /**
- * What happens once a step, per parameter: clear its gradient, reduce it, add its share to the norm, update it.
- * ZeRO is no pass: it is which of gradient, optimizer state and parameter lie in the storage layout, and the
- * collectives are what falls out where layouts do not match. Parameters that are alike share their segments.
+ * What happens once a step, per parameter: clear its gradient, bring it to its sum where no flight does, add its share to
+ * the norm, update it. ZeRO is not a pass: it is which of gradient, optimizer state and parameter lie in parts, and the
+ * collectives are what follows where layouts do not match. Parameters that are alike share their segments.
  */
-import { type Layout, optimizerFacts, type StateName, sameLayout, statesKept, statesOf, whole } from '../base/index.js'
-import type { Kind, Ref, RoleName } from '../ir/index.js'
+import {
+  type Axis,
+  type Layout,
+  layoutKey,
+  optimizerFacts,
+  partialAxes,
+  type StateName,
+  statesKept,
+  statesOf,
+  whole,
+} from '../base/index.js'
+import type { Holding, Kind, RoleName } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './compiled.js'
 import { type Sharded, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
-import { route } from './reshard.js'
-import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot, type Tensor, type Version } from './segment.js'
 
 export interface ParamContext {
   readonly s: Sharded
-  readonly plan: Pick<Plan, 'zero' | 'gather'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce'>
   readonly training: Pick<Training, 'optimizer' | 'clip'>
 }
 
@@ -23,109 +32,139 @@ export interface ParamClass extends ParamDtypes {
   readonly name: string
   readonly spec: ParamSpec
   readonly layouts: ParamLayouts
-  /** The layout its gradient is accumulated in; absent where nothing is trained. */
-  readonly grad?: Layout
+  /** The layout in which blocks leave or accumulate its gradient; absent where nothing is trained. */
+  readonly produced?: Layout
   /** Pipeline coordinates that hold it, where there are several: tied weights, stages held twice. */
   readonly holders: readonly number[]
 }
 
 export interface ParamDrafts {
   readonly begin?: SegmentDraft
-  readonly gather?: SegmentDraft
   readonly reduce?: SegmentDraft
   readonly norm?: SegmentDraft
   readonly update?: SegmentDraft
-  readonly kept: Layout
+  /** How the parameter lies in its frame between steps. */
+  readonly kept: Holding
+  /** Of the optimizer state. */
   readonly state: Layout
   /** What is kept of it from step to step. */
   readonly states: readonly StateName[]
+  /** Absent where nothing is trained. */
+  readonly gradient?: Gradient
 }
+
+/** A parameter's gradient from block to optimizer. */
+export interface Gradient {
+  /** As blocks leave or accumulate it. */
+  readonly produced: Layout
+  /** As it lies in its own frame until it is reduced. */
+  readonly accumulated: Layout
+  readonly reduction: Reduction
+}
+
+/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, or by a route of several moves. */
+export type Reduction =
+  | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
+  | { readonly kind: 'route' | 'none' }
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
-const at = (is: 'param' | 'full' | 'grad' | 'reduced', kind: Kind): Slot => slotOf({ is }, kind)
+
+/** Whether every call leaves its gradients to be scattered; else they are added up as they are produced. */
+export const scattersEachCall = ({ zero, reduce }: Pick<Plan, 'zero' | 'reduce'>, storage: Layout): boolean =>
+  zero >= 2 && reduce === 'microbatch' && storage.flat !== undefined
 
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
-  const state = plan.zero >= 1 ? param.layouts.storage : param.layouts.compute
-  const kept = plan.zero >= 3 ? param.layouts.storage : param.layouts.compute
-  const held = {
-    ...(plan.gather === 'step' && !sameLayout(kept, param.layouts.compute)
-      ? { gather: gather(param, kept, context) }
-      : {}),
-    kept,
-    state,
+  const { compute, storage } = param.layouts
+  const state = plan.zero >= 1 ? storage : compute
+  const inside = (plan.zero === 1 || plan.zero === 2) && state.flat !== undefined
+  const held = { kept: { layout: state, ...(inside && { inside: true as const }) }, state }
+  if (param.produced === undefined) return { ...held, states: [] }
+  const gradient: Gradient = {
+    produced: param.produced,
+    accumulated: scattersEachCall(plan, storage) ? storage : param.produced,
+    reduction: reductionOf(param.produced, state),
   }
-  if (!trained(param)) return { ...held, states: [] }
-  const { slot, ...reduction } = reduce(param, state, context)
-  const grad = { layout: state, slot }
+  const reduced = reducedAt(gradient, state)
+  const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
-    begin: begin(param, context),
-    ...reduction,
-    norm: norm(param, grad, context),
-    update: update(param, { grad, kept, state }, context),
+    begin: draftBegin(param, gradient, context),
+    ...(reduce.instrs.length > 0 ? { reduce } : {}),
+    norm: draftNorm(param, reduced, context),
+    update: draftUpdate(param, { reduced, ...held }, context),
     states: statesKept(training.optimizer, hasMaster(param)),
+    gradient,
   }
 }
+
+function reductionOf(produced: Layout, state: Layout): Reduction {
+  const axes = partialAxes(produced)
+  if (layoutKey({ ...produced, partial: {} }) !== layoutKey({ splits: state.splits, partial: {} }))
+    return { kind: 'route' }
+  if (axes.length === 0) return { kind: 'none' }
+  const scatters = state.flat?.length === axes.length && state.flat.every(axis => axes.includes(axis))
+  return scatters ? { kind: 'scatter', axes: state.flat } : { kind: 'sum', axes }
+}
+
+interface Located extends Holding {
+  readonly slot: Slot
+}
+
+/**
+ * Where the sum lies when all reductions are done, in the layout of the optimizer state. What was scattered lies inside
+ * the whole; the own part of what was summed as a whole is copied, since nobody wrote zeros behind the last element.
+ */
+function reducedAt({ accumulated, reduction }: Gradient, state: Layout): Located {
+  if (accumulated.flat) return { layout: state, slot: at('grad') }
+  if (reduction.kind === 'route' || (state.flat && reduction.kind !== 'scatter'))
+    return { layout: state, slot: at('reduced') }
+  return { layout: state, ...(state.flat && { inside: true }), slot: at('grad') }
+}
+
+const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
+
+const find = (w: SegmentWriter, key: string, tensor: Tensor, { layout, inside, slot }: Located): Version =>
+  inside ? w.own(key, tensor, layout, slot) : w.given(key, tensor, layout, slot)
 
 const hasMaster = ({ dtype, stateDtype }: ParamClass): boolean => dtype !== stateDtype
 
 /** The gradient as a tensor: as wide as the state it meets. */
 const gradientOf = ({ spec, stateDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: stateDtype })
 
-type Trained = ParamClass & Required<Pick<ParamClass, 'grad'>>
-const trained = (param: ParamClass): param is Trained => param.grad !== undefined
-
-interface Located {
-  readonly layout: Layout
-  readonly slot: Slot
-}
-
-function begin(param: Trained, { s }: ParamContext): SegmentDraft {
+function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
-  const { ref } = w.given('grad', gradientOf(param), param.grad, at('grad', 'gradients'))
+  const { ref } = w.given('grad', gradientOf(param), accumulated, at('grad'))
   w.emit({ kind: 'zero', ins: [], outs: [ref] })
   return w.draft(`begin ${param.name}`, 'begin')
 }
 
-/** The whole parameter for the length of a step. */
-function gather(param: ParamClass, kept: Layout, { s }: ParamContext): SegmentDraft {
+/** What no flight does: moves after or instead of it, and the sum over the pipeline coordinates that hold the parameter. */
+function draftReduce(param: ParamClass, gradient: Gradient, reduced: Located, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
-  w.given('param', { ...param.spec, name: 'param', dtype: param.dtype }, kept, at('param', 'parameters'))
-  const full = w.demand('param', param.layouts.compute)
-  w.settle(full.ref, at('full', 'parameters'))
-  return w.draft(`gather ${param.name}`, 'gather')
-}
-
-/** The accumulated gradient in the layout of the optimizer state; in place where one all-reduce does it. */
-function reduce(param: Trained, state: Layout, { s }: ParamContext): { reduce?: SegmentDraft; slot: Slot } {
-  const w = new SegmentWriter(s)
-  const grad = w.given('grad', gradientOf(param), param.grad, at('grad', 'gradients'))
-  const moves = route(param.spec.dims, param.grad, state)
-  const [only] = moves
-  let reduced = grad
-  if (moves.length === 1 && only.kind === 'all-reduce')
-    reduced = w.reduceInPlace('grad', grad, state, { axes: only.axes })
-  else if (moves.length > 0) {
-    reduced = w.demand('grad', state)
-    w.settle(reduced.ref, at('reduced', 'gradients'))
+  const { accumulated, reduction } = gradient
+  let sum: Version | undefined
+  if (reduced.slot.role.is === 'reduced') {
+    const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
+    w.given('grad', gradientOf(param), arrived, at('grad'))
+    sum = w.demand('grad', reduced.layout)
+    w.settle(sum.ref, reduced.slot)
   }
-  if (param.holders.length > 1) w.reduceInPlace('grad', reduced, state, { axes: ['pp'], stages: param.holders })
-  const segment = w.draft(`reduce ${param.name}`, 'reduce')
-  return {
-    slot: w.slotOf(reduced.ref)!,
-    ...(segment.instrs.length > 0 ? { reduce: segment } : {}),
+  if (param.holders.length > 1) {
+    sum ??= find(w, 'grad', gradientOf(param), reduced)
+    w.reduceInPlace('grad', sum, reduced.layout, { axes: ['pp'], stages: param.holders })
   }
+  return w.draft(`reduce ${param.name}`, 'reduce')
 }
 
 /** Every logical element counts once: ranks along axes on which the gradient is whole leave it to the first of them. */
-function norm(param: ParamClass, grad: Located, { s }: ParamContext): SegmentDraft {
+function draftNorm(param: ParamClass, reduced: Located, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
-  const { ref } = w.given('grad', gradientOf(param), grad.layout, grad.slot)
+  const { ref } = find(w, 'grad', gradientOf(param), reduced)
   const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
   const total = w.given('norm', scalar('normSquared'), addend, slotOf({ is: 'result', of: 'normSquared' }, 'workspace'))
-  w.emit({ kind: 'sumSquares', once: wholeAxes(s, grad.layout), ins: [ref], outs: [total.ref] })
+  w.emit({ kind: 'sumSquares', once: wholeAxes(s, reduced.layout), ins: [ref], outs: [total.ref] })
   return w.draft(`norm ${param.name}`, 'norm')
 }
 
@@ -139,47 +178,32 @@ export const normAxes = (s: Sharded) =>
 const scalarSlot = (of: string): Slot =>
   of === 'normSquared' ? slotOf({ is: 'result', of }, 'workspace') : slotOf({ is: 'named', of }, 'data')
 
-interface UpdateLayouts {
-  readonly grad: Located
-  readonly kept: Layout
+interface Updated {
+  readonly reduced: Located
+  readonly kept: Holding
   readonly state: Layout
 }
 
-/** Each rank updates its part of the state; where the parameter is kept whole, the parts are gathered back into it. */
-function update(param: ParamClass, { grad, kept, state }: UpdateLayouts, { s, training }: ParamContext): SegmentDraft {
+/** Each rank updates its part of the state, and its part of the parameter where that lies. */
+function draftUpdate(
+  param: ParamClass,
+  { reduced, kept, state }: Updated,
+  { s, training }: ParamContext,
+): SegmentDraft {
   const w = new SegmentWriter(s)
   const { spec, dtype, stateDtype } = param
   const ofState = (name: StateName) =>
     w.given(name, { ...spec, name, dtype: stateDtype }, state, slotOf({ is: 'state', of: name }, 'optimizer')).ref
   const whence = (name: string) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
-  const gradient = w.given('grad', gradientOf(param), grad.layout, grad.slot).ref
-  const own = w.given('param', { ...spec, name: 'param', dtype }, kept, at('param', 'parameters'))
-  const updated = hasMaster(param) ? ofState('master') : w.demand('param', state).ref
-  const outs = [updated, ...statesOf(training.optimizer).map(ofState)]
+  const gradient = find(w, 'grad', gradientOf(param), reduced).ref
+  const slot = slotOf({ is: 'param' }, 'parameters')
+  const own = find(w, 'param', { ...spec, name: 'param', dtype }, { ...kept, slot }).ref
+  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(training.optimizer).map(ofState)]
   const { lr: _, ...optimizer } = training.optimizer
   const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
   const { scalars } = optimizerFacts[optimizer.kind]
   w.emit({ ...optimizer, ...settings, ins: [gradient, ...scalars.map(whence)], outs })
-  const part = hasMaster(param) ? rounded(w, param, updated, { own, kept, state }) : updated
-  if (!sameLayout(kept, state)) {
-    const [back] = route(spec.dims, state, kept)
-    if (back.kind !== 'all-gather') throw new Error(`internal: ${param.name} cannot be gathered from its parts`)
-    w.emit({ kind: 'all-gather', ins: [part], outs: [own.ref], dim: back.dim, group: { axes: back.axes } })
-    w.emit({ kind: 'wait', on: own.ref })
-  }
+  // The master as the parameter's dtype can hold it.
+  if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
   return w.draft(`update ${param.name}`, 'update')
-}
-
-/** The master as the parameter's dtype can hold it: the parameter itself, or the part of it that is to be gathered. */
-function rounded(
-  w: SegmentWriter,
-  { spec, dtype }: ParamClass,
-  master: Ref,
-  { own, kept, state }: { own: Version; kept: Layout; state: Layout },
-): Ref {
-  const out = sameLayout(kept, state)
-    ? own.ref
-    : w.make('part', { ...spec, name: 'part', dtype }, state, 'parameters').ref
-  w.emit({ kind: 'scale', by: 1, ins: [master], outs: [out] })
-  return out
 }

@@ -1,30 +1,39 @@
 /**
  * Byte-pair encoding over bytes (Sennrich et al. 2016; GPT-2's split into words). Training merges the pair that occurs
  * most, ties going to the older tokens, so one text always gives one tokenizer. Counts are kept up to date merge by
- * merge: only the words that hold the merged pair are looked at again.
+ * merge: only the words that hold the merged pair are looked at again. Memory is bounded: words are cut (words.ts), and of
+ * many different ones only the first are learned from.
  *
  * Ids: 0-255 the bytes, 256 the end of a text, then the merges in the order they were learned.
  */
 import { Queue } from './queue.js'
-import type { Tokenizer } from './tokenizer.js'
+import { IdList, type Tokenizer } from './tokenizer.js'
+import { ownCopy, wordsIn } from './words.js'
 
 export const endOfText = 256
 export const firstMerge = 257
 
-/** What GPT-2 treats as a word: a run of letters, digits or other signs with the space before it, or of space. */
-const wordPattern = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu
-
-/** A longer word (a key, a minified file) would cost more to learn from than it teaches. */
-const longestTaught = 1024
+/**
+ * Bytes of different words that are learned from. Each takes about 100 bytes of memory while pairs are counted; words
+ * that come later are counted only where they are known already.
+ */
+const mostTaught = 2 ** 22
 
 export type Merge = readonly [left: number, right: number]
 
 const keyOf = (left: number, right: number): number => left * 2 ** 24 + right
 const mergeOf = (key: number): Merge => [Math.floor(key / 2 ** 24), key % 2 ** 24]
 
+export interface TrainingOptions {
+  /** Bytes of different words to learn from. */
+  readonly mostBytes?: number
+  /** Is told that there were more. */
+  readonly onLimit?: (mostBytes: number) => void
+}
+
 /** The merges of a vocabulary of that size; fewer where no pair occurs twice any more. */
-export function trainMerges(texts: Iterable<Uint8Array>, vocab: number): Merge[] {
-  const words = wordsOf(texts)
+export function trainMerges(texts: Iterable<Uint8Array>, vocab: number, options: TrainingOptions = {}): Merge[] {
+  const words = wordsOf(texts, options)
   const pairs = new Map<number, Pair>()
   for (const word of words)
     for (let i = 1; i < word.ids.length; i++) count(pairs, keyOf(word.ids[i - 1], word.ids[i]), word, word.times)
@@ -54,13 +63,14 @@ export function trainMerges(texts: Iterable<Uint8Array>, vocab: number): Merge[]
 }
 
 interface Word {
-  ids: number[]
+  readonly ids: number[]
   readonly times: number
 }
 
 interface Pair {
   times: number
-  readonly words: Set<Word>
+  /** Those it occurs in, or has occurred in. */
+  readonly words: Word[]
 }
 
 interface Entry {
@@ -68,27 +78,36 @@ interface Entry {
   readonly times: number
 }
 
-function wordsOf(texts: Iterable<Uint8Array>): Word[] {
-  const times = new Map<string, number>()
-  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  for (const text of texts)
-    for (const [word] of decoder.decode(text).matchAll(wordPattern)) times.set(word, (times.get(word) ?? 0) + 1)
+function wordsOf(texts: Iterable<Uint8Array>, { mostBytes = mostTaught, onLimit }: TrainingOptions): Word[] {
+  const words = new Map<string, { ids: number[]; times: number }>()
   const encoder = new TextEncoder()
-  return [...times]
-    .filter(([word]) => word.length <= longestTaught)
-    .map(([word, times]) => ({ ids: [...encoder.encode(word)], times }))
+  let bytes = 0
+  let isFull = false
+  for (const text of texts)
+    for (const word of wordsIn(text)) {
+      const known = words.get(word)
+      if (known) known.times++
+      else if (!isFull) {
+        const ids = [...encoder.encode(word)]
+        bytes += ids.length
+        isFull = bytes > mostBytes
+        if (!isFull) words.set(ownCopy(word), { ids, times: 1 })
+      }
+    }
+  if (isFull) onLimit?.(mostBytes)
+  return [...words.values()]
 }
 
 function count(pairs: Map<number, Pair>, key: number, word: Word, times: number): void {
   const pair = pairs.get(key)
-  if (!pair) pairs.set(key, { times, words: new Set([word]) })
+  if (!pair) pairs.set(key, { times, words: [word] })
   else {
     pair.times += times
-    if (times > 0) pair.words.add(word)
+    if (times > 0 && pair.words.at(-1) !== word) pair.words.push(word)
   }
 }
 
-/** Replaces the pair in one word; `changed` collects pairs that now occur more often. */
+/** Replaces the pair in one word and counts the pairs around it anew; `changed` collects those that now occur more often. */
 function mergeIn(
   word: Word,
   { left, right, made }: { left: number; right: number; made: number },
@@ -96,44 +115,48 @@ function mergeIn(
   changed: Set<number>,
 ): void {
   const { ids, times } = word
-  if (!hasPair(ids, left, right)) return // an earlier merge has taken it
-  for (let i = 1; i < ids.length; i++) count(pairs, keyOf(ids[i - 1], ids[i]), word, -times)
-  const merged = mergeAll(ids, left, right, made)
-  for (let i = 1; i < merged.length; i++) {
-    const key = keyOf(merged[i - 1], merged[i])
-    count(pairs, key, word, times)
-    if (merged[i - 1] === made || merged[i] === made) changed.add(key)
+  const { length } = ids
+  const countOut = (one: number, next: number) => count(pairs, keyOf(one, next), word, -times)
+  let [write, before, merged] = [0, 0, -1]
+  for (let at = 0; at < length; ) {
+    if (ids[at] !== left || ids[at + 1] !== right) {
+      before = ids[at++]
+      ids[write++] = before
+      continue
+    }
+    if (at > 0 && at !== merged) countOut(before, left)
+    countOut(left, right)
+    if (at + 2 < length) countOut(right, ids[at + 2])
+    ids[write++] = made
+    before = right
+    merged = at += 2
   }
-  word.ids = merged
+  if (write === length) return // an earlier merge has taken it
+  ids.length = write
+  for (let at = 1; at < write; at++) {
+    if (ids[at - 1] !== made && ids[at] !== made) continue
+    const key = keyOf(ids[at - 1], ids[at])
+    count(pairs, key, word, times)
+    changed.add(key)
+  }
 }
 
-function hasPair(ids: readonly number[], left: number, right: number): boolean {
-  for (let i = 1; i < ids.length; i++) if (ids[i - 1] === left && ids[i] === right) return true
-  return false
-}
-
-function mergeAll(ids: readonly number[], left: number, right: number, made: number): number[] {
-  const merged: number[] = []
-  for (let i = 0; i < ids.length; i++)
-    if (ids[i] === left && ids[i + 1] === right) {
-      merged.push(made)
-      i++
-    } else merged.push(ids[i])
-  return merged
-}
+/** Letters of the words whose ids are remembered. */
+const mostRemembered = 2 ** 23
 
 /** The tokenizer of a list of merges. */
 export function bpeTokenizer(merges: readonly Merge[]): Tokenizer {
   const madeBy = new Map(merges.map(([left, right], i) => [keyOf(left, right), firstMerge + i]))
   const bytes = bytesOfTokens(merges)
   const known = new Map<string, readonly number[]>()
+  let letters = 0
   const encoder = new TextEncoder()
-  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   const encodeWord = (word: string): readonly number[] => {
     const cached = known.get(word)
     if (cached) return cached
     const ids = mergeWord([...encoder.encode(word)], madeBy)
-    if (known.size < 2 ** 20) known.set(word, ids)
+    letters += word.length
+    if (letters < mostRemembered) known.set(ownCopy(word), ids)
     return ids
   }
   return {
@@ -141,25 +164,32 @@ export function bpeTokenizer(merges: readonly Merge[]): Tokenizer {
     vocab: firstMerge + merges.length,
     end: endOfText,
     encode(text) {
-      const ids: number[] = []
-      for (const [word] of decoder.decode(text).matchAll(wordPattern)) for (const id of encodeWord(word)) ids.push(id)
-      return ids
+      const ids = new IdList(firstMerge + merges.length)
+      for (const word of wordsIn(text)) ids.push(encodeWord(word))
+      return ids.all()
     },
     decode: ids => Uint8Array.from(Array.from(ids).flatMap(id => bytes[id] ?? [])),
   }
 }
 
-/** The oldest merge first, everywhere it fits: a pair with the token it makes can only have been learned later. */
+/**
+ * The oldest merge first, and the first place it fits: a pair with the token it makes can only have been learned later.
+ * `made` has what each token and the next one make; what is merged away is taken out of both lists.
+ */
 function mergeWord(ids: number[], madeBy: ReadonlyMap<number, number>): readonly number[] {
+  const makes = (at: number): number =>
+    at + 1 < ids.length
+      ? (madeBy.get(keyOf(ids[at], ids[at + 1])) ?? Number.POSITIVE_INFINITY)
+      : Number.POSITIVE_INFINITY
+  const made = ids.map((_, at) => makes(at))
   for (;;) {
-    let best = Number.POSITIVE_INFINITY
-    let at = 0
-    for (let i = 1; i < ids.length; i++) {
-      const made = madeBy.get(keyOf(ids[i - 1], ids[i]))
-      if (made !== undefined && made < best) [best, at] = [made, i]
-    }
-    if (best === Number.POSITIVE_INFINITY) return ids
-    ids = mergeAll(ids, ids[at - 1], ids[at], best)
+    let first = 0
+    for (let at = 1; at < made.length; at++) if (made[at] < made[first]) first = at
+    if (!(made[first] < Number.POSITIVE_INFINITY)) return ids
+    ids.splice(first, 2, made[first])
+    made.splice(first + 1, 1)
+    made[first] = makes(first)
+    if (first > 0) made[first - 1] = makes(first - 1)
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { bytesOfTokens, endOfText, type Merge } from './bpe.js'
 import type { Tokenizer } from './tokenizer.js'
+import { wordPattern } from './words.js'
 
 const endText = '<|endoftext|>'
 
@@ -22,7 +23,8 @@ const letters: readonly string[] = (() => {
 export function printTokenizer(merges: readonly Merge[]): string {
   const tokens = bytesOfTokens(merges).map(bytes => bytes.map(byte => letters[byte]).join(''))
   tokens[endOfText] = endText
-  const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true }
+  const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false }
+  const split = { type: 'Split', pattern: { Regex: wordPattern }, behavior: 'Isolated', invert: false }
   const value = {
     version: '1.0',
     truncation: null,
@@ -34,7 +36,7 @@ export function printTokenizer(merges: readonly Merge[]): string {
       },
     ],
     normalizer: null,
-    pre_tokenizer: byteLevel,
+    pre_tokenizer: { type: 'Sequence', pretokenizers: [split, byteLevel] },
     post_processor: byteLevel,
     decoder: byteLevel,
     model: {

@@ -30,3 +30,29 @@ export function encodeAll(tokenizer: Tokenizer, texts: Iterable<Uint8Array>): Id
 
 const idsFor = (vocab: number, length: number): Ids =>
   vocab <= 2 ** 8 ? new Uint8Array(length) : vocab <= 2 ** 16 ? new Uint16Array(length) : new Uint32Array(length)
+
+/** Ids that are not counted beforehand, outside of the heap of JavaScript: a text may have more than fit into that. */
+export class IdList {
+  readonly #vocab: number
+  #ids: Ids
+  #length = 0
+
+  constructor(vocab: number) {
+    this.#vocab = vocab
+    this.#ids = idsFor(vocab, 2 ** 10)
+  }
+
+  push(ids: readonly number[]): void {
+    if (this.#length + ids.length > this.#ids.length) {
+      const longer = idsFor(this.#vocab, 2 * (this.#length + ids.length))
+      longer.set(this.#ids)
+      this.#ids = longer
+    }
+    this.#ids.set(ids, this.#length)
+    this.#length += ids.length
+  }
+
+  all(): Ids {
+    return this.#ids.subarray(0, this.#length)
+  }
+}

@@ -5,6 +5,7 @@
  */
 import { rankAt, stateEntries, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
+import { emitFlight, isFlight } from './flights.js'
 import { functionsOf, type PythonFunction } from './functions.js'
 import { launchers } from './launchers.js'
 import { plain } from './python.js'
@@ -62,7 +63,7 @@ function segmentsOf({ segments, streams }: Program, pp: number): Segment[] {
 
 function emitted(program: Program, segment: Segment, usage: Usage): Emitted {
   try {
-    return emitSegment(program, segment, usage)
+    return isFlight(segment) ? emitFlight(segment, usage) : emitSegment(program, segment, usage)
   } catch (e) {
     if (e instanceof Unwritten) throw new Error(`internal: ${segment.name} cannot be written: ${e.message}`)
     throw e

@@ -2,6 +2,7 @@
  * How the folder is started: torchrun on one node and on several, Slurm, Kubernetes. What the job calls itself is
  * written as a literal of the language it stands in, or cut down to letters where there is none.
  */
+import { printable } from '../base/index.js'
 import type { Run } from './run.js'
 
 /** Devices of a node, if nobody says otherwise. */
@@ -41,7 +42,7 @@ function launchScript(run: Run, world: number): string {
 # What follows is given to train.py (--help lists it): sh launch.sh --steps 10
 set -eu
 cd "$(dirname "$0")"
-RUN=${shellQuote(run.title)}
+RUN=${shellQuote(printable(run.title))}
 WORLD=${world}
 NNODES="\${NNODES:-1}"
 NODE_RANK="\${NODE_RANK:-0}"

@@ -196,10 +196,12 @@ function collective(name: string, options: (x: Ref, site: Site) => string[]) {
   }
 }
 
-function dimOf(site: Site, ref: Ref, name: string | undefined): string {
-  if (name === undefined) throw new Unwritten(`parts of the line of ${ref}`)
-  return String(placeOf(site.dims(ref), name))
-}
+const dimOf = (site: Site, ref: Ref, name: string): string => `dim=${placeOf(site.dims(ref), name)}`
+
+const sizesOf = (site: Site, ref: Ref): string => tuple(site.dims(ref).map(({ size }) => size))
+
+/** A part of a line has no dims to be aligned by. */
+const isFlat = (site: Site, ref: Ref): boolean => site.buffer(ref).layout.flat !== undefined
 
 const eps = (instr: Compute): Options => ('eps' in instr ? { eps: instr.eps } : {})
 const approximate = (instr: Compute): Options => ('approximate' in instr ? { approximate: instr.approximate } : {})
@@ -242,7 +244,7 @@ export const torchOf: Rules<string[], Site> = {
   },
   scale(instr, site) {
     const [out] = instr.outs
-    const x = aligned(site, instr.ins[0], site.dims(out))
+    const x = isFlat(site, out) ? site.name(instr.ins[0]) : aligned(site, instr.ins[0], site.dims(out))
     if (instr.by === 1) {
       // The optimizer has done it.
       if (site.rounded(instr.ins[0]) === out) return []
@@ -340,7 +342,7 @@ export const torchOf: Rules<string[], Site> = {
   },
   accumulate(instr, site) {
     const [out] = instr.outs
-    const value = aligned(site, instr.ins[0], site.dims(out))
+    const value = isFlat(site, out) ? site.name(instr.ins[0]) : aligned(site, instr.ins[0], site.dims(out))
     return [`${site.result(out)} = ops.accumulate_(${site.name(out)}, ${value})`]
   },
   sumSquares(instr, site) {
@@ -386,18 +388,27 @@ export const torchOf: Rules<string[], Site> = {
     const name = site.consumed(instr.ins[0], instr, instr.outs[0]) ? 'all_reduce_' : 'all_reduce'
     return collective(name, () => (instr.combine === 'max' ? ['"max"'] : []))(instr, site)
   },
-  'all-gather': (instr, site) => collective('all_gather', x => [`dim=${dimOf(site, x, instr.dim)}`])(instr, site),
-  'reduce-scatter': (instr, site) =>
-    collective('reduce_scatter', x => [`dim=${dimOf(site, x, instr.dim)}`])(instr, site),
-  'all-to-all': (instr, site) =>
-    collective('all_to_all', x => [`cut=${dimOf(site, x, instr.to)}`, `lay=${dimOf(site, x, instr.from)}`])(
-      instr,
-      site,
-    ),
+  'all-gather'(instr, site) {
+    const { dim } = instr
+    return dim === undefined
+      ? collective('gather_line', () => [sizesOf(site, instr.outs[0])])(instr, site)
+      : collective('all_gather', x => [dimOf(site, x, dim)])(instr, site)
+  },
+  'reduce-scatter'(instr, site) {
+    const { dim } = instr
+    return dim === undefined
+      ? collective('scatter_line', () => [])(instr, site)
+      : collective('reduce_scatter', x => [dimOf(site, x, dim)])(instr, site)
+  },
+  'all-to-all'({ from, to, ...instr }, site) {
+    const place = (x: Ref, dim: string) => placeOf(site.dims(x), dim)
+    return collective('all_to_all', x => [`cut=${place(x, to)}`, `lay=${place(x, from)}`])({ ...instr, from, to }, site)
+  },
   wait: ({ on }, site) => [`${site.result(on)} = here.wait(${site.result(on)})`],
-  slice: (instr, site) => [
-    `${site.result(instr.out)} = here.part(${site.name(instr.in)}, ${instr.axes.map(quote).join(', ')}, dim=${dimOf(site, instr.in, instr.dim)})`,
-  ],
+  slice({ in: x, out, axes, dim }, site) {
+    const operands = [site.name(x), ...axes.map(quote), ...(dim === undefined ? [] : [dimOf(site, x, dim)])]
+    return [`${site.result(out)} = here.${dim === undefined ? 'part_of_line' : 'part'}(${operands.join(', ')})`]
+  },
   load(instr, site) {
     const dims = site.dims(instr.out)
     if (dims.length === 0) return [`${site.result(instr.out)} = here.load(${quote(instr.input)})`]

@@ -1,10 +1,11 @@
 /** A stream as data for the runtime: frames by name, steps in order, and where each segment's tensors lie in frames. */
+import { heldElements, lineElements } from '../base/index.js'
 import type { Buffer, Call, Program, Step, Stream } from '../ir/index.js'
 import type { PythonFunction } from './functions.js'
 import { outliving } from './usage.js'
 
-/** A tensor in a frame: its place, its sizes as one rank holds it, its dtype. */
-export type Place = readonly [offset: number, sizes: readonly number[], dtype: string]
+/** A tensor in a frame: its place, its sizes as one rank holds it, its dtype, and for how many elements there must be room. */
+export type Place = readonly [offset: number, sizes: readonly number[], dtype: string, room?: number]
 
 /** What the buffers bound to each frame say lies in it. */
 export function placesOf(program: Program, stream: Stream): Places {
@@ -13,14 +14,21 @@ export function placesOf(program: Program, stream: Stream): Places {
     if (step.kind !== 'call') continue
     for (const buffer of Object.values(program.segments[step.segment].buffers)) {
       const at = found[step.bind[buffer.role]]
-      if (!at.has(buffer.offset)) at.set(buffer.offset, buffer)
+      const known = at.get(buffer.offset)
+      // Room for all parts is what the own part inside the whole asks for.
+      if (!known || (buffer.inside && !known.inside)) at.set(buffer.offset, buffer)
     }
   }
   return found.map(buffers =>
-    [...buffers]
-      .sort(([a], [b]) => a - b)
-      .map(([offset, { dims, dtype }]) => [offset, dims.map(({ size }) => size), dtype] as const),
+    [...buffers].sort(([a], [b]) => a - b).map(([offset, buffer]) => placeOf(program, offset, buffer)),
   )
+}
+
+function placeOf({ mesh }: Program, offset: number, { dims, dtype, layout, inside }: Buffer): Place {
+  const held = heldElements(mesh, dims, layout)
+  const isPart = layout.flat !== undefined && !inside
+  const sizes = isPart ? [held] : dims.map(({ size }) => size)
+  return inside ? [offset, sizes, dtype, lineElements(mesh, dims, layout)] : [offset, sizes, dtype]
 }
 
 type Row = readonly unknown[]
@@ -109,6 +117,7 @@ function rowOf({ program, pp, places, of }: At, step: Step | Bundle): Row {
     case 'free':
       return [step.kind, step.frame]
     case 'call':
+      if (step.tag !== undefined) return ['start', of.get(step.segment)!.name, step.bind, step.tag]
       return ['call', of.get(step.segment)!.name, whose(step), step.microbatch, step.bind]
     case 'each':
       return ['each', step.function.name, step.calls.map(whose), step.calls.map(({ bind }) => bind)]

@@ -41,7 +41,7 @@ export function emitSegment(program: Program, segment: Segment, usage: Usage): E
   const [reads, writes] = [flow.args, flow.results].map(refs => groupsOf(segment, refs))
   // The variable that holds a place may change on the way: arguments are named before it.
   const args = reads.map(group => group.map(site.name))
-  const body = segment.instrs.flatMap(instr => linesOf(instr, site))
+  const body = [...viewsOf(segment, flow.args, site), ...segment.instrs.flatMap(instr => linesOf(instr, site))]
   const slot = (ref: Ref): Slot => [segment.buffers[ref].role, segment.buffers[ref].offset]
   return {
     segment,
@@ -75,6 +75,13 @@ function scalesIn({ buffers, instrs }: Segment, { scales, names }: Usage) {
     },
   }
 }
+
+/** Where only the rank's own part of an argument is meant. */
+const viewsOf = ({ buffers }: Segment, args: readonly Ref[], site: Site): string[] =>
+  args.flatMap(ref => {
+    const { inside, layout } = buffers[ref]
+    return inside ? [`${site.name(ref)} = here.own(${[site.name(ref), ...layout.flat!.map(quote)].join(', ')})`] : []
+  })
 
 /** What may be done to many parameters at once: every line works on lists as on tensors, and nobody is waited for. */
 const worksOnLists = (instr: Instr): boolean => isCompute(instr) && opFacts[instr.kind].lists === true
@@ -118,8 +125,11 @@ function flowOf(segment: Segment, usage: Usage): Flow {
       const { role } = segment.buffers[ref]
       // What lives from step to step is cleared, and rounded to, in place.
       if ((instr.kind === 'zero' && resident[role]) || rounded.has(ref)) read(ref)
+      // A part is updated where it lies, inside the whole.
+      const { inside } = segment.buffers[ref]
+      if (inside) read(ref)
       written.add(ref)
-      if (!temporary[role]) {
+      if (!inside && !temporary[role]) {
         held.add(at(ref))
         results.set(at(ref), ref)
       }

@@ -73,7 +73,8 @@ function accumulatesNext({ segments }: Program, { steps }: Stream, after: number
     const { reads, writes } = traitsOf(instr)
     return [...reads, ...writes].some(touches)
   })
-  return first?.kind === 'accumulate' && !first.ins.some(touches)
+  // The own part of something larger cannot take the place of the sum: it would keep the rest from being freed.
+  return first?.kind === 'accumulate' && !first.ins.some(ref => touches(ref) || buffers[ref].inside)
 }
 
 /** Frames that hold something before or after the one call that uses them: the others are never made. */

@@ -28,6 +28,8 @@ export interface Held {
   readonly rank: Rank
   readonly frame: number
   readonly dtype: DType
+  /** Elements of the frame before it: a rank's part may lie at its place among all parts. */
+  readonly first: number
 }
 
 /** A program on all its ranks. A runner either answers a step at once, or promises to. */

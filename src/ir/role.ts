@@ -11,10 +11,11 @@ export type ResultName = (typeof resultNames)[number]
 
 export type RoleName =
   /**
-   * A parameter as it is kept or gathered (`full`), its gradient as accumulated or `reduced`. `of` is the block's own
-   * name of the parameter; a segment of one parameter has no need of it.
+   * A parameter as it is kept or gathered (`full`), its gradient as accumulated, as one call makes it (`fresh`) or
+   * `reduced`. `of` is the block's own name of the parameter, or the name it has in a flight; a segment of one parameter
+   * has no need of it.
    */
-  | { readonly is: 'param' | 'full' | 'grad' | 'reduced'; readonly of?: string }
+  | { readonly is: 'param' | 'full' | 'grad' | 'fresh' | 'reduced'; readonly of?: string }
   /** The carry entering and leaving a block; the gradient arriving from the next block and leaving for the one before. */
   | { readonly is: 'in' | 'out' | 'din' | 'dout'; readonly of: string }
   /** What the forward keeps for the backward: all of it, or what ends with I and what ends with W. */
@@ -36,6 +37,7 @@ const words: Readonly<Record<Exclude<RoleName['is'], 'state' | 'result' | 'named
   param: () => true,
   full: () => true,
   grad: () => true,
+  fresh: () => true,
   reduced: () => true,
   in: of => of !== '',
   out: of => of !== '',

@@ -93,8 +93,8 @@ const layers = z
   .default('even')
   .describe('layers of each stage: even, a list, or how many the first and the last stage get')
 
-const deviceMemory = z
-  .union(
+const amountOfMemory = (example: string) =>
+  z.union(
     [
       z
         .number()
@@ -106,15 +106,13 @@ const deviceMemory = z
         ctx.issues.push({
           code: 'custom',
           input: text,
-          message: `\`${shorten(text, 40)}\` is not an amount of memory; write it like 80GiB`,
+          message: `\`${shorten(text, 40)}\` is not an amount of memory; write it like ${example}`,
         })
         return z.NEVER
       }),
     ],
-    { error: 'expected an amount of memory such as 80GiB, or a number of bytes' },
+    { error: `expected an amount of memory such as ${example}, or a number of bytes` },
   )
-  .optional()
-  .describe('memory of one device, such as 80GiB')
 
 export const Plan = z
   .strictObject({
@@ -148,8 +146,12 @@ export const Plan = z
           .join('; '),
       ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
+    bucket: amountOfMemory('25MiB')
+      .default(25 * 2 ** 20)
+      .describe('bytes of gradients that are reduced together, and of ZeRO-1 and ZeRO-2 parameters gathered together'),
+    prefetch: z.int().min(0).max(64).default(1).describe('layers ahead of which ZeRO-3 gathers parameters'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
-    deviceMemory,
+    deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),
   })
   .transform(plan => ({
     ...plan,

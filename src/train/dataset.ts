@@ -91,11 +91,12 @@ async function idsOf({ model }: Job, data: Data, place: Place): Promise<Tokens> 
     return { ids, name: source }
   }
   const texts = textsOf(source, path, place.files)
-  const { tokenizer, json } = await tokenizerOf(data, 'vocab' in model ? model.vocab : 0, texts, place)
+  const { tokenizer, json, limit } = await tokenizerOf(data, 'vocab' in model ? model.vocab : 0, texts, place)
   required(vocabProblems(model, tokenizer.vocab, data.tokenizer))
   place.say('encoding')
   const ids = encodeAll(tokenizer, texts)
-  const name = `${source} (${texts.length > 1 ? `${texts.length} files, ` : ''}${tokenizer.name})`
+  const details = [...(texts.length > 1 ? [`${texts.length} files`] : []), tokenizer.name, ...(limit ? [limit] : [])]
+  const name = `${source} (${details.join(', ')})`
   return { ids, name, ...(json === undefined ? {} : { tokenizer: json }) }
 }
 
@@ -103,12 +104,11 @@ async function idsOf({ model }: Job, data: Data, place: Place): Promise<Tokens> 
 function textsOf(source: string, path: string, files: Files): Uint8Array[] {
   const found = attempt('data.source', source, () => files.list(path))
   const read = (file: string) => attempt('data.source', file, () => files.readBytes(file))
-  if (!found) return [read(path)]
   const texts: Uint8Array[] = []
   let total = 0
-  for (const file of found) {
+  for (const file of found ?? [path]) {
     const bytes = read(file)
-    if (bytes.length === 0 || looksBinary(bytes)) continue
+    if (found && (bytes.length === 0 || looksBinary(bytes))) continue
     texts.push(bytes)
     total += bytes.length
     if (total > mostBytes) throw refuse('data/size', `${source} holds more than ${showBytes(mostBytes)} of text`)
@@ -122,7 +122,7 @@ async function tokenizerOf(
   vocab: number,
   texts: readonly Uint8Array[],
   { files, locate, say }: Place,
-): Promise<{ tokenizer: Tokenizer; json?: string }> {
+): Promise<{ tokenizer: Tokenizer; json?: string; limit?: string }> {
   if (data.tokenizer === 'bytes') return { tokenizer: byteTokenizer }
   if (data.tokenizer !== 'bpe') {
     const text = attempt('data.tokenizer', data.tokenizer, () => files.read(locate(data.tokenizer)))
@@ -135,8 +135,13 @@ async function tokenizerOf(
   const binary = texts.find(looksBinary)
   if (binary) throw refuse('data/binary', `${data.source} is not text`, 'data.source', 'try tokenizer bytes')
   say('training the tokenizer')
-  const merges = trainMerges(texts, data.vocab ?? vocab)
-  return { tokenizer: bpeTokenizer(merges), json: printTokenizer(merges) }
+  let limit = ''
+  const merges = trainMerges(texts, data.vocab ?? vocab, {
+    onLimit: bytes => {
+      limit = `learned from the first ${showBytes(bytes)} of its different words`
+    },
+  })
+  return { tokenizer: bpeTokenizer(merges), json: printTokenizer(merges), limit }
 }
 
 function attempt<T>(path: string, file: string, work: () => T): T {

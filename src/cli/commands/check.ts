@@ -1,6 +1,6 @@
 /** lockstep check: is this job sound, and what does it amount to? */
 import type { Command } from 'commander'
-import { either, hasErrors, meshAxes, type Problem, showCount } from '../../base/index.js'
+import { either, hasErrors, meshAxes, type Problem, printable, showCount } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, layersPerStage, type ParsedJob, stagesOf, worldOfPlan } from '../../plan/index.js'
 import { dataProblems } from '../../train/index.js'
@@ -103,7 +103,7 @@ export function paragraph(job: Job): string {
     precision === 'f32' ? '' : precision,
   ].filter(extra => extra !== '')
   return [
-    `${job.name ? `${job.name}: ` : ''}${job.model.family} with ${s.parameters} (${showCount(s.parameters).trim()}) parameters`,
+    `${job.name ? `${printable(job.name)}: ` : ''}${job.model.family} with ${s.parameters} (${showCount(s.parameters).trim()}) parameters`,
     `on ${s.ranks} rank${s.ranks > 1 ? 's' : ''}${mesh};`,
     `${s.stages} stage${s.stages > 1 ? 's' : ''} of ${either(sizes)} layers in ${schedule} order${extras.length > 0 ? `, ${extras.join(', ')}` : ''};`,
     `${s.microbatches} microbatch${s.microbatches > 1 ? 'es' : ''} of ${s.microbatchSize} x ${job.training.seq} tokens per copy, ${s.tokensPerStep} tokens a step.`,

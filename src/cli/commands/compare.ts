@@ -1,7 +1,7 @@
 /** lockstep compare: a step as it was simulated and as it ran on this machine, on one timeline. */
 
 import type { Command } from 'commander'
-import { error, mean, ProblemsError, type Rank, save, table, worldOf } from '../../base/index.js'
+import { error, mean, ProblemsError, printable, type Rank, save, table, worldOf } from '../../base/index.js'
 import {
   type Calibration,
   calibration,
@@ -117,7 +117,7 @@ function loadAll(paths: readonly string[], { json = false }: Options, io: Io): N
 
 async function runOf({ path, loaded: { job, program } }: Named, io: Io): Promise<TimedRun & Pick<Compared, 'name'>> {
   const { dataset } = await openData(job, io, { locate: name => besides(path, name) })
-  const name = job.name ?? path.replace(/^.*\//, '').replace(/\.\w+$/, '')
+  const name = printable(job.name ?? path.replace(/^.*\//, '').replace(/\.\w+$/, ''))
   return { name, ...timedRun(job, program, dataset) }
 }
 

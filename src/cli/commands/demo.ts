@@ -1,12 +1,12 @@
 /** lockstep demo: a small 3D-parallel job, compiled, proved and held against one rank. What `npm start` shows. */
 import type { Command } from 'commander'
-import pc from 'picocolors'
 import { worldOf } from '../../base/index.js'
 import { compileJob, scheduleOf } from '../../compile/index.js'
 import { Job } from '../../plan/index.js'
 import { prove } from '../../prove/index.js'
 import { draw, timing } from '../../schedule/index.js'
 import type { Io } from '../io.js'
+import { colorsOf } from '../text/colors.js'
 import { withProgress } from '../text/progress.js'
 import { paragraph } from './check.js'
 import { summarise } from './compile.js'
@@ -40,7 +40,7 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
       const started = performance.now()
       const compiled = compileJob(job)
       const seconds = (performance.now() - started) / 1000
-      const { bold, green, red } = pc.createColors(io.colors)
+      const { bold, green, red } = colorsOf(io)
       const title = (text: string) => io.out(`\n${bold(text)}\n`)
       if (!options.json) {
         title('The job')

@@ -1,7 +1,6 @@
 /** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
 import type { Command } from 'commander'
-import pc from 'picocolors'
-import { showCount } from '../../base/index.js'
+import { printable, showCount } from '../../base/index.js'
 import type { Era } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
@@ -23,6 +22,7 @@ import { loadCluster } from '../files/load-cluster.js'
 import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
 import { someTime } from '../text/amounts.js'
+import { colorsOf } from '../text/colors.js'
 import { scaled } from '../text/display.js'
 import { neighbourLines, partsLines } from '../text/plan-text.js'
 import { partNames, showDifferences, showGiB, showPercent, showPlan, showSeconds } from '../text/plan-words.js'
@@ -84,7 +84,7 @@ async function explainCommand(path: string, options: Options, io: Io): Promise<n
 const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
 function asText({ job, request, plan, scale, neighbours, simulated, best }: Explanation, io: Io): string {
-  const { bold, red, dim } = pc.createColors(io.colors)
+  const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const over = plan.bytes - capacityOf(request)
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
@@ -92,7 +92,7 @@ function asText({ job, request, plan, scale, neighbours, simulated, best }: Expl
   const gains = neighbours.filter(({ verdict }) => verdict.kind === 'timed' && verdict.ratio < 0.9995)
   const others = neighbours.filter(one => !gains.includes(one))
   return [
-    `${bold(job.name ?? `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
+    `${bold(job.name ? printable(job.name) : `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
     showPlan(plan.split),
     '',
     `${bold(showSeconds(plan.estimate.step))} a step${scale === 1 ? '' : dim(` (as measured; priced ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} a rank`,

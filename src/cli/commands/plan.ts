@@ -2,7 +2,7 @@
 import { dirname, relative } from 'node:path'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { save, type Work } from '../../base/index.js'
+import { printable, save, type Work } from '../../base/index.js'
 import {
   findingPlans,
   findingReasons,
@@ -160,7 +160,7 @@ export function jobText({ request, model }: Planning, { plan, simulated }: Ranke
   }
   const { cluster, software } = request
   return [
-    `# The fastest plan found for ${cluster.devices} x ${cluster.device.title}, as ${software.name} would run it:`,
+    `# The fastest plan found for ${cluster.devices} x ${printable(cluster.device.title)}, as ${software.name} would run it:`,
     `# ${(simulated?.step ?? plan.estimate.step).toPrecision(3)} s a step. Written by lockstep plan.`,
     stringify(job),
   ].join('\n')

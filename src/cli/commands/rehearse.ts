@@ -3,7 +3,7 @@
  * and run beside one rank: the dress rehearsal of a job of thousands of GPUs on a laptop.
  */
 import type { Command } from 'commander'
-import { table } from '../../base/index.js'
+import { printable, table } from '../../base/index.js'
 import { collectivesOf, type SegmentTally, type Tally } from '../../compile/index.js'
 import { type Change, type Job, worldOfPlan } from '../../plan/index.js'
 import { isFine, type Rehearsal, rehearse } from '../../prove/index.js'
@@ -65,7 +65,7 @@ function asText(job: Job, rehearsal: Rehearsal): string {
   const { job: small, changes, verdict, engine, full, here } = rehearsal
   const show = (value: unknown) => (value === undefined ? 'not given' : JSON.stringify(value))
   return [
-    `${job.name ?? job.model.family}: ${worldOfPlan(job.plan)} ranks rehearsed on ${worldOfPlan(small.plan)}`,
+    `${printable(job.name ?? job.model.family)}: ${worldOfPlan(job.plan)} ranks rehearsed on ${worldOfPlan(small.plan)}`,
     '',
     table(
       ['shrunk', 'from', 'to', 'why it is still the same program'],

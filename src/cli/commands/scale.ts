@@ -1,10 +1,10 @@
 /** lockstep scale: how a job grows with the cluster, strong and weak, and the limit Amdahl's law sets. */
 import { type Command, InvalidArgumentError } from 'commander'
-import pc from 'picocolors'
 import { parseCount, table } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Amdahl, planInput, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
 import type { Io } from '../io.js'
+import { colorsOf } from '../text/colors.js'
 import { scaled } from '../text/display.js'
 import { headline } from '../text/plan-text.js'
 import { showMesh, showPercent, showSeconds } from '../text/plan-words.js'
@@ -59,7 +59,7 @@ async function scaleCommand(options: Options, io: Io): Promise<number> {
 }
 
 function asText(planning: Planning, { strong, weak, amdahl }: Scaling, io: Io): string {
-  const { bold } = pc.createColors(io.colors)
+  const { bold } = colorsOf(io)
   return [
     headline(planning, bold),
     '',

@@ -26,7 +26,7 @@ import {
 } from '../../train/index.js'
 import { besides, portable } from '../files/load.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { freeFolder, openRunFolder, type RunFolder, requireNoMetrics } from '../files/run-folder.js'
+import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { type Display, displayOf, duration } from '../text/display.js'
@@ -129,7 +129,7 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   const { path, tokenizer, options, io } = setting
   const place = options.out ?? freeFolder(session.job, path, io)
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
-  requireNoMetrics(place, io)
+  requireUnused(place, io)
   const checkpoints = plan && openCheckpoints(plan.folder, session, { files: io, run: randomUUID(), job, tokenizer })
   try {
     if (checkpoints?.note) io.err(`${checkpoints.note}\n`)

@@ -1,10 +1,10 @@
 /** A run on the screen: a picture that is drawn over on a terminal, plain lines elsewhere, one JSON object a step for programs. */
-import pc from 'picocolors'
 import type { Job } from '../../plan/index.js'
 import { curveText, laneLetters, lanesText } from '../../report/index.js'
 import type { Shares, Span } from '../../trace/index.js'
 import type { StepRecord } from '../../train/index.js'
 import type { Io } from '../io.js'
+import { colorsOf } from './colors.js'
 
 export interface Display {
   step(record: StepRecord, spans: readonly Span[]): void
@@ -77,7 +77,7 @@ function livePicture(job: Job, io: Io): Display {
   let held: number | undefined
   let spent = 0
   const erase = () => {
-    if (lines > 0) io.out(`\x1b[${lines}A\x1b[0J`)
+    if (lines > 0) io.control('out', `\x1b[${lines}A\x1b[0J`)
     lines = 0
   }
   return {
@@ -121,7 +121,7 @@ export interface Picture {
 }
 
 export function pictureOf({ record, losses, spans, columns, rows, steps, left, held }: Picture, io: Io): string[] {
-  const { cyan, green, dim, bold } = pc.createColors(io.colors)
+  const { cyan, green, dim, bold } = colorsOf(io)
   const ranks = [...new Set(spans.map(({ rank }) => rank))].sort((a, b) => a - b).slice(0, mostLanes)
   const lanes = ranks.length > 0 && rows >= ranks.length + otherRows + 4 ? lanesText(spans, ranks, columns - 1) : []
   const curveRows = Math.max(2, Math.min(mostCurveRows, rows - lanes.length - otherRows))

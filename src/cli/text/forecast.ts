@@ -1,6 +1,5 @@
 /** What a simulated step means: figures for programs, and sentences for people. */
-import pc from 'picocolors'
-import { coordinatesOf, type Rank, rankAt, showBytes, showCount, table, worldOf } from '../../base/index.js'
+import { coordinatesOf, printable, type Rank, rankAt, showBytes, showCount, table, worldOf } from '../../base/index.js'
 import type { Cluster, Precision } from '../../cluster/index.js'
 import { multipliesIn, peakOf } from '../../cost/index.js'
 import { capacityOf } from '../../estimate/index.js'
@@ -10,6 +9,7 @@ import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
 import { goodputOf, partNames, partTitles, ratesOf, runOf, type Simulation } from '../../simulate/index.js'
 import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
+import { colorsOf } from './colors.js'
 import { scaled } from './display.js'
 
 interface Simulated extends Loaded {
@@ -90,12 +90,12 @@ interface Shown {
 }
 
 export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
-  const { bold, dim } = pc.createColors(io.colors)
+  const { bold, dim } = colorsOf(io)
   const { name, cluster, step, tokensPerSecond, flopsPerDevice, mfu, hfu, precision } = forecast
   const percent = (share: number) => `${(100 * share).toFixed(1)} %`
   const lines = [
     bold(
-      `${name} on ${cluster.devices} x ${cluster.device}: ${showTime(step)} a step, ${scaled(tokensPerSecond)} tokens/s`,
+      `${printable(name)} on ${cluster.devices} x ${cluster.device}: ${showTime(step)} a step, ${scaled(tokensPerSecond)} tokens/s`,
     ),
     `MFU ${percent(mfu.palm)} (${percent(mfu.causal)} without the masked half of attention), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s a device, ${precision}`,
     dim(`MFU counts ${flopsDefinition} (PaLM);`),
@@ -167,7 +167,7 @@ function runLines({ run }: Forecast): string[] {
 const mostRows = 32
 
 function timeline({ program, simulation, ranks: all }: Shown, io: Io): string[] {
-  const { dim, blue, yellow, green, magenta } = pc.createColors(io.colors)
+  const { dim, blue, yellow, green, magenta } = colorsOf(io)
   const ranks = all.slice(0, mostRows)
   const label = Math.max(...ranks.map(rank => String(rank).length))
   const columns = Math.max(20, Math.min(160, io.terminal()?.columns ?? 100) - label - 8)

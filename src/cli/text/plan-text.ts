@@ -1,5 +1,4 @@
 /** The answer of `lockstep plan`, to be read from top to bottom: the plans, how they were found, and why. */
-import pc from 'picocolors'
 import { shorten, showCount, table } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
 import {
@@ -13,6 +12,7 @@ import {
   type Why,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
+import { colorsOf } from './colors.js'
 import { scaled } from './display.js'
 import {
   legend,
@@ -37,7 +37,7 @@ export type Told = Answer & { readonly why?: Why }
 
 export function planText(planning: Planning, answer: Told, io: Io): string {
   const { request, listed, front, why } = answer
-  const { bold, dim } = pc.createColors(io.colors)
+  const { bold, dim } = colorsOf(io)
   return [
     headline(planning, bold),
     '',
@@ -187,7 +187,7 @@ function sensitivityLines(all: readonly Sensitivity[]): string[] {
 }
 
 export function impossibleText(planning: Planning, { cause, why, lightest, instead }: Impossible, io: Io): string {
-  const { red, bold } = pc.createColors(io.colors)
+  const { red, bold } = colorsOf(io)
   const works = instead.map(({ kind, change, best }) => [
     change,
     kind === 'memory' ? '' : showSeconds(best.estimate.step),

@@ -1,14 +1,16 @@
 /** Problems on a terminal: one line each, with file, line and column, as editors understand them. */
-import pc from 'picocolors'
-import type { Problem } from '../../base/index.js'
+import { type Problem, printable } from '../../base/index.js'
 import type { Io } from '../io.js'
+import { colorsOf } from './colors.js'
 
 export function showProblems(problems: readonly Problem[], io: Io, file?: string): string {
-  const { red, yellow, bold, dim } = pc.createColors(io.colors)
+  const { red, yellow, bold, dim } = colorsOf(io)
   const line = (p: Problem) => {
-    const place = [file, p.line, p.line === undefined ? undefined : (p.column ?? 1)].filter(part => part !== undefined)
+    const place = [file && printable(file), p.line, p.line === undefined ? undefined : (p.column ?? 1)].filter(
+      part => part !== undefined,
+    )
     const severity = p.severity === 'error' ? red('error') : yellow('warning')
-    const what = `${p.path === '' ? '' : `${bold(p.path)}: `}${p.message}${p.suggestion ? `; ${p.suggestion}` : ''}`
+    const what = `${p.path === '' ? '' : `${bold(printable(p.path))}: `}${p.message}${p.suggestion ? `; ${p.suggestion}` : ''}`
     return `${place.length > 0 ? `${place.join(':')}: ` : ''}${severity}: ${what} ${dim(`[${p.code}]`)}\n`
   }
   return problems.map(line).join('')

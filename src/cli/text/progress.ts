@@ -3,7 +3,7 @@
  * erased at the end. The time left is estimated from how long the part done so far has taken.
  */
 import { setImmediate } from 'node:timers/promises'
-import type { Watcher, Work } from '../../base/index.js'
+import { printable, type Watcher, type Work } from '../../base/index.js'
 import type { Io } from '../io.js'
 import { duration } from './display.js'
 
@@ -20,6 +20,7 @@ export async function withProgress<T>(io: Io, use: (progress: Progress) => T | P
   }
 }
 
+const eraseLine = '\r\x1b[2K'
 const millisecondsBetweenLines = 100
 const millisecondsBetweenPauses = 40
 
@@ -46,11 +47,12 @@ export class Progress implements Watcher {
     this.#phase = phase
     this.#drawnAt = now
     const line = lineOf(phase, this.#shareOfAll(phase, share), (now - this.#started) / 1000)
-    this.#io.err(`\r\x1b[2K${line.slice(0, columns - 1)}`)
+    this.#io.control('err', eraseLine)
+    this.#io.err(printable(line).slice(0, columns - 1))
   }
 
   readonly erase = (): void => {
-    if (this.#phase !== '') this.#io.err('\r\x1b[2K')
+    if (this.#phase !== '') this.#io.control('err', eraseLine)
     this.#phase = ''
   }
 

@@ -1,12 +1,13 @@
 /**
- * What begins a step: sums and gradients are cleared, data is loaded, what the loss is divided by is counted, and
- * parameters that are gathered once a step are gathered.
+ * What begins a step: sums and gradients are cleared, data is loaded, what the loss is divided by is counted, and the
+ * flights of parameters that are gathered once a step leave.
  */
 import type { Block } from '../../model/index.js'
 import type { Task } from '../../schedule/index.js'
 import type { SegmentDraft } from '../segment.js'
 import { callOnce, callParam, once } from './calls.js'
 import { placed, type StreamContext } from './context.js'
+import { fly } from './flights.js'
 import { frameNames, onceFrame } from './frames.js'
 
 export function begin(context: StreamContext): void {
@@ -15,7 +16,7 @@ export function begin(context: StreamContext): void {
   for (const param of held) callParam(context, param, param.segments.begin)
   load(context)
   count(context)
-  for (const param of held) callParam(context, param, param.segments.gather)
+  fly(context, context.flights.plan.begin)
 }
 
 const clearing = ({ compiled, results }: StreamContext): SegmentDraft[] =>

@@ -2,6 +2,7 @@
 import { type ResultName, resultNames, type Segment } from '../../ir/index.js'
 import { type Task, tasksOf } from '../../schedule/index.js'
 import { type Compiled, type CompiledParam, evaluates, lossHolders } from '../compiled.js'
+import type { FlightDrafts } from '../data.js'
 import type { SegmentDraft } from '../segment.js'
 import { StreamWriter } from './writer.js'
 
@@ -12,12 +13,14 @@ export interface StreamContext {
   readonly tasks: readonly Task[]
   /** Parameters that lie here. */
   readonly held: readonly CompiledParam[]
+  readonly paramOf: (name: string) => CompiledParam
   /** The sums that this stream has. */
   readonly results: readonly ResultName[]
   readonly holdsLoss: boolean
   /** The blocks of each stage. */
   readonly blocks: readonly (readonly number[])[]
   readonly messages: Messages
+  readonly flights: FlightDrafts
   readonly out: StreamWriter
 }
 
@@ -26,15 +29,19 @@ export type Messages = ReadonlyMap<string, number>
 
 export function contextOf(compiled: Compiled, pp: number, messages: Messages): StreamContext {
   const holdsLoss = lossHolders(compiled).includes(pp)
+  const held = compiled.params.filter(({ holders }) => holders.includes(pp))
+  const byName = new Map(held.map(param => [param.spec.name, param]))
   return {
     compiled,
     pp,
     tasks: tasksOf(compiled.schedule.rows[pp]),
-    held: compiled.params.filter(({ holders }) => holders.includes(pp)),
+    held,
+    paramOf: name => byName.get(name)!,
     results: resultNames.filter(name => (name === 'normSquared' ? !evaluates(compiled) : holdsLoss)),
     holdsLoss,
     blocks: blocksOfStages(compiled),
     messages,
+    flights: compiled.flights[pp],
     out: new StreamWriter(),
   }
 }

@@ -3,10 +3,12 @@ import { optimizerFacts } from '../../base/index.js'
 import { evaluates } from '../compiled.js'
 import { callOnce, callParam } from './calls.js'
 import type { StreamContext } from './context.js'
+import { fly } from './flights.js'
 
 export function end(context: StreamContext): void {
   const { compiled, pp, tasks, held, holdsLoss } = context
   const { once, training } = compiled
+  fly(context, context.flights.plan.end)
   for (const param of held) callParam(context, param, param.segments.reduce)
   if (holdsLoss) callOnce(context, once.sumLoss)
   // A parameter with several holders counts in the norm of the first.

@@ -6,9 +6,11 @@ import { type ResultName, type RoleName, showRole } from '../../ir/index.js'
 
 export const frameNames = {
   param: (param: string): string => param,
-  /** The whole parameter for the length of a step. */
-  full: (param: string): string => `full.${param}`,
+  /** The whole parameter, for the length of a step or for the call of a block (and those that find it still there). */
+  full: (param: string, call?: number): string => (call === undefined ? `full.${param}` : `full.${param}@${call}`),
   grad: (param: string): string => `grad.${param}`,
+  /** The gradient that one call of a block makes. */
+  fresh: (param: string, call: number): string => `fresh.${param}@${call}`,
   reduced: (param: string): string => `reduced.${param}`,
   state: (state: string, param: string): string => `${state}.${param}`,
   result: (result: ResultName): string => result,
@@ -33,7 +35,6 @@ export function onceFrame(role: RoleName): string | undefined {
 export function paramFrame(role: RoleName, param: string): string | undefined {
   switch (role.is) {
     case 'param':
-    case 'full':
     case 'grad':
     case 'reduced':
       return frameNames[role.is](param)

@@ -1,14 +1,16 @@
 /** What lives from step to step: parameters, their gradients and states, and the results. */
 import type { Layout } from '../../base/index.js'
-import { localBytes } from '../segment.js'
+import { lineBytes, localBytes } from '../segment.js'
 import type { StreamContext } from './context.js'
 import { frameNames } from './frames.js'
 
 export function residents({ compiled: { s }, held, results, out }: StreamContext): void {
-  for (const { spec, dtype, stateDtype, grad, segments } of held) {
+  for (const { spec, dtype, stateDtype, segments } of held) {
+    const { kept, gradient } = segments
     const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: stateDtype }, layout)
-    out.resident(frameNames.param(spec.name), 'parameters', localBytes(s, { ...spec, dtype }, segments.kept))
-    if (grad) out.resident(frameNames.grad(spec.name), 'gradients', bytes(grad))
+    const keptBytes = kept.inside ? lineBytes : localBytes
+    out.resident(frameNames.param(spec.name), 'parameters', keptBytes(s, { ...spec, dtype }, kept.layout))
+    if (gradient) out.resident(frameNames.grad(spec.name), 'gradients', bytes(gradient.accumulated))
     for (const state of segments.states)
       out.resident(frameNames.state(state, spec.name), 'optimizer', bytes(segments.state))
   }

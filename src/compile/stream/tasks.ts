@@ -7,16 +7,17 @@ import type { Task } from '../../schedule/index.js'
 import type { PhaseName } from '../blocks.js'
 import { carryFrame, gradientFrame } from './carries.js'
 import { placed, type StreamContext } from './context.js'
+import { fly } from './flights.js'
 import { frameNames, unplayed } from './frames.js'
 
 export class BlockCalls {
   readonly #context: StreamContext
   readonly #bindings = new Map<string, readonly (number | undefined)[]>()
-  readonly #gathered: ReadonlySet<string>
+  /** Calls made so far: flights are planned around them. */
+  #calls = 0
 
   constructor(context: StreamContext) {
     this.#context = context
-    this.#gathered = new Set(context.held.flatMap(({ spec, segments }) => (segments.gather ? [spec.name] : [])))
   }
 
   run({ kind, stage, microbatch }: Task): void {
@@ -25,12 +26,15 @@ export class BlockCalls {
   }
 
   #call(phase: PhaseName, block: number, microbatch: number): void {
-    const { compiled, out } = this.#context
+    const { compiled, out, flights } = this.#context
     const segment = placed(this.#context, compiled.blocks[compiled.model.blocks[block].kind].segments[phase]!)
     if (segment.instrs.length === 0) return
+    const call = this.#calls++
+    fly(this.#context, flights.plan.before[call])
     const lasting = this.#lasting(segment, block)
-    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, block, microbatch))
+    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, { block, microbatch, call }))
     out.bound(segment, { block, microbatch }, frames)
+    fly(this.#context, flights.plan.after[call])
   }
 
   /** Roles played by the same frame in every microbatch. */
@@ -40,7 +44,7 @@ export class BlockCalls {
     if (known) return known
     const { params } = this.#context.compiled.model.blocks[block]
     const bindings = this.#context.out.bindings(segment, role => {
-      if (role.is === 'param') return this.#paramFrame(params[role.of!])
+      if (role.is === 'param') return lastingParam(this.#context, params[role.of!])
       if (role.is === 'grad') return frameNames.grad(params[role.of!])
       return role.is === 'result' ? frameNames.result(role.of) : undefined
     })
@@ -48,20 +52,33 @@ export class BlockCalls {
     return bindings
   }
 
-  /** Gathered once a step, or the parameter's own. */
-  #paramFrame(name: string): string {
-    return this.#gathered.has(name) ? frameNames.full(name) : frameNames.param(name)
-  }
-
-  /** Roles played by another frame in each microbatch; undefined: scratch. */
-  #passing(role: Role, block: number, microbatch: number): number | undefined {
-    const name = passingName(this.#context, role.name, block, microbatch)
+  /** Roles played by another frame in each call; undefined: scratch. */
+  #passing(role: Role, at: At): number | undefined {
+    const name = passingName(this.#context, role.name, at)
     return name === undefined ? undefined : this.#context.out.frame(name, role)
   }
 }
 
-function passingName(context: StreamContext, role: RoleName, block: number, microbatch: number): string | undefined {
+interface At {
+  readonly block: number
+  readonly microbatch: number
+  readonly call: number
+}
+
+/** The parameter's own frame, or the one it was gathered into for the step; undefined: it is gathered for each call. */
+function lastingParam({ compiled, paramOf }: StreamContext, name: string): string | undefined {
+  const { kept } = paramOf(name).segments
+  if (kept.inside || !kept.layout.flat) return frameNames.param(name)
+  return compiled.plan.gather === 'step' ? frameNames.full(name) : undefined
+}
+
+function passingName(context: StreamContext, role: RoleName, { block, microbatch, call }: At): string | undefined {
+  const paramOf = (local: string) => context.compiled.model.blocks[block].params[local]
   switch (role.is) {
+    case 'param':
+      return frameNames.full(paramOf(role.of!), context.flights.plan.fetched[call]!.call)
+    case 'fresh':
+      return frameNames.fresh(paramOf(role.of!), call)
     case 'in':
       return carryFrame(context, block, role.of, microbatch)
     case 'out':

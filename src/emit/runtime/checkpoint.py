@@ -11,7 +11,7 @@ import glob
 import json
 import os
 import re
-from typing import Dict, Iterator, List, NamedTuple
+from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 import torch
 import torch.distributed as dist
@@ -32,6 +32,8 @@ class Shard(NamedTuple):
     layout: Dict
     # The first pipeline coordinate that holds it.
     first: int
+    # The own part lies inside the whole.
+    inside: bool = False
 
 
 def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
@@ -41,18 +43,29 @@ def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
         if frames is None:
             continue
         # Of a bf16 parameter the f32 master is kept, and the parameter is rounded from it.
-        held = (frames["master"], param["state"]) if "master" in frames else (frames["param"], param["kept"])
         first = min(int(holder) for holder in param["frames"])
-        yield Shard(f"param.{param['name']}", held[0], param["dims"], held[1], first)
+        if "master" in frames:
+            yield Shard(f"param.{param['name']}", frames["master"], param["dims"], param["state"], first)
+        else:
+            yield kept(param, frames["param"], first)
         for state, frame in frames["states"].items():
             yield Shard(f"{state}.{param['name']}", frame, param["dims"], param["state"], first)
 
 
+def kept(param: Dict, frame: int, first: int) -> Shard:
+    """The parameter itself, in its own frame."""
+    inside = bool(param.get("keptInside"))
+    return Shard(f"param.{param['name']}", frame, param["dims"], param["kept"], first, inside)
+
+
 def owner(mesh: Mesh, shard: Shard, rank: int) -> bool:
-    """Of all ranks that hold the same part the first writes it."""
+    """Of all ranks that hold the same part the first writes it; an empty part nobody does."""
     at = mesh.coordinates(rank)
-    split = {axis for axes in shard.layout["splits"].values() for axis in axes}
-    return at.get("pp", 0) == shard.first and all(at[axis] == 0 for axis in at if axis != "pp" and axis not in split)
+    split = {axis for axes in shard.layout["splits"].values() for axis in axes} | set(shard.layout.get("flat", []))
+    if at.get("pp", 0) != shard.first or any(at[axis] > 0 for axis in at if axis != "pp" and axis not in split):
+        return False
+    begin, end = box_held(mesh, shard, rank).get("line", (0, 1))
+    return begin < end
 
 
 def file_of(rank: int) -> str:
@@ -65,10 +78,63 @@ def manifest_of(program: Dict, mesh: Mesh, position: Dict) -> Dict:
     for rank in range(mesh.world):
         for shard in shards_of(program, mesh.coordinates(rank).get("pp", 0)):
             if owner(mesh, shard, rank):
-                starts, sizes, _ = mesh.part(shard.dims, shard.layout, rank)
                 entry = tensors.setdefault(shard.tensor, {"dims": shard.dims, "shards": []})
-                entry["shards"].append({"rank": rank, "file": file_of(rank), "start": starts, "shape": sizes})
+                entry["shards"].append({"rank": rank, "file": file_of(rank), **box_held(mesh, shard, rank)})
     return {"format": FORMAT, "name": program["name"], **position, "tensors": tensors}
+
+
+def box_held(mesh: Mesh, shard: Shard, rank: int) -> Dict:
+    """What a rank holds: a box of the whole tensor, and where ranks share one, which elements of it."""
+    starts, sizes, _ = mesh.part(shard.dims, shard.layout, rank)
+    line = {"line": list(mesh.cut(sizes, shard.layout, rank))} if "flat" in shard.layout else {}
+    return {"start": starts, "shape": sizes, **line}
+
+
+def held_values(stage, shard: Shard) -> torch.Tensor:
+    """The very memory in which a rank keeps its part: as its box, or in one row without what pads it."""
+    values = stage.frames[shard.frame][0]
+    if "flat" not in shard.layout:
+        return values
+    begin, end = box_held(stage.here.mesh, shard, stage.here.rank)["line"]
+    if shard.inside:
+        values = stage.here.own(values, *shard.layout["flat"])
+    return values.view(-1)[: end - begin]
+
+
+def pieces_of(box: Dict) -> List[Tuple[List[int], List[int], int]]:
+    """A part as boxes (start, shape) in the order of its elements, each with the place of its first element."""
+    pieces: List[Tuple[List[int], List[int], int]] = []
+    done = 0
+
+    def add(dim: int, start: List[int], shape: List[int], begin: int, end: int) -> None:
+        nonlocal done
+        if begin >= end:
+            return
+        row = torch.Size(shape[dim + 1 :]).numel()
+        first, last = -(-begin // row), end // row
+
+        def within(index: int, inner: int, up_to: int) -> None:
+            add(dim + 1, _changed(start, dim, start[dim] + index), _changed(shape, dim, 1), inner, up_to)
+
+        if first > last:
+            return within(last, begin - last * row, end - last * row)
+        if begin < first * row:
+            within(first - 1, begin - (first - 1) * row, row)
+        if first < last:
+            piece = _changed(shape, dim, last - first)
+            pieces.append((_changed(start, dim, start[dim] + first), piece, done))
+            done += torch.Size(piece).numel()
+        if last * row < end:
+            within(last, 0, end - last * row)
+
+    if not box["shape"]:
+        return [([], [], 0)] if box.get("line", [0, 1])[1] > 0 else []
+    add(0, box["start"], box["shape"], *box.get("line", (0, torch.Size(box["shape"]).numel())))
+    return pieces
+
+
+def _changed(sizes: List[int], dim: int, to: int) -> List[int]:
+    return [*sizes[:dim], to, *sizes[dim + 1 :]]
 
 
 def box_of(part: Dict) -> Dict:
@@ -84,7 +150,7 @@ def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
     os.makedirs(partial, exist_ok=True)
     manifest = {**manifest_of(program, here.mesh, position), "run": saving.run}
     mine = {
-        shard.tensor: stage.frames[shard.frame][0]
+        shard.tensor: held_values(stage, shard)
         for shard in shards_of(program, stage.pp)
         if owner(here.mesh, shard, here.rank)
     }
@@ -227,8 +293,7 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
     for param in program["params"]:
         frames = param["frames"].get(str(stage.pp), {})
         if "master" in frames:
-            rounded = Shard(f"param.{param['name']}", frames["param"], param["dims"], param["kept"], first=0)
-            _fill(shards, rounded, stage)
+            _fill(shards, kept(param, frames["param"], first=0), stage)
 
 
 def _fill(shards: Shards, shard: Shard, stage) -> None:
@@ -237,20 +302,28 @@ def _fill(shards: Shards, shard: Shard, stage) -> None:
         raise Damaged(f"{folder} holds no {shard.tensor}")
     if [dim["size"] for dim in entry["dims"]] != [dim["size"] for dim in shard.dims]:
         raise Damaged(f"{folder}: {shard.tensor} has sizes {entry['dims']}, the program's are {shard.dims}")
-    starts, sizes, _ = stage.here.mesh.part(shard.dims, shard.layout, stage.here.rank)
-    target = stage.frames[shard.frame][0]
+    target = held_values(stage, shard)
+    targets = pieces_of(box_held(stage.here.mesh, shard, stage.here.rank))
     filled = 0
     for part in entry["shards"]:
-        both = [
-            (max(a, b), min(a + n, b + m))
-            for a, n, b, m in zip(starts, sizes, part["start"], part["shape"])
-        ]
-        if any(begin >= end for begin, end in both):
-            continue
-        values = shards.values(part, shard.tensor)
-        into = tuple(slice(begin - a, end - a) for (begin, end), a in zip(both, starts))
-        of = tuple(slice(begin - b, end - b) for (begin, end), b in zip(both, part["start"]))
-        target[into] = values[of].to(target.device)
-        filled += torch.Size([end - begin for begin, end in both]).numel()
+        values = None
+        for source in pieces_of(box_of(part)):
+            for into in targets:
+                both = [
+                    (max(a, b), min(a + n, b + m)) for a, n, b, m in zip(into[0], into[1], source[0], source[1])
+                ]
+                if any(begin >= end for begin, end in both):
+                    continue
+                if values is None:
+                    values = shards.values(part, shard.tensor).to(target.device)
+                _piece(target, into, both)[...] = _piece(values, source, both)
+                filled += torch.Size([end - begin for begin, end in both]).numel()
     if filled != target.numel():
         raise Damaged(f"{folder}: only {filled} of {target.numel()} elements of {shard.tensor} are there")
+
+
+def _piece(values: torch.Tensor, piece: Tuple[List[int], List[int], int], both: List[Tuple[int, int]]) -> torch.Tensor:
+    """Of a part's values those of a window, which lies in one piece of it: a view."""
+    start, shape, at = piece
+    box = values.view(-1).narrow(0, at, torch.Size(shape).numel()).view(shape)
+    return box[tuple(slice(begin - a, end - a) for (begin, end), a in zip(both, start))]

@@ -3,7 +3,7 @@ from typing import Dict, Optional, Sequence
 
 import torch
 
-from . import comm, counter
+from . import comm, counter, lines
 from .mesh import Mesh
 
 
@@ -35,8 +35,11 @@ class Here:
         """The rank's place along one axis, or along several read as one (major first)."""
         return self.mesh.index(axes, self.coordinates)
 
-    def zeros(self, sizes: Sequence[int], dtype: str) -> torch.Tensor:
-        return torch.zeros(sizes, dtype=self.dtypes[dtype], device=self.device)
+    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0) -> torch.Tensor:
+        """`room` is how many elements its memory holds, where that is more."""
+        elements = torch.Size(sizes).numel()
+        line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=self.device)
+        return line[:elements].view(sizes)
 
     def load(self, name: str, starts: Sequence[int] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
         """The rank's part of one microbatch of a data input; or a number of the step."""
@@ -97,6 +100,42 @@ class Here:
         size = x.shape[dim] // self.mesh.size(axes)
         return x.narrow(dim, self.at(*axes) * size, size).clone(memory_format=torch.contiguous_format)
 
+    def own(self, x, *axes: str):
+        """The rank's own part of a tensor that lies in parts over axes, where it lies; of each, if x is a list."""
+        if isinstance(x, list):
+            return [self.own(each, *axes) for each in x]
+        return lines.own(x, self.mesh.size(axes), self.at(*axes))
+
+    def part_of_line(self, x: torch.Tensor, *axes: str) -> torch.Tensor:
+        """A copy of the part of a tensor that the rank holds when its elements are cut over axes in one row."""
+        parts = self.mesh.size(axes)
+        wide = lines.line(x.clone(memory_format=torch.contiguous_format), parts)
+        wide[x.numel() :].zero_()
+        return lines.part(wide, parts, self.at(*axes)).clone()
+
+    def scatter_line(self, x: torch.Tensor, group: str) -> comm.Pending:
+        """The rank's own part of the sum, as a tensor of its own."""
+        flight, own = lines.scatter_([x.clone(memory_format=torch.contiguous_format)], self.groups[group]), self.groups[group]
+        return comm.Pending(flight, lambda: lines.own(flight.tensors[0], own.size, own.index).clone(), flight.text)
+
+    def gather_line(self, x: torch.Tensor, group: str, sizes: Sequence[int]) -> comm.Pending:
+        flight = lines.gather([x], self.groups[group], [sizes])
+        return comm.Pending(flight, lambda: flight.tensors[0], flight.text)
+
+    def sum_all_(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
+        return lines.sum_(tensors, self.groups[group])
+
+    def scatter_all_(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
+        """Into each tensor's own part of itself."""
+        return lines.scatter_(tensors, self.groups[group])
+
+    def gather_all_(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
+        """Into the tensors themselves, of which the own part is true."""
+        return lines.gather_(tensors, self.groups[group])
+
+    def gather_all(self, parts: Sequence[torch.Tensor], group: str, sizes: Sequence[Sequence[int]]) -> lines.Flight:
+        return lines.gather(parts, self.groups[group], sizes)
+
     def all_reduce(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
         return comm.all_reduce(x, self.groups[group], combine)
 
@@ -121,7 +160,7 @@ class Here:
         return result
 
 
-COMMUNICATES = ["load", "chance", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "wait"]
+COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "wait"]
 
 
 def keep_out_of_compiled_code() -> None:

@@ -64,6 +64,16 @@ class Mesh:
         others = [axis for axis in axes if axis != "pp"]
         return [member for pp in stages for member in self.along(self.peer(rank, pp), others)]
 
+    def cut(self, sizes: Sequence[int], layout: Dict, rank: int) -> Tuple[int, int]:
+        """Where the rank's part of a block begins and ends, its elements in one row; all of it if the layout is not flat."""
+        elements = 1
+        for size in sizes:
+            elements *= size
+        axes = layout.get("flat", [])
+        part = -(-elements // self.size(axes))
+        begin = min(elements, self.index(axes, self.coordinates(rank)) * part)
+        return begin, min(elements, begin + part)
+
     def part(self, dims: Sequence[Dict], layout: Dict, rank: int) -> Tuple[List[int], List[int], List[int]]:
         """Of a tensor of whole `dims`, what the rank holds under a layout: starts, sizes and whole sizes."""
         at = self.coordinates(rank)

@@ -54,7 +54,7 @@ class Stage:
             if frame in shared:
                 self.frames[frame] = shared[frame]
             else:
-                self.frames[frame] = {offset: here.zeros(sizes, dtype) for offset, sizes, dtype in places}
+                self.frames[frame] = {offset: here.zeros(sizes, dtype, *room) for offset, sizes, dtype, *room in places}
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
         # Where it is, for whoever asks why it takes so long.
@@ -75,8 +75,16 @@ class Stage:
         for param in self.params:
             for frame, layout in self._held(param):
                 starts, sizes, wholes = self.here.mesh.part(param["dims"], layout, self.here.rank)
-                values = self.frames[frame][0]
-                values.copy_(_initial(param, counter.grid(starts, sizes, wholes, self.here.device), self.here.seed))
+                index = counter.grid(starts, sizes, wholes, self.here.device)
+                begin, end = self.here.mesh.cut(sizes, layout, self.here.rank)
+                values = self.own_part(frame, param, layout).view(-1)
+                values[: end - begin].copy_(_initial(param, index.view(-1)[begin:end], self.here.seed))
+
+    def own_part(self, frame: int, param: Dict, layout: Dict) -> torch.Tensor:
+        """What the rank keeps in a frame of a parameter from step to step: all of it, or its part inside the whole."""
+        values = self.frames[frame][0]
+        inside = param.get("keptInside") and frame == param["frames"][str(self.pp)]["param"]
+        return self.here.own(values, *layout["flat"]) if inside else values
 
     def _held(self, param: Dict):
         """Frames that hold the parameter's values here, and how: its own, and that of its f32 master."""
@@ -89,12 +97,12 @@ class Stage:
     def parameter(self, param: Dict):
         """What this rank holds of a parameter, if anything."""
         held = self._held(param)
-        return self.frames[held[0][0]][0] if held else None
+        return self.own_part(held[0][0], param, held[0][1]) if held else None
 
     def master(self, param: Dict):
         """The same in the precision the optimizer keeps."""
         held = self._held(param)
-        return self.frames[held[-1][0]][0] if held else None
+        return self.own_part(held[-1][0], param, held[-1][1]) if held else None
 
     def result(self, name: str):
         """A sum of the step (loss, count, normSquared), where this rank has it."""
@@ -126,6 +134,15 @@ class Stage:
         for (role, offset), value in zip(segment.gives, given):
             frames[bind[role]][offset] = value
 
+    def _start(self, name: str, bind: List[int], tag: str) -> None:
+        """A call that only starts: the wait for its tag finishes it."""
+        segment, frames = self.segments[name], self.frames
+        taken = [frames[bind[role]][offset] for role, offset in segment.takes]
+        self.messages[tag] = flights = segment.function(self.here, *taken)
+        tensors = [tensor for flight in flights for tensor in flight.tensors]
+        for (role, offset), tensor in zip(segment.gives, tensors):
+            frames[bind[role]][offset] = tensor
+
     def _each(self, name: str, params: List[str], binds: List[List[int]]) -> None:
         """One call that serves many parameters."""
         segment, frames = self.segments[name], self.frames
@@ -144,13 +161,13 @@ class Stage:
         channel, other = self.channels[(self.pp, peer)], self.here.mesh.peer(self.here.rank, peer)
         self.messages[tag] = [
             comm.send(self.frames[frame][offset], other, channel, f"the recv {tag} of rank {other}")
-            for offset, _, _ in places
+            for offset, *_ in places
         ]
 
     def _recv(self, frame: int, peer: int, tag: str, places) -> None:
         channel, other = self.channels[(peer, self.pp)], self.here.mesh.peer(self.here.rank, peer)
         self.messages[tag] = []
-        for offset, sizes, dtype in places:
+        for offset, sizes, dtype, *_ in places:
             room = torch.empty(sizes, dtype=self.here.dtypes[dtype], device=self.here.device)
             self.frames[frame][offset] = room
             self.messages[tag].append(comm.receive(room, other, channel, f"the send {tag} of rank {other}"))

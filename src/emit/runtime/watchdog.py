@@ -29,7 +29,7 @@ class Watchdog:
         self.trainer = trainer
 
     def say(self, text: str) -> None:
-        sys.stderr.write(f"lockstep: rank {self.rank}: {text}\n")
+        sys.stderr.write(f"lockstep: rank {self.rank}: {printable(text)}\n")
         sys.stderr.flush()
 
     def close(self) -> None:
@@ -67,6 +67,11 @@ class Watchdog:
     def _stack(self):
         frame = sys._current_frames().get(self.main)
         return traceback.extract_stack(frame) if frame else []
+
+
+def printable(text: str) -> str:
+    """Control characters of names and paths are shown, not obeyed by a terminal."""
+    return "".join(char if char == "\n" or char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 def emitted_line(stack) -> str:

@@ -61,8 +61,9 @@ export function boot(program: Program, options: Options): Interpreter {
       const param = paramOf(program, name)
       for (const [state, values] of stateEntries(states)) lay(program, actors, param, stateOf(param, state), values)
     },
-    held: ({ rank, frame }) => actors[rank].memory.view(frame),
-    hold: ({ rank, frame, dtype }, values) => store(actors[rank].memory.view(frame), values, dtype),
+    held: ({ rank, frame, first }) => actors[rank].memory.view(frame).subarray(first),
+    hold: ({ rank, frame, dtype, first }, values) =>
+      store(actors[rank].memory.view(frame).subarray(first), values, dtype),
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),

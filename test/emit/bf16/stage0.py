@@ -58,6 +58,19 @@ def sum_count(here, count):
     return (count_reduced,)
 
 
+def gather_embed_layers_head(
+    here,
+    embed_tokens, layers_norm1_gain, layers_attn_q, layers_attn_k, layers_attn_v, layers_attn_out,
+    layers_norm2_gain, layers_mlp_gate, layers_mlp_up, layers_mlp_down, head_norm_gain, head_out,
+):
+    """Parameters made whole: gather embed, layers, head."""
+    gathered = here.gather_all_(
+        [embed_tokens, layers_norm1_gain, layers_attn_q, layers_attn_k, layers_attn_v, layers_attn_out, layers_norm2_gain, layers_mlp_gate, layers_mlp_up, layers_mlp_down, head_norm_gain, head_out],
+        "dp",
+    )
+    return (gathered,)
+
+
 def embed_F(here, tokens, param_tokens):
     """Forward: embed.F."""
     embedded = ops.embed(tokens, param_tokens)
@@ -183,11 +196,17 @@ def embed_B(here, tokens, d_x_out, grad_tokens):
     return (grad_tokens,)
 
 
-def reduce(here, grad):
-    """Summed over those who hold a part: reduce embed.tokens and 11 more."""
-    grad_scattered = here.reduce_scatter(grad, "dp", dim=0)
-    grad_scattered = here.wait(grad_scattered)
-    return (grad_scattered,)
+def reduce_head_layers_embed(
+    here,
+    head_out, head_norm_gain, layers_mlp_down, layers_mlp_up, layers_mlp_gate, layers_norm2_gain,
+    layers_attn_out, layers_attn_v, layers_attn_k, layers_attn_q, layers_norm1_gain, embed_tokens,
+):
+    """Summed over those who hold a part: reduce head, layers, embed."""
+    scattered = here.scatter_all_(
+        [head_out, head_norm_gain, layers_mlp_down, layers_mlp_up, layers_mlp_gate, layers_norm2_gain, layers_attn_out, layers_attn_v, layers_attn_k, layers_attn_q, layers_norm1_gain, embed_tokens],
+        "dp",
+    )
+    return (scattered,)
 
 
 def sum_loss(here, loss):
@@ -197,9 +216,10 @@ def sum_loss(here, loss):
     return (loss_reduced,)
 
 
-def norm(here, grad_scattered, normSquared):
+def norm(here, grad, normSquared):
     """Norm of the gradient: norm embed.tokens and 11 more, in lists."""
-    normSquared = ops.add_squares_(normSquared, grad_scattered)
+    grad = here.own(grad, "dp")
+    normSquared = ops.add_squares_(normSquared, grad)
     return (normSquared,)
 
 
@@ -222,13 +242,12 @@ def load_step(here):
     return (step,)
 
 
-def update(here, lr, step, grad_scattered, master, m, v, normSquared):
-    """Optimizer: update embed.tokens and 11 more."""
+def update(here, lr, step, param, grad, master, m, v, normSquared):
+    """Optimizer: update embed.tokens and 11 more, in lists."""
+    grad = here.own(grad, "dp")
+    param = here.own(param, "dp")
     master, m, v = ops.adamw_(
-        master, m, v, grad_scattered, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0,
-        scale=here.clip(1, normSquared),
+        master, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0,
+        scale=here.clip(1, normSquared), rounded=param,
     )
-    part = ops.copy(master, "bf16")
-    param = here.all_gather(part, "dp", dim=0)
-    param = here.wait(param)
-    return (param, master, m, v)
+    return (master, m, v)

@@ -113,11 +113,10 @@ def input_B(here, x, d_x_out, in_, grad_in):
     return (grad_in,)
 
 
-def reduce(here, grad):
-    """Summed over those who hold a part: reduce input.in and 4 more."""
-    grad_reduced = here.all_reduce_(grad, "dp")
-    grad_reduced = here.wait(grad_reduced)
-    return (grad_reduced,)
+def reduce_layers_input(here, layers_down_bias, layers_down, layers_up_bias, layers_up, input_in):
+    """Summed over those who hold a part: reduce layers, input."""
+    summed = here.sum_all_([layers_down_bias, layers_down, layers_up_bias, layers_up, input_in], "dp")
+    return (summed,)
 
 
 def sum_loss(here, loss):

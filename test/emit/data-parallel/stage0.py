@@ -196,11 +196,19 @@ def embed_B(here, tokens, d_x_out, grad_positions, grad_tokens):
     return (grad_positions, grad_tokens)
 
 
-def reduce(here, grad):
-    """Summed over those who hold a part: reduce embed.tokens and 19 more."""
-    grad_reduced = here.all_reduce_(grad, "dp")
-    grad_reduced = here.wait(grad_reduced)
-    return (grad_reduced,)
+def reduce_head_layers_embed(
+    here,
+    head_norm_gain, head_norm_bias, layers_mlp_down_bias, layers_mlp_down, layers_mlp_up_bias, layers_mlp_up,
+    layers_norm2_gain, layers_norm2_bias, layers_attn_out_bias, layers_attn_out, layers_attn_v_bias,
+    layers_attn_k_bias, layers_attn_q_bias, layers_attn_v, layers_attn_k, layers_attn_q, layers_norm1_gain,
+    layers_norm1_bias, embed_positions, grad_embed_tokens,
+):
+    """Summed over those who hold a part: reduce head, layers, embed."""
+    summed = here.sum_all_(
+        [head_norm_gain, head_norm_bias, layers_mlp_down_bias, layers_mlp_down, layers_mlp_up_bias, layers_mlp_up, layers_norm2_gain, layers_norm2_bias, layers_attn_out_bias, layers_attn_out, layers_attn_v_bias, layers_attn_k_bias, layers_attn_q_bias, layers_attn_v, layers_attn_k, layers_attn_q, layers_norm1_gain, layers_norm1_bias, embed_positions, grad_embed_tokens],
+        "dp",
+    )
+    return (summed,)
 
 
 def sum_loss(here, loss):

@@ -205,6 +205,12 @@ def layers_B(
     )
 
 
+def reduce_head_layers(here, head_norm_gain, layers_norm2_gain, layers_norm1_gain):
+    """Summed over those who hold a part: reduce head, layers."""
+    summed = here.sum_all_([head_norm_gain, layers_norm2_gain, layers_norm1_gain], "tp")
+    return (summed,)
+
+
 def embed_B(here, tokens, d_x_out, grad_tokens):
     """Backward: embed.B."""
     d_x_out_gathered = here.all_gather(d_x_out, "tp", dim=1)
@@ -212,13 +218,6 @@ def embed_B(here, tokens, d_x_out, grad_tokens):
     d_tokens_1 = ops.embed_grad(tokens, d_x_out_gathered, rows=16, first=here.at("tp") * 16)
     grad_tokens = ops.accumulate_(grad_tokens, d_tokens_1)
     return (grad_tokens,)
-
-
-def reduce(here, grad):
-    """Summed over those who hold a part: reduce layers.norm1.gain and 2 more."""
-    grad_reduced = here.all_reduce_(grad, "tp")
-    grad_reduced = here.wait(grad_reduced)
-    return (grad_reduced,)
 
 
 def norm(here, grad, normSquared):

@@ -58,6 +58,12 @@ def sum_count(here, count):
     return (count_reduced,)
 
 
+def gather_input_layers(here, input_in, layers_up, layers_up_bias, layers_down, layers_down_bias):
+    """Parameters made whole: gather input, layers."""
+    gathered = here.gather_all_([input_in, layers_up, layers_up_bias, layers_down, layers_down_bias], "dp")
+    return (gathered,)
+
+
 def input_F(here, x, in_):
     """Forward: input.F."""
     in_1 = ops.contract("b s a, a e -> b s e", x, in_)
@@ -113,11 +119,10 @@ def input_B(here, x, d_x_out, in_, grad_in):
     return (grad_in,)
 
 
-def reduce(here, grad):
-    """Summed over those who hold a part: reduce input.in and 4 more."""
-    grad_scattered = here.reduce_scatter(grad, "dp", dim=0)
-    grad_scattered = here.wait(grad_scattered)
-    return (grad_scattered,)
+def reduce_layers_input(here, layers_down_bias, layers_down, layers_up_bias, layers_up, input_in):
+    """Summed over those who hold a part: reduce layers, input."""
+    scattered = here.scatter_all_([layers_down_bias, layers_down, layers_up_bias, layers_up, input_in], "dp")
+    return (scattered,)
 
 
 def sum_loss(here, loss):
@@ -127,9 +132,10 @@ def sum_loss(here, loss):
     return (loss_reduced,)
 
 
-def norm(here, grad_scattered, normSquared):
+def norm(here, grad, normSquared):
     """Norm of the gradient: norm input.in and 4 more, in lists."""
-    normSquared = ops.add_squares_(normSquared, grad_scattered)
+    grad = here.own(grad, "dp")
+    normSquared = ops.add_squares_(normSquared, grad)
     return (normSquared,)
 
 
@@ -152,12 +158,9 @@ def load_step(here):
     return (step,)
 
 
-def update(here, lr, step, param, grad_scattered, m, v, normSquared):
-    """Optimizer: update input.in and 4 more."""
-    param_part = here.part(param, "dp", dim=0)
-    param_part, m, v = ops.adamw_(
-        param_part, m, v, grad_scattered, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0,
-    )
-    param = here.all_gather(param_part, "dp", dim=0)
-    param = here.wait(param)
-    return (param, m, v)
+def update(here, lr, step, param, grad, m, v, normSquared):
+    """Optimizer: update input.in and 4 more, in lists."""
+    grad = here.own(grad, "dp")
+    param = here.own(param, "dp")
+    param, m, v = ops.adamw_(param, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0)
+    return (m, v)

@@ -28,7 +28,7 @@ def clear_normSquared(here, normSquared):
 
 def begin(here, grad):
     """Start of the step: begin input.in and 4 more, in lists."""
-    grad = ops.nothing(grad)
+    grad = ops.zero_(grad)
     return (grad,)
 
 
@@ -58,29 +58,33 @@ def sum_count(here, count):
     return (count_reduced,)
 
 
+def gather_input(here, input_in):
+    """Parameters made whole: gather input."""
+    gathered = here.gather_all([input_in], "dp", [(8, 8,)])
+    return (gathered,)
+
+
+def gather_layers(here, layers_up, layers_up_bias, layers_down, layers_down_bias):
+    """Parameters made whole: gather layers."""
+    gathered = here.gather_all(
+        [layers_up, layers_up_bias, layers_down, layers_down_bias], "dp", [(8, 16,), (16,), (16, 8,), (8,)],
+    )
+    return (gathered,)
+
+
 def input_F(here, x, in_):
     """Forward: input.F."""
-    in_gathered = here.all_gather(in_, "dp", dim=0)
-    in_gathered = here.wait(in_gathered)
-    in_1 = ops.contract("b s a, a e -> b s e", x, in_gathered)
+    in_1 = ops.contract("b s a, a e -> b s e", x, in_)
     return (in_1,)
 
 
 def layers_F(here, x, up, up_bias, down, down_bias):
     """Forward: layers.F."""
-    up_gathered = here.all_gather(up, "dp", dim=0)
-    up_bias_gathered = here.all_gather(up_bias, "dp", dim=0)
-    down_gathered = here.all_gather(down, "dp", dim=0)
-    down_bias_gathered = here.all_gather(down_bias, "dp", dim=0)
-    up_gathered = here.wait(up_gathered)
-    up_1 = ops.contract("b s e, e f -> b s f", x, up_gathered)
-    up_bias_gathered = here.wait(up_bias_gathered)
-    add = up_1 + up_bias_gathered
+    up_1 = ops.contract("b s e, e f -> b s f", x, up)
+    add = up_1 + up_bias
     gelu = ops.gelu(add, approximate=False)
-    down_gathered = here.wait(down_gathered)
-    down_1 = ops.contract("b s f, f e -> b s e", gelu, down_gathered)
-    down_bias_gathered = here.wait(down_bias_gathered)
-    add_1 = down_1 + down_bias_gathered
+    down_1 = ops.contract("b s f, f e -> b s e", gelu, down)
+    add_1 = down_1 + down_bias
     add_2 = x + add_1
     return (add_2, add, gelu)
 
@@ -98,45 +102,60 @@ def loss_B(here, target, x, count):
     return (d_x,)
 
 
-def layers_B(here, d_x_out, x, down, up, gelu, add, grad_down_bias, grad_down, grad_up_bias, grad_up):
+def layers_B(here, d_x_out, x, down, up, gelu, add):
     """Backward: layers.B."""
     d_down_bias = d_x_out.sum((0, 1))
-    d_down_bias_scattered = here.reduce_scatter(d_down_bias, "dp", dim=0)
-    down_gathered = here.all_gather(down, "dp", dim=0)
-    down_gathered = here.wait(down_gathered)
-    d_gelu = ops.contract("b s e, f e -> b s f", d_x_out, down_gathered)
+    d_gelu = ops.contract("b s e, f e -> b s f", d_x_out, down)
     d_down = ops.contract("b s f, b s e -> f e", gelu, d_x_out)
-    d_down_scattered = here.reduce_scatter(d_down, "dp", dim=0)
-    d_down_bias_scattered = here.wait(d_down_bias_scattered)
-    grad_down_bias = ops.accumulate_(grad_down_bias, d_down_bias_scattered)
     d_add = ops.gelu_grad(d_gelu, add, approximate=False)
     d_up_bias = d_add.sum((0, 1))
-    d_up_bias_scattered = here.reduce_scatter(d_up_bias, "dp", dim=0)
-    up_gathered = here.all_gather(up, "dp", dim=0)
-    d_down_scattered = here.wait(d_down_scattered)
-    grad_down = ops.accumulate_(grad_down, d_down_scattered)
-    up_gathered = here.wait(up_gathered)
-    d_x = ops.contract("b s f, e f -> b s e", d_add, up_gathered)
+    d_x = ops.contract("b s f, e f -> b s e", d_add, up)
     d_up = ops.contract("b s e, b s f -> e f", x, d_add)
-    d_up_scattered = here.reduce_scatter(d_up, "dp", dim=0)
-    d_up_bias_scattered = here.wait(d_up_bias_scattered)
-    grad_up_bias = ops.accumulate_(grad_up_bias, d_up_bias_scattered)
     d_x_sum = d_x_out + d_x
-    d_up_scattered = here.wait(d_up_scattered)
-    grad_up = ops.accumulate_(grad_up, d_up_scattered)
-    return (d_x_sum, grad_down_bias, grad_down, grad_up_bias, grad_up)
+    return (d_x_sum, d_down_bias, d_down, d_up_bias, d_up)
 
 
-def input_B(here, x, d_x_out, in_, grad_in):
+def reduce_layers(here, layers_down_bias, layers_down, layers_up_bias, layers_up):
+    """Summed over those who hold a part: reduce layers."""
+    scattered = here.scatter_all_([layers_down_bias, layers_down, layers_up_bias, layers_up], "dp")
+    return (scattered,)
+
+
+def input_B(here, x, d_x_out, in_):
     """Backward: input.B."""
-    in_gathered = here.all_gather(in_, "dp", dim=0)
-    in_gathered = here.wait(in_gathered)
-    d_x = ops.contract("b s e, a e -> b s a", d_x_out, in_gathered)
+    d_x = ops.contract("b s e, a e -> b s a", d_x_out, in_)
     d_in = ops.contract("b s a, b s e -> a e", x, d_x_out)
-    d_in_scattered = here.reduce_scatter(d_in, "dp", dim=0)
-    d_in_scattered = here.wait(d_in_scattered)
-    grad_in = ops.accumulate_(grad_in, d_in_scattered)
-    return (grad_in,)
+    return (d_in,)
+
+
+def reduce_input(here, input_in):
+    """Summed over those who hold a part: reduce input."""
+    scattered = here.scatter_all_([input_in], "dp")
+    return (scattered,)
+
+
+def add_layers(
+    here,
+    layers_down_bias, layers_down_bias_total, layers_down, layers_down_total, layers_up_bias,
+    layers_up_bias_total, layers_up, layers_up_total,
+):
+    """Summed gradients added up: add layers."""
+    layers_down_bias = here.own(layers_down_bias, "dp")
+    layers_down = here.own(layers_down, "dp")
+    layers_up_bias = here.own(layers_up_bias, "dp")
+    layers_up = here.own(layers_up, "dp")
+    layers_down_bias_total = ops.accumulate_(layers_down_bias_total, layers_down_bias)
+    layers_down_total = ops.accumulate_(layers_down_total, layers_down)
+    layers_up_bias_total = ops.accumulate_(layers_up_bias_total, layers_up_bias)
+    layers_up_total = ops.accumulate_(layers_up_total, layers_up)
+    return (layers_down_bias_total, layers_down_total, layers_up_bias_total, layers_up_total)
+
+
+def add_input(here, input_in, input_in_total):
+    """Summed gradients added up: add input."""
+    input_in = here.own(input_in, "dp")
+    input_in_total = ops.accumulate_(input_in_total, input_in)
+    return (input_in_total,)
 
 
 def sum_loss(here, loss):

@@ -4,7 +4,7 @@
  */
 import { elementTypes, error, ProblemsError, type Rank } from '../../../base/index.js'
 import { elementBytes } from '../kernels/dtypes.js'
-import { combineCode } from '../lower/collectives.js'
+import { combines } from '../lower/commands.js'
 import type { Combine, Tensor } from './collectives.js'
 
 /** Throws all problems of a call, if there are any. */
@@ -81,9 +81,9 @@ export function collectiveProblems(asked: Asked, members: number, heapBytes: num
   return [
     ...lying,
     ...(among ? [] : [`there is no member ${root} in a group of ${members}`]),
-    ...(combine === undefined || Object.hasOwn(combineCode, combine)
+    ...(combine === undefined || combines.some(known => known === combine)
       ? []
-      : [`combine is ${combine}, not one of ${Object.keys(combineCode).join(', ')}`]),
+      : [`combine is ${combine}, not one of ${combines.join(', ')}`]),
     ...(lying.length === 0 && out !== undefined ? pairProblems({ ...asked, out }, members) : []),
   ]
 }

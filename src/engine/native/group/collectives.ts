@@ -4,12 +4,12 @@
  */
 import type { ElementType, Rank } from '../../../base/index.js'
 import { codeOf, elementBytes } from '../kernels/dtypes.js'
-import { combineCode } from '../lower/collectives.js'
+import { type CombineName, combineCode } from '../lower/commands.js'
 import type { ListWriter } from '../lower/list.js'
 import { type Asked, collectiveProblems, refuse } from './check.js'
 import type { Circle } from './heap.js'
 
-export type Combine = keyof typeof combineCode
+export type Combine = CombineName
 
 export interface Tensor {
   readonly dtype: ElementType
@@ -116,7 +116,7 @@ const collecting = (x: Tensor, out: Tensor, root: Rank): Work =>
 const reducing =
   (x: Tensor, out: Tensor, combine: Combine, root?: Rank): Work =>
   (list, seat) => {
-    const fields = { ...started(list, seat), n: x.length, combine: combineCode[combine], dtype: codeOf(x.dtype) }
+    const fields = { ...started(list, seat), n: x.length, combine: combineCode(combine), dtype: codeOf(x.dtype) }
     const outs = seat.members.map((rank, i) => (root === undefined || i === root ? seat.at(rank, out) : -1))
     list.write('waitAllReduce', { ...fields, x: offsetsOf(seat, x), out: outs })
     list.waitsFor(seat.members)
@@ -133,7 +133,7 @@ const gathering =
 const reduceScattering =
   (x: Tensor, out: Tensor, combine: Combine): Work =>
   (list, seat) => {
-    const how = { combine: combineCode[combine], dtype: codeOf(x.dtype) }
+    const how = { combine: combineCode(combine), dtype: codeOf(x.dtype) }
     const fields = { ...started(list, seat), outer: 1, inner: out.length, ...how }
     list.write('waitReduceScatter', { ...fields, x: offsetsOf(seat, x), out: offsetsOf(seat, out) })
     list.waitsFor(seat.members)

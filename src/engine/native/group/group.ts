@@ -17,7 +17,7 @@
 import type { Rank } from '../../../base/index.js'
 import { decode, type Elements, encode } from '../kernels/dtypes.js'
 import { prepareKernels } from '../kernels/kernels.js'
-import { errors } from '../lower/commands.js'
+import type { ExecError } from '../lower/commands.js'
 import type { CommandList, ListWriter } from '../lower/list.js'
 import { Crew, type Trouble } from '../run/crew.js'
 import { collectiveProblems, rankProblems, refuse } from './check.js'
@@ -125,11 +125,12 @@ export async function createGroup(ranks: number, options: GroupOptions = {}): Pr
   }
 }
 
+/** Of one that failed the others give up, or are stopped. */
+const expected: readonly string[] = ['aborted', 'timeout'] satisfies ExecError[]
+
 function describe(heap: Heap, lists: readonly CommandList[], { dead, failed }: Trouble): string {
   const lost = [...dead].map(([rank, reason]) => `rank ${rank} is dead: ${reason}`)
-  const odd = [...failed].flatMap(([rank, message]) =>
-    message === errors[1] || message === errors[2] ? [] : [`rank ${rank}: ${message}`],
-  )
+  const odd = [...failed].flatMap(([rank, message]) => (expected.includes(message) ? [] : [`rank ${rank}: ${message}`]))
   const waiting = lists.flatMap((list, rank) => heap.waits(rank, list) ?? [])
   return `a collective failed: ${[...lost, ...odd, ...waiting].join('; ')}`
 }

@@ -3,13 +3,13 @@
  * who joins as one of them keep a Heap: it counts what was made and how often ranks have met.
  */
 import { type ElementType, type Rank, showBytes } from '../../../base/index.js'
+import { platform } from '../../../platform/index.js'
 import { type Elements, elementBytes, viewOf } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, type SharedMemory } from '../kernels/kernels.js'
-import { Status } from '../lower/commands.js'
+import { Status, Sync } from '../lower/commands.js'
 import { type CommandList, ListWriter } from '../lower/list.js'
 import { type Waiting, waitingFor } from '../lower/lower.js'
-import { Control, lineBytes, Region } from '../lower/map.js'
-import { platform } from '../run/platform.js'
+import { Control, Region } from '../lower/map.js'
 import type { Pool } from '../run/pool.js'
 import { countProblems, memberProblems, rankProblems, refuse, shapeProblems, tensorProblems } from './check.js'
 import type { Seat, Tensor } from './collectives.js'
@@ -80,8 +80,8 @@ export function layOut(ranks: number, options: GroupOptions): GroupToken {
     control: region.take(Control.bytes),
     statuses: each(Status.bytes),
     lists: each(listBytes),
-    messages: region.take(lineBytes * ranks * ranks),
-    blocks: region.take(lineBytes * (ranks + 1) * mostGroups),
+    messages: region.take(Sync.lineBytes * ranks * ranks),
+    blocks: region.take(Sync.lineBytes * (ranks + 1) * mostGroups),
     heaps: each(heapBytes, 4096),
     heapBytes,
   }
@@ -95,8 +95,8 @@ export function tokenProblems({ memory, ranks, heapBytes, ...at }: GroupToken, r
   const { control, statuses, lists, messages, blocks, heaps } = at
   const regions: readonly (readonly [offset: number, bytes: number])[] = [
     [control, Control.bytes],
-    [messages, lineBytes * ranks * ranks],
-    [blocks, lineBytes * (ranks + 1) * mostGroups],
+    [messages, Sync.lineBytes * ranks * ranks],
+    [blocks, Sync.lineBytes * (ranks + 1) * mostGroups],
     ...Array.from({ length: ranks }, (_, i) => [
       [statuses[i], Status.bytes] as const,
       [lists[i], listBytes] as const,
@@ -105,7 +105,7 @@ export function tokenProblems({ memory, ranks, heapBytes, ...at }: GroupToken, r
   ]
   const size = memory.buffer.byteLength
   const inside = ([offset, bytes]: readonly [number, number]) =>
-    offset >= 0 && offset % lineBytes === 0 && offset + bytes <= size
+    offset >= 0 && offset % Sync.lineBytes === 0 && offset + bytes <= size
   return [...rankProblems(rank, ranks), ...(regions.every(inside) ? [] : ['the token is not one of a group'])]
 }
 
@@ -132,7 +132,7 @@ export class Heap {
 
   tensor(dtype: ElementType, length: number): Tensor {
     refuse('tensor', shapeProblems(dtype, length))
-    const offset = Math.ceil(this.#used / lineBytes) * lineBytes
+    const offset = Math.ceil(this.#used / Sync.lineBytes) * Sync.lineBytes
     const bytes = length * elementBytes(dtype)
     if (offset + bytes > this.token.heapBytes)
       throw new Error(`a heap of ${this.token.heapBytes} bytes has no room for ${bytes} more; ask for more bytes`)
@@ -153,7 +153,7 @@ export class Heap {
   circle(members: readonly Rank[]): Circle {
     refuse('subgroup', memberProblems(members, this.token.ranks))
     if (this.#circles === mostGroups) throw new Error(`there is room for ${mostGroups} groups`)
-    const sync = this.token.blocks + lineBytes * (this.token.ranks + 1) * this.#circles++
+    const sync = this.token.blocks + Sync.lineBytes * (this.token.ranks + 1) * this.#circles++
     return { members, sync, heapBytes: this.token.heapBytes, meetings: new Map() }
   }
 
@@ -167,7 +167,7 @@ export class Heap {
 
   /** Where the counters of the messages from one rank to another lie. */
   messageLine(from: Rank, to: Rank): number {
-    return this.token.messages + lineBytes * (from * this.token.ranks + to)
+    return this.token.messages + Sync.lineBytes * (from * this.token.ranks + to)
   }
 
   seat(rank: Rank, { members, sync, meetings }: Circle): Seat {
@@ -204,10 +204,10 @@ export class Heap {
 }
 
 /**
- * Both ends say in the message's line where their tensor lies, as MESSAGE_X and MESSAGE_OUT of kernels/sync.h. Behind it
+ * Both ends say in the message's line where their tensor lies, where the kernels look (`Sync`). Behind it
  * they may say what they bring and what they take: kernels do not read that.
  */
-export const Said = { x: 32, out: 40, brings: 48, takes: 56 } as const
+export const Said = { x: Sync.messageX, out: Sync.messageOut, brings: 48, takes: 56 } as const
 
 /** One end of a message: it starts, and waits until the other has come and the message is copied. */
 export function exchange(

@@ -2,9 +2,8 @@
 import { elementTypes, type Rank } from '../../../base/index.js'
 import { codeOf, type Elements } from '../kernels/dtypes.js'
 import { loadKernels } from '../kernels/kernels.js'
-import { errors } from '../lower/commands.js'
+import { errors, Sync } from '../lower/commands.js'
 import type { ListWriter } from '../lower/list.js'
-import { lineBytes } from '../lower/map.js'
 import { rankProblems, refuse, tensorProblems } from './check.js'
 import { type Collectives, collectivesOf, type Tensor } from './collectives.js'
 import { type Circle, exchange, type GroupToken, Heap, Said, type Tensors, tokenProblems } from './heap.js'
@@ -53,7 +52,7 @@ export function joinGroup(token: GroupToken, rank: Rank): Member {
     ])
     const [from, to] = call === 'send' ? [rank, peer] : [peer, rank]
     const line = heap.messageLine(from, to)
-    const words = new Float64Array(token.memory.buffer, line, lineBytes / 8)
+    const words = new Float64Array(token.memory.buffer, line, Sync.lineBytes / 8)
     const [mine, theirs] = call === 'send' ? [Said.brings / 8, Said.takes / 8] : [Said.takes / 8, Said.brings / 8]
     words[mine] = shapeCode(tensor)
     run(list => exchange(heap, list, { ...tensor, length: 0 }, { rank, from, to }))

@@ -2,13 +2,11 @@
 import { type Dim, elementsOf, roundUp } from '../../../base/index.js'
 import { bytesPer, type Collective, type InstrOf, isFlat, pairsOf } from '../../../ir/index.js'
 import { codeOf } from '../kernels/dtypes.js'
-import { type CommandName, commands } from './commands.js'
+import { type CommandName, combineCode, commands, type SeveralKind, severalKinds } from './commands.js'
 import { type ListWriter, wordOf } from './list.js'
 import type { Joined } from './meetings.js'
 import { refuse } from './shapes.js'
 import { dims, type OpenCollective, type Site, size } from './site.js'
-
-export const combineCode = { sum: 0, max: 1, product: 2, min: 3, mean: 4 } as const
 
 export const collective = (instr: Collective, s: Site): void => {
   const [name] = instr.outs
@@ -62,7 +60,7 @@ type Waits = {
 /** Each gives the word its command starts at, and the first word of the operands, which follow the named ones. */
 const waits: Waits = {
   'all-reduce'(instr, s, meet) {
-    const [combine, dtype] = [combineCode[instr.combine], codeOf(s.buffer(instr.in).dtype)]
+    const [combine, dtype] = [combineCode(instr.combine), codeOf(s.buffer(instr.in).dtype)]
     return [
       s.list.write('waitAllReduce', { ...meet, n: size(s, instr.in), combine, dtype }),
       firstOperand('waitAllReduce'),
@@ -74,7 +72,7 @@ const waits: Waits = {
     return [s.list.write('waitAllGather', fields), firstOperand('waitAllGather')]
   },
   'reduce-scatter'(instr, s, meet) {
-    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode.sum }
+    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode('sum') }
     const dtype = codeOf(s.buffer(instr.in).dtype)
     return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
   },
@@ -113,8 +111,6 @@ export function finishCollective({ instr, joined }: OpenCollective, s: Site): vo
 export const meetsOnce = (instr: Collective): boolean =>
   isFlat(instr) || (instr.kind === 'all-reduce' && instr.ins.length > 1)
 
-const howCode: Partial<Record<Collective['kind'], number>> = { 'all-reduce': 0, 'reduce-scatter': 1, 'all-gather': 2 }
-
 function finishAll(instr: Collective, joined: Joined, s: Site): void {
   const members = joined.members.length
   const tensors = pairsOf(instr).flatMap(({ in: x, out }) => {
@@ -122,8 +118,8 @@ function finishAll(instr: Collective, joined: Joined, s: Site): void {
     return [partOf(instr, Math.min(size(s, x), size(s, out)), members), whole, ...new Array(2 * members).fill(0)]
   })
   const start = s.list.write('waitSeveral', {
-    ...{ sync: 0, me: joined.me, members, meeting: 0, how: howCode[instr.kind]! },
-    combine: combineCode[instr.kind === 'all-reduce' ? instr.combine : 'sum'],
+    ...{ sync: 0, me: joined.me, members, meeting: 0, how: severalKinds.indexOf(instr.kind as SeveralKind) }, // all-to-all is never among them,
+    combine: combineCode(instr.kind === 'all-reduce' ? instr.combine : 'sum'),
     ...{ dtype: codeOf(s.buffer(instr.ins[0]).dtype), pairs: instr.ins.length, tensors },
   })
   s.list.waitsFor(joined.members)

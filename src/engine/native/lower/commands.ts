@@ -1,12 +1,14 @@
 /**
  * What the kernels understand: a rank's step as one list of commands, which C executes from end to end, collectives and
  * waiting included. A command is a run of f64 words `[opcode, number of words that follow, ...words]` in shared memory;
- * the list ends with `end`. This table is the contract of both sides: `scripts/contracts.mjs` writes
- * kernels/commands.h from it, and the order of the names is the opcode.
+ * the list ends with `end`. These tables are the contract of both sides: `scripts/contracts.mjs` writes
+ * kernels/commands.h from them, prototypes and all, and the order of the names is the opcode.
  *
  * Words named after tensors are byte offsets from the start of the one memory that all ranks share. Counts and strides
  * are in elements of 4 bytes unless a name says bytes. Everything is f32, ids and labels are i32.
  */
+import { kinds } from '../../../ir/index.js'
+
 export const commands = {
   end: [],
   /** First of a list. `abort`: i32 that becomes nonzero when the run is to stop. Spans: ring of (command, start, end) f64 triples. */
@@ -140,8 +142,8 @@ export const commands = {
    */
   start: ['sync', 'me', 'members', 'meeting'],
   /**
-   * Sum (combine 0), max (1), product (2), min (3) or mean (4) of n elements in member order; dtype 0 f32, 1 f64, 2 bf16,
-   * 3 f16, 4 i32. In place allowed.
+   * n elements of `dtype` (a code of `elementTypes`) become one number each in member order, as `combine` says (a code of
+   * `combines`). In place allowed.
    */
   waitAllReduce: ['sync', 'me', 'members', 'meeting', 'n', 'combine', 'dtype', '...x', '...out'],
   /** out is `outer` rows of members * `inner` bytes; member i's part is `outer` rows of `inner` bytes. */
@@ -168,7 +170,7 @@ export const commands = {
   ],
   /**
    * Messages. sync is one line of i32: counters of messages sent, of receives that are ready, taken and copied, then the
-   * bell; at byte 32 two f64 where sender and receiver may say where x and out lie. Whoever waits first once both have
+   * bell; then two f64 where sender and receiver may say where x and out lie (`Sync`). Whoever waits first once both have
    * started copies, so a sender needs its receiver to be ready, not to wait.
    */
   send: ['sync', 'meeting'],
@@ -180,7 +182,7 @@ export const commands = {
   copyBytes: ['out', 'x', 'bytes'],
   recv: ['sync', 'meeting'],
   /**
-   * Several tensors at one meeting: `how` 0 all-reduce, 1 reduce-scatter, 2 all-gather of parts of a line. For each pair:
+   * Several tensors at one meeting, as `how` says (a code of `severalKinds`): parts of a line, or whole tensors. For each pair:
    * elements of a part and of the whole, then the operands of all members and their results, as above. An all-reduce is
    * cut in parts too, which its members sum up for all.
    */
@@ -193,18 +195,39 @@ export const opcodes = Object.fromEntries(commandNames.map((name, i) => [name, i
 
 /**
  * A rank's status block, i32 words: where it is, and what it holds. `waitingFor` is 1 + the member (of a group) it misses,
- * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished. At byte 64 f64 follow:
- * live bytes of the six kinds, then their peaks.
+ * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished. At byte `live` f64 follow:
+ * live bytes of every kind of memory, then their peaks.
  */
+export const statusWords = ['command', 'error', 'waitingFor', 'spans', 'done'] as const
+const live = 64
 export const Status = {
-  command: 0,
-  error: 1,
-  waitingFor: 2,
-  spans: 3,
-  done: 4,
-  live: 64,
-  bytes: 64 + 6 * 8 * 2,
-} as const
+  ...(Object.fromEntries(statusWords.map((word, i) => [word, i])) as Record<(typeof statusWords)[number], number>), // all of them
+  live,
+  bytes: live + 2 * 8 * kinds.length,
+}
 
-/** What exec returns, as in kernels.h. */
-export const errors = ['ok', 'aborted', 'timeout', 'unknown', 'workspace'] as const
+/**
+ * The lines that ranks wait at, so long that no two of them share one that a core fetches. Both ends of a message may say
+ * in its line where their tensor lies: at these bytes, in f64.
+ */
+export const Sync = { lineBytes: 64, messageX: 32, messageOut: 40 } as const
+
+/** What exec returns, and what it means: the order is the code. */
+export const errorMeanings = {
+  ok: 'done',
+  aborted: 'the abort flag was raised while it waited',
+  timeout: 'gave up waiting',
+  unknown: 'a command that no kernel knows',
+  workspace: 'a kernel needs more workspace than it was given',
+} as const
+export type ExecError = keyof typeof errorMeanings
+export const errors = Object.keys(errorMeanings) as readonly ExecError[] // its own keys
+
+/** What is done to several tensors at one meeting: the order is the code. */
+export const severalKinds = ['all-reduce', 'reduce-scatter', 'all-gather'] as const
+export type SeveralKind = (typeof severalKinds)[number]
+
+/** How a collective makes one number of many: the order is the code. */
+export const combines = ['sum', 'max', 'product', 'min', 'mean'] as const
+export type CombineName = (typeof combines)[number]
+export const combineCode = (name: CombineName): number => combines.indexOf(name)

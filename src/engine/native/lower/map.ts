@@ -6,10 +6,9 @@
 import { coordinatesOf, elementsOf, type Rank, worldOf } from '../../../base/index.js'
 import { inputsOf } from '../../../geometry/index.js'
 import { bytesPer, type DType, type Program, type Stream } from '../../../ir/index.js'
-import { Status } from './commands.js'
+import { Status, Sync } from './commands.js'
 
 /** A line of cache: what different ranks write lies on different ones. */
-export const lineBytes = 64
 
 /** Main and its ranks: i32 words. `go` counts steps asked for, `running` the ranks still at it. */
 export const Control = { abort: 0, go: 16, running: 32, stop: 48, bytes: 256 } as const
@@ -20,7 +19,7 @@ export class Region {
     this.bytes = base
   }
 
-  take(bytes: number, align = lineBytes): number {
+  take(bytes: number, align: number = Sync.lineBytes): number {
     const offset = Math.ceil(this.bytes / align) * align
     this.bytes = offset + bytes
     return offset

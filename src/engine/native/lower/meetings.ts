@@ -4,8 +4,9 @@
  * that name others' operands are filled in at the end.
  */
 import type { Rank } from '../../../base/index.js'
+import { Sync } from './commands.js'
 import type { ListWriter } from './list.js'
-import { lineBytes, type Region } from './map.js'
+import type { Region } from './map.js'
 
 /** A place in a rank's list. */
 export interface Word {
@@ -135,7 +136,7 @@ export class Meetings {
     for (const group of this.#groups.values()) settleGroup(group, region)
     for (const [address, { x, out, sync, frames }] of this.#messages) {
       if (x === undefined || out === undefined) throw new Error(`internal: ${address} has only one end`)
-      const block = region.take(lineBytes)
+      const block = region.take(Sync.lineBytes)
       for (const { list, word } of sync) list.set(word, block)
       for (const words of frames) {
         words.x.list.set(words.x.word, x)
@@ -152,7 +153,7 @@ export class Meetings {
 }
 
 function settleGroup({ members, meetings }: Group, region: Region): void {
-  const take = () => region.take(lineBytes * (members.length + 1))
+  const take = () => region.take(Sync.lineBytes * (members.length + 1))
   const shared = take()
   let count = 0
   for (const meeting of meetings) {

@@ -26,6 +26,7 @@ import {
   type Program,
   requireSound,
 } from '../../../ir/index.js'
+import { platform } from '../../../platform/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
 import { stepResultOf } from '../../result.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
@@ -37,7 +38,6 @@ import { type MemoryMap, streamOf } from '../lower/map.js'
 import { Crew } from './crew.js'
 import { failureOf } from './flight.js'
 import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
-import { platform } from './platform.js'
 import type { Pool } from './pool.js'
 
 export interface EngineOptions extends StartOptions {
@@ -122,9 +122,9 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
       crew.mustBeReady()
       state.setStates(name, states)
     },
-    held: ({ rank, frame }) => state.frame(rank, frame),
+    held: ({ rank, frame, first }) => state.frame(rank, frame).subarray(first),
     // All of it is f32: writing rounds.
-    hold: ({ rank, frame }, values) => state.frame(rank, frame).set(values),
+    hold: ({ rank, frame, first }, values) => state.frame(rank, frame).set(values, first),
     gradient: name => state.gradient(name),
     spread: name =>
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),

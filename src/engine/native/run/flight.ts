@@ -4,13 +4,13 @@
  */
 import type { Rank } from '../../../base/index.js'
 import type { Program, Step } from '../../../ir/index.js'
+import { platform } from '../../../platform/index.js'
 import { showInstr, showStep } from '../../text.js'
-import { commandNames, errors, Status } from '../lower/commands.js'
+import { commandNames, type ExecError, errorMeanings, Status } from '../lower/commands.js'
 import type { CommandList } from '../lower/list.js'
 import type { Lowered } from '../lower/lower.js'
 import { Control, streamOf } from '../lower/map.js'
 import type { Trouble } from './crew.js'
-import { platform } from './platform.js'
 
 export interface RankReport {
   readonly rank: Rank
@@ -78,19 +78,16 @@ function reportOf(
   }
 }
 
+const aborted: ExecError = 'aborted'
+
 /** What the errors of exec mean; being stopped by another's is no news. */
-const reasons: Readonly<Record<string, string | undefined>> = {
-  [errors[1]]: '',
-  [errors[2]]: 'gave up waiting',
-  [errors[3]]: 'a command that no kernel knows',
-  [errors[4]]: 'a kernel needs more workspace than it was given',
-}
+const reasons: Readonly<Record<string, string | undefined>> = { ...errorMeanings, [aborted]: '' }
 
 function stateOf(rank: Rank, { dead, failed }: Trouble, done: boolean, waits: boolean): RankReport['state'] {
   if (dead.has(rank)) return 'dead'
   if (waits) return 'waiting'
   const stopped = failed.get(rank)
-  if (stopped !== undefined) return stopped === errors[1] ? 'running' : 'failed'
+  if (stopped !== undefined) return stopped === aborted ? 'running' : 'failed'
   return done ? 'finished' : 'running'
 }
 

@@ -46,29 +46,33 @@ def sum_count(here, count):
     return (count_reduced,)
 
 
+def gather_input(here, input_in):
+    """Parameters made whole: gather input."""
+    gathered = here.gather_all([input_in], "dp", [(8, 8,)])
+    return (gathered,)
+
+
+def gather_layers(here, layers_up, layers_up_bias, layers_down, layers_down_bias):
+    """Parameters made whole: gather layers."""
+    gathered = here.gather_all(
+        [layers_up, layers_up_bias, layers_down, layers_down_bias], "dp", [(8, 16,), (16,), (16, 8,), (8,)],
+    )
+    return (gathered,)
+
+
 def input_F(here, x, in_):
     """Forward: input.F."""
-    in_gathered = here.all_gather(in_, "dp", dim=0)
-    in_gathered = here.wait(in_gathered)
-    in_1 = ops.contract("b s a, a e -> b s e", x, in_gathered)
+    in_1 = ops.contract("b s a, a e -> b s e", x, in_)
     return (in_1,)
 
 
 def layers_F(here, x, up, up_bias, down, down_bias):
     """Forward: layers.F."""
-    up_gathered = here.all_gather(up, "dp", dim=0)
-    up_bias_gathered = here.all_gather(up_bias, "dp", dim=0)
-    down_gathered = here.all_gather(down, "dp", dim=0)
-    down_bias_gathered = here.all_gather(down_bias, "dp", dim=0)
-    up_gathered = here.wait(up_gathered)
-    up_1 = ops.contract("b s e, e f -> b s f", x, up_gathered)
-    up_bias_gathered = here.wait(up_bias_gathered)
-    add = up_1 + up_bias_gathered
+    up_1 = ops.contract("b s e, e f -> b s f", x, up)
+    add = up_1 + up_bias
     gelu = ops.gelu(add, approximate=False)
-    down_gathered = here.wait(down_gathered)
-    down_1 = ops.contract("b s f, f e -> b s e", gelu, down_gathered)
-    down_bias_gathered = here.wait(down_bias_gathered)
-    add_1 = down_1 + down_bias_gathered
+    down_1 = ops.contract("b s f, f e -> b s e", gelu, down)
+    add_1 = down_1 + down_bias
     add_2 = x + add_1
     return (add_2,)
 

@@ -1,0 +1,222 @@
+/**
+ * *data*: the flights of each stream, and their segments. A flight gathers parameters from their parts, or brings gradients
+ * to their sums: one collective over many tensors, that works in place wherever the parts lie inside the whole. Flights
+ * of the same parameters of alike blocks share a segment.
+ */
+import { type Axis, layoutKey } from '../base/index.js'
+import { type RoleName, traitsOf } from '../ir/index.js'
+import { tasksOf } from '../schedule/index.js'
+import type { PhaseName } from './blocks.js'
+import { type Compiled, type CompiledParam, evaluates } from './compiled.js'
+import { type DataCall, type DataPolicy, type Flight, type FlightPlan, planFlights } from './flights.js'
+import { dataAxes } from './layouts.js'
+import { localBytes, type SegmentDraft, SegmentWriter, type Slot, type Tensor } from './segment.js'
+import { type Gradient, scattersEachCall } from './tail.js'
+
+export interface FlightDrafts {
+  readonly plan: FlightPlan
+  readonly segments: ReadonlyMap<Flight, FlightSegments>
+}
+
+/** What moves, and for gradients of one call what adds them up. */
+export interface FlightSegments {
+  readonly moves: SegmentDraft
+  readonly adds?: SegmentDraft
+}
+
+type Sharding = Omit<Compiled, 'flights' | 'segments'>
+
+export function draftFlights(compiled: Sharding): FlightDrafts[] {
+  const params = new Map(compiled.params.map(param => [param.spec.name, param]))
+  const drafter = new FlightDrafter(compiled, params)
+  return compiled.schedule.rows.map((_, pp) => {
+    const plan = planFlights(dataCalls(compiled, params, pp), policyOf(compiled), param =>
+      bytesIn(compiled, params.get(param)!),
+    )
+    const flights = [plan.begin, ...plan.before, ...plan.after].flat().map(({ flight }) => flight)
+    return { plan, segments: new Map(flights.map(flight => [flight, drafter.segmentsOf(flight)])) }
+  })
+}
+
+function policyOf(compiled: Sharding): DataPolicy {
+  const { plan, s, params } = compiled
+  const inParts = params.some(({ segments }) => segments.kept.layout.flat)
+  const scatters = dataAxes(s).length > 0 && params.some(({ layouts }) => scattersEachCall(plan, layouts.storage))
+  return {
+    gather: !inParts ? 'never' : plan.zero === 3 ? plan.gather : 'step',
+    reduce: evaluates(compiled) ? 'never' : scatters ? 'call' : 'step',
+    bucket: plan.bucket,
+    prefetch: plan.prefetch,
+    waits: !plan.overlap,
+  }
+}
+
+const bytesIn = ({ s }: Sharding, { spec, stateDtype, layouts }: CompiledParam): number =>
+  localBytes(s, { ...spec, dtype: stateDtype }, layouts.compute)
+
+/** The calls of blocks on a stream, in its order: those whose segments do anything. */
+function dataCalls(
+  { blocks, model, schedule, stageOf }: Sharding,
+  params: ReadonlyMap<string, CompiledParam>,
+  pp: number,
+) {
+  const phases = new Map<SegmentDraft, { reads: string[]; makes: string[] }>()
+  const callOf = (block: number, phase: PhaseName): DataCall[] => {
+    const draft = blocks[model.blocks[block].kind].segments[phase]!
+    if (draft.instrs.length === 0) return []
+    const used = phases.get(draft) ?? { reads: rolesUsed(draft, ['param']), makes: rolesUsed(draft, ['grad', 'fresh']) }
+    phases.set(draft, used)
+    const nameOf = (local: string) => model.blocks[block].params[local]
+    const flies = (name: string) => fliesOnce(params.get(name)!.segments.gradient)
+    return [{ reads: used.reads.map(nameOf), makes: used.makes.map(nameOf).filter(flies) }]
+  }
+  const blocksOf = (stage: number) => stageOf.flatMap((at, block) => (at === stage ? [block] : []))
+  return tasksOf(schedule.rows[pp]).flatMap(({ kind, stage }) => {
+    const run = blocksOf(stage)
+    return (kind === 'F' ? run : run.reverse()).flatMap(block => callOf(block, kind))
+  })
+}
+
+const fliesOnce = (gradient: Gradient | undefined): boolean =>
+  gradient?.reduction.kind === 'scatter' || gradient?.reduction.kind === 'sum'
+
+/** The block's own names of the parameters that play one of these roles in a segment. */
+function rolesUsed({ buffers, instrs }: SegmentDraft, kinds: readonly RoleName['is'][]): string[] {
+  const used = new Set(instrs.flatMap(instr => [...traitsOf(instr).reads, ...traitsOf(instr).writes]))
+  const roles = [...buffers].flatMap(([ref, { slot }]) =>
+    used.has(ref) && typeof slot === 'object' ? [slot.role] : [],
+  )
+  const names = roles.flatMap(role =>
+    kinds.includes(role.is) && 'of' in role && role.of !== undefined ? [role.of] : [],
+  )
+  return [...new Set(names)]
+}
+
+/** The name each parameter of a flight has in its segment: that of its class, told apart where blocks are alike. */
+export function namesIn(params: readonly CompiledParam[]): string[] {
+  const times = new Map<string, number>()
+  return params.map(({ of }) => {
+    const n = times.get(of) ?? 0
+    times.set(of, n + 1)
+    return n === 0 ? of : `${of}.${n}`
+  })
+}
+
+class FlightDrafter {
+  readonly #compiled: Sharding
+  readonly #params: ReadonlyMap<string, CompiledParam>
+  readonly #known = new Map<string, FlightSegments>()
+  readonly #names = new Map<string, number>()
+
+  constructor(compiled: Sharding, params: ReadonlyMap<string, CompiledParam>) {
+    this.#compiled = compiled
+    this.#params = params
+  }
+
+  segmentsOf(flight: Flight): FlightSegments {
+    const params = flight.params.map(name => this.#params.get(name)!)
+    const key = `${flight.kind} ${flight.call === undefined} ${params.map(({ of }) => of).join(' ')}`
+    const known = this.#known.get(key) ?? this.#draft(flight, params)
+    this.#known.set(key, known)
+    return known
+  }
+
+  #draft(flight: Flight, params: readonly CompiledParam[]): FlightSegments {
+    const name = this.#nameOf(flight, params)
+    if (flight.kind === 'gather') return { moves: draftGather(this.#compiled, params, name) }
+    if (flight.call === undefined) return { moves: draftReduce(this.#compiled, params, 'grad', name) }
+    const moves = draftReduce(this.#compiled, params, 'fresh', name)
+    return { moves, adds: draftAdd(this.#compiled, params, name.replace(/^reduce/, 'add')) }
+  }
+
+  /** After the blocks it concerns; numbered where several flights would be called the same. */
+  #nameOf({ kind }: Flight, params: readonly CompiledParam[]): string {
+    const kinds = params.map(({ of }) => of.slice(0, of.indexOf('.')))
+    const counts = new Map<string, number>()
+    for (const [i, { of }] of params.entries()) {
+      const repeats = params.filter(other => other.of === of).length
+      counts.set(kinds[i], Math.max(counts.get(kinds[i]) ?? 0, repeats))
+    }
+    const title = `${kind} ${[...counts].map(([of, n]) => (n === 1 ? of : `${n} ${of}`)).join(', ')}`
+    const n = this.#names.get(title) ?? 0
+    this.#names.set(title, n + 1)
+    return n === 0 ? title : `${title} (${n + 1})`
+  }
+}
+
+const slotOf = (is: 'param' | 'full' | 'grad' | 'fresh', of: string): Slot => ({
+  role: { is, of },
+  kind: is === 'param' || is === 'full' ? 'parameters' : 'gradients',
+  offset: 0,
+})
+
+function draftGather({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
+  const w = new SegmentWriter(s)
+  const axes = dataAxes(s)
+  const pairs = namesIn(params).map((of, i) => {
+    const { spec, dtype, layouts, segments } = params[i]
+    const { layout, inside } = segments.kept
+    const tensor: Tensor = { ...spec, name: of, dtype }
+    const slot = slotOf('param', of)
+    const part = inside ? w.own(of, tensor, layout, slot) : w.given(of, tensor, layout, slot)
+    const whole = w.given(of, { ...tensor, name: `${of}.whole` }, layouts.compute, inside ? slot : slotOf('full', of))
+    w.makeRoom(whole.ref, layout)
+    return [part.ref, whole.ref] as const
+  })
+  w.emit({
+    kind: 'all-gather',
+    ins: pairs.map(([part]) => part),
+    outs: pairs.map(([, whole]) => whole),
+    group: { axes },
+  })
+  return w.draft(name, 'gather')
+}
+
+/** Gradients that are scattered, and those that are summed, each over the same axes, travel together. */
+function draftReduce(
+  { s }: Sharding,
+  params: readonly CompiledParam[],
+  is: 'grad' | 'fresh',
+  name: string,
+): SegmentDraft {
+  const w = new SegmentWriter(s)
+  const together = new Map<string, { kind: 'scatter' | 'sum'; axes: readonly Axis[]; ins: string[]; outs: string[] }>()
+  for (const [i, of] of namesIn(params).entries()) {
+    const { spec, stateDtype, layouts, segments } = params[i]
+    const { produced, reduction } = segments.gradient!
+    if (!('axes' in reduction)) throw new Error(`internal: ${of} does not fly`)
+    const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
+    const slot = slotOf(is, of)
+    const from = w.given(of, tensor, produced, slot)
+    const sum = { ...tensor, name: `${of}.sum` }
+    const scatters = reduction.kind === 'scatter'
+    const to = scatters ? w.own(of, sum, layouts.storage, slot) : w.given(of, sum, { ...produced, partial: {} }, slot)
+    if (scatters) w.makeRoom(from.ref, layouts.storage)
+    const key = `${reduction.kind} ${layoutKey({ splits: { all: reduction.axes }, partial: {} })}`
+    const group = together.get(key) ?? { ...reduction, ins: [], outs: [] }
+    group.ins.push(from.ref)
+    group.outs.push(to.ref)
+    together.set(key, group)
+  }
+  for (const { kind, axes, ins, outs } of together.values())
+    if (kind === 'scatter') w.emit({ kind: 'reduce-scatter', ins, outs, group: { axes } })
+    else w.emit({ kind: 'all-reduce', ins, outs, group: { axes }, combine: 'sum' })
+  return w.draft(name, 'reduce')
+}
+
+/** The rank's own part of what arrived, added to the sums of the step. */
+function draftAdd({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
+  const w = new SegmentWriter(s)
+  for (const [i, of] of namesIn(params).entries()) {
+    const { spec, stateDtype, layouts, segments } = params[i]
+    const { produced, reduction } = segments.gradient!
+    const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
+    const slot = slotOf('fresh', of)
+    if (reduction.kind === 'scatter') w.own(of, tensor, layouts.storage, slot)
+    else w.given(of, tensor, { ...produced, partial: {} }, slot)
+    const part = w.demand(of, layouts.storage)
+    const total = w.given(of, { ...tensor, name: `${of}.total` }, layouts.storage, slotOf('grad', of))
+    w.emit({ kind: 'accumulate', ins: [part.ref], outs: [total.ref] })
+  }
+  return w.draft(name, 'add')
+}

@@ -1,0 +1,177 @@
+/**
+ * *data*: when the data axes talk. Parameters that lie in parts are gathered before they are read, gradients are reduced
+ * when they are final, and both travel while blocks compute: a *flight* is one collective that moves the tensors of many
+ * parameters, started after one call of a block and waited for before another. This file knows the order of a stream's
+ * calls and the sizes of parameters, nothing of layouts or instructions.
+ */
+
+/** One collective over the data axes, from its start to its end. */
+export interface Flight {
+  readonly kind: 'gather' | 'reduce'
+  readonly tag: string
+  readonly params: readonly string[]
+  /** The call whose own frames it fills or empties; absent where it serves the whole step. */
+  readonly call?: number
+}
+
+/** `add`: what a reduced flight of one call brought is added to the sums of the step. */
+export interface FlightEvent {
+  readonly event: 'start' | 'wait' | 'add'
+  readonly flight: Flight
+}
+
+/** A call of a block: the parameters it reads, and those whose gradients it makes. */
+export interface DataCall {
+  readonly reads: readonly string[]
+  readonly makes: readonly string[]
+}
+
+export interface DataPolicy {
+  /** Parameters are gathered once a step, for every call that reads them, or lie whole. */
+  readonly gather: 'step' | 'use' | 'never'
+  /** Gradients are reduced once a step, after every call that makes them, or need not be. */
+  readonly reduce: 'step' | 'call' | 'never'
+  /** Bytes at which a flight of the whole step is full. */
+  readonly bucket: number
+  /** Calls that read parameters ahead of which they are gathered. */
+  readonly prefetch: number
+  /** Nothing travels while blocks compute. */
+  readonly waits: boolean
+}
+
+/** What to do before the first call, around each call, and after the last. */
+export interface FlightPlan {
+  readonly begin: readonly FlightEvent[]
+  readonly before: readonly (readonly FlightEvent[])[]
+  readonly after: readonly (readonly FlightEvent[])[]
+  readonly end: readonly FlightEvent[]
+  /** The flight that brings the parameters a call reads, where every call has its own. */
+  readonly fetched: readonly (Flight | undefined)[]
+}
+
+const start = (flight: Flight): FlightEvent => ({ event: 'start', flight })
+const wait = (flight: Flight): FlightEvent => ({ event: 'wait', flight })
+const add = (flight: Flight): FlightEvent => ({ event: 'add', flight })
+
+/** `bytesOf` is asked for the size of what travels of a parameter. */
+export function planFlights(
+  calls: readonly DataCall[],
+  policy: DataPolicy,
+  bytesOf: (param: string) => number,
+): FlightPlan {
+  const gathers = policy.gather === 'use' ? fetches(calls, policy) : stepGathers(calls, policy, bytesOf)
+  const reduces = policy.reduce === 'call' ? callReduces(calls, policy) : stepReduces(calls, policy, bytesOf)
+  return {
+    begin: gathers.begin,
+    before: gathers.before,
+    after: reduces.after,
+    end: reduces.end,
+    fetched: gathers.fetched,
+  }
+}
+
+type Gathers = Pick<FlightPlan, 'begin' | 'before' | 'fetched'>
+type Reduces = Pick<FlightPlan, 'after' | 'end'>
+
+/** Parameters in the order given, in runs that are full when they reach the size of a bucket. Groups are not split. */
+function bucketsOf<T>(groups: readonly (readonly T[])[], bucket: number, bytesOf: (item: T) => number): T[][] {
+  const buckets: T[][] = []
+  let full = true
+  let bytes = 0
+  for (const group of groups.filter(({ length }) => length > 0)) {
+    if (full) {
+      buckets.push([])
+      bytes = 0
+    }
+    buckets.at(-1)!.push(...group)
+    bytes += group.reduce((sum, item) => sum + bytesOf(item), 0)
+    full = bytes >= bucket
+  }
+  return buckets
+}
+
+/** Once a step: buckets in the order of first use, all started at the beginning. */
+function stepGathers(calls: readonly DataCall[], policy: DataPolicy, bytesOf: (param: string) => number): Gathers {
+  const seen = new Set<string>()
+  const firsts = calls.map(({ reads }) => (policy.gather === 'never' ? [] : reads.filter(param => fresh(seen, param))))
+  const flights = bucketsOf(firsts, policy.bucket, bytesOf).map(
+    (params, i): Flight => ({ kind: 'gather', tag: `gather ${i}`, params }),
+  )
+  const flightOf = new Map(flights.flatMap(flight => flight.params.map(param => [param, flight] as const)))
+  const waited = new Set<Flight>()
+  const waits = firsts.map(params => params.map(param => flightOf.get(param)!).filter(flight => fresh(waited, flight)))
+  return {
+    begin: flights.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)])),
+    before: waits.map(before => (policy.waits ? [] : before.map(wait))),
+    fetched: calls.map(() => undefined),
+  }
+}
+
+/** For every call that reads parameters, started so many such calls ahead; the next call may find them still there. */
+function fetches(calls: readonly DataCall[], { prefetch, waits }: DataPolicy): Gathers {
+  const flights: Flight[] = []
+  const fetched = calls.map(({ reads }, call): Flight | undefined => {
+    if (reads.length === 0) return undefined
+    const last = flights.at(-1)
+    if (last && reads.every(param => last.params.includes(param))) return last
+    flights.push({ kind: 'gather', tag: `gather ${call}`, params: reads, call })
+    return flights.at(-1)
+  })
+  let [own, started] = [0, 0]
+  const startUpTo = (count: number) => {
+    const events = flights.slice(started, count).map(start)
+    started = Math.max(started, Math.min(count, flights.length))
+    return events
+  }
+  const before = calls.map((_, call) => {
+    if (flights[own]?.call !== call) return []
+    const flight = flights[own++]
+    return [...startUpTo(own), wait(flight), ...startUpTo(own + (waits ? 0 : prefetch))]
+  })
+  return { begin: [], before, fetched }
+}
+
+/** Once a step: a gradient is final with the last call that adds to it; a bucket leaves when its last gradient is. */
+function stepReduces(calls: readonly DataCall[], policy: DataPolicy, bytesOf: (param: string) => number): Reduces {
+  const lastCall = new Map<string, number>()
+  if (policy.reduce === 'step')
+    for (const [call, { makes }] of calls.entries()) for (const param of makes) lastCall.set(param, call)
+  const finals = calls.map(({ makes }, call) => makes.filter(param => lastCall.get(param) === call))
+  const flights = bucketsOf(finals, policy.bucket, bytesOf).map(
+    (params, i): Flight => ({ kind: 'reduce', tag: `reduce ${i}`, params }),
+  )
+  const leaves = flights.map(({ params }) => Math.max(...params.map(param => lastCall.get(param)!)))
+  const starts = calls.map((_, call) => flights.filter((_, i) => leaves[i] === call))
+  return {
+    after: starts.map(started =>
+      started.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)])),
+    ),
+    end: policy.waits ? [] : flights.map(wait),
+  }
+}
+
+/** After every call that makes gradients: they travel until the next ones have left, and are added up then. */
+function callReduces(calls: readonly DataCall[], { waits }: DataPolicy): Reduces {
+  let underWay: Flight | undefined
+  const finish = (): FlightEvent[] => {
+    const events = underWay ? [wait(underWay), add(underWay)] : []
+    underWay = undefined
+    return events
+  }
+  const after = calls.map(({ makes }, call) => {
+    if (makes.length === 0) return []
+    const flight: Flight = { kind: 'reduce', tag: `reduce ${call}`, params: makes, call }
+    if (waits) return [start(flight), wait(flight), add(flight)]
+    const events = [start(flight), ...finish()]
+    underWay = flight
+    return events
+  })
+  return { after, end: finish() }
+}
+
+/** Whether a set meets an item for the first time. */
+function fresh<T>(seen: Set<T>, item: T): boolean {
+  const isNew = !seen.has(item)
+  seen.add(item)
+  return isNew
+}

@@ -1,0 +1,39 @@
+/** The flights of a stream: a call that only starts, the wait for it, and the call that adds up what arrived. */
+import type { RoleName } from '../../ir/index.js'
+import { namesIn } from '../data.js'
+import type { Flight, FlightEvent } from '../flights.js'
+import { once } from './calls.js'
+import { placed, type StreamContext } from './context.js'
+import { frameNames, unplayed } from './frames.js'
+
+export function fly(context: StreamContext, events: readonly FlightEvent[]): void {
+  const { out, flights } = context
+  for (const { event, flight } of events) {
+    const { moves, adds } = flights.segments.get(flight)!
+    const frameOf = framesOf(context, flight)
+    if (event === 'start') out.call(placed(context, moves), { ...once, tag: flight.tag }, frameOf)
+    else if (event === 'wait') out.wait(flight.tag)
+    else out.call(placed(context, adds!), once, frameOf)
+  }
+}
+
+/** What plays each role of a flight's segments. */
+function framesOf({ paramOf }: StreamContext, { params, call }: Flight): (role: RoleName) => string | undefined {
+  const names = namesIn(params.map(paramOf))
+  return role => {
+    if (role.is === 'scratch') return undefined
+    const param = 'of' in role ? params[names.indexOf(role.of!)] : undefined
+    if (param === undefined) return unplayed(role)
+    switch (role.is) {
+      case 'param':
+      case 'grad':
+        return frameNames[role.is](param)
+      case 'full':
+        return frameNames.full(param, call)
+      case 'fresh':
+        return frameNames.fresh(param, call!)
+      default:
+        return unplayed(role)
+    }
+  }
+}

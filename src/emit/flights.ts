@@ -1,0 +1,49 @@
+/**
+ * A segment that only starts collectives, as a Python function: it takes all tensors of a flight and returns what is under
+ * way. The runtime puts the tensors that will be filled into their frames at once, and waits for them by the tag.
+ */
+import { type Collective, isCollective, type Ref, type Segment } from '../ir/index.js'
+import { quote } from './python.js'
+import { groupLabel, Unwritten } from './rules.js'
+import type { Emitted, Slot } from './segment.js'
+import type { Usage } from './usage.js'
+
+export const isFlight = ({ instrs }: Segment): boolean => instrs.length > 0 && instrs.every(isCollective)
+
+export function emitFlight(segment: Segment, { names }: Usage): Emitted {
+  const collectives = segment.instrs.filter(isCollective)
+  const slot = (ref: Ref): Slot => [segment.buffers[ref].role, segment.buffers[ref].offset]
+  const results = collectives.map(({ kind }, i) => `${words[kind]}${collectives.length > 1 ? `_${i + 1}` : ''}`)
+  const list = (refs: readonly Ref[]) => `[${refs.map(ref => names.get(ref)!).join(', ')}]`
+  return {
+    segment,
+    args: collectives.map(({ ins }) => ins.map(ref => names.get(ref)!)),
+    body: collectives.map((instr, i) => `${results[i]} = here.${callOf(segment, instr, list(instr.ins))}`),
+    results: [results],
+    takes: collectives.flatMap(({ ins }) => ins.map(slot)),
+    gives: collectives.flatMap(({ outs }) => outs.map(slot)),
+    lists: [],
+  }
+}
+
+const words: Readonly<Record<Collective['kind'], string>> = {
+  'all-reduce': 'summed',
+  'reduce-scatter': 'scattered',
+  'all-gather': 'gathered',
+  'all-to-all': 'exchanged',
+}
+
+function callOf({ buffers }: Segment, instr: Collective, tensors: string): string {
+  const operands = `${tensors}, ${quote(groupLabel(instr.group))}`
+  if (instr.kind === 'all-reduce' && instr.combine === 'sum') return `sum_all_(${operands})`
+  if (instr.kind === 'all-to-all' || instr.kind === 'all-reduce' || instr.dim !== undefined)
+    throw new Unwritten(`${instr.kind} that is waited for by a tag`)
+  const inside = (instr.kind === 'all-gather' ? instr.ins : instr.outs).every(ref => buffers[ref].inside)
+  if (instr.kind === 'reduce-scatter') {
+    if (!inside) throw new Unwritten('parts that are scattered elsewhere')
+    return `scatter_all_(${operands})`
+  }
+  if (inside) return `gather_all_(${operands})`
+  const sizes = instr.outs.map(ref => `(${buffers[ref].dims.map(({ size }) => `${size},`).join(' ')})`)
+  return `gather_all(${operands}, [${sizes.join(', ')}])`
+}

@@ -1,0 +1,163 @@
+"""
+Tensors as lines: the elements of a tensor in one row, cut into equal parts, one for each member of a group. Where they do
+not divide, zeros follow the last element. Collectives over many tensors at once; each works in place, in memory that has
+room for all parts.
+"""
+from typing import Callable, List, Sequence
+
+import torch
+import torch.distributed as dist
+
+from .comm import Group, Pending, _bits, _is_gloo
+
+
+class Flight(Pending):
+    """Collectives over many tensors under way. `tensors` are what they fill: true once they were waited for."""
+
+    def __init__(self, works: List, tensors: List[torch.Tensor], text: str, finish: Sequence[Callable[[], object]] = ()):
+        super().__init__(None, lambda: None, text)
+        self.works, self.tensors, self.steps = works, tensors, finish
+
+    def wait(self):
+        for work in self.works:
+            work.wait()
+        for step in self.steps:
+            step()
+        return self.tensors[0]
+
+
+def part_size(elements: int, parts: int) -> int:
+    return -(-elements // parts)
+
+
+def room_for(sizes: Sequence[int], parts: int) -> int:
+    """Elements that all parts of a tensor take."""
+    return part_size(torch.Size(sizes).numel(), parts) * parts
+
+
+def with_room(sizes: Sequence[int], parts: int, like: torch.Tensor) -> torch.Tensor:
+    """A tensor of zeros that has room for all parts behind its first element."""
+    return like.new_zeros(room_for(sizes, parts))[: torch.Size(sizes).numel()].view(sizes)
+
+
+def line(x: torch.Tensor, parts: int) -> torch.Tensor:
+    """All parts of x side by side: its own memory, or a copy where that has no room for them."""
+    room = room_for(x.shape, parts)
+    x = x.contiguous()
+    if room > x.numel() and _elements_from(x) < room:
+        wide = with_room(x.shape, parts, x)
+        wide.copy_(x)
+        x = wide
+    return x.as_strided((room,), (1,), x.storage_offset())
+
+
+def _elements_from(x: torch.Tensor) -> int:
+    storage = x.untyped_storage() if hasattr(x, "untyped_storage") else x.storage()
+    return storage.nbytes() // x.element_size() - x.storage_offset()
+
+
+def part(of: torch.Tensor, parts: int, index: int) -> torch.Tensor:
+    """Part `index` of a line: a view."""
+    size = of.numel() // parts
+    return of.narrow(0, index * size, size)
+
+
+def own(x: torch.Tensor, parts: int, index: int) -> torch.Tensor:
+    """The rank's own part of a tensor that has room for all of them: a view."""
+    whole = line(x, parts)
+    if whole.data_ptr() != x.data_ptr():
+        raise RuntimeError(f"a tensor of {tuple(x.shape)} has no room for {parts} parts")
+    return part(whole, parts, index)
+
+
+def _whole(wide: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    return wide[: torch.Size(sizes).numel()].view(sizes)
+
+
+def _all(group: Group, start: Callable, operands: Sequence) -> List:
+    """Starts one collective for each operand; NCCL is given all of them at once."""
+    together = not _is_gloo(group) and len(operands) > 1 and hasattr(dist, "_coalescing_manager")
+    if not together:
+        return [start(*each) for each in operands]
+    device = operands[0][0].device
+    with dist._coalescing_manager(group=group.process_group, device=device, async_ops=True) as works:
+        for each in operands:
+            start(*each)
+    return [works]
+
+
+def _sums(group: Group, tensors: Sequence[torch.Tensor]):
+    """All-reduce in place: the works, and what is left to do after them."""
+    narrow = _is_gloo(group)  # which cannot add bf16 in older releases
+    wide = [x.float() if narrow and x.dtype == torch.bfloat16 else x for x in tensors]
+
+    def start(x):
+        return dist.all_reduce(x, group=group.process_group, async_op=True)
+
+    back = [(x, y) for x, y in zip(tensors, wide) if x is not y]
+    return _all(group, start, [(x,) for x in wide]), [lambda x=x, y=y: x.copy_(y) for x, y in back]
+
+
+def sum_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
+    """Every tensor becomes its sum over the group."""
+    dense = [x.contiguous() for x in tensors]
+    works, finish = _sums(group, dense)
+    return Flight(works, dense, f"all-reduce of {len(dense)} tensors over {group.label} with ranks {group.members}", finish)
+
+
+def scatter_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
+    """Every rank gets its own part of each sum, at its place in the tensor."""
+    lines = [line(x, group.size) for x in tensors]
+    for x, wide in zip(tensors, lines):
+        wide[x.numel() :].zero_()
+    text = f"reduce-scatter of {len(lines)} tensors over {group.label} with ranks {group.members}"
+    wholes = [_whole(wide, x.shape) for x, wide in zip(tensors, lines)]
+    # gloo has none in older releases, and others put parts in the order of ranks.
+    if _is_gloo(group) or group.order is not None:
+        works, finish = _sums(group, lines)
+        return Flight(works, wholes, text, finish)
+
+    def start(mine, wide):
+        return dist.reduce_scatter_tensor(mine, wide, group=group.process_group, async_op=True)
+
+    operands = [(part(wide, group.size, group.index), wide) for wide in lines]
+    return Flight(_all(group, start, operands), wholes, text)
+
+
+def gather_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
+    """Every tensor becomes whole; of each the rank's own part is true already."""
+    lines = [line(x, group.size) for x in tensors]
+    text = f"all-gather of {len(lines)} tensors over {group.label} with ranks {group.members}"
+    wholes = [_whole(wide, x.shape) for x, wide in zip(tensors, lines)]
+    mine = [part(wide, group.size, group.index) for wide in lines]
+    if _is_gloo(group) or group.order is not None:
+        return _gathered_apart(mine, lines, group, wholes, text)
+
+    def start(wide, own_part):
+        return dist.all_gather_into_tensor(wide, own_part, group=group.process_group, async_op=True)
+
+    return Flight(_all(group, start, list(zip(lines, mine))), wholes, text)
+
+
+def _gathered_apart(mine, lines, group: Group, wholes, text: str) -> Flight:
+    """Into memory of its own, from which parts are put in the order of members."""
+    got = [wide.new_empty((group.size, own_part.numel())) for wide, own_part in zip(lines, mine)]
+
+    def start(parts, own_part):
+        sent = own_part.clone()
+        return dist.all_gather(list(_bits(parts).unbind(0)), _bits(sent), group=group.process_group, async_op=True)
+
+    works = [start(parts, own_part) for parts, own_part in zip(got, mine)]
+    finish = [
+        lambda wide=wide, parts=parts: wide.view_as(parts).copy_(group.in_member_order(parts))
+        for wide, parts in zip(lines, got)
+    ]
+    return Flight(works, wholes, text, finish)
+
+
+def gather(parts: Sequence[torch.Tensor], group: Group, sizes: Sequence[Sequence[int]]) -> Flight:
+    """New tensors of these sizes from everybody's parts."""
+    wholes = [with_room(shape, group.size, x) for shape, x in zip(sizes, parts)]
+    for whole, x in zip(wholes, parts):
+        own(whole, group.size, group.index).copy_(x)
+    return gather_(wholes, group)
