@@ -1,7 +1,7 @@
 /** The world as commands see it. Tests pass their own; nothing else in the project touches streams or the environment. */
 import { copyFileSync } from 'node:fs'
 import type { Files } from '../base/index.js'
-import { nodeFiles, plainly } from '../node/index.js'
+import { kindOf, nodeFiles, plainly } from '../node/index.js'
 
 export interface Io extends Files {
   /** Text for standard output and standard error, line breaks included; control characters in it are shown, not obeyed. */
@@ -12,6 +12,8 @@ export interface Io extends Files {
   /** '-' is standard input. */
   read(path: string): string
   copy(from: string, to: string): void
+  /** What has this name: a link is one, wherever it leads. */
+  kindOf(path: string): 'file' | 'folder' | 'link' | 'device' | undefined
   /** What standard output is shown on, if it is a screen. */
   terminal(): { readonly columns: number; readonly rows: number } | undefined
   /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
@@ -34,6 +36,7 @@ export function processIo(): Io {
     err: text => void process.stderr.write(text),
     control: (stream, sequence) => void (stream === 'out' ? process.stdout : process.stderr).write(sequence),
     ...nodeFiles(),
+    kindOf,
     copy: (from, to) => plainly(() => copyFileSync(from, to)),
     terminal: () =>
       process.stdout.isTTY && process.env.TERM !== 'dumb'

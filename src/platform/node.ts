@@ -1,4 +1,4 @@
-/** Node: worker threads, files, native addons. The only module of the engine that imports any of it. */
+/** Node: worker threads, files, native addons. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { availableParallelism, totalmem } from 'node:os'
@@ -6,10 +6,9 @@ import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { parentPort, Worker } from 'node:worker_threads'
 import type { Addon, Platform, ThreadEvents, ThreadHandle } from './platform.js'
-import type { ToRank } from './protocol.js'
 
-const addonPath = fileURLToPath(new URL('../../../../kernels/lockstep.node', import.meta.url))
-const recordPath = fileURLToPath(new URL('../../../../kernels/native.json', import.meta.url))
+const addonPath = fileURLToPath(new URL('../../kernels/lockstep.node', import.meta.url))
+const recordPath = fileURLToPath(new URL('../../kernels/native.json', import.meta.url))
 
 function nativeMissing(): string | undefined {
   if (existsSync(addonPath)) return undefined
@@ -18,8 +17,8 @@ function nativeMissing(): string | undefined {
   return reason ?? 'the build is gone: run `npm run setup`'
 }
 
-function spawn({ message, death }: ThreadEvents): ThreadHandle {
-  const worker = new Worker(new URL('./worker.js', import.meta.url), { stderr: false })
+function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): ThreadHandle<To> {
+  const worker = new Worker(module, { stderr: false })
   worker.on('message', message)
   worker.on('error', error => death((error as Error).message))
   worker.on('exit', code => death(`its thread ended with code ${code}`))
@@ -32,16 +31,20 @@ function spawn({ message, death }: ThreadEvents): ThreadHandle {
   }
 }
 
-export const node: Platform = {
+export const nodePlatform: Platform = {
   cores: availableParallelism(),
   // 0: nobody set a limit.
   memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Infinity),
   spawn,
-  listen(hear) {
+  listen<To, From>(hear: (message: To) => void) {
     const port = parentPort
     if (!port) throw new Error('internal: this file is a worker')
-    port.on('message', (message: ToRank) => hear(message))
-    return message => port.postMessage(message)
+    port.on('message', (message: To) => hear(message))
+    return (message: From) => port.postMessage(message)
+  },
+  cpuSeconds() {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
   },
   fetch: async () => {},
   read: file => readFileSync(file),
