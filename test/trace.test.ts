@@ -3,6 +3,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { seconds } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
+import type { Step } from '../src/ir/index.js'
 import { curveText, lanesText } from '../src/report/index.js'
 import { endOf, printChrome, type Span, sharesOf, spanOf, startOf } from '../src/trace/index.js'
 import { jobOf } from './jobs.js'
@@ -40,12 +41,18 @@ test('the lane of a span follows from the program', () => {
   const laneOf = (step: number, instr: number) =>
     spanOf(program, { rank: 0, step, instr, start: seconds(0), end: seconds(1) }).lane
   const call = (segment: string) => steps.findIndex(step => step.kind === 'call' && step.segment === segment)
-  const reduce = Object.values(program.segments).find(({ name }) => name.startsWith('reduce'))!
-  const at = (kind: string) => reduce.instrs.findIndex(instr => instr.kind === kind)
+  const waits = program.segments['sum normSquared']
+  const at = (kind: string) => waits.instrs.findIndex(instr => instr.kind === kind)
   equal(laneOf(call('layers.F'), 0), 'compute')
   equal(laneOf(call('load x'), 0), 'host')
-  equal(laneOf(call(reduce.name), at('all-reduce')), 'network')
-  equal(laneOf(call(reduce.name), at('wait')), 'network')
+  equal(laneOf(call(waits.name), at('all-reduce')), 'network')
+  equal(laneOf(call(waits.name), at('wait')), 'network')
+  // A bucket of gradients is only started: its collective and the wait for its tag are on the network.
+  const starts = steps.findIndex(step => step.kind === 'call' && step.tag !== undefined)
+  const { tag } = steps[starts] as Extract<Step, { kind: 'call' }> // found as one
+  const finishes = steps.findIndex(step => step.kind === 'wait' && step.tag === tag)
+  equal(laneOf(starts, 0), 'network')
+  equal(laneOf(finishes, -1), 'network')
   equal(
     laneOf(
       steps.findIndex(({ kind }) => kind === 'send'),
