@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
-import { coordinatesOf, save, showBytes } from '../../base/index.js'
+import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, kernelNames, type Trainer } from '../../engine/index.js'
 import { kinds, type Program } from '../../ir/index.js'
@@ -14,6 +14,7 @@ import { printChrome, type Span } from '../../trace/index.js'
 import {
   beginningOf,
   beginningText,
+  divergenceOf,
   isDue,
   oneRankLosses,
   openCheckpoints,
@@ -72,7 +73,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted.',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted.',
     )
     .action(async (path: string | undefined, options: Options) => {
       if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')
@@ -141,18 +142,22 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   }
 }
 
-async function shown(session: Session, places: Places, { options, io }: Setting): Promise<number> {
+async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
   const { job, program, trainer, taken } = session
   const display = displayOf(job, io, options.json === true)
   if (!options.json) io.out(`${introduction(session, places.folder)}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
+  const losses = records.map(({ loss }) => loss)
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
   if (!options.json || records.length === 0) for (const line of summaryOf(job, records, taken)) display.note(line)
   if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
   if (options.beside && !stopped && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
-  return stopped ? 130 : 0
+  const diverged = divergenceOf(losses, session.divergenceLimit)
+  if (diverged.length > 0 && options.json) io.out(`${JSON.stringify({ ok: false, problems: diverged })}\n`)
+  else if (diverged.length > 0) io.err(showProblems(diverged, io, path))
+  return stopped ? 130 : diverged.length > 0 ? 1 : 0
 }
 
 interface Followed {
@@ -194,6 +199,7 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
       if (traced.length > stepsTraced) traced.shift()
       folder.log({ ...record, cursor })
       display.step(record, trainer.concurrent ? trainer.spans : [])
+      if (record.warning) display.note(showProblem(record.warning))
       if (stopped) break
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
