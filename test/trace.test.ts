@@ -93,6 +93,12 @@ test('the lane of a span follows from the program', () => {
   equal(laneIn(split, call(split, 'layers.F'), at('wait')), 'network')
   equal(laneIn(program, call(program, 'load x'), 0), 'host')
   const { steps } = program.streams[0]
+  // A bucket of gradients is only started: its collective and the wait for its tag are on the network.
+  const starts = steps.findIndex(step => step.kind === 'call' && step.tag !== undefined)
+  const { tag } = steps[starts] as Call // found as one
+  const finishes = steps.findIndex(step => step.kind === 'wait' && step.tag === tag)
+  equal(laneIn(program, starts, 0), 'network')
+  equal(laneIn(program, finishes, -1), 'network')
   const send = steps.findIndex(({ kind }) => kind === 'send')
   equal(laneIn(program, send, -1), 'network')
   const trace = printChrome(program, [
