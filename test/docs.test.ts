@@ -7,7 +7,7 @@ import { lockstep } from './memory-io.js'
 /** Fenced blocks of a page: files by the name in their first line, and lines of commands. */
 function blocksOf(page: string) {
   const text = readFileSync(`docs/${page}`, 'utf8')
-  const blocks = [...text.matchAll(/```(\w*)\n([^]*?)```/g)].map(([, language, body]) => ({ language, body }))
+  const blocks = [...text.matchAll(/```(\w*)\n([\s\S]*?)```/g)].map(([, language, body]) => ({ language, body }))
   const files = blocks.flatMap(({ language, body }) => {
     const [, name] = /^# (\S+)\n/.exec(body) ?? []
     return language === 'yaml' && name ? [[name, body] as const] : []
