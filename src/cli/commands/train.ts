@@ -9,8 +9,9 @@ import { cursorAt } from '../../data/index.js'
 import { type KernelName, kernelNames, nativeMissing, type Trainer } from '../../engine/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
-import type { Job } from '../../plan/index.js'
-import { printChrome, type Span } from '../../trace/index.js'
+import { thisHost } from '../../node/index.js'
+import { type Job, worldOfPlan } from '../../plan/index.js'
+import { printChrome, type Span, waitsApart } from '../../trace/index.js'
 import {
   beginningOf,
   beginningText,
@@ -29,8 +30,9 @@ import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
-import { type Display, displayOf, duration } from '../text/display.js'
+import { type Display, displayOf } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
+import { duration } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { Progress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
@@ -174,7 +176,7 @@ interface Places {
 }
 
 async function follow(session: Session, display: Display, { folder, saving }: Places, io: Io): Promise<Followed> {
-  const { job, trainer, dataset } = session
+  const { job, program, trainer, dataset } = session
   const { steps } = job.training
   const records: StepRecord[] = []
   const traced: (readonly Span[])[] = []
@@ -199,7 +201,7 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
       traced.push(trainer.spans)
       if (traced.length > stepsTraced) traced.shift()
       folder.log({ ...record, cursor })
-      display.step(record, trainer.concurrent ? trainer.spans : [])
+      display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
       if (record.warning) display.note(showProblem(record.warning))
       if (stopped) break
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
@@ -230,8 +232,16 @@ const introduction = (session: Session, folder: RunFolder): string => {
     `Data: ${dataset.description}.`,
     ...(beginning ? [beginningText(beginning)] : []),
     `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
+    ...sharing(job, trainer),
     ...patience(job, trainer),
   ].join('\n')
+}
+
+function sharing({ plan }: Job, { concurrent }: Trainer): string[] {
+  const [ranks, { cores }] = [worldOfPlan(plan), thisHost()]
+  return concurrent && ranks > cores
+    ? [`${ranks} ranks share ${cores} cores: what they spend waiting for a core counts as waiting or communication.`]
+    : []
 }
 
 /** What the interpreter does in a second, about; it is a definition, not an engine. */
