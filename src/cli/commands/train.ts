@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
 import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
-import { type KernelName, kernelNames, type Trainer } from '../../engine/index.js'
+import { type KernelName, kernelNames, nativeMissing, type Trainer } from '../../engine/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
@@ -147,7 +147,8 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
 async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
   const { job, program, trainer, taken } = session
   const display = displayOf(job, io, options.json === true)
-  if (!options.json) io.out(`${introduction(session, places.folder)}\n`)
+  if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
+  else io.out(`${introduction(session, places.folder)}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
   const losses = records.map(({ loss }) => loss)
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
@@ -218,15 +219,23 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
   save(file, printChrome(program, spans), io)
 
-const introduction = ({ job, trainer, dataset, beginning }: Session, folder: RunFolder): string =>
-  [
+/** Whoever did not ask for WebAssembly is told why it runs. */
+const kernelsText = ({ trainer, kernels }: Session): string => {
+  const missing = kernels === 'wasm' ? nativeMissing() : undefined
+  return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
+}
+
+const introduction = (session: Session, folder: RunFolder): string => {
+  const { job, trainer, dataset, beginning } = session
+  return [
     paragraph(job),
     `Data: ${dataset.description}.`,
     ...(beginning ? [beginningText(beginning)] : []),
-    `Kernels: ${trainer.description}. Run folder: ${folder.path}`,
+    `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
     ...sharing(job, trainer),
     ...patience(job, trainer),
   ].join('\n')
+}
 
 function sharing({ plan }: Job, { concurrent }: Trainer): string[] {
   const [ranks, { cores }] = [worldOfPlan(plan), thisHost()]
