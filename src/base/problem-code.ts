@@ -31,6 +31,8 @@ export const problemCodes = {
 
   'training/lr': 'the schedule of the learning rate contradicts itself, or part of it has no effect',
   'training/loss': 'the loss is not a number any more',
+  'training/norm': 'the gradient norm is not finite',
+  'training/diverged': 'the loss is far above that of a model that has learned nothing',
 
   'plan/ranks': 'the plan has too many ranks',
   'plan/order': 'the order does not name every axis once',
@@ -83,6 +85,7 @@ export const problemCodes = {
   'data/empty': 'there is no text',
   'data/size': 'there is too much text',
   'data/short': 'the data is too short for one sequence, or for one batch',
+  'data/labels': 'no label of a sequence counts',
   'data/vocab': 'the model has fewer tokens than the data',
   'data/family': 'models of this family do not learn from tokens',
   'data/no-effect': 'a setting of the data has no effect',

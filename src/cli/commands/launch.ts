@@ -133,7 +133,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
         const record = recordOf(text)
         if (!record) return io.append(log, `${text}\n`)
         records.push(record)
-        display.step(record, [])
+        display.step(record)
       },
       complaint(text) {
         io.append(log, `${text}\n`)

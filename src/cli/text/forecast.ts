@@ -10,7 +10,7 @@ import { goodputOf, partNames, partTitles, ratesOf, runOf, type Simulation } fro
 import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
-import { scaled } from './display.js'
+import { scaled, showTime } from './numbers.js'
 
 interface Simulated extends Loaded {
   readonly cluster: Cluster
@@ -189,14 +189,6 @@ function timeline({ program, simulation, ranks: all }: Shown, io: Io): string[] 
     ...rows,
   ]
 }
-
-/** 0.0123 -> '12.3 ms' */
-export const showTime = (time: number): string =>
-  time >= 1
-    ? `${time.toPrecision(4)} s`
-    : time >= 1e-3
-      ? `${(1e3 * time).toPrecision(4)} ms`
-      : `${(1e6 * time).toFixed(1)} us`
 
 function longTime(time: number): string {
   if (time < 120) return showTime(time)
