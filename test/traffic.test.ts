@@ -25,3 +25,15 @@ test('simulate prints it', async () => {
   equal(code, 0)
   ok(/network, a rank of pp 0 +link +count +bytes +each alone +together\n.*nvlink/.test(out), out)
 })
+
+test('memory prints what a block keeps for its backward, term by term', async () => {
+  const job = '{ model: gpt-tiny, training: { seq: 8, globalBatch: 8 }, plan: { tp: 2 } }'
+  const told = async (...more: string[]) => (await lockstep(['memory', 'job.yaml', ...more], { 'job.yaml': job })).out
+  ok(
+    /kept for the backward of one microbatch[\s\S]*layers\.F +gelu +batch 8 x seq 8 x ffn 32 +f32 +8\.00 KiB/.test(
+      await told(),
+    ),
+  )
+  const { kept } = JSON.parse(await told('--json')) as { kept: { term: string; bytes: number }[] }
+  equal(kept.find(({ term }) => term === 'gelu')!.bytes, 8 * 8 * 32 * 4)
+})
