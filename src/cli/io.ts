@@ -18,11 +18,14 @@ export interface Io extends Files {
   terminal(): { readonly columns: number; readonly rows: number } | undefined
   /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
   progressColumns(): number | undefined
-  /** Calls `stop` when the user interrupts, once: a second time ends the process. Returns how to forget it. */
+  /** Calls `stop` at Ctrl-C or SIGTERM, once: a second time ends the process. Returns how to forget it. */
   onInterrupt(stop: () => void): () => void
   readonly colors: boolean
   readonly env: Readonly<Record<string, string | undefined>>
 }
+
+/** Ctrl-C, and what schedulers send before they end a process. */
+const interrupts = ['SIGINT', 'SIGTERM'] as const
 
 export function processIo(): Io {
   // The reader of a pipe may leave before the end (`| head`): that is its right and no failure of ours.
@@ -45,8 +48,15 @@ export function processIo(): Io {
     progressColumns: () =>
       process.stderr.isTTY && process.env.TERM !== 'dumb' ? process.stderr.columns || 80 : undefined,
     onInterrupt: stop => {
-      process.once('SIGINT', stop)
-      return () => void process.removeListener('SIGINT', stop)
+      const heard = () => {
+        forget()
+        stop()
+      }
+      const forget = () => {
+        for (const signal of interrupts) process.removeListener(signal, heard)
+      }
+      for (const signal of interrupts) process.once(signal, heard)
+      return forget
     },
     colors: process.stdout.isTTY === true && !process.env.NO_COLOR,
     env: process.env,

@@ -59,7 +59,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .command('train')
     .summary('train a job on the ranks of this machine')
     .description(
-      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C stops after the step (and where checkpoints are written, writes one), a second time at once.`,
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step (and where checkpoints are written, writes one), a second time at once.`,
     )
     .argument('[job]', 'job file (YAML or JSON; - for standard input)')
     .option('--steps <n>', 'steps, instead of the job’s', positive)
