@@ -17,7 +17,7 @@ test('only one module beside the command line and the folder node imports Node',
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' })
     .filter(file => file.endsWith('.ts') && !/^(cli|node)\b/.test(file))
     .filter(file => /from 'node:|import\('node:/.test(readFileSync(join('src', file), 'utf8')))
-  deepEqual(files, [join('engine', 'native', 'run', 'platform-node.ts')])
+  deepEqual(files, [join('platform', 'node.ts')])
 })
 
 const flags = [

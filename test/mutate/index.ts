@@ -6,6 +6,7 @@
 import { choices } from '../../src/base/index.js'
 import type { Program } from '../../src/ir/index.js'
 import type { Mutation, Mutator } from './draw.js'
+import { inParts } from './parts.js'
 import { inBuffers, inDtypes, inSegments } from './segments.js'
 import { inDeclarations, inStreams } from './streams.js'
 
@@ -17,6 +18,7 @@ export const mutators: Readonly<Record<string, Mutator>> = {
   ...inStreams,
   ...inDeclarations,
   ...inDtypes,
+  ...inParts,
 }
 
 /** Mutations of every kind, as many of each as can be found in a few tries. */

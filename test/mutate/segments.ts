@@ -20,7 +20,7 @@ type Slip = (
   program: Program,
 ) => { instrs: readonly Instr[]; at: number; what: string } | undefined
 
-const inInstrs =
+export const inInstrs =
   (slip: Slip): Mutator =>
   (program, random) => {
     const drawn = draw(program, random)
@@ -34,7 +34,7 @@ const indicesWhere = (instrs: readonly Instr[], holds: (instr: Instr) => boolean
   instrs.flatMap((instr, i) => (holds(instr) ? [i] : []))
 
 /** A slip in one instruction of those for which `holds`. */
-const inOne = (
+export const inOne = (
   holds: (instr: Instr) => boolean,
   change: (instr: Instr, segment: Segment, random: Random, program: Program) => Instr | undefined,
 ): Mutator =>
@@ -212,12 +212,12 @@ export const inSegments: Readonly<Record<string, Mutator>> = {
 }
 
 /** A slip in the declaration of a buffer. */
-const inBuffer =
-  (change: (buffer: Buffer, segment: Segment, random: Random) => Buffer | undefined): Mutator =>
+export const inBuffer =
+  (change: (buffer: Buffer, segment: Segment, random: Random, program: Program) => Buffer | undefined): Mutator =>
   (program, random) => {
     const drawn = draw(program, random)
     const ref = random.pick(Object.keys(drawn.segment.buffers))
-    const changed = change(drawn.segment.buffers[ref], drawn.segment, random)
+    const changed = change(drawn.segment.buffers[ref], drawn.segment, random, program)
     if (!changed) return undefined
     const buffers = { ...drawn.segment.buffers, [ref]: changed }
     const what = `%${ref}: ${JSON.stringify(drawn.segment.buffers[ref])} became ${JSON.stringify(changed)}`

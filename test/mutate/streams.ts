@@ -3,7 +3,7 @@ import { type Call, type Program, printStep, type Segment, type Step } from '../
 import { draw, type Mutator, moved, type Random, without, withSteps } from './draw.js'
 
 /** A slip in the steps of a stream. */
-const inSteps =
+export const inSteps =
   (
     slip: (
       steps: readonly Step[],
@@ -19,7 +19,7 @@ const inSteps =
     return { what: slipped.what, at, program: withSteps(program, pipeline, () => slipped.steps) }
   }
 
-const inStep = (
+export const inStep = (
   holds: (step: Step) => boolean,
   change: (step: Step, random: Random, program: Program) => Step | undefined,
 ): Mutator =>

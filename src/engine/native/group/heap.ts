@@ -3,13 +3,13 @@
  * who joins as one of them keep a Heap: it counts what was made and how often ranks have met.
  */
 import { type ElementType, type Rank, showBytes } from '../../../base/index.js'
+import { platform } from '../../../platform/index.js'
 import { type Elements, elementBytes, viewOf } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, type SharedMemory } from '../kernels/kernels.js'
 import { Status, Sync } from '../lower/commands.js'
 import { type CommandList, ListWriter } from '../lower/list.js'
 import { type Waiting, waitingFor } from '../lower/lower.js'
 import { Control, Region } from '../lower/map.js'
-import { platform } from '../run/platform.js'
 import type { Pool } from '../run/pool.js'
 import { countProblems, memberProblems, rankProblems, refuse, shapeProblems, tensorProblems } from './check.js'
 import type { Seat, Tensor } from './collectives.js'

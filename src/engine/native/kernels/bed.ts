@@ -1,4 +1,6 @@
 /** A memory of its own to run single kernels in, on the calling thread: for timing them and for comparing their answers. */
+
+import { platform } from '../../../platform/index.js'
 import {
   type CommandName,
   CommandWriter,
@@ -58,10 +60,9 @@ export class KernelBed {
    */
   time<N extends CommandName>(name: N, words: WordsOf<N>, runs = 1): number {
     this.#write(name, words)
-    const before = process.cpuUsage()
+    const before = platform.cpuSeconds()
     for (let run = 0; run < runs; run++) this.#run()
-    const { user, system } = process.cpuUsage(before)
-    return (user + system) / 1e6 / runs
+    return (platform.cpuSeconds() - before) / runs
   }
 
   #write<N extends CommandName>(name: N, words: WordsOf<N>): void {

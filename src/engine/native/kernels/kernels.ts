@@ -3,7 +3,7 @@
  * everywhere else. Both execute the command lists of commands.ts. Every worker thread loads its own, and attaches to
  * the one memory it was sent.
  */
-import { platform } from '../run/platform.js'
+import { platform } from '../../../platform/index.js'
 import { wasmKernels } from './wasm.js'
 import { type Memory, WebAssembly } from './webassembly.js'
 

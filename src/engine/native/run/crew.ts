@@ -1,8 +1,8 @@
 /** The threads of a run: asked for a step together, and heard when one of them fails or dies. */
 import type { Rank } from '../../../base/index.js'
+import { platform } from '../../../platform/index.js'
 import { Status } from '../lower/commands.js'
 import { Control } from '../lower/map.js'
-import { platform } from './platform.js'
 import { Pool, type Thread } from './pool.js'
 import type { Assignment, FromRank } from './protocol.js'
 

@@ -26,6 +26,7 @@ import {
   type Program,
   requireSound,
 } from '../../../ir/index.js'
+import { platform } from '../../../platform/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
 import { stepResultOf } from '../../result.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
@@ -37,7 +38,6 @@ import { type MemoryMap, streamOf } from '../lower/map.js'
 import { Crew } from './crew.js'
 import { failureOf } from './flight.js'
 import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
-import { platform } from './platform.js'
 import type { Pool } from './pool.js'
 
 export interface EngineOptions extends StartOptions {

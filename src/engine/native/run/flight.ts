@@ -4,13 +4,13 @@
  */
 import type { Rank } from '../../../base/index.js'
 import type { Program, Step } from '../../../ir/index.js'
+import { platform } from '../../../platform/index.js'
 import { showInstr, showStep } from '../../text.js'
 import { commandNames, type ExecError, errorMeanings, Status } from '../lower/commands.js'
 import type { CommandList } from '../lower/list.js'
 import type { Lowered } from '../lower/lower.js'
 import { Control, streamOf } from '../lower/map.js'
 import type { Trouble } from './crew.js'
-import { platform } from './platform.js'
 
 export interface RankReport {
   readonly rank: Rank

@@ -1,9 +1,9 @@
 /** What a run may ask for, checked before anything is laid out: its options, a rank's arena, the memory of all ranks. */
 import { error, ProblemsError, type Rank, rankAt, showBytes, worldOf } from '../../../base/index.js'
 import { type Kind, kinds, type Program } from '../../../ir/index.js'
+import { platform } from '../../../platform/index.js'
 import { streamOf } from '../lower/map.js'
 import type { EngineOptions } from './engine.js'
-import { platform } from './platform.js'
 
 export const defaultTimeoutMs = 60_000
 

@@ -2,18 +2,20 @@
  * Threads for ranks. Starting one costs tens of milliseconds, so whoever runs many programs keeps a pool: a thread that
  * has left one program takes the next.
  */
-import { platform, type ThreadHandle } from './platform.js'
-import type { Assignment, FromRank } from './protocol.js'
+import { platform, type ThreadHandle } from '../../../platform/index.js'
+import type { Assignment, FromRank, ToRank } from './protocol.js'
+
+const worker = new URL('./worker.js', import.meta.url)
 
 export class Thread {
   onMessage: (message: FromRank) => void = () => {}
   /** The thread is gone: why. */
   onDeath: (reason: string) => void = () => {}
   dead = false
-  readonly #handle: ThreadHandle
+  readonly #handle: ThreadHandle<ToRank>
 
   constructor() {
-    this.#handle = platform.spawn({
+    this.#handle = platform.spawn<ToRank, FromRank>(worker, {
       message: message => this.onMessage(message),
       death: reason => this.#die(reason),
     })

@@ -1,10 +1,11 @@
 /** A rank as a thread: takes assignments, one after the other. */
+
+import { platform } from '../../../platform/index.js'
 import { prepareKernels } from '../kernels/kernels.js'
-import { platform } from './platform.js'
-import type { Assignment } from './protocol.js'
+import type { Assignment, FromRank, ToRank } from './protocol.js'
 import { serve } from './rank.js'
 
-const tell = platform.listen(({ assignment }) => void take(assignment))
+const tell = platform.listen<ToRank, FromRank>(({ assignment }) => void take(assignment))
 
 async function take(assignment: Assignment): Promise<void> {
   try {

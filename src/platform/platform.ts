@@ -1,9 +1,8 @@
 /**
- * What the engine asks of the runtime it runs in, and the only door to it: Node, or a browser with Web Workers. Everything
- * else in this folder is the same in both. Main never blocks (a browser's may not): ranks sleep on shared memory in their
- * threads, and main hears of them by messages.
+ * What the engine asks of the runtime it runs in, and the only door to it: Node, or a browser with Web Workers. The engine
+ * is the same in both. Main never blocks (a browser's may not): ranks sleep on shared memory in their threads, and main
+ * hears of them by messages.
  */
-import type { FromRank, ToRank } from './protocol.js'
 
 /** Native kernels, as kernels/addon.c exports them. */
 export interface Addon {
@@ -20,16 +19,16 @@ export interface Addon {
   }
 }
 
-/** A thread that runs worker.ts, as main sees it. */
-export interface ThreadHandle {
-  post(message: ToRank): void
+/** A thread, as main sees it. */
+export interface ThreadHandle<To> {
+  post(message: To): void
   /** Whether the process lives on because of it; a page does anyway. */
   keepAlive(alive: boolean): void
   end(): Promise<void>
 }
 
-export interface ThreadEvents {
-  readonly message: (message: FromRank) => void
+export interface ThreadEvents<From> {
+  readonly message: (message: From) => void
   /** It is gone: why. May come more than once. */
   readonly death: (reason: string) => void
 }
@@ -39,9 +38,12 @@ export interface Platform {
   readonly cores: number
   /** Of all memory this runtime could give. */
   readonly memoryBytes: number
-  spawn(events: ThreadEvents): ThreadHandle
+  /** Starts a thread that runs a module. */
+  spawn<To, From>(module: URL, events: ThreadEvents<From>): ThreadHandle<To>
   /** In a thread: hears main from now on, and returns how to answer. */
-  listen(hear: (message: ToRank) => void): (message: FromRank) => void
+  listen<To, From>(hear: (message: To) => void): (message: From) => void
+  /** Processor time of this process so far. */
+  cpuSeconds(): number
   /** Makes files readable at once by `read`. */
   fetch(files: readonly URL[]): Promise<void>
   read(file: string | URL): Uint8Array
@@ -58,5 +60,5 @@ export interface Platform {
 const isNode = typeof globalThis.process?.versions?.node === 'string'
 
 export const platform: Platform = isNode
-  ? (await import('./platform-node.js')).node
-  : (await import('./platform-web.js')).webPlatform()
+  ? (await import('./node.js')).nodePlatform
+  : (await import('./web.js')).webPlatform()

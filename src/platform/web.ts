@@ -4,28 +4,29 @@
  * claim that all of it is there in Node too.
  */
 import type { Platform, ThreadEvents, ThreadHandle } from './platform.js'
-import type { FromRank, ToRank } from './protocol.js'
 
 interface Port<In, Out> {
   postMessage(message: Out): void
   addEventListener(type: 'message', hear: (event: { readonly data: In }) => void): void
   addEventListener(type: 'error', hear: (event: { readonly message?: string }) => void): void
 }
-interface Thread extends Port<FromRank | Listening, ToRank> {
+interface WebWorker<In, Out> extends Port<In, Out> {
   terminate(): void
 }
-declare const Worker: new (url: URL, options: { readonly type: 'module' }) => Thread
+declare const Worker: new <In, Out>(url: URL, options: { readonly type: 'module' }) => WebWorker<In, Out>
 declare const navigator: { readonly hardwareConcurrency?: number }
 declare const crossOriginIsolated: boolean
 
 /** A worker's first message: those sent before its modules are evaluated would be lost. */
 type Listening = { readonly type: 'listening' }
 
-function spawn({ message, death }: ThreadEvents): ThreadHandle {
-  const worker = new Worker(new URL('./worker.js', import.meta.url), { type: 'module' })
-  let early: ToRank[] | undefined = []
+const isListening = (message: unknown): message is Listening => (message as Partial<Listening>)?.type === 'listening' // read, then compared
+
+function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): ThreadHandle<To> {
+  const worker = new Worker<From | Listening, To>(module, { type: 'module' })
+  let early: To[] | undefined = []
   worker.addEventListener('message', ({ data }) => {
-    if (data.type !== 'listening') return message(data)
+    if (!isListening(data)) return message(data)
     for (const waiting of early ?? []) worker.postMessage(waiting)
     early = undefined
   })
@@ -64,12 +65,13 @@ export function webPlatform(): Platform {
     cores: navigator.hardwareConcurrency ?? 1,
     memoryBytes: 2 ** 32, // what WebAssembly can address; what the machine has a browser does not tell
     spawn,
-    listen(hear) {
-      const port = globalThis as unknown as Port<ToRank, FromRank | Listening> // in a worker
+    listen<To, From>(hear: (message: To) => void) {
+      const port = globalThis as unknown as Port<To, From | Listening> // in a worker
       port.addEventListener('message', ({ data }) => hear(data))
       port.postMessage({ type: 'listening' })
-      return message => port.postMessage(message)
+      return (message: From) => port.postMessage(message)
     },
+    cpuSeconds: () => performance.now() / 1000, // a page is not told
     async fetch(urls) {
       requireIsolation()
       await Promise.all(urls.map(url => files.fetch(url)))
