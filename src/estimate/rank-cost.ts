@@ -1,9 +1,9 @@
 /** One microbatch on the busiest pipeline rank, and on all of them together. */
 
+import { holdingsIn } from './book.js'
 import type { LayerCost } from './others/layer-cost.js'
 import { type Ends, ownEnds } from './own/ends.js'
 import type { Prices, PriceTable } from './prices.js'
-import { holdingsOf } from './schedules/holding.js'
 import type { RankTime } from './schedules/pipeline.js'
 import { type RankLayers, shareOfMicrobatches } from './schedules/stages.js'
 import type { Setup } from './setup.js'
@@ -21,7 +21,7 @@ export interface Ranks {
 
 export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): Ranks {
   const { shape, split } = setup
-  const holdings = holdingsOf(shape, split)
+  const holdings = holdingsIn(setup)
   const ends = prices.own ? ownEnds(setup, table, prices) : usualEnds(prices)
   const [first, last] = [totalOf(ends.first), totalOf(ends.last)]
   const each = totalOf(layer)
