@@ -1,25 +1,40 @@
 // Compiles kernels/*.c into dist/kernels/lockstep.node with the system's C compiler, tuned for this CPU, when the
 // sources, the compiler or the CPU have changed. Where that cannot be done, dist/kernels/native.json says why, and
 // WebAssembly runs instead: this script fails only if asked to (--strict).
+// With --cached it builds into the user's cache folder, one folder per version, sources, compiler and CPU, and prints where
+// the kernels are or why there are none: an installed package cannot count on writing to its own folder.
 import { execFile, execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { cpus } from 'node:os'
+import { createRequire } from 'node:module'
+import { cpus, homedir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const out = join(root, 'dist/kernels')
-const addon = join(out, 'lockstep.node')
-const record = join(out, 'native.json')
+const cached = process.argv.includes('--cached')
 const compiler = process.env.CC ?? 'cc'
 const tune = process.arch === 'arm64' ? '-mcpu=native' : '-march=native'
 // Not -ffast-math: exp cuts off its exponent by adding a large number, which it would cancel.
 const flags = ['-O3', tune, '-std=gnu11', '-fno-math-errno', '-fno-trapping-math', '-fPIC', '-fvisibility=hidden']
-const headers = join(root, 'node_modules/node-api-headers/include')
+const headers = headersFolder()
 
 const files = readdirSync(join(root, 'kernels')).filter(name => /\.[ch]$/.test(name) && name !== 'wasm.c')
+
+/** Installed packages lie beside each other, so the headers need not be below this one. */
+function headersFolder() {
+  try {
+    return join(dirname(createRequire(import.meta.url).resolve('node-api-headers/package.json')), 'include')
+  } catch {
+    return undefined
+  }
+}
+
+function cacheFolder() {
+  if (process.env.XDG_CACHE_HOME) return process.env.XDG_CACHE_HOME
+  return join(homedir(), process.platform === 'darwin' ? 'Library/Caches' : '.cache')
+}
 
 function fingerprint(version) {
   const hash = createHash('sha256')
@@ -38,8 +53,8 @@ function versionOf(command) {
   }
 }
 
-async function compile() {
-  const scratch = join(out, `build-${process.pid}`)
+async function compile(addon) {
+  const scratch = join(dirname(addon), `build-${process.pid}`)
   mkdirSync(scratch, { recursive: true })
   try {
     const run = promisify(execFile)
@@ -54,36 +69,47 @@ async function compile() {
     )
     const undefinedIsNode = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : []
     await run(compiler, ['-shared', ...undefinedIsNode, ...objects, '-o', join(scratch, 'lockstep.node')])
-    renameSync(join(scratch, 'lockstep.node'), addon) // at once: another process may be loading it
+    renameSync(join(scratch, 'lockstep.node'), addon) // at once: another process may be loading it, or building it too
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }
 }
 
+/** Builds what is not there, and says what is: `{ built, path }` or `{ built: false, reason }`. */
 async function build() {
   const version = versionOf(compiler)
-  if (!version) return { built: false, reason: `no C compiler: \`${compiler} --version\` does not run` }
-  if (!existsSync(headers)) return { built: false, reason: 'the package node-api-headers is not installed' }
-  const hash = fingerprint(version)
+  const hash = version && fingerprint(version)
+  const name = `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}-${hash?.slice(0, 16)}`
+  const folder = cached ? join(cacheFolder(), 'lockstep', name) : join(root, 'dist/kernels')
+  const [path, record] = [join(folder, 'lockstep.node'), join(folder, 'native.json')]
   const last = existsSync(record) ? JSON.parse(readFileSync(record, 'utf8')) : {}
-  if (last.hash === hash && (existsSync(addon) || !last.built)) return undefined
+  if (hash && last.hash === hash && (existsSync(path) || !last.built)) return { ...last, path }
+  const result = await attempt(version, hash, path)
+  if (!cached || version) {
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(`${record}.${process.pid}`, `${JSON.stringify(result, null, 2)}\n`)
+    renameSync(`${record}.${process.pid}`, record)
+  }
+  return { ...result, path }
+}
+
+async function attempt(version, hash, path) {
+  if (!version) return { built: false, reason: `no C compiler: \`${compiler} --version\` does not run` }
+  if (!headers) return { built: false, reason: 'the package node-api-headers is not installed' }
+  if (cached) console.error('lockstep: building native kernels for this CPU, once')
   try {
-    await compile()
+    await compile(path)
     return { built: true, hash, compiler: version, flags: flags.join(' ') }
   } catch (error) {
-    rmSync(addon, { force: true })
+    rmSync(path, { force: true })
     const said = String(error.stderr ?? error.message).trim()
     return { built: false, hash, compiler: version, reason: `the compiler failed: ${said}` }
   }
 }
 
-mkdirSync(out, { recursive: true })
-const result = await build()
-if (result) writeFileSync(record, `${JSON.stringify(result, null, 2)}\n`)
-if (process.argv.includes('--strict')) {
-  const { built, reason } = JSON.parse(readFileSync(record, 'utf8'))
-  if (!built) {
-    console.error(`build-kernels: ${reason}`)
-    process.exit(1)
-  }
+const { built, path, reason } = await build().catch(error => ({ built: false, reason: error.message }))
+if (cached) console.log(JSON.stringify(built ? { path } : { reason }))
+if (process.argv.includes('--strict') && !built) {
+  console.error(`build-kernels: ${reason}`)
+  process.exit(1)
 }

@@ -13,6 +13,7 @@ plan: { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 4, s
 const files = { 'job.yaml': job }
 const commands = [
   'check',
+  'presets',
   'compile',
   'verify',
   'memory',

@@ -1,7 +1,7 @@
 /** Emitted folders as people start them: lockstep launch, launch.sh, and two nodes that meet over a network. */
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -107,14 +107,44 @@ describe('lockstep launch', { skip }, () => {
     deepEqual(processesIn(join(root, 'long')), [])
   })
 
-  test('a rank that is killed: its peer and its instruction are named', async () => {
+  test('a rank that is killed: who and by what signal comes first, then its peer and its instruction', async () => {
     const { child, done } = launch('--steps', '100000', '--out', 'killed')
     await new Promise(resolve => child.stdout.on('data', data => String(data).includes('step ') && resolve(0)))
-    const ranks = processesIn(join(root, 'killed')).filter(({ command }) => !command.includes('torch.distributed.run'))
+    const ranks = processesIn(join(root, 'killed')).filter(({ command }) => !command.includes('runtime.torchrun'))
     process.kill(ranks[0].pid, 'SIGKILL')
     const { code, err } = await done
     equal(code, 1)
-    match(err, /torchrun ended with exit code 1\n +rank \d: [\s\S]* step \d+: \w+/)
+    match(err, /torchrun ended with exit code 1\n +rank \d was killed by SIGKILL\n +rank \d: [\s\S]* step \d+: \w+/)
+  })
+
+  test('a shard that is damaged: the rank that read it and the file are blamed', async () => {
+    const folder = join(root, 'run', 'checkpoints', 'step-00000003')
+    const shard = join(folder, 'rank-00000.safetensors')
+    const bytes = readFileSync(shard)
+    bytes[bytes.length - 1] ^= 1
+    mkdirSync(join(root, 'damaged'))
+    for (const name of readdirSync(folder)) writeFileSync(join(root, 'damaged', name), readFileSync(join(folder, name)))
+    writeFileSync(join(root, 'damaged', 'rank-00000.safetensors'), bytes)
+    const { code, err } = await launch('--resume', 'damaged', '--steps', '4', '--out', 'resumed-damaged').done
+    equal(code, 1)
+    match(
+      err,
+      /the first to fail was rank \d, with exit code 1\n +rank \d: \S*rank-00000\.safetensors: tensor \S+ is damaged/,
+    )
+  })
+
+  test('--timeout: a rank that is stopped while it starts does not keep the others for long', async () => {
+    const { child, done, said } = launch('--timeout', '4', '--steps', '100000', '--out', 'stopped')
+    const folder = join(root, 'stopped')
+    const ranks = () => processesIn(folder).filter(({ command }) => !command.includes('runtime.torchrun'))
+    while (ranks().length < 2 && child.exitCode === null) await new Promise(resolve => setTimeout(resolve, 20))
+    const started = performance.now()
+    process.kill(ranks()[1].pid, 'SIGSTOP')
+    const { code, err } = await done
+    equal(code, 1, said.out)
+    match(err, /rendezvous: after 24 s ranks \[\d\] of 2 are missing|nothing has moved for \d+ s at/)
+    ok(performance.now() - started < 60_000)
+    deepEqual(processesIn(folder), [])
   })
 })
 

@@ -31,7 +31,16 @@ test('a folder holds a module and a schedule per stage, the runtime, launchers a
   const program = ['program.json', 'stage0.py', 'stage0.json', 'stage1.py', 'stage1.json']
   const programs = [...program, ...program.map(name => `evaluation/${name}`)]
   const runtime = Object.keys(runtimeFiles()).map(name => `runtime/${name}`)
-  const others = ['README.md', 'train.py', 'run.json', 'job.json', 'launch.sh', 'slurm.sbatch', 'kubernetes.yaml']
+  const others = [
+    'README.md',
+    'train.py',
+    'run.json',
+    'job.json',
+    'emitted.json',
+    'launch.sh',
+    'slurm.sbatch',
+    'kubernetes.yaml',
+  ]
   deepEqual(Object.keys(files).sort(), [...programs, ...runtime, ...others].map(name => `run/${name}`).sort())
   match(files['run/README.md'], /Peak memory of a rank, planned before anything runs/)
 })
@@ -70,7 +79,8 @@ test('--cluster writes what a simulation says of a step', async () => {
 
 test('--schedule-csv writes the schedule alone, in the notation of PyTorch', async () => {
   const { written: files } = await written('small', ['--schedule-csv'])
-  deepEqual(files, { 'run/schedule.csv': printSchedule(scheduleOf(jobOf('gpt', { pp: 2, microbatches: 2 }).plan)) })
+  deepEqual(Object.keys(files).sort(), ['run/emitted.json', 'run/schedule.csv'])
+  equal(files['run/schedule.csv'], printSchedule(scheduleOf(jobOf('gpt', { pp: 2, microbatches: 2 }).plan)))
 })
 
 test('--json says what was written; a job with problems says them', async () => {

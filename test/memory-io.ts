@@ -52,6 +52,8 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
       return below.length > 0 ? below.sort() : undefined
     },
     exists: path => [...Object.keys(files), ...Object.keys(written)].some(p => p === path || p.startsWith(`${path}/`)),
+    kindOf: path =>
+      Object.hasOwn(files, path) || Object.hasOwn(written, path) ? 'file' : io.exists(path) ? 'folder' : undefined,
     write: (path, content) => {
       written[path] = typeof content === 'string' ? content : Buffer.from(content).toString('latin1')
     },

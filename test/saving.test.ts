@@ -147,6 +147,19 @@ describe('locks that were left behind', () => {
   })
 })
 
+test('SIGTERM saves the step it is at, as Ctrl-C does, and releases the folder', async () => {
+  const [saved, cli] = [at('terminated'), fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))]
+  const args = ['train', at('job.yaml'), '--kernels', 'reference', '--save', saved, '--json', '--steps', '100000']
+  const { child, done } = finished(process.execPath, [cli, ...args, '--out', at('terminated-run')])
+  await new Promise(resolve => child.stdout.once('data', resolve))
+  child.kill('SIGTERM')
+  const { code, out } = await done
+  equal(code, 130)
+  const { step, checkpoint } = JSON.parse(out.trim().split('\n').at(-1)!)
+  deepEqual(namesIn(saved), [`step-${String(step).padStart(8, '0')}`])
+  equal(checkpoint ?? join(saved, namesIn(saved)[0]), join(saved, namesIn(saved)[0]))
+})
+
 describe('checkpoints of another run', () => {
   test('a fresh run is told of them, and deletes nothing; a run that resumes the last adds its own', async () => {
     const saved = at('line')

@@ -233,4 +233,5 @@ test('one rank of many reads on a page: its place, its groups, each segment once
   assert.match(text, /send dy0@\d+ to rank 1, B0/)
   assert.equal(text.match(/^segment head\.F /gm)?.length, 1)
   assert.doesNotMatch(text, /up\.F/)
+  assert.match(printRank(toy({ dp: 2, zero: 1 }), 0), /start v\.sum: reduce\n[\s\S]* wait v\.sum\n/)
 })

@@ -1,10 +1,23 @@
 /** Spans, and what is drawn and counted from them. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import { seconds } from '../src/base/index.js'
+import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { curveText, lanesText } from '../src/report/index.js'
-import { endOf, printChrome, type Span, sharesOf, spanOf, startOf } from '../src/trace/index.js'
+import { type Call, type Instr, isCollective, type Program } from '../src/ir/index.js'
+import { curveText, lanesText, stepTimeline, timelineSvg } from '../src/report/index.js'
+import { clusterPrices, simulate } from '../src/simulate/index.js'
+import {
+  endOf,
+  printChrome,
+  roundsOf,
+  type Span,
+  sharesOf,
+  spanOf,
+  startOf,
+  streamOf,
+  waitsApart,
+} from '../src/trace/index.js'
 import { jobOf } from './jobs.js'
 
 /** `rank what from to`: c computes, m meets in a collective, w waits for a message. */
@@ -18,15 +31,48 @@ const spans = (...lines: readonly string[]): Span[] =>
 
 const program = compileJob(jobOf('mlp', { pp: 2, dp: 2, microbatches: 2 }))
 
-test('time is spent computing, communicating, or in the bubble', () => {
+test('time is spent computing, communicating, waiting, or in the bubble', () => {
   const step = spans('0 c 10 14', '0 m 14 15', '1 w 10 12', '1 c 12 15', '2 c 10 15', '3 c 10 12.5')
   deepEqual([startOf(step), endOf(step)], [10, 15])
-  const { compute, communication, bubble } = sharesOf(program, step)
+  const { compute, communication, waiting, bubble } = sharesOf(program, step)
   deepEqual(
-    [compute, communication, bubble].map(share => Number(share.toFixed(3))),
-    [0.725, 0.05, 0.225],
+    [compute, communication, waiting, bubble].map(share => Number(share.toFixed(3))),
+    [0.725, 0.05, 0, 0.225],
   )
-  deepEqual(sharesOf(program, []), { compute: 0, communication: 0, bubble: 0 })
+  deepEqual(sharesOf(program, []), { compute: 0, communication: 0, waiting: 0, bubble: 0 })
+})
+
+/** The spans of one collective, by rank: when it is begun, and from when to when it is waited for. */
+function collective(rank: number, begin: number, wait: readonly [from: number, to: number]): Span[] {
+  const at = (instr: (instr: Instr) => boolean) => {
+    const { steps } = streamOf(program, rank)
+    const step = steps.findIndex(
+      one => one.kind === 'call' && one.tag === undefined && program.segments[one.segment].instrs.some(isCollective),
+    )
+    const call = steps[step] as Call // it was found as one
+    return { rank, step, instr: program.segments[call.segment].instrs.findIndex(instr) }
+  }
+  const times = (start: number, end: number) => ({ start: seconds(start), end: seconds(end) })
+  return [
+    { ...at(isCollective), lane: 'network', ...times(begin, begin) },
+    { ...at(instr => instr.kind === 'wait'), lane: 'network', ...times(...wait) },
+  ]
+}
+
+test('who waits for a collective that others have not begun waits; after that it communicates', () => {
+  const [early, late] = [collective(0, 0, [0, 10]), collective(1, 8, [8, 10])]
+  const { communication, waiting } = sharesOf(program, [...early, ...late])
+  deepEqual([waiting, communication], [8 / 40, 4 / 40])
+  const parts = waitsApart(program, [...early, ...late]).filter(({ start, end }) => end > start)
+  deepEqual(
+    parts.map(({ rank, instr, start, end }) => [rank, instr < 0, start, end]),
+    [
+      [0, true, 0, 8],
+      [0, false, 8, 10],
+      [1, false, 8, 10],
+    ],
+  )
+  deepEqual(sharesOf(program, [...early, ...collective(2, 9, [9, 10])]).waiting, 0, 'another group')
 })
 
 test('lanes show what a rank did most', () => {
@@ -36,32 +82,113 @@ test('lanes show what a rank did most', () => {
 })
 
 test('the lane of a span follows from the program', () => {
+  const split = compileJob(jobOf('mlp', { tp: 2 }))
+  const laneIn = (of: Program, step: number, instr: number) =>
+    spanOf(of, { rank: 0, step, instr, start: seconds(0), end: seconds(1) }).lane
+  const call = (of: Program, segment: string) =>
+    of.streams[0].steps.findIndex(step => step.kind === 'call' && step.segment === segment)
+  const at = (kind: string) => split.segments['layers.F'].instrs.findIndex(instr => instr.kind === kind)
+  equal(laneIn(split, call(split, 'layers.F'), at('contract')), 'compute')
+  equal(laneIn(split, call(split, 'layers.F'), at('all-reduce')), 'network')
+  equal(laneIn(split, call(split, 'layers.F'), at('wait')), 'network')
+  equal(laneIn(program, call(program, 'load x'), 0), 'host')
   const { steps } = program.streams[0]
-  const laneOf = (step: number, instr: number) =>
-    spanOf(program, { rank: 0, step, instr, start: seconds(0), end: seconds(1) }).lane
-  const call = (segment: string) => steps.findIndex(step => step.kind === 'call' && step.segment === segment)
-  const reduce = Object.values(program.segments).find(({ name }) => name.startsWith('reduce'))!
-  const at = (kind: string) => reduce.instrs.findIndex(instr => instr.kind === kind)
-  equal(laneOf(call('layers.F'), 0), 'compute')
-  equal(laneOf(call('load x'), 0), 'host')
-  equal(laneOf(call(reduce.name), at('all-reduce')), 'network')
-  equal(laneOf(call(reduce.name), at('wait')), 'network')
-  equal(
-    laneOf(
-      steps.findIndex(({ kind }) => kind === 'send'),
-      -1,
-    ),
-    'network',
-  )
+  // A bucket of gradients is only started: its collective and the wait for its tag are on the network.
+  const starts = steps.findIndex(step => step.kind === 'call' && step.tag !== undefined)
+  const { tag } = steps[starts] as Call // found as one
+  const finishes = steps.findIndex(step => step.kind === 'wait' && step.tag === tag)
+  equal(laneIn(program, starts, 0), 'network')
+  equal(laneIn(program, finishes, -1), 'network')
   const send = steps.findIndex(({ kind }) => kind === 'send')
+  equal(laneIn(program, send, -1), 'network')
   const trace = printChrome(program, [
     spanOf(program, { rank: 0, step: send, instr: -1, start: seconds(1), end: seconds(1.5) }),
   ])
   match(
     trace,
-    /"ph":"X","name":"send","cat":"message","pid":0,"tid":1,"ts":1000000,"dur":500000,"args":\{"tag":"F0\.0 x"\}/,
+    /"ph":"X","name":"send F0\.0 x","cat":"message","ts":0,"dur":500000,"args":\{"tag":"F0\.0 x"\},"pid":0,"tid":1/,
   )
   equal(JSON.parse(trace).traceEvents.length, 4)
+})
+
+describe('the trace of a simulated step', () => {
+  const job = jobOf('gpt', { pp: 2, dp: 2, zero: 1, microbatches: 2 })
+  const compiled = compileJob(job)
+  const { spansOf } = simulate(compiled, clusterPrices(compiled, clusterOf('h100', 4)), { watch: [0, 2] })
+  const late = (span: Span): Span => ({
+    ...span,
+    start: seconds(span.start + 2763),
+    end: seconds(span.end + 2763),
+  })
+  type Event = { ph: string; name: string; pid: number; ts: number; id?: number; args?: Record<string, number> }
+  const eventsOf = (spans: readonly Span[]): Event[] => JSON.parse(printChrome(compiled, spans)).traceEvents
+  const all = [...spansOf(0), ...spansOf(2)]
+  const events = eventsOf(all.map(late))
+  const of = (ph: string) => events.filter(event => event.ph === ph)
+
+  test('starts at 0, whenever it was measured', () => {
+    equal(Math.min(...of('X').map(({ ts }) => ts)), 0)
+  })
+
+  test('names block, phase, op and parameter', () => {
+    const names = new Set(of('X').map(({ name }) => name))
+    for (const name of [
+      'layers.0.F attn.q',
+      'layers.0.B attn.q',
+      'layers.0.F attention',
+      'layers.0.F layerNorm norm1.gain',
+    ])
+      ok(names.has(name), name)
+    ok(!names.has('contract'))
+  })
+
+  test('every message is an arrow from its send to the work that needed it', () => {
+    const [starts, ends] = [of('s'), of('f')]
+    equal(starts.length, compiled.streams[0].steps.filter(({ kind }) => kind === 'send').length * 2)
+    for (const [i, start] of starts.entries()) {
+      equal(start.id, ends[i].id)
+      ok(start.pid !== ends[i].pid && ends[i].ts > start.ts, start.name)
+    }
+  })
+
+  test('memory rises to the peak of each kind and falls back to what is resident', () => {
+    const own = of('C').filter(({ pid }) => pid === 0)
+    const { peak, frames, resident } = compiled.streams[0]
+    for (const kind of ['parameters', 'gradients', 'optimizer', 'activations'] as const) {
+      const most = Math.max(...own.map(({ args }) => args![kind]))
+      ok(Math.abs(most - peak[kind] / 2 ** 20) < 1e-3, kind)
+    }
+    const activations = resident.reduce((n, f) => n + (frames[f].kind === 'activations' ? frames[f].bytes : 0), 0)
+    equal(own.at(-1)!.args!.activations, activations)
+  })
+
+  test('two training steps are two rounds', () => {
+    const both = roundsOf([...spansOf(0), ...spansOf(0).map(late)])
+    deepEqual(
+      both.map(({ index, spans }) => [index, spans.length]),
+      [
+        [0, spansOf(0).length],
+        [1, spansOf(0).length],
+      ],
+    )
+  })
+})
+
+test('a picture of the step is as wide as its tasks need', () => {
+  const picture = (microbatches: number) => {
+    const compiled = compileJob(jobOf('mlp', { pp: 2, microbatches }))
+    const simulation = simulate(compiled, clusterPrices(compiled, clusterOf('h100', 2)), {})
+    const { spansOf, step: end } = simulation
+    return stepTimeline({ title: '', subtitle: '', program: compiled, spansOf, ranks: [0, 1], end })
+  }
+  const [few, many] = [picture(2), picture(64)]
+  equal(few.width, 640)
+  ok(many.width! > 1000)
+  for (const { note, profile } of few.lanes) {
+    match(note!, /^computes \d+ %$/)
+    ok(profile!.points.length > 2)
+  }
+  match(timelineSvg(few), /<path class="profile" d="M[\d. ]+H/)
 })
 
 test('a curve falls from the left to the right, and bears any number of values', () => {
@@ -74,4 +201,11 @@ test('a curve falls from the left to the right, and bears any number of values',
     ))
       ok(line.length <= 30)
   equal(curveText([1, Number.NaN, 1], { columns: 20, rows: 3 }).length, 3)
+})
+
+test('below a curve stand its steps', () => {
+  const axis = (steps: [number, number], columns = 20) => curveText([3, 0], { columns, rows: 2, steps }).at(-1)
+  equal(axis([1, 50]), ' step └1──────────50')
+  equal(axis([51, 51]), ' step └51───────────')
+  equal(axis([100, 20000], 14), ' step └100────')
 })

@@ -302,8 +302,12 @@ test('spans become a trace that names ranks, lanes and instructions', async () =
     named('process_name').map((e: { args: { name: string } }) => e.args.name),
     ['rank 0 (dp 0, pp 0)', 'rank 1 (dp 1, pp 0)', 'rank 2 (dp 0, pp 1)', 'rank 3 (dp 1, pp 1)'],
   )
-  ok(named('adamw').length > 0 && named('attention').length === 2 * 2 * 2, 'one for each rank, layer and microbatch')
-  ok(named('contract').every((e: { dur: number; ts: number }) => e.dur >= 0 && e.ts >= 0))
+  const doing = (op: string) => traceEvents.filter((e: { args?: { op?: string } }) => e.args?.op === op)
+  equal(doing('attention').length, 2 * 2 * 2, 'one for each rank, layer and microbatch')
+  ok(named('layers.0.F attn.q').length > 0 && named('layers.0.B attn.q').length > 0)
+  ok(doing('adamw').length > 0 && named('memory (MiB)').length > 0)
+  const times = doing('contract').map((e: { ts: number }) => e.ts)
+  ok(Math.min(...times) >= 0 && Math.max(...times) < 60e6, 'from the start of the step')
 })
 
 test('on a real disk: folders are made and found, and are not used twice', async () => {

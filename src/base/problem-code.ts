@@ -31,6 +31,8 @@ export const problemCodes = {
 
   'training/lr': 'the schedule of the learning rate contradicts itself, or part of it has no effect',
   'training/loss': 'the loss is not a number any more',
+  'training/norm': 'the gradient norm is not finite',
+  'training/diverged': 'the loss is far above that of a model that has learned nothing',
 
   'plan/ranks': 'the plan has too many ranks',
   'plan/order': 'the order does not name every axis once',
@@ -83,6 +85,7 @@ export const problemCodes = {
   'data/empty': 'there is no text',
   'data/size': 'there is too much text',
   'data/short': 'the data is too short for one sequence, or for one batch',
+  'data/labels': 'no label of a sequence counts',
   'data/vocab': 'the model has fewer tokens than the data',
   'data/family': 'models of this family do not learn from tokens',
   'data/no-effect': 'a setting of the data has no effect',
@@ -107,6 +110,7 @@ export const problemCodes = {
   'engine/memory': 'a rank, or all ranks together, need more memory than there is',
   'step/data': 'the data of a step has the wrong size, an id outside the vocabulary, or a bad lr or step',
   'group/call': 'a call on a group of ranks names a tensor, a rank or a count that cannot be',
+  'run/foreign': 'a file of somebody else would be overwritten',
   'run/exists': 'the run folder belongs to another run',
   'run/write': 'a file cannot be written',
   'emit/exists': 'the folder to emit into belongs to another run',

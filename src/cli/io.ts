@@ -1,7 +1,7 @@
 /** The world as commands see it. Tests pass their own; nothing else in the project touches streams or the environment. */
 import { copyFileSync } from 'node:fs'
 import type { Files } from '../base/index.js'
-import { nodeFiles, plainly } from '../node/index.js'
+import { kindOf, nodeFiles, plainly } from '../node/index.js'
 
 export interface Io extends Files {
   /** Text for standard output and standard error, line breaks included; control characters in it are shown, not obeyed. */
@@ -12,15 +12,20 @@ export interface Io extends Files {
   /** '-' is standard input. */
   read(path: string): string
   copy(from: string, to: string): void
+  /** What has this name: a link is one, wherever it leads. */
+  kindOf(path: string): 'file' | 'folder' | 'link' | 'device' | undefined
   /** What standard output is shown on, if it is a screen. */
   terminal(): { readonly columns: number; readonly rows: number } | undefined
   /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
   progressColumns(): number | undefined
-  /** Calls `stop` when the user interrupts, once: a second time ends the process. Returns how to forget it. */
+  /** Calls `stop` at Ctrl-C or SIGTERM, once: a second time ends the process. Returns how to forget it. */
   onInterrupt(stop: () => void): () => void
   readonly colors: boolean
   readonly env: Readonly<Record<string, string | undefined>>
 }
+
+/** Ctrl-C, and what schedulers send before they end a process. */
+const interrupts = ['SIGINT', 'SIGTERM'] as const
 
 export function processIo(): Io {
   // The reader of a pipe may leave before the end (`| head`): that is its right and no failure of ours.
@@ -34,6 +39,7 @@ export function processIo(): Io {
     err: text => void process.stderr.write(text),
     control: (stream, sequence) => void (stream === 'out' ? process.stdout : process.stderr).write(sequence),
     ...nodeFiles(),
+    kindOf,
     copy: (from, to) => plainly(() => copyFileSync(from, to)),
     terminal: () =>
       process.stdout.isTTY && process.env.TERM !== 'dumb'
@@ -42,8 +48,15 @@ export function processIo(): Io {
     progressColumns: () =>
       process.stderr.isTTY && process.env.TERM !== 'dumb' ? process.stderr.columns || 80 : undefined,
     onInterrupt: stop => {
-      process.once('SIGINT', stop)
-      return () => void process.removeListener('SIGINT', stop)
+      const heard = () => {
+        forget()
+        stop()
+      }
+      const forget = () => {
+        for (const signal of interrupts) process.removeListener(signal, heard)
+      }
+      for (const signal of interrupts) process.once(signal, heard)
+      return forget
     },
     colors: process.stdout.isTTY === true && !process.env.NO_COLOR,
     env: process.env,

@@ -19,6 +19,7 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   explain: async () => (await import('./commands/explain.js')).registerExplain,
   scale: async () => (await import('./commands/scale.js')).registerScale,
   check: async () => (await import('./commands/check.js')).registerCheck,
+  presets: async () => (await import('./commands/presets.js')).registerPresets,
   compile: async () => (await import('./commands/compile.js')).registerCompile,
   verify: async () => (await import('./commands/verify.js')).registerVerify,
   train: async () => (await import('./commands/train.js')).registerTrain,

@@ -18,25 +18,30 @@ const startOn =
   (program, options) =>
     startEngine(program, { ...options, kernels })
 
-/** Engines that are there, the fastest first. */
-const starts: Partial<Record<KernelName, Start>> = {
-  ...(nativeMissing() === undefined ? { native: startOn('native'), vectors: startOn('vectors') } : {}),
+/** Asked for when kernels are needed, not on import: an installed package builds its native kernels then. */
+const isThere = (name: KernelName): boolean =>
+  (name !== 'native' && name !== 'vectors') || nativeMissing() === undefined
+
+/** Every engine, the fastest first. */
+const starts: Readonly<Record<KernelName, Start>> = {
+  native: startOn('native'),
+  vectors: startOn('vectors'),
   wasm: startOn('wasm'),
   reference: startReference,
 }
 
 /** `auto` is the fastest that is there; what is not there is refused by name. */
 export function kernelsFor(asked: KernelName | 'auto'): KernelName {
-  const name = asked === 'auto' ? kernelNames.find(name => starts[name]) : asked
-  if (name && starts[name]) return name
-  const there = kernelNames.filter(name => starts[name])
+  const name = asked === 'auto' ? kernelNames.find(isThere) : asked
+  if (name && kernelNames.includes(name) && isThere(name)) return name
+  const there = kernelNames.filter(isThere)
   throw new ProblemsError([
     error('engine/kernels', '', `there are no ${asked} kernels in this build`, `try --kernels ${there.join(' or ')}`),
   ])
 }
 
 /** Those that are faster than the definition, as far as they are there. */
-export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && starts[name])
+export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && isThere(name))
 
 type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | 'peaks' | 'spans'
 
@@ -53,7 +58,7 @@ export interface TrainerOptions extends StartOptions {
 }
 
 export async function startTrainer(program: Program, options: TrainerOptions): Promise<Trainer> {
-  const start = starts[kernelsFor(options.kernels)]!
+  const start = starts[kernelsFor(options.kernels)]
   const engine = await start(program, options)
   let judge: Runner | undefined
   const ready = async (): Promise<Runner> => {

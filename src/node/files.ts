@@ -4,6 +4,7 @@ import {
   closeSync,
   existsSync,
   fstatSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -36,6 +37,14 @@ export const nodeFiles = (): Files => ({
   process: processName(),
   hasEnded,
 })
+
+/** What has this name: a link is one, wherever it leads. */
+export function kindOf(path: string): 'file' | 'folder' | 'link' | 'device' | undefined {
+  const stats = plainly(() => lstatSync(path, { throwIfNoEntry: false }))
+  if (stats === undefined) return undefined
+  if (stats.isSymbolicLink()) return 'link'
+  return stats.isFile() ? 'file' : stats.isDirectory() ? 'folder' : 'device'
+}
 
 /** One folder after the other: asked for all of them at once, Node never comes back from a place that takes none (/proc). */
 function makeFolder(path: string): void {

@@ -1,3 +1,3 @@
 /** What the library needs of Node: files and the machine. Everything else of it runs in a page too. */
-export { nodeFiles, plainly } from './files.js'
+export { kindOf, nodeFiles, plainly } from './files.js'
 export { thisHost } from './host.js'

@@ -23,7 +23,7 @@ import {
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
-import { data, learningRate } from './data.js'
+import { data, labels, learningRate } from './data.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
@@ -225,6 +225,7 @@ const rules: readonly Rule[] = [
   stages,
   memory,
   data,
+  labels,
   learningRate,
   adviceOnBubble,
   adviceOnZero,

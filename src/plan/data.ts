@@ -18,6 +18,17 @@ export function vocabProblems(model: ModelConfig, tokens: number, of: string): P
   return [error('data/vocab', 'model.vocab', message, `try vocab ${tokens}`)]
 }
 
+/** The synthetic sequences count by strides: the first label cannot be known, and is not counted. */
+export const labels: Rule = function* ({ model, data, training: { seq } }) {
+  if (model.family !== 'mlp' && seq === 1 && (!data || formOf(data) === 'synthetic'))
+    yield error(
+      'data/labels',
+      'training.seq',
+      'seq 1 - 1 first label = 0 labels to learn on the synthetic task',
+      'try 2',
+    )
+}
+
 export const data: Rule = function* ({ model, data }) {
   if (!data) return
   const form = formOf(data)

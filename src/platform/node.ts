@@ -1,20 +1,50 @@
 /** Node: worker threads, files, native addons. */
+import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { availableParallelism, totalmem } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
-import { parentPort, Worker } from 'node:worker_threads'
+import { getEnvironmentData, parentPort, setEnvironmentData, Worker } from 'node:worker_threads'
 import type { Addon, Platform, ThreadEvents, ThreadHandle } from './platform.js'
 
-const addonPath = fileURLToPath(new URL('../../kernels/lockstep.node', import.meta.url))
-const recordPath = fileURLToPath(new URL('../../kernels/native.json', import.meta.url))
+const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+
+/** Where the native kernels are, or why there are none. */
+interface Found {
+  readonly path?: string
+  readonly reason?: string
+}
+
+const shared = 'lockstep native kernels'
+
+/**
+ * A checkout has built its kernels beside itself, or has said why not. An installed package builds them where it is first
+ * used, into the user's cache: the script finds or makes them, and threads are told what the first one found.
+ */
+function findNative(): Found {
+  const [built, record] = [at('../../kernels/lockstep.node'), at('../../kernels/native.json')]
+  if (existsSync(built)) return { path: built }
+  if (existsSync(record)) return JSON.parse(readFileSync(record, 'utf8')) as Found // written by build-kernels.mjs
+  const known = getEnvironmentData(shared) as unknown as Found | undefined // set below
+  const found = known ?? buildNative()
+  setEnvironmentData(shared, { ...found })
+  return found
+}
+
+function buildNative(): Found {
+  try {
+    const script = at('../../../scripts/build-kernels.mjs')
+    const said = execFileSync(process.execPath, [script, '--cached'], { stdio: ['ignore', 'pipe', 'inherit'] })
+    return JSON.parse(said.toString()) as Found // printed by the script
+  } catch (error) {
+    return { reason: `they could not be built: ${(error as Error).message}` }
+  }
+}
 
 function nativeMissing(): string | undefined {
-  if (existsSync(addonPath)) return undefined
-  if (!existsSync(recordPath)) return 'they were not built: run `npm run setup`'
-  const { reason } = JSON.parse(readFileSync(recordPath, 'utf8')) as { reason?: string } // written by build-kernels.mjs
-  return reason ?? 'the build is gone: run `npm run setup`'
+  const { path, reason } = findNative()
+  return path === undefined ? (reason ?? 'the build is gone: run `npm run setup`') : undefined
 }
 
 function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): ThreadHandle<To> {
@@ -50,7 +80,7 @@ export const nodePlatform: Platform = {
   read: file => readFileSync(file),
   write: (path, text) => writeFileSync(path, text),
   nativeMissing,
-  loadNative: () => createRequire(import.meta.url)(addonPath) as Addon,
+  loadNative: () => createRequire(import.meta.url)(findNative().path ?? '') as Addon,
   enableRelaxedSimd: () => setFlagsFromString('--experimental-wasm-relaxed-simd'),
   later: (ms, call) => void setTimeout(call, ms).unref(),
 }

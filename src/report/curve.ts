@@ -1,9 +1,12 @@
-/** A curve in letters: braille, two points wide and four high in each, the scale on the left. */
+/** A curve in characters: braille, two points wide and four high in each, the scale on the left, the steps below. */
 import { mean } from '../base/index.js'
 
 export interface CurveSize {
   readonly columns: number
+  /** Without the axis. */
   readonly rows: number
+  /** What the first and the last value belong to; left out, there is no axis below. */
+  readonly steps?: readonly [first: number, last: number]
 }
 
 /** Which bit of a braille letter is the point at [column][row]. */
@@ -13,7 +16,7 @@ const points = [
 ]
 
 /** The first value stands at the left edge, the last at the right; of several that share a column the mean is drawn. */
-export function curveText(values: readonly number[], { columns, rows }: CurveSize): string[] {
+export function curveText(values: readonly number[], { columns, rows, steps }: CurveSize): string[] {
   const finite = values.filter(Number.isFinite)
   const [least, most] = finite.reduce(
     ([a, b], value) => [Math.min(a, value), Math.max(b, value)],
@@ -34,10 +37,20 @@ export function curveText(values: readonly number[], { columns, rows }: CurveSiz
       cells[at >> 2][x >> 1] |= points[x & 1][at & 3]
     before = y
   }
-  return cells.map((row, i) => {
+  const lines = cells.map((row, i) => {
     const label = i === 0 ? labels[0] : i === rows - 1 ? labels[1] : ''
     return `${label.padStart(margin - 1)} │${String.fromCharCode(...Array.from(row, dots => 0x2800 + dots))}`
   })
+  return steps ? [...lines, `${'step'.padStart(margin - 1)} ${axisText(steps, 1 + width / 2)}`] : lines
+}
+
+/** '└1─────────50' */
+function axisText([first, last]: readonly [number, number], width: number): string {
+  const [left, right] = [`└${first}`, String(last)]
+  const line = width - left.length - right.length
+  return line < 1 || first === last
+    ? `${left}${'─'.repeat(Math.max(0, width - left.length))}`
+    : `${left}${'─'.repeat(line)}${right}`
 }
 
 /** The value a share of the way along, on the line between its neighbours. */

@@ -1,7 +1,7 @@
-/** A step as a timeline: a lane for each rank with its tasks, and under it a thin one for each link. */
-import type { Rank } from '../base/index.js'
-import type { Program } from '../ir/index.js'
-import { type Span, streamOf } from '../trace/index.js'
+/** A step as a timeline: a lane for each rank with its tasks, under it a thin one for each link, and its memory. */
+import { median, type Rank, showBytes } from '../base/index.js'
+import { kinds, type Program } from '../ir/index.js'
+import { memoryOf, roundsOf, type Span, streamOf } from '../trace/index.js'
 import { type Box, type Boxes, boxesOf, boxKinds } from './step.js'
 import type { Lane, Timeline, TimelineSpan } from './timeline.js'
 
@@ -13,33 +13,47 @@ export interface StepPicture {
   readonly ranks: readonly Rank[]
   /** Seconds of the step. */
   readonly end: number
-  readonly noteOf?: (rank: Rank) => string
 }
 
 /** Two digits of a microbatch need so many points; the page is not wider than this, whatever they need. */
 const digits = 15
-const [narrowest, widest] = [1200, 2400]
+const [narrowest, widest] = [640, 2400]
 
-export function stepTimeline({ title, subtitle, program, spansOf, ranks, end, noteOf }: StepPicture): Timeline {
+export function stepTimeline({ title, subtitle, program, spansOf, ranks, end }: StepPicture): Timeline {
   const boxes = ranks.map(rank => boxesOf(program, spansOf(rank), end))
   const links = [...new Set(boxes.flatMap(({ network }) => [...network.keys()]))]
   const tasks = boxes.flatMap(({ work }) => work.flatMap(box => (box.task ? [box.end - box.start] : [])))
-  const shortest = tasks.reduce((least, time) => Math.min(least, time), end)
-  const width = Math.min(widest, Math.max(narrowest, (digits * end) / shortest))
+  // The usual task, not the shortest: a stage without layers is a hair.
+  const usual = tasks.length > 0 ? median(tasks) : end
+  const width = Math.min(widest, Math.max(narrowest, (digits * end) / usual))
   const used = new Set(boxes.flatMap(({ work, network }) => [work, ...network.values()].flatMap(kindsOf)))
   return {
     ...{ title, subtitle, width, showTime: timeText(end) },
     kinds: boxKinds.filter(([kind]) => used.has(kind)).map(([kind, label]) => ({ kind, label })),
     lanes: ranks.map((rank, i): Lane => {
-      const note = noteOf?.(rank)
+      const spans = spansOf(rank)
       return {
         label: `rank ${rank}`,
         spans: boxes[i].work.map(box => spanOf(box, chunksOf(program, rank), end)),
         strips: links.map(label => ({ label, spans: onLink(boxes[i], label, end) })),
-        ...(note === undefined ? {} : { note }),
+        ...memoryTrack(program, rank, spans),
+        note: `computes ${Math.round((100 * computing(spans)) / (end || 1))} %`,
       }
     }),
   }
+}
+
+/** Seconds with something on the compute lane. */
+const computing = (spans: readonly Span[]): number =>
+  spans.reduce((sum, { lane, start, end }) => (lane === 'compute' ? sum + end - start : sum), 0)
+
+function memoryTrack(program: Program, rank: Rank, spans: readonly Span[]): Pick<Lane, 'profile'> {
+  const [round] = roundsOf(spans)
+  const points = round ? memoryOf(program, round) : []
+  if (points.length === 0) return {}
+  const totals = points.map(({ time, bytes }) => ({ time, value: kinds.reduce((sum, kind) => sum + bytes[kind], 0) }))
+  const most = totals.reduce((peak, { value }) => Math.max(peak, value), 0)
+  return { profile: { title: `memory of rank ${rank}: at most ${showBytes(most)}`, points: totals, most } }
 }
 
 const kindsOf = (boxes: readonly Box[]): string[] => boxes.map(({ kind }) => kind)

@@ -24,6 +24,13 @@ export interface Lane {
   readonly spans: readonly TimelineSpan[]
   /** Thin lanes below it, for what runs beside: links. */
   readonly strips?: readonly { readonly label: string; readonly spans: readonly TimelineSpan[] }[]
+  /** Something that rises and falls, as an area below the strips: memory. */
+  readonly profile?: {
+    readonly title: string
+    /** Each value holds until the next. */
+    readonly points: readonly { readonly time: number; readonly value: number }[]
+    readonly most: number
+  }
   /** Stands at the end of the lane. */
   readonly note?: string
 }
@@ -44,10 +51,12 @@ const laneHeight = 28
 const laneGap = 6
 const stripHeight = 6
 const stripGap = 1
+const profileHeight = 16
 const top = 70
 const axisHeight = 26
 const widestPlot = 12_000
 const charWidth = 6.2
+const boldWidth = 7
 
 /** Light fill, dark fill: distinct in hue and in lightness, so that print and colour-blind readers keep them apart. */
 const palette: Readonly<Record<string, readonly [string, string]>> = {
@@ -66,7 +75,7 @@ const palette: Readonly<Record<string, readonly [string, string]>> = {
 
 export function timelineSvg(timeline: Timeline): string {
   const end = timeline.lanes.reduce((last, { spans }) => spans.reduce((at, span) => Math.max(at, span.end), last), 0)
-  const left = 24 + charWidth * longest(timeline.lanes.map(lane => lane.label))
+  const left = 24 + boldWidth * longest(timeline.lanes.map(lane => lane.label))
   const right = 24 + charWidth * longest(timeline.lanes.map(lane => lane.note ?? ''))
   const scale = timeline.width === undefined ? scaleOf(timeline.lanes, end) : timeline.width / (end || 1)
   const legendWidth = timeline.kinds.reduce((x, { label }) => x + 34 + charWidth * label.length, 0)
@@ -92,7 +101,8 @@ ${body.join('\n')}
 `
 }
 
-const heightOf = ({ strips = [] }: Lane): number => laneHeight + strips.length * (stripHeight + stripGap) + laneGap
+const heightOf = ({ strips = [], profile }: Lane): number =>
+  laneHeight + strips.length * (stripHeight + stripGap) + (profile ? profileHeight + stripGap : 0) + laneGap
 
 const longest = (texts: readonly string[]): number => texts.reduce((most, text) => Math.max(most, text.length), 0)
 
@@ -128,8 +138,20 @@ function laneSvg(lane: Lane, { y, left, scale, end }: Frame & { readonly end: nu
       const boxes = spans.map(span => spanSvg(span, { y: at, left, scale, height: stripHeight }))
       return `<g class="strip"><title>${escapeXml(label)}</title>${ground}${boxes.join('')}</g>`
     }),
+    lane.profile ? profileSvg(lane.profile, { y: y + heightOf(lane) - laneGap - profileHeight, left, scale, end }) : '',
     note,
   ].join('')
+}
+
+function profileSvg(
+  { title, points, most }: NonNullable<Lane['profile']>,
+  { y, left, scale, end }: Frame & { readonly end: number },
+): string {
+  const x = (time: number) => round(left + time * scale)
+  const height = (value: number) => round(y + profileHeight * (1 - value / (most || 1)))
+  const steps = points.map(({ time, value }) => `H${x(time)}V${height(value)}`).join('')
+  const bottom = round(y + profileHeight)
+  return `<g><title>${escapeXml(title)}</title><path class="profile" d="M${x(points[0]?.time ?? 0)} ${bottom}${steps}H${x(end)}V${bottom}Z"/></g>`
 }
 
 function spanSvg(span: TimelineSpan, { y, left, scale, height: room }: Frame & { readonly height: number }): string {
@@ -178,7 +200,7 @@ function styles(): string {
     Object.entries(palette)
       .map(([kind, tones]) => `.k${kind}{fill:${tones[tone]}}`)
       .join('')
-  const light = `.page{fill:#fff}.lane{fill:#f1f3f5}text{fill:#1b1f24}.small,.axis{fill:#57606a}.tick{stroke:#8c959f}rect[class^=k]{stroke:#fff}.kother{fill:#ced4da}${fills(0)}`
-  const dark = `.page{fill:#0d1117}.lane{fill:#1c2128}text{fill:#e6edf3}.small,.axis{fill:#9da7b3}.tick{stroke:#6e7681}rect[class^=k]{stroke:#0d1117}.kother{fill:#484f58}${fills(1)}`
+  const light = `.page{fill:#fff}.profile{fill:#c5ccd3}.lane{fill:#f1f3f5}text{fill:#1b1f24}.small,.axis{fill:#57606a}.tick{stroke:#8c959f}rect[class^=k]{stroke:#fff}.kother{fill:#ced4da}${fills(0)}`
+  const dark = `.page{fill:#0d1117}.profile{fill:#3b434c}.lane{fill:#1c2128}text{fill:#e6edf3}.small,.axis{fill:#9da7b3}.tick{stroke:#6e7681}rect[class^=k]{stroke:#0d1117}.kother{fill:#484f58}${fills(1)}`
   return `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.label{font-weight:600}.box,.axis{text-anchor:middle}.box{font-size:10px}rect[class^=k]{stroke-width:.7}.strip rect{stroke-width:0}${light}@media (prefers-color-scheme:dark){${dark}}`
 }

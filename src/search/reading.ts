@@ -71,7 +71,7 @@ function data({ split: { dp, zero } }: Priced): Sentence {
 function batch({ globalBatch }: Request, { split, estimate }: Priced): Sentence {
   const { dp, microbatch, microbatches, pp } = split
   const share = globalBatch / dp
-  const idle = pp === 1 ? '' : `; the pipeline idles ${percent(estimate.parts.bubble / estimate.step)} of the step`
+  const idle = pp === 1 ? '' : `; the bubble takes ${percent(estimate.parts.bubble / estimate.step)} of the step`
   return {
     topic: 'batch',
     text: `${globalBatch} sequences / dp ${dp} = ${share} = ${microbatches} microbatches of ${microbatch}${idle}`,

@@ -1,34 +1,56 @@
-/** Spans as a trace that chrome://tracing and ui.perfetto.dev open: a process per rank, a thread per lane. */
+/**
+ * Spans as a trace that chrome://tracing and ui.perfetto.dev open: a process per rank, a thread per lane, the memory
+ * of the rank as a counter, and an arrow for each message. Times count from the first span.
+ */
 import { coordinatesOf } from '../base/index.js'
-import type { Lane, Program } from '../ir/index.js'
-import { doneBy, type Span } from './span.js'
+import { kinds, type Lane, type Program } from '../ir/index.js'
+import { nameOf } from './name.js'
+import { memoryOf, messagesOf, type Round, roundsOf } from './round.js'
+import { doneBy, type Span, startOf } from './span.js'
 
 const lanes: readonly Lane[] = ['compute', 'network', 'host']
 
 /** Links of different kinds are used at once: each is a thread. */
 const threadOf = ({ lane, link }: Span): string => (link === undefined ? lane : `${lane}: ${link}`)
 
-export function printChrome(program: Program, spans: readonly Span[]): string {
-  const threads: string[] = [...lanes]
-  const used = new Map<number, Set<string>>()
-  for (const span of spans) {
-    const thread = threadOf(span)
-    if (!threads.includes(thread)) threads.push(thread)
-    if (!used.has(span.rank)) used.set(span.rank, new Set())
-    used.get(span.rank)!.add(thread)
-  }
-  const ranks = [...used].sort(([a], [b]) => a - b)
+export function printChrome(program: Program, all: readonly Span[]): string {
+  // Allocs and frees are told by the counter.
+  const spans = all.filter(span => !['alloc', 'free'].includes(doneBy(program, span).step.kind))
+  const threads = [...new Set([...lanes, ...spans.map(threadOf)])]
+  const rounds = roundsOf(all)
+  const origin = all.length > 0 ? startOf(all) : 0
+  const place = (span: Span) => ({ pid: span.rank, tid: threads.indexOf(threadOf(span)) })
   const events = [
-    ...ranks.flatMap(([rank, own]) => [
-      ...namesOf(program, rank),
-      ...threads.flatMap((name, tid) =>
-        own.has(name) ? [{ ph: 'M', name: 'thread_name', pid: rank, tid, args: { name } }] : [],
-      ),
+    ...[...new Set(spans.map(({ rank }) => rank))]
+      .sort((a, b) => a - b)
+      .flatMap(rank => [...namesOf(program, rank), ...threadNames(rank, threads, spans)]),
+    ...spans.map(span => ({ ...eventOf(program, span, origin), ...place(span) })),
+    ...rounds.flatMap(round => memoryEvents(program, round, origin)),
+    ...messagesOf(program, rounds).flatMap(({ tag, from, to }, id) => [
+      { ph: 's', id, name: tag, cat: 'message', ...place(from), ts: micro(from.start - origin) },
+      { ph: 'f', bp: 'e', id, name: tag, cat: 'message', ...place(to), ts: micro(to.start - origin) },
     ]),
-    ...spans.map(span => eventOf(program, span, threads.indexOf(threadOf(span)))),
   ]
   // One event a line: such files are large, and are looked at with grep.
   return `{"displayTimeUnit":"ms","traceEvents":[\n${events.map(event => JSON.stringify(event)).join(',\n')}\n]}\n`
+}
+
+function threadNames(rank: number, threads: readonly string[], spans: readonly Span[]): object[] {
+  const used = new Set(spans.filter(span => span.rank === rank).map(threadOf))
+  return threads.flatMap((name, tid) =>
+    used.has(name) ? [{ ph: 'M', name: 'thread_name', pid: rank, tid, args: { name } }] : [],
+  )
+}
+
+/** In MiB, by kind: viewers stack them. */
+function memoryEvents(program: Program, round: Round, origin: number): object[] {
+  const points = memoryOf(program, round)
+  const used = kinds.filter(kind => points.some(({ bytes }) => bytes[kind] > 0))
+  const mebibytes = (bytes: number) => Math.round((bytes / 2 ** 20) * 1e3) / 1e3
+  return points.map(({ time, bytes }) => ({
+    ...{ ph: 'C', name: 'memory (MiB)', pid: round.rank, ts: micro(time - origin) },
+    args: Object.fromEntries(used.map(kind => [kind, mebibytes(bytes[kind])])),
+  }))
 }
 
 function namesOf(program: Program, rank: number): object[] {
@@ -42,20 +64,20 @@ function namesOf(program: Program, rank: number): object[] {
   ]
 }
 
-function eventOf(program: Program, span: Span, tid: number): object {
+function eventOf(program: Program, span: Span, origin: number): object {
   const { step, instr } = doneBy(program, span)
   const call = step.kind === 'call' ? step : undefined
   return {
     ph: 'X',
-    name: instr?.kind ?? (call ? call.segment : step.kind),
+    name: nameOf(program, span),
     cat: call ? call.segment : 'message',
-    pid: span.rank,
-    tid,
-    ts: micro(span.start),
+    ts: micro(span.start - origin),
     dur: micro(span.end - span.start),
-    args: call
-      ? { block: program.blocks[call.block]?.name, microbatch: call.microbatch, param: call.param }
-      : { tag: 'tag' in step ? step.tag : undefined },
+    args: {
+      op: instr?.kind,
+      ...(call && { block: program.blocks[call.block]?.name, microbatch: call.microbatch, param: call.param }),
+      ...(step.kind !== 'call' && 'tag' in step && { tag: step.tag }),
+    },
   }
 }
 

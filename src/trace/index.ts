@@ -1,3 +1,6 @@
 export * from './chrome.js'
+export * from './meet.js'
+export * from './name.js'
+export * from './round.js'
 export * from './share.js'
 export * from './span.js'

@@ -1,5 +1,6 @@
 export * from './checkpoints.js'
 export * from './data-problems.js'
 export * from './dataset.js'
+export { divergenceOf } from './divergence.js'
 export * from './saving.js'
 export * from './session.js'

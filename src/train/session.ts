@@ -13,6 +13,7 @@ import type { Schedule } from '../schedule/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
 import { type Beginning, beginningProblems, load, takenBy } from './checkpoints.js'
 import { evaluationOf } from './dataset.js'
+import { brokenBy, divergenceLimit, risingLoss } from './divergence.js'
 
 export interface StepRecord {
   /** Counts from 1. */
@@ -32,6 +33,8 @@ export interface StepRecord {
   readonly shares?: Shares
   /** The checkpoint that was written after it. */
   readonly checkpoint?: string
+  /** What this step is the first to show. */
+  readonly warning?: Problem
 }
 
 export interface Session {
@@ -44,8 +47,10 @@ export interface Session {
   readonly beginning?: Beginning
   /** Steps taken so far, those of the run it resumes included. */
   readonly taken: number
-  /** Takes the next step. Throws where the engine fails, or the loss is no number any more. */
+  /** Takes the next step. Throws where the engine fails, or where loss or gradient norm is not finite: then for good. */
   step(): Promise<StepRecord>
+  /** The loss that a run which learns stays below. */
+  readonly divergenceLimit: number
   /** The mean loss over the held-out samples; undefined where the job has none. */
   evaluate(): Promise<number | undefined>
   stop(): Promise<void>
@@ -124,20 +129,33 @@ function sessionOf(parts: Parts): Session {
   const { training } = job
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
   let taken = takenBy(parts.beginning)
+  let limit = divergenceLimit(job)
+  let warned = false
+  let broken: readonly Problem[] = []
   return {
     ...parts,
     get taken() {
       return taken
     },
+    get divergenceLimit() {
+      return limit
+    },
     async step() {
+      required(broken)
       const inputs = batchAt(dataset.train, training, taken)
       const lr = lrAt(training, taken)
       const started = performance.now()
       const result = await engineFailures(`step ${taken + 1}`, () => trainer.step({ inputs, lr, step: taken }))
       const seconds = (performance.now() - started) / 1000
       taken++
-      requireFinite(result.loss, taken)
-      return recordOf({ job, program, trainer }, result, { step: taken, lr, seconds })
+      broken = brokenBy(program, result, taken)
+      required(broken)
+      const { loss } = result
+      if (taken === 1) limit = divergenceLimit(job, loss)
+      const rises = loss > limit && !warned
+      warned ||= rises
+      const record = recordOf({ job, program, trainer }, result, { step: taken, lr, seconds })
+      return rises ? { ...record, warning: risingLoss(taken, loss, limit) } : record
     },
     evaluate: async () => (heldOut.length > 0 ? (await trainer.evaluate(heldOut)).loss : undefined),
     stop: () => trainer.stop(),
@@ -194,13 +212,6 @@ export async function oneRankLosses(session: Session, steps: number): Promise<nu
 
 const required = (problems: readonly Problem[]): void => {
   if (problems.length > 0) throw new ProblemsError(problems)
-}
-
-function requireFinite(loss: number, step: number): void {
-  if (Number.isFinite(loss)) return
-  throw new ProblemsError([
-    error('training/loss', 'training', `the loss of step ${step} is ${loss}`, 'try a smaller lr, a warm-up, or clip'),
-  ])
 }
 
 /** What stops an engine (a rank that died, a peer that never came) is told as it tells it. */

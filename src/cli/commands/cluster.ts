@@ -21,8 +21,8 @@ import {
 } from '../../report/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
-import { scaled } from '../text/display.js'
 import { size } from '../text/integer.js'
+import { scaled } from '../text/numbers.js'
 
 interface ShowOptions {
   readonly devices?: number

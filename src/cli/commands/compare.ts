@@ -206,7 +206,7 @@ function bothTimelines({
   return {
     ...simulated,
     title: `${name}: predicted ${ms(predicted)}, measured ${ms(measured)}, ${percent(error)}`,
-    subtitle: `${kernels}; each rank as it was simulated and as it ran; thin lanes are collectives and messages`,
+    subtitle: `${kernels}; each rank as it was simulated and as it ran; thin lanes are collectives and messages, grey is memory`,
     kinds: kinds.filter(({ kind }, i) => kinds.findIndex(other => other.kind === kind) === i),
     lanes: shown.flatMap((rank, i) => [
       { ...simulated.lanes[i], label: `rank ${rank} predicted` },
@@ -220,9 +220,10 @@ function bothTraces({ program, simulation, spans, ranks }: Compared): string {
   const simulated = Array.from({ length: ranks }, (_, rank) => simulation.spansOf(rank)).flat()
   const events = (of: readonly Span[], word: string, offset: number) =>
     JSON.parse(printChrome(program, of)).traceEvents.map(
-      (event: { pid: number; name: string; args: { name?: string } }) => ({
+      (event: { pid: number; id?: number; name: string; args: { name?: string } }) => ({
         ...event,
         pid: event.pid + offset,
+        ...(event.id !== undefined && { id: `${word} ${event.id}` }),
         ...(event.name === 'process_name' && { args: { name: `${event.args.name} ${word}` } }),
       }),
     )

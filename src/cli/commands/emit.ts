@@ -1,13 +1,14 @@
 /** lockstep emit: the program of a job as a folder of PyTorch, for torchrun, Slurm and Kubernetes. */
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { showBytes, worldOf, writing } from '../../base/index.js'
+import { showBytes, worldOf } from '../../base/index.js'
 import { heaviest, scheduleOf } from '../../compile/index.js'
 import type { Run } from '../../emit/index.js'
 import type { Job } from '../../plan/index.js'
 import { printSchedule } from '../../schedule/index.js'
 import { beginningOf } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
+import { writeFolder } from '../files/folder-record.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer, size } from '../text/integer.js'
@@ -83,11 +84,7 @@ export const withOptions = (job: Job, { steps, seed }: Pick<EmitOptions, 'steps'
 })
 
 function writeSchedule({ job, schedule }: Loaded, folder: string, io: Io): Pick<EmittedFolder, 'folder' | 'files'> {
-  const file = join(folder, 'schedule.csv')
-  writing(file, () => {
-    io.makeFolder(folder)
-    io.write(file, printSchedule(schedule ?? scheduleOf(job.plan)))
-  })
+  writeFolder(folder, { 'schedule.csv': printSchedule(schedule ?? scheduleOf(job.plan)) }, { io, keeps: true })
   return { folder, files: ['schedule.csv'] }
 }
 

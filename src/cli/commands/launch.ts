@@ -82,9 +82,18 @@ async function command(path: string, options: LaunchOptions, io: Io): Promise<nu
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }
 
+/** Beside the time-out, for what the start of Python and PyTorch takes on a busy machine. */
+const startSeconds = 20
+
 /** What train.py is told; it runs in its own folder. */
 function argumentsOf({ timeout, device, save, saveEvery, resume, init }: LaunchOptions): string[] {
-  const given = { timeout, device, save: save && resolve(save), 'save-every': saveEvery }
+  const given = {
+    timeout,
+    rendezvous: timeout + startSeconds,
+    device,
+    save: save && resolve(save),
+    'save-every': saveEvery,
+  }
   const from = { resume: resume && resolve(resume), init: init && resolve(init) }
   return Object.entries({ ...given, ...from }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, String(value)],
@@ -124,7 +133,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
         const record = recordOf(text)
         if (!record) return io.append(log, `${text}\n`)
         records.push(record)
-        display.step(record, [])
+        display.step(record)
       },
       complaint(text) {
         io.append(log, `${text}\n`)
@@ -132,9 +141,10 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
       },
     },
   )
-  const forget = io.onInterrupt(() => {
+  let forget = io.onInterrupt(() => {
     stopped = true
     torchrun.stop()
+    forget = io.onInterrupt(() => torchrun.stop()) // a second time: at once
   })
   const code = await torchrun.done
   forget()
@@ -163,7 +173,24 @@ const isOurs = (line: string): boolean => /^(lockstep: | {2,4}(at |stage\d+\.py:
 const mostComplaints = 12
 
 function failure(code: number | null, complaints: readonly string[], log: string): ProblemsError {
-  const said = complaints.slice(0, mostComplaints).map(line => `\n  ${line.replace(/^lockstep: /, '')}`)
+  const said = inOrderOfBlame(complaints).slice(0, mostComplaints)
+  const lines = said.map(line => `\n  ${line.replace(/^lockstep: /, '')}`)
   const how = code === null ? 'was killed' : `ended with exit code ${code}`
-  return new ProblemsError([error('launch/failed', '', `torchrun ${how}${said.join('')}`, `all of it is in ${log}`)])
+  return new ProblemsError([error('launch/failed', '', `torchrun ${how}${lines.join('')}`, `all of it is in ${log}`)])
 }
+
+/** First whose fault it was, as the launcher says, then what that rank has said, then the others. */
+function inOrderOfBlame(complaints: readonly string[]): string[] {
+  const verdict = complaints.findLast(line => verdictPattern.test(line))
+  const [, killed, failed] = verdictPattern.exec(verdict ?? '') ?? []
+  const groups: string[][] = []
+  for (const line of complaints)
+    if (line === verdict) continue
+    else if (line.startsWith('lockstep: ') || groups.length === 0) groups.push([line])
+    else groups[groups.length - 1].push(line)
+  const isBlamed = ([line]: readonly string[]) => line.startsWith(`lockstep: rank ${killed ?? failed}:`)
+  const others = groups.filter(group => !isBlamed(group))
+  return [...(verdict === undefined ? [] : [verdict]), ...groups.filter(isBlamed).flat(), ...others.flat()]
+}
+
+const verdictPattern = /^lockstep: (?:rank (\d+) was killed by|the first to fail was rank (\d+),)/

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { showBytes, table } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
-import { kinds, type Program } from '../../ir/index.js'
+import { bytesPer, kinds, type Program } from '../../ir/index.js'
 import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 
@@ -32,7 +32,38 @@ export const memoryJson = (program: Program) => ({
   ranksPerStage: program.mesh.axes.filter(({ name }) => name !== 'pp').reduce((n, { size }) => n * size, 1),
   heaviest: heaviest(program.streams),
   stages: program.streams.map(({ arena, peak }, pp) => ({ pp, arena, peak })),
+  kept: keptBy(program),
 })
+
+/** What the forward of each kind of block keeps for the backward of one microbatch, term by term. */
+const keptBy = ({ segments }: Program) =>
+  Object.values(segments)
+    .filter(({ phase }) => phase === 'F')
+    .flatMap(({ name, roles, buffers }) =>
+      Object.entries(buffers)
+        .filter(([, { role }]) => roles[role].name.is === 'keep')
+        .map(([term, { dims, dtype }]) => ({
+          ...{ segment: name, term, dims: dims.map(dim => `${dim.name} ${dim.size}`).join(' x '), dtype },
+          bytes: bytesPer[dtype] * dims.reduce((n, { size }) => n * size, 1),
+        })),
+    )
+
+function keptText(program: Program): string[] {
+  const rows = keptBy(program).map(({ segment, term, dims, dtype, bytes }) => [
+    segment,
+    term,
+    dims,
+    dtype,
+    showBytes(bytes),
+  ])
+  return rows.length === 0
+    ? []
+    : [
+        '',
+        'Activations kept for the backward of one microbatch, on one rank:',
+        table(['by', 'term', 'dims', '', 'bytes'], rows),
+      ]
+}
 
 /** One row per pipeline rank; ranks that differ on the other axes only need the same. */
 export function memoryText(program: Program): string {
@@ -48,5 +79,6 @@ export function memoryText(program: Program): string {
     table(['rank', ...used, 'arena'], rows),
     `heaviest: pp ${most} with ${showBytes(program.streams[most].arena)}${each}`,
     'A kind is shown at its own peak; kinds peak at different times, and the arena holds them all at once.',
+    ...keptText(program),
   ].join('\n')
 }

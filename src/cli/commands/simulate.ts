@@ -12,8 +12,9 @@ import { loadCluster } from '../files/load-cluster.js'
 import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
-import { type Asked, forecastOf, forecastText, pipelineOf, showTime } from '../text/forecast.js'
+import { type Asked, forecastOf, forecastText, pipelineOf } from '../text/forecast.js'
 import { integer, size } from '../text/integer.js'
+import { showTime } from '../text/numbers.js'
 import { Progress } from '../text/progress.js'
 
 export interface SimulateOptions extends Asked {
@@ -170,14 +171,10 @@ function simulated(
 }
 
 function pictureOf({ job, program }: Loaded, cluster: Cluster, simulation: Simulation, ranks: readonly Rank[]) {
-  const idle = (rank: Rank) => {
-    const { bubble } = simulation.stages[ranks.indexOf(rank)] ?? simulation.parts
-    return `idle ${((100 * bubble) / simulation.step).toFixed(0)} %`
-  }
   const mesh = program.mesh.axes.filter(({ size }) => size > 1).map(({ name, size }) => `${name} ${size}`)
   return {
     title: `${job.name ?? program.name} on ${worldOf(program.mesh)} x ${cluster.device.title}: ${showTime(simulation.step)} a step`,
-    subtitle: `${mesh.join(', ') || 'one rank'}; ${program.microbatches} microbatches; one rank of each pipeline stage, boxes hold the microbatch; thin lanes are links`,
-    ...{ program, spansOf: simulation.spansOf, ranks, end: simulation.step, noteOf: idle },
+    subtitle: `${mesh.join(', ') || 'one rank'}; ${program.microbatches} microbatches; one rank of each pipeline stage, boxes hold the microbatch; thin lanes are links, grey is memory`,
+    ...{ program, spansOf: simulation.spansOf, ranks, end: simulation.step },
   }
 }

@@ -4,16 +4,18 @@ import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
-import { coordinatesOf, save, showBytes } from '../../base/index.js'
+import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
-import { type KernelName, kernelNames, type Trainer } from '../../engine/index.js'
+import { type KernelName, kernelNames, nativeMissing, type Trainer } from '../../engine/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
-import type { Job } from '../../plan/index.js'
-import { printChrome, type Span } from '../../trace/index.js'
+import { thisHost } from '../../node/index.js'
+import { type Job, worldOfPlan } from '../../plan/index.js'
+import { printChrome, type Span, waitsApart } from '../../trace/index.js'
 import {
   beginningOf,
   beginningText,
+  divergenceOf,
   isDue,
   oneRankLosses,
   openCheckpoints,
@@ -25,11 +27,12 @@ import {
 } from '../../train/index.js'
 import { besides, portable } from '../files/load.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { freeFolder, openRunFolder, type RunFolder, requireNoMetrics } from '../files/run-folder.js'
+import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
-import { type Display, displayOf, duration } from '../text/display.js'
+import { type Display, displayOf } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
+import { duration } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { Progress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
@@ -56,7 +59,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .command('train')
     .summary('train a job on the ranks of this machine')
     .description(
-      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C stops after the step (and where checkpoints are written, writes one), a second time at once.`,
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step (and where checkpoints are written, writes one), a second time at once.`,
     )
     .argument('[job]', 'job file (YAML or JSON; - for standard input)')
     .option('--steps <n>', 'steps, instead of the job’s', positive)
@@ -72,7 +75,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted.',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted.',
     )
     .action(async (path: string | undefined, options: TrainOptions) => {
       if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')
@@ -128,7 +131,7 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   const { path, tokenizer, options, io } = setting
   const place = options.out ?? freeFolder(session.job, path, io)
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
-  requireNoMetrics(place, io)
+  requireUnused(place, io)
   const checkpoints = plan && openCheckpoints(plan.folder, session, { files: io, run: randomUUID(), job, tokenizer })
   try {
     if (checkpoints?.note) io.err(`${checkpoints.note}\n`)
@@ -141,18 +144,23 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   }
 }
 
-async function shown(session: Session, places: Places, { options, io }: Setting): Promise<number> {
+async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
   const { job, program, trainer, taken } = session
   const display = displayOf(job, io, options.json === true)
-  if (!options.json) io.out(`${introduction(session, places.folder)}\n`)
+  if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
+  else io.out(`${introduction(session, places.folder)}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
+  const losses = records.map(({ loss }) => loss)
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
   if (!options.json || records.length === 0) for (const line of summaryOf(job, records, taken)) display.note(line)
   if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
   if (options.beside && !stopped && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
-  return stopped ? 130 : 0
+  const diverged = divergenceOf(losses, session.divergenceLimit)
+  if (diverged.length > 0 && options.json) io.out(`${JSON.stringify({ ok: false, problems: diverged })}\n`)
+  else if (diverged.length > 0) io.err(showProblems(diverged, io, path))
+  return stopped ? 130 : diverged.length > 0 ? 1 : 0
 }
 
 interface Followed {
@@ -168,7 +176,7 @@ interface Places {
 }
 
 async function follow(session: Session, display: Display, { folder, saving }: Places, io: Io): Promise<Followed> {
-  const { job, trainer, dataset } = session
+  const { job, program, trainer, dataset } = session
   const { steps } = job.training
   const records: StepRecord[] = []
   const traced: (readonly Span[])[] = []
@@ -193,7 +201,8 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
       traced.push(trainer.spans)
       if (traced.length > stepsTraced) traced.shift()
       folder.log({ ...record, cursor })
-      display.step(record, trainer.concurrent ? trainer.spans : [])
+      display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
+      if (record.warning) display.note(showProblem(record.warning))
       if (stopped) break
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
@@ -210,14 +219,30 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
   save(file, printChrome(program, spans), io)
 
-const introduction = ({ job, trainer, dataset, beginning }: Session, folder: RunFolder): string =>
-  [
+/** Whoever did not ask for WebAssembly is told why it runs. */
+const kernelsText = ({ trainer, kernels }: Session): string => {
+  const missing = kernels === 'wasm' ? nativeMissing() : undefined
+  return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
+}
+
+const introduction = (session: Session, folder: RunFolder): string => {
+  const { job, trainer, dataset, beginning } = session
+  return [
     paragraph(job),
     `Data: ${dataset.description}.`,
     ...(beginning ? [beginningText(beginning)] : []),
-    `Kernels: ${trainer.description}. Run folder: ${folder.path}`,
+    `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
+    ...sharing(job, trainer),
     ...patience(job, trainer),
   ].join('\n')
+}
+
+function sharing({ plan }: Job, { concurrent }: Trainer): string[] {
+  const [ranks, { cores }] = [worldOfPlan(plan), thisHost()]
+  return concurrent && ranks > cores
+    ? [`${ranks} ranks share ${cores} cores: what they spend waiting for a core counts as waiting or communication.`]
+    : []
+}
 
 /** What the interpreter does in a second, about; it is a definition, not an engine. */
 const interpretedFlops = 4e7

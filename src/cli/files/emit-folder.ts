@@ -1,8 +1,8 @@
 /** The folder of an emitted run, written: what `emit` and `launch` share. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { basename, dirname, extname, join } from 'node:path'
+import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { error, ProblemsError, writing } from '../../base/index.js'
+import { error, ProblemsError } from '../../base/index.js'
 import { weightProblems } from '../../checkpoint/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emit, type Files, type Run, type RunData } from '../../emit/index.js'
@@ -11,6 +11,7 @@ import { flopsPerToken } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
 import { type Beginning, beginningProblems, evaluationOf, inCheckpoint, openData } from '../../train/index.js'
 import type { Io } from '../io.js'
+import { type Content, writeFolder } from './folder-record.js'
 import { besides, portable } from './load.js'
 import type { Loaded } from './program.js'
 
@@ -62,26 +63,23 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     ...(expected && { expected }),
   }
   const files = emit(program, run, runtimeFiles(), evaluationOf(job, dataset, schedule))
-  const all: Record<string, string | Uint8Array> = { ...files, ...(ids && { [tokenFile]: bytesOf(ids) }) }
-  const copies = beginning && carries ? copiesOf(program, beginning) : {}
-  const make = (name: string, how: (path: string) => void) => {
-    const file = join(folder, name)
-    writing(file, () => {
-      io.makeFolder(dirname(file))
-      how(file)
-    })
+  const contents = {
+    ...files,
+    ...(ids && { [tokenFile]: bytesOf(ids) }),
+    ...(beginning && carries ? copiesOf(program, beginning) : {}),
   }
-  for (const [name, content] of Object.entries(all)) make(name, file => io.write(file, content))
-  for (const [name, from] of Object.entries(copies)) make(name, file => io.copy(from, file))
-  return { folder, files: [...Object.keys(all), ...Object.keys(copies)], data: dataset.description }
+  writeFolder(folder, contents, { io, later: ['metrics.jsonl', 'torchrun.log'] })
+  return { folder, files: Object.keys(contents), data: dataset.description }
 }
 
 /** The files of the folder `init`, and those of the checkpoint they are copies of, once every weight was found sound. */
-function copiesOf(program: Program, beginning: Beginning): Record<string, string> {
+function copiesOf(program: Program, beginning: Beginning): Record<string, Content> {
   const { path, checkpoint } = beginning
   const problems = weightProblems(program, checkpoint)
   if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
-  return Object.fromEntries(['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, join(path, file)]))
+  return Object.fromEntries(
+    ['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, { copyOf: join(path, file) }]),
+  )
 }
 
 const bytesOf = (ids: Ids): Uint8Array => new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength)

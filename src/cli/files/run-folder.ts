@@ -3,6 +3,7 @@ import { basename, extname, join } from 'node:path'
 import { error, ProblemsError, save, writing } from '../../base/index.js'
 import type { Job } from '../../plan/index.js'
 import type { Io } from '../io.js'
+import { folderProblems } from './folder-record.js'
 
 export interface RunFolder {
   readonly path: string
@@ -11,15 +12,21 @@ export interface RunFolder {
   log(record: object): void
 }
 
-export function requireNoMetrics(path: string, io: Io): void {
+/** What a run writes into its folder. */
+const names = ['job.json', 'tokenizer.json', 'metrics.jsonl', 'flight.txt']
+
+/** The folder of another run is refused, and so is one in which a file, or a link, has a name that a run needs. */
+export function requireUnused(path: string, io: Io): void {
   if (io.exists(join(path, 'metrics.jsonl')))
     throw new ProblemsError([
       error('run/exists', '', `${path} holds the metrics of another run`, 'name another folder with --out'),
     ])
+  const problems = folderProblems(path, names, {}, io)
+  if (problems.length > 0) throw new ProblemsError(problems)
 }
 
 export function openRunFolder(path: string, job: Job, io: Io): RunFolder {
-  requireNoMetrics(path, io)
+  requireUnused(path, io)
   writing(path, () => io.makeFolder(path))
   const saveHere = (name: string, text: string) => save(join(path, name), text, io)
   const metrics = join(path, 'metrics.jsonl')

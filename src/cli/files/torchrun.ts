@@ -39,7 +39,7 @@ export function startTorchrun(
   { line, complaint }: Listeners,
 ): Torchrun {
   // With an underscore: PyTorch 1.13 knows no other name.
-  const command = ['-m', 'torch.distributed.run', '--standalone', `--nproc_per_node=${ranks}`, 'train.py', ...args]
+  const command = ['-m', 'runtime.torchrun', '--standalone', `--nproc_per_node=${ranks}`, 'train.py', ...args]
   // A group of its own: Ctrl-C reaches us, and we tell them.
   const child = spawn(python, command, {
     cwd: folder,

@@ -5,9 +5,11 @@ import type { Shares, Span } from '../../trace/index.js'
 import type { StepRecord } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
+import { duration, scaled, showPercent, showTime } from './numbers.js'
 
 export interface Display {
-  step(record: StepRecord, spans: readonly Span[]): void
+  /** `spans` are asked for when they are drawn. */
+  step(record: StepRecord, spans?: () => readonly Span[]): void
   /** Something worth a line of its own. */
   note(text: string): void
   /** No step follows: what is shown stays. */
@@ -46,26 +48,23 @@ export function lineOf(record: StepRecord, steps: number): string {
     `step ${String(step).padStart(String(steps).length)}/${steps}`,
     `loss ${loss.toFixed(4)}`,
     ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
-    numbersOf(record),
+    ...numbersOf(record),
     ...(checkpoint === undefined ? [] : [`saved ${checkpoint}`]),
   ].join('  ')
 }
 
-const percent = (share: number): string => `${(100 * share).toFixed(0)} %`
+const percent = (share: number): string => showPercent(share, 0)
 
-export const shareText = ({ bubble, communication }: Shares): string =>
-  `bubble ${percent(bubble)}  communication ${percent(communication)}`
-
-/** 12345 -> '12.3k', or '12.3 k' where the unit follows at once. */
-export function scaled(n: number, space = ''): string {
-  const units = ['', 'k', 'M', 'G', 'T', 'P', 'E', 'Z']
-  const unit = Math.min(units.length - 1, n < 1000 ? 0 : Math.floor(Math.log10(n) / 3))
-  return `${(n / 1000 ** unit).toPrecision(3)}${space}${units[unit]}`
-}
+const sharesText = ({ compute, communication, waiting, bubble }: Shares): string[] => [
+  `compute ${percent(compute)}`,
+  `communication ${percent(communication)}`,
+  `waiting ${percent(waiting)}`,
+  ...(bubble < 0.005 ? [] : [`bubble ${percent(bubble)}`]),
+]
 
 const mostCurveRows = 10
 const mostLanes = 8
-/** Title, legend, numbers, bar, and the line the cursor is left on. */
+/** Title, axis, legend, bar, and the line the cursor is left on; the numbers come on top. */
 const otherRows = 5
 const leastMilliseconds = 80
 
@@ -81,7 +80,7 @@ function livePicture(job: Job, io: Io): Display {
     lines = 0
   }
   return {
-    step(record, spans) {
+    step(record, spans = () => []) {
       losses.push(record.loss)
       held = record.evalLoss ?? held
       spent += record.seconds
@@ -91,7 +90,8 @@ function livePicture(job: Job, io: Io): Display {
       const { columns: width = 80, rows = 24 } = io.terminal() ?? {}
       const columns = Math.max(40, width)
       const left = (spent / losses.length) * (steps - record.step)
-      const picture = pictureOf({ record, losses, spans, columns, rows, steps, left, held }, io)
+      const first = record.step - losses.length + 1
+      const picture = pictureOf({ record, first, losses, spans: spans(), columns, rows, steps, left, held }, io)
       erase()
       io.out(`${picture.join('\n')}\n`)
       lines = picture.length
@@ -108,6 +108,8 @@ function livePicture(job: Job, io: Io): Display {
 
 export interface Picture {
   readonly record: StepRecord
+  /** The step that the first loss is of. */
+  readonly first: number
   readonly losses: readonly number[]
   readonly spans: readonly Span[]
   readonly columns: number
@@ -120,30 +122,45 @@ export interface Picture {
   readonly held: number | undefined
 }
 
-export function pictureOf({ record, losses, spans, columns, rows, steps, left, held }: Picture, io: Io): string[] {
+export function pictureOf(picture: Picture, io: Io): string[] {
+  const { record, first, losses, spans, columns, rows, steps, left, held } = picture
   const { cyan, green, dim, bold } = colorsOf(io)
+  const numbers = wrapped(numbersOf(record), columns - 1)
+  const others = otherRows + numbers.length
   const ranks = [...new Set(spans.map(({ rank }) => rank))].sort((a, b) => a - b).slice(0, mostLanes)
-  const lanes = ranks.length > 0 && rows >= ranks.length + otherRows + 4 ? lanesText(spans, ranks, columns - 1) : []
-  const curveRows = Math.max(2, Math.min(mostCurveRows, rows - lanes.length - otherRows))
+  const lanes = ranks.length > 0 && rows >= ranks.length + others + 4 ? lanesText(spans, ranks, columns - 1) : []
+  const curveRows = Math.max(2, Math.min(mostCurveRows, rows - lanes.length - others))
+  const curve = curveText(losses, { columns: columns - 1, rows: curveRows, steps: [first, record.step] })
   const legend = `rank, one step: ${laneLetters.compute} computes ${laneLetters.communication} collective ${laneLetters.wait} waits`
   const evaluated = held === undefined ? '' : `  held-out ${held.toFixed(4)}`
   return [
     cut(`loss ${record.loss.toFixed(4)}${evaluated}`, columns, bold),
-    ...curveText(losses, { columns: columns - 1, rows: curveRows }).map(line => cut(line, columns, cyan)),
+    ...curve.map(line => cut(line, columns, cyan)),
     ...(lanes.length > 0 ? [cut(legend, columns, dim), ...lanes.map(line => cut(line, columns, green))] : []),
-    cut(numbersOf(record), columns, text => text),
+    ...numbers,
     progressBar(record.step, steps, left, columns),
   ]
 }
 
-const numbersOf = ({ gradientNorm, lr, tokensPerSecond, flopsPerSecond, shares }: StepRecord): string =>
-  [
-    `norm ${gradientNorm.toPrecision(3)}`,
-    `lr ${lr.toExponential(2)}`,
-    `${scaled(tokensPerSecond)} tokens/s`,
-    `${scaled(flopsPerSecond, ' ')}FLOP/s`,
-    ...(shares ? [shareText(shares)] : []),
-  ].join('  ')
+const numbersOf = ({ seconds, gradientNorm, lr, tokensPerSecond, flopsPerSecond, shares }: StepRecord): string[] => [
+  `norm ${gradientNorm.toPrecision(3)}`,
+  `lr ${lr.toExponential(2)}`,
+  `${showTime(seconds)}/step`,
+  `${scaled(tokensPerSecond)} tokens/s`,
+  `${scaled(flopsPerSecond, ' ')}FLOP/s`,
+  ...(shares ? sharesText(shares) : []),
+]
+
+/** As many words to a line as fit. */
+function wrapped(words: readonly string[], columns: number): string[] {
+  const lines: string[] = []
+  for (const word of words) {
+    const last = lines.at(-1)
+    if (last !== undefined && last.length + 2 + word.length <= columns) lines[lines.length - 1] = `${last}  ${word}`
+    else lines.push(word)
+  }
+  return lines
+}
 
 /** A longer line would wrap, and drawing over it would miss by a row. */
 const cut = (line: string, columns: number, paint: (text: string) => string): string =>
@@ -154,12 +171,4 @@ export function progressBar(step: number, steps: number, left: number, columns: 
   const width = Math.max(1, columns - 1 - text.length)
   const full = Math.round((width * step) / steps)
   return `${'━'.repeat(full)}${'─'.repeat(width - full)}${text}`
-}
-
-/** 75 -> '1 min 15 s' */
-export function duration(seconds: number): string {
-  const whole = Math.max(0, Math.ceil(seconds))
-  const [h, min, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60]
-  if (h > 0) return `${h} h ${min} min`
-  return min > 0 ? `${min} min ${s} s` : `${s} s`
 }

@@ -6,11 +6,20 @@ import { capacityOf } from '../../estimate/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken, parametersOf } from '../../model/index.js'
 import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
-import { goodputOf, partNames, partTitles, ratesOf, runOf, type Simulation } from '../../simulate/index.js'
+import {
+  clusterPrices,
+  goodputOf,
+  partNames,
+  partTitles,
+  ratesOf,
+  runOf,
+  type Simulation,
+  trafficOf,
+} from '../../simulate/index.js'
 import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
-import { scaled } from './display.js'
+import { scaled, showTime } from './numbers.js'
 
 interface Simulated extends Loaded {
   readonly cluster: Cluster
@@ -33,6 +42,7 @@ export interface Asked {
 export type Forecast = ReturnType<typeof forecastOf>
 
 export function forecastOf({ job, program, cluster, simulation, scale }: Simulated, asked: Asked) {
+  const busiest = simulation.memory.pp
   const { step, parts, stages, flops, memory, roles } = simulation
   const devices = worldOf(program.mesh)
   const tokens = job.training.globalBatch * job.training.seq
@@ -61,6 +71,7 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     step,
     tokens,
     ...{ parts, stages, roles, scale },
+    traffic: { pp: busiest, sent: trafficOf(program, clusterPrices(program, cluster), busiest) },
     ...(asked.measuredStep === undefined ? {} : { measuredStep: asked.measuredStep }),
     precision,
     tokensPerSecond: rates.tokensPerSecond,
@@ -105,6 +116,7 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
     bold('where the time goes, of all ranks on average'),
     partsTable(forecast),
     '',
+    ...trafficLines(forecast),
     ...memoryLines(forecast),
     ...failureLines(forecast),
     ...runLines(forecast),
@@ -136,6 +148,15 @@ function partsTable({ parts, step }: Forecast): string {
       ]
     })
   return table(['part', 'time', 'share', ''], rows)
+}
+
+function trafficLines({ traffic: { pp, sent } }: Forecast): string[] {
+  if (sent.length === 0) return []
+  const rows = sent.map(({ what, link, count, bytes, seconds }) => [
+    ...[what, link, count, showBytes(bytes), showTime(seconds / count), showTime(seconds)],
+  ])
+  const title = `network, a rank of pp ${pp}`
+  return [table([title, 'link', 'count', 'bytes', 'each alone', 'together'], rows), '']
 }
 
 function memoryLines({ memory: { pp, arena, peak, usable } }: Forecast): string[] {
@@ -189,14 +210,6 @@ function timeline({ program, simulation, ranks: all }: Shown, io: Io): string[] 
     ...rows,
   ]
 }
-
-/** 0.0123 -> '12.3 ms' */
-export const showTime = (time: number): string =>
-  time >= 1
-    ? `${time.toPrecision(4)} s`
-    : time >= 1e-3
-      ? `${(1e3 * time).toPrecision(4)} ms`
-      : `${(1e6 * time).toFixed(1)} us`
 
 function longTime(time: number): string {
   if (time < 120) return showTime(time)

@@ -13,7 +13,7 @@ import {
 } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { colorsOf, type Paint } from './colors.js'
-import { scaled } from './display.js'
+import { scaled, showPercent, showSeconds } from './numbers.js'
 import {
   legend,
   numberCells,
@@ -22,10 +22,8 @@ import {
   planCells,
   planHeader,
   showDifferences,
-  showPercent,
   showPlan,
   showReason,
-  showSeconds,
   showVerdict,
 } from './plan-words.js'
 import type { Planning } from './planning.js'

@@ -12,15 +12,7 @@ import {
   type Verdict,
   zeroName,
 } from '../../search/index.js'
-import { scaled } from './display.js'
-
-export function showSeconds(seconds: number): string {
-  if (seconds >= 100) return `${seconds.toFixed(0)} s`
-  if (seconds >= 1) return `${seconds.toFixed(2)} s`
-  return seconds >= 1e-3 ? `${(1e3 * seconds).toPrecision(3)} ms` : `${(1e6 * seconds).toPrecision(3)} us`
-}
-
-export const showPercent = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)} %`
+import { scaled, showPercent, showSeconds } from './numbers.js'
 
 export const showDollars = (dollars: number): string =>
   dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
@@ -28,17 +20,17 @@ export const showDollars = (dollars: number): string =>
 /** How it is cut, in one cell: 'tp 8 sp'. */
 export const showTensor = ({ tp, sequenceParallel }: Split): string => `${tp}${sequenceParallel ? ' sp' : ''}`
 
-/** 'interleaved x4 7..7': so many chunks a rank, so many layers in the first and in the last stage. */
+/** 'interleaved x4 ends 7': so many chunks a rank, so many layers in the first and in the last stage. */
 export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
   if (pp === 1) return '-'
-  const ends = layers ? ` ${layers[0]}..${layers[layers.length - 1]}` : ''
+  const ends = layers ? ` ends ${[...new Set([layers[0], layers[layers.length - 1]])].join('/')}` : ''
   return `${schedule}${scheduleFacts[schedule].chunksFixed ? '' : ` x${chunks}`}${ends}`
 }
 
 export const legend = [
-  'sp: sequence parallel; batch: microbatches x their size; redo: forward computed again in backward',
+  'sp: sequence parallel; batch: microbatches x their size; recompute: what backward computes again',
   'zero 2 r, 3 rg: gradients are reduced, parameters gathered once a step, not at each microbatch or use',
-  'x4: chunks a rank; 7..7: layers of the first and of the last stage (0: embedding or head alone)',
+  'x4: chunks a rank; ends 3/2: layers of the first and of the last stage (0: embedding or head alone)',
 ]
 
 /** Devices are bought in these. */
@@ -48,9 +40,9 @@ export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1
 const showZero = ({ zero, reduce, gather }: Split): string =>
   `${zero}${reduce || gather ? ` ${reduce ? 'r' : ''}${gather ? 'g' : ''}` : ''}`
 
-export const planHeader = ['tp', 'pp', 'dp', 'zero', 'batch', 'schedule', 'redo'] as const
+export const planHeader = ['tp', 'pp', 'dp', 'zero', 'batch', 'schedule', 'recompute'] as const
 
-const redo = { none: '-', selective: 'attn', full: 'all', 'per-op': 'some' } as const
+const recomputed = { none: '-', selective: 'attn', full: 'all', 'per-op': 'some' } as const
 
 export const planCells = (split: Split): string[] => [
   showTensor(split),
@@ -59,7 +51,7 @@ export const planCells = (split: Split): string[] => [
   showZero(split),
   `${split.microbatches}x${split.microbatch}`,
   showSchedule(split),
-  redo[split.recompute],
+  recomputed[split.recompute],
 ]
 
 export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const

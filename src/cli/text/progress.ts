@@ -5,7 +5,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { printable, type Watcher, type Work } from '../../base/index.js'
 import type { Io } from '../io.js'
-import { duration } from './display.js'
+import { duration } from './numbers.js'
 
 /** Ctrl-C was pressed: exit code 130. */
 export class Interrupted extends Error {}

@@ -2,7 +2,7 @@
 import { flopsDefinition } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
 import type { StepRecord } from '../../train/index.js'
-import { duration, scaled } from './display.js'
+import { duration, scaled } from './numbers.js'
 
 /** `taken` is how many steps were behind it when it began. */
 export function summaryOf({ training }: Job, records: readonly StepRecord[], taken: number): string[] {

@@ -13,9 +13,11 @@ import torch
 import torch.distributed as dist
 
 from . import attention, products, stage
+from .lock import Refused
+from .safetensors import Damaged
 from .saving import Saving
 from .trainer import Trainer, read_json
-from .watchdog import Watchdog
+from .watchdog import EXIT_PEER_LOST, Watchdog
 
 
 def arguments(folder: str) -> argparse.Namespace:
@@ -86,22 +88,26 @@ def main(script: str) -> None:
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     watchdog = Watchdog(rank, options.timeout)
     try:
-        trainer, store = start(folder, rank, world, options)
+        trainer, store = start(folder, rank, world, options, watchdog)
         watchdog.watch(trainer)
         begin(trainer, folder, options, store)
         train(trainer, options)
     except BaseException as error:  # also an interrupt: nobody ends without a word
         watchdog.quiet = True
-        report(error, watchdog)
+        code = report(error, watchdog)
         watchdog.close()
         # Peers may be waiting for this rank in a collective: leave at once, so that the launcher ends them.
-        os._exit(1)
+        os._exit(code)
     watchdog.quiet = True
     watchdog.close()
     dist.destroy_process_group()
 
 
-def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tuple:
+# Beside the time-out, for what a start takes on a busy machine.
+START_SECONDS = 20
+
+
+def start(folder: str, rank: int, world: int, options: argparse.Namespace, watchdog: Watchdog) -> Tuple:
     """The rank, and the store it shares with the others."""
     expected = read_json(folder, "program.json")["world"]
     if world != expected:
@@ -114,6 +120,7 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace) -> Tu
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     store = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
+    watchdog.enter(f"the start of {world} ranks: making their groups", options.timeout + START_SECONDS)
     # PyTorch 1 has no compiler.
     compiled = cuda and not options.no_compile and hasattr(torch, "compile")
     products.choosing = not options.same_bits
@@ -168,15 +175,25 @@ def tell(record: Dict, cursor: Dict, metrics: str) -> None:
         file.write(json.dumps({**record, "cursor": cursor}) + "\n")
 
 
-def report(error: BaseException, watchdog: Watchdog) -> None:
-    if isinstance(error, KeyboardInterrupt):
-        return
+def report(error: BaseException, watchdog: Watchdog) -> int:
+    """Says what was wrong. Returns what to exit with: a rank that has lost a peer is not the one to blame."""
+    lost = peer_was_lost(error)
+    if isinstance(error, KeyboardInterrupt) or (isinstance(error, Refused) and watchdog.rank != 0):
+        return EXIT_PEER_LOST
     what = str(error).strip().split("\n")[0] or type(error).__name__
     if isinstance(error, getattr(torch.cuda, "OutOfMemoryError", ())):
         what = out_of_memory(what, watchdog.trainer)
     watchdog.say(f"{what}\n  at {watchdog.place(error)}")
     if os.environ.get("LOCKSTEP_DEBUG"):
         traceback.print_exception(type(error), error, error.__traceback__)
+    return EXIT_PEER_LOST if lost else 1
+
+
+def peer_was_lost(error: BaseException) -> bool:
+    """gloo, NCCL and the store say it in many ways."""
+    ours = isinstance(error, (Damaged, Refused))
+    words = r"connection|broken pipe|peer|socket|nccl|timed? ?out|heartbeat"
+    return isinstance(error, RuntimeError) and not ours and re.search(words, str(error), re.IGNORECASE) is not None
 
 
 def out_of_memory(what: str, trainer: Optional[Trainer]) -> str:

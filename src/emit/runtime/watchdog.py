@@ -2,6 +2,7 @@
 No rank waits for ever, and none ends without a word. A thread looks on: when nothing has moved for the time-out, or
 when somebody ends the run, it says where this rank is and ends it.
 """
+import math
 import os
 import signal
 import sys
@@ -11,19 +12,26 @@ import traceback
 from typing import Optional
 
 EXIT_STALLED = 75
+# What a rank exits with when a peer was lost (torchrun.py knows it too): it is not the one to blame.
+EXIT_PEER_LOST = 76
 
 
 class Watchdog:
     def __init__(self, rank: int, seconds: float):
         self.rank, self.seconds = rank, seconds
-        # What is watched: something with progress() and where(). Until then only signals are looked at.
+        # What is watched: something with progress() and where().
         self.trainer = None
+        # What a rank does before there is a trainer, and how long that may take.
+        self.starting, self.limit = "the start", math.inf
         self.quiet = False
         self.main = threading.get_ident()
         if hasattr(signal, "sigtimedwait"):
             # Signals are taken by the thread: the main one may be deep in a wait that Python cannot interrupt.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=self._look, daemon=True, name="watchdog").start()
+
+    def enter(self, starting: str, limit: float) -> None:
+        self.starting, self.limit = starting, limit
 
     def watch(self, trainer) -> None:
         self.trainer = trainer
@@ -45,11 +53,12 @@ class Watchdog:
                     self.say(f"ended by its launcher at {self.place()}")
                 self.close()
                 os._exit(128 + signal.SIGTERM)
-            now = self.trainer.progress() if self.trainer else -1
-            if now != seen or self.trainer is None or self.quiet:
+            now = self.trainer.progress() if self.trainer else self.starting
+            limit = self.seconds if self.trainer else self.limit
+            if now != seen or self.quiet:
                 seen, moved = now, time.monotonic()
-            elif time.monotonic() - moved > self.seconds:
-                self.say(f"nothing has moved for {self.seconds:g} s at {self.place()}")
+            elif time.monotonic() - moved > limit:
+                self.say(f"nothing has moved for {limit:g} s at {self.place()}")
                 self.close()
                 os._exit(EXIT_STALLED)
 
@@ -62,7 +71,7 @@ class Watchdog:
     def place(self, error: Optional[BaseException] = None) -> str:
         """Where the rank is, and the line of emitted code it is in."""
         line = emitted_line(traceback.extract_tb(error.__traceback__) if error else self._stack())
-        return (self.trainer.where() if self.trainer else "the start") + (f"\n    {line}" if line else "")
+        return (self.trainer.where() if self.trainer else self.starting) + (f"\n    {line}" if line else "")
 
     def _stack(self):
         frame = sys._current_frames().get(self.main)

@@ -95,7 +95,8 @@ function printSteps(program: Program, stream: Stream, rankOf: (pipeline: number)
         const bound = step.bind.flatMap((frame, i) =>
           resident.has(frame) ? [] : [`${showRole(roles[i].name)}=${placed(stream, frame)}`],
         )
-        return [`${step.segment}${of && ` (${of})`}`, ...(bound.length > 0 ? [bound.join(' ')] : [])].join(': ')
+        const verb = step.tag === undefined ? '' : `start ${step.tag}: `
+        return [`${verb}${step.segment}${of && ` (${of})`}`, ...(bound.length > 0 ? [bound.join(' ')] : [])].join(': ')
       }
     }
   }

@@ -1,0 +1,69 @@
+/** The package as a dependency: packed, installed elsewhere, it builds its native kernels on first use, or says why not. */
+import { equal, match, ok } from 'node:assert/strict'
+import { execFile, execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+
+const folder = mkdtempSync(join(tmpdir(), 'lockstep-installed-'))
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+const npm = (args: readonly string[], cwd: string): string =>
+  execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: 120_000 })
+
+/** Why it could not be installed here; undefined where it was. */
+function install(): string | undefined {
+  try {
+    const packed = npm(['pack', '--ignore-scripts', '--silent', '--pack-destination', folder], process.cwd()).trim()
+    writeFileSync(join(folder, 'package.json'), '{ "private": true }')
+    npm(['install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, packed)], folder)
+    return undefined
+  } catch (error) {
+    return `npm cannot install here: ${(error as Error).message.split('\n')[0]}`
+  }
+}
+
+const job = `model: { family: mlp, layers: 2, embed: 4 }
+training: { seq: 4, globalBatch: 8, steps: 9, optimizer: { kind: sgd, lr: 0.01 } }
+plan: { dp: 2 }`
+
+interface Ran {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** `npx lockstep train`, with a cache of its own; `CC` names the compiler. */
+const train = (run: string, env: Readonly<Record<string, string>> = {}): Promise<Ran> =>
+  new Promise(resolve => {
+    const args = ['lockstep', 'train', 'job.yaml', '--steps', '2', '--json', '--out', run]
+    const surroundings = { ...process.env, XDG_CACHE_HOME: join(folder, 'cache'), ...env }
+    const child = execFile('npx', args, { cwd: folder, env: surroundings }, (_, out, err) =>
+      resolve({ code: child.exitCode, out, err }),
+    )
+  })
+
+const skip = install() ?? false
+const compiler = spawnSync(process.env.CC ?? 'cc', ['--version']).status === 0
+
+test('two first uses at once build the native kernels, the next finds them', { skip }, async () => {
+  writeFileSync(join(folder, 'job.yaml'), job)
+  const runs = [...(await Promise.all([train('a'), train('b')])), await train('c')]
+  for (const { code, out, err } of runs) {
+    equal(code, 0, err)
+    equal(out.trimEnd().split('\n').length, 2)
+    match(err, compiler ? /Kernels: native, / : /Kernels: WebAssembly.*\(no native kernels: no C compiler/)
+  }
+  if (!compiler) return
+  const [cache] = readdirSync(join(folder, 'cache/lockstep'))
+  ok(readdirSync(join(folder, 'cache/lockstep', cache)).includes('lockstep.node'))
+  ok(!runs[2].err.includes('building'), runs[2].err)
+})
+
+test('without a compiler WebAssembly runs, and says why', { skip }, async () => {
+  writeFileSync(join(folder, 'job.yaml'), job)
+  const { code, err } = await train('d', { CC: '/nonexistent' })
+  equal(code, 0, err)
+  match(err, /Kernels: WebAssembly, .*\(no native kernels: no C compiler: `\/nonexistent --version` does not run\)/)
+})
