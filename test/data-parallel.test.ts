@@ -6,9 +6,9 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { coordinatesOf, heldElements, localDims, worldOf } from '../src/base/index.js'
 import { loadCheckpoint, printCheckpoint, readCheckpoint } from '../src/checkpoint/index.js'
-import { type DataCall, type DataPolicy, planFlights } from '../src/compile/flights.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot, dataFor } from '../src/engine/index.js'
+import { type DataCall, type DataPolicy, planFlights } from '../src/schedule/index.js'
 import { computesWhatOneRankComputes, jobOf, optionsOf } from './jobs.js'
 
 const counts = [3, 6, 7, 10, 24, 48]

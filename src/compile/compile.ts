@@ -1,7 +1,7 @@
 /**
- * The compiler: a model and a plan become one program for every rank. The body of `compile` is the list of its passes.
- * Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and hardly on depth
- * (a kind of block is compiled once).
+ * The compiler: a model and a plan become one program for every rank. The bodies of `shardStep` and `compile` are the
+ * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
+ * hardly on depth (a kind of block is compiled once).
  */
 import { type Mesh, type MeshAxis, whole } from '../base/index.js'
 import { type DataInput, type Param, type Program, type Results, resultNames, type Segment } from '../ir/index.js'
@@ -16,6 +16,7 @@ import {
   evaluates,
   type Facts,
   phasesIn,
+  type Sharding,
   stagesHeld,
 } from './compiled.js'
 import { cut } from './cut.js'
@@ -34,7 +35,8 @@ import { frameNames } from './stream/frames.js'
 import { draftStreams, type StreamScript } from './stream/streams.js'
 import { scattersEachCall } from './tail.js'
 
-export function compile(given: CompileInput): Program {
+/** The first of them, up to *shard*: what every block and parameter does, whatever the order of tasks. */
+export function shardStep(given: CompileInput): Sharding {
   const { plan, schedule } = given
   const model = storedModel(given.model, plan.precision)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph), plan.precision))
@@ -43,11 +45,15 @@ export function compile(given: CompileInput): Program {
   const s = shardedOn(meshOf(plan, model.dims.kvHeads), plan.sequenceParallel)
   const layouts = layoutsOfParams(model, s)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
-  const drafts = shard(facts)
-  const flights = draftFlights({ ...facts, ...drafts })
-  const ordered = segmentsOf(drafts, flights).map(draft => (plan.overlap ? overlap(draft) : draft))
+  return { ...facts, ...shard(facts) }
+}
+
+export function compile(given: CompileInput, sharding: Sharding = shardStep(given)): Program {
+  const { plan, schedule, model, s, stageOf, params } = sharding
+  const flights = draftFlights(sharding)
+  const ordered = segmentsOf(sharding, flights).map(draft => (plan.overlap ? overlap(draft) : draft))
   const segments = byName(ordered.map(draft => placeBuffers(s.mesh, draft)))
-  const scripts = draftStreams({ ...facts, ...drafts, flights, segments })
+  const scripts = draftStreams({ ...sharding, flights, segments })
   const streams = scripts.map(placeFrames)
   return {
     name: model.name,
@@ -56,7 +62,7 @@ export function compile(given: CompileInput): Program {
     stages: schedule.stages,
     ...(evaluates(given) ? { evaluates: true } : {}),
     blocks: model.blocks.map(({ name, kind }, i) => ({ name, kind, stage: stageOf[i] })),
-    params: drafts.params.map(param => programParam(param, scripts)),
+    params: params.map(param => programParam(param, scripts)),
     inputs: inputsOf(model, s, evaluates(given)),
     results: resultsOf(scripts),
     segments,

@@ -67,8 +67,11 @@ export interface Drafts {
   readonly once: OnceDrafts
 }
 
+/** A step in layouts. */
+export interface Sharding extends Facts, Drafts {}
+
 /** All that streams are written from. */
-export interface Compiled extends Facts, Drafts {
+export interface Compiled extends Sharding {
   /** Of each stream. */
   readonly flights: readonly FlightDrafts[]
   readonly segments: Readonly<Record<string, Segment>>

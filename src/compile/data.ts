@@ -5,10 +5,16 @@
  */
 import { type Axis, layoutKey } from '../base/index.js'
 import { type RoleName, traitsOf } from '../ir/index.js'
-import { tasksOf } from '../schedule/index.js'
+import {
+  type DataCall,
+  type DataPolicy,
+  type Flight,
+  type FlightPlan,
+  planFlights,
+  tasksOf,
+} from '../schedule/index.js'
 import type { PhaseName } from './blocks.js'
-import { type Compiled, type CompiledParam, evaluates } from './compiled.js'
-import { type DataCall, type DataPolicy, type Flight, type FlightPlan, planFlights } from './flights.js'
+import { type CompiledParam, evaluates, type Sharding } from './compiled.js'
 import { dataAxes } from './layouts.js'
 import { localBytes, type SegmentDraft, SegmentWriter, type Slot, type Tensor } from './segment.js'
 import { type Gradient, scattersEachCall } from './tail.js'
@@ -24,27 +30,19 @@ export interface FlightSegments {
   readonly adds?: SegmentDraft
 }
 
-type Sharding = Omit<Compiled, 'flights' | 'segments'>
-
-export function draftFlights(compiled: Sharding): FlightDrafts[] {
-  const params = new Map(compiled.params.map(param => [param.spec.name, param]))
-  const drafter = new FlightDrafter(compiled, params)
-  return compiled.schedule.rows.map((_, pp) => {
-    const plan = planFlights(dataCalls(compiled, params, pp), policyOf(compiled), param =>
-      bytesIn(compiled, params.get(param)!),
-    )
-    const flights = [plan.begin, ...plan.before, ...plan.after].flat().map(({ flight }) => flight)
-    return { plan, segments: new Map(flights.map(flight => [flight, drafter.segmentsOf(flight)])) }
-  })
+export function draftFlights(sharding: Sharding): FlightDrafts[] {
+  const params = new Map(sharding.params.map(param => [param.spec.name, param]))
+  const drafter = new FlightDrafter(sharding, name => params.get(name)!)
+  return sharding.schedule.rows.map((_, pp) => drafter.draft(dataCalls(sharding, drafter, pp)))
 }
 
-function policyOf(compiled: Sharding): DataPolicy {
-  const { plan, s, params } = compiled
+function policyOf(sharding: Sharding): DataPolicy {
+  const { plan, s, params } = sharding
   const inParts = params.some(({ segments }) => segments.kept.layout.flat)
   const scatters = dataAxes(s).length > 0 && params.some(({ layouts }) => scattersEachCall(plan, layouts.storage))
   return {
     gather: !inParts ? 'never' : plan.zero === 3 ? plan.gather : 'step',
-    reduce: evaluates(compiled) ? 'never' : scatters ? 'call' : 'step',
+    reduce: evaluates(sharding) ? 'never' : scatters ? 'call' : 'step',
     bucket: plan.bucket,
     prefetch: plan.prefetch,
     waits: !plan.overlap,
@@ -55,20 +53,13 @@ const bytesIn = ({ s }: Sharding, { spec, stateDtype, layouts }: CompiledParam):
   localBytes(s, { ...spec, dtype: stateDtype }, layouts.compute)
 
 /** The calls of blocks on a stream, in its order: those whose segments do anything. */
-function dataCalls(
-  { blocks, model, schedule, stageOf }: Sharding,
-  params: ReadonlyMap<string, CompiledParam>,
-  pp: number,
-) {
-  const phases = new Map<SegmentDraft, { reads: string[]; makes: string[] }>()
+function dataCalls({ blocks, model, schedule, stageOf }: Sharding, drafter: FlightDrafter, pp: number): DataCall[] {
+  const known = model.blocks.map((): Partial<Record<PhaseName, DataCall[]>> => ({}))
   const callOf = (block: number, phase: PhaseName): DataCall[] => {
-    const draft = blocks[model.blocks[block].kind].segments[phase]!
-    if (draft.instrs.length === 0) return []
-    const used = phases.get(draft) ?? { reads: rolesUsed(draft, ['param']), makes: rolesUsed(draft, ['grad', 'fresh']) }
-    phases.set(draft, used)
-    const nameOf = (local: string) => model.blocks[block].params[local]
-    const flies = (name: string) => fliesOnce(params.get(name)!.segments.gradient)
-    return [{ reads: used.reads.map(nameOf), makes: used.makes.map(nameOf).filter(flies) }]
+    const { kind, params } = model.blocks[block]
+    const draft = blocks[kind].segments[phase]!
+    known[block][phase] ??= draft.instrs.length === 0 ? [] : [drafter.callOf(draft, local => params[local])]
+    return known[block][phase]
   }
   const blocksOf = (stage: number) => stageOf.flatMap((at, block) => (at === stage ? [block] : []))
   return tasksOf(schedule.rows[pp]).flatMap(({ kind, stage }) => {
@@ -102,19 +93,38 @@ export function namesIn(params: readonly CompiledParam[]): string[] {
   })
 }
 
-class FlightDrafter {
-  readonly #compiled: Sharding
-  readonly #params: ReadonlyMap<string, CompiledParam>
+/** Drafts the flights of streams whose parameters are alike. */
+export class FlightDrafter {
+  readonly #sharding: Sharding
+  readonly #paramOf: (name: string) => CompiledParam
+  readonly #used = new Map<SegmentDraft, DataCall>()
   readonly #known = new Map<string, FlightSegments>()
   readonly #names = new Map<string, number>()
 
-  constructor(compiled: Sharding, params: ReadonlyMap<string, CompiledParam>) {
-    this.#compiled = compiled
-    this.#params = params
+  constructor(sharding: Sharding, paramOf: (name: string) => CompiledParam) {
+    this.#sharding = sharding
+    this.#paramOf = paramOf
   }
 
-  segmentsOf(flight: Flight): FlightSegments {
-    const params = flight.params.map(name => this.#params.get(name)!)
+  /** Of a segment of a block; `nameOf` says what the block calls its parameters. */
+  callOf(draft: SegmentDraft, nameOf: (local: string) => string): DataCall {
+    const used = this.#used.get(draft) ?? {
+      reads: rolesUsed(draft, ['param']),
+      makes: rolesUsed(draft, ['grad', 'fresh']),
+    }
+    this.#used.set(draft, used)
+    const flies = (name: string) => fliesOnce(this.#paramOf(name).segments.gradient)
+    return { reads: used.reads.map(nameOf), makes: used.makes.map(nameOf).filter(flies) }
+  }
+
+  draft(calls: readonly DataCall[]): FlightDrafts {
+    const plan = planFlights(calls, policyOf(this.#sharding), param => bytesIn(this.#sharding, this.#paramOf(param)))
+    const flights = [plan.begin, ...plan.before, ...plan.after].flat().map(({ flight }) => flight)
+    return { plan, segments: new Map(flights.map(flight => [flight, this.#segmentsOf(flight)])) }
+  }
+
+  #segmentsOf(flight: Flight): FlightSegments {
+    const params = flight.params.map(this.#paramOf)
     const key = `${flight.kind} ${flight.call === undefined} ${params.map(({ of }) => of).join(' ')}`
     const known = this.#known.get(key) ?? this.#draft(flight, params)
     this.#known.set(key, known)
@@ -123,10 +133,10 @@ class FlightDrafter {
 
   #draft(flight: Flight, params: readonly CompiledParam[]): FlightSegments {
     const name = this.#nameOf(flight, params)
-    if (flight.kind === 'gather') return { moves: draftGather(this.#compiled, params, name) }
-    if (flight.call === undefined) return { moves: draftReduce(this.#compiled, params, 'grad', name) }
-    const moves = draftReduce(this.#compiled, params, 'fresh', name)
-    return { moves, adds: draftAdd(this.#compiled, params, name.replace(/^reduce/, 'add')) }
+    if (flight.kind === 'gather') return { moves: draftGather(this.#sharding, params, name) }
+    if (flight.call === undefined) return { moves: draftReduce(this.#sharding, params, 'grad', name) }
+    const moves = draftReduce(this.#sharding, params, 'fresh', name)
+    return { moves, adds: draftAdd(this.#sharding, params, name.replace(/^reduce/, 'add')) }
   }
 
   /** After the blocks it concerns; numbered where several flights would be called the same. */

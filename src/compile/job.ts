@@ -4,12 +4,15 @@ import { buildModel } from '../model/index.js'
 import type { Job, Plan } from '../plan/index.js'
 import { makeSchedule, type Schedule } from '../schedule/index.js'
 import { compile } from './compile.js'
+import type { CompileInput } from './compiled.js'
 
 /** `schedule` is the parsed file of a plan that names one. */
-export function compileJob(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {
-  const { model, training, plan } = job
+export const compileJob = (job: Job, schedule: Schedule = scheduleOf(job.plan)): Program =>
+  compile(inputOf(job, schedule))
+
+export function inputOf({ model, training, plan }: Job, schedule: Schedule): CompileInput {
   const shape = { batch: training.globalBatch / plan.microbatches, seq: training.seq }
-  return compile({ model: buildModel(model, shape), plan, training, schedule })
+  return { model: buildModel(model, shape), plan, training, schedule }
 }
 
 export function scheduleOf(plan: Plan): Schedule {

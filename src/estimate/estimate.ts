@@ -46,7 +46,7 @@ export function timesOf(setup: Setup): Omit<Estimate, 'memory'> {
       recompute: seconds(layers * layer.recompute),
       bubble: seconds(bubble),
       tp: seconds(layers * layer.tp + microbatches * ranks.tpEnds),
-      dp: seconds(data + layers * layer.gather),
+      dp: seconds(data + layers * layer.gather + microbatches * ranks.flights.each),
       pp: seconds(pipeline),
       cp: seconds(layers * layer.cp),
       ep: seconds(layers * layer.ep),

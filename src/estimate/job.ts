@@ -1,7 +1,7 @@
 /** A job in the numbers its price depends on. */
 import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { type Job, layersPerStage, type Plan, type ScheduleName } from '../plan/index.js'
+import { type Job, layersPerStage, type Plan, type ScheduleName, usualFlights } from '../plan/index.js'
 import { ownSoftware } from './others/eras.js'
 import type { Placed, Split } from './setup.js'
 import type { Shape } from './shape.js'
@@ -26,6 +26,12 @@ const onceAStep = ({ zero, reduce, gather }: Plan): Pick<Split, 'reduce' | 'gath
   ...(zero === 3 && gather === 'step' && { gather }),
 })
 
+/** How it travels, where that is not the usual. */
+const unusualFlights = ({ bucket, prefetch }: Plan): Pick<Split, 'bucket' | 'prefetch'> => ({
+  ...(bucket !== usualFlights.bucket && { bucket }),
+  ...(prefetch !== usualFlights.prefetch && { prefetch }),
+})
+
 /**
  * A plan in numbers. The order of a schedule from a file is nobody's closed form: there is a price only for those who say
  * as which schedule it is to be priced.
@@ -43,6 +49,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, model.layers) }),
     ...onceAStep(plan),
+    ...unusualFlights(plan),
   }
 }
 

@@ -1,12 +1,15 @@
 /** One microbatch on the busiest pipeline rank, and on all of them together. */
 
+import { scheduleFacts } from '../plan/index.js'
 import { holdingsIn } from './book.js'
 import type { LayerCost } from './others/layer-cost.js'
-import { type Ends, ownEnds } from './own/ends.js'
+import { type StageTime, stageTime } from './own/data.js'
+import { type BlockTime, type Ends, ownEnds } from './own/ends.js'
+import { flyingBlocks, trafficOf } from './own/flying.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { RankTime } from './schedules/pipeline.js'
 import { type RankLayers, shareOfMicrobatches } from './schedules/stages.js'
-import type { Setup } from './setup.js'
+import type { Setup, Split } from './setup.js'
 
 export interface Ranks {
   readonly busiest: RankTime
@@ -17,12 +20,14 @@ export interface Ranks {
   readonly tpEnds: number
   /** Parameters of the rank that holds most. */
   readonly parameters: number
+  /** Of our own program: what the flights of the data axes add to each microbatch, and to the step. */
+  readonly flights: { readonly each: number; readonly once: number }
 }
 
 export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): Ranks {
   const { shape, split } = setup
   const holdings = holdingsIn(setup)
-  const ends = prices.own ? ownEnds(setup, table, prices) : usualEnds(prices)
+  const { ends, timeOf } = timesOf(setup, table, prices, layer)
   const [first, last] = [totalOf(ends.first), totalOf(ends.last)]
   const each = totalOf(layer)
   const durationOf = (held: RankLayers) => held.layers * each + (held.first ? first : 0) + (held.last ? last : 0)
@@ -38,15 +43,43 @@ export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: 
   }
   const share = shareOfMicrobatches(split)
   const tpEnds = held.first ? prices.tpEmbedding : 0
+  const busiest = timeOf(held)
   return {
-    busiest: timeOf(held, layer, ends, share),
-    sum: timeOf({ layers: shape.layers, first: true, last: true }, layer, ends, 1),
+    busiest: scaled(busiest, share),
+    sum: timeOf({ layers: shape.layers, first: true, last: true }),
     layers: share * held.layers,
     ends: share * (longest - held.layers * each - tpEnds),
     tpEnds: share * tpEnds,
     parameters,
+    flights: { each: share * Math.max(0, totalOf(busiest) - longest), once: onceOf(split, holdings.map(timeOf)) },
   }
 }
+
+/** The first rank is the first to start; where backwards are whole and go round it is the last to end, else any may be. */
+function onceOf({ pp, schedule }: Split, ranks: readonly StageTime[]): number {
+  const { placement, backward } = scheduleFacts[schedule]
+  const firstEnds = pp === 1 || (placement === 'loop' && backward === 'whole')
+  const end = firstEnds ? ranks[0].end : Math.max(...ranks.map(one => one.end))
+  return ranks[0].start + Math.max(0, end)
+}
+
+interface RankTimes {
+  readonly ends: Ends
+  readonly timeOf: (held: RankLayers) => StageTime
+}
+
+function timesOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): RankTimes {
+  if (!prices.own) {
+    const ends = usualEnds(prices)
+    return { ends, timeOf: held => ({ ...timeOf(held, layer, ends), waited: 0, start: 0, end: 0 }) }
+  }
+  const ends = ownEnds(setup, table, prices)
+  const traffic = trafficOf(setup, table)
+  const blocks = flyingBlocks(setup, prices, 'waits' in layer ? (layer as BlockTime) : { ...layer, waits: none }, ends)
+  return { ends, timeOf: held => stageTime(setup, traffic, blocks, held) }
+}
+
+const none: RankTime = { forward: 0, input: 0, weight: 0 }
 
 const totalOf = ({ forward, input, weight }: RankTime): number => forward + input + weight
 
@@ -55,11 +88,17 @@ const usualEnds = ({ embedding, head, tpEmbedding }: Prices): Ends => ({
   last: head,
 })
 
-function timeOf({ layers, first, last }: RankLayers, layer: RankTime, ends: Ends, share: number): RankTime {
+function timeOf({ layers, first, last }: RankLayers, layer: RankTime, ends: Ends): RankTime {
   const of = (part: keyof RankTime) =>
-    share * (layers * layer[part] + (first ? ends.first[part] : 0) + (last ? ends.last[part] : 0))
+    layers * layer[part] + (first ? ends.first[part] : 0) + (last ? ends.last[part] : 0)
   return { forward: of('forward'), input: of('input'), weight: of('weight') }
 }
+
+const scaled = ({ forward, input, weight }: RankTime, by: number): RankTime => ({
+  forward: by * forward,
+  input: by * input,
+  weight: by * weight,
+})
 
 const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices): number =>
   layers * prices.layerParameters +

@@ -26,6 +26,10 @@ export interface Split extends AxisSizes {
   readonly reduce?: 'step'
   /** ZeRO-3: parameters are gathered once a step, not for each use. */
   readonly gather?: 'step'
+  /** Bytes of what moves once a step that travel together, where that is not the usual. */
+  readonly bucket?: number
+  /** ZeRO-3: blocks ahead of which parameters are gathered, where that is not the usual. */
+  readonly prefetch?: number
 }
 
 export interface Setup {

@@ -6,7 +6,7 @@ import type { Prices, PriceTable } from './prices.js'
 import type { Ranks } from './rank-cost.js'
 import { groupOf } from './schedules/in-flight.js'
 import type { RankTime } from './schedules/pipeline.js'
-import { reducesEach, shareOfMicrobatches, splitsAll } from './schedules/stages.js'
+import { shareOfMicrobatches, splitsAll } from './schedules/stages.js'
 import type { Setup, Split } from './setup.js'
 
 /**
@@ -52,7 +52,7 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
     shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
   const pieces = Math.max(1, software.pieces * ranks.layers)
   const piece = ranks.parameters / pieces
-  if (prices.own) return tied + pieces * ownPiece(split, software, table, piece)
+  if (prices.own) return tied + pieces * mirrored(split, software, table, piece) + ranks.flights.once
   if (zero === 3) return tied + endsCost(split, software, table, prices)
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
   const reduced = pieces * table.meeting(kind, software.reduceBytes * piece, size, tp)
@@ -66,18 +66,11 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   return tied + traffic - hidden + software.contention * hidden
 }
 
-/**
- * A parameter's gradient to its sum and itself back, once a step, and where two stages hold it to the sum of both. What
- * happens more often is part of its layer.
- */
-function ownPiece(split: Split, { reduceBytes }: Software, table: PriceTable, parameters: number): number {
-  const { tp, dp, zero, gather } = split
-  const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
-  const reduced = reducesEach(split) ? 0 : table.meeting(kind, reduceBytes * parameters, dp, tp)
-  const whole = zero === 1 || zero === 2 || gather === 'step'
-  const mirrored = shareOfMicrobatches(split) < 1 ? (reduceBytes * parameters) / (zero === 0 ? 1 : dp) : 0
-  const both = table.meeting('all-reduce', mirrored, 2, tp * dp * (split.pp - 1))
-  return reduced + both + (whole ? table.meeting('all-gather', 2 * parameters, dp, tp) : 0)
+/** The sum of a gradient over the two stages that hold its parameter. */
+function mirrored(split: Split, { reduceBytes }: Software, table: PriceTable, parameters: number): number {
+  const { tp, dp, pp, zero } = split
+  if (shareOfMicrobatches(split) === 1) return 0
+  return table.meeting('all-reduce', (reduceBytes * parameters) / (zero === 0 ? 1 : dp), 2, tp * dp * (pp - 1))
 }
 
 /** A gradient is on its way while the next ones are made; the last of each layer has nothing to hide behind. */

@@ -114,6 +114,9 @@ const amountOfMemory = (example: string) =>
     { error: `expected an amount of memory such as ${example}, or a number of bytes` },
   )
 
+/** What a plan that does not say does. */
+export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
+
 export const Plan = z
   .strictObject({
     ...axes,
@@ -147,9 +150,14 @@ export const Plan = z
       ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     bucket: amountOfMemory('25MiB')
-      .default(25 * 2 ** 20)
+      .default(usualFlights.bucket)
       .describe('bytes of gradients that are reduced together, and of ZeRO-1 and ZeRO-2 parameters gathered together'),
-    prefetch: z.int().min(0).max(64).default(1).describe('layers ahead of which ZeRO-3 gathers parameters'),
+    prefetch: z
+      .int()
+      .min(0)
+      .max(64)
+      .default(usualFlights.prefetch)
+      .describe('layers ahead of which ZeRO-3 gathers parameters'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),
   })

@@ -3,7 +3,7 @@
  * each part there is to play (it holds the first stage, the last, both or neither). Layers are alike, so whatever a rank
  * of the plan does before its first task, for a task and after its last, some rank of the miniature does too.
  */
-import { compileJob } from '../compile/index.js'
+import { compile, inputOf, type Sharding, shardStep } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Frame, Program, Stream } from '../ir/index.js'
 import { Places, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
@@ -25,6 +25,8 @@ const stagesOn: Readonly<Record<Placement, readonly (readonly number[])[]>> = {
 
 export interface Miniature {
   readonly program: Program
+  /** What its blocks and parameters do. */
+  readonly sharding: Sharding
   /** By rank. */
   readonly templates: readonly Template[]
   /** Whether it is made for every layer a rank holds. */
@@ -33,7 +35,7 @@ export interface Miniature {
   readonly messages: readonly Frame[]
 }
 
-/** What a rank calls before its first task and after its last; of what it calls several times, once. */
+/** What a rank calls before its first task and after its last, but for flights; of what it calls several times, once. */
 export interface Template {
   readonly before: readonly Call[]
   readonly after: readonly Call[]
@@ -52,8 +54,9 @@ export const scriptOf = (schedule: Schedule): Script => ({
 
 /** Plans of one key have one miniature. */
 export function keyOf(split: Split, { placement, kinds }: Script): string {
-  const { tp, dp, sequenceParallel, zero, reduce, gather, microbatch, recompute } = split
-  return [tp, dp, sequenceParallel, zero, reduce, gather, microbatch, recompute, placement, ...kinds].join(' ')
+  const { tp, dp, sequenceParallel, zero, reduce, gather, bucket, prefetch, microbatch, recompute } = split
+  const flights = [zero, reduce, gather, bucket, prefetch]
+  return [tp, dp, sequenceParallel, ...flights, microbatch, recompute, placement, ...kinds].join(' ')
 }
 
 export function miniatureOf(request: Request, split: Split, { placement, kinds }: Script): Miniature {
@@ -67,11 +70,14 @@ export function miniatureOf(request: Request, split: Split, { placement, kinds }
     { ...evenly, pp: ranks.length, chunks, microbatches: 2, schedule: '1f1b' },
   )
   const rows = ranks.map((_, rank) => rowOf(placement, rank, kinds))
-  const program = compileJob(job, { stages, microbatches: 2, rows })
+  const input = inputOf(job, { stages, microbatches: 2, rows })
+  const sharding = shardStep(input)
+  const program = compile(input, sharding)
   const layer = program.blocks[1].kind
   return {
     program,
-    templates: program.streams.map(templateOf),
+    sharding,
+    templates: program.streams.map(stream => templateOf(program, stream)),
     isOfLayer: ({ param, segment }) => param !== undefined && segment.includes(` ${layer}.`),
     messages: ['F0.0', 'B1.0'].map(tag => messageOf(program, tag)),
   }
@@ -121,16 +127,17 @@ function rowOf(placement: Placement, rank: number, kinds: readonly TaskKind[]): 
   ]
 }
 
-function templateOf({ steps }: Stream): Template {
+function templateOf({ segments }: Program, { steps }: Stream): Template {
   const isTask = steps.map(step => step.kind === 'call' && step.block >= 0)
   const [first, last] = [isTask.indexOf(true), isTask.lastIndexOf(true)]
+  const flies = ({ tag, segment }: Call) => tag !== undefined || segments[segment].phase === 'add'
+  const callsIn = (some: Stream['steps']): Call[] => {
+    const calls = new Map<string, Call>()
+    for (const step of some)
+      if (step.kind === 'call' && !flies(step) && !calls.has(step.segment)) calls.set(step.segment, step)
+    return [...calls.values()]
+  }
   return { before: callsIn(steps.slice(0, first)), after: callsIn(steps.slice(last + 1)) }
-}
-
-function callsIn(steps: Stream['steps']): Call[] {
-  const calls = new Map<string, Call>()
-  for (const step of steps) if (step.kind === 'call' && !calls.has(step.segment)) calls.set(step.segment, step)
-  return [...calls.values()]
 }
 
 /** All that crosses, as one. */

@@ -8,8 +8,17 @@ import { evenParts, isOwnPrecision } from '../base/index.js'
 import { sendWaits } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Program, Segment, Step, Stream } from '../ir/index.js'
-import { communicate, Places, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
+import {
+  communicate,
+  type DataCall,
+  Places,
+  type Schedule,
+  type Task,
+  type TaskKind,
+  tasksOf,
+} from '../schedule/index.js'
 import { clusterPrices, type Prices } from '../simulate/index.js'
+import { Flights, type OutlinedFlights } from './flights.js'
 import { keyOf, type Miniature, miniatureOf, partOf, type Script, scriptOf } from './miniature.js'
 import type { Request } from './request.js'
 
@@ -25,7 +34,7 @@ export const pricesFor = ({ cluster, precision }: Request, program: Program): Pr
 /** Outlines of the plans of one request. What plans share is made once: segments, their prices, rows of cues. */
 export class Outlines {
   readonly #request: Request
-  readonly #shared = new Map<string, Outline & Miniature>()
+  readonly #shared = new Map<string, Shared>()
   readonly #scripts = new WeakMap<Schedule, CuedScript>()
 
   constructor(request: Request) {
@@ -34,9 +43,9 @@ export class Outlines {
 
   of(split: Split, schedule: Schedule): Outline {
     const script = this.#scriptOf(schedule)
-    const { program, prices, templates, ...shared } = this.#sharedBy(split, script)
+    const { program, prices, templates, flights, ...shared } = this.#sharedBy(split, script)
     const layers = split.layers ?? evenParts(this.#request.shape.layers, schedule.stages)
-    const callsFor = callsOf(program, layers)
+    const callsFor = callsOf(program, flights, layers)
     const held = layersHeld(script.places, layers, script.rows.length)
     const segments = { ...program.segments }
     const streams = script.rows.map((cues, rank): Stream => {
@@ -47,17 +56,13 @@ export class Outlines {
           const times = shared.isOfLayer(call) ? held[rank] : call.microbatch >= 0 ? split.microbatches : 1
           return new Array<Step>(times).fill(meeting(call, meets, segments))
         })
-      const steps = around(before)
-      for (const cue of cues)
-        if ('stage' in cue) steps.push(...callsFor(cue.stage, cue.kind))
-        else steps.push(cue)
-      steps.push(...around(after))
-      return { ...memoryless, frames: shared.messages, steps }
+      const tasks = tasksAmong(cues, callsFor, calls => flights.of(calls, segments))
+      return { ...memoryless, frames: shared.messages, steps: [...around(before), ...tasks, ...around(after)] }
     })
     return { program: { ...program, stages: schedule.stages, segments, streams }, prices }
   }
 
-  #sharedBy(split: Split, script: Script): Outline & Miniature {
+  #sharedBy(split: Split, script: Script): Shared {
     const key = keyOf(split, script)
     const known = this.#shared.get(key)
     if (known) return known
@@ -65,7 +70,8 @@ export class Outlines {
     const { mesh } = miniature.program
     const axes = mesh.axes.map(axis => (axis.name === 'pp' ? { ...axis, size: split.pp } : axis))
     const program = { ...miniature.program, mesh: { axes }, microbatches: split.microbatches }
-    const shared = { ...miniature, program, prices: pricesFor(this.#request, program) }
+    const prices = pricesFor(this.#request, program)
+    const shared = { ...miniature, program, prices, flights: new Flights(miniature.sharding) }
     this.#shared.set(key, shared)
     return shared
   }
@@ -78,6 +84,11 @@ export class Outlines {
     this.#scripts.set(schedule, script)
     return script
   }
+}
+
+/** What plans share that are alike in all but their pipeline. */
+interface Shared extends Outline, Miniature {
+  readonly flights: Flights
 }
 
 interface CuedScript extends Script {
@@ -163,27 +174,65 @@ function tagsOf({ stages, microbatches }: Schedule): TagOf {
   return (kind, stage, microbatch) => (kind === 'F' ? forward : back)[stage * microbatches + microbatch]
 }
 
+/** The call of a block, and what of its parameters travels. */
+interface BlockCall {
+  readonly call: Call
+  readonly data: DataCall
+}
+
+type CallsFor = (stage: number, kind: TaskKind) => readonly BlockCall[]
+
 /** The blocks of a stage one after the other, backwards where gradients are made. */
-function callsOf({ blocks, segments }: Program, layers: readonly number[]): (stage: number, kind: TaskKind) => Call[] {
-  const known: Readonly<Record<TaskKind, Call[][]>> = { F: [], I: [], W: [], B: [] }
+function callsOf({ blocks, segments }: Program, flights: Flights, layers: readonly number[]): CallsFor {
+  const known: Readonly<Record<TaskKind, BlockCall[][]>> = { F: [], I: [], W: [], B: [] }
   const last = blocks.length - 1
-  const make = (stage: number, kind: TaskKind): Call[] => {
-    const held = [
-      ...(stage === 0 ? [0] : []),
-      ...new Array<number>(layers[stage]).fill(1),
-      ...(stage === layers.length - 1 ? [last] : []),
+  const make = (stage: number, kind: TaskKind): BlockCall[] => {
+    const before = layers.slice(0, stage).reduce((sum, n) => sum + n, 0)
+    const held: readonly (readonly [block: number, layer?: number])[] = [
+      ...(stage === 0 ? [[0] as const] : []),
+      ...Array.from({ length: layers[stage] }, (_, i) => [1, before + i] as const),
+      ...(stage === layers.length - 1 ? [[last] as const] : []),
     ]
-    return (kind === 'F' ? held : held.toReversed()).flatMap((block): Call[] => {
+    return (kind === 'F' ? held : held.toReversed()).flatMap(([block, layer]): BlockCall[] => {
       const segment = segments[`${blocks[block].kind}.${kind}`]
-      return segment.instrs.length === 0
-        ? []
-        : [{ kind: 'call', segment: segment.name, block, microbatch: 0, bind: [] }]
+      if (segment.instrs.length === 0) return []
+      const call: Call = { kind: 'call', segment: segment.name, block, microbatch: 0, bind: [] }
+      return [{ call, data: flights.callOf(block, kind, layer) }]
     })
   }
   return (stage, kind) => {
     known[kind][stage] ??= make(stage, kind)
     return known[kind][stage]
   }
+}
+
+const isSend = (cue: Cue | undefined): boolean => cue !== undefined && !('stage' in cue) && cue.kind === 'send'
+
+/** A row of cues as steps: tasks as calls of blocks, with their flights around them. */
+function tasksAmong(
+  cues: readonly Cue[],
+  callsFor: CallsFor,
+  flightsOf: (calls: readonly DataCall[]) => OutlinedFlights,
+): Step[] {
+  const data: DataCall[] = []
+  for (const cue of cues) if ('stage' in cue) for (const call of callsFor(cue.stage, cue.kind)) data.push(call.data)
+  const { begin, before, after, later, end } = flightsOf(data)
+  const steps = [...begin]
+  const ready: Step[] = []
+  let calls = 0
+  for (const [at, cue] of cues.entries()) {
+    const sends = isSend(cues[at + 1])
+    if ('stage' in cue)
+      for (const { call } of callsFor(cue.stage, cue.kind)) {
+        steps.push(...before(calls), call, ...after(calls))
+        ready.push(...later(calls++))
+        if (!sends) steps.push(...ready.splice(0))
+      }
+    else steps.push(cue)
+    if (!sends) steps.push(...ready.splice(0))
+  }
+  steps.push(...end)
+  return steps
 }
 
 /** Layers of each rank. */

@@ -66,7 +66,8 @@ export const plainSplit: Split = {
 /** As it would be written in a job file: what is default is left out. */
 export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
   const stored = precisionFacts[precision].plan
-  const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, reduce, gather, schedule } = split
+  const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, schedule } = split
+  const { reduce, gather, bucket, prefetch } = split
   return {
     ...(dp > 1 && { dp }),
     ...(tp > 1 && { tp }),
@@ -74,6 +75,8 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(zero > 0 && { zero }),
     ...(zero >= 2 && reduce && { reduce }),
     ...(zero === 3 && gather && { gather }),
+    ...(bucket !== undefined && { bucket }),
+    ...(prefetch !== undefined && { prefetch }),
     ...(sequenceParallel && { sequenceParallel }),
     ...(microbatches > 1 && { microbatches }),
     ...(pp > 1 && { schedule }),

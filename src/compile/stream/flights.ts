@@ -1,7 +1,7 @@
 /** The flights of a stream: a call that only starts, the wait for it, and the call that adds up what arrived. */
 import type { RoleName } from '../../ir/index.js'
+import type { Flight, FlightEvent } from '../../schedule/index.js'
 import { namesIn } from '../data.js'
-import type { Flight, FlightEvent } from '../flights.js'
 import { once } from './calls.js'
 import { placed, type StreamContext } from './context.js'
 import { frameNames, unplayed } from './frames.js'

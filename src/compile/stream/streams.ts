@@ -39,12 +39,15 @@ function draftStream(
   begin(context)
   for (const [at, action] of row.entries()) {
     for (const tag of waits.get(at) ?? []) crossings.wait(tag)
+    const next = row[at + 1]
+    const sends = next !== undefined && 'peer' in next
     if ('peer' in action) crossings.start(action)
     else
       for (const task of tasksOf([action])) {
         crossings.waitForNeeds(task)
-        calls.run(task)
+        calls.run(task, sends)
       }
+    if (!sends) calls.depart()
   }
   for (const tag of waits.get(row.length) ?? []) crossings.wait(tag)
   end(context)

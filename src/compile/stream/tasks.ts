@@ -3,7 +3,7 @@
  * on is found by name: the same parameters in every microbatch, the carry where the block before left it.
  */
 import type { Role, RoleName, Segment } from '../../ir/index.js'
-import type { Task } from '../../schedule/index.js'
+import { departures, type FlightEvent, type Task } from '../../schedule/index.js'
 import type { PhaseName } from '../blocks.js'
 import { carryFrame, gradientFrame } from './carries.js'
 import { placed, type StreamContext } from './context.js'
@@ -15,14 +15,20 @@ export class BlockCalls {
   readonly #bindings = new Map<string, readonly (number | undefined)[]>()
   /** Calls made so far: flights are planned around them. */
   #calls = 0
+  /** Flights of the whole step that are ready to leave. */
+  readonly #ready: FlightEvent[] = []
 
   constructor(context: StreamContext) {
     this.#context = context
   }
 
-  run({ kind, stage, microbatch }: Task): void {
+  /** Another stage waits for what a task sends, and nobody for the sums of the step: those leave behind it. */
+  run({ kind, stage, microbatch }: Task, sends: boolean): void {
     const blocks = this.#context.blocks[stage]
-    for (const block of kind === 'F' ? blocks : blocks.toReversed()) this.#call(kind, block, microbatch)
+    for (const block of kind === 'F' ? blocks : blocks.toReversed()) {
+      this.#call(kind, block, microbatch)
+      if (!sends) this.depart()
+    }
   }
 
   #call(phase: PhaseName, block: number, microbatch: number): void {
@@ -34,7 +40,14 @@ export class BlockCalls {
     const lasting = this.#lasting(segment, block)
     const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, { block, microbatch, call }))
     out.bound(segment, { block, microbatch }, frames)
-    fly(this.#context, flights.plan.after[call])
+    const { now, later } = departures(flights.plan.after[call])
+    fly(this.#context, now)
+    this.#ready.push(...later)
+  }
+
+  /** What the task sends has left: so does what is ready. */
+  depart(): void {
+    fly(this.#context, this.#ready.splice(0))
   }
 
   /** Roles played by the same frame in every microbatch. */

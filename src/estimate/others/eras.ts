@@ -149,7 +149,7 @@ const lockstep: Software = {
   fusedAccumulation: false,
   padsVocab: false,
   lossBytes: 12,
-  optimizerBytes: 40,
+  optimizerBytes: 34,
   exposed: { tp: 1, tpBackward: 1, pp: 0, dp: 1, shards: 0.6, wholeShards: 0.12, cp: 1, ep: 1 },
   regathers: false,
   launch: { forward: 0, backward: 0 },
@@ -161,7 +161,7 @@ const lockstep: Software = {
 export const ownSoftware: Readonly<Record<PlanPrecision, Software>> = {
   f32: lockstep,
   bf16: lockstep,
-  'pure-bf16': { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 20 },
+  'pure-bf16': { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 16 },
 }
 
 export const eras = {

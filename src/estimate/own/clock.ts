@@ -2,27 +2,22 @@
  * One rank's time through a list of work, collectives and waits: what the event simulation does, for ranks that are
  * alike. Collectives start at once if their lane is free and are waited for later; work beside them is slower.
  */
-export type Lane = 'tp' | 'dp'
-
 export interface Flight {
-  readonly lane: Lane
   readonly start: number
   readonly end: number
 }
 
 export class Clock {
   now = 0
-  /** Of that: computing forward values again, and waiting for a lane. */
+  /** Of that: computing forward values again, and waiting. */
   again = 0
-  readonly waited = { tp: 0, dp: 0 }
-  readonly #shared: boolean
+  waited = 0
   readonly #slower: number
-  readonly #free = { tp: 0, dp: 0 }
+  #free = 0
   readonly #flying: Flight[] = []
 
-  /** `shared`: both lanes are the same links. `contention`: what work loses while a collective runs. */
-  constructor(shared: boolean, contention: number) {
-    this.#shared = shared
+  /** `contention`: what work loses while a collective runs. */
+  constructor(contention: number) {
     this.#slower = 1 + contention
   }
 
@@ -43,12 +38,11 @@ export class Clock {
   }
 
   /** Undefined: there is nothing to carry. */
-  start(lane: Lane, seconds: number): Flight | undefined {
+  start(seconds: number): Flight | undefined {
     if (seconds === 0) return undefined
-    const used = this.#shared ? 'tp' : lane
-    const start = Math.max(this.now, this.#free[used])
-    const flight = { lane, start, end: start + seconds }
-    this.#free[used] = flight.end
+    const start = Math.max(this.now, this.#free)
+    const flight = { start, end: start + seconds }
+    this.#free = flight.end
     this.#flying.push(flight)
     return flight
   }
@@ -58,7 +52,7 @@ export class Clock {
     const at = this.#flying.indexOf(flight)
     if (at >= 0) this.#flying.splice(at, 1)
     if (flight.end <= this.now) return
-    this.waited[flight.lane] += flight.end - this.now
+    this.waited += flight.end - this.now
     this.now = flight.end
   }
 }

@@ -5,14 +5,13 @@
  */
 
 import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
-import { scheduleFacts } from '../../plan/index.js'
+import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
 import { tokensOf } from '../others/activations.js'
 import type { Fullness, Holding } from '../schedules/holding.js'
 import { inFlight } from '../schedules/in-flight.js'
 import {
   fetchesEach,
-  fetchesWhole,
   layersOfChunk,
   layersOfRank,
   type RankLayers,
@@ -106,31 +105,34 @@ interface Facts {
   readonly layerParameters: number
   /** Parameters of the token table. */
   readonly table: number
-  readonly layerScratch: Scratch
-  readonly tableScratch: Scratch
+  readonly scratch: Scratches
 }
 
-/** Bytes of parameters and their gradients that are there for one call only. */
+/** Bytes of parameters and their gradients that are there for a call or two. */
 interface Scratch {
-  /** A gradient before it is added to the sum; from ZeRO-2 on also its part, on the way to where it is kept. */
+  /** Gradients before they are added to their sum. */
   readonly made: number
   /** From ZeRO-3 on, parameters as they are computed with. */
   readonly fetched: number
 }
 
+/** By what goes backward, and by the largest block whose gradients may still be on their way. */
+interface Scratches {
+  readonly layer: (behind: Behind) => Scratch
+  readonly head: (behind: Behind) => Scratch
+  readonly table: Scratch
+}
+
+type Behind = 'table' | 'layer' | 'nothing'
+
 function factsOf(placed: Placed): Facts {
-  const { shape, split, software } = placed
+  const { shape, split } = placed
   const widths = widthsOf(placed)
   const element = activationBytes(placed.precision)
   const tokens = tokensOf(placed)
   const data = dataRanks(split)
   const parameters = layerParameters(shape, split)
   const table = (shape.vocab * shape.embed) / ranksOfTable(placed)
-  const largest = largestWeight(placed)
-  const sent = reducesEach(split) ? 1 + 1 / data : 1
-  const fetches = fetchesEach(split) ? element : 0
-  // The next gradient is made while this one is on its way: two of a size where gate and up follow each other.
-  const made = software.gradientBytes * largest * sent * (sent > 1 && shape.gated ? 2 : 1)
   return {
     placed,
     widths,
@@ -142,8 +144,29 @@ function factsOf(placed: Placed): Facts {
     head: headStash(placed, widths),
     layerParameters: parameters,
     table,
-    layerScratch: { made, fetched: fetches * (fetchesWhole(split) ? parameters : largest) },
-    tableScratch: { made: software.gradientBytes * table * sent, fetched: fetches * table },
+    scratch: scratchesOf(placed, parameters, table),
+  }
+}
+
+/**
+ * Gradients that are added up as they are made pass one by one; others lie there for all of a block, and those of the
+ * block before until the next have left. Parameters that are fetched for a call lie beside those of the calls after it.
+ */
+function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
+  const { split, software } = placed
+  const element = fetchesEach(split) ? activationBytes(placed.precision) : 0
+  const ahead = split.prefetch ?? usualFlights.prefetch
+  const behind = { table: Math.max(table, layer), layer, nothing: 0 }
+  const whole = reducesEach(split)
+  const made = (all: number, largest: number, before: number) =>
+    software.gradientBytes * (whole ? all + before : largest)
+  return {
+    layer: before => ({
+      made: made(layer, largestWeight(placed), behind[before]),
+      fetched: element * (1 + ahead) * layer,
+    }),
+    head: before => ({ made: made(table, table, behind[before]), fetched: element * (table + ahead * layer) }),
+    table: { made: made(table, table, layer), fetched: element * ahead * layer },
   }
 }
 
@@ -157,8 +180,8 @@ export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
   return holding => {
     const { mostOpen, mostPending } = holding
     const held = heldParameters(facts, holding)
-    const opened = worstMoment(facts, holding, held, mostOpen)
-    const pended = mostPending === mostOpen ? opened : worstMoment(facts, holding, held, mostPending)
+    const opened = worstMoment(facts, holding, mostOpen)
+    const pended = mostPending === mostOpen ? opened : worstMoment(facts, holding, mostPending)
     const { activations, workspace } = bytesOf(pended) > bytesOf(opened) ? pended : opened
     const { parameters, gradients, optimizer } = statesOf(facts, held)
     return { parameters, gradients, optimizer, activations, workspace, framework: 0 }
@@ -192,7 +215,7 @@ interface Moment {
 
 const bytesOf = ({ activations, workspace }: Moment): number => activations + workspace
 
-function worstMoment(facts: Facts, { first, last, firstStage }: Holding, held: number, fullness: Fullness): Moment {
+function worstMoment(facts: Facts, { first, last, firstStage }: Holding, fullness: Fullness): Moment {
   const { placed, token, layer, head, widths } = facts
   const { split } = placed
   const { open, pending } = fullness
@@ -201,20 +224,21 @@ function worstMoment(facts: Facts, { first, last, firstStage }: Holding, held: n
   const handed = split.pp > 1 ? token * widths.residual : 0
   const all = token * (open * layer.open + pending * layer.pending) + sums + heads + handed
   const inTwo = splitsAll(split)
-  let worst: Moment = {
-    activations: 0,
-    workspace: split.zero === 0 ? 0 : (placed.software.gradientBytes * held) / facts.data,
-  }
+  const { scratch } = facts
+  let worst: Moment = { activations: 0, workspace: 0 }
   const consider = (activations: number, workspace: number) => {
     if (activations + workspace > bytesOf(worst)) worst = { activations, workspace }
   }
   const backward = (activations: number, work: number, { made, fetched }: Scratch) => {
     consider(activations + work, fetched + (inTwo ? 0 : made))
-    if (inTwo) consider(activations, made)
+    if (inTwo) consider(activations, made + fetched)
   }
-  backward(all, token * layer.work, facts.layerScratch)
-  if (last) backward(all + token * head.open, token * head.work, facts.tableScratch)
-  if (first) consider(all - token * firstStage * layer.open, facts.tableScratch.made)
+  // What a microbatch before left behind.
+  const behind = first || last ? 'table' : 'layer'
+  const alone = split.microbatches === 1 || scheduleFacts[split.schedule].forwardsFirst
+  backward(all, token * layer.work, scratch.layer(behind))
+  if (last) backward(all + token * head.open, token * head.work, scratch.head(alone ? 'nothing' : behind))
+  if (first) consider(all - token * firstStage * layer.open, scratch.table.made + scratch.table.fetched)
   return worst
 }
 

@@ -49,6 +49,14 @@ export interface FlightPlan {
   readonly fetched: readonly (Flight | undefined)[]
 }
 
+/** Of what follows a call: what must follow it at once, and what may leave behind the messages of its task. */
+export function departures(events: readonly FlightEvent[]): Record<'now' | 'later', readonly FlightEvent[]> {
+  const waits = events.some(({ event }) => event !== 'start')
+  return waits || events.some(({ flight }) => flight.call !== undefined)
+    ? { now: events, later: [] }
+    : { now: [], later: events }
+}
+
 const start = (flight: Flight): FlightEvent => ({ event: 'start', flight })
 const wait = (flight: Flight): FlightEvent => ({ event: 'wait', flight })
 const add = (flight: Flight): FlightEvent => ({ event: 'add', flight })
@@ -90,10 +98,16 @@ function bucketsOf<T>(groups: readonly (readonly T[])[], bucket: number, bytesOf
   return buckets
 }
 
-/** Once a step: buckets in the order of first use, all started at the beginning. */
+/**
+ * Once a step: buckets in the order of first use, all started at the beginning. Calls that read the same may share a list,
+ * which is then looked into once.
+ */
 function stepGathers(calls: readonly DataCall[], policy: DataPolicy, bytesOf: (param: string) => number): Gathers {
+  const lists = new Set<readonly string[]>()
   const seen = new Set<string>()
-  const firsts = calls.map(({ reads }) => (policy.gather === 'never' ? [] : reads.filter(param => fresh(seen, param))))
+  const firsts = calls.map(({ reads }) =>
+    policy.gather === 'step' && fresh(lists, reads) ? reads.filter(param => fresh(seen, param)) : [],
+  )
   const flights = bucketsOf(firsts, policy.bucket, bytesOf).map(
     (params, i): Flight => ({ kind: 'gather', tag: `gather ${i}`, params }),
   )
@@ -113,7 +127,7 @@ function fetches(calls: readonly DataCall[], { prefetch, waits }: DataPolicy): G
   const fetched = calls.map(({ reads }, call): Flight | undefined => {
     if (reads.length === 0) return undefined
     const last = flights.at(-1)
-    if (last && reads.every(param => last.params.includes(param))) return last
+    if (last && (last.params === reads || reads.every(param => last.params.includes(param)))) return last
     flights.push({ kind: 'gather', tag: `gather ${call}`, params: reads, call })
     return flights.at(-1)
   })
@@ -133,21 +147,30 @@ function fetches(calls: readonly DataCall[], { prefetch, waits }: DataPolicy): G
 
 /** Once a step: a gradient is final with the last call that adds to it; a bucket leaves when its last gradient is. */
 function stepReduces(calls: readonly DataCall[], policy: DataPolicy, bytesOf: (param: string) => number): Reduces {
-  const lastCall = new Map<string, number>()
-  if (policy.reduce === 'step')
-    for (const [call, { makes }] of calls.entries()) for (const param of makes) lastCall.set(param, call)
-  const finals = calls.map(({ makes }, call) => makes.filter(param => lastCall.get(param) === call))
+  const finals = policy.reduce === 'step' ? finalIn(calls) : calls.map(() => [])
   const flights = bucketsOf(finals, policy.bucket, bytesOf).map(
     (params, i): Flight => ({ kind: 'reduce', tag: `reduce ${i}`, params }),
   )
-  const leaves = flights.map(({ params }) => Math.max(...params.map(param => lastCall.get(param)!)))
-  const starts = calls.map((_, call) => flights.filter((_, i) => leaves[i] === call))
+  const lastOf = new Map(flights.map(flight => [flight.params.at(-1), flight]))
   return {
-    after: starts.map(started =>
-      started.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)])),
-    ),
+    after: finals.map(params => {
+      const flight = lastOf.get(params.at(-1))
+      if (params.length === 0 || !flight) return []
+      return policy.waits ? [start(flight), wait(flight)] : [start(flight)]
+    }),
     end: policy.waits ? [] : flights.map(wait),
   }
+}
+
+/** The parameters to whose gradients nothing is added after each call. Calls that make the same may share a list. */
+function finalIn(calls: readonly DataCall[]): string[][] {
+  const lists = new Map<readonly string[], number>()
+  for (const [call, { makes }] of calls.entries()) lists.set(makes, call)
+  const last = new Map<string, number>()
+  for (const [makes, call] of lists) for (const param of makes) last.set(param, Math.max(last.get(param) ?? 0, call))
+  return calls.map(({ makes }, call) =>
+    lists.get(makes) === call ? makes.filter(param => last.get(param) === call) : [],
+  )
 }
 
 /** After every call that makes gradients: they travel until the next ones have left, and are added up then. */

@@ -1,0 +1,114 @@
+/** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
+import { activationBytes, dataRanks } from '../../base/index.js'
+import { hopsOf, type Kernel, priceInStep } from '../../cost/index.js'
+import { kvSplit, layerCounts } from '../counts.js'
+import type { Prices, PriceTable } from '../prices.js'
+import type { RankLayers } from '../schedules/stages.js'
+import type { Setup } from '../setup.js'
+import type { BlockTime, Ends } from './ends.js'
+
+/** Parameters that always fly together, in elements. */
+export interface Flyer {
+  readonly name: string
+  readonly elements: number
+  /** Of the gradients, those that tp sums up as well: over all its ranks, or over the copies of key-value heads. */
+  readonly overAll: number
+  readonly overCopies: number
+}
+
+export interface FlyingBlock {
+  readonly time: BlockTime
+  readonly params: readonly Flyer[]
+  /** Seconds to add the parts of what one call made to the sums. */
+  readonly add: number
+  /** Its backward pass reads parameters. */
+  readonly readsBack: boolean
+}
+
+/** Seconds of flights. */
+export interface BlockTraffic {
+  readonly gather: (params: readonly Flyer[]) => number
+  readonly reduce: (params: readonly Flyer[]) => number
+  /** Collectives over tp use the same links. */
+  readonly shared: boolean
+}
+
+export function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): BlockTraffic {
+  const { tp, zero } = split
+  const { gradientBytes: wide } = software
+  const element = activationBytes(precision)
+  const data = dataRanks(split)
+  const copies = tp / kvSplit(shape, tp)
+  const linkOf = (size: number, stride: number) => hopsOf({ size, stride }, cluster).at(-1)?.link.kind
+  const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
+  return {
+    gather: params => table.meeting('all-gather', element * total(params, p => p.elements), data, tp),
+    reduce: params => {
+      const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
+      const own = total(params, p => p.elements) - overAll - overCopies
+      return (
+        table.meeting(zero === 0 ? 'all-reduce' : 'reduce-scatter', wide * own, data, tp) +
+        table.meeting('all-reduce', wide * overAll, data * tp, 1) +
+        table.meeting('all-reduce', wide * overCopies, data * copies, 1)
+      )
+    },
+    shared: tp > 1 && data > 1 && linkOf(tp, 1) === linkOf(data, tp),
+  }
+}
+
+/** What all stages of a plan are made of. */
+export interface FlyingBlocks {
+  readonly embedding: FlyingBlock
+  readonly layer: (index: number) => FlyingBlock
+  readonly head: FlyingBlock
+  /** The head of a stage that holds the table it shares with the embedding. */
+  readonly tiedHead: FlyingBlock
+}
+
+export function flyingBlocks(
+  setup: Setup,
+  prices: Prices,
+  layer: BlockTime,
+  { first, last }: Ends<BlockTime>,
+): FlyingBlocks {
+  const { shape, split, software } = setup
+  const sums = split.sequenceParallel && split.tp > 1
+  const flyer = (name: string, elements: number, whole: number, overCopies = 0): Flyer => ({
+    ...{ name, elements, overAll: sums ? whole : 0, overCopies },
+  })
+  const { whole, byKvHeads } = layerCounts(shape)
+  const kv = kvSplit(shape, split.tp)
+  const copied = split.tp > kv ? byKvHeads / kv : 0
+  const normElements = (shape.norm === 'layer' ? 2 : 1) * shape.embed
+  const table = flyer('table', prices.embeddingParameters, 0)
+  const norm = flyer('norm', normElements, normElements)
+  const out = flyer('out', prices.headParameters - normElements, 0)
+  const block = (time: BlockTime, pieces: number, ...params: readonly Flyer[]): FlyingBlock => ({
+    ...{ time, params, add: addSeconds(setup, params, pieces), readsBack: true },
+  })
+  const oneLayer = block(layer, software.pieces, flyer('layer', prices.layerParameters, whole, copied))
+  return {
+    embedding: { ...block(first, 1, table), readsBack: false },
+    layer: index => ({ ...oneLayer, params: [{ ...oneLayer.params[0], name: `layer ${index}` }] }),
+    head: block(last, 2, norm, out),
+    tiedHead: block(last, 2, norm, table),
+  }
+}
+
+function addSeconds({ split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
+  if (split.microbatches === 1) return 0
+  const elements = params.reduce((sum, param) => sum + param.elements, 0)
+  // The first of a step is kept as it is.
+  const bytes = (elements * software.gradientBytes * (1 - 1 / split.microbatches)) / dataRanks(split)
+  const kernel: Kernel = { kind: 'memory', read: 2 * bytes, written: bytes }
+  return Math.max(priceInStep(kernel, cluster.device), pieces * cluster.device.curves.floor)
+}
+
+/** Of a stage, in the order of forward. */
+export function blocksOf(blocks: FlyingBlocks, { layers, first, last }: RankLayers, tied: boolean): FlyingBlock[] {
+  return [
+    ...(first ? [blocks.embedding] : []),
+    ...Array.from({ length: layers }, (_, i) => blocks.layer(i)),
+    ...(last ? [first && tied ? blocks.tiedHead : blocks.head] : []),
+  ]
+}
