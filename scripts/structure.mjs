@@ -65,16 +65,13 @@ export function cyclesIn(sources) {
   return cycles
 }
 
-/** The library folder a file belongs to: src/engine, also of src/engine/native/run. */
-const folderOf = file => file.split('/').slice(0, 2).join('/')
-
 /** Names of types that one folder declares in several files. */
 export function typesTwice(sources) {
   const places = new Map()
   for (const [file, text] of Object.entries(sources)) {
     const names = text.matchAll(/^(?:export )?(?:abstract )?(?:interface|type|class|enum) (\w+)/gm)
     for (const name of new Set([...names].map(([, name]) => name))) {
-      const key = `${folderOf(file)}: ${name}`
+      const key = `${dirname(file)}: ${name}`
       places.set(key, [...(places.get(key) ?? []), file])
     }
   }

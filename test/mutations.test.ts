@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { type CompareOptions, compare, runSerial, type SerialRun, worstOf } from '../src/engine/index.js'
-import { type Place, type Program, showViolation, type Violation, verify } from '../src/ir/index.js'
+import { type Place, type Program, SerialReplay, showViolation, type Violation, verify } from '../src/ir/index.js'
 import { jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
 import { type Mutation, mutationsOf } from './mutate/index.js'
 import { type Toy, toy } from './toy.js'
@@ -57,11 +57,12 @@ interface Sample {
 }
 
 function caughtOrHarmless({ program, serial, options, expected, small = false }: Sample, each: number): void {
-  assert.deepEqual(verify(program, serial).map(showViolation), [])
+  const replay = new SerialReplay(serial)
+  assert.deepEqual(verify(program, replay).map(showViolation), [])
   const mutants = mutationsOf(program, seed, each)
   let caught = 0
   for (const mutation of mutants) {
-    const violations = verify(mutation.program, serial)
+    const violations = verify(mutation.program, replay)
     if (violations.length > 0) {
       caught++
       assert.ok(

@@ -1,7 +1,7 @@
 /** Requests to search with: a llama of a few billion parameters on a few devices, so that whole spaces can be priced. */
 import { GiB } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
-import { type Era, eras, shapeOf } from '../src/estimate/index.js'
+import { type Era, EstimateBook, eras, shapeOf } from '../src/estimate/index.js'
 import { LlamaConfig } from '../src/model/index.js'
 import { parseConstraints, type Request } from '../src/search/index.js'
 
@@ -27,5 +27,6 @@ export function requestOf(asked: Asked = {}): Request {
     precision: 'bf16',
     software: eras[software],
     constraints: parseConstraints(constraints).constraints,
+    book: new EstimateBook(),
   }
 }

@@ -60,15 +60,15 @@ export function* printCheckpoint(
   yield ['manifest.json', printManifest(manifest)]
 }
 
-interface Piece {
+interface WrittenPiece {
   readonly shard: Shard
   readonly values: Numbers
 }
 
 const boxOf = ({ start, shape, line }: Shard): Box => ({ start, shape, ...(line && { line }) })
 
-function groupsOf(pieces: readonly Piece[], mostBytes: number): Piece[][] {
-  const groups: Piece[][] = []
+function groupsOf(pieces: readonly WrittenPiece[], mostBytes: number): WrittenPiece[][] {
+  const groups: WrittenPiece[][] = []
   let bytes = Number.POSITIVE_INFINITY
   for (const piece of pieces) {
     if (bytes + piece.values.byteLength > mostBytes) {
@@ -81,11 +81,11 @@ function groupsOf(pieces: readonly Piece[], mostBytes: number): Piece[][] {
   return groups
 }
 
-function fileOf(pieces: readonly Piece[], metadata: Readonly<Record<string, string>>): Uint8Array {
+function fileOf(pieces: readonly WrittenPiece[], metadata: Readonly<Record<string, string>>): Uint8Array {
   const parts = Object.fromEntries(pieces.map(({ shard }) => [shard.tensor, boxOf(shard)]))
   const tensors = pieces.map(({ shard, values }) => {
     requireFinite(shard.tensor, values)
-    const dtype = values instanceof Float64Array ? 'F64' : 'F32'
+    const dtype = values instanceof Float64Array ? 'f64' : 'f32'
     return [shard.tensor, { dtype, shape: storedShape(shard), values }] as const
   })
   return printSafetensors(Object.fromEntries(tensors), { ...metadata, parts: JSON.stringify(parts) })

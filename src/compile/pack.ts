@@ -21,7 +21,7 @@ export function pack(leases: readonly Lease[]): Packing {
   const order = Array.from({ length: leases.length }, (_, i) => i)
   order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
   const offsets = new Array<number>(leases.length).fill(0)
-  const slots: Slot[] = []
+  const slots: Stretch[] = []
   let bytes = 0
   for (const i of order) {
     const size = align(leases[i].bytes)
@@ -34,7 +34,7 @@ export function pack(leases: readonly Lease[]): Packing {
 }
 
 /** A run of bytes and who has it when. Layers are alike, so a few slots serve thousands of leases. */
-interface Slot {
+interface Stretch {
   readonly from: number
   readonly to: number
   /** Disjoint and ascending. */
@@ -42,7 +42,7 @@ interface Slot {
   readonly ends: number[]
 }
 
-function lowestFree(slots: readonly Slot[], lease: Lease, size: number): number {
+function lowestFree(slots: readonly Stretch[], lease: Lease, size: number): number {
   let offset = 0
   for (const slot of slots) {
     if (slot.to <= offset || !taken(slot, lease)) continue
@@ -52,13 +52,13 @@ function lowestFree(slots: readonly Slot[], lease: Lease, size: number): number 
   return offset
 }
 
-function taken({ starts, ends }: Slot, { start, end }: Lease): boolean {
+function taken({ starts, ends }: Stretch, { start, end }: Lease): boolean {
   const at = firstAbove(ends, start)
   return at < ends.length && starts[at] < end
 }
 
 /** Slots are kept in order of their first byte. */
-function occupy(slots: Slot[], { start, end }: Lease, from: number, to: number): void {
+function occupy(slots: Stretch[], { start, end }: Lease, from: number, to: number): void {
   let at = 0
   while (at < slots.length && (slots[at].from < from || (slots[at].from === from && slots[at].to !== to))) at++
   if (slots[at]?.from !== from || slots[at].to !== to) slots.splice(at, 0, { from, to, starts: [], ends: [] })

@@ -8,7 +8,7 @@ import { precisionFacts } from '../base/index.js'
 import type { Device, MatmulPoint } from '../cluster/index.js'
 import type { Kernel } from './kernel.js'
 import { apart, bend } from './measured.js'
-import { peakOf } from './price.js'
+import { peakOf } from './peak.js'
 
 type Matmul = Extract<Kernel, { kind: 'matmul' }>
 

@@ -3,10 +3,11 @@
  * allows, whichever takes longer, and never less than the least any kernel takes.
  */
 import { precisionFacts } from '../base/index.js'
-import type { AttentionPoint, Device, Precision } from '../cluster/index.js'
+import type { AttentionPoint, Device } from '../cluster/index.js'
 import type { AttentionGeneration, Kernel } from './kernel.js'
 import { matmulSeconds } from './matmul.js'
 import { apart, bend, interpolate } from './measured.js'
+import { peakOf } from './peak.js'
 
 type KernelOf<K extends Kernel['kind']> = Extract<Kernel, { kind: K }>
 
@@ -98,13 +99,4 @@ function modelledSeconds(kernel: Attention, device: Device): number {
 function ageFactor(generation: AttentionGeneration, device: Device): number {
   const second = device.peak.fp8 === undefined ? 1 : 0.62
   return generation === 'cudnn' ? 1 : generation === 'flash-2' ? second : 0.6 * second
-}
-
-/** The peak in this precision, or in the nearest one the device has: a device without bf16 multiplies in f16. */
-export function peakOf(device: Device, precision: Precision): number {
-  for (const candidate of [precision, ...precisionFacts[precision].instead]) {
-    const peak = device.peak[candidate]
-    if (peak !== undefined) return peak
-  }
-  throw new Error(`internal: ${device.name} has no rate for ${precision}`)
 }

@@ -5,12 +5,12 @@
  */
 import { rankAt, stateEntries, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
+import { groupLabel, Unwritten } from './expressions.js'
 import { emitFlight, isFlight } from './flights.js'
 import { functionsOf, type PythonFunction } from './functions.js'
 import { launchers } from './launchers.js'
 import { plain } from './python.js'
 import { readme } from './readme.js'
-import { groupLabel, Unwritten } from './rules.js'
 import type { Run } from './run.js'
 import { placesOf, scheduleText } from './schedule.js'
 import { type Emitted, emitSegment } from './segment.js'

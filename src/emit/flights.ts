@@ -3,8 +3,8 @@
  * way. The runtime puts the tensors that will be filled into their frames at once, and waits for them by the tag.
  */
 import { type Collective, isCollective, type Ref, type Segment } from '../ir/index.js'
+import { groupLabel, Unwritten } from './expressions.js'
 import { quote } from './python.js'
-import { groupLabel, Unwritten } from './rules.js'
 import type { Emitted, Slot } from './segment.js'
 import type { Usage } from './usage.js'
 

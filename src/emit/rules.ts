@@ -2,228 +2,38 @@
  * *emit*: what each instruction is in PyTorch. Ops work by dim name; here names become places, once, so that the
  * emitted line is what somebody would have written by hand. What these lines mean is runtime/ops.py.
  */
-import { type Axis, type Dim, type Dropout, elementFacts, opFacts } from '../base/index.js'
-import type { Buffer, Collective, Compute, DType, Group, Instr, InstrOf, Ref, Rules } from '../ir/index.js'
+import type { Axis } from '../base/index.js'
+import type { Ref, Rules } from '../ir/index.js'
+import {
+  aligned,
+  approximate,
+  assign,
+  attentionOptions,
+  call,
+  chance,
+  classesLast,
+  clipped,
+  collective,
+  dimOf,
+  dtypeOf,
+  elementwise,
+  eps,
+  folded,
+  inOrder,
+  isFlat,
+  lettersOf,
+  op,
+  ownedFrom,
+  placeOf,
+  rounds,
+  rows,
+  type Site,
+  scaled,
+  seqFirst,
+  sizesOf,
+  tuple,
+} from './expressions.js'
 import { number, quote } from './python.js'
-import { type Norm, normalised } from './scales.js'
-
-/** A segment as its lines see it. */
-export interface Site {
-  buffer(ref: Ref): Buffer
-  dims(ref: Ref): readonly Dim[]
-  /** The variable that holds what `ref` names now; and the one its next value goes to. */
-  name(ref: Ref): string
-  result(ref: Ref): string
-  wrote(ref: Ref): void
-  /** Lives from step to step. */
-  resident(ref: Ref): boolean
-  /** What the segment rounds it to, in place. */
-  rounded(ref: Ref): Ref | undefined
-  /** What follows the zero is an accumulate: it need not add. */
-  overwritten(ref: Ref): boolean
-  /** Nobody reads it after this instruction, which writes `out`: it may be overwritten. */
-  consumed(ref: Ref, by: Instr, out: Ref): boolean
-  /** The variable that holds what a norm multiplies its rows by, and the line that works it out if none has yet. */
-  scale(norm: Norm, options: Options): { readonly name: string; readonly lines: readonly string[] }
-  /** Expressions: where the rank's part of the whole tensor begins along a dim; how long the dim is over all ranks. */
-  first(ref: Ref, dim: Dim): string
-  whole(ref: Ref, dim: Dim): number
-  along(axes: readonly Axis[]): string
-  group(group: Group): string
-}
-
-/** Something this emitter does not know how to write; no plan of the compiler's needs it. */
-export class Unwritten extends Error {}
-
-/** 'dp+tp', and for the ranks of some pipeline coordinates only 'dp@0.3'. */
-export const groupLabel = ({ axes, stages }: Group): string =>
-  `${axes.join('+')}${stages ? `@${stages.join('.')}` : ''}`
-
-const has = (dims: readonly Dim[], name: string): boolean => dims.some(dim => dim.name === name)
-const placeOf = (dims: readonly Dim[], name: string): number => dims.findIndex(dim => dim.name === name)
-const namesIn = (dims: readonly Dim[]): string => dims.map(({ name }) => name).join(' ')
-const tuple = (items: readonly (string | number)[]): string =>
-  items.length === 1 ? `(${items[0]},)` : `(${items.join(', ')})`
-
-const usual: Readonly<Record<string, string>> = {
-  batch: 'b',
-  seq: 's',
-  embed: 'e',
-  heads: 'h',
-  kvHeads: 'k',
-  group: 'g',
-  headDim: 'd',
-  ffn: 'f',
-  vocab: 'v',
-  expert: 'x',
-}
-
-/** A letter per dim name, the usual one where it is free. */
-function lettersOf(operands: readonly (readonly Dim[])[]): (dims: readonly Dim[]) => string {
-  const names = [...new Set(operands.flat().map(({ name }) => name))]
-  const letters = new Map<string, string>()
-  const free = [...'abcdefghijklmnopqrstuvwxyz']
-  for (const name of names) if (usual[name]) letters.set(name, usual[name])
-  for (const name of names)
-    if (!letters.has(name))
-      letters.set(
-        name,
-        free.find(letter => ![...letters.values()].includes(letter) && !Object.values(usual).includes(letter))!,
-      )
-  return dims => dims.map(({ name }) => letters.get(name)!).join(' ')
-}
-
-/** An operand as it must stand to be combined, element by element, with a result of dims `out`. */
-function aligned(site: Site, ref: Ref, out: readonly Dim[]): string {
-  const dims = site.dims(ref)
-  const name = site.name(ref)
-  const places = dims.map(dim => placeOf(out, dim.name))
-  if (places.includes(-1)) throw new Unwritten(`[${namesIn(dims)}] does not fit in [${namesIn(out)}]`)
-  const sorted = places.map((place, from) => [place, from]).sort(([a], [b]) => a - b)
-  const turned = sorted.every(([, from], i) => from === i) ? '' : `.permute${tuple(sorted.map(([, from]) => from))}`
-  const missing = out.map((dim, i) => (has(dims, dim.name) ? ':' : i < Math.min(...places, out.length) ? '' : 'None'))
-  // Leading dims are broadcast without being asked.
-  const index = missing.filter(item => item !== '')
-  return `${name}${turned}${index.includes('None') ? `[${index.join(', ')}]` : ''}`
-}
-
-/** The dtype the line gives to result i. */
-function dtypeOf(site: Site, { kind, ins }: Compute, i: number): DType {
-  const { wide, like } = opFacts[kind]
-  if (wide !== undefined && i >= wide) return 'f32'
-  const dtypes = ins.map(ref => site.buffer(ref).dtype)
-  if (like !== undefined) return dtypes[like]
-  // What PyTorch makes of the operands.
-  const reals = dtypes.filter(dtype => elementFacts[dtype].real)
-  return reals.find(dtype => dtype === 'f32') ?? reals[0] ?? 'f32'
-}
-
-/** `outs = expression`, and where the program wants another precision than the line gives, that. */
-function assign(site: Site, instr: Compute, expression: string): string[] {
-  const { outs } = instr
-  const cast = (ref: Ref, value: string) => `ops.cast(${value}, ${quote(site.buffer(ref).dtype)})`
-  const casts = outs.filter((ref, i) => site.buffer(ref).dtype !== dtypeOf(site, instr, i))
-  const names = outs.map(site.result)
-  if (outs.length === 1) return [`${names[0]} = ${casts.length > 0 ? cast(outs[0], expression) : expression}`]
-  return [
-    `${names.join(', ')} = ${expression}`,
-    ...casts.map(ref => `${site.result(ref)} = ${cast(ref, site.result(ref))}`),
-  ]
-}
-
-export type Options = Readonly<Record<string, string | number | boolean | undefined>>
-
-const literal = (value: string | number | boolean): string =>
-  typeof value === 'string' ? value : typeof value === 'number' ? number(value) : value ? 'True' : 'False'
-
-/** `ops.name(operands, option=value)`; strings are expressions. */
-export const call = (name: string, operands: readonly string[], options: Options = {}): string => {
-  const named = Object.entries(options).flatMap(([key, value]) =>
-    value === undefined ? [] : [`${key}=${literal(value)}`],
-  )
-  return `ops.${name}(${[...operands, ...named].join(', ')})`
-}
-
-/** Op of whole rows: every operand in the order its signature says. */
-const op =
-  (name: string, options: (instr: Compute, site: Site) => Options = () => ({})) =>
-  (instr: Compute, site: Site): string[] =>
-    assign(site, instr, call(name, instr.ins.map(site.name), options(instr, site)))
-
-const elementwise =
-  (name: string, options: (instr: Compute) => Options = () => ({})) =>
-  (instr: Compute, site: Site): string[] => {
-    const out = site.dims(instr.outs[0])
-    const ins = instr.ins.map(ref => aligned(site, ref, out))
-    return assign(site, instr, call(name, ins, options(instr)))
-  }
-
-/** The dims that are normalised must be the last ones. Says how many they are, where it is not one. */
-function rows(x: readonly Dim[], gain: readonly Dim[]): Options {
-  if (namesIn(x.slice(x.length - gain.length)) !== namesIn(gain))
-    throw new Unwritten(`[${namesIn(gain)}] are not the last of [${namesIn(x)}]`)
-  return gain.length === 1 ? {} : { dims: gain.length }
-}
-
-function inOrder(dims: readonly Dim[], expected: readonly Dim[], what: string): void {
-  if (namesIn(dims) !== namesIn(expected))
-    throw new Unwritten(`${what} is [${namesIn(dims)}], not [${namesIn(expected)}]`)
-}
-
-/** Of the one dim a table or logits have more than their labels: where this rank's part begins, if it is a part. */
-function ownedFrom(site: Site, ref: Ref, others: readonly Dim[]): Options {
-  const owned = site.dims(ref).filter(({ name }) => !has(others, name))
-  if (owned.length !== 1) throw new Unwritten(`one dim of [${namesIn(site.dims(ref))}] must be owned in parts`)
-  const first = site.first(ref, owned[0])
-  return { first: first === '0' ? undefined : first }
-}
-
-const seqFirst = (site: Site, ref: Ref): string | undefined => {
-  const seq = site.dims(ref).find(({ name }) => name === 'seq')
-  const first = seq ? site.first(ref, seq) : '0'
-  return first === '0' ? undefined : first
-}
-
-/** `here.chance(key, starts, sizes, wholes)`: a number per element by its index in the whole tensor. */
-function chance(site: Site, { key }: Dropout, parts: readonly (readonly [Ref, Dim])[]): string {
-  const starts = parts.map(([ref, dim]) => site.first(ref, dim))
-  const sizes = parts.map(([, dim]) => dim.size)
-  const wholes = parts.map(([ref, dim]) => site.whole(ref, dim))
-  return `here.chance(${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)})`
-}
-
-const attentionDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim'] as const
-
-function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, site: Site): Options {
-  const [q, k] = instr.kind === 'attention' ? instr.ins : instr.ins.slice(1)
-  if (namesIn(site.dims(q)) !== attentionDims.join(' ')) throw new Unwritten(`queries of [${namesIn(site.dims(q))}]`)
-  const dim = (ref: Ref, name: string): readonly [Ref, Dim] => [ref, site.dims(ref).find(dim => dim.name === name)!]
-  const scores = [dim(q, 'batch'), dim(q, 'kvHeads'), dim(q, 'group'), dim(q, 'seq'), dim(k, 'seq')]
-  return {
-    window: instr.window,
-    query_first: seqFirst(site, q),
-    key_first: seqFirst(site, k),
-    ...(instr.dropout && { dropout: instr.dropout.rate, chance: chance(site, instr.dropout, scores) }),
-  }
-}
-
-function collective(name: string, options: (x: Ref, site: Site) => string[]) {
-  return (instr: Collective, site: Site): string[] => {
-    if (instr.ins.length > 1) throw new Unwritten(`${instr.kind} of ${instr.ins.length} tensors`)
-    const [x] = instr.ins
-    const operands = [site.name(x), site.group(instr.group), ...options(x, site)]
-    return [`${site.result(instr.outs[0])} = here.${name}(${operands.join(', ')})`]
-  }
-}
-
-const dimOf = (site: Site, ref: Ref, name: string): string => `dim=${placeOf(site.dims(ref), name)}`
-
-const sizesOf = (site: Site, ref: Ref): string => tuple(site.dims(ref).map(({ size }) => size))
-
-/** A part of a line has no dims to be aligned by. */
-const isFlat = (site: Site, ref: Ref): boolean => site.buffer(ref).layout.flat !== undefined
-
-const eps = (instr: Compute): Options => ('eps' in instr ? { eps: instr.eps } : {})
-const approximate = (instr: Compute): Options => ('approximate' in instr ? { approximate: instr.approximate } : {})
-const clipped = (clip: number, norm: string): Options =>
-  clip > 0 ? { scale: `here.clip(${number(clip)}, ${norm})` } : {}
-
-/** The parameter that is kept in less precision than the optimizer keeps it: written in the same pass over memory. */
-function rounds(site: Site, { outs: [param] }: InstrOf<'adamw' | 'sgd'>): Options {
-  const rounded = site.rounded(param)
-  return rounded === undefined ? {} : { rounded: site.name(rounded) }
-}
-
-/** An RMS norm or a gradient of one: its operands, then the scale of its rows. */
-function scaled(name: string, instr: Norm, site: Site, gain: readonly Dim[]): string[] {
-  const dims = rows(site.dims(normalised(instr)), gain)
-  const scale = site.scale(instr, { eps: instr.eps, ...dims })
-  const options = instr.kind === 'rmsNormWeightGrad' ? dims : {}
-  return [...scale.lines, ...assign(site, instr, call(name, [...instr.ins.map(site.name), scale.name], options))]
-}
-
-/** By 1 it is a copy, in another precision. */
-export const isRounding = (instr: Instr): instr is InstrOf<'scale'> => instr.kind === 'scale' && instr.by === 1
 
 export const torchOf: Rules<string[], Site> = {
   contract(instr, site) {
@@ -417,23 +227,4 @@ export const torchOf: Rules<string[], Site> = {
     const operands = [quote(instr.input), starts, tuple(dims.map(({ size }) => size)), quote(dtype)]
     return [`${site.result(instr.out)} = here.load(${operands.join(', ')})`]
   },
-}
-
-function folded(
-  { ins: [x], outs: [out] }: Compute,
-  site: Site,
-  how: 'sum' | 'amax',
-  as: (x: string) => string = x => x,
-): string {
-  const [dims, kept] = [site.dims(x), site.dims(out)]
-  const gone = dims.flatMap((dim, i) => (has(kept, dim.name) ? [] : [i]))
-  const rest = dims.filter(dim => has(kept, dim.name))
-  const turned = namesIn(rest) === namesIn(kept) ? '' : `.permute${tuple(kept.map(dim => placeOf(rest, dim.name)))}`
-  const name = as(site.name(x))
-  return gone.length === 0 ? `${name}.clone()` : `${name}.${how}(${gone.length === 1 ? gone[0] : tuple(gone)})${turned}`
-}
-
-/** Logits are the tokens' dims, then the classes. */
-function classesLast(site: Site, logits: Ref, tokens: Ref): void {
-  inOrder(site.dims(logits).slice(0, -1), site.dims(tokens), 'logits but their classes')
 }

@@ -19,7 +19,7 @@ export interface Scales {
   readonly left: ReadonlySet<Ref>
 }
 
-interface Draft {
+interface ScaleDraft {
   readonly taken: Set<Ref>
   readonly missed: Set<Ref>
   readonly left: Set<Ref>
@@ -30,8 +30,8 @@ export function scalesOf(
   program: Program,
   outlives: (segment: Segment, ref: Ref) => boolean,
 ): (segment: Segment) => Scales {
-  const drafts = new Map<Segment, Draft>()
-  const draftOf = (segment: Segment): Draft => {
+  const drafts = new Map<Segment, ScaleDraft>()
+  const draftOf = (segment: Segment): ScaleDraft => {
     const draft = drafts.get(segment) ?? { taken: new Set(), missed: new Set(), left: new Set() }
     drafts.set(segment, draft)
     return draft
@@ -48,7 +48,7 @@ function followed(
   { segments }: Program,
   { steps }: Stream,
   outlives: (segment: Segment, ref: Ref) => boolean,
-  draftOf: (segment: Segment) => Draft,
+  draftOf: (segment: Segment) => ScaleDraft,
 ): void {
   const lying = new Map<string, () => void>()
   const forget = (place: string) => {

@@ -13,8 +13,9 @@ import {
   type Segment,
   traitsOf,
 } from '../ir/index.js'
+import { call, groupLabel, isRounding, type Options, type Site } from './expressions.js'
 import { quote } from './python.js'
-import { call, groupLabel, isRounding, type Options, type Site, torchOf } from './rules.js'
+import { torchOf } from './rules.js'
 import { isNorm, type Norm, normalised } from './scales.js'
 import type { Usage } from './usage.js'
 

@@ -26,7 +26,7 @@ export interface Usage {
   readonly scales: Scales
 }
 
-type Draft = {
+type UsageDraft = {
   -readonly [K in keyof Omit<Usage, 'scales'>]: Usage[K] extends readonly boolean[] ? boolean[] : Usage[K]
 }
 
@@ -34,7 +34,7 @@ type Draft = {
 const slot = (role: RoleName, offset: number): string => `${showRole(role)}+${offset}`
 
 export function usageOf(program: Program): ReadonlyMap<string, Usage> {
-  const found = new Map<string, Draft>()
+  const found = new Map<string, UsageDraft>()
   for (const stream of program.streams) {
     const kept = outliving(stream)
     const resident = new Set(stream.resident)

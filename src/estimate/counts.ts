@@ -11,22 +11,16 @@ export interface LayerCounts {
   readonly whole: number
 }
 
-const cache = new WeakMap<Shape, LayerCounts>()
-
 export function layerCounts(shape: Shape): LayerCounts {
-  const known = cache.get(shape)
-  if (known) return known
   const { embed, heads, kvHeads, headDim, ffn, biases, experts } = shape
   const bias = biases ? 1 : 0
   const feed = (shape.gated ? 3 : 2) * embed * ffn + bias * ffn
-  const counts = {
+  return {
     split: 2 * embed * heads * headDim + bias * heads * headDim + (experts ? 0 : feed),
     byKvHeads: 2 * (embed + bias) * kvHeads * headDim,
     experts: experts ? experts.count * feed : 0,
     whole: (shape.norm === 'layer' ? 4 : 2) * embed + 2 * bias * embed + (experts ? experts.count * embed : 0),
   }
-  cache.set(shape, counts)
-  return counts
 }
 
 /** Query heads split over all of tp; kv heads over as much of it as divides them, the rest holds copies. */

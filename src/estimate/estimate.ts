@@ -4,10 +4,10 @@
  * once a step comes on top. Layers are priced once for each cut (`prices.ts`), so a plan costs a few dozen additions.
  */
 import { type Seconds, seconds } from '../base/index.js'
+import { tableOf } from './book.js'
 import { flopsOfStep } from './flops.js'
 import { footprint } from './memory.js'
 import { layerCost } from './others/layer-cost.js'
-import { tableOf } from './prices.js'
 import { ranksOf } from './rank-cost.js'
 import { bubbleOf } from './schedules/pipeline.js'
 import type { Estimate, Footprint, Parts, Setup } from './setup.js'

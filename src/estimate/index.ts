@@ -1,3 +1,4 @@
+export { EstimateBook } from './book.js'
 export * from './counts.js'
 export * from './estimate.js'
 export * from './flops.js'

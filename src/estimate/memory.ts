@@ -5,11 +5,12 @@
  */
 import { activationBytes, dataRanks } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
+import { holdingsIn } from './book.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
 import { type Habits, habitsOf } from './others/habits.js'
 import { ownLeast, ownMemory } from './own/memory.js'
-import { type Holding, holdingOf, holdingsOf } from './schedules/holding.js'
+import { type Holding, holdingOf } from './schedules/holding.js'
 import type { Footprint, Placed } from './setup.js'
 
 export const totalBytes = (f: Footprint): number =>
@@ -18,7 +19,7 @@ export const totalBytes = (f: Footprint): number =>
 /** Bytes on the heaviest rank. */
 export function footprint(placed: Placed): Footprint {
   const of = memoryOf(placed)
-  const holdings = holdingsOf(placed.shape, placed.split)
+  const holdings = holdingsIn(placed)
   let heaviest = of(holdings[0])
   for (let i = 1; i < holdings.length; i++) {
     const one = of(holdings[i])

@@ -1,19 +1,16 @@
 /**
  * Prices that many plans share, worked out once: a plan varies its pipeline, data ranks and microbatches far more often
- * than the cut of a layer. One table for each (shape, cluster, precision, software); within it one row for each cut.
+ * than the cut of a layer. One table for each (shape, cluster, precision, software); within it one row for each cut. An EstimateBook keeps tables.
  */
 
 import { activationBytes } from '../base/index.js'
-import type { Cluster, Precision } from '../cluster/index.js'
 import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/index.js'
 import { embeddingParameters, headParameters, layerParameters, tableRanks } from './counts.js'
 import { ByFields, entry } from './entry.js'
 import { type Cut, cutFields, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
-import type { Software } from './others/software.js'
 import { type OwnLayerCosts, ownLayerCosts } from './own/layer.js'
 import { type OwnWork, ownWork } from './own/work.js'
 import type { Setup } from './setup.js'
-import type { Shape } from './shape.js'
 
 /** Seconds of compute of one microbatch on one rank. */
 export interface Times {
@@ -88,16 +85,6 @@ export class PriceTable {
     }
     return seconds
   }
-}
-
-const tables = new WeakMap<Shape, WeakMap<Cluster, WeakMap<Software, Map<Precision, PriceTable>>>>()
-
-export function tableOf(setup: Setup): PriceTable {
-  const { shape, cluster, software, precision } = setup
-  const byCluster = entry(tables, shape, () => new WeakMap<Cluster, WeakMap<Software, Map<Precision, PriceTable>>>())
-  const bySoftware = entry(byCluster, cluster, () => new WeakMap<Software, Map<Precision, PriceTable>>())
-  const byPrecision = entry(bySoftware, software, () => new Map<Precision, PriceTable>())
-  return entry(byPrecision, precision, () => new PriceTable({ shape, cluster, software, precision }))
 }
 
 function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {

@@ -1,12 +1,12 @@
 /** One microbatch on the busiest pipeline rank, and on all of them together. */
 
 import { scheduleFacts } from '../plan/index.js'
+import { holdingsIn } from './book.js'
 import type { LayerCost } from './others/layer-cost.js'
 import { type StageTime, stageTime } from './own/data.js'
 import { type BlockTime, type Ends, ownEnds } from './own/ends.js'
 import { flyingBlocks, trafficOf } from './own/flying.js'
 import type { Prices, PriceTable } from './prices.js'
-import { holdingsOf } from './schedules/holding.js'
 import type { RankTime } from './schedules/pipeline.js'
 import { type RankLayers, shareOfMicrobatches } from './schedules/stages.js'
 import type { Setup, Split } from './setup.js'
@@ -26,7 +26,7 @@ export interface Ranks {
 
 export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): Ranks {
   const { shape, split } = setup
-  const holdings = holdingsOf(shape, split)
+  const holdings = holdingsIn(setup)
   const { ends, timeOf } = timesOf(setup, table, prices, layer)
   const [first, last] = [totalOf(ends.first), totalOf(ends.last)]
   const each = totalOf(layer)
@@ -63,12 +63,12 @@ function onceOf({ pp, schedule }: Split, ranks: readonly StageTime[]): number {
   return ranks[0].start + Math.max(0, end)
 }
 
-interface Times {
+interface RankTimes {
   readonly ends: Ends
   readonly timeOf: (held: RankLayers) => StageTime
 }
 
-function timesOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): Times {
+function timesOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): RankTimes {
   if (!prices.own) {
     const ends = usualEnds(prices)
     return { ends, timeOf: held => ({ ...timeOf(held, layer, ends), waited: 0, start: 0, end: 0 }) }

@@ -5,6 +5,7 @@
 import type { AxisSizes, MeshAxis, Optimizer, Seconds } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import type { ScheduleName } from '../plan/index.js'
+import type { EstimateBook } from './book.js'
 import type { Software } from './others/software.js'
 import type { Shape } from './shape.js'
 
@@ -39,6 +40,8 @@ export interface Setup {
   readonly software: Software
   /** AdamW, where a run does not say. */
   readonly optimizer?: Optimizer
+  /** What was worked out for other plans; without it everything is worked out anew. */
+  readonly book?: EstimateBook
 }
 
 /** What memory depends on: all but the machine. */

@@ -9,7 +9,7 @@ import { buffers } from './laws/buffers.js'
 import { form } from './laws/form.js'
 import { frames } from './laws/frames.js'
 import { groups } from './laws/groups.js'
-import { identity } from './laws/identity.js'
+import { identity, SerialReplay } from './laws/identity.js'
 
 import { distinct, type Finding, type Law, laws, type Place } from './laws/law.js'
 import { messages } from './laws/messages.js'
@@ -21,7 +21,7 @@ import { starts } from './laws/starts.js'
 import { types } from './laws/types.js'
 import type { Program } from './program.js'
 
-export { type Law, laws, type Place }
+export { type Law, laws, type Place, SerialReplay }
 
 export interface Violation extends Place {
   readonly law: Law
@@ -31,11 +31,16 @@ export interface Violation extends Place {
   readonly rank?: Rank
 }
 
-/** `serial` is the one-rank program of the same job: with it, identity (I) is checked too. */
-export const verify = (program: Program, serial?: Program): Violation[] => finish(verifying(program, serial))
+/**
+ * `serial` is the one-rank program of the same job: with it, identity (I) is checked too. Whoever compares many programs
+ * with one serial program passes its replay.
+ */
+export const verify = (program: Program, serial?: Program | SerialReplay): Violation[] =>
+  finish(verifying(program, serial))
 
-export function* verifying(program: Program, serial?: Program): Work<Violation[]> {
-  return violationsOf(program, yield* findings(program, serial))
+export function* verifying(program: Program, serial?: Program | SerialReplay): Work<Violation[]> {
+  const against = serial === undefined || serial instanceof SerialReplay ? serial : new SerialReplay(serial)
+  return violationsOf(program, yield* findings(program, against))
 }
 
 /**
@@ -67,7 +72,8 @@ function structure(program: Program): Finding[] {
 }
 
 /** A program that is not well formed cannot be read further, and one that stalls or tramples its memory cannot be replayed. */
-function* findings(program: Program, serial?: Program): Work<Finding[]> {
+function* findings(program: Program, against?: SerialReplay): Work<Finding[]> {
+  const serial = against?.program
   const misformed = form(program)
   if (misformed.length > 0) return misformed
   yield 0.1 // about the shares of the time that large programs take
@@ -78,7 +84,7 @@ function* findings(program: Program, serial?: Program): Work<Finding[]> {
   yield 0.25
   const outcome = replay(program)
   yield 0.7
-  return [...typed, ...outcome.findings, ...(serial ? identity(program, serial, outcome) : [])]
+  return [...typed, ...outcome.findings, ...(against ? identity(program, against, outcome) : [])]
 }
 
 /** `[M1] every recv has its send ...: stream 1 (rank 4), step 12, mlp.F[3]: channel 0 -> 1: ...` */

@@ -1,9 +1,8 @@
 /** Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, SwiGLU; no biases unless asked (Qwen2). */
-import { type BlockBuilder, defineModel, normal, zeros } from './builder.js'
+import { defineModel, normal, zeros } from './builder.js'
 import type { LlamaConfig } from './config.js'
 import type { Model, Value } from './graph.js'
-
-type D = 'batch' | 'seq' | 'embed' | 'kvHeads' | 'group' | 'headDim' | 'ffn' | 'vocab'
+import type { TransformerBlock, TransformerDim } from './transformer.js'
 
 export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: number }): Model {
   const group = c.heads / c.kvHeads
@@ -18,24 +17,24 @@ export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: numb
     vocab: c.vocab,
   }
   const small = normal(0.02)
-  const many: D[] = ['kvHeads', 'group', 'headDim']
-  const few: D[] = ['kvHeads', 'headDim']
+  const many: TransformerDim[] = ['kvHeads', 'group', 'headDim']
+  const few: TransformerDim[] = ['kvHeads', 'headDim']
 
   /** One of q, k, v: project, bias if the family has one, norm per head if it has one. */
-  const project = (b: BlockBuilder<D>, x: Value, name: string, dims: D[], norm: boolean): Value => {
+  const project = (b: TransformerBlock, x: Value, name: string, dims: TransformerDim[], norm: boolean): Value => {
     const plain = b.contract(x, b.param(`attn.${name}`, ['embed', ...dims], small), ['batch', 'seq', ...dims], name)
     const biased = c.qkvBias ? b.add(plain, b.param(`attn.${name}.bias`, dims, zeros, { decay: false })) : plain
     return norm && c.qkNorm ? b.rmsNorm(biased, `attn.${name}.norm`, ['headDim'], c.eps) : biased
   }
 
-  const attend = (b: BlockBuilder<D>, x: Value): Value => {
+  const attend = (b: TransformerBlock, x: Value): Value => {
     const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta)
     const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta)
     const heads = b.attention(q, k, project(b, x, 'v', few, false), c.window ? { window: c.window } : {})
     return b.contract(heads, b.param('attn.out', [...many, 'embed'], small), ['batch', 'seq', 'embed'], 'attended')
   }
 
-  const feed = (b: BlockBuilder<D>, x: Value): Value => {
+  const feed = (b: TransformerBlock, x: Value): Value => {
     const gate = b.contract(x, b.param('mlp.gate', ['embed', 'ffn'], small), ['batch', 'seq', 'ffn'], 'gate')
     const up = b.contract(x, b.param('mlp.up', ['embed', 'ffn'], small), ['batch', 'seq', 'ffn'], 'up')
     return b.contract(

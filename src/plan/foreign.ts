@@ -1,7 +1,6 @@
 /** Files of other frameworks, given where a job is expected: what they are, and the job to write instead. */
 import { error, type Problem } from '../base/index.js'
-
-type Mapping = Readonly<Record<string, unknown>>
+import { isMapping, type Mapping } from './mapping.js'
 
 /** undefined: nothing that is known from elsewhere. */
 export function foreignProblem(value: Mapping, path?: string): Problem | undefined {
@@ -45,8 +44,6 @@ function fromDeepSpeed(value: Mapping): string {
   })
   return `{ model: ..., training: ${training}, plan: ${plan} }`
 }
-
-const isMapping = (value: unknown): value is Mapping => typeof value === 'object' && value !== null
 
 const number = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
 

@@ -7,6 +7,7 @@ import { fromHuggingFace, isPreset, presetNames, presets } from '../model/index.
 import { check, checkBeside } from './check.js'
 import { parseText } from './document.js'
 import { foreignProblem } from './foreign.js'
+import { isMapping, type Mapping } from './mapping.js'
 import { Data, Job, LrSchedule, Optimizer, Plan, Training } from './schema.js'
 import { keyHint, modelHint, valueHint } from './synonyms.js'
 
@@ -97,10 +98,6 @@ function errorsOfTheRest(value: Mapping, refused: readonly Problem[]): Problem[]
 const fieldOf = (path: string): string => path.split(/[.[]/).slice(0, 2).join('.')
 
 const join = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`)
-
-type Mapping = Readonly<Record<string, unknown>>
-const isMapping = (value: unknown): value is Mapping =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 interface Resolved {
   readonly model: unknown

@@ -1,7 +1,7 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
 import { error, oneRank, ProblemsError, precisionFacts, roundUp } from '../base/index.js'
 import { type Cluster, type Precision, precisionProblem } from '../cluster/index.js'
-import { type Era, eras, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
+import { type Era, EstimateBook, eras, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { Job, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
@@ -18,6 +18,8 @@ export interface Request {
   readonly precision: Precision
   readonly software: Software
   readonly constraints: readonly Constraint[]
+  /** What plans of this request, and of requests made from it, share. */
+  readonly book: EstimateBook
 }
 
 export interface Asked {
@@ -44,7 +46,7 @@ export function requestOf({ seq, software = 'lockstep', padVocab = true, ...aske
   const all = [...(shape ? [] : [unpriced]), ...(missing ? [missing] : []), ...problems]
   if (!shape || all.length > 0) throw new ProblemsError(all)
   return {
-    ...{ model, shape, globalBatch, cluster, precision, software: eras[software] },
+    ...{ model, shape, globalBatch, cluster, precision, software: eras[software], book: new EstimateBook() },
     constraints: [...constraints, ...abilitiesOf(software)],
   }
 }

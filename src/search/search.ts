@@ -59,12 +59,13 @@ export interface Options {
   readonly prune?: boolean
 }
 
-export const setupOf = ({ shape, cluster, precision, software }: Request, split: Split): Setup => ({
+export const setupOf = ({ shape, cluster, precision, software, book }: Request, split: Split): Setup => ({
   shape,
   split,
   cluster,
   precision,
   software,
+  book,
 })
 
 export function priceOf(request: Request, split: Split): Priced {

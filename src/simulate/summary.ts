@@ -1,7 +1,7 @@
 /** A step in the figures people compare: utilisation, tokens a second, and what a whole run takes. */
 import type { Simulation } from './simulate.js'
 
-export interface Work {
+export interface StepWork {
   readonly devices: number
   readonly tokens: number
   /** FLOPs of one step by a definition of what is useful (PaLM's, Llama 3's). */
@@ -18,7 +18,7 @@ export interface Rates {
   readonly flopsPerDevice: number
 }
 
-export function ratesOf({ step, flops }: Pick<Simulation, 'step' | 'flops'>, work: Work): Rates {
+export function ratesOf({ step, flops }: Pick<Simulation, 'step' | 'flops'>, work: StepWork): Rates {
   const possible = work.peak * work.devices * step
   return {
     tokensPerSecond: work.tokens / step,
@@ -43,7 +43,7 @@ export interface Run {
   readonly dollars?: number
 }
 
-export function runOf(step: number, work: Work, { tokens, price, goodput = 1 }: Budget): Run {
+export function runOf(step: number, work: StepWork, { tokens, price, goodput = 1 }: Budget): Run {
   const steps = Math.ceil(tokens / work.tokens)
   const hours = (steps * step) / goodput / 3600
   const deviceHours = hours * work.devices

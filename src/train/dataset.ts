@@ -71,7 +71,7 @@ const required = (problems: readonly Problem[]): void => {
   if (problems.length > 0) throw new ProblemsError(problems)
 }
 
-interface Place extends Required<DataOptions> {
+interface Reading extends Required<DataOptions> {
   readonly files: Files
 }
 
@@ -81,7 +81,7 @@ interface Tokens {
   readonly tokenizer?: string
 }
 
-async function idsOf({ model }: Job, data: Data, place: Place): Promise<Tokens> {
+async function idsOf({ model }: Job, data: Data, place: Reading): Promise<Tokens> {
   const { source } = data
   const path = place.locate(source)
   place.say(`reading ${source}`)
@@ -121,7 +121,7 @@ async function tokenizerOf(
   data: Data,
   vocab: number,
   texts: readonly Uint8Array[],
-  { files, locate, say }: Place,
+  { files, locate, say }: Reading,
 ): Promise<{ tokenizer: Tokenizer; json?: string; limit?: string }> {
   if (data.tokenizer === 'bytes') return { tokenizer: byteTokenizer }
   if (data.tokenizer !== 'bpe') {

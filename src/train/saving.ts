@@ -85,14 +85,14 @@ function stepsIn(folder: string, files: Files): number[] {
 
 const nameOf = (step: number): string => `step-${String(step).padStart(8, '0')}`
 
-interface Place {
+interface SavingFolder {
   readonly folder: string
   readonly lock: Lock
   readonly files: Files
   readonly snapshot: Pick<Snapshot, 'run' | 'job' | 'tokenizer'>
 }
 
-function saveCheckpoint({ folder, lock, files, snapshot }: Place, session: Session): string {
+function saveCheckpoint({ folder, lock, files, snapshot }: SavingFolder, session: Session): string {
   const { program, trainer, dataset, taken: step } = session
   const { training } = session.job
   const path = within(folder, nameOf(step))

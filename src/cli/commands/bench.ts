@@ -14,7 +14,7 @@ import { integer } from '../text/integer.js'
 import { Progress } from '../text/progress.js'
 import { registerBenchKernels } from './bench-kernels.js'
 
-interface Options {
+interface CollectivesOptions {
   readonly ranks: number
   readonly sizes: readonly number[]
   readonly ops: readonly BenchOp[]
@@ -45,11 +45,11 @@ export function registerBench(program: Command, io: Io, done: (code: number) => 
       'after',
       '\nExample:\n  lockstep bench collectives --ranks 2 --sizes 1Mi,64Mi --ops all-reduce,copy\n\nExit code 0: all results right, 1: some were wrong, 2: usage error.',
     )
-    .action(async (options: Options) => done(await collectives(options, io)))
+    .action(async (options: CollectivesOptions) => done(await collectives(options, io)))
   registerBenchKernels(bench, io, done)
 }
 
-async function collectives({ json, ...options }: Options, io: Io): Promise<number> {
+async function collectives({ json, ...options }: CollectivesOptions, io: Io): Promise<number> {
   const rows: BenchRow[] = []
   const { say, erase } = new Progress(io)
   const missing = nativeMissing()

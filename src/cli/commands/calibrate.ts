@@ -13,7 +13,7 @@ import { thisHost } from '../../node/index.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 
-interface Options {
+interface CalibrateOptions {
   readonly out?: string
   readonly emit?: 'torch'
   readonly read?: string
@@ -43,13 +43,13 @@ Examples:
 
 Exit code 0: fine, 1: problems, 2: usage error, 130: interrupted.`,
     )
-    .action(async (options: Options, command: Command) => {
+    .action(async (options: CalibrateOptions, command: Command) => {
       if (options.emit && options.read) command.error('error: --emit and --read cannot be combined')
       done(await calibrate(options, io))
     })
 }
 
-async function calibrate(options: Options, io: Io): Promise<number> {
+async function calibrate(options: CalibrateOptions, io: Io): Promise<number> {
   if (options.emit === 'torch') {
     deliver(readFileSync(new URL('../../../../scripts/measure.py', import.meta.url), 'utf8'), options, io)
     return 0
@@ -59,7 +59,7 @@ async function calibrate(options: Options, io: Io): Promise<number> {
   return 0
 }
 
-function deliver(text: string, { out }: Options, io: Io): void {
+function deliver(text: string, { out }: CalibrateOptions, io: Io): void {
   if (out === undefined) {
     io.out(text)
     return
@@ -96,7 +96,7 @@ function readMeasured(path: string, io: Io): Cluster {
 /** Every probe has as many turns. */
 const rounds = { quick: 1, thorough: 60 } as const
 
-async function measureHere({ quick = false }: Options, io: Io): Promise<Cluster> {
+async function measureHere({ quick = false }: CalibrateOptions, io: Io): Promise<Cluster> {
   const { starts, cluster } = calibration(thisHost(), quick)
   await withProgress(io, progress => {
     progress.expect({ [phase]: 1 })

@@ -25,7 +25,7 @@ import { positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 
-interface Options {
+interface CompareOptions {
   readonly cluster?: string
   readonly steps: number
   readonly svg?: string
@@ -58,16 +58,16 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
       'after',
       '\nExample:\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: usage error, 130: interrupted.',
     )
-    .action(async (paths: string[], options: Options, command: Command) => {
+    .action(async (paths: string[], options: CompareOptions, command: Command) => {
       if (paths.length > 1 && (options.svg ?? options.trace))
         command.error('error: a timeline is of one job: give one job with --svg and --trace')
       done(await compareAll(paths, options, io))
     })
 }
 
-type Named = { readonly path: string; readonly loaded: Loaded }
+type NamedJob = { readonly path: string; readonly loaded: Loaded }
 
-async function compareAll(paths: readonly string[], options: Options, io: Io): Promise<number> {
+async function compareAll(paths: readonly string[], options: CompareOptions, io: Io): Promise<number> {
   const jobs = loadAll(paths, options, io)
   if (!jobs) return 1
   const { cluster: given, steps } = options
@@ -103,7 +103,7 @@ function givenMachine(given: string, ranks: number, io: Io): Calibration {
 }
 
 /** Every program, or everything that is wrong with the jobs. */
-function loadAll(paths: readonly string[], { json = false }: Options, io: Io): Named[] | undefined {
+function loadAll(paths: readonly string[], { json = false }: CompareOptions, io: Io): NamedJob[] | undefined {
   const tried = paths.map(path => ({ path, ...tryProgram(path, io, { runs: true }) }))
   const found = tried.flatMap(({ problems }) => problems)
   const jobs = tried.flatMap(({ path, loaded }) => (loaded ? [{ path, loaded }] : []))
@@ -115,13 +115,13 @@ function loadAll(paths: readonly string[], { json = false }: Options, io: Io): N
   return undefined
 }
 
-async function runOf({ path, loaded: { job, program } }: Named, io: Io): Promise<TimedRun & Pick<Compared, 'name'>> {
+async function runOf({ path, loaded: { job, program } }: NamedJob, io: Io): Promise<TimedRun & Pick<Compared, 'name'>> {
   const { dataset } = await openData(job, io, { locate: name => besides(path, name) })
   const name = printable(job.name ?? path.replace(/^.*\//, '').replace(/\.\w+$/, ''))
   return { name, ...timedRun(job, program, dataset) }
 }
 
-function show(compared: readonly Compared[], options: Options, io: Io): void {
+function show(compared: readonly Compared[], options: CompareOptions, io: Io): void {
   const [first] = compared
   const { svg, trace } = options
   if (svg !== undefined) save(svg, timelineSvg(bothTimelines(first)), io)

@@ -7,7 +7,7 @@ import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 
-interface Options {
+interface CompileOptions {
   readonly rank?: number
   readonly text?: boolean
   readonly out?: string
@@ -28,7 +28,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
       'after',
       '\nExample:\n  lockstep compile job.yaml\n  lockstep compile job.yaml --rank 3 --text\n\nExit code 0: fine, 1: the job has problems, 2: usage error.',
     )
-    .action(async (path: string, options: Options, command: Command) => {
+    .action(async (path: string, options: CompileOptions, command: Command) => {
       const started = performance.now()
       const use = ({ program }: Loaded): number => {
         const world = worldOf(program.mesh)
@@ -44,7 +44,7 @@ export function registerCompile(program: Command, io: Io, done: (code: number) =
     })
 }
 
-function shown(program: Program, { rank, text, json }: Options, seconds: number): string {
+function shown(program: Program, { rank, text, json }: CompileOptions, seconds: number): string {
   const printed = text ? (rank === undefined ? print(program) : `${printRank(program, rank)}\n`) : undefined
   if (printed !== undefined && !json) return printed
   const summary = { ...summarise(program), seconds }

@@ -16,7 +16,7 @@ import { countProblems, showProblems } from '../text/problems.js'
 import { Progress } from '../text/progress.js'
 import { expectedOn } from './simulate.js'
 
-interface Options {
+interface EmitOptions {
   readonly out: string
   readonly steps?: number
   readonly seed?: number
@@ -47,10 +47,10 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
       'after',
       '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && ./launch.sh\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
     )
-    .action(async (path: string, options: Options) => done(await command(path, options, io)))
+    .action(async (path: string, options: EmitOptions) => done(await command(path, options, io)))
 }
 
-async function command(path: string, options: Options, io: Io): Promise<number> {
+async function command(path: string, options: EmitOptions, io: Io): Promise<number> {
   const { loaded, problems } = tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
@@ -74,11 +74,11 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   }
 }
 
-function expectedOf({ program }: Loaded, { cluster, devices }: Options, io: Io): Run['expected'] {
+function expectedOf({ program }: Loaded, { cluster, devices }: EmitOptions, io: Io): Run['expected'] {
   return cluster === undefined ? undefined : expectedOn(program, { cluster, ...(devices && { devices }) }, io)
 }
 
-export const withOptions = (job: Job, { steps, seed }: Pick<Options, 'steps' | 'seed'>): Job => ({
+export const withOptions = (job: Job, { steps, seed }: Pick<EmitOptions, 'steps' | 'seed'>): Job => ({
   ...job,
   training: { ...job.training, ...(steps === undefined ? {} : { steps }), ...(seed === undefined ? {} : { seed }) },
 })
@@ -91,7 +91,7 @@ function writeSchedule({ job, schedule }: Loaded, folder: string, io: Io): Pick<
 function told(
   { program }: Loaded,
   { folder, files }: Pick<EmittedFolder, 'folder' | 'files'>,
-  options: Options,
+  options: EmitOptions,
 ): string {
   if (options.scheduleCsv) return `wrote ${join(folder, 'schedule.csv')}\n`
   const world = worldOf(program.mesh)

@@ -30,7 +30,7 @@ import { softwareOption } from '../text/planning.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 
-interface Options {
+interface ExplainOptions {
   readonly cluster: string
   readonly software: Era
   readonly measuredStep?: number
@@ -57,10 +57,10 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action(async (path: string, options: Options) => done(await explainCommand(path, options, io)))
+    .action(async (path: string, options: ExplainOptions) => done(await explainCommand(path, options, io)))
 }
 
-async function explainCommand(path: string, options: Options, io: Io): Promise<number> {
+async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
   const tried = job && !hasClosedForm(job) ? programOf(parsed, path, io, { fits: false }) : undefined

@@ -6,7 +6,7 @@ import { defaultGroupOrder, type Groups, type RankGroups, rankGroups, type Syste
 import type { Io } from '../io.js'
 import { showProblems } from '../text/problems.js'
 
-interface Options {
+interface GroupsOptions {
   readonly world: number
   readonly tp: number
   readonly cp: number
@@ -43,7 +43,7 @@ export function registerGroups(program: Command, io: Io, done: (code: number) =>
       'after',
       '\nExample:\n  lockstep groups --world 16 --tp 2 --cp 2 --pp 2 --json\n\nExit code 0: fine, 1: the sizes do not fit together, 2: usage error.',
     )
-    .action((options: Options) => {
+    .action((options: GroupsOptions) => {
       const sizes = { ...options, etp: options.etp ?? options.tp }
       const { groups, problems } = rankGroups(sizes, options.like)
       if (options.json) io.out(`${JSON.stringify(groups ? asJson(groups, options.like) : { problems })}\n`)
@@ -57,7 +57,7 @@ export function registerGroups(program: Command, io: Io, done: (code: number) =>
 const asJson = ({ dense, expert, mapping }: RankGroups, like: System) =>
   like === 'megatron' ? { dense, expert } : { like, mapping, dense, ...(expert && { expert }) }
 
-function asText({ dense, expert, mapping }: RankGroups, { world, like }: Options): string {
+function asText({ dense, expert, mapping }: RankGroups, { world, like }: GroupsOptions): string {
   const grid = (name: string, groups: Groups) =>
     `${name}: ${mapping[name]}\n${table(['group', 'count', 'ranks', ''], rows(groups))}\n`
   const grids = [grid('dense', dense), ...(expert ? [grid('expert', expert)] : [])]

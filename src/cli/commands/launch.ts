@@ -24,7 +24,7 @@ import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 import { withOptions } from './emit.js'
 
-interface Options extends CheckpointOptions {
+interface LaunchOptions extends CheckpointOptions {
   readonly out?: string
   readonly steps?: number
   readonly seed?: number
@@ -52,7 +52,7 @@ export function registerLaunch(program: Command, io: Io, done: (code: number) =>
       'after',
       '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted.',
     )
-    .action(async (path: string, options: Options) => done(await command(path, options, io)))
+    .action(async (path: string, options: LaunchOptions) => done(await command(path, options, io)))
 }
 
 function seconds(text: string): number {
@@ -61,7 +61,7 @@ function seconds(text: string): number {
   return value
 }
 
-async function command(path: string, options: Options, io: Io): Promise<number> {
+async function command(path: string, options: LaunchOptions, io: Io): Promise<number> {
   const { loaded, problems } = tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
@@ -86,7 +86,7 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
 const startSeconds = 20
 
 /** What train.py is told; it runs in its own folder. */
-function argumentsOf({ timeout, device, save, saveEvery, resume, init }: Options): string[] {
+function argumentsOf({ timeout, device, save, saveEvery, resume, init }: LaunchOptions): string[] {
   const given = {
     timeout,
     rendezvous: timeout + startSeconds,
@@ -102,7 +102,7 @@ function argumentsOf({ timeout, device, save, saveEvery, resume, init }: Options
 
 interface Session {
   readonly python: string
-  readonly options: Options
+  readonly options: LaunchOptions
   readonly beginning: Beginning | undefined
   readonly io: Io
 }

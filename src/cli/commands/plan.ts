@@ -19,7 +19,7 @@ import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
 import { Progress, withProgress } from '../text/progress.js'
 
-interface Options extends PlanningOptions {
+interface PlanOptions extends PlanningOptions {
   readonly devices?: number
   readonly top: number
   readonly why: boolean
@@ -59,10 +59,10 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
     .option('--out <file>', 'write the best plan as a job file')
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action(async (options: Options) => done(await planCommand(options, io)))
+    .action(async (options: PlanOptions) => done(await planCommand(options, io)))
 }
 
-async function planCommand(options: Options, io: Io): Promise<number> {
+async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
   const told = await answerTo(planning.request, options, io)
   const [first] = told.listed
@@ -80,7 +80,7 @@ async function planCommand(options: Options, io: Io): Promise<number> {
 const phases = { 'searching and simulating': 15, 'finding out what would change it': 3 }
 type Phase = keyof typeof phases
 
-function answerTo(request: Request, { top, why, out, ...options }: Options, io: Io): Promise<Told> {
+function answerTo(request: Request, { top, why, out, ...options }: PlanOptions, io: Io): Promise<Told> {
   // What is written is compiled, whatever was asked.
   const simulate = options.simulate === false && out !== undefined ? 0 : options.simulate
   return withProgress(io, async progress => {
@@ -92,7 +92,7 @@ function answerTo(request: Request, { top, why, out, ...options }: Options, io: 
   })
 }
 
-function refuse(planning: Planning, { json }: Options, io: Io): number {
+function refuse(planning: Planning, { json }: PlanOptions, io: Io): number {
   const { say, erase } = new Progress(io)
   say('searching for what would work')
   const impossible = whyImpossible(planning.request, devices => attempt(() => planning.clusterAt(devices)))

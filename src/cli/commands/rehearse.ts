@@ -14,7 +14,7 @@ import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import { describe } from './verify.js'
 
-interface Options {
+interface RehearseOptions {
   readonly steps: number
   readonly json?: boolean
 }
@@ -33,7 +33,7 @@ export function registerRehearse(program: Command, io: Io, done: (code: number) 
       'after',
       '\nExample:\n  lockstep rehearse examples/jobs/llama3-405b.yaml\n\nExit code 0: the same program, lawful and equal to one rank; 1: problems, or not so; 2: usage error.',
     )
-    .action(async (path: string, options: Options) => {
+    .action(async (path: string, options: RehearseOptions) => {
       const { loaded, problems } = tryProgram(path, io, { fits: false })
       if (!options.json || !loaded) io.err(showProblems(problems, io, path))
       if (!loaded) {

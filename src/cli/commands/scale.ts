@@ -11,7 +11,7 @@ import { showMesh } from '../text/plan-words.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
 import { withProgress } from '../text/progress.js'
 
-interface Options extends PlanningOptions {
+interface ScaleOptions extends PlanningOptions {
   readonly devices: readonly number[]
   readonly json?: boolean
 }
@@ -35,7 +35,7 @@ export function registerScale(program: Command, io: Io, done: (code: number) => 
     .requiredOption('--devices <list>', 'numbers of devices, such as 8,16,32', counts)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action(async (options: Options) => done(await scaleCommand(options, io)))
+    .action(async (options: ScaleOptions) => done(await scaleCommand(options, io)))
 }
 
 function counts(text: string): number[] {
@@ -45,7 +45,7 @@ function counts(text: string): number[] {
   return parts.map(Number)
 }
 
-async function scaleCommand(options: Options, io: Io): Promise<number> {
+async function scaleCommand(options: ScaleOptions, io: Io): Promise<number> {
   const planning = planningOf(options, Math.min(...options.devices), io)
   const { request, clusterAt } = planning
   const { devices } = options

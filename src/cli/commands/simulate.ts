@@ -108,10 +108,10 @@ export function expectedOn(program: Program, on: { cluster: string; devices?: nu
   return { secondsPerStep: simulated(program, cluster, { seed: 1 }).simulation.step, cluster: cluster.name }
 }
 
-type Named = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow' | 'multiply'>
+type ClusterOptions = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow' | 'multiply'>
 
 /** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
-function clusterFor(program: Program, { cluster: given, devices, slow, multiply }: Named, io: Io): Cluster {
+function clusterFor(program: Program, { cluster: given, devices, slow, multiply }: ClusterOptions, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
   const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
   // Of threads there are as many as are asked for.

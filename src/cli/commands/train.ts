@@ -38,7 +38,7 @@ import { Progress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 
-interface Options extends CheckpointOptions {
+interface TrainOptions extends CheckpointOptions {
   readonly steps?: number
   readonly kernels: KernelName | 'auto'
   readonly out?: string
@@ -77,13 +77,13 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
       'after',
       '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted.',
     )
-    .action(async (path: string | undefined, options: Options) => {
+    .action(async (path: string | undefined, options: TrainOptions) => {
       if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')
       done(await command(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
     })
 }
 
-async function command(path: string, options: Options, io: Io): Promise<number> {
+async function command(path: string, options: TrainOptions, io: Io): Promise<number> {
   const { loaded, problems } = tryProgram(path, io, { runs: options.kernels !== 'reference' })
   if (loaded) {
     io.err(showProblems(problems, io, path))
@@ -94,12 +94,12 @@ async function command(path: string, options: Options, io: Io): Promise<number> 
   return 1
 }
 
-const changed = (job: Job, { steps, seed }: Options): Job => ({
+const changed = (job: Job, { steps, seed }: TrainOptions): Job => ({
   ...job,
   training: { ...job.training, ...(steps === undefined ? {} : { steps }), ...(seed === undefined ? {} : { seed }) },
 })
 
-async function run(path: string, loaded: Loaded, options: Options, io: Io): Promise<number> {
+async function run(path: string, loaded: Loaded, options: TrainOptions, io: Io): Promise<number> {
   const { job, schedule, program } = loaded
   const { say, erase } = new Progress(io)
   const beginning = beginningOf(options, io)
@@ -122,7 +122,7 @@ interface Setting {
   /** Of the job. */
   readonly path: string
   readonly tokenizer: string | undefined
-  readonly options: Options
+  readonly options: TrainOptions
   readonly io: Io
 }
 

@@ -18,7 +18,7 @@ import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { type Validation, validationText } from '../text/validate-text.js'
 
-interface Options {
+interface ValidateOptions {
   readonly source?: readonly string[]
   readonly rows?: readonly string[]
   readonly worst: number
@@ -47,7 +47,7 @@ export function registerValidate(program: Command, io: Io, done: (code: number) 
     .option('--worst <n>', 'how many of the worst rows to list', integer, 5)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action((options: Options) => {
+    .action((options: ValidateOptions) => {
       const found = validationOf(rowsFor(options, io), options.rows !== undefined)
       io.out(options.json ? `${JSON.stringify(asJson(found), null, 2)}\n` : validationText(found, options.worst))
       done(found.times.timed.length + found.peaks.length > 0 ? 0 : 1)
@@ -64,7 +64,7 @@ function validationOf(rows: readonly Row[], unseen: boolean): Validation {
   }
 }
 
-function rowsFor({ source = [], rows }: Options, io: Io): Row[] {
+function rowsFor({ source = [], rows }: ValidateOptions, io: Io): Row[] {
   const names = Object.keys(studies)
   const problems = source
     .filter(name => !names.includes(name))

@@ -7,7 +7,7 @@ import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
 import { withProgress } from '../text/progress.js'
 
-interface Options {
+interface VerifyOptions {
   readonly steps: number
   readonly lawsOnly?: boolean
   readonly full?: boolean
@@ -30,7 +30,7 @@ export function registerVerify(program: Command, io: Io, done: (code: number) =>
       'after',
       '\nExample:\n  lockstep verify job.yaml\n\nExit code 0: lawful and equal, 1: the job has problems, a law is broken or a number differs, 2: usage error.',
     )
-    .action(async (path: string, options: Options) => {
+    .action(async (path: string, options: VerifyOptions) => {
       const { full } = options
       const steps = options.lawsOnly ? 0 : options.steps
       const use = async (loaded: Loaded): Promise<number> => {

@@ -18,7 +18,7 @@ const styles = {
 } as const
 
 type Style = keyof typeof styles
-type Paint = (text: string) => string
+export type Paint = (text: string) => string
 
 const names = Object.keys(styles) as Style[] // exactly its keys
 const secret = Math.random().toString(36).slice(2)

@@ -12,7 +12,7 @@ import {
   type Why,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
-import { colorsOf } from './colors.js'
+import { colorsOf, type Paint } from './colors.js'
 import { scaled, showPercent, showSeconds } from './numbers.js'
 import {
   legend,
@@ -27,8 +27,6 @@ import {
   showVerdict,
 } from './plan-words.js'
 import type { Planning } from './planning.js'
-
-type Paint = (text: string) => string
 
 /** What is shown: the answer, and the reasons where they were asked for. */
 export type Told = Answer & { readonly why?: Why }

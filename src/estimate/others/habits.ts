@@ -77,10 +77,4 @@ const known: Readonly<Record<string, Partial<Habits>>> = {
   'torchtitan-compiled': { ...torchtitan, logit: 13.5 },
 }
 
-const cache = new WeakMap<Software, Habits>()
-
-export function habitsOf(software: Software): Habits {
-  const found = cache.get(software) ?? { ...usual, ...known[software.name], ...software.memory }
-  cache.set(software, found)
-  return found
-}
+export const habitsOf = (software: Software): Habits => ({ ...usual, ...known[software.name], ...software.memory })

@@ -9,7 +9,7 @@ import { type DataPolicy, type Flight, type FlightEvent, planFlights } from '../
 import type { RankTime } from '../schedules/pipeline.js'
 import { fetchesEach, type RankLayers, reducesEach, splitsAll } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
-import { blocksOf, type FlyingBlock, type FlyingBlocks, type Traffic } from './flying.js'
+import { type BlockTraffic, blocksOf, type FlyingBlock, type FlyingBlocks } from './flying.js'
 import { Lane } from './lane.js'
 
 export interface StageTime extends RankTime {
@@ -27,7 +27,7 @@ const few = 3
 const enough = 6
 
 /** One microbatch of a stage, with the flights of a plan. */
-export function stageTime(setup: Setup, traffic: Traffic, blocks: FlyingBlocks, stage: RankLayers): StageTime {
+export function stageTime(setup: Setup, traffic: BlockTraffic, blocks: FlyingBlocks, stage: RankLayers): StageTime {
   const { layers } = stage
   if (layers <= enough) return shortStageTime(setup, traffic, blocks, stage)
   const [fewer, more] = [enough - 1, enough].map(n => shortStageTime(setup, traffic, blocks, { ...stage, layers: n }))
@@ -38,7 +38,7 @@ export function stageTime(setup: Setup, traffic: Traffic, blocks: FlyingBlocks, 
   }
 }
 
-function shortStageTime(setup: Setup, traffic: Traffic, blocks: FlyingBlocks, stage: RankLayers): StageTime {
+function shortStageTime(setup: Setup, traffic: BlockTraffic, blocks: FlyingBlocks, stage: RankLayers): StageTime {
   const { shape, split } = setup
   const held = blocksOf(blocks, stage, shape.tied)
   const alone = { ...plainTime(held), waited: 0 }
@@ -105,7 +105,7 @@ interface Played {
   readonly total: number
 }
 
-function play(setup: Setup, traffic: Traffic, blocks: readonly FlyingBlock[], rounds: number): Played {
+function play(setup: Setup, traffic: BlockTraffic, blocks: readonly FlyingBlock[], rounds: number): Played {
   const { split, software } = setup
   const row = rowOf(split, rounds)
   const calls = callsOf(row, blocks)

@@ -26,14 +26,14 @@ export interface FlyingBlock {
 }
 
 /** Seconds of flights. */
-export interface Traffic {
+export interface BlockTraffic {
   readonly gather: (params: readonly Flyer[]) => number
   readonly reduce: (params: readonly Flyer[]) => number
   /** Collectives over tp use the same links. */
   readonly shared: boolean
 }
 
-export function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): Traffic {
+export function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): BlockTraffic {
   const { tp, zero } = split
   const { gradientBytes: wide } = software
   const element = activationBytes(precision)

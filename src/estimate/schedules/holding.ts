@@ -2,7 +2,6 @@
  * What a pipeline rank holds: its layers, and the layers whose activations lie there when it is fullest. That depends on
  * the pipeline and the number of microbatches alone, which plans share by the thousand: it is found once for all of them.
  */
-import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
 import type { Shape } from '../shape.js'
 import { heldStages, inFlight, type Load, layersInFlight } from './in-flight.js'
@@ -42,22 +41,9 @@ export function holdingOf(shape: Shape, split: Split, rank: number): Holding {
   }
 }
 
-type ByMicrobatches = Map<number, readonly Holding[]>
-type ByStages = Map<number, ByMicrobatches>
-
-/** Of a list of layers, or of a shape where they are shared out evenly: by schedule, then by numbers. */
-const known = new WeakMap<object, Map<string, ByStages>>()
-
 /** Of the ranks of which one is the heaviest, and one the busiest: earlier ranks first. */
-export function holdingsOf(shape: Shape, split: Split): readonly Holding[] {
-  const { schedule, pp, chunks, microbatches } = split
-  const bySchedule = entry(known, split.layers ?? shape, () => new Map<string, ByStages>())
-  const byStages = entry(bySchedule, schedule, (): ByStages => new Map())
-  const byMicrobatches = entry(byStages, pp * 2 ** 26 + chunks, (): ByMicrobatches => new Map())
-  return entry(byMicrobatches, microbatches, () =>
-    undominated([0, ...ranksToWeigh(shape, split)].map(rank => holdingOf(shape, split, rank))),
-  )
-}
+export const holdingsOf = (shape: Shape, split: Split): readonly Holding[] =>
+  undominated([0, ...ranksToWeigh(shape, split)].map(rank => holdingOf(shape, split, rank)))
 
 /** Time and every kind of memory grow with each number: who has no more of anything than another is not the most. */
 const undominated = (all: readonly Holding[]): Holding[] =>

@@ -12,8 +12,29 @@ import { type Addends, gradientOf, type Made, type Record, recordOf } from './re
 import { type Outcome, type Result, replay, type Update } from './replay.js'
 import { same } from './value.js'
 
-export function identity(program: Program, serial: Program, outcome: Outcome): Finding[] {
-  const expected = remembered(outcomes, serial, replay)
+/** The serial program, replayed once for all the programs that are compared with it. */
+export class SerialReplay {
+  readonly program: Program
+  #outcome: Outcome | undefined
+  #record: Record | undefined
+
+  constructor(program: Program) {
+    this.program = program
+  }
+
+  get outcome(): Outcome {
+    this.#outcome ??= replay(this.program)
+    return this.#outcome
+  }
+
+  get record(): Record {
+    this.#record ??= recordOf(this.program)
+    return this.#record
+  }
+}
+
+export function identity(program: Program, serial: SerialReplay, outcome: Outcome): Finding[] {
+  const expected = serial.outcome
   const updates = new Map(expected.updates.map(update => [update.param, update]))
   const pairs = outcome.updates.map(own => ({ own, right: updates.get(own.param) }))
   const differing = [
@@ -22,7 +43,7 @@ export function identity(program: Program, serial: Program, outcome: Outcome): F
     ...otherResults(outcome.results, expected.results),
   ]
   if (differing.length === 0) return []
-  const [known, made] = [remembered(recorded, serial, recordOf), recordOf(program)]
+  const [known, made] = [serial.record, recordOf(program)]
   const stranger = [...made.values].find(([key]) => !known.values.has(key))
   const records = { program, known, made, strict: stranger !== undefined }
   const sums = [...known.sums.keys()].filter(name => name !== 'normSquared')
@@ -34,16 +55,6 @@ export function identity(program: Program, serial: Program, outcome: Outcome): F
   // The norm is a sum of gradients: where they are right, and it is not, its own addends say why.
   const norm = differing.some(({ law }) => law === 'I2') ? [] : otherSum('normSquared', records)
   return norm.length > 0 ? norm : differing
-}
-
-// Many programs are held against one serial program; replaying it each time would be half of the work.
-const outcomes = new WeakMap<Program, Outcome>()
-const recorded = new WeakMap<Program, Record>()
-
-function remembered<T>(known: WeakMap<Program, T>, program: Program, find: (program: Program) => T): T {
-  const found = known.get(program) ?? find(program)
-  known.set(program, found)
-  return found
 }
 
 interface Pair {
@@ -96,7 +107,7 @@ interface Records {
   readonly strict: boolean
 }
 
-const none: Addends = new Map()
+const none: Addends = new Map<never, never>([])
 
 /** Why a sum is not the serial program's, if it lacks an addend or has one too often. */
 function otherSum(name: string, { program, known, made, strict }: Records): Finding[] {

@@ -1,11 +1,11 @@
 /** Writes command lists by name, so that nobody counts words. */
 import { type CommandName, commands, opcodes } from './commands.js'
 
-type Word<N extends CommandName> = (typeof commands)[N][number]
+type WordName<N extends CommandName> = (typeof commands)[N][number]
 
 /** The words of a command by name; a list of operands (`...x` in the table) is an array. */
 export type WordsOf<N extends CommandName> = {
-  readonly [W in Word<N> as W extends `...${infer List}` ? List : W]: W extends `...${string}`
+  readonly [W in WordName<N> as W extends `...${infer List}` ? List : W]: W extends `...${string}`
     ? readonly number[]
     : number
 }

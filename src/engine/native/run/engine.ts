@@ -81,8 +81,6 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   options.tamper?.(lowered, memory.buffer)
   const words = new Int32Array(memory.buffer)
   const ranks = lowered.lists.length
-  const checked = stepCheckOf(program)
-  let spans: readonly Span[] = []
   const crew = new Crew(
     { words, control: lowered.map.control, statuses: lowered.map.ranks.map(({ status }) => status) },
     {
@@ -100,8 +98,22 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
     list: lowered.listAt[rank],
     status: lowered.map.ranks[rank].status,
   }))
+  const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
+  return runnerOf({ description, measure, crew, state, checked: stepCheckOf(program) })
+}
+
+interface Parts {
+  readonly description: string
+  readonly measure: boolean
+  readonly crew: Crew
+  readonly state: State
+  readonly checked: (data: StepData) => StepData
+}
+
+function runnerOf({ description, measure, crew, state, checked }: Parts): Runner<Promise<EngineStep>> {
+  let spans: readonly Span[] = []
   return {
-    description: `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`,
+    description,
     concurrent: true,
     async step(data) {
       crew.mustBeReady()

@@ -1,0 +1,301 @@
+/** Cases of the kernels that layers are made of: products, activations, norms, attention, embeddings. */
+import { hashName, type Op } from '../src/base/index.js'
+import { absolute, type draw, largest, type Make, moment, reference } from './kernel-draw.js'
+import type { Tensor } from './tiny.js'
+
+export const matmul: Make = ({ size, tensor, chance, pick, int }) => {
+  const [b, big] = [pick([1, 1, 2, 3]), pick(['', '', 'm', 'n', 'k'])]
+  const [m, n, k] = ['m', 'n', 'k'].map(name => (name === big ? 401 + int(2000) : size()))
+  const [transA, transB] = [chance(0.5), chance(0.5)]
+  const [a, x] = [tensor(transA ? { b, k, m } : { b, m, k }), tensor(transB ? { b, n, k } : { b, k, n })]
+  const bias = chance(0.5) ? tensor({ n }).values : undefined
+  const add = chance(0.5) ? tensor({ b, m, n }).values : undefined
+  const addends = (i: number) => [add?.[i] ?? 0, bias?.[i % n] ?? 0]
+  const [product] = reference({ kind: 'contract' }, [a, x], { b, m, n })
+  const [weight] = reference({ kind: 'contract' }, [absolute(a), absolute(x)], { b, m, n })
+  return {
+    command: 'matmul',
+    ins: { a: a.values, b: x.values, ...(bias && { bias }), ...(add && { add }) },
+    words: {
+      ...(bias ? {} : { bias: 0 }),
+      ...(add ? {} : { add: 0 }),
+      m,
+      n,
+      k,
+      transA: +transA,
+      transB: +transB,
+      batch: b,
+      strideA: m * k,
+      strideB: k * n,
+      strideOut: m * n,
+    },
+    expected: { out: product.map((sum, i) => addends(i).reduce((total, addend) => total + addend, sum)) },
+    magnitude: { out: weight.map((sum, i) => addends(i).reduce((total, addend) => total + Math.abs(addend), sum)) },
+    bound: 1e-6,
+  }
+}
+
+export const broadcast =
+  (kind: 'add' | 'mul'): Make =>
+  ({ size, tensor, chance }) => {
+    const [r, c] = [size(), size(200)]
+    const [a, b] = [tensor({ r, c }), chance(0.5) ? tensor({ c }) : tensor({ r, c })]
+    const [out] = reference({ kind }, [a, b], { r, c })
+    const words = { n: r * c, period: Math.max(1, b.values.length) }
+    return { command: kind, ins: { a: a.values, b: b.values }, words, expected: { out }, bound: 1e-7 }
+  }
+
+export const scale: Make = ({ size, tensor }) => {
+  const x = tensor({ n: size(1000) })
+  const [out] = reference({ kind: 'scale', by: 0.3 }, [x], { n: x.values.length })
+  const words = { n: x.values.length, by: 0.3 }
+  return { command: 'scale', ins: { x: x.values }, words, expected: { out }, bound: 2e-7 }
+}
+
+export const sums =
+  (command: 'sumRows' | 'sumColumns'): Make =>
+  ({ size, tensor }) => {
+    const [r, c] = [size(300), size(300)]
+    const x = tensor({ r, c })
+    const kept: Record<string, number> = command === 'sumRows' ? { c } : { r }
+    const [out] = reference({ kind: 'sumTo' }, [x], kept)
+    const [weight] = reference({ kind: 'sumTo' }, [absolute(x)], kept)
+    const words = { rows: r, columns: c }
+    return { command, ins: { x: x.values }, words, expected: { out }, magnitude: { out: weight }, bound: 1e-7 }
+  }
+
+/** Where activations bend, and far out on both sides. */
+export const special = [0, -0, 1e-8, -1e-8, 0.5, -0.5, -0.75, 5, -5, -8, 8, -12, 12, 20, -20]
+export const activation = (d: ReturnType<typeof draw>) => {
+  const x = d.tensor({ n: d.size(500, 129) }, 3)
+  x.values.set(special.slice(0, x.values.length))
+  return x
+}
+
+export const gelu: Make = d => {
+  const [x, approximate] = [activation(d), d.chance(0.5)]
+  const [y] = reference({ kind: 'gelu', approximate }, [x], { n: x.values.length })
+  const words = { n: x.values.length, approximate: +approximate }
+  // The tanh form is exp of a large argument far out, and the argument's rounding shows; the reference cancels there.
+  const [bound, magnitude] = approximate ? [3e-6, 1e-9] : [1e-6, 1e-20]
+  return { command: 'gelu', ins: { x: x.values }, words, expected: { y }, magnitude, bound }
+}
+
+export const geluGrad: Make = d => {
+  const [x, approximate] = [activation(d), d.chance(0.5)]
+  const n = x.values.length
+  const dy = d.tensor({ n })
+  const [dx] = reference({ kind: 'geluGrad', approximate }, [dy, x], { n })
+  const words = { n, approximate: +approximate }
+  const magnitude = { dx: dy.values.map(Math.abs) }
+  return { command: 'geluGrad', ins: { dy: dy.values, x: x.values }, words, expected: { dx }, magnitude, bound: 1e-6 }
+}
+
+export const swiglu: Make = d => {
+  const gate = activation(d)
+  const n = gate.values.length
+  const up = d.tensor({ n })
+  const [y] = reference({ kind: 'swiglu' }, [gate, up], { n })
+  return {
+    command: 'swiglu',
+    ins: { gate: gate.values, up: up.values },
+    words: { n },
+    expected: { y },
+    magnitude: 1e-20,
+    bound: 1e-6,
+  }
+}
+
+export const swigluGrad: Make = d => {
+  const gate = activation(d)
+  const n = gate.values.length
+  const [dy, up] = [d.tensor({ n }), d.tensor({ n })]
+  const [dgate, dup] = reference({ kind: 'swigluGrad' }, [dy, gate, up], { n }, { n })
+  return {
+    command: 'swigluGrad',
+    ins: { dy: dy.values, gate: gate.values, up: up.values },
+    words: { n },
+    expected: { dgate, dup },
+    magnitude: { dgate: dy.values.map((dy, i) => Math.abs(dy * up.values[i])), dup: 1e-20 },
+    bound: 1e-6,
+  }
+}
+
+export const eps = 1e-5
+/** Rows with an offset: a variance by difference of squares would show. */
+export const normInput = ({ tensor, size, pick }: ReturnType<typeof draw>) => {
+  const [r, c] = [size(150), Math.max(1, size(384, 1000))]
+  const x = tensor({ r, c })
+  const offset = pick([0, 0, 3])
+  for (let i = 0; i < x.values.length; i++) x.values[i] += offset
+  return { r, c, x, words: { rows: r, columns: c, eps } }
+}
+
+export const norm =
+  (kind: 'layerNorm' | 'rmsNorm'): Make =>
+  d => {
+    const { r, c, x, words } = normInput(d)
+    const [gain, bias] = [d.tensor({ c }), d.tensor({ c })]
+    const ins = kind === 'layerNorm' ? [x, gain, bias] : [x, gain]
+    const [y] = reference({ kind, eps }, ins, { r, c })
+    const given = { x: x.values, gain: gain.values, ...(kind === 'layerNorm' && { bias: bias.values }) }
+    return { command: kind, ins: given, words, expected: { y }, magnitude: largest(y), bound: 1e-6 }
+  }
+
+/** What a row's gradients are made of before they cancel: the largest g over the deviation. */
+export function rowWeight(x: Float32Array, g: Float32Array, row: number, c: number, centred: boolean): number {
+  const at = x.subarray(row * c, (row + 1) * c)
+  const mean = centred ? at.reduce((a, b) => a + b, 0) / c : 0
+  const variance = at.reduce((sum, x) => sum + (x - mean) ** 2, 0) / c
+  return largest(g.subarray(row * c, (row + 1) * c)) / Math.sqrt(variance + eps)
+}
+
+export const normInputGrad =
+  (kind: 'layerNormInputGrad' | 'rmsNormInputGrad'): Make =>
+  d => {
+    const { r, c, x, words } = normInput(d)
+    const [dy, gain] = [d.tensor({ r, c }), d.tensor({ c })]
+    const [dx] = reference({ kind, eps }, [dy, x, gain], { r, c })
+    const g = dy.values.map((dy, i) => dy * gain.values[i % c])
+    const magnitude = {
+      dx: g.map((_, i) => rowWeight(x.values, g, Math.floor(i / c), c, kind === 'layerNormInputGrad')),
+    }
+    const ins = { dy: dy.values, x: x.values, gain: gain.values }
+    return { command: kind, ins, words, expected: { dx }, magnitude, bound: 2e-6 }
+  }
+
+export const normWeightGrad =
+  (kind: 'layerNormWeightGrad' | 'rmsNormWeightGrad'): Make =>
+  d => {
+    const { r, c, x, words } = normInput(d)
+    const dy = d.tensor({ r, c })
+    const results = reference({ kind, eps }, [dy, x], ...(kind === 'layerNormWeightGrad' ? [{ c }, { c }] : [{ c }]))
+    const expected = kind === 'layerNormWeightGrad' ? { dgain: results[0], dbias: results[1] } : { dgain: results[0] }
+    const magnitude = 2 * Math.sqrt(r)
+    return { command: kind, ins: { dy: dy.values, x: x.values }, words, expected, magnitude, bound: 2e-6 }
+  }
+
+export const rope: Make = ({ tensor, pick, chance, int }) => {
+  const shape = {
+    batch: pick([1, 2]),
+    seq: pick([1, 5, 33]),
+    heads: pick([1, 3]),
+    headDim: 2 * pick([1, 3, 8, 32, 65]),
+  }
+  const [inverse, theta, origin] = [chance(0.5), pick([1e4, 5e5]), pick([0, int(100000)])]
+  const x = { ...tensor(shape), origin: { seq: origin } }
+  const [y] = reference({ kind: 'rope', theta, inverse }, [x], shape)
+  const words = { ...shape, theta, inverse: +inverse, origin }
+  return { command: 'rope', ins: { x: x.values }, words, expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
+}
+
+/** Local and whole sizes of q, k, v; window and dropout sometimes. */
+export function attentionInput({ tensor, pick, chance, int }: ReturnType<typeof draw>) {
+  const sizes = { batch: pick([1, 2]), seq: pick([1, 2, 7, 31, 64, 65, 130, 150]) }
+  const [kvHeads, group, headDim] = [pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 6, 16, 32, 33, 64])]
+  const whole = { batch: 5, kvHeads: 4, group: 6 }
+  const origin = { batch: int(3), kvHeads: int(2), group: int(3) }
+  const place = <T extends object>(tensor: T) => ({ ...tensor, whole, origin })
+  const [q, k, v] = [
+    { kvHeads, group, headDim },
+    { kvHeads, headDim },
+    { kvHeads, headDim },
+  ].map(dims => place(tensor({ ...sizes, ...dims })))
+  const window = pick([0, 0, 1, 5, 70])
+  const rate = chance(0.4) ? 0.3 : 0
+  const words = {
+    ...sizes,
+    kvHeads,
+    group,
+    headDim,
+    window,
+    rate,
+    seed: moment.seed,
+    name: hashName('block.attention'),
+    step: moment.step,
+    batchOrigin: origin.batch,
+    headOrigin: origin.kvHeads,
+    groupOrigin: origin.group,
+    heads: whole.kvHeads,
+    groups: whole.group,
+  }
+  const choice = { ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
+  const shapes = { out: { ...sizes, kvHeads, group, headDim }, lse: { ...sizes, kvHeads, group } }
+  return { q, k, v, words, choice, shapes, kShape: { ...sizes, kvHeads, headDim } }
+}
+
+export const attention: Make = d => {
+  const { q, k, v, words, choice, shapes } = attentionInput(d)
+  const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse)
+  const ins = { q: q.values, k: k.values, v: v.values }
+  return { command: 'attention', ins, words, expected: { out, lse }, magnitude: 4, bound: 1e-6 }
+}
+
+export const attentionGrad: Make = d => {
+  const { q, k, v, words, choice, shapes, kShape } = attentionInput(d)
+  const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse).map(
+    (values, i) => ({
+      ...q,
+      dims: i === 0 ? q.dims : q.dims.slice(0, -1),
+      values: Float32Array.from(values),
+    }),
+  )
+  const dout = { ...q, values: d.values(q.values.length) }
+  const op: Op = { kind: 'attentionGrad', ...choice }
+  const [dq, dk, dv] = reference(op, [dout, q, k, v, out, lse], shapes.out, kShape, kShape)
+  const ins = { dout: dout.values, q: q.values, k: k.values, v: v.values, out: out.values, lse: lse.values }
+  const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
+  return { command: 'attentionGrad', ins, words, expected: { dq, dk, dv }, magnitude, bound: 2e-6 }
+}
+
+export const dropout: Make = ({ tensor, pick, int }) => {
+  const [n0, n1, n2] = [pick([1, 3]), pick([1, 4, 9]), pick([1, 5, 40, 300])]
+  const whole = { a: 7, b: 2 ** 20, c: 2 ** 10 }
+  const origin = { a: int(4), b: int(2 ** 19), c: int(100) } // indices beyond 2^32
+  const x = { ...tensor({ a: n0, b: n1, c: n2 }), whole, origin }
+  const rate = pick([0.1, 0.5, 0.9])
+  const [y] = reference({ kind: 'dropout', dropout: { rate, key: 'mask' } }, [x], { ...x, values: [] })
+  const [stride0, stride1] = [whole.b * whole.c, whole.c]
+  const base = origin.a * stride0 + origin.b * stride1 + origin.c
+  const name = hashName('block.mask')
+  const words = { n0, n1, n2, base, stride0, stride1, rate, seed: moment.seed, name, step: moment.step }
+  return { command: 'dropout', ins: { x: x.values }, words, expected: { y }, bound: 2e-7 }
+}
+
+export function table({ size, pick }: ReturnType<typeof draw>) {
+  const [n, rows, columns, origin] = [size(200), Math.max(1, size()), size(), pick([0, 40])]
+  return { n, rows, columns, origin, words: { n, rows, columns, origin } }
+}
+
+export const embed: Make = d => {
+  const { n, rows, columns, origin, words } = table(d)
+  const ids = d.integers({ n }, 0, rows + 60)
+  const weights = { ...d.tensor({ vocab: rows, columns }), origin: { vocab: origin } }
+  const [out] = reference({ kind: 'embed' }, [ids, weights], { n, columns })
+  return {
+    command: 'embed',
+    ins: { table: weights.values },
+    ids: { ids: ids.values },
+    words,
+    expected: { out },
+    bound: 0,
+  }
+}
+
+export const embedGrad: Make = d => {
+  const { n, rows, columns, origin, words } = table(d)
+  const ids = d.integers({ n }, 0, rows + 60)
+  const dout = d.tensor({ n, columns })
+  const weights: Tensor = { ...d.tensor({ vocab: rows, columns }), origin: { vocab: origin } }
+  const [dtable] = reference({ kind: 'embedGrad' }, [ids, dout], weights)
+  const ins = { dout: dout.values }
+  return {
+    command: 'embedGrad',
+    ins,
+    ids: { ids: ids.values },
+    words,
+    expected: { dtable },
+    magnitude: 20,
+    bound: 1e-6,
+  }
+}
