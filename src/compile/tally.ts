@@ -1,8 +1,9 @@
 /**
  * What a program is made of, sizes left out: for each kind of segment its instructions by name, and how often it is
- * called. Two programs with the same tally per segment are one program at two sizes.
+ * called. Two programs with the same tally per segment are one program at two sizes. How many layers share a bucket is a
+ * number too: all flights that gather are one row, and all that reduce.
  */
-import type { Instr, Program } from '../ir/index.js'
+import { type Instr, isCollective, type Program, type Segment } from '../ir/index.js'
 
 export interface SegmentTally {
   /** Without the pipeline coordinates that share it, which are numbers too. */
@@ -21,6 +22,8 @@ export interface Tally {
 
 const shape = (name: string): string => name.replace(/@[\d.]+$/, '')
 
+const isFlight = ({ instrs }: Segment): boolean => instrs.length > 0 && instrs.every(isCollective)
+
 const describe = (instr: Instr): string =>
   'group' in instr
     ? `${instr.kind} ${instr.group.axes.join('+')}${instr.group.stages ? ' of holders' : ''}`
@@ -35,10 +38,12 @@ export function tallyOf(program: Program): Tally {
       if (step.kind === 'send') messages++
     }
   const segments = new Map<string, SegmentTally>()
-  for (const [key, { instrs }] of Object.entries(program.segments)) {
-    const name = shape(key)
-    const before = segments.get(name)?.calls ?? 0
-    segments.set(name, { name, instrs: instrs.map(describe), calls: before + (calls.get(key) ?? 0) })
+  for (const [key, segment] of Object.entries(program.segments)) {
+    const name = isFlight(segment) ? `${segment.phase} in flights` : shape(key)
+    const known = segments.get(name)
+    const described = segment.instrs.map(describe)
+    const instrs = isFlight(segment) ? [...new Set([...(known?.instrs ?? []), ...described])].sort() : described
+    segments.set(name, { name, instrs, calls: (known?.calls ?? 0) + (calls.get(key) ?? 0) })
   }
   return { segments, messages }
 }
