@@ -20,12 +20,12 @@ import { jobOf, type ModelName, titleOf } from './jobs.js'
 
 const text = (content: string) => new TextEncoder().encode(content)
 const values = Float32Array.of(1, -2, 0.5, 3)
-const file = printSafetensors({ w: { dtype: 'F32', shape: [2, 2], values } }, { format: 'test' })
+const file = printSafetensors({ w: { dtype: 'f32', shape: [2, 2], values } }, { format: 'test' })
 
 test('crc32 is the one of zip', () => equal(crc32(text('123456789')), 0xcbf43926))
 
 test('a printed safetensors file parses back to itself', () => {
-  deepEqual(parseSafetensors(file).tensor('w'), { dtype: 'F32', shape: [2, 2], values })
+  deepEqual(parseSafetensors(file).tensor('w'), { dtype: 'f32', shape: [2, 2], values })
 })
 
 test('bf16 is the upper half of f32', () => {
@@ -56,7 +56,7 @@ function small(shards: readonly (Shards[number] & { values: Float32Array; said?:
   const contents = shards.map(({ rank, file, values, said, ...box }) => [
     file,
     printSafetensors(
-      { 'param.w': { dtype: 'F32', shape: box.shape, values } },
+      { 'param.w': { dtype: 'f32', shape: box.shape, values } },
       { run, step: '1', rank: String(rank), parts: JSON.stringify({ 'param.w': box }), ...said },
     ),
   ]) as [string, Uint8Array][]

@@ -68,6 +68,8 @@ test('a job file is read, with every default resolved', () => {
       reduce: 'microbatch',
       precision: 'f32',
       overlap: true,
+      bucket: 25 * 2 ** 20,
+      prefetch: 1,
       order: 'tp-cp-ep-dp-pp',
     },
   })

@@ -126,7 +126,8 @@ export const sizesOf = ({ tp, pp, dp, cp, ep }: AxisSizes): AxisSizes => ({ tp, 
 export const supportedAxes = meshAxes.filter(axis => axisFacts[axis].supported)
 
 const dataAxes = meshAxes.filter(axis => axisFacts[axis].data)
-const batchAxes = meshAxes.filter(axis => axisFacts[axis].dims.includes('batch'))
+/** Axes whose ranks share the sequences of a batch. */
+export const batchAxes = meshAxes.filter(axis => axisFacts[axis].dims.includes('batch'))
 
 const product = (sizes: AxisSizes, axes: readonly MeshAxis[]): number => {
   let ranks = 1

@@ -15,13 +15,13 @@ export interface ElementFacts {
   readonly safetensors: string
 }
 
-export const elementFacts = {
+export const elementFacts: Readonly<Record<ElementType, ElementFacts>> = {
   f32: { bytes: 4, real: true, torch: 'float32', safetensors: 'F32' },
   f64: { bytes: 8, real: true, torch: 'float64', safetensors: 'F64' },
   bf16: { bytes: 2, real: true, torch: 'bfloat16', safetensors: 'BF16' },
   f16: { bytes: 2, real: true, torch: 'float16', safetensors: 'F16' },
   i32: { bytes: 4, real: false, torch: 'int64', safetensors: 'I64' },
-} as const satisfies Readonly<Record<ElementType, ElementFacts>>
+}
 
 /** What the buffers of a program are in. */
 export const dtypes = ['f32', 'bf16', 'i32'] as const satisfies readonly ElementType[]

@@ -2,11 +2,11 @@
  * safetensors files: eight bytes of length, a header of JSON, then the tensors' bytes. Ours keep a CRC-32 of each
  * tensor in the metadata; files of others have none and are taken as they are.
  */
-import { elementFacts, elementTypes } from '../base/index.js'
+import { elementFacts } from '../base/index.js'
 import { crc32 } from './crc32.js'
 
-/** Those that are read: the names of `elementFacts`. */
-export type Float = (typeof elementFacts)['f32' | 'f64' | 'bf16']['safetensors']
+/** What is read. */
+export type Float = 'f32' | 'f64' | 'bf16'
 
 export interface SafeTensor {
   /** As it is in the file; bf16 is read as f32. */
@@ -17,10 +17,12 @@ export interface SafeTensor {
 
 /** Values of a copy of the file's bytes. A bf16 number is the upper half of an f32. */
 const decode: Readonly<Record<Float, (raw: Uint8Array) => Float32Array | Float64Array>> = {
-  F32: ({ buffer }) => new Float32Array(buffer),
-  F64: ({ buffer }) => new Float64Array(buffer),
-  BF16: ({ buffer }) => new Float32Array(Uint32Array.from(new Uint16Array(buffer), half => half << 16).buffer),
+  f32: ({ buffer }) => new Float32Array(buffer),
+  f64: ({ buffer }) => new Float64Array(buffer),
+  bf16: ({ buffer }) => new Float32Array(Uint32Array.from(new Uint16Array(buffer), half => half << 16).buffer),
 }
+
+const floats = Object.keys(decode) as readonly Float[] // its own keys
 
 /** A file, opened. Every Error is fit to print, and names the tensor. */
 export interface Safetensors {
@@ -86,24 +88,23 @@ function entryOf(header: Mapping, name: string) {
   const entry = Object.hasOwn(header, name) ? header[name] : refuse(`there is no tensor ${name}`)
   if (!isMapping(entry)) return refuse(`the entry of tensor ${name} is no mapping`)
   const { dtype, shape, data_offsets: offsets } = entry
-  if (!isFloat(dtype)) return refuse(`tensor ${name} is ${String(dtype)}, not ${Object.keys(decode).join(', ')}`)
+  const type = floats.find(float => elementFacts[float].safetensors === dtype)
+  if (!type) {
+    const known = floats.map(float => elementFacts[float].safetensors)
+    return refuse(`tensor ${name} is ${String(dtype)}, not ${known.join(', ')}`)
+  }
   if (!isSizes(shape) || !isSizes(offsets) || offsets.length !== 2) return refuse(`tensor ${name} has no sizes`)
   const [begin, end] = offsets
-  const expected = shape.reduce((n, size) => n * size, 1) * widthOf(dtype)
+  const expected = shape.reduce((n, size) => n * size, 1) * elementFacts[type].bytes
   if (end - begin !== expected) refuse(`tensor ${name} has ${end - begin} bytes, but its shape needs ${expected}`)
-  return { dtype, shape, begin, end }
+  return { dtype: type, shape, begin, end }
 }
-
-const isFloat = (value: unknown): value is Float => typeof value === 'string' && Object.hasOwn(decode, value)
-
-const widthOf = (name: Float): number =>
-  elementFacts[elementTypes.find(type => elementFacts[type].safetensors === name)!].bytes
 
 const isSizes = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every(size => Number.isSafeInteger(size) && size >= 0)
 
 export function printSafetensors(
-  tensors: Readonly<Record<string, SafeTensor & { readonly dtype: 'F32' | 'F64' }>>,
+  tensors: Readonly<Record<string, SafeTensor & { readonly dtype: 'f32' | 'f64' }>>,
   metadata: Readonly<Record<string, string>>,
 ): Uint8Array {
   const entries = Object.entries(tensors).map(([name, tensor]) => ({ name, ...tensor, raw: bytesOf(tensor) }))
@@ -111,7 +112,7 @@ export function printSafetensors(
   const header: Record<string, unknown> = { __metadata__: { ...metadata, crc32: JSON.stringify(sums) } }
   let end = 0
   for (const { name, dtype, shape, raw } of entries) {
-    header[name] = { dtype, shape, data_offsets: [end, end + raw.length] }
+    header[name] = { dtype: elementFacts[dtype].safetensors, shape, data_offsets: [end, end + raw.length] }
     end += raw.length
   }
   const text = new TextEncoder().encode(JSON.stringify(header))

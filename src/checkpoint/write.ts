@@ -85,7 +85,7 @@ function fileOf(pieces: readonly WrittenPiece[], metadata: Readonly<Record<strin
   const parts = Object.fromEntries(pieces.map(({ shard }) => [shard.tensor, boxOf(shard)]))
   const tensors = pieces.map(({ shard, values }) => {
     requireFinite(shard.tensor, values)
-    const dtype = values instanceof Float64Array ? 'F64' : 'F32'
+    const dtype = values instanceof Float64Array ? 'f64' : 'f32'
     return [shard.tensor, { dtype, shape: storedShape(shard), values }] as const
   })
   return printSafetensors(Object.fromEntries(tensors), { ...metadata, parts: JSON.stringify(parts) })

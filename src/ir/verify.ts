@@ -45,7 +45,7 @@ export function* verifying(program: Program, serial?: Program | SerialReplay): W
 
 /**
  * The laws a program must keep to be run at all, whatever it computes: W, M, G, S, L within segments, and T within
- * segments. They are read off the program without replaying it, and cost less than compiling it did.
+ * segments. They are read off the program without replaying it, and take about as long as compiling it did.
  */
 export function verifyStructure(program: Program): Violation[] {
   const misformed = form(program)

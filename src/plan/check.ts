@@ -4,6 +4,8 @@
  */
 import {
   axisFacts,
+  batchAxes,
+  batchRanks,
   defaultOrder,
   divisorsNear,
   either,
@@ -81,14 +83,18 @@ const order: Rule = function* ({ plan }) {
   if (missing.length > 0) yield refuse(`${either(missing, 'and')} ${missing.length > 1 ? 'are' : 'is'} missing`)
 }
 
-const batch: Rule = function* ({ training: { globalBatch }, plan: { microbatches, dp } }) {
-  const pieces = microbatches * dp
+const batch: Rule = function* ({ training: { globalBatch }, plan }) {
+  const { microbatches } = plan
+  const copies = batchRanks(plan)
+  const pieces = microbatches * copies
   if (globalBatch % pieces === 0) return
-  const equation = `globalBatch ${globalBatch} % (microbatches ${microbatches} x dp ${dp} = ${pieces}) = ${globalBatch % pieces}, must be 0`
+  const shared = batchAxes.filter(axis => axis === 'dp' || plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
+  const divisor = `microbatches ${microbatches} x ${shared.join(' x ')} = ${pieces}`
+  const equation = `globalBatch ${globalBatch} % (${divisor}) = ${globalBatch % pieces}, must be 0`
   const below = Math.floor(globalBatch / pieces) * pieces
   const batches = either(below > 0 ? [below, below + pieces] : [pieces])
   const fewer =
-    globalBatch % dp === 0 ? `microbatches ${either(divisorsNear(globalBatch / dp, microbatches))}, or ` : ''
+    globalBatch % copies === 0 ? `microbatches ${either(divisorsNear(globalBatch / copies, microbatches))}, or ` : ''
   yield error('plan/batch', 'training.globalBatch', equation, `try ${fewer}globalBatch ${batches}`)
 }
 

@@ -2,7 +2,7 @@
  * The dress rehearsal of a job of thousands of GPUs: the job is made small enough to run here without becoming another
  * program, proved, and run on the fastest kernels beside one rank.
  */
-import { error, ProblemsError, unwatched, type Watcher } from '../base/index.js'
+import { error, isAllF32, ProblemsError, unwatched, type Watcher } from '../base/index.js'
 import { compileJob, type Difference, differencesOf, type Tally, tallyOf } from '../compile/index.js'
 import { syntheticDataset } from '../data/index.js'
 import { fastKernels, type KernelName } from '../engine/index.js'
@@ -74,7 +74,7 @@ type Run = Shrunk & { readonly program: Program }
 /** The kernels here compute in f32: they run the f32 program of the same plan. */
 function runnable({ job, program }: Candidate, schedule: Schedule | undefined): Run {
   const { precision } = job.plan
-  if (precision === 'f32') return { job, program, changes: [] }
+  if (isAllF32(precision)) return { job, program, changes: [] }
   const wide: Job = { ...job, plan: { ...job.plan, precision: 'f32' } }
   const changes = [{ path: 'plan.precision', from: precision, to: 'f32' }]
   return { job: wide, program: compileJob(wide, schedule), changes }

@@ -3,6 +3,7 @@
  * from, so schedules on paper, simulated and measured runs are all drawn here. Colours follow the reader's light or
  * dark preference.
  */
+import type { MeshAxis } from '../base/index.js'
 import { escapeXml, round } from './svg.js'
 
 export interface TimelineSpan {
@@ -59,17 +60,23 @@ const charWidth = 6.2
 const boldWidth = 7
 
 /** Light fill, dark fill: distinct in hue and in lightness, so that print and colour-blind readers keep them apart. */
-const palette: Readonly<Record<string, readonly [string, string]>> = {
-  F: ['#9cc3f5', '#2f5f9e'],
-  B: ['#f6b98a', '#a3552a'],
-  I: ['#f7d38b', '#8f6a1c'],
-  W: ['#a9dcb5', '#2d7a48'],
-  optimizer: ['#b8a5e3', '#6a4fb0'],
+type Fill = readonly [light: string, dark: string]
+
+const fillsOfAxes: Readonly<Record<MeshAxis, Fill>> = {
   tp: ['#3d7dca', '#6ea8ee'],
   cp: ['#2a9d8f', '#55c9bb'],
   ep: ['#b5651d', '#e09a5a'],
   dp: ['#c8388a', '#ee7fbc'],
   pp: ['#5f6b7a', '#aab4c0'],
+}
+
+const palette: Readonly<Record<string, Fill>> = {
+  F: ['#9cc3f5', '#2f5f9e'],
+  B: ['#f6b98a', '#a3552a'],
+  I: ['#f7d38b', '#8f6a1c'],
+  W: ['#a9dcb5', '#2d7a48'],
+  optimizer: ['#b8a5e3', '#6a4fb0'],
+  ...fillsOfAxes,
   mesh: ['#111827', '#f3f4f6'],
 }
 

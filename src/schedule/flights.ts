@@ -49,12 +49,16 @@ export interface FlightPlan {
   readonly fetched: readonly (Flight | undefined)[]
 }
 
-/** Of what follows a call: what must follow it at once, and what may leave behind the messages of its task. */
-export function departures(events: readonly FlightEvent[]): Record<'now' | 'later', readonly FlightEvent[]> {
-  const waits = events.some(({ event }) => event !== 'start')
-  return waits || events.some(({ flight }) => flight.call !== undefined)
-    ? { now: events, later: [] }
-    : { now: [], later: events }
+/**
+ * Of what follows a call: what must follow it at once, and what may leave behind the messages of its task. Sums of the step
+ * may; gradients of one call only if it is the last of the task, since others wait for them.
+ */
+export function departures(
+  events: readonly FlightEvent[],
+  last: boolean,
+): Record<'now' | 'later', readonly FlightEvent[]> {
+  const ofStep = events.every(({ event, flight }) => event === 'start' && flight.call === undefined)
+  return last || ofStep ? { now: [], later: events } : { now: events, later: [] }
 }
 
 const start = (flight: Flight): FlightEvent => ({ event: 'start', flight })

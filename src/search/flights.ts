@@ -8,7 +8,7 @@ import { type DataCall, departures, type FlightEvent, type FlightPlan, type Task
 
 /** The flights of one stream, as steps. */
 export type OutlinedFlights = { readonly [When in 'begin' | 'end']: readonly Step[] } & {
-  readonly [When in 'before' | 'after' | 'later']: (call: number) => readonly Step[]
+  readonly [When in 'before' | 'after' | 'later']: (call: number, last: boolean) => readonly Step[]
 }
 
 /** Of all streams whose plans share a miniature. */
@@ -65,7 +65,7 @@ const nobodys = { block: -1, microbatch: -1, bind: [] } as const
 const asSteps = (plan: FlightPlan, stepsOf: (events: readonly FlightEvent[]) => Step[]): OutlinedFlights => ({
   begin: stepsOf(plan.begin),
   before: call => stepsOf(plan.before[call]),
-  after: call => stepsOf(departures(plan.after[call]).now),
-  later: call => stepsOf(departures(plan.after[call]).later),
+  after: (call, last) => stepsOf(departures(plan.after[call], last).now),
+  later: (call, last) => stepsOf(departures(plan.after[call], last).later),
   end: stepsOf(plan.end),
 })

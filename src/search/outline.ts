@@ -223,9 +223,10 @@ function tasksAmong(
   for (const [at, cue] of cues.entries()) {
     const sends = isSend(cues[at + 1])
     if ('stage' in cue)
-      for (const { call } of callsFor(cue.stage, cue.kind)) {
-        steps.push(...before(calls), call, ...after(calls))
-        ready.push(...later(calls++))
+      for (const [i, { call }] of callsFor(cue.stage, cue.kind).entries()) {
+        const last = i === callsFor(cue.stage, cue.kind).length - 1
+        steps.push(...before(calls, last), call, ...after(calls, last))
+        ready.push(...later(calls++, last))
         if (!sends) steps.push(...ready.splice(0))
       }
     else steps.push(cue)

@@ -10,32 +10,37 @@ export interface Flight {
   /** What waiting for the bytes counts as, and what waiting for those who are late. */
   part: Part
   late: Part
+  /** Of a call that only starts: messages pass it, as they travel on channels of their own. */
+  readonly tagged: boolean
   /** What it is called by those who wait for members from other streams; empty once the times above are known. */
   awaits: string
 }
 
-export const flightOf = (classes: number): Flight => ({
+export const flightOf = (classes: number, tagged: boolean): Flight => ({
+  tagged,
   ready: new Float64Array(classes),
   start: new Float64Array(classes),
   end: new Float64Array(classes),
   ...{ part: 'other', late: 'other', awaits: '' },
 })
 
-/** Who comes to a collective from one stream: when each class is there, and when its lane is free. */
+/** Who comes to a collective from one stream: when each class is there, when its lane is free, and who else is on the link. */
 export interface Party {
   readonly flight: Flight
   readonly lane: Float64Array
+  readonly other: Float64Array
 }
 
 /** Everybody has come: it begins when the last is there and all lanes are free, and holds the lanes until it is done. */
 export function settle(parties: readonly Party[], { of, count }: Meetings, seconds: number): void {
   const ready = new Float64Array(count)
   const free = new Float64Array(count)
-  for (const { flight, lane } of parties)
+  for (const { flight, lane, other } of parties)
     for (let k = 0; k < lane.length; k++) {
       const meeting = of[k]
       if (flight.ready[k] > ready[meeting]) ready[meeting] = flight.ready[k]
-      if (lane[k] > free[meeting]) free[meeting] = lane[k]
+      const late = Math.max(lane[k], other[k])
+      if (late > free[meeting]) free[meeting] = late
     }
   for (const { flight, lane } of parties) {
     flight.awaits = ''

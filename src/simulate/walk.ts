@@ -50,8 +50,9 @@ interface Front {
   readonly pp: number
   readonly stream: Stream
   readonly now: Float64Array
-  /** By link: when the lane is free. */
+  /** By link: when the lane is free, and when it is free of what calls that only start have under way. */
   readonly lanes: readonly Float64Array[]
+  readonly tagged: readonly Float64Array[]
   readonly spent: Readonly<Record<Part, Float64Array>>
   /** The next step, the next act of the segment it calls, and the calls before it. */
   step: number
@@ -213,7 +214,7 @@ class Walk {
   }
 
   #start(front: Front, act: Start, slots: Flight[]): void {
-    slots[act.slot] ??= flightOf(front.now.length)
+    slots[act.slot] ??= flightOf(front.now.length, slots !== front.slots)
     const flight = slots[act.slot]
     flight.ready.set(front.now)
     flight.part = act.part
@@ -244,7 +245,10 @@ class Walk {
 
   /** All members are there. They are at the same collective of the same segment. */
   #depart(members: readonly Member[], { instr, group, link, seconds }: Start): void {
-    const parties = members.map(({ front, flight }) => ({ flight, lane: front.lanes[link] }))
+    const parties = members.map(({ front: { lanes, tagged }, flight }) => {
+      const [lane, other] = flight.tagged ? [tagged[link], lanes[link]] : [lanes[link], tagged[link]]
+      return { flight, lane, other }
+    })
     settle(parties, this.#cast.alike.meetingsOf(group), seconds)
     for (const { front, step, flight } of members) this.#record({ pp: front.pp, step }, flight, 0, { instr, link })
   }
@@ -331,7 +335,9 @@ const byMessage = { part: 'pp', late: 'bubble' } as const
 function frontOf(stream: Stream, pp: number, classes: number, links: number): Front {
   const zeros = () => new Float64Array(classes)
   return {
-    ...{ pp, stream, now: zeros(), lanes: Array.from({ length: links }, zeros) },
+    ...{ pp, stream, now: zeros() },
+    lanes: Array.from({ length: links }, zeros),
+    tagged: Array.from({ length: links }, zeros),
     spent: Object.fromEntries(partNames.map(name => [name, zeros()])) as Record<Part, Float64Array>, // every part is there
     ...{ step: 0, act: 0, calls: 0, slots: [], started: new Map(), flying: [], met: new Map() },
     ...{ carriages: [], awaits: undefined },

@@ -2,7 +2,7 @@
  * A training session: a job on the ranks of this machine, step by step, data in and numbers out. Showing the numbers and
  * keeping them is left to the caller.
  */
-import { error, type Problem, ProblemsError } from '../base/index.js'
+import { error, isAllF32, type Problem, ProblemsError } from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset } from '../data/index.js'
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
@@ -111,7 +111,7 @@ function runnable(job: Job, kernels: KernelName, schedule: Schedule | undefined)
 
 /** What keeps the compiled kernels from running a job. */
 export const kernelProblems = ({ plan: { precision } }: Job): Problem[] =>
-  precision === 'f32'
+  isAllF32(precision)
     ? []
     : [
         error(

@@ -1,5 +1,5 @@
 /** Plans, verdicts and changes in words and columns. */
-import { type MeshAxis, meshAxes } from '../../base/index.js'
+import { type MeshAxis, meshAxes, supportedAxes } from '../../base/index.js'
 import type { Parts, Split } from '../../estimate/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import {
@@ -17,8 +17,9 @@ import { scaled, showPercent, showSeconds } from './numbers.js'
 export const showDollars = (dollars: number): string =>
   dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
 
-/** How it is cut, in one cell: 'tp 8 sp'. */
-export const showTensor = ({ tp, sequenceParallel }: Split): string => `${tp}${sequenceParallel ? ' sp' : ''}`
+/** How it is cut along an axis, in one cell: '8 sp'. */
+export const showAxis = (split: Split, axis: MeshAxis): string =>
+  `${split[axis]}${axis === 'tp' && split.sequenceParallel ? ' sp' : ''}`
 
 /** 'interleaved x4 ends 7': so many chunks a rank, so many layers in the first and in the last stage. */
 export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
@@ -40,14 +41,12 @@ export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1
 const showZero = ({ zero, reduce, gather }: Split): string =>
   `${zero}${reduce || gather ? ` ${reduce ? 'r' : ''}${gather ? 'g' : ''}` : ''}`
 
-export const planHeader = ['tp', 'pp', 'dp', 'zero', 'batch', 'schedule', 'recompute'] as const
+export const planHeader = [...supportedAxes, 'zero', 'batch', 'schedule', 'recompute'] as const
 
 const recomputed = { none: '-', selective: 'attn', full: 'all', 'per-op': 'some' } as const
 
 export const planCells = (split: Split): string[] => [
-  showTensor(split),
-  String(split.pp),
-  String(split.dp),
+  ...supportedAxes.map(axis => showAxis(split, axis)),
   showZero(split),
   `${split.microbatches}x${split.microbatch}`,
   showSchedule(split),
@@ -74,9 +73,8 @@ export function numberCells(
 }
 
 export function showMesh(split: Split): string {
-  const { tp, pp, dp, zero, sequenceParallel } = split
-  const tensor = `tp ${tp}${sequenceParallel ? ' sp' : ''}`
-  return [tensor, `pp ${pp}`, `dp ${dp}`, ...(zero > 0 ? [zeroName(split)] : [])].join(', ')
+  const axes = supportedAxes.map(axis => `${axis} ${showAxis(split, axis)}`)
+  return [...axes, ...(split.zero > 0 ? [zeroName(split)] : [])].join(', ')
 }
 
 /** The whole plan in one line, in the words of a job file. */

@@ -25,13 +25,14 @@ export class BlockCalls {
   /** Another stage waits for what a task sends, and nobody for the sums of the step: those leave behind it. */
   run({ kind, stage, microbatch }: Task, sends: boolean): void {
     const blocks = this.#context.blocks[stage]
-    for (const block of kind === 'F' ? blocks : blocks.toReversed()) {
-      this.#call(kind, block, microbatch)
+    const ordered = kind === 'F' ? blocks : blocks.toReversed()
+    for (const block of ordered) {
+      this.#call(kind, block, microbatch, block === ordered.at(-1))
       if (!sends) this.depart()
     }
   }
 
-  #call(phase: PhaseName, block: number, microbatch: number): void {
+  #call(phase: PhaseName, block: number, microbatch: number, last: boolean): void {
     const { compiled, out, flights } = this.#context
     const segment = placed(this.#context, compiled.blocks[compiled.model.blocks[block].kind].segments[phase]!)
     if (segment.instrs.length === 0) return
@@ -40,7 +41,7 @@ export class BlockCalls {
     const lasting = this.#lasting(segment, block)
     const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, { block, microbatch, call }))
     out.bound(segment, { block, microbatch }, frames)
-    const { now, later } = departures(flights.plan.after[call])
+    const { now, later } = departures(flights.plan.after[call], last || this.#ready.length > 0)
     fly(this.#context, now)
     this.#ready.push(...later)
   }
