@@ -1,6 +1,27 @@
-/** The public surface: what a program, a page or a notebook may import from `lockstep`. */
-export { type Problem, ProblemsError, showProblem } from './base/index.js'
-export { type Cluster, clusterOf, deviceNames, parseCluster } from './cluster/index.js'
+/**
+ * The public surface: what a program, a page or a notebook may import from `lockstep`, in the order in which one reads it.
+ * docs/api.md walks through it. Engines and collectives of threads are `lockstep/engine`, files of Node `lockstep/node`.
+ */
+
+// 1. What is wrong, as data.
+export { type Files, type Problem, type ProblemCode, ProblemsError, problemCodes, showProblem } from './base/index.js'
+
+// 2. A job: a model, how it is trained, and the plan that lays it on ranks.
+export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
+export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
+
+// 3. Schedules of a pipeline.
+export {
+  communicate,
+  draw,
+  makeSchedule,
+  parseSchedule,
+  printSchedule,
+  type Schedule,
+  timing,
+} from './schedule/index.js'
+
+// 4. The program of a job: compiled, printed, parsed.
 export {
   compile,
   compileEvaluation,
@@ -10,6 +31,20 @@ export {
   serialJob,
   tallyOf,
 } from './compile/index.js'
+export { type Program, parse, print, printRank, SerialReplay, type Violation, verify } from './ir/index.js'
+
+// 5. Proved: the laws, and a run beside one rank.
+export {
+  type CompiledJob,
+  isFine,
+  type ProveOptions,
+  prove,
+  type Rehearsal,
+  rehearse,
+  type Verdict,
+} from './prove/index.js'
+
+// 6. Data and training.
 export {
   batchAt,
   batchesInOrder,
@@ -26,31 +61,56 @@ export {
   trainMerges,
 } from './data/index.js'
 export {
+  type Beginning,
+  beginningOf,
+  type CheckpointFolder,
+  type OpenedData,
+  openCheckpoints,
+  openData,
+  type Session,
+  type SessionOptions,
+  type StepRecord,
+  startSession,
+  train,
+} from './train/index.js'
+
+// 7. What runs a program, step by step.
+export {
   boot,
   compare,
+  type Runner,
   runSerial,
+  type StepData,
+  type StepResult,
   startTrainer,
   syntheticData,
   type Trainer,
   worstOf,
 } from './engine/index.js'
-export { calibrated, type Era, type Estimate, eras, estimate, placedOf, splitOf, totalBytes } from './estimate/index.js'
 export { inputsOf } from './geometry/index.js'
-export { type Program, parse, print, printRank, type Violation, verify } from './ir/index.js'
-export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
-export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
+export { printChrome, type Span, sharesOf } from './trace/index.js'
+
+// 8. Clusters, and a step simulated on one.
+export { type Cluster, clusterOf, deviceNames, parseCluster } from './cluster/index.js'
+export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'
+
+// 9. Estimates in closed form, and the planner.
 export {
-  communicate,
-  draw,
-  makeSchedule,
-  parseSchedule,
-  printSchedule,
-  type Schedule,
-  timing,
-} from './schedule/index.js'
+  calibrated,
+  type Era,
+  type Estimate,
+  EstimateBook,
+  eras,
+  estimate,
+  placedOf,
+  splitOf,
+  totalBytes,
+} from './estimate/index.js'
 export {
   type Answer,
   type Asked,
+  type Explanation,
+  explain,
   type Found,
   findPlans,
   jobOf,
@@ -62,8 +122,21 @@ export {
   type Request,
   ratesOfPlan,
   readingOf,
+  reasonsFor,
   requestOf,
+  requestOfJob,
   search,
+  type Why,
 } from './search/index.js'
-export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'
-export { printChrome, type Span, sharesOf } from './trace/index.js'
+
+// 10. This machine measured, and a step simulated beside the same step measured.
+export {
+  type Calibration,
+  calibration,
+  compareSteps,
+  type Host,
+  inTurns,
+  type StepComparison,
+  type TimedRun,
+  timedRun,
+} from './calibrate/index.js'
