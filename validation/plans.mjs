@@ -1,0 +1,63 @@
+// Plans for every number of devices: searches, compiles what is listed, and checks that nothing is NaN and that every
+// listed plan was compiled and fits. Prints a line per search and a summary; exits 1 if anything is wrong.
+// Usage: node validation/plans.mjs [--every 1] [--models llama3-8b,llama3-70b] [--clusters h100,a100,mi300x,tpu-v5p]
+import { parseArgs } from 'node:util'
+import { clusterOf, findPlans, ModelConfig, ProblemsError, presets, requestOf } from '../dist/src/index.js'
+
+const { values } = parseArgs({
+  options: {
+    every: { type: 'string', default: '1' },
+    models: { type: 'string', default: 'llama3-8b,llama3-70b' },
+    clusters: { type: 'string', default: 'h100,a100,mi300x,tpu-v5p' },
+  },
+})
+const larger = [
+  144, 160, 192, 224, 240, 256, 320, 384, 480, 512, 640, 768, 960, 1024, 1536, 2048, 3072, 4096, 8192, 16384,
+]
+const counts = [...Array(128).keys()]
+  .map(i => i + 1)
+  .concat(larger)
+  .filter((_, i) => i % Number(values.every) === 0)
+
+const wrong = []
+let [searches, listed, unfit] = [0, 0, 0]
+for (const model of values.models.split(','))
+  for (const device of values.clusters.split(','))
+    for (const devices of counts) {
+      const where = `${model} on ${devices} ${device}`
+      const started = process.cpuUsage()
+      try {
+        const cluster = clusterOf(device, devices)
+        const request = requestOf({
+          model: ModelConfig.parse(presets[model]),
+          seq: 8192,
+          globalBatch: devices * 4,
+          cluster,
+        })
+        const answer = await findPlans(request, { top: 5, simulate: 20 })
+        searches++
+        if (answer.listed.length === 0) unfit++
+        for (const { plan, simulated } of answer.listed) {
+          listed++
+          if (!simulated) wrong.push(`${where}: a plan is listed that was not compiled`)
+          else if (!(simulated.step > 0 && simulated.arena > 0))
+            wrong.push(`${where}: ${simulated.step} s, ${simulated.arena} bytes`)
+          else if (!simulated.fits) wrong.push(`${where}: a plan is listed that does not fit`)
+          if (!Number.isFinite(plan.estimate.step)) wrong.push(`${where}: priced ${plan.estimate.step} s`)
+        }
+        const { user, system } = process.cpuUsage(started)
+        console.log(
+          `${where}: ${answer.listed.length} listed, ${answer.failed.length} left out, ${((user + system) / 1e6).toFixed(1)} s`,
+        )
+      } catch (error) {
+        if (error instanceof ProblemsError) {
+          unfit++
+          console.log(`${where}: ${error.message.split('\n')[0]}`)
+        } else wrong.push(`${where}: ${error.stack}`)
+      }
+    }
+console.log(
+  `${searches} searches, ${listed} plans listed, all compiled; ${unfit} where nothing fits; ${wrong.length} wrong`,
+)
+for (const line of wrong) console.log(line)
+process.exit(wrong.length > 0 ? 1 : 0)
