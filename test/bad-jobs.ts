@@ -171,7 +171,7 @@ export const rows: readonly Row[] = [
   [gpt('ffn: 130').replace(parts.plan, 'tp: 4'), 'plan/indivisible plan.tp | ffn 130 cannot be split tp 4 ways; try tp 2'],
   [gpt('vocab: 50257').replace('vocab: 64, ', '').replace(parts.plan, 'tp: 2'), 'plan/indivisible plan.tp | vocab 50432'],
   [model('family: mlp, layers: 4, embed: 8, ffn: 30').replace(parts.plan, 'tp: 4'), 'plan/indivisible plan.tp | try tp 3 or 5'],
-  [model('family: llama, layers: 2, embed: 64, heads: 6, kvHeads: 4, ffn: 8, vocab: 8'), 'model/heads model.kvHeads | heads 6 % kvHeads 4 = 2, must be 0; try 3 or 6', 'model/heads model.heads | embed 64 / heads 6 = 10.67 is no whole headDim; try 4 or 8'],
+  [model('family: llama, layers: 2, embed: 64, heads: 6, kvHeads: 4, ffn: 8, vocab: 8'), 'model/heads model.kvHeads | heads 6 % kvHeads 4 = 2, must be 0; try 3 or 6', 'model/heads model.heads | embed 64 / heads 6 = 10.67 is not an integer; try 4 or 8'],
   [gpt('').replace('heads: 4', 'heads: 5'), 'model/heads model.heads | embed 32 / heads 5 = 6.40'],
   [model('family: llama, layers: 2, embed: 64, heads: 8, headDim: 7, ffn: 8, vocab: 8'), 'model/heads model.headDim | headDim 7 is odd, but rotary positions turn pairs; try 8'],
   [gpt('positions: 16'), 'model/positions training.seq | seq 32 > positions 16'],

@@ -106,7 +106,7 @@ test('plan: every problem of a request at once', async () => {
   const request = ['--model', 'lama3-8b', '--cluster', 'h100', '--seq', '4096', '--devices', '8', '--global-batch', '8']
   const { code, err } = await lockstep(['plan', ...request, '--constraint', 'tpp<=8', 'zero=many'])
   equal(code, 1)
-  for (const words of [/unknown model `lama3-8b`/, /did you mean tp/, /many is no whole number/]) match(err, words)
+  for (const words of [/unknown model `lama3-8b`/, /did you mean tp/, /many is not an integer/]) match(err, words)
 })
 
 const job = `

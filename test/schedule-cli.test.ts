@@ -120,7 +120,7 @@ test('files that are no schedule are refused, not survived', () => {
     equal(code, 1, name)
     match(err, /^error /, name)
   }
-  match(command({ file: 'x' }, { x: bad.stall }).err, /rank 0 waits for ever at 0B0/)
+  match(command({ file: 'x' }, { x: bad.stall }).err, /rank 0 is deadlocked at 0B0/)
   equal(command({ file: 'missing' }).code, 1)
 })
 

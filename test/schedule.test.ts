@@ -283,8 +283,8 @@ test('ranks that wait for each other are found and named', () =>
       broken(make('1f1b', 2, 2), 1, row => row.splice(0, 4, row[2], row[3], row[0], row[1])),
     ),
     [
-      'rank 0 waits for ever at 0B0: it needs the input gradient of stage 1 microbatch 0, on rank 1',
-      'rank 1 waits for ever at 1F1: it needs 0F1, on rank 0',
+      'rank 0 is deadlocked at 0B0: it needs the input gradient of stage 1 microbatch 0, on rank 1',
+      'rank 1 is deadlocked at 1F1: it needs 0F1, on rank 0',
     ],
   ))
 

@@ -130,7 +130,7 @@ for (const [text, split, expected] of kept)
 const refused: readonly [text: string, message: RegExp, suggestion?: RegExp][] = [
   ['tp', /no comparison/, /tp<=8/],
   ['tpp<=8', /no field tpp/, /did you mean tp/],
-  ['tp<=many', /many is no whole number/],
+  ['tp<=many', /many is not an integer/],
   ['memory>=70GiB', /only be limited/],
   ['memory<=lots', /lots is no amount/],
   ['schedule=1f1', /no schedule 1f1/, /did you mean 1f1b/],

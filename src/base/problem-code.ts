@@ -27,7 +27,7 @@ export const problemCodes = {
   'model/ignored': 'a setting of the model has no effect here',
   'model/heads': 'heads, key-value heads and width do not divide each other',
   'model/positions': 'a sequence is longer than the positions of the model',
-  'model/size': 'the model has more parameters than can be counted exactly',
+  'model/size': 'the model has more than 2^53 parameters',
 
   'training/lr': 'the schedule of the learning rate contradicts itself, or part of it has no effect',
   'training/loss': 'the loss is not a number any more',

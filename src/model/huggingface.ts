@@ -128,7 +128,7 @@ function fromLlama(c: LlamaLike): Translated {
             error(
               'model/heads',
               'hidden_size',
-              `${c.hidden_size} / num_attention_heads ${c.num_attention_heads} is no whole head_dim`,
+              `${c.hidden_size} / num_attention_heads ${c.num_attention_heads} is not an integer`,
             ),
           ]),
       ...activation('hidden_act', c.hidden_act, ['silu', 'swish']),

@@ -114,7 +114,7 @@ const heads: Rule = function* ({ model }) {
   if (!Number.isInteger(headDim))
     yield refuse(
       'heads',
-      `embed ${embed} / heads ${heads} = ${headDim.toFixed(2)} is no whole headDim`,
+      `embed ${embed} / heads ${heads} = ${headDim.toFixed(2)} is not an integer`,
       tryDivisors(embed, heads),
     )
   else if (model.family === 'llama' && headDim % 2 !== 0)

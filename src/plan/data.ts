@@ -1,4 +1,4 @@
-/** What a job says of its data and of its learning rate, held against the model. What files hold is seen when they are read. */
+/** What a job says of its data and of its learning rate, checked against the model. What files hold is seen when they are read. */
 import { error, type Problem, shorten, warning } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
 import type { Rule } from './rule.js'

@@ -86,7 +86,7 @@ function quotient(path: string, size: readonly [string, number], by: Grid): { va
   const value = size[1] / product
   if (Number.isInteger(value) && value >= 1) return { value, problems: [] }
   const factors = by.map(([name, factor]) => `${name} ${factor}`).join(' x ')
-  const message = `${size[0]} ${size[1]} / (${factors} = ${product}) = ${Number(value.toFixed(3))} is no whole number`
+  const message = `${size[0]} ${size[1]} / (${factors} = ${product}) = ${Number(value.toFixed(3))} is not an integer`
   return {
     value: 1,
     problems: [

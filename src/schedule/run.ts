@@ -36,7 +36,7 @@ export interface Stop {
 export interface Run {
   /** Per rank, in the order of its row. */
   readonly slots: readonly (readonly Slot[])[]
-  /** Ranks that wait for ever; empty when the schedule completes. */
+  /** Ranks that are deadlocked; empty when the schedule completes. */
   readonly stops: readonly Stop[]
 }
 

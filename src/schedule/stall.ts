@@ -16,7 +16,7 @@ export function stallText(schedule: Schedule, { rank, action, waitsFor }: Stop):
     waitsFor.kind === 'F'
       ? showTask(waitsFor)
       : `the input gradient of stage ${waitsFor.stage} microbatch ${waitsFor.microbatch}`
-  return `rank ${rank} waits for ever at ${showAction(action)}: it needs ${what}, ${where}`
+  return `rank ${rank} is deadlocked at ${showAction(action)}: it needs ${what}, ${where}`
 }
 
 export const stallProblem = (schedule: Schedule, stop: Stop): Problem => ({

@@ -93,7 +93,7 @@ function parseConstraint(text: string): Constraint | Problem {
     const meant = nearest(field, fields)
     return refuse(`there is no field ${name}`, meant ? `did you mean ${meant}?` : `there are ${fields.join(', ')}`)
   }
-  if (!/^\d{1,9}$/.test(value)) return refuse(`${value} is no whole number`)
+  if (!/^\d{1,9}$/.test(value)) return refuse(`${value} is not an integer`)
   return { field, relation, value: Number(value), text: text.trim() }
 }
 

@@ -55,7 +55,7 @@ export interface Options {
   readonly keep: number
   /** False: no front is asked for, and more can be left out. */
   readonly front?: boolean
-  /** False prices everything: the truth that pruning is held against. */
+  /** False prices everything: the truth that pruning is compared with. */
   readonly prune?: boolean
 }
 

@@ -1,4 +1,4 @@
-/** lockstep demo: a small 3D-parallel job, compiled, proved and held against one rank. What `npm start` shows. */
+/** lockstep demo: a small 3D-parallel job, compiled, proved and compared with one rank. What `npm start` shows. */
 import type { Command } from 'commander'
 import { worldOf } from '../../base/index.js'
 import { compileJob, scheduleOf } from '../../compile/index.js'

@@ -73,7 +73,7 @@ function asText(job: Job, rehearsal: Rehearsal): string {
     ),
     '',
     table(['segment', 'collectives of one call', 'calls, full plan', 'calls, here'], rowsOf(full, here)),
-    `${quiet(full)} others meet nobody; messages between stages: ${full.messages} in the full plan, ${here.messages} here`,
+    `${quiet(full)} others have no collectives; messages between stages: ${full.messages} in the full plan, ${here.messages} here`,
     '',
     ...samenessOf(rehearsal),
     describe(verdict),

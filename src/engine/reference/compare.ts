@@ -63,7 +63,7 @@ export interface MemoryMismatch {
 export const worstOf = ({ steps, parameter }: Comparison): number =>
   worstNumber([parameter.error, ...steps.flatMap(step => [step.error, step.gradient.error])])
 
-/** What the one-rank program does, kept so that many plans can be held against one run. */
+/** What the one-rank program does, kept so that many plans can be compared with one run. */
 export interface SerialRun {
   readonly steps: readonly SerialStep[]
   readonly parameters: ReadonlyMap<string, Float64Array>

@@ -77,7 +77,7 @@ function otherUpdates(pairs: readonly Pair[]): Finding[] {
     if (!right || !same(own.grad, right.grad)) return []
     const say = (message: string): Finding[] => [{ law: 'I3', ...placeOf(own), message }]
     if (!same(own.norm, right.norm)) return say(`the norm that clips ${own.param} is not the serial program’s`)
-    return sameAfter(own, right) ? [] : say(`${own.param} is updated otherwise than in the serial program`)
+    return sameAfter(own, right) ? [] : say(`${own.param} is updated differently from the serial program`)
   })
 }
 

@@ -1,5 +1,5 @@
 /**
- * S: nobody waits for ever. All streams are played together, seeing only what can make them wait: posting a send
+ * S: no deadlock. All streams are played together, seeing only what can make them wait: posting a send
  * or a recv, waiting for one, and meeting other streams in a collective. A send completes only when its recv has
  * been posted. When nobody can move, the chain of who waits for whom is followed until it closes.
  */

@@ -1,6 +1,6 @@
 /**
  * How fast collectives are, in the form of nccl-tests: time, algbw = size / time, and busbw, which is algbw times what the
- * operation must move per byte, so that it can be held against what memory can do. Every operand is rewritten before
+ * operation must move per byte, so that it can be compared with what memory can do. Every operand is rewritten before
  * each operation: otherwise small sizes are read from caches that hold them already. `copy` is the limit: every rank
  * copies as many bytes at the same time, without waiting for anybody.
  */
