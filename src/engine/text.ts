@@ -1,7 +1,7 @@
 /** Steps and instructions in words, for errors. */
 import type { Dim, Rank } from '../base/index.js'
 import type { Shape } from '../geometry/index.js'
-import { type Collective, type Instr, pairsOf, type Ref, type Step } from '../ir/index.js'
+import { type Collective, type Instr, isCollective, pairsOf, type Ref, type Step } from '../ir/index.js'
 
 export function showStep(step: Step): string {
   if (step.kind !== 'call') return `${step.kind} ${'tag' in step ? step.tag : `frame ${step.frame}`}`
@@ -10,6 +10,8 @@ export function showStep(step: Step): string {
 }
 
 export function showInstr(instr: Instr): string {
+  if (isCollective(instr) && instr.ins.length > 1)
+    return `${instr.kind} of ${instr.ins.length} tensors, ${instr.ins[0]} to ${instr.ins.at(-1)}`
   if ('ins' in instr) return `${instr.kind} ${instr.ins.join(' ')} -> ${instr.outs.join(' ')}`
   if (instr.kind === 'wait') return `wait ${instr.on}`
   if (instr.kind === 'load') return `load ${instr.input} -> ${instr.out}`
