@@ -21,6 +21,6 @@ console.log(`rank 4711 does ${spansOf(4711).length} things`)
 const slowed = simulate(program, prices, { slow: new Map([[4711, 1.1]]), watch: [] })
 console.log(`with one slow rank: ${show(slowed.step)}, ${slowed.roles} ranks simulated`)
 
-//> a step: 8.57 s, idle in the pipeline 2.75 s, waiting for tp 0.76 s
+//> a step: 8.50 s, idle in the pipeline 2.68 s, waiting for tp 0.76 s
 //> rank 4711 does 8003 things
-//> with one slow rank: 8.80 s, 64 ranks simulated
+//> with one slow rank: 8.72 s, 64 ranks simulated

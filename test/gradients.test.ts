@@ -38,9 +38,9 @@ function programOf(model: Model, input: PlanInput): Program {
 
 const accumulatedIn = ({ segments }: Program) =>
   new Set(
-    Object.values(segments).flatMap(({ buffers, roles }) =>
+    Object.values(segments).flatMap(({ phase, buffers, roles }) =>
       Object.values(buffers)
-        .filter(({ role }) => roles[role].name.is === 'grad' && roles[role].name.of !== undefined)
+        .filter(({ role }) => (phase === 'B' || phase === 'W') && roles[role].name.is === 'grad')
         .map(({ layout }) => showLayout(layout)),
     ),
   )
