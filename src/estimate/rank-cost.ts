@@ -76,7 +76,8 @@ function timesOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCo
   const ends = ownEnds(setup, table, prices)
   const traffic = trafficOf(setup, table)
   const blocks = flyingBlocks(setup, prices, 'waits' in layer ? (layer as BlockTime) : { ...layer, waits: none }, ends)
-  return { ends, timeOf: held => stageTime(setup, traffic, blocks, held) }
+  const { stages } = prices.own
+  return { ends, timeOf: held => stageTime(setup, traffic, blocks, held, stages) }
 }
 
 const none: RankTime = { forward: 0, input: 0, weight: 0 }

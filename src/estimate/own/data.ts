@@ -3,14 +3,16 @@
  * played for a few microbatches. That tells how long its tasks take among others like them, what the first forward of a
  * step waits for, and what is left of the flights behind the last backward.
  */
-import { dataRanks } from '../../base/index.js'
+import { dataRanks, meshAxes } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { type DataPolicy, type Flight, type FlightEvent, planFlights } from '../../schedule/index.js'
+import { ByFields } from '../entry.js'
 import type { RankTime } from '../schedules/pipeline.js'
 import { fetchesEach, type RankLayers, reducesEach, splitsAll } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
 import { type BlockTraffic, blocksOf, type FlyingBlock, type FlyingBlocks } from './flying.js'
 import { Lane } from './lane.js'
+import { isNotCut } from './layer.js'
 
 export interface StageTime extends RankTime {
   /** Of one microbatch, waiting for flights. */
@@ -26,11 +28,35 @@ const few = 3
 /** Layers after which each further one adds the same. */
 const enough = 6
 
+/** What the time of a stage depends on, beside how its layers are cut and what they take. */
+const stageFields = [
+  ...(['zero', 'microbatches', 'recompute', 'reduce', 'gather', 'bucket', 'prefetch'] as const),
+  ...(['inTwo', 'forwardsFirst', 'layers', 'first', 'last'] as const),
+  ...meshAxes.filter(axis => isNotCut(axis) && axis !== 'pp'),
+] as const
+
+/** Stages of other plans that take the same: plans differ in their pipeline far more often than in what this depends on. */
+export const ownStageTimes = () => new ByFields<(typeof stageFields)[number], StageTime>(stageFields)
+export type OwnStageTimes = ReturnType<typeof ownStageTimes>
+
 /** One microbatch of a stage, with the flights of a plan. */
-export function stageTime(setup: Setup, traffic: BlockTraffic, blocks: FlyingBlocks, stage: RankLayers): StageTime {
+export function stageTime(
+  setup: Setup,
+  traffic: BlockTraffic,
+  blocks: FlyingBlocks,
+  stage: RankLayers,
+  known: OwnStageTimes,
+): StageTime {
+  const { split } = setup
+  const { forwardsFirst } = scheduleFacts[split.schedule]
+  const short = (layers: number) => {
+    const held = { ...stage, layers }
+    const key = { ...split, ...held, inTwo: splitsAll(split), forwardsFirst }
+    return known.of(key, () => shortStageTime(setup, traffic, blocks, held))
+  }
   const { layers } = stage
-  if (layers <= enough) return shortStageTime(setup, traffic, blocks, stage)
-  const [fewer, more] = [enough - 1, enough].map(n => shortStageTime(setup, traffic, blocks, { ...stage, layers: n }))
+  if (layers <= enough) return short(layers)
+  const [fewer, more] = [short(enough - 1), short(enough)]
   const of = (part: keyof StageTime) => more[part] + (layers - enough) * (more[part] - fewer[part])
   return {
     ...{ forward: of('forward'), input: of('input'), weight: of('weight') },

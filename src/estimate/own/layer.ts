@@ -179,7 +179,7 @@ export function ownLayerCost(setup: Setup, table: PriceTable, own: OwnLayers): O
   return known.of(setup.split, () => played(setup, table, own.work, inTwo))
 }
 
-const isNotCut = (axis: MeshAxis): boolean => !(cutFields as readonly string[]).includes(axis) // widened to ask
+export const isNotCut = (axis: MeshAxis): boolean => !(cutFields as readonly string[]).includes(axis) // widened to ask
 
 /** What of a plan the time of a layer depends on, beside what its kernels do and whether its backward pass is split. */
 const layerFields = ['zero', 'microbatches', 'recompute', 'reduce', ...meshAxes.filter(isNotCut)] as const
