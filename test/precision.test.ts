@@ -288,7 +288,13 @@ breaks('T3', 'moments in bf16', up, as('m', 'bf16'))
 breaks('T3', 'an optimizer that updates the rounded copy', up, body =>
   body.replace('%master %m %v =', '%param %m %v ='),
 )
-breaks('T3', 'a gather that changes the dtype', up, as('part', 'f32'), 'sharded')
+breaks(
+  'T3',
+  'a gather that changes the dtype',
+  'gather embed, 4 layers, head',
+  as('layers.mlp.up.whole', 'f32'),
+  'sharded',
+)
 breaks('T4', 'a value read in another dtype than it was left in', 'layers.B', as('attention.1', 'bf16'))
 breaks('P3', 'a parameter that is not rounded from its master', up, without(round))
 breaks('P3', 'a master that keeps its rounded copy only', up, below(round, '%master = scale %param by=1'))
@@ -319,23 +325,16 @@ const summedInBf16: readonly Edit[] = [
   within('begin layers.mlp.up', as('grad', 'bf16')),
   within('layers.B', as('d.mlp.up', 'bf16')),
   within('layers.B', as('grad.mlp.up', 'bf16')),
-  within('reduce layers.mlp.up', as('grad', 'bf16')),
-  within('reduce layers.mlp.up', body =>
-    body
-      .replace(
-        /^ {2}buffer %grad'1 f32 @reduced\+0 (.*)\n/m,
-        found => `${found}${found.replace("'1 f32 @reduced+0", "'2 bf16 @grad+128")}`,
-      )
-      .replace("%grad'1 = reduce-scatter", "%grad'2 = reduce-scatter")
-      .replace("wait %grad'1\n", "wait %grad'2\n  %grad'1 = scale %grad'2 by=1\n"),
+  within('reduce head, 4 layers, embed', body =>
+    body.replace(/(buffer %layers\.mlp\.up(\.\d)?(\.sum)? )f32/g, '$1bf16'),
   ),
 ]
 changed(
-  'T5',
-  'a gradient summed in bf16 and widened for the optimizer',
+  'T3',
+  'one gradient of a bucket summed in bf16',
   'sharded',
   text => summedInBf16.reduce((t, edit) => edit(t), text),
-  up,
+  'reduce head, 4 layers, embed',
 )
 
 for (const [one, other] of [

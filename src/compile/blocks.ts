@@ -278,11 +278,11 @@ class PhaseWriter {
     for (const param of this.#gradOf.get(id) ?? []) {
       const value = this.#value(id)
       this.#find(value)
-      const { ref, layout } = this.#writer.demand(
-        String(id),
-        this.#gradLayout(param, this.#writer.versions(String(id))[0].layout),
-      )
-      if (this.#context.fresh) this.#leave(param, value, { ref, layout })
+      const produced = this.#gradLayout(param, this.#writer.versions(String(id))[0].layout)
+      // What is a sum already has nothing to wait for: the rank adds its own part.
+      const isSum = this.#context.fresh && partialAxes(produced).length === 0
+      const { ref, layout } = this.#writer.demand(String(id), isSum ? this.#layouts(param).storage : produced)
+      if (this.#context.fresh && !isSum) this.#leave(param, value, { ref, layout })
       else {
         const role: RoleName = { is: 'grad', of: param }
         const name = showRole(role)
