@@ -7,54 +7,21 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
-import { boot, compareRun, dataFor, type Runner, type RunRecord, syntheticData } from '../src/engine/index.js'
+import { boot, compareRun, type Runner, syntheticData } from '../src/engine/index.js'
 import { type Lowered, nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { jobOf, optionsOf, serialOf } from './jobs.js'
 import { draw, jobAt, type Point, pairwise, titleAt } from './pairs.js'
-
-type Kind = 'native' | 'wasm'
-
-/**
- * What f32 costs, relative to what compare.ts measures by: a loss is one sum (1.3e-7 was seen); a gradient may be as small
- * as 1e-4 of the model's largest, so rounding of the largest weighs 1e4 times as much there (1e-5 was seen).
- */
-const bounds = { loss: 1e-6, gradient: 5e-5, parameter: 1e-5 }
+import { bounds, isWithinBounds, type Kind, record } from './recorded.js'
 
 const pool = new Pool()
 after(() => pool.close())
 
-async function record(program: Program, kernels: Kind, options: ReturnType<typeof optionsOf>): Promise<RunRecord> {
-  const watching = { observeGradients: true, poison: true }
-  const engine = await startEngine(program, { seed: options.seed, kernels, pool, timeoutMs: 20_000, ...watching })
-  try {
-    const data = dataFor(program, options)
-    const byName = <T>(of: (name: string) => T) => new Map(program.params.map(({ name }) => [name, of(name)]))
-    const steps = []
-    for (let step = 0; step < options.steps; step++) {
-      const { loss } = await engine.step({ inputs: data(step), lr: options.lr, step })
-      steps.push({ loss, gradients: byName(name => engine.gradient(name)) })
-    }
-    const spreads = byName(name => engine.spread(name))
-    return { steps, parameters: byName(name => engine.parameter(name)), spreads, peaks: engine.peaks }
-  } finally {
-    await engine.stop()
-  }
-}
-
 async function agrees(kernels: Kind, point: Point): Promise<void> {
   const job = jobAt(point)
   const program = compileJob(job)
-  const run = await record(program, kernels, optionsOf(job))
-  const { steps, parameter, spread, memory } = compareRun(program, run, serialOf(job))
-  for (const { error, gradient } of steps) {
-    assert.ok(error <= bounds.loss, `the loss is off by ${error}`)
-    assert.ok(gradient.error <= bounds.gradient, `the gradient of ${gradient.name} is off by ${gradient.error}`)
-  }
-  assert.ok(parameter.error <= bounds.parameter, `${parameter.name} is off by ${parameter.error}`)
-  assert.equal(spread.error, 0, `replicas of ${spread.name} differ`)
-  assert.deepEqual(memory, [])
+  isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job)), serialOf(job)))
 }
 
 const skipOf = (kernels: Kind) => (kernels === 'native' && nativeMissing()) || false
@@ -80,8 +47,8 @@ for (const kernels of ['native', 'wasm'] as const)
     const job = jobOf('gpt tied', everything)
     const program = compileJob(job)
     const [first, second] = [
-      await record(program, kernels, optionsOf(job)),
-      await record(program, kernels, optionsOf(job)),
+      await record(program, kernels, pool, optionsOf(job)),
+      await record(program, kernels, pool, optionsOf(job)),
     ]
     assert.deepEqual(second, first)
   })

@@ -95,3 +95,10 @@ export const holdersOf = ({ held }: Facts, stages: readonly number[]): number[] 
 
 /** Pipeline coordinates with tasks of the last block's stage. */
 export const lossHolders = (facts: Facts): number[] => holdersOf(facts, facts.stageOf.slice(-1))
+
+/** The blocks of each stage, in order. */
+export function blocksOfStages({ schedule, stageOf }: Pick<Facts, 'schedule' | 'stageOf'>): number[][] {
+  const blocks = Array.from({ length: schedule.stages }, () => [] as number[])
+  for (const [block, stage] of stageOf.entries()) blocks[stage].push(block)
+  return blocks
+}

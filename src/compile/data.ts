@@ -14,7 +14,7 @@ import {
   tasksOf,
 } from '../schedule/index.js'
 import type { PhaseName } from './blocks.js'
-import { type CompiledParam, evaluates, type Sharding } from './compiled.js'
+import { blocksOfStages, type CompiledParam, evaluates, type Sharding } from './compiled.js'
 import { dataAxes } from './layouts.js'
 import { localBytes, type SegmentDraft, SegmentWriter, type Slot, type Tensor } from './segment.js'
 import { type Gradient, scattersEachCall } from './tail.js'
@@ -37,9 +37,9 @@ export function draftFlights(sharding: Sharding): FlightDrafts[] {
 }
 
 function policyOf(sharding: Sharding): DataPolicy {
-  const { plan, s, params } = sharding
+  const { plan, params } = sharding
   const inParts = params.some(({ segments }) => segments.kept.layout.flat)
-  const scatters = dataAxes(s).length > 0 && params.some(({ layouts }) => scattersEachCall(plan, layouts.storage))
+  const scatters = params.some(({ layouts }) => scattersEachCall(plan, layouts.storage))
   return {
     gather: !inParts ? 'never' : plan.zero === 3 ? plan.gather : 'step',
     reduce: evaluates(sharding) ? 'never' : scatters ? 'call' : 'step',
@@ -61,11 +61,10 @@ function dataCalls({ blocks, model, schedule, stageOf }: Sharding, drafter: Flig
     known[block][phase] ??= draft.instrs.length === 0 ? [] : [drafter.callOf(draft, local => params[local])]
     return known[block][phase]
   }
-  const blocksOf = (stage: number) => stageOf.flatMap((at, block) => (at === stage ? [block] : []))
-  return tasksOf(schedule.rows[pp]).flatMap(({ kind, stage }) => {
-    const run = blocksOf(stage)
-    return (kind === 'F' ? run : run.reverse()).flatMap(block => callOf(block, kind))
-  })
+  const stages = blocksOfStages({ schedule, stageOf })
+  return tasksOf(schedule.rows[pp]).flatMap(({ kind, stage }) =>
+    (kind === 'F' ? stages[stage] : stages[stage].toReversed()).flatMap(block => callOf(block, kind)),
+  )
 }
 
 const fliesOnce = (gradient: Gradient | undefined): boolean =>
@@ -168,7 +167,7 @@ function draftGather({ s }: Sharding, params: readonly CompiledParam[], name: st
     const { layout, inside } = segments.kept
     const tensor: Tensor = { ...spec, name: of, dtype }
     const slot = slotOf('param', of)
-    const part = inside ? w.own(of, tensor, layout, slot) : w.given(of, tensor, layout, slot)
+    const part = w.held(of, tensor, segments.kept, slot)
     const whole = w.given(of, { ...tensor, name: `${of}.whole` }, layouts.compute, inside ? slot : slotOf('full', of))
     w.makeRoom(whole.ref, layout)
     return [part.ref, whole.ref] as const

@@ -9,6 +9,7 @@ import {
   bytesPer,
   type DType,
   type Group,
+  type Holding,
   type Instr,
   type Kind,
   type Phase,
@@ -84,6 +85,11 @@ export class SegmentWriter {
     const ref = this.#add(tensor, layout, slot)
     this.#buffers.set(ref, { ...this.#buffers.get(ref)!, inside: true, bytes: lineBytes(this.#s, tensor, layout) })
     return this.#remember(key, { ref, layout, inside: true })
+  }
+
+  /** A tensor as it lies in its frame. */
+  held(key: string, tensor: Tensor, { layout, inside }: Holding, slot: Slot): Version {
+    return inside ? this.own(key, tensor, layout, slot) : this.given(key, tensor, layout, slot)
   }
 
   /** Makes room for all parts of a flat layout where a block lies that is gathered from them or scattered to them. */

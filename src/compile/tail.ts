@@ -20,7 +20,7 @@ import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './compiled.js'
 import { type Sharded, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
-import { type SegmentDraft, SegmentWriter, type Slot, type Tensor, type Version } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
 
 export interface ParamContext {
   readonly s: Sharded
@@ -125,9 +125,6 @@ function reducedAt({ accumulated, reduction }: Gradient, state: Layout): Located
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
-const find = (w: SegmentWriter, key: string, tensor: Tensor, { layout, inside, slot }: Located): Version =>
-  inside ? w.own(key, tensor, layout, slot) : w.given(key, tensor, layout, slot)
-
 const hasMaster = ({ dtype, stateDtype }: ParamClass): boolean => dtype !== stateDtype
 
 /** The gradient as a tensor: as wide as the state it meets. */
@@ -152,7 +149,7 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: Located, { 
     w.settle(sum.ref, reduced.slot)
   }
   if (param.holders.length > 1) {
-    sum ??= find(w, 'grad', gradientOf(param), reduced)
+    sum ??= w.held('grad', gradientOf(param), reduced, reduced.slot)
     w.reduceInPlace('grad', sum, reduced.layout, { axes: ['pp'], stages: param.holders })
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
@@ -161,7 +158,7 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: Located, { 
 /** Every logical element counts once: ranks along axes on which the gradient is whole leave it to the first of them. */
 function draftNorm(param: ParamClass, reduced: Located, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
-  const { ref } = find(w, 'grad', gradientOf(param), reduced)
+  const { ref } = w.held('grad', gradientOf(param), reduced, reduced.slot)
   const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
   const total = w.given('norm', scalar('normSquared'), addend, slotOf({ is: 'result', of: 'normSquared' }, 'workspace'))
   w.emit({ kind: 'sumSquares', once: wholeAxes(s, reduced.layout), ins: [ref], outs: [total.ref] })
@@ -195,9 +192,9 @@ function draftUpdate(
   const ofState = (name: StateName) =>
     w.given(name, { ...spec, name, dtype: stateDtype }, state, slotOf({ is: 'state', of: name }, 'optimizer')).ref
   const whence = (name: string) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
-  const gradient = find(w, 'grad', gradientOf(param), reduced).ref
+  const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const slot = slotOf({ is: 'param' }, 'parameters')
-  const own = find(w, 'param', { ...spec, name: 'param', dtype }, { ...kept, slot }).ref
+  const own = w.held('param', { ...spec, name: 'param', dtype }, kept, slot).ref
   const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(training.optimizer).map(ofState)]
   const { lr: _, ...optimizer } = training.optimizer
   const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }

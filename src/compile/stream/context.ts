@@ -1,7 +1,7 @@
 /** What is known of one stream before it is written, and the writer that its parts write with. */
 import { type ResultName, resultNames, type Segment } from '../../ir/index.js'
 import { type Task, tasksOf } from '../../schedule/index.js'
-import { type Compiled, type CompiledParam, evaluates, lossHolders } from '../compiled.js'
+import { blocksOfStages, type Compiled, type CompiledParam, evaluates, lossHolders } from '../compiled.js'
 import type { FlightDrafts } from '../data.js'
 import type { SegmentDraft } from '../segment.js'
 import { StreamWriter } from './writer.js'
@@ -44,12 +44,6 @@ export function contextOf(compiled: Compiled, pp: number, messages: Messages): S
     flights: compiled.flights[pp],
     out: new StreamWriter(),
   }
-}
-
-export function blocksOfStages({ schedule, stageOf }: Compiled): number[][] {
-  const blocks = Array.from({ length: schedule.stages }, () => [] as number[])
-  for (const [block, stage] of stageOf.entries()) blocks[stage].push(block)
-  return blocks
 }
 
 /** The segment that a draft became. */
