@@ -2,7 +2,7 @@
  * Collectives over 2 and 4 ranks of one machine, against Open MPI and gloo, 16 KB to 64 MB. Operands are rewritten
  * before every run: a collective whose operands lie in its own cache since the last run would look twice as fast as it
  * is in training. The time of a run is that of its slowest rank. What memory allows is measured too: the same ranks
- * copying as many bytes at the same time, without meeting.
+ * copying as many bytes at the same time, without synchronising.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -148,7 +148,7 @@ async function compete(world: number, { rounds = 7, only = '' }: Options, say: S
   try {
     const starts = {
       'Open MPI': () => mpi(world),
-      gloo: () => torch('gloo', 'gloo.py', world, join(folder, 'meeting')),
+      gloo: () => torch('gloo', 'gloo.py', world, join(folder, 'rendezvous')),
     }
     for (const [name, start] of Object.entries(starts)) {
       const child = await unlessMissing(async () => start(), say)

@@ -18,11 +18,11 @@ const exec = kernels.attach(token.memory)
 const members = Array.from({ length: token.ranks }, (_, i) => i)
 const [right, left] = [(rank + 1) % token.ranks, (rank + token.ranks - 1) % token.ranks]
 const status = new Int32Array(token.memory.buffer, token.statuses[rank], 16)
-let [meetings, messages] = [0, 0]
+let [collectives, messages] = [0, 0]
 
 const seat: Seat = {
   ...{ rank, members, sync: token.blocks },
-  meeting: () => ++meetings,
+  collective: () => ++collectives,
   at: (peer, { offset }) => token.heaps[peer] + offset,
 }
 
@@ -40,14 +40,14 @@ function tensors({ operation, bytes }: Request): { x: Tensor; out: Tensor } {
 }
 
 function sendRecv(list: ListWriter, x: Tensor, out: Tensor): void {
-  const meeting = ++messages
-  const message = (from: number, to: number) => ({ sync: token.messages + line * (from * token.ranks + to), meeting })
+  const message = ++messages
+  const words = (from: number, to: number) => ({ sync: token.messages + line * (from * token.ranks + to), message })
   const tensors = (from: number, to: number) => ({ x: seat.at(from, x), out: seat.at(to, out), bytes: 4 * x.length })
-  list.write('send', message(rank, right))
-  list.write('recv', message(left, rank))
-  list.write('waitRecv', { ...message(left, rank), ...tensors(left, rank) })
+  list.write('send', words(rank, right))
+  list.write('recv', words(left, rank))
+  list.write('waitRecv', { ...words(left, rank), ...tensors(left, rank) })
   list.waitsFor([left])
-  list.write('waitSend', { ...message(rank, right), ...tensors(rank, right) })
+  list.write('waitSend', { ...words(rank, right), ...tensors(rank, right) })
   list.waitsFor([right])
 }
 
@@ -84,7 +84,7 @@ function execute(fill: (list: ListWriter) => void): number {
 }
 
 const barrier = (list: ListWriter) =>
-  list.write('barrier', { sync: seat.sync, me: rank, members: token.ranks, meeting: seat.meeting() })
+  list.write('barrier', { sync: seat.sync, me: rank, members: token.ranks, collective: seat.collective() })
 
 function answer(request: Request): number[] {
   const { x, out } = tensors(request)

@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { clusterOf } from '../src/cluster/index.js'
-import { type Era, EstimateBook, eras, shapeOf } from '../src/estimate/index.js'
+import { EstimateBook, type FrameworkName, frameworks, shapeOf } from '../src/estimate/index.js'
 import { ModelConfig, type PresetName, presets } from '../src/model/index.js'
 import { type Found, type Request, search } from '../src/search/index.js'
 import type { Options, Say } from './main.js'
@@ -22,7 +22,7 @@ interface Asked {
   readonly devices: number
   readonly seq: number
   readonly batch: number
-  readonly software: Era
+  readonly software: FrameworkName
 }
 
 const llama405b: Asked = {
@@ -39,7 +39,7 @@ function requestOf({ model: name, device, devices, seq, batch, software }: Asked
   const model = { ...parsed, vocab: Math.ceil(parsed.vocab / 128) * 128 }
   return {
     ...{ model, shape: shapeOf(model, seq)!, globalBatch: batch, cluster: clusterOf(device, devices) },
-    ...{ precision: 'bf16', software: eras[software], constraints: [], book: new EstimateBook() },
+    ...{ precision: 'bf16', software: frameworks[software], constraints: [], book: new EstimateBook() },
   }
 }
 

@@ -152,7 +152,7 @@ static void fold(struct context *c, const struct fold *s) {
 typedef void work(struct context *c, const double *w, int share, size low, size high);
 
 static void share_out(struct context *c, const double *w, size whole, size piece, work *work) {
-  const struct meeting m = meeting_of(w);
+  const struct collective m = collective_of(w);
   if (!lockstep_meet(c, &m, ARRIVED)) return;
   const size pieces = max_size(1, (whole + piece - 1) / piece);
   int span = 1;
@@ -292,7 +292,7 @@ COMMAND(waitAllToAll) {
   share_out(c, w, r.members * r.count * r.bytes, PIECE_BYTES, all_to_all);
 }
 
-// Several tensors at one meeting: a member's shares of all of them lie one behind the other, and are cut into pieces as if
+// Several tensors at one collective: a member's shares of all of them lie one behind the other, and are cut into pieces as if
 // they were one. Parts of a line are equal, so that the last may reach beyond its end: there a sum is zero, and nothing is
 // gathered.
 

@@ -1,4 +1,4 @@
-// Ranks to cores. A rank that shares its core with another waits for it at every meeting, and the scheduler of a busy
+// Ranks to cores. A rank that shares its core with another waits for it at every collective, and the scheduler of a busy
 // machine puts them together soon enough: each rank is given cores of its own among those the process may use. Where
 // there are more ranks than cores, each core is given as many ranks as every other, if that can be (three on one core and
 // one on the other are as slow as three), and neighbours are apart: they meet most often, and idle at the same time.

@@ -67,10 +67,10 @@ void lockstep_wake(int *address) {
 
 INLINE int look(const int *word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
 
-// The first of `count` counters, a line apart, that has not reached the meeting; -1: all have.
-static int missing(const int *counters, int count, int meeting) {
+// The first of `count` counters, a line apart, that has not reached the collective; -1: all have.
+static int missing(const int *counters, int count, int collective) {
   for (int i = 0; i < count; i++)
-    if (look(counters + LINE * i) - meeting < 0) return i;
+    if (look(counters + LINE * i) - collective < 0) return i;
   return -1;
 }
 
@@ -86,19 +86,19 @@ static void give_up(struct context *c) {
   if (c->abort) __atomic_store_n(c->abort, 1, __ATOMIC_SEQ_CST);
 }
 
-static int wait_for(struct context *c, int *bell, const int *counters, int count, int meeting) {
+static int wait_for(struct context *c, int *bell, const int *counters, int count, int collective) {
   for (int i = 0; i < c->spin; i += LOOKS_PER_PAUSE) {
-    if (missing(counters, count, meeting) < 0) return 1;
+    if (missing(counters, count, collective) < 0) return 1;
     pause_briefly();
   }
   const double start = lockstep_now(), deadline = start + c->timeout_ms * 1e-3;
   for (int i = 0; i < c->yields && lockstep_now() - start < MOST_YIELDING; i++) {
-    if (missing(counters, count, meeting) < 0) return 1;
+    if (missing(counters, count, collective) < 0) return 1;
     give_way();
   }
   __atomic_add_fetch(&bell[SLEEPERS], 1, __ATOMIC_SEQ_CST);
   for (;;) {
-    int seen = look(&bell[EPOCH]), who = missing(counters, count, meeting);
+    int seen = look(&bell[EPOCH]), who = missing(counters, count, collective);
     __atomic_store_n(&c->status[STATUS_WAITING_FOR], who + 1, __ATOMIC_RELAXED);
     if (who < 0 || aborted(c)) break;
     if (lockstep_now() > deadline) {
@@ -117,18 +117,18 @@ static void ring(int *bell) {
 }
 
 // Sets a member's counter and rings the bell if it was the last to be set.
-static void come(struct context *c, const struct meeting *m, int member, int which) {
+static void come(struct context *c, const struct collective *m, int member, int which) {
   __atomic_store_n(member_line(c, m->sync, member) + which, m->number, __ATOMIC_SEQ_CST);
   int *bell = group_bell(c, m->sync);
   if (look(&bell[SLEEPERS]) && missing(member_line(c, m->sync, 0) + which, m->members, m->number) < 0) ring(bell);
 }
 
-int lockstep_meet(struct context *c, const struct meeting *m, int which) {
+int lockstep_meet(struct context *c, const struct collective *m, int which) {
   return wait_for(c, group_bell(c, m->sync), member_line(c, m->sync, 0) + which, m->members, m->number);
 }
 
-// Who comes late finds a later meeting's number: whatever it came for is done.
-size lockstep_take(struct context *c, const struct meeting *m, int share, size pieces) {
+// Who comes late finds a later collective's number: whatever it came for is done.
+size lockstep_take(struct context *c, const struct collective *m, int share, size pieces) {
   int64_t *next = (int64_t *)(member_line(c, m->sync, share) + NEXT), seen = __atomic_load_n(next, __ATOMIC_SEQ_CST);
   for (;;) {
     const int ahead = (int)(seen >> 32) - m->number;
@@ -139,8 +139,8 @@ size lockstep_take(struct context *c, const struct meeting *m, int share, size p
   }
 }
 
-// Nobody takes a piece of the next meeting before all of this one is done, so the count can begin again here.
-void lockstep_finish(struct context *c, const struct meeting *m, int share, size pieces) {
+// Nobody takes a piece of the next collective before all of this one is done, so the count can begin again here.
+void lockstep_finish(struct context *c, const struct collective *m, int share, size pieces) {
   int *finished = member_line(c, m->sync, share) + FINISHED;
   if (__atomic_add_fetch(finished, 1, __ATOMIC_SEQ_CST) < pieces) return;
   __atomic_store_n(finished, 0, __ATOMIC_SEQ_CST);
@@ -148,23 +148,23 @@ void lockstep_finish(struct context *c, const struct meeting *m, int share, size
 }
 
 COMMAND(start) {
-  const struct meeting m = meeting_of(w);
+  const struct collective m = collective_of(w);
   come(c, &m, m.me, ARRIVED);
 }
 
 COMMAND(barrier) {
-  const struct meeting m = meeting_of(w);
+  const struct collective m = collective_of(w);
   come(c, &m, m.me, ARRIVED);
   lockstep_meet(c, &m, ARRIVED);
 }
 
-static void post(int *line, int which, int meeting) {
-  __atomic_store_n(&line[which], meeting, __ATOMIC_SEQ_CST);
+static void post(int *line, int which, int message) {
+  __atomic_store_n(&line[which], message, __ATOMIC_SEQ_CST);
   if (look(&line[MESSAGE_BELL + SLEEPERS])) ring(line + MESSAGE_BELL);
 }
 
-COMMAND(send) { post(ints(c, w[SEND_SYNC]), SENT, (int)w[SEND_MEETING]); }
-COMMAND(recv) { post(ints(c, w[RECV_SYNC]), READY, (int)w[RECV_MEETING]); }
+COMMAND(send) { post(ints(c, w[SEND_SYNC]), SENT, (int)w[SEND_MESSAGE]); }
+COMMAND(recv) { post(ints(c, w[RECV_SYNC]), READY, (int)w[RECV_MESSAGE]); }
 
 static void *end_of(const struct context *c, double offset, const int *said) {
   return address(c, offset < 0 ? *(const double *)said : offset);
@@ -172,15 +172,15 @@ static void *end_of(const struct context *c, double offset, const int *said) {
 
 // Once the other end has started, the first of the two takes the message and copies it; the other waits for that.
 static void finish_message(struct context *c, const double *w, int other) {
-  int *line = ints(c, w[WAIT_RECV_SYNC]), meeting = (int)w[WAIT_RECV_MEETING], before = meeting - 1;
-  if (!wait_for(c, line + MESSAGE_BELL, line + other, 1, meeting)) return;
-  if (!__atomic_compare_exchange_n(&line[TAKEN], &before, meeting, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-    wait_for(c, line + MESSAGE_BELL, line + COPIED, 1, meeting);
+  int *line = ints(c, w[WAIT_RECV_SYNC]), message = (int)w[WAIT_RECV_MESSAGE], before = message - 1;
+  if (!wait_for(c, line + MESSAGE_BELL, line + other, 1, message)) return;
+  if (!__atomic_compare_exchange_n(&line[TAKEN], &before, message, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    wait_for(c, line + MESSAGE_BELL, line + COPIED, 1, message);
     return;
   }
   const size bytes = (size)w[WAIT_RECV_BYTES];
   copy_bytes(end_of(c, w[WAIT_RECV_OUT], line + MESSAGE_OUT), end_of(c, w[WAIT_RECV_X], line + MESSAGE_X), bytes, bytes);
-  post(line, COPIED, meeting);
+  post(line, COPIED, message);
 }
 
 COMMAND(waitRecv) { finish_message(c, w, SENT); }

@@ -3,9 +3,9 @@
 #include "kernels.h"
 
 // A block is made of lines of 64 bytes, so that counters of different ranks never share one (LINE words).
-// The first line of a group's block is its bell. A member's line, after it, says which meeting the member has come to
-// last, and of its share of the work: the last meeting done, the next piece to take (an i64: of which meeting, and which
-// piece), and how many pieces of the current meeting are finished.
+// The first line of a group's block is its bell. A member's line, after it, says which collective the member has come to
+// last, and of its share of the work: the last collective done, the next piece to take (an i64: of which collective, and which
+// piece), and how many pieces of the current collective are finished.
 enum { ARRIVED, DONE, NEXT, FINISHED = 4 };
 // A message's block is one line: counters of messages, the bell, and two f64 where both ends may say what they bring.
 enum { SENT, READY, TAKEN, COPIED, MESSAGE_BELL };
@@ -13,20 +13,20 @@ enum { SENT, READY, TAKEN, COPIED, MESSAGE_BELL };
 INLINE int *group_bell(const struct context *c, double sync) { return ints(c, sync); }
 INLINE int *member_line(const struct context *c, double sync, int member) { return ints(c, sync) + LINE * (1 + member); }
 
-// One member at one meeting of a group.
-struct meeting {
+// One member at one collective of a group.
+struct collective {
   double sync;
   int me, members, number;
 };
 
-// Every command of a meeting begins with the same words.
-INLINE struct meeting meeting_of(const double *w) {
-  return (struct meeting){w[START_SYNC], (int)w[START_ME], (int)w[START_MEMBERS], (int)w[START_MEETING]};
+// Every command of a collective begins with the same words.
+INLINE struct collective collective_of(const double *w) {
+  return (struct collective){w[START_SYNC], (int)w[START_ME], (int)w[START_MEMBERS], (int)w[START_COLLECTIVE]};
 }
 
-// Waits until that counter of every member has reached the meeting. On failure c->error is set: returns 0.
-int lockstep_meet(struct context *c, const struct meeting *m, int which);
+// Waits until that counter of every member has reached the collective. On failure c->error is set: returns 0.
+int lockstep_meet(struct context *c, const struct collective *m, int which);
 // The next piece of a member's share that nobody has taken; -1: all are.
-size lockstep_take(struct context *c, const struct meeting *m, int share, size pieces);
-// A piece that was taken is finished. Rings the bell if nothing is left to do at the meeting.
-void lockstep_finish(struct context *c, const struct meeting *m, int share, size pieces);
+size lockstep_take(struct context *c, const struct collective *m, int share, size pieces);
+// A piece that was taken is finished. Rings the bell if nothing is left to do at the collective.
+void lockstep_finish(struct context *c, const struct collective *m, int share, size pieces);

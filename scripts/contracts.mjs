@@ -65,7 +65,7 @@ const commandsHeader = () =>
     '// How a collective makes one number of many.',
     ...enumOf('COMBINE', combines),
     '',
-    '// What is done to several tensors at one meeting.',
+    '// What is done to several tensors at one collective.',
     ...enumOf('SEVERAL', severalKinds),
     '',
     '// What its elements are.',

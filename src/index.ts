@@ -97,10 +97,10 @@ export { clusterPrices, type Simulation, scaledPrices, simulate } from './simula
 // 9. Estimates in closed form, and the planner.
 export {
   calibrated,
-  type Era,
+  type FrameworkName,
   type Estimate,
   EstimateBook,
-  eras,
+  frameworks,
   estimate,
   placedOf,
   splitOf,

@@ -6,14 +6,14 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { measuredDevice } from '../src/calibrate/measured-device.js'
 import {
+  type CollectivePoint,
   clusterOf,
   deviceOf,
   type MatmulPoint,
-  type MeetingPoint,
   parseCluster,
   parseMeasured,
 } from '../src/cluster/index.js'
-import { bend, fitMatmul, interpolate, matmulSeconds, priceKernel, priceMeeting } from '../src/cost/index.js'
+import { bend, fitMatmul, interpolate, matmulSeconds, priceCollective, priceKernel } from '../src/cost/index.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
 
@@ -56,16 +56,16 @@ describe('prices between measurements', () => {
   })
 
   test('a collective that was timed has its time, also of fewer bytes, and twice the bytes twice that', () => {
-    const timed: MeetingPoint = { kind: 'all-reduce', ranks: 8, bytes: 2 ** 20, seconds: 1e-3 }
+    const timed: CollectivePoint = { kind: 'all-reduce', ranks: 8, bytes: 2 ** 20, seconds: 1e-3 }
     const { topology, ...rest } = clusterOf('h100', 8)
     const levels = topology.kind === 'tree' ? [{ ...topology.levels[0], measured: [timed] }] : []
     const cluster = { ...rest, topology: { kind: 'tree', levels } } as const
     const seconds = (size: number, bytes: number) =>
-      priceMeeting({ kind: 'all-reduce', bytes, group: { size, stride: 1 } }, cluster)
+      priceCollective({ kind: 'all-reduce', bytes, group: { size, stride: 1 } }, cluster)
     deepEqual([seconds(8, 2 ** 20), seconds(8, 2 ** 10), seconds(8, 2 ** 21)], [1e-3, 1e-3, 2e-3])
     equal(
       seconds(4, 2 ** 20),
-      priceMeeting({ kind: 'all-reduce', bytes: 2 ** 20, group: { size: 4, stride: 1 } }, clusterOf('h100', 8)),
+      priceCollective({ kind: 'all-reduce', bytes: 2 ** 20, group: { size: 4, stride: 1 } }, clusterOf('h100', 8)),
     )
   })
 })
@@ -203,7 +203,7 @@ describe('lockstep calibrate', () => {
     const { cluster } = parseCluster(JSON.parse(out))
     ok(cluster)
     equal(cluster.devices, 8)
-    equal(priceMeeting({ kind: 'all-reduce', bytes: 2 ** 26, group: { size: 8, stride: 1 } }, cluster), 4e-4)
+    equal(priceCollective({ kind: 'all-reduce', bytes: 2 ** 26, group: { size: 8, stride: 1 } }, cluster), 4e-4)
   })
 
   test('interrupted, it writes nothing', async () => {

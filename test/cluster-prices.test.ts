@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { worldOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { isKernel, type Kernel, priceMeeting, workOf } from '../src/cost/index.js'
+import { isKernel, type Kernel, priceCollective, workOf } from '../src/cost/index.js'
 import type { InstrOf } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
@@ -66,7 +66,7 @@ test('of several tensors the bytes add up, and a part of a line has its own', ()
   const { segments, mesh } = toy({ zero: 1, dp: 2, embed: 5, ffn: 7 })
   const workIn = (name: string) => workOf(segments[name].instrs[0], segments[name], { mesh })
   const gathered = workIn('gather.both')
-  ok(gathered.kind === 'meeting' && gathered.bytes === 2 * 35 * 4)
+  ok(gathered.kind === 'collective' && gathered.bytes === 2 * 35 * 4)
   const squares = workIn('norm')
   ok(squares.kind === 'memory' && squares.read === 18 * 4 + 4)
 })
@@ -114,7 +114,7 @@ test('a collective is priced by the ranks it joins, a message by how far it goes
   const reduce = segment.instrs.find((instr): instr is InstrOf<'all-reduce'> => instr.kind === 'all-reduce')!
   const bytes = (4 * tokens * embed) / 2 / 4
   deepEqual(prices.collective(reduce, segment), {
-    seconds: priceMeeting({ kind: 'all-reduce', bytes, group: { size: 2, stride: 1 } }, cluster),
+    seconds: priceCollective({ kind: 'all-reduce', bytes, group: { size: 2, stride: 1 } }, cluster),
     link: 0,
   })
   // Ranks 0, 4, 8, 12 on nodes of 8: the next stage is in the same node or not.

@@ -198,11 +198,11 @@ test('who has come but does not wait yet is not waited for: others do its share'
   const x = heap.tensor('f32', 100_000)
   for (const rank of everyone.members) heap.view(rank, x).fill(rank + 1)
   await runAll((rank, list) => {
-    const meeting = { sync: everyone.sync, me: rank, members: 3, meeting: 1 }
+    const collective = { sync: everyone.sync, me: rank, members: 3, collective: 1 }
     const frames = everyone.members.map(member => heap.at(member, x))
     const wait = () =>
-      list.write('waitAllReduce', { ...meeting, n: x.length, combine: 0, dtype: 0, x: frames, out: frames })
-    list.write('start', meeting)
+      list.write('waitAllReduce', { ...collective, n: x.length, combine: 0, dtype: 0, x: frames, out: frames })
+    list.write('start', collective)
     // Rank 1 waits for the collective only after rank 0 says that it is done: its result is there by then.
     if (rank !== 1) wait()
     if (rank !== 2) exchange(heap, list, heap.tensor('f32', 0), { rank, from: 0, to: 1 })

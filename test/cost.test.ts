@@ -1,4 +1,4 @@
-/** Prices of kernels and meetings: the formulas a reader knows come out of them. */
+/** Prices of kernels and collectives: the formulas a reader knows come out of them. */
 import { equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Cluster, clusterOf, deviceOf, type Link, type Topology } from '../src/cluster/index.js'
@@ -7,8 +7,8 @@ import {
   flopsOf,
   hopsOf,
   type Kernel,
+  priceCollective,
   priceKernel,
-  priceMeeting,
   trafficOf,
 } from '../src/cost/index.js'
 
@@ -39,7 +39,7 @@ const nodes = (nics: number) =>
 const start = 20e-6
 const bytes = 1e9
 const seconds = (kind: CollectiveKind, size: number, cluster: Cluster, stride = 1) =>
-  priceMeeting({ kind, bytes, group: { size, stride } }, cluster) - start
+  priceCollective({ kind, bytes, group: { size, stride } }, cluster) - start
 
 for (const [kind, factor] of [
   ['all-reduce', n => (2 * (n - 1)) / n],
@@ -54,8 +54,8 @@ for (const [kind, factor] of [
       close(seconds(kind, n, node), (factor(n) * bytes) / near))
 
 test('nobody to meet, or nothing to say, takes no time', () => {
-  equal(priceMeeting({ kind: 'all-reduce', bytes, group: { size: 1, stride: 1 } }, node), 0)
-  equal(priceMeeting({ kind: 'all-reduce', bytes: 0, group: { size: 8, stride: 1 } }, node), 0)
+  equal(priceCollective({ kind: 'all-reduce', bytes, group: { size: 1, stride: 1 } }, node), 0)
+  equal(priceCollective({ kind: 'all-reduce', bytes: 0, group: { size: 8, stride: 1 } }, node), 0)
 })
 
 for (const [what, size, stride, nics, share] of [
@@ -83,7 +83,7 @@ test('latency: a ring pays for every step, and few bytes go by tree', () => {
     64,
   )
   const at = (kind: CollectiveKind, size: number) =>
-    priceMeeting({ kind, bytes: 64, group: { size, stride: 1 } }, slow) - start
+    priceCollective({ kind, bytes: 64, group: { size, stride: 1 } }, slow) - start
   close(at('all-gather', 64), 63e-6, 0.01)
   close(at('all-reduce', 64), 12e-6, 0.01)
 })
@@ -91,8 +91,8 @@ test('latency: a ring pays for every step, and few bytes go by tree', () => {
 test('a torus: any two devices have a way between them', () => {
   for (const devices of [8, 16, 64])
     for (let stride = 1; stride < devices; stride++) {
-      const meeting = { kind: 'all-reduce', bytes, group: { size: 2, stride } } as const
-      const price = priceMeeting(meeting, clusterOf('tpu-v5p', devices))
+      const collective = { kind: 'all-reduce', bytes, group: { size: 2, stride } } as const
+      const price = priceCollective(collective, clusterOf('tpu-v5p', devices))
       ok(price > 0 && Number.isFinite(price), `${devices} devices, ${stride} apart: ${price}`)
     }
 })
@@ -162,7 +162,7 @@ test('attention: 4 sequence^2 x width forward, 2.5 times that backward, half of 
   equal(of('backward', true), 2.5 * of('forward', true))
 })
 
-test('every device of the catalog has a price for a product and for a meeting', () => {
+test('every device of the catalog has a price for a product and for a collective', () => {
   for (const name of [
     'v100',
     'a100-40',
@@ -177,6 +177,6 @@ test('every device of the catalog has a price for a product and for a meeting', 
   ]) {
     const cluster = clusterOf(name, 16)
     ok(priceKernel(product(4096, 4096, 4096), cluster.device) > 0, name)
-    ok(priceMeeting({ kind: 'all-reduce', bytes, group: { size: 16, stride: 1 } }, cluster) > 0, name)
+    ok(priceCollective({ kind: 'all-reduce', bytes, group: { size: 16, stride: 1 } }, cluster) > 0, name)
   }
 })

@@ -99,7 +99,7 @@ for (const kernels of ['native', 'wasm'] as const)
     [4, [33, 1, 2, 300_001]],
     [2, [65_536]],
   ] as const)
-    test(`${kernels}: ${sizes.join(', ')} elements summed over ${ranks} ranks at one meeting`, {
+    test(`${kernels}: ${sizes.join(', ')} elements summed over ${ranks} ranks at one collective`, {
       skip: skipOf(kernels),
     }, async () => {
       const engine = await startEngine(sums(sizes, ranks), { seed: 1, kernels, pool, poison: true, timeoutMs: 20_000 })

@@ -4,15 +4,15 @@ import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import {
   type capacityOf,
-  eras,
   fits,
   footprint,
-  type Habits,
+  frameworks,
   type Holding,
   heldStages,
   holdingsOf,
   inFlight,
   layersOfRank,
+  type MemoryProfile,
   type Placed,
   rankFootprint,
   type Shape,
@@ -46,7 +46,7 @@ const one: Split = {
 }
 interface Given extends Partial<Split> {
   readonly shape?: Partial<Shape>
-  readonly memory?: Partial<Habits>
+  readonly memory?: Partial<MemoryProfile>
   readonly precision?: Placed['precision']
   readonly attention?: Placed['software']['attention']
 }
@@ -54,7 +54,7 @@ const place = ({ shape: more, memory = {}, precision = 'bf16', attention = 'unfu
   shape: { ...shape, ...more },
   split: { ...one, ...split },
   precision,
-  software: { ...eras['megatron-2021'], attention, memory },
+  software: { ...frameworks['megatron-2021'], attention, memory },
 })
 
 const near = (actual: number, expected: number, within = 1e-3) =>
@@ -182,7 +182,7 @@ for (const schedule of scheduleNames)
 const even = { pp: 8, microbatches: 32 } as const
 
 test('the heaviest rank is the heaviest of all, whatever the schedule and however layers are shared out', () => {
-  for (const software of [eras.lockstep, eras['megatron-2024'], eras.torchtitan])
+  for (const software of [frameworks.lockstep, frameworks['megatron-2024'], frameworks.torchtitan])
     for (const schedule of scheduleNames)
       for (const layers of [30, 32, 43, 64])
         for (const recompute of ['none', 'full'] as const) {
@@ -211,7 +211,7 @@ function anyPipeline(seed: number): Placed {
   const sizes = { layers: chance(0.5) ? 1 + int(100) : pp * chunks, vocab: pick([64, 50000]), tied: chance(0.5) }
   return {
     ...place({ ...split, shape: sizes }),
-    software: pick([eras.lockstep, eras['megatron-2024'], eras.torchtitan]),
+    software: pick([frameworks.lockstep, frameworks['megatron-2024'], frameworks.torchtitan]),
   }
 }
 
@@ -245,12 +245,12 @@ test('the head is on the last stage, and both ends hold a copy of a tied table',
 })
 
 test('the loss counts where the head is: logits in all the copies the software makes', () => {
-  const habits = { logit: 10, splitLogit: 12, gathersLogits: false }
-  const loss = (tp: number, memory: Partial<Habits>) =>
+  const profile = { logit: 10, splitLogit: 12, gathersLogits: false }
+  const loss = (tp: number, memory: Partial<MemoryProfile>) =>
     rankFootprint(place({ ...even, tp, memory, shape: { vocab: 51200 } }), 7).workspace
-  equal(loss(1, habits), 2048 * 51200 * 10)
-  equal(loss(8, habits), (2048 * 51200 * 12) / 8)
-  equal(loss(8, { ...habits, gathersLogits: true }), 2048 * 51200 * 10)
+  equal(loss(1, profile), 2048 * 51200 * 10)
+  equal(loss(8, profile), (2048 * 51200 * 12) / 8)
+  equal(loss(8, { ...profile, gathersLogits: true }), 2048 * 51200 * 10)
 })
 
 test('a plan fits if the device has room beside its reserve', () => {

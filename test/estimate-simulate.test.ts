@@ -1,6 +1,6 @@
 /**
  * Two answers to one question: the closed form prices a plan without compiling it, the simulation walks the compiled
- * program instruction by instruction. They share prices of kernels and meetings and nothing else.
+ * program instruction by instruction. They share prices of kernels and collectives and nothing else.
  */
 import { ok } from 'node:assert/strict'
 import { test } from 'node:test'

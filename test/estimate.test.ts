@@ -6,9 +6,9 @@ import { clusterOf, type Precision } from '../src/cluster/index.js'
 import {
   calibrated,
   definitions,
-  eras,
   estimate,
   flopsOfStep,
+  frameworks,
   type Parts,
   type Setup,
   type Shape,
@@ -54,7 +54,7 @@ function setup(split: Partial<Split>, changes: Partial<Setup> = {}): Setup {
     split: whole,
     cluster: clusterOf('a100-80', worldOf(whole)),
     precision: 'bf16',
-    software: eras['megatron-2021'],
+    software: frameworks['megatron-2021'],
     ...changes,
   }
 }
@@ -88,7 +88,7 @@ test('full recompute takes a third more compute, and the collectives of the forw
 
 test('sequence parallel has the traffic of tensor parallel, and divides the residual stream', () => {
   const [plain, split] = [false, true].map(sequenceParallel =>
-    estimate(setup({ tp: 8, microbatches: 4, sequenceParallel }, { software: eras.torchtitan })),
+    estimate(setup({ tp: 8, microbatches: 4, sequenceParallel }, { software: frameworks.torchtitan })),
   )
   close(split.parts.tp, plain.parts.tp, 0.1)
   ok(split.parts.compute < plain.parts.compute)
@@ -122,7 +122,7 @@ for (const seed of Array.from({ length: 40 }, (_, i) => i + 1))
       recompute: pick(['none', 'selective', 'full', 'per-op'] as const),
     }
     const precision: Precision = pick(['f32', 'bf16', 'fp8'] as const)
-    const software = pick(Object.values(eras))
+    const software = pick(Object.values(frameworks))
     const { step, parts } = estimate(setup(split, { precision, software }))
     close(sumOf(parts), step)
     ok(
@@ -155,7 +155,7 @@ test('fewer NICs for a node make data parallel slower, not tensor parallel', () 
 test('a host that launches slowly is the floor of a small layer', () => {
   const small: Shape = { ...gpt, embed: 256, heads: 4, headDim: 64, kvHeads: 4, ffn: 1024, seq: 128, layers: 12 }
   const { parts, step } = estimate(setup({ microbatches: 4 }, { shape: small }))
-  const { forward, backward } = eras['megatron-2021'].launch
+  const { forward, backward } = frameworks['megatron-2021'].launch
   ok(step > 4 * 12 * (forward + backward))
   ok(parts.other > 0.5 * step)
 })

@@ -80,7 +80,7 @@ const wire = (devices: number): Cluster => ({
   },
 })
 
-const isSum = (work: Work): boolean => work.kind === 'meeting' && work.bytes > 64
+const isSum = (work: Work): boolean => work.kind === 'collective' && work.bytes > 64
 
 /** Bytes a rank sends in a step in collectives, but for scalars. */
 function sent(program: Program): number {

@@ -3,7 +3,7 @@ import { ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob, scheduleOf } from '../src/compile/index.js'
-import { EstimateBook, eras, type Split, shapeOf } from '../src/estimate/index.js'
+import { EstimateBook, frameworks, type Split, shapeOf } from '../src/estimate/index.js'
 import { ModelConfig, presets } from '../src/model/index.js'
 import { jobOf, Outlines, plainSplit, type Request } from '../src/search/index.js'
 import { clusterPrices, type Part, simulate } from '../src/simulate/index.js'
@@ -71,7 +71,7 @@ test('70B on 512 devices, 8 x 8 x 8: in outline as compiled', () => {
   const model = ModelConfig.parse(presets['llama3-70b'])
   const request: Request = {
     ...{ model, shape: shapeOf(model, 8192)!, globalBatch: 128, cluster: clusterOf('h100', 512) },
-    ...{ precision: 'bf16', software: eras.lockstep, constraints: [], book: new EstimateBook() },
+    ...{ precision: 'bf16', software: frameworks.lockstep, constraints: [], book: new EstimateBook() },
   }
   const split: Split = { ...plainSplit, tp: 8, pp: 8, dp: 8, zero: 1, sequenceParallel: true, microbatches: 16 }
   agrees(request, { ...split, schedule: 'interleaved', chunks: 2 })

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { activationBytes, isCast, isOwnPrecision, planPrecisions, precisions, uncast } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { eras, estimate, placedOf, timesOf, totalBytes } from '../src/estimate/index.js'
+import { estimate, frameworks, placedOf, timesOf, totalBytes } from '../src/estimate/index.js'
 import { Job } from '../src/plan/index.js'
 import { plainSplit, planInput } from '../src/search/index.js'
 import { jobOf } from './jobs.js'
@@ -29,7 +29,7 @@ const placed = (precision: 'f32' | 'bf16') =>
 test('tf32 multiplies faster than f32 and moves and keeps as many bytes', () => {
   const cluster = clusterOf('h100', 8)
   // Nothing is hidden: all that is moved is seen.
-  const f32 = { ...placed('f32'), cluster, software: eras['megatron-2021'] }
+  const f32 = { ...placed('f32'), cluster, software: frameworks['megatron-2021'] }
   const tf32 = { ...f32, precision: 'tf32' as const }
   const [wide, fast] = [timesOf(f32).parts, timesOf(tf32).parts]
   ok(fast.compute < wide.compute)

@@ -1,7 +1,7 @@
 /** Requests to search with: a llama of a few billion parameters on a few devices, so that whole spaces can be priced. */
 import { GiB } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
-import { type Era, EstimateBook, eras, shapeOf } from '../src/estimate/index.js'
+import { EstimateBook, type FrameworkName, frameworks, shapeOf } from '../src/estimate/index.js'
 import { LlamaConfig } from '../src/model/index.js'
 import { parseConstraints, type Request } from '../src/search/index.js'
 
@@ -12,7 +12,7 @@ export interface Asked {
   /** GiB of a device. */
   readonly memory?: number
   readonly constraints?: readonly string[]
-  readonly software?: Era
+  readonly software?: FrameworkName
 }
 
 export function requestOf(asked: Asked = {}): Request {
@@ -25,7 +25,7 @@ export function requestOf(asked: Asked = {}): Request {
     globalBatch: batch,
     cluster: clusterOf('h100', devices, { memory: GiB(memory) }),
     precision: 'bf16',
-    software: eras[software],
+    software: frameworks[software],
     constraints: parseConstraints(constraints).constraints,
     book: new EstimateBook(),
   }

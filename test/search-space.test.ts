@@ -2,7 +2,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
-import { type Era, eras, type Split, splitOf } from '../src/estimate/index.js'
+import { type FrameworkName, frameworks, type Split, splitOf } from '../src/estimate/index.js'
 import { check, Job, layersPerStage, worldOfPlan } from '../src/plan/index.js'
 import {
   abilitiesOf,
@@ -144,11 +144,11 @@ for (const [text, message, suggestion = /.*/] of refused)
     ok(suggestion.test(problems[0].suggestion ?? ''), problems[0].suggestion)
   })
 
-for (const era of Object.keys(eras) as Era[])
-  test(`what ${era} can run is understood`, () => {
-    const known = abilitiesOf(era).map(({ text }) => text)
+for (const framework of Object.keys(frameworks) as FrameworkName[])
+  test(`what ${framework} can run is understood`, () => {
+    const known = abilitiesOf(framework).map(({ text }) => text)
     equal(parseConstraints(known).problems.length, 0)
-    equal(known.length === 0, era === 'lockstep')
+    equal(known.length === 0, framework === 'lockstep')
   })
 
 test('constraints cut the space and leave nothing that breaks them', () => {

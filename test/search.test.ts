@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { EstimateBook, eras, shapeOf } from '../src/estimate/index.js'
+import { EstimateBook, frameworks, shapeOf } from '../src/estimate/index.js'
 import { LlamaConfig, presets } from '../src/model/index.js'
 import {
   abilitiesOf,
@@ -99,7 +99,7 @@ test('Llama 3 405B on 16,384 H100: the plan we would choose is the one that was 
   const model = LlamaConfig.parse(presets['llama3-405b'])
   const request: Request = {
     ...{ model, shape: shapeOf(model, 8192)!, globalBatch: 2048, cluster: clusterOf('h100', 16_384) },
-    ...{ precision: 'bf16', software: eras['meta-2024'], constraints: abilitiesOf('meta-2024') },
+    ...{ precision: 'bf16', software: frameworks['meta-2024'], constraints: abilitiesOf('meta-2024') },
     book: new EstimateBook(),
   }
   const [best] = search(request, { keep: 1 }).best

@@ -2,8 +2,8 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { worldOf } from '../src/base/index.js'
-import { type Cluster, clusterOf, type MeetingPoint } from '../src/cluster/index.js'
-import { priceMeeting } from '../src/cost/index.js'
+import { type Cluster, type CollectivePoint, clusterOf } from '../src/cluster/index.js'
+import { priceCollective } from '../src/cost/index.js'
 import { clusterPrices, simulate, simulateInTurns } from '../src/simulate/index.js'
 import { layersOn, taskPrices } from './toy-prices.js'
 
@@ -25,7 +25,7 @@ for (const [plan, cores, step, why] of cases)
     ok(cores < worldOf(program.mesh) || simulation.step === simulate(program, prices).step)
   })
 
-const measured: MeetingPoint[] = [2, 4].map(ranks => ({
+const measured: CollectivePoint[] = [2, 4].map(ranks => ({
   kind: 'all-reduce',
   ranks,
   bytes: 1024,
@@ -40,7 +40,7 @@ const machine = (devices: number): Cluster => {
 
 test('a collective of more threads than cores is priced as the work of one of them: turns come later', () => {
   const price = (size: number) =>
-    priceMeeting({ kind: 'all-reduce', bytes: 1024, group: { size, stride: 1 } }, machine(4))
+    priceCollective({ kind: 'all-reduce', bytes: 1024, group: { size, stride: 1 } }, machine(4))
   deepEqual([price(2), price(4)], [2e-6, 2e-6])
 })
 

@@ -1,5 +1,5 @@
 /** This machine measured, in turns with whoever else is: small training steps and collectives on its engine. */
-import { type Cluster, digits, type MeetingPoint, meetingKinds } from '../cluster/index.js'
+import { type Cluster, type CollectivePoint, collectiveKinds, digits } from '../cluster/index.js'
 import { compileJob } from '../compile/index.js'
 import { syntheticDataset } from '../data/index.js'
 import { type BenchOp, benchCollectives } from '../engine/native/index.js'
@@ -26,14 +26,14 @@ export function calibration(host: Host, quick: boolean): Calibration {
   const { cores } = host
   const jobs = probesFor(cores)
   const probes = (quick ? jobs.slice(0, 2) : jobs).map(probeOf)
-  const meetings = timedMeetings(cores, quick)
+  const collectives = timedCollectives(cores, quick)
   return {
-    starts: [...probes.map(({ start }) => start), meetings.start],
+    starts: [...probes.map(({ start }) => start), collectives.start],
     cluster: devices =>
       machineCluster(
         machineOf(host, probes[0].kernels().replace(/, (\d+ ranks|one rank).*$/, '')),
         merged(probes.flatMap(({ seen }) => merged(seen.observations()))),
-        meetings.points(),
+        collectives.points(),
         devices,
       ),
   }
@@ -59,21 +59,21 @@ const machineOf = ({ cpu, cores, memory }: Host, kernels: string): Machine => ({
 })
 
 const sizes = [64, 2 ** 10, 2 ** 13, 2 ** 16, 2 ** 19, 2 ** 22]
-const benched: Readonly<Record<MeetingPoint['kind'], BenchOp>> = {
+const benched: Readonly<Record<CollectivePoint['kind'], BenchOp>> = {
   ...{ 'all-reduce': 'all-reduce', 'all-gather': 'all-gather', 'reduce-scatter': 'reduce-scatter' },
   ...{ 'all-to-all': 'all-to-all', broadcast: 'broadcast', send: 'send-recv' },
 }
 
 /** At 2, 4, ... ranks, up to twice the cores: a turn is of one number of ranks. */
-function timedMeetings(cores: number, quick: boolean): { start: Start; points: () => MeetingPoint[] } {
+function timedCollectives(cores: number, quick: boolean): { start: Start; points: () => CollectivePoint[] } {
   const counts = [2, 4, 8, 16, 32, 64].filter(ranks => ranks <= Math.max(4, 2 * cores)).slice(0, quick ? 1 : undefined)
-  const seen = new Map<string, { point: Omit<MeetingPoint, 'seconds'>; all: number[] }>()
+  const seen = new Map<string, { point: Omit<CollectivePoint, 'seconds'>; all: number[] }>()
   let turns = 0
   const turn = async () => {
     const ranks = counts[turns++ % counts.length]
     const ops = Object.values(benched)
     for await (const row of benchCollectives({ ranks, ops, sizes: quick ? sizes.slice(0, 2) : sizes, repeats: 3 })) {
-      const kind = meetingKinds.find(of => benched[of] === row.op)
+      const kind = collectiveKinds.find(of => benched[of] === row.op)
       if (!kind) continue
       const point = { kind, ranks, bytes: row.bytes }
       const key = JSON.stringify(point)

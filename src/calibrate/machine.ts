@@ -2,11 +2,11 @@
 import { mean } from '../base/index.js'
 import {
   type Cluster,
+  type CollectivePoint,
   type Curves,
   type Device,
   digits,
   type MatmulPoint,
-  type MeetingPoint,
 } from '../cluster/index.js'
 import { fitAttention, fitMatmul, flopsOf, trafficOf } from '../cost/index.js'
 import type { Observation } from './observe.js'
@@ -23,13 +23,13 @@ export interface Machine {
 export function machineCluster(
   machine: Machine,
   observations: readonly Observation[],
-  meetings: readonly MeetingPoint[],
+  collectives: readonly CollectivePoint[],
   devices = machine.cores,
 ): Cluster {
   const { cores } = machine
-  const evidence = `measured by lockstep calibrate, ${machine.date}: ${observations.length} kernels inside training steps on ${cores} cores at once, ${meetings.length} collectives; ${machine.kernels}`
-  const latency = Math.min(...meetings.map(({ seconds }) => seconds), 1e-5)
-  const bandwidth = Math.max(...meetings.map(({ bytes, seconds }) => bytes / seconds), 1e9)
+  const evidence = `measured by lockstep calibrate, ${machine.date}: ${observations.length} kernels inside training steps on ${cores} cores at once, ${collectives.length} collectives; ${machine.kernels}`
+  const latency = Math.min(...collectives.map(({ seconds }) => seconds), 1e-5)
+  const bandwidth = Math.max(...collectives.map(({ bytes, seconds }) => bytes / seconds), 1e9)
   const link = {
     kind: 'memory',
     bandwidth: digits(bandwidth),
@@ -44,7 +44,7 @@ export function machineCluster(
     cores,
     topology: {
       kind: 'tree',
-      levels: [{ name: 'machine', size: devices, link, ports: 1, oversubscription: 1, measured: [...meetings] }],
+      levels: [{ name: 'machine', size: devices, link, ports: 1, oversubscription: 1, measured: [...collectives] }],
     },
     sources: [evidence],
   }

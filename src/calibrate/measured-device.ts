@@ -6,13 +6,13 @@ import {
   attentionPoints,
   type Cluster,
   clusterOf,
+  collectivesOf,
   type Device,
   digits,
   kernelCurves,
   knownAs,
   type Measured,
   matmulPoints,
-  meetingsOf,
   memoryCurve,
 } from '../cluster/index.js'
 import { fitAttention, fitMatmul } from '../cost/index.js'
@@ -37,7 +37,7 @@ export function measuredDevice(measured: Measured): Device {
 /** One node of it, with what was measured between its devices. */
 export function measuredCluster(measured: Measured): Cluster {
   const device = measuredDevice(measured)
-  const points = meetingsOf(measured)
+  const points = collectivesOf(measured)
   const ranks = Math.max(1, ...points.map(point => point.ranks))
   const { topology, host } = clusterOf(knownAs(measured)?.name ?? 'h100', ranks)
   const [near] = topology.kind === 'tree' ? topology.levels : []

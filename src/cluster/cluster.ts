@@ -21,11 +21,18 @@ const Link = z.strictObject({
   half: z.number().min(0).default(0),
 })
 
-export const meetingKinds = ['all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'broadcast', 'send'] as const
+export const collectiveKinds = [
+  'all-reduce',
+  'all-gather',
+  'reduce-scatter',
+  'all-to-all',
+  'broadcast',
+  'send',
+] as const
 
 /** One collective that was timed: `bytes` is the whole, what is reduced or what is there after a gather. */
-export const MeetingPoint = z.strictObject({
-  kind: z.enum(meetingKinds),
+export const CollectivePoint = z.strictObject({
+  kind: z.enum(collectiveKinds),
   ranks: z.int().min(2),
   bytes: z.number().positive(),
   seconds: z.number().positive(),
@@ -41,7 +48,7 @@ export const Level = z.strictObject({
   /** Bytes in for each byte out at the top of a domain: 1 is a full fat tree. */
   oversubscription: z.number().min(1).default(1),
   /** What was measured inside one domain; where there are points of a kind and a number of ranks, they are the price. */
-  measured: z.array(MeetingPoint).optional(),
+  measured: z.array(CollectivePoint).optional(),
 })
 
 export const Topology = z.discriminatedUnion('kind', [
@@ -72,7 +79,7 @@ export const Cluster = z.strictObject({
 })
 
 export type Link = z.output<typeof Link>
-export type MeetingPoint = z.output<typeof MeetingPoint>
+export type CollectivePoint = z.output<typeof CollectivePoint>
 export type Level = z.output<typeof Level>
 export type Topology = z.output<typeof Topology>
 export type Cluster = z.output<typeof Cluster>

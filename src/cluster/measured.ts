@@ -1,7 +1,7 @@
 /** What `scripts/measure.py` found out about an accelerator, and its points in the form that curves are written in. */
 import { z } from 'zod'
 import { mean, median, type Problem, problemsOf } from '../base/index.js'
-import { type MeetingPoint, meetingKinds } from './cluster.js'
+import { type CollectivePoint, collectiveKinds } from './cluster.js'
 import { type AttentionPoint, type Curves, type Device, type MatmulPoint, precisions } from './device.js'
 import { findEntry } from './lookup.js'
 
@@ -29,7 +29,9 @@ export const Measured = z.looseObject({
     }),
   ),
   collectives: z
-    .array(z.looseObject({ kind: z.enum(meetingKinds), ranks: z.int().min(2), bytes: z.number().positive(), seconds }))
+    .array(
+      z.looseObject({ kind: z.enum(collectiveKinds), ranks: z.int().min(2), bytes: z.number().positive(), seconds }),
+    )
     .default([]),
 })
 export type Measured = z.output<typeof Measured>
@@ -46,7 +48,7 @@ export function parseMeasured(value: unknown): ParsedMeasured {
     : { problems: problemsOf(parsed.error.issues, Measured, value) }
 }
 
-export const meetingsOf = ({ collectives }: Measured): MeetingPoint[] =>
+export const collectivesOf = ({ collectives }: Measured): CollectivePoint[] =>
   collectives.map(({ kind, ranks, bytes, seconds }) => ({ kind, ranks, bytes, seconds }))
 
 /** 'NVIDIA H200' -> the entry of h200: the last word of the driver's name that the catalog knows. */

@@ -1,5 +1,5 @@
 /**
- * What one instruction asks of a machine: a kernel for its device, a meeting for its links, a copy from its host, or
+ * What one instruction asks of a machine: a kernel for its device, a collective for its links, a copy from its host, or
  * nothing. Read off the dims of its buffers, so the formulas a reader knows are sums over the instructions of a program.
  */
 import { type Dim, elementsOf, fromFacts, heldElements, type Mesh, multipliedIn, type OpWork } from '../base/index.js'
@@ -24,10 +24,10 @@ import { flopsOf } from './price.js'
 
 export type Work =
   | Kernel
-  /** `bytes` is the whole, as in a `Meeting`; where the group is, the mesh says. */
-  | { readonly kind: 'meeting'; readonly how: CollectiveKind; readonly bytes: number; readonly group: Group }
+  /** `bytes` is the whole, as in a `Collective`; where the group is, the mesh says. */
+  | { readonly kind: 'collective'; readonly how: CollectiveKind; readonly bytes: number; readonly group: Group }
   | { readonly kind: 'copy'; readonly bytes: number }
-  /** A collective is finished: its price is the meeting's. */
+  /** The end of a collective, which was priced where it starts. */
   | { readonly kind: 'wait' }
 
 /** What a segment does not say of its instructions. */
@@ -59,8 +59,8 @@ const lookInto =
     return { kind: 'memory', read: total(others, place) + written, written, op: instr.kind }
   }
 
-const meeting = (instr: Collective, place: Place): Work => ({
-  kind: 'meeting',
+const collective = (instr: Collective, place: Place): Work => ({
+  kind: 'collective',
   how: instr.kind,
   // What is there before a sum or a scatter, or after a gather; of all pairs together, which share one latency.
   bytes: total(instr.kind === 'all-gather' ? instr.outs : instr.ins, place),
@@ -79,10 +79,10 @@ type Mask = Pick<InstrOf<'attention'>, 'window' | 'dropout'>
 
 const works: Rules<Work, Place> = {
   ...fromFacts(({ work }) => (typeof work === 'string' ? byWork[work] : lookInto(work.lookInto))),
-  'all-reduce': meeting,
-  'all-gather': meeting,
-  'reduce-scatter': meeting,
-  'all-to-all': meeting,
+  'all-reduce': collective,
+  'all-gather': collective,
+  'reduce-scatter': collective,
+  'all-to-all': collective,
   wait: () => ({ kind: 'wait' }),
   slice: lookInto(0),
   load: ({ out }, place) => ({ kind: 'copy', bytes: total([out], place) }),

@@ -47,7 +47,7 @@ export type AttentionGeneration = 'flash-1' | 'flash-2' | 'cudnn'
 export type CollectiveKind = 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all' | 'broadcast' | 'send'
 
 /** `bytes` is the whole: what is reduced or sent, what is there after a gather, before a scatter, on one rank of an exchange. */
-export interface Meeting {
+export interface Collective {
   readonly kind: CollectiveKind
   readonly bytes: number
   readonly group: Members

@@ -2,7 +2,7 @@
 import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { type Job, layersPerStage, type Plan, type ScheduleName, usualFlights } from '../plan/index.js'
-import { ownSoftware } from './others/eras.js'
+import { ownSoftware } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
 import type { Shape } from './shape.js'
 

@@ -8,7 +8,7 @@ import type { Device } from '../cluster/index.js'
 import { holdingsIn } from './book.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
-import { type Habits, habitsOf } from './others/habits.js'
+import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
 import { ownLeast, ownMemory } from './own/memory.js'
 import { type Holding, holdingOf } from './schedules/holding.js'
 import type { Footprint, Placed } from './setup.js'
@@ -46,23 +46,23 @@ export const fits = (placed: Placed, device: Device): boolean => totalBytes(foot
 
 /** What does not depend on the rank is found once; the rest is asked for rank by rank. */
 const memoryOf = (placed: Placed): ((holding: Holding) => Footprint) =>
-  placed.software.own ? ownMemory(placed) : othersMemory(placed, habitsOf(placed.software))
+  placed.software.own ? ownMemory(placed) : othersMemory(placed, memoryProfileOf(placed.software))
 
-function othersMemory(placed: Placed, habits: Habits): (holding: Holding) => Footprint {
+function othersMemory(placed: Placed, profile: MemoryProfile): (holding: Holding) => Footprint {
   const { shape, split } = placed
   const element = activationBytes(placed.precision)
-  const kept = keptBytes(placed, habits)
-  const again = layerBytes(placed, habits) - kept
+  const kept = keptBytes(placed, profile)
+  const again = layerBytes(placed, profile) - kept
   const residual = tokensOf(placed) * shape.embed * element
-  const gathered = split.sequenceParallel && split.tp > 1 ? habits.gathered * residual : 0
+  const gathered = split.sequenceParallel && split.tp > 1 ? profile.gathered * residual : 0
   const crossing = residual / (split.sequenceParallel ? split.tp : 1)
-  const boundaries = split.pp > 1 ? habits.boundaries * split.microbatches * crossing : 0
-  const loss = lossBytes(placed, habits)
-  const states = statesOf(placed, habits)
+  const boundaries = split.pp > 1 ? profile.boundaries * split.microbatches * crossing : 0
+  const loss = lossBytes(placed, profile)
+  const states = statesOf(placed, profile)
   return ({ layers, first, last, held }) => {
     const activations = held * kept + boundaries
     const workspace = gathered + Math.max(again, last ? loss : 0)
-    const framework = habits.context + habits.slack * (activations + workspace)
+    const framework = profile.context + profile.slack * (activations + workspace)
     const { parameters, gradients, optimizer } = states(layers, first, last)
     // Written out: objects made by spreading are ten times slower to make and to read.
     return { parameters, gradients, optimizer, activations, workspace, framework }
@@ -71,19 +71,19 @@ function othersMemory(placed: Placed, habits: Habits): (holding: Holding) => Foo
 
 type States = Pick<Footprint, 'parameters' | 'gradients' | 'optimizer'>
 
-function statesOf(placed: Placed, habits: Habits): (layers: number, first: boolean, last: boolean) => States {
+function statesOf(placed: Placed, profile: MemoryProfile): (layers: number, first: boolean, last: boolean) => States {
   const { shape, split } = placed
   const element = activationBytes(placed.precision)
   const layer = layerParameters(shape, split)
   const data = dataRanks(split)
-  const stays = habits.wholeInPipeline && split.pp > 1
+  const stays = profile.wholeInPipeline && split.pp > 1
   return (layers, first, last) => {
     const ends =
       (first ? embeddingParameters(shape, split.tp) : 0) + (last ? headParameters(shape, split.tp, first) : 0)
     const held = layers * layer + ends
     if (split.zero === 3) {
       // In f32 and split; beside that the layers at work lie whole, and embedding and head all along.
-      const atWork = Math.min(held, habits.whole * layer)
+      const atWork = Math.min(held, profile.whole * layer)
       return {
         parameters: (4 * held) / data + element * (stays ? held : Math.min(held, atWork + ends)),
         gradients: 4 * ((stays ? held : held / data) + atWork),
@@ -91,9 +91,9 @@ function statesOf(placed: Placed, habits: Habits): (layers: number, first: boole
       }
     }
     return {
-      parameters: (element === 4 ? 4 : habits.parameter) * held,
-      gradients: ((element === 4 ? 4 : habits.gradient) * held) / (split.zero >= 2 ? data : 1),
-      optimizer: ((element === 4 ? 8 : habits.state) * held) / (split.zero >= 1 ? data : 1),
+      parameters: (element === 4 ? 4 : profile.parameter) * held,
+      gradients: ((element === 4 ? 4 : profile.gradient) * held) / (split.zero >= 2 ? data : 1),
+      optimizer: ((element === 4 ? 8 : profile.state) * held) / (split.zero >= 1 ? data : 1),
     }
   }
 }

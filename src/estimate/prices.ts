@@ -4,7 +4,7 @@
  */
 
 import { activationBytes } from '../base/index.js'
-import { type Kernel, type Meeting, priceInStep, priceMeeting } from '../cost/index.js'
+import { type Collective, type Kernel, priceCollective, priceInStep } from '../cost/index.js'
 import { embeddingParameters, headParameters, layerParameters, tableRanks } from './counts.js'
 import { ByFields, entry } from './entry.js'
 import { type Cut, cutFields, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
@@ -54,7 +54,7 @@ export interface OwnLayers {
   readonly stages: OwnStageTimes
 }
 
-const kinds: readonly Meeting['kind'][] = [
+const kinds: readonly Collective['kind'][] = [
   'all-reduce',
   'all-gather',
   'reduce-scatter',
@@ -65,7 +65,7 @@ const kinds: readonly Meeting['kind'][] = [
 
 export class PriceTable {
   readonly #rows = new ByFields<keyof Cut, Prices>(cutFields)
-  readonly #meetings = new Map<number, Map<number, number>>()
+  readonly #collectives = new Map<number, Map<number, number>>()
   readonly #setup: Omit<Setup, 'split'>
 
   constructor(setup: Omit<Setup, 'split'>) {
@@ -76,13 +76,13 @@ export class PriceTable {
     return this.#rows.of(cut, () => pricesOf(this.#setup, cut))
   }
 
-  meeting(kind: Meeting['kind'], bytes: number, size: number, stride: number): number {
+  collective(kind: Collective['kind'], bytes: number, size: number, stride: number): number {
     if (size <= 1 || bytes === 0) return 0
     const who = (kinds.indexOf(kind) * 2 ** 20 + size) * 2 ** 20 + stride
-    const byBytes = entry(this.#meetings, who, () => new Map<number, number>())
+    const byBytes = entry(this.#collectives, who, () => new Map<number, number>())
     let seconds = byBytes.get(bytes)
     if (seconds === undefined) {
-      seconds = priceMeeting({ kind, bytes, group: { size, stride } }, this.#setup.cluster)
+      seconds = priceCollective({ kind, bytes, group: { size, stride } }, this.#setup.cluster)
       byBytes.set(bytes, seconds)
     }
     return seconds
@@ -120,9 +120,9 @@ function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'spl
   const { tp, cp, ep, microbatch, sequenceParallel } = cut
   const element = activationBytes(precision)
   const activation = ((microbatch * shape.seq) / cp) * shape.embed * element
-  const meet = (kind: Meeting['kind'], bytes: number, size: number, stride: number) =>
-    priceMeeting({ kind, bytes, group: { size, stride } }, cluster)
-  const within = (kind: Meeting['kind']) => meet(kind, activation, tp, 1) / software.tensorCollectives
+  const meet = (kind: Collective['kind'], bytes: number, size: number, stride: number) =>
+    priceCollective({ kind, bytes, group: { size, stride } }, cluster)
+  const within = (kind: Collective['kind']) => meet(kind, activation, tp, 1) / software.tensorCollectives
   const [reduce, gather, scatter] = [within('all-reduce'), within('all-gather'), within('reduce-scatter')]
   const keys = (2 * microbatch * shape.seq * shape.kvHeads * shape.headDim * element) / Math.min(tp, shape.kvHeads)
   const keyGather = meet('all-gather', keys, cp, tp)

@@ -21,7 +21,7 @@ export function handingCost(
 ): number {
   const { pp, chunks, microbatches } = split
   if (pp === 1) return 0
-  const one = table.meeting('send', handed, pp, ranksOf(split) / pp) + regather
+  const one = table.collective('send', handed, pp, ranksOf(split) / pp) + regather
   const rounds = goesRound(split) ? (chunks - 1) * lateness(split, busiest, one) : 0
   return 2 * one * (pp - 1 + software.exposed.pp * chunks * microbatches) + rounds
 }
@@ -49,14 +49,16 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const { tp, pp, zero, microbatches } = split
   const size = dataRanks(split)
   const tied =
-    shape.tied && pp > 1 ? table.meeting('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp) : 0
+    shape.tied && pp > 1
+      ? table.collective('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp)
+      : 0
   const pieces = Math.max(1, software.pieces * ranks.layers)
   const piece = ranks.parameters / pieces
   if (prices.own) return tied + pieces * mirrored(split, software, table, piece) + ranks.flights.once
   if (zero === 3) return tied + endsCost(split, software, table, prices)
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
-  const reduced = pieces * table.meeting(kind, software.reduceBytes * piece, size, tp)
-  const gathered = zero === 0 ? 0 : pieces * table.meeting('all-gather', 2 * piece, size, tp)
+  const reduced = pieces * table.collective(kind, software.reduceBytes * piece, size, tp)
+  const gathered = zero === 0 ? 0 : pieces * table.collective('all-gather', 2 * piece, size, tp)
   // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
   const times = zero === 2 ? microbatches : 1
   const traffic = times * reduced + gathered
@@ -70,7 +72,7 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
 function mirrored(split: Split, { reduceBytes }: Software, table: PriceTable, parameters: number): number {
   const { tp, dp, pp, zero } = split
   if (shareOfMicrobatches(split) === 1) return 0
-  return table.meeting('all-reduce', (reduceBytes * parameters) / (zero === 0 ? 1 : dp), 2, tp * dp * (pp - 1))
+  return table.collective('all-reduce', (reduceBytes * parameters) / (zero === 0 ? 1 : dp), 2, tp * dp * (pp - 1))
 }
 
 /** A gradient is on its way while the next ones are made; the last of each layer has nothing to hide behind. */
@@ -88,8 +90,8 @@ function endsCost(
   { headParameters, layerParameters }: Prices,
 ): number {
   const size = dataRanks(split)
-  const gather = table.meeting('all-gather', 2 * (headParameters + layerParameters), size, split.tp)
-  const scatter = table.meeting('reduce-scatter', reduceBytes * headParameters, size, split.tp)
+  const gather = table.collective('all-gather', 2 * (headParameters + layerParameters), size, split.tp)
+  const scatter = table.collective('reduce-scatter', reduceBytes * headParameters, size, split.tp)
   return split.microbatches * (gather + scatter)
 }
 

@@ -28,7 +28,7 @@ export function linksOf(levels: readonly Level[], at: number): string {
 }
 
 /** What is known of a link beside its name: 'reaches 80 %, 12 µs a step'. */
-export const habitsOf = ({ efficiency, latency, half }: Link): string =>
+export const linkFigures = ({ efficiency, latency, half }: Link): string =>
   [
     `reaches ${Number((100 * efficiency).toPrecision(3))} %`,
     `${showLatency(latency)} a step`,

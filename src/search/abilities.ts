@@ -1,5 +1,5 @@
 /** What the software of others can do, as constraints on a plan: there is no use in a plan that it cannot run. */
-import type { Era } from '../estimate/index.js'
+import type { FrameworkName } from '../estimate/index.js'
 import { type Constraint, parseConstraints } from './constraint.js'
 
 const megatron = ['schedule=1f1b|interleaved', 'zero<=1']
@@ -8,7 +8,7 @@ const deepspeed = ['schedule=1f1b', 'sequenceParallel=false', 'zero<=1', 'recomp
 const sharded = ['reduce=microbatch', 'gather=use']
 const torchtitan = ['schedule=gpipe|1f1b|interleaved|interleaved-zb|zb-v|dualpipe-v', ...sharded]
 
-const abilities: Readonly<Record<Era, readonly string[]>> = {
+const abilities: Readonly<Record<FrameworkName, readonly string[]>> = {
   lockstep: [],
   // Selective recomputation and sequence parallelism came together (Korthikanti et al. 2022).
   'megatron-2021': [
@@ -29,4 +29,4 @@ const abilities: Readonly<Record<Era, readonly string[]>> = {
   'torchtitan-compiled': torchtitan,
 }
 
-export const abilitiesOf = (software: Era): Constraint[] => parseConstraints(abilities[software]).constraints
+export const abilitiesOf = (software: FrameworkName): Constraint[] => parseConstraints(abilities[software]).constraints

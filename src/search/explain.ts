@@ -1,7 +1,7 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
 import { finish, multipliedIn, planPrecisionFacts, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
-import { type Era, type Estimate, type Parts, type Split, splitOf } from '../estimate/index.js'
+import { type Estimate, type FrameworkName, type Parts, type Split, splitOf } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import { clusterPrices, simulate } from '../simulate/index.js'
@@ -10,7 +10,7 @@ import { type Request, requestOf } from './request.js'
 import { type Priced, priceOf, scaledTo, searching } from './search.js'
 
 /** The request that a job is an answer to. */
-export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, software?: Era): Request =>
+export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request =>
   requestOf({
     ...{ model, ...training, cluster, precision: multipliedIn[planPrecisionFacts[plan.precision].token] },
     ...(software && { software }),

@@ -54,7 +54,7 @@ export class Outlines {
       const around = (calls: readonly Call[]): Step[] =>
         calls.flatMap(call => {
           const times = shared.isOfLayer(call) ? held[rank] : call.microbatch >= 0 ? split.microbatches : 1
-          return new Array<Step>(times).fill(meeting(call, meets, segments))
+          return new Array<Step>(times).fill(crossing(call, meets, segments))
         })
       const tasks = tasksAmong(cues, callsFor, calls => flights.of(calls, segments))
       return { ...memoryless, frames: shared.messages, steps: [...around(before), ...tasks, ...around(after)] }
@@ -251,7 +251,7 @@ function companions(schedule: Schedule, places: Places, rank: number): number[] 
 }
 
 /** A call of the miniature as the ranks of the plan make it: among themselves. */
-function meeting(call: Call, stages: readonly number[], segments: Record<string, Segment>): Call {
+function crossing(call: Call, stages: readonly number[], segments: Record<string, Segment>): Call {
   const segment = segments[call.segment]
   if (!segment.instrs.some(instr => 'group' in instr && instr.group.stages)) return call
   const name = `${segment.name.split('@')[0]}@${stages.join('.')}`

@@ -1,7 +1,15 @@
 /** What is asked of the search, and the two ways between its plans (plain numbers) and jobs (what compiles). */
 import { error, oneRank, ProblemsError, precisionFacts, roundUp } from '../base/index.js'
 import { type Cluster, type Precision, precisionProblem } from '../cluster/index.js'
-import { type Era, EstimateBook, eras, type Shape, type Software, type Split, shapeOf } from '../estimate/index.js'
+import {
+  EstimateBook,
+  type FrameworkName,
+  frameworks,
+  type Shape,
+  type Software,
+  type Split,
+  shapeOf,
+} from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { Job, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
@@ -28,8 +36,8 @@ export interface Asked {
   readonly globalBatch: number
   readonly cluster: Cluster
   readonly precision?: Precision
-  /** Whose habits to price; it gets plans that it can run. */
-  readonly software?: Era
+  /** The framework to price; it gets plans that it can run. */
+  readonly software?: FrameworkName
   /** False: the vocabulary stays as it is, also where no tp divides it. */
   readonly padVocab?: boolean
   /** As a user says them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
@@ -46,7 +54,7 @@ export function requestOf({ seq, software = 'lockstep', padVocab = true, ...aske
   const all = [...(shape ? [] : [unpriced]), ...(missing ? [missing] : []), ...problems]
   if (!shape || all.length > 0) throw new ProblemsError(all)
   return {
-    ...{ model, shape, globalBatch, cluster, precision, software: eras[software], book: new EstimateBook() },
+    ...{ model, shape, globalBatch, cluster, precision, software: frameworks[software], book: new EstimateBook() },
     constraints: [...constraints, ...abilitiesOf(software)],
   }
 }

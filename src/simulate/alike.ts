@@ -22,10 +22,10 @@ export interface Alike {
   readonly placeOf: (rank: Rank) => Place
   readonly rankOf: (place: Place) => Rank
   /** For each class the company it meets in along these axes (the pipeline's left out): equal numbers meet. */
-  readonly meetingsOf: (group: Group) => Meetings
+  readonly collectivesOf: (group: Group) => Collectives
 }
 
-export interface Meetings {
+export interface Collectives {
   readonly of: Int32Array
   readonly count: number
 }
@@ -46,21 +46,21 @@ export function alikeRanks(program: Program, slow: ReadonlyMap<Rank, number>, al
     ? Int32Array.from({ length: columns }, (_, i) => i)
     : refined(colours(columns, slow, placeOf), partitions)
   const { counts, columnOf } = countedBy(classOf)
-  const known = new Map<string, Meetings>()
-  const meetingsOf = (group: Group): Meetings => {
+  const known = new Map<string, Collectives>()
+  const collectivesOf = (group: Group): Collectives => {
     const axes = flatAxes(group, mesh)
     const key = axes.join()
     const found = known.get(key) ?? companies(classOf, columnOf, partition(flat, axes))
     known.set(key, found)
     return found
   }
-  return { classes: counts.length, counts, classOf, columnOf, placeOf, rankOf, meetingsOf }
+  return { classes: counts.length, counts, classOf, columnOf, placeOf, rankOf, collectivesOf }
 }
 
 const allAlike = (columns: number): Omit<Alike, 'placeOf' | 'rankOf'> => {
-  const meetings = { of: new Int32Array(1), count: 1 }
+  const collectives = { of: new Int32Array(1), count: 1 }
   const classOf = new Int32Array(columns)
-  return { classes: 1, counts: [columns], classOf, columnOf: [0], meetingsOf: () => meetings }
+  return { classes: 1, counts: [columns], classOf, columnOf: [0], collectivesOf: () => collectives }
 }
 
 const flatAxes = ({ axes }: Group, mesh: Mesh): Axis[] => axes.filter(axis => axis !== 'pp' && sizeOf(mesh, axis) > 1)
@@ -125,7 +125,7 @@ function companyOf(classOf: Int32Array, groups: Int32Array): Int32Array {
   return groups.map(group => kinds[group])
 }
 
-function companies(classOf: Int32Array, columnOf: readonly number[], groups: Int32Array): Meetings {
+function companies(classOf: Int32Array, columnOf: readonly number[], groups: Int32Array): Collectives {
   const company = companyOf(classOf, groups)
   const of = numbered(columnOf.length, i => String(company[columnOf[i]]))
   return { of, count: countOf(of) }

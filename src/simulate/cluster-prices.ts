@@ -1,7 +1,7 @@
-/** The prices of a cluster: kernels on its device, meetings and messages over the links they cross. */
+/** The prices of a cluster: kernels on its device, collectives and messages over the links they cross. */
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
 import { type Cluster, type Precision, reachOf } from '../cluster/index.js'
-import { isKernel, type Kernel, type Members, priceInStep, priceMeeting, workFlops, workOf } from '../cost/index.js'
+import { isKernel, type Kernel, type Members, priceCollective, priceInStep, workFlops, workOf } from '../cost/index.js'
 import type { Group, Instr, Program, Segment } from '../ir/index.js'
 import { fusedKernels } from './fusion.js'
 import type { Contention, Prices } from './prices.js'
@@ -38,14 +38,14 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
     },
     collective: (instr, segment) => {
       const work = workOf(instr, segment, { mesh })
-      if (work.kind !== 'meeting') throw new Error(`internal: ${instr.kind} is no meeting`)
+      if (work.kind !== 'collective') throw new Error(`internal: ${instr.kind} is no collective`)
       const group = membersOf(mesh, work.group)
-      const seconds = priceMeeting({ kind: work.how, bytes: work.bytes, group }, cluster)
+      const seconds = priceCollective({ kind: work.how, bytes: work.bytes, group }, cluster)
       return { seconds, link: linkOf(group) }
     },
     message: (bytes, from, to) => {
       const group = { size: 2, stride: stride * Math.abs(to - from) }
-      const seconds = priceMeeting({ kind: 'send', bytes, group }, cluster)
+      const seconds = priceCollective({ kind: 'send', bytes, group }, cluster)
       return { seconds, link: linkOf(group), held: seconds }
     },
     flops: (instr, segment) => workFlops(workOf(instr, segment, { mesh, multiply })),

@@ -1,5 +1,5 @@
 /** A collective or a message under way: when it runs, for each class of ranks it concerns. */
-import type { Meetings } from './alike.js'
+import type { Collectives } from './alike.js'
 import type { Part } from './parts.js'
 
 export interface Flight {
@@ -32,22 +32,22 @@ export interface Party {
 }
 
 /** Everybody has come: it begins when the last is there and all lanes are free, and holds the lanes until it is done. */
-export function settle(parties: readonly Party[], { of, count }: Meetings, seconds: number): void {
+export function settle(parties: readonly Party[], { of, count }: Collectives, seconds: number): void {
   const ready = new Float64Array(count)
   const free = new Float64Array(count)
   for (const { flight, lane, other } of parties)
     for (let k = 0; k < lane.length; k++) {
-      const meeting = of[k]
-      if (flight.ready[k] > ready[meeting]) ready[meeting] = flight.ready[k]
+      const collective = of[k]
+      if (flight.ready[k] > ready[collective]) ready[collective] = flight.ready[k]
       const late = Math.max(lane[k], other[k])
-      if (late > free[meeting]) free[meeting] = late
+      if (late > free[collective]) free[collective] = late
     }
   for (const { flight, lane } of parties) {
     flight.awaits = ''
     for (let k = 0; k < lane.length; k++) {
-      const meeting = of[k]
-      flight.ready[k] = ready[meeting]
-      flight.start[k] = Math.max(ready[meeting], free[meeting])
+      const collective = of[k]
+      flight.ready[k] = ready[collective]
+      flight.start[k] = Math.max(ready[collective], free[collective])
       flight.end[k] = flight.start[k] + seconds
       lane[k] = flight.end[k]
     }

@@ -32,7 +32,7 @@ export function trafficOf(program: Program, prices: Prices, pp: number): Traffic
     const segment = program.segments[step.segment]
     for (const instr of segment.instrs.filter(isCollective)) {
       const work = workOf(instr, segment, { mesh: program.mesh })
-      if (work.kind !== 'meeting') continue
+      if (work.kind !== 'collective') continue
       add(`${instr.kind} ${instr.group.axes.join('+')}`, work.bytes, prices.collective(instr, segment))
     }
   }

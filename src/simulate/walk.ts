@@ -226,7 +226,7 @@ class Walk {
     else this.#gather(member, act, streams)
   }
 
-  /** Streams meet in one order, so the n-th meeting of a group is the same for all of them. */
+  /** Streams meet in one order, so the n-th collective of a group is the same for all of them. */
   #gather(member: Member, act: Start, streams: number): void {
     const { front, flight } = member
     const group = `${act.group.axes.join()} ${act.group.stages?.join() ?? ''}`
@@ -249,7 +249,7 @@ class Walk {
       const [lane, other] = flight.tagged ? [tagged[link], lanes[link]] : [lanes[link], tagged[link]]
       return { flight, lane, other }
     })
-    settle(parties, this.#cast.alike.meetingsOf(group), seconds)
+    settle(parties, this.#cast.alike.collectivesOf(group), seconds)
     for (const { front, step, flight } of members) this.#record({ pp: front.pp, step }, flight, 0, { instr, link })
   }
 

@@ -3,7 +3,7 @@
  * leaves out but says elsewhere. A row that cannot be read gives the reason instead.
  */
 import { GiB, oneRank } from '../base/index.js'
-import { eras, type Placed, type Shape, type Software, type Split } from '../estimate/index.js'
+import { frameworks, type Placed, type Shape, type Software, type Split } from '../estimate/index.js'
 import type { Row } from './row.js'
 
 export interface Origin {
@@ -85,12 +85,12 @@ function zeroBubble(row: Row): Placed | string {
     shape: gptOf(row, { layers }),
     split: splitOf(row, { schedule, chunks, layers: lighterEnds(pp * chunks, each / chunks), recompute: 'none' }),
     precision: 'f16',
-    software: eras['megatron-2021'],
+    software: frameworks['megatron-2021'],
   }
 }
 
 /** Gradients in bf16, summed up in f32; the optimizer needs no copy of its own then. */
-const deepspeedBf16: Software = { ...eras['megatron-deepspeed'], memory: { gradient: 6, state: 12 } }
+const deepspeedBf16: Software = { ...frameworks['megatron-deepspeed'], memory: { gradient: 6, state: 12 } }
 
 function bigscience(row: Row): Placed | string {
   if (row.hidden === undefined) return 'no shape of the model'
@@ -102,12 +102,12 @@ function bigscience(row: Row): Placed | string {
     shape,
     split: splitOf(row, { zero: 1, ...(balanced ? { layers: lighterEnds(pp, (shape.layers + 2) / pp) } : {}) }),
     precision: row.precision.startsWith('bf16') ? 'bf16' : 'f16',
-    software: row.precision.startsWith('bf16') ? deepspeedBf16 : eras['megatron-deepspeed'],
+    software: row.precision.startsWith('bf16') ? deepspeedBf16 : frameworks['megatron-deepspeed'],
   }
 }
 
 /** The loss is compiled too: logits and their gradient are all there is. */
-const titan2025: Software = { ...eras['torchtitan-compiled'], memory: { logit: 4 } }
+const titan2025: Software = { ...frameworks['torchtitan-compiled'], memory: { logit: 4 } }
 
 function torchtitan(row: Row): Placed {
   const { pp = 1, global_batch_seqs = 1 } = row
@@ -125,13 +125,13 @@ function torchtitan(row: Row): Placed {
       recompute: row.recompute === 'selective' ? 'per-op' : row.recompute === 'full' ? 'full' : 'none',
     }),
     precision: row.precision.startsWith('fp8') ? 'fp8' : 'bf16',
-    software: row.source.includes('2025') ? titan2025 : eras[eager ? 'torchtitan' : 'torchtitan-compiled'],
+    software: row.source.includes('2025') ? titan2025 : frameworks[eager ? 'torchtitan' : 'torchtitan-compiled'],
   }
 }
 
 /** Megatron's layers, memory as the tool of the device shows it. */
 const sailors: Software = {
-  ...eras['megatron-2021'],
+  ...frameworks['megatron-2021'],
   name: 'sailor',
   memory: { gradient: 4, state: 14, logit: 16, splitLogit: 16, context: 3.4e9, slack: 0.1 },
 }
@@ -163,7 +163,7 @@ export const measuredOrigins: readonly Origin[] = [
  * chosen on its 13B rows, with the others in view; all rows are scored.
  */
 const alephAlpha = { norm: 8, gated: 4, score: 4, logit: 16, gathersLogits: true, context: GiB(8), slack: 0.4 }
-const plain: Software = { ...eras['megatron-2021'], name: 'aleph-alpha', memory: alephAlpha }
+const plain: Software = { ...frameworks['megatron-2021'], name: 'aleph-alpha', memory: alephAlpha }
 const flash: Software = { ...plain, attention: 'flash-2' }
 const kernels: Readonly<Record<string, Software>> = {
   torch: { ...plain, memory: { ...alephAlpha, score: 14 } },

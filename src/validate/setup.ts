@@ -1,7 +1,7 @@
 /** Row -> setup, or the reason why there is none. */
 import { oneRank } from '../base/index.js'
 import { type Cluster, clusterOf, findEntry } from '../cluster/index.js'
-import { eras, type Setup, type Shape, type Software, type Split } from '../estimate/index.js'
+import { frameworks, type Setup, type Shape, type Software, type Split } from '../estimate/index.js'
 import { type Counts, type Reading, readingOf } from './reading.js'
 import type { Row } from './row.js'
 import { type Family, families, type Study } from './studies.js'
@@ -101,6 +101,6 @@ const clusterFor = ({ device, devices, network }: Sizes, study: Study): Cluster 
   clusterOf(device, devices, { ...network, ...study.network })
 
 function softwareOf(row: Row, study: Study): Software {
-  const era = eras[study.era]
-  return study.software ? { ...era, ...study.software(row) } : era
+  const framework = frameworks[study.framework]
+  return study.software ? { ...framework, ...study.software(row) } : framework
 }

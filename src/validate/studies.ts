@@ -1,10 +1,10 @@
 /**
  * What must be known of a study beside its rows: the family of its models, the age of its software, the network it ran
- * on, which figure it prints. Facts, not fits: a constant that was fitted belongs to a device or to an era of software.
+ * on, which figure it prints. Facts, not fits: a constant that was fitted belongs to a device or to a framework.
  */
 import { shorten } from '../base/index.js'
 import type { Overrides } from '../cluster/index.js'
-import { type Definition, type Era, eras, type Shape, type Software } from '../estimate/index.js'
+import { type Definition, type FrameworkName, frameworks, type Shape, type Software } from '../estimate/index.js'
 import type { Reading } from './reading.js'
 import type { Row } from './row.js'
 
@@ -13,8 +13,8 @@ export interface Study {
   /** What its rows name as their source. */
   readonly source: RegExp
   readonly family: Family | ((row: Row) => Family)
-  readonly era: Era
-  /** Where a row's software differs from its era's. */
+  readonly framework: FrameworkName
+  /** Where a row's software differs from its framework's. */
   readonly software?: (row: Row) => Partial<Software>
   readonly figure: Definition
   /** Of its network, what its rows do not say or say of something else. */
@@ -73,10 +73,12 @@ function zeroBubble({ model, schedule, layers = zeroBubbleLayers[model], pp = 1 
 }
 
 /** torchtitan's tables say what was switched on: compilation, and collectives cut in pieces beside their matmuls. */
-function torchtitanHabits({ notes, source, gpu }: Row): Partial<Software> {
+function torchtitanSoftware({ notes, source, gpu }: Row): Partial<Software> {
   const eager = notes.startsWith('FSDP;') || (source.includes('docs/performance') && gpu.startsWith('A100'))
-  const era = eager ? eras.torchtitan : eras['torchtitan-compiled']
-  return /async ?tp/i.test(notes) ? { ...era, exposed: { ...era.exposed, tp: 0.65, tpBackward: 0.65 } } : era
+  const framework = eager ? frameworks.torchtitan : frameworks['torchtitan-compiled']
+  return /async ?tp/i.test(notes)
+    ? { ...framework, exposed: { ...framework.exposed, tp: 0.65, tpBackward: 0.65 } }
+    : framework
 }
 
 /** The layouts study names the attention kernel of every run, and whether the norm was one kernel. */
@@ -102,7 +104,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Narayanan et al., SC21, table 1',
     source: /SC21 Table 1/,
     family: 'gpt',
-    era: 'megatron-2021',
+    framework: 'megatron-2021',
     figure: 'sc21',
     known: ({ model }) => ({ ...plainMegatron(), microbatch: sc21[model]?.[0], chunks: sc21[model]?.[1] }),
     fitted: only(4, 10),
@@ -111,7 +113,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Narayanan et al., SC21, table 2',
     source: /SC21 Table 2/,
     family: 'gpt',
-    era: 'megatron-2021',
+    framework: 'megatron-2021',
     figure: 'sc21',
     known: plainMegatron,
     aside: row => (row.pp === 1 ? 'the software of its ZeRO-3 runs is not described' : undefined),
@@ -120,7 +122,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Megatron-LM, January 2021',
     source: /cases_jan2021\.png @/,
     family: 'gpt',
-    era: 'megatron-2021',
+    framework: 'megatron-2021',
     figure: 'sc21',
     aside: () => 'software before SC21, not described; the shapes are those of SC21 table 1',
   },
@@ -128,14 +130,14 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Megatron-LM, 2020',
     source: /tables\.tex/,
     family: 'gpt',
-    era: 'megatron-2021',
+    framework: 'megatron-2021',
     figure: 'sc21',
   },
   korthikanti: {
     title: 'Korthikanti et al. 2022',
     source: /^Korthikanti(?!.*Table 4)/,
     family: 'gpt',
-    era: 'megatron-2022',
+    framework: 'megatron-2022',
     figure: 'korthikanti',
     known: () => ({ zero: 0 }),
     fitted: only(2),
@@ -144,7 +146,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Korthikanti et al., one layer',
     source: /^Korthikanti.*Table 4/,
     family: 'gpt',
-    era: 'megatron-2022',
+    framework: 'megatron-2022',
     figure: 'korthikanti',
     aside: () => 'one layer, not a training step',
   },
@@ -152,7 +154,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'MT-NLG 530B',
     source: /^MT-NLG/,
     family: 'gpt',
-    era: 'megatron-deepspeed',
+    framework: 'megatron-deepspeed',
     figure: 'sc21',
     known: plainMegatron,
   },
@@ -160,7 +162,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Llama 3 405B',
     source: /^Llama 3 Herd/,
     family: 'llama',
-    era: 'meta-2024',
+    framework: 'meta-2024',
     figure: 'llama3',
     // Gradients are added up whole and scattered once a step: the traffic of ZeRO-1.
     known: () => ({ sequenceParallel: true, microbatch: 1, chunks: 8, recompute: 'none', zero: 1 }),
@@ -169,7 +171,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'BLOOM, the search for a topology',
     source: /^bigscience (?!experiments)/,
     family: 'bloom',
-    era: 'megatron-deepspeed',
+    framework: 'megatron-deepspeed',
     figure: 'sc21',
     network: { nicsPerNode: 4, nicBandwidth: 12.5e9 }, // Jean Zay, also where a row does not say it
     known: () => ({ sequenceParallel: false }),
@@ -180,7 +182,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'BLOOM on V100',
     source: /^bigscience experiments/,
     family: 'gpt',
-    era: 'megatron-deepspeed',
+    framework: 'megatron-deepspeed',
     figure: 'sc21',
     aside: () => 'no shapes; its author warns of 40 % noise',
   },
@@ -188,7 +190,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'vTrain, one node of A100',
     source: /vTrain/,
     family: 'gpt-plain',
-    era: 'megatron-deepspeed-2023',
+    framework: 'megatron-deepspeed-2023',
     figure: 'sc21',
     known: () => ({ zero: 0 }),
     fitted: every(20),
@@ -197,7 +199,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Zero-bubble pipelines',
     source: /^Zero Bubble/,
     family: 'gpt',
-    era: 'megatron-2022',
+    framework: 'megatron-2022',
     figure: 'sc21',
     known: zeroBubble,
     fitted: every(12),
@@ -206,7 +208,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Efficient parallelization layouts',
     source: /^Aleph-Alpha/,
     family: 'llama',
-    era: 'scaling-2023',
+    framework: 'scaling-2023',
     software: layoutsKernel,
     figure: 'palm',
     network: { nicsPerNode: 1 }, // its 200 Gb/s are those of a node
@@ -217,7 +219,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'MosaicML llm-foundry',
     source: /llm-foundry/,
     family: 'mpt',
-    era: 'fsdp-2023',
+    framework: 'fsdp-2023',
     software: row => ({ reduceBytes: row.notes.includes('PURE') ? 2 : 4 }),
     figure: 'palm',
     fitted: every(12),
@@ -226,8 +228,8 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'torchtitan',
     source: /torchtitan/,
     family: 'llama',
-    era: 'torchtitan-compiled',
-    software: torchtitanHabits,
+    framework: 'torchtitan-compiled',
+    software: torchtitanSoftware,
     figure: 'palm',
     known: row => (row.recompute === 'selective' ? { recompute: 'per-op' } : {}),
     fitted: only(2, 11, 17, 19, 36),
@@ -236,7 +238,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Megatron-LM on H100',
     source: /model_table\.png/,
     family: 'gpt-plain',
-    era: 'megatron-2024',
+    framework: 'megatron-2024',
     figure: 'korthikanti',
     known: recipe,
   },
@@ -244,7 +246,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'NeMo 24.07',
     source: /NeMo docs.*performance_summary/,
     family: namedFamily,
-    era: 'megatron-2024',
+    framework: 'megatron-2024',
     figure: 'palm',
     known: recipe,
     aside: fineTuning,
@@ -253,7 +255,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'NeMo, long sequences',
     source: /performance_long_sequence/,
     family: namedFamily,
-    era: 'megatron-2024',
+    framework: 'megatron-2024',
     figure: 'palm',
     known: recipe,
   },
@@ -261,7 +263,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Megatron-Bridge',
     source: /Megatron-Bridge/,
     family: namedFamily,
-    era: 'megatron-2024',
+    framework: 'megatron-2024',
     figure: 'palm',
     known: row => (row.zero_stage_or_fsdp === 'FSDP' ? { ...recipe(), zero: 3 } : recipe()),
     aside: fineTuning,
@@ -271,7 +273,7 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'MLPerf Training',
     source: /^mlcommons/,
     family: namedFamily,
-    era: 'megatron-2024',
+    framework: 'megatron-2024',
     figure: 'palm',
     known: recipe,
     fitted: only(4),
@@ -280,21 +282,21 @@ export const studies: Readonly<Record<string, Study>> = {
     title: 'Sailor',
     source: /sailor/,
     family: 'gpt',
-    era: 'megatron-deepspeed',
+    framework: 'megatron-deepspeed',
     figure: 'palm',
   },
   maxtext: {
     title: 'MaxText',
     source: /maxtext/,
     family: 'llama',
-    era: 'megatron-2024',
+    framework: 'megatron-2024',
     figure: 'palm',
   },
   papers: {
     title: 'single papers',
     source: /GPT-NeoX|GLM-130B|Gopher|TinyLlama|picotron|fms-fsdp|deepspeed4science|FlashAttention-2 paper/,
     family: 'gpt',
-    era: 'megatron-2021',
+    framework: 'megatron-2021',
     figure: 'palm',
     aside: row => (row.source.includes('fms-fsdp') ? 'which layers are recomputed is not said' : undefined),
   },

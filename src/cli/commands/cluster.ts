@@ -11,7 +11,7 @@ import {
   precisions,
 } from '../../cluster/index.js'
 import {
-  habitsOf,
+  linkFigures,
   linkNames,
   showLatency,
   showRate,
@@ -120,13 +120,18 @@ function showText(cluster: Cluster): string {
 function linkTable({ topology, host }: Cluster): string {
   const rows =
     topology.kind === 'tree'
-      ? topology.levels.map(({ name, link }) => [name, linkNames[link.kind], showRate(link.bandwidth), habitsOf(link)])
+      ? topology.levels.map(({ name, link }) => [
+          name,
+          linkNames[link.kind],
+          showRate(link.bandwidth),
+          linkFigures(link),
+        ])
       : [
           [
             torusShape(topology),
             linkNames[topology.link.kind],
             showRate(topology.link.bandwidth),
-            habitsOf(topology.link),
+            linkFigures(topology.link),
           ],
         ]
   const behind = host
@@ -135,7 +140,7 @@ function linkTable({ topology, host }: Cluster): string {
           'host',
           linkNames[host.link.kind],
           showRate(host.link.bandwidth),
-          `${habitsOf(host.link)}, ${showBytes(host.memory)} per device`,
+          `${linkFigures(host.link)}, ${showBytes(host.memory)} per device`,
         ],
       ]
     : []

@@ -1,7 +1,7 @@
 /** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
 import type { Command } from 'commander'
 import { printable, showCount } from '../../base/index.js'
-import type { Era } from '../../estimate/index.js'
+import type { FrameworkName } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import {
@@ -32,7 +32,7 @@ import { withProgress } from '../text/progress.js'
 
 interface ExplainOptions {
   readonly cluster: string
-  readonly software: Era
+  readonly software: FrameworkName
   readonly measuredStep?: number
   readonly json?: boolean
 }

@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander'
 import { type Problem, ProblemsError } from '../../base/index.js'
 import { type Cluster, type Precision, precisions } from '../../cluster/index.js'
-import { type Era, eras } from '../../estimate/index.js'
+import { type FrameworkName, frameworks } from '../../estimate/index.js'
 import type { ModelConfig } from '../../model/index.js'
 import { parseJob } from '../../plan/index.js'
 import { abilitiesOf, parseConstraints, type Request, requestOf } from '../../search/index.js'
@@ -16,13 +16,13 @@ export interface PlanningOptions {
   readonly seq: number
   readonly globalBatch: number
   readonly precision: Precision
-  readonly software: Era
+  readonly software: FrameworkName
   readonly constraint: readonly string[]
 }
 
 export const softwareOption = (): Option =>
   new Option('--software <name>', 'the framework that runs it: what it fuses, overlaps and keeps in memory')
-    .choices(Object.keys(eras))
+    .choices(Object.keys(frameworks))
     .default('lockstep')
 
 export const precisionOption = (): Option =>

@@ -175,7 +175,7 @@ export class Actor {
   #collect(tag: string): boolean {
     const started = this.#calls.get(tag)
     if (started) {
-      if (!started.every(({ meeting }) => meeting.ready)) return false
+      if (!started.every(({ collective }) => collective.ready)) return false
       for (const { finish } of started) finish()
       return this.#calls.delete(tag)
     }
@@ -187,7 +187,7 @@ export class Actor {
   #waitsFor(): string {
     const step = this.stream.steps[this.#step]
     const started = step.kind === 'wait' ? this.#calls.get(step.tag) : undefined
-    const late = started?.find(({ meeting }) => !meeting.ready)
+    const late = started?.find(({ collective }) => !collective.ready)
     if (late) return missing(late)
     if (step.kind === 'wait') {
       const { message, side } = this.#messages.get(step.tag)!
@@ -220,5 +220,5 @@ export class Actor {
   }
 }
 
-const missing = ({ meeting }: Started): string =>
-  `ranks ${meeting.missing.join(' ')} of ${meeting.members.join(' ')} to start`
+const missing = ({ collective }: Started): string =>
+  `ranks ${collective.missing.join(' ')} of ${collective.members.join(' ')} to start`

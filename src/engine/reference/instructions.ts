@@ -18,7 +18,7 @@ import { meaningOf } from '../text.js'
 import { perform } from './collective.js'
 import type { Moment } from './kernel.js'
 import type { Memory } from './memory.js'
-import type { Meeting } from './rendezvous.js'
+import type { Rendezvous } from './rendezvous.js'
 import { isRounded, roundCells } from './rounding.js'
 import type { Seat } from './segment.js'
 import type { World } from './world.js'
@@ -37,7 +37,7 @@ export interface Station {
 }
 
 export interface Started {
-  readonly meeting: Meeting
+  readonly collective: Rendezvous
   text(): string
   finish(): void
 }
@@ -97,13 +97,13 @@ const collective: Rule<Collective> = (instr, station) => {
       const operand = seat.view(ref, cells)
       return results.some(result => overlap(operand, result)) ? operand.slice() : operand
     })
-    const meeting = world.meetings.join(key, { rank, members, meaning, text, operands })
+    const collective = world.collectives.join(key, { rank, members, meaning, text, operands })
     for (const result of results) result.fill(NaN)
     const finish = () => {
-      for (const [i, result] of results.entries()) perform(moves[i], meeting.operands(i), index, result)
+      for (const [i, result] of results.entries()) perform(moves[i], collective.operands(i), index, result)
       round(results)
     }
-    started.set(name, { meeting, text, finish })
+    started.set(name, { collective, text, finish })
     return true
   }
 }
@@ -122,7 +122,7 @@ const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = 
     () => {
       const open = started.get(on)
       if (!open) throw new Error(`no collective that writes ${on} has started`)
-      if (!open.meeting.ready) return false
+      if (!open.collective.ready) return false
       open.finish()
       return started.delete(on)
     },

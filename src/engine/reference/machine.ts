@@ -27,7 +27,7 @@ import type { Runner, StepData, StepResult } from '../runner.js'
 import { stepCheckOf } from '../step-data.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
-import { Mail, Meetings } from './rendezvous.js'
+import { Mail, RendezvousTable } from './rendezvous.js'
 import { roundCells } from './rounding.js'
 import type { Options, World } from './world.js'
 
@@ -82,7 +82,7 @@ function describe({ params }: Program, { precision = 'f64' }: Options, ranks: nu
 
 const noData: StepData = { inputs: () => [], lr: NaN, step: 0 }
 
-const freshStep = (data: StepData) => ({ data, meetings: new Meetings(), mail: new Mail() })
+const freshStep = (data: StepData) => ({ data, collectives: new RendezvousTable(), mail: new Mail() })
 
 function* run(actors: readonly Actor[]): Work<void> {
   for (const actor of actors) actor.begin()

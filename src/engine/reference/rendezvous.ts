@@ -18,7 +18,7 @@ export interface Arrival {
   readonly operands: readonly Cells[]
 }
 
-export class Meeting {
+export class Rendezvous {
   readonly members: readonly Rank[]
   readonly #arrivals = new Map<Rank, Arrival>()
   #parts: Cells[][] | undefined
@@ -52,21 +52,21 @@ export class Meeting {
   }
 }
 
-export class Meetings {
-  readonly #open = new Map<string, Meeting>()
+export class RendezvousTable {
+  readonly #open = new Map<string, Rendezvous>()
   readonly #turns = new Map<string, number>()
 
   /** `group` names the members, in whatever order. */
-  join(group: string, arrival: Arrival): Meeting {
+  join(group: string, arrival: Arrival): Rendezvous {
     const mine = `${arrival.rank} of ${group}`
     const turn = this.#turns.get(mine) ?? 0
     this.#turns.set(mine, turn + 1)
     const key = `${group} turn ${turn}`
-    const meeting = this.#open.get(key) ?? new Meeting(arrival.members)
-    meeting.join(arrival)
-    if (meeting.ready) this.#open.delete(key)
-    else this.#open.set(key, meeting)
-    return meeting
+    const rendezvous = this.#open.get(key) ?? new Rendezvous(arrival.members)
+    rendezvous.join(arrival)
+    if (rendezvous.ready) this.#open.delete(key)
+    else this.#open.set(key, rendezvous)
+    return rendezvous
   }
 }
 

@@ -3,7 +3,7 @@ import type { Rank } from '../../base/index.js'
 import type { Buffer, Call, Instr, Program, Ref } from '../../ir/index.js'
 import type { StepData } from '../runner.js'
 import type { Precision } from './memory.js'
-import type { Mail, Meetings } from './rendezvous.js'
+import type { Mail, RendezvousTable } from './rendezvous.js'
 import type { Prepared } from './segment.js'
 
 /** An instruction that has just been done. */
@@ -36,7 +36,7 @@ export interface World {
   readonly prepared: Map<string, Prepared>
   /** By parameter. */
   readonly gradients: Map<string, Captured>
-  meetings: Meetings
+  collectives: RendezvousTable
   mail: Mail
   data: StepData
 }

@@ -1,26 +1,26 @@
 /**
  * What one microbatch leaves behind in one layer for its backward pass (Korthikanti et al. 2022, generalised to grouped
- * queries, gated feed-forward layers, fused attention and the habits of each framework). Per token and element of the
+ * queries, gated feed-forward layers, fused attention and what each framework keeps). Per token and element of the
  * residual stream: 34 bytes in all, of which 10 are not split by tp unless the sequence is.
  */
 import { activationBytes } from '../../base/index.js'
 import { kvSplit } from '../counts.js'
 import type { Placed } from '../setup.js'
-import type { Habits } from './habits.js'
+import type { MemoryProfile } from './memory-profile.js'
 
 /** Tokens of one microbatch that one rank computes on. */
 export const tokensOf = ({ shape, split }: Placed): number => (split.microbatch * shape.seq) / split.cp
 
 /** Bytes of one layer and one microbatch when nothing is computed again. */
-export function layerBytes(setup: Placed, habits: Habits): number {
+export function layerBytes(setup: Placed, profile: MemoryProfile): number {
   const { shape, split } = setup
   const element = activationBytes(setup.precision)
-  const residual = 2 * (2 * element + habits.norm) + (shape.dropout ? 2 : 0)
+  const residual = 2 * (2 * element + profile.norm) + (shape.dropout ? 2 : 0)
   const perToken =
     (residual * shape.embed) / (split.sequenceParallel ? split.tp : 1) +
     attentionBytes(setup, element) +
-    feedBytes(setup, habits, element)
-  return tokensOf(setup) * (perToken + scoreBytes(setup, habits))
+    feedBytes(setup, profile, element)
+  return tokensOf(setup) * (perToken + scoreBytes(setup, profile))
 }
 
 /** Queries, keys, values and the result; a fused kernel also keeps one sum a query. */
@@ -32,26 +32,26 @@ function attentionBytes({ shape, split, software }: Placed, element: number): nu
   )
 }
 
-function scoreBytes({ shape, split, software }: Placed, habits: Habits): number {
+function scoreBytes({ shape, split, software }: Placed, profile: MemoryProfile): number {
   if (software.attention !== 'unfused') return 0
-  return ((habits.score + (shape.dropout ? habits.scoreDropout : 0)) * shape.heads * shape.seq) / split.tp
+  return ((profile.score + (shape.dropout ? profile.scoreDropout : 0)) * shape.heads * shape.seq) / split.tp
 }
 
-function feedBytes({ shape, split }: Placed, habits: Habits, element: number): number {
+function feedBytes({ shape, split }: Placed, profile: MemoryProfile, element: number): number {
   const active = shape.experts?.active ?? 1
-  return (element * (shape.gated ? habits.gated : 2) * shape.ffn * active) / split.tp
+  return (element * (shape.gated ? profile.gated : 2) * shape.ffn * active) / split.tp
 }
 
 /** Bytes of one layer and one microbatch that are kept under the plan's recomputation. */
-export function keptBytes(setup: Placed, habits: Habits): number {
+export function keptBytes(setup: Placed, profile: MemoryProfile): number {
   const { shape, split } = setup
   const element = activationBytes(setup.precision)
   const input = (tokensOf(setup) * element * shape.embed) / (split.sequenceParallel ? split.tp : 1)
   switch (split.recompute) {
     case 'none':
-      return layerBytes(setup, habits)
+      return layerBytes(setup, profile)
     case 'selective':
-      return layerBytes(setup, habits) - tokensOf(setup) * scoreBytes(setup, habits)
+      return layerBytes(setup, profile) - tokensOf(setup) * scoreBytes(setup, profile)
     case 'full':
       return input
     case 'per-op':
@@ -68,8 +68,8 @@ function everyOtherProduct({ shape, split, ...setup }: Placed, element: number):
 }
 
 /** The last norm, and logits with everything the loss makes of them. */
-export function lossBytes(setup: Placed, habits: Habits): number {
+export function lossBytes(setup: Placed, profile: MemoryProfile): number {
   const { shape, split } = setup
-  if (split.tp === 1 || habits.gathersLogits) return tokensOf(setup) * habits.logit * shape.vocab
-  return (tokensOf(setup) * habits.splitLogit * shape.vocab) / split.tp
+  if (split.tp === 1 || profile.gathersLogits) return tokensOf(setup) * profile.logit * shape.vocab
+  return (tokensOf(setup) * profile.splitLogit * shape.vocab) / split.tp
 }

@@ -83,8 +83,8 @@ function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: num
   const { exposed, contention, reduceBytes } = setup.software
   const pieces = Math.max(1, setup.software.pieces)
   const piece = prices.layerParameters / pieces
-  const gather = table.meeting('all-gather', gatheredBytes(setup) * piece, size, tp)
-  const scatter = backward ? table.meeting('reduce-scatter', reduceBytes * piece, size, tp) : 0
+  const gather = table.collective('all-gather', gatheredBytes(setup) * piece, size, tp)
+  const scatter = backward ? table.collective('reduce-scatter', reduceBytes * piece, size, tp) : 0
   const traffic = pieces * (gather + scatter)
   const hidden = Math.max(contention * Math.min(compute, traffic), traffic - compute)
   const share = fetchesWhole(setup.split) ? (exposed.wholeShards ?? exposed.shards) : exposed.shards

@@ -1,9 +1,9 @@
 /**
  * What a training framework of a certain age does with the same plan: which kernels it fuses, what it hides behind
- * compute, what it keeps. The physics is the device's; these are the habits of programs.
+ * compute, what it keeps. The physics is the device's; these are facts about programs.
  */
 import type { MeshAxis } from '../../base/index.js'
-import type { Habits } from './habits.js'
+import type { MemoryProfile } from './memory-profile.js'
 
 export interface Software {
   readonly name: string
@@ -55,6 +55,6 @@ export interface Software {
   /** Step time lost to stragglers, for each doubling of the devices above 64. */
   readonly jitter: number
   /** What it keeps in memory, where that is not what `usual` says. */
-  readonly memory?: Partial<Habits>
+  readonly memory?: Partial<MemoryProfile>
   readonly sources: readonly string[]
 }

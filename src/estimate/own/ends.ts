@@ -25,9 +25,9 @@ export function ownEnds(
   const { embedding, head, embeddingParameters } = prices
   const tokens = microbatch * shape.seq
   const activation = tokens * shape.embed * activationBytes(precision)
-  const gather = sequenceParallel ? table.meeting('all-gather', activation, tp, 1) : 0
-  const sum = table.meeting(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1)
-  const losses = 3 * table.meeting('all-reduce', 4 * tokens, tp, 1)
+  const gather = sequenceParallel ? table.collective('all-gather', activation, tp, 1) : 0
+  const sum = table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1)
+  const losses = 3 * table.collective('all-reduce', 4 * tokens, tp, 1)
   // Rows are added into a gradient as large as the table; the first of a step is kept as it is.
   const bytes = embeddingParameters * (reducesEach(split) ? 4 : 8 * (1 - 1 / microbatches))
   const memory: Kernel = { kind: 'memory', read: bytes / 2, written: bytes / 2 }

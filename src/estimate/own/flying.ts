@@ -42,14 +42,14 @@ export function trafficOf({ shape, split, cluster, precision, software }: Setup,
   const linkOf = (size: number, stride: number) => hopsOf({ size, stride }, cluster).at(-1)?.link.kind
   const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
   return {
-    gather: params => table.meeting('all-gather', element * total(params, p => p.elements), data, tp),
+    gather: params => table.collective('all-gather', element * total(params, p => p.elements), data, tp),
     reduce: params => {
       const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
       const own = total(params, p => p.elements) - overAll - overCopies
       return (
-        table.meeting(zero === 0 ? 'all-reduce' : 'reduce-scatter', wide * own, data, tp) +
-        table.meeting('all-reduce', wide * overAll, data * tp, 1) +
-        table.meeting('all-reduce', wide * overCopies, data * copies, 1)
+        table.collective(zero === 0 ? 'all-reduce' : 'reduce-scatter', wide * own, data, tp) +
+        table.collective('all-reduce', wide * overAll, data * tp, 1) +
+        table.collective('all-reduce', wide * overCopies, data * copies, 1)
       )
     },
     shared: tp > 1 && data > 1 && linkOf(tp, 1) === linkOf(data, tp),

@@ -231,8 +231,8 @@ function trafficOf({ shape, split, cluster, precision, software }: LayerSetup, t
   const added = 3 * software.gradientBytes * (1 - 1 / microbatches)
   const accumulates = microbatches > 1 && !reducesEach(split)
   return {
-    gather: sequenceParallel ? table.meeting('all-gather', activation, tp, 1) : 0,
-    sum: table.meeting(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1),
+    gather: sequenceParallel ? table.collective('all-gather', activation, tp, 1) : 0,
+    sum: table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1),
     accumulate: n => (accumulates ? priceInStep(memory(added * n), cluster.device) : 0),
     biases: shape.biases,
   }

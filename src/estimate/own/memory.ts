@@ -68,8 +68,8 @@ interface Stash {
 const everything = (w: Widths): number => 3 * w.residual + w.wide * w.ffn + w.keys + 2 * w.queries
 
 function layerStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
-  const meeting = tp === 1 ? 0 : sequenceParallel ? 4 * w.whole + 2 * w.residual : 5 * w.whole
-  const plain = Math.max(w.wide * w.ffn, meeting) + 2 * w.residual
+  const collective = tp === 1 ? 0 : sequenceParallel ? 4 * w.whole + 2 * w.residual : 5 * w.whole
+  const plain = Math.max(w.wide * w.ffn, collective) + 2 * w.residual
   const pending = everything(w) + 5 * w.residual
   if (recompute === 'full')
     return {
@@ -84,10 +84,10 @@ function layerStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: W
 
 function headStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
   const pending = 3 * w.residual + w.vocab
-  const meeting = tp === 1 ? 0 : w.whole + (sequenceParallel ? w.whole : 0)
+  const collective = tp === 1 ? 0 : w.whole + (sequenceParallel ? w.whole : 0)
   return recompute === 'full'
     ? { open: w.residual, pending, work: 2 * w.vocab + w.whole + w.residual }
-    : { open: 2 * w.residual + w.vocab, pending, work: w.vocab + 2 * w.residual + meeting }
+    : { open: 2 * w.residual + w.vocab, pending, work: w.vocab + 2 * w.residual + collective }
 }
 
 /** What does not depend on the rank. */

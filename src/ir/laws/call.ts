@@ -1,4 +1,4 @@
-/** A call while it is replayed: the values of its buffers, and the meetings with other streams that it has joined. */
+/** A call while it is replayed: the values of its buffers, and the collectives with other streams that it has joined. */
 import type { Call } from '../program.js'
 import type { Act } from './acts.js'
 import type { Ready } from './ready.js'
@@ -14,16 +14,16 @@ export interface CallFrame {
   readonly b: Int32Array
 }
 
-/** A meeting with other streams that has been joined. */
-export interface OpenMeeting {
-  readonly meeting: string
+/** A collective with other streams that has been joined. */
+export interface JoinedCollective {
+  readonly collective: string
   readonly act: Extract<Act, { op: 'arrive' }>
 }
 
-/** A call that has begun, with the meetings it does not wait for itself, by the slot of their result. */
+/** A call that has begun, with the collectives it does not wait for itself, by the slot of their result. */
 export interface StartedCall {
   readonly frame: CallFrame
-  readonly open: ReadonlyMap<number, OpenMeeting>
+  readonly open: ReadonlyMap<number, JoinedCollective>
 }
 
 /** The frame a slot lies in. */

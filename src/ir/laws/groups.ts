@@ -7,7 +7,7 @@ import type { Program, Segment } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
 
 /** A collective of one stream in which other streams take part. */
-export interface Meeting extends Place {
+export interface GroupCall extends Place {
   readonly pipeline: number
   readonly step: number
   readonly instr: number
@@ -25,11 +25,11 @@ export const crossingsOf = (program: Program, segment: Segment): number[] =>
   segment.instrs.flatMap((instr, i) => (isCollective(instr) && stagesOf(program, instr.group) ? [i] : []))
 
 export const groups = (program: Program): Finding[] => {
-  const meetings = program.streams.map((_, pipeline) => meetingsOf(program, pipeline))
-  return [...meetings.flat().flatMap(meeting => present(program, meeting)), ...inOneOrder(meetings)]
+  const collectives = program.streams.map((_, pipeline) => collectivesOf(program, pipeline))
+  return [...collectives.flat().flatMap(collective => present(program, collective)), ...inOneOrder(collectives)]
 }
 
-export function meetingsOf(program: Program, pipeline: number): Meeting[] {
+export function collectivesOf(program: Program, pipeline: number): GroupCall[] {
   const crossings = new Map<string, number[]>()
   return program.streams[pipeline].steps.flatMap((step, i) => {
     if (step.kind !== 'call') return []
@@ -68,9 +68,9 @@ function signatureOf(segment: Segment, collective: Collective, stages: readonly 
   ].join(' ')
 }
 
-function present(program: Program, meeting: Meeting): Finding[] {
-  const { pipeline, step, stages } = meeting
-  const say = (message: string): Finding => ({ law: 'G2', ...placeOf(meeting), message })
+function present(program: Program, collective: GroupCall): Finding[] {
+  const { pipeline, step, stages } = collective
+  const say = (message: string): Finding => ({ law: 'G2', ...placeOf(collective), message })
   const call = program.streams[pipeline].steps[step]
   const param = call.kind === 'call' && program.params.find(({ name }) => name === call.param)
   return [
@@ -83,10 +83,10 @@ function present(program: Program, meeting: Meeting): Finding[] {
   ]
 }
 
-/** Any two streams see the meetings they share in one order. The first that differs is named; the rest are echoes. */
-function inOneOrder(meetings: readonly (readonly Meeting[])[]): Finding[] {
-  return meetings.flatMap((own, a) =>
-    meetings.slice(a + 1).flatMap((theirs, i) => {
+/** Any two streams see the collectives they share in one order. The first that differs is named; the rest are echoes. */
+function inOneOrder(collectives: readonly (readonly GroupCall[])[]): Finding[] {
+  return collectives.flatMap((own, a) =>
+    collectives.slice(a + 1).flatMap((theirs, i) => {
       const b = a + 1 + i
       const [left, right] = [
         own.filter(({ stages }) => stages.includes(b)),
@@ -101,8 +101,10 @@ function inOneOrder(meetings: readonly (readonly Meeting[])[]): Finding[] {
 }
 
 /** Either of the two may be the one that is wrong. */
-function parted(left: Meeting | undefined, right: Meeting | undefined, index: number): Finding[] {
-  const show = (m: Meeting | undefined) => (m ? `stream ${m.pipeline} does ${m.signature}` : 'the other does nothing')
-  const message = `meeting ${index}: ${show(left)}, ${show(right)}`
-  return [left, right].flatMap(meeting => (meeting ? [{ law: 'G1' as const, ...placeOf(meeting), message }] : []))
+function parted(left: GroupCall | undefined, right: GroupCall | undefined, index: number): Finding[] {
+  const show = (m: GroupCall | undefined) => (m ? `stream ${m.pipeline} does ${m.signature}` : 'the other does nothing')
+  const message = `collective ${index}: ${show(left)}, ${show(right)}`
+  return [left, right].flatMap(collective =>
+    collective ? [{ law: 'G1' as const, ...placeOf(collective), message }] : [],
+  )
 }

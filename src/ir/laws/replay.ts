@@ -1,6 +1,6 @@
 /**
  * All streams, played once on values instead of numbers: frames hold entries (a value, its type, its bytes),
- * calls take entries and leave entries, messages carry them, meetings between streams add them up.
+ * calls take entries and leave entries, messages carry them, collectives between streams add them up.
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
@@ -8,7 +8,7 @@ import { stateEntries, stateFacts } from '../../base/index.js'
 import { type Call, dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
 import { type ResultName, resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
-import { type CallFrame, combined, frameOf, type OpenMeeting, put, type StartedCall, valueIn } from './call.js'
+import { type CallFrame, combined, frameOf, type JoinedCollective, put, type StartedCall, valueIn } from './call.js'
 import { type Contents, fits, wipe } from './contents.js'
 import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
@@ -49,7 +49,7 @@ class Replay {
   readonly #shelf: Shelf
   readonly #memory: Contents[][]
   readonly #sent = new Map<string, Contents>()
-  readonly #meetings = new Map<string, Map<number, Value>>()
+  readonly #collectives = new Map<string, Map<number, Value>>()
   readonly #met = new Map<string, number>()
   readonly #params = new Map<number, Param>()
   /** Per stream: frames whose sum has been reduced over the ranks. */
@@ -198,7 +198,7 @@ class Replay {
     return { frame, open: new Map() }
   }
 
-  /** The meetings that the call itself does not wait for are over, and its results are there. */
+  /** The collectives that the call itself does not wait for are over, and its results are there. */
   *#finish({ frame, open }: StartedCall): Generator<void> {
     for (const [out, awaited] of open) yield* this.#leave(frame, out, awaited)
     this.#settle(frame)
@@ -246,18 +246,18 @@ class Replay {
     this.#findings.push({ law, ...this.#at(frame, instr), message })
   }
 
-  /** As `act`, for a segment that meets other streams: leaving a meeting waits until all have come. */
+  /** As `act`, for a segment that meets other streams: leaving a collective waits until all have come. */
   *#cross(frame: CallFrame): Generator<void, StartedCall['open']> {
-    const open = new Map<number, OpenMeeting>()
+    const open = new Map<number, JoinedCollective>()
     for (const act of frame.ready.acts) {
       if (act.op === 'arrive') {
         const counter = `${frame.pipeline} ${act.group}`
         const n = (this.#met.get(counter) ?? 0) + 1
         this.#met.set(counter, n)
-        const meeting = `${act.group} #${n}`
-        const present = this.#meetings.get(meeting) ?? new Map<number, Value>()
-        this.#meetings.set(meeting, present.set(frame.pipeline, valueIn(frame, act.in)))
-        open.set(act.out, { meeting, act })
+        const collective = `${act.group} #${n}`
+        const present = this.#collectives.get(collective) ?? new Map<number, Value>()
+        this.#collectives.set(collective, present.set(frame.pipeline, valueIn(frame, act.in)))
+        open.set(act.out, { collective, act })
         this.#clock++
       } else if (act.op === 'leave') {
         yield* this.#leave(frame, act.out, open.get(act.out)!)
@@ -267,8 +267,8 @@ class Replay {
     return open
   }
 
-  *#leave(frame: CallFrame, out: number, { meeting, act }: OpenMeeting): Generator<void> {
-    const present = this.#meetings.get(meeting)!
+  *#leave(frame: CallFrame, out: number, { collective, act }: JoinedCollective): Generator<void> {
+    const present = this.#collectives.get(collective)!
     while (present.size < act.stages.length) yield
     put(frame, out, combined(act, [...present.values()]))
   }

@@ -1,6 +1,6 @@
 /**
  * S: no deadlock. All streams are played together, seeing only what can make them wait: posting a send
- * or a recv, waiting for one, and meeting other streams in a collective. A send completes only when its recv has
+ * or a recv, waiting for one, and joining other streams in a collective. A send completes only when its recv has
  * been posted. When nobody can move, the chain of who waits for whom is followed until it closes.
  */
 import { isCollective } from '../instr.js'
@@ -12,7 +12,7 @@ import { type Finding, type Law, placeOf } from './law.js'
 type Event = { readonly step: number; readonly instr?: number; readonly segment?: string } & (
   | { readonly act: 'send' | 'recv'; readonly tag: string; readonly peer: number }
   | { readonly act: 'wait'; readonly tag: string; readonly peer: number; readonly on: 'send' | 'recv' }
-  | { readonly act: 'arrive' | 'leave'; readonly meeting: string; readonly stages: readonly number[] }
+  | { readonly act: 'arrive' | 'leave'; readonly collective: string; readonly stages: readonly number[] }
 )
 
 export function stalls(program: Program): Finding[] {
@@ -42,7 +42,7 @@ function eventsOf(program: Program, pipeline: number): Event[] {
     const events = found.map(({ group, ...event }): Meet => {
       const n = (met.get(group) ?? 0) + (event.act === 'arrive' ? 1 : 0)
       met.set(group, n)
-      return { ...event, step: i, segment: step.segment, meeting: `${group} #${n}` }
+      return { ...event, step: i, segment: step.segment, collective: `${group} #${n}` }
     })
     if (step.tag !== undefined) started.set(step.tag, events)
     return events
@@ -58,7 +58,7 @@ interface Crossing {
   readonly group: string
 }
 
-/** A segment's meetings with other streams: arriving at the start, leaving at the wait. */
+/** A segment's collectives with other streams: arriving at the start, leaving at the wait. */
 function crossingEvents(program: Program, name: string): Crossing[] {
   const segment = program.segments[name]
   const starts = new Set(crossingsOf(program, segment))
@@ -71,8 +71,8 @@ function crossingEvents(program: Program, name: string): Crossing[] {
       return [{ act: 'arrive', instr: i, stages, group }]
     }
     const finished = traitsOf(instr).finishes
-    const meeting = finished === undefined ? undefined : open.get(finished)
-    return meeting ? [{ act: 'leave', instr: i, ...meeting }] : []
+    const collective = finished === undefined ? undefined : open.get(finished)
+    return collective ? [{ act: 'leave', instr: i, ...collective }] : []
   })
 }
 
@@ -83,7 +83,7 @@ function play(streams: readonly (readonly Event[])[], law: Law, rendezvous: bool
   const blocked = (event: Event): boolean => {
     if (event.act === 'wait') return !posted.has(`${event.on === 'send' ? 'recv' : 'send'} ${event.tag}`)
     if (event.act === 'send') return rendezvous && !posted.has(`recv ${event.tag}`)
-    return event.act === 'leave' && (present.get(event.meeting) ?? 0) < event.stages.length
+    return event.act === 'leave' && (present.get(event.collective) ?? 0) < event.stages.length
   }
   for (let moved = true; moved; ) {
     moved = false
@@ -91,7 +91,7 @@ function play(streams: readonly (readonly Event[])[], law: Law, rendezvous: bool
       while (at[s] < events.length && !blocked(events[at[s]])) {
         const event = events[at[s]++]
         if (event.act === 'send' || event.act === 'recv') posted.add(`${event.act} ${event.tag}`)
-        if (event.act === 'arrive') present.set(event.meeting, (present.get(event.meeting) ?? 0) + 1)
+        if (event.act === 'arrive') present.set(event.collective, (present.get(event.collective) ?? 0) + 1)
         moved = true
       }
     })
@@ -119,7 +119,8 @@ function waitsFor(waiting: readonly (Event | undefined)[], s: number): number | 
   const event = waiting[s]
   if (!event) return undefined
   if ('peer' in event) return event.peer
-  const missing = (other: Event | undefined) => !(other && 'meeting' in other && other.meeting === event.meeting)
+  const missing = (other: Event | undefined) =>
+    !(other && 'collective' in other && other.collective === event.collective)
   return event.stages.find(stage => stage !== s && missing(waiting[stage]))
 }
 
@@ -129,7 +130,7 @@ function describe(event: Event | undefined, s: number, present: ReadonlyMap<stri
   if (event.act === 'send') return `${where} sends ${event.tag} and waits for stream ${event.peer} to post the recv`
   if (event.act === 'wait')
     return `${where} waits for the ${event.on} of ${event.tag}, for stream ${event.peer} to post its end`
-  if ('meeting' in event)
-    return `${where} waits in meeting ${event.meeting}, where ${present.get(event.meeting) ?? 0} of ${event.stages.length} have come`
+  if ('collective' in event)
+    return `${where} waits in collective ${event.collective}, where ${present.get(event.collective) ?? 0} of ${event.stages.length} have come`
   return where
 }

@@ -22,9 +22,9 @@ export interface Tensor {
 export interface Seat {
   readonly rank: Rank
   readonly members: readonly Rank[]
-  /** The group's block, and the number of its next meeting. */
+  /** The group's block, and the number of its next collective. */
   readonly sync: number
-  meeting(): number
+  collective(): number
   at(rank: Rank, tensor: Tensor): number
 }
 
@@ -67,12 +67,12 @@ export interface Collectives<Result> {
 
 const bytesOf = ({ dtype, length }: Tensor): number => length * elementBytes(dtype)
 
-const meet = ({ sync, members, rank }: Seat, meeting: number) => ({
-  ...{ sync, me: members.indexOf(rank), members: members.length, meeting },
+const meet = ({ sync, members, rank }: Seat, collective: number) => ({
+  ...{ sync, me: members.indexOf(rank), members: members.length, collective },
 })
 
 const barrier: Work = (list, seat) => {
-  list.write('barrier', meet(seat, seat.meeting()))
+  list.write('barrier', meet(seat, seat.collective()))
   list.waitsFor(seat.members)
 }
 
@@ -90,9 +90,9 @@ const copy = (list: ListWriter, out: number, x: number, bytes: number): void => 
 }
 
 function started(list: ListWriter, seat: Seat) {
-  const meeting = meet(seat, seat.meeting())
-  list.write('start', meeting)
-  return meeting
+  const collective = meet(seat, seat.collective())
+  list.write('start', collective)
+  return collective
 }
 
 const offsetsOf = ({ members, at }: Seat, x: Tensor): number[] => members.map(rank => at(rank, x))

@@ -115,8 +115,8 @@ export interface Circle {
   readonly sync: number
   /** Of each rank's heap. */
   readonly heapBytes: number
-  /** Meetings so far, by rank. */
-  readonly meetings: Map<Rank, number>
+  /** Collectives so far, by rank. */
+  readonly collectives: Map<Rank, number>
 }
 
 /** What both sides share: where tensors lie, and how often ranks have met. */
@@ -154,15 +154,15 @@ export class Heap {
     refuse('subgroup', memberProblems(members, this.token.ranks))
     if (this.#circles === mostGroups) throw new Error(`there is room for ${mostGroups} groups`)
     const sync = this.token.blocks + Sync.lineBytes * (this.token.ranks + 1) * this.#circles++
-    return { members, sync, heapBytes: this.token.heapBytes, meetings: new Map() }
+    return { members, sync, heapBytes: this.token.heapBytes, collectives: new Map() }
   }
 
   /** Counted on both ends: the next message between two ranks. */
   message(from: Rank, to: Rank, end: 'send' | 'recv') {
     const key = `${end} ${from} ${to}`
-    const meeting = (this.#messages.get(key) ?? 0) + 1
-    this.#messages.set(key, meeting)
-    return { sync: this.messageLine(from, to), meeting }
+    const message = (this.#messages.get(key) ?? 0) + 1
+    this.#messages.set(key, message)
+    return { sync: this.messageLine(from, to), message }
   }
 
   /** Where the counters of the messages from one rank to another lie. */
@@ -170,12 +170,12 @@ export class Heap {
     return this.token.messages + Sync.lineBytes * (from * this.token.ranks + to)
   }
 
-  seat(rank: Rank, { members, sync, meetings }: Circle): Seat {
+  seat(rank: Rank, { members, sync, collectives }: Circle): Seat {
     return {
       ...{ rank, members, sync, at: (peer, tensor) => this.at(peer, tensor) },
-      meeting() {
-        const next = (meetings.get(rank) ?? 0) + 1
-        meetings.set(rank, next)
+      collective() {
+        const next = (collectives.get(rank) ?? 0) + 1
+        collectives.set(rank, next)
         return next
       },
     }

@@ -4,7 +4,7 @@ import { bytesPer, type Collective, type InstrOf, isFlat, pairsOf } from '../../
 import { codeOf } from '../kernels/dtypes.js'
 import { type CommandName, combineCode, commands, type SeveralKind, severalKinds } from './commands.js'
 import { type ListWriter, wordOf } from './list.js'
-import type { Joined } from './meetings.js'
+import type { Joined } from './rendezvous.js'
 import { refuse } from './shapes.js'
 import { dims, type OpenCollective, type Site, size } from './site.js'
 
@@ -14,16 +14,16 @@ export const collective = (instr: Collective, s: Site): void => {
   const joined = s.join(instr)
   const { list } = s
   for (const one of joined) {
-    const command = list.write('start', { sync: 0, me: one.me, members: one.members.length, meeting: 0 })
+    const command = list.write('start', { sync: 0, me: one.me, members: one.members.length, collective: 0 })
     one.name(wordsAt(list, command))
   }
   s.open.set(name, { instr, joined })
 }
 
-/** The block and the meeting are the first and fourth word of every command that meets. */
+/** The block and the collective are the first and fourth word of every command that meets. */
 const wordsAt = (list: ListWriter, command: number) => ({
   sync: { list, word: command + 2 },
-  meeting: { list, word: command + 5 },
+  collective: { list, word: command + 5 },
 })
 
 /** Elements before `dim`, and from it on. */
@@ -42,7 +42,7 @@ interface Meet {
   readonly sync: number
   readonly me: number
   readonly members: number
-  readonly meeting: number
+  readonly collective: number
   readonly x: readonly number[]
   readonly out: readonly number[]
 }
@@ -107,7 +107,7 @@ export function finishCollective({ instr, joined }: OpenCollective, s: Site): vo
   else for (const [i, pair] of pairsOf(instr).entries()) finish(instr, pair, joined[i], s)
 }
 
-/** Whether one meeting does all pairs: sums of several tensors, and whatever works on lines. */
+/** Whether one collective does all pairs: sums of several tensors, and whatever works on lines. */
 export const meetsOnce = (instr: Collective): boolean =>
   isFlat(instr) || (instr.kind === 'all-reduce' && instr.ins.length > 1)
 
@@ -118,7 +118,7 @@ function finishAll(instr: Collective, joined: Joined, s: Site): void {
     return [partOf(instr, Math.min(size(s, x), size(s, out)), members), whole, ...new Array(2 * members).fill(0)]
   })
   const start = s.list.write('waitSeveral', {
-    ...{ sync: 0, me: joined.me, members, meeting: 0, how: severalKinds.indexOf(instr.kind as SeveralKind) }, // all-to-all is never among them,
+    ...{ sync: 0, me: joined.me, members, collective: 0, how: severalKinds.indexOf(instr.kind as SeveralKind) }, // all-to-all is never among them,
     combine: combineCode(instr.kind === 'all-reduce' ? instr.combine : 'sum'),
     ...{ dtype: codeOf(s.buffer(instr.ins[0]).dtype), pairs: instr.ins.length, tensors },
   })
@@ -135,7 +135,7 @@ const partOf = (instr: Collective, least: number, members: number): number =>
 function finish(instr: Collective, pair: Pair, joined: Joined, s: Site): void {
   order(s, instr, pair)
   const none = joined.members.map(() => 0)
-  const meet: Meet = { sync: 0, me: joined.me, members: none.length, meeting: 0, x: none, out: none }
+  const meet: Meet = { sync: 0, me: joined.me, members: none.length, collective: 0, x: none, out: none }
   const rule = waits[instr.kind] as (i: Collective & Pair, s: Site, m: Meet) => [number, number] // total
   const [start, operands] = rule({ ...instr, ...pair }, s, meet)
   s.list.waitsFor(joined.members)

@@ -135,21 +135,21 @@ export const commands = {
 
   /**
    * Collectives. `sync` is the group's block: a line of 64 bytes for who sleeps, then one line per member with two i32
-   * counters of meetings, arrived and left (see kernels/sync.c). `start` publishes that this member's operand is ready;
-   * the wait that follows does the work. Meetings count from 1; the counters are cleared between steps.
+   * counters of collectives, arrived and left (see kernels/sync.c). `start` publishes that this member's operand is ready;
+   * the wait that follows does the work. Collectives count from 1; the counters are cleared between steps.
    * Operands of all members are listed as offsets at the end of the wait command, in group order: [... x0 x1 ... out0 out1 ...].
    * A result offset below 0 is nobody's.
    */
-  start: ['sync', 'me', 'members', 'meeting'],
+  start: ['sync', 'me', 'members', 'collective'],
   /**
    * n elements of `dtype` (a code of `elementTypes`) become one number each in member order, as `combine` says (a code of
    * `combines`). In place allowed.
    */
-  waitAllReduce: ['sync', 'me', 'members', 'meeting', 'n', 'combine', 'dtype', '...x', '...out'],
+  waitAllReduce: ['sync', 'me', 'members', 'collective', 'n', 'combine', 'dtype', '...x', '...out'],
   /** out is `outer` rows of members * `inner` bytes; member i's part is `outer` rows of `inner` bytes. */
-  waitAllGather: ['sync', 'me', 'members', 'meeting', 'outer', 'innerBytes', '...x', '...out'],
+  waitAllGather: ['sync', 'me', 'members', 'collective', 'outer', 'innerBytes', '...x', '...out'],
   /** x is `outer` rows of members * `inner` elements; this member gets the sum of part `me`. */
-  waitReduceScatter: ['sync', 'me', 'members', 'meeting', 'outer', 'inner', 'combine', 'dtype', '...x', '...out'],
+  waitReduceScatter: ['sync', 'me', 'members', 'collective', 'outer', 'inner', 'combine', 'dtype', '...x', '...out'],
   /**
    * A piece is [outer first middle second inner]. Operands hold all members' pieces side by side along first (cutFirst 1)
    * or second (0), results along the other: piece p of member q's operand goes to place q of member p's result.
@@ -158,7 +158,7 @@ export const commands = {
     'sync',
     'me',
     'members',
-    'meeting',
+    'collective',
     'outer',
     'first',
     'middle',
@@ -173,20 +173,20 @@ export const commands = {
    * bell; then two f64 where sender and receiver may say where x and out lie (`Sync`). Whoever waits first once both have
    * started copies, so a sender needs its receiver to be ready, not to wait.
    */
-  send: ['sync', 'meeting'],
+  send: ['sync', 'message'],
   /** x or out below 0: the offset that is in the line. */
-  waitRecv: ['sync', 'meeting', 'out', 'x', 'bytes'],
-  waitSend: ['sync', 'meeting', 'out', 'x', 'bytes'],
+  waitRecv: ['sync', 'message', 'out', 'x', 'bytes'],
+  waitSend: ['sync', 'message', 'out', 'x', 'bytes'],
   /** Everybody has come: what ranks did before it is seen by all after it. */
-  barrier: ['sync', 'me', 'members', 'meeting'],
+  barrier: ['sync', 'me', 'members', 'collective'],
   copyBytes: ['out', 'x', 'bytes'],
-  recv: ['sync', 'meeting'],
+  recv: ['sync', 'message'],
   /**
-   * Several tensors at one meeting, as `how` says (a code of `severalKinds`): parts of a line, or whole tensors. For each pair:
+   * Several tensors at one collective, as `how` says (a code of `severalKinds`): parts of a line, or whole tensors. For each pair:
    * elements of a part and of the whole, then the operands of all members and their results, as above. An all-reduce is
    * cut in parts too, which its members sum up for all.
    */
-  waitSeveral: ['sync', 'me', 'members', 'meeting', 'how', 'combine', 'dtype', 'pairs', '...tensors'],
+  waitSeveral: ['sync', 'me', 'members', 'collective', 'how', 'combine', 'dtype', 'pairs', '...tensors'],
 } as const satisfies Record<string, readonly string[]>
 
 export type CommandName = keyof typeof commands
@@ -223,7 +223,7 @@ export const errorMeanings = {
 export type ExecError = keyof typeof errorMeanings
 export const errors = Object.keys(errorMeanings) as readonly ExecError[] // its own keys
 
-/** What is done to several tensors at one meeting: the order is the code. */
+/** What is done to several tensors at one collective: the order is the code. */
 export const severalKinds = ['all-reduce', 'reduce-scatter', 'all-gather'] as const
 export type SeveralKind = (typeof severalKinds)[number]
 

@@ -47,7 +47,7 @@ import { finishCollective, meetsOnce } from './collectives.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
-import { Meetings } from './meetings.js'
+import { RendezvousTable } from './rendezvous.js'
 import { rules } from './rules.js'
 import { Refusal } from './shapes.js'
 import type { Site } from './site.js'
@@ -106,14 +106,14 @@ export function lower(program: Program, options: LowerOptions): Lowered {
     ])
   const region = new Region(options.reserved)
   const map = mapOf(program, options, region)
-  const meetings = new Meetings()
+  const collectives = new RendezvousTable()
   const refusals = new Set<string>()
   const shapes = shapesIn(program)
-  const world: World = { program, options, map, shapes, meetings, refusals, once: remembering() }
+  const world: World = { program, options, map, shapes, collectives, refusals, once: remembering() }
   const writers = map.ranks.map((_, rank) => new RankLowering(world, rank).write())
   if (refusals.size > 0) throw new RefusalError([...refusals])
   const syncAt = region.take(0)
-  meetings.settle(region)
+  collectives.settle(region)
   const sync = { offset: syncAt, bytes: region.bytes - syncAt }
   const lists = writers.map(writer => writer.finish())
   const listAt = lists.map(({ words }) => region.take(words.byteLength))
@@ -135,7 +135,7 @@ interface World {
   readonly options: LowerOptions
   readonly map: MemoryMap
   readonly shapes: (segment: Segment) => Readonly<Record<Ref, Shape>>
-  readonly meetings: Meetings
+  readonly collectives: RendezvousTable
   readonly refusals: Set<string>
   /** What is the same at every rank and call of an instruction is made once. */
   readonly once: Site['once']
@@ -222,10 +222,10 @@ class RankLowering {
 
   #post(step: Extract<Step, { kind: 'send' | 'recv' }>): void {
     this.#flying.set(step.tag, step)
-    const word = this.#list.write(step.kind, { sync: 0, meeting: 1 }) + wordOf(step.kind, 'sync')
+    const word = this.#list.write(step.kind, { sync: 0, message: 1 }) + wordOf(step.kind, 'sync')
     const end = step.kind === 'send' ? 'x' : 'out'
     const sync = { list: this.#list, word }
-    this.#world.meetings.post(this.#addressOf(step).address, end, this.#frame(step.frame), sync)
+    this.#world.collectives.post(this.#addressOf(step).address, end, this.#frame(step.frame), sync)
   }
 
   #collect(tag: string): void {
@@ -236,10 +236,10 @@ class RankLowering {
     const { address, peer } = this.#addressOf(open)
     const command = open.kind === 'send' ? 'waitSend' : 'waitRecv'
     const { bytes } = this.#stream.frames[open.frame]
-    const start = list.write(command, { sync: 0, meeting: 1, out: 0, x: 0, bytes })
+    const start = list.write(command, { sync: 0, message: 1, out: 0, x: 0, bytes })
     list.waitsFor([peer])
     const word = (field: 'sync' | 'x' | 'out') => ({ list, word: start + wordOf(command, field) })
-    this.#world.meetings.collect(address, { sync: word('sync'), x: word('x'), out: word('out') })
+    this.#world.collectives.collect(address, { sync: word('sync'), x: word('x'), out: word('out') })
   }
 
   /** What a call started is finished here, and is still the work of that call. */
@@ -304,7 +304,7 @@ class RankLowering {
   }
 
   #siteOf(call: Call, segment: Segment, fusion: Fusion | undefined): Site {
-    const { program, options, map, meetings, once } = this.#world
+    const { program, options, map, collectives, once } = this.#world
     const { mesh } = program
     const all = this.#world.shapes(segment)
     const shape = (ref: Ref) => all[ref]
@@ -322,7 +322,7 @@ class RankLowering {
       const members = this.#membersOf(instr.group)
       const meaning = once(instr, () => meaningOf(instr, shape, []))
       const pairs = pairsOf(instr).map(pair => ({ x: at(pair.in), out: at(pair.out) }))
-      const meet = (tensors: typeof pairs) => meetings.join({ rank: this.#rank, members, meaning, pairs: tensors })
+      const meet = (tensors: typeof pairs) => collectives.join({ rank: this.#rank, members, meaning, pairs: tensors })
       return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
     return {

@@ -5,7 +5,7 @@ import type { Buffer, Collective, InstrOf, Ref } from '../../../ir/index.js'
 import type { Fused } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
-import type { Joined } from './meetings.js'
+import type { Joined } from './rendezvous.js'
 
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
@@ -29,17 +29,17 @@ export interface Site {
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
   scalar(name: 'lr' | 'step'): number
-  /** One meeting for all pairs or, where `meetsOnce` says no, one for each. */
+  /** One collective for all pairs or, where `meetsOnce` says no, one for each. */
   join(collective: Collective): readonly Joined[]
   /** What a contraction writes, where it does more than its own instruction. */
   fused(instr: InstrOf<'contract'>): Fused | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */
   once<T>(instr: object, make: () => T): T
-  /** Collectives started and not yet waited for, by the first buffer they write. */
+  /** RendezvousTable started and not yet waited for, by the first buffer they write. */
   readonly open: Map<Ref, OpenCollective>
 }
 
-/** A collective that has been started, and its meetings. */
+/** A collective that has been started, and its collectives. */
 export interface OpenCollective {
   readonly instr: Collective
   readonly joined: readonly Joined[]

@@ -1,27 +1,27 @@
 /**
- * The time of a meeting of ranks: latency for each step of the algorithm, and bytes over the slowest link on the way.
+ * The time of a collective of ranks: latency for each step of the algorithm, and bytes over the slowest link on the way.
  * What a group gets of a level's ports is its share: all groups of the same shape meet at the same time, and those of
  * one domain go out through the same ports. Of the algorithms that fit, the best is taken, as libraries do.
  */
 import { type Cluster, reachOf } from '../cluster/index.js'
-import type { CollectiveKind, Meeting } from './kernel.js'
+import type { Collective, CollectiveKind } from './kernel.js'
 import { interpolate } from './measured.js'
 import { type Hop, hopsOf } from './route.js'
 
 /** Seconds before the first byte moves: the launch, and ranks that do not arrive together. */
 const start = 20e-6
 
-export function priceMeeting(meeting: Meeting, cluster: Cluster): number {
-  const { kind, bytes, group } = meeting
+export function priceCollective(collective: Collective, cluster: Cluster): number {
+  const { kind, bytes, group } = collective
   if (group.size <= 1 || bytes === 0) return 0
-  const timed = timedSeconds(meeting, cluster)
+  const timed = timedSeconds(collective, cluster)
   if (timed !== undefined) return timed
   const hops = hopsOf(group, cluster)
   return start + Math.min(...algorithms[kind].map(algorithm => algorithm(bytes, group.size, hops)))
 }
 
-/** Where the group stays inside a domain in which such meetings were timed. */
-function timedSeconds({ kind, bytes, group }: Meeting, cluster: Cluster): number | undefined {
+/** Where the group stays inside a domain in which such collectives were timed. */
+function timedSeconds({ kind, bytes, group }: Collective, cluster: Cluster): number | undefined {
   const reach = reachOf(cluster.topology, group)
   const [only, ...others] = reach.kind === 'tree' ? reach.levels.filter(({ parts }) => parts > 1) : []
   if (only === undefined || others.length > 0) return undefined

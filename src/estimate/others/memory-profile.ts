@@ -6,7 +6,7 @@
 import { GiB } from '../../base/index.js'
 import type { Software } from './software.js'
 
-export interface Habits {
+export interface MemoryProfile {
   /** Bytes of a parameter as it is multiplied, of its gradient, and of what the optimizer keeps of it, in 16 bits. */
   readonly parameter: number
   readonly gradient: number
@@ -38,7 +38,7 @@ export interface Habits {
 }
 
 /** Megatron-LM with fp16 or bf16, Adam, no distributed optimizer: the 16 bytes and sbh(34 + 5as/h) everybody quotes. */
-export const usual: Habits = {
+export const usual: MemoryProfile = {
   parameter: 2,
   gradient: 2,
   state: 12,
@@ -63,7 +63,7 @@ const torchtitan = { whole: 3, wholeInPipeline: true, gathered: 3, boundaries: 3
 const megatron2022 = { gradient: 4, logit: 10, splitLogit: 10 }
 
 /** By the name of the software; the rest is as usual. */
-const known: Readonly<Record<string, Partial<Habits>>> = {
+const known: Readonly<Record<string, Partial<MemoryProfile>>> = {
   'megatron-2022': megatron2022,
   'megatron-2024': megatron2022,
   'meta-2024': megatron2022,
@@ -77,4 +77,8 @@ const known: Readonly<Record<string, Partial<Habits>>> = {
   'torchtitan-compiled': { ...torchtitan, logit: 13.5 },
 }
 
-export const habitsOf = (software: Software): Habits => ({ ...usual, ...known[software.name], ...software.memory })
+export const memoryProfileOf = (software: Software): MemoryProfile => ({
+  ...usual,
+  ...known[software.name],
+  ...software.memory,
+})

@@ -27,13 +27,13 @@ interface OperandWords extends Word {
 
 interface Member {
   readonly pairs: readonly PairPlace[]
-  /** Words to be filled in: where the block is, which meeting it is, and all members' operands. */
+  /** Words to be filled in: where the block is, which collective it is, and all members' operands. */
   readonly sync: Word[]
-  readonly meeting: Word[]
+  readonly collective: Word[]
   operands?: OperandWords
 }
 
-class Meeting {
+class Rendezvous {
   readonly meaning: string
   readonly members = new Map<Rank, Member>()
   /** Somebody waits for it before an earlier one: it must not share counters with others. */
@@ -45,10 +45,10 @@ class Meeting {
 
 class Group {
   readonly members: readonly Rank[]
-  readonly meetings: Meeting[] = []
+  readonly collectives: Rendezvous[] = []
   readonly turns = new Map<Rank, number>()
-  /** Per rank, the meetings started and not yet waited for. */
-  readonly open = new Map<Rank, Meeting[]>()
+  /** Per rank, the collectives started and not yet waited for. */
+  readonly open = new Map<Rank, Rendezvous[]>()
   constructor(members: readonly Rank[]) {
     this.members = members
   }
@@ -62,12 +62,12 @@ export interface Arrival {
   readonly pairs: readonly PairPlace[]
 }
 
-/** One rank's side of a meeting that has started. */
+/** One rank's side of a collective that has started. */
 export interface Joined {
   readonly members: readonly Rank[]
   readonly me: number
-  /** Says where a command names its block, its meeting and (a wait) the operands. */
-  name(words: { sync: Word; meeting: Word; operands?: OperandWords }): void
+  /** Says where a command names its block, its collective and (a wait) the operands. */
+  name(words: { sync: Word; collective: Word; operands?: OperandWords }): void
   /** Called where it is waited for. */
   close(): void
 }
@@ -81,7 +81,7 @@ interface Message {
   readonly frames: { readonly x: Word; readonly out: Word }[]
 }
 
-export class Meetings {
+export class RendezvousTable {
   readonly #groups = new Map<string, Group>()
   readonly #messages = new Map<string, Message>()
 
@@ -91,27 +91,27 @@ export class Meetings {
     this.#groups.set(key, group)
     const turn = group.turns.get(rank) ?? 0
     group.turns.set(rank, turn + 1)
-    const meeting = (group.meetings[turn] ??= new Meeting(meaning))
-    if (meeting.meaning !== meaning)
+    const collective = (group.collectives[turn] ??= new Rendezvous(meaning))
+    if (collective.meaning !== meaning)
       throw new Error(
-        `internal: members mean different collectives: ${meeting.meaning} and, at rank ${rank}, ${meaning}`,
+        `internal: members mean different collectives: ${collective.meaning} and, at rank ${rank}, ${meaning}`,
       )
-    const member: Member = { pairs, sync: [], meeting: [] }
-    meeting.members.set(rank, member)
+    const member: Member = { pairs, sync: [], collective: [] }
+    collective.members.set(rank, member)
     const open = group.open.get(rank) ?? []
-    open.push(meeting)
+    open.push(collective)
     group.open.set(rank, open)
     return {
       members,
       me: members.indexOf(rank),
       name(words) {
         member.sync.push(words.sync)
-        member.meeting.push(words.meeting)
+        member.collective.push(words.collective)
         if (words.operands) member.operands = words.operands
       },
       close() {
-        const place = open.indexOf(meeting)
-        if (open.slice(0, place).some(other => !other.alone)) meeting.alone = true
+        const place = open.indexOf(collective)
+        if (open.slice(0, place).some(other => !other.alone)) collective.alone = true
         open.splice(place, 1)
       },
     }
@@ -152,18 +152,19 @@ export class Meetings {
   }
 }
 
-function settleGroup({ members, meetings }: Group, region: Region): void {
+function settleGroup({ members, collectives }: Group, region: Region): void {
   const take = () => region.take(Sync.lineBytes * (members.length + 1))
   const shared = take()
   let count = 0
-  for (const meeting of meetings) {
-    const missing = members.filter(rank => !meeting.members.has(rank))
-    if (missing.length > 0) throw new Error(`internal: ${meeting.meaning}: ranks ${missing.join(' ')} never come to it`)
-    const [block, number] = meeting.alone ? [take(), 1] : [shared, ++count]
-    const arrived = members.map(rank => meeting.members.get(rank)!)
+  for (const collective of collectives) {
+    const missing = members.filter(rank => !collective.members.has(rank))
+    if (missing.length > 0)
+      throw new Error(`internal: ${collective.meaning}: ranks ${missing.join(' ')} never come to it`)
+    const [block, number] = collective.alone ? [take(), 1] : [shared, ++count]
+    const arrived = members.map(rank => collective.members.get(rank)!)
     for (const member of arrived) {
       for (const { list, word } of member.sync) list.set(word, block)
-      for (const { list, word } of member.meeting) list.set(word, number)
+      for (const { list, word } of member.collective) list.set(word, number)
       if (member.operands) nameOperands(member.operands, arrived)
     }
   }

@@ -1,5 +1,5 @@
 /**
- * The habits of known programs, by name and year. What is fused, padded, gathered again or reduced in f32 is read off their
+ * Profiles of known frameworks, by name and year. What is fused, padded, gathered again or reduced in f32 is read off their
  * code and papers. `exposed`, `contention`, `tensorCollectives`, `launch`, `jitter`, `lossBytes` and `optimizerBytes` are
  * numbers: from counting or the literature, developed with all of `validation/` in view; then 16 of them (efficiencies
  * of devices included) were refitted on the 77 marked rows, with the penalty for leaving the start that did best on the
@@ -164,7 +164,7 @@ export const ownSoftware: Readonly<Record<PlanPrecision, Software>> = {
   'pure-bf16': { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 16 },
 }
 
-export const eras = {
+export const frameworks = {
   lockstep,
   'megatron-2021': megatron2021,
   'megatron-2022': megatron2022,
@@ -178,4 +178,4 @@ export const eras = {
   'torchtitan-compiled': torchtitanCompiled,
 } as const satisfies Readonly<Record<string, Software>>
 
-export type Era = keyof typeof eras
+export type FrameworkName = keyof typeof frameworks
