@@ -5,12 +5,12 @@
  */
 import { activationBytes, dataRanks } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
-import { holdingsIn } from './book.js'
+import { pipelineIn } from './book.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
 import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
 import { ownLeast, ownMemory } from './own/memory.js'
-import { type Holding, holdingOf } from './schedules/holding.js'
+import type { Holding } from './schedules/holding.js'
 import type { Footprint, Placed } from './setup.js'
 
 export const totalBytes = (f: Footprint): number =>
@@ -19,7 +19,7 @@ export const totalBytes = (f: Footprint): number =>
 /** Bytes on the heaviest rank. */
 export function footprint(placed: Placed): Footprint {
   const of = memoryOf(placed)
-  const holdings = holdingsIn(placed)
+  const holdings = pipelineIn(placed).holdings.undominated
   let heaviest = of(holdings[0])
   for (let i = 1; i < holdings.length; i++) {
     const one = of(holdings[i])
@@ -30,7 +30,7 @@ export function footprint(placed: Placed): Footprint {
 
 /** Bytes on the ranks of one pipeline coordinate. */
 export const rankFootprint = (placed: Placed, rank: number): Footprint =>
-  memoryOf(placed)(holdingOf(placed.shape, placed.split, rank))
+  memoryOf(placed)(pipelineIn(placed).holdings.all[rank])
 
 /**
  * Bytes below which no program of this plan can be on these ranks: what they surely hold at one time. Of other people's

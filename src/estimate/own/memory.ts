@@ -6,19 +6,13 @@
 
 import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
+import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
 import { tokensOf } from '../others/activations.js'
-import type { Fullness, Holding } from '../schedules/holding.js'
-import { inFlight } from '../schedules/in-flight.js'
-import {
-  fetchesEach,
-  layersOfChunk,
-  layersOfRank,
-  type RankLayers,
-  reducesEach,
-  splitsAll,
-} from '../schedules/stages.js'
-import type { Footprint, Placed, Split } from '../setup.js'
+import type { Holding } from '../schedules/holding.js'
+import type { BlockSize, Moment } from '../schedules/moments.js'
+import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
+import type { Footprint, Placed } from '../setup.js'
 
 /** Elements a token has on one rank, by what they are. */
 interface Widths {
@@ -109,21 +103,18 @@ interface Facts {
 }
 
 /** Bytes of parameters and their gradients that are there for a call or two. */
-interface Scratch {
-  /** Gradients before they are added to their sum. */
-  readonly made: number
-  /** From ZeRO-3 on, parameters as they are computed with. */
-  readonly fetched: number
-}
-
-/** By what goes backward, and by the largest block whose gradients may still be on their way. */
 interface Scratches {
-  readonly layer: (behind: Behind) => Scratch
-  readonly head: (behind: Behind) => Scratch
-  readonly table: Scratch
+  /** Gradients before they are added to their sum: of a layer, of the head or the embedding. */
+  readonly layer: number
+  readonly table: number
+  /** Gradients of the call before that are still on their way. */
+  readonly behind: BlockBytes
+  /** From ZeRO-3 on, parameters as they are computed with: of the block at work, and of those ahead. */
+  readonly fetched: BlockBytes
+  readonly ahead: (next: BlockSize, blocks: number) => number
 }
 
-type Behind = 'table' | 'layer' | 'nothing'
+type BlockBytes = Readonly<Record<BlockSize, number>>
 
 function factsOf(placed: Placed): Facts {
   const { shape, split } = placed
@@ -155,18 +146,19 @@ function factsOf(placed: Placed): Facts {
 function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
   const { split, software } = placed
   const element = fetchesEach(split) ? activationBytes(placed.precision) : 0
-  const ahead = split.prefetch ?? usualFlights.prefetch
-  const behind = { table: Math.max(table, layer), layer, nothing: 0 }
+  const prefetch = split.prefetch ?? usualFlights.prefetch
+  const { gradientBytes: wide } = software
   const whole = reducesEach(split)
-  const made = (all: number, largest: number, before: number) =>
-    software.gradientBytes * (whole ? all + before : largest)
+  const fetched: BlockBytes = { nothing: 0, layer: element * layer, table: element * table }
   return {
-    layer: before => ({
-      made: made(layer, largestWeight(placed), behind[before]),
-      fetched: element * (1 + ahead) * layer,
-    }),
-    head: before => ({ made: made(table, table, behind[before]), fetched: element * (table + ahead * layer) }),
-    table: { made: made(table, table, layer), fetched: element * ahead * layer },
+    layer: wide * (whole ? layer : largestWeight(placed)),
+    table: wide * table,
+    behind: { nothing: 0, layer: whole ? wide * layer : 0, table: whole ? wide * table : 0 },
+    fetched,
+    ahead: (next, blocks) => {
+      const many = Math.min(prefetch, blocks - 1)
+      return many <= 0 || next === 'nothing' ? 0 : fetched[next] + (many - 1) * fetched.layer
+    },
   }
 }
 
@@ -178,12 +170,8 @@ const largestWeight = ({ shape, split }: Placed): number =>
 export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
   const facts = factsOf(placed)
   return holding => {
-    const { mostOpen, mostPending } = holding
-    const held = heldParameters(facts, holding)
-    const opened = worstMoment(facts, holding, mostOpen)
-    const pended = mostPending === mostOpen ? opened : worstMoment(facts, holding, mostPending)
-    const { activations, workspace } = bytesOf(pended) > bytesOf(opened) ? pended : opened
-    const { parameters, gradients, optimizer } = statesOf(facts, held)
+    const { activations, workspace } = worstOf(facts, holding)
+    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, holding))
     return { parameters, gradients, optimizer, activations, workspace, framework: 0 }
   }
 }
@@ -208,45 +196,45 @@ function statesOf({ placed, element, data }: Facts, held: number) {
   }
 }
 
-interface Moment {
+interface Bytes {
   readonly activations: number
   readonly workspace: number
 }
 
-const bytesOf = ({ activations, workspace }: Moment): number => activations + workspace
-
-function worstMoment(facts: Facts, { first, last, firstStage }: Holding, fullness: Fullness): Moment {
-  const { placed, token, layer, head, widths } = facts
-  const { split } = placed
-  const { open, pending } = fullness
-  const sums = split.recompute === 'none' ? 4 * widths.sums * facts.tokens * open : 0
-  const heads = last ? token * headsInFlight(split, fullness, head) : 0
-  const handed = split.pp > 1 ? token * widths.residual : 0
-  const all = token * (open * layer.open + pending * layer.pending) + sums + heads + handed
-  const inTwo = splitsAll(split)
-  const { scratch } = facts
-  let worst: Moment = { activations: 0, workspace: 0 }
-  const consider = (activations: number, workspace: number) => {
-    if (activations + workspace > bytesOf(worst)) worst = { activations, workspace }
+function worstOf(facts: Facts, holding: Holding): Bytes {
+  let worst: Bytes = { activations: 0, workspace: 0 }
+  for (const moment of holding.moments) {
+    const bytes = bytesAt(facts, holding, moment)
+    if (bytes.activations + bytes.workspace > worst.activations + worst.workspace) worst = bytes
   }
-  const backward = (activations: number, work: number, { made, fetched }: Scratch) => {
-    consider(activations + work, fetched + (inTwo ? 0 : made))
-    if (inTwo) consider(activations, made + fetched)
-  }
-  // What a microbatch before left behind.
-  const behind = first || last ? 'table' : 'layer'
-  const alone = split.microbatches === 1 || scheduleFacts[split.schedule].forwardsFirst
-  backward(all, token * layer.work, scratch.layer(behind))
-  if (last) backward(all + token * head.open, token * head.work, scratch.head(alone ? 'nothing' : behind))
-  if (first) consider(all - token * firstStage * layer.open, scratch.table.made + scratch.table.fetched)
   return worst
 }
 
-/** Elements per token that lie in the head for microbatches other than the one at work. */
-function headsInFlight({ schedule, microbatches, chunks }: Split, { pendingStages }: Fullness, head: Stash): number {
-  // Where all forwards come first, the head of every microbatch is kept.
-  if (scheduleFacts[schedule].forwardsFirst) return (microbatches - 1) * head.open
-  return Math.max(0, Math.min(microbatches, pendingStages / chunks) - 1) * head.pending
+function bytesAt(facts: Facts, { layers, first, last }: Holding, moment: Moment): Bytes {
+  const { placed, token, layer, head, widths, scratch } = facts
+  const { atWork, behind, ahead, open, pending, openHeads, pendingHeads } = moment
+  const { split } = placed
+  const sums = split.recompute === 'none' ? 4 * widths.sums * facts.tokens * open : 0
+  const heads = openHeads * head.open + pendingHeads * head.pending
+  const handed = split.pp > 1 ? widths.residual : 0
+  const all = token * (open * layer.open + pending * layer.pending + heads + handed) + sums
+  const others = scratch.behind[behind] + scratch.ahead(ahead, layers + (first ? 1 : 0) + (last ? 1 : 0))
+  const { fetched } = scratch
+  switch (atWork) {
+    case 'layer':
+      return { activations: all + token * layer.work, workspace: others + fetched.layer + scratch.layer }
+    case 'layer input':
+      return { activations: all + token * layer.work, workspace: others + fetched.layer }
+    case 'layer weight':
+      return { activations: all, workspace: others + scratch.layer }
+    case 'head':
+      return { activations: all + token * head.work, workspace: others + fetched.table + scratch.table }
+    case 'head input':
+      return { activations: all + token * head.work, workspace: others + fetched.table }
+    case 'head weight':
+    case 'table':
+      return { activations: all, workspace: others + scratch.table }
+  }
 }
 
 /**
@@ -256,22 +244,20 @@ function headsInFlight({ schedule, microbatches, chunks }: Split, { pendingStage
  */
 export function ownLeast(placed: Placed): (rank: number) => number {
   const facts = factsOf(placed)
-  const { shape, split } = placed
+  const { split } = placed
   const { token, layer, widths } = facts
   const { placement, backward } = scheduleFacts[split.schedule]
+  const { pipeline, holdings } = pipelineIn(placed)
   const made = backward === 'whole' ? placed.software.gradientBytes : 0
   const kept = split.recompute === 'per-op' ? widths.residual : layer.open
   return rank => {
-    let fewest = Number.POSITIVE_INFINITY
-    for (let chunk = 0; chunk < split.chunks; chunk++)
-      fewest = Math.min(fewest, layersOfChunk(shape, split, rank, chunk))
-    const ownLayers = layersOfRank(shape, split, rank)
-    const own = placement === 'both ends' ? fewest * facts.layerParameters : heldParameters(facts, ownLayers)
-    const { parameters, gradients, optimizer } = statesOf(facts, own)
-    // On a loop the closed form says exactly how many stages are open; elsewhere one surely is.
-    const open = placement === 'loop' ? inFlight(split, rank).mostOpen.open : 1
-    const body = token * open * fewest * kept + (fewest > 0 ? made * largestWeight(placed) : 0)
-    const head = ownLayers.last ? token * (fewest * kept + 2 * widths.vocab) + made * facts.table : 0
+    const own = holdings.all[rank]
+    // Of two directions only one may have microbatches.
+    const surely = placement === 'both ends' ? { layers: pipeline.stages[rank], first: false, last: false } : own
+    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely))
+    const open = own.moments.reduce((most, moment) => Math.max(most, moment.open), 0)
+    const body = token * open * kept + (open > 0 ? made * largestWeight(placed) : 0)
+    const head = own.last ? token * 2 * widths.vocab + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
   }
 }
