@@ -168,9 +168,8 @@ for (const schedule of scheduleNames)
           const holdings = holdingsWith({ schedule, pp, chunks, microbatches })
           const { rows } = makeSchedule(schedule, { ranks: pp, chunks, microbatches })
           for (const [rank, row] of rows.entries()) {
-            const open = Math.max(...holdings[rank].moments.map(moment => moment.open))
-            const title = `pp ${pp} chunks ${chunks} m ${microbatches} rank ${rank}`
-            deepEqual({ open, held: holdings[rank].held }, counted(row), title)
+            const { open, held } = holdings[rank]
+            deepEqual({ open, held }, counted(row), `pp ${pp} chunks ${chunks} m ${microbatches} rank ${rank}`)
           }
         }
   })
@@ -185,7 +184,7 @@ test('the heaviest rank is the heaviest of all, whatever the schedule and howeve
           const chunks = scheduleFacts[schedule].chunks
           const placed = {
             ...place({ ...even, schedule, chunks, recompute, shape: { layers, vocab: 50000 } }),
-            software,
+            ...{ software, book: new EstimateBook() },
           }
           const ranks = Array.from({ length: 8 }, (_, rank) => totalBytes(rankFootprint(placed, rank)))
           const title = `${software.name} ${schedule} ${layers} ${recompute}`

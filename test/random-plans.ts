@@ -49,7 +49,7 @@ function planOf({ pick, chance, int }: Random) {
   }
 }
 
-/** More than this on one device of 64 is too slow to be simulated by the hundred. */
+/** More are not simulated by the hundred. */
 const mostDevices = 64
 
 /** Undefined: it would not run. */

@@ -53,18 +53,18 @@ function betterPacking(leases: readonly Lease[], order: readonly number[], packe
   return best
 }
 
-type Change = (sizes: readonly number[]) => number[]
+type Rearrangement = (sizes: readonly number[]) => number[]
 
 /** One of the large sizes goes first, or changes places with the next. */
-function changesOf(count: number): Change[] {
+function changesOf(count: number): Rearrangement[] {
   const some = Array.from({ length: Math.min(mostSizes, count) - 1 }, (_, i) => i)
   return [
     ...some.map(
-      (i): Change =>
+      (i): Rearrangement =>
         sizes => [sizes[i + 1], ...sizes.toSpliced(i + 1, 1)],
     ),
     ...some.map(
-      (i): Change =>
+      (i): Rearrangement =>
         sizes =>
           sizes.toSpliced(i, 2, sizes[i + 1], sizes[i]),
     ),

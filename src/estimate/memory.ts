@@ -17,15 +17,20 @@ export const totalBytes = (f: Footprint): number =>
   f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
 
 /** Bytes on the heaviest rank. */
-export function footprint(placed: Placed): Footprint {
+export const footprint = (placed: Placed): Footprint => footprintsLike(placed)(placed)
+
+/** The same for plans that differ from this one in their pipeline alone: what they share is found once. */
+export function footprintsLike(placed: Placed): (other: Placed) => Footprint {
   const of = memoryOf(placed)
-  const holdings = pipelineIn(placed).holdings.undominated
-  let heaviest = of(holdings[0])
-  for (let i = 1; i < holdings.length; i++) {
-    const one = of(holdings[i])
-    if (totalBytes(one) > totalBytes(heaviest)) heaviest = one
+  return other => {
+    const holdings = pipelineIn(other).holdings.undominated
+    let heaviest = of(holdings[0])
+    for (let i = 1; i < holdings.length; i++) {
+      const one = of(holdings[i])
+      if (totalBytes(one) > totalBytes(heaviest)) heaviest = one
+    }
+    return heaviest
   }
-  return heaviest
 }
 
 /** Bytes on the ranks of one pipeline coordinate. */

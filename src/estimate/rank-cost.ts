@@ -84,3 +84,37 @@ export const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices
   layers * prices.layerParameters +
   (first ? prices.embeddingParameters : 0) +
   (last ? (first ? prices.headBesideEmbedding : prices.headParameters) : 0)
+
+/**
+ * When a step can be done at the soonest, whatever the order of its tasks. One microbatch passes all stages and comes back;
+ * no microbatch comes to a rank before it has passed the stages before, and when the rank has sent its last gradient
+ * that must pass them again. And a rank's lane carries all it fetches and all it gives away: `flown` says for how long,
+ * for each layer and microbatch, with so many fetches each.
+ */
+export function leastEnd(
+  { stages, ranks }: Pipeline,
+  parts: StageParts,
+  message: number,
+  flown: (fetches: number) => number,
+): number {
+  const { layer, ends } = parts
+  const whole = parts.backward === 'whole'
+  const back = ({ I, B }: TaskTimes): number => (whole ? B : Math.min(I, B))
+  const layers = stages.reduce((a, b) => a + b, 0)
+  // On a V the turn at the bottom is not sent.
+  const hops = ranks.length === 1 ? 0 : Math.max(0, stages.length - 2)
+  const pass = (of: TaskTimes) => of.F + back(of)
+  let least = layers * pass(layer) + pass(ends.first) + pass(ends.last) + 2 * hops * message
+  for (const rank of ranks) {
+    const { layersBefore, stagesBefore, layerTurns, firstTurns, lastTurns } = rank
+    const entered = stagesBefore > 0 ? 1 : 0
+    const way = stagesBefore * message
+    const start = layersBefore * layer.F + entered * ends.first.F + way
+    const home = layersBefore * back(layer) + entered * back(ends.first) + way
+    const own = start + busyOf(rank, parts)
+    const sent = start + layerTurns * pass(layer) + firstTurns * pass(ends.first) + lastTurns * pass(ends.last)
+    const fetches = rank.layers === 0 ? 0 : Math.max(0, (2 * (rank.layers - rank.stages.length)) / rank.layers)
+    least = Math.max(least, own, sent + home, layerTurns * flown(fetches))
+  }
+  return least
+}

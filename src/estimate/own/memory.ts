@@ -10,7 +10,16 @@ import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
-import type { BlockSize, Moment } from '../schedules/moments.js'
+import {
+  type AtWork,
+  aheadOf,
+  atWorkOf,
+  type BlockSize,
+  behindOf,
+  blockSizes,
+  codes,
+  momentWidth,
+} from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Footprint, Placed } from '../setup.js'
 
@@ -100,6 +109,7 @@ interface Facts {
   /** Parameters of the token table. */
   readonly table: number
   readonly scratch: Scratches
+  readonly extras: Extras
 }
 
 /** Bytes of parameters and their gradients that are there for a call or two. */
@@ -111,7 +121,7 @@ interface Scratches {
   readonly behind: BlockBytes
   /** From ZeRO-3 on, parameters as they are computed with: of the block at work, and of those ahead. */
   readonly fetched: BlockBytes
-  readonly ahead: (next: BlockSize, blocks: number) => number
+  readonly ahead: (next: BlockSize, held: RankLayers) => number
 }
 
 type BlockBytes = Readonly<Record<BlockSize, number>>
@@ -121,21 +131,14 @@ function factsOf(placed: Placed): Facts {
   const widths = widthsOf(placed)
   const element = activationBytes(placed.precision)
   const tokens = tokensOf(placed)
-  const data = dataRanks(split)
+  const token = tokens * element
   const parameters = layerParameters(shape, split)
   const table = (shape.vocab * shape.embed) / ranksOfTable(placed)
+  const [layer, head] = [layerStash(placed, widths), headStash(placed, widths)]
+  const scratch = scratchesOf(placed, parameters, table)
   return {
-    placed,
-    widths,
-    tokens,
-    token: tokens * element,
-    element,
-    data,
-    layer: layerStash(placed, widths),
-    head: headStash(placed, widths),
-    layerParameters: parameters,
-    table,
-    scratch: scratchesOf(placed, parameters, table),
+    ...{ placed, widths, tokens, token, element, data: dataRanks(split), layer, head },
+    ...{ layerParameters: parameters, table, scratch, extras: extrasOf(token, layer, head, scratch) },
   }
 }
 
@@ -155,9 +158,11 @@ function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
     table: wide * table,
     behind: { nothing: 0, layer: whole ? wide * layer : 0, table: whole ? wide * table : 0 },
     fetched,
-    ahead: (next, blocks) => {
-      const many = Math.min(prefetch, blocks - 1)
-      return many <= 0 || next === 'nothing' ? 0 : fetched[next] + (many - 1) * fetched.layer
+    ahead: (next, { layers, first, last }) => {
+      // A rank of one block finds what it has fetched; one of two fetches them in turn.
+      if (next === 'nothing' || layers + (first ? 1 : 0) + (last ? 1 : 0) <= 1) return 0
+      const second = layers === 1 && next === 'layer' ? 'table' : 'layer'
+      return prefetch === 0 ? 0 : fetched[next] + (prefetch - 1) * fetched[second]
     },
   }
 }
@@ -170,9 +175,10 @@ const largestWeight = ({ shape, split }: Placed): number =>
 export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
   const facts = factsOf(placed)
   return holding => {
-    const { activations, workspace } = worstOf(facts, holding)
-    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, holding))
-    return { parameters, gradients, optimizer, activations, workspace, framework: 0 }
+    const held = heldParameters(facts, holding)
+    const { activations, workspace, gathered } = worstOf(facts, holding, gatheredBytes(facts, held))
+    const { parameters, gradients, optimizer } = statesOf(facts, held)
+    return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
   }
 }
 
@@ -187,54 +193,78 @@ const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, we
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
 function statesOf({ placed, element, data }: Facts, held: number) {
-  const { zero, reduce, gather } = placed.split
+  const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
   return {
-    parameters: (element * held) / (zero >= 3 ? data : 1) + (gather === 'step' && data > 1 ? element * held : 0),
+    parameters: (element * held) / (zero >= 3 ? data : 1),
     gradients: (wide * held) / (zero >= 2 && reduce !== 'step' ? data : 1),
     optimizer: (statesKept(placed.optimizer ?? usual, element < wide).length * wide * held) / (zero >= 1 ? data : 1),
   }
 }
 
+/** ZeRO-3 that gathers once a step: parameters as they are computed with, until the last call that reads them. */
+const gatheredBytes = ({ placed, element, data }: Facts, held: number): number =>
+  placed.split.gather === 'step' && data > 1 ? element * held : 0
+
 interface Bytes {
   readonly activations: number
   readonly workspace: number
+  /** Of what was gathered for the step, what is still there. */
+  readonly gathered: number
 }
 
-function worstOf(facts: Facts, holding: Holding): Bytes {
-  let worst: Bytes = { activations: 0, workspace: 0 }
-  for (const moment of holding.moments) {
-    const bytes = bytesAt(facts, holding, moment)
-    if (bytes.activations + bytes.workspace > worst.activations + worst.workspace) worst = bytes
-  }
-  return worst
-}
-
-function bytesAt(facts: Facts, { layers, first, last }: Holding, moment: Moment): Bytes {
-  const { placed, token, layer, head, widths, scratch } = facts
-  const { atWork, behind, ahead, open, pending, openHeads, pendingHeads } = moment
+function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
+  const { moments } = holding
+  const { placed, tokens, token, layer, head, widths, extras } = facts
   const { split } = placed
-  const sums = split.recompute === 'none' ? 4 * widths.sums * facts.tokens * open : 0
-  const heads = openHeads * head.open + pendingHeads * head.pending
-  const handed = split.pp > 1 ? widths.residual : 0
-  const all = token * (open * layer.open + pending * layer.pending + heads + handed) + sums
-  const others = scratch.behind[behind] + scratch.ahead(ahead, layers + (first ? 1 : 0) + (last ? 1 : 0))
-  const { fetched } = scratch
-  switch (atWork) {
-    case 'layer':
-      return { activations: all + token * layer.work, workspace: others + fetched.layer + scratch.layer }
-    case 'layer input':
-      return { activations: all + token * layer.work, workspace: others + fetched.layer }
-    case 'layer weight':
-      return { activations: all, workspace: others + scratch.layer }
-    case 'head':
-      return { activations: all + token * head.work, workspace: others + fetched.table + scratch.table }
-    case 'head input':
-      return { activations: all + token * head.work, workspace: others + fetched.table }
-    case 'head weight':
-    case 'table':
-      return { activations: all, workspace: others + scratch.table }
+  const ahead = blockSizes.map(next => facts.scratch.ahead(next, holding))
+  const sums = split.recompute === 'none' ? 4 * widths.sums * tokens : 0
+  const handed = split.pp > 1 ? token * widths.residual : 0
+  const [open, pending] = [token * layer.open + sums, token * layer.pending]
+  const [openHead, pendingHead] = [token * head.open, token * head.pending]
+  let [most, activations, workspace, gathered] = [-1, 0, 0, 0]
+  for (let at = 0; at < moments.length; at += momentWidth) {
+    const code = moments[at]
+    const kept = moments[at + 1] * open + moments[at + 2] * pending
+    const all = kept + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + extras.work[code]
+    const scratch = extras.scratch[code] + ahead[code % blockSizes.length]
+    const there = extras.readsOn[code] * whole
+    if (all + scratch + there <= most) continue
+    most = all + scratch + there
+    activations = all
+    workspace = scratch
+    gathered = there
   }
+  return { activations, workspace, gathered }
+}
+
+/** By the code of a moment: bytes of activations that the work itself needs, and of parameters and gradients but for those ahead. */
+interface Extras {
+  readonly work: Float64Array
+  readonly scratch: Float64Array
+  /** Whether any parameters are read later; those of the last block to read them count for little. */
+  readonly readsOn: Uint8Array
+}
+
+function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches): Extras {
+  const { fetched, behind } = scratch
+  const rows: Readonly<Record<AtWork, readonly [work: number, scratch: number]>> = {
+    layer: [layer.work, fetched.layer + scratch.layer],
+    'layer input': [layer.work, fetched.layer],
+    'layer weight': [0, scratch.layer],
+    head: [head.work, fetched.table + scratch.table],
+    'head input': [head.work, fetched.table],
+    'head weight': [0, scratch.table],
+    table: [0, scratch.table],
+  }
+  const extras = { work: new Float64Array(codes), scratch: new Float64Array(codes), readsOn: new Uint8Array(codes) }
+  for (let code = 0; code < codes; code++) {
+    const [work, own] = rows[atWorkOf(code)]
+    extras.work[code] = token * work
+    extras.scratch[code] = own + behind[behindOf(code)]
+    extras.readsOn[code] = aheadOf(code) === 'nothing' ? 0 : 1
+  }
+  return extras
 }
 
 /**
@@ -255,8 +285,7 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     // Of two directions only one may have microbatches.
     const surely = placement === 'both ends' ? { layers: pipeline.stages[rank], first: false, last: false } : own
     const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely))
-    const open = own.moments.reduce((most, moment) => Math.max(most, moment.open), 0)
-    const body = token * open * kept + (open > 0 ? made * largestWeight(placed) : 0)
+    const body = token * own.open * kept + (own.open > 0 ? made * largestWeight(placed) : 0)
     const head = own.last ? token * 2 * widths.vocab + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
   }

@@ -4,14 +4,16 @@
  */
 import { scheduleFacts } from '../../plan/index.js'
 import type { Split } from '../setup.js'
-import { exceeds, grown, type Moment, momentsOf } from './moments.js'
+import { exceedsAll, grown, type Moments, momentsOf, momentWidth } from './moments.js'
 import type { PlayedOrders } from './order.js'
 import type { Pipeline, RankLayers } from './stages.js'
 
 export interface Holding extends RankLayers {
   /** Layers in flight at the most, whatever their state. */
   readonly held: number
-  readonly moments: readonly Moment[]
+  /** Of these, between forward and input gradient, at the most. */
+  readonly open: number
+  readonly moments: Moments
 }
 
 export interface Holdings {
@@ -25,9 +27,13 @@ export function holdingsOf(split: Split, { stages, ranks }: Pipeline, { order }:
   const moments = momentsOf(order, stages)
   const grows = more > 1 && scheduleFacts[split.schedule].forwardsFirst
   const all = ranks.map(({ layers, first, last }, rank): Holding => {
-    const own = grows ? moments[rank].map(moment => grown(moment, more)) : moments[rank]
-    const held = own.reduce((most, { open, pending }) => Math.max(most, open + pending), 0)
-    return { layers, first, last, held, moments: own }
+    const own = grows ? grown(moments[rank], more) : moments[rank]
+    let [held, open] = [0, 0]
+    for (let at = 0; at < own.length; at += momentWidth) {
+      held = Math.max(held, own[at + 1] + own[at + 2])
+      open = Math.max(open, own[at + 1])
+    }
+    return { layers, first, last, held, open, moments: own }
   })
   return { all, undominated: undominated(all) }
 }
@@ -44,4 +50,4 @@ const covers = (a: Holding, b: Holding): boolean =>
   a.held >= b.held &&
   (a.first || !b.first) &&
   (a.last || !b.last) &&
-  b.moments.every(moment => a.moments.some(other => exceeds(other, moment)))
+  exceedsAll(a.moments, b.moments)
