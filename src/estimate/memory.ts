@@ -1,7 +1,7 @@
 /**
- * The memory of a plan in closed form, on the heaviest rank: nothing is compiled, so that a search can ask for hundreds
- * of thousands. Each pipeline rank is summed up by itself: what it holds of the model, how many microbatches are in
- * flight there, and the one moment (loss, or a layer computed again) that comes on top.
+ * The memory of a plan on the heaviest rank: nothing is compiled, so that a search can ask for hundreds of thousands. Each
+ * pipeline rank is summed up by itself: what it holds of the model, how many microbatches are in flight there, and the one
+ * moment (loss, or a layer computed again) that comes on top.
  */
 import { activationBytes, dataRanks } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
