@@ -80,7 +80,7 @@ export function attentionPoints({ attention }: Measured): AttentionPoint[] {
   return [...best.values()]
 }
 
-/** Of the bandwidth that large kernels reach, and the bytes at which half of that is reached. */
+/** The share of the bandwidth that large kernels reach, and the bytes at which half of that is reached. */
 export function memoryCurve({ memory }: Measured, bandwidth: number): { efficiency: number; half: number } {
   const rate = ({ bytes, seconds }: { bytes: number; seconds: number }) => bytes / seconds
   const streaming = memory.filter(({ kernel }) => kernel === 'copy' || kernel === 'add')

@@ -21,10 +21,10 @@ export interface BlockContext {
   readonly graphs: ByKind<Derived>
   readonly nodes: ByKind<Phases>
   readonly phases: readonly PhaseName[]
-  /** By the model's name of the parameter. */
+  /** Layouts by the model's name for the parameter. */
   readonly layouts: ReadonlyMap<string, ParamLayouts>
   readonly classes: ReadonlyMap<string, string>
-  /** By class: the layout gradients are accumulated in. As produced, where nothing has been agreed. */
+  /** The layout in which gradients of a class are accumulated: as produced, where nothing has been agreed. */
   readonly gradients: ReadonlyMap<string, Layout>
   /** Every call leaves its gradients in frames of their own, to be reduced and added up by others. */
   readonly fresh: boolean
@@ -299,7 +299,7 @@ class PhaseWriter {
     this.#writer.makeRoom(own, this.#layouts(param).storage)
   }
 
-  /** As agreed, else as produced; what others reduce keeps its partial sums, and lies otherwise as it is computed with. */
+  /** The agreed layout, else the produced one; what others reduce keeps its partial sums, and otherwise lies as it is computed with. */
   #gradLayout(param: string, layout: Layout): Layout {
     const { classes, gradients, fresh } = this.#context
     const of = classes.get(this.#block.params[param])!

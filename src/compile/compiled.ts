@@ -14,7 +14,7 @@ import type { Phases } from './recompute.js'
 import type { ParamDrafts } from './tail.js'
 
 export interface CompileInput {
-  /** Of one microbatch: its batch is globalBatch / microbatches. */
+  /** The model of one microbatch: its batch is globalBatch / microbatches. */
   readonly model: Model
   readonly plan: Plan
   readonly training: Pick<Training, 'optimizer' | 'clip'>
@@ -46,7 +46,7 @@ export interface Facts extends CompileInput {
   /** The stage of each block, and the stages each pipeline coordinate has tasks of. */
   readonly stageOf: readonly number[]
   readonly held: readonly ReadonlySet<number>[]
-  /** By the model's name of a parameter. */
+  /** Layouts by the model's name for a parameter. */
   readonly layouts: ReadonlyMap<string, ParamLayouts>
 }
 
@@ -72,7 +72,7 @@ export interface Sharding extends Facts, Drafts {}
 
 /** All that streams are written from. */
 export interface Compiled extends Sharding {
-  /** Of each stream. */
+  /** The flights of each stream. */
   readonly flights: readonly FlightDrafts[]
   readonly segments: Readonly<Record<string, Segment>>
 }

@@ -19,7 +19,7 @@ const dataSlot = (of: string): Slot => ({ role: { is: 'input', of }, kind: 'data
 
 export interface OnceDrafts {
   readonly clear: Readonly<Partial<Record<ResultName, SegmentDraft>>>
-  /** By input. */
+  /** Drafts by input. */
   readonly loads: Readonly<Record<string, SegmentDraft>>
   readonly count: SegmentDraft
   readonly sumCount: readonly SegmentDraft[]

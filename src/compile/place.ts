@@ -102,7 +102,7 @@ export function placeFrames({ frames: drafts, resident, steps: uses }: StreamDra
   return { frames, resident: [...resident], steps, arena: floor + align(packed.bytes), peak }
 }
 
-/** By frame, the first step that touches it and the one after the last. */
+/** The first step that touches each frame, and the one after the last. */
 interface Spans {
   readonly start: Int32Array
   readonly end: Int32Array

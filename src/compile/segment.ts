@@ -44,7 +44,7 @@ export interface BufferDraft {
   readonly tensor: Tensor
   readonly layout: Layout
   readonly inside?: true
-  /** Of what a rank holds; where all parts lie side by side, of all of them. */
+  /** Bytes a rank holds; where all parts lie side by side, those of all of them. */
   readonly bytes: number
   /** Where it lies, or the kind of scratch it is. */
   readonly slot: Slot | Kind
@@ -61,7 +61,7 @@ export interface SegmentDraft {
 export const localBytes = ({ mesh }: Sharded, { dims, dtype }: Tensor, layout: Layout): number =>
   heldElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 
-/** Of the block that a flat layout cuts, with the room that all parts need side by side. */
+/** Bytes of the block that a flat layout cuts, with the room that all parts need side by side. */
 export const lineBytes = ({ mesh }: Sharded, { dims, dtype }: Tensor, layout: Layout): number =>
   lineElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 

@@ -45,7 +45,7 @@ export interface ParamDrafts {
   readonly update?: SegmentDraft
   /** How the parameter lies in its frame between steps. */
   readonly kept: Holding
-  /** Of the optimizer state. */
+  /** The layout of the optimizer state. */
   readonly state: Layout
   /** What is kept of it from step to step. */
   readonly states: readonly StateName[]
@@ -55,9 +55,9 @@ export interface ParamDrafts {
 
 /** A parameter's gradient from block to optimizer. */
 export interface Gradient {
-  /** As blocks leave or accumulate it. */
+  /** The gradient as blocks leave or accumulate it. */
   readonly produced: Layout
-  /** As it lies in its own frame until it is reduced. */
+  /** The gradient as it lies in its own frame until it is reduced. */
   readonly accumulated: Layout
   readonly reduction: Reduction
 }

@@ -16,7 +16,7 @@ import { placesOf, scheduleText } from './schedule.js'
 import { type Emitted, emitSegment } from './segment.js'
 import { type Usage, usageOf } from './usage.js'
 
-/** By path below the folder. */
+/** File contents by path below the folder. */
 export type Files = Readonly<Record<string, string>>
 
 /**

@@ -99,7 +99,7 @@ interface Flow {
   readonly results: readonly Ref[]
 }
 
-/** Of the optimizer's parameters those that are kept in less precision as well, and what they are rounded to. */
+/** Parameters of the optimizer that are also kept in less precision, and what they are rounded to. */
 function roundingsOf({ instrs, buffers }: Segment, { resident }: Usage): ReadonlyMap<Ref, Ref> {
   const updated = instrs.flatMap(instr => (isOptimizer(instr) ? [instr.outs[0]] : []))
   const pairs = instrs.flatMap(instr => (isRounding(instr) ? [[instr.ins[0], instr.outs[0]] as const] : []))

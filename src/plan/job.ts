@@ -12,7 +12,7 @@ import { Data, Job, LrSchedule, Optimizer, Plan, Training } from './schema.js'
 import { keyHint, modelHint, valueHint } from './synonyms.js'
 
 export interface JobSource {
-  /** Of the job file; only for messages. */
+  /** Path of the job file; only for messages. */
   readonly path?: string
   /** The text of a file that the job names, relative to the job file. May throw: the message becomes a problem. */
   readonly readModel?: (path: string) => string
@@ -70,7 +70,7 @@ function sectionHint(key: string, path: string): string | undefined {
 
 const most = 50
 
-/** As they stand in the file. Beyond a screenful the list helps nobody: is it a job at all? */
+/** Sorts problems as they stand in the file. Beyond a screenful the list helps nobody: is it a job at all? */
 function inOrder(problems: readonly Problem[]): Problem[] {
   const sorted = [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
   const more = sorted.length - most

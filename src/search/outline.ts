@@ -105,7 +105,7 @@ const memoryless: Pick<Stream, 'resident' | 'arena' | 'peak'> = {
 /** A row of a schedule with its messages. */
 type Cue = Task | Extract<Step, { kind: 'wait' | 'send' }>
 
-/** Of schedules with more messages than this the sends are not waited for. */
+/** Schedules with more messages than this do not wait for their sends. */
 const fewMessages = 1024
 
 function cuesOf(schedule: Schedule, places: Places): Cue[][] {

@@ -40,7 +40,7 @@ export interface Asked {
   readonly software?: FrameworkName
   /** False: the vocabulary stays as it is, also where no tp divides it. */
   readonly padVocab?: boolean
-  /** As a user says them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
+  /** Constraints as a user writes them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
   readonly constraints?: readonly string[]
 }
 
@@ -71,7 +71,7 @@ export const plainSplit: Split = {
   ...{ schedule: '1f1b', chunks: 1, microbatches: 1, microbatch: 1, recompute: 'none' },
 }
 
-/** As it would be written in a job file: what is default is left out. */
+/** The plan as it would be written in a job file: defaults are left out. */
 export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
   const stored = precisionFacts[precision].plan
   const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, schedule } = split

@@ -25,7 +25,7 @@ export interface SimulateOptions {
 
 export interface Simulation {
   readonly step: Seconds
-  /** Of all ranks, on average: they add up to the step. */
+  /** Averages over all ranks: they add up to the step. */
   readonly parts: Parts
   /** The same for each pipeline coordinate. */
   readonly stages: readonly Parts[]

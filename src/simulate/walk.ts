@@ -24,7 +24,7 @@ export interface Cast {
   readonly paceOf: (pp: number, call: number) => Float64Array
   /** One class of ranks at full speed: a call takes as long every time. */
   readonly steady: boolean
-  /** By stream: the classes whose spans are written down. */
+  /** The classes of each stream whose spans are written down. */
   readonly watched: readonly (readonly Watched[])[]
 }
 
@@ -50,7 +50,7 @@ interface Front {
   readonly pp: number
   readonly stream: Stream
   readonly now: Float64Array
-  /** By link: when the lane is free, and when it is free of what calls that only start have under way. */
+  /** When the lane of each link is free, and when it is free of what calls that only start have under way. */
   readonly lanes: readonly Float64Array[]
   readonly tagged: readonly Float64Array[]
   readonly spent: Readonly<Record<Part, Float64Array>>
@@ -64,7 +64,7 @@ interface Front {
   readonly flying: Flight[]
   /** How often it has met other streams, by group. */
   readonly met: Map<string, number>
-  /** By peer: the price of the last message. */
+  /** The price of the last message to each peer. */
   readonly carriages: { readonly bytes: number; readonly carriage: Message }[]
   /** What it cannot go on without. */
   awaits: string | undefined
@@ -87,7 +87,7 @@ class Walk {
   readonly #fronts: readonly Front[]
   readonly #bytes: ReadonlyMap<string, number>
   readonly #messages: Messages
-  /** By tag, until both sides have waited. */
+  /** Rows of messages by tag, until both sides have waited. */
   readonly #posted = new Map<string, number>()
   /** Collectives over several streams for which not all have come. */
   readonly #gatherings = new Map<string, Member[]>()

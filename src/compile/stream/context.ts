@@ -24,7 +24,7 @@ export interface StreamContext {
   readonly out: StreamWriter
 }
 
-/** By tag: everything that travels between streams, and the block before which it crosses. */
+/** Everything that travels between streams by tag, with the block before which it crosses. */
 export type Messages = ReadonlyMap<string, number>
 
 export function contextOf(compiled: Compiled, pp: number, messages: Messages): StreamContext {

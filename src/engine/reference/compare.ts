@@ -108,7 +108,7 @@ export function* runningSerial(program: Program, options: CompareOptions): Work<
 export interface RunRecord {
   readonly steps: readonly { readonly loss: number; readonly gradients: ReadonlyMap<string, Float64Array> }[]
   readonly parameters: ReadonlyMap<string, Float64Array>
-  /** By parameter, the greatest difference between ranks that should hold the same numbers. */
+  /** The greatest difference, per parameter, between ranks that should hold the same numbers. */
   readonly spreads: ReadonlyMap<string, number>
   readonly peaks: Runner['peaks']
 }

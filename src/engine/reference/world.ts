@@ -34,7 +34,7 @@ export interface World {
   readonly program: Program
   readonly options: Options
   readonly prepared: Map<string, Prepared>
-  /** By parameter. */
+  /** Gradients by parameter. */
   readonly gradients: Map<string, Captured>
   collectives: RendezvousTable
   mail: Mail

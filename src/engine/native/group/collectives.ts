@@ -59,7 +59,7 @@ export interface Collectives<Result> {
   allReduce(x: Tensor, options?: Reduced & { readonly out?: Tensor }): Result
   /** Part i of member j's x becomes part j of member i's out. */
   allToAll(x: Tensor, out: Tensor): Result
-  /** As allToAll with parts of any size: counts[j][i] elements go from member j to member i. */
+  /** An all-to-all with parts of any size: counts[j][i] elements go from member j to member i. */
   allToAllUneven(x: Tensor, out: Tensor, counts: readonly (readonly number[])[]): Result
   /** Nobody returns before everybody has called. */
   barrier(): Result

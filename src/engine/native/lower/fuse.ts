@@ -48,7 +48,7 @@ class Fusing implements Fusion {
   readonly instead = new Map<Instr, Instr | undefined>()
   readonly #segment: Segment
   readonly #readers = new Map<Ref, number>()
-  /** Of every instruction, as it is done by now. */
+  /** What every instruction touches, as it is done by now. */
   readonly #touched: Touch[]
   /** Contractions by what they write, where only one instruction will read it. */
   readonly #links = new Map<Ref, Link>()

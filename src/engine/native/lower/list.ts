@@ -48,7 +48,7 @@ export class ListWriter {
     return start
   }
 
-  /** As write, for a command whose word `step` is the number of the training step. */
+  /** Writes a command whose word `step` is the number of the training step. */
   writeTimed<N extends Timed>(name: N, words: Omit<WordsOf<N>, 'step'>): void {
     const start = this.write(name, { ...words, step: 0 } as unknown as WordsOf<N>) // step is the word left out
     this.#stepWords.push(start + header + (commands[name] as readonly string[]).indexOf('step'))

@@ -84,7 +84,7 @@ export interface Lowered {
   readonly spanCapacity: number
   /** Counters that are cleared before every step. */
   readonly sync: { readonly offset: number; readonly bytes: number }
-  /** Of the whole memory. */
+  /** Size of the whole memory. */
   readonly bytes: number
 }
 
@@ -357,7 +357,7 @@ class RankLowering {
 const bytesBefore = (mesh: Mesh, { dtype, dims, layout, inside }: Buffer, at: Coordinates): number =>
   inside ? partStart(mesh, dims, layout, at) * bytesPer[dtype] : 0
 
-/** Of every buffer of a segment, made once for all ranks. */
+/** Shapes of every buffer of a segment, made once for all ranks. */
 function shapesIn({ mesh, microbatches }: Program): World['shapes'] {
   const known = new Map<Segment, Readonly<Record<Ref, Shape>>>()
   const shape = ({ dims, layout }: Buffer): Shape =>

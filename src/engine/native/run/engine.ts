@@ -306,7 +306,7 @@ class State {
     })
   }
 
-  /** Of the commands that ran since it was last called. */
+  /** Spans of the commands that ran since this was last called. */
   spans(): Span[] {
     const { lists, spansAt, spanCapacity } = this.#lowered
     return lists.flatMap(({ origins }, rank) => {
