@@ -6,8 +6,8 @@ import type { Plan, Training } from '../plan/index.js'
 import { onlyForward, type Schedule, tasksOf } from '../schedule/index.js'
 import type { BlockDrafts, PhaseName } from './blocks.js'
 import type { FlightDrafts } from './data.js'
-import type { Derived } from './differentiate.js'
-import type { Sharded } from './layouts.js'
+import type { DerivedGraph } from './differentiate.js'
+import type { ShardedMesh } from './layouts.js'
 import type { OnceDrafts } from './once.js'
 import type { ParamDtypes } from './precision.js'
 import type { Phases } from './recompute.js'
@@ -39,9 +39,9 @@ export interface ParamLayouts {
 
 /** What is known before anything is sharded. */
 export interface Facts extends CompileInput {
-  readonly s: Sharded
+  readonly s: ShardedMesh
   /** Forward and backward of each kind of block, and the nodes that each phase of it runs. */
-  readonly graphs: ByKind<Derived>
+  readonly graphs: ByKind<DerivedGraph>
   readonly nodes: ByKind<Phases>
   /** The stage of each block, and the stages each pipeline coordinate has tasks of. */
   readonly stageOf: readonly number[]
@@ -71,7 +71,7 @@ export interface Drafts {
 export interface Sharding extends Facts, Drafts {}
 
 /** All that streams are written from. */
-export interface Compiled extends Sharding {
+export interface StreamSources extends Sharding {
   /** The flights of each stream. */
   readonly flights: readonly FlightDrafts[]
   readonly segments: Readonly<Record<string, Segment>>

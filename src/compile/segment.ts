@@ -16,7 +16,7 @@ import {
   type Ref,
   type RoleName,
 } from '../ir/index.js'
-import type { Sharded } from './layouts.js'
+import type { ShardedMesh } from './layouts.js'
 import { route, trafficOf } from './reshard.js'
 
 export interface Tensor {
@@ -58,20 +58,20 @@ export interface SegmentDraft {
   readonly instrs: readonly Instr[]
 }
 
-export const localBytes = ({ mesh }: Sharded, { dims, dtype }: Tensor, layout: Layout): number =>
+export const localBytes = ({ mesh }: ShardedMesh, { dims, dtype }: Tensor, layout: Layout): number =>
   heldElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 
 /** Bytes of the block that a flat layout cuts, with the room that all parts need side by side. */
-export const lineBytes = ({ mesh }: Sharded, { dims, dtype }: Tensor, layout: Layout): number =>
+export const lineBytes = ({ mesh }: ShardedMesh, { dims, dtype }: Tensor, layout: Layout): number =>
   lineElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 
 export class SegmentWriter {
-  readonly #s: Sharded
+  readonly #s: ShardedMesh
   readonly #buffers = new Map<Ref, BufferDraft>()
   readonly #instrs: Instr[] = []
   readonly #versions = new Map<string, Version[]>()
 
-  constructor(s: Sharded) {
+  constructor(s: ShardedMesh) {
     this.#s = s
   }
 

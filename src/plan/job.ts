@@ -99,13 +99,13 @@ const fieldOf = (path: string): string => path.split(/[.[]/).slice(0, 2).join('.
 
 const join = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`)
 
-interface Resolved {
+interface ResolvedModel {
   readonly model: unknown
   readonly problems: readonly Problem[]
 }
 
 /** A name, a file or a preset with changes become sizes; everything else is for the schema to judge. */
-function resolveModel(model: unknown, source: JobSource): Resolved {
+function resolveModel(model: unknown, source: JobSource): ResolvedModel {
   if (typeof model === 'string') return model.endsWith('.json') ? readConfig(model, source) : named(model, 'model')
   if (!isMapping(model) || !Object.hasOwn(model, 'preset')) return { model, problems: [] }
   const { preset, ...changes } = model
@@ -120,7 +120,7 @@ function resolveModel(model: unknown, source: JobSource): Resolved {
   return { model: isMapping(base.model) ? { ...base.model, ...changes } : model, problems: base.problems }
 }
 
-function named(name: string, path: string): Resolved {
+function named(name: string, path: string): ResolvedModel {
   if (isPreset(name)) return { model: presets[name], problems: [] }
   return {
     model: name,
@@ -131,8 +131,8 @@ function named(name: string, path: string): Resolved {
 const presetHint = (name: string): string =>
   modelHint(name) ?? `${didYouMean(name, presetNames)} (or the path of a Hugging Face config.json)`
 
-function readConfig(path: string, source: JobSource): Resolved {
-  const refuse = (message: string): Resolved => ({
+function readConfig(path: string, source: JobSource): ResolvedModel {
+  const refuse = (message: string): ResolvedModel => ({
     model: path,
     problems: [error('model/file', 'model', `${shorten(path, 200)}: ${message}`)],
   })

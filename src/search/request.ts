@@ -30,7 +30,7 @@ export interface Request {
   readonly book: EstimateBook
 }
 
-export interface Asked {
+export interface PlanQuery {
   readonly model: ModelConfig
   readonly seq: number
   readonly globalBatch: number
@@ -45,7 +45,7 @@ export interface Asked {
 }
 
 /** Throws everything that is wrong with what is asked. */
-export function requestOf({ seq, software = 'lockstep', padVocab = true, ...asked }: Asked): Request {
+export function requestOf({ seq, software = 'lockstep', padVocab = true, ...asked }: PlanQuery): Request {
   const { globalBatch, cluster, precision = 'bf16' } = asked
   const model = padVocab ? withPaddedVocab(asked.model) : asked.model
   const shape = shapeOf(model, seq)
@@ -95,7 +95,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
   }
 }
 
-type Trained = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
+type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
 
-export const jobOf = ({ model, shape, globalBatch, precision }: Trained, split: Split): Job =>
+export const jobOf = ({ model, shape, globalBatch, precision }: TrainedModel, split: Split): Job =>
   Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split, precision) })

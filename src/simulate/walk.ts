@@ -25,23 +25,23 @@ export interface Cast {
   /** One class of ranks at full speed: a call takes as long every time. */
   readonly steady: boolean
   /** The classes of each stream whose spans are written down. */
-  readonly watched: readonly (readonly Watched[])[]
+  readonly watched: readonly (readonly WatchedClass[])[]
 }
 
-export interface Watched {
+export interface WatchedClass {
   readonly of: number
   readonly recorder: Recorder
 }
 
 /** [pp][part][class]: seconds. */
-export type Spent = readonly Readonly<Record<Part, Float64Array>>[]
+export type PartSeconds = readonly Readonly<Record<Part, Float64Array>>[]
 
-export interface Walked {
+export interface WalkResult {
   readonly seconds: number
-  readonly spent: Spent
+  readonly spent: PartSeconds
 }
 
-export const walk = (program: Program, cast: Cast): Walked => new Walk(program, cast).run()
+export const walk = (program: Program, cast: Cast): WalkResult => new Walk(program, cast).run()
 
 type Send = Extract<Step, { kind: 'send' }>
 
@@ -102,7 +102,7 @@ class Walk {
     this.#messages = new Messages(classes)
   }
 
-  run(): Walked {
+  run(): WalkResult {
     for (const front of this.#fronts) this.#advance(front)
     const stuck = this.#fronts.filter(({ step, stream }) => step < stream.steps.length)
     if (stuck.length > 0) throw new Error(`internal: the simulation stopped at ${stuck.map(whereabouts).join('; ')}`)
@@ -301,7 +301,7 @@ class Walk {
   }
 
   /** Waits for the end of something: for others until it is ready, for the bytes from then on. */
-  #hold({ now, spent }: Front, { ready, end, row }: Awaited, { part, late }: Pick<Flight, 'part' | 'late'>): void {
+  #hold({ now, spent }: Front, { ready, end, row }: Wait, { part, late }: Pick<Flight, 'part' | 'late'>): void {
     const [forBytes, forOthers] = [spent[part], spent[late]]
     for (let k = 0; k < now.length; k++) {
       if (end[row + k] <= now[k]) continue
@@ -324,7 +324,7 @@ class Walk {
 }
 
 /** What a rank waits for: times of each class, from a row of larger columns. */
-interface Awaited {
+interface Wait {
   readonly ready: Float64Array
   readonly end: Float64Array
   readonly row: number

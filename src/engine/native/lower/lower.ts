@@ -75,7 +75,7 @@ export interface Waiting {
 export const waitingFor = (ranks: number, cores: number, timeoutMs: number): Waiting =>
   ranks <= cores ? { timeoutMs, spin: 100, yields: 200 } : { timeoutMs, spin: 0, yields: 200 }
 
-export interface Lowered {
+export interface LoweredProgram {
   readonly map: MemoryMap
   readonly lists: readonly CommandList[]
   /** Where the lists go, by rank, and the rings of spans (0 without). */
@@ -98,7 +98,7 @@ export class RefusalError extends Error {
   }
 }
 
-export function lower(program: Program, options: LowerOptions): Lowered {
+export function lower(program: Program, options: LowerOptions): LoweredProgram {
   const narrow = program.params.filter(({ dtype }) => dtype !== 'f32')
   if (narrow.length > 0)
     throw new RefusalError([
