@@ -23,7 +23,7 @@ import { cut } from './cut.js'
 import { draftFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'
 import { agree, settled } from './gradients.js'
-import { canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
+import { canonical, factorsOf, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
 import { draftOnce, type OnceDrafts } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
@@ -114,7 +114,7 @@ const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumNorm }: OnceDrafts)
 const byName = (segments: readonly Segment[]): Record<string, Segment> =>
   Object.fromEntries(segments.map(segment => [segment.name, segment]))
 
-const inputsOf = (model: Model, s: Sharded, onlyForward: boolean): DataInput[] => [
+const inputsOf = (model: Model, s: ShardedMesh, onlyForward: boolean): DataInput[] => [
   ...model.inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims, layout: canonical(s, dims, 'input') })),
   ...(onlyForward ? [] : ['lr', 'step']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]

@@ -28,7 +28,7 @@ export const kinds: readonly Kind[] = ['parameters', 'gradients', 'optimizer', '
 
 export interface Buffer {
   readonly dtype: DType
-  /** As one rank holds it; where the layout is flat, those of the block that is cut. */
+  /** The dims one rank holds; where the layout is flat, those of the block that is cut. */
   readonly dims: readonly Dim[]
   readonly layout: Layout
   /** Index into the segment's roles, and bytes from the start of that frame. */

@@ -246,7 +246,7 @@ class Replay {
     this.#findings.push({ law, ...this.#at(frame, instr), message })
   }
 
-  /** As `act`, for a segment that meets other streams: leaving a collective waits until all have come. */
+  /** Acts out a segment that meets other streams: leaving a collective waits until all have come. */
   *#cross(frame: CallFrame): Generator<void, StartedCall['open']> {
     const open = new Map<number, JoinedCollective>()
     for (const act of frame.ready.acts) {
