@@ -31,7 +31,8 @@ export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: 
   const { ends, timeOf } = timesOf(setup, table, prices, layer)
   const [first, last] = [totalOf(ends.first), totalOf(ends.last)]
   const each = totalOf(layer)
-  const durationOf = (held: RankLayers) => batch + held.layers * each + (held.first ? first : 0) + (held.last ? last : 0)
+  const durationOf = (held: RankLayers) =>
+    batch + held.layers * each + (held.first ? first : 0) + (held.last ? last : 0)
   let held: RankLayers = holdings[0]
   let longest = durationOf(held)
   let parameters = parametersOf(held, prices)

@@ -1,7 +1,7 @@
 /** One layer and one microbatch on one rank: its compute, and what its software leaves exposed of everything else. */
 import { activationBytes, dataRanks, isCast, precisionFacts } from '../../base/index.js'
-import { ownLayerCost } from '../own/layer.js'
 import { scoreMatrices } from '../layer.js'
+import { ownLayerCost } from '../own/layer.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { RankTime } from '../schedules/pipeline.js'
 import { fetchesWhole } from '../schedules/stages.js'
@@ -86,7 +86,9 @@ const sharpness = 3
 function hostWait({ split, software }: Setup, host: number, device: number): number {
   if (software.synchronous) return host
   const slowest = host * (1 + unequal * (split.tp - 1))
-  return split.tp > 1 ? (slowest ** sharpness + device ** sharpness) ** (1 / sharpness) - device : Math.max(0, host - device)
+  return split.tp > 1
+    ? (slowest ** sharpness + device ** sharpness) ** (1 / sharpness) - device
+    : Math.max(0, host - device)
 }
 
 /**
