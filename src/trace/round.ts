@@ -7,7 +7,7 @@ export interface Round {
   readonly rank: Rank
   /** Which of several training steps, from 0. */
   readonly index: number
-  /** By their start. */
+  /** Sorted by start. */
   readonly spans: readonly Span[]
 }
 
