@@ -11,6 +11,8 @@ import type { Pipeline, PipelineRank, RankLayers } from './schedules/stages.js'
 export interface StageParts {
   readonly layer: TaskTimes
   readonly ends: Ends
+  /** What the host adds to each stage and microbatch. */
+  readonly host: number
   /** Backward passes are one task or two, or some of them one and some two. */
   readonly backward: 'whole' | 'split' | 'paired'
 }
@@ -54,11 +56,13 @@ export function busiestOf({ ranks }: Pipeline, prices: Prices, parts: StageParts
     rank = ranks[i]
   }
   const endsTp = rank.firstTurns * prices.tpEmbedding
-  return { rank, busy, endsBusy: busy - rank.layerTurns * totalOf(parts.layer, parts) - endsTp, endsTp, parameters }
+  const layers = rank.layerTurns * totalOf(parts.layer, parts)
+  return { rank, busy, endsBusy: busy - layers - endsTp - rank.turns * parts.host, endsTp, parameters }
 }
 
 /** Seconds a rank works in a step. */
-export const busyOf = ({ layerTurns, firstTurns, lastTurns }: PipelineRank, parts: StageParts): number =>
+export const busyOf = ({ turns, layerTurns, firstTurns, lastTurns }: PipelineRank, parts: StageParts): number =>
+  turns * parts.host +
   layerTurns * totalOf(parts.layer, parts) +
   firstTurns * totalOf(parts.ends.first, parts) +
   lastTurns * totalOf(parts.ends.last, parts)
@@ -72,11 +76,11 @@ export function meanTimes(rank: PipelineRank, { layer, ends }: StageParts, micro
 }
 
 /** Of every task of every stage; `late`: what a message costs the rank that sends it. */
-export function stageTimes({ stages }: Pipeline, { layer, ends }: StageParts, late: number): TaskTimes[] {
+export function stageTimes({ stages }: Pipeline, { layer, ends, host }: StageParts, late: number): TaskTimes[] {
   return stages.map((layers, stage) => {
     const [first, last] = [stage === 0 ? 1 : 0, stage === stages.length - 1 ? 1 : 0]
     const of = (kind: keyof TaskTimes) => layers * layer[kind] + first * ends.first[kind] + last * ends.last[kind]
-    return { F: of('F') + late, I: of('I') + late, W: of('W'), B: of('B') + late }
+    return { F: of('F') + late + host, I: of('I') + late, W: of('W'), B: of('B') + late }
   })
 }
 

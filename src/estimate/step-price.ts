@@ -80,7 +80,7 @@ export class CutPrice {
   /** No pipeline takes less: its ranks work for as long on average. */
   least(): number {
     const { shape, split } = this.#setup
-    const parts: StageParts = { layer: this.times, ends: this.ends, backward: 'paired' }
+    const parts: StageParts = { layer: this.times, ends: this.ends, host: 0, backward: 'paired' }
     const work =
       shape.layers * totalOf(parts.layer, parts) + totalOf(this.ends.first, parts) + totalOf(this.ends.last, parts)
     const layers = shape.layers / split.pp
@@ -131,7 +131,8 @@ export class StepPrice {
     this.#cut = cut
     this.#known = pipelineIn(setup)
     const { backward } = scheduleFacts[setup.split.schedule]
-    this.#parts = { layer: cut.times, ends: cut.ends, backward }
+    const host = setup.software.launch.batch / setup.split.chunks
+    this.#parts = { layer: cut.times, ends: cut.ends, host, backward }
     this.#busiest = busiestOf(this.#known.pipeline, cut.prices, this.#parts)
     this.#optimizer = optimizerCost(setup, this.#busiest.parameters)
   }
@@ -165,7 +166,7 @@ export class StepPrice {
         cp: seconds(layers * layer.cp),
         ep: seconds(layers * layer.ep),
         optimizer: seconds(optimizer),
-        other: seconds(late + layers * layer.launch),
+        other: seconds(late + layers * layer.launch + rank.turns * this.#parts.host),
       },
       flops: flopsOfStep(this.#setup),
     }

@@ -13,7 +13,8 @@ export interface RankLayers {
 export interface PipelineRank extends RankLayers {
   /** Stages in the order in which microbatches come to them first. */
   readonly stages: readonly number[]
-  /** In a step: microbatches that pass its layers, each counted by itself, and its embedding and head. */
+  /** In a step: microbatches that pass its stages, its layers, each counted by itself, and its embedding and head. */
+  readonly turns: number
   readonly layerTurns: number
   readonly firstTurns: number
   readonly lastTurns: number
@@ -46,6 +47,7 @@ function rankOf(stages: readonly number[], split: Split, rank: number): Pipeline
     layers: total(stage => stages[stage]),
     first: visits.some(({ stage }) => stage === 0),
     last: visits.some(({ stage }) => stage === last),
+    turns: total((_, times) => times),
     layerTurns: total((stage, times) => times * stages[stage]),
     firstTurns: total((stage, times) => (stage === 0 ? times : 0)),
     lastTurns: total((stage, times) => (stage === last ? times : 0)),
