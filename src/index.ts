@@ -108,7 +108,7 @@ export {
 } from './estimate/index.js'
 export {
   type Answer,
-  type Asked,
+  type PlanQuery,
   type Explanation,
   explain,
   type Found,

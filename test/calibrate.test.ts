@@ -207,8 +207,8 @@ describe('lockstep calibrate', () => {
   })
 
   test('interrupted, it writes nothing', async () => {
-    const onInterrupt = (stop: () => void) => {
-      stop()
+    const onInterrupt = (stop: (code: number) => void) => {
+      stop(130)
       return () => {}
     }
     const { code, written, err } = await lockstep(['calibrate', '--quick', '--out', 'x.yaml'], {}, { onInterrupt })

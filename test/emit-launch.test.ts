@@ -107,8 +107,36 @@ describe('lockstep launch', { skip }, () => {
     deepEqual(processesIn(join(root, 'long')), [])
   })
 
+  test('Ctrl-C with --save: all ranks stop after one step, it is saved and can be resumed', async () => {
+    const { child, done } = launch('--json', '--steps', '100000', '--save', 'saved', '--out', 'stopped')
+    await new Promise(resolve => child.stdout.once('data', resolve))
+    child.kill('SIGINT')
+    const { code, out, err } = await done
+    equal(code, 130, err)
+    deepEqual(processesIn(join(root, 'stopped')), [])
+    const { step, checkpoint } = recordsIn(out).at(-1)
+    const name = `step-${String(step).padStart(8, '0')}`
+    equal(checkpoint, join(root, 'saved', name))
+    deepEqual(readdirSync(join(root, 'saved')), [name], 'whole, and no lock is left')
+    equal(err, 'stopping after a step, when it is saved; Ctrl-C again stops at once\n')
+    const [next] = await train('--resume', 'saved', '--steps', String(step + 1), '--out', 'stopped-resumed')
+    equal(next.step, step + 1)
+  })
+
+  test('launch.sh with --save: SIGTERM to it alone saves, and its exit code says so', async () => {
+    const out = join(root, 'by-hand')
+    equal((await lockstep('emit', '--steps', '100000', '--out', out).done).code, 0)
+    const { child, done } = finished('sh', [join(out, 'launch.sh'), '--save', 'kept'], { env: { PYTHON: python! } })
+    await new Promise(resolve => child.stdout.once('data', resolve))
+    child.kill('SIGTERM')
+    const { code, out: told, err } = await done
+    equal(code, 143, err)
+    equal(recordsIn(told).at(-1).checkpoint, join('kept', readdirSync(join(out, 'kept'))[0]))
+    doesNotMatch(err, /Traceback|fail/)
+  })
+
   test('a rank that is killed: who and by what signal comes first, then its peer and its instruction', async () => {
-    const { child, done } = launch('--steps', '100000', '--out', 'killed')
+    const { child, done } = launch('--steps', '100000', '--save', 'never', '--out', 'killed')
     await new Promise(resolve => child.stdout.on('data', data => String(data).includes('step ') && resolve(0)))
     const ranks = processesIn(join(root, 'killed')).filter(({ command }) => !command.includes('runtime.torchrun'))
     process.kill(ranks[0].pid, 'SIGKILL')
@@ -134,8 +162,8 @@ describe('lockstep launch', { skip }, () => {
   })
 
   test('--timeout: a rank that is stopped while it starts does not keep the others for long', async () => {
-    const { child, done, said } = launch('--timeout', '4', '--steps', '100000', '--out', 'stopped')
-    const folder = join(root, 'stopped')
+    const { child, done, said } = launch('--timeout', '4', '--steps', '100000', '--out', 'suspended')
+    const folder = join(root, 'suspended')
     const ranks = () => processesIn(folder).filter(({ command }) => !command.includes('runtime.torchrun'))
     while (ranks().length < 2 && child.exitCode === null) await new Promise(resolve => setTimeout(resolve, 20))
     const started = performance.now()

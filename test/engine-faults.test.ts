@@ -12,7 +12,7 @@ import {
   EngineError,
   type EngineOptions,
   joinGroup,
-  type Lowered,
+  type LoweredProgram,
   opcodes,
   Pool,
   startEngine,
@@ -50,7 +50,7 @@ async function failure(options: Omit<EngineOptions, 'seed'>): Promise<EngineErro
 /** Replaces the first command of a rank that is called so. */
 const replace =
   (rank: number, name: keyof typeof opcodes, word: number) =>
-  ({ lists, listAt }: Lowered, memory: SharedArrayBuffer) => {
+  ({ lists, listAt }: LoweredProgram, memory: SharedArrayBuffer) => {
     const { words, starts } = lists[rank]
     const start = starts.find(at => words[at] === opcodes[name])!
     new Float64Array(memory, listAt[rank], words.length)[start] = word
@@ -72,7 +72,7 @@ test('a rank that never sends is waited for by its receiver', async () => {
 })
 
 test('a rank that stands still in the middle of its work is waited for by name', async () => {
-  const sleeps = ({ lists, listAt, map }: Lowered, memory: SharedArrayBuffer) => {
+  const sleeps = ({ lists, listAt, map }: LoweredProgram, memory: SharedArrayBuffer) => {
     const { words, starts } = lists[1]
     const list = new Float64Array(memory, listAt[1], words.length)
     const start = starts.find(at => words[at] === opcodes.matmul)!

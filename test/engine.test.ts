@@ -8,7 +8,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
 import { boot, compareRun, type Runner, syntheticData } from '../src/engine/index.js'
-import { type Lowered, nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
+import { type LoweredProgram, nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { jobOf, optionsOf, serialOf } from './jobs.js'
@@ -89,8 +89,8 @@ for (const [kind, start, noGradient] of runners)
 
 test('every command of a step has a span, in order, on one clock', async () => {
   const program = compileJob(jobOf('mlp', { dp: 2, pp: 2, microbatches: 2 }))
-  let lists: Lowered['lists'] = []
-  const tamper = (lowered: Lowered) => void ({ lists } = lowered)
+  let lists: LoweredProgram['lists'] = []
+  const tamper = (lowered: LoweredProgram) => void ({ lists } = lowered)
   const engine = await startEngine(program, { seed: 1, pool, measure: true, tamper })
   const inputs = syntheticData(inputsOf(program), 8, 1)(0)
   await engine.step({ inputs, lr: 1e-3, step: 0 })

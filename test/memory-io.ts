@@ -16,13 +16,13 @@ export interface MemoryIo {
   readonly said: { out: string; err: string }
   readonly written: Record<string, string>
   /** What an interrupt would call. */
-  readonly interrupts: Set<() => void>
+  readonly interrupts: Set<(code: number) => void>
 }
 
 export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
   const said = { out: '', err: '' }
   const written: Record<string, string> = {}
-  const interrupts = new Set<() => void>()
+  const interrupts = new Set<(code: number) => void>()
   const read = (path: string): string | Uint8Array => {
     const found = [written, files].find(record => Object.hasOwn(record, path))
     if (found === undefined) throw new Error('no such file')

@@ -75,8 +75,8 @@ const longOnes: string[][] = [
 
 for (const argv of longOnes) {
   test(`${argv[0]} hears Ctrl-C: one line, exit code 130`, async () => {
-    const onInterrupt = (stop: () => void) => {
-      stop()
+    const onInterrupt = (stop: (code: number) => void) => {
+      stop(130)
       return () => {}
     }
     const { code, err } = await lockstep(argv, { 'job.yaml': small }, { onInterrupt })
@@ -107,10 +107,10 @@ test('work that is interrupted closes what it has opened', async () => {
   }
   const { io, interrupts } = memoryIo({})
   const running = withProgress(io, progress => progress.run('for ever', closing()))
-  for (const stop of interrupts) stop()
+  for (const stop of interrupts) stop(143)
   await running.then(
     () => ok(false, 'it went on'),
-    e => ok(e instanceof Interrupted),
+    e => ok(e instanceof Interrupted && e.code === 143),
   )
   deepEqual([open, interrupts.size], [false, 0])
 })

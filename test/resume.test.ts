@@ -221,11 +221,11 @@ describe('interrupts and full disks', () => {
   for (const when of ['while a step is shown', 'before it is shown'])
     test(`Ctrl-C with --save, ${when}: the step is saved, and can be gone on from`, async () => {
       const saved = at(`stopped${ran}`)
-      const stops = new Set<() => void>()
+      const stops = new Set<(code: number) => void>()
       let shown = ''
       const io = processIo()
       const interrupt = () => {
-        for (const stop of stops) stop()
+        for (const stop of stops) stop(130)
       }
       const changes: Partial<Io> = {
         onInterrupt: stop => {

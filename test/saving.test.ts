@@ -154,7 +154,7 @@ test('SIGTERM saves the step it is at, as Ctrl-C does, and releases the folder',
   await new Promise(resolve => child.stdout.once('data', resolve))
   child.kill('SIGTERM')
   const { code, out } = await done
-  equal(code, 130)
+  equal(code, 143)
   const { step, checkpoint } = JSON.parse(out.trim().split('\n').at(-1)!)
   deepEqual(namesIn(saved), [`step-${String(step).padStart(8, '0')}`])
   equal(checkpoint ?? join(saved, namesIn(saved)[0]), join(saved, namesIn(saved)[0]))

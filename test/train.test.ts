@@ -268,7 +268,7 @@ test('an interrupt ends the run after the step, with its summary', async () => {
   const { io, said, written, interrupts } = memoryIo({ 'job.yaml': job({ training: 'steps: 50' }) })
   const out = (text: string) => {
     said.out += text
-    if (text.startsWith('step  3/')) for (const stop of interrupts) stop()
+    if (text.startsWith('step  3/')) for (const stop of interrupts) stop(130)
   }
   equal(await run(['train', '--kernels', 'reference', 'job.yaml'], { ...io, out }), 130)
   equal(written['runs/job/metrics.jsonl'].trimEnd().split('\n').length, 3)

@@ -95,7 +95,7 @@ export const isAxis = (word: string): word is Axis => {
   return isMeshAxis(base) && (factor === undefined || /^\d+$/.test(factor)) && more.length === 0
 }
 
-/** Of two axes that split one dim the major one first; factors are major first by their names. */
+/** Sorts axes that split one dim, the major one first; factors are major first by their names. */
 export const byMajor = (a: Axis, b: Axis): number =>
   rankOrder.indexOf(baseOf(b)) - rankOrder.indexOf(baseOf(a)) || (a < b ? -1 : 1)
 

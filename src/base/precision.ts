@@ -31,7 +31,7 @@ export const precisions = ['f32', 'tf32', 'f16', 'bf16', 'fp8'] as const
 export type Precision = (typeof precisions)[number]
 
 export interface PrecisionFacts {
-  /** Of an operand, as it is multiplied. */
+  /** Bytes of an operand as it is multiplied. */
   readonly bytes: number
   /** The plan that is multiplied so: it says what is kept between products. */
   readonly plan: PlanPrecision

@@ -15,7 +15,7 @@ import { type Start, type TimedStep, trainee } from './turns.js'
 export interface TimedRun {
   readonly program: Program
   readonly start: Start
-  /** As they are measured. */
+  /** Steps in the order they are measured. */
   readonly steps: readonly TimedStep[]
 }
 
@@ -35,7 +35,7 @@ export interface StepComparison {
   readonly kernels: string
   readonly ops: readonly OpTime[]
   readonly simulation: Simulation
-  /** Of a typical step, from its start. */
+  /** Spans of a typical step, from its start. */
   readonly spans: readonly Span[]
 }
 

@@ -109,7 +109,7 @@ const attentions = (observations: readonly Observation[]) =>
     return [{ ...shape, seconds: digits(seconds) }]
   })
 
-/** By op and by bytes, each size once. */
+/** Times by op and by bytes, each size once. */
 function memoryKernels(observations: readonly Observation[]): NonNullable<Curves['memory']['kernels']> {
   const sizes = new Map<string, Map<number, number[]>>()
   for (const { kernel, seconds } of observations) {

@@ -11,13 +11,13 @@ import {
   digits,
   kernelCurves,
   knownAs,
-  type Measured,
+  type Measurements,
   matmulPoints,
   memoryCurve,
 } from '../cluster/index.js'
 import { fitAttention, fitMatmul } from '../cost/index.js'
 
-export function measuredDevice(measured: Measured): Device {
+export function measuredDevice(measured: Measurements): Device {
   const known = knownAs(measured) ?? unknownDevice(measured)
   const base: Device = { ...known, curves: { ...known.curves, floor: digits(measured.launch.floor) } }
   const evidence = `measured on ${measured.device} with PyTorch ${measured.torch}, ${measured.date}: ${measured.matmul.length} products, ${measured.attention.length} attentions, ${measured.memory.length} kernels bound by memory`
@@ -35,7 +35,7 @@ export function measuredDevice(measured: Measured): Device {
 }
 
 /** One node of it, with what was measured between its devices. */
-export function measuredCluster(measured: Measured): Cluster {
+export function measuredCluster(measured: Measurements): Cluster {
   const device = measuredDevice(measured)
   const points = collectivesOf(measured)
   const ranks = Math.max(1, ...points.map(point => point.ranks))
@@ -51,7 +51,7 @@ export function measuredCluster(measured: Measured): Cluster {
   }
 }
 
-function unknownDevice({ device, matmul, memory, total = 16e9 }: Measured): Device {
+function unknownDevice({ device, matmul, memory, total = 16e9 }: Measurements): Device {
   const rates = matmul.map(({ m, n, k, precision, seconds }) => ({ precision, rate: (2 * m * n * k) / seconds }))
   const peak = Object.fromEntries(
     rates.toSorted((a, b) => a.rate - b.rate).map(({ precision, rate }) => [precision, digits(rate)]),

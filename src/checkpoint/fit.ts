@@ -33,7 +33,7 @@ const shapeProblem = (name: string, held: readonly number[], wanted: readonly nu
     `parameter ${name} is ${sizes(held)} in the checkpoint, but ${sizes(wanted)} in the job`,
   )
 
-/** Of all parameters alike: one sentence for all of them. */
+/** What is true of all parameters alike is one sentence for all of them. */
 function optimizerProblems({ params }: Program, tensors: Checkpoint['tensors']): Problem[] {
   const [held] = Object.values(params[0]?.frames ?? {})
   const needed = ownStates.filter(state => held?.states[state] !== undefined)

@@ -9,7 +9,7 @@ import { crc32 } from './crc32.js'
 export type Float = 'f32' | 'f64' | 'bf16'
 
 export interface SafeTensor {
-  /** As it is in the file; bf16 is read as f32. */
+  /** The dtype in the file; bf16 is read as f32. */
   readonly dtype: Float
   readonly shape: readonly number[]
   readonly values: Float32Array | Float64Array

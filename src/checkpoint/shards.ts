@@ -28,9 +28,9 @@ export interface Shard extends Box {
   readonly frame: number
   readonly first: number
   readonly dtype: DType
-  /** Of the whole. */
+  /** The dims of the whole. */
   readonly dims: readonly Dim[]
-  /** Of all ranks that hold the same part the first writes it; what is rounded from a master nobody does. */
+  /** Whether this rank writes it: the first of all ranks that hold the same part does; nobody writes what is rounded from a master. */
   readonly written: boolean
 }
 

@@ -15,7 +15,7 @@ import { type Shard, shardsOf } from './shards.js'
 export interface Snapshot extends Position {
   /** A UUID. */
   readonly run: string
-  /** As JSON. */
+  /** The job as JSON. */
   readonly job: unknown
   /** The tokenizer.json its text was encoded with. */
   readonly tokenizer?: string | undefined

@@ -18,14 +18,17 @@ export interface Io extends Files {
   terminal(): { readonly columns: number; readonly rows: number } | undefined
   /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
   progressColumns(): number | undefined
-  /** Calls `stop` at Ctrl-C or SIGTERM, once: a second time ends the process. Returns how to forget it. */
-  onInterrupt(stop: () => void): () => void
+  /**
+   * Calls `stop` at Ctrl-C or SIGTERM, once, with the exit code that says so: a second time ends the process. Returns how
+   * to forget it.
+   */
+  onInterrupt(stop: (code: number) => void): () => void
   readonly colors: boolean
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** Ctrl-C, and what schedulers send before they end a process. */
-const interrupts = ['SIGINT', 'SIGTERM'] as const
+/** Ctrl-C, and what schedulers send before they end a process: 128 + its number is the exit code that shells expect. */
+const interrupts = { SIGINT: 130, SIGTERM: 143 } as const
 
 export function processIo(): Io {
   // The reader of a pipe may leave before the end (`| head`): that is its right and no failure of ours.
@@ -48,14 +51,14 @@ export function processIo(): Io {
     progressColumns: () =>
       process.stderr.isTTY && process.env.TERM !== 'dumb' ? process.stderr.columns || 80 : undefined,
     onInterrupt: stop => {
-      const heard = () => {
+      const heard = (signal: NodeJS.Signals) => {
         forget()
-        stop()
+        stop(signal === 'SIGTERM' ? interrupts.SIGTERM : interrupts.SIGINT)
       }
       const forget = () => {
-        for (const signal of interrupts) process.removeListener(signal, heard)
+        for (const signal of Object.keys(interrupts)) process.removeListener(signal, heard)
       }
-      for (const signal of interrupts) process.once(signal, heard)
+      for (const signal of Object.keys(interrupts)) process.once(signal, heard)
       return forget
     },
     colors: process.stdout.isTTY === true && !process.env.NO_COLOR,

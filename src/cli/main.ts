@@ -1,6 +1,6 @@
 /**
  * The command line. Only the command that is asked for is loaded: schemas, YAML and the compiler each take longer to
- * load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 usage error, 130 interrupted.
+ * load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 usage error, 130 interrupted, 143 terminated.
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
@@ -94,7 +94,7 @@ function failed(e: unknown, io: Io, { name, json }: { name: string; json: boolea
   if (e instanceof CommanderError) return e.exitCode === 0 ? 0 : 2
   if (e instanceof Interrupted) {
     io.err(`${name}: interrupted before there was a result\n`)
-    return 130
+    return e.code
   }
   if (e instanceof ProblemsError) {
     const { problems, file } = e

@@ -13,7 +13,7 @@ const Link = z.strictObject({
   kind: z.enum(linkKinds),
   /** Bytes per second in one direction, of one port. */
   bandwidth: z.number().positive(),
-  /** Of that, by long messages. */
+  /** The share of it that long messages reach. */
   efficiency: z.number().positive().max(1),
   /** Seconds of one step of a collective, and of one message. */
   latency: z.number().min(0),

@@ -44,7 +44,7 @@ const inStep = z.number().positive()
 
 export const Curves = z.strictObject({
   matmul: z.strictObject({
-    /** Of the peak, by products so large that nothing else matters. Absent precisions use that of bf16. */
+    /** The share of the peak that very large products reach. Absent precisions use that of bf16. */
     efficiency: z.partialRecord(z.enum(precisions), fraction),
     /** A product is cut in tiles of m x n, dealt out to `units` in waves: a last wave that is not full costs a whole one. */
     tile: z.tuple([z.int().min(1), z.int().min(1)]).default([128, 128]),
@@ -53,13 +53,13 @@ export const Curves = z.strictObject({
     halfK: z.number().min(0).default(0),
     /** What putting the operands in order takes, as so many more rows of m (the right one) and columns of n (the left one). */
     packing: z.tuple([z.number().min(0), z.number().min(0)]).optional(),
-    /** Of the rate, where rows of n or of k elements do not begin at multiples of 16 bytes: a vocabulary of 50257. */
+    /** The share of the rate that is left where rows of n or of k elements do not begin at multiples of 16 bytes: a vocabulary of 50257. */
     unaligned: fraction.optional(),
     /** What was measured, as evidence; where there are points the curve goes through them. */
     measured: z.array(MatmulPoint).default([]),
     inStep: inStep.optional(),
   }),
-  /** Of the peak, on the products a causal mask leaves. */
+  /** Shares of the peak, on the products a causal mask leaves. */
   attention: z.strictObject({
     forward: fraction,
     backward: fraction,

@@ -9,7 +9,7 @@ const count = z.int().min(1)
 const seconds = z.number().positive()
 
 /** Loose: a newer script may measure more. */
-export const Measured = z.looseObject({
+export const Measurements = z.looseObject({
   format: z.literal('lockstep-measured/1'),
   device: z.string(),
   torch: z.string(),
@@ -34,32 +34,32 @@ export const Measured = z.looseObject({
     )
     .default([]),
 })
-export type Measured = z.output<typeof Measured>
+export type Measurements = z.output<typeof Measurements>
 
-export interface ParsedMeasured {
-  readonly measured?: Measured
+export interface ParsedMeasurements {
+  readonly measured?: Measurements
   readonly problems: readonly Problem[]
 }
 
-export function parseMeasured(value: unknown): ParsedMeasured {
-  const parsed = Measured.safeParse(value)
+export function parseMeasured(value: unknown): ParsedMeasurements {
+  const parsed = Measurements.safeParse(value)
   return parsed.success
     ? { measured: parsed.data, problems: [] }
-    : { problems: problemsOf(parsed.error.issues, Measured, value) }
+    : { problems: problemsOf(parsed.error.issues, Measurements, value) }
 }
 
-export const collectivesOf = ({ collectives }: Measured): CollectivePoint[] =>
+export const collectivesOf = ({ collectives }: Measurements): CollectivePoint[] =>
   collectives.map(({ kind, ranks, bytes, seconds }) => ({ kind, ranks, bytes, seconds }))
 
 /** 'NVIDIA H200' -> the entry of h200: the last word of the driver's name that the catalog knows. */
-export function knownAs({ device }: Measured): Device | undefined {
+export function knownAs({ device }: Measurements): Device | undefined {
   const words = device.toLowerCase().split(/[\s_-]+/)
   const name = words.findLast(word => findEntry(word))
   return name === undefined ? undefined : findEntry(name)?.device
 }
 
 /** Each product once: layouts of its operands that were timed apart are averaged. */
-export function matmulPoints({ matmul }: Measured): MatmulPoint[] {
+export function matmulPoints({ matmul }: Measurements): MatmulPoint[] {
   const found = new Map<string, MatmulPoint[]>()
   for (const { m, n, k, precision, seconds } of matmul) {
     const key = `${m} ${n} ${k} ${precision}`
@@ -69,7 +69,7 @@ export function matmulPoints({ matmul }: Measured): MatmulPoint[] {
 }
 
 /** The fastest op for each shape: software that cares picks it. */
-export function attentionPoints({ attention }: Measured): AttentionPoint[] {
+export function attentionPoints({ attention }: Measurements): AttentionPoint[] {
   const best = new Map<string, AttentionPoint>()
   for (const { pass, batch, heads, kvHeads, queries, keys, headDim, causal, seconds } of attention) {
     const point = { pass, batch, heads, kvHeads, queries, keys, headDim, causal, seconds: digits(seconds) }
@@ -80,8 +80,8 @@ export function attentionPoints({ attention }: Measured): AttentionPoint[] {
   return [...best.values()]
 }
 
-/** Of the bandwidth that large kernels reach, and the bytes at which half of that is reached. */
-export function memoryCurve({ memory }: Measured, bandwidth: number): { efficiency: number; half: number } {
+/** The share of the bandwidth that large kernels reach, and the bytes at which half of that is reached. */
+export function memoryCurve({ memory }: Measurements, bandwidth: number): { efficiency: number; half: number } {
   const rate = ({ bytes, seconds }: { bytes: number; seconds: number }) => bytes / seconds
   const streaming = memory.filter(({ kernel }) => kernel === 'copy' || kernel === 'add')
   const largest = Math.max(...streaming.map(({ bytes }) => bytes))
@@ -96,7 +96,7 @@ export function memoryCurve({ memory }: Measured, bandwidth: number): { efficien
   }
 }
 
-export function kernelCurves({ memory }: Measured): NonNullable<Curves['memory']['kernels']> {
+export function kernelCurves({ memory }: Measurements): NonNullable<Curves['memory']['kernels']> {
   const kernels: Record<string, [number, number][]> = {}
   for (const { kernel, bytes, seconds } of [...memory].sort((a, b) => a.bytes - b.bytes))
     (kernels[kernel] ??= []).push([bytes, digits(seconds)])

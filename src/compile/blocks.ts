@@ -7,9 +7,9 @@ import { type Dim, type Layout, partialAxes, whole } from '../base/index.js'
 import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
 import { type Block, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
 import type { ByKind, ParamLayouts } from './compiled.js'
-import type { Derived } from './differentiate.js'
+import type { DerivedGraph } from './differentiate.js'
 import { elect } from './elect.js'
-import { canonical, type Sharded } from './layouts.js'
+import { canonical, type ShardedMesh } from './layouts.js'
 import { align } from './pack.js'
 import type { Phases } from './recompute.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
@@ -17,14 +17,14 @@ import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './seg
 export type PhaseName = 'F' | 'I' | 'W' | 'B'
 
 export interface BlockContext {
-  readonly s: Sharded
-  readonly graphs: ByKind<Derived>
+  readonly s: ShardedMesh
+  readonly graphs: ByKind<DerivedGraph>
   readonly nodes: ByKind<Phases>
   readonly phases: readonly PhaseName[]
-  /** By the model's name of the parameter. */
+  /** Layouts by the model's name for the parameter. */
   readonly layouts: ReadonlyMap<string, ParamLayouts>
   readonly classes: ReadonlyMap<string, string>
-  /** By class: the layout gradients are accumulated in. As produced, where nothing has been agreed. */
+  /** The layout in which gradients of a class are accumulated: as produced, where nothing has been agreed. */
   readonly gradients: ReadonlyMap<string, Layout>
   /** Every call leaves its gradients in frames of their own, to be reduced and added up by others. */
   readonly fresh: boolean
@@ -45,7 +45,7 @@ export interface BlockDrafts {
   readonly lossLayout?: Layout
 }
 
-interface Stashed {
+interface StashedValue {
   readonly layout: Layout
   readonly slot: Slot
 }
@@ -78,7 +78,7 @@ function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter
         ...forward.stash(keptForW, { is: 'keep', of: 'W' }),
       ])
     : forward.stash([...keptForI, ...keptForW], { is: 'keep' })
-  const run = (nodes: readonly number[], known: ReadonlyMap<ValueId, Stashed>) => {
+  const run = (nodes: readonly number[], known: ReadonlyMap<ValueId, StashedValue>) => {
     const writer = new PhaseWriter(block, context, known)
     writer.run(nodes)
     return writer
@@ -112,13 +112,13 @@ class PhaseWriter {
   lossLayout: Layout | undefined
   readonly produced: ProducedGradient[] = []
   readonly #block: Block
-  readonly #derived: Derived
+  readonly #derived: DerivedGraph
   readonly #context: BlockContext
-  readonly #known: ReadonlyMap<ValueId, Stashed>
+  readonly #known: ReadonlyMap<ValueId, StashedValue>
   readonly #writer: SegmentWriter
   readonly #gradOf: ReadonlyMap<ValueId, string[]>
 
-  constructor(block: Block, context: BlockContext, known: ReadonlyMap<ValueId, Stashed> = new Map()) {
+  constructor(block: Block, context: BlockContext, known: ReadonlyMap<ValueId, StashedValue> = new Map()) {
     const derived = context.graphs[block.kind]
     this.#block = block
     this.#derived = derived
@@ -155,8 +155,8 @@ class PhaseWriter {
   }
 
   /** Values other phases will need: the smallest version that is not partial, if there is one. */
-  stash(values: readonly ValueId[], role: RoleName): Map<ValueId, Stashed> {
-    const stashed = new Map<ValueId, Stashed>()
+  stash(values: readonly ValueId[], role: RoleName): Map<ValueId, StashedValue> {
+    const stashed = new Map<ValueId, StashedValue>()
     let offset = 0
     for (const id of values) {
       const versions = this.#writer.versions(String(id))
@@ -235,7 +235,7 @@ class PhaseWriter {
     this.#writer.given(key, value, layout, slot)
   }
 
-  #outside({ source, dims, name: label }: Value): Stashed {
+  #outside({ source, dims, name: label }: Value): StashedValue {
     const { s } = this.#context
     const at = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
     const canon = (purpose: 'value' | 'input', d: readonly Dim[] = dims) => canonical(s, d, purpose)
@@ -299,7 +299,7 @@ class PhaseWriter {
     this.#writer.makeRoom(own, this.#layouts(param).storage)
   }
 
-  /** As agreed, else as produced; what others reduce keeps its partial sums, and lies otherwise as it is computed with. */
+  /** The agreed layout, else the produced one; what others reduce keeps its partial sums, and otherwise lies as it is computed with. */
   #gradLayout(param: string, layout: Layout): Layout {
     const { classes, gradients, fresh } = this.#context
     const of = classes.get(this.#block.params[param])!

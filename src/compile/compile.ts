@@ -23,7 +23,7 @@ import { cut } from './cut.js'
 import { draftFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'
 import { agree, settled } from './gradients.js'
-import { canonical, factorsOf, type Sharded, shardedOn, storageOf } from './layouts.js'
+import { canonical, factorsOf, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
 import { draftOnce, type OnceDrafts } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
@@ -114,7 +114,7 @@ const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumNorm }: OnceDrafts)
 const byName = (segments: readonly Segment[]): Record<string, Segment> =>
   Object.fromEntries(segments.map(segment => [segment.name, segment]))
 
-const inputsOf = (model: Model, s: Sharded, onlyForward: boolean): DataInput[] => [
+const inputsOf = (model: Model, s: ShardedMesh, onlyForward: boolean): DataInput[] => [
   ...model.inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims, layout: canonical(s, dims, 'input') })),
   ...(onlyForward ? [] : ['lr', 'step']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]
@@ -127,10 +127,7 @@ const resultsOf = (streams: readonly StreamScript[]): Results =>
     }),
   ) as Results // a record of every name
 
-function programParam(
-  { spec, dtype, layouts, holders, segments }: CompiledParam,
-  streams: readonly StreamScript[],
-): Param {
+function programParam({ spec, dtype, holders, segments }: CompiledParam, streams: readonly StreamScript[]): Param {
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name)),
@@ -142,8 +139,6 @@ function programParam(
     dtype,
     dims,
     init,
-    compute: layouts.compute,
-    storage: layouts.storage,
     frames: Object.fromEntries(holders.map(pp => [pp, framesAt(streams[pp])])),
     kept: segments.kept.layout,
     ...(segments.kept.inside && { keptInside: true }),

@@ -6,15 +6,15 @@ import type { Plan, Training } from '../plan/index.js'
 import { onlyForward, type Schedule, tasksOf } from '../schedule/index.js'
 import type { BlockDrafts, PhaseName } from './blocks.js'
 import type { FlightDrafts } from './data.js'
-import type { Derived } from './differentiate.js'
-import type { Sharded } from './layouts.js'
+import type { DerivedGraph } from './differentiate.js'
+import type { ShardedMesh } from './layouts.js'
 import type { OnceDrafts } from './once.js'
 import type { ParamDtypes } from './precision.js'
 import type { Phases } from './recompute.js'
 import type { ParamDrafts } from './tail.js'
 
 export interface CompileInput {
-  /** Of one microbatch: its batch is globalBatch / microbatches. */
+  /** The model of one microbatch: its batch is globalBatch / microbatches. */
   readonly model: Model
   readonly plan: Plan
   readonly training: Pick<Training, 'optimizer' | 'clip'>
@@ -39,14 +39,14 @@ export interface ParamLayouts {
 
 /** What is known before anything is sharded. */
 export interface Facts extends CompileInput {
-  readonly s: Sharded
+  readonly s: ShardedMesh
   /** Forward and backward of each kind of block, and the nodes that each phase of it runs. */
-  readonly graphs: ByKind<Derived>
+  readonly graphs: ByKind<DerivedGraph>
   readonly nodes: ByKind<Phases>
   /** The stage of each block, and the stages each pipeline coordinate has tasks of. */
   readonly stageOf: readonly number[]
   readonly held: readonly ReadonlySet<number>[]
-  /** By the model's name of a parameter. */
+  /** Layouts by the model's name for a parameter. */
   readonly layouts: ReadonlyMap<string, ParamLayouts>
 }
 
@@ -71,8 +71,8 @@ export interface Drafts {
 export interface Sharding extends Facts, Drafts {}
 
 /** All that streams are written from. */
-export interface Compiled extends Sharding {
-  /** Of each stream. */
+export interface StreamSources extends Sharding {
+  /** The flights of each stream. */
   readonly flights: readonly FlightDrafts[]
   readonly segments: Readonly<Record<string, Segment>>
 }

@@ -105,7 +105,7 @@ export class FlightDrafter {
     this.#paramOf = paramOf
   }
 
-  /** Of a segment of a block; `nameOf` says what the block calls its parameters. */
+  /** The call of a segment of a block; `nameOf` says what the block calls its parameters. */
   callOf(draft: SegmentDraft, nameOf: (local: string) => string): DataCall {
     const used = this.#used.get(draft) ?? {
       reads: rolesUsed(draft, ['param']),

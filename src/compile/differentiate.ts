@@ -5,7 +5,7 @@
  */
 import { type Graph, GraphBuilder, gradientsOf, shapeOf, type Value, type ValueId } from '../model/index.js'
 
-export interface Derived {
+export interface DerivedGraph {
   readonly graph: Graph
   /** Nodes before this are the forward. */
   readonly forward: number
@@ -17,7 +17,7 @@ export interface Derived {
   readonly carryGrads: Readonly<Record<string, ValueId>>
 }
 
-export function differentiate(graph: Graph): Derived {
+export function differentiate(graph: Graph): DerivedGraph {
   const build = new GraphBuilder(shapeOf, graph)
   const pending = new Map<ValueId, Value[]>()
   const give = (to: Value, gradient: Value | undefined) => {

@@ -6,7 +6,7 @@
  */
 import { type Axis, baseOf, type Layout, splitOf } from '../base/index.js'
 import type { Sharding } from '../model/index.js'
-import { isSpare, priority, type Sharded } from './layouts.js'
+import { isSpare, priority, type ShardedMesh } from './layouts.js'
 
 export interface Candidate {
   /** In the order of the sharding rule's indices. */
@@ -16,7 +16,7 @@ export interface Candidate {
   readonly param: boolean
 }
 
-export interface Elected {
+export interface ElectedLayouts {
   readonly ins: readonly Layout[]
   readonly outs: readonly Layout[]
 }
@@ -25,7 +25,12 @@ export interface Elected {
 type Winner = { readonly index: string } | { readonly through: readonly number[] } | undefined
 
 /** `outs` carry the compute layout of a parameter gradient, or the canonical layout of a value. */
-export function elect(s: Sharded, rule: Sharding, ins: readonly Candidate[], outs: readonly Candidate[]): Elected {
+export function elect(
+  s: ShardedMesh,
+  rule: Sharding,
+  ins: readonly Candidate[],
+  outs: readonly Candidate[],
+): ElectedLayouts {
   const votes = s.axes.map(axis => vote(rule, ins, outs, axis))
   // A factored axis is one group of ranks: its spare index may have it only if nobody wants any factor of it.
   const wanted = (vote: string | undefined, axis: Axis) => vote !== undefined && !isSpare(axis, vote)
@@ -88,7 +93,7 @@ function leftOver(rule: Sharding, winner: Winner, out: number): 'sum' | 'max' | 
 }
 
 function layoutOf(
-  s: Sharded,
+  s: ShardedMesh,
   winners: ReadonlyMap<Axis, Winner>,
   indices: readonly string[],
   dims: readonly string[],

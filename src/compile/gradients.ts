@@ -27,7 +27,7 @@ export function settled(blocks: ByKind<BlockDrafts>, agreements: Gradients): Gra
   return new Map([...produced.map(({ of, layout }) => [of, layout] as const), ...agreements])
 }
 
-/** Of gradients that several segments make: the layouts, found by drafting the blocks concerned. */
+/** The layouts of gradients that several segments make, found by drafting the blocks concerned. */
 function contested({ model }: Facts, context: BlockContext): Map<string, Layout[]> {
   const { classes, phases } = context
   const classesIn = ({ params }: Block) => Object.values(params).map(name => classes.get(name)!)

@@ -19,14 +19,14 @@ import {
   tokenDims,
 } from '../base/index.js'
 
-export interface Sharded {
+export interface ShardedMesh {
   readonly mesh: Mesh
   /** Axes (or their factors) of more than one rank, pp aside, major first: the order in which they split one dim. */
   readonly axes: readonly Axis[]
   readonly sequenceParallel: boolean
 }
 
-export const shardedOn = (mesh: Mesh, sequenceParallel: boolean): Sharded => {
+export const shardedOn = (mesh: Mesh, sequenceParallel: boolean): ShardedMesh => {
   const axes = mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
   return { mesh, axes: axes.sort(byMajor), sequenceParallel }
 }
@@ -43,7 +43,7 @@ export function priority(axis: Axis, index: string): number {
 export type Purpose = 'value' | 'param' | 'input'
 
 /** Parameters ignore batch and seq; data inputs ignore tp: every rank that shares a batch reads the same tokens. */
-export function canonical(s: Sharded, dims: readonly Dim[], purpose: Purpose): Layout {
+export function canonical(s: ShardedMesh, dims: readonly Dim[], purpose: Purpose): Layout {
   const splits: Record<string, readonly Axis[]> = {}
   const claimed = () => Object.values(splits).flat()
   const take = (dim: Dim, axes: readonly Axis[]) => {
@@ -70,10 +70,10 @@ export function canonical(s: Sharded, dims: readonly Dim[], purpose: Purpose): L
 }
 
 /** Axes whose ranks hold the same parameters and see other tokens. */
-export const dataAxes = (s: Sharded): Axis[] => s.axes.filter(axis => factsOf(axis).data)
+export const dataAxes = (s: ShardedMesh): Axis[] => s.axes.filter(axis => factsOf(axis).data)
 
 /** The ZeRO layout: what a rank computes with, as one line in equal parts over the data axes. */
-export function storageOf(s: Sharded, compute: Layout): Layout {
+export function storageOf(s: ShardedMesh, compute: Layout): Layout {
   const flat = dataAxes(s)
   return flat.length > 0 ? { ...compute, flat } : compute
 }
@@ -88,7 +88,7 @@ export function factorsOf(tp: number, kvHeads: number | undefined): { name: Axis
   ]
 }
 
-export const wholeAxes = (s: Sharded, layout: Layout): Axis[] => {
+export const wholeAxes = (s: ShardedMesh, layout: Layout): Axis[] => {
   const used = new Set([...Object.values(layout.splits).flat(), ...flatAxes(layout), ...Object.keys(layout.partial)])
   return s.axes.filter(axis => !used.has(axis) && sizeOf(s.mesh, axis) > 1)
 }

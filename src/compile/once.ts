@@ -9,7 +9,7 @@ import { type Model, shardingOf } from '../model/index.js'
 import type { BlockDrafts } from './blocks.js'
 import { type ByKind, evaluates, type Facts, lossHolders } from './compiled.js'
 import { elect } from './elect.js'
-import { canonical, type Sharded } from './layouts.js'
+import { canonical, type ShardedMesh } from './layouts.js'
 import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 import { normAxes } from './tail.js'
 
@@ -19,7 +19,7 @@ const dataSlot = (of: string): Slot => ({ role: { is: 'input', of }, kind: 'data
 
 export interface OnceDrafts {
   readonly clear: Readonly<Partial<Record<ResultName, SegmentDraft>>>
-  /** By input. */
+  /** Drafts by input. */
   readonly loads: Readonly<Record<string, SegmentDraft>>
   readonly count: SegmentDraft
   readonly sumCount: readonly SegmentDraft[]
@@ -49,13 +49,13 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
   }
 }
 
-function clear(s: Sharded, name: ResultName): SegmentDraft {
+function clear(s: ShardedMesh, name: ResultName): SegmentDraft {
   const w = new SegmentWriter(s)
   w.emit({ kind: 'zero', ins: [], outs: [w.given(name, scalar(name), whole, place(name)).ref] })
   return w.draft(`clear ${name}`, 'begin')
 }
 
-function load(s: Sharded, input: Model['inputs'][number]): SegmentDraft {
+function load(s: ShardedMesh, input: Model['inputs'][number]): SegmentDraft {
   const w = new SegmentWriter(s)
   const { ref } = w.given(input.name, input, canonical(s, input.dims, 'input'), dataSlot(input.name))
   w.emit({ kind: 'load', out: ref, input: input.name })
@@ -63,7 +63,7 @@ function load(s: Sharded, input: Model['inputs'][number]): SegmentDraft {
 }
 
 /** One microbatch's count, added to the step's. */
-function countTokens(s: Sharded, model: Model): { segment: SegmentDraft; layout: Layout } {
+function countTokens(s: ShardedMesh, model: Model): { segment: SegmentDraft; layout: Layout } {
   const { graph } = model.blocks[model.blocks.length - 1]
   const node = graph.nodes.find(({ outs }) => outs[0] === graph.count)!
   const input = graph.values[node.ins[0]]
@@ -86,7 +86,7 @@ function countTokens(s: Sharded, model: Model): { segment: SegmentDraft; layout:
 }
 
 /** The sum over the ranks that hold addends: along partial axes, then over the pipeline coordinates that share the loss. */
-function sumUp(s: Sharded, name: ResultName, layout: Layout, stages?: readonly number[]): SegmentDraft[] {
+function sumUp(s: ShardedMesh, name: ResultName, layout: Layout, stages?: readonly number[]): SegmentDraft[] {
   const w = new SegmentWriter(s)
   const axes = partialAxes(layout)
   let version = w.given(name, scalar(name), layout, place(name))

@@ -2,7 +2,7 @@
 import type { Layout } from '../base/index.js'
 import type { Model, ParamSpec } from '../model/index.js'
 import { type CompiledParam, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
-import { canonical, type Sharded, storageOf } from './layouts.js'
+import { canonical, type ShardedMesh, storageOf } from './layouts.js'
 import { paramDtypes } from './precision.js'
 import { draftParam, type ParamDrafts } from './tail.js'
 
@@ -14,7 +14,7 @@ export function classesOf(model: Model): Map<string, string> {
   return classes
 }
 
-export function layoutsOfParams(model: Model, s: Sharded): Map<string, ParamLayouts> {
+export function layoutsOfParams(model: Model, s: ShardedMesh): Map<string, ParamLayouts> {
   const classes = classesOf(model)
   const known = new Map<string, ParamLayouts>()
   return new Map(
@@ -27,7 +27,7 @@ export function layoutsOfParams(model: Model, s: Sharded): Map<string, ParamLayo
   )
 }
 
-function layoutsOfDims(dims: ParamSpec['dims'], s: Sharded): ParamLayouts {
+function layoutsOfDims(dims: ParamSpec['dims'], s: ShardedMesh): ParamLayouts {
   const compute = canonical(s, dims, 'param')
   return { compute, storage: storageOf(s, compute) }
 }

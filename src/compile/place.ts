@@ -21,7 +21,7 @@ import { align, pack } from './pack.js'
 import type { BufferDraft, SegmentDraft, Slot } from './segment.js'
 import type { StreamDraft, Use } from './stream/writer.js'
 
-type Drafted = readonly (readonly [Ref, BufferDraft])[]
+type BufferDrafts = readonly (readonly [Ref, BufferDraft])[]
 
 export function placeBuffers(mesh: Mesh, { name, phase, buffers: all, instrs }: SegmentDraft): Segment {
   const used = new Set(instrs.flatMap(instr => [...traitsOf(instr).reads, ...traitsOf(instr).writes]))
@@ -40,7 +40,7 @@ export function placeBuffers(mesh: Mesh, { name, phase, buffers: all, instrs }: 
 }
 
 /** Scratch of one kind is one frame; inside it buffers share bytes when they are not alive together. */
-function slotsOf(drafts: Drafted, instrs: readonly Instr[]): Map<Ref, Slot> {
+function slotsOf(drafts: BufferDrafts, instrs: readonly Instr[]): Map<Ref, Slot> {
   const slots = new Map<Ref, Slot>()
   const spans = lifetimes(instrs)
   const scratch = new Map<Kind, [Ref, BufferDraft][]>()
@@ -72,7 +72,7 @@ function lifetimes(instrs: readonly Instr[]): Map<Ref, { start: number; end: num
   return spans
 }
 
-function rolesOf(drafts: Drafted, slots: ReadonlyMap<Ref, Slot>): Role[] {
+function rolesOf(drafts: BufferDrafts, slots: ReadonlyMap<Ref, Slot>): Role[] {
   const roles = new Map<string, Role>()
   for (const [ref, { bytes }] of drafts) {
     const { role, kind, offset } = slots.get(ref)!
@@ -102,7 +102,7 @@ export function placeFrames({ frames: drafts, resident, steps: uses }: StreamDra
   return { frames, resident: [...resident], steps, arena: floor + align(packed.bytes), peak }
 }
 
-/** By frame, the first step that touches it and the one after the last. */
+/** The first step that touches each frame, and the one after the last. */
 interface Spans {
   readonly start: Int32Array
   readonly end: Int32Array

@@ -7,7 +7,7 @@
  */
 import { type DType, opFacts, type PlanPrecision, planPrecisionFacts } from '../base/index.js'
 import type { Graph, Model, Node, Value, ValueId } from '../model/index.js'
-import type { Derived } from './differentiate.js'
+import type { DerivedGraph } from './differentiate.js'
 
 export interface ParamDtypes {
   /** What a parameter is computed with. */
@@ -45,7 +45,7 @@ export function storedModel(model: Model, precision: PlanPrecision): Model {
 }
 
 /** Gradients of activations as activations are, those of parameters as their state from the op that makes them on. */
-export function storedGradients(derived: Derived, precision: PlanPrecision): Derived {
+export function storedGradients(derived: DerivedGraph, precision: PlanPrecision): DerivedGraph {
   const { token, state } = planPrecisionFacts[precision]
   if (token === 'f32') return derived
   const { graph } = derived
@@ -71,7 +71,7 @@ export function storedGradients(derived: Derived, precision: PlanPrecision): Der
  * The values that may be as wide as the state so that this one is: itself and, where it is a sum, its addends. None where a value has
  * more readers than these, to whom it belongs to a token.
  */
-function wideFrom(derived: Derived, id: ValueId, readers: number): readonly ValueId[] {
+function wideFrom(derived: DerivedGraph, id: ValueId, readers: number): readonly ValueId[] {
   const { graph, forward, carryGrads } = derived
   const { source } = graph.values[id]
   const reading = graph.nodes.flatMap(({ ins }) => ins.filter(operand => operand === id)).length

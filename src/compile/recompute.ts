@@ -5,7 +5,7 @@
  */
 import { opFacts, opKinds } from '../base/index.js'
 import type { Graph, ValueId } from '../model/index.js'
-import type { Derived } from './differentiate.js'
+import type { DerivedGraph } from './differentiate.js'
 
 export type Recompute = 'none' | 'selective' | 'full' | readonly string[]
 
@@ -25,7 +25,7 @@ export interface Phases {
 /** Selective recomputation repeats the attention core: little arithmetic, much memory (Korthikanti et al. 2022). */
 const selective = opKinds.filter(kind => opFacts[kind].recomputed === 'selective')
 
-export function recompute(derived: Derived, what: Recompute): Phases {
+export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   const { graph, forward, inputSide } = derived
   const names = what === 'none' ? [] : what === 'selective' ? selective : what
   const repeats = (node: number) => names === 'full' || names.includes(graph.nodes[node].op.kind)

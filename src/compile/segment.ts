@@ -16,7 +16,7 @@ import {
   type Ref,
   type RoleName,
 } from '../ir/index.js'
-import type { Sharded } from './layouts.js'
+import type { ShardedMesh } from './layouts.js'
 import { route, trafficOf } from './reshard.js'
 
 export interface Tensor {
@@ -44,7 +44,7 @@ export interface BufferDraft {
   readonly tensor: Tensor
   readonly layout: Layout
   readonly inside?: true
-  /** Of what a rank holds; where all parts lie side by side, of all of them. */
+  /** Bytes a rank holds; where all parts lie side by side, those of all of them. */
   readonly bytes: number
   /** Where it lies, or the kind of scratch it is. */
   readonly slot: Slot | Kind
@@ -58,20 +58,20 @@ export interface SegmentDraft {
   readonly instrs: readonly Instr[]
 }
 
-export const localBytes = ({ mesh }: Sharded, { dims, dtype }: Tensor, layout: Layout): number =>
+export const localBytes = ({ mesh }: ShardedMesh, { dims, dtype }: Tensor, layout: Layout): number =>
   heldElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 
-/** Of the block that a flat layout cuts, with the room that all parts need side by side. */
-export const lineBytes = ({ mesh }: Sharded, { dims, dtype }: Tensor, layout: Layout): number =>
+/** Bytes of the block that a flat layout cuts, with the room that all parts need side by side. */
+export const lineBytes = ({ mesh }: ShardedMesh, { dims, dtype }: Tensor, layout: Layout): number =>
   lineElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 
 export class SegmentWriter {
-  readonly #s: Sharded
+  readonly #s: ShardedMesh
   readonly #buffers = new Map<Ref, BufferDraft>()
   readonly #instrs: Instr[] = []
   readonly #versions = new Map<string, Version[]>()
 
-  constructor(s: Sharded) {
+  constructor(s: ShardedMesh) {
     this.#s = s
   }
 

@@ -18,12 +18,12 @@ import type { Holding, Kind, RoleName } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './compiled.js'
-import { type Sharded, wholeAxes } from './layouts.js'
+import { type ShardedMesh, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
 
 export interface ParamContext {
-  readonly s: Sharded
+  readonly s: ShardedMesh
   readonly plan: Pick<Plan, 'zero' | 'reduce'>
   readonly training: Pick<Training, 'optimizer' | 'clip'>
 }
@@ -45,7 +45,7 @@ export interface ParamDrafts {
   readonly update?: SegmentDraft
   /** How the parameter lies in its frame between steps. */
   readonly kept: Holding
-  /** Of the optimizer state. */
+  /** The layout of the optimizer state. */
   readonly state: Layout
   /** What is kept of it from step to step. */
   readonly states: readonly StateName[]
@@ -55,9 +55,9 @@ export interface ParamDrafts {
 
 /** A parameter's gradient from block to optimizer. */
 export interface Gradient {
-  /** As blocks leave or accumulate it. */
+  /** The gradient as blocks leave or accumulate it. */
   readonly produced: Layout
-  /** As it lies in its own frame until it is reduced. */
+  /** The gradient as it lies in its own frame until it is reduced. */
   readonly accumulated: Layout
   readonly reduction: Reduction
 }
@@ -108,7 +108,7 @@ function reductionOf(produced: Layout, state: Layout): Reduction {
   return scatters ? { kind: 'scatter', axes: state.flat } : { kind: 'sum', axes }
 }
 
-interface Located extends Holding {
+interface SlotHolding extends Holding {
   readonly slot: Slot
 }
 
@@ -116,7 +116,7 @@ interface Located extends Holding {
  * Where the sum lies when all reductions are done, in the layout of the optimizer state. What was scattered lies inside
  * the whole; the own part of what was summed as a whole is copied, since nobody wrote zeros behind the last element.
  */
-function reducedAt({ accumulated, reduction }: Gradient, state: Layout): Located {
+function reducedAt({ accumulated, reduction }: Gradient, state: Layout): SlotHolding {
   if (accumulated.flat) return { layout: state, slot: at('grad') }
   if (reduction.kind === 'route' || (state.flat && reduction.kind !== 'scatter'))
     return { layout: state, slot: at('reduced') }
@@ -138,7 +138,7 @@ function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamCo
 }
 
 /** What no flight does: moves after or instead of it, and the sum over the pipeline coordinates that hold the parameter. */
-function draftReduce(param: ParamClass, gradient: Gradient, reduced: Located, { s }: ParamContext): SegmentDraft {
+function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { accumulated, reduction } = gradient
   let sum: Version | undefined
@@ -156,7 +156,7 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: Located, { 
 }
 
 /** Every logical element counts once: ranks along axes on which the gradient is whole leave it to the first of them. */
-function draftNorm(param: ParamClass, reduced: Located, { s }: ParamContext): SegmentDraft {
+function draftNorm(param: ParamClass, reduced: SlotHolding, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { ref } = w.held('grad', gradientOf(param), reduced, reduced.slot)
   const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
@@ -166,7 +166,7 @@ function draftNorm(param: ParamClass, reduced: Located, { s }: ParamContext): Se
 }
 
 /** Every axis of more than one rank, the pipeline too, major first. */
-export const normAxes = (s: Sharded) =>
+export const normAxes = (s: ShardedMesh) =>
   s.mesh.axes
     .filter(({ size }) => size > 1)
     .map(({ name }) => name)
@@ -175,8 +175,8 @@ export const normAxes = (s: Sharded) =>
 const scalarSlot = (of: string): Slot =>
   of === 'normSquared' ? slotOf({ is: 'result', of }, 'workspace') : slotOf({ is: 'named', of }, 'data')
 
-interface Updated {
-  readonly reduced: Located
+interface UpdateSources {
+  readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
 }
@@ -184,7 +184,7 @@ interface Updated {
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
 function draftUpdate(
   param: ParamClass,
-  { reduced, kept, state }: Updated,
+  { reduced, kept, state }: UpdateSources,
   { s, training }: ParamContext,
 ): SegmentDraft {
   const w = new SegmentWriter(s)

@@ -8,7 +8,7 @@ import { permutation } from './order.js'
 
 export type Values = Int32Array | Float32Array
 
-/** Of one sample: how many values an input has, and what stands where there is no sample. */
+/** An input of one sample: how many values it has, and what stands where there is no sample. */
 export interface SampleInput {
   readonly dtype: DType
   readonly size: number
@@ -17,13 +17,13 @@ export interface SampleInput {
 
 export interface Samples {
   readonly count: number
-  /** By the model's name of the input. */
+  /** Inputs by the model's name for them. */
   readonly inputs: Readonly<Record<string, SampleInput>>
   /** Fills `into` with one input of sample number `sample`. */
   write(input: string, sample: number, into: Values): void
 }
 
-/** By input name: the whole global batch, sample after sample. */
+/** The whole global batch of an input, sample after sample. */
 export type Batch = (input: string) => Values
 
 export interface Order {

@@ -13,10 +13,10 @@ import { plain } from './python.js'
 import { readme } from './readme.js'
 import type { Run } from './run.js'
 import { placesOf, scheduleText } from './schedule.js'
-import { type Emitted, emitSegment } from './segment.js'
+import { emitSegment, type SegmentFunction } from './segment.js'
 import { type Usage, usageOf } from './usage.js'
 
-/** By path below the folder. */
+/** File contents by path below the folder. */
 export type Files = Readonly<Record<string, string>>
 
 /**
@@ -61,7 +61,7 @@ function segmentsOf({ segments, streams }: Program, pp: number): Segment[] {
   return [...new Set(names)].map(name => segments[name])
 }
 
-function emitted(program: Program, segment: Segment, usage: Usage): Emitted {
+function emitted(program: Program, segment: Segment, usage: Usage): SegmentFunction {
   try {
     return isFlight(segment) ? emitFlight(segment, usage) : emitSegment(program, segment, usage)
   } catch (e) {

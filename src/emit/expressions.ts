@@ -147,7 +147,7 @@ export function inOrder(dims: readonly Dim[], expected: readonly Dim[], what: st
     throw new Unwritten(`${what} is [${namesIn(dims)}], not [${namesIn(expected)}]`)
 }
 
-/** Of the one dim a table or logits have more than their labels: where this rank's part begins, if it is a part. */
+/** Where this rank's part of the vocabulary begins, if it is a part: the one dim that a table or logits have and their labels do not. */
 export function ownedFrom(site: Site, ref: Ref, others: readonly Dim[]): Options {
   const owned = site.dims(ref).filter(({ name }) => !has(others, name))
   if (owned.length !== 1) throw new Unwritten(`one dim of [${namesIn(site.dims(ref))}] must be owned in parts`)
@@ -220,7 +220,7 @@ export function scaled(name: string, instr: Norm, site: Site, gain: readonly Dim
   return [...scale.lines, ...assign(site, instr, call(name, [...instr.ins.map(site.name), scale.name], options))]
 }
 
-/** By 1 it is a copy, in another precision. */
+/** Scaling by 1 is a copy in another precision. */
 export const isRounding = (instr: Instr): instr is InstrOf<'scale'> => instr.kind === 'scale' && instr.by === 1
 
 export function folded(

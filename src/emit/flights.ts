@@ -5,12 +5,12 @@
 import { type Collective, isCollective, type Ref, type Segment } from '../ir/index.js'
 import { groupLabel, Unwritten } from './expressions.js'
 import { quote } from './python.js'
-import type { Emitted, Slot } from './segment.js'
+import type { SegmentFunction, Slot } from './segment.js'
 import type { Usage } from './usage.js'
 
 export const isFlight = ({ instrs }: Segment): boolean => instrs.length > 0 && instrs.every(isCollective)
 
-export function emitFlight(segment: Segment, { names }: Usage): Emitted {
+export function emitFlight(segment: Segment, { names }: Usage): SegmentFunction {
   const collectives = segment.instrs.filter(isCollective)
   const slot = (ref: Ref): Slot => [segment.buffers[ref].role, segment.buffers[ref].offset]
   const results = collectives.map(({ kind }, i) => `${words[kind]}${collectives.length > 1 ? `_${i + 1}` : ''}`)

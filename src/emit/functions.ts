@@ -1,9 +1,9 @@
 /** The functions of a stage's module. Segments that differ in nothing but the parameter they serve share one. */
 import type { Segment } from '../ir/index.js'
 import { bracketed, folded, identifier, plain } from './python.js'
-import type { Emitted } from './segment.js'
+import type { SegmentFunction } from './segment.js'
 
-export interface PythonFunction extends Pick<Emitted, 'takes' | 'gives' | 'lists'> {
+export interface PythonFunction extends Pick<SegmentFunction, 'takes' | 'gives' | 'lists'> {
   readonly name: string
   readonly phase: Segment['phase']
   readonly lines: readonly string[]
@@ -11,8 +11,8 @@ export interface PythonFunction extends Pick<Emitted, 'takes' | 'gives' | 'lists
   readonly segments: readonly string[]
 }
 
-export function functionsOf(emitted: readonly Emitted[]): PythonFunction[] {
-  const alike = new Map<string, Emitted[]>()
+export function functionsOf(emitted: readonly SegmentFunction[]): PythonFunction[] {
+  const alike = new Map<string, SegmentFunction[]>()
   for (const one of emitted) {
     const { segment, args, body, results, takes, gives, lists } = one
     const key = JSON.stringify([segment.phase, args, body, results, takes, gives, lists])
@@ -27,7 +27,7 @@ export function functionsOf(emitted: readonly Emitted[]): PythonFunction[] {
   })
 }
 
-function nameOf([first, ...others]: readonly Emitted[], taken: Set<string>): string {
+function nameOf([first, ...others]: readonly SegmentFunction[], taken: Set<string>): string {
   const base = identifier(others.length > 0 ? first.segment.phase : first.segment.name)
   let name = base
   for (let n = 2; taken.has(name); n++) name = `${base}_${n}`
@@ -35,7 +35,7 @@ function nameOf([first, ...others]: readonly Emitted[], taken: Set<string>): str
   return name
 }
 
-function linesOf(name: string, group: readonly Emitted[]): string[] {
+function linesOf(name: string, group: readonly SegmentFunction[]): string[] {
   const [{ args, body, results }] = group
   return [
     ...bracketed(`def ${name}(`, [['here'], ...args], '):'),
@@ -67,7 +67,7 @@ const phases: Readonly<Record<Segment['phase'], string>> = {
   update: 'Optimizer',
 }
 
-function titleOf(group: readonly Emitted[]): string {
+function titleOf(group: readonly SegmentFunction[]): string {
   const [{ segment, lists }, ...others] = group
   const name = `${segment.name}${others.length > 0 ? ` and ${others.length} more` : ''}`
   return `${phases[segment.phase]}: ${name}${lists.length > 0 ? ', in lists' : ''}.`

@@ -65,9 +65,16 @@ PER_NODE=$((WORLD / NNODES))
   --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --rdzv_conf timeout="$RENDEZVOUS" \\
   train.py --rendezvous "$RENDEZVOUS" "$@" &
 torchrun=$!
-trap 'kill -TERM "$torchrun"' INT TERM
+asked=0
+trap 'asked=130; kill -INT "$torchrun"' INT
+trap 'asked=143; kill -TERM "$torchrun"' TERM
 status=0
 wait "$torchrun" || status=$?
+if [ "$asked" -ne 0 ]; then
+  # A signal ends the wait, not the ranks: a run with --save first writes a checkpoint.
+  wait "$torchrun" || true
+  exit "$asked"
+fi
 if [ "$status" -ne 0 ]; then
   FIRST=$((NODE_RANK * PER_NODE))
   echo "lockstep: node $NODE_RANK (ranks $FIRST to $((FIRST + PER_NODE - 1))): torchrun ended with exit code $status;" \\

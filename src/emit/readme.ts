@@ -22,7 +22,9 @@ ${run.globalBatch} sequences of ${run.seq} tokens.
     kubectl apply -f kubernetes.yaml     Kubernetes (PyTorchJob)
 
     sh launch.sh --save saved --save-every 100              checkpoints: after 100, 200, ... steps and after the last
-    sh launch.sh --resume saved          goes on from the last of them, whatever plan has written it
+    sh launch.sh --resume saved          resumes from the last of them, whatever plan wrote it
+
+With --save, Ctrl-C and SIGTERM write a checkpoint before the run ends.
 
 It needs PyTorch and this folder, nothing else. \`sh launch.sh --help\` lists what a run can be told.
 

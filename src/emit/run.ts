@@ -9,7 +9,7 @@ export interface Run {
   readonly seq: number
   readonly learningRate: LearningRate
   readonly data: RunData
-  /** Of the data: what a checkpoint was trained on can be told from anything else. */
+  /** A hash of the data: it tells what a checkpoint was trained on from anything else. */
   readonly fingerprint: string
   /** Global batches of held-out samples after every so many steps (0: none of these) and after the last; absent: never. */
   readonly evaluation?: { readonly every: number; readonly batches: number }

@@ -13,7 +13,7 @@ export const isNorm = (instr: Instr): instr is Norm => kinds.includes(instr.kind
 /** The rows that are normalised. */
 export const normalised = (norm: Norm): Ref => (norm.kind === 'rmsNorm' ? norm.ins[0] : norm.ins[1])
 
-/** By rows, where their scale comes from a frame and where it is left in one. */
+/** Rows whose scale comes from a frame, and rows whose scale is left in one. */
 export interface Scales {
   readonly taken: ReadonlySet<Ref>
   readonly left: ReadonlySet<Ref>

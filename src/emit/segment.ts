@@ -23,7 +23,7 @@ import type { Usage } from './usage.js'
 export type Slot = readonly [role: number, offset: number]
 
 /** A segment as a function that has no name yet. */
-export interface Emitted {
+export interface SegmentFunction {
   readonly segment: Segment
   /** Arguments and results by group, and the lines between them. */
   readonly args: readonly (readonly string[])[]
@@ -35,7 +35,7 @@ export interface Emitted {
   readonly lists: readonly number[]
 }
 
-export function emitSegment(program: Program, segment: Segment, usage: Usage): Emitted {
+export function emitSegment(program: Program, segment: Segment, usage: Usage): SegmentFunction {
   const flow = flowOf(segment, usage)
   const scales = scalesIn(segment, usage)
   const site = siteOf(program, segment, usage, { args: flow.args, scale: scales.of })
@@ -99,7 +99,7 @@ interface Flow {
   readonly results: readonly Ref[]
 }
 
-/** Of the optimizer's parameters those that are kept in less precision as well, and what they are rounded to. */
+/** Parameters of the optimizer that are also kept in less precision, and what they are rounded to. */
 function roundingsOf({ instrs, buffers }: Segment, { resident }: Usage): ReadonlyMap<Ref, Ref> {
   const updated = instrs.flatMap(instr => (isOptimizer(instr) ? [instr.outs[0]] : []))
   const pairs = instrs.flatMap(instr => (isRounding(instr) ? [[instr.ins[0], instr.outs[0]] as const] : []))
@@ -150,12 +150,12 @@ function groupsOf({ buffers, roles }: Segment, refs: readonly Ref[]): Ref[][] {
   return order.map(group => refs.filter(ref => groupOf(ref) === group)).filter(group => group.length > 0)
 }
 
-interface Given {
+interface FunctionInputs {
   readonly args: readonly Ref[]
   readonly scale: ReturnType<typeof scalesIn>['of']
 }
 
-function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale }: Given): Site {
+function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale }: FunctionInputs): Site {
   const { names, resident, temporary, overwritten } = usage
   const { mesh, microbatches } = program
   const holder = new Map<string, Ref>()

@@ -16,11 +16,11 @@ import { namesOf } from './names.js'
 import { type Scales, scalesOf } from './scales.js'
 
 export interface Usage {
-  /** By role: values in it do not outlive a call. */
+  /** Whether values in a role die with the call. */
   readonly temporary: readonly boolean[]
-  /** By role: bound to frames that live from step to step. */
+  /** Whether a role is bound to frames that live from step to step. */
   readonly resident: readonly boolean[]
-  /** By role: gradients that are cleared here, and whose next use everywhere is an accumulate. */
+  /** Whether a role is a gradient that is cleared here and whose next use everywhere is an accumulate. */
   readonly overwritten: readonly boolean[]
   readonly names: ReadonlyMap<Ref, string>
   readonly scales: Scales

@@ -51,13 +51,13 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   held(at: Held): Cells
   /** Puts numbers there, rounded as they are kept. */
   hold(at: Held, values: Cells): void
-  /** As the optimizer was given it in the last step, where the runner was asked to keep it. */
+  /** The gradient the optimizer was given in the last step, where the runner was asked to keep it. */
   gradient(name: string): Float64Array
   /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
   spread(name: string): number
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
-  /** Of the last step, where the runner was asked to measure. Seconds from the runner's start. */
+  /** What the last step did, where the runner was asked to measure. Seconds from the runner's start. */
   readonly spans: readonly Span[]
   stop(): void | Promise<void>
 }

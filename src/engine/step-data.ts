@@ -64,7 +64,7 @@ function idProblems(name: string, ids: ArrayLike<number>, limit: Limit | undefin
   return [wrong(name, `${ids[first]} at ${first}${more} is outside ${range}`)]
 }
 
-/** By input: `embed` looks ids up in a table, `pick` looks labels up among logits. */
+/** The limit of each input of ids: `embed` looks ids up in a table, `pick` looks labels up among logits. */
 function idLimits({ mesh, segments }: Program): Map<string, Limit> {
   const limits = new Map<string, Limit>()
   for (const segment of Object.values(segments))

@@ -10,7 +10,7 @@ export type Cells = Float64Array | Float32Array
 
 /** What is known of an operand before anything runs. */
 export interface Shape {
-  /** As one rank holds it in one microbatch. */
+  /** The dims one rank holds in one microbatch. */
   readonly dims: readonly Dim[]
   /** The same dims over all ranks and microbatches. */
   readonly whole: readonly Dim[]
@@ -46,7 +46,7 @@ export function strideOf(dims: readonly Dim[], name: string): number {
 /** Offsets into a tensor of `dims` for every element of `over`, the last dim of `over` fastest. */
 export const offsets = (over: readonly Dim[], dims: readonly Dim[]): Int32Array => Int32Array.from(indices(over, dims))
 
-/** As offsets, for tensors of any size: what a rank's elements are called in the whole tensor. */
+/** Offsets of a rank's elements in the whole tensor, for tensors of any size. */
 export function indices(over: readonly Dim[], dims: readonly Dim[]): Float64Array {
   let table = Float64Array.of(0)
   for (const { name, size } of over) {

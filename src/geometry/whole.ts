@@ -75,7 +75,7 @@ export interface HeldTensor {
   readonly inside?: true | undefined
 }
 
-/** Of a frame in which a tensor lies, the elements that are the own part of the rank at `at`. */
+/** The elements of a tensor's frame that are the own part of the rank at `at`. */
 export function ownPart<T extends Float32Array | Float64Array>(
   { mesh, dims, layout, inside }: HeldTensor,
   at: Coordinates,

@@ -71,7 +71,7 @@ export type MlpConfig = z.output<typeof MlpConfig>
 export type GptConfig = z.output<typeof GptConfig>
 export type LlamaConfig = z.output<typeof LlamaConfig>
 export type ModelConfig = z.output<typeof ModelConfig>
-/** As written in a file: defaults may be missing. */
+/** A model as written in a file: defaults may be missing. */
 export type ModelInput = z.input<typeof ModelConfig>
 
 const mlpParameters = (c: MlpConfig) => c.embed ** 2 + c.layers * (2 * c.embed * c.ffn + c.embed + c.ffn)

@@ -5,7 +5,7 @@ import type { Model } from './graph.js'
 import { llama } from './llama.js'
 import { mlp } from './mlp.js'
 
-/** Of one microbatch: `batch` is the global batch over the number of microbatches. */
+/** The model sees one microbatch: `batch` is the global batch over the number of microbatches. */
 export function buildModel(config: ModelConfig, shape: { batch: number; seq: number }): Model {
   switch (config.family) {
     case 'mlp':

@@ -67,7 +67,7 @@ export interface InputSpec {
 
 export interface Model {
   readonly name: string
-  /** Of one microbatch. */
+  /** The dims of one microbatch. */
   readonly dims: Readonly<Record<string, number>>
   readonly inputs: readonly InputSpec[]
   readonly params: readonly ParamSpec[]

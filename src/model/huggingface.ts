@@ -16,7 +16,7 @@ import {
 } from '../base/index.js'
 import { ModelConfig, type ModelInput } from './config.js'
 
-export interface Imported {
+export interface ModelImport {
   readonly config?: ModelConfig
   readonly problems: readonly Problem[]
 }
@@ -63,7 +63,7 @@ const Gpt2 = z.looseObject({
 })
 type Gpt2 = z.output<typeof Gpt2>
 
-interface Translated {
+interface Translation {
   readonly input: ModelInput
   readonly problems: readonly Problem[]
 }
@@ -99,7 +99,7 @@ function windowOf(c: LlamaLike): { window?: number; problems: Problem[] } {
   return { problems: [warning('model/ignored', 'sliding_window', message)] }
 }
 
-function fromLlama(c: LlamaLike): Translated {
+function fromLlama(c: LlamaLike): Translation {
   const { window, problems } = windowOf(c)
   const input: ModelInput = {
     family: 'llama',
@@ -156,7 +156,7 @@ function ropeWarnings(c: LlamaLike): Problem[] {
   ]
 }
 
-function fromGpt2(c: Gpt2): Translated {
+function fromGpt2(c: Gpt2): Translation {
   const rates = [c.resid_pdrop, c.attn_pdrop, c.embd_pdrop]
   return {
     input: {
@@ -190,7 +190,7 @@ function fromGpt2(c: Gpt2): Translated {
   }
 }
 
-const translate = <S extends z.ZodType>(schema: S, raw: unknown, to: (c: z.output<S>) => Translated): Imported => {
+const translate = <S extends z.ZodType>(schema: S, raw: unknown, to: (c: z.output<S>) => Translation): ModelImport => {
   const parsed = schema.safeParse(raw)
   if (!parsed.success) return { problems: problemsOf(parsed.error.issues, schema, raw) }
   const { input, problems } = to(parsed.data)
@@ -200,7 +200,7 @@ const translate = <S extends z.ZodType>(schema: S, raw: unknown, to: (c: z.outpu
   return { config: config.data, problems }
 }
 
-const families: Readonly<Record<string, (raw: unknown) => Imported>> = {
+const families: Readonly<Record<string, (raw: unknown) => ModelImport>> = {
   llama: raw => translate(LlamaLike, raw, fromLlama),
   mistral: raw => translate(LlamaLike, raw, fromLlama),
   qwen2: raw => translate(LlamaLike, raw, fromLlama),
@@ -209,7 +209,7 @@ const families: Readonly<Record<string, (raw: unknown) => Imported>> = {
 }
 
 /** `raw` is what JSON.parse made of a config.json. Paths of the problems are keys of that file. */
-export function fromHuggingFace(raw: unknown): Imported {
+export function fromHuggingFace(raw: unknown): ModelImport {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw))
     return { problems: [error('model/config', '', `expected a mapping, got ${describeValue(raw)}`)] }
   const type = (raw as Record<string, unknown>).model_type // any key of an object, undefined if it has none

@@ -45,7 +45,7 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   }
 }
 
-/** Of the ops that can be computed again, those a model has. */
+/** The recomputable ops that a model has. */
 function opsOf(model: ModelConfig): OpKind[] {
   const { blocks } = buildModel({ ...model, layers: 1 }, { batch: 1, seq: 1 })
   const kinds = new Set(blocks.flatMap(({ graph }) => graph.nodes.map(({ op }) => op.kind)))

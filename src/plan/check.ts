@@ -32,7 +32,7 @@ import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
 
-/** Of a job some fields of which are not as they were written: what is said by rules that ask for none of them. */
+/** Problems of a job some of whose fields could not be read: only rules that ask for none of those fields speak. */
 export const checkBeside = (job: Job, fields: readonly string[]): Problem[] =>
   rules.flatMap(rule => {
     const asked = new Set<string>()

@@ -7,7 +7,7 @@ import type { Data } from './schema.js'
 /** Byte-level tokenizers begin with one token per byte; ours ends a text with one more. */
 export const bytesInVocab = 256
 
-/** Of what the tokens are made: a text, ids that somebody made, or numbers by counter. */
+/** What tokens are made from: text, ready-made ids, or numbers by counter. */
 export const formOf = ({ source }: Data): 'text' | 'ids' | 'synthetic' =>
   source === 'synthetic' ? 'synthetic' : source.endsWith('.bin') ? 'ids' : 'text'
 

@@ -23,7 +23,7 @@ export const mostBytes = 2 ** 17
 const mostValues = 20_000
 const deepest = 64
 
-export interface Parsed {
+export interface ParsedDocument {
   readonly value: unknown
   /** If there are any, the value may lack what they name. */
   readonly problems: readonly Problem[]
@@ -44,14 +44,14 @@ export interface Kind {
 }
 const job: Kind = { name: 'job', holds: 'a job has model, training and plan' }
 
-export function parseText(text: string, kind: Kind = job): Parsed {
+export function parseText(text: string, kind: Kind = job): ParsedDocument {
   text = text.replace(/^\uFEFF/, '')
   const lines = new LineCounter()
   const place = (offset: number) => {
     const { line, col } = lines.linePos(offset)
     return { line: Math.max(1, line), column: Math.max(1, col) }
   }
-  const refused = (...problems: Problem[]): Parsed => ({ value: undefined, problems, locate: atTop })
+  const refused = (...problems: Problem[]): ParsedDocument => ({ value: undefined, problems, locate: atTop })
   const unread = unreadable(text, kind)
   if (unread) return refused(unread)
 

@@ -12,7 +12,7 @@ import { Data, Job, LrSchedule, Optimizer, Plan, Training } from './schema.js'
 import { keyHint, modelHint, valueHint } from './synonyms.js'
 
 export interface JobSource {
-  /** Of the job file; only for messages. */
+  /** Path of the job file; only for messages. */
   readonly path?: string
   /** The text of a file that the job names, relative to the job file. May throw: the message becomes a problem. */
   readonly readModel?: (path: string) => string
@@ -70,7 +70,7 @@ function sectionHint(key: string, path: string): string | undefined {
 
 const most = 50
 
-/** As they stand in the file. Beyond a screenful the list helps nobody: is it a job at all? */
+/** Sorts problems as they stand in the file. Beyond a screenful the list helps nobody: is it a job at all? */
 function inOrder(problems: readonly Problem[]): Problem[] {
   const sorted = [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
   const more = sorted.length - most
@@ -99,13 +99,13 @@ const fieldOf = (path: string): string => path.split(/[.[]/).slice(0, 2).join('.
 
 const join = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`)
 
-interface Resolved {
+interface ResolvedModel {
   readonly model: unknown
   readonly problems: readonly Problem[]
 }
 
 /** A name, a file or a preset with changes become sizes; everything else is for the schema to judge. */
-function resolveModel(model: unknown, source: JobSource): Resolved {
+function resolveModel(model: unknown, source: JobSource): ResolvedModel {
   if (typeof model === 'string') return model.endsWith('.json') ? readConfig(model, source) : named(model, 'model')
   if (!isMapping(model) || !Object.hasOwn(model, 'preset')) return { model, problems: [] }
   const { preset, ...changes } = model
@@ -120,7 +120,7 @@ function resolveModel(model: unknown, source: JobSource): Resolved {
   return { model: isMapping(base.model) ? { ...base.model, ...changes } : model, problems: base.problems }
 }
 
-function named(name: string, path: string): Resolved {
+function named(name: string, path: string): ResolvedModel {
   if (isPreset(name)) return { model: presets[name], problems: [] }
   return {
     model: name,
@@ -131,8 +131,8 @@ function named(name: string, path: string): Resolved {
 const presetHint = (name: string): string =>
   modelHint(name) ?? `${didYouMean(name, presetNames)} (or the path of a Hugging Face config.json)`
 
-function readConfig(path: string, source: JobSource): Resolved {
-  const refuse = (message: string): Resolved => ({
+function readConfig(path: string, source: JobSource): ResolvedModel {
+  const refuse = (message: string): ResolvedModel => ({
     model: path,
     problems: [error('model/file', 'model', `${shorten(path, 200)}: ${message}`)],
   })

@@ -78,7 +78,7 @@ function narrowed(model: ModelConfig, { tp, kvHeads, group }: Tensor, { headDim 
   return { ...model, ffn, vocab, heads, kvHeads, embed, headDim }
 }
 
-/** As deep as it was, or as deep as there is room, even if it was even. A schedule from a file has the depth it has. */
+/** A pipeline as deep as it was, or as deep as there is room for, even if it was even. A schedule from a file keeps its depth. */
 function pipelineOf({ pp, schedule }: Plan, most: number): number {
   if (pp <= most || typeof schedule !== 'string') return pp
   return Math.max(1, most - (most % 2 === pp % 2 ? 0 : 1))

@@ -5,7 +5,7 @@ import type { Job, Plan } from './schema.js'
 
 export type Rule = (job: Job) => Iterable<Problem>
 
-/** Of a schedule from a file nothing is known before it is read. */
+/** Undefined for a schedule from a file: nothing is known of it before it is read. */
 export const scheduleFactsOf = ({ schedule }: Plan): ScheduleFacts | undefined =>
   typeof schedule === 'string' ? scheduleFacts[schedule] : undefined
 
@@ -15,7 +15,7 @@ export const splitsBackward = (plan: Plan): boolean => {
   return facts !== undefined && facts.backward !== 'whole'
 }
 
-/** Of gradients and optimizer state. */
+/** Bytes per number of gradients and optimizer state. */
 export const bytesPerNumber = ({ precision }: Plan): number => bytesPer[planPrecisionFacts[precision].state]
 
 /** A parameter in units of that: under bf16 it is half as wide as what belongs to it. */

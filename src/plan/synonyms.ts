@@ -4,7 +4,7 @@
  */
 import { shorten } from '../base/index.js'
 
-/** By the word in small letters without separators. */
+/** Other frameworks' keys, in lower case without separators. */
 const keys: Readonly<Record<string, string>> = {
   ...spelt('plan.dp', 'dataparallel dataparallelsize dataparalleldegree ddp replicas numreplicas'),
   ...spelt(
@@ -97,7 +97,7 @@ const f16 = 'f16 and its loss scaling are not supported yet; bf16 takes as many 
 const f8 = '8-bit floats are not supported yet; bf16 is the narrowest'
 const noOptimizer = 'not supported yet; adamw or sgd'
 
-/** By the field, then by the word: the value that is meant, or a sentence. */
+/** Other frameworks' values by field and word: the value that is meant, or a sentence. */
 const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   precision: {
     ...spelt('`bf16`', 'bfloat16 bf16mixed bf16true mixed amp'),

@@ -36,7 +36,7 @@ export interface ThreadEvents<From> {
 export interface Platform {
   /** Threads that can run beside each other. */
   readonly cores: number
-  /** Of all memory this runtime could give. */
+  /** All memory this runtime could give. */
   readonly memoryBytes: number
   /** Starts a thread that runs a module. */
   spawn<To, From>(module: URL, events: ThreadEvents<From>): ThreadHandle<To>

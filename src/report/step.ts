@@ -19,7 +19,7 @@ export const boxKinds: readonly (readonly [BoxKind, string])[] = (
 
 export interface Box {
   readonly kind: BoxKind
-  /** Of a task; absent for what happens once a step. */
+  /** The task it belongs to; absent for what happens once a step. */
   readonly task?: { readonly stage: number; readonly microbatch: number }
   readonly start: number
   readonly end: number
@@ -27,7 +27,7 @@ export interface Box {
 
 export interface Boxes {
   readonly work: readonly Box[]
-  /** By link; measured spans know of one. */
+  /** Boxes by link; measured spans know of one. */
   readonly network: ReadonlyMap<string, readonly Box[]>
 }
 

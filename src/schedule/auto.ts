@@ -29,7 +29,7 @@ export interface AutoOptions {
   readonly cost: Costs
   /** The most a rank may hold, in the unit of `held`; by default what 1F1B holds: as many activations as there are ranks. */
   readonly limit?: number
-  /** By default one activation, until its weight gradient. */
+  /** What a task holds; by default one activation, until its weight gradient. */
   readonly held?: Held
   /**
    * What should be short: the whole step, or the longest time of a rank from its first task to its last. The second
@@ -120,7 +120,7 @@ interface Trial {
 class Search {
   readonly #pipeline: Pipeline
   readonly #goal: Goal
-  /** Of each rank: the time of its tasks. */
+  /** The time of each rank's tasks. */
   readonly #work: readonly number[]
   readonly #trials: Trial[] = []
   #best: Candidate | undefined

@@ -61,14 +61,14 @@ export interface Outcome {
   /** One for each rank. */
   readonly orders: readonly Order[]
   readonly makespan: number
-  /** Of the rank for which it is longest: the time from its first task to its last, and the time it idles in between. */
+  /** The longest time of any rank from its first task to its last, and the time that rank idles in between. */
   readonly span: number
   readonly idle: number
 }
 
 interface Rank {
   readonly index: number
-  /** Of each kind: its cost, and how many are done. */
+  /** The cost of each kind, and how many are done. */
   readonly cost: readonly number[]
   readonly done: Int32Array
   readonly transfer: number

@@ -64,7 +64,7 @@ export function vShaped(counts: Counts, limit: number): Schedule {
   return { stages: 2 * counts.ranks, microbatches: counts.microbatches, rows }
 }
 
-/** As much as 1f1b holds on its first rank: p stages, which is 2p chunks. */
+/** The limit of zb-v is what 1f1b holds on its first rank: p stages, which is 2p chunks. */
 export const zbVLimit = (ranks: number): number => 2 * ranks
 /** p + 2 chunks, a little more than half of it. */
 export const vHalfLimit = (ranks: number): number => Math.min(2 * ranks, ranks + 2)

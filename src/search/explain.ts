@@ -27,7 +27,7 @@ export interface Explanation {
   readonly neighbours: readonly Neighbour[]
   /** Its time is that of its program. */
   readonly simulated: boolean
-  /** Of all plans, where any fits. */
+  /** The best of all plans, where any fits. */
   readonly best?: Priced
 }
 

@@ -11,7 +11,7 @@ export type OutlinedFlights = { readonly [When in 'begin' | 'end']: readonly Ste
   readonly [When in 'before' | 'after' | 'later']: (call: number, last: boolean) => readonly Step[]
 }
 
-/** Of all streams whose plans share a miniature. */
+/** The flights of all streams whose plans share a miniature. */
 export class Flights {
   readonly #sharding: Sharding
   readonly #params: Map<string, CompiledParam>

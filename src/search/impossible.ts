@@ -50,7 +50,7 @@ export function whyImpossible(request: Request, clusterAt: ClusterAt): Impossibl
 
 const bestOf = (request: Request): Priced | undefined => search(request, { keep: 1, front: false }).best[0]
 
-/** Of each way to cut devices and batch only the smallest microbatch, under every saving there is. */
+/** The lightest plan: each way to cut devices and batch with its smallest microbatch, under every saving there is. */
 function lightestOf(request: Request): Priced | undefined {
   const smallest = new Map<string, Group>()
   for (const group of groupsOf(request)) {
@@ -149,7 +149,7 @@ function* otherBatches(request: Request): Generator<Instead> {
   if (down) yield down
 }
 
-/** As much as the lightest plan asks for, where it is the device that is too small and not a constraint. */
+/** Memory that would be enough for the lightest plan, where the device is too small and not a constraint. */
 function moreMemory(request: Request, lightest: Priced | undefined): Instead | undefined {
   const missing = lightest ? lightest.bytes - capacityOf({ ...request, constraints: [] }) : 0
   if (!lightest || missing <= 0) return undefined

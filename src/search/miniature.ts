@@ -27,7 +27,7 @@ export interface Miniature {
   readonly program: Program
   /** What its blocks and parameters do. */
   readonly sharding: Sharding
-  /** By rank. */
+  /** One template per rank. */
   readonly templates: readonly Template[]
   /** Whether it is made for every layer a rank holds. */
   readonly isOfLayer: (call: Call) => boolean

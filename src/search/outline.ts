@@ -34,7 +34,7 @@ export const pricesFor = ({ cluster, precision }: Request, program: Program): Pr
 /** Outlines of the plans of one request. What plans share is made once: segments, their prices, rows of cues. */
 export class Outlines {
   readonly #request: Request
-  readonly #shared = new Map<string, Shared>()
+  readonly #shared = new Map<string, SharedOutline>()
   readonly #scripts = new WeakMap<Schedule, CuedScript>()
 
   constructor(request: Request) {
@@ -62,7 +62,7 @@ export class Outlines {
     return { program: { ...program, stages: schedule.stages, segments, streams }, prices }
   }
 
-  #sharedBy(split: Split, script: Script): Shared {
+  #sharedBy(split: Split, script: Script): SharedOutline {
     const key = keyOf(split, script)
     const known = this.#shared.get(key)
     if (known) return known
@@ -87,7 +87,7 @@ export class Outlines {
 }
 
 /** What plans share that are alike in all but their pipeline. */
-interface Shared extends Outline, Miniature {
+interface SharedOutline extends Outline, Miniature {
   readonly flights: Flights
 }
 
@@ -105,7 +105,7 @@ const memoryless: Pick<Stream, 'resident' | 'arena' | 'peak'> = {
 /** A row of a schedule with its messages. */
 type Cue = Task | Extract<Step, { kind: 'wait' | 'send' }>
 
-/** Of schedules with more messages than this the sends are not waited for. */
+/** Schedules with more messages than this do not wait for their sends. */
 const fewMessages = 1024
 
 function cuesOf(schedule: Schedule, places: Places): Cue[][] {

@@ -28,7 +28,7 @@ export interface Answer {
   readonly found: Found
   /** Fastest first; of plans that hardly differ the best. Empty: nothing fits. */
   readonly listed: readonly RankedPlan[]
-  /** Of time against memory: fastest first, and each lighter than those before it. */
+  /** The Pareto front of time against memory: fastest first, and each lighter than those before it. */
   readonly front: readonly RankedPlan[]
   readonly outlined: readonly OutlinedPlan[]
   /** Those that turned out not to fit included. */
@@ -64,7 +64,7 @@ const defaults: PlannerOptions = { top: 10, simulate: keptPlans }
 
 /** Programs of more calls take minutes to compile. */
 const mostCalls = 2 ** 18
-/** Of all plans together, in outline and compiled. */
+/** Steps that all plans together may have, in outline and compiled. */
 const mostOutlined = 2 ** 21
 const mostCompiled = 2 ** 19
 
@@ -97,7 +97,7 @@ export function* findingPlans(request: Request, given: Partial<PlannerOptions> =
   throw new ProblemsError([nothingListed(answer as Answer)]) // there was an attempt
 }
 
-/** Of what a search found. */
+/** Ranks what a search found. */
 export const rankingPlans = (request: Request, found: Found, options: PlannerOptions): Work<Answer> =>
   new Planner(request, found, options).rank()
 
@@ -251,7 +251,7 @@ const outcomeKey = (one: RankedPlan): string => {
   return [tp, pp, recompute, timeOf(one), bytesOf(one)].join()
 }
 
-/** Of plans that hardly differ the first. */
+/** The first of plans that hardly differ. */
 function distinct(plans: readonly RankedPlan[], most: number): RankedPlan[] {
   const seen = new Set<string>()
   return plans

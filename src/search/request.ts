@@ -30,7 +30,7 @@ export interface Request {
   readonly book: EstimateBook
 }
 
-export interface Asked {
+export interface PlanQuery {
   readonly model: ModelConfig
   readonly seq: number
   readonly globalBatch: number
@@ -40,12 +40,12 @@ export interface Asked {
   readonly software?: FrameworkName
   /** False: the vocabulary stays as it is, also where no tp divides it. */
   readonly padVocab?: boolean
-  /** As a user says them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
+  /** Constraints as a user writes them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
   readonly constraints?: readonly string[]
 }
 
 /** Throws everything that is wrong with what is asked. */
-export function requestOf({ seq, software = 'lockstep', padVocab = true, ...asked }: Asked): Request {
+export function requestOf({ seq, software = 'lockstep', padVocab = true, ...asked }: PlanQuery): Request {
   const { globalBatch, cluster, precision = 'bf16' } = asked
   const model = padVocab ? withPaddedVocab(asked.model) : asked.model
   const shape = shapeOf(model, seq)
@@ -71,7 +71,7 @@ export const plainSplit: Split = {
   ...{ schedule: '1f1b', chunks: 1, microbatches: 1, microbatch: 1, recompute: 'none' },
 }
 
-/** As it would be written in a job file: what is default is left out. */
+/** The plan as it would be written in a job file: defaults are left out. */
 export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
   const stored = precisionFacts[precision].plan
   const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, schedule } = split
@@ -95,7 +95,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
   }
 }
 
-type Trained = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
+type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
 
-export const jobOf = ({ model, shape, globalBatch, precision }: Trained, split: Split): Job =>
+export const jobOf = ({ model, shape, globalBatch, precision }: TrainedModel, split: Split): Job =>
   Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split, precision) })

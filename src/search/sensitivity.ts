@@ -21,9 +21,9 @@ export interface Difference {
   readonly to: string
 }
 
-type Changed = readonly [change: string, request: (from: Request) => Request]
+type WhatIf = readonly [change: string, request: (from: Request) => Request]
 
-const changes: readonly Changed[] = [
+const changes: readonly WhatIf[] = [
   ['network x2', request => ({ ...request, cluster: withNetwork(request.cluster, 2) })],
   ['network /2', request => ({ ...request, cluster: withNetwork(request.cluster, 0.5) })],
   ['memory x1.5', request => ({ ...request, cluster: withMemory(request.cluster, 1.5) })],

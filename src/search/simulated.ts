@@ -18,7 +18,7 @@ export interface OutlinedPlan {
 }
 
 export interface SimulatedPlan extends OutlinedPlan {
-  /** Of the heaviest rank, as it is compiled. */
+  /** The arena of the heaviest rank, as it is compiled. */
   readonly arena: number
   readonly fits: boolean
 }

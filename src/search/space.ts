@@ -81,7 +81,7 @@ export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'con
     .filter(pipeline => keeps(pipeline, constraints))
 }
 
-/** Of plans that come to the same thing the first is kept. */
+/** Schedules in the order tried: of plans that come to the same thing the first is kept. */
 const usualFirst = [...new Set<ScheduleName>(['1f1b', 'interleaved', ...scheduleNames])]
 
 const mostChunks = 64

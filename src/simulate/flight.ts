@@ -10,7 +10,7 @@ export interface Flight {
   /** What waiting for the bytes counts as, and what waiting for those who are late. */
   part: Part
   late: Part
-  /** Of a call that only starts: messages pass it, as they travel on channels of their own. */
+  /** Whether its call only starts it: messages pass it, as they travel on channels of their own. */
   readonly tagged: boolean
   /** What it is called by those who wait for members from other streams; empty once the times above are known. */
   awaits: string

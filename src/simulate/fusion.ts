@@ -8,14 +8,14 @@ import { bufferBytes, type Kernel, workOf } from '../cost/index.js'
 import { type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
 
 /** Bytes an instruction does not move because it is part of a larger kernel. */
-type Spared = ReadonlyMap<Instr, { readonly read: number; readonly written: number }>
+type SparedBytes = ReadonlyMap<Instr, { readonly read: number; readonly written: number }>
 
 /** The kernel an instruction is on its own, less what fusion spares it. Of a segment it is found out once. */
 export function fusedKernels({
   microbatches,
   mesh,
 }: Program): (instr: Instr, segment: Segment, kernel: Kernel) => Kernel {
-  const found = new Map<Segment, Spared>()
+  const found = new Map<Segment, SparedBytes>()
   return (instr, segment, kernel) => {
     if (kernel.kind !== 'memory') return kernel
     if (instr.kind === 'zero' && segment.phase === 'begin') return { ...kernel, read: 0, written: 0 }
@@ -27,7 +27,7 @@ export function fusedKernels({
   }
 }
 
-function sparedIn(mesh: Mesh, segment: Segment): Spared {
+function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
   const small = segment.instrs.map(instr => workOf(instr, segment, { mesh }).kind === 'memory')
   const bytesOf = (ref: Ref) => bufferBytes(mesh, segment.buffers[ref])
   const makers = new Map<Ref, number>()

@@ -7,7 +7,7 @@ import type { Message } from './prices.js'
 interface Sender {
   readonly pp: number
   readonly now: Float64Array
-  /** By link: when the lane is free. */
+  /** When the lane of each link is free. */
   readonly lanes: readonly Float64Array[]
 }
 
@@ -17,7 +17,7 @@ export class Messages {
   start: Float64Array = new Float64Array(0)
   release: Float64Array = new Float64Array(0)
   end: Float64Array = new Float64Array(0)
-  /** By row: the sender, and who has not waited yet. */
+  /** The sender of each row, and who has not waited yet. */
   readonly #senders: number[] = []
   readonly #waiting: number[] = []
   readonly #free: number[] = []

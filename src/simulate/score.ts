@@ -36,7 +36,7 @@ export interface Score {
   readonly slots: number
   /** It meets nobody from other pipeline coordinates, and leaves nothing under way. */
   readonly alone: boolean
-  /** That its collectives go over. */
+  /** The links that its collectives go over. */
   readonly links: readonly number[]
   /** FLOPs a rank executes, and those among them that make forward values again. */
   readonly flops: number
@@ -59,7 +59,7 @@ export function scoresOf(program: Program, prices: Prices, book: ScoreBook): Rea
   )
 }
 
-/** Of every backward segment, what its block's forward makes: made there again, it is recomputation. */
+/** What the forward of each backward segment's block makes: made there again, it is recomputation. */
 function forwardsOf({ blocks, segments, streams }: Program): Map<string, ReadonlySet<string>> {
   const kinds = new Map<string, string>()
   for (const { steps } of streams)

@@ -8,7 +8,7 @@ import { type Parts, partNames } from './parts.js'
 import type { Prices } from './prices.js'
 import { Recorder } from './record.js'
 import { type Score, type ScoreBook, scoresOf } from './score.js'
-import { type Spent, type Watched, walk } from './walk.js'
+import { type PartSeconds, type WatchedClass, walk } from './walk.js'
 
 export interface SimulateOptions {
   /** Ranks whose work takes longer, and how many times as long. */
@@ -25,7 +25,7 @@ export interface SimulateOptions {
 
 export interface Simulation {
   readonly step: Seconds
-  /** Of all ranks, on average: they add up to the step. */
+  /** Averages over all ranks: they add up to the step. */
   readonly parts: Parts
   /** The same for each pipeline coordinate. */
   readonly stages: readonly Parts[]
@@ -98,11 +98,11 @@ function recordersOf({ streams }: Program, alike: Alike, watch: readonly Rank[])
   return recorders
 }
 
-const watchedOf = (recorders: ReadonlyMap<number, Recorder>): Watched[] =>
+const watchedOf = (recorders: ReadonlyMap<number, Recorder>): WatchedClass[] =>
   [...recorders].map(([of, recorder]) => ({ of, recorder }))
 
 /** Over the columns of a stream, each class as often as it is there. */
-function averageOf(spent: Spent[number], { counts }: Alike): Parts {
+function averageOf(spent: PartSeconds[number], { counts }: Alike): Parts {
   const columns = counts.reduce((a, b) => a + b, 0)
   const average = (times: Float64Array) => times.reduce((sum, time, k) => sum + time * counts[k], 0) / columns
   return Object.fromEntries(partNames.map(name => [name, average(spent[name])])) as Parts // every part is there

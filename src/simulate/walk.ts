@@ -24,24 +24,24 @@ export interface Cast {
   readonly paceOf: (pp: number, call: number) => Float64Array
   /** One class of ranks at full speed: a call takes as long every time. */
   readonly steady: boolean
-  /** By stream: the classes whose spans are written down. */
-  readonly watched: readonly (readonly Watched[])[]
+  /** The classes of each stream whose spans are written down. */
+  readonly watched: readonly (readonly WatchedClass[])[]
 }
 
-export interface Watched {
+export interface WatchedClass {
   readonly of: number
   readonly recorder: Recorder
 }
 
 /** [pp][part][class]: seconds. */
-export type Spent = readonly Readonly<Record<Part, Float64Array>>[]
+export type PartSeconds = readonly Readonly<Record<Part, Float64Array>>[]
 
-export interface Walked {
+export interface WalkResult {
   readonly seconds: number
-  readonly spent: Spent
+  readonly spent: PartSeconds
 }
 
-export const walk = (program: Program, cast: Cast): Walked => new Walk(program, cast).run()
+export const walk = (program: Program, cast: Cast): WalkResult => new Walk(program, cast).run()
 
 type Send = Extract<Step, { kind: 'send' }>
 
@@ -50,7 +50,7 @@ interface Front {
   readonly pp: number
   readonly stream: Stream
   readonly now: Float64Array
-  /** By link: when the lane is free, and when it is free of what calls that only start have under way. */
+  /** When the lane of each link is free, and when it is free of what calls that only start have under way. */
   readonly lanes: readonly Float64Array[]
   readonly tagged: readonly Float64Array[]
   readonly spent: Readonly<Record<Part, Float64Array>>
@@ -64,7 +64,7 @@ interface Front {
   readonly flying: Flight[]
   /** How often it has met other streams, by group. */
   readonly met: Map<string, number>
-  /** By peer: the price of the last message. */
+  /** The price of the last message to each peer. */
   readonly carriages: { readonly bytes: number; readonly carriage: Message }[]
   /** What it cannot go on without. */
   awaits: string | undefined
@@ -87,7 +87,7 @@ class Walk {
   readonly #fronts: readonly Front[]
   readonly #bytes: ReadonlyMap<string, number>
   readonly #messages: Messages
-  /** By tag, until both sides have waited. */
+  /** Rows of messages by tag, until both sides have waited. */
   readonly #posted = new Map<string, number>()
   /** Collectives over several streams for which not all have come. */
   readonly #gatherings = new Map<string, Member[]>()
@@ -102,7 +102,7 @@ class Walk {
     this.#messages = new Messages(classes)
   }
 
-  run(): Walked {
+  run(): WalkResult {
     for (const front of this.#fronts) this.#advance(front)
     const stuck = this.#fronts.filter(({ step, stream }) => step < stream.steps.length)
     if (stuck.length > 0) throw new Error(`internal: the simulation stopped at ${stuck.map(whereabouts).join('; ')}`)
@@ -301,7 +301,7 @@ class Walk {
   }
 
   /** Waits for the end of something: for others until it is ready, for the bytes from then on. */
-  #hold({ now, spent }: Front, { ready, end, row }: Awaited, { part, late }: Pick<Flight, 'part' | 'late'>): void {
+  #hold({ now, spent }: Front, { ready, end, row }: Wait, { part, late }: Pick<Flight, 'part' | 'late'>): void {
     const [forBytes, forOthers] = [spent[part], spent[late]]
     for (let k = 0; k < now.length; k++) {
       if (end[row + k] <= now[k]) continue
@@ -324,7 +324,7 @@ class Walk {
 }
 
 /** What a rank waits for: times of each class, from a row of larger columns. */
-interface Awaited {
+interface Wait {
   readonly ready: Float64Array
   readonly end: Float64Array
   readonly row: number

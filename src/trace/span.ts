@@ -19,9 +19,9 @@ export interface Span {
 }
 
 /** What an engine writes down; the lane follows from the program. */
-export type Measured = Omit<Span, 'lane'>
+export type EngineSpan = Omit<Span, 'lane'>
 
-export const spanOf = (program: Program, measured: Measured): Span => ({
+export const spanOf = (program: Program, measured: EngineSpan): Span => ({
   ...measured,
   lane: laneOf(doneBy(program, measured)),
 })

@@ -23,7 +23,7 @@ import type { Schedule } from '../schedule/index.js'
 
 export interface OpenedData {
   readonly dataset: Dataset
-  /** Of a text or a token file, all of it. */
+  /** All tokens of a text or a token file. */
   readonly ids?: Ids
   /** The tokenizer.json that text was encoded with, where it took one. */
   readonly tokenizer?: string

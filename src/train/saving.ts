@@ -74,7 +74,7 @@ function laterProblems(folder: string, taken: number, files: Files): Problem[] {
   ]
 }
 
-/** Of the checkpoints that lie in a folder. */
+/** Steps of the checkpoints in a folder. */
 function stepsIn(folder: string, files: Files): number[] {
   const from = within(folder, '').length
   return (files.list(folder) ?? []).flatMap(file => {

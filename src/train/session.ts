@@ -25,11 +25,11 @@ export interface StepRecord {
   readonly counted: number
   readonly seconds: number
   readonly tokensPerSecond: number
-  /** As `flopsDefinition` counts them. */
+  /** FLOPs as `flopsDefinition` counts them. */
   readonly flopsPerSecond: number
   /** Over the held-out samples, after this step. */
   readonly evalLoss?: number
-  /** Of the ranks' time, where it was measured. */
+  /** Shares of the ranks' time, where it was measured. */
   readonly shares?: Shares
   /** The checkpoint that was written after it. */
   readonly checkpoint?: string

@@ -1,5 +1,5 @@
 /** What runs in Node and in a page, word for word: the test compares what both return. */
-import { createGroup, EngineError, type Lowered, opcodes, Pool, startEngine } from '../../src/engine/index.js'
+import { createGroup, EngineError, type LoweredProgram, opcodes, Pool, startEngine } from '../../src/engine/index.js'
 import { compileJob, inputsOf, Job, parseJob, print, startTrainer, syntheticData } from '../../src/index.js'
 
 const jobs = {
@@ -50,7 +50,7 @@ export async function allReduce(): Promise<number[][]> {
 export async function fail(kill: boolean): Promise<string> {
   const model = { family: 'mlp', layers: 2, embed: 4, ffn: 8 } as const
   const program = compileJob(Job.parse({ model, training: { seq: 4, globalBatch: 4 }, plan: { dp: 2 } }))
-  const tamper = ({ lists, listAt }: Lowered, memory: SharedArrayBuffer) => {
+  const tamper = ({ lists, listAt }: LoweredProgram, memory: SharedArrayBuffer) => {
     const at = lists[1].starts.find(start => lists[1].words[start] === opcodes.start)!
     new Float64Array(memory, listAt[1])[at] = opcodes.end
   }

@@ -38,7 +38,7 @@ export function registerLaunch(program: Command, io: Io, done: (code: number) =>
     .command('launch')
     .summary('emit a job as PyTorch and run it here with torchrun')
     .description(
-      'Emits the job and runs it on this machine: one process per rank, started by torchrun. Shows what train shows. Ctrl-C ends all ranks.',
+      'Emits the job and runs it on this machine: one process per rank, started by torchrun. Shows what train shows. Ctrl-C or SIGTERM ends all ranks; where checkpoints are written, one is written first.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--out <folder>', 'where to write it (default: a new one below runs/)')
@@ -50,7 +50,7 @@ export function registerLaunch(program: Command, io: Io, done: (code: number) =>
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted.',
+      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted, 143: terminated.',
     )
     .action(async (path: string, options: LaunchOptions) => done(await command(path, options, io)))
 }
@@ -114,7 +114,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   const log = join(folder, 'torchrun.log')
   const records: StepRecord[] = []
   const complaints: string[] = []
-  let stopped = false
+  let stopped: number | undefined
   if (!options.json)
     io.out(
       [
@@ -137,22 +137,27 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
       },
       complaint(text) {
         io.append(log, `${text}\n`)
-        if (!stopped && isOurs(text)) complaints.push(text)
+        if (stopped === undefined && isOurs(text)) complaints.push(text)
       },
     },
   )
-  let forget = io.onInterrupt(() => {
-    stopped = true
+  const saves = savePlanOf(options, folder) !== undefined
+  let forget = io.onInterrupt(code => {
+    stopped = code
+    display.note(
+      `${saves ? 'stopping after a step, when it is saved' : 'ending all ranks'}; Ctrl-C again stops at once`,
+    )
     torchrun.stop()
     forget = io.onInterrupt(() => torchrun.stop()) // a second time: at once
   })
   const code = await torchrun.done
   forget()
   display.finish()
-  if (stopped) return 130
-  if (code !== 0) throw failure(code, complaints, log)
+  if (stopped === undefined && code !== 0) throw failure(code, complaints, log)
   if (!options.json) for (const line of summaryOf(loaded.job, records, takenBy(beginning))) display.note(line)
-  return 0
+  if (stopped !== undefined && saves && records.at(-1)?.checkpoint === undefined)
+    io.err(`launch: stopped before a checkpoint could be written; what the ranks said is in ${log}\n`)
+  return stopped ?? 0
 }
 
 /** A line of metrics, or something else that was printed. */

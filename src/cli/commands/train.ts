@@ -75,7 +75,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted.',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
     )
     .action(async (path: string | undefined, options: TrainOptions) => {
       if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')
@@ -154,19 +154,20 @@ async function shown(session: Session, places: Places, { path, options, io }: Se
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
   if (!options.json || records.length === 0) for (const line of summaryOf(job, records, taken)) display.note(line)
   if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
-  if (options.beside && !stopped && records.length > 0)
+  if (options.beside && stopped === undefined && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
   const diverged = divergenceOf(losses, session.divergenceLimit)
   if (diverged.length > 0 && options.json) io.out(`${JSON.stringify({ ok: false, problems: diverged })}\n`)
   else if (diverged.length > 0) io.err(showProblems(diverged, io, path))
-  return stopped ? 130 : diverged.length > 0 ? 1 : 0
+  return stopped ?? (diverged.length > 0 ? 1 : 0)
 }
 
 interface Followed {
   readonly records: readonly StepRecord[]
   readonly traced: readonly Span[]
-  readonly stopped: boolean
+  /** The exit code of a run that was stopped before its last step. */
+  readonly stopped: number | undefined
 }
 
 interface Places {
@@ -180,9 +181,9 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
   const { steps } = job.training
   const records: StepRecord[] = []
   const traced: (readonly Span[])[] = []
-  let stopped = false
-  const forget = io.onInterrupt(() => {
-    stopped = true
+  let stopped: number | undefined
+  const forget = io.onInterrupt(code => {
+    stopped = code
     display.note('stopping after this step; Ctrl-C again stops at once')
   })
   const { say, erase } = new Progress(io)
@@ -195,7 +196,7 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
   }
   try {
     for await (const taken of train(session)) {
-      const record = saving && (stopped || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken
+      const record = saving && (stopped !== undefined || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
       traced.push(trainer.spans)
@@ -203,17 +204,17 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
       folder.log({ ...record, cursor })
       display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
       if (record.warning) display.note(showProblem(record.warning))
-      if (stopped) break
+      if (stopped !== undefined) break
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
     // Whoever interrupts while a step is being shown wants it saved too.
     const last = records.pop()
-    if (last) records.push(stopped && last.checkpoint === undefined ? saved(last) : last)
+    if (last) records.push(stopped !== undefined && last.checkpoint === undefined ? saved(last) : last)
   } finally {
     forget()
     display.finish()
   }
-  return { records, traced: traced.flat(), stopped: stopped && records.at(-1)?.step !== steps }
+  return { records, traced: traced.flat(), stopped: records.at(-1)?.step === steps ? undefined : stopped }
 }
 
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>

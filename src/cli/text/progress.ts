@@ -7,8 +7,15 @@ import { printable, type Watcher, type Work } from '../../base/index.js'
 import type { Io } from '../io.js'
 import { duration } from './numbers.js'
 
-/** Ctrl-C was pressed: exit code 130. */
-export class Interrupted extends Error {}
+/** Ctrl-C was pressed (exit code 130), or a scheduler ends the process (143). */
+export class Interrupted extends Error {
+  readonly code: number
+
+  constructor(code: number) {
+    super('interrupted')
+    this.code = code
+  }
+}
 
 /** Runs `use` and erases the line, whatever happens. */
 export async function withProgress<T>(io: Io, use: (progress: Progress) => T | Promise<T>): Promise<T> {
@@ -58,9 +65,9 @@ export class Progress implements Watcher {
 
   /** Runs the work as a phase, with pauses in which Ctrl-C is heard: that throws Interrupted. */
   async run<T>(phase: string, work: Work<T> | AsyncGenerator<number, T, void>): Promise<T> {
-    let stopped = false
-    const forget = this.#io.onInterrupt(() => {
-      stopped = true
+    let stopped: number | undefined
+    const forget = this.#io.onInterrupt(code => {
+      stopped = code
     })
     let pausedAt = performance.now()
     try {
@@ -72,7 +79,7 @@ export class Progress implements Watcher {
           await setImmediate()
           pausedAt = performance.now()
         }
-        if (stopped) throw new Interrupted()
+        if (stopped !== undefined) throw new Interrupted(stopped)
       }
     } finally {
       forget()

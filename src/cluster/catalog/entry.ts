@@ -5,7 +5,7 @@ import type { Device } from '../device.js'
 export interface Entry {
   readonly device: Device
   readonly network: TreeNetwork | TorusNetwork
-  /** Of the host behind one device. */
+  /** The host's share behind one device. */
   readonly host?: { readonly memory: number; readonly link: Link }
   /** Where the figures of the links come from. */
   readonly sources: readonly string[]

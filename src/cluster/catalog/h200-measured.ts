@@ -15,7 +15,7 @@ type Attention = readonly [
   causal: number,
   microseconds: number,
 ]
-type Streamed = readonly [bytes: number, microseconds: number]
+type CopyTime = readonly [bytes: number, microseconds: number]
 
 const products: Partial<Record<Precision, readonly Product[]>> = {
   bf16: [
@@ -180,7 +180,7 @@ const attentions: Record<AttentionPoint['pass'], readonly Attention[]> = {
     [4, 16, 16, 2048, 96, 1, 432.7],
   ],
 }
-const kernels: Record<string, readonly Streamed[]> = {
+const kernels: Record<string, readonly CopyTime[]> = {
   copy: [
     [16384, 1.102],
     [65536, 1.128],

@@ -14,7 +14,7 @@ export function carryFrame(context: StreamContext, block: number, name: string, 
   return local ? leavingCarry(context, block, name, microbatch) : frameNames.carry(name, block, microbatch)
 }
 
-/** As the block before leaves it: made by it, or handed through. */
+/** The carry as the block before leaves it: made by it, or handed through. */
 export function leavingCarry(context: StreamContext, block: number, name: string, microbatch: number): string {
   const { blocks, model } = context.compiled
   const through = blocks[model.blocks[block - 1].kind].through[name]
@@ -30,7 +30,7 @@ export function gradientFrame(context: StreamContext, block: number, name: strin
   return local ? leavingGradient(context, block, name, microbatch) : frameNames.gradient(name, block, microbatch)
 }
 
-/** As the block leaves it: made by it, or handed through. */
+/** The gradient as the block leaves it: made by it, or handed through. */
 export function leavingGradient(context: StreamContext, block: number, name: string, microbatch: number): string {
   const { blocks, model } = context.compiled
   const through = blocks[model.blocks[block].kind].dthrough[name]

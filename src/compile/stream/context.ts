@@ -1,13 +1,13 @@
 /** What is known of one stream before it is written, and the writer that its parts write with. */
 import { type ResultName, resultNames, type Segment } from '../../ir/index.js'
 import { type Task, tasksOf } from '../../schedule/index.js'
-import { blocksOfStages, type Compiled, type CompiledParam, evaluates, lossHolders } from '../compiled.js'
+import { blocksOfStages, type CompiledParam, evaluates, lossHolders, type StreamSources } from '../compiled.js'
 import type { FlightDrafts } from '../data.js'
 import type { SegmentDraft } from '../segment.js'
 import { StreamWriter } from './writer.js'
 
 export interface StreamContext {
-  readonly compiled: Compiled
+  readonly compiled: StreamSources
   /** The pipeline coordinate. */
   readonly pp: number
   readonly tasks: readonly Task[]
@@ -24,10 +24,10 @@ export interface StreamContext {
   readonly out: StreamWriter
 }
 
-/** By tag: everything that travels between streams, and the block before which it crosses. */
+/** Everything that travels between streams by tag, with the block before which it crosses. */
 export type Messages = ReadonlyMap<string, number>
 
-export function contextOf(compiled: Compiled, pp: number, messages: Messages): StreamContext {
+export function contextOf(compiled: StreamSources, pp: number, messages: Messages): StreamContext {
   const holdsLoss = lossHolders(compiled).includes(pp)
   const held = compiled.params.filter(({ holders }) => holders.includes(pp))
   const byName = new Map(held.map(param => [param.spec.name, param]))

@@ -13,7 +13,7 @@ type Crossing = readonly [carry: string, bytes: number]
 
 export class Crossings {
   readonly #context: StreamContext
-  /** By the block before which they cross. */
+  /** Crossings by the block before which they happen. */
   readonly #known = new Map<number, readonly Crossing[]>()
 
   constructor(context: StreamContext) {

@@ -6,7 +6,7 @@
 import type { ResultName } from '../../ir/index.js'
 import { type CommAction, communicate, tasksOf } from '../../schedule/index.js'
 import { sendWaits, tagOf } from '../clocks.js'
-import { blocksOfStages, type Compiled } from '../compiled.js'
+import { blocksOfStages, type StreamSources } from '../compiled.js'
 import { begin } from './begin.js'
 import { contextOf, type Messages, type StreamContext } from './context.js'
 import { end } from './end.js'
@@ -21,7 +21,7 @@ export interface StreamScript extends StreamDraft {
   readonly results: Readonly<Partial<Record<ResultName, number>>>
 }
 
-export function draftStreams(compiled: Compiled): StreamScript[] {
+export function draftStreams(compiled: StreamSources): StreamScript[] {
   const rows = communicate(compiled.schedule)
   const waits = sendWaits(rows)
   const messages = messagesOf(compiled, rows)
@@ -57,7 +57,7 @@ function draftStream(
 }
 
 /** What leaves forward crosses behind the last block of its stage, what leaves backward before the first. */
-function messagesOf(compiled: Compiled, rows: readonly (readonly CommAction[])[]): Messages {
+function messagesOf(compiled: StreamSources, rows: readonly (readonly CommAction[])[]): Messages {
   const blocks = blocksOfStages(compiled)
   const messages = new Map<string, number>()
   for (const action of rows.flat()) {

@@ -10,22 +10,34 @@ from typing import Dict, Tuple
 
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import Std
-from torch.distributed.elastic.multiprocessing.api import PContext
+from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 # What a rank exits with when a peer was lost: it is not the one to blame.
 EXIT_PEER_LOST = 76
+# What ranks are sent when one of them has failed (watchdog.py knows it too): SIGTERM lets a run save first.
+PEER_FAILED = signal.SIGUSR2
+# What ranks have to save a checkpoint before they are killed; their own watchdogs end those that are stuck.
+SAVING_SECONDS = 3600
+
+STOPPED = {128 + number: number.name for number in (signal.SIGTERM, signal.SIGINT)}
+TOLD_TO_END = {*STOPPED, -signal.SIGTERM, -PEER_FAILED}
 
 
 def main() -> None:
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     mend_redirects()
-    wake_before_ending()
+    end_gently()
     try:
         run.main()
     except ChildFailedError as error:
-        end(blame({rank: failure.exitcode for rank, failure in error.failures.items()}))
-    except Exception as error:  # nodes that did not meet, a signal
+        exits = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        if set(exits.values()) <= set(STOPPED):
+            end(f"stopped by {STOPPED[max(exits.values())]}", max(exits.values()))
+        end(blame(exits))
+    except SignalException as error:
+        end(f"stopped by {error.sigval.name}", 128 + error.sigval)
+    except Exception as error:  # nodes that did not meet
         end(f"torchrun: {(str(error).splitlines() or [type(error).__name__])[0]}")
 
 
@@ -34,8 +46,7 @@ def blame(exits: Dict[int, int]) -> str:
 
     def order(item: Tuple[int, int]) -> Tuple[int, int]:
         rank, code = item
-        told_to_end = code in (-signal.SIGTERM, 128 + signal.SIGTERM)
-        return (3 if told_to_end else 2 if code == EXIT_PEER_LOST else 0 if code < 0 else 1, rank)
+        return (3 if code in TOLD_TO_END else 2 if code == EXIT_PEER_LOST else 0 if code < 0 else 1, rank)
 
     rank, code = min(exits.items(), key=order)
     if code < 0:
@@ -43,17 +54,21 @@ def blame(exits: Dict[int, int]) -> str:
     return f"the first to fail was rank {rank}, with exit code {code}"
 
 
-def wake_before_ending() -> None:
-    """A rank that was stopped (SIGSTOP) hears that it shall end only when it goes on."""
+def end_gently() -> None:
+    """
+    Ranks that are asked to end have the time to save; when one has failed, the others are told so. A rank that was
+    suspended (SIGSTOP) hears either only when it continues.
+    """
     close = PContext.close
 
-    def closing(self, *args, **kwargs):
+    def closing(self, death_sig=None, timeout=30):
+        asked = isinstance(sys.exc_info()[1], SignalException)
         for pid in self.pids().values():
             try:
                 os.kill(pid, signal.SIGCONT)
             except OSError:
                 pass  # it has ended
-        return close(self, *args, **kwargs)
+        return close(self, death_sig if asked else PEER_FAILED, SAVING_SECONDS if asked else timeout)
 
     PContext.close = closing
 
@@ -64,9 +79,9 @@ def mend_redirects() -> None:
         Std.from_str = classmethod(lambda cls, text: cls(0))
 
 
-def end(why: str) -> None:
+def end(why: str, code: int = 1) -> None:
     print(f"lockstep: {why}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

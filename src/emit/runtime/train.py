@@ -16,6 +16,7 @@ from . import attention, products, stage
 from .lock import Refused
 from .safetensors import Damaged
 from .saving import Saving
+from .stopping import Stopped, Stopping
 from .trainer import Trainer, read_json
 from .watchdog import EXIT_PEER_LOST, Watchdog
 
@@ -86,7 +87,7 @@ def main(script: str) -> None:
     folder = os.path.dirname(os.path.abspath(script))
     options = arguments(folder)
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    watchdog = Watchdog(rank, options.timeout)
+    watchdog = Watchdog(rank, options.timeout, saves=bool(options.save))
     try:
         trainer, store = start(folder, rank, world, options, watchdog)
         watchdog.watch(trainer)
@@ -141,6 +142,7 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
         trainer.first = found[1]["step"]
     if options.save:
         trainer.saving = Saving(options.save, folder, trainer.first, trainer.here.rank, store)
+        trainer.stopping = Stopping(trainer.here.device, trainer.here.mesh.world)
     if found:
         trainer.load(*found, weights_only)
     if trainer.first >= trainer.settings["steps"] and trainer.here.rank == 0:
@@ -159,10 +161,15 @@ def train(trainer: Trainer, options: argparse.Namespace) -> None:
             raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a smaller lr, a warm-up, or clip")
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
-        if options.save and is_due(step, steps, options.save_every):
+        stop = trainer.stopping.agreed() if trainer.stopping else 0
+        if options.save and (stop or is_due(step, steps, options.save_every)):
             record["checkpoint"] = trainer.save(step)
         if reports:
             tell(record, trainer.position(step)["data"], options.metrics)
+        if stop and step < steps:
+            raise Stopped(stop, step)
+    if trainer.stopping:
+        trainer.stopping.close()
 
 
 def is_due(step: int, steps: int, every: int) -> bool:
@@ -178,6 +185,11 @@ def tell(record: Dict, cursor: Dict, metrics: str) -> None:
 def report(error: BaseException, watchdog: Watchdog) -> int:
     """Says what was wrong. Returns what to exit with: a rank that has lost a peer is not the one to blame."""
     lost = peer_was_lost(error)
+    if isinstance(error, Stopped):
+        watchdog.trainer.stopping.close()
+        if watchdog.rank == 0:
+            print(f"lockstep: {error}, which is saved", file=sys.stderr)
+        return error.code
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, Refused) and watchdog.rank != 0):
         return EXIT_PEER_LOST
     what = str(error).strip().split("\n")[0] or type(error).__name__

@@ -18,6 +18,7 @@ from .here import Here
 from .mesh import Mesh
 from .saving import Saving
 from .stage import Stage
+from .stopping import Stopping
 
 
 def read_json(folder: str, name: str) -> Dict:
@@ -64,6 +65,7 @@ class Trainer:
         self.runner = Recorded(self.stage) if recorded else self.stage
         self.first = 0
         self.saving: Optional[Saving] = None
+        self.stopping: Optional[Stopping] = None
         # What the evaluation is made from when it is first asked for: most runs train for a while before.
         self._folder, self._compiled = folder, compiled
         self.judge: Optional[Judge] = None

@@ -1,6 +1,6 @@
 """
 No rank waits for ever, and none ends without a word. A thread looks on: when nothing has moved for the time-out, or
-when somebody ends the run, it says where this rank is and ends it.
+when somebody ends the run, it says where this rank is and ends it. A run that saves is asked to stop instead.
 """
 import math
 import os
@@ -14,20 +14,33 @@ from typing import Optional
 EXIT_STALLED = 75
 # What a rank exits with when a peer was lost (torchrun.py knows it too): it is not the one to blame.
 EXIT_PEER_LOST = 76
+# What torchrun.py sends when a rank has failed: there is no step that the others could still finish.
+PEER_FAILED = signal.SIGUSR2
+# A terminal signals every process and the launcher then signals its ranks: only what comes later was sent again.
+AGAIN_SECONDS = 3
 
 
 class Watchdog:
-    def __init__(self, rank: int, seconds: float):
+    """`saves`: whether the run has something to save when it is told to end."""
+
+    def __init__(self, rank: int, seconds: float, saves: bool = False):
         self.rank, self.seconds = rank, seconds
+        self.asked_at = math.inf
         # What is watched: something with progress() and where().
         self.trainer = None
         # What a rank does before there is a trainer, and how long that may take.
         self.starting, self.limit = "the start", math.inf
         self.quiet = False
         self.main = threading.get_ident()
+        asking = {signal.SIGTERM, signal.SIGINT} if saves else {signal.SIGTERM}
+        self.asking = asking if saves else set()
+        self.signals = {*asking, PEER_FAILED}
         if hasattr(signal, "sigtimedwait"):
             # Signals are taken by the thread: the main one may be deep in a wait that Python cannot interrupt.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            signal.pthread_sigmask(signal.SIG_BLOCK, self.signals)
+        else:
+            for number in self.asking:
+                signal.signal(number, lambda number, _: self._stops_after_step(number) or self._end(number))
         threading.Thread(target=self._look, daemon=True, name="watchdog").start()
 
     def enter(self, starting: str, limit: float) -> None:
@@ -48,11 +61,9 @@ class Watchdog:
     def _look(self) -> None:
         seen, moved = -1, time.monotonic()
         while True:
-            if self._told_to_end(min(1.0, self.seconds / 4)):
-                if not self.quiet:
-                    self.say(f"ended by its launcher at {self.place()}")
-                self.close()
-                os._exit(128 + signal.SIGTERM)
+            told = self._told_to_end(min(1.0, self.seconds / 4))
+            if told and not self._stops_after_step(told):
+                self._end(told)
             now = self.trainer.progress() if self.trainer else self.starting
             limit = self.seconds if self.trainer else self.limit
             if now != seen or self.quiet:
@@ -62,11 +73,27 @@ class Watchdog:
                 self.close()
                 os._exit(EXIT_STALLED)
 
-    def _told_to_end(self, seconds: float) -> bool:
+    def _told_to_end(self, seconds: float) -> int:
+        """The signal that says so; 0: none has come."""
         if hasattr(signal, "sigtimedwait"):
-            return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
+            told = signal.sigtimedwait(self.signals, seconds)
+            return told.si_signo if told else 0
         time.sleep(seconds)
-        return False
+        return 0
+
+    def _stops_after_step(self, number: int) -> bool:
+        """Whether this rank goes on until all have agreed to stop. A second signal ends it at once."""
+        if number not in self.asking or self.trainer is None or self.trainer.stopping is None:
+            return False
+        self.trainer.stopping.hear(number)
+        self.asked_at = min(self.asked_at, time.monotonic())
+        return time.monotonic() - self.asked_at < AGAIN_SECONDS
+
+    def _end(self, number: int) -> None:
+        if not self.quiet:
+            self.say(f"ended by its launcher at {self.place()}")
+        self.close()
+        os._exit(128 + (signal.SIGTERM if number == PEER_FAILED else number))
 
     def place(self, error: Optional[BaseException] = None) -> str:
         """Where the rank is, and the line of emitted code it is in."""

@@ -6,12 +6,12 @@ import { type Coordinates, coordinatesOf, type Rank } from '../../base/index.js'
 import { peerOf } from '../../geometry/index.js'
 import type { Call, Ref, Step, Stream } from '../../ir/index.js'
 import { showInstr, showStep } from '../text.js'
-import { type Blocked, RunError, type Where } from './errors.js'
-import { type Action, actionOf, type Started } from './instructions.js'
+import { type BlockedRank, RunError, type Where } from './errors.js'
+import { type Action, actionOf, type StartedCollective } from './instructions.js'
 import type { Moment } from './kernel.js'
 import { Memory } from './memory.js'
 import { finishMessage, type Message } from './rendezvous.js'
-import { Prepared, Seat } from './segment.js'
+import { PreparedSegment, Seat } from './segment.js'
 import type { World } from './world.js'
 
 /** A segment at this rank, and what to do for each of its instructions. */
@@ -27,10 +27,10 @@ export class Actor {
   readonly memory: Memory
   readonly #world: World
   readonly #ready = new Map<string, Ready>()
-  readonly #collectives = new Map<Ref, Started>()
+  readonly #collectives = new Map<Ref, StartedCollective>()
   readonly #messages = new Map<string, { message: Message; side: 'from' | 'to' }>()
   /** Collectives of calls that only start, by tag. */
-  readonly #calls = new Map<string, readonly Started[]>()
+  readonly #calls = new Map<string, readonly StartedCollective[]>()
   #moment: Moment
   #step = 0
   /** -1 before a call has been entered. */
@@ -75,7 +75,7 @@ export class Actor {
     for (const tag of this.#calls.keys()) throw new RunError(this.#where(), `the call ${tag} was never waited for`)
   }
 
-  blocked(): Blocked {
+  blocked(): BlockedRank {
     return { ...this.#where(), waitsFor: this.#waitsFor() }
   }
 
@@ -138,7 +138,7 @@ export class Actor {
     const { program, prepared } = this.#world
     const segment = program.segments[name]
     if (!segment) throw new Error(`there is no segment ${name}`)
-    const shared = prepared.get(name) ?? new Prepared(program, segment)
+    const shared = prepared.get(name) ?? new PreparedSegment(program, segment)
     prepared.set(name, shared)
     const made = this.#prepare(new Seat(program, shared, this.at))
     this.#ready.set(name, made)
@@ -220,5 +220,5 @@ export class Actor {
   }
 }
 
-const missing = ({ collective }: Started): string =>
+const missing = ({ collective }: StartedCollective): string =>
   `ranks ${collective.missing.join(' ')} of ${collective.members.join(' ')} to start`

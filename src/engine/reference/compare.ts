@@ -108,7 +108,7 @@ export function* runningSerial(program: Program, options: CompareOptions): Work<
 export interface RunRecord {
   readonly steps: readonly { readonly loss: number; readonly gradients: ReadonlyMap<string, Float64Array> }[]
   readonly parameters: ReadonlyMap<string, Float64Array>
-  /** By parameter, the greatest difference between ranks that should hold the same numbers. */
+  /** The greatest difference, per parameter, between ranks that should hold the same numbers. */
   readonly spreads: ReadonlyMap<string, number>
   readonly peaks: Runner['peaks']
 }
@@ -163,12 +163,12 @@ export const dataFor = (program: Program, { vocab, seed }: CompareOptions): Data
   syntheticData(inputsOf(program), vocab, seed)
 
 /** How far one unit of gradient moves an element of a parameter in a step, in units of the learning rate. */
-const reach: { readonly [K in OptimizerKind]: (settings: OptimizerOf<K>, of: Reached) => Float64Array } = {
+const reach: { readonly [K in OptimizerKind]: (settings: OptimizerOf<K>, of: ParameterState) => Float64Array } = {
   adamw: ({ beta2, eps }, { states, step }) => states.v!.map(v => 1 / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps)),
   sgd: (_, { parameter }) => parameter.map(() => 1),
 }
 
-interface Reached {
+interface ParameterState {
   readonly parameter: Float64Array
   readonly states: States<Float64Array>
   readonly step: number
@@ -184,7 +184,7 @@ function sensitivities(
     .flatMap(({ instrs }) => instrs)
     .find(instr => isOptimizer(instr))
   if (!optimizer) throw new Error('the program updates nothing')
-  const of = reach[optimizer.kind] as (settings: Optimizer, of: Reached) => Float64Array // each kind has its own
+  const of = reach[optimizer.kind] as (settings: Optimizer, of: ParameterState) => Float64Array // each kind has its own
   return name =>
     of(optimizer, { parameter: machine.parameter(name), states: machine.states(name), step }).map(by => lr * by)
 }

@@ -6,7 +6,7 @@
 import { type Dim, elementsOf, normal, uniform } from '../../base/index.js'
 import { type InputShape, indices, sizeIn } from '../../geometry/index.js'
 
-/** By step and input name: the whole global batch, row-major over the input's dims. */
+/** The whole global batch of a step and an input, row-major over the input's dims. */
 export type Data = (step: number) => (name: string) => Float64Array
 
 export function syntheticData(inputs: readonly InputShape[], vocab: number, seed: number): Data {
@@ -19,7 +19,7 @@ export function syntheticData(inputs: readonly InputShape[], vocab: number, seed
   }
 }
 
-/** Of each element, its sample; or its place within the sample. */
+/** The sample of each element, or its place within the sample. */
 function coordinates(dims: readonly Dim[], ofBatch: boolean): Float64Array {
   return indices(
     dims,

@@ -26,14 +26,14 @@ export class RunError extends Error implements Where {
   }
 }
 
-export interface Blocked extends Where {
+export interface BlockedRank extends Where {
   readonly waitsFor: string
 }
 
 /** No rank can move. `blocked` has one entry for every rank that has not finished. */
 export class StallError extends RunError {
-  readonly blocked: readonly Blocked[]
-  constructor(blocked: readonly Blocked[]) {
+  readonly blocked: readonly BlockedRank[]
+  constructor(blocked: readonly BlockedRank[]) {
     super(blocked[0], `no rank can move\n${blocked.map(b => `  ${showWhere(b)} waits for ${b.waitsFor}`).join('\n')}`)
     this.name = 'StallError'
     this.blocked = blocked

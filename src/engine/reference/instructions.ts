@@ -31,12 +31,12 @@ export interface Station {
   readonly memory: Memory
   readonly seat: Seat
   /** Collectives that have started, by the first buffer they write. */
-  readonly started: Map<Ref, Started>
+  readonly started: Map<Ref, StartedCollective>
   /** The instruction that is being done, in words, for whoever asks later. */
   here(): () => string
 }
 
-export interface Started {
+export interface StartedCollective {
   readonly collective: Rendezvous
   text(): string
   finish(): void

@@ -40,7 +40,7 @@ import { prepare } from './kernels.js'
 import { cellsOf, type Memory } from './memory.js'
 
 /** A segment for all ranks. */
-export class Prepared {
+export class PreparedSegment {
   readonly segment: Segment
   readonly shapes: Readonly<Record<Ref, Shape>>
   readonly #program: Program
@@ -119,10 +119,10 @@ interface Slot {
 
 /** A segment at one rank. */
 export class Seat {
-  readonly prepared: Prepared
+  readonly prepared: PreparedSegment
   readonly #slots: ReadonlyMap<Ref, Slot>
 
-  constructor(program: Program, prepared: Prepared, at: Coordinates) {
+  constructor(program: Program, prepared: PreparedSegment, at: Coordinates) {
     this.prepared = prepared
     this.#slots = new Map(
       Object.entries(prepared.segment.buffers).map(([ref, buffer]) => [

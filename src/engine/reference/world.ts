@@ -4,7 +4,7 @@ import type { Buffer, Call, Instr, Program, Ref } from '../../ir/index.js'
 import type { StepData } from '../runner.js'
 import type { Precision } from './memory.js'
 import type { Mail, RendezvousTable } from './rendezvous.js'
-import type { Prepared } from './segment.js'
+import type { PreparedSegment } from './segment.js'
 
 /** An instruction that has just been done. */
 export interface Observation {
@@ -25,7 +25,7 @@ export interface Options {
 }
 
 /** The gradient an optimizer instruction was given: its buffer, and what each rank held. */
-export interface Captured {
+export interface CapturedGradient {
   readonly buffer: Buffer
   readonly parts: Map<Rank, Float64Array>
 }
@@ -33,9 +33,9 @@ export interface Captured {
 export interface World {
   readonly program: Program
   readonly options: Options
-  readonly prepared: Map<string, Prepared>
-  /** By parameter. */
-  readonly gradients: Map<string, Captured>
+  readonly prepared: Map<string, PreparedSegment>
+  /** Gradients by parameter. */
+  readonly gradients: Map<string, CapturedGradient>
   collectives: RendezvousTable
   mail: Mail
   data: StepData

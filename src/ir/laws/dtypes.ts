@@ -13,7 +13,7 @@ const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32' }
 /** The first operand or result that is stored otherwise than its instruction needs, in words. */
 export function misstored(instr: Compute, dtypeOf: (ref: Ref) => DType): string | undefined {
   const { ins, outs }: Partial<Dtypes> = signatures[instr.kind].dtypes ?? {}
-  /** That of the first operand with this letter. */
+  /** The dtype of the first operand with this letter. */
   const common = (letter: string): DType | undefined => {
     const first = instr.ins.find((_, i) => (ins?.[i] ?? 'x') === letter)
     return first === undefined ? undefined : dtypeOf(first)

@@ -15,7 +15,7 @@ export interface Update extends Place {
   readonly after: { readonly updated: Value; readonly states: States<Value> }
 }
 
-interface Entered {
+interface LedgerEntry {
   readonly value: Value
   readonly place: Place
   readonly microbatch: number
@@ -24,8 +24,8 @@ interface Entered {
 
 export class Ledger {
   readonly updates: Update[] = []
-  readonly #losses = new Map<number, Entered>()
-  readonly #squares = new Map<number, Entered>()
+  readonly #losses = new Map<number, LedgerEntry>()
+  readonly #squares = new Map<number, LedgerEntry>()
 
   /** A loss was computed. Recomputing it is no second loss. */
   loss(value: Value, place: Place, microbatch: number): void {

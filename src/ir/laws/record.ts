@@ -10,13 +10,13 @@ export interface Made {
   readonly call: Call
 }
 
-export interface Added {
+export interface Addition {
   readonly times: number
   readonly place: Place
 }
 
 /** The addends of a sum by their values' keys. */
-export type Addends = ReadonlyMap<number, Added>
+export type Addends = ReadonlyMap<number, Addition>
 
 export interface Record {
   /** Where each value was made first. Maps keep their order: what comes first was made first. */
@@ -30,7 +30,7 @@ export interface Record {
 /** Sums are no values here: their order differs between plans. */
 export function recordOf(program: Program): Record {
   const values = new Map<number, Made>()
-  const sums = new Map<string, Map<number, Added>>()
+  const sums = new Map<string, Map<number, Addition>>()
   const spoilt = new Map<string, Place>()
   const names = sumFrames(program)
   replay(program, {
@@ -40,7 +40,7 @@ export function recordOf(program: Program): Record {
     added({ a, b }, frame, place) {
       const name = names[place.pipeline ?? 0].get(frame)
       if (name === undefined) return
-      const addends = sums.get(name) ?? new Map<number, Added>()
+      const addends = sums.get(name) ?? new Map<number, Addition>()
       const key = keyOf(a, b)
       sums.set(name, addends.set(key, { times: (addends.get(key)?.times ?? 0) + 1, place }))
     },

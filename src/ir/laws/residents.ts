@@ -9,7 +9,7 @@ import type { Finding } from './law.js'
 
 export function residents(program: Program): Finding[] {
   const findings: Finding[] = []
-  const check = (what: string, pipeline: number, frame: number, { bytes, dtype }: Needed) => {
+  const check = (what: string, pipeline: number, frame: number, { bytes, dtype }: Need) => {
     const at = program.streams[pipeline].frames[frame]
     if (at.bytes < bytes)
       findings.push({ law: 'L5', pipeline, message: `${what} needs ${bytes} bytes, ${at.name} has ${at.bytes}` })
@@ -33,13 +33,13 @@ export function residents(program: Program): Finding[] {
   return findings
 }
 
-interface Needed {
+interface Need {
   readonly bytes: number
   readonly dtype: DType
 }
 
 /** The parameter itself, or with a dtype one of its states. */
-function neededBy({ mesh }: Program, param: Param, ofState?: DType): Needed {
+function neededBy({ mesh }: Program, param: Param, ofState?: DType): Need {
   const layout: Layout = ofState ? param.state : param.kept
   const dims = localDims(mesh, param.dims, layout)
   const room = !ofState && param.keptInside ? lineElements : heldElements

@@ -154,10 +154,10 @@ const sameLine = (a: Type, b: Type): boolean =>
 const sameSet = (a: readonly string[] | undefined, b: readonly string[]) =>
   a !== undefined && a.length === b.length && new Set(b).size === b.length && a.every(name => b.includes(name))
 
-type Known = ReadonlyMap<string, { readonly size: number; readonly split: readonly Axis[]; readonly ref: string }>
+type KnownDims = ReadonlyMap<string, { readonly size: number; readonly split: readonly Axis[]; readonly ref: string }>
 
 /** Operands that share a dim hold the same part of it. */
-function agreed({ operands, instr, say }: Case<Compute>): Known | undefined {
+function agreed({ operands, instr, say }: Case<Compute>): KnownDims | undefined {
   const known = new Map<string, { size: number; split: readonly Axis[]; ref: string }>()
   for (const [i, { dims, layout }] of operands.entries())
     for (const { name, size } of dims) {
@@ -227,7 +227,7 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
 const has = (operands: readonly Type[], dim: string) => operands.some(type => namesOf(type).includes(dim))
 
 /** The claimed type with sizes and splits from the operands. A dim no operand has is the result's own choice. */
-function result(claimed: Type, known: Known, rest: Omit<Layout, 'splits'>): Type {
+function result(claimed: Type, known: KnownDims, rest: Omit<Layout, 'splits'>): Type {
   const dims = claimed.dims.map(({ name, size }) => ({ name, size: known.get(name)?.size ?? size }))
   const splits = dims.map(({ name }) => [name, known.get(name)?.split ?? splitOf(claimed.layout, name)] as const)
   return { dtype: claimed.dtype, dims, layout: { splits: Object.fromEntries(splits), ...rest } }

@@ -1,7 +1,7 @@
 /** Every step of every stream, with its place. */
 import type { Program, Step, Stream } from '../program.js'
 
-export interface Walked {
+export interface WalkedStep {
   readonly pipeline: number
   readonly stream: Stream
   /** Index into the stream's steps. */
@@ -9,7 +9,7 @@ export interface Walked {
   readonly step: Step
 }
 
-export function* everyStep({ streams }: Program): Generator<Walked> {
+export function* everyStep({ streams }: Program): Generator<WalkedStep> {
   for (const [pipeline, stream] of streams.entries())
     for (const [at, step] of stream.steps.entries()) yield { pipeline, stream, at, step }
 }

@@ -164,7 +164,7 @@ export const attributes: Attributes = {
 }
 
 /** A tensor's dims and layout together: `[batch:2/dp seq:16/tp embed:64] sum:tp`, `[embed:64 ffn:32/tp] flat/dp`. */
-export interface Shaped {
+export interface DimsAndLayout {
   readonly dims: readonly Dim[]
   readonly layout: Layout
 }
@@ -172,7 +172,7 @@ export interface Shaped {
 const show = (dim: string, size: string, split: readonly Axis[] | undefined) =>
   name.show(dim) + size + (split === undefined ? '' : `/${axes.show(split)}`)
 
-export function showShaped({ dims, layout }: Shaped): string {
+export function showShaped({ dims, layout }: DimsAndLayout): string {
   const own = new Set(dims.map(dim => dim.name))
   const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name]))
   const others = Object.keys(layout.splits).filter(dim => !own.has(dim))
@@ -185,7 +185,7 @@ export function showShaped({ dims, layout }: Shaped): string {
 export const showLayout = (layout: Layout): string => showShaped({ dims: [], layout })
 
 /** The first word is the bracket, the others are the flat and the partial axes. */
-export function readShaped([bracket = '', ...rest]: readonly string[]): Shaped {
+export function readShaped([bracket = '', ...rest]: readonly string[]): DimsAndLayout {
   if (!/^\[.*\]$/.test(bracket)) unreadable(`expected dims such as [batch:2/dp], found '${bracket}'`)
   const dims: Dim[] = []
   const splits: Record<string, readonly Axis[]> = {}

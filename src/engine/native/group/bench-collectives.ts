@@ -28,9 +28,9 @@ export type BenchOp = (typeof benchOps)[number]
 export interface BenchRow {
   readonly op: BenchOp
   readonly ranks: number
-  /** As nccl-tests count it: all of the operand, or of the result where that is larger. */
+  /** Bytes as nccl-tests count them: the whole operand, or the result where that is larger. */
   readonly bytes: number
-  /** Of the median operation: from the last rank's start to the last rank's end. */
+  /** The median operation, from the last rank's start to the last rank's end. */
   readonly seconds: number
   /** In 1e9 bytes a second. */
   readonly algbw: number

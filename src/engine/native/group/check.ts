@@ -56,7 +56,7 @@ export function tensorProblems(name: string, tensor: Tensor, heapBytes: number):
 }
 
 /** What a collective is asked to do. */
-export interface Asked {
+export interface CollectiveRequest {
   readonly x: Tensor
   readonly out?: Tensor
   /** x times the first is as long as out times the second. */
@@ -71,7 +71,7 @@ export interface Asked {
 }
 
 /** The problems of a collective among so many members. */
-export function collectiveProblems(asked: Asked, members: number, heapBytes: number): string[] {
+export function collectiveProblems(asked: CollectiveRequest, members: number, heapBytes: number): string[] {
   const { x, out, root, combine } = asked
   const lying = [
     ...tensorProblems('x', x, heapBytes),
@@ -88,7 +88,10 @@ export function collectiveProblems(asked: Asked, members: number, heapBytes: num
   ]
 }
 
-function pairProblems({ x, out, parts, cut = 1, counts }: Asked & { out: Tensor }, members: number): string[] {
+function pairProblems(
+  { x, out, parts, cut = 1, counts }: CollectiveRequest & { out: Tensor },
+  members: number,
+): string[] {
   const [ofX, ofOut] = parts ?? [1, 1]
   return [
     ...(x.length % cut === 0 ? [] : [`${x.length} elements cannot be cut into ${cut} parts; see allToAllUneven`]),

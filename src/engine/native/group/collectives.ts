@@ -6,7 +6,7 @@ import type { ElementType, Rank } from '../../../base/index.js'
 import { codeOf, elementBytes } from '../kernels/dtypes.js'
 import { type CombineName, combineCode } from '../lower/commands.js'
 import type { ListWriter } from '../lower/list.js'
-import { type Asked, collectiveProblems, refuse } from './check.js'
+import { type CollectiveRequest, collectiveProblems, refuse } from './check.js'
 import type { Circle } from './heap.js'
 
 export type Combine = CombineName
@@ -31,12 +31,12 @@ export interface Seat {
 /** Writes what one rank does. */
 export type Work = (list: ListWriter, seat: Seat) => void
 
-export interface Rooted {
+export interface RootOptions {
   /** The member that has or gets everything: 0 unless said. */
   readonly root?: Rank
 }
 
-export interface Reduced {
+export interface ReduceOptions {
   /** sum unless said. */
   readonly combine?: Combine
 }
@@ -44,22 +44,22 @@ export interface Reduced {
 /** What a group can do; rank-side calls return when done, main-side calls return promises. Lengths are in elements. */
 export interface Collectives<Result> {
   /** Everybody gets the root's x. */
-  broadcast(x: Tensor, options?: Rooted): Result
+  broadcast(x: Tensor, options?: RootOptions): Result
   /** Member i gets part i of the root's x. */
-  scatter(x: Tensor, out: Tensor, options?: Rooted): Result
+  scatter(x: Tensor, out: Tensor, options?: RootOptions): Result
   /** The root gets everybody's x, in member order. */
-  gather(x: Tensor, out: Tensor, options?: Rooted): Result
+  gather(x: Tensor, out: Tensor, options?: RootOptions): Result
   /** The root gets the sum (or what `combine` says) of everybody's x. */
-  reduce(x: Tensor, out: Tensor, options?: Rooted & Reduced): Result
+  reduce(x: Tensor, out: Tensor, options?: RootOptions & ReduceOptions): Result
   /** Everybody gets everybody's x, in member order. */
   allGather(x: Tensor, out: Tensor): Result
   /** Member i gets part i of the sum of everybody's x. */
-  reduceScatter(x: Tensor, out: Tensor, options?: Reduced): Result
+  reduceScatter(x: Tensor, out: Tensor, options?: ReduceOptions): Result
   /** Everybody gets the sum of everybody's x; in place unless `out` is given. */
-  allReduce(x: Tensor, options?: Reduced & { readonly out?: Tensor }): Result
+  allReduce(x: Tensor, options?: ReduceOptions & { readonly out?: Tensor }): Result
   /** Part i of member j's x becomes part j of member i's out. */
   allToAll(x: Tensor, out: Tensor): Result
-  /** As allToAll with parts of any size: counts[j][i] elements go from member j to member i. */
+  /** An all-to-all with parts of any size: counts[j][i] elements go from member j to member i. */
   allToAllUneven(x: Tensor, out: Tensor, counts: readonly (readonly number[])[]): Result
   /** Nobody returns before everybody has called. */
   barrier(): Result
@@ -167,7 +167,7 @@ export function collectivesOf<Result>(
   run: (work: Work) => Result,
 ): Collectives<Result> {
   const n = members.length
-  const check = (call: string, asked: Asked) => refuse(call, collectiveProblems(asked, n, heapBytes))
+  const check = (call: string, asked: CollectiveRequest) => refuse(call, collectiveProblems(asked, n, heapBytes))
   return {
     broadcast(x, { root = 0 } = {}) {
       check('broadcast', { x, root })

@@ -125,7 +125,7 @@ export async function createGroup(ranks: number, options: GroupOptions = {}): Pr
   }
 }
 
-/** Of one that failed the others give up, or are stopped. */
+/** How the others end when one rank has failed: they give up, or are stopped. */
 const expected: readonly string[] = ['aborted', 'timeout'] satisfies ExecError[]
 
 function describe(heap: Heap, lists: readonly CommandList[], { dead, failed }: Trouble): string {

@@ -21,7 +21,7 @@ export interface Tensors {
 }
 
 export interface GroupOptions {
-  /** Of each rank's heap, where its tensors lie: 16 MiB unless said. */
+  /** Size of each rank's heap, where its tensors lie: 16 MiB by default. */
   readonly bytes?: number
   readonly kernels?: Kernels['kind'] | 'auto'
   /** How long a rank may wait for another: 60 s unless said. */
@@ -113,7 +113,7 @@ export function tokenProblems({ memory, ranks, heapBytes, ...at }: GroupToken, r
 export interface Circle {
   readonly members: readonly Rank[]
   readonly sync: number
-  /** Of each rank's heap. */
+  /** Size of each rank's heap. */
   readonly heapBytes: number
   /** Collectives so far, by rank. */
   readonly collectives: Map<Rank, number>

@@ -12,7 +12,7 @@ export interface Trial {
   /** What is special about it: a transpose form, say. */
   readonly form?: string
   readonly op: Op
-  /** By word, in the order of the op. Integers are ids below `below`. */
+  /** Operands by name, in the order of the op. Integers are ids below `below`. */
   readonly ins: Readonly<Record<string, Sizes>>
   readonly outs: Readonly<Record<string, Sizes>>
   readonly words: Readonly<Record<string, number>>

@@ -4,7 +4,7 @@ import { bytesPer, type Collective, type InstrOf, isFlat, pairsOf } from '../../
 import { codeOf } from '../kernels/dtypes.js'
 import { type CommandName, combineCode, commands, type SeveralKind, severalKinds } from './commands.js'
 import { type ListWriter, wordOf } from './list.js'
-import type { Joined } from './rendezvous.js'
+import type { RankCollective } from './rendezvous.js'
 import { refuse } from './shapes.js'
 import { dims, type OpenCollective, type Site, size } from './site.js'
 
@@ -111,7 +111,7 @@ export function finishCollective({ instr, joined }: OpenCollective, s: Site): vo
 export const meetsOnce = (instr: Collective): boolean =>
   isFlat(instr) || (instr.kind === 'all-reduce' && instr.ins.length > 1)
 
-function finishAll(instr: Collective, joined: Joined, s: Site): void {
+function finishAll(instr: Collective, joined: RankCollective, s: Site): void {
   const members = joined.members.length
   const tensors = pairsOf(instr).flatMap(({ in: x, out }) => {
     const whole = Math.max(size(s, x), size(s, out))
@@ -132,7 +132,7 @@ function finishAll(instr: Collective, joined: Joined, s: Site): void {
 const partOf = (instr: Collective, least: number, members: number): number =>
   instr.kind === 'all-reduce' ? roundUp(Math.ceil(least / members), 32) : least
 
-function finish(instr: Collective, pair: Pair, joined: Joined, s: Site): void {
+function finish(instr: Collective, pair: Pair, joined: RankCollective, s: Site): void {
   order(s, instr, pair)
   const none = joined.members.map(() => 0)
   const meet: Meet = { sync: 0, me: joined.me, members: none.length, collective: 0, x: none, out: none }

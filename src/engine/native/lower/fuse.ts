@@ -12,7 +12,7 @@ import { type Instr, type InstrOf, type Ref, type Segment, traitsOf } from '../.
 import { findMatmul, isSuffix, same } from './shapes.js'
 
 /** What a contraction writes instead of its own result. */
-export interface Fused {
+export interface FusedResult {
   readonly out: Ref
   /** One number per column. */
   readonly bias?: Ref
@@ -21,13 +21,13 @@ export interface Fused {
 }
 
 export interface Fusion {
-  readonly contractions: ReadonlyMap<Instr, Fused>
+  readonly contractions: ReadonlyMap<Instr, FusedResult>
   /** What is done where an instruction stands, if not itself; undefined: nothing. */
   readonly instead: ReadonlyMap<Instr, Instr | undefined>
 }
 
 /** A contraction, what it takes up so far, and where it stands. */
-interface Link extends Fused {
+interface Link extends FusedResult {
   readonly at: number
   readonly instr: InstrOf<'contract'>
 }
@@ -44,11 +44,11 @@ export function fusionOf(segment: Segment): Fusion {
 }
 
 class Fusing implements Fusion {
-  readonly contractions = new Map<Instr, Fused>()
+  readonly contractions = new Map<Instr, FusedResult>()
   readonly instead = new Map<Instr, Instr | undefined>()
   readonly #segment: Segment
   readonly #readers = new Map<Ref, number>()
-  /** Of every instruction, as it is done by now. */
+  /** What every instruction touches, as it is done by now. */
   readonly #touched: Touch[]
   /** Contractions by what they write, where only one instruction will read it. */
   readonly #links = new Map<Ref, Link>()
@@ -173,7 +173,7 @@ const untouched: Touch = { reads: [], writes: [] }
 
 const elements = (dims: readonly { readonly size: number }[]): number => dims.reduce((n, { size }) => n * size, 1)
 
-const addendsOf = ({ bias, add }: Fused): Ref[] => [bias, add].filter(ref => ref !== undefined)
+const addendsOf = ({ bias, add }: FusedResult): Ref[] => [bias, add].filter(ref => ref !== undefined)
 
 /** A collective may touch its operands from its start to its wait: at both. */
 function touchesOf({ instrs }: Segment): Touch[] {

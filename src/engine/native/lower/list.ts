@@ -26,7 +26,7 @@ const header = 2
 export const wordOf = <N extends CommandName>(name: N, field: keyof WordsOf<N> & string): number =>
   header + (commands[name] as readonly string[]).indexOf(field)
 
-type Timed = 'dropout' | 'attention' | 'attentionGrad'
+type SteppedCommand = 'dropout' | 'attention' | 'attentionGrad'
 
 export class ListWriter {
   origin: Origin = { step: -1, instr: -1 }
@@ -48,8 +48,8 @@ export class ListWriter {
     return start
   }
 
-  /** As write, for a command whose word `step` is the number of the training step. */
-  writeTimed<N extends Timed>(name: N, words: Omit<WordsOf<N>, 'step'>): void {
+  /** Writes a command whose word `step` is the number of the training step. */
+  writeTimed<N extends SteppedCommand>(name: N, words: Omit<WordsOf<N>, 'step'>): void {
     const start = this.write(name, { ...words, step: 0 } as unknown as WordsOf<N>) // step is the word left out
     this.#stepWords.push(start + header + (commands[name] as readonly string[]).indexOf('step'))
   }

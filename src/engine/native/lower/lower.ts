@@ -75,7 +75,7 @@ export interface Waiting {
 export const waitingFor = (ranks: number, cores: number, timeoutMs: number): Waiting =>
   ranks <= cores ? { timeoutMs, spin: 100, yields: 200 } : { timeoutMs, spin: 0, yields: 200 }
 
-export interface Lowered {
+export interface LoweredProgram {
   readonly map: MemoryMap
   readonly lists: readonly CommandList[]
   /** Where the lists go, by rank, and the rings of spans (0 without). */
@@ -84,7 +84,7 @@ export interface Lowered {
   readonly spanCapacity: number
   /** Counters that are cleared before every step. */
   readonly sync: { readonly offset: number; readonly bytes: number }
-  /** Of the whole memory. */
+  /** Size of the whole memory. */
   readonly bytes: number
 }
 
@@ -98,7 +98,7 @@ export class RefusalError extends Error {
   }
 }
 
-export function lower(program: Program, options: LowerOptions): Lowered {
+export function lower(program: Program, options: LowerOptions): LoweredProgram {
   const narrow = program.params.filter(({ dtype }) => dtype !== 'f32')
   if (narrow.length > 0)
     throw new RefusalError([
@@ -357,7 +357,7 @@ class RankLowering {
 const bytesBefore = (mesh: Mesh, { dtype, dims, layout, inside }: Buffer, at: Coordinates): number =>
   inside ? partStart(mesh, dims, layout, at) * bytesPer[dtype] : 0
 
-/** Of every buffer of a segment, made once for all ranks. */
+/** Shapes of every buffer of a segment, made once for all ranks. */
 function shapesIn({ mesh, microbatches }: Program): World['shapes'] {
   const known = new Map<Segment, Readonly<Record<Ref, Shape>>>()
   const shape = ({ dims, layout }: Buffer): Shape =>

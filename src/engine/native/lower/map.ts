@@ -52,7 +52,7 @@ export interface MemoryMap {
 export interface MapOptions {
   /** Bytes at the start of the memory that belong to the kernels (WebAssembly's data and stacks). */
   readonly reserved: number
-  /** Of each rank's kernels. */
+  /** Workspace of each rank's kernels. */
   readonly workspaceBytes: number
   readonly observeGradients?: boolean | undefined
 }

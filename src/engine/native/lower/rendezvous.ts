@@ -63,7 +63,7 @@ export interface Arrival {
 }
 
 /** One rank's side of a collective that has started. */
-export interface Joined {
+export interface RankCollective {
   readonly members: readonly Rank[]
   readonly me: number
   /** Says where a command names its block, its collective and (a wait) the operands. */
@@ -85,7 +85,7 @@ export class RendezvousTable {
   readonly #groups = new Map<string, Group>()
   readonly #messages = new Map<string, Message>()
 
-  join({ rank, members, meaning, pairs }: Arrival): Joined {
+  join({ rank, members, meaning, pairs }: Arrival): RankCollective {
     const key = members.join(' ')
     const group = this.#groups.get(key) ?? new Group(members)
     this.#groups.set(key, group)

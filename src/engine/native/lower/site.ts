@@ -2,10 +2,10 @@
 import { type Dim, elementsOf } from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
 import type { Buffer, Collective, InstrOf, Ref } from '../../../ir/index.js'
-import type { Fused } from './fuse.js'
+import type { FusedResult } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
-import type { Joined } from './rendezvous.js'
+import type { RankCollective } from './rendezvous.js'
 
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
@@ -30,9 +30,9 @@ export interface Site {
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
   scalar(name: 'lr' | 'step'): number
   /** One collective for all pairs or, where `meetsOnce` says no, one for each. */
-  join(collective: Collective): readonly Joined[]
+  join(collective: Collective): readonly RankCollective[]
   /** What a contraction writes, where it does more than its own instruction. */
-  fused(instr: InstrOf<'contract'>): Fused | undefined
+  fused(instr: InstrOf<'contract'>): FusedResult | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */
   once<T>(instr: object, make: () => T): T
   /** RendezvousTable started and not yet waited for, by the first buffer they write. */
@@ -42,7 +42,7 @@ export interface Site {
 /** A collective that has been started, and its collectives. */
 export interface OpenCollective {
   readonly instr: Collective
-  readonly joined: readonly Joined[]
+  readonly joined: readonly RankCollective[]
 }
 
 export const dims = (s: Site, ref: Ref): readonly Dim[] => s.shape(ref).dims

@@ -33,7 +33,7 @@ import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js
 import { stepCheckOf } from '../../step-data.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
 import { Status } from '../lower/commands.js'
-import { type Lowered, lower, spanBytes, waitingFor } from '../lower/lower.js'
+import { type LoweredProgram, lower, spanBytes, waitingFor } from '../lower/lower.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
 import { Crew } from './crew.js'
 import { failureOf } from './flight.js'
@@ -54,7 +54,7 @@ export interface EngineOptions extends StartOptions {
   /** Threads to use; without it the engine starts its own and ends them. */
   readonly pool?: Pool
   /** For tests of faults: called with everything in place, before the first step. */
-  readonly tamper?: (lowered: Lowered, memory: SharedArrayBuffer) => void
+  readonly tamper?: (lowered: LoweredProgram, memory: SharedArrayBuffer) => void
 }
 
 export interface EngineStep extends StepResult {
@@ -153,12 +153,12 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
 /** What lies in the memory, read and written between steps. */
 class State {
   readonly #program: Program
-  readonly #lowered: Lowered
+  readonly #lowered: LoweredProgram
   readonly #map: MemoryMap
   readonly #buffer: SharedArrayBuffer
   readonly #coordinates: readonly number[]
 
-  constructor(program: Program, lowered: Lowered, buffer: SharedArrayBuffer) {
+  constructor(program: Program, lowered: LoweredProgram, buffer: SharedArrayBuffer) {
     this.#program = program
     this.#lowered = lowered
     this.#map = lowered.map
@@ -306,7 +306,7 @@ class State {
     })
   }
 
-  /** Of the commands that ran since it was last called. */
+  /** Spans of the commands that ran since this was last called. */
   spans(): Span[] {
     const { lists, spansAt, spanCapacity } = this.#lowered
     return lists.flatMap(({ origins }, rank) => {

@@ -8,7 +8,7 @@ import { platform } from '../../../platform/index.js'
 import { showInstr, showStep } from '../../text.js'
 import { commandNames, type ExecError, errorMeanings, Status } from '../lower/commands.js'
 import type { CommandList } from '../lower/list.js'
-import type { Lowered } from '../lower/lower.js'
+import type { LoweredProgram } from '../lower/lower.js'
 import { Control, streamOf } from '../lower/map.js'
 import type { Trouble } from './crew.js'
 
@@ -39,7 +39,7 @@ const kept = 8
 
 interface Scene {
   readonly program: Program
-  readonly lowered: Lowered
+  readonly lowered: LoweredProgram
   /** The shared memory. */
   readonly words: Int32Array
   readonly trouble: Trouble

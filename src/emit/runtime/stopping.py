@@ -1,0 +1,54 @@
+"""
+Stopping together: a signal reaches the ranks at different moments, but a checkpoint needs all of them after the same step.
+After every step the ranks reduce what they have heard. They look at the answer after the next step, when it has arrived
+long ago, so that no rank waits for it and no GPU runs dry.
+"""
+from typing import Callable, Optional
+
+import torch
+import torch.distributed as dist
+
+
+class Stopped(Exception):
+    """All ranks have agreed to end after this step. `code` is what they exit with, as a shell counts it."""
+
+    def __init__(self, number: int, step: int):
+        super().__init__(f"stopped by signal {number} after step {step}")
+        self.code = 128 + number
+
+
+class Stopping:
+    """What one rank knows of it. All ranks call `agreed` after every step."""
+
+    def __init__(self, device: torch.device, world: int):
+        self.device, self.world = device, world
+        self.heard = 0
+        self._answer: Optional[Callable[[], int]] = None
+
+    def hear(self, number: int) -> None:
+        """By the watchdog, which is another thread."""
+        self.heard = number
+
+    def agreed(self) -> int:
+        """The signal that some rank had heard when it ended the step before; 0: none. The same on every rank."""
+        if self.world == 1:
+            return self.heard
+        earlier, self._answer = self._answer, self._ask()
+        return earlier() if earlier else 0
+
+    def close(self) -> None:
+        """No rank ends while another asks it."""
+        if self._answer:
+            self._answer()
+
+    def _ask(self) -> Callable[[], int]:
+        flag = torch.full((1,), self.heard, dtype=torch.int32, device=self.device)
+        work = dist.all_reduce(flag, op=dist.ReduceOp.MAX, async_op=True)
+        if self.device.type != "cuda":
+            return lambda: work.wait() and int(flag)
+        work.wait()  # the stream does, the host does not
+        here = torch.empty(1, dtype=torch.int32, pin_memory=True)
+        here.copy_(flag, non_blocking=True)
+        arrived = torch.cuda.Event()
+        arrived.record()
+        return lambda: arrived.synchronize() or int(here)
