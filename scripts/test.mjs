@@ -24,6 +24,8 @@ if (files.length === 0 || !files.every(existsSync)) {
   console.error(`test: no compiled test files match ${words.join(' ') || 'test/**/*.test.ts'}`)
   process.exit(1)
 }
+// Files run side by side, so none of them needs threads to collect its garbage: a quarter of the time of many.
+process.execArgv.push('--single-threaded-gc', '--max-semi-space-size=64') // which each of them is started with
 // Some files wait more than they compute: with one file more than there are cores, these are never idle.
 run({ files, concurrency: availableParallelism() + 1 })
   .on('test:fail', () => {

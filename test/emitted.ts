@@ -102,9 +102,3 @@ export function finished(command: string, args: readonly string[], options: { cw
   })
   return { child, said, done }
 }
-
-/** An emitted folder brings its own launcher. */
-export const torchrun = (python: string, ranks: number, script: readonly string[], options: { cwd?: string } = {}) => {
-  const module = options.cwd === undefined ? 'torch.distributed.run' : 'runtime.torchrun'
-  return finished(python, ['-m', module, '--standalone', `--nproc_per_node=${ranks}`, ...script], options)
-}
