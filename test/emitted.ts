@@ -10,6 +10,7 @@ import { emit } from '../src/emit/index.js'
 import { boot, type Interpreter, type Options } from '../src/engine/index.js'
 import type { Program } from '../src/ir/index.js'
 import { type Job, lrAt } from '../src/plan/index.js'
+import { oneThread } from './python.js'
 
 export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'lockstep-emit-'))
 
@@ -87,7 +88,7 @@ export interface Finished {
 
 /** A process, to its end. */
 export function finished(command: string, args: readonly string[], options: { cwd?: string; env?: object } = {}) {
-  const env = { ...process.env, OMP_NUM_THREADS: '1', TORCH_CPP_LOG_LEVEL: 'ERROR', ...options.env }
+  const env = { ...oneThread, TORCH_CPP_LOG_LEVEL: 'ERROR', ...options.env }
   const child = spawn(command, args, { env, ...(options.cwd === undefined ? {} : { cwd: options.cwd }) })
   const said = { out: '', err: '' }
   child.stdout.on('data', data => {

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Finished } from './emitted.js'
+import { oneThread } from './python.js'
 
 export interface Copy {
   kill(signal: NodeJS.Signals): void
@@ -41,7 +42,7 @@ export class Forking {
   readonly #closed: Promise<unknown>
 
   constructor(python: string) {
-    const env = { ...process.env, OMP_NUM_THREADS: '1', TORCH_CPP_LOG_LEVEL: 'ERROR' }
+    const env = { ...oneThread, TORCH_CPP_LOG_LEVEL: 'ERROR' }
     this.#server = spawn(python, [script], { env, stdio: ['pipe', 'pipe', 'inherit'] })
     this.#closed = new Promise(resolve => this.#server.once('close', resolve))
     createInterface({ input: this.#server.stdout }).on('line', line => {
