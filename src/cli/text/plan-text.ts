@@ -120,11 +120,13 @@ function countsLines(answer: Answer): string[] {
 }
 
 function simulatedLines({ request, found, outlined, compiled }: Answer): string[] {
-  if (compiled.length === 0)
+  if (compiled.length === 0) {
+    const { spread } = memoryProfileOf(request.software)
     return [
       `prices alone: nothing was compiled${canSimulate(request) ? '' : ', there is no program to compile'}`,
-      `memory is estimated to ${showPercent(memoryProfileOf(request.software).spread)}: those listed take at most ${showGiB(found.capacity)} of ${showGiB(capacityOf(request))}, a chance of 95 % to fit`,
+      `memory estimates have a spread of ${showPercent(spread)}: those listed need at most ${showGiB(found.capacity)} of ${showGiB(capacityOf(request))}`,
     ]
+  }
   const count = outlined.length
   const off = outlined.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
   const unfit = compiled.filter(({ fits }) => !fits).length
