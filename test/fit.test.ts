@@ -117,6 +117,11 @@ test('plan: those that surely fit, and apart the faster ones with their chance a
     ok(one.fit.verdict === 'fits if' && one.fit.condition.length > 0 && one.bytes > surely)
     ok(one.step < best[0].step)
   }
+  const chances = possible.map((one: { fit: { chance: number } }) => one.fit.chance)
+  deepEqual(
+    chances,
+    chances.toSorted((a: number, b: number) => a - b),
+  )
   const text = (await plan()).out
   match(text, /Faster, fits if\n.*chance/)
   match(text, /1 fits if (it|fragmentation|context)/)

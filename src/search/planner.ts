@@ -30,7 +30,7 @@ export interface Answer {
   readonly found: Found
   /** Those that surely fit. Fastest first; of plans that hardly differ the best. Empty: nothing surely fits. */
   readonly listed: readonly RankedPlan[]
-  /** Those that may fit, and are faster than all that surely do. There are none where plans are compiled. */
+  /** Those that may fit and are faster than all that surely do; each likelier than those before it. None of compiled plans. */
   readonly possible: readonly RankedPlan[]
   /** The Pareto front of time against memory: fastest first, and each lighter than those before it. */
   readonly front: readonly RankedPlan[]
@@ -95,23 +95,15 @@ export function* findingPlans(request: Request, given: Partial<PlannerOptions> =
 
 const compiles = (request: Request, { simulate }: PlannerOptions): boolean => simulate !== false && canSimulate(request)
 
-/** How many of those that may fit are shown. */
-const mostPossible = 5
-
 /** Of prices alone some plans surely fit, and others may. */
 function* pricedPlans(request: Request, options: PlannerOptions): Work<Answer> {
   const [surely, possibly] = edgesOf(capacityOf(request), memoryProfileOf(request.software))
   const keep = Math.max(keptPlans, options.top)
   const found = yield* asPart(0, 0.5, searching(request, { keep, capacity: surely }))
   const answer = yield* asPart(0.5, 0.5, rankingPlans(request, found, options))
-  const near = yield* asPart(0.5, 1, searching(request, { keep, capacity: possibly, front: false }))
-  const fastest = found.best[0]?.estimate.step ?? Number.POSITIVE_INFINITY
-  const faster = near.best.filter(({ bytes, estimate }) => bytes > surely && estimate.step < fastest)
-  const possible = distinct(
-    faster.map(plan => priced(request, plan)),
-    mostPossible,
-  )
-  return { ...answer, possible }
+  const { front } = yield* asPart(0.5, 1, searching(request, { keep: 1, capacity: possibly }))
+  const near = front.filter(({ bytes }) => bytes > surely)
+  return { ...answer, possible: spread(near).map(plan => priced(request, plan)) }
 }
 
 const priced = (request: Request, plan: Priced): RankedPlan => ({ plan, fit: fitOfPrice(request, plan) })
