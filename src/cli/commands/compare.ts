@@ -19,7 +19,7 @@ import { printChrome, type Span } from '../../trace/index.js'
 import { openData } from '../../train/index.js'
 import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
-import { type Loaded, tryProgram } from '../files/program.js'
+import { type Loaded, type Tried, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
@@ -68,7 +68,7 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
 type NamedJob = { readonly path: string; readonly loaded: Loaded }
 
 async function compareAll(paths: readonly string[], options: CompareOptions, io: Io): Promise<number> {
-  const jobs = loadAll(paths, options, io)
+  const jobs = await loadAll(paths, options, io)
   if (!jobs) return 1
   const { cluster: given, steps } = options
   const ranks = Math.max(...jobs.map(({ loaded }) => worldOf(loaded.program.mesh)))
@@ -103,8 +103,13 @@ function givenMachine(given: string, ranks: number, io: Io): Calibration {
 }
 
 /** Every program, or everything that is wrong with the jobs. */
-function loadAll(paths: readonly string[], { json = false }: CompareOptions, io: Io): NamedJob[] | undefined {
-  const tried = paths.map(path => ({ path, ...tryProgram(path, io, { runs: true }) }))
+async function loadAll(
+  paths: readonly string[],
+  { json = false }: CompareOptions,
+  io: Io,
+): Promise<NamedJob[] | undefined> {
+  const tried: ({ readonly path: string } & Tried)[] = []
+  for (const path of paths) tried.push({ path, ...(await tryProgram(path, io, { runs: true })) })
   const found = tried.flatMap(({ problems }) => problems)
   const jobs = tried.flatMap(({ path, loaded }) => (loaded ? [{ path, loaded }] : []))
   if (jobs.length === tried.length || !json)

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { showBytes, worldOf } from '../../base/index.js'
 import { heaviest, scheduleOf } from '../../compile/index.js'
-import type { Run } from '../../emit/index.js'
 import type { Job } from '../../plan/index.js'
 import { printSchedule } from '../../schedule/index.js'
 import { beginningOf } from '../../train/index.js'
@@ -13,7 +12,7 @@ import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer, size } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { Progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { expectedOn } from './simulate.js'
 
 interface EmitOptions {
@@ -51,7 +50,7 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
 }
 
 async function command(path: string, options: EmitOptions, io: Io): Promise<number> {
-  const { loaded, problems } = tryProgram(path, io)
+  const { loaded, problems } = await tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
@@ -59,23 +58,16 @@ async function command(path: string, options: EmitOptions, io: Io): Promise<numb
   }
   if (!options.json) io.err(showProblems(problems, io, path))
   const changed = { ...loaded, job: withOptions(loaded.job, options) }
-  const { say, erase } = new Progress(io)
-  try {
-    const expected = expectedOf(changed, options, io)
+  const written = await withProgress(io, async watcher => {
+    if (options.scheduleCsv) return writeSchedule(changed, options.out, io)
+    const { cluster, devices } = options
+    const on = cluster === undefined ? undefined : { cluster, ...(devices && { devices }) }
+    const expected = on && (await expectedOn(changed.program, on, io, watcher))
     const beginning = beginningOf(options, io)
-    const written = options.scheduleCsv
-      ? writeSchedule(changed, options.out, io)
-      : await writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, say })
-    erase()
-    io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
-    return 0
-  } finally {
-    erase()
-  }
-}
-
-function expectedOf({ program }: Loaded, { cluster, devices }: EmitOptions, io: Io): Run['expected'] {
-  return cluster === undefined ? undefined : expectedOn(program, { cluster, ...(devices && { devices }) }, io)
+    return writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, watcher })
+  })
+  io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
+  return 0
 }
 
 export const withOptions = (job: Job, { steps, seed }: Pick<EmitOptions, 'steps' | 'seed'>): Job => ({

@@ -63,7 +63,7 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
 async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
-  const tried = job && !hasClosedForm(job) ? programOf(parsed, path, io, { fits: false }) : undefined
+  const tried = job && !hasClosedForm(job) ? await programOf(parsed, path, io, { fits: false }) : undefined
   if (!job || (tried && !tried.loaded)) {
     const problems = tried?.problems ?? parsed.problems
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)

@@ -62,7 +62,7 @@ function seconds(text: string): number {
 }
 
 async function command(path: string, options: LaunchOptions, io: Io): Promise<number> {
-  const { loaded, problems } = tryProgram(path, io)
+  const { loaded, problems } = await tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
@@ -76,8 +76,8 @@ async function command(path: string, options: LaunchOptions, io: Io): Promise<nu
   const plan = savePlanOf(options, folder)
   const refusals = plan ? savingProblems(plan.folder, takenBy(beginning), io) : []
   if (refusals.length > 0) throw new ProblemsError(refusals)
-  const emitted = await withProgress(io, ({ say }) =>
-    writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say }),
+  const emitted = await withProgress(io, watcher =>
+    writeEmitted({ ...loaded, job }, { path, folder, beginning, io, watcher }),
   )
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }

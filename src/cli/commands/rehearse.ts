@@ -34,7 +34,7 @@ export function registerRehearse(program: Command, io: Io, done: (code: number) 
       '\nExample:\n  lockstep rehearse examples/jobs/llama3-405b.yaml\n\nExit code 0: the same program, lawful and equal to one rank; 1: problems, or not so; 2: usage error.',
     )
     .action(async (path: string, options: RehearseOptions) => {
-      const { loaded, problems } = tryProgram(path, io, { fits: false })
+      const { loaded, problems } = await tryProgram(path, io, { fits: false })
       if (!options.json || !loaded) io.err(showProblems(problems, io, path))
       if (!loaded) {
         io.err(`${countProblems(problems)}\n`)

@@ -34,7 +34,7 @@ import { type Display, displayOf } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
 import { duration } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { Progress } from '../text/progress.js'
+import { Progress, withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 
@@ -84,7 +84,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
 }
 
 async function command(path: string, options: TrainOptions, io: Io): Promise<number> {
-  const { loaded, problems } = tryProgram(path, io, { runs: options.kernels !== 'reference' })
+  const { loaded, problems } = await tryProgram(path, io, { runs: options.kernels !== 'reference' })
   if (loaded) {
     io.err(showProblems(problems, io, path))
     return run(path, { ...loaded, job: changed(loaded.job, options) }, options, io)
@@ -101,19 +101,19 @@ const changed = (job: Job, { steps, seed }: TrainOptions): Job => ({
 
 async function run(path: string, loaded: Loaded, options: TrainOptions, io: Io): Promise<number> {
   const { job, schedule, program } = loaded
-  const { say, erase } = new Progress(io)
-  const beginning = beginningOf(options, io)
-  const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), say })
-  const session = await startSession(job, dataset, {
-    ...{ program, schedule, beginning, kernels: options.kernels, say },
-    ...(options.spans !== undefined && { measure: true }),
-    flightRecord: join(options.out ?? '.', 'flight.txt'),
+  const { session, tokenizer } = await withProgress(io, async watcher => {
+    const beginning = beginningOf(options, io)
+    const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
+    const session = await startSession(job, dataset, {
+      ...{ program, schedule, beginning, kernels: options.kernels, watcher },
+      ...(options.spans !== undefined && { measure: true }),
+      flightRecord: join(options.out ?? '.', 'flight.txt'),
+    })
+    return { session, tokenizer }
   })
   try {
-    erase()
     return await recorded(session, { path, tokenizer, options, io })
   } finally {
-    erase()
     await session.stop()
   }
 }
