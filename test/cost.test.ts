@@ -58,6 +58,15 @@ test('nobody to meet, or nothing to say, takes no time', () => {
   equal(priceCollective({ kind: 'all-reduce', bytes: 0, group: { size: 8, stride: 1 } }, node), 0)
 })
 
+test('whatever tp, the gradients of a stage leave a node through its NICs together: as many bytes, as long', () => {
+  const cluster = clusterOf('a100-80', 64, { nicsPerNode: 4 })
+  const of = (tp: number): number =>
+    priceCollective({ kind: 'all-reduce', bytes: 64e9 / tp, group: { size: 64 / tp, stride: tp } }, cluster)
+  for (const tp of [2, 4, 8]) close(of(tp), of(1), 0.13)
+  const alone = (tp: number): number => of(tp) / (64e9 / tp)
+  ok(alone(8) > 7 * alone(1))
+})
+
 for (const [what, size, stride, nics, share] of [
   ['64 side by side have all 8 NICs of a node', 64, 1, 8, 8 * far],
   ['64 side by side have the one NIC of a node', 64, 1, 1, far],

@@ -160,6 +160,35 @@ test('a host that launches slowly is the floor of a small layer', () => {
   ok(parts.other > 0.5 * step)
 })
 
+const small: Shape = { ...gpt, embed: 1024, heads: 16, headDim: 64, kvHeads: 16, ffn: 4096, seq: 1024, layers: 12 }
+
+test("Megatron's softmax is one kernel for a multiple of 4 matrices of scores, several launches otherwise", () => {
+  const eight = { tp: 8, microbatches: 1 } // 2 heads a rank
+  const [odd, even] = [1, 2].map(microbatch => estimate(setup({ ...eight, microbatch }, { shape: small })).parts)
+  ok(odd.other > even.other && odd.compute < even.compute)
+  const fused = { shape: small, software: frameworks['megatron-2024'] }
+  const [one, two] = [1, 2].map(microbatch => estimate(setup({ ...eight, microbatch }, fused)).parts)
+  ok(one.other < 1.2 * two.other)
+})
+
+test('a host that is as late as the device costs more where ranks meet than where they do not', () => {
+  const at = (tp: number) => estimate(setup({ tp, microbatches: 1 }, { shape: { ...small, dropout: false } }))
+  const [alone, met] = [1, 2].map(at)
+  const { forward, backward, batch } = frameworks['megatron-2021'].launch
+  close(alone.step - alone.parts.optimizer - alone.parts.compute, alone.parts.other)
+  ok(met.step > 12 * 1.05 * (forward + backward) + batch)
+  ok(met.parts.other > alone.parts.other)
+})
+
+test('every stage fetches its microbatch before it computes', () => {
+  const { batch } = frameworks['megatron-2021'].launch
+  const without = { ...frameworks['megatron-2021'] }
+  const slower = (split: Partial<Split>) =>
+    stepOf(split) - stepOf(split, { software: { ...without, launch: { ...without.launch, batch: 0 } } })
+  close(slower({ tp: 8, microbatches: 4 }), 4 * batch, 1e-6)
+  close(slower({ tp: 8, pp: 4, microbatches: 4 }), (4 + 3) * batch, 1e-6)
+})
+
 test('experts: every token is multiplied by those that see it, and travels there and back', () => {
   const moe: Shape = { ...gpt, experts: { count: 8, active: 2 } }
   const [dense, sparse] = [gpt, moe].map(shape => estimate(setup({ tp: 8, ep: 8, microbatches: 2 }, { shape })))

@@ -138,6 +138,9 @@ breaks('P2', 'a forward pass too many', swap(/^( {2}call up.F block=0 microbatch
 })
 breaks('P2', 'a backward pass that is missing', drop(/^ {2}call up.B block=0 microbatch=1 .*\n/), { pipeline: 0 })
 breaks('P3', 'updated twice', swap(/^( {2}call update .*\n)/, '$1$1'), { pipeline: 0, segment: 'update' })
+breaks('P3', 'the gradient said to lie where the parameter lies', swap(/param=(\d+) grad=\d+/, 'param=$1 grad=$1'), {
+  pipeline: 0,
+})
 breaks('P3', 'not updated', drop(/^ {2}call update .*\n/, 1), { pipeline: 1 })
 breaks(
   'P4',

@@ -176,8 +176,6 @@ export function tiny(given: Tiny): Program {
         dtype: 'f32',
         dims,
         init,
-        compute: layout,
-        storage: layout,
         kept: layout,
         state: layout,
         frames: everywhere,

@@ -57,8 +57,7 @@ const param = (
 ) => [
   `param ${name} [embed:${embed} ffn:${ffn}]`,
   '  init normal 0.02',
-  '  compute [ffn/tp]',
-  ...['storage', 'kept', 'state'].map(
+  ...['kept', 'state'].map(
     use => `  ${use} [ffn/tp]${zero > 0 ? ' flat/dp' : ''}${zero === 1 && use === 'kept' ? ' inside' : ''}`,
   ),
   ...[...new Set(holders)].map(s => {

@@ -9,6 +9,7 @@ import { curveText, lanesText, stepTimeline, timelineSvg } from '../src/report/i
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import {
   endOf,
+  overlapOf,
   printChrome,
   roundsOf,
   type Span,
@@ -73,6 +74,21 @@ test('who waits for a collective that others have not begun waits; after that it
     ],
   )
   deepEqual(sharesOf(program, [...early, ...collective(2, 9, [9, 10])]).waiting, 0, 'another group')
+})
+
+test('a bucket is hidden as far as its rank computes between its start and the end of its wait', () => {
+  const program = compileJob(jobOf('mlp', { dp: 2, microbatches: 2 }))
+  const { steps } = streamOf(program, 0)
+  const start = steps.findIndex(step => step.kind === 'call' && step.tag !== undefined)
+  const wait = steps.findIndex(step => step.kind === 'wait')
+  const span = (lane: Span['lane'], step: number, from: number, to: number): Span => ({
+    ...{ rank: 0, lane, step, instr: lane === 'compute' ? 0 : -1, start: seconds(from), end: seconds(to) },
+  })
+  //   computes 0 --- 4   6 ------ 11      in flight 4 ------------ 12
+  const step = [span('compute', 0, 0, 4), span('network', start, 4, 4), span('compute', start - 1, 6, 11)]
+  deepEqual(overlapOf(program, [...step, span('network', wait, 11, 12)]), 5 / 8)
+  deepEqual(overlapOf(program, step), undefined, 'nobody waited')
+  match(printChrome(program, [...step, span('network', wait, 11, 12)]), /"ph":"b","cat":"flight",.*"hidden":"63 %"/)
 })
 
 test('lanes show what a rank did most', () => {

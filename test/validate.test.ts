@@ -30,27 +30,27 @@ const of = (study: string) => scored.filter(t => t.study === study)
 const percent = (x: number) => `${(100 * x).toFixed(2)} %`
 const atMost = (got: number, most: number) => ok(got <= most, `${percent(got)}, promised ${percent(most)}`)
 
-test('A100 and H100: a mean error of at most 8 %, over rows and over studies', () => {
+test('A100 and H100: a mean error of at most 6 %, over rows and over studies', () => {
   const usual = scored.filter(({ setup }) => /^(a100|h100)/.test(setup.cluster.device.name))
   ok(usual.length > 900)
-  atMost(meanAbsolute(usual), 0.08)
+  atMost(meanAbsolute(usual), 0.06)
   const names = [...new Set(usual.map(({ study }) => study))]
   ok(names.length >= 12)
-  atMost(names.reduce((sum, name) => sum + meanAbsolute(usual.filter(t => t.study === name)), 0) / names.length, 0.08)
+  atMost(names.reduce((sum, name) => sum + meanAbsolute(usual.filter(t => t.study === name)), 0) / names.length, 0.06)
 })
 
 for (const [study, most] of [
-  ['sc21-table1', 0.05],
-  ['sc21-table2', 0.05],
-  ['korthikanti', 0.04],
-  ['mt-nlg', 0.05],
-  ['bloom', 0.08],
-  ['vtrain', 0.08],
-  ['zero-bubble', 0.08],
-  ['layouts', 0.08],
-  ['mosaic', 0.06],
-  ['mlperf', 0.08],
-  ['megatron-bridge', 0.08],
+  ['sc21-table1', 0.03],
+  ['sc21-table2', 0.03],
+  ['korthikanti', 0.035],
+  ['mt-nlg', 0.03],
+  ['bloom', 0.06],
+  ['vtrain', 0.07],
+  ['zero-bubble', 0.06],
+  ['layouts', 0.06],
+  ['mosaic', 0.05],
+  ['mlperf', 0.05],
+  ['megatron-bridge', 0.05],
 ] as const)
   test(`${studies[study].title}: a mean error of at most ${100 * most} %`, () => atMost(meanAbsolute(of(study)), most))
 
@@ -60,10 +60,53 @@ test('Llama 3 405B: each of the three rows within 8 %', () => {
   for (const { error } of three) atMost(Math.abs(error), 0.08)
 })
 
+/** A layer of one (hidden, tp, microbatch) takes the same in all rows of vTrain: errors of one class do not average out. */
+const classOf = ({ setup: { shape, split } }: Timed) => `h${shape.embed} tp${split.tp} microbatch ${split.microbatch}`
+const meanOf = (timed: readonly Timed[]) => timed.reduce((sum, { error }) => sum + error, 0) / timed.length
+
+for (const [name, most] of [
+  ['h2048 tp4 microbatch 2', 0.29],
+  ['h2048 tp4 microbatch 1', 0.16],
+  ['h1024 tp2 microbatch 4', 0.15],
+  ['h1024 tp1 microbatch 4', 0.14],
+  ['h1024 tp8 microbatch 1', 0.01],
+  ['h2048 tp8 microbatch 1', 0.05],
+] as const)
+  test(`the host of ${name}: within ${100 * most} %`, () =>
+    atMost(Math.abs(meanOf(of('vtrain').filter(t => classOf(t) === name))), most))
+
+test('the host of a node of A100: every other class of shapes within 12 %, none of the pipelines biased', () => {
+  const names = [...new Set(of('vtrain').map(classOf))]
+  const off = names.filter(name => Math.abs(meanOf(of('vtrain').filter(t => classOf(t) === name))) > 0.12)
+  deepEqual(off.sort(), [
+    'h1024 tp1 microbatch 4',
+    'h1024 tp2 microbatch 4',
+    'h2048 tp4 microbatch 1',
+    'h2048 tp4 microbatch 2',
+  ])
+  for (const pp of [1, 2, 4]) atMost(Math.abs(meanOf(of('vtrain').filter(t => t.setup.split.pp === pp))), 0.02)
+})
+
+test('small tp across nodes: not too cheap', () => {
+  const small = scored.filter(({ setup: { split, cluster } }) => split.tp <= 2 && cluster.devices > 8)
+  ok(small.length > 100)
+  atMost(Math.abs(meanOf(small)), 0.03)
+  const pairs = small.filter(({ setup }) => setup.split.tp === 2)
+  ok(pairs.length > 40)
+  atMost(Math.abs(meanOf(pairs)), 0.03)
+})
+
+test('B200: neither too fast nor too slow', () => {
+  const b200 = scored.filter(({ setup }) => setup.cluster.device.name === 'b200')
+  ok(b200.length >= 4)
+  atMost(Math.abs(meanOf(b200)), 0.05)
+})
+
 test('the plan we would choose is at most 2 % slower than the best measured, in the median', () => {
   const all = rankings(times.timed)
   ok(all.length >= 100)
   atMost(medianRegret(all), 0.02)
+  atMost(Math.max(...all.map(({ regret }) => regret)), 0.26)
   for (const study of ['layouts', 'bloom', 'vtrain', 'zero-bubble'])
     atMost(medianRegret(all.filter(r => r.study === study)), 0.02)
 })

@@ -150,10 +150,7 @@ const resultsOf = (streams: readonly StreamScript[]): Results =>
     }),
   ) as Results // a record of every name
 
-function programParam(
-  { spec, dtype, layouts, holders, segments }: CompiledParam,
-  streams: readonly StreamScript[],
-): Param {
+function programParam({ spec, dtype, holders, segments }: CompiledParam, streams: readonly StreamScript[]): Param {
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name)),
@@ -165,8 +162,6 @@ function programParam(
     dtype,
     dims,
     init,
-    compute: layouts.compute,
-    storage: layouts.storage,
     frames: Object.fromEntries(holders.map(pp => [pp, framesAt(streams[pp])])),
     kept: segments.kept.layout,
     ...(segments.kept.inside && { keptInside: true }),

@@ -51,7 +51,7 @@ export function timesOf(setup: Setup): Omit<Estimate, 'memory'> {
       cp: seconds(layers * layer.cp),
       ep: seconds(layers * layer.ep),
       optimizer: seconds(optimizer),
-      other: seconds(late + layers * layer.launch),
+      other: seconds(late + layers * layer.launch + microbatches * software.launch.batch),
     },
     flops: flopsOfStep(setup),
   }

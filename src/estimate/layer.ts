@@ -124,6 +124,10 @@ export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, {
   return { forward: [fused('forward')], backward: [fused('backward')] }
 }
 
+/** One for each sequence of the microbatch and each head of the rank. */
+export const scoreMatrices = ({ heads }: Shape, { microbatch, tp }: Pick<Cut, 'microbatch' | 'tp'>): number =>
+  (microbatch * heads) / tp
+
 /** The memory-bound kernels, one for each tensor they work on. */
 function smallKernels(shape: Shape, cut: Cut, precision: Precision, software: Software) {
   const { tp, cp, sequenceParallel, microbatch } = cut
@@ -136,7 +140,7 @@ function smallKernels(shape: Shape, cut: Cut, precision: Precision, software: So
     hidden: (tokens * active * shape.ffn) / tp,
     scores: (microbatch * shape.heads * shape.seq * shape.seq) / cp / tp,
   }
-  const traffic = layerTraffic(shape, software)
+  const traffic = layerTraffic(shape, scoreMatrices(shape, cut), software)
   const casts = isCast(precision) ? castBytes(shape, elements) : { forward: 0, backward: 0 }
   const scale = activationBytes(precision) / 2
   const chains = (pass: 'forward' | 'backward'): readonly Kernel[] => [

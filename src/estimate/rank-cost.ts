@@ -25,12 +25,14 @@ export interface Ranks {
 }
 
 export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): Ranks {
-  const { shape, split } = setup
+  const { shape, split, software } = setup
+  const { batch } = software.launch
   const holdings = holdingsIn(setup)
   const { ends, timeOf } = timesOf(setup, table, prices, layer)
   const [first, last] = [totalOf(ends.first), totalOf(ends.last)]
   const each = totalOf(layer)
-  const durationOf = (held: RankLayers) => held.layers * each + (held.first ? first : 0) + (held.last ? last : 0)
+  const durationOf = (held: RankLayers) =>
+    batch + held.layers * each + (held.first ? first : 0) + (held.last ? last : 0)
   let held: RankLayers = holdings[0]
   let longest = durationOf(held)
   let parameters = parametersOf(held, prices)
@@ -46,9 +48,9 @@ export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: 
   const busiest = timeOf(held)
   return {
     busiest: scaled(busiest, share),
-    sum: timeOf({ layers: shape.layers, first: true, last: true }),
+    sum: later(timeOf({ layers: shape.layers, first: true, last: true }), (split.pp - 1) * batch),
     layers: share * held.layers,
-    ends: share * (longest - held.layers * each - tpEnds),
+    ends: share * (longest - held.layers * each - tpEnds - batch),
     tpEnds: share * tpEnds,
     parameters,
     flights: { each: share * Math.max(0, totalOf(busiest) - longest), once: onceOf(split, holdings.map(timeOf)) },
@@ -71,7 +73,9 @@ interface RankTimes {
 function timesOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): RankTimes {
   if (!prices.own) {
     const ends = usualEnds(prices)
-    return { ends, timeOf: held => ({ ...timeOf(held, layer, ends), waited: 0, start: 0, end: 0 }) }
+    const { batch } = setup.software.launch
+    const still = { waited: 0, start: 0, end: 0 }
+    return { ends, timeOf: held => ({ ...later(timeOf(held, layer, ends), batch), ...still }) }
   }
   const ends = ownEnds(setup, table, prices)
   const traffic = trafficOf(setup, table)
@@ -81,6 +85,8 @@ function timesOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCo
 }
 
 const none: RankTime = { forward: 0, input: 0, weight: 0 }
+
+const later = ({ forward, input, weight }: RankTime, by: number): RankTime => ({ forward: forward + by, input, weight })
 
 const totalOf = ({ forward, input, weight }: RankTime): number => forward + input + weight
 

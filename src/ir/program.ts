@@ -118,9 +118,6 @@ export interface Param {
   /** Whole, as the model knows it. */
   readonly dims: readonly Dim[]
   readonly init: Init
-  /** The layout instructions compute with, and the layout parts are kept in under ZeRO. */
-  readonly compute: Layout
-  readonly storage: Layout
   /** Where it lies on the streams that hold it: pipeline coordinate -> frame. Two holders: tied, or a stage held twice. */
   readonly frames: Readonly<Record<number, ParamFrames>>
   /** The layout of the parameter's own frame and of its optimizer state. */
@@ -139,7 +136,7 @@ export const keptAs = ({ kept, keptInside }: Param): Holding => ({ layout: kept,
 /** Indices into the stream's frames. */
 export interface ParamFrames {
   readonly param: number
-  /** Absent where nothing is trained. */
+  /** Where its gradient is summed up over microbatches, and what the update is given lies at the end. Absent where nothing is trained. */
   readonly grad?: number
   /** What is kept of it from step to step, by name. */
   readonly states: States<number>

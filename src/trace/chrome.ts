@@ -1,11 +1,12 @@
 /**
  * Spans as a trace that chrome://tracing and ui.perfetto.dev open: a process per rank, a thread per lane, the memory
- * of the rank as a counter, and an arrow for each message. Times count from the first span.
+ * of the rank as a counter, an arrow for each message, and a track of its own for collectives that are in flight while the
+ * rank computes. Times count from the first span.
  */
 import { coordinatesOf } from '../base/index.js'
 import { kinds, type Lane, type Program } from '../ir/index.js'
 import { nameOf } from './name.js'
-import { memoryOf, messagesOf, type Round, roundsOf } from './round.js'
+import { flightsOf, memoryOf, messagesOf, type Round, roundsOf } from './round.js'
 import { doneBy, type Span, startOf } from './span.js'
 
 const lanes: readonly Lane[] = ['compute', 'network', 'host']
@@ -26,6 +27,7 @@ export function printChrome(program: Program, all: readonly Span[]): string {
       .flatMap(rank => [...namesOf(program, rank), ...threadNames(rank, threads, spans)]),
     ...spans.map(span => ({ ...eventOf(program, span, origin), ...place(span) })),
     ...rounds.flatMap(round => memoryEvents(program, round, origin)),
+    ...rounds.flatMap(round => flightEvents(program, round, origin)),
     ...messagesOf(program, rounds).flatMap(({ tag, from, to }, id) => [
       { ph: 's', id, name: tag, cat: 'message', ...place(from), ts: micro(from.start - origin) },
       { ph: 'f', bp: 'e', id, name: tag, cat: 'message', ...place(to), ts: micro(to.start - origin) },
@@ -51,6 +53,27 @@ function memoryEvents(program: Program, round: Round, origin: number): object[] 
     ...{ ph: 'C', name: 'memory (MiB)', pid: round.rank, ts: micro(time - origin) },
     args: Object.fromEntries(used.map(kind => [kind, mebibytes(bytes[kind])])),
   }))
+}
+
+/** Begin and end of what is in flight: viewers stack those that overlap. */
+function flightEvents(program: Program, round: Round, origin: number): object[] {
+  return flightsOf(program, round).flatMap(({ tag, from, start, end, hidden }) => {
+    const event = {
+      cat: 'flight',
+      name: nameOf(program, from),
+      pid: round.rank,
+      id: `${round.rank} ${round.index} ${tag}`,
+    }
+    return [
+      {
+        ph: 'b',
+        ...event,
+        ts: micro(start - origin),
+        args: { hidden: `${Math.round((100 * hidden) / (end - start))} %` },
+      },
+      { ph: 'e', ...event, ts: micro(end - origin) },
+    ]
+  })
 }
 
 function namesOf(program: Program, rank: number): object[] {

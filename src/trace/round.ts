@@ -1,4 +1,4 @@
-/** The spans of one rank in one training step, and what follows from their order: memory over time, and who sent to whom. */
+/** The spans of one rank in one training step, and what follows from their order: memory, messages, collectives in flight. */
 import { coordinatesOf, type Rank, rankAt } from '../base/index.js'
 import { type Kind, kinds, type Program } from '../ir/index.js'
 import { type Span, streamOf } from './span.js'
@@ -93,13 +93,64 @@ function receiverOf(program: Program, { rank, spans }: Round): (tag: string) => 
   const worked = spans.filter(({ lane }) => lane === 'compute')
   return tag => {
     const wait = waits.get(tag)
-    if (wait === undefined) return undefined
-    let [from, to] = [0, worked.length]
-    while (from < to) {
-      const middle = (from + to) >> 1
-      if (worked[middle].step <= wait) from = middle + 1
-      else to = middle
-    }
-    return worked[from]
+    return wait === undefined ? undefined : worked[firstWhere(worked.length, i => worked[i].step > wait)]
   }
+}
+
+/** A call that only starts, from its start to the end of the wait for it: what its rank computes meanwhile hides it. */
+export interface FlightSpan {
+  readonly tag: string
+  readonly from: Span
+  readonly start: number
+  readonly end: number
+  /** Seconds of that in which the rank computes. */
+  readonly hidden: number
+}
+
+export function flightsOf(program: Program, { rank, spans }: Round): FlightSpan[] {
+  const steps = streamOf(program, rank)?.steps ?? []
+  const flights = new Map<string, { from: Span; end: number }>()
+  // An engine writes the work of a wait down as the call's own; a simulation knows the wait by its step.
+  for (const span of spans) {
+    const step = steps[span.step]
+    const tag = step?.kind === 'call' || step?.kind === 'wait' ? step.tag : undefined
+    const flight = tag === undefined ? undefined : flights.get(tag)
+    if (flight) flight.end = Math.max(flight.end, span.end)
+    else if (tag !== undefined && step?.kind === 'call') flights.set(tag, { from: span, end: span.end })
+  }
+  const computed = computedBy(spans)
+  return [...flights].map(([tag, { from, end }]) => {
+    const { start } = from
+    return { tag, from, start, end, hidden: computed(end) - computed(start) }
+  })
+}
+
+/** For a moment, the seconds a rank has computed until then. A rank computes one thing at a time. */
+function computedBy(spans: readonly Span[]): (time: number) => number {
+  const computing = spans.filter(({ lane }) => lane === 'compute')
+  const before = [0]
+  for (const { start, end } of computing) before.push(before[before.length - 1] + end - start)
+  return time => {
+    const at = firstWhere(computing.length, i => computing[i].end > time)
+    return before[at] + Math.max(0, time - (computing[at]?.start ?? time))
+  }
+}
+
+/** The first of `count` indices for which it is true; it stays true from there on. */
+function firstWhere(count: number, holds: (index: number) => boolean): number {
+  let [from, to] = [0, count]
+  while (from < to) {
+    const middle = (from + to) >> 1
+    if (holds(middle)) to = middle
+    else from = middle + 1
+  }
+  return from
+}
+
+/** Of all the time that collectives were in flight, the share in which their rank computed. Undefined: none were. */
+export function overlapOf(program: Program, spans: readonly Span[]): number | undefined {
+  const flights = roundsOf(spans).flatMap(round => flightsOf(program, round))
+  const total = (of: (flight: FlightSpan) => number) => flights.reduce((sum, flight) => sum + of(flight), 0)
+  const flown = total(({ start, end }) => end - start)
+  return flown > 0 ? total(({ hidden }) => hidden) / flown : undefined
 }

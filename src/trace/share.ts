@@ -7,6 +7,7 @@
 import { worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { begunIn } from './meet.js'
+import { overlapOf } from './round.js'
 import { endOf, type Span, startOf } from './span.js'
 
 export interface Shares {
@@ -14,12 +15,14 @@ export interface Shares {
   readonly communication: number
   readonly waiting: number
   readonly bubble: number
+  /** Of the time that collectives were in flight, the share in which their rank computed, where any were. */
+  readonly overlap?: number
 }
 
 export function sharesOf(program: Program, spans: readonly Span[]): Shares {
   const time = (endOf(spans) - startOf(spans)) * worldOf(program.mesh)
   if (!(time > 0)) return { compute: 0, communication: 0, waiting: 0, bubble: 0 }
-  const begun = begunIn(program, spans)
+  const [begun, overlap] = [begunIn(program, spans), overlapOf(program, spans)]
   let [compute, communication, waiting] = [0, 0, 0]
   for (const span of spans) {
     const length = span.end - span.start
@@ -37,5 +40,6 @@ export function sharesOf(program: Program, spans: readonly Span[]): Shares {
     communication: communication / time,
     waiting: waiting / time,
     bubble: Math.max(0, 1 - (compute + communication + waiting) / time),
+    ...(overlap !== undefined && { overlap }),
   }
 }

@@ -203,11 +203,15 @@ const b200: Entry = {
     memory: GiB(179),
     reserve,
     curves: curves(
-      { efficiency: { bf16: 0.49, fp8: 0.58, f32: 0.8 }, tile: [256, 256], units: 74 },
+      { efficiency: { bf16: 0.49, fp8: 0.5, f32: 0.8 }, tile: [256, 256], units: 74 },
       { attention: { forward: 0.5, backward: 0.4 }, memory: { efficiency: 0.88, half: 0 } },
     ),
     pricePerHour: 8.6,
-    sources: ['NVIDIA DGX B200 data sheet (2024), per GPU', fitted, prices],
+    sources: [
+      'NVIDIA DGX B200 data sheet (2024), per GPU',
+      'efficiencies: those of the GB200, the same chip with less power and a peak that says so',
+      prices,
+    ],
   },
   network: hgx(nvlink(900e9, 0.74, 5e-6), infiniband(50e9, 0.85)),
   host: { memory: GiB(256), link: pcie(64e9) },

@@ -24,7 +24,7 @@ const megatron2021: Software = {
   regathers: true,
   tensorCollectives: 1,
   contention: 0.12,
-  launch: { forward: 0.8e-3, backward: 1.5e-3 },
+  launch: { forward: 0.8e-3, backward: 1.5e-3, softmax: 0.237, batch: 1.1e-3 },
   synchronous: false,
   reduceBytes: 2,
   pieces: 0,
@@ -54,7 +54,7 @@ const megatron2024: Software = {
   lossBytes: 24,
   optimizerBytes: 50,
   exposed: { tp: 0.4, tpBackward: 0.4, pp: 0, dp: 0, shards: 0, cp: 0.3, ep: 1 },
-  launch: { forward: 0.3e-3, backward: 0.5e-3 },
+  launch: { ...megatron2022.launch, forward: 0.3e-3, backward: 0.5e-3, batch: 0 },
   sources: ['NVIDIA/Megatron-LM core r0.8', 'NVIDIA/NeMo 24.07'],
 }
 
@@ -71,7 +71,7 @@ const megatronDeepspeed: Software = {
   ...megatron2021,
   name: 'megatron-deepspeed',
   tensorCollectives: 0.77,
-  launch: { forward: 3e-3, backward: 6e-3 },
+  launch: { ...megatron2021.launch, forward: 3e-3, backward: 6e-3 },
   synchronous: true,
   padsVocab: false,
   sources: ['bigscience-workshop/bigscience train/tr11-176B-ml: CUDA_LAUNCH_BLOCKING=1', 'Smith et al. 2022, MT-NLG'],
@@ -82,7 +82,7 @@ const megatronDeepspeed2023: Software = {
   ...megatronDeepspeed,
   name: 'megatron-deepspeed-2023',
   tensorCollectives: 1,
-  launch: { forward: 0.77e-3, backward: 1.45e-3 },
+  launch: { ...megatron2021.launch, forward: 0.77e-3, backward: 1.45e-3 },
   synchronous: false,
   optimizerBytes: 43,
   sources: ['VIA-Research/vTrain'],
@@ -98,6 +98,7 @@ const scaling2023: Software = {
   fusedSoftmax: 0,
   lossBytes: 32,
   tensorCollectives: 0.92,
+  launch: { ...megatron2021.launch, batch: 0 },
   reduceBytes: 4,
   sources: ['Hagemann et al. 2023, Efficient Parallelization Layouts for Large-Scale Distributed Model Training'],
 }
@@ -113,6 +114,7 @@ const fsdp2023: Software = {
   optimizerBytes: 50,
   reduceBytes: 4,
   exposed: { ...megatron2021.exposed, dp: 0, shards: 0 },
+  launch: { ...megatron2021.launch, batch: 0 },
   contention: 0.2,
   jitter: 0.015,
   sources: ['mosaicml/llm-foundry'],
@@ -133,7 +135,7 @@ const torchtitanCompiled: Software = {
   name: 'torchtitan-compiled',
   fusedElementwise: true,
   lossBytes: 20,
-  launch: { forward: 0.2e-3, backward: 0.3e-3 },
+  launch: { ...torchtitan.launch, forward: 0.2e-3, backward: 0.3e-3 },
 }
 
 /**
@@ -152,7 +154,7 @@ const lockstep: Software = {
   optimizerBytes: 34,
   exposed: { tp: 1, tpBackward: 1, pp: 0, dp: 1, shards: 0.6, wholeShards: 0.12, cp: 1, ep: 1 },
   regathers: false,
-  launch: { forward: 0, backward: 0 },
+  launch: { forward: 0, backward: 0, softmax: 0, batch: 0 },
   pieces: 9,
   sources: ['this project'],
 }

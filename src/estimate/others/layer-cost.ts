@@ -1,10 +1,12 @@
 /** One layer and one microbatch on one rank: its compute, and what its software leaves exposed of everything else. */
 import { activationBytes, dataRanks, isCast, precisionFacts } from '../../base/index.js'
+import { scoreMatrices } from '../layer.js'
 import { ownLayerCost } from '../own/layer.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { RankTime } from '../schedules/pipeline.js'
 import { fetchesWhole } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
+import { fusesSoftmax } from './traffic.js'
 
 export interface LayerCost extends RankTime {
   /** What the three times are made of. */
@@ -44,8 +46,10 @@ export function layerCost(setup: Setup, table: PriceTable, prices: Prices): Laye
   const backward = layer.input + layer.weight + recompute + tpBackward + cpBackward + epBackward
   const gatherForward = split.zero === 3 ? shardWait(setup, table, prices, forward, false) : 0
   const gatherBackward = split.zero === 3 ? shardWait(setup, table, prices, backward, true) : 0
-  const hostForward = hostWait(setup, launch.forward, forward + gatherForward)
-  const hostBackward = hostWait(setup, launch.backward + again.forward * launch.forward, backward + gatherBackward)
+  const launches = 1 + (splitsSoftmax(setup) ? launch.softmax : 0)
+  const hostForward = hostWait(setup, launches * launch.forward, forward + gatherForward)
+  const relaunched = launches * (launch.backward + again.forward * launch.forward)
+  const hostBackward = hostWait(setup, relaunched, backward + gatherBackward)
   return {
     forward: forward + gatherForward + hostForward,
     input: backward - layer.weight + gatherBackward + hostBackward,
@@ -60,8 +64,20 @@ export function layerCost(setup: Setup, table: PriceTable, prices: Prices): Laye
   }
 }
 
+/** A softmax that is one kernel elsewhere is several here. */
+const splitsSoftmax = ({ shape, split, software }: Setup): boolean =>
+  software.attention === 'unfused' &&
+  shape.seq <= software.fusedSoftmax &&
+  !fusesSoftmax(shape, scoreMatrices(shape, split), software)
+
 /** How much later the slowest of the hosts that meet is, for each of them. */
 const unequal = 0.05
+
+/**
+ * How sharply time turns from the host's to the device's where ranks meet within a layer: 1 would be their sum. Of 2, 3
+ * and 6, the one that is best on the marked rows of vTrain.
+ */
+const sharpness = 3
 
 /**
  * How much longer a layer takes because the host must launch it. A host that is ahead costs nothing; but where ranks
@@ -70,7 +86,9 @@ const unequal = 0.05
 function hostWait({ split, software }: Setup, host: number, device: number): number {
   if (software.synchronous) return host
   const slowest = host * (1 + unequal * (split.tp - 1))
-  return split.tp > 1 ? Math.hypot(slowest, device) - device : Math.max(0, host - device)
+  return split.tp > 1
+    ? (slowest ** sharpness + device ** sharpness) ** (1 / sharpness) - device
+    : Math.max(0, host - device)
 }
 
 /**

@@ -15,7 +15,10 @@ export interface Software {
   readonly fusedElementwise: boolean
   /** A norm is one kernel; otherwise a chain of passes, in f32. */
   readonly fusedNorm: boolean
-  /** Scale, mask and softmax of unfused attention are one kernel, up to this sequence. 0: never. */
+  /**
+   * Scale, mask and softmax of unfused attention are one kernel, up to this sequence and for a multiple of 4 matrices of
+   * scores. 0: never.
+   */
   readonly fusedSoftmax: number
   /** Bytes of traffic for each logit, forward and backward together: the cast, the loss and its gradient. */
   readonly lossBytes: number
@@ -42,8 +45,16 @@ export interface Software {
   readonly tensorCollectives: number
   /** How much slower compute is while a collective runs beside it: 0.12 is 12 %. */
   readonly contention: number
-  /** Host seconds to launch one layer forward and backward: the floor of a small layer's time. 0: compiled or captured. */
-  readonly launch: { readonly forward: number; readonly backward: number }
+  /** Seconds of the host. 0: compiled or captured. */
+  readonly launch: {
+    /** One layer forward and backward: the floor of a small layer's time. */
+    readonly forward: number
+    readonly backward: number
+    /** Of the above, what is added where a softmax that is usually one kernel is several. */
+    readonly softmax: number
+    /** What every stage does before a microbatch while its device has nothing to do: fetch, broadcast, read back. */
+    readonly batch: number
+  }
   /** The host waits for what it launched (CUDA_LAUNCH_BLOCKING): its time is added to the device's. */
   readonly synchronous: boolean
   /** Bytes a parameter's gradient is reduced in. */

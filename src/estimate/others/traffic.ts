@@ -37,11 +37,15 @@ function rotation(shape: Shape, software: Software): Traffic {
   return software.fusedElementwise ? { forward: 4, backward: 4 } : { forward: 18, backward: 18 }
 }
 
+/** Megatron's kernel works on 4 matrices of scores at a time, one for each sequence and head, and on no odd ones. */
+export const fusesSoftmax = ({ seq }: Shape, matrices: number, { fusedSoftmax }: Software): boolean =>
+  seq <= fusedSoftmax && matrices % 4 === 0
+
 /** Softmax with its scale and mask, and dropout, where scores go through memory. */
-function softmax(shape: Shape, software: Software): Traffic {
+function softmax(shape: Shape, matrices: number, software: Software): Traffic {
   if (software.attention !== 'unfused') return { forward: 0, backward: 0 }
   const dropout = shape.dropout ? 5 : 0
-  const fused = shape.seq <= software.fusedSoftmax
+  const fused = fusesSoftmax(shape, matrices, software)
   return { forward: (fused ? 4 : 29) + dropout, backward: (fused ? 6 : 30) + dropout }
 }
 
@@ -61,8 +65,8 @@ const scaled = (by: number, { forward, backward }: Traffic): Traffic => ({
   backward: by * backward,
 })
 
-/** One layer's chains, added up for each tensor they work on. */
-export function layerTraffic(shape: Shape, software: Software): Readonly<Record<Stream, Traffic>> {
+/** One layer's chains, added up for each tensor they work on; `matrices` of scores are a rank's. */
+export function layerTraffic(shape: Shape, matrices: number, software: Software): Readonly<Record<Stream, Traffic>> {
   const [n, r, rope, copy] = [norm(software), residual(shape, software), rotation(shape, software), copies(shape)]
   const by = software.fusedElementwise ? 1 : eagerly
   return {
@@ -70,7 +74,7 @@ export function layerTraffic(shape: Shape, software: Software): Readonly<Record<
     query: scaled(by, plus(rope, copy)),
     keyValue: scaled(by, plus(scaled(0.5, rope), { forward: 0, backward: copy.backward })),
     hidden: scaled(by, activation(shape, software)),
-    scores: scaled(by, softmax(shape, software)),
+    scores: scaled(by, softmax(shape, matrices, software)),
   }
 }
 

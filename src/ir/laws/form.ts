@@ -89,11 +89,10 @@ const twice = (things: readonly { readonly name: string }[]): string[] => {
 /** Parameters and inputs, whose dims are whole. */
 function declarations(program: Program): Finding[] {
   const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
-  const params = program.params.flatMap(({ name, dims, compute, storage, kept, state, keptInside }) =>
-    [
-      ...[compute, storage, kept, state].flatMap(layout => layoutForm(program, dims, layout)),
-      ...viewForm(kept, keptInside),
-    ].map(message => say(name, message)),
+  const params = program.params.flatMap(({ name, dims, kept, state, keptInside }) =>
+    [...[kept, state].flatMap(layout => layoutForm(program, dims, layout)), ...viewForm(kept, keptInside)].map(
+      message => say(name, message),
+    ),
   )
   const inputs = program.inputs.flatMap(({ name, dims, layout }) =>
     [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : [])].map(message =>

@@ -117,13 +117,15 @@ class Replay {
     }
   }
 
-  /** Digits that the sum of a gradient dropped are not in what the optimizer is given, however wide that is. */
+  /** Its frame holds the gradient that the update was given, in the dtype of the state: wider, it would have lost its digits before. */
   #summed(update: Update, frame: number, param: Param): void {
     const entry = this.#memory[update.pipeline][frame].get(0)
+    const given = entry && same(entry, update.grad)
+    const what = `${this.#program.streams[update.pipeline].frames[frame].name} for ${param.name}`
     const [sum, state] = [entry && this.#shelf.typeOf(entry.type).dtype, dtypeOfState(param)]
-    if (sum === undefined || sum === state) return
-    const message = `the gradient of ${param.name} is summed in ${sum}, its state is ${state}`
-    this.#findings.push({ law: 'T5', ...placeOf(update), message })
+    const say = (law: Law, message: string) => this.#findings.push({ law, ...placeOf(update), message })
+    if (!given) say('P3', `${what} does not hold the gradient that the update was given`)
+    else if (sum !== state) say('T5', `${what} is summed in ${sum}, its state is ${state}`)
   }
 
   /** A frame holds what an update made of it, as it is kept. */

@@ -103,7 +103,7 @@ const readers: Readonly<Record<string, Reader>> = {
     const [type, shape] = rest[0]?.startsWith('[') ? ['f32', rest] : [rest[0] ?? '', rest.slice(1)]
     const nowhere = () => ({ splits: {}, partial: {} })
     const dims = readShaped(shape).dims as Dim[] // fresh: nobody else holds this list
-    const layouts = { compute: nowhere(), storage: nowhere(), kept: nowhere(), state: nowhere() }
+    const layouts = { kept: nowhere(), state: nowhere() }
     draft.param = {
       name: word.read(param),
       dtype: dtype.read(type),
@@ -135,8 +135,6 @@ const readers: Readonly<Record<string, Reader>> = {
 /** Lines below a `param`. */
 const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly string[]) => void>> = {
   init: (param, [kind, std]) => (param.init = initOf(kind, std)),
-  compute: (param, shape) => (param.compute = growing(readShaped(shape)).layout),
-  storage: (param, shape) => (param.storage = growing(readShaped(shape)).layout),
   kept(param, words) {
     const { shape, inside } = readInside(words)
     param.kept = growing(readShaped(shape)).layout

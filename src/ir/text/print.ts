@@ -30,7 +30,7 @@ const printResults = ({ results }: Program): string[] =>
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
   `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
-  ...(['compute', 'storage', 'kept', 'state'] as const).map(
+  ...(['kept', 'state'] as const).map(
     use => `  ${use} ${showLayout(param[use])}${use === 'kept' && param.keptInside ? ' inside' : ''}`,
   ),
   ...Object.entries(param.frames).map(
