@@ -6,18 +6,18 @@ import { printable, save, type Work } from '../../base/index.js'
 import {
   findingPlans,
   findingReasons,
+  findingWhatWorks,
   keptPlans,
   planInput,
   type RankedPlan,
   type Request,
   ratesOfPlan,
-  whyImpossible,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { integer, size } from '../text/integer.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
-import { Progress, withProgress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 
 interface PlanOptions extends PlanningOptions {
   readonly devices?: number
@@ -92,11 +92,14 @@ function answerTo(request: Request, { top, why, out, ...options }: PlanOptions, 
   })
 }
 
-function refuse(planning: Planning, { json }: PlanOptions, io: Io): number {
-  const { say, erase } = new Progress(io)
-  say('searching for what would work')
-  const impossible = whyImpossible(planning.request, devices => attempt(() => planning.clusterAt(devices)))
-  erase()
+const alternatives = 'searching for what would work'
+
+async function refuse(planning: Planning, { json }: PlanOptions, io: Io): Promise<number> {
+  const clusterAt = (devices: number) => attempt(() => planning.clusterAt(devices))
+  const impossible = await withProgress(io, progress => {
+    progress.expect({ [alternatives]: 1 })
+    return progress.run(alternatives, findingWhatWorks(planning.request, clusterAt))
+  })
   if (json) io.out(`${JSON.stringify({ ok: false, ...impossible }, null, 2)}\n`)
   else io.err(impossibleText(planning, impossible, io))
   return 1
