@@ -2,7 +2,18 @@
 import { dirname, relative } from 'node:path'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { printable, save, type Work } from '../../base/index.js'
+import {
+  either,
+  error,
+  isOwnPrecision,
+  type Precision,
+  ProblemsError,
+  planPrecisions,
+  precisionFacts,
+  printable,
+  save,
+  type Work,
+} from '../../base/index.js'
 import {
   findingPlans,
   findingReasons,
@@ -64,6 +75,7 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
 
 async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
+  if (options.out !== undefined) requireWritable(options.precision)
   const told = await answerTo(planning.request, options, io)
   const [first] = told.listed
   if (!first) return refuse(planning, options, io)
@@ -74,6 +86,14 @@ async function planCommand(options: PlanOptions, io: Io): Promise<number> {
     if (!json) io.out(`\nwritten: ${out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0
+}
+
+/** A job says what is stored; products of another precision than that cannot be written down. */
+function requireWritable(precision: Precision): void {
+  if (isOwnPrecision(precision)) return
+  const message = `a job file cannot say that products are in ${precision}: its plan.precision is ${either(planPrecisions)}`
+  const suggestion = `leave out --out, or plan with --precision ${precisionFacts[precision].plan} (lockstep simulate has --multiply ${precision})`
+  throw new ProblemsError([error('plan/unwritable', '--out', message, suggestion)])
 }
 
 /** In seconds, about. */
