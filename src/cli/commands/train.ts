@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
 import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
-import { type KernelName, kernelNames, nativeMissing, type Trainer } from '../../engine/index.js'
+import { type KernelName, kernelNames, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
+import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
@@ -32,7 +33,7 @@ import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { type Display, displayOf } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
-import { duration } from '../text/numbers.js'
+import { duration, scaled } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { Progress, withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
@@ -146,13 +147,15 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
 
 async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
   const { job, program, trainer, taken } = session
-  const display = displayOf(job, io, options.json === true)
+  const peak = options.json ? undefined : peakOf(session)
+  const display = displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
-  else io.out(`${introduction(session, places.folder)}\n`)
+  else io.out(`${[...introduction(session, places.folder), ...(peak ? [peak.words] : [])].join('\n')}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
   const losses = records.map(({ loss }) => loss)
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
-  if (!options.json || records.length === 0) for (const line of summaryOf(job, records, taken)) display.note(line)
+  if (!options.json || records.length === 0)
+    for (const line of summaryOf(job, records, taken, peak?.flops)) display.note(line)
   if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
   if (options.beside && stopped === undefined && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
@@ -226,7 +229,7 @@ const kernelsText = ({ trainer, kernels }: Session): string => {
   return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
 }
 
-const introduction = (session: Session, folder: RunFolder): string => {
+const introduction = (session: Session, folder: RunFolder): string[] => {
   const { job, trainer, dataset, beginning } = session
   return [
     paragraph(job),
@@ -235,7 +238,19 @@ const introduction = (session: Session, folder: RunFolder): string => {
     `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
     ...sharing(job, trainer),
     ...patience(job, trainer),
-  ].join('\n')
+  ]
+}
+
+/** What this machine could do at most, by its own kernels: there is no data sheet to compare with. */
+function peakOf({ job, kernels, trainer }: Session): { readonly flops: number; readonly words: string } | undefined {
+  if (!trainer.concurrent || kernels === 'reference') return undefined
+  const rate = productRate(loadKernels(kernels))
+  const cores = Math.min(worldOfPlan(job.plan), thisHost().cores)
+  const product = `${peakSize} x ${peakSize} x ${peakSize}`
+  return {
+    flops: cores * rate,
+    words: `MFU is relative to ${cores} x ${scaled(rate, ' ')}FLOP/s: what a product of ${product} reaches on a core here.`,
+  }
 }
 
 function sharing({ plan }: Job, { concurrent }: Trainer): string[] {
