@@ -163,7 +163,7 @@ export async function benchKernels(options: BenchKernelsOptions, io: Io): Promis
   const milliseconds = Number(options.ms ?? 100)
   if (unknown.length > 0 || !(milliseconds > 0)) {
     const reason =
-      unknown.length > 0 ? `--kernels ${unknown[0]}: there are ${Object.keys(targets).join(', ')}` : undefined
+      unknown.length > 0 ? `--kernels ${unknown[0]}: must be some of ${Object.keys(targets).join(', ')}` : undefined
     io.err(`error ${reason ?? `--ms ${options.ms}: not a number above 0`}\n`)
     return 2
   }
@@ -213,7 +213,7 @@ export function registerBenchKernels(bench: Command, io: Io, done: (code: number
     .description('GFLOP/s and GB/s of each kernel on one core, on the shapes of a small GPT')
     .option('--kernels <targets>', `some of ${Object.keys(targets).join(',')} (default: all)`)
     .option('--only <text>', 'kernels whose name contains it')
-    .option('--ms <time>', 'how long to measure each (default: 100)')
+    .option('--ms <time>', 'milliseconds to measure each (default: 100)')
     .option('--json', 'one object per kernel and target')
     .addHelpText(
       'after',

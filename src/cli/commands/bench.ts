@@ -37,7 +37,7 @@ export function registerBench(program: Command, io: Io, done: (code: number) => 
     )
     .option('--ranks <n>', 'threads that take part', ranks, 2)
     .option('--sizes <list>', 'sizes, such as 16Ki,1Mi,64Mi', sizes, sizes('16Ki,256Ki,1Mi,16Mi,64Mi'))
-    .option('--ops <list>', `of ${benchOps.join(', ')}`, ops, [...benchOps])
+    .option('--ops <list>', `some of ${benchOps.join(', ')}`, ops, [...benchOps])
     .option('--kernels <kind>', 'auto, native or wasm', kernels, 'auto')
     .option('--repeats <n>', 'operations timed of each kind and size', integer)
     .option('--json', 'one JSON object per line')
@@ -94,7 +94,7 @@ function sizes(text: string): number[] {
   return text.split(',').map(word => {
     const bytes = parseBytes(word)
     if (bytes === undefined || bytes < 4 || bytes > 2 ** 30)
-      throw new InvalidArgumentError(`${word} is no size from 4 bytes to 1 GiB.`)
+      throw new InvalidArgumentError(`${word} is not a size from 4 bytes to 1 GiB.`)
     return bytes
   })
 }

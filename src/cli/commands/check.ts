@@ -14,13 +14,13 @@ export function registerCheck(program: Command, io: Io, done: (code: number) => 
     .command('check')
     .summary('say everything that is wrong with a job')
     .description(
-      'Reads a job file and reports every problem with its line, its equation and what to try, also with the data it names; if there is none, what the job amounts to.',
+      'Reads a job file and reports every problem with its line, its equation and a suggestion, those with the data it names too; if there are none, prints what the job amounts to.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--json', 'problems and summary as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (warnings may be), 1: errors, 2: usage error.',
+      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (there may be warnings), 1: errors, 2: usage error.',
     )
     .action(async (path: string, options: { json?: boolean }) => {
       const { job, problems } = await checked(path, io)

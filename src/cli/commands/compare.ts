@@ -43,12 +43,12 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
     .command('compare')
     .summary('predicted against measured, on one timeline')
     .description(
-      'Simulates a step of a job on the calibrated machine, runs it on the engine, and shows both: the step, each kind of instruction, every rank. Of several jobs it prints a line each. Measuring the machine too takes a minute or two.',
+      'Simulates a step of a job on the calibrated machine, runs it on the engine, and shows both: the step, each kind of instruction, every rank. For several jobs it prints one line each. Measuring the machine as well takes a minute or two.',
     )
     .argument('<jobs...>', 'job files (YAML or JSON)')
     .option(
       '--cluster <file>',
-      'this machine, as lockstep calibrate wrote it (default: measured in turns with the jobs)',
+      'this machine, as lockstep calibrate wrote it (default: measured now, interleaved with the jobs)',
     )
     .option('--steps <n>', 'steps to measure of each job', positive, 60)
     .option('--svg <file>', 'draw both on one timeline')
@@ -96,7 +96,7 @@ function givenMachine(given: string, ranks: number, io: Io): Calibration {
         'compare/cluster',
         '--cluster',
         `${cluster.name} is not a machine the engine runs on`,
-        'leave --cluster out to measure this one in turns with the jobs, or write it once with lockstep calibrate --out this-machine.yaml',
+        'leave --cluster out to measure this one, interleaved with the jobs, or write it once with lockstep calibrate --out this-machine.yaml',
       ),
     ])
   return { starts: [], cluster: () => cluster }

@@ -35,8 +35,8 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--out <folder>', 'where to write')
-    .option('--steps <n>', 'steps, instead of the job’s', integer)
-    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--steps <n>', 'number of steps, instead of the job’s', integer)
+    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
     .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')
     .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', size)
@@ -44,7 +44,7 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
     .option('--json', 'what was written, as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && ./launch.sh\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
+      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && sh launch.sh\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
     )
     .action(async (path: string, options: EmitOptions) => done(await command(path, options, io)))
 }

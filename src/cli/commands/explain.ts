@@ -51,7 +51,7 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
     .command('explain')
     .summary('what limits a plan, and what to try next')
     .description(
-      'Prices the plan of a job on a cluster and every plan next to it: where the time goes, what would be faster and by how much, what is not possible and why.',
+      'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what would be faster and by how much, what is not possible and why.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')

@@ -42,8 +42,8 @@ export function registerLaunch(program: Command, io: Io, done: (code: number) =>
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--out <folder>', 'where to write it (default: a new one below runs/)')
-    .option('--steps <n>', 'steps, instead of the job’s', integer)
-    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--steps <n>', 'number of steps, instead of the job’s', integer)
+    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--device <name>', 'auto, cpu or cuda', 'cpu')
     .option('--timeout <seconds>', 'how long a rank waits for its peers', seconds, 120)
   withCheckpointOptions(launch)
@@ -82,7 +82,7 @@ async function command(path: string, options: LaunchOptions, io: Io): Promise<nu
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }
 
-/** Beside the time-out, for what the start of Python and PyTorch takes on a busy machine. */
+/** The start has these beside the time-out: Python and PyTorch take long to load on a busy machine. */
 const startSeconds = 20
 
 /** What train.py is told; it runs in its own folder. */

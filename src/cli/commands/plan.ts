@@ -96,7 +96,7 @@ function requireWritable(precision: Precision): void {
   throw new ProblemsError([error('plan/unwritable', '--out', message, suggestion)])
 }
 
-/** In seconds, about. */
+/** The phases with their lengths, in seconds, about. */
 const phases = { 'searching and simulating': 15, 'finding out what would change it': 3 }
 type Phase = keyof typeof phases
 

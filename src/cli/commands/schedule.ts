@@ -31,7 +31,7 @@ import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 import { scheduleTimeline } from '../text/schedule-timeline.js'
 
-/** As they stand on the command line. */
+/** The options as they stand on the command line. */
 export interface ScheduleOptions {
   readonly name?: string | undefined
   readonly pp?: string | undefined
@@ -90,10 +90,10 @@ export async function scheduleCommand(options: ScheduleOptions, io: Io): Promise
 
 function formatOf({ format = 'text', comms, json }: ScheduleOptions): Format {
   const found = formats.find(known => known === format)
-  if (!found) throw misuse(`--format ${format}: there are ${formats.join(', ')}`)
+  if (!found) throw misuse(`--format ${format}: must be one of ${formats.join(', ')}`)
   if (found === 'svg' && comms)
     throw misuse('--comms: messages are shown by --format csv and --format text, not by svg')
-  if (found === 'svg' && json) throw misuse('--json and --format svg are two forms of output: choose one')
+  if (found === 'svg' && json) throw misuse('--json and --format svg cannot be combined')
   return found
 }
 
@@ -149,7 +149,8 @@ interface TitledSchedule {
 
 async function made(options: ScheduleOptions, cost: Costs, io: Io): Promise<TitledSchedule> {
   const { name, chunks } = options
-  if (name === undefined) throw misuse(`name a schedule or give --file; there are ${scheduleNames.join(', ')}, ${auto}`)
+  if (name === undefined)
+    throw misuse(`name a schedule or give --file; the schedules are ${scheduleNames.join(', ')}, ${auto}`)
   if (name === auto) return madeAutomatically(options, cost, io)
   refuseAutoOptions(options)
   const known = isScheduleName(name) ? name : undefined
@@ -169,7 +170,7 @@ async function made(options: ScheduleOptions, cost: Costs, io: Io): Promise<Titl
 async function madeAutomatically(options: ScheduleOptions, cost: Costs, io: Io): Promise<TitledSchedule> {
   const { chunks, limit, goal = 'makespan' } = options
   if (chunks !== undefined) throw misuse(`--chunks: ${auto} has one chunk on each rank`)
-  if (goal !== 'makespan' && goal !== 'span') throw misuse(`--goal ${goal}: there are makespan, span`)
+  if (goal !== 'makespan' && goal !== 'span') throw misuse(`--goal ${goal}: must be makespan or span`)
   const { pp: ranks, ...counts } = countsOf(options, [
     'pp',
     'microbatches',
@@ -253,7 +254,7 @@ function json({ schedule, cost, options }: Rendering): string {
   return `${JSON.stringify({ ranks: rows.length, stages, microbatches, ...measured, rows })}\n`
 }
 
-/** Without the dust of adding decimals. */
+/** The time without the dust of adding decimals. */
 const shown = (time: number): number => Number(time.toPrecision(12))
 
 function summary({ makespan, span, idle, bubble, peak }: Timing, { name, held }: ScheduleOptions): string {
@@ -279,7 +280,8 @@ Exit code 0: fine, 1: the schedule has problems, 2: usage error.`
 export function registerSchedule(program: Command, io: Io, done: (code: number) => void): void {
   program
     .command('schedule')
-    .description('make, check, time and draw a pipeline schedule')
+    .summary('make, check, time and draw a pipeline schedule')
+    .description('Makes, checks, times and draws a pipeline schedule.')
     .argument('[name]', 'which schedule')
     .option('--pp <ranks>', 'pipeline ranks')
     .option('--microbatches <count>', 'microbatches of a step')

@@ -47,17 +47,17 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
     .option('--devices <n>', 'how many there are (default: as many as the plan has ranks)', size)
-    .option('--slow <rank:factor>', 'a rank, or first-last, whose work takes so many times as long', slowdowns)
+    .option('--slow <rank:factor>', 'a rank (or first-last) that is slower by this factor', slowdowns)
     .option('--jitter <share>', 'random spread of the time of every call, such as 0.02', share)
-    .option('--seed <n>', 'of the jitter', integer, 1)
+    .option('--seed <n>', 'seed of the jitter', integer, 1)
     .option('--tokens <count>', 'what the run trains on, such as 15T: days and money', count)
     .option('--price <dollars>', "for an hour of one device (default: the catalog's)", positive)
     .option('--mtbf <time>', 'mean time between failures of one device, such as 50000h: goodput', someTime)
-    .addOption(timeOption('--checkpoint <time>', 'how long training stands still for a checkpoint', '60s'))
-    .addOption(timeOption('--restart <time>', 'from a failure until training goes on', '10min'))
+    .addOption(timeOption('--checkpoint <time>', 'how long training pauses for a checkpoint', '60s'))
+    .addOption(timeOption('--restart <time>', 'from a failure until training resumes', '10min'))
     .option('--checkpoint-every <time>', 'time between checkpoints (default: the best)', someTime)
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
-    .option('--scale <factor>', 'scales all prices, as a measured step of another plan said', positive)
+    .option('--scale <factor>', 'factor for all prices, as --measured-step found for another plan', positive)
     .addOption(
       new Option('--multiply <precision>', 'precision of products, where it is not that of what is stored').choices([
         ...precisions,
@@ -126,11 +126,11 @@ function watched(
 
 type ClusterOptions = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow' | 'multiply'>
 
-/** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
+/** The cluster has as many devices as the plan has ranks, unless the user says how many; throws what is wrong with that. */
 function clusterFor(program: Program, { cluster: given, devices, slow, multiply }: ClusterOptions, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
   const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
-  // Of threads there are as many as are asked for.
+  // A machine has as many threads as are asked for.
   const cluster = named.cores === undefined ? named : loadCluster(given, io, ranks)
   const equation = program.mesh.axes
     .filter(({ size }) => size > 1)

@@ -60,15 +60,17 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .command('train')
     .summary('train a job on the ranks of this machine')
     .description(
-      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step (and where checkpoints are written, writes one), a second time at once.`,
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step, with a checkpoint where checkpoints are written; a second one stops at once.`,
     )
     .argument('[job]', 'job file (YAML or JSON; - for standard input)')
-    .option('--steps <n>', 'steps, instead of the job’s', positive)
+    .option('--steps <n>', 'number of steps, instead of the job’s', positive)
     .addOption(
-      new Option('--kernels <name>', 'what computes').choices(['auto', ...kernelNames]).default('auto' as const),
+      new Option('--kernels <name>', 'the kernels that compute')
+        .choices(['auto', ...kernelNames])
+        .default('auto' as const),
     )
     .option('--out <folder>', 'the run folder (default: a new one below runs/)')
-    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
     .option('--demo', 'a small GPT on the sources of lockstep itself')
@@ -120,7 +122,7 @@ async function run(path: string, loaded: Loaded, options: TrainOptions, io: Io):
 }
 
 interface Setting {
-  /** Of the job. */
+  /** The path of the job. */
   readonly path: string
   readonly tokenizer: string | undefined
   readonly options: TrainOptions

@@ -35,7 +35,7 @@ export interface EmittedFolder {
 }
 
 export interface Target {
-  /** Of the job. */
+  /** The path of the job. */
   readonly path: string
   readonly folder: string
   /** The checkpoint it will be told to start from; or, if it carries it along, starts from by itself. */

@@ -115,7 +115,7 @@ export interface Picture {
   readonly losses: readonly number[]
   readonly spans: readonly Span[]
   readonly columns: number
-  /** Of the screen: a picture that is higher cannot be drawn over. */
+  /** The rows of the screen: a picture that is higher cannot be drawn over. */
   readonly rows: number
   readonly steps: number
   /** Seconds. */
@@ -159,7 +159,7 @@ const numbersOf = (record: StepRecord, peak: number | undefined): string[] => {
   ]
 }
 
-/** As many words to a line as fit. */
+/** Lines of as many words as fit. */
 function wrapped(words: readonly string[], columns: number): string[] {
   const lines: string[] = []
   for (const word of words) {

@@ -88,7 +88,7 @@ export function pipelineOf({ mesh, streams }: Program, through: Rank): Rank[] {
 interface Shown {
   readonly program: Program
   readonly simulation: Simulation
-  /** Of the pipeline to draw. */
+  /** The ranks of the pipeline to draw. */
   readonly ranks: readonly Rank[]
 }
 
