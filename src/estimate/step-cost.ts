@@ -52,7 +52,7 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
     shape.tied && pp > 1
       ? table.collective('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp)
       : 0
-  const pieces = Math.max(1, software.pieces * ranks.layers)
+  const pieces = Math.max(1, collectivesOf(software, ranks))
   const piece = ranks.parameters / pieces
   if (prices.own) return tied + pieces * mirrored(split, software, table, piece) + ranks.flights.once
   if (zero === 3) return tied + endsCost(split, software, table, prices)
@@ -67,6 +67,10 @@ export function dataCost({ shape, split, software }: Setup, table: PriceTable, p
   const hidden = Math.max(within, beyond)
   return tied + traffic - hidden + software.contention * hidden
 }
+
+/** How many the gradients of a rank travel in. */
+const collectivesOf = ({ bucket, reduceBytes, pieces }: Software, { parameters, layers }: Ranks): number =>
+  bucket > 0 ? (reduceBytes * parameters) / bucket : pieces * layers
 
 /** The sum of a gradient over the two stages that hold its parameter. */
 function mirrored(split: Split, { reduceBytes }: Software, table: PriceTable, parameters: number): number {

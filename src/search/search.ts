@@ -9,9 +9,9 @@
 import { finish, seconds, type Work } from '../base/index.js'
 import {
   calibrated,
-  capacityOf as capacityOfDevice,
   type Estimate,
   footprint,
+  roomOf,
   type Setup,
   type Split,
   timesOf,
@@ -53,6 +53,8 @@ export interface Found {
 export interface Options {
   /** How many of the best to keep. */
   readonly keep: number
+  /** Bytes a rank may take, where that is not the request's capacity. */
+  readonly capacity?: number
   /** False: no front is asked for, and more can be left out. */
   readonly front?: boolean
   /** False prices everything: the truth that pruning is compared with. */
@@ -78,8 +80,8 @@ export const scaledTo = (plan: Priced, by: number): Priced =>
   by === 1 ? plan : { ...plan, estimate: calibrated(plan.estimate, seconds(plan.estimate.step * by)) }
 
 /** What a rank may take of its device, and of what the user allows. */
-export const capacityOf = ({ cluster, constraints }: Request): number =>
-  Math.min(capacityOfDevice(cluster.device), memoryLimit(constraints))
+export const capacityOf = ({ cluster, software, constraints }: Request): number =>
+  Math.min(roomOf(cluster.device, software), memoryLimit(constraints))
 
 interface Bounded {
   readonly group: Group
@@ -97,8 +99,8 @@ const costOfFirst = 0.3
 
 export const search = (request: Request, options: Options): Found => finish(searching(request, options))
 
-export function* searching(request: Request, { keep, front = true, prune = true }: Options): Work<Found> {
-  const capacity = capacityOf(request)
+export function* searching(request: Request, options: Options): Work<Found> {
+  const { keep, capacity = capacityOf(request), front = true, prune = true } = options
   const groups = boundedGroups(request)
   const considered = groups.reduce((n, { plans }) => n + plans, 0)
   const best = new Best(keep, front)

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { printable, showCount } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
-import { type FrameworkName, frameworks } from '../../estimate/index.js'
+import { type Fit, type FrameworkName, frameworks } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import {
@@ -14,6 +14,7 @@ import {
   limitOf,
   type Priced,
   planInput,
+  type Request,
   ratesOfPlan,
   readingOf,
   requestOfJob,
@@ -27,7 +28,7 @@ import { colorsOf } from '../text/colors.js'
 import { kernelLines, type RankLoad, rankLoadOf, trafficLines } from '../text/loads.js'
 import { scaled, showPercent, showSeconds } from '../text/numbers.js'
 import { neighbourLines, partsLines } from '../text/plan-text.js'
-import { partNames, showDifferences, showGiB, showPlan } from '../text/plan-words.js'
+import { partNames, showChance, showDifferences, showGiB, showPlan } from '../text/plan-words.js'
 import { softwareOption } from '../text/planning.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
@@ -93,10 +94,9 @@ async function explainCommand(path: string, options: ExplainOptions, io: Io): Pr
 const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
 function asText(explained: Explanation, load: RankLoad | undefined, io: Io): string {
-  const { job, request, plan, scale, neighbours, simulated, best } = explained
+  const { job, request, plan, fit, scale, neighbours, simulated, best } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
-  const over = plan.bytes - capacityOf(request)
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`)
   const gains = neighbours.filter(({ verdict }) => verdict.kind === 'timed' && verdict.ratio < 0.9995)
@@ -106,9 +106,7 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
     showPlan(plan.split),
     '',
     `${bold(showSeconds(plan.estimate.step))} a step${scale === 1 ? '' : dim(` (as measured; priced ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} a rank`,
-    ...(over > 0
-      ? [red(`does not fit: ${showGiB(over)} more than the ${showGiB(capacityOf(request))} that may be used`)]
-      : []),
+    ...fitLines(request, plan, fit).map(red),
     ...notesOf(job, simulated).map(dim),
     '',
     `${bold('What limits it')}: ${limitText(plan)}`,
@@ -126,6 +124,13 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
     '',
     ...bestLines(plan, best, bold),
   ].join('\n')
+}
+
+function fitLines(request: Request, { bytes }: Priced, fit: Fit): string[] {
+  const room = capacityOf(request)
+  if (fit.verdict === 'fits') return []
+  if (fit.verdict === 'fits if') return [`may not fit (chance ${showChance(fit)}): it fits if ${fit.condition}`]
+  return [`does not fit: ${showGiB(bytes - room)} more than the ${showGiB(room)} that may be used`]
 }
 
 function notesOf({ plan }: Job, simulated: boolean): string[] {
@@ -164,7 +169,7 @@ function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) 
   ]
 }
 
-function asJson({ request, plan, scale, neighbours, best }: Explanation) {
+function asJson({ request, plan, fit, scale, neighbours, best }: Explanation) {
   const shown = (one: Priced) => ({
     plan: planInput(one.split, request.precision),
     ...one.estimate,
@@ -174,6 +179,7 @@ function asJson({ request, plan, scale, neighbours, best }: Explanation) {
   return {
     ok: true,
     ...shown(plan),
+    fit,
     scale,
     capacity: capacityOf(request),
     reading: readingOf(request, plan),

@@ -15,6 +15,7 @@ import {
   type Work,
 } from '../../base/index.js'
 import {
+  capacityOf,
   findingPlans,
   findingReasons,
   findingWhatWorks,
@@ -77,7 +78,7 @@ async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
   if (options.out !== undefined) requireWritable(options.precision)
   const told = await answerTo(planning.request, options, io)
-  const [first] = told.listed
+  const [first = told.possible[0]] = told.listed
   if (!first) return refuse(planning, options, io)
   const { json, out } = options
   io.out(json ? `${JSON.stringify(asJson(planning, told), null, 2)}\n` : planText(planning, told, io))
@@ -133,16 +134,17 @@ function attempt<T>(work: () => T): T | undefined {
   }
 }
 
-const planJson = (request: Request, { plan, simulated }: RankedPlan) => ({
+const planJson = (request: Request, { plan, fit, simulated }: RankedPlan) => ({
   plan: planInput(plan.split, request.precision),
   ...plan.estimate,
   bytes: plan.bytes,
+  fit,
   ...ratesOfPlan(request, plan, simulated?.step),
   ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
 })
 
 function asJson({ request, notes }: Planning, answer: Told) {
-  const { found, listed, front, outlined, compiled, failed, tooLong, why } = answer
+  const { found, listed, possible, front, outlined, compiled, failed, tooLong, why } = answer
   const { precision } = request
   return {
     ok: true,
@@ -154,8 +156,11 @@ function asJson({ request, notes }: Planning, answer: Told) {
     },
     counts: { ...found.counts, simulated: outlined.length, compiled: compiled.length, failed: failed.length, tooLong },
     failed: failed.map(({ plan, why }) => ({ plan: planInput(plan.split, precision), why })),
-    capacity: found.capacity,
+    capacity: capacityOf(request),
+    /** Bytes that surely fit. */
+    surely: found.capacity,
     best: listed.map(one => planJson(request, one)),
+    possible: possible.map(one => planJson(request, one)),
     front: front.map(one => planJson(request, one)),
     ...(why && {
       why: {
@@ -174,7 +179,7 @@ function asJson({ request, notes }: Planning, answer: Told) {
 }
 
 /** A job file: what was asked, and the plan. Paths in it are relative to it. */
-export function jobText({ request, model }: Planning, { plan, simulated }: RankedPlan, path: string): string {
+export function jobText({ request, model }: Planning, { plan, fit, simulated }: RankedPlan, path: string): string {
   const named = typeof model === 'string' && model.endsWith('.json') ? relative(dirname(path), model) : model
   const job = {
     model: named,
@@ -185,6 +190,7 @@ export function jobText({ request, model }: Planning, { plan, simulated }: Ranke
   return [
     `# The fastest plan found for ${cluster.devices} x ${printable(cluster.device.title)}, as ${software.name} would run it:`,
     `# ${(simulated?.step ?? plan.estimate.step).toPrecision(3)} s a step. Written by lockstep plan.`,
+    ...(fit.condition === undefined ? [] : [`# It fits if ${fit.condition}.`]),
     stringify(job),
   ].join('\n')
 }

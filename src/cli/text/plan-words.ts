@@ -1,6 +1,6 @@
 /** Plans, verdicts and changes in words and columns. */
 import { type MeshAxis, meshAxes, supportedAxes } from '../../base/index.js'
-import type { Parts, Split } from '../../estimate/index.js'
+import type { Fit, Parts, Split } from '../../estimate/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import {
   type Difference,
@@ -33,6 +33,9 @@ export const legend = [
   'zero 2 r, 3 rg: gradients are reduced, parameters gathered once a step, not at each microbatch or use',
   'x4: chunks a rank; ends 3/2: layers of the first and of the last stage (0: embedding or head alone)',
 ]
+
+/** That a plan fits: in whole percent. */
+export const showChance = ({ chance }: Fit): string => `${Math.round(100 * chance)}%`
 
 /** Devices are bought in these. */
 export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
@@ -114,7 +117,7 @@ export function showVerdict(verdict: Verdict): string {
       return by > 0 ? `slower by ${showPercent(by)}` : `faster by ${showPercent(1 / verdict.ratio - 1)}`
     }
     case 'unfit':
-      return 'does not fit'
+      return verdict.fit.verdict === 'fits if' ? `may not fit (${showChance(verdict.fit)})` : 'does not fit'
     case 'unwanted':
       return 'not wanted'
     case 'impossible':

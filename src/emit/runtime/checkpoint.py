@@ -236,11 +236,13 @@ class Shards:
     def __init__(self, folder: str, manifest: Dict):
         self.folder, self.manifest = folder, manifest
         self.readers: Dict[str, Reader] = {}
+        # By file and tensor: the part that a file says to hold.
+        self.held: Dict[str, Dict[str, Dict]] = {}
 
     def open(self, part: Dict) -> Reader:
         if part["file"] not in self.readers:
             path = os.path.join(self.folder, os.path.basename(part["file"]))
-            self.readers[part["file"]] = reader = Reader(path)
+            reader = Reader(path)
             said, run, step = reader.metadata, self.manifest["run"], self.manifest["step"]
             if said.get("run") != run:
                 raise Damaged(f"{path} is a shard of run {said.get('run')}, but the manifest is of run {run}")
@@ -250,12 +252,13 @@ class Shards:
                 raise Damaged(f"{path} was written by rank {said.get('rank')}, not by rank {part['rank']}")
             if self.manifest.get("files", {}).get(part["file"], reader.head_sum) != reader.head_sum:
                 raise Damaged(f"{path} is damaged: the CRC-32 of its header is not the one in the manifest")
+            self.readers[part["file"]], self.held[part["file"]] = reader, json.loads(said["parts"])
         return self.readers[part["file"]]
 
     def values(self, part: Dict, name: str) -> torch.Tensor:
         try:
             reader = self.open(part)
-            held = json.loads(reader.metadata["parts"]).get(name)
+            held = self.held[part["file"]].get(name)
             if held != box_of(part):
                 raise Damaged(f"{reader.path} holds the part {held} of tensor {name}, but the manifest says {box_of(part)}")
             values = reader.tensor(name)
