@@ -103,7 +103,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     equal(found, 'checkpoints/step-00000004')
     equal(same, null)
     match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
-    match(data, /was trained on other data, or on sequences cut otherwise/)
+    match(data, /was trained on other data, or on sequences cut differently/)
     match(batch, /has seen 64 sequences in 4 steps, not 5/)
   })
 

@@ -89,7 +89,7 @@ describe('lockstep launch', { skip }, () => {
   test('goes on from the last checkpoint of train; one that does not fit is refused before torch is started', async () => {
     const resumed = await launch('--resume', join('trained', 'checkpoints'), '--steps', '4', '--out', 'resumed').done
     equal(resumed.code, 0, resumed.err)
-    match(resumed.out, /Goes on from trained\/checkpoints\/step-00000003, after step 3\.\n/)
+    match(resumed.out, /Resumes from trained\/checkpoints\/step-00000003, after step 3\.\n/)
     match(resumed.out, /trained 4 to 4 of 4 steps in .*, held-out loss \d/)
     const [expected] = await train('--resume', 'trained', '--steps', '4', '--out', 'expected')
     near(lossesIn(readFileSync(join(root, 'resumed', 'metrics.jsonl'), 'utf8')), [expected.loss])

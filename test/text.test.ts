@@ -182,6 +182,20 @@ refuses('a buffer declared twice', 'buffer %h ', 'buffer %x ', /%x is declared t
 refuses('a quote that is never closed', 'program toy', 'program "toy', /" is never closed/)
 refuses('a name every record inherits', 'input x ', 'input constructor ', /'constructor' cannot be a name/)
 
+test('a word too many at the end of a line is refused with its line, whatever the line is', () => {
+  const text = print(compileJob(jobOf('gpt', { pp: 2, dp: 2, zero: 1, microbatches: 2 })))
+  const lines = text.split('\n')
+  const kinds = new Map(lines.map((line, i) => [line.trim().split(' ')[line.includes(' = ') ? 2 : 0], i]))
+  for (const [kind, at] of kinds) {
+    if (kind === '') continue
+    // A list of operands may be longer, which the laws judge.
+    for (const extra of ['more', ...(lines[at].includes(' = ') ? [] : ['7'])]) {
+      const longer = lines.with(at, `${lines[at]} ${extra}`)
+      assert.equal(readOrRefused(longer.join('\n')), at + 1, longer[at])
+    }
+  }
+})
+
 test('what is no program: the first line that cannot be read is named', () => {
   for (const [text, line] of [
     ['program x\ninput', 2],

@@ -1,4 +1,4 @@
-export { type AutoOptions, autoProblems, autoSchedule } from './auto.js'
+export { type AutoOptions, autoProblems, autoSchedule, searchingOrders } from './auto.js'
 export * from './communicate.js'
 export * from './csv.js'
 export * from './draw.js'

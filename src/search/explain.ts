@@ -12,7 +12,7 @@ import {
 } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
-import { clusterPrices, simulate } from '../simulate/index.js'
+import { clusterPrices, simulating } from '../simulate/index.js'
 import { fitOfPrice } from './fitting.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { type Request, requestOf } from './request.js'
@@ -69,7 +69,7 @@ export function* explaining(request: Request, job: Job, { own, measured }: Expla
 /** The time and the memory of the program itself in place of the price's. */
 function simulatedAs(request: Request, split: Split, program: Program): Priced {
   const { estimate } = priceOf(request, split)
-  const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+  const { step, parts, memory } = finish(simulating(program, clusterPrices(program, request.cluster), { watch: [] }))
   const { stragglers, ...rest } = parts
   const { data, workspace, ...kinds } = memory.peak
   return {

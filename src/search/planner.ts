@@ -193,14 +193,16 @@ class Planner {
   }
 
   *#outline(plans: readonly Priced[]): Work<void> {
-    let calls = 0
+    let [calls, done, before] = [0, 0, 0]
     for (const plan of plans) {
       calls += callsOfPlan(this.#request.shape, plan.split)
       if (calls > mostOutlined && this.#outlined.length > 0) return
-      const outcome = this.#simulator.outline(plan)
+      const share = Math.max(++done / plans.length, calls / mostOutlined)
+      const outcome = yield* asPart(before, share, this.#simulator.outlining(plan))
       if (hasFailed(outcome)) this.#failed.set(plan, outcome)
       else this.#outlined.push(outcome)
-      yield Math.max((this.#outlined.length + this.#failed.size) / plans.length, calls / mostOutlined)
+      yield share
+      before = share
     }
   }
 
@@ -226,8 +228,8 @@ class Planner {
       if (seen.has(kindOf(plan))) continue
       calls += callsOfPlan(this.#request.shape, plan.split)
       if (listed.length > 0 ? calls > mostCompiled : this.#compiled.size >= mostUnfit) break
-      yield listed.length / this.#options.top
-      const one = this.#compile(plan)
+      const share = listed.length / this.#options.top
+      const one = yield* asPart(share, share + 1 / this.#options.top, this.#compile(plan))
       if (!one || seen.has(outcomeKey(one))) continue
       seen.add(kindOf(plan)).add(outcomeKey(one))
       listed.push(one)
@@ -241,17 +243,17 @@ class Planner {
     for (const plan of plans) {
       calls += callsOfPlan(this.#request.shape, plan.split)
       if (calls > mostCompiled) break
-      const one = this.#compile(plan)
+      const one = yield* asPart(found.length / plans.length, (found.length + 1) / plans.length, this.#compile(plan))
       if (one) found.push(one)
-      yield calls / mostCompiled
     }
     return found
   }
 
   /** Undefined: it does not fit, or cannot be compiled. */
-  #compile(plan: Priced): RankedPlan | undefined {
+  *#compile(plan: Priced): Work<RankedPlan | undefined> {
+    yield 0
     if (this.#failed.has(plan)) return undefined
-    const simulated = this.#compiled.get(plan) ?? this.#simulator.compile(plan)
+    const simulated = this.#compiled.get(plan) ?? (yield* this.#simulator.compiling(plan))
     if (hasFailed(simulated)) {
       this.#failed.set(plan, simulated)
       return undefined

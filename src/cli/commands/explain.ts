@@ -1,7 +1,8 @@
 /** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
 import type { Command } from 'commander'
 import { printable, showCount } from '../../base/index.js'
-import type { Fit, FrameworkName } from '../../estimate/index.js'
+import { heaviest } from '../../compile/index.js'
+import { type Fit, type FrameworkName, frameworks } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import {
@@ -24,6 +25,7 @@ import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
 import { someTime } from '../text/amounts.js'
 import { colorsOf } from '../text/colors.js'
+import { kernelLines, type RankLoad, rankLoadOf, trafficLines } from '../text/loads.js'
 import { scaled, showPercent, showSeconds } from '../text/numbers.js'
 import { neighbourLines, partsLines } from '../text/plan-text.js'
 import { partNames, showChance, showDifferences, showGiB, showPlan } from '../text/plan-words.js'
@@ -50,7 +52,7 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
     .command('explain')
     .summary('what limits a plan, and what to try next')
     .description(
-      'Prices the plan of a job on a cluster and every plan next to it: where the time goes, what would be faster and by how much, what is not possible and why.',
+      'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what would be faster and by how much, what is not possible and why.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
@@ -64,27 +66,35 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
 async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
-  const tried = job && !hasClosedForm(job) ? programOf(parsed, path, io, { fits: false }) : undefined
-  if (!job || (tried && !tried.loaded)) {
+  const isOwn = frameworks[options.software].own === true
+  const tried = job && (isOwn || !hasClosedForm(job)) ? await programOf(parsed, path, io, { fits: false }) : undefined
+  if (!job || (tried && !tried.loaded && !hasClosedForm(job))) {
     const problems = tried?.problems ?? parsed.problems
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
     return 1
   }
   const request = requestOfJob(job, loadCluster(options.cluster, io, worldOfPlan(job.plan)), options.software)
-  const own = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
+  const program = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
+  const own = hasClosedForm(job) ? undefined : program
+  const load = program && rankLoadOf(program, request.cluster, heaviest(program.streams))
   const explained = await withProgress(io, progress => {
     progress.expect({ searching: 1 })
     return progress.run('searching', explaining(request, job, { own, measured: options.measuredStep }))
   })
-  io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
+  io.out(
+    options.json
+      ? `${JSON.stringify({ ...asJson(explained), ...(load && { load }) }, null, 2)}\n`
+      : asText(explained, load, io),
+  )
   return 0
 }
 
 /** The order of a file and a list of ops to recompute are priced by their programs alone. */
 const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
-function asText({ job, request, plan, fit, scale, neighbours, simulated, best }: Explanation, io: Io): string {
+function asText(explained: Explanation, load: RankLoad | undefined, io: Io): string {
+  const { job, request, plan, fit, scale, neighbours, simulated, best } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
@@ -102,6 +112,7 @@ function asText({ job, request, plan, fit, scale, neighbours, simulated, best }:
     `${bold('What limits it')}: ${limitText(plan)}`,
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
     '',
+    ...(load ? [...trafficLines(load), ...kernelLines(load), dim(whereElse), ''] : []),
     bold('Read by the rule of thumb'),
     ...indent(readingOf(request, plan).map(({ topic, text }) => `${topic.padEnd(7)} ${text}`)),
     '',
@@ -135,6 +146,8 @@ function notesOf({ plan }: Job, simulated: boolean): string[] {
       : []),
   ]
 }
+
+const whereElse = 'lockstep memory lists the activations that are kept, term by term; lockstep simulate draws the step'
 
 const halfForward = 'is priced as half of the forward, without saving memory'
 

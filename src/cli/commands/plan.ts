@@ -2,23 +2,34 @@
 import { dirname, relative } from 'node:path'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { printable, save, type Work } from '../../base/index.js'
+import {
+  either,
+  error,
+  isOwnPrecision,
+  type Precision,
+  ProblemsError,
+  planPrecisions,
+  precisionFacts,
+  printable,
+  save,
+  type Work,
+} from '../../base/index.js'
 import {
   capacityOf,
   findingPlans,
   findingReasons,
+  findingWhatWorks,
   keptPlans,
   planInput,
   type RankedPlan,
   type Request,
   ratesOfPlan,
-  whyImpossible,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { integer, size } from '../text/integer.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
-import { Progress, withProgress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 
 interface PlanOptions extends PlanningOptions {
   readonly devices?: number
@@ -65,6 +76,7 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
 
 async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
+  if (options.out !== undefined) requireWritable(options.precision)
   const told = await answerTo(planning.request, options, io)
   const [first = told.possible[0]] = told.listed
   if (!first) return refuse(planning, options, io)
@@ -77,7 +89,15 @@ async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   return 0
 }
 
-/** In seconds, about. */
+/** A job says what is stored; products of another precision than that cannot be written down. */
+function requireWritable(precision: Precision): void {
+  if (isOwnPrecision(precision)) return
+  const message = `a job file cannot say that products are in ${precision}: its plan.precision is ${either(planPrecisions)}`
+  const suggestion = `leave out --out, or plan with --precision ${precisionFacts[precision].plan} (lockstep simulate has --multiply ${precision})`
+  throw new ProblemsError([error('plan/unwritable', '--out', message, suggestion)])
+}
+
+/** The phases with their lengths, in seconds, about. */
 const phases = { 'searching and simulating': 15, 'finding out what would change it': 3 }
 type Phase = keyof typeof phases
 
@@ -93,11 +113,14 @@ function answerTo(request: Request, { top, why, out, ...options }: PlanOptions, 
   })
 }
 
-function refuse(planning: Planning, { json }: PlanOptions, io: Io): number {
-  const { say, erase } = new Progress(io)
-  say('searching for what would work')
-  const impossible = whyImpossible(planning.request, devices => attempt(() => planning.clusterAt(devices)))
-  erase()
+const alternatives = 'searching for what would work'
+
+async function refuse(planning: Planning, { json }: PlanOptions, io: Io): Promise<number> {
+  const clusterAt = (devices: number) => attempt(() => planning.clusterAt(devices))
+  const impossible = await withProgress(io, progress => {
+    progress.expect({ [alternatives]: 1 })
+    return progress.run(alternatives, findingWhatWorks(planning.request, clusterAt))
+  })
   if (json) io.out(`${JSON.stringify({ ok: false, ...impossible }, null, 2)}\n`)
   else io.err(impossibleText(planning, impossible, io))
   return 1

@@ -185,7 +185,7 @@ export function partsLines(step: number, parts: Partial<Record<keyof typeof part
 
 const mostOfATopic = 3
 
-/** Of the many schedules only the best few: the others say the same. */
+/** Only the best few of the many schedules are listed: the others say the same. */
 export function neighbourLines(neighbours: readonly Neighbour[], most = mostOfATopic): string[] {
   const seen = new Map<string, number>()
   const shown = neighbours.filter(({ move: { topic } }) => {

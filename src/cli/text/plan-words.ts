@@ -58,7 +58,7 @@ export const planCells = (split: Split): string[] => [
 
 export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const
 
-/** As they are simulated, where they are: of a program the memory is known to the byte, and else nearly. */
+/** Plans are shown as they were simulated, where they were: the memory of a program is known to the byte, otherwise nearly. */
 export function numberCells(
   request: Request,
   plan: Priced,
@@ -96,7 +96,7 @@ const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} co
   string
 > // all of them
 
-/** Of a price, and of a simulation. */
+/** Names of the parts of a price, and of a simulation. */
 export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
   compute: 'compute',
   recompute: 'recompute',

@@ -220,9 +220,10 @@ def read_manifest(folder: str) -> Dict:
             text = file.read()
         manifest = json.loads(text)
         if manifest["format"] != FORMAT:
-            raise ValueError(f"its format is {manifest['format']}, not {FORMAT}")
+            other = f"its format is {manifest['format']}, and this program reads {FORMAT}"
+            raise ValueError(f"{other}; resume it with the version of lockstep that wrote it")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{folder} is no checkpoint: {error}") from None
+        raise Damaged(f"{folder} cannot be read: {error}") from None
     end = re.search(r',\n "checksum": "([0-9a-f]{8})"\n\}\n\Z', text)
     if end is None or sum_of(text[: end.start()].encode()) != end[1]:
         raise Damaged(f"{folder}: manifest.json is damaged or was changed: its CRC-32 is not the one that was written")
@@ -277,7 +278,7 @@ def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
     if manifest["seed"] != position["seed"]:
         raise Damaged(f"{folder}: the checkpoint's seed is {manifest['seed']}, the run's {position['seed']}{anew}")
     if data["fingerprint"] != position["data"]["fingerprint"]:
-        raise Damaged(f"{folder}: the checkpoint was trained on other data, or on sequences cut otherwise{anew}")
+        raise Damaged(f"{folder}: the checkpoint was trained on other data, or on sequences cut differently{anew}")
     if data["samples"] != position["data"]["samples"]:
         seen = f"{data['samples']} sequences in {manifest['step']} steps, not {position['data']['samples']}"
         raise Damaged(f"{folder}: the checkpoint has seen {seen}{anew}")

@@ -371,7 +371,7 @@ class Replay {
       return void this.#findings.push({
         law: 'P3',
         ...place,
-        message: 'what is updated is no parameter of the step’s start',
+        message: 'what is updated is not a parameter of the step’s start',
       })
     if (call.param !== undefined && call.param !== param.name)
       this.#findings.push({ law: 'P3', ...place, message: `the update of ${call.param} updates ${param.name}` })
