@@ -147,7 +147,7 @@ function notesOf({ plan }: Job, simulated: boolean): string[] {
   ]
 }
 
-const whereElse = 'lockstep memory lists the activations that are kept, term by term; lockstep simulate draws the step'
+const whereElse = 'lockstep memory lists the activations kept, lockstep simulate draws the step'
 
 const halfForward = 'is priced as half of the forward, without saving memory'
 
