@@ -1,4 +1,4 @@
-// A job is a model, a training step and a plan. Compile it, hold it to the laws, and run it beside one rank in f64.
+// A job is a model, a training step and a plan. Compile it, check it against the laws, and compare it with one rank in f64.
 import { compare, compileJob, Job, runSerial, serialJob, verify, worstOf } from '../src/index.js'
 
 const job = Job.parse({

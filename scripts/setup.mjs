@@ -1,5 +1,5 @@
 // Everything a fresh clone needs before `npm start` or `npm test`: packages, the build, the native kernels.
-// Every step looks first whether its work is done, so the second start costs only the check.
+// Every step looks first whether its work is done, so the second start costs only the check. With --packages it stops after them.
 import { execFileSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -14,5 +14,7 @@ if (age('node_modules/.package-lock.json') < age('package-lock.json')) {
   console.error('setup: installing packages')
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'])
 }
-run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-b'])
-run(process.execPath, [at('scripts/build-kernels.mjs')])
+if (!process.argv.includes('--packages')) {
+  run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-b'])
+  run(process.execPath, [at('scripts/build-kernels.mjs')])
+}

@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { ProblemsError } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { startTrainer, syntheticData } from '../src/engine/index.js'
+import { boot, compare, runSerial, startTrainer, syntheticData } from '../src/engine/index.js'
 import {
   createGroup,
   type Group,
@@ -43,6 +43,9 @@ async function refusalOf(call: () => unknown): Promise<string> {
 const start = (broken: Program, kind: (typeof kernels)[number] = kernels[0]) =>
   startEngine(broken, { seed: 1, kernels: kind, pool, timeoutMs: 5000 })
 
+const once = { seed: 1, steps: 1, lr: 0.1, vocab: 7 }
+const nothing = { steps: [], parameters: new Map() }
+
 function refuses(what: string, edit: (text: string) => string, message: RegExp): void {
   test(`a program with ${what} is refused by every engine`, async () => {
     const edited = edit(text)
@@ -51,6 +54,8 @@ function refuses(what: string, edit: (text: string) => string, message: RegExp):
     for (const kind of kernels) assert.match(await refusalOf(() => start(broken, kind)), message)
     const trainer = () => startTrainer(broken, { seed: 1, measure: false, kernels: 'reference' })
     assert.match(await refusalOf(trainer), message)
+    for (const run of [boot, runSerial, (program: Program, options: typeof once) => compare(program, nothing, options)])
+      assert.match(await refusalOf(async () => run(broken, once)), message)
   })
 }
 

@@ -101,7 +101,7 @@ export const rows: readonly Row[] = [
   [plan('layers: { frist: 2 }'), 'schema/key plan.layers.frist | did you mean `first`?'],
   [plan('deviceMemory: lots'), 'schema/value plan.deviceMemory | write it like 80GiB'],
   [plan('deviceMemory: [80]'), 'schema/type plan.deviceMemory | such as 80GiB'],
-  [plan('order: tp-qq'), 'plan/order plan.order | `qq` is no axis'],
+  [plan('order: tp-qq'), 'plan/order plan.order | `qq` is not an axis'],
   [plan('order: tp-tp-dp'), 'plan/order plan.order | `tp` is named twice'],
   [plan('order: tp-dp, pp: 2, microbatches: 2'), 'plan/order plan.order | pp is missing'],
 
@@ -125,6 +125,7 @@ export const rows: readonly Row[] = [
   [training('seq: 32, global_batch_size: 16'), 'schema/missing training.globalBatch | sequences in one step', 'schema/key training.global_batch_size | did you mean `globalBatch`?'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: lion, lr: 1 }'), 'schema/name training.optimizer.kind | not supported yet; adamw or sgd'],
   ['model: mixtral-8x7b\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | mixture-of-experts models are not supported yet'],
+  ['model: ./models/llama/\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./models/llama/config.json'],
   ['model: meta-llama/Llama-3.1-8B\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | a name on the Hugging Face hub'],
   ['model: mistral-7b\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./config.json'],
   [model('family: gpt, num_hidden_layers: 4, hidden_size: 32, heads: 4, vocab: 64'), 'schema/missing model.layers | blocks', 'schema/missing model.embed | width', 'schema/key model.num_hidden_layers | did you mean `layers`?', 'schema/key model.hidden_size | did you mean `embed`?'],

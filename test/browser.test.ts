@@ -47,7 +47,7 @@ after(async () => {
 })
 
 async function start(isolated: boolean): Promise<Serving> {
-  const started = await serve(0, isolated)
+  const started = await serve(0, isolated, 600) // seven pages and their workers load the same modules
   closing.push(
     () => started.server.closeAllConnections(),
     () => started.server.close(),

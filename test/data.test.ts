@@ -143,10 +143,10 @@ test('texts lie one after the other, each with its end', () => {
   equal(encodeAll(bpe, [utf8('a')])[1], 256)
 })
 
-test('what is no tokenizer.json is refused in words', async () => {
+test('what is not a tokenizer.json is refused in words', async () => {
   await rejects(readTokenizer('{', 'x'), /is not valid JSON/)
   await rejects(readTokenizer('[]', 'x'), /it has no model/)
-  await rejects(readTokenizer('{"model":{"type":"Magic"}}', 'x'), /no tokenizer that @huggingface\/tokenizers reads/)
+  await rejects(readTokenizer('{"model":{"type":"Magic"}}', 'x'), /not a tokenizer that @huggingface\/tokenizers reads/)
 })
 
 test('token files are u16 or u32, least byte first, with or without the header of llm.c', () => {

@@ -16,7 +16,18 @@ describe('the picture', () => {
   for (const columns of [40, 60, 80, 120])
     test(`${columns} columns hold every number`, () => {
       const losses = Array.from({ length: 100 }, (_, i) => 5 / (i + 1))
-      const given = { record, first: 12246, losses, spans: [], columns, rows: 24, steps: 20000, left: 3600, held: 2.4 }
+      const given = {
+        record,
+        first: 12246,
+        losses,
+        spans: [],
+        columns,
+        rows: 24,
+        steps: 20000,
+        left: 3600,
+        held: 2.4,
+        peak: 1.2e12,
+      }
       const lines = pictureOf(given, memoryIo({}).io)
       ok(lines.length < 24)
       for (const line of lines) ok(line.length < columns, line)
@@ -25,6 +36,7 @@ describe('the picture', () => {
         '123.4 ms/step',
         '123k tokens/s',
         '456 GFLOP/s',
+        'MFU 38 %',
         'compute 41 %',
         'communication 7 %',
         'waiting 42 %',

@@ -8,7 +8,8 @@ import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { checkpointProblems, readCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { expectedOf, finished, temporaryFolder, torchrun, writeEmittedJob } from './emitted.js'
+import { expectedOf, finished, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
@@ -27,21 +28,25 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
   const job = jobOf('gpt tied', { pp: 2, dp: 2, zero: 2, microbatches: 2 }, { steps: 4 })
   const other = jobOf('gpt tied', { tp: 2 }, { steps: 4 })
   const saved = join(root, 'first', 'checkpoints', 'step-00000002')
+  let copies: Forking
   const run = async (folder: string, ranks: number, ...args: string[]) => {
-    const { code, out, err } = await torchrun(python!, ranks, ['train.py', '--precision', 'f64', ...args], {
-      cwd: join(root, folder),
-    }).done
-    equal(code, 0, err)
-    return lossesIn(out)
+    const started = await copies.ranks(ranks, ['train.py', '--precision', 'f64', ...args], join(root, folder))
+    const ended = await Promise.all(started.map(({ done }) => done))
+    for (const { code, err } of ended) equal(code, 0, err)
+    return lossesIn(ended.map(({ out }) => out).join(''))
   }
   let losses: readonly number[]
 
   before(async () => {
+    copies = new Forking(python!)
     writeEmittedJob(join(root, 'first'), job)
     writeEmittedJob(join(root, 'second'), other)
     losses = await run('first', 4, '--save-every', '2')
   })
-  after(() => rmSync(root, { recursive: true, force: true }))
+  after(async () => {
+    await copies.close()
+    rmSync(root, { recursive: true, force: true })
+  })
 
   test('every logical tensor is there once, and equals the reference after as many steps', () => {
     const checkpoint = readCheckpoint((name, begin, end) => readFileSync(join(saved, name)).subarray(begin, end))
@@ -81,8 +86,8 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     near(await run('second', 2, '--resume', join(kept, 'step-00000003')), losses.slice(3))
   })
 
-  test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', () => {
-    const script = [
+  test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', async () => {
+    const { said } = await asked(
       'import json, sys',
       'from runtime import checkpoint',
       'found = checkpoint.complete_in("checkpoints")',
@@ -93,28 +98,21 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
       '    except checkpoint.Damaged as refusal: return str(refusal)',
       'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
       'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
-    ]
-    const { stdout, stderr } = spawnSync(python!, ['-c', script.join('\n')], {
-      cwd: join(root, 'first'),
-      encoding: 'utf8',
-    })
-    ok(stdout, stderr)
-    const [found, same, seed, data, batch] = JSON.parse(stdout)
+    )
+    const [found, same, seed, data, batch] = said
     equal(found, 'checkpoints/step-00000004')
     equal(same, null)
     match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
-    match(data, /was trained on other data, or on sequences cut otherwise/)
+    match(data, /was trained on other data, or on sequences cut differently/)
     match(batch, /has seen 64 sequences in 4 steps, not 5/)
   })
 
   /** What the runtime of the first folder says, as JSON, when it is asked in Python. */
-  const asked = (...script: string[]) => {
-    const { stdout, stderr } = spawnSync(python!, ['-c', script.join('\n')], {
-      cwd: join(root, 'first'),
-      encoding: 'utf8',
-    })
-    ok(stdout, stderr)
-    return { said: JSON.parse(stdout), err: stderr }
+  const asked = async (...script: string[]) => {
+    const { done } = await copies.start(['-c', script.join('\n')], { cwd: join(root, 'first') })
+    const { out, err } = await done
+    ok(out, err)
+    return { said: JSON.parse(out), err }
   }
   const refusals = [
     'import json, os, shutil, sys',
@@ -127,11 +125,11 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     'store = type("Store", (), {"set": lambda self, key, value: None})()',
   ]
 
-  test('it carries the job; its manifest and shards are those of one run', () => {
+  test('it carries the job; its manifest and shards are those of one run', async () => {
     const checkpoint = readCheckpoint((name, begin, end) => readFileSync(join(saved, name)).subarray(begin, end))
     deepEqual(checkpoint.job(), JSON.parse(JSON.stringify(job)))
     equal(checkpoint.tokenizer(), undefined)
-    const { said } = asked(
+    const { said } = await asked(
       ...refusals,
       'def read(tamper):',
       '    shutil.rmtree("copy", ignore_errors=True)',
@@ -159,8 +157,8 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     match(said[3], /manifest\.json is damaged or was changed: its CRC-32/)
   })
 
-  test('values that are not finite are named: file, tensor and element', () => {
-    const { said } = asked(
+  test('values that are not finite are named: file, tensor and element', async () => {
+    const { said } = await asked(
       ...refusals,
       'import torch',
       'from runtime.safetensors import write',
@@ -187,7 +185,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
       mkdirSync(join(root, folder))
       writeFileSync(join(root, folder, 'run.lock'), text)
     }
-    const { said, err } = asked(
+    const { said, err } = await asked(
       ...refusals,
       'opened = lambda folder, taken: refusal(Saving, folder, ".", taken, 0, store)',
       'said = [opened("../held", 0), opened("../left", 0), opened("checkpoints", 0), opened("checkpoints", 2)]',

@@ -1,6 +1,6 @@
 /**
- * Emitted PyTorch computes what the definition computes: 5 steps and an evaluation under gloo, every rank a process of
- * torchrun, for every feature. In f64 losses and parameters agree to 1e-10, in f32 to 2e-5 of a tensor's largest element: rounding of
+ * Emitted PyTorch computes what the definition computes: 5 steps and an evaluation under gloo, every rank a process,
+ * for every feature. In f64 losses and parameters agree to 1e-10, in f32 to 2e-5 of a tensor's largest element: rounding of
  * 2^-24 a sum, five updates deep; in bf16 losses and norms to 2^-7, two units in the last place. Adam's eps is 1e-5 here: it divides gradients that are exactly 0 in theory (the key
  * bias), of which rounding leaves some, by eps alone.
  */
@@ -10,7 +10,15 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { check, type Job, type JobInput } from '../src/plan/index.js'
-import { expectedOf, temporaryFolder, torchrun, writeEmittedJob } from './emitted.js'
+import {
+  emittedFiles,
+  expectedOf,
+  finished,
+  type Programs,
+  programsOf,
+  temporaryFolder,
+  writeFiles,
+} from './emitted.js'
 import { jobOf, type ModelName, titleOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
 import { randomJob } from './random-job.js'
@@ -108,8 +116,8 @@ const withEps = ({ training, ...job }: Job): Job => ({
 interface Case {
   readonly title: string
   readonly job: Job
-  readonly world: number
   readonly folder: string
+  readonly programs: Programs
 }
 
 /** As many layers as the stages need, and at least two. */
@@ -126,7 +134,7 @@ const chosen = cases.map(([model, plan, training]) => ({
 const drawn = seeds.map(seed => ({ job: withEps(randomJob(seed)), title: `a random job (SEED=${seed})` }))
 const all = [...chosen, ...drawn]
   .filter(({ title }) => title.includes(process.env.CASE ?? ''))
-  .map(({ job, title }, i): Case => ({ title, job, world: ranksOf(job), folder: join(root, `job${i}`) }))
+  .map(({ job, title }, i): Case => ({ title, job, folder: join(root, `job${i}`), programs: programsOf(job) }))
 
 interface Result {
   readonly records: readonly { readonly loss: number; readonly gradientNorm: number }[]
@@ -134,27 +142,25 @@ interface Result {
   readonly parameters: Readonly<Record<string, readonly number[]>>
 }
 
-/** One torchrun per number of ranks runs all its jobs: loading torch takes longer than they do. */
+/** One Python runs all of them: loading torch takes longer than a job. The first folder has the runtime for all. */
 async function runAll(): Promise<void> {
-  for (const { folder, job } of all) writeEmittedJob(folder, job)
-  for (const world of [...new Set(all.map(({ world }) => world))].sort((a, b) => a - b)) {
-    const mine = all.filter(each => each.world === world)
-    const list = join(root, `world${world}.json`)
-    writeFileSync(list, JSON.stringify(mine.map(({ folder }) => ({ folder, steps, precisions: ['f64', 'plan'] }))))
-    const { code, err } = await torchrun(python!, world, [script, list]).done
-    if (code !== 0) failures.set(world, err.slice(-2000))
+  for (const [i, { folder, job, programs }] of all.entries()) {
+    const files = Object.entries(emittedFiles(job, programs))
+    writeFiles(folder, Object.fromEntries(files.filter(([name]) => i === 0 || !name.startsWith('runtime/'))))
   }
+  const list = all.map(({ folder, job }) => ({ folder, ranks: ranksOf(job), steps, precisions: ['f64', 'plan'] }))
+  writeFileSync(join(root, 'list.json'), JSON.stringify(list))
+  const { err } = await finished(python!, [script, join(root, 'list.json')]).done
+  complaints = err.slice(-2000)
 }
 
-const failures = new Map<number, string>()
+let complaints = ''
 
 /** What the ranks of a job said, if it failed. */
-const told = ({ folder, world }: Case): string =>
+const told = ({ folder }: Case): string =>
   readdirSync(folder)
     .filter(name => name.startsWith('failed-'))
-    .map(name => readFileSync(join(folder, name), 'utf8'))[0] ??
-  failures.get(world) ??
-  'it was not run'
+    .map(name => readFileSync(join(folder, name), 'utf8'))[0] ?? `it was not run\n${complaints}`
 
 /** Relative to the largest element, or to what one update moves where a tensor is smaller than that. */
 function far(actual: readonly number[], expected: ArrayLike<number>): number {
@@ -181,13 +187,13 @@ describe('emitted PyTorch under gloo computes what the reference computes', { sk
       assert.ok(existsSync(file), told(each))
       const results: Record<string, Result> = JSON.parse(readFileSync(file, 'utf8'))
       const half = each.job.plan.precision !== 'f32'
-      const exact = expectedOf(each.job, steps)
+      const exact = expectedOf(each.job, steps, 'f64', each.programs)
       for (const [precision, bound] of [
         ['f64', 1e-10],
         ['plan', half ? 2 ** -7 : 2e-5],
       ] as const) {
         const { records, heldOut, parameters } = results[precision]
-        const expected = half && precision === 'plan' ? expectedOf(each.job, steps, 'f32') : exact
+        const expected = half && precision === 'plan' ? expectedOf(each.job, steps, 'f32', each.programs) : exact
         const near = (what: string, actual: readonly number[], wanted: ArrayLike<number>) => {
           const distance = far(actual, wanted)
           assert.ok(distance <= bound, `${precision}: ${what} is ${distance.toExponential(1)} off`)

@@ -1,49 +1,34 @@
 /** What goes wrong ends everywhere, within the time-out, with a sentence that names rank and instruction. */
 import { equal, match, notEqual, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { finished, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { temporaryFolder, writeEmittedJob } from './emitted.js'
+import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
 
 const python = findPython()
 
-const freePort = (): Promise<number> =>
-  new Promise(resolve => {
-    const server = createServer().listen(0, () => {
-      const { port } = server.address() as { port: number } // it listens on a port
-      server.close(() => resolve(port))
-    })
-  })
-
 describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()
-  before(() => writeEmittedJob(folder, jobOf('gpt', { tp: 2 }, { steps: 100_000 })))
-  after(() => rmSync(folder, { recursive: true, force: true }))
+  let copies: Forking
+  before(() => {
+    copies = new Forking(python!)
+    writeEmittedJob(folder, jobOf('gpt', { tp: 2 }, { steps: 100_000 }))
+  })
+  after(async () => {
+    await copies.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
 
-  /** The ranks as torchrun would start them, without waiting for torchrun. */
-  async function ranks(which: readonly number[], args: readonly string[]) {
-    const port = String(await freePort())
-    return which.map(rank =>
-      finished(python!, ['train.py', '--timeout', '20', ...args], {
-        cwd: folder,
-        env: { RANK: String(rank), WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: port },
-      }),
-    )
-  }
-
-  const firstStep = ({ child }: ReturnType<typeof finished>): Promise<void> =>
-    new Promise(resolve => {
-      child.stdout.once('data', () => resolve())
-      child.once('close', () => resolve())
-    })
+  const ranks = (which: readonly number[], args: readonly string[]) =>
+    copies.ranks(2, ['train.py', '--timeout', '20', ...args], folder, which)
 
   test('a rank that is killed: the other says where it was, and ends', async () => {
     const [first, second] = await ranks([0, 1], [])
-    await firstStep(first)
-    second.child.kill('SIGKILL')
+    await first.printed()
+    second.kill('SIGKILL')
     const { code, err } = await first.done
     notEqual(code, 0)
     match(err, /lockstep: rank 0: [\s\S]*step \d+: \w+[\s\S]*stage0\.py:\d+: \w+ = /)
@@ -51,10 +36,10 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
 
   test('a rank that stands still: the other gives up after the time-out and names what it waits for', async () => {
     const [first, second] = await ranks([0, 1], ['--timeout', '5'])
-    await firstStep(first)
-    second.child.kill('SIGSTOP')
+    await first.printed()
+    second.kill('SIGSTOP')
     const { code, err } = await first.done
-    second.child.kill('SIGKILL')
+    second.kill('SIGKILL')
     notEqual(code, 0)
     match(err, /rank 0: .*\n? *(at )?.*step \d+: \w+.*waiting for all-reduce over tp with ranks \[0, 1\]/)
   })
@@ -96,7 +81,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
   })
 
   test('more or fewer ranks than the program has: refused at once', async () => {
-    const { done } = finished(python!, ['train.py'], { cwd: folder, env: { RANK: '0', WORLD_SIZE: '3' } })
+    const { done } = await copies.start(['train.py'], { cwd: folder, env: { RANK: '0', WORLD_SIZE: '3' } })
     match((await done).err, /the program is for 2 ranks, but torchrun started 3/)
   })
 })

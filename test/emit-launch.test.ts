@@ -89,7 +89,7 @@ describe('lockstep launch', { skip }, () => {
   test('goes on from the last checkpoint of train; one that does not fit is refused before torch is started', async () => {
     const resumed = await launch('--resume', join('trained', 'checkpoints'), '--steps', '4', '--out', 'resumed').done
     equal(resumed.code, 0, resumed.err)
-    match(resumed.out, /Goes on from trained\/checkpoints\/step-00000003, after step 3\.\n/)
+    match(resumed.out, /Resumes from trained\/checkpoints\/step-00000003, after step 3\.\n/)
     match(resumed.out, /trained 4 to 4 of 4 steps in .*, held-out loss \d/)
     const [expected] = await train('--resume', 'trained', '--steps', '4', '--out', 'expected')
     near(lossesIn(readFileSync(join(root, 'resumed', 'metrics.jsonl'), 'utf8')), [expected.loss])
@@ -177,7 +177,7 @@ describe('lockstep launch', { skip }, () => {
 })
 
 /** Two network namespaces joined by a cable: as two machines see each other. */
-const nodes = ['lockstep-test-a', 'lockstep-test-b'] as const
+const nodes = [`lockstep-test-${process.pid}-a`, `lockstep-test-${process.pid}-b`] as const
 const addresses = ['10.231.7.1', '10.231.7.2'] as const
 const ip = (...args: string[]) => spawnSync('ip', args, { encoding: 'utf8' })
 
@@ -185,8 +185,14 @@ const parted = () => {
   for (const node of nodes) ip('netns', 'del', node)
 }
 
+/** Those of a test that was killed. */
+function removeDeserted(): void {
+  for (const [node, pid] of (ip('netns', 'list').stdout ?? '').matchAll(/^lockstep-test-(\d+)-\w/gm))
+    if (!existsSync(`/proc/${pid}`)) ip('netns', 'del', node)
+}
+
 function joinNodes(): string | undefined {
-  parted() // of a run that was killed
+  removeDeserted()
   const commands = [
     ...nodes.map(node => ['netns', 'add', node]),
     ['link', 'add', 'ls-veth-a', 'netns', nodes[0], 'type', 'veth', 'peer', 'name', 'ls-veth-b', 'netns', nodes[1]],

@@ -10,10 +10,10 @@ import { printable } from '../src/base/index.js'
 import { runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileJob, scheduleOf } from '../src/compile/index.js'
 import { printSchedule } from '../src/schedule/index.js'
-import { emittedFiles, temporaryFolder, writeFiles } from './emitted.js'
+import { emittedFiles, programsOf, temporaryFolder, writeFiles } from './emitted.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
-import { findPython, noPython } from './python.js'
+import { findPython, noPython, oneThread } from './python.js'
 import { randomJob } from './random-job.js'
 
 const job = (name: string, more = '') =>
@@ -134,12 +134,16 @@ for (const name of hostile)
     }
   })
 
+/** What was written for random jobs, by seed. */
+const filesBySeed = new Map<number, Readonly<Record<string, string>>>()
+
 for (let seed = 1; seed <= 60; seed++)
   test(`any job can be written (SEED=${seed})`, () => {
     const found = randomJob(seed)
-    const files = emittedFiles(found)
-    const { streams } = compileJob(found)
-    for (const [pp, { steps }] of streams.entries()) {
+    const programs = programsOf(found)
+    const files = emittedFiles(found, programs)
+    filesBySeed.set(seed, files)
+    for (const [pp, { steps }] of programs.training.streams.entries()) {
       const schedule = JSON.parse(files[`stage${pp}.json`])
       const moves = steps.filter(({ kind }) => kind !== 'alloc' && kind !== 'free').length
       // A row `each` is a call for every parameter it names.
@@ -189,6 +193,7 @@ test('torch.compile makes one piece of every segment', { skip: python ? false : 
     for (const [i, job] of jobs.entries()) writeFiles(folders[i], emittedFiles(job))
     const { status, stdout, stderr } = spawnSync(python!, [scriptOf('emit_compiled.py'), ...folders], {
       encoding: 'utf8',
+      env: oneThread,
     })
     if (status === 77) return t.skip('this PyTorch has no compiler')
     equal(status, 0, stderr)
@@ -248,6 +253,7 @@ test('a product takes the kernel that is fastest under load, of those that look 
     ]
     const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_products.py'), folder], {
       encoding: 'utf8',
+      env: oneThread,
       input: JSON.stringify(cases.map(([looks, loaded]) => [looks, loaded])),
     })
     ok(stdout, stderr)
@@ -269,7 +275,10 @@ test('a recorded step computes what it computes call by call', { skip: python ? 
   try {
     const lrSchedule = { kind: 'cosine', warmup: 2, minLr: 1e-4 } as const
     writeFiles(folder, emittedFiles(jobOf('llama', { microbatches: 2, precision: 'bf16' }, { steps: 6, lrSchedule })))
-    const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_recorded.py'), folder, '6'], { encoding: 'utf8' })
+    const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_recorded.py'), folder, '6'], {
+      encoding: 'utf8',
+      env: oneThread,
+    })
     ok(stdout, stderr)
     const { expected, losses, apart, replays } = JSON.parse(stdout)
     deepEqual(losses, expected)
@@ -283,10 +292,9 @@ test('a recorded step computes what it computes call by call', { skip: python ? 
 test('what is written for random jobs is Python', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()
   try {
-    for (let seed = 1; seed <= 60; seed++) {
-      const stages = Object.entries(emittedFiles(randomJob(seed))).filter(([name]) =>
-        /^(evaluation\/)?stage\d+\.py$/.test(name),
-      )
+    equal(filesBySeed.size, 60)
+    for (const [seed, files] of filesBySeed) {
+      const stages = Object.entries(files).filter(([name]) => /^(evaluation\/)?stage\d+\.py$/.test(name))
       writeFiles(join(folder, `job${seed}`), Object.fromEntries(stages))
     }
     const { status, stderr } = spawnSync(python!, ['-m', 'compileall', '-q', folder], { encoding: 'utf8' })

@@ -1,8 +1,10 @@
 """
-Runs many emitted folders one after the other in the same processes, so that torch is loaded once per rank.
-torchrun emit_many.py list.json: [{"folder": ..., "steps": n, "precisions": [...]}]; each folder gets result.json:
+Runs many emitted folders one after the other, in processes that are copies of this one: torch is loaded once.
+emit_many.py list.json: [{"folder": ..., "ranks": n, "steps": n, "precisions": [...]}]; each folder gets result.json:
 losses per step, the held-out loss after the last, and whole parameters put together from the ranks' parts, by precision.
+The first folder has the runtime that all of them use.
 """
+import gc
 import json
 import os
 import sys
@@ -10,8 +12,10 @@ import traceback
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as processes
 
-jobs = json.load(open(sys.argv[1]))
+with open(sys.argv[1]) as file:
+    jobs = json.load(file)
 sys.path.insert(0, jobs[0]["folder"])
 
 from runtime.trainer import Trainer  # noqa: E402
@@ -25,6 +29,7 @@ def assembled(trainer):
         values = trainer.stage.parameter(param)
         if values is not None:
             starts, sizes, _ = mesh.part(param["dims"], param["kept"], rank)
+            values = values.double().flatten().numpy()  # arrays are sent faster than tensors
             mine[param["name"]] = (starts, sizes, mesh.cut(sizes, param["kept"], rank), values)
     parts = [None] * mesh.world
     dist.all_gather_object(parts, mine)
@@ -36,7 +41,7 @@ def assembled(trainer):
                 starts, sizes, (begin, end), values = part[param["name"]]
                 window = tuple(slice(a, a + n) for a, n in zip(starts, sizes))
                 block = out[window].flatten().clone()
-                held, values = block[begin:end], values.flatten()[: end - begin].double()
+                held, values = block[begin:end], torch.from_numpy(values)[: end - begin]
                 if held.numel() and not held.isnan().any():
                     assert (held - values).abs().max() <= 1e-5, f"ranks differ in {param['name']}"
                 block[begin:end] = values
@@ -54,21 +59,36 @@ def run(job, precision, groups):
     return {"records": reported, "heldOut": held_out, "parameters": assembled(trainer)}
 
 
-def main():
+def work(rank, mine, store):
+    """What one rank of so many does."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    ranks = mine[0]["ranks"]
+    dist.init_process_group("gloo", store=dist.FileStore(store, ranks), rank=rank, world_size=ranks)
     groups = {}
-    for job in jobs:
+    for job in mine:
         try:
             result = {precision: run(job, precision, groups) for precision in job["precisions"]}
         except Exception:
-            # The others wait for this rank in vain, and torchrun ends them: the first to fail tells why.
-            with open(os.path.join(job["folder"], f"failed-{dist.get_rank()}.txt"), "w") as file:
+            # The others wait for this rank in vain, and are ended: the first to fail tells why.
+            with open(os.path.join(job["folder"], f"failed-{rank}.txt"), "w") as file:
                 traceback.print_exc(file=file)
             raise
-        if dist.get_rank() == 0:
+        if rank == 0:
             with open(os.path.join(job["folder"], "result.json"), "w") as file:
-                json.dump(result, file)
+                file.write(json.dumps(result))
+
+
+def main():
+    gc.freeze()  # what torch has made need not be looked through by every copy
+    failed = False
+    for ranks in sorted({job["ranks"] for job in jobs}):
+        mine = [job for job in jobs if job["ranks"] == ranks]
+        try:
+            processes.start_processes(work, (mine, f"{sys.argv[1]}.{ranks}"), nprocs=ranks, start_method="fork")
+        except Exception as error:
+            failed = True
+            print(error, file=sys.stderr)
+    sys.exit(failed)
 
 
 main()

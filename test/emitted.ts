@@ -7,9 +7,10 @@ import { runOf, runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileEvaluation, compileJob } from '../src/compile/index.js'
 import { type Batch, batchAt, batchesInOrder, type Dataset, syntheticDataset } from '../src/data/index.js'
 import { emit } from '../src/emit/index.js'
-import { boot, type Interpreter } from '../src/engine/index.js'
+import { boot, type Interpreter, type Options } from '../src/engine/index.js'
 import type { Program } from '../src/ir/index.js'
 import { type Job, lrAt } from '../src/plan/index.js'
+import { oneThread } from './python.js'
 
 export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'lockstep-emit-'))
 
@@ -25,8 +26,16 @@ export function datasetOf({ model, training }: Job): Dataset {
   return syntheticDataset({ seq: training.seq, ...shape }, training.seed)
 }
 
-export const emittedFiles = (job: Job, program: Program = compileJob(job)) =>
-  emit(program, runOf(job, 'job.yaml', datasetOf(job), undefined), runtimeFiles(), compileEvaluation(job))
+/** The program that trains and the one that judges. */
+export interface Programs {
+  readonly training: Program
+  readonly judging: Program
+}
+
+export const programsOf = (job: Job): Programs => ({ training: compileJob(job), judging: compileEvaluation(job) })
+
+export const emittedFiles = (job: Job, { training, judging }: Programs = programsOf(job)) =>
+  emit(training, runOf(job, 'job.yaml', datasetOf(job), undefined), runtimeFiles(), judging)
 
 export function writeEmittedJob(folder: string, job: Job): void {
   writeFiles(folder, emittedFiles(job))
@@ -42,9 +51,14 @@ export interface Expected {
 }
 
 /** What the definition computes of the same program on the same data: with all digits, or rounded as it is stored. */
-export function expectedOf(job: Job, steps: number, precision: 'f64' | 'f32' = 'f64'): Expected {
-  const program = compileJob(job)
-  const machine = boot(program, { seed: job.training.seed, precision })
+export function expectedOf(
+  job: Job,
+  steps: number,
+  precision: 'f64' | 'f32' = 'f64',
+  { training, judging }: Programs = programsOf(job),
+): Expected {
+  const { seed, globalBatch, evalBatches } = job.training
+  const machine = boot(training, { seed, precision })
   const { train, heldOut } = datasetOf(job)
   const results = Array.from({ length: steps }, (_, step) =>
     machine.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step }),
@@ -52,20 +66,14 @@ export function expectedOf(job: Job, steps: number, precision: 'f64' | 'f32' = '
   return {
     losses: results.map(({ loss }) => loss),
     norms: results.map(({ normSquared }) => Math.sqrt(normSquared)),
-    heldOut: judged(
-      job,
-      machine,
-      batchesInOrder(heldOut, job.training.globalBatch, job.training.evalBatches),
-      precision,
-    ),
+    heldOut: judged(judging, { seed, precision }, machine, batchesInOrder(heldOut, globalBatch, evalBatches)),
     parameter: machine.parameter,
-    names: program.params.map(({ name }) => name),
+    names: training.params.map(({ name }) => name),
   }
 }
 
-function judged(job: Job, trained: Interpreter, batches: readonly Batch[], precision: 'f64' | 'f32'): number {
-  const program = compileEvaluation(job)
-  const judge = boot(program, { seed: job.training.seed, precision })
+function judged(program: Program, options: Options, trained: Interpreter, batches: readonly Batch[]): number {
+  const judge = boot(program, options)
   for (const { name } of program.params) judge.setParameter(name, trained.parameter(name))
   const results = batches.map(inputs => judge.step({ inputs, lr: Number.NaN, step: 0 }))
   const sum = (key: 'lossSum' | 'count') => results.reduce((total, result) => total + result[key], 0)
@@ -80,7 +88,7 @@ export interface Finished {
 
 /** A process, to its end. */
 export function finished(command: string, args: readonly string[], options: { cwd?: string; env?: object } = {}) {
-  const env = { ...process.env, OMP_NUM_THREADS: '1', TORCH_CPP_LOG_LEVEL: 'ERROR', ...options.env }
+  const env = { ...oneThread, TORCH_CPP_LOG_LEVEL: 'ERROR', ...options.env }
   const child = spawn(command, args, { env, ...(options.cwd === undefined ? {} : { cwd: options.cwd }) })
   const said = { out: '', err: '' }
   child.stdout.on('data', data => {
@@ -94,10 +102,4 @@ export function finished(command: string, args: readonly string[], options: { cw
     child.on('close', code => resolve({ code, ...said }))
   })
   return { child, said, done }
-}
-
-/** An emitted folder brings its own launcher. */
-export const torchrun = (python: string, ranks: number, script: readonly string[], options: { cwd?: string } = {}) => {
-  const module = options.cwd === undefined ? 'torch.distributed.run' : 'runtime.torchrun'
-  return finished(python, ['-m', module, '--standalone', `--nproc_per_node=${ranks}`, ...script], options)
 }

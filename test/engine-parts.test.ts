@@ -60,7 +60,7 @@ function sums(sizes: readonly number[], ranks: number): Program {
   const peak = (kind: string) => roles.filter(role => role.kind === kind).reduce((sum, { bytes }) => sum + bytes, 0)
   const param = (name: string, n: number, layout: string) => [
     `param ${name} [m:${n}]`,
-    ...['compute', 'storage', 'kept', 'state'].map(use => `  ${use} []${layout}`),
+    ...['kept', 'state'].map(use => `  ${use} []${layout}`),
     `  held 0 param=${roles.findIndex(role => role.name === name)}`,
   ]
   return parse(

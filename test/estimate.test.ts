@@ -191,6 +191,15 @@ test('every stage fetches its microbatch before it computes', () => {
   close(slower({ tp: 8, pp: 4, microbatches: 4 }), (4 + 3) * batch, 1e-6)
 })
 
+test('gradients in buckets: latency of every rank for each of them, so that large dp costs more', () => {
+  const software = { ...frameworks['scaling-2023'], exposed: frameworks['megatron-2021'].exposed }
+  const dpOf = (dp: number, bucket: number) =>
+    estimate(setup({ tp: 8, pp: 2, dp, zero: 1, microbatches: 8 }, { software: { ...software, bucket } })).parts.dp
+  const extra = (dp: number) => dpOf(dp, 25e6) - dpOf(dp, 0)
+  ok(dpOf(16, 25e6) > dpOf(16, 250e6) && dpOf(16, 250e6) > dpOf(16, 0))
+  close(extra(64) / extra(32), 2, 0.15)
+})
+
 test('experts: every token is multiplied by those that see it, and travels there and back', () => {
   const moe: Shape = { ...gpt, experts: { count: 8, active: 2 } }
   const [dense, sparse] = [gpt, moe].map(shape => estimate(setup({ tp: 8, ep: 8, microbatches: 2 }, { shape })))

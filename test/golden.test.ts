@@ -10,7 +10,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { worldOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
-import { compileJob } from '../src/compile/index.js'
+import { compileEvaluation, compileJob } from '../src/compile/index.js'
 import { placedOf, timesOf } from '../src/estimate/index.js'
 import { type Program, print } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
@@ -39,7 +39,7 @@ const isSmall = ({ params }: Program): boolean =>
 function answerOf(job: Job): Answer {
   const program = compileJob(job)
   const cluster = clusterOf('h100', worldOf(program.mesh))
-  const files = isSmall(program) ? emittedFiles(job, program) : {}
+  const files = isSmall(program) ? emittedFiles(job, { training: program, judging: compileEvaluation(job) }) : {}
   const code = Object.keys(files)
     .filter(name => /^(evaluation\/)?stage\d+\.(py|json)$/.test(name))
     .sort()

@@ -140,8 +140,8 @@ test('wrong sizes are all named at once', async () => {
     /etp 3 x ep 5 x pp 1 = 15/,
   )
   await refused('--world 99999999', /from 1 to 131072/)
-  await refused('--world 8 --order tp-xx-dp', /`xx` is no axis/)
-  await refused('--world 8 --order tp-tp-dp', /`tp` is no axis, or named twice/)
+  await refused('--world 8 --order tp-xx-dp', /`xx` is not an axis/)
+  await refused('--world 8 --order tp-tp-dp', /`tp` is not an axis, or is named twice/)
   await refused('--world 8 --pp 2 --order tp-dp', /pp missing/)
   await refused('--world 8 --ep 2 --cp 2 --like deepspeed', /no expert axis/, /no context axis/)
 })

@@ -45,11 +45,20 @@ const train = (run: string, env: Readonly<Record<string, string>> = {}): Promise
   })
 
 const skip = install() ?? false
-const compiler = spawnSync(process.env.CC ?? 'cc', ['--version']).status === 0
+const cc = process.env.CC ?? 'cc'
+const compiler = spawnSync(cc, ['--version']).status === 0
+
+/** The same compiler in a hurry: kernels that are optimized, set-up has built. */
+function hasty(): string {
+  const file = join(folder, 'cc')
+  writeFileSync(file, `#!/bin/sh\nexec ${cc} "$@" -O0\n`, { mode: 0o755 })
+  return file
+}
 
 test('two first uses at once build the native kernels, the next finds them', { skip }, async () => {
   writeFileSync(join(folder, 'job.yaml'), job)
-  const runs = [...(await Promise.all([train('a'), train('b')])), await train('c')]
+  const env: Readonly<Record<string, string>> = compiler ? { CC: hasty() } : {}
+  const runs = [...(await Promise.all([train('a', env), train('b', env)])), await train('c')]
   for (const { code, out, err } of runs) {
     equal(code, 0, err)
     equal(out.trimEnd().split('\n').length, 2)

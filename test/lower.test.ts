@@ -33,8 +33,8 @@ for (const [a, b, out, expected] of contractions)
   test(`[${a}] with [${b}] into [${out}] is a matmul ${expected}`, () => assert.equal(matmul(a, b, out), expected))
 
 test('dims that interleave are no matmul of dense rows', () => {
-  assert.throws(() => matmul('m3 k4 p2', 'k4 n5', 'm3 p2 n5'), /is no matmul of dense rows/)
-  assert.throws(() => matmul('m3 k4', 'k4 n5', ''), /is no matmul of dense rows/)
+  assert.throws(() => matmul('m3 k4 p2', 'k4 n5', 'm3 p2 n5'), /is not a matmul of dense rows/)
+  assert.throws(() => matmul('m3 k4', 'k4 n5', ''), /is not a matmul of dense rows/)
 })
 
 test('a part of a tensor is copied in as few runs as there are gaps', () => {

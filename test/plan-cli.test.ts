@@ -52,6 +52,13 @@ test('plan --simulate: the best are compiled, and the program has the last word'
   ok(best[0].simulated.step > 0 && best[0].simulated.arena > 0)
 })
 
+for (const precision of ['f16', 'fp8', 'tf32'])
+  test(`plan --out with products in ${precision}, which no job can say, is refused before the search`, async () => {
+    const { written, code, err } = await plan(...small, '--precision', precision, '--out', 'job.yaml')
+    deepEqual([code, written], [1, {}])
+    match(err, new RegExp(`--out: a job file cannot say that products are in ${precision}: .* leave out --out`))
+  })
+
 test('plan --out: a job that check accepts and explain reads', async () => {
   const { written, code } = await plan(...small, '--no-why', '--out', 'job.yaml')
   equal(code, 0)

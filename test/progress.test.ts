@@ -3,6 +3,9 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { asPart, finish, type Work } from '../src/base/index.js'
 import { Interrupted, lineOf, withProgress } from '../src/cli/text/progress.js'
+import { compilingJob } from '../src/compile/index.js'
+import { bpeTokenizer, encodingAll, trainingMerges, trainMerges } from '../src/data/index.js'
+import { parseJob } from '../src/plan/index.js'
 import { lockstep, memoryIo } from './memory-io.js'
 
 function* counting(to: number): Work<string> {
@@ -43,7 +46,8 @@ describe('the line of progress', () => {
     return said.err.split('\r\x1b[2K')
   }
 
-  test('counts the phases that were expected, names the others, and is gone at the end', async () => {
+  test('counts the phases that were expected, names the others, and is gone at the end', async t => {
+    t.mock.method(performance, 'now', () => 0) // a phase that takes a tenth of a second is drawn again
     deepEqual(await shown(80), [
       '',
       '──────────────────── 0 %: one',
@@ -71,10 +75,19 @@ const longOnes: string[][] = [
   ['compare', 'job.yaml'],
   ['calibrate', '--quick'],
   ['demo'],
+  ['compile', 'job.yaml'],
+  ['memory', 'job.yaml'],
+  ['simulate', 'job.yaml', '--cluster', 'h100'],
+  ['emit', 'job.yaml', '--out', 'emitted'],
+  ['launch', 'job.yaml'],
+  ['train', 'job.yaml'],
+  ['bench', 'kernels'],
+  ['bench', 'collectives'],
+  ['schedule', 'zb-auto', '--pp', '4', '--microbatches', '8'],
 ]
 
 for (const argv of longOnes) {
-  test(`${argv[0]} hears Ctrl-C: one line, exit code 130`, async () => {
+  test(`${argv.slice(0, 2).join(' ')} hears Ctrl-C: one line, exit code 130`, async () => {
     const onInterrupt = (stop: (code: number) => void) => {
       stop(130)
       return () => {}
@@ -95,6 +108,19 @@ for (const argv of [longOnes[0], longOnes[3]]) {
     JSON.parse(json.out)
   })
 }
+
+test('the shares of a long set-up never fall, and the result is that of the call', () => {
+  const texts = ['the cat sat on the mat ', 'a cat is a cat '].map(text => new TextEncoder().encode(text.repeat(9)))
+  const merges = [...sharesOf(trainingMerges(texts, 270))]
+  const encoded = [...sharesOf(encodingAll(bpeTokenizer(trainMerges(texts, 270)), texts))]
+  const job = parseJob(small).job!
+  for (const shares of [merges, encoded, [...sharesOf(compilingJob(job))]]) {
+    ok(shares.length > 3)
+    for (const [i, share] of shares.entries()) ok(share >= (shares[i - 1] ?? 0) && share <= 1, `${shares}`)
+  }
+})
+
+const sharesOf = (work: Work<unknown>): Iterable<number> => work
 
 test('work that is interrupted closes what it has opened', async () => {
   let open = true

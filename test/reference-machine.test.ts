@@ -1,7 +1,7 @@
 /** The reference machine on programs written by hand: collectives, messages, memory, stalls. */
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
-import { boot, RunError, StallError } from '../src/engine/index.js'
+import { interpreterOf, RunError, StallError } from '../src/engine/index.js'
 import type { Group, Instr, Program, Step } from '../src/ir/index.js'
 import { runTiny, type Tiny, tiny } from './tiny.js'
 
@@ -338,7 +338,7 @@ test('masks do not depend on microbatches, ranks or the split', () => {
     const observe = ({ instr, read }: { instr: Instr; read(ref: string): Float64Array }) => {
       if (instr.kind === 'dropout') for (const value of read('y')) kept.add(value / 2)
     }
-    boot(program, { seed: 3, observe }).step({ inputs: () => range(48), lr: 0, step: 5 })
+    interpreterOf(program, { seed: 3, observe }).step({ inputs: () => range(48), lr: 0, step: 5 })
     return [...kept].sort((a, b) => a - b)
   }
   const whole = mask({}, 1, 'seq 3, batch 8, embed 2')

@@ -185,7 +185,7 @@ test('zb-auto --json has the rows and the timing', async () => {
 
 for (const [words, message] of [
   ['zb-auto --pp 2 --microbatches 2 --chunks 2', /--chunks: zb-auto has one chunk/],
-  ['zb-auto --pp 2 --microbatches 2 --goal speed', /--goal speed: there are makespan, span/],
+  ['zb-auto --pp 2 --microbatches 2 --goal speed', /--goal speed: must be makespan or span/],
   ['zb-auto --pp 2 --microbatches 2 --held Q=1', /'Q=1' is not I or W = a number/],
   ['zb-auto --pp 2 --microbatches 2 --limit few', /--limit few: not a number/],
   ['zb-h1 --pp 2 --microbatches 2 --limit 2', /--limit: only zb-auto looks for an order/],

@@ -20,24 +20,24 @@ function world(files: Record<string, string> = {}) {
   return { io, said: Object.assign(said, { files }) }
 }
 
-function command(options: ScheduleOptions, files?: Record<string, string>) {
+async function command(options: ScheduleOptions, files?: Record<string, string>) {
   const { io, said } = world(files)
-  return { code: scheduleCommand(options, io), ...said }
+  return { code: await scheduleCommand(options, io), ...said }
 }
 
 const small = { name: '1f1b', pp: '2', microbatches: '2' }
 
-test('csv is PyTorch notation', () =>
-  deepEqual(command({ ...small, format: 'csv' }), {
+test('csv is PyTorch notation', async () =>
+  deepEqual(await command({ ...small, format: 'csv' }), {
     code: 0,
     out: '0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n',
     err: '',
     files: {},
   }))
 
-test('csv with messages', () =>
+test('csv with messages', async () =>
   equal(
-    command({ ...small, microbatches: '1', format: 'csv', comms: true }).out,
+    (await command({ ...small, microbatches: '1', format: 'csv', comms: true })).out,
     [
       '0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD,0RESHARD',
       '1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1RESHARD',
@@ -45,11 +45,11 @@ test('csv with messages', () =>
     ].join('\n'),
   ))
 
-test('text is the drawing and the timing', () =>
-  match(command(small).out, /^0 \| F0 F1 B0 B1\n1 \| F0 B0 F1 B1\n\nmakespan 9, bubble 33\.3 %\n/))
+test('text is the drawing and the timing', async () =>
+  match((await command(small)).out, /^0 \| F0 F1 B0 B1\n1 \| F0 B0 F1 B1\n\nmakespan 9, bubble 33\.3 %\n/))
 
-test('json with a cost is the timing', () =>
-  deepEqual(JSON.parse(command({ ...small, json: true, cost: 'F=1,I=1,W=1,C=0' }).out), {
+test('json with a cost is the timing', async () =>
+  deepEqual(JSON.parse((await command({ ...small, json: true, cost: 'F=1,I=1,W=1,C=0' })).out), {
     makespan: 9,
     span: 9,
     idle: [3, 3],
@@ -57,8 +57,8 @@ test('json with a cost is the timing', () =>
     peak: [2, 1],
   }))
 
-test('json without a cost has the rows too, at unit cost', () => {
-  const { rows, makespan, ranks } = JSON.parse(command({ ...small, json: true }).out)
+test('json without a cost has the rows too, at unit cost', async () => {
+  const { rows, makespan, ranks } = JSON.parse((await command({ ...small, json: true })).out)
   deepEqual(
     [rows, makespan, ranks],
     [
@@ -72,15 +72,21 @@ test('json without a cost has the rows too, at unit cost', () => {
   )
 })
 
-test('svg goes to a file and has a box for every task', () => {
-  const { code, files, out } = command({ name: 'dualpipe-v', pp: '2', microbatches: '4', format: 'svg', out: 'a.svg' })
+test('svg goes to a file and has a box for every task', async () => {
+  const { code, files, out } = await command({
+    name: 'dualpipe-v',
+    pp: '2',
+    microbatches: '4',
+    format: 'svg',
+    out: 'a.svg',
+  })
   deepEqual([code, out], [0, ''])
   match(files['a.svg'], /^<svg [\s\S]*<\/svg>\n$/)
   const tasks = makeSchedule('dualpipe-v', { ranks: 2, chunks: 2, microbatches: 4 }).rows.flatMap(tasksOf)
   equal(files['a.svg'].match(/<title>/g)?.length, tasks.length)
 })
 
-test('what it prints, it reads: every schedule, both forms', () => {
+test('what it prints, it reads: every schedule, both forms', async () => {
   for (const name of scheduleNames) {
     const schedule = makeSchedule(name, { ranks: 4, chunks: scheduleFacts[name].chunks, microbatches: 6 })
     for (const text of [printSchedule(schedule), printComms(communicate(schedule))])
@@ -88,14 +94,14 @@ test('what it prints, it reads: every schedule, both forms', () => {
   }
 })
 
-test('a file may have blanks, spaces, carriage returns and a byte order mark', () =>
+test('a file may have blanks, spaces, carriage returns and a byte order mark', async () =>
   equal(
-    command({ file: 'a.csv', format: 'csv' }, { 'a.csv': '\uFEFF0F0,, 0B0 ,\r\n,1F0,1B0\r\n\r\n' }).out,
+    (await command({ file: 'a.csv', format: 'csv' }, { 'a.csv': '\uFEFF0F0,, 0B0 ,\r\n,1F0,1B0\r\n\r\n' })).out,
     '0F0,0B0\n1F0,1B0\n',
   ))
 
-test('every bad cell of a file is reported where it stands', () => {
-  const { code, err, out } = command(
+test('every bad cell of a file is reported where it stands', async () => {
+  const { code, err, out } = await command(
     { file: 'a.csv' },
     { 'a.csv': '0F0,0X0,0B0\n1F0,1F,(1B0)OVERLAP_F_B,99999999F0\n' },
   )
@@ -107,7 +113,7 @@ test('every bad cell of a file is reported where it stands', () => {
   match(err, /stages and microbatches end below/)
 })
 
-test('files that are no schedule are refused, not survived', () => {
+test('files that are no schedule are refused, not survived', async () => {
   const bad = {
     empty: '',
     words: 'hello',
@@ -116,16 +122,16 @@ test('files that are no schedule are refused, not survived', () => {
     wide: '999999F999999',
   }
   for (const [name, text] of Object.entries(bad)) {
-    const { code, err } = command({ file: name }, { [name]: text })
+    const { code, err } = await command({ file: name }, { [name]: text })
     equal(code, 1, name)
     match(err, /^error /, name)
   }
-  match(command({ file: 'x' }, { x: bad.stall }).err, /rank 0 is deadlocked at 0B0/)
-  equal(command({ file: 'missing' }).code, 1)
+  match((await command({ file: 'x' }, { x: bad.stall })).err, /rank 0 is deadlocked at 0B0/)
+  equal((await command({ file: 'missing' })).code, 1)
 })
 
-test('a huge file of rubbish gives a hundred problems and ends', () => {
-  const { code, err } = command({ file: 'x' }, { x: 'rubbish,'.repeat(500_000) })
+test('a huge file of rubbish gives a hundred problems and ends', async () => {
+  const { code, err } = await command({ file: 'x' }, { x: 'rubbish,'.repeat(500_000) })
   deepEqual([code, err.trim().split('\n').length], [1, 100])
 })
 
@@ -156,18 +162,20 @@ const refusals: [ScheduleOptions, 1 | 2, RegExp][] = [
   [{ ...small, file: 'a.csv' }, 2, /leave out NAME, --pp, --microbatches/],
 ]
 for (const [options, code, says] of refusals)
-  test(`${JSON.stringify(options)} is refused with ${code}`, () => {
-    const result = command(options)
+  test(`${JSON.stringify(options)} is refused with ${code}`, async () => {
+    const result = await command(options)
     deepEqual([result.code, result.out], [code, ''])
     match(result.err, says)
   })
 
-test('the command line reaches it, and help shows an example', () => {
+test('the command line reaches it, and help shows an example', async () => {
   const { io, said } = world()
   const codes: number[] = []
   const program = new Command('lockstep').exitOverride()
   registerSchedule(program, io, code => void codes.push(code))
-  program.parse(['schedule', 'zb-h1', '--pp', '1', '--microbatches', '1', '--format', 'csv'], { from: 'user' })
+  await program.parseAsync(['schedule', 'zb-h1', '--pp', '1', '--microbatches', '1', '--format', 'csv'], {
+    from: 'user',
+  })
   deepEqual([codes, said.out], [[0], '0F0,0I0,0W0\n'])
   let help = ''
   program.commands[0].configureOutput({ writeOut: text => void (help += text) }).outputHelp()

@@ -182,6 +182,20 @@ refuses('a buffer declared twice', 'buffer %h ', 'buffer %x ', /%x is declared t
 refuses('a quote that is never closed', 'program toy', 'program "toy', /" is never closed/)
 refuses('a name every record inherits', 'input x ', 'input constructor ', /'constructor' cannot be a name/)
 
+test('a word too many at the end of a line is refused with its line, whatever the line is', () => {
+  const text = print(compileJob(jobOf('gpt', { pp: 2, dp: 2, zero: 1, microbatches: 2 })))
+  const lines = text.split('\n')
+  const kinds = new Map(lines.map((line, i) => [line.trim().split(' ')[line.includes(' = ') ? 2 : 0], i]))
+  for (const [kind, at] of kinds) {
+    if (kind === '') continue
+    // A list of operands may be longer, which the laws judge.
+    for (const extra of ['more', ...(lines[at].includes(' = ') ? [] : ['7'])]) {
+      const longer = lines.with(at, `${lines[at]} ${extra}`)
+      assert.equal(readOrRefused(longer.join('\n')), at + 1, longer[at])
+    }
+  }
+})
+
 test('what is no program: the first line that cannot be read is named', () => {
   for (const [text, line] of [
     ['program x\ninput', 2],
@@ -194,14 +208,13 @@ test('what is no program: the first line that cannot be read is named', () => {
     ['program x\nstream 0 arena=0\n  peak data', 3],
     ['program x\nstream 0 arena=0\n  call', 3],
   ] as const)
-    assert.equal(lineOf(text), line, text)
+    assert.equal(readOrRefused(text), line, text)
 })
 
-/** Undefined where the text can be read. */
-function lineOf(text: string): number | undefined {
+/** The program, or the first line that cannot be read. */
+function readOrRefused(text: string): Program | number {
   try {
-    parse(text)
-    return undefined
+    return parse(text)
   } catch (error) {
     assert.ok(error instanceof ProblemsError, `${error} for\n${text}`)
     return error.problems[0].line ?? assert.fail(error.message)
@@ -216,8 +229,9 @@ for (const [what, text] of [
     let refused = 0
     fc.assert(
       fc.property(damaged(text), slipped => {
-        if (lineOf(slipped) === undefined) verify(parse(slipped))
-        else refused++
+        const read = readOrRefused(slipped)
+        if (typeof read === 'number') refused++
+        else verify(read)
       }),
       { seed: 3, numRuns: 300 },
     )

@@ -17,7 +17,7 @@ import {
   type States,
   worldOf,
 } from '../src/base/index.js'
-import { boot, type Options, prepare, type StepData } from '../src/engine/index.js'
+import { interpreterOf, type Options, prepare, type StepData } from '../src/engine/index.js'
 import {
   type Buffer,
   type Frame,
@@ -204,7 +204,7 @@ export function runTiny(
   options: Partial<Options> = {},
 ) {
   const seen: Record<string, number[]>[] = Array.from({ length: worldOf(program.mesh) }, () => ({}))
-  const machine = boot(program, {
+  const machine = interpreterOf(program, {
     seed: 1,
     ...options,
     observe: ({ rank, call, instr, read }) => {

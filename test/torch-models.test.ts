@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url'
 import { ModelConfig, type ModelInput } from '../src/model/index.js'
 import { Optimizer, type Training } from '../src/plan/index.js'
 import { dataOf, familyModel, globalBatch, gradientScales, greatest, programOf, wideMachine } from './one-rank.js'
-import { findPython } from './python.js'
+import { findPython, oneThread } from './python.js'
 
 const script = fileURLToPath(new URL('../../test/torch_models.py', import.meta.url))
 const python = findPython()
@@ -96,7 +96,7 @@ function question(config: ModelInput) {
 /** One process for everything: starting torch takes longer than all the rest. */
 function ask(): Trained[][] {
   const input = JSON.stringify(Object.values(configs).map(question))
-  return JSON.parse(execFileSync(python!, [script], { input, encoding: 'utf8', maxBuffer: 2 ** 28 }))
+  return JSON.parse(execFileSync(python!, [script], { input, env: oneThread, encoding: 'utf8', maxBuffer: 2 ** 28 }))
 }
 const answers = python ? ask() : []
 

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { normal, type Op } from '../src/base/index.js'
 import { type Case, casesOf } from './op-cases.js'
-import { findPython } from './python.js'
+import { findPython, oneThread } from './python.js'
 import { runOp, type Tensor } from './tiny.js'
 
 const script = fileURLToPath(new URL('../../test/torch_ops.py', import.meta.url))
@@ -55,7 +55,9 @@ const runs = optimizers.map((op, i) => ({
 /** One process for everything: starting torch takes longer than all the rest. */
 function ask(): { ops: Answer[]; params: { param: number[] }[] } {
   const input = JSON.stringify([...cases.map(question), ...runs])
-  const answers = JSON.parse(execFileSync(python!, [script], { input, encoding: 'utf8', maxBuffer: 2 ** 28 }))
+  const answers = JSON.parse(
+    execFileSync(python!, [script], { input, env: oneThread, encoding: 'utf8', maxBuffer: 2 ** 28 }),
+  )
   return { ops: answers.slice(0, cases.length), params: answers.slice(cases.length) }
 }
 const answers = python ? ask() : { ops: [], params: [] }

@@ -1,9 +1,10 @@
 /** What goes over the network in a step, by axis and link. */
-import { deepEqual, equal, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
+import { elementsOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { clusterPrices, trafficOf } from '../src/simulate/index.js'
+import { clusterPrices, kernelLoads, ridgeOf, simulate, trafficOf } from '../src/simulate/index.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 
@@ -19,12 +20,45 @@ test('messages and collectives are counted by axis, with the price of one', () =
   deepEqual(trafficOf(compileJob(jobOf('mlp', {})), prices, 0), [])
 })
 
-test('simulate prints it', async () => {
-  const job = '{ model: gpt-tiny, training: { seq: 8, globalBatch: 8 }, plan: { dp: 2, tp: 2 } }'
-  const { out, code } = await lockstep(['simulate', 'job.yaml', '--cluster', 'h100'], { 'job.yaml': job })
-  equal(code, 0)
-  ok(/network, a rank of pp 0 +link +count +bytes +each alone +together\n.*nvlink/.test(out), out)
+test('kernels have all FLOPs of the step, and the intensity of a product is 2mnk over its three matrices', () => {
+  const cluster = clusterOf('h100', 1)
+  const program = compileJob(jobOf('mlp', {}))
+  const prices = clusterPrices(program, cluster)
+  const loads = kernelLoads(program, prices, 0)
+  equal(
+    loads.reduce((sum, { flops }) => sum + flops, 0),
+    simulate(program, prices).flops.executed,
+  )
+  const segment = (name: string) => program.segments[name]
+  const calls = program.streams[0].steps.flatMap(step => (step.kind === 'call' ? [segment(step.segment)] : []))
+  const sizes = calls.flatMap(({ phase, instrs, buffers }) =>
+    instrs.flatMap(instr =>
+      phase === 'F' && instr.kind === 'contract'
+        ? [[...instr.ins, ...instr.outs].map(ref => elementsOf(buffers[ref].dims))]
+        : [],
+    ),
+  )
+  const { count, flops, bytes } = loads.find(({ what }) => what === 'product, forward')!
+  const sum = (of: (elements: readonly number[]) => number) => sizes.reduce((all, elements) => all + of(elements), 0)
+  deepEqual([count, bytes], [sizes.length, sum(([a, b, out]) => 4 * (a + b + out))])
+  equal(
+    flops,
+    sum(([a, b, out]) => 2 * Math.sqrt(a * b * out)),
+  )
+  equal(ridgeOf(cluster.device, 'bf16'), cluster.device.peak.bf16! / cluster.device.bandwidth)
 })
+
+for (const command of ['simulate', 'explain'])
+  test(`${command} prints both, within 80 columns`, async () => {
+    const job = '{ model: gpt-tiny, training: { seq: 8, globalBatch: 8 }, plan: { dp: 2, tp: 2 } }'
+    const { out, code } = await lockstep([command, 'job.yaml', '--cluster', 'h100'], { 'job.yaml': job })
+    equal(code, 0)
+    match(out, /network, a rank of pp 0 +link +count +bytes +each alone +together\n.*nvlink/)
+    match(out, /kernels, a rank of pp 0 +count +FLOP\/byte +each alone +together +bound by\n/)
+    match(out, /ridge point \d+\.?\d* FLOP\/byte: a kernel above it/)
+    const tables = out.split('\n').filter(line => /together|nvlink|memory$|arithmetic$/.test(line))
+    for (const line of tables) ok(line.length <= 80, line)
+  })
 
 test('memory prints what a block keeps for its backward, term by term', async () => {
   const job = '{ model: gpt-tiny, training: { seq: 8, globalBatch: 8 }, plan: { tp: 2 } }'

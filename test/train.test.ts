@@ -209,7 +209,7 @@ test('data that cannot be used is refused in one line, and nothing is written', 
     [
       job({ data: '{ source: a.txt, tokenizer: t.json }' }),
       { 'a.txt': 'abc', 't.json': '[]' },
-      /t\.json is no tokenizer\.json: it has no model/,
+      /t\.json is not a tokenizer\.json: it has no model/,
     ],
     [
       job({ data: '{ source: a.txt, tokenizer: bpe }', model: wide.replace('256', '300') }),

@@ -34,15 +34,16 @@ export interface Serving {
   readonly server: Server
 }
 
-/** Port 0 takes any that is free. Without isolation pages see what they miss. */
-export async function serve(port: number, isolated = true): Promise<Serving> {
+/** Port 0 takes any that is free. Without isolation pages see what they miss. A browser may keep files for `keepSeconds`. */
+export async function serve(port: number, isolated = true, keepSeconds = 0): Promise<Serving> {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost')
     const file = fileURLToPath(new URL(`.${pathname}`, root))
     if (!open.some(prefix => pathname.startsWith(prefix)) || !existsSync(file) || !statSync(file).isFile())
       return void response.writeHead(404).end()
     const type = types[extname(file)] ?? 'text/plain'
-    response.writeHead(200, { 'Content-Type': type, ...(isolated ? isolation : {}) })
+    const kept = { 'Cache-Control': `max-age=${keepSeconds}` }
+    response.writeHead(200, { 'Content-Type': type, ...kept, ...(isolated ? isolation : {}) })
     createReadStream(file).pipe(response)
   })
   await new Promise<void>(resolve => server.listen(port, '127.0.0.1', resolve))

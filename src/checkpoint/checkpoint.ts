@@ -76,18 +76,29 @@ function filled(name: string, { shards }: Entry, targets: readonly Target[], val
   return covered || wrong.length > 0 ? wrong : [`the shards of ${name} do not cover it`]
 }
 
+/** A file, and which part of each tensor it says to hold. */
+interface ShardFile {
+  readonly file: Safetensors
+  readonly parts: Readonly<Record<string, unknown>> | undefined
+}
+
+function openShards(read: (begin: number, end: number) => Uint8Array): ShardFile {
+  const file = openSafetensors(read)
+  return { file, parts: parsed(file.metadata.parts ?? '{}') }
+}
+
 /** Opens each file once, and checks what it says of itself. */
 function shardReader(manifest: Manifest, read: ReadFile): ValuesOf {
-  const opened = new Map<string, Safetensors>()
+  const opened = new Map<string, ShardFile>()
   return (part, name) => {
     const where = `${part.file} (written by rank ${part.rank})`
     const bytes = (begin: number, end: number) => read(part.file, begin, end)
-    const file = opened.get(part.file) ?? located(`${where}, tensor ${name}`, () => openSafetensors(bytes))
-    opened.set(part.file, file)
+    const shards = opened.get(part.file) ?? located(`${where}, tensor ${name}`, () => openShards(bytes))
+    opened.set(part.file, shards)
     return located(where, () => {
-      const wrong = disagreement(manifest, part, name, file)
+      const wrong = disagreement(manifest, part, name, shards)
       if (wrong !== undefined) throw new Error(wrong)
-      const { shape, values } = file.tensor(name)
+      const { shape, values } = shards.file.tensor(name)
       const said = storedShape(part)
       if (shape.join() !== said.join())
         throw new Error(`tensor ${name} is ${sizes(shape)}, but ${sizes(said)} in the manifest`)
@@ -98,15 +109,15 @@ function shardReader(manifest: Manifest, read: ReadFile): ValuesOf {
 }
 
 /** What a shard says otherwise than the manifest: it is another run's, another rank's or another part. */
-function disagreement(manifest: Manifest, part: Part, name: string, file: Safetensors): string | undefined {
-  const { run = 'none', step, rank, parts = '{}' } = file.metadata
+function disagreement(manifest: Manifest, part: Part, name: string, { file, parts }: ShardFile): string | undefined {
+  const { run = 'none', step, rank } = file.metadata
   if (run !== manifest.run) return `is a shard of run ${run}, but the manifest is of run ${manifest.run}`
   if (step !== String(manifest.step)) return `is a shard of step ${step}, but the manifest is of step ${manifest.step}`
   if (rank !== String(part.rank)) return `was written by rank ${rank}`
   if (file.headSum !== manifest.files[part.file])
     return 'is damaged: the CRC-32 of its header is not the one in the manifest'
   const { rank: _, file: __, ...box } = part
-  const held = JSON.stringify(parsed(parts)?.[name])
+  const held = JSON.stringify(parts?.[name])
   return held === JSON.stringify(box)
     ? undefined
     : `holds the part ${held} of tensor ${name}, but the manifest says ${JSON.stringify(box)}`

@@ -53,13 +53,21 @@ export function parseManifest(text: string): Manifest {
   } catch {
     throw new Error('manifest.json is not JSON')
   }
-  if (manifest?.format !== format) throw new Error(`manifest.json is not that of a ${format}`)
+  if (manifest?.format !== format) throw new Error(unknownFormat(manifest?.format))
   const [end, written] = /,\n "checksum": "([0-9a-f]{8})"\n\}\n$/.exec(text) ?? ['', '']
   if (written !== sumOf(new TextEncoder().encode(text.slice(0, text.length - end.length))))
     throw new Error('manifest.json is damaged or was changed: its CRC-32 is not the one that was written')
   if (!isSound(manifest)) throw new Error('manifest.json lacks step, run, files, tensors or their shards')
   return manifest
 }
+
+/** Format 1 had neither a run nor checksums: nothing says that its shards belong together. */
+const unknownFormat = (found: unknown): string =>
+  found === 'lockstep checkpoint 1'
+    ? 'this is a checkpoint of format 1, which an earlier lockstep wrote; it has no checksums and is no longer read: resume it with the version that wrote it, or train anew'
+    : typeof found === 'string' && /^lockstep checkpoint \d+$/.test(found)
+      ? `its format is "${found}", and this version of lockstep reads "${format}": resume it with the version that wrote it`
+      : `manifest.json is not that of a ${format}`
 
 const isSound = ({ step, seed, run, files, tensors }: Manifest): boolean =>
   [step, seed].every(Number.isSafeInteger) &&

@@ -76,7 +76,7 @@ function headerOf(text: string): Mapping {
   } catch {
     refuse('has a header that is not JSON')
   }
-  return isMapping(header) ? header : refuse('has a header that is no mapping')
+  return isMapping(header) ? header : refuse('has a header that is not a mapping')
 }
 
 function metadataOf({ __metadata__: metadata }: Mapping): Readonly<Record<string, string>> {
@@ -86,7 +86,7 @@ function metadataOf({ __metadata__: metadata }: Mapping): Readonly<Record<string
 
 function entryOf(header: Mapping, name: string) {
   const entry = Object.hasOwn(header, name) ? header[name] : refuse(`there is no tensor ${name}`)
-  if (!isMapping(entry)) return refuse(`the entry of tensor ${name} is no mapping`)
+  if (!isMapping(entry)) return refuse(`the entry of tensor ${name} is not a mapping`)
   const { dtype, shape, data_offsets: offsets } = entry
   const type = floats.find(float => elementFacts[float].safetensors === dtype)
   if (!type) {

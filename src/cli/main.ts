@@ -13,7 +13,7 @@ import { usageProblems } from './text/usage.js'
 
 export type Register = (program: Command, io: Io, done: (code: number) => void) => void
 
-/** In the order of the help. A command is one file that exports its `register`; this is the list it is added to. */
+/** All commands, in the order of the help. A command is one file that exports its `register`; this is the list it is added to. */
 const commands: Readonly<Record<string, () => Promise<Register>>> = {
   plan: async () => (await import('./commands/plan.js')).registerPlan,
   explain: async () => (await import('./commands/explain.js')).registerExplain,
@@ -85,7 +85,7 @@ function frame(io: Io): Command {
     .showHelpAfterError('(lockstep --help lists the commands; lockstep <command> --help has an example)')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: fine, 1: problems found, 2: usage error.',
+      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: fine, 1: problems found, 2: usage error, 130: interrupted, 143: terminated.',
     )
     .exitOverride()
 }

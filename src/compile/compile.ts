@@ -3,8 +3,16 @@
  * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
  * hardly on depth (a kind of block is compiled once).
  */
-import { type Mesh, type MeshAxis, whole } from '../base/index.js'
-import { type DataInput, type Param, type Program, type Results, resultNames, type Segment } from '../ir/index.js'
+import { asPart, finish, type Mesh, type MeshAxis, type Work, whole } from '../base/index.js'
+import {
+  type DataInput,
+  type Param,
+  type Program,
+  type Results,
+  resultNames,
+  type Segment,
+  type Stream,
+} from '../ir/index.js'
 import type { Model } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
@@ -32,7 +40,7 @@ import { storedGradients, storedModel } from './precision.js'
 import { recompute } from './recompute.js'
 import type { SegmentDraft } from './segment.js'
 import { frameNames } from './stream/frames.js'
-import { draftStreams, type StreamScript } from './stream/streams.js'
+import { draftingStreams, type StreamScript } from './stream/streams.js'
 import { scattersEachCall } from './tail.js'
 
 /** The first of them, up to *shard*: what every block and parameter does, whatever the order of tasks. */
@@ -48,13 +56,19 @@ export function shardStep(given: CompileInput): Sharding {
   return { ...facts, ...shard(facts) }
 }
 
-export function compile(given: CompileInput, sharding: Sharding = shardStep(given)): Program {
+export const compile = (given: CompileInput, sharding?: Sharding): Program => finish(compiling(given, sharding))
+
+/** The shares are about those of a large program, whose time goes into its streams. */
+export function* compiling(given: CompileInput, sharding: Sharding = shardStep(given)): Work<Program> {
   const { plan, schedule, model, s, stageOf, params } = sharding
+  yield 0.1
   const flights = draftFlights(sharding)
+  yield 0.25
   const ordered = segmentsOf(sharding, flights).map(draft => (plan.overlap ? overlap(draft) : draft))
   const segments = byName(ordered.map(draft => placeBuffers(s.mesh, draft)))
-  const scripts = draftStreams({ ...sharding, flights, segments })
-  const streams = scripts.map(placeFrames)
+  yield 0.35
+  const scripts = yield* asPart(0.35, 0.85, draftingStreams({ ...sharding, flights, segments }))
+  const streams = yield* asPart(0.85, 1, placingFrames(scripts))
   return {
     name: model.name,
     mesh: s.mesh,
@@ -68,6 +82,15 @@ export function compile(given: CompileInput, sharding: Sharding = shardStep(give
     segments,
     streams,
   }
+}
+
+function* placingFrames(scripts: readonly StreamScript[]): Work<Stream[]> {
+  const streams: Stream[] = []
+  for (const script of scripts) {
+    yield streams.length / scripts.length
+    streams.push(placeFrames(script))
+  }
+  return streams
 }
 
 /** The plan's axes in its rank order, tp factored where key-value heads are fewer. */

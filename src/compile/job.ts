@@ -1,14 +1,18 @@
-/** From a job to its program, and to the one-rank program it is held against. */
+/** From a job to its program, and to the one-rank program it is compared with. */
+import { finish, type Work } from '../base/index.js'
 import type { Program, Stream } from '../ir/index.js'
 import { buildModel } from '../model/index.js'
 import type { Job, Plan } from '../plan/index.js'
 import { makeSchedule, type Schedule } from '../schedule/index.js'
-import { compile } from './compile.js'
+import { compiling } from './compile.js'
 import type { CompileInput } from './compiled.js'
 
 /** `schedule` is the parsed file of a plan that names one. */
-export const compileJob = (job: Job, schedule: Schedule = scheduleOf(job.plan)): Program =>
-  compile(inputOf(job, schedule))
+export const compileJob = (job: Job, schedule?: Schedule): Program => finish(compilingJob(job, schedule))
+
+export function* compilingJob(job: Job, schedule: Schedule = scheduleOf(job.plan)): Work<Program> {
+  return yield* compiling(inputOf(job, schedule))
+}
 
 export function inputOf({ model, training, plan }: Job, schedule: Schedule): CompileInput {
   const shape = { batch: training.globalBatch / plan.microbatches, seq: training.seq }

@@ -6,9 +6,10 @@
  *
  * Ids: 0-255 the bytes, 256 the end of a text, then the merges in the order they were learned.
  */
+import { asPart, finish, type Work } from '../base/index.js'
 import { Queue } from './queue.js'
 import { IdList, type Tokenizer } from './tokenizer.js'
-import { ownCopy, wordsIn } from './words.js'
+import { ownCopy, wordPieces } from './words.js'
 
 export const endOfText = 256
 export const firstMerge = 257
@@ -32,8 +33,16 @@ export interface TrainingOptions {
 }
 
 /** The merges of a vocabulary of that size; fewer where no pair occurs twice any more. */
-export function trainMerges(texts: Iterable<Uint8Array>, vocab: number, options: TrainingOptions = {}): Merge[] {
-  const words = wordsOf(texts, options)
+export const trainMerges = (texts: Iterable<Uint8Array>, vocab: number, options: TrainingOptions = {}): Merge[] =>
+  finish(trainingMerges([...texts], vocab, options))
+
+/** The words are counted in about half of the time. */
+export function* trainingMerges(
+  texts: readonly Uint8Array[],
+  vocab: number,
+  options: TrainingOptions = {},
+): Work<Merge[]> {
+  const words = yield* asPart(0, 0.5, countingWords(texts, options))
   const pairs = new Map<number, Pair>()
   for (const word of words)
     for (let i = 1; i < word.ids.length; i++) count(pairs, keyOf(word.ids[i - 1], word.ids[i]), word, word.times)
@@ -53,6 +62,8 @@ export function trainMerges(texts: Iterable<Uint8Array>, vocab: number, options:
     const [left, right] = mergeOf(best.key)
     const made = firstMerge + merges.length
     merges.push([left, right])
+    // The first are found in many words, the last in few.
+    yield 0.5 + 0.5 * Math.sqrt(merges.length / (vocab - firstMerge))
     const changed = new Set<number>()
     for (const word of pair.words) mergeIn(word, { left, right, made }, pairs, changed)
     pairs.delete(best.key)
@@ -78,22 +89,33 @@ interface Entry {
   readonly times: number
 }
 
-function wordsOf(texts: Iterable<Uint8Array>, { mostBytes = mostTaught, onLimit }: TrainingOptions): Word[] {
+function* countingWords(
+  texts: readonly Uint8Array[],
+  { mostBytes = mostTaught, onLimit }: TrainingOptions,
+): Work<Word[]> {
+  const all = texts.reduce((sum, text) => sum + text.length, 0)
   const words = new Map<string, { ids: number[]; times: number }>()
   const encoder = new TextEncoder()
   let bytes = 0
   let isFull = false
-  for (const text of texts)
-    for (const word of wordsIn(text)) {
-      const known = words.get(word)
-      if (known) known.times++
-      else if (!isFull) {
-        const ids = [...encoder.encode(word)]
-        bytes += ids.length
-        isFull = bytes > mostBytes
-        if (!isFull) words.set(ownCopy(word), { ids, times: 1 })
-      }
+  const add = (word: string): void => {
+    const known = words.get(word)
+    if (known) known.times++
+    else if (!isFull) {
+      const ids = [...encoder.encode(word)]
+      bytes += ids.length
+      isFull = bytes > mostBytes
+      if (!isFull) words.set(ownCopy(word), { ids, times: 1 })
     }
+  }
+  let before = 0
+  for (const text of texts) {
+    for (const { words: found, read } of wordPieces(text)) {
+      for (const word of found) add(word)
+      yield (before + read) / all
+    }
+    before += text.length
+  }
   if (isFull) onLimit?.(mostBytes)
   return [...words.values()]
 }
@@ -159,15 +181,20 @@ export function bpeTokenizer(merges: readonly Merge[]): Tokenizer {
     if (letters < mostRemembered) known.set(ownCopy(word), ids)
     return ids
   }
+  function* encoding(text: Uint8Array): Work<ArrayLike<number>> {
+    const ids = new IdList(firstMerge + merges.length)
+    for (const { words, read } of wordPieces(text)) {
+      for (const word of words) ids.push(encodeWord(word))
+      yield read / text.length
+    }
+    return ids.all()
+  }
   return {
     name: 'bpe',
     vocab: firstMerge + merges.length,
     end: endOfText,
-    encode(text) {
-      const ids = new IdList(firstMerge + merges.length)
-      for (const word of wordsIn(text)) ids.push(encodeWord(word))
-      return ids.all()
-    },
+    encode: text => finish(encoding(text)),
+    encoding,
     decode: ids => Uint8Array.from(Array.from(ids).flatMap(id => bytes[id] ?? [])),
   }
 }

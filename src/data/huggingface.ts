@@ -57,7 +57,9 @@ export async function readTokenizer(text: string, name: string): Promise<Tokeniz
   try {
     loaded = new Loaded(value, { clean_up_tokenization_spaces: false })
   } catch (e) {
-    throw new Error(`is no tokenizer that @huggingface/tokenizers reads: ${e instanceof Error ? e.message : String(e)}`)
+    throw new Error(
+      `is not a tokenizer that @huggingface/tokenizers reads: ${e instanceof Error ? e.message : String(e)}`,
+    )
   }
   const end = endTexts.map(token => loaded.token_to_id(token)).find(id => id !== undefined)
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -80,7 +82,7 @@ function parseObject(text: string): object {
     throw new Error('is not valid JSON')
   }
   if (typeof value !== 'object' || value === null || !('model' in value))
-    throw new Error('is no tokenizer.json: it has no model')
+    throw new Error('is not a tokenizer.json: it has no model')
   return value
 }
 

@@ -1,4 +1,6 @@
 /** From bytes to token ids and back. */
+import { asPart, finish, type Work } from '../base/index.js'
+
 export interface Tokenizer {
   readonly name: string
   /** Ids are below this. */
@@ -6,17 +8,27 @@ export interface Tokenizer {
   /** Stands after each text, where the tokenizer has such a token. */
   readonly end?: number
   encode(text: Uint8Array): ArrayLike<number>
+  /** The same for a text that may be long, as work that can be watched. */
+  encoding?(text: Uint8Array): Work<ArrayLike<number>>
   decode(ids: ArrayLike<number>): Uint8Array
 }
 
 export type Ids = Uint8Array | Uint16Array | Uint32Array
 
 /** The texts one after the other, in the narrowest array that holds the ids. */
-export function encodeAll(tokenizer: Tokenizer, texts: Iterable<Uint8Array>): Ids {
+export const encodeAll = (tokenizer: Tokenizer, texts: Iterable<Uint8Array>): Ids =>
+  finish(encodingAll(tokenizer, [...texts]))
+
+export function* encodingAll(tokenizer: Tokenizer, texts: readonly Uint8Array[]): Work<Ids> {
   const parts: ArrayLike<number>[] = []
+  const bytes = texts.reduce((sum, text) => sum + text.length, 0)
+  let done = 0
   for (const text of texts) {
-    parts.push(tokenizer.encode(text))
+    yield done / bytes
+    const work = tokenizer.encoding?.(text)
+    parts.push(work ? yield* asPart(done / bytes, (done + text.length) / bytes, work) : tokenizer.encode(text))
     if (tokenizer.end !== undefined) parts.push([tokenizer.end])
+    done += text.length
   }
   const length = parts.reduce((sum, part) => sum + part.length, 0)
   const ids = idsFor(tokenizer.vocab, length)

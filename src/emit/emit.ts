@@ -3,7 +3,7 @@
  * that calls them, beside them what the ranks must know of mesh, parameters and run, and how to start it all.
  * Pure: paths and texts come out, and somebody else writes them.
  */
-import { rankAt, stateEntries, worldOf } from '../base/index.js'
+import { asPart, finish, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
 import { groupLabel, Unwritten } from './expressions.js'
 import { emitFlight, isFlight } from './flights.js'
@@ -14,7 +14,7 @@ import { readme } from './readme.js'
 import type { Run } from './run.js'
 import { placesOf, scheduleText } from './schedule.js'
 import { emitSegment, type SegmentFunction } from './segment.js'
-import { type Usage, usageOf } from './usage.js'
+import { findingUsage, type Usage } from './usage.js'
 
 /** File contents by path below the folder. */
 export type Files = Readonly<Record<string, string>>
@@ -23,7 +23,12 @@ export type Files = Readonly<Record<string, string>>
  * `runtime` is the text of the files of src/emit/runtime, by name; `evaluation` the forward-only program of the same
  * job, for the runs that are to judge what they train.
  */
-export function emit(program: Program, run: Run, runtime: Files, evaluation?: Program): Files {
+export const emit = (program: Program, run: Run, runtime: Files, evaluation?: Program): Files =>
+  finish(emitting(program, run, runtime, evaluation))
+
+export function* emitting(program: Program, run: Run, runtime: Files, evaluation?: Program): Work<Files> {
+  const trains = yield* asPart(0, evaluation ? 0.8 : 1, writingProgram(program))
+  const evaluates = evaluation && (yield* asPart(0.8, 1, writingProgram(evaluation)))
   const { job, tokenizer, ...settings } = run
   return {
     'README.md': readme(program, run),
@@ -31,8 +36,8 @@ export function emit(program: Program, run: Run, runtime: Files, evaluation?: Pr
     'run.json': `${JSON.stringify(settings, null, 2)}\n`,
     'job.json': `${JSON.stringify(job, null, 2)}\n`,
     ...(tokenizer === undefined ? {} : { 'tokenizer.json': tokenizer }),
-    ...programFiles(program),
-    ...(evaluation && below('evaluation', programFiles(evaluation))),
+    ...trains,
+    ...(evaluates && below('evaluation', evaluates)),
     ...below('runtime', runtime),
     ...launchers(run, worldOf(program.mesh)),
   }
@@ -41,18 +46,18 @@ export function emit(program: Program, run: Run, runtime: Files, evaluation?: Pr
 const below = (folder: string, files: Files): Files =>
   Object.fromEntries(Object.entries(files).map(([name, text]) => [`${folder}/${name}`, text]))
 
-function programFiles(program: Program): Files {
-  const usage = usageOf(program)
+function* writingProgram(program: Program): Work<Files> {
+  const usage = yield* asPart(0, 0.6, findingUsage(program))
   const places = program.streams.map(stream => placesOf(program, stream))
-  const stages = program.streams.flatMap((_, pp) => {
+  const files: Record<string, string> = { 'program.json': programText(program) }
+  for (const pp of program.streams.keys()) {
+    yield 0.6 + (0.4 * pp) / program.streams.length
     const segments = segmentsOf(program, pp).map(segment => emitted(program, segment, usage.get(segment.name)!))
     const functions = functionsOf(segments)
-    return [
-      [`stage${pp}.py`, moduleText(program, pp, functions)],
-      [`stage${pp}.json`, scheduleText(program, pp, functions, places)],
-    ]
-  })
-  return { 'program.json': programText(program), ...Object.fromEntries(stages) }
+    files[`stage${pp}.py`] = moduleText(program, pp, functions)
+    files[`stage${pp}.json`] = scheduleText(program, pp, functions, places)
+  }
+  return files
 }
 
 /** The segments a stream calls, in the order it first calls them. */

@@ -1,2 +1,2 @@
-export { emit, type Files } from './emit.js'
+export { emit, emitting, type Files } from './emit.js'
 export type { LearningRate, Run, RunData } from './run.js'

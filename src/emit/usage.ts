@@ -2,6 +2,7 @@
  * What the streams say about a segment's roles. A frame that is bound by one call alone, and neither sent, received
  * nor kept from step to step, holds temporaries: in Python these are local variables, and the frame never exists.
  */
+import { asPart, type Work } from '../base/index.js'
 import {
   type Call,
   type Program,
@@ -13,7 +14,7 @@ import {
   traitsOf,
 } from '../ir/index.js'
 import { namesOf } from './names.js'
-import { type Scales, scalesOf } from './scales.js'
+import { findingScales, type Scales } from './scales.js'
 
 export interface Usage {
   /** Whether values in a role die with the call. */
@@ -33,9 +34,10 @@ type UsageDraft = {
 /** A value of a frame, by its place in it. */
 const slot = (role: RoleName, offset: number): string => `${showRole(role)}+${offset}`
 
-export function usageOf(program: Program): ReadonlyMap<string, Usage> {
+export function* findingUsage(program: Program): Work<ReadonlyMap<string, Usage>> {
   const found = new Map<string, UsageDraft>()
-  for (const stream of program.streams) {
+  for (const [pp, stream] of program.streams.entries()) {
+    yield (0.7 * pp) / program.streams.length
     const kept = outliving(stream)
     const resident = new Set(stream.resident)
     /** Per frame, what its values were called by the segment that wrote them. */
@@ -59,13 +61,13 @@ export function usageOf(program: Program): ReadonlyMap<string, Usage> {
     }
   }
   const outlives = (segment: Segment, ref: Ref) => !found.get(segment.name)!.temporary[segment.buffers[ref].role]
-  const scales = scalesOf(program, outlives)
+  const scales = yield* asPart(0.7, 1, findingScales(program, outlives))
   return new Map([...found].map(([name, usage]) => [name, { ...usage, scales: scales(program.segments[name]) }]))
 }
 
 /** The first that a frame's next user does to it, if there is one in this step, is to accumulate into it. */
 function accumulatesNext({ segments }: Program, { steps }: Stream, after: number, frame: number): boolean {
-  const next = steps.find((step, i): step is Call => i > after && step.kind === 'call' && step.bind.includes(frame))
+  const next = nextCall(steps, after, frame)
   if (!next) return false
   const { buffers, instrs } = segments[next.segment]
   const touches = (ref: Ref) => next.bind[buffers[ref].role] === frame
@@ -75,6 +77,14 @@ function accumulatesNext({ segments }: Program, { steps }: Stream, after: number
   })
   // The own part of something larger cannot take the place of the sum: it would keep the rest from being freed.
   return first?.kind === 'accumulate' && !first.ins.some(ref => touches(ref) || buffers[ref].inside)
+}
+
+function nextCall(steps: Stream['steps'], after: number, frame: number): Call | undefined {
+  for (let i = after + 1; i < steps.length; i++) {
+    const step = steps[i]
+    if (step.kind === 'call' && step.bind.includes(frame)) return step
+  }
+  return undefined
 }
 
 /** Frames that hold something before or after the one call that uses them: the others are never made. */

@@ -1,5 +1,5 @@
 /** What runs a program, on whatever kernels: the one interface of the reference interpreter and of the native engine. */
-import type { Rank, States } from '../base/index.js'
+import type { Rank, States, Watcher } from '../base/index.js'
 import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
@@ -68,6 +68,8 @@ export interface StartOptions {
   readonly measure?: boolean
   /** Where the flight record of a failed step goes. */
   readonly flightRecord?: string
+  /** Is shown how far the start is, where it takes long. */
+  readonly watcher?: Watcher
 }
 
 export type Start = (program: Program, options: StartOptions) => Promise<Runner>

@@ -3,7 +3,7 @@
  * given the parameters before it judges. Commands know this and nothing of engines; an engine joins by one line of
  * `starts`.
  */
-import { error, ProblemsError } from '../base/index.js'
+import { error, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
 import { startEngine } from './native/run/engine.js'
@@ -63,7 +63,7 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
   let judge: Runner | undefined
   const ready = async (): Promise<Runner> => {
     if (!options.evaluation) throw new Error('this trainer was started without an evaluation program')
-    judge ??= await start(options.evaluation, { ...options, measure: false })
+    judge ??= await start(options.evaluation, { ...options, measure: false, watcher: unwatched })
     for (const { name } of program.params) judge.setParameter(name, engine.parameter(name))
     return judge
   }

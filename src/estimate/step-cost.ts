@@ -34,10 +34,12 @@ export function dataCost(
     shape.tied && pp > 1
       ? table.collective('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp)
       : 0
+  const pieces = Math.max(1, software.bucket > 0 ? (software.reduceBytes * parameters) / software.bucket : 0)
+  const piece = parameters / pieces
   if (zero === 3) return tied + endsCost(split, software, table, prices)
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
-  const reduced = table.collective(kind, software.reduceBytes * parameters, size, tp)
-  const gathered = zero === 0 ? 0 : table.collective('all-gather', 2 * parameters, size, tp)
+  const reduced = pieces * table.collective(kind, software.reduceBytes * piece, size, tp)
+  const gathered = zero === 0 ? 0 : pieces * table.collective('all-gather', 2 * piece, size, tp)
   // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
   const times = zero === 2 ? microbatches : 1
   const traffic = times * reduced + gathered

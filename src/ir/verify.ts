@@ -5,7 +5,7 @@
  */
 import { error, finish, ProblemsError, type Rank, rankAt, type Work } from '../base/index.js'
 import { alignment } from './laws/alignment.js'
-import { buffers } from './laws/buffers.js'
+import { buffers, Flows } from './laws/buffers.js'
 import { form } from './laws/form.js'
 import { frames } from './laws/frames.js'
 import { groups } from './laws/groups.js'
@@ -66,8 +66,8 @@ const violationsOf = ({ mesh }: Program, found: readonly Finding[]): Violation[]
     ...(finding.pipeline === undefined ? {} : { rank: rankAt(mesh, { pp: finding.pipeline }) }),
   }))
 
-function structure(program: Program): Finding[] {
-  const found = [frames, residents, buffers, alignment, messages, groups].flatMap(law => law(program))
+function structure(program: Program, flows = new Flows(program)): Finding[] {
+  const found = [frames, residents, buffers, alignment, messages, groups].flatMap(law => law(program, flows))
   return found.length > 0 ? found : stalls(program)
 }
 
@@ -77,12 +77,13 @@ function* findings(program: Program, against?: SerialReplay): Work<Finding[]> {
   const misformed = form(program)
   if (misformed.length > 0) return misformed
   yield 0.1 // about the shares of the time that large programs take
-  const broken = structure(program)
+  const flows = new Flows(program)
+  const broken = structure(program, flows)
   yield 0.2
   const typed = [...partition(program, serial), ...(serial ? starts(program, serial) : []), ...types(program)]
   if (broken.length > 0) return [...broken, ...typed]
   yield 0.25
-  const outcome = replay(program)
+  const outcome = replay(program, flows)
   yield 0.7
   return [...typed, ...outcome.findings, ...(against ? identity(program, against, outcome) : [])]
 }

@@ -78,7 +78,7 @@ const order: Rule = function* ({ plan }) {
   const missing = meshAxes.filter(axis => plan[axis] > 1 && !named.includes(axis))
   const refuse = (what: string) =>
     error('plan/order', 'plan.order', what, `name ${defaultOrder} once each, fastest first`)
-  if (unknown !== undefined) yield refuse(`\`${shorten(unknown, 20)}\` is no axis of the mesh`)
+  if (unknown !== undefined) yield refuse(`\`${shorten(unknown, 20)}\` is not an axis of the mesh`)
   else if (twice !== undefined) yield refuse(`\`${shorten(twice, 20)}\` is named twice`)
   if (missing.length > 0) yield refuse(`${either(missing, 'and')} ${missing.length > 1 ? 'are' : 'is'} missing`)
 }

@@ -109,7 +109,7 @@ function axesOf(sizes: GroupSizes): { axes: string[]; problems: Problem[] } {
   return {
     axes: [...named, ...left],
     problems: [
-      ...(wrong.length > 0 ? [refuse(`\`${shorten(wrong[0], 20)}\` is no axis, or named twice`)] : []),
+      ...(wrong.length > 0 ? [refuse(`\`${shorten(wrong[0], 20)}\` is not an axis, or is named twice`)] : []),
       ...(wrong.length === 0 && needed.length > 0 ? [refuse(`${either(needed, 'and')} missing`)] : []),
     ],
   }

@@ -160,12 +160,16 @@ const families: readonly (readonly [name: RegExp, hint: string])[] = [
 
 /** What to write instead of a model that has no preset. */
 export function modelHint(name: string): string | undefined {
+  if (isPath(name)) return `a folder or another file is not read: write model: ${name.replace(/\/+$/, '')}/config.json`
   const [, hint] = families.find(([pattern]) => pattern.test(name)) ?? []
   if (hint !== undefined) return hint
   return isHubName(name)
     ? 'that looks like a name on the Hugging Face hub: nothing is downloaded, save its config.json beside the job and write model: ./config.json'
     : undefined
 }
+
+/** './llama', '/models/llama' */
+const isPath = (text: string): boolean => /^(\.{0,2}|~)\//.test(text)
 
 /** 'meta-llama/Llama-3.1-8B' */
 export const isHubName = (text: string): boolean =>

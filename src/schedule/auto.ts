@@ -6,7 +6,7 @@
  * the answer, but ranks with simple policies come close to it (see greedy.ts), so many policies are tried. zb-h1 and zb-h2
  * are among the candidates wherever they fit: the result is never slower than they are.
  */
-import { type Problem, ProblemsError } from '../base/index.js'
+import { asPart, finish, type Problem, ProblemsError, type Work } from '../base/index.js'
 import { alternate } from './alternate.js'
 import {
   answersAlike,
@@ -40,11 +40,13 @@ export interface AutoOptions {
 
 type Goal = 'makespan' | 'span'
 
-export function autoSchedule(options: AutoOptions): Schedule {
+export const autoSchedule = (options: AutoOptions): Schedule => finish(searchingOrders(options))
+
+export function* searchingOrders(options: AutoOptions): Work<Schedule> {
   const problems = autoProblems(options)
   if (problems.length > 0) throw new ProblemsError(problems)
   const { ranks, microbatches, goal = 'makespan' } = options
-  const { orders } = new Search(pipelineOf(options), goal).best()
+  const { orders } = yield* new Search(pipelineOf(options), goal).best()
   return { stages: ranks, microbatches, rows: orders.map(rowOf) }
 }
 
@@ -131,21 +133,30 @@ class Search {
     this.#work = pipeline.costs.map(({ F, I, W }) => pipeline.microbatches * (F + I + W))
   }
 
-  best(): Outcome {
+  /** The last rounds are shares of what is left, since nobody knows how many there will be. */
+  *best(): Work<Outcome> {
     for (const lead of [1, 2]) this.#offer(handmade(this.#pipeline, lead), lead)
-    for (const lead of leads(this.#pipeline)) this.#tryAll(lead, ['fair', 0])
+    const all = leads(this.#pipeline)
+    for (const [i, lead] of all.entries())
+      yield* asPart((0.4 * i) / all.length, (0.4 * (i + 1)) / all.length, this.#tryAll(lead, ['fair', 0]))
     let best = this.#best! // with nothing found yet, no run is given up
+    let left = 0.6
     for (let before: unknown; before !== best; best = this.#best!) {
       before = best
-      this.#tryAll(best.lead, sharesOf(best.outcome.idle))
+      yield* asPart(1 - left, 1 - left / 3, this.#tryAll(best.lead, sharesOf(best.outcome.idle)))
+      left /= 3
     }
     return best.outcome
   }
 
-  #tryAll(lead: number, patiences: readonly Policy['patience'][]): void {
-    for (const first of firsts)
-      for (const holdsBack of holds)
-        for (const patience of patiences) this.#offer(this.#outcomeOf({ lead, first, holdsBack, patience }), lead)
+  *#tryAll(lead: number, patiences: readonly Policy['patience'][]): Work<void> {
+    const policies = firsts.flatMap(first =>
+      holds.flatMap(holdsBack => patiences.map(patience => ({ first, holdsBack, patience }))),
+    )
+    for (const [i, policy] of policies.entries()) {
+      yield i / policies.length
+      this.#offer(this.#outcomeOf({ lead, ...policy }), lead)
+    }
   }
 
   #outcomeOf(policy: Policy): Outcome | undefined {

@@ -1,5 +1,5 @@
 export { groupSize } from './alternate.js'
-export { type AutoOptions, autoProblems, autoSchedule } from './auto.js'
+export { type AutoOptions, autoProblems, autoSchedule, searchingOrders } from './auto.js'
 export * from './communicate.js'
 export * from './csv.js'
 export * from './draw.js'

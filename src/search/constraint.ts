@@ -103,7 +103,7 @@ function memoryConstraint(text: string, relation: Relation, value: string, refus
   const bytes = parseBytes(value)
   if (relation !== '<=' && relation !== '<')
     return refuse('memory can only be limited', "write it like 'memory<=70GiB'")
-  if (bytes === undefined || bytes <= 0) return refuse(`${value} is no amount of memory`, 'write it like 70GiB')
+  if (bytes === undefined || bytes <= 0) return refuse(`${value} is not an amount of memory`, 'write it like 70GiB')
   return { field: 'memory', bytes, text: text.trim() }
 }
 

@@ -1,13 +1,22 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
 import { finish, multipliedIn, planPrecisionFacts, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
-import { type Estimate, type FrameworkName, type Parts, type Split, splitOf } from '../estimate/index.js'
+import {
+  certainly,
+  type Estimate,
+  type Fit,
+  type FrameworkName,
+  type Parts,
+  type Split,
+  splitOf,
+} from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
-import { clusterPrices, simulate } from '../simulate/index.js'
+import { clusterPrices, simulating } from '../simulate/index.js'
+import { fitOfPrice } from './fitting.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { type Request, requestOf } from './request.js'
-import { type Priced, priceOf, scaledTo, searching } from './search.js'
+import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 
 /** The request that a job is an answer to. */
 export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request =>
@@ -22,6 +31,8 @@ export interface Explanation {
   readonly job: Job
   readonly request: Request
   readonly plan: Priced
+  /** Certain where its memory is that of its program. */
+  readonly fit: Fit
   /** Measured over priced: all prices are multiplied by it. */
   readonly scale: number
   readonly neighbours: readonly Neighbour[]
@@ -46,10 +57,11 @@ export function* explaining(request: Request, job: Job, { own, measured }: Expla
   const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
   const scale = measured === undefined ? 1 : measured / priced.estimate.step
   const plan = scaledTo(priced, scale)
+  const fit = own ? certainly(plan.bytes <= capacityOf(request)) : fitOfPrice(request, plan)
   const [best] = (yield* searching(request, { keep: 1, front: false })).best
   const neighbours = neighboursOf(request, plan, scale)
   return {
-    ...{ job, request, plan, scale, neighbours, simulated: own !== undefined },
+    ...{ job, request, plan, fit, scale, neighbours, simulated: own !== undefined },
     ...(best && { best: scaledTo(best, scale) }),
   }
 }
@@ -57,7 +69,7 @@ export function* explaining(request: Request, job: Job, { own, measured }: Expla
 /** The time and the memory of the program itself in place of the price's. */
 function simulatedAs(request: Request, split: Split, program: Program): Priced {
   const { estimate } = priceOf(request, split)
-  const { step, parts, memory } = simulate(program, clusterPrices(program, request.cluster), { watch: [] })
+  const { step, parts, memory } = finish(simulating(program, clusterPrices(program, request.cluster), { watch: [] }))
   const { stragglers, ...rest } = parts
   const { data, workspace, ...kinds } = memory.peak
   return {

@@ -3,11 +3,11 @@
  * dropped, more devices, another batch, more memory), each as little as makes a plan possible; nothing is guessed,
  * every suggestion was searched and has a plan.
  */
-import { either, showBytes } from '../base/index.js'
+import { asPart, either, showBytes, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import type { Request } from './request.js'
-import { capacityOf, type Priced, priceOf, search } from './search.js'
+import { capacityOf, type Priced, priceOf, searching } from './search.js'
 import { divisors, type Group, groupsOf, pipelinesOf, savingsOf, splitFrom, tensorSplits } from './space.js'
 
 export interface Impossible {
@@ -33,13 +33,14 @@ export interface Instead {
 
 export type ClusterAt = (devices: number) => Cluster | undefined
 
-export function whyImpossible(request: Request, clusterAt: ClusterAt): Impossible {
+export function* findingWhatWorks(request: Request, clusterAt: ClusterAt): Work<Impossible> {
   const lightest = lightestOf(request)
+  yield 0.1
   const capacity = capacityOf(request)
   const found: readonly (Instead | undefined)[] = [
-    ...withoutConstraints(request),
-    ...otherDevices(request, clusterAt),
-    ...otherBatches(request),
+    ...(yield* asPart(0.1, 0.3, withoutConstraints(request))),
+    ...(yield* asPart(0.3, 0.8, otherDevices(request, clusterAt))),
+    ...(yield* asPart(0.8, 1, otherBatches(request))),
     moreMemory(request, lightest),
   ]
   const instead = found.filter(one => one !== undefined)
@@ -48,7 +49,9 @@ export function whyImpossible(request: Request, clusterAt: ClusterAt): Impossibl
   return { cause: 'memory', why, capacity, instead, lightest }
 }
 
-const bestOf = (request: Request): Priced | undefined => search(request, { keep: 1, front: false }).best[0]
+function* bestOf(request: Request): Work<Priced | undefined> {
+  return (yield* searching(request, { keep: 1, front: false })).best[0]
+}
 
 /** The lightest plan: each way to cut devices and batch with its smallest microbatch, under every saving there is. */
 function lightestOf(request: Request): Priced | undefined {
@@ -67,38 +70,35 @@ function lightestOf(request: Request): Priced | undefined {
   return lightest
 }
 
-function* withoutConstraints(request: Request): Generator<Instead> {
+function* withoutConstraints(request: Request): Work<Instead[]> {
   const all = request.constraints
   const without = (dropped: readonly Constraint[]) => ({
     ...request,
     constraints: all.filter(c => !dropped.includes(c)),
   })
-  let one = false
-  for (const constraint of all) {
-    const best = bestOf(without([constraint]))
-    if (best) yield { kind: 'constraint', change: `without ${constraint.text}`, best }
-    one ||= best !== undefined
+  const found: Instead[] = []
+  for (const [i, constraint] of all.entries()) {
+    const best = yield* asPart(i / all.length, (i + 1) / all.length, bestOf(without([constraint])))
+    if (best) found.push({ kind: 'constraint', change: `without ${constraint.text}`, best })
   }
-  if (one || all.length < 2) return
-  const best = bestOf(without(all))
-  if (best) yield { kind: 'constraint', change: 'without any constraint', best }
+  if (found.length > 0 || all.length < 2) return found
+  const best = yield* asPart(1, 1, bestOf(without(all)))
+  return best ? [{ kind: 'constraint', change: 'without any constraint', best }] : []
 }
 
 const mostDevices = 2 ** 16
 
 /** The least number above and the greatest below that work: multiples of what must divide them, then doubling. */
-function* otherDevices(request: Request, clusterAt: ClusterAt): Generator<Instead> {
+function* otherDevices(request: Request, clusterAt: ClusterAt): Work<Instead[]> {
   const { devices } = request.cluster
   const factor = devicesFactor(request)
-  const try_ = (count: number): Instead | undefined => {
+  function* attempt(count: number): Work<Instead | undefined> {
     const cluster = count >= 1 && count <= mostDevices ? clusterAt(count) : undefined
-    const best = cluster && bestOf({ ...request, cluster })
+    const best = cluster && (yield* bestOf({ ...request, cluster }))
     return best && { kind: 'devices', change: `--devices ${count}`, best }
   }
-  const up = firstOf(upwards(devices, factor), try_)
-  if (up) yield up
-  const down = devices > factor ? firstOf(downwards(devices, factor), try_) : undefined
-  if (down) yield down
+  const below = devices > factor ? [...downwards(devices, factor)] : []
+  return yield* firstOfEach([...upwards(devices, factor)], below, attempt)
 }
 
 /** What `tp=8` and its like say must divide the number of devices. */
@@ -123,19 +123,28 @@ function* downwards(devices: number, factor: number): Generator<number> {
   for (let n = 2 ** Math.floor(Math.log2(Math.max(1, next))); n >= factor; n /= 2) if (n % factor === 0) yield n
 }
 
-function firstOf<T>(candidates: Iterable<number>, attempt: (n: number) => T | undefined): T | undefined {
-  for (const n of candidates) {
-    const found = attempt(n)
+type Attempt = (n: number) => Work<Instead | undefined>
+
+/** The first number above and the first below that works. */
+function* firstOfEach(above: readonly number[], below: readonly number[], attempt: Attempt): Work<Instead[]> {
+  const up = yield* asPart(0, 0.5, firstOf(above, attempt))
+  const down = yield* asPart(0.5, 1, firstOf(below, attempt))
+  return [up, down].filter(one => one !== undefined)
+}
+
+function* firstOf(candidates: readonly number[], attempt: Attempt): Work<Instead | undefined> {
+  for (const [i, n] of candidates.entries()) {
+    const found = yield* asPart(i / candidates.length, (i + 1) / candidates.length, attempt(n))
     if (found !== undefined) return found
   }
   return undefined
 }
 
 /** The nearest batches above and below that some plan can share out: a batch is hardly ever what one insists on. */
-function* otherBatches(request: Request): Generator<Instead> {
+function* otherBatches(request: Request): Work<Instead[]> {
   const { globalBatch, cluster } = request
-  const attempt = (batch: number): Instead | undefined => {
-    const best = bestOf({ ...request, globalBatch: batch })
+  function* attempt(batch: number): Work<Instead | undefined> {
+    const best = yield* bestOf({ ...request, globalBatch: batch })
     return best && { kind: 'batch', change: `--global-batch ${batch}`, best }
   }
   const powers = Array.from({ length: 17 }, (_, i) => cluster.devices / 2 ** i).filter(Number.isInteger)
@@ -143,10 +152,7 @@ function* otherBatches(request: Request): Generator<Instead> {
     up ? (Math.floor(globalBatch / step) + 1) * step : Math.ceil(globalBatch / step - 1) * step
   const above = [...new Set(powers.map(step => near(step, true)))].sort((a, b) => a - b)
   const below = [...new Set(powers.map(step => near(step, false)))].filter(n => n > 0).sort((a, b) => b - a)
-  const up = firstOf(above, attempt)
-  if (up) yield up
-  const down = firstOf(below, attempt)
-  if (down) yield down
+  return yield* firstOfEach(above, below, attempt)
 }
 
 /** Memory that would be enough for the lightest plan, where the device is too small and not a constraint. */

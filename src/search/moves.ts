@@ -161,4 +161,10 @@ function layerMoves(request: Request, split: Split): Move[] {
 }
 
 const layersName = (layers: readonly number[] | undefined): string =>
-  layers ? `layers ${layers[0]}..${layers[layers.length - 1]}` : 'layers even'
+  layers ? `layers ${endsOf(layers)}` : 'layers even'
+
+/** 'first 5, last none': the layers of the stages that also hold embedding and head. */
+export function endsOf(layers: readonly number[]): string {
+  const held = (n = 0) => (n === 0 ? 'none' : n)
+  return `first ${held(layers[0])}, last ${held(layers.at(-1))}`
+}

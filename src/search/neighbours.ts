@@ -1,7 +1,8 @@
 /** What becomes of a plan when one decision is taken differently, and why: the reasons behind a choice. */
-import type { Footprint, Parts, Split } from '../estimate/index.js'
+import type { Fit, Footprint, Parts, Split } from '../estimate/index.js'
 import { check } from '../plan/index.js'
 import { type Constraint, holds } from './constraint.js'
+import { fitOfPrice } from './fitting.js'
 import { type Move, movesFrom } from './moves.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo } from './search.js'
@@ -10,7 +11,7 @@ export type Verdict =
   /** `check` refuses it, or no such plan can be written down. */
   | { readonly kind: 'impossible'; readonly why: string }
   | { readonly kind: 'unwanted'; readonly constraint: string }
-  | { readonly kind: 'unfit'; readonly over: number; readonly grew: keyof Footprint }
+  | { readonly kind: 'unfit'; readonly over: number; readonly grew: keyof Footprint; readonly fit: Fit }
   /** How many times as long a step takes, and the parts that changed most, in seconds. */
   | { readonly kind: 'timed'; readonly ratio: number; readonly changes: readonly Change[] }
 
@@ -58,7 +59,8 @@ function judge(move: Move, { request, from, capacity, scale }: Context): Neighbo
   const fitting = plans.filter(({ bytes }) => bytes <= capacity)
   if (fitting.length === 0) {
     const plan = plans.reduce((a, b) => (b.bytes < a.bytes ? b : a))
-    return { move, plan, verdict: { kind: 'unfit', over: plan.bytes - capacity, grew: grown(from, plan) } }
+    const fit = fitOfPrice(request, plan)
+    return { move, plan, verdict: { kind: 'unfit', over: plan.bytes - capacity, grew: grown(from, plan), fit } }
   }
   const plan = fitting.reduce((a, b) => (b.estimate.step < a.estimate.step ? b : a))
   const ratio = plan.estimate.step / from.estimate.step

@@ -5,6 +5,8 @@
  * machine.
  */
 import { asPart, error, finish, type Problem, ProblemsError, seconds, type Work } from '../base/index.js'
+import { certainly, edgesOf, type Fit, memoryProfileOf } from '../estimate/index.js'
+import { fitOfPrice } from './fitting.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { readingOf, type Sentence } from './reading.js'
 import type { Request } from './request.js'
@@ -26,8 +28,10 @@ import {
 export interface Answer {
   readonly request: Request
   readonly found: Found
-  /** Fastest first; of plans that hardly differ the best. Empty: nothing fits. */
+  /** Those that surely fit. Fastest first; of plans that hardly differ the best. Empty: nothing surely fits. */
   readonly listed: readonly RankedPlan[]
+  /** Those that may fit and are faster than all that surely do; each likelier than those before it. None of compiled plans. */
+  readonly possible: readonly RankedPlan[]
   /** The Pareto front of time against memory: fastest first, and each lighter than those before it. */
   readonly front: readonly RankedPlan[]
   readonly outlined: readonly OutlinedPlan[]
@@ -40,6 +44,7 @@ export interface Answer {
 
 export interface RankedPlan {
   readonly plan: Priced
+  readonly fit: Fit
   /** Absent: priced alone. */
   readonly simulated?: SimulatedPlan
 }
@@ -85,6 +90,25 @@ export const findPlans = (request: Request, given: Partial<PlannerOptions> = {})
 
 export function* findingPlans(request: Request, given: Partial<PlannerOptions> = {}): Work<Answer> {
   const options = { ...defaults, ...given }
+  return yield* compiles(request, options) ? compiledPlans(request, options) : pricedPlans(request, options)
+}
+
+const compiles = (request: Request, { simulate }: PlannerOptions): boolean => simulate !== false && canSimulate(request)
+
+/** Of prices alone some plans surely fit, and others may. */
+function* pricedPlans(request: Request, options: PlannerOptions): Work<Answer> {
+  const [surely, possibly] = edgesOf(capacityOf(request), memoryProfileOf(request.software))
+  const keep = Math.max(keptPlans, options.top)
+  const found = yield* asPart(0, 0.5, searching(request, { keep, capacity: surely }))
+  const answer = yield* asPart(0.5, 0.5, rankingPlans(request, found, options))
+  const { front } = yield* asPart(0.5, 1, searching(request, { keep: 1, capacity: possibly }))
+  const near = front.filter(({ bytes }) => bytes > surely)
+  return { ...answer, possible: spread(near).map(plan => priced(request, plan)) }
+}
+
+const priced = (request: Request, plan: Priced): RankedPlan => ({ plan, fit: fitOfPrice(request, plan) })
+
+function* compiledPlans(request: Request, options: PlannerOptions): Work<Answer> {
   let answer: Answer | undefined
   let within: Request | undefined = request
   for (let attempts = 0; within && attempts < mostAttempts; attempts++) {
@@ -145,14 +169,9 @@ class Planner {
   *rank(): Work<Answer> {
     const { best, front } = this.#found
     const { simulate } = this.#options
+    const byPrice = (plan: Priced) => priced(this.#request, plan)
     if (simulate === false || !canSimulate(this.#request))
-      return this.#answer(
-        distinct(
-          best.map(plan => ({ plan })),
-          this.#options.top,
-        ),
-        spread(front).map(plan => ({ plan })),
-      )
+      return this.#answer(distinct(best.map(byPrice), this.#options.top), spread(front).map(byPrice))
     const candidates = best.filter(plan => this.#isShort(plan))
     yield* asPart(0, 0.7, this.#outline(bestOfEachFirst(candidates).slice(0, simulate)))
     const listed = yield* asPart(0.7, 0.9, this.#compileListed(this.#inOrder(candidates)))
@@ -164,7 +183,7 @@ class Planner {
   #answer(listed: readonly RankedPlan[], front: readonly RankedPlan[]): Answer {
     const [compiled, failed] = [[...this.#compiled.values()], [...this.#failed.values()]]
     const results = { outlined: this.#outlined, compiled, failed, tooLong: this.#tooLong.size }
-    return { request: this.#request, found: this.#found, listed, front, ...results }
+    return { request: this.#request, found: this.#found, listed, possible: [], front, ...results }
   }
 
   #isShort(plan: Priced): boolean {
@@ -174,14 +193,16 @@ class Planner {
   }
 
   *#outline(plans: readonly Priced[]): Work<void> {
-    let calls = 0
+    let [calls, done, before] = [0, 0, 0]
     for (const plan of plans) {
       calls += callsOfPlan(this.#request.shape, plan.split)
       if (calls > mostOutlined && this.#outlined.length > 0) return
-      const outcome = this.#simulator.outline(plan)
+      const share = Math.max(++done / plans.length, calls / mostOutlined)
+      const outcome = yield* asPart(before, share, this.#simulator.outlining(plan))
       if (hasFailed(outcome)) this.#failed.set(plan, outcome)
       else this.#outlined.push(outcome)
-      yield Math.max((this.#outlined.length + this.#failed.size) / plans.length, calls / mostOutlined)
+      yield share
+      before = share
     }
   }
 
@@ -207,8 +228,8 @@ class Planner {
       if (seen.has(kindOf(plan))) continue
       calls += callsOfPlan(this.#request.shape, plan.split)
       if (listed.length > 0 ? calls > mostCompiled : this.#compiled.size >= mostUnfit) break
-      yield listed.length / this.#options.top
-      const one = this.#compile(plan)
+      const share = listed.length / this.#options.top
+      const one = yield* asPart(share, share + 1 / this.#options.top, this.#compile(plan))
       if (!one || seen.has(outcomeKey(one))) continue
       seen.add(kindOf(plan)).add(outcomeKey(one))
       listed.push(one)
@@ -222,23 +243,23 @@ class Planner {
     for (const plan of plans) {
       calls += callsOfPlan(this.#request.shape, plan.split)
       if (calls > mostCompiled) break
-      const one = this.#compile(plan)
+      const one = yield* asPart(found.length / plans.length, (found.length + 1) / plans.length, this.#compile(plan))
       if (one) found.push(one)
-      yield calls / mostCompiled
     }
     return found
   }
 
   /** Undefined: it does not fit, or cannot be compiled. */
-  #compile(plan: Priced): RankedPlan | undefined {
+  *#compile(plan: Priced): Work<RankedPlan | undefined> {
+    yield 0
     if (this.#failed.has(plan)) return undefined
-    const simulated = this.#compiled.get(plan) ?? this.#simulator.compile(plan)
+    const simulated = this.#compiled.get(plan) ?? (yield* this.#simulator.compiling(plan))
     if (hasFailed(simulated)) {
       this.#failed.set(plan, simulated)
       return undefined
     }
     this.#compiled.set(plan, simulated)
-    return simulated.fits ? { plan, simulated } : undefined
+    return simulated.fits ? { plan, fit: certainly(true), simulated } : undefined
   }
 }
 

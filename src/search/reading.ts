@@ -4,6 +4,7 @@
  */
 import { showBytes, showCount } from '../base/index.js'
 import { matmulParameters, type Shape } from '../estimate/index.js'
+import { endsOf } from './moves.js'
 import type { Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
 
@@ -56,8 +57,7 @@ function pipeline({ shape }: Request, { split }: Priced): Sentence {
       topic: 'pp',
       text: `no pipeline: ${zero === 3 ? 'ZeRO-3 shares the parameters instead' : 'every rank has all layers'}`,
     }
-  const held = (n = 0) => (n === 0 ? 'none' : n)
-  const layers = split.layers ? `first ${held(split.layers[0])}, last ${held(split.layers.at(-1))}` : 'evenly'
+  const layers = split.layers ? endsOf(split.layers) : 'evenly'
   const turns = chunks > 1 ? `, each rank ${chunks} times` : ''
   return { topic: 'pp', text: `pp ${pp} shares out the ${shape.layers} layers (${layers})${turns}, ${split.schedule}` }
 }

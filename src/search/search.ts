@@ -10,11 +10,11 @@ import { finish, seconds, type Work } from '../base/index.js'
 import {
   CutPrice,
   calibrated,
-  capacityOf as capacityOfDevice,
   type Estimate,
   type Footprint,
   footprint,
   footprintsLike,
+  roomOf,
   type Setup,
   type Split,
   type StepPrice,
@@ -58,6 +58,8 @@ export interface Found {
 export interface Options {
   /** How many of the best to keep. */
   readonly keep: number
+  /** Bytes a rank may take, where that is not the request's capacity. */
+  readonly capacity?: number
   /** False: no front is asked for, and more can be left out. */
   readonly front?: boolean
   /** False prices everything: the truth that pruning is compared with. */
@@ -83,8 +85,8 @@ export const scaledTo = (plan: Priced, by: number): Priced =>
   by === 1 ? plan : { ...plan, estimate: calibrated(plan.estimate, seconds(plan.estimate.step * by)) }
 
 /** What a rank may take of its device, and of what the user allows. */
-export const capacityOf = ({ cluster, constraints }: Request): number =>
-  Math.min(capacityOfDevice(cluster.device), memoryLimit(constraints))
+export const capacityOf = ({ cluster, software, constraints }: Request): number =>
+  Math.min(roomOf(cluster.device, software), memoryLimit(constraints))
 
 interface Bounded {
   readonly group: Group
@@ -131,9 +133,10 @@ class Visit {
   #priced = 0
   #unfit = 0
 
-  constructor(request: Request, { keep, front = true, prune = true }: Options) {
+  constructor(request: Request, options: Options) {
+    const { keep, capacity = capacityOf(request), front = true, prune = true } = options
     this.#request = request
-    this.#capacity = capacityOf(request)
+    this.#capacity = capacity
     this.#prune = prune
     this.#best = new Best(keep, front)
   }

@@ -3,10 +3,11 @@
  * the last word on time and memory. Only for our own software: of others there is no program to simulate. A plan that
  * cannot be simulated is an answer too: a search goes on without it, and says so.
  */
-import { compileJob, scheduleOf } from '../compile/index.js'
+import { asPart, finish, type Work } from '../base/index.js'
+import { compilingJob, scheduleOf } from '../compile/index.js'
 import { fetchesEach, reducesEach, type Shape, type Split } from '../estimate/index.js'
 import { printSchedule, type Schedule } from '../schedule/index.js'
-import { type Parts, type ScoreBook, simulate } from '../simulate/index.js'
+import { type Parts, type ScoreBook, simulating } from '../simulate/index.js'
 import { Outlines, pricesFor } from './outline.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
@@ -66,39 +67,44 @@ export const canSimulate = ({ software }: Request): boolean => software.own === 
 
 /** Simulates plans of one request. What they share is made once. */
 export class PlanSimulator {
-  readonly #outcomeInOutline: (split: Split) => Omit<OutlinedPlan, 'plan'>
-  readonly #outcomeCompiled: (split: Split) => Omit<SimulatedPlan, 'plan'>
+  readonly #outcomeInOutline: (split: Split) => Work<Omit<OutlinedPlan, 'plan'>>
+  readonly #outcomeCompiled: (split: Split) => Work<Omit<SimulatedPlan, 'plan'>>
 
   constructor(request: Request) {
     const outlines = new Outlines(request)
     const book: ScoreBook = new WeakMap()
     const capacity = capacityOf(request)
     const scheduleFor = schedulesOf(request)
-    this.#outcomeInOutline = onceForEach(scheduleFor, (split, schedule) => {
+    this.#outcomeInOutline = onceForEach(scheduleFor, function* (split, schedule) {
       const { program, prices } = outlines.of(split, schedule)
-      const { step, parts } = simulate(program, prices, { watch: [], book })
+      const { step, parts } = yield* simulating(program, prices, { watch: [], book })
       return { step, parts }
     })
-    this.#outcomeCompiled = onceForEach(scheduleFor, (split, schedule) => {
-      const program = compileJob(jobOf(request, split), schedule)
-      const { step, parts, memory } = simulate(program, pricesFor(request, program), { watch: [] })
+    this.#outcomeCompiled = onceForEach(scheduleFor, function* (split, schedule) {
+      const program = yield* asPart(0, 0.7, compilingJob(jobOf(request, split), schedule))
+      const played = simulating(program, pricesFor(request, program), { watch: [] })
+      const { step, parts, memory } = yield* asPart(0.7, 1, played)
       return { step, parts, arena: memory.arena, fits: memory.arena <= capacity }
     })
   }
 
   /** Without memory: nothing is compiled but a miniature for plans that are alike in all but their pipeline. */
-  outline = (plan: Priced): OutlinedPlan | FailedPlan => attempt(plan, this.#outcomeInOutline)
+  outlining = (plan: Priced): Work<OutlinedPlan | FailedPlan> => attempt(plan, this.#outcomeInOutline)
+
+  outline = (plan: Priced): OutlinedPlan | FailedPlan => finish(this.outlining(plan))
 
   /** The program itself. */
-  compile = (plan: Priced): SimulatedPlan | FailedPlan => attempt(plan, this.#outcomeCompiled)
+  compiling = (plan: Priced): Work<SimulatedPlan | FailedPlan> => attempt(plan, this.#outcomeCompiled)
+
+  compile = (plan: Priced): SimulatedPlan | FailedPlan => finish(this.compiling(plan))
 }
 
-function attempt<Outcome>(
+function* attempt<Outcome>(
   plan: Priced,
-  outcomeOf: (split: Split) => Outcome,
-): ({ plan: Priced } & Outcome) | FailedPlan {
+  outcomeOf: (split: Split) => Work<Outcome>,
+): Work<({ plan: Priced } & Outcome) | FailedPlan> {
   try {
-    return { plan, ...outcomeOf(plan.split) }
+    return { plan, ...(yield* outcomeOf(plan.split)) }
   } catch (error) {
     return { plan, why: error instanceof Error ? error.message : String(error) }
   }
@@ -106,13 +112,16 @@ function attempt<Outcome>(
 
 type ScheduleFor = (split: Split) => Schedule
 
-function onceForEach<Outcome>(scheduleFor: ScheduleFor, outcomeOf: (split: Split, schedule: Schedule) => Outcome) {
+function onceForEach<Outcome>(
+  scheduleFor: ScheduleFor,
+  outcomeOf: (split: Split, schedule: Schedule) => Work<Outcome>,
+): (split: Split) => Work<Outcome> {
   const outcomes = new Map<Schedule, Map<string, Outcome>>()
-  return (split: Split): Outcome => {
+  return function* (split) {
     const schedule = scheduleFor(split)
     const known = outcomes.get(schedule) ?? new Map<string, Outcome>()
     const key = JSON.stringify({ ...split, schedule: '' })
-    const outcome = known.get(key) ?? outcomeOf(split, schedule)
+    const outcome = known.get(key) ?? (yield* outcomeOf(split, schedule))
     outcomes.set(schedule, known.set(key, outcome))
     return outcome
   }

@@ -38,7 +38,7 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
     },
     collective: (instr, segment) => {
       const work = workOf(instr, segment, { mesh })
-      if (work.kind !== 'collective') throw new Error(`internal: ${instr.kind} is no collective`)
+      if (work.kind !== 'collective') throw new Error(`internal: ${instr.kind} is not a collective`)
       const group = membersOf(mesh, work.group)
       const seconds = priceCollective({ kind: work.how, bytes: work.bytes, group }, cluster)
       return { seconds, link: linkOf(group) }

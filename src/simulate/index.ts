@@ -1,5 +1,6 @@
 export * from './cluster-prices.js'
 export * from './goodput.js'
+export * from './intensity.js'
 export * from './parts.js'
 export * from './prices.js'
 export type { ScoreBook } from './score.js'

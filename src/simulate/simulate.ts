@@ -1,5 +1,5 @@
 /** One step of a program on a cluster that nobody needs to own: how long it takes, where the time goes, and every span. */
-import { type Rank, type Seconds, seconds, worldOf } from '../base/index.js'
+import { asPart, finish, type Rank, type Seconds, seconds, type Work, worldOf } from '../base/index.js'
 import type { Kind, Program, Step } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
 import { type Alike, alikeRanks } from './alike.js'
@@ -8,7 +8,7 @@ import { type Parts, partNames } from './parts.js'
 import type { Prices } from './prices.js'
 import { Recorder } from './record.js'
 import { type Score, type ScoreBook, scoresOf } from './score.js'
-import { type PartSeconds, type WatchedClass, walk } from './walk.js'
+import { type PartSeconds, type WatchedClass, walking } from './walk.js'
 
 export interface SimulateOptions {
   /** Ranks whose work takes longer, and how many times as long. */
@@ -47,17 +47,22 @@ export interface HeaviestRank {
   readonly peak: Readonly<Record<Kind, number>>
 }
 
-export function simulate(program: Program, prices: Prices, options: SimulateOptions = {}): Simulation {
+export const simulate = (program: Program, prices: Prices, options: SimulateOptions = {}): Simulation =>
+  finish(simulating(program, prices, options))
+
+export function* simulating(program: Program, prices: Prices, options: SimulateOptions = {}): Work<Simulation> {
   const { slow = new Map<Rank, number>(), jitter } = options
   const { streams } = program
   const alike = alikeRanks(program, slow, jitter !== undefined)
   const scores = scoresOf(program, prices, options.book ?? new WeakMap())
   const recorders = recordersOf(program, alike, options.watch ?? defaultWatch(program, alike, slow))
-  const walked = walk(program, {
+  yield 0.1
+  const playing = walking(program, {
     ...{ alike, scores, prices, watched: recorders.map(watchedOf) },
     paceOf: paceOf(streams.length, alike, slow, jitter),
     steady: slow.size === 0 && !jitter,
   })
+  const walked = yield* asPart(0.1, 1, playing)
   const recorderOf = (rank: Rank) => {
     const { pp, column } = alike.placeOf(rank)
     return recorders[pp]?.get(alike.classOf[column])

@@ -41,7 +41,9 @@ export interface WalkResult {
   readonly spent: PartSeconds
 }
 
-export const walk = (program: Program, cast: Cast): WalkResult => new Walk(program, cast).run()
+/** Yields the share of all steps that are taken. */
+export const walking = (program: Program, cast: Cast): Generator<number, WalkResult, void> =>
+  new Walk(program, cast).run()
 
 type Send = Extract<Step, { kind: 'send' }>
 
@@ -85,6 +87,8 @@ interface Taken {
 class Walk {
   readonly #cast: Cast
   readonly #fronts: readonly Front[]
+  /** Streams that have what they waited for. */
+  readonly #ready: Front[]
   readonly #bytes: ReadonlyMap<string, number>
   readonly #messages: Messages
   /** Rows of messages by tag, until both sides have waited. */
@@ -98,12 +102,19 @@ class Walk {
     const { classes } = cast.alike
     this.#cast = cast
     this.#fronts = program.streams.map((stream, pp) => frontOf(stream, pp, classes, cast.prices.links.length))
+    this.#ready = [...this.#fronts].reverse()
     this.#bytes = bytesReceived(program.streams)
     this.#messages = new Messages(classes)
   }
 
-  run(): WalkResult {
-    for (const front of this.#fronts) this.#advance(front)
+  *run(): Generator<number, WalkResult, void> {
+    const all = this.#fronts.reduce((sum, { stream }) => sum + stream.steps.length, 0)
+    for (let taken = 0, front = this.#ready.pop(); front; front = this.#ready.pop()) {
+      const before = front.step
+      this.#advance(front)
+      taken += front.step - before
+      yield taken / all
+    }
     const stuck = this.#fronts.filter(({ step, stream }) => step < stream.steps.length)
     if (stuck.length > 0) throw new Error(`internal: the simulation stopped at ${stuck.map(whereabouts).join('; ')}`)
     const seconds = this.#fronts.reduce((last, { now }) => now.reduce((a, b) => Math.max(a, b), last), 0)
@@ -124,7 +135,9 @@ class Walk {
   }
 
   #wake(front: Front, what: string): void {
-    if (front.awaits === what) this.#advance(front)
+    if (front.awaits !== what) return
+    front.awaits = undefined
+    this.#ready.push(front)
   }
 
   /** Takes one step, or says what it must wait for first. */

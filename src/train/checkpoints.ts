@@ -24,7 +24,7 @@ export const takenBy = (beginning: Beginning | undefined): number =>
   beginning?.share === 'everything' ? beginning.checkpoint.step : 0
 
 export const beginningText = ({ path, share, checkpoint: { step } }: Beginning): string =>
-  share === 'everything' ? `Goes on from ${path}, after step ${step}.` : `Starts with the weights of ${path}.`
+  share === 'everything' ? `Resumes from ${path}, after step ${step}.` : `Starts with the weights of ${path}.`
 
 /** The checkpoint to resume from, or whose weights to start with; a folder of checkpoints means the last one. */
 export interface Origin {
@@ -108,7 +108,7 @@ function positionProblems(position: Position, training: Job['training'], { train
           error(
             'checkpoint/data',
             'data',
-            'the checkpoint was trained on other data, or on sequences cut otherwise',
+            'the checkpoint was trained on other data, or on sequences cut differently',
             anew,
           ),
         ]),

@@ -1,12 +1,21 @@
 /** The data a job names, read and cut: what `train` feeds its trainer. */
-import { error, type Files, type Problem, type ProblemCode, ProblemsError, showBytes } from '../base/index.js'
+import {
+  error,
+  type Files,
+  type Problem,
+  type ProblemCode,
+  ProblemsError,
+  showBytes,
+  unwatched,
+  type Watcher,
+} from '../base/index.js'
 import { compileEvaluation } from '../compile/index.js'
 import {
   bpeTokenizer,
   byteTokenizer,
   type Dataset,
   datasetOfIds,
-  encodeAll,
+  encodingAll,
   greatestId,
   type Ids,
   looksBinary,
@@ -15,7 +24,7 @@ import {
   readTokenizer,
   syntheticDataset,
   type Tokenizer,
-  trainMerges,
+  trainingMerges,
 } from '../data/index.js'
 import type { Program } from '../ir/index.js'
 import { Data, formOf, type Job, vocabProblems } from '../plan/index.js'
@@ -34,8 +43,7 @@ const mostBytes = 2 ** 30
 export interface DataOptions {
   /** The path of a file that the job names. */
   readonly locate?: (name: string) => string
-  /** Is told what takes long. */
-  readonly say?: (text: string) => void
+  readonly watcher?: Watcher
 }
 
 export async function openData(job: Job, files: Files, options: DataOptions = {}): Promise<OpenedData> {
@@ -48,7 +56,7 @@ export async function openData(job: Job, files: Files, options: DataOptions = {}
   const { ids, name, tokenizer } = await idsOf(job, data, {
     files,
     locate: name => name,
-    say: () => {},
+    watcher: unwatched,
     ...options,
   })
   const dataset = datasetOfIds(ids, { seq: training.seq, evalFraction: data.evalFraction, name })
@@ -81,20 +89,22 @@ interface Tokens {
   readonly tokenizer?: string
 }
 
+const [training, encoding] = ['training the tokenizer', 'encoding the text']
+
 async function idsOf({ model }: Job, data: Data, place: Reading): Promise<Tokens> {
   const { source } = data
   const path = place.locate(source)
-  place.say(`reading ${source}`)
+  place.watcher.say(`reading ${source}`)
   if (formOf(data) === 'ids') {
     const ids = attempt('data.source', source, () => readIds(place.files.readBytes(path), data.width))
     required(vocabProblems(model, greatestId(ids) + 1, source))
     return { ids, name: source }
   }
   const texts = textsOf(source, path, place.files)
+  place.watcher.expect(data.tokenizer === 'bpe' ? { [training]: 1, [encoding]: 2 } : { [encoding]: 1 })
   const { tokenizer, json, limit } = await tokenizerOf(data, 'vocab' in model ? model.vocab : 0, texts, place)
   required(vocabProblems(model, tokenizer.vocab, data.tokenizer))
-  place.say('encoding')
-  const ids = encodeAll(tokenizer, texts)
+  const ids = await place.watcher.run(encoding, encodingAll(tokenizer, texts))
   const details = [...(texts.length > 1 ? [`${texts.length} files`] : []), tokenizer.name, ...(limit ? [limit] : [])]
   const name = `${source} (${details.join(', ')})`
   return { ids, name, ...(json === undefined ? {} : { tokenizer: json }) }
@@ -121,7 +131,7 @@ async function tokenizerOf(
   data: Data,
   vocab: number,
   texts: readonly Uint8Array[],
-  { files, locate, say }: Reading,
+  { files, locate, watcher }: Reading,
 ): Promise<{ tokenizer: Tokenizer; json?: string; limit?: string }> {
   if (data.tokenizer === 'bytes') return { tokenizer: byteTokenizer }
   if (data.tokenizer !== 'bpe') {
@@ -134,13 +144,11 @@ async function tokenizerOf(
   }
   const binary = texts.find(looksBinary)
   if (binary) throw refuse('data/binary', `${data.source} is not text`, 'data.source', 'try tokenizer bytes')
-  say('training the tokenizer')
   let limit = ''
-  const merges = trainMerges(texts, data.vocab ?? vocab, {
-    onLimit: bytes => {
-      limit = `learned from the first ${showBytes(bytes)} of its different words`
-    },
-  })
+  const onLimit = (bytes: number) => {
+    limit = `learned from the first ${showBytes(bytes)} of its different words`
+  }
+  const merges = await watcher.run(training, trainingMerges(texts, data.vocab ?? vocab, { onLimit }))
   return { tokenizer: bpeTokenizer(merges), json: printTokenizer(merges), limit }
 }
 

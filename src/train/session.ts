@@ -2,7 +2,7 @@
  * A training session: a job on the ranks of this machine, step by step, data in and numbers out. Showing the numbers and
  * keeping them is left to the caller.
  */
-import { error, isAllF32, type Problem, ProblemsError } from '../base/index.js'
+import { error, isAllF32, type Problem, ProblemsError, unwatched, type Watcher } from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset } from '../data/index.js'
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
@@ -69,21 +69,20 @@ export interface SessionOptions {
   readonly measure?: boolean
   /** Where the flight record of a failed step goes. */
   readonly flightRecord?: string
-  /** Is told what takes long. */
-  readonly say?: (text: string) => void
+  readonly watcher?: Watcher
 }
 
 /** Throws everything that keeps the job from running here, or from beginning with the checkpoint. */
 export async function startSession(job: Job, dataset: Dataset, options: SessionOptions = {}): Promise<Session> {
-  const { beginning, schedule, say = () => {} } = options
+  const { beginning, schedule, watcher = unwatched } = options
   const kernels = kernelsFor(options.kernels ?? 'auto')
   const program = options.program ?? runnable(job, kernels, schedule)
   required(beginning ? beginningProblems(beginning, program, job, dataset) : [])
-  say('starting the ranks')
+  watcher.say('starting the ranks')
   const evaluation = evaluationOf(job, dataset, schedule)
   const trainer = await engineFailures('cannot start', () =>
     startTrainer(program, {
-      ...{ kernels, seed: job.training.seed },
+      ...{ kernels, seed: job.training.seed, watcher },
       // The interpreter's clock says nothing of the program, and asking it takes time.
       measure: options.measure ?? kernels !== 'reference',
       ...(options.flightRecord === undefined ? {} : { flightRecord: options.flightRecord }),
@@ -92,7 +91,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
   )
   try {
     if (beginning) {
-      say(`reading ${beginning.path}`)
+      watcher.say(`reading ${beginning.path}`)
       load(beginning, program, trainer)
     }
   } catch (e) {

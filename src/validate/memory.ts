@@ -1,6 +1,6 @@
 /** Memory as others measured it, beside what the closed form says: peaks in bytes, and layouts that ran out of it. */
-import { GiB } from '../base/index.js'
-import { footprint, totalBytes } from '../estimate/index.js'
+import { deviceOf } from '../cluster/index.js'
+import { chanceOf, footprint, memoryProfileOf, roomOf, totalBytes } from '../estimate/index.js'
 import { layoutPlaced, measuredOrigins } from './origins.js'
 import type { Row } from './row.js'
 
@@ -61,12 +61,13 @@ export interface Classified {
   readonly row: Row
   readonly predicted: number
   readonly tooMuch: boolean
+  /** Of fitting, from 0 to 1. */
+  readonly chance: number
   readonly ranOut: boolean
   readonly fitted: boolean
 }
 
-/** What an 80 GB device has when it is empty. */
-const usable = GiB(79.3)
+const device = deviceOf('a100-80')
 
 /** Layouts of one study: does the closed form say which ran out of memory? Its constants were chosen on the 13B model. */
 export function classifyLayouts(rows: readonly Row[]): { classified: Classified[]; aside: SetAside[] } {
@@ -79,10 +80,12 @@ export function classifyLayouts(rows: readonly Row[]): { classified: Classified[
       continue
     }
     const predicted = totalBytes(footprint(placed))
+    const room = roomOf(device, placed.software)
     classified.push({
       row,
       predicted,
-      tooMuch: predicted > usable,
+      tooMuch: predicted > room,
+      chance: chanceOf(predicted, room, memoryProfileOf(placed.software)),
       ranOut: row.notes.includes('OOM'),
       fitted: row.model.includes('13B'),
     })

@@ -1,11 +1,12 @@
 /** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
 import type { Command } from 'commander'
-import { type Dim, elementsOf, table } from '../../base/index.js'
+import { type Dim, elementsOf, table, type Work } from '../../base/index.js'
 import { prepare } from '../../engine/index.js'
 import { type CommandName, type Kernels, loadKernels, loadWasm, type WordsOf } from '../../engine/native/index.js'
 import { KernelBed, type Operand } from '../../engine/native/kernels/bed.js'
 import { type Sizes, type Trial, trials } from '../../engine/native/kernels/table.js'
 import type { Io } from '../io.js'
+import { withProgress } from '../text/progress.js'
 
 const targets: Readonly<Record<string, () => Kernels>> = {
   native: () => loadKernels('native'),
@@ -156,22 +157,41 @@ export interface BenchKernelsOptions {
   readonly json?: boolean
 }
 
-export function benchKernels(options: BenchKernelsOptions, io: Io): number {
+export async function benchKernels(options: BenchKernelsOptions, io: Io): Promise<number> {
   const names = options.kernels?.split(',') ?? Object.keys(targets)
   const unknown = names.filter(name => !Object.hasOwn(targets, name))
   const milliseconds = Number(options.ms ?? 100)
   if (unknown.length > 0 || !(milliseconds > 0)) {
     const reason =
-      unknown.length > 0 ? `--kernels ${unknown[0]}: there are ${Object.keys(targets).join(', ')}` : undefined
+      unknown.length > 0 ? `--kernels ${unknown[0]}: must be some of ${Object.keys(targets).join(', ')}` : undefined
     io.err(`error ${reason ?? `--ms ${options.ms}: not a number above 0`}\n`)
     return 2
   }
   const wanted = trials(timed).flatMap(({ command }, i) => (command.includes(options.only ?? '') ? [i] : []))
   const loaded = available(names, io)
-  const rates = wanted.flatMap(i => loaded.map(([name, kernels]) => rateOf(name, kernels, i, milliseconds)))
+  const runs = wanted.flatMap(i =>
+    loaded.map(
+      ([name, kernels]) =>
+        () =>
+          rateOf(name, kernels, i, milliseconds),
+    ),
+  )
+  const rates = await withProgress(io, progress => {
+    progress.expect({ 'timing kernels': 1 })
+    return progress.run('timing kernels', timing(runs))
+  })
   if (options.json) io.out(rates.map(rate => `${JSON.stringify(rate)}\n`).join(''))
   else io.out(`${loaded.map(([name, { description }]) => `${name}: ${description}\n`).join('')}${showRates(rates)}\n`)
   return rates.some(({ wrong }) => wrong !== undefined) ? 1 : 0
+}
+
+function* timing(runs: readonly (() => KernelRate)[]): Work<KernelRate[]> {
+  const rates: KernelRate[] = []
+  for (const run of runs) {
+    yield rates.length / runs.length
+    rates.push(run())
+  }
+  return rates
 }
 
 const showRates = (rates: readonly KernelRate[]): string =>
@@ -193,7 +213,7 @@ export function registerBenchKernels(bench: Command, io: Io, done: (code: number
     .description('GFLOP/s and GB/s of each kernel on one core, on the shapes of a small GPT')
     .option('--kernels <targets>', `some of ${Object.keys(targets).join(',')} (default: all)`)
     .option('--only <text>', 'kernels whose name contains it')
-    .option('--ms <time>', 'how long to measure each (default: 100)')
+    .option('--ms <time>', 'milliseconds to measure each (default: 100)')
     .option('--json', 'one object per kernel and target')
     .addHelpText(
       'after',
@@ -206,5 +226,5 @@ Example:
 
 Exit code 0: fine, 1: a kernel is wrong, 2: usage error.`,
     )
-    .action((options: BenchKernelsOptions) => done(benchKernels(options, io)))
+    .action(async (options: BenchKernelsOptions) => done(await benchKernels(options, io)))
 }

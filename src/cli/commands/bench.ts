@@ -11,7 +11,7 @@ import {
 } from '../../engine/native/index.js'
 import type { Io } from '../io.js'
 import { integer } from '../text/integer.js'
-import { Progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { registerBenchKernels } from './bench-kernels.js'
 
 interface CollectivesOptions {
@@ -37,7 +37,7 @@ export function registerBench(program: Command, io: Io, done: (code: number) => 
     )
     .option('--ranks <n>', 'threads that take part', ranks, 2)
     .option('--sizes <list>', 'sizes, such as 16Ki,1Mi,64Mi', sizes, sizes('16Ki,256Ki,1Mi,16Mi,64Mi'))
-    .option('--ops <list>', `of ${benchOps.join(', ')}`, ops, [...benchOps])
+    .option('--ops <list>', `some of ${benchOps.join(', ')}`, ops, [...benchOps])
     .option('--kernels <kind>', 'auto, native or wasm', kernels, 'auto')
     .option('--repeats <n>', 'operations timed of each kind and size', integer)
     .option('--json', 'one JSON object per line')
@@ -50,24 +50,34 @@ export function registerBench(program: Command, io: Io, done: (code: number) => 
 }
 
 async function collectives({ json, ...options }: CollectivesOptions, io: Io): Promise<number> {
-  const rows: BenchRow[] = []
-  const { say, erase } = new Progress(io)
   const missing = nativeMissing()
   if (options.kernels === 'native' && missing) {
     io.err(`bench: there are no native kernels: ${missing}\n`)
     return 1
   }
-  for await (const row of benchCollectives(options)) {
-    rows.push(row)
-    if (json) io.out(`${JSON.stringify(row)}\n`)
-    else say(`${row.op}, ${showBytes(row.bytes)}`)
-  }
-  erase()
+  const rows = await withProgress(io, progress => {
+    progress.expect({ 'timing collectives': 1 })
+    return progress.run(
+      'timing collectives',
+      timing(options, row => json && io.out(`${JSON.stringify(row)}\n`)),
+    )
+  })
   if (!json) {
     io.out(`${options.ranks} ranks, ${loadKernels(options.kernels).description}; bandwidth in GB/s\n\n`)
     io.out(`${table(['operation', 'size', 'time (us)', 'algbw', 'busbw', 'wrong'], rows.map(cellsOf))}\n`)
   }
   return rows.every(({ wrong }) => wrong === 0) ? 0 : 1
+}
+
+async function* timing(options: CollectivesOptions, tell: (row: BenchRow) => void) {
+  const rows: BenchRow[] = []
+  yield 0
+  for await (const row of benchCollectives(options)) {
+    rows.push(row)
+    tell(row)
+    yield rows.length / (options.ops.length * options.sizes.length)
+  }
+  return rows
 }
 
 const cellsOf = ({ op, bytes, seconds, algbw, busbw, wrong }: BenchRow): (string | number)[] => [
@@ -84,7 +94,7 @@ function sizes(text: string): number[] {
   return text.split(',').map(word => {
     const bytes = parseBytes(word)
     if (bytes === undefined || bytes < 4 || bytes > 2 ** 30)
-      throw new InvalidArgumentError(`${word} is no size from 4 bytes to 1 GiB.`)
+      throw new InvalidArgumentError(`${word} is not a size from 4 bytes to 1 GiB.`)
     return bytes
   })
 }

@@ -14,16 +14,16 @@ export function registerCheck(program: Command, io: Io, done: (code: number) => 
     .command('check')
     .summary('say everything that is wrong with a job')
     .description(
-      'Reads a job file and reports every problem with its line, its equation and what to try, also with the data it names; if there is none, what the job amounts to.',
+      'Reads a job file and reports every problem with its line, its equation and a suggestion, those with the data it names too; if there are none, prints what the job amounts to.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--json', 'problems and summary as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (warnings may be), 1: errors, 2: usage error.',
+      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (there may be warnings), 1: errors, 2: usage error.',
     )
-    .action((path: string, options: { json?: boolean }) => {
-      const { job, problems } = checked(path, io)
+    .action(async (path: string, options: { json?: boolean }) => {
+      const { job, problems } = await checked(path, io)
       io.out(options.json ? `${JSON.stringify(asJson(problems, job), null, 2)}\n` : asText(path, problems, io, job))
       done(job ? 0 : 1)
     })
@@ -35,20 +35,20 @@ interface Checked {
   readonly problems: readonly Problem[]
 }
 
-function checked(path: string, io: Io): Checked {
+async function checked(path: string, io: Io): Promise<Checked> {
   const parsed = loadJob(path, io)
   if (!parsed.job) return parsed
   const found = dataProblems(parsed.job, io, name => besides(path, name)).map(parsed.locate)
-  const { job, problems } = compiled(parsed, path, io)
+  const { job, problems } = await compiled(parsed, path, io)
   const all = [...problems, ...found].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
   return { problems: all, ...(job && !hasErrors(all) && { job }) }
 }
 
 /** Whether a schedule's file is sound and whether the plan fits its device, only the compiler knows. */
-function compiled(parsed: ParsedJob, path: string, io: Io): Checked {
+async function compiled(parsed: ParsedJob, path: string, io: Io): Promise<Checked> {
   const { plan } = parsed.job ?? {}
   if (!plan || (typeof plan.schedule === 'string' && plan.deviceMemory === undefined)) return parsed
-  const { loaded, problems } = programOf(parsed, path, io)
+  const { loaded, problems } = await programOf(parsed, path, io)
   return { problems, ...(loaded && { job: loaded.job }) }
 }
 

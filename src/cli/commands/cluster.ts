@@ -91,7 +91,7 @@ function listText(): string {
   return table(['name', 'device', 'TFLOP/s', 'memory', 'bandwidth', 'joined', 'NICs', '$/h'], rows)
 }
 
-/** In the 16 bits it trains in. */
+/** The peak rate in the 16 bits it trains in. */
 const halfPeak = ({ peak }: Device): number => peak.bf16 ?? peak.f16 ?? Math.max(...Object.values(peak))
 
 function headline({ name, device, devices }: Cluster): { title: string; subtitle: string } {

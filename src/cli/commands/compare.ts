@@ -19,7 +19,7 @@ import { printChrome, type Span } from '../../trace/index.js'
 import { openData } from '../../train/index.js'
 import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
-import { type Loaded, tryProgram } from '../files/program.js'
+import { type Loaded, type Tried, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
@@ -43,12 +43,12 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
     .command('compare')
     .summary('predicted against measured, on one timeline')
     .description(
-      'Simulates a step of a job on the calibrated machine, runs it on the engine, and shows both: the step, each kind of instruction, every rank. Of several jobs it prints a line each. Measuring the machine too takes a minute or two.',
+      'Simulates a step of a job on the calibrated machine, runs it on the engine, and shows both: the step, each kind of instruction, every rank. For several jobs it prints one line each. Measuring the machine as well takes a minute or two.',
     )
     .argument('<jobs...>', 'job files (YAML or JSON)')
     .option(
       '--cluster <file>',
-      'this machine, as lockstep calibrate wrote it (default: measured in turns with the jobs)',
+      'this machine, as lockstep calibrate wrote it (default: measured now, interleaved with the jobs)',
     )
     .option('--steps <n>', 'steps to measure of each job', positive, 60)
     .option('--svg <file>', 'draw both on one timeline')
@@ -68,7 +68,7 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
 type NamedJob = { readonly path: string; readonly loaded: Loaded }
 
 async function compareAll(paths: readonly string[], options: CompareOptions, io: Io): Promise<number> {
-  const jobs = loadAll(paths, options, io)
+  const jobs = await loadAll(paths, options, io)
   if (!jobs) return 1
   const { cluster: given, steps } = options
   const ranks = Math.max(...jobs.map(({ loaded }) => worldOf(loaded.program.mesh)))
@@ -96,15 +96,20 @@ function givenMachine(given: string, ranks: number, io: Io): Calibration {
         'compare/cluster',
         '--cluster',
         `${cluster.name} is not a machine the engine runs on`,
-        'leave --cluster out to measure this one in turns with the jobs, or write it once with lockstep calibrate --out this-machine.yaml',
+        'leave --cluster out to measure this one, interleaved with the jobs, or write it once with lockstep calibrate --out this-machine.yaml',
       ),
     ])
   return { starts: [], cluster: () => cluster }
 }
 
 /** Every program, or everything that is wrong with the jobs. */
-function loadAll(paths: readonly string[], { json = false }: CompareOptions, io: Io): NamedJob[] | undefined {
-  const tried = paths.map(path => ({ path, ...tryProgram(path, io, { runs: true }) }))
+async function loadAll(
+  paths: readonly string[],
+  { json = false }: CompareOptions,
+  io: Io,
+): Promise<NamedJob[] | undefined> {
+  const tried: ({ readonly path: string } & Tried)[] = []
+  for (const path of paths) tried.push({ path, ...(await tryProgram(path, io, { runs: true })) })
   const found = tried.flatMap(({ problems }) => problems)
   const jobs = tried.flatMap(({ path, loaded }) => (loaded ? [{ path, loaded }] : []))
   if (jobs.length === tried.length || !json)

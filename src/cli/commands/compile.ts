@@ -17,7 +17,7 @@ interface CompileOptions {
 export function registerCompile(program: Command, io: Io, done: (code: number) => void): void {
   program
     .command('compile')
-    .summary('make the program of every rank')
+    .summary('compile the program of every rank')
     .description('Compiles a job into one program for every rank and says what it consists of; --text prints it.')
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--rank <rank>', 'look at one rank', integer)

@@ -33,7 +33,9 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
   program
     .command('demo')
     .summary('a small 3D-parallel job, from plan to proof')
-    .description('Compiles a small job over dp, tp and pp, shows its schedule and memory, and runs it beside one rank.')
+    .description(
+      'Compiles a small job over dp, tp and pp, shows its schedule and memory, and compares a run of it with one rank.',
+    )
     .option('--json', 'the verdict as JSON')
     .addHelpText('after', '\nExample:\n  lockstep demo\n\nExit code 0: lawful and equal, 1: not, 2: usage error.')
     .action(async (options: { json?: boolean }) => {
@@ -57,7 +59,7 @@ export function registerDemo(program: Command, io: Io, done: (code: number) => v
         )
         title('Memory, before anything runs')
         io.out(`${memoryText(compiled)}\n`)
-        title('The proof: every law, then 3 steps beside one rank in f64')
+        title('The proof: every law, then 3 steps compared with one rank in f64')
       }
       const verdict = await withProgress(io, watcher =>
         prove({ job, program: compiled }, { steps: 3, full: true, watcher }),

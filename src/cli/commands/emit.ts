@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { showBytes, worldOf } from '../../base/index.js'
 import { heaviest, scheduleOf } from '../../compile/index.js'
-import type { Run } from '../../emit/index.js'
 import type { Job } from '../../plan/index.js'
 import { printSchedule } from '../../schedule/index.js'
 import { beginningOf } from '../../train/index.js'
@@ -13,7 +12,7 @@ import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { integer, size } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { Progress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { expectedOn } from './simulate.js'
 
 interface EmitOptions {
@@ -36,8 +35,8 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--out <folder>', 'where to write')
-    .option('--steps <n>', 'steps, instead of the job’s', integer)
-    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--steps <n>', 'number of steps, instead of the job’s', integer)
+    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
     .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')
     .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', size)
@@ -45,13 +44,13 @@ export function registerEmit(program: Command, io: Io, done: (code: number) => v
     .option('--json', 'what was written, as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && ./launch.sh\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
+      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && sh launch.sh\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
     )
     .action(async (path: string, options: EmitOptions) => done(await command(path, options, io)))
 }
 
 async function command(path: string, options: EmitOptions, io: Io): Promise<number> {
-  const { loaded, problems } = tryProgram(path, io)
+  const { loaded, problems } = await tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
@@ -59,23 +58,16 @@ async function command(path: string, options: EmitOptions, io: Io): Promise<numb
   }
   if (!options.json) io.err(showProblems(problems, io, path))
   const changed = { ...loaded, job: withOptions(loaded.job, options) }
-  const { say, erase } = new Progress(io)
-  try {
-    const expected = expectedOf(changed, options, io)
+  const written = await withProgress(io, async watcher => {
+    if (options.scheduleCsv) return writeSchedule(changed, options.out, io)
+    const { cluster, devices } = options
+    const on = cluster === undefined ? undefined : { cluster, ...(devices && { devices }) }
+    const expected = on && (await expectedOn(changed.program, on, io, watcher))
     const beginning = beginningOf(options, io)
-    const written = options.scheduleCsv
-      ? writeSchedule(changed, options.out, io)
-      : await writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, say })
-    erase()
-    io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
-    return 0
-  } finally {
-    erase()
-  }
-}
-
-function expectedOf({ program }: Loaded, { cluster, devices }: EmitOptions, io: Io): Run['expected'] {
-  return cluster === undefined ? undefined : expectedOn(program, { cluster, ...(devices && { devices }) }, io)
+    return writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, watcher })
+  })
+  io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
+  return 0
 }
 
 export const withOptions = (job: Job, { steps, seed }: Pick<EmitOptions, 'steps' | 'seed'>): Job => ({

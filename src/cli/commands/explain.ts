@@ -1,7 +1,8 @@
 /** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
 import type { Command } from 'commander'
 import { printable, showCount } from '../../base/index.js'
-import type { FrameworkName } from '../../estimate/index.js'
+import { heaviest } from '../../compile/index.js'
+import { type Fit, type FrameworkName, frameworks } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import {
@@ -13,6 +14,7 @@ import {
   limitOf,
   type Priced,
   planInput,
+  type Request,
   ratesOfPlan,
   readingOf,
   requestOfJob,
@@ -23,9 +25,10 @@ import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
 import { someTime } from '../text/amounts.js'
 import { colorsOf } from '../text/colors.js'
+import { kernelLines, type RankLoad, rankLoadOf, trafficLines } from '../text/loads.js'
 import { scaled, showPercent, showSeconds } from '../text/numbers.js'
 import { neighbourLines, partsLines } from '../text/plan-text.js'
-import { partNames, showDifferences, showGiB, showPlan } from '../text/plan-words.js'
+import { partNames, showChance, showDifferences, showGiB, showPlan } from '../text/plan-words.js'
 import { softwareOption } from '../text/planning.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
@@ -49,7 +52,7 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
     .command('explain')
     .summary('what limits a plan, and what to try next')
     .description(
-      'Prices the plan of a job on a cluster and every plan next to it: where the time goes, what would be faster and by how much, what is not possible and why.',
+      'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what would be faster and by how much, what is not possible and why.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
@@ -63,30 +66,37 @@ export function registerExplain(program: Command, io: Io, done: (code: number) =
 async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
-  const tried = job && !hasClosedForm(job) ? programOf(parsed, path, io, { fits: false }) : undefined
-  if (!job || (tried && !tried.loaded)) {
+  const isOwn = frameworks[options.software].own === true
+  const tried = job && (isOwn || !hasClosedForm(job)) ? await programOf(parsed, path, io, { fits: false }) : undefined
+  if (!job || (tried && !tried.loaded && !hasClosedForm(job))) {
     const problems = tried?.problems ?? parsed.problems
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
     return 1
   }
   const request = requestOfJob(job, loadCluster(options.cluster, io, worldOfPlan(job.plan)), options.software)
-  const own = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
+  const program = tried?.loaded && canSimulate(request) ? tried.loaded.program : undefined
+  const own = hasClosedForm(job) ? undefined : program
+  const load = program && rankLoadOf(program, request.cluster, heaviest(program.streams))
   const explained = await withProgress(io, progress => {
     progress.expect({ searching: 1 })
     return progress.run('searching', explaining(request, job, { own, measured: options.measuredStep }))
   })
-  io.out(options.json ? `${JSON.stringify(asJson(explained), null, 2)}\n` : asText(explained, io))
+  io.out(
+    options.json
+      ? `${JSON.stringify({ ...asJson(explained), ...(load && { load }) }, null, 2)}\n`
+      : asText(explained, load, io),
+  )
   return 0
 }
 
 /** The order of a file and a list of ops to recompute are priced by their programs alone. */
 const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
-function asText({ job, request, plan, scale, neighbours, simulated, best }: Explanation, io: Io): string {
+function asText(explained: Explanation, load: RankLoad | undefined, io: Io): string {
+  const { job, request, plan, fit, scale, neighbours, simulated, best } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
-  const over = plan.bytes - capacityOf(request)
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`)
   const gains = neighbours.filter(({ verdict }) => verdict.kind === 'timed' && verdict.ratio < 0.9995)
@@ -96,14 +106,13 @@ function asText({ job, request, plan, scale, neighbours, simulated, best }: Expl
     showPlan(plan.split),
     '',
     `${bold(showSeconds(plan.estimate.step))} a step${scale === 1 ? '' : dim(` (as measured; priced ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} a rank`,
-    ...(over > 0
-      ? [red(`does not fit: ${showGiB(over)} more than the ${showGiB(capacityOf(request))} that may be used`)]
-      : []),
+    ...fitLines(request, plan, fit).map(red),
     ...notesOf(job, simulated).map(dim),
     '',
     `${bold('What limits it')}: ${limitText(plan)}`,
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
     '',
+    ...(load ? [...trafficLines(load), ...kernelLines(load), dim(whereElse), ''] : []),
     bold('Read by the rule of thumb'),
     ...indent(readingOf(request, plan).map(({ topic, text }) => `${topic.padEnd(7)} ${text}`)),
     '',
@@ -115,6 +124,13 @@ function asText({ job, request, plan, scale, neighbours, simulated, best }: Expl
     '',
     ...bestLines(plan, best, bold),
   ].join('\n')
+}
+
+function fitLines(request: Request, { bytes }: Priced, fit: Fit): string[] {
+  const room = capacityOf(request)
+  if (fit.verdict === 'fits') return []
+  if (fit.verdict === 'fits if') return [`may not fit (chance ${showChance(fit)}): it fits if ${fit.condition}`]
+  return [`does not fit: ${showGiB(bytes - room)} more than the ${showGiB(room)} that may be used`]
 }
 
 function notesOf({ plan }: Job, simulated: boolean): string[] {
@@ -130,6 +146,8 @@ function notesOf({ plan }: Job, simulated: boolean): string[] {
       : []),
   ]
 }
+
+const whereElse = 'lockstep memory lists the activations kept, lockstep simulate draws the step'
 
 const halfForward = 'is priced as half of the forward, without saving memory'
 
@@ -151,7 +169,7 @@ function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) 
   ]
 }
 
-function asJson({ request, plan, scale, neighbours, best }: Explanation) {
+function asJson({ request, plan, fit, scale, neighbours, best }: Explanation) {
   const shown = (one: Priced) => ({
     plan: planInput(one.split, request.precision),
     ...one.estimate,
@@ -161,6 +179,7 @@ function asJson({ request, plan, scale, neighbours, best }: Explanation) {
   return {
     ok: true,
     ...shown(plan),
+    fit,
     scale,
     capacity: capacityOf(request),
     reading: readingOf(request, plan),

@@ -67,7 +67,7 @@ function asText({ dense, expert, mapping }: RankGroups, { world, like }: GroupsO
 const rows = (groups: Groups) =>
   Object.entries(groups).map(([name, parts]) => [name, parts.length, parts[0]?.length ?? 0, showParts(parts)])
 
-/** As many groups as fit on a line. */
+/** Lines of as many groups as fit. */
 function showParts(parts: readonly (readonly number[])[]): string {
   const shown: string[] = []
   let width = 0

@@ -42,8 +42,8 @@ export function registerLaunch(program: Command, io: Io, done: (code: number) =>
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--out <folder>', 'where to write it (default: a new one below runs/)')
-    .option('--steps <n>', 'steps, instead of the job’s', integer)
-    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--steps <n>', 'number of steps, instead of the job’s', integer)
+    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--device <name>', 'auto, cpu or cuda', 'cpu')
     .option('--timeout <seconds>', 'how long a rank waits for its peers', seconds, 120)
   withCheckpointOptions(launch)
@@ -62,7 +62,7 @@ function seconds(text: string): number {
 }
 
 async function command(path: string, options: LaunchOptions, io: Io): Promise<number> {
-  const { loaded, problems } = tryProgram(path, io)
+  const { loaded, problems } = await tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
@@ -76,13 +76,13 @@ async function command(path: string, options: LaunchOptions, io: Io): Promise<nu
   const plan = savePlanOf(options, folder)
   const refusals = plan ? savingProblems(plan.folder, takenBy(beginning), io) : []
   if (refusals.length > 0) throw new ProblemsError(refusals)
-  const emitted = await withProgress(io, ({ say }) =>
-    writeEmitted({ ...loaded, job }, { path, folder, beginning, io, say }),
+  const emitted = await withProgress(io, watcher =>
+    writeEmitted({ ...loaded, job }, { path, folder, beginning, io, watcher }),
   )
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }
 
-/** Beside the time-out, for what the start of Python and PyTorch takes on a busy machine. */
+/** The start has these beside the time-out: Python and PyTorch take long to load on a busy machine. */
 const startSeconds = 20
 
 /** What train.py is told; it runs in its own folder. */

@@ -2,22 +2,34 @@
 import { dirname, relative } from 'node:path'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
-import { printable, save, type Work } from '../../base/index.js'
 import {
+  either,
+  error,
+  isOwnPrecision,
+  type Precision,
+  ProblemsError,
+  planPrecisions,
+  precisionFacts,
+  printable,
+  save,
+  type Work,
+} from '../../base/index.js'
+import {
+  capacityOf,
   findingPlans,
   findingReasons,
+  findingWhatWorks,
   keptPlans,
   planInput,
   type RankedPlan,
   type Request,
   ratesOfPlan,
-  whyImpossible,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { integer, size } from '../text/integer.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
-import { Progress, withProgress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 
 interface PlanOptions extends PlanningOptions {
   readonly devices?: number
@@ -64,8 +76,9 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
 
 async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
+  if (options.out !== undefined) requireWritable(options.precision)
   const told = await answerTo(planning.request, options, io)
-  const [first] = told.listed
+  const [first = told.possible[0]] = told.listed
   if (!first) return refuse(planning, options, io)
   const { json, out } = options
   io.out(json ? `${JSON.stringify(asJson(planning, told), null, 2)}\n` : planText(planning, told, io))
@@ -76,7 +89,15 @@ async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   return 0
 }
 
-/** In seconds, about. */
+/** A job says what is stored; products of another precision than that cannot be written down. */
+function requireWritable(precision: Precision): void {
+  if (isOwnPrecision(precision)) return
+  const message = `a job file cannot say that products are in ${precision}: its plan.precision is ${either(planPrecisions)}`
+  const suggestion = `leave out --out, or plan with --precision ${precisionFacts[precision].plan} (lockstep simulate has --multiply ${precision})`
+  throw new ProblemsError([error('plan/unwritable', '--out', message, suggestion)])
+}
+
+/** The phases with their lengths, in seconds, about. */
 const phases = { 'searching and simulating': 15, 'finding out what would change it': 3 }
 type Phase = keyof typeof phases
 
@@ -92,11 +113,14 @@ function answerTo(request: Request, { top, why, out, ...options }: PlanOptions, 
   })
 }
 
-function refuse(planning: Planning, { json }: PlanOptions, io: Io): number {
-  const { say, erase } = new Progress(io)
-  say('searching for what would work')
-  const impossible = whyImpossible(planning.request, devices => attempt(() => planning.clusterAt(devices)))
-  erase()
+const alternatives = 'searching for what would work'
+
+async function refuse(planning: Planning, { json }: PlanOptions, io: Io): Promise<number> {
+  const clusterAt = (devices: number) => attempt(() => planning.clusterAt(devices))
+  const impossible = await withProgress(io, progress => {
+    progress.expect({ [alternatives]: 1 })
+    return progress.run(alternatives, findingWhatWorks(planning.request, clusterAt))
+  })
   if (json) io.out(`${JSON.stringify({ ok: false, ...impossible }, null, 2)}\n`)
   else io.err(impossibleText(planning, impossible, io))
   return 1
@@ -110,16 +134,17 @@ function attempt<T>(work: () => T): T | undefined {
   }
 }
 
-const planJson = (request: Request, { plan, simulated }: RankedPlan) => ({
+const planJson = (request: Request, { plan, fit, simulated }: RankedPlan) => ({
   plan: planInput(plan.split, request.precision),
   ...plan.estimate,
   bytes: plan.bytes,
+  fit,
   ...ratesOfPlan(request, plan, simulated?.step),
   ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
 })
 
 function asJson({ request, notes }: Planning, answer: Told) {
-  const { found, listed, front, outlined, compiled, failed, tooLong, why } = answer
+  const { found, listed, possible, front, outlined, compiled, failed, tooLong, why } = answer
   const { precision } = request
   return {
     ok: true,
@@ -131,8 +156,11 @@ function asJson({ request, notes }: Planning, answer: Told) {
     },
     counts: { ...found.counts, simulated: outlined.length, compiled: compiled.length, failed: failed.length, tooLong },
     failed: failed.map(({ plan, why }) => ({ plan: planInput(plan.split, precision), why })),
-    capacity: found.capacity,
+    capacity: capacityOf(request),
+    /** Bytes that surely fit. */
+    surely: found.capacity,
     best: listed.map(one => planJson(request, one)),
+    possible: possible.map(one => planJson(request, one)),
     front: front.map(one => planJson(request, one)),
     ...(why && {
       why: {
@@ -151,7 +179,7 @@ function asJson({ request, notes }: Planning, answer: Told) {
 }
 
 /** A job file: what was asked, and the plan. Paths in it are relative to it. */
-export function jobText({ request, model }: Planning, { plan, simulated }: RankedPlan, path: string): string {
+export function jobText({ request, model }: Planning, { plan, fit, simulated }: RankedPlan, path: string): string {
   const named = typeof model === 'string' && model.endsWith('.json') ? relative(dirname(path), model) : model
   const job = {
     model: named,
@@ -162,6 +190,7 @@ export function jobText({ request, model }: Planning, { plan, simulated }: Ranke
   return [
     `# The fastest plan found for ${cluster.devices} x ${printable(cluster.device.title)}, as ${software.name} would run it:`,
     `# ${(simulated?.step ?? plan.estimate.step).toPrecision(3)} s a step. Written by lockstep plan.`,
+    ...(fit.condition === undefined ? [] : [`# It fits if ${fit.condition}.`]),
     stringify(job),
   ].join('\n')
 }

@@ -24,17 +24,17 @@ export function registerRehearse(program: Command, io: Io, done: (code: number) 
     .command('rehearse')
     .summary('run a plan of thousands of ranks here, at a small size')
     .description(
-      'Shrinks a job until this machine can run it, shows that it is still the same program (the same segments with the same instructions and collectives), holds it to the laws and runs it beside one rank.',
+      'Shrinks a job until this machine can run it, shows that it is still the same program (the same segments with the same instructions and collectives), checks it against the laws and compares a run of it with one rank.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--steps <n>', 'training steps to compare', integer, 2)
     .option('--json', 'what was shrunk, the tally and the verdict as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep rehearse examples/jobs/llama3-405b.yaml\n\nExit code 0: the same program, lawful and equal to one rank; 1: problems, or not so; 2: usage error.',
+      '\nExample:\n  lockstep rehearse examples/jobs/llama3-405b.yaml\n\nExit code 0: the same program, lawful and equal to one rank; 1: problems, or one of these does not hold; 2: usage error.',
     )
     .action(async (path: string, options: RehearseOptions) => {
-      const { loaded, problems } = tryProgram(path, io, { fits: false })
+      const { loaded, problems } = await tryProgram(path, io, { fits: false })
       if (!options.json || !loaded) io.err(showProblems(problems, io, path))
       if (!loaded) {
         io.err(`${countProblems(problems)}\n`)

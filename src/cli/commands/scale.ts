@@ -29,7 +29,7 @@ export function registerScale(program: Command, io: Io, done: (code: number) => 
       .command('scale')
       .summary('strong and weak scaling, with their limit')
       .description(
-        'Finds the best plan for each size of a cluster: how speed grows with devices, and where it must end.',
+        'Finds the best plan for each size of a cluster: how speed grows with devices, and where it stops growing.',
       ),
   )
     .requiredOption('--devices <list>', 'numbers of devices, such as 8,16,32', counts)

@@ -6,7 +6,6 @@ import { timelineSvg } from '../../report/index.js'
 import {
   type AutoOptions,
   autoProblems,
-  autoSchedule,
   type Costs,
   communicate,
   draw,
@@ -20,6 +19,7 @@ import {
   scheduleNames,
   scheduleProblems,
   schedules,
+  searchingOrders,
   showCell,
   type Timing,
   tasksOf,
@@ -28,9 +28,10 @@ import {
   wholeActivation,
 } from '../../schedule/index.js'
 import type { Io } from '../io.js'
+import { withProgress } from '../text/progress.js'
 import { scheduleTimeline } from '../text/schedule-timeline.js'
 
-/** As they stand on the command line. */
+/** The options as they stand on the command line. */
 export interface ScheduleOptions {
   readonly name?: string | undefined
   readonly pp?: string | undefined
@@ -68,11 +69,12 @@ const misuse = (...messages: string[]): Refusal =>
   )
 const refuse = (problems: readonly Problem[]): Refusal => new Refusal(1, problems.map(showProblem))
 
-export function scheduleCommand(options: ScheduleOptions, io: Io): ExitCode {
+export async function scheduleCommand(options: ScheduleOptions, io: Io): Promise<ExitCode> {
   try {
     const format = formatOf(options)
     const cost = options.cost === undefined ? unitCost : parseCosts(options.cost)
-    const { schedule, title } = options.file === undefined ? made(options, cost) : read(options.file, options, io)
+    const { schedule, title } =
+      options.file === undefined ? await made(options, cost, io) : read(options.file, options, io)
     if (!('F' in cost) && cost.length !== schedule.rows.length)
       throw misuse(`--cost gives ${cost.length} costs for ${schedule.rows.length} ranks: one for all, or one for each`)
     const text = render({ schedule, title, format, cost, options, io })
@@ -88,10 +90,10 @@ export function scheduleCommand(options: ScheduleOptions, io: Io): ExitCode {
 
 function formatOf({ format = 'text', comms, json }: ScheduleOptions): Format {
   const found = formats.find(known => known === format)
-  if (!found) throw misuse(`--format ${format}: there are ${formats.join(', ')}`)
+  if (!found) throw misuse(`--format ${format}: must be one of ${formats.join(', ')}`)
   if (found === 'svg' && comms)
     throw misuse('--comms: messages are shown by --format csv and --format text, not by svg')
-  if (found === 'svg' && json) throw misuse('--json and --format svg are two forms of output: choose one')
+  if (found === 'svg' && json) throw misuse('--json and --format svg cannot be combined')
   return found
 }
 
@@ -137,12 +139,19 @@ function countsOf<K extends 'pp' | 'microbatches' | 'chunks' | 'limit'>(
 }
 
 const auto = 'zb-auto'
+const searching = 'searching for an order'
 const autoKeys = ['limit', 'held', 'goal'] as const
 
-function made(options: ScheduleOptions, cost: Costs): { schedule: Schedule; title: string } {
+interface TitledSchedule {
+  readonly schedule: Schedule
+  readonly title: string
+}
+
+async function made(options: ScheduleOptions, cost: Costs, io: Io): Promise<TitledSchedule> {
   const { name, chunks } = options
-  if (name === undefined) throw misuse(`name a schedule or give --file; there are ${scheduleNames.join(', ')}, ${auto}`)
-  if (name === auto) return madeAutomatically(options, cost)
+  if (name === undefined)
+    throw misuse(`name a schedule or give --file; the schedules are ${scheduleNames.join(', ')}, ${auto}`)
+  if (name === auto) return madeAutomatically(options, cost, io)
   refuseAutoOptions(options)
   const known = isScheduleName(name) ? name : undefined
   const usual = { chunks: known ? scheduleFacts[known].chunks : 1 }
@@ -158,10 +167,10 @@ function made(options: ScheduleOptions, cost: Costs): { schedule: Schedule; titl
   return { schedule: schedules[known].make(counts), title: schedules[known].title }
 }
 
-function madeAutomatically(options: ScheduleOptions, cost: Costs): { schedule: Schedule; title: string } {
+async function madeAutomatically(options: ScheduleOptions, cost: Costs, io: Io): Promise<TitledSchedule> {
   const { chunks, limit, goal = 'makespan' } = options
   if (chunks !== undefined) throw misuse(`--chunks: ${auto} has one chunk on each rank`)
-  if (goal !== 'makespan' && goal !== 'span') throw misuse(`--goal ${goal}: there are makespan, span`)
+  if (goal !== 'makespan' && goal !== 'span') throw misuse(`--goal ${goal}: must be makespan or span`)
   const { pp: ranks, ...counts } = countsOf(options, [
     'pp',
     'microbatches',
@@ -170,7 +179,11 @@ function madeAutomatically(options: ScheduleOptions, cost: Costs): { schedule: S
   const wanted: AutoOptions = { ranks, ...counts, cost, goal, held: heldOf(options) }
   const problems = autoProblems(wanted)
   if (problems.length > 0) throw refuse(problems)
-  return { schedule: autoSchedule(wanted), title: 'ZB-auto' }
+  const schedule = await withProgress(io, progress => {
+    progress.expect({ [searching]: 1 })
+    return progress.run(searching, searchingOrders(wanted))
+  })
+  return { schedule, title: 'ZB-auto' }
 }
 
 const heldOf = ({ held }: ScheduleOptions): Held =>
@@ -181,7 +194,7 @@ function refuseAutoOptions(options: ScheduleOptions): void {
   if (stray.length > 0) throw misuse(`${stray.map(showOption).join(', ')}: only ${auto} looks for an order`)
 }
 
-function read(file: string, options: ScheduleOptions, io: Io): { schedule: Schedule; title: string } {
+function read(file: string, options: ScheduleOptions, io: Io): TitledSchedule {
   refuseAutoOptions(options)
   const clash = (['name', 'pp', 'microbatches', 'chunks'] as const).filter(key => options[key] !== undefined)
   if (clash.length > 0) throw misuse(`--file brings its own counts: leave out ${clash.map(showOption).join(', ')}`)
@@ -241,7 +254,7 @@ function json({ schedule, cost, options }: Rendering): string {
   return `${JSON.stringify({ ranks: rows.length, stages, microbatches, ...measured, rows })}\n`
 }
 
-/** Without the dust of adding decimals. */
+/** The time without the dust of adding decimals. */
 const shown = (time: number): number => Number(time.toPrecision(12))
 
 function summary({ makespan, span, idle, bubble, peak }: Timing, { name, held }: ScheduleOptions): string {
@@ -267,7 +280,8 @@ Exit code 0: fine, 1: the schedule has problems, 2: usage error.`
 export function registerSchedule(program: Command, io: Io, done: (code: number) => void): void {
   program
     .command('schedule')
-    .description('make, check, time and draw a pipeline schedule')
+    .summary('make, check, time and draw a pipeline schedule')
+    .description('Makes, checks, times and draws a pipeline schedule.')
     .argument('[name]', 'which schedule')
     .option('--pp <ranks>', 'pipeline ranks')
     .option('--microbatches <count>', 'microbatches of a step')
@@ -291,7 +305,7 @@ export function registerSchedule(program: Command, io: Io, done: (code: number) 
     .option('--file <csv>', "a schedule in PyTorch's CSV notation instead of a name")
     .option('--out <file>', 'write there instead of printing')
     .addHelpText('after', help)
-    .action((name: string | undefined, options: Omit<ScheduleOptions, 'name'>) =>
-      done(scheduleCommand({ ...options, name }, io)),
+    .action(async (name: string | undefined, options: Omit<ScheduleOptions, 'name'>) =>
+      done(await scheduleCommand({ ...options, name }, io)),
     )
 }

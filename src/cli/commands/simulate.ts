@@ -1,12 +1,12 @@
 /** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
 import { type Command, Option } from 'commander'
-import { error, ProblemsError, type Rank, save, worldOf } from '../../base/index.js'
+import { asPart, error, ProblemsError, type Rank, save, type Watcher, type Work, worldOf } from '../../base/index.js'
 import { machinePrices } from '../../calibrate/index.js'
 import { type Cluster, findEntry, precisionProblem, precisions } from '../../cluster/index.js'
 import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
 import { stepTimeline, timelineSvg } from '../../report/index.js'
-import { type Simulation, scaledPrices, simulate, simulateInTurns } from '../../simulate/index.js'
+import { type Simulation, scaledPrices, simulating, simulatingInTurns } from '../../simulate/index.js'
 import { printChrome } from '../../trace/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { type Loaded, withProgram } from '../files/program.js'
@@ -15,7 +15,7 @@ import { count, duration, positive, share, slowdowns, someTime } from '../text/a
 import { type Asked, forecastOf, forecastText, pipelineOf } from '../text/forecast.js'
 import { integer, size } from '../text/integer.js'
 import { showTime } from '../text/numbers.js'
-import { Progress } from '../text/progress.js'
+import { Progress, withProgress } from '../text/progress.js'
 
 export interface SimulateOptions extends Asked {
   readonly cluster: string
@@ -47,17 +47,17 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
     .option('--devices <n>', 'how many there are (default: as many as the plan has ranks)', size)
-    .option('--slow <rank:factor>', 'a rank, or first-last, whose work takes so many times as long', slowdowns)
+    .option('--slow <rank:factor>', 'a rank (or first-last) that is slower by this factor', slowdowns)
     .option('--jitter <share>', 'random spread of the time of every call, such as 0.02', share)
-    .option('--seed <n>', 'of the jitter', integer, 1)
+    .option('--seed <n>', 'seed of the jitter', integer, 1)
     .option('--tokens <count>', 'what the run trains on, such as 15T: days and money', count)
     .option('--price <dollars>', "for an hour of one device (default: the catalog's)", positive)
     .option('--mtbf <time>', 'mean time between failures of one device, such as 50000h: goodput', someTime)
-    .addOption(timeOption('--checkpoint <time>', 'how long training stands still for a checkpoint', '60s'))
-    .addOption(timeOption('--restart <time>', 'from a failure until training goes on', '10min'))
+    .addOption(timeOption('--checkpoint <time>', 'how long training pauses for a checkpoint', '60s'))
+    .addOption(timeOption('--restart <time>', 'from a failure until training resumes', '10min'))
     .option('--checkpoint-every <time>', 'time between checkpoints (default: the best)', someTime)
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
-    .option('--scale <factor>', 'scales all prices, as a measured step of another plan said', positive)
+    .option('--scale <factor>', 'factor for all prices, as --measured-step found for another plan', positive)
     .addOption(
       new Option('--multiply <precision>', 'precision of products, where it is not that of what is stored').choices([
         ...precisions,
@@ -76,15 +76,14 @@ export function registerSimulate(program: Command, io: Io, done: (code: number) 
 const timeOption = (flags: string, about: string, usual: string): Option =>
   new Option(flags, about).argParser(duration).default(duration(usual), usual)
 
-function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
+async function run(loaded: Loaded, options: SimulateOptions, io: Io): Promise<number> {
   const { program } = loaded
-  const { say, erase } = new Progress(io)
   const cluster = clusterFor(program, options, io)
-  say(`simulating ${worldOf(program.mesh)} ranks`)
-  const { simulation, scale } = simulated(program, cluster, options)
+  const { simulation, scale } = await withProgress(io, watcher => watched(program, cluster, options, watcher))
   const forecast = forecastOf({ ...loaded, cluster, simulation, scale }, options)
   // A slow rank is what one wants to look at.
   const ranks = pipelineOf(program, options.slow?.keys().next().value ?? 0)
+  const { say, erase } = new Progress(io)
   if (options.trace !== undefined) {
     say('writing the trace')
     save(options.trace, printChrome(program, ranks.flatMap(simulation.spansOf)), io)
@@ -103,18 +102,35 @@ function run(loaded: Loaded, options: SimulateOptions, io: Io): number {
 }
 
 /** What a step of the program takes there. */
-export function expectedOn(program: Program, on: { cluster: string; devices?: number }, io: Io) {
+export async function expectedOn(
+  program: Program,
+  on: { cluster: string; devices?: number },
+  io: Io,
+  watcher: Watcher,
+) {
   const cluster = clusterFor(program, on, io)
-  return { secondsPerStep: simulated(program, cluster, { seed: 1 }).simulation.step, cluster: cluster.name }
+  const { simulation } = await watched(program, cluster, { seed: 1 }, watcher)
+  return { secondsPerStep: simulation.step, cluster: cluster.name }
+}
+
+function watched(
+  program: Program,
+  cluster: Cluster,
+  options: Circumstances,
+  watcher: Watcher,
+): Promise<ScaledSimulation> {
+  const phase = `simulating ${worldOf(program.mesh)} ranks`
+  watcher.expect({ [phase]: 1 })
+  return watcher.run(phase, simulatingScaled(program, cluster, options))
 }
 
 type ClusterOptions = Pick<SimulateOptions, 'cluster' | 'devices' | 'slow' | 'multiply'>
 
-/** As many devices as the plan has ranks, unless it is said how many; throws what is wrong with that. */
+/** The cluster has as many devices as the plan has ranks, unless the user says how many; throws what is wrong with that. */
 function clusterFor(program: Program, { cluster: given, devices, slow, multiply }: ClusterOptions, io: Io): Cluster {
   const ranks = worldOf(program.mesh)
   const named = loadCluster(given, io, devices ?? (findEntry(given) ? ranks : undefined))
-  // Of threads there are as many as are asked for.
+  // A machine has as many threads as are asked for.
   const cluster = named.cores === undefined ? named : loadCluster(given, io, ranks)
   const equation = program.mesh.axes
     .filter(({ size }) => size > 1)
@@ -146,12 +162,15 @@ function clusterFor(program: Program, { cluster: given, devices, slow, multiply 
   return cluster
 }
 
+type Circumstances = Pick<SimulateOptions, 'seed'> & Partial<SimulateOptions>
+
+interface ScaledSimulation {
+  readonly simulation: Simulation
+  readonly scale: number
+}
+
 /** A measured step gives a scale: everything takes so many times as long, so the step does. */
-function simulated(
-  program: Program,
-  cluster: Cluster,
-  options: Pick<SimulateOptions, 'seed'> & Partial<SimulateOptions>,
-) {
+function* simulatingScaled(program: Program, cluster: Cluster, options: Circumstances): Work<ScaledSimulation> {
   const { slow, jitter, seed, multiply, contention, measuredStep, scale: given = 1 } = options
   const prices = machinePrices(program, cluster, {
     ...(multiply && { multiply }),
@@ -161,13 +180,13 @@ function simulated(
   const at = (scale: number) => {
     const scaled = scale === 1 ? prices : scaledPrices(prices, scale)
     return cluster.cores === undefined
-      ? simulate(program, scaled, luck)
-      : simulateInTurns(program, scaled, cluster.cores, luck)
+      ? simulating(program, scaled, luck)
+      : simulatingInTurns(program, scaled, cluster.cores, luck)
   }
-  const simulation = at(given)
+  const simulation = yield* asPart(0, measuredStep === undefined ? 1 : 0.5, at(given))
   if (measuredStep === undefined) return { simulation, scale: given }
   const scale = (given * measuredStep) / simulation.step
-  return { simulation: at(scale), scale }
+  return { simulation: yield* asPart(0.5, 1, at(scale)), scale }
 }
 
 function pictureOf({ job, program }: Loaded, cluster: Cluster, simulation: Simulation, ranks: readonly Rank[]) {

@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
 import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
-import { type KernelName, kernelNames, nativeMissing, type Trainer } from '../../engine/index.js'
+import { type KernelName, kernelNames, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
+import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
@@ -32,9 +33,9 @@ import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { type Display, displayOf } from '../text/display.js'
 import { integer, positive } from '../text/integer.js'
-import { duration } from '../text/numbers.js'
+import { duration, scaled } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { Progress } from '../text/progress.js'
+import { Progress, withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 
@@ -59,15 +60,17 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .command('train')
     .summary('train a job on the ranks of this machine')
     .description(
-      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step (and where checkpoints are written, writes one), a second time at once.`,
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step, with a checkpoint where checkpoints are written; a second one stops at once.`,
     )
     .argument('[job]', 'job file (YAML or JSON; - for standard input)')
-    .option('--steps <n>', 'steps, instead of the job’s', positive)
+    .option('--steps <n>', 'number of steps, instead of the job’s', positive)
     .addOption(
-      new Option('--kernels <name>', 'what computes').choices(['auto', ...kernelNames]).default('auto' as const),
+      new Option('--kernels <name>', 'the kernels that compute')
+        .choices(['auto', ...kernelNames])
+        .default('auto' as const),
     )
     .option('--out <folder>', 'the run folder (default: a new one below runs/)')
-    .option('--seed <n>', 'of weights, masks and data, instead of the job’s', integer)
+    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
     .option('--demo', 'a small GPT on the sources of lockstep itself')
@@ -84,7 +87,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
 }
 
 async function command(path: string, options: TrainOptions, io: Io): Promise<number> {
-  const { loaded, problems } = tryProgram(path, io, { runs: options.kernels !== 'reference' })
+  const { loaded, problems } = await tryProgram(path, io, { runs: options.kernels !== 'reference' })
   if (loaded) {
     io.err(showProblems(problems, io, path))
     return run(path, { ...loaded, job: changed(loaded.job, options) }, options, io)
@@ -101,25 +104,25 @@ const changed = (job: Job, { steps, seed }: TrainOptions): Job => ({
 
 async function run(path: string, loaded: Loaded, options: TrainOptions, io: Io): Promise<number> {
   const { job, schedule, program } = loaded
-  const { say, erase } = new Progress(io)
-  const beginning = beginningOf(options, io)
-  const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), say })
-  const session = await startSession(job, dataset, {
-    ...{ program, schedule, beginning, kernels: options.kernels, say },
-    ...(options.spans !== undefined && { measure: true }),
-    flightRecord: join(options.out ?? '.', 'flight.txt'),
+  const { session, tokenizer } = await withProgress(io, async watcher => {
+    const beginning = beginningOf(options, io)
+    const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
+    const session = await startSession(job, dataset, {
+      ...{ program, schedule, beginning, kernels: options.kernels, watcher },
+      ...(options.spans !== undefined && { measure: true }),
+      flightRecord: join(options.out ?? '.', 'flight.txt'),
+    })
+    return { session, tokenizer }
   })
   try {
-    erase()
     return await recorded(session, { path, tokenizer, options, io })
   } finally {
-    erase()
     await session.stop()
   }
 }
 
 interface Setting {
-  /** Of the job. */
+  /** The path of the job. */
   readonly path: string
   readonly tokenizer: string | undefined
   readonly options: TrainOptions
@@ -146,13 +149,15 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
 
 async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
   const { job, program, trainer, taken } = session
-  const display = displayOf(job, io, options.json === true)
+  const peak = options.json ? undefined : peakOf(session)
+  const display = displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
-  else io.out(`${introduction(session, places.folder)}\n`)
+  else io.out(`${[...introduction(session, places.folder), ...(peak ? [peak.words] : [])].join('\n')}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
   const losses = records.map(({ loss }) => loss)
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
-  if (!options.json || records.length === 0) for (const line of summaryOf(job, records, taken)) display.note(line)
+  if (!options.json || records.length === 0)
+    for (const line of summaryOf(job, records, taken, peak?.flops)) display.note(line)
   if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
   if (options.beside && stopped === undefined && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
@@ -226,7 +231,7 @@ const kernelsText = ({ trainer, kernels }: Session): string => {
   return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
 }
 
-const introduction = (session: Session, folder: RunFolder): string => {
+const introduction = (session: Session, folder: RunFolder): string[] => {
   const { job, trainer, dataset, beginning } = session
   return [
     paragraph(job),
@@ -235,7 +240,19 @@ const introduction = (session: Session, folder: RunFolder): string => {
     `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
     ...sharing(job, trainer),
     ...patience(job, trainer),
-  ].join('\n')
+  ]
+}
+
+/** What this machine could do at most, by its own kernels: there is no data sheet to compare with. */
+function peakOf({ job, kernels, trainer }: Session): { readonly flops: number; readonly words: string } | undefined {
+  if (!trainer.concurrent || kernels === 'reference') return undefined
+  const rate = productRate(loadKernels(kernels))
+  const cores = Math.min(worldOfPlan(job.plan), thisHost().cores)
+  const product = `${peakSize} x ${peakSize} x ${peakSize}`
+  return {
+    flops: cores * rate,
+    words: `MFU is relative to ${cores} x ${scaled(rate, ' ')}FLOP/s: what a product of ${product} reaches on a core here.`,
+  }
 }
 
 function sharing({ plan }: Job, { concurrent }: Trainer): string[] {

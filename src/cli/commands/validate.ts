@@ -40,7 +40,7 @@ export function registerValidate(program: Command, io: Io, done: (code: number) 
     .command('validate')
     .summary('compare predicted step times and memory with published ones')
     .description(
-      'Prices every published training run that says enough of itself: the error of each study, the worst rows, what was set aside and why, and how much slower the plan we would choose was than the best one measured.',
+      'Prices every published training run that reports enough to be priced: the error of each study, the worst rows, what was set aside and why, and how much slower the plan we would choose was than the best one measured.',
     )
     .option('--source <study...>', 'these studies only')
     .option('--rows <file...>', 'rows of your own instead, with the columns of validation/README.md')

@@ -17,9 +17,9 @@ interface VerifyOptions {
 export function registerVerify(program: Command, io: Io, done: (code: number) => void): void {
   program
     .command('verify')
-    .summary('prove a program, and run it beside one rank')
+    .summary('prove a program, and compare it with one rank')
     .description(
-      'Holds the compiled program to the laws of SPEC.md, then runs it on the reference interpreter in f64 beside the one-rank program: losses, gradients, parameters and peak memory must agree.',
+      'Checks the compiled program against the laws of SPEC.md, then runs it on the reference interpreter in f64 and compares it with the one-rank program: losses, gradients, parameters and peak memory must agree.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--steps <n>', 'training steps to compare', integer, 3)

@@ -2,10 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { error, ProblemsError } from '../../base/index.js'
+import { error, ProblemsError, type Watcher } from '../../base/index.js'
 import { weightProblems } from '../../checkpoint/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
-import { emit, type Files, type Run, type RunData } from '../../emit/index.js'
+import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
 import type { Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
@@ -35,34 +35,36 @@ export interface EmittedFolder {
 }
 
 export interface Target {
-  /** Of the job. */
+  /** The path of the job. */
   readonly path: string
   readonly folder: string
   /** The checkpoint it will be told to start from; or, if it carries it along, starts from by itself. */
   readonly beginning?: Beginning | undefined
   readonly carries?: boolean
   /** What a simulation said of a step. */
-  readonly expected?: Run['expected']
+  readonly expected?: Run['expected'] | undefined
   readonly io: Io
-  readonly say: (text: string) => void
+  readonly watcher: Watcher
 }
 
 export async function writeEmitted({ job, program, schedule }: Loaded, target: Target): Promise<EmittedFolder> {
-  const { path, folder, beginning, carries, expected, io, say } = target
+  const { path, folder, beginning, carries, expected, io, watcher } = target
   if (io.exists(join(folder, 'metrics.jsonl')))
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
     ])
-  const { dataset, ids, tokenizer } = await openData(job, io, { locate: name => besides(path, name), say })
+  const { dataset, ids, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
   if (problems.length > 0) throw new ProblemsError(problems)
-  say('emitting')
   const run = {
     ...runOf(portable(job, path), path, dataset, ids),
     ...(tokenizer === undefined ? {} : { tokenizer }),
     ...(expected && { expected }),
   }
-  const files = emit(program, run, runtimeFiles(), evaluationOf(job, dataset, schedule))
+  const evaluation = evaluationOf(job, dataset, schedule)
+  watcher.expect({ emitting: 1 })
+  const files = await watcher.run('emitting', emitting(program, run, runtimeFiles(), evaluation))
+  watcher.say('writing the files')
   const contents = {
     ...files,
     ...(ids && { [tokenFile]: bytesOf(ids) }),

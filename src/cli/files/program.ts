@@ -1,12 +1,13 @@
 /** The program of a job file, or everything that is wrong with it: shared by the commands that look at programs. */
 import { error, type Problem, ProblemsError } from '../../base/index.js'
-import { compileJob, memoryProblems } from '../../compile/index.js'
+import { compilingJob, memoryProblems } from '../../compile/index.js'
 import type { Program } from '../../ir/index.js'
 import type { Job, ParsedJob } from '../../plan/index.js'
 import { parseSchedule, type Schedule } from '../../schedule/index.js'
 import { kernelProblems } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
+import { withProgress } from '../text/progress.js'
 import { besides, loadJob } from './load.js'
 
 export interface Loaded {
@@ -28,15 +29,19 @@ interface Demands {
   readonly runs?: boolean
 }
 
-export const tryProgram = (path: string, io: Io, options: Demands = {}): Tried =>
+export const tryProgram = async (path: string, io: Io, options: Demands = {}): Promise<Tried> =>
   programOf(loadJob(path, io), path, io, options)
 
-/** Of a job that was read already (standard input cannot be read twice). */
-export function programOf({ job, problems, locate }: ParsedJob, path: string, io: Io, demands: Demands = {}): Tried {
+/** The program of a job that was read already (standard input cannot be read twice). */
+export async function programOf(parsed: ParsedJob, path: string, io: Io, demands: Demands = {}): Promise<Tried> {
+  const { job, problems, locate } = parsed
   if (!job) return { problems }
   try {
     const schedule = typeof job.plan.schedule === 'string' ? undefined : readSchedule(path, job, io)
-    const program = compileJob(job, schedule)
+    const program = await withProgress(io, progress => {
+      progress.expect({ compiling: 1 })
+      return progress.run('compiling', compilingJob(job, schedule))
+    })
     const found = [
       ...((demands.fits ?? true) ? memoryProblems(program, job) : []),
       ...(demands.runs ? kernelProblems(job) : []),
@@ -56,7 +61,7 @@ export async function withProgram(
   options: { json?: boolean; fits?: boolean },
   use: (loaded: Loaded) => number | Promise<number>,
 ): Promise<number> {
-  const { loaded, problems } = tryProgram(path, io, { fits: options.fits ?? true })
+  const { loaded, problems } = await tryProgram(path, io, { fits: options.fits ?? true })
   if (loaded) {
     if (!options.json) io.err(showProblems(problems, io, path))
     return use(loaded)

@@ -38,7 +38,7 @@ export function startTorchrun(
   { folder, ranks, args }: { folder: string; ranks: number; args: readonly string[] },
   { line, complaint }: Listeners,
 ): Torchrun {
-  // With an underscore: PyTorch 1.13 knows no other name.
+  // The option has an underscore: PyTorch 1.13 knows no other name.
   const command = ['-m', 'runtime.torchrun', '--standalone', `--nproc_per_node=${ranks}`, 'train.py', ...args]
   // A group of its own: Ctrl-C reaches us, and we tell them.
   const child = spawn(python, command, {

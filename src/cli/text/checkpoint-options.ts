@@ -17,7 +17,7 @@ export const withCheckpointOptions = (command: Command): Command =>
     .addOption(
       new Option(
         '--resume <checkpoint>',
-        'go on from a checkpoint of any plan, or from the last one in a folder of them',
+        'resume from a checkpoint of any plan, or from the last one in a folder',
       ).conflicts('init'),
     )
     .option('--init <checkpoint>', 'start with the weights of a checkpoint, at step 1')

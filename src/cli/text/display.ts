@@ -16,8 +16,9 @@ export interface Display {
   finish(): void
 }
 
-export const displayOf = (job: Job, io: Io, json: boolean): Display =>
-  json ? jsonLines(io) : io.terminal() ? livePicture(job, io) : plainLines(job, io)
+/** `peak`: the FLOP/s that utilisation is relative to, where they are known. */
+export const displayOf = (job: Job, io: Io, json: boolean, peak?: number): Display =>
+  json ? jsonLines(io) : io.terminal() ? livePicture(job, io, peak) : plainLines(job, io, peak)
 
 const jsonLines = (io: Io): Display => ({
   step: record => io.out(`${JSON.stringify(record)}\n`),
@@ -28,27 +29,28 @@ const jsonLines = (io: Io): Display => ({
 /** About so many lines, however long the run is. */
 const mostLines = 50
 
-function plainLines({ training: { steps } }: Job, io: Io): Display {
+function plainLines({ training: { steps } }: Job, io: Io, peak: number | undefined): Display {
   const every = Math.max(1, Math.ceil(steps / mostLines))
   let first = true
   return {
     step(record) {
       const due = first || record.step % every === 0 || record.step === steps
       first = false
-      if (due || record.evalLoss !== undefined || record.checkpoint !== undefined) io.out(`${lineOf(record, steps)}\n`)
+      if (due || record.evalLoss !== undefined || record.checkpoint !== undefined)
+        io.out(`${lineOf(record, steps, peak)}\n`)
     },
     note: text => io.out(`${text}\n`),
     finish: () => {},
   }
 }
 
-export function lineOf(record: StepRecord, steps: number): string {
+export function lineOf(record: StepRecord, steps: number, peak?: number): string {
   const { step, loss, evalLoss, checkpoint } = record
   return [
     `step ${String(step).padStart(String(steps).length)}/${steps}`,
     `loss ${loss.toFixed(4)}`,
     ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
-    ...numbersOf(record),
+    ...numbersOf(record, peak),
     ...(checkpoint === undefined ? [] : [`saved ${checkpoint}`]),
   ].join('  ')
 }
@@ -68,7 +70,7 @@ const mostLanes = 8
 const otherRows = 5
 const leastMilliseconds = 80
 
-function livePicture(job: Job, io: Io): Display {
+function livePicture(job: Job, io: Io, peak: number | undefined): Display {
   const { steps } = job.training
   const losses: number[] = []
   let lines = 0
@@ -91,7 +93,7 @@ function livePicture(job: Job, io: Io): Display {
       const columns = Math.max(40, width)
       const left = (spent / losses.length) * (steps - record.step)
       const first = record.step - losses.length + 1
-      const picture = pictureOf({ record, first, losses, spans: spans(), columns, rows, steps, left, held }, io)
+      const picture = pictureOf({ record, first, losses, spans: spans(), columns, rows, steps, left, held, peak }, io)
       erase()
       io.out(`${picture.join('\n')}\n`)
       lines = picture.length
@@ -113,19 +115,21 @@ export interface Picture {
   readonly losses: readonly number[]
   readonly spans: readonly Span[]
   readonly columns: number
-  /** Of the screen: a picture that is higher cannot be drawn over. */
+  /** The rows of the screen: a picture that is higher cannot be drawn over. */
   readonly rows: number
   readonly steps: number
   /** Seconds. */
   readonly left: number
   /** The last loss over what is held out. */
   readonly held: number | undefined
+  /** The FLOP/s that utilisation is relative to, where they are known. */
+  readonly peak?: number | undefined
 }
 
 export function pictureOf(picture: Picture, io: Io): string[] {
-  const { record, first, losses, spans, columns, rows, steps, left, held } = picture
+  const { record, first, losses, spans, columns, rows, steps, left, held, peak } = picture
   const { cyan, green, dim, bold } = colorsOf(io)
-  const numbers = wrapped(numbersOf(record), columns - 1)
+  const numbers = wrapped(numbersOf(record, peak), columns - 1)
   const others = otherRows + numbers.length
   const ranks = [...new Set(spans.map(({ rank }) => rank))].sort((a, b) => a - b).slice(0, mostLanes)
   const lanes = ranks.length > 0 && rows >= ranks.length + others + 4 ? lanesText(spans, ranks, columns - 1) : []
@@ -142,16 +146,20 @@ export function pictureOf(picture: Picture, io: Io): string[] {
   ]
 }
 
-const numbersOf = ({ seconds, gradientNorm, lr, tokensPerSecond, flopsPerSecond, shares }: StepRecord): string[] => [
-  `norm ${gradientNorm.toPrecision(3)}`,
-  `lr ${lr.toExponential(2)}`,
-  `${showTime(seconds)}/step`,
-  `${scaled(tokensPerSecond)} tokens/s`,
-  `${scaled(flopsPerSecond, ' ')}FLOP/s`,
-  ...(shares ? sharesText(shares) : []),
-]
+const numbersOf = (record: StepRecord, peak: number | undefined): string[] => {
+  const { seconds, gradientNorm, lr, tokensPerSecond, flopsPerSecond, shares } = record
+  return [
+    `norm ${gradientNorm.toPrecision(3)}`,
+    `lr ${lr.toExponential(2)}`,
+    `${showTime(seconds)}/step`,
+    `${scaled(tokensPerSecond)} tokens/s`,
+    `${scaled(flopsPerSecond, ' ')}FLOP/s`,
+    ...(peak === undefined ? [] : [`MFU ${percent(flopsPerSecond / peak)}`]),
+    ...(shares ? sharesText(shares) : []),
+  ]
+}
 
-/** As many words to a line as fit. */
+/** Lines of as many words as fit. */
 function wrapped(words: readonly string[], columns: number): string[] {
   const lines: string[] = []
   for (const word of words) {

@@ -6,19 +6,11 @@ import { capacityOf } from '../../estimate/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsDefinition, flopsPerToken, parametersOf } from '../../model/index.js'
 import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
-import {
-  clusterPrices,
-  goodputOf,
-  partNames,
-  partTitles,
-  ratesOf,
-  runOf,
-  type Simulation,
-  trafficOf,
-} from '../../simulate/index.js'
+import { goodputOf, partNames, partTitles, ratesOf, runOf, type Simulation } from '../../simulate/index.js'
 import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
+import { kernelLines, rankLoadOf, trafficLines } from './loads.js'
 import { scaled, showTime } from './numbers.js'
 
 interface Simulated extends Loaded {
@@ -71,7 +63,7 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     step,
     tokens,
     ...{ parts, stages, roles, scale },
-    traffic: { pp: busiest, sent: trafficOf(program, clusterPrices(program, cluster), busiest) },
+    load: rankLoadOf(program, cluster, busiest, asked.multiply),
     ...(asked.measuredStep === undefined ? {} : { measuredStep: asked.measuredStep }),
     precision,
     tokensPerSecond: rates.tokensPerSecond,
@@ -96,7 +88,7 @@ export function pipelineOf({ mesh, streams }: Program, through: Rank): Rank[] {
 interface Shown {
   readonly program: Program
   readonly simulation: Simulation
-  /** Of the pipeline to draw. */
+  /** The ranks of the pipeline to draw. */
   readonly ranks: readonly Rank[]
 }
 
@@ -116,7 +108,8 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
     bold('where the time goes, of all ranks on average'),
     partsTable(forecast),
     '',
-    ...trafficLines(forecast),
+    ...trafficLines(forecast.load),
+    ...kernelLines(forecast.load),
     ...memoryLines(forecast),
     ...failureLines(forecast),
     ...runLines(forecast),
@@ -148,15 +141,6 @@ function partsTable({ parts, step }: Forecast): string {
       ]
     })
   return table(['part', 'time', 'share', ''], rows)
-}
-
-function trafficLines({ traffic: { pp, sent } }: Forecast): string[] {
-  if (sent.length === 0) return []
-  const rows = sent.map(({ what, link, count, bytes, seconds }) => [
-    ...[what, link, count, showBytes(bytes), showTime(seconds / count), showTime(seconds)],
-  ])
-  const title = `network, a rank of pp ${pp}`
-  return [table([title, 'link', 'count', 'bytes', 'each alone', 'together'], rows), '']
 }
 
 function memoryLines({ memory: { pp, arena, peak, usable } }: Forecast): string[] {

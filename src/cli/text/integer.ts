@@ -2,7 +2,7 @@
 import { InvalidArgumentError } from 'commander'
 import { parseCount } from '../../base/index.js'
 
-/** From 0 up; 10k is 10,000. */
+/** A whole number from 0 up; 10k is 10,000. */
 export function integer(text: string): number {
   const value = parseCount(text, 1000)
   if (value === undefined) throw new InvalidArgumentError('expected a whole number from 0 up, such as 500 or 10k.')

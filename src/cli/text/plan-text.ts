@@ -1,9 +1,11 @@
 /** The answer of `lockstep plan`, to be read from top to bottom: the plans, how they were found, and why. */
 import { shorten, showCount, table } from '../../base/index.js'
+import { memoryProfileOf } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import {
   type Answer,
   canSimulate,
+  capacityOf,
   type Impossible,
   type Neighbour,
   type RankedPlan,
@@ -21,7 +23,9 @@ import {
   partNames,
   planCells,
   planHeader,
+  showChance,
   showDifferences,
+  showGiB,
   showPlan,
   showReason,
   showVerdict,
@@ -32,12 +36,13 @@ import type { Planning } from './planning.js'
 export type Told = Answer & { readonly why?: Why }
 
 export function planText(planning: Planning, answer: Told, io: Io): string {
-  const { request, listed, front, why } = answer
+  const { request, listed, possible, front, why } = answer
   const { bold, dim } = colorsOf(io)
   return [
     headline(planning, bold),
     '',
-    bestTable(request, listed),
+    listed.length > 0 ? bestTable(request, listed) : 'No plan surely fits.',
+    ...section(bold(listed.length > 0 ? 'Faster, fits if' : 'Fits if'), possibleText(request, possible)),
     '',
     ...countsLines(answer).map(dim),
     ...section(bold('Time against memory'), frontTable(request, front)),
@@ -69,6 +74,21 @@ const bestTable = (request: Request, ranked: readonly RankedPlan[]): string =>
     ]),
   )
 
+/** Each with its chance; below, what it depends on. */
+const possibleText = (request: Request, possible: readonly RankedPlan[]): string =>
+  possible.length === 0
+    ? ''
+    : [
+        table(
+          ['', 'step', 'MFU', 'GiB', 'chance', ...planHeader],
+          possible.map(({ plan, fit }, i) => {
+            const [time, mfu, , memory] = numberCells(request, plan)
+            return [String(i + 1), time, mfu, memory, showChance(fit), ...planCells(plan.split)]
+          }),
+        ),
+        ...possible.map(({ fit }, i) => `${i + 1} fits if ${fit.condition}`),
+      ].join('\n')
+
 const frontTable = (request: Request, front: readonly RankedPlan[]): string =>
   front.length < 2
     ? ''
@@ -99,9 +119,14 @@ function countsLines(answer: Answer): string[] {
   ]
 }
 
-function simulatedLines({ request, outlined, compiled }: Answer): string[] {
-  if (compiled.length === 0)
-    return [`prices alone: nothing was compiled${canSimulate(request) ? '' : ', there is no program to compile'}`]
+function simulatedLines({ request, found, outlined, compiled }: Answer): string[] {
+  if (compiled.length === 0) {
+    const { spread } = memoryProfileOf(request.software)
+    return [
+      `prices alone: nothing was compiled${canSimulate(request) ? '' : ', there is no program to compile'}`,
+      `memory estimates have a spread of ${showPercent(spread)}: those listed need at most ${showGiB(found.capacity)} of ${showGiB(capacityOf(request))}`,
+    ]
+  }
   const count = outlined.length
   const off = outlined.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
   const unfit = compiled.filter(({ fits }) => !fits).length
@@ -160,7 +185,7 @@ export function partsLines(step: number, parts: Partial<Record<keyof typeof part
 
 const mostOfATopic = 3
 
-/** Of the many schedules only the best few: the others say the same. */
+/** Only the best few of the many schedules are listed: the others say the same. */
 export function neighbourLines(neighbours: readonly Neighbour[], most = mostOfATopic): string[] {
   const seen = new Map<string, number>()
   const shown = neighbours.filter(({ move: { topic } }) => {

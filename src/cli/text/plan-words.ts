@@ -1,6 +1,6 @@
 /** Plans, verdicts and changes in words and columns. */
 import { type MeshAxis, meshAxes, supportedAxes } from '../../base/index.js'
-import type { Parts, Split } from '../../estimate/index.js'
+import type { Fit, Parts, Split } from '../../estimate/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import {
   type Difference,
@@ -34,6 +34,9 @@ export const legend = [
   'x4: chunks a rank; ends 3/2: layers of the first and of the last stage (0: embedding or head alone)',
 ]
 
+/** That a plan fits: in whole percent. */
+export const showChance = ({ chance }: Fit): string => `${Math.round(100 * chance)}%`
+
 /** Devices are bought in these. */
 export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
 
@@ -55,7 +58,7 @@ export const planCells = (split: Split): string[] => [
 
 export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const
 
-/** As they are simulated, where they are: of a program the memory is known to the byte, and else nearly. */
+/** Plans are shown as they were simulated, where they were: the memory of a program is known to the byte, otherwise nearly. */
 export function numberCells(
   request: Request,
   plan: Priced,
@@ -93,7 +96,7 @@ const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} co
   string
 > // all of them
 
-/** Of a price, and of a simulation. */
+/** Names of the parts of a price, and of a simulation. */
 export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
   compute: 'compute',
   recompute: 'recompute',
@@ -114,7 +117,7 @@ export function showVerdict(verdict: Verdict): string {
       return by > 0 ? `slower by ${showPercent(by)}` : `faster by ${showPercent(1 / verdict.ratio - 1)}`
     }
     case 'unfit':
-      return 'does not fit'
+      return verdict.fit.verdict === 'fits if' ? `may not fit (${showChance(verdict.fit)})` : 'does not fit'
     case 'unwanted':
       return 'not wanted'
     case 'impossible':

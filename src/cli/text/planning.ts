@@ -38,15 +38,15 @@ export const planningOptions = (command: Command): Command =>
     .addOption(softwareOption())
     .option(
       '--constraint <what...>',
-      "what a plan must keep to: 'tp<=8' 'pp=16' 'zero!=3' 'schedule=1f1b|interleaved' 'memory<=70GiB'",
+      "what a plan must satisfy: 'tp<=8' 'pp=16' 'zero!=3' 'schedule=1f1b|interleaved' 'memory<=70GiB'",
       [],
     )
 
 export interface Planning {
   readonly request: Request
-  /** As it is written in a job file. */
+  /** The model as a job file names it. */
   readonly model: ModelReference
-  /** As the user wrote them; the request has those of the software too. */
+  /** The constraints as the user wrote them; the request has those of the software too. */
   readonly constraints: readonly string[]
   /** What was done to the request, to be said. */
   readonly notes: readonly string[]

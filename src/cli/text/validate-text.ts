@@ -86,7 +86,13 @@ function peaksText(peaks: readonly Compared[]): string {
 function layoutsText(layouts: readonly Classified[]): string {
   if (layouts.length === 0) return ''
   const { recall, precision } = recallAndPrecision(layouts)
-  return `Out of memory or not, ${layouts.length} layouts: recall ${percent(recall)}, precision ${percent(precision)}`
+  const near = layouts.filter(({ chance }) => chance > 0.05 && chance < 0.95)
+  const ran = near.filter(({ ranOut }) => !ranOut).length
+  const expected = near.reduce((sum, { chance }) => sum + chance, 0)
+  return [
+    `Out of memory or not, ${layouts.length} layouts: recall ${percent(recall)}, precision ${percent(precision)}`,
+    `Of ${near.length} with a chance between 5 and 95 %, ${ran} ran; ${expected.toFixed(1)} were expected to`,
+  ].join('\n')
 }
 
 function worstText({ timed }: Times, worst: number): string {

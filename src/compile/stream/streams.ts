@@ -3,6 +3,7 @@
  * A stream is what lives from step to step, what begins the step, tasks and messages in the order of its row, and
  * what ends the step.
  */
+import type { Work } from '../../base/index.js'
 import type { ResultName } from '../../ir/index.js'
 import { type CommAction, communicate, tasksOf } from '../../schedule/index.js'
 import { sendWaits, tagOf } from '../clocks.js'
@@ -21,11 +22,17 @@ export interface StreamScript extends StreamDraft {
   readonly results: Readonly<Partial<Record<ResultName, number>>>
 }
 
-export function draftStreams(compiled: StreamSources): StreamScript[] {
+export function* draftingStreams(compiled: StreamSources): Work<StreamScript[]> {
   const rows = communicate(compiled.schedule)
+  yield 0.2
   const waits = sendWaits(rows)
   const messages = messagesOf(compiled, rows)
-  return rows.map((row, pp) => draftStream(contextOf(compiled, pp, messages), row, waits[pp]))
+  const streams: StreamScript[] = []
+  for (const [pp, row] of rows.entries()) {
+    yield 0.6 + (0.4 * pp) / rows.length
+    streams.push(draftStream(contextOf(compiled, pp, messages), row, waits[pp]))
+  }
+  return streams
 }
 
 function draftStream(

@@ -220,9 +220,10 @@ def read_manifest(folder: str) -> Dict:
             text = file.read()
         manifest = json.loads(text)
         if manifest["format"] != FORMAT:
-            raise ValueError(f"its format is {manifest['format']}, not {FORMAT}")
+            other = f"its format is {manifest['format']}, and this program reads {FORMAT}"
+            raise ValueError(f"{other}; resume it with the version of lockstep that wrote it")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{folder} is no checkpoint: {error}") from None
+        raise Damaged(f"{folder} cannot be read: {error}") from None
     end = re.search(r',\n "checksum": "([0-9a-f]{8})"\n\}\n\Z', text)
     if end is None or sum_of(text[: end.start()].encode()) != end[1]:
         raise Damaged(f"{folder}: manifest.json is damaged or was changed: its CRC-32 is not the one that was written")
@@ -235,11 +236,13 @@ class Shards:
     def __init__(self, folder: str, manifest: Dict):
         self.folder, self.manifest = folder, manifest
         self.readers: Dict[str, Reader] = {}
+        # By file and tensor: the part that a file says to hold.
+        self.held: Dict[str, Dict[str, Dict]] = {}
 
     def open(self, part: Dict) -> Reader:
         if part["file"] not in self.readers:
             path = os.path.join(self.folder, os.path.basename(part["file"]))
-            self.readers[part["file"]] = reader = Reader(path)
+            reader = Reader(path)
             said, run, step = reader.metadata, self.manifest["run"], self.manifest["step"]
             if said.get("run") != run:
                 raise Damaged(f"{path} is a shard of run {said.get('run')}, but the manifest is of run {run}")
@@ -249,12 +252,13 @@ class Shards:
                 raise Damaged(f"{path} was written by rank {said.get('rank')}, not by rank {part['rank']}")
             if self.manifest.get("files", {}).get(part["file"], reader.head_sum) != reader.head_sum:
                 raise Damaged(f"{path} is damaged: the CRC-32 of its header is not the one in the manifest")
+            self.readers[part["file"]], self.held[part["file"]] = reader, json.loads(said["parts"])
         return self.readers[part["file"]]
 
     def values(self, part: Dict, name: str) -> torch.Tensor:
         try:
             reader = self.open(part)
-            held = json.loads(reader.metadata["parts"]).get(name)
+            held = self.held[part["file"]].get(name)
             if held != box_of(part):
                 raise Damaged(f"{reader.path} holds the part {held} of tensor {name}, but the manifest says {box_of(part)}")
             values = reader.tensor(name)
@@ -274,7 +278,7 @@ def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
     if manifest["seed"] != position["seed"]:
         raise Damaged(f"{folder}: the checkpoint's seed is {manifest['seed']}, the run's {position['seed']}{anew}")
     if data["fingerprint"] != position["data"]["fingerprint"]:
-        raise Damaged(f"{folder}: the checkpoint was trained on other data, or on sequences cut otherwise{anew}")
+        raise Damaged(f"{folder}: the checkpoint was trained on other data, or on sequences cut differently{anew}")
     if data["samples"] != position["data"]["samples"]:
         seen = f"{data['samples']} sequences in {manifest['step']} steps, not {position['data']['samples']}"
         raise Damaged(f"{folder}: the checkpoint has seen {seen}{anew}")

@@ -49,8 +49,7 @@ class Progressions(Samples):
         self.vocab, self.seq, self.seed = vocab, seq, seed
 
     def row(self, name: str, sample: int) -> torch.Tensor:
-        pair = torch.tensor([2 * sample, 2 * sample + 1])
-        start, stride = counter.uniform(pair, self.seed, "progressions").tolist()
+        start, stride = (counter.uniform_at(2 * sample + i, self.seed, "progressions") for i in (0, 1))
         first, by, ahead = int(start * self.vocab), 1 + int(stride * 3), 1 if name == "labels" else 0
         row = (first + (torch.arange(self.seq) + ahead) * by) % self.vocab
         if ahead:

@@ -40,7 +40,7 @@ def arguments(folder: str) -> argparse.Namespace:
         "--save-every", type=int, default=0,
         help="and after every so many steps (into checkpoints/, where --save names no other folder)",
     )
-    parser.add_argument("--resume", help="go on from a checkpoint of any plan, or from the last one in a folder of them")
+    parser.add_argument("--resume", help="resume from a checkpoint of any plan, or from the last one in a folder")
     parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start with, at step 1")
     parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
     options = parser.parse_args()

@@ -20,10 +20,10 @@ import {
   type Work,
 } from '../../base/index.js'
 import { inputsOf } from '../../geometry/index.js'
-import { type Kind, kinds, type Program } from '../../ir/index.js'
+import { type Kind, kinds, type Program, requireSound } from '../../ir/index.js'
 import type { Runner } from '../runner.js'
 import { type Data, syntheticData } from './data.js'
-import { boot, type Interpreter } from './machine.js'
+import { type Interpreter, interpreterOf } from './machine.js'
 
 export interface CompareOptions {
   readonly steps: number
@@ -79,11 +79,13 @@ interface SerialStep {
   readonly growth: number
 }
 
-export const runSerial = (program: Program, options: CompareOptions): SerialRun =>
-  finish(runningSerial(program, options))
+export function runSerial(program: Program, options: CompareOptions): SerialRun {
+  requireSound(program)
+  return finish(runningSerial(program, options))
+}
 
 export function* runningSerial(program: Program, options: CompareOptions): Work<SerialRun> {
-  const machine = boot(program, { seed: options.seed, precision: 'f64' })
+  const machine = interpreterOf(program, { seed: options.seed, precision: 'f64' })
   const data = dataFor(program, options)
   const names = program.params.map(({ name }) => name)
   const steps: SerialStep[] = []
@@ -117,11 +119,13 @@ export interface RunRecord {
 const stepOf = (machine: Interpreter, data: Data, { lr, steps }: CompareOptions, step: number) =>
   asPart(step / steps, (step + 1) / steps, machine.stepping({ inputs: data(step), lr, step }))
 
-export const compare = (program: Program, serial: SerialRun, options: CompareOptions): Comparison =>
-  finish(comparing(program, serial, options))
+export function compare(program: Program, serial: SerialRun, options: CompareOptions): Comparison {
+  requireSound(program)
+  return finish(comparing(program, serial, options))
+}
 
 export function* comparing(program: Program, serial: SerialRun, options: CompareOptions): Work<Comparison> {
-  const machine = boot(program, { seed: options.seed, precision: options.precision ?? 'f64' })
+  const machine = interpreterOf(program, { seed: options.seed, precision: options.precision ?? 'f64' })
   const data = dataFor(program, options)
   const steps: RunRecord['steps'][number][] = []
   for (const step of serial.steps.keys()) {

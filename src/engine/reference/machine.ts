@@ -21,6 +21,7 @@ import {
   type Param,
   type ParamFrames,
   type Program,
+  requireSound,
 } from '../../ir/index.js'
 import { stepResultOf } from '../result.js'
 import type { Runner, StepData, StepResult } from '../runner.js'
@@ -37,7 +38,14 @@ export interface Interpreter extends Runner<StepResult> {
   stepping(data: StepData): Work<StepResult>
 }
 
+/** The machine of a program that may come from anywhere: a broken one is refused with the laws it breaks. */
 export function boot(program: Program, options: Options): Interpreter {
+  requireSound(program)
+  return interpreterOf(program, options)
+}
+
+/** The machine of a program that was checked before, or is wanted broken. */
+export function interpreterOf(program: Program, options: Options): Interpreter {
   const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
   for (const actor of actors) clearState(actor)

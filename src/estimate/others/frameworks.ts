@@ -28,6 +28,7 @@ const megatron2021: Software = {
   synchronous: false,
   reduceBytes: 2,
   pieces: 0,
+  bucket: 0,
   narrowGathers: false,
   jitter: 0,
   sources: ['Narayanan et al., SC21', 'NVIDIA/Megatron-LM v2.2'],
@@ -100,6 +101,7 @@ const scaling2023: Software = {
   tensorCollectives: 0.92,
   launch: { ...megatron2021.launch, batch: 0 },
   reduceBytes: 4,
+  bucket: 25e6, // not printed: the default of PyTorch, and what large dp shows
   sources: ['Hagemann et al. 2023, Efficient Parallelization Layouts for Large-Scale Distributed Model Training'],
 }
 

@@ -61,6 +61,8 @@ export interface Software {
   readonly reduceBytes: 2 | 4
   /** Collectives that the parameters of one layer travel in; 0: all of a rank's in one, or one for each layer under ZeRO-3. */
   readonly pieces: number
+  /** Bytes of gradients that are reduced together, once a step; 0: all of a rank's. Each of many ranks has a small part. */
+  readonly bucket: number
   /** ZeRO-3 gathers parameters in the precision they are multiplied in, where that is narrower than 2 bytes. */
   readonly narrowGathers: boolean
   /** Step time lost to stragglers, for each doubling of the devices above 64. */

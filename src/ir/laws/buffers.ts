@@ -10,7 +10,7 @@ import type { Mesh } from '../../base/index.js'
 import { type Collective, type Instr, isCollective, isFlat, pairsOf, type Ref } from '../instr.js'
 import type { Program, Segment } from '../program.js'
 import { showRole } from '../role.js'
-import { traitsOf } from '../traits.js'
+import { type Traits, traitsOf } from '../traits.js'
 import type { Finding, Law } from './law.js'
 import { isViewOf, overlap, patternOf, type Spot, type Spots, sameSpot, sameStart, spotsOf } from './spots.js'
 import { everyStep } from './walk.js'
@@ -48,6 +48,16 @@ export function flowOf(mesh: Mesh, segment: Segment, pattern: readonly number[])
   return { takes, leaves: [...mine], wipes: [...wipes], gathered, slicings, open, spots, findings }
 }
 
+function refsByRole(spots: Spots): ReadonlyMap<number, readonly Ref[]> {
+  const refs = new Map<number, Ref[]>()
+  for (const [ref, { role }] of Object.entries(spots)) {
+    const known = refs.get(role)
+    if (known) known.push(ref)
+    else refs.set(role, [ref])
+  }
+  return refs
+}
+
 /** A collective between its start and its wait. */
 interface CollectiveFlight {
   readonly operands: readonly Ref[]
@@ -67,12 +77,15 @@ class FlowOf {
   /** Buffers whose bytes went to another buffer, and to which. */
   readonly #lost = new Map<Ref, Ref>()
   readonly #neighbours = new Map<Ref, Ref[]>()
+  /** Buffers by the role they lie in, where roles that share a frame are one. */
+  readonly #byRole: ReadonlyMap<number, readonly Ref[]>
   readonly #segment: Segment
   readonly #spots: Spots
 
   constructor(segment: Segment, spots: Spots) {
     this.#segment = segment
     this.#spots = spots
+    this.#byRole = refsByRole(spots)
     for (const [ref, buffer] of Object.entries(segment.buffers)) {
       const { bytes } = segment.roles[buffer.role]
       if (buffer.offset < 0 || spots[ref].to - spots[ref].from + buffer.offset > bytes)
@@ -81,12 +94,14 @@ class FlowOf {
   }
 
   run(instr: Instr, at: number): void {
-    const { reads, writes, starts, finishes } = traitsOf(instr)
+    const traits = traitsOf(instr)
+    const { reads, writes, starts, finishes } = traits
     if (finishes !== undefined && !this.flying.delete(finishes))
       this.#say('L8', `no collective is writing %${finishes}`, at)
-    for (const ref of new Set([...reads, ...writes])) this.#undisturbed(ref, at, writes.includes(ref))
+    if (this.flying.size > 0)
+      for (const ref of new Set([...reads, ...writes])) this.#undisturbed(ref, at, writes.includes(ref))
     for (const ref of reads) this.#read(ref, at)
-    for (const out of writes) this.#apart(instr, out, at)
+    for (const out of writes) this.#apart(instr, traits, out, at)
     if (instr.kind === 'reduce-scatter') for (const ref of instr.ins) this.#clearTail(ref)
     for (const ref of writes) this.#write(ref)
     this.#gather(instr)
@@ -150,12 +165,14 @@ class FlowOf {
   }
 
   /** A result may not lie over an operand or another result; collectives may work in place. */
-  #apart(instr: Instr, out: Ref, at: number): void {
-    const { reads, writes } = traitsOf(instr)
-    const own = isCollective(instr) ? pairsOf(instr).filter(pair => pair.out === out && this.#inPlace(instr, pair)) : []
-    for (const ref of [...reads, ...writes])
-      if (ref !== out && !own.some(pair => pair.in === ref) && overlap(this.#spots[ref], this.#spots[out]))
-        this.#say('L7', `%${out} is written over %${ref} by the instruction that uses it`, at)
+  #apart(instr: Instr, { reads, writes }: Traits, out: Ref, at: number): void {
+    const own = (ref: Ref) =>
+      isCollective(instr) &&
+      pairsOf(instr).some(pair => pair.in === ref && pair.out === out && this.#inPlace(instr, pair))
+    const say = (ref: Ref) => this.#say('L7', `%${out} is written over %${ref} by the instruction that uses it`, at)
+    const over = (ref: Ref) => ref !== out && overlap(this.#spots[ref], this.#spots[out]) && !own(ref)
+    for (const ref of reads) if (over(ref)) say(ref)
+    for (const ref of writes) if (over(ref)) say(ref)
   }
 
   /** A sum where its addend lies, or a part that is gathered from, or scattered to, its place in the whole. */
@@ -168,9 +185,9 @@ class FlowOf {
   #overlapping(ref: Ref): Ref[] {
     const known = this.#neighbours.get(ref)
     if (known) return known
-    const found = Object.keys(this.#spots).filter(
-      other => other !== ref && overlap(this.#spots[ref], this.#spots[other]),
-    )
+    const spot = this.#spots[ref]
+    const inFrame = this.#byRole.get(spot.role) ?? []
+    const found = inFrame.filter(other => other !== ref && overlap(spot, this.#spots[other]))
     this.#neighbours.set(ref, found)
     return found
   }
@@ -195,8 +212,7 @@ export class Flows {
 }
 
 /** Findings of segments are placed at the first call that has them. */
-export function buffers(program: Program): Finding[] {
-  const flows = new Flows(program)
+export function buffers(program: Program, flows: Flows): Finding[] {
   const seen = new Set<Flow>()
   const findings: Finding[] = []
   for (const { pipeline, stream, at, step } of everyStep(program)) {

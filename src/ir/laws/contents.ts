@@ -1,7 +1,7 @@
 /** What frames hold while streams are replayed: entries, each a value, how it lies and its bytes. */
 import { flatAxes } from '../../base/index.js'
 import type { HeldType, Shelf, Slot } from './ready.js'
-import { overlap, type Spot } from './spots.js'
+import type { Spot } from './spots.js'
 import { sameDims } from './type.js'
 import { nothing, same, type Value } from './value.js'
 
@@ -28,5 +28,5 @@ export function fits(shelf: Shelf, entry: Entry, slot: Pick<Slot, 'type' | 'insi
 
 /** What overlaps the bytes written is gone. */
 export function wipe(contents: Contents, spot: Spot): void {
-  for (const [from, { to }] of contents) if (overlap({ role: spot.role, from, to }, spot)) contents.delete(from)
+  for (const [from, { to }] of contents) if (from < spot.to && spot.from < to) contents.delete(from)
 }

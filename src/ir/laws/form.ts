@@ -50,7 +50,7 @@ function strangers({ params, inputs, segments }: Program): Finding[] {
     if (name in Object.prototype) say(`'${name}' cannot be a name`, place)
   }
   const checkTensor = (name: string, { dtype, dims }: Pick<Param, 'dtype' | 'dims'>, place?: Place) => {
-    if (!Object.hasOwn(bytesPer, dtype)) say(`${name} is ${dtype}, which is no dtype`, place)
+    if (!Object.hasOwn(bytesPer, dtype)) say(`${name} is ${dtype}, which is not a dtype`, place)
     for (const dim of dims) checkName(dim.name, place)
   }
   for (const tensor of [...params, ...inputs]) checkTensor(tensor.name, tensor)
@@ -61,7 +61,7 @@ function strangers({ params, inputs, segments }: Program): Finding[] {
       checkTensor(`%${ref}`, buffer, { segment })
     }
     for (const [instr, { kind }] of instrs.entries())
-      if (!isInstrKind(kind)) say(`${kind} is no instruction`, { segment, instr })
+      if (!isInstrKind(kind)) say(`${kind} is not an instruction`, { segment, instr })
   }
   return findings
 }
@@ -74,7 +74,7 @@ function outline(program: Program): string[] {
   return [
     ...(streams.length === pipelines ? [] : [`${streams.length} streams, but pp is ${pipelines}`]),
     ...(microbatches > steps ? [`${microbatches} microbatches, but all streams together have ${steps} steps`] : []),
-    ...mesh.axes.filter(({ name }) => !isAxisName(name)).map(({ name }) => `${name} is no axis`),
+    ...mesh.axes.filter(({ name }) => !isAxisName(name)).map(({ name }) => `${name} is not an axis`),
     ...twice(mesh.axes).map(name => `the mesh has ${name} twice`),
     ...twice(params).map(name => `parameter ${name} is declared twice`),
     ...twice(inputs).map(name => `input ${name} is declared twice`),
@@ -109,9 +109,9 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, f
   const absent = split.find(([name]) => !dims.some(dim => dim.name === name))
   const foreign = used.find(axis => !isAxis(program, axis))
   return [
-    ...(foreign === undefined ? [] : [`${foreign} is no axis of the mesh`]),
+    ...(foreign === undefined ? [] : [`${foreign} is not an axis of the mesh`]),
     ...(twice === undefined ? [] : [`${twice} is named twice`]),
-    ...(absent === undefined ? [] : [`${absent[0]} is split, but it is no dim`]),
+    ...(absent === undefined ? [] : [`${absent[0]} is split, but it is not a dim`]),
     ...(split.some(([, axes]) => axes.includes('pp')) ? ['a dim is split over pp'] : []),
     ...(flat.includes('pp') ? ['it is flat over pp'] : []),
   ]
@@ -155,9 +155,9 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
   body.instrs.forEach((instr, i) => {
     const say = (law: 'W1' | 'W2' | 'W3', message: string) => findings.push({ law, segment, instr: i, message })
     for (const ref of refsOf(instr))
-      if (!Object.hasOwn(body.buffers, ref)) say('W1', `%${ref} is no buffer of the segment`)
+      if (!Object.hasOwn(body.buffers, ref)) say('W1', `%${ref} is not a buffer of the segment`)
     for (const message of arity(instr)) say('W2', message)
-    for (const axis of axesNamed(instr)) if (!isAxis(program, axis)) say('W1', `${axis} is no axis of the mesh`)
+    for (const axis of axesNamed(instr)) if (!isAxis(program, axis)) say('W1', `${axis} is not an axis of the mesh`)
     if (instr.kind === 'slice' && instr.axes.includes('pp')) say('W3', 'a slice along pp')
     if (instr.kind === 'load' && !program.inputs.some(({ name }) => name === instr.input))
       say('W1', `no input is named ${instr.input}`)
@@ -238,6 +238,6 @@ function callForm(program: Program, stream: Stream, call: Call, params: Readonly
 function startForm({ segments }: Program, step: Step, place: Place): Finding[] {
   if (step.kind !== 'call' || step.tag === undefined || !Object.hasOwn(segments, step.segment)) return []
   const instr = segments[step.segment].instrs.findIndex(instr => !isCollective(instr))
-  const message = `${step.segment} is called with the tag ${step.tag}, but this is no collective`
+  const message = `${step.segment} is called with the tag ${step.tag}, but this is not a collective`
   return instr < 0 ? [] : [{ law: 'W4', ...place, segment: step.segment, instr, message }]
 }

@@ -35,7 +35,7 @@ export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Collecti
   if (instr.kind === 'all-reduce' || instr.kind === 'reduce-scatter') {
     const combine = instr.kind === 'all-reduce' ? instr.combine : 'sum'
     const odd = axes.find(axis => x.layout.partial[axis] !== combine)
-    if (odd) return refuse(`it is no partial ${combine} over ${odd}`)
+    if (odd) return refuse(`it is not a partial ${combine} over ${odd}`)
     const summed = { ...x, layout: { ...x.layout, partial: without(x.layout.partial, axes) } }
     if (instr.kind === 'all-reduce') return summed
     const wrong = uncuttable(x, instr.dim)

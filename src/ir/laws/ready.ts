@@ -5,7 +5,7 @@ import { type Call, type DType, dtypeOfState, type Param, type Program } from '.
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
-import { type Flow, Flows } from './buffers.js'
+import type { Flow, Flows } from './buffers.js'
 import type { BufferSpot, Spot } from './spots.js'
 import { plain, type Type, typeOf } from './type.js'
 
@@ -50,9 +50,9 @@ export class Shelf {
   readonly #flows: Flows
   readonly #program: Program
 
-  constructor(program: Program) {
+  constructor(program: Program, flows: Flows) {
     this.#program = program
-    this.#flows = new Flows(program)
+    this.#flows = flows
   }
 
   ready({ segment, bind }: Call): Ready {

@@ -33,7 +33,7 @@ export function recordOf(program: Program): Record {
   const sums = new Map<string, Map<number, Addition>>()
   const spoilt = new Map<string, Place>()
   const names = sumFrames(program)
-  replay(program, {
+  replay(program, undefined, {
     made({ a, b }, place, call) {
       if (!values.has(keyOf(a, b))) values.set(keyOf(a, b), { place, call })
     },

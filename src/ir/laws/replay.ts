@@ -8,6 +8,7 @@ import { stateEntries, stateFacts } from '../../base/index.js'
 import { type Call, dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
 import { type ResultName, resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
+import { Flows } from './buffers.js'
 import { type CallFrame, combined, frameOf, type JoinedCollective, put, type StartedCall, valueIn } from './call.js'
 import { type Contents, fits, wipe } from './contents.js'
 import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
@@ -41,7 +42,8 @@ export interface Watch {
   put(value: Value, frame: number, place: Place): void
 }
 
-export const replay = (program: Program, watch?: Watch): Outcome => new Replay(program, watch).run()
+export const replay = (program: Program, flows = new Flows(program), watch?: Watch): Outcome =>
+  new Replay(program, flows, watch).run()
 
 class Replay {
   readonly #findings: Finding[] = []
@@ -58,10 +60,10 @@ class Replay {
   readonly #program: Program
   readonly #watch: Watch | undefined
 
-  constructor(program: Program, watch?: Watch) {
+  constructor(program: Program, flows: Flows, watch?: Watch) {
     this.#program = program
     this.#watch = watch
-    this.#shelf = new Shelf(program)
+    this.#shelf = new Shelf(program, flows)
     this.#memory = program.streams.map(stream => stream.frames.map(() => new Map()))
     this.#reduced = program.streams.map(() => new Set())
     for (const param of program.params) this.#begin(param)
@@ -213,9 +215,9 @@ class Replay {
     for (const spot of ready.wipes) wipe(memory[call.bind[spot.role]], spot)
     for (const { slot, role, from, to, type, inside, gathers, gathered } of ready.leaves) {
       const microbatch = gathers ? -1 : call.microbatch
-      const value = { a: frame.a[slot], b: frame.b[slot] }
-      memory[call.bind[role]].set(from, { ...value, type, inside, to, microbatch, gathered })
-      if (!gathers) this.#watch?.put(value, call.bind[role], { pipeline, step, segment: call.segment })
+      const [a, b] = [frame.a[slot], frame.b[slot]]
+      memory[call.bind[role]].set(from, { a, b, type, inside, to, microbatch, gathered })
+      if (!gathers) this.#watch?.put({ a, b }, call.bind[role], { pipeline, step, segment: call.segment })
     }
   }
 
@@ -369,7 +371,7 @@ class Replay {
       return void this.#findings.push({
         law: 'P3',
         ...place,
-        message: 'what is updated is no parameter of the step’s start',
+        message: 'what is updated is not a parameter of the step’s start',
       })
     if (call.param !== undefined && call.param !== param.name)
       this.#findings.push({ law: 'P3', ...place, message: `the update of ${call.param} updates ${param.name}` })

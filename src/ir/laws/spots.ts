@@ -35,11 +35,11 @@ export function spotsOf(mesh: Mesh, { buffers, instrs }: Segment, pattern: reado
   const spotOf = (ref: Ref, buffer: Buffer): BufferSpot => {
     const { dtype, dims, layout, role, offset, inside } = buffer
     const line = lines.get(ref) ?? (inside ? buffer : undefined)
-    const elements = line ? lineElements(mesh, line.dims, line.layout) : heldElements(mesh, dims, layout)
-    const to = (n: number) => offset + n * bytesPer[dtype]
-    const spot = { role: pattern[role], from: offset, to: to(elements) }
+    const held = heldElements(mesh, dims, layout)
+    const at = (n: number) => offset + n * bytesPer[dtype]
+    const to = at(line ? lineElements(mesh, line.dims, line.layout) : held)
     const padded = lineElements(mesh, dims, layout) > elementsOf(dims)
-    return { ...spot, padded, tail: { ...spot, from: to(heldElements(mesh, dims, layout)) } }
+    return { role: pattern[role], from: offset, to, padded, tail: { role: pattern[role], from: at(held), to } }
   }
   return Object.fromEntries(Object.entries(buffers).map(([ref, buffer]) => [ref, spotOf(ref, buffer)]))
 }

@@ -143,7 +143,8 @@ function flatAlike({ operands, claimed, instr, say }: Case<Compute>): boolean {
   if (!signatures[instr.kind].flat)
     say('T1', `it does not work on flat parts, %${instr.ins[0]} is ${showShaped(first)}`)
   else if (!tensors.every(alike)) say('T1', `operands are not flat alike: ${tensors.map(showShaped).join(', ')}`)
-  else if (!claimed.every(({ dims }) => sameDims(dims, first.dims))) say('T3', 'a flat result lists its dims otherwise')
+  else if (!claimed.every(({ dims }) => sameDims(dims, first.dims)))
+    say('T3', 'a flat result lists its dims differently')
   else return true
   return false
 }

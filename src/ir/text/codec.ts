@@ -184,20 +184,29 @@ export function showShaped({ dims, layout }: DimsAndLayout): string {
 /** A layout alone: the split dims only, `[ffn/tp] sum:dp`. */
 export const showLayout = (layout: Layout): string => showShaped({ dims: [], layout })
 
+/** The words themselves, unless there are more of them than a line, or a word made of several, has room for. */
+export function atMost(most: number, words: readonly string[]): readonly string[] {
+  if (words.length > most) unreadable(`'${words[most]}' is one word too many`)
+  return words
+}
+
 /** The first word is the bracket, the others are the flat and the partial axes. */
 export function readShaped([bracket = '', ...rest]: readonly string[]): DimsAndLayout {
   if (!/^\[.*\]$/.test(bracket)) unreadable(`expected dims such as [batch:2/dp], found '${bracket}'`)
   const dims: Dim[] = []
   const splits: Record<string, readonly Axis[]> = {}
   for (const part of cut(bracket.slice(1, -1), ' ').filter(text => text !== '')) {
-    const [sized, split] = cut(part, '/')
-    const [dim, size] = cut(sized, ':')
+    const [sized, split] = atMost(2, cut(part, '/'))
+    const [dim, size] = atMost(2, cut(sized, ':'))
+    if (size === undefined && split === undefined) unreadable(`${part} has neither a size nor a split`)
     if (size !== undefined) dims.push({ name: name.read(dim), size: count.read(size) })
     if (split !== undefined) splits[name.read(dim)] = axes.read(split)
   }
   const flat = rest.find(text => text.startsWith('flat/'))
   const partials = rest.filter(text => text !== flat)
-  const pairs = partials.map(text => text.split(':')).map(([how, along]) => [axis.read(along), combine.read(how)])
+  const pairs = partials
+    .map(text => atMost(2, text.split(':')))
+    .map(([how, along]) => [axis.read(along), combine.read(how)])
   const cutFlat = flat === undefined ? {} : { flat: axes.read(flat.slice('flat/'.length)) }
   return { dims, layout: { splits, partial: Object.fromEntries(pairs), ...cutFlat } }
 }

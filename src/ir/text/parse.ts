@@ -8,6 +8,7 @@ import type { Instr, InstrKind } from '../instr.js'
 import { type DType, type Init, type Kind, kinds, type Param, type Program, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
 import {
+  atMost,
   attributes,
   type Codec,
   count,
@@ -81,12 +82,14 @@ type Reader = (draft: Draft, words: readonly string[]) => void
 
 /** Lines that may stand anywhere. */
 const readers: Readonly<Record<string, Reader>> = {
-  program: ({ program }, [text]) => (program.name = word.read(text)),
-  mesh: ({ program }, words) =>
-    (program.mesh.axes = readShaped([`[${words.join(' ')}]`]).dims as typeof program.mesh.axes), // names are checked by the laws
-  microbatches: ({ program }, [n]) => (program.microbatches = count.read(n)),
-  stages: ({ program }, [n]) => (program.stages = count.read(n)),
-  evaluates: ({ program }) => (program.evaluates = true),
+  program: ({ program }, words) => (program.name = word.read(only(words))),
+  mesh: ({ program }, words) => (program.mesh.axes = dimsAlone([`[${words.join(' ')}]`]) as typeof program.mesh.axes), // names are checked by the laws
+  microbatches: ({ program }, words) => (program.microbatches = count.read(only(words))),
+  stages: ({ program }, words) => (program.stages = count.read(only(words))),
+  evaluates({ program }, words) {
+    atMost(0, words)
+    program.evaluates = true
+  },
   block({ program }, [block, ...rest]) {
     const { kind, stage } = fields(rest, 'kind', 'stage')
     program.blocks.push({ name: word.read(block), kind: word.read(kind), stage: count.read(stage) })
@@ -95,14 +98,16 @@ const readers: Readonly<Record<string, Reader>> = {
     program.inputs.push({ name: word.read(input), dtype: dtype.read(type), ...growing(readShaped(shape)) })
   },
   result({ program }, [result, ...places]) {
-    const at = places.map(place => place.split(':')).map(([stream, frame]) => [count.read(stream), count.read(frame)])
+    const at = places
+      .map(place => atMost(2, place.split(':')))
+      .map(([stream, frame]) => [count.read(stream), count.read(frame)])
     program.results[oneOf(...resultNames).read(result)] = Object.fromEntries(at)
   },
   /** f32 where no dtype is written. */
   param(draft, [param, ...rest]) {
     const [type, shape] = rest[0]?.startsWith('[') ? ['f32', rest] : [rest[0] ?? '', rest.slice(1)]
     const nowhere = () => ({ splits: {}, partial: {} })
-    const dims = readShaped(shape).dims as Dim[] // fresh: nobody else holds this list
+    const dims = dimsAlone(shape)
     const layouts = { kept: nowhere(), state: nowhere() }
     draft.param = {
       name: word.read(param),
@@ -134,7 +139,7 @@ const readers: Readonly<Record<string, Reader>> = {
 
 /** Lines below a `param`. */
 const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly string[]) => void>> = {
-  init: (param, [kind, std]) => (param.init = initOf(kind, std)),
+  init: (param, words) => (param.init = initOf(words)),
   kept(param, words) {
     const { shape, inside } = readInside(words)
     param.kept = growing(readShaped(shape)).layout
@@ -168,8 +173,20 @@ const dtype = oneOf<DType>(...dtypes)
 const kindOf = oneOf<Kind>(...kinds)
 const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'update')
 
-const initOf = (kind: string, std: string): Init =>
-  kind === 'normal' ? { kind, std: number.read(std) } : { kind: oneOf('zeros', 'ones').read(kind) }
+function initOf(words: readonly string[]): Init {
+  const [kind, std] = atMost(words[0] === 'normal' ? 2 : 1, words)
+  return kind === 'normal' ? { kind, std: number.read(std) } : { kind: oneOf('zeros', 'ones').read(kind) }
+}
+
+const only = (words: readonly string[]): string | undefined => atMost(1, words)[0]
+
+/** A shape that is split over nothing. */
+function dimsAlone(words: readonly string[]): Dim[] {
+  const { dims, layout } = readShaped(atMost(1, words))
+  const [split] = Object.keys(layout.splits)
+  if (split !== undefined) unreadable(`${split} cannot be split here`)
+  return [...dims]
+}
 
 function readLine(draft: Draft, words: readonly string[]): void {
   const [first, ...rest] = words
@@ -183,11 +200,10 @@ function readLine(draft: Draft, words: readonly string[]): void {
   else unknown('line', first, Object.keys(readers))
 }
 
-const readRoleLine = ([text, kind, bytes]: readonly string[]): Role => ({
-  name: readRole(word.read(text)),
-  kind: kindOf.read(kind),
-  bytes: count.read(bytes),
-})
+function readRoleLine(words: readonly string[]): Role {
+  const [text, kind, bytes] = atMost(3, words)
+  return { name: readRole(word.read(text)), kind: kindOf.read(kind), bytes: count.read(bytes) }
+}
 
 function readBuffer({ buffers, roles }: NonNullable<Draft['segment']>, words: readonly string[]): void {
   const [text, type, place = '', ...rest] = words
@@ -207,11 +223,13 @@ function readStreamLine(stream: NonNullable<Draft['stream']>, first: string, res
   if (first === 'peak')
     Object.assign(
       stream.peak,
-      Object.fromEntries(rest.map(text => text.split(':')).map(([kind, n]) => [kindOf.read(kind), count.read(n)])),
+      Object.fromEntries(
+        rest.map(text => atMost(2, text.split(':'))).map(([kind, n]) => [kindOf.read(kind), count.read(n)]),
+      ),
     )
-  else if (first === 'resident') stream.resident = [...counts.read(rest[0])]
+  else if (first === 'resident') stream.resident = [...counts.read(only(rest))]
   else if (first === 'frame') {
-    const [place, frame, kind, bytes, at] = rest
+    const [place, frame, kind, bytes, at] = atMost(5, rest)
     if (count.read(place) !== stream.frames.length) unreadable(`expected frame ${stream.frames.length}, found ${place}`)
     stream.frames.push({
       name: word.read(frame),
@@ -225,8 +243,8 @@ function readStreamLine(stream: NonNullable<Draft['stream']>, first: string, res
 }
 
 const steps: { readonly [K in Step['kind']]: (words: readonly string[]) => Step } = {
-  alloc: ([frame]) => ({ kind: 'alloc', frame: count.read(frame) }),
-  free: ([frame]) => ({ kind: 'free', frame: count.read(frame) }),
+  alloc: words => ({ kind: 'alloc', frame: count.read(only(words)) }),
+  free: words => ({ kind: 'free', frame: count.read(only(words)) }),
   send([frame, ...rest]) {
     const { to, tag } = fields(rest, 'to', 'tag')
     return { kind: 'send', frame: count.read(frame), peer: count.read(to), tag: word.read(tag) }
@@ -264,9 +282,17 @@ export function readInstr(words: readonly string[]): Instr {
   return { kind, ...operandsOf(kind as InstrKind, ins, outs), ...given } as Instr // the table is total over kinds and their attributes
 }
 
+/** Instructions whose operands are no lists, and how many they have. */
+const withoutLists: Partial<Record<InstrKind, { readonly ins: number; readonly outs: number }>> = {
+  wait: { ins: 1, outs: 0 },
+  load: { ins: 0, outs: 1 },
+  slice: { ins: 1, outs: 1 },
+}
+
 function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly string[]) {
-  const [single] = ins
-  const [result] = outs
+  const most = withoutLists[kind]
+  const [single] = most ? atMost(most.ins, ins) : ins
+  const [result] = most ? atMost(most.outs, outs) : outs
   if (kind === 'wait') return { on: single ?? unreadable('wait for what?') }
   if (kind === 'load') return { out: result ?? unreadable('load into what?') }
   if (kind === 'slice')

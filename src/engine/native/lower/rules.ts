@@ -39,8 +39,12 @@ function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]):
 function copyRuns(s: Site, runs: readonly Run[], x: number, out: number): void {
   for (const { from, to, rows, columns, strideFrom, strideTo } of runs)
     s.list.write('copy', {
-      ...{ x: x + from * bytesPer.f32, out: out + to * bytesPer.f32 },
-      ...{ rows, columns, strideX: strideFrom, strideOut: strideTo },
+      x: x + from * bytesPer.f32,
+      out: out + to * bytesPer.f32,
+      rows,
+      columns,
+      strideX: strideFrom,
+      strideOut: strideTo,
     })
 }
 
@@ -93,7 +97,9 @@ function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }
 type ComputeRules = { readonly [K in OpKind]: (instr: InstrOf<K>, s: Site) => void }
 
 const unaryName = (instr: { ins: readonly Ref[]; outs: readonly Ref[] }, s: Site) => ({
-  ...{ y: s.at(instr.outs[0]), x: s.at(instr.ins[0]), n: alike(s, [...instr.outs, ...instr.ins]) },
+  y: s.at(instr.outs[0]),
+  x: s.at(instr.ins[0]),
+  n: alike(s, [...instr.outs, ...instr.ins]),
 })
 
 /** Norms: rows over the dims of gain, which come last. */
@@ -110,9 +116,20 @@ const compute: ComputeRules = {
     const sum = s.fused(instr)
     const place = (ref: Ref | undefined) => (ref === undefined || (ref === sum?.out && s.fresh(ref)) ? 0 : s.at(ref))
     s.list.write('matmul', {
-      ...{ add: place(sum?.add), bias: place(sum?.bias), out: s.at(sum?.out ?? out), a: s.at(left), b: s.at(right) },
-      ...{ m, n, k, transA: Number(transA), transB: Number(transB) },
-      ...{ batch, strideA: m * k, strideB: k * n, strideOut: m * n },
+      add: place(sum?.add),
+      bias: place(sum?.bias),
+      out: s.at(sum?.out ?? out),
+      a: s.at(left),
+      b: s.at(right),
+      m,
+      n,
+      k,
+      transA: Number(transA),
+      transB: Number(transB),
+      batch,
+      strideA: m * k,
+      strideB: k * n,
+      strideOut: m * n,
     })
   },
   add({ ins, outs: [out] }, s) {
@@ -267,8 +284,19 @@ const compute: ComputeRules = {
   adamw({ ins, outs: [param, m, v], beta1, beta2, eps, weightDecay, clip }, s) {
     const [grad, normSquared, lr, step] = ins.map(ref => s.at(ref))
     s.list.write('adamw', {
-      ...{ param: s.at(param), m: s.at(m), v: s.at(v), grad, normSquared, lr, step },
-      ...{ n: alike(s, [param, m, v, ins[0]]), beta1, beta2, eps, weightDecay, clip },
+      param: s.at(param),
+      m: s.at(m),
+      v: s.at(v),
+      grad,
+      normSquared,
+      lr,
+      step,
+      n: alike(s, [param, m, v, ins[0]]),
+      beta1,
+      beta2,
+      eps,
+      weightDecay,
+      clip,
     })
   },
   sgd({ ins, outs: [param, m], momentum, weightDecay, clip }, s) {

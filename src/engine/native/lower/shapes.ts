@@ -79,7 +79,7 @@ export function findMatmul(a: Dims, b: Dims, out: Dims): Matmul | undefined {
 
 export const matmulOf = (a: Dims, b: Dims, out: Dims): Matmul =>
   findMatmul(a, b, out) ??
-  refuse(`contracting ${showDims(a)} with ${showDims(b)} into ${showDims(out)} is no matmul of dense rows`)
+  refuse(`contracting ${showDims(a)} with ${showDims(b)} into ${showDims(out)} is not a matmul of dense rows`)
 
 /** A dim as a copy sees it: how many, and how far apart on both sides. */
 interface Level {

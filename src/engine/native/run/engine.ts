@@ -12,6 +12,8 @@ import {
   type States,
   seconds,
   stateEntries,
+  unwatched,
+  type Work,
   worldOf,
 } from '../../../base/index.js'
 import { assemble, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../../geometry/index.js'
@@ -77,7 +79,9 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer)
-  state.initialise(options.seed)
+  const watcher = options.watcher ?? unwatched
+  watcher.expect({ [drawing]: 1 })
+  await watcher.run(drawing, state.initialising(options.seed))
   options.tamper?.(lowered, memory.buffer)
   const words = new Int32Array(memory.buffer)
   const ranks = lowered.lists.length
@@ -101,6 +105,8 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
   return runnerOf({ description, measure, crew, state, checked: stepCheckOf(program) })
 }
+
+const drawing = 'drawing the initial weights'
 
 interface Parts {
   readonly description: string
@@ -150,6 +156,8 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
   }
 }
 
+const elementsBetweenLooks = 2 ** 17
+
 /** What lies in the memory, read and written between steps. */
 class State {
   readonly #program: Program
@@ -166,15 +174,21 @@ class State {
     this.#coordinates = lowered.map.ranks.map((_, rank) => coordinatesOf(program.mesh, rank).pp ?? 0)
   }
 
-  initialise(seed: number): void {
+  *initialising(seed: number): Work<void> {
     for (const [rank, { words }] of this.#lowered.lists.entries())
       new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length).set(words)
     for (const rank of this.#map.ranks.keys()) this.#residents(rank)
+    const all = this.#program.params.reduce((sum, { dims }) => sum + elementsOf(dims), 0)
+    let drawn = 0
     for (const param of this.#program.params) {
       const value = initial(param, seed)
       const values = new Float32Array(elementsOf(param.dims))
-      for (let i = 0; i < values.length; i++) values[i] = value(i)
+      for (let i = 0; i < values.length; i++) {
+        if (i % elementsBetweenLooks === 0) yield (drawn + i) / all
+        values[i] = value(i)
+      }
       this.setParameter(param.name, values)
+      drawn += values.length
     }
   }
 

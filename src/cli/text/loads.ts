@@ -1,0 +1,48 @@
+/** What a rank asks of its device and of its links in a step: the tables of `simulate` and `explain`. */
+import { showBytes, table } from '../../base/index.js'
+import type { Cluster, Precision } from '../../cluster/index.js'
+import { multipliesIn } from '../../cost/index.js'
+import type { Program } from '../../ir/index.js'
+import { clusterPrices, type KernelLoad, kernelLoads, ridgeOf, type Traffic, trafficOf } from '../../simulate/index.js'
+import { scaled, showTime } from './numbers.js'
+
+export interface RankLoad {
+  readonly pp: number
+  readonly traffic: readonly Traffic[]
+  readonly kernels: readonly KernelLoad[]
+  /** FLOP/byte of the device, in the precision of products. */
+  readonly ridge: number
+}
+
+export function rankLoadOf(program: Program, cluster: Cluster, pp: number, multiply?: Precision): RankLoad {
+  const prices = clusterPrices(program, cluster, multiply ? { multiply } : {})
+  return {
+    pp,
+    traffic: trafficOf(program, prices, pp),
+    kernels: kernelLoads(program, prices, pp, multiply),
+    ridge: ridgeOf(cluster.device, multipliesIn(program, multiply)),
+  }
+}
+
+export function trafficLines({ pp, traffic }: RankLoad): string[] {
+  if (traffic.length === 0) return []
+  const rows = traffic.map(({ what, link, count, bytes, seconds }) => [
+    ...[what, link, count, showBytes(bytes), showTime(seconds / count), showTime(seconds)],
+  ])
+  return [table([`network, a rank of pp ${pp}`, 'link', 'count', 'bytes', 'each alone', 'together'], rows), '']
+}
+
+const mostKernels = 8
+
+export function kernelLines({ pp, kernels, ridge }: RankLoad): string[] {
+  const rows = kernels.slice(0, mostKernels).map(({ what, count, flops, bytes, seconds }) => {
+    const intensity = flops / bytes
+    const bound = intensity > ridge ? 'arithmetic' : 'memory'
+    return [what, count, flops === 0 ? '-' : scaled(intensity), showTime(seconds / count), showTime(seconds), bound]
+  })
+  return [
+    table([`kernels, a rank of pp ${pp}`, 'count', 'FLOP/byte', 'each alone', 'together', 'bound by'], rows),
+    `ridge point ${scaled(ridge)} FLOP/byte: a kernel above it is bound by arithmetic`,
+    '',
+  ]
+}
