@@ -69,12 +69,14 @@ for (const [p, m] of [
   [8, 64],
 ] as const)
   test(`1f1b, ${p} stages and ${m} microbatches: a bubble of (p-1)/m of the work`, () => {
-    // Ends and messages would tilt it: layers only.
+    // Ends would tilt it: layers only.
     const bare = { shape: { ...gpt, vocab: 128 } }
     const { parts } = estimate(setup({ tp: 8, pp: p, microbatches: m }, bare))
     close(parts.bubble / (parts.compute + parts.tp + parts.other), (p - 1) / m, 0.03)
     const { parts: cut } = estimate(setup({ tp: 8, pp: p, microbatches: m, chunks: 3, schedule: 'interleaved' }, bare))
-    close(cut.bubble / parts.bubble, 1 / 3, 0.01)
+    // A third of it, and what messages take.
+    const idle = (cut.bubble + cut.pp) / parts.bubble
+    ok(idle > 0.99 / 3 && idle < 1.01 / 3 + cut.pp / parts.bubble, `${idle}`)
   })
 
 test('full recompute takes a third more compute, and the collectives of the forward again', () => {

@@ -19,6 +19,11 @@ test('leases that meet lie side by side, the largest at the bottom', () => {
   )
 })
 
+test('where largest first wastes memory, another size goes first', () => {
+  const lease = (bytes: number, start: number, end: number): Lease => ({ bytes, start, end })
+  deepEqual(pack([lease(256, 0, 2), lease(256, 1, 4), lease(256, 4, 6), lease(192, 2, 5)]).bytes, 512)
+})
+
 const meet = (a: Lease, b: Lease) => a.start < b.end && b.start < a.end
 const liveAt = (leases: readonly Lease[], at: number) =>
   leases.filter(l => l.start <= at && at < l.end).reduce((sum, l) => sum + l.bytes, 0)
@@ -36,5 +41,5 @@ for (let seed = 1; seed <= 20; seed++)
         if (i < j && meet(a, b))
           ok(offsets[i] + a.bytes <= offsets[j] || offsets[j] + b.bytes <= offsets[i], `${i} and ${j}`)
     const peak = Math.max(...leases.map(({ start }) => liveAt(leases, start)))
-    ok(bytes <= 1.15 * peak, `${bytes} bytes for a live peak of ${peak}`)
+    ok(bytes <= 1.12 * peak, `${bytes} bytes for a live peak of ${peak}`)
   })

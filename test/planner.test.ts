@@ -12,6 +12,7 @@ import {
   findPlans,
   jobOf,
   PlanSimulator,
+  type Priced,
   plainSplit,
   priceOf,
   type Request,
@@ -74,7 +75,8 @@ const withMemory = ({ cluster }: Request, memory: number): Request['cluster'] =>
 test('a plan that cannot be simulated is left out and named; the others are listed', () => {
   const request = requestOf({ devices: 4, batch: 8, software: 'lockstep' })
   const found = search(request, { keep: 20 })
-  const bad = priceOf(request, { ...found.best[0].split, schedule: 'dualpipe', pp: 2, chunks: 3 }) // dualpipe has one chunk
+  const [best] = found.best
+  const bad: Priced = { ...best, split: { ...best.split, schedule: 'dualpipe', pp: 2, chunks: 3 } } // dualpipe has one chunk
   const { listed, failed } = finish(
     rankingPlans(request, { ...found, best: [bad, ...found.best], front: [bad] }, options),
   )

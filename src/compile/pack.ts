@@ -1,6 +1,6 @@
 /**
  * Where blocks of memory go when their lifetimes are known: greedy, largest first, each at the lowest place that is
- * free for as long as it lives.
+ * free for as long as it lives. Where that wastes memory, other sizes go first.
  */
 export interface Lease {
   readonly bytes: number
@@ -17,9 +17,74 @@ export interface Packing {
 /** Everything begins at a multiple of 64 bytes. */
 export const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
+/** Of the greatest sum of live bytes: more than this is waste. */
+const tolerated = 1.01
+/** Sizes that may go first, and leases that are placed once more to find out, all packings together. */
+const mostSizes = 10
+const mostPlaced = 40_000
+
 export function pack(leases: readonly Lease[]): Packing {
   const order = Array.from({ length: leases.length }, (_, i) => i)
   order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
+  const packed = packInOrder(leases, order)
+  return packed.bytes <= tolerated * livePeak(leases) ? packed : betterPacking(leases, order, packed)
+}
+
+/** Changes of the order of sizes, as long as one of them helps. */
+function betterPacking(leases: readonly Lease[], order: readonly number[], packed: Packing): Packing {
+  let best = packed
+  let sizes = [...new Set(order.map(i => leases[i].bytes))]
+  const enough = tolerated * livePeak(leases)
+  let left = Math.floor(mostPlaced / leases.length)
+  for (let helped = true; helped; ) {
+    helped = false
+    for (const changed of changesOf(sizes.length)) {
+      if (best.bytes <= enough || left-- <= 0) return best
+      const tried = changed(sizes)
+      const places = new Map(tried.map((size, place) => [size, place]))
+      const next = order.toSorted((a, b) => places.get(leases[a].bytes)! - places.get(leases[b].bytes)!)
+      const repacked = packInOrder(leases, next)
+      if (repacked.bytes >= best.bytes) continue
+      best = repacked
+      sizes = tried
+      helped = true
+    }
+  }
+  return best
+}
+
+type Rearrangement = (sizes: readonly number[]) => number[]
+
+/** One of the large sizes goes first, or changes places with the next. */
+function changesOf(count: number): Rearrangement[] {
+  const some = Array.from({ length: Math.min(mostSizes, count) - 1 }, (_, i) => i)
+  return [
+    ...some.map(
+      (i): Rearrangement =>
+        sizes => [sizes[i + 1], ...sizes.toSpliced(i + 1, 1)],
+    ),
+    ...some.map(
+      (i): Rearrangement =>
+        sizes =>
+          sizes.toSpliced(i, 2, sizes[i + 1], sizes[i]),
+    ),
+  ]
+}
+
+/** The greatest sum of bytes alive at one time: no packing has fewer. */
+function livePeak(leases: readonly Lease[]): number {
+  const starts = leases.toSorted((a, b) => a.start - b.start)
+  const ends = leases.toSorted((a, b) => a.end - b.end)
+  let [live, peak, gone] = [0, 0, 0]
+  for (const { start, bytes } of starts) {
+    for (; ends[gone].end <= start; gone++) live -= ends[gone].bytes
+    live += bytes
+    peak = Math.max(peak, live)
+  }
+  return peak
+}
+
+function packInOrder(leases: readonly Lease[], order: readonly number[]): Packing {
   const offsets = new Array<number>(leases.length).fill(0)
   const slots: Stretch[] = []
   let bytes = 0

@@ -1,25 +1,53 @@
 /**
- * What plans share, worked out once: prices by shape, cluster, software and precision; what ranks hold by layers and
- * schedule. Whoever prices many plans keeps a book and passes it with each setup.
+ * What plans share, worked out once: prices by shape, cluster, software and precision; pipelines and their orders by
+ * layers, schedule and microbatches. Whoever prices many plans keeps a book and passes it with each setup.
  */
 import type { Cluster, Precision } from '../cluster/index.js'
 import { entry } from './entry.js'
 import type { Software } from './others/software.js'
 import { PriceTable } from './prices.js'
-import { type Holding, holdingsOf } from './schedules/holding.js'
+import { type Holdings, holdingsOf } from './schedules/holding.js'
+import { OrderBook, type PlayedOrders } from './schedules/order.js'
+import { type Pipeline, pipelineOf } from './schedules/stages.js'
 import type { Placed, Setup, Split } from './setup.js'
 import type { Shape } from './shape.js'
 
 type ByPrecision = Map<Precision, PriceTable>
 type BySoftware = WeakMap<Software, ByPrecision>
 type ByCluster = WeakMap<Cluster, BySoftware>
-type ByMicrobatches = Map<number, readonly Holding[]>
+type ByMicrobatches = Map<number, KnownPipeline>
 type ByStages = Map<number, ByMicrobatches>
+
+/** The stages of a pipeline, the order of its tasks, and what its ranks hold: the latter two are found when asked for. */
+export class KnownPipeline {
+  readonly pipeline: Pipeline
+  readonly #split: Split
+  readonly #book: OrderBook
+  #orders: PlayedOrders | undefined
+  #holdings: Holdings | undefined
+
+  constructor(shape: Shape, split: Split, book: OrderBook) {
+    this.pipeline = pipelineOf(shape, split)
+    this.#split = split
+    this.#book = book
+  }
+
+  get orders(): PlayedOrders {
+    this.#orders ??= this.#book.of(this.#split)
+    return this.#orders
+  }
+
+  get holdings(): Holdings {
+    this.#holdings ??= holdingsOf(this.#split, this.pipeline, this.orders)
+    return this.#holdings
+  }
+}
 
 export class EstimateBook {
   readonly #tables = new WeakMap<Shape, ByCluster>()
+  readonly #orders = new OrderBook()
   /** Of a list of layers, or of a shape where they are shared out evenly: by schedule, then by numbers. */
-  readonly #holdings = new WeakMap<object, Map<string, ByStages>>()
+  readonly #pipelines = new WeakMap<object, Map<string, ByStages>>()
 
   table({ shape, cluster, software, precision }: Setup): PriceTable {
     const byCluster = entry(this.#tables, shape, (): ByCluster => new WeakMap())
@@ -28,12 +56,12 @@ export class EstimateBook {
     return entry(byPrecision, precision, () => new PriceTable({ shape, cluster, software, precision }))
   }
 
-  holdings(shape: Shape, split: Split): readonly Holding[] {
+  pipeline(shape: Shape, split: Split): KnownPipeline {
     const { schedule, pp, chunks, microbatches } = split
-    const bySchedule = entry(this.#holdings, split.layers ?? shape, () => new Map<string, ByStages>())
+    const bySchedule = entry(this.#pipelines, split.layers ?? shape, () => new Map<string, ByStages>())
     const byStages = entry(bySchedule, schedule, (): ByStages => new Map())
     const byMicrobatches = entry(byStages, pp * 2 ** 26 + chunks, (): ByMicrobatches => new Map())
-    return entry(byMicrobatches, microbatches, () => holdingsOf(shape, split))
+    return entry(byMicrobatches, microbatches, () => new KnownPipeline(shape, split, this.#orders))
   }
 }
 
@@ -42,5 +70,5 @@ export const tableOf = (setup: Setup): PriceTable => {
   return book ? book.table(setup) : new PriceTable({ shape, cluster, software, precision })
 }
 
-export const holdingsIn = ({ shape, split, book }: Placed): readonly Holding[] =>
-  book ? book.holdings(shape, split) : holdingsOf(shape, split)
+export const pipelineIn = ({ shape, split, book }: Placed): KnownPipeline =>
+  book ? book.pipeline(shape, split) : new KnownPipeline(shape, split, new OrderBook())

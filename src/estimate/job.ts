@@ -33,8 +33,8 @@ const unusualFlights = ({ bucket, prefetch }: Plan): Pick<Split, 'bucket' | 'pre
 })
 
 /**
- * A plan in numbers. The order of a schedule from a file is nobody's closed form: there is a price only for those who say
- * as which schedule it is to be priced.
+ * A plan in numbers. A schedule from a file has no name by which its order could be made: there is a price only for those
+ * who say as which schedule it is to be priced.
  */
 export function splitOf(job: Job, fileAs: ScheduleName): Split
 export function splitOf(job: Job, fileAs?: ScheduleName): Split | undefined

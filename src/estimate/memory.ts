@@ -1,36 +1,41 @@
 /**
- * The memory of a plan in closed form, on the heaviest rank: nothing is compiled, so that a search can ask for hundreds
- * of thousands. Each pipeline rank is summed up by itself: what it holds of the model, how many microbatches are in
- * flight there, and the one moment (loss, or a layer computed again) that comes on top.
+ * The memory of a plan on the heaviest rank: nothing is compiled, so that a search can ask for hundreds of thousands. Each
+ * pipeline rank is summed up by itself: what it holds of the model, how many microbatches are in flight there, and the one
+ * moment (loss, or a layer computed again) that comes on top.
  */
 import { activationBytes, dataRanks } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
-import { holdingsIn } from './book.js'
+import { pipelineIn } from './book.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
 import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
 import { ownLeast, ownMemory } from './own/memory.js'
-import { type Holding, holdingOf } from './schedules/holding.js'
+import type { Holding } from './schedules/holding.js'
 import type { Footprint, Placed } from './setup.js'
 
 export const totalBytes = (f: Footprint): number =>
   f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
 
 /** Bytes on the heaviest rank. */
-export function footprint(placed: Placed): Footprint {
+export const footprint = (placed: Placed): Footprint => footprintsLike(placed)(placed)
+
+/** The same for plans that differ from this one in their pipeline alone: what they share is found once. */
+export function footprintsLike(placed: Placed): (other: Placed) => Footprint {
   const of = memoryOf(placed)
-  const holdings = holdingsIn(placed)
-  let heaviest = of(holdings[0])
-  for (let i = 1; i < holdings.length; i++) {
-    const one = of(holdings[i])
-    if (totalBytes(one) > totalBytes(heaviest)) heaviest = one
+  return other => {
+    const holdings = pipelineIn(other).holdings.undominated
+    let heaviest = of(holdings[0])
+    for (let i = 1; i < holdings.length; i++) {
+      const one = of(holdings[i])
+      if (totalBytes(one) > totalBytes(heaviest)) heaviest = one
+    }
+    return heaviest
   }
-  return heaviest
 }
 
 /** Bytes on the ranks of one pipeline coordinate. */
 export const rankFootprint = (placed: Placed, rank: number): Footprint =>
-  memoryOf(placed)(holdingOf(placed.shape, placed.split, rank))
+  memoryOf(placed)(pipelineIn(placed).holdings.all[rank])
 
 /**
  * Bytes below which no program of this plan can be on these ranks: what they surely hold at one time. Of other people's

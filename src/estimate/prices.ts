@@ -8,7 +8,6 @@ import { type Collective, type Kernel, priceCollective, priceInStep } from '../c
 import { embeddingParameters, headParameters, layerParameters, tableRanks } from './counts.js'
 import { ByFields, entry } from './entry.js'
 import { type Cut, cutFields, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
-import { type OwnStageTimes, ownStageTimes } from './own/data.js'
 import { type OwnLayerCosts, ownLayerCosts } from './own/layer.js'
 import { type OwnWork, ownWork } from './own/work.js'
 import type { Setup } from './setup.js'
@@ -51,7 +50,6 @@ export interface Prices {
 export interface OwnLayers {
   readonly work: OwnWork
   readonly known: OwnLayerCosts
-  readonly stages: OwnStageTimes
 }
 
 const kinds: readonly Collective['kind'][] = [
@@ -112,7 +110,7 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     embeddingParameters: embeddingParameters(shape, ranks),
     headParameters: headParameters(shape, ranks, false),
     headBesideEmbedding: headParameters(shape, ranks, true),
-    ...(software.own && { own: { work: ownWork(setup, cut), known: ownLayerCosts(), stages: ownStageTimes() } }),
+    ...(software.own && { own: { work: ownWork(setup, cut), known: ownLayerCosts() } }),
   }
 }
 

@@ -1,113 +1,124 @@
-/** One microbatch on the busiest pipeline rank, and on all of them together. */
+/** What a step costs the ranks of a pipeline: the busiest of them, and the tasks of every stage. */
 
-import { scheduleFacts } from '../plan/index.js'
-import { holdingsIn } from './book.js'
-import type { LayerCost } from './others/layer-cost.js'
-import { type StageTime, stageTime } from './own/data.js'
-import { type BlockTime, type Ends, ownEnds } from './own/ends.js'
-import { flyingBlocks, trafficOf } from './own/flying.js'
-import type { Prices, PriceTable } from './prices.js'
-import type { RankTime } from './schedules/pipeline.js'
-import { type RankLayers, shareOfMicrobatches } from './schedules/stages.js'
-import type { Setup, Split } from './setup.js'
+import type { LayerCost, PassTimes } from './others/layer-cost.js'
+import type { Ends } from './own/ends.js'
+import type { OwnLayerCost } from './own/layer.js'
+import type { Prices } from './prices.js'
+import type { TaskTimes } from './schedules/play.js'
+import type { Pipeline, PipelineRank, RankLayers } from './schedules/stages.js'
 
-export interface Ranks {
-  readonly busiest: RankTime
-  readonly sum: RankTime
-  /** Of the busiest rank: its layers, and what embedding and head add in compute and in collectives over tp. */
-  readonly layers: number
-  readonly ends: number
-  readonly tpEnds: number
+/** Seconds of the tasks of a layer, and of what embedding and head add to theirs. */
+export interface StageParts {
+  readonly layer: TaskTimes
+  readonly ends: Ends
+  /** What the host adds to each stage and microbatch. */
+  readonly host: number
+  /** Backward passes are one task or two, or some of them one and some two. */
+  readonly backward: 'whole' | 'split' | 'paired'
+}
+
+export const taskTimes = ({ forward, input, weight }: PassTimes): TaskTimes => ({
+  ...{ F: forward, I: input, W: weight, B: input + weight },
+})
+
+export const layerTimes = (layer: LayerCost): TaskTimes =>
+  'block' in layer ? (layer as OwnLayerCost).block.seconds : taskTimes(layer) // of our own layers every task is known
+
+/** Of others' programs. */
+export const usualEnds = ({ embedding, head, tpEmbedding }: Prices): Ends => ({
+  first: taskTimes({ forward: embedding.forward + tpEmbedding, input: embedding.input, weight: embedding.weight }),
+  last: taskTimes(head),
+})
+
+/** All of one microbatch; where some backward passes are in two, the lesser. */
+export const totalOf = ({ F, I, W, B }: TaskTimes, { backward }: Pick<StageParts, 'backward'>): number =>
+  F + (backward === 'whole' ? B : backward === 'split' ? I + W : Math.min(B, I + W))
+
+export interface Busiest {
+  readonly rank: PipelineRank
+  /** Seconds it works in a step; of that what embedding and head add, and their collectives over tp. */
+  readonly busy: number
+  readonly endsBusy: number
+  readonly endsTp: number
   /** Parameters of the rank that holds most. */
   readonly parameters: number
-  /** Of our own program: what the flights of the data axes add to each microbatch, and to the step. */
-  readonly flights: { readonly each: number; readonly once: number }
 }
 
-export function ranksOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): Ranks {
-  const { shape, split, software } = setup
-  const { batch } = software.launch
-  const holdings = holdingsIn(setup)
-  const { ends, timeOf } = timesOf(setup, table, prices, layer)
-  const [first, last] = [totalOf(ends.first), totalOf(ends.last)]
-  const each = totalOf(layer)
-  const durationOf = (held: RankLayers) =>
-    batch + held.layers * each + (held.first ? first : 0) + (held.last ? last : 0)
-  let held: RankLayers = holdings[0]
-  let longest = durationOf(held)
-  let parameters = parametersOf(held, prices)
-  for (const candidate of holdings) {
-    const duration = durationOf(candidate)
-    parameters = Math.max(parameters, parametersOf(candidate, prices))
-    if (duration <= longest) continue
-    longest = duration
-    held = candidate
+export function busiestOf({ ranks }: Pipeline, prices: Prices, parts: StageParts): Busiest {
+  let rank = ranks[0]
+  let busy = busyOf(rank, parts)
+  let parameters = parametersOf(rank, prices)
+  for (let i = 1; i < ranks.length; i++) {
+    const seconds = busyOf(ranks[i], parts)
+    parameters = Math.max(parameters, parametersOf(ranks[i], prices))
+    if (seconds <= busy) continue
+    busy = seconds
+    rank = ranks[i]
   }
-  const share = shareOfMicrobatches(split)
-  const tpEnds = held.first ? prices.tpEmbedding : 0
-  const busiest = timeOf(held)
-  return {
-    busiest: scaled(busiest, share),
-    sum: later(timeOf({ layers: shape.layers, first: true, last: true }), (split.pp - 1) * batch),
-    layers: share * held.layers,
-    ends: share * (longest - held.layers * each - tpEnds - batch),
-    tpEnds: share * tpEnds,
-    parameters,
-    flights: { each: share * Math.max(0, totalOf(busiest) - longest), once: onceOf(split, holdings.map(timeOf)) },
-  }
+  const endsTp = rank.firstTurns * prices.tpEmbedding
+  const layers = rank.layerTurns * totalOf(parts.layer, parts)
+  return { rank, busy, endsBusy: busy - layers - endsTp - rank.turns * parts.host, endsTp, parameters }
 }
 
-/** The first rank is the first to start; where backwards are whole and go round it is the last to end, else any may be. */
-function onceOf({ pp, schedule }: Split, ranks: readonly StageTime[]): number {
-  const { placement, backward } = scheduleFacts[schedule]
-  const firstEnds = pp === 1 || (placement === 'loop' && backward === 'whole')
-  const end = firstEnds ? ranks[0].end : Math.max(...ranks.map(one => one.end))
-  return ranks[0].start + Math.max(0, end)
+/** Seconds a rank works in a step. */
+export const busyOf = ({ turns, layerTurns, firstTurns, lastTurns }: PipelineRank, parts: StageParts): number =>
+  turns * parts.host +
+  layerTurns * totalOf(parts.layer, parts) +
+  firstTurns * totalOf(parts.ends.first, parts) +
+  lastTurns * totalOf(parts.ends.last, parts)
+
+/** Of one microbatch, on average. */
+export function meanTimes(rank: PipelineRank, { layer, ends }: StageParts, microbatches: number): PassTimes {
+  const { layerTurns, firstTurns, lastTurns } = rank
+  const of = (kind: keyof TaskTimes) =>
+    (layerTurns * layer[kind] + firstTurns * ends.first[kind] + lastTurns * ends.last[kind]) / microbatches
+  return { forward: of('F'), input: of('I'), weight: of('W') }
 }
 
-interface RankTimes {
-  readonly ends: Ends
-  readonly timeOf: (held: RankLayers) => StageTime
+/** Of every task of every stage; `late`: what a message costs the rank that sends it. */
+export function stageTimes({ stages }: Pipeline, { layer, ends, host }: StageParts, late: number): TaskTimes[] {
+  return stages.map((layers, stage) => {
+    const [first, last] = [stage === 0 ? 1 : 0, stage === stages.length - 1 ? 1 : 0]
+    const of = (kind: keyof TaskTimes) => layers * layer[kind] + first * ends.first[kind] + last * ends.last[kind]
+    return { F: of('F') + late + host, I: of('I') + late, W: of('W'), B: of('B') + late }
+  })
 }
 
-function timesOf(setup: Setup, table: PriceTable, prices: Prices, layer: LayerCost): RankTimes {
-  if (!prices.own) {
-    const ends = usualEnds(prices)
-    const { batch } = setup.software.launch
-    const still = { waited: 0, start: 0, end: 0 }
-    return { ends, timeOf: held => ({ ...later(timeOf(held, layer, ends), batch), ...still }) }
-  }
-  const ends = ownEnds(setup, table, prices)
-  const traffic = trafficOf(setup, table)
-  const blocks = flyingBlocks(setup, prices, 'waits' in layer ? (layer as BlockTime) : { ...layer, waits: none }, ends)
-  const { stages } = prices.own
-  return { ends, timeOf: held => stageTime(setup, traffic, blocks, held, stages) }
-}
-
-const none: RankTime = { forward: 0, input: 0, weight: 0 }
-
-const later = ({ forward, input, weight }: RankTime, by: number): RankTime => ({ forward: forward + by, input, weight })
-
-const totalOf = ({ forward, input, weight }: RankTime): number => forward + input + weight
-
-const usualEnds = ({ embedding, head, tpEmbedding }: Prices): Ends => ({
-  first: { forward: embedding.forward + tpEmbedding, input: embedding.input, weight: embedding.weight },
-  last: head,
-})
-
-function timeOf({ layers, first, last }: RankLayers, layer: RankTime, ends: Ends): RankTime {
-  const of = (part: keyof RankTime) =>
-    layers * layer[part] + (first ? ends.first[part] : 0) + (last ? ends.last[part] : 0)
-  return { forward: of('forward'), input: of('input'), weight: of('weight') }
-}
-
-const scaled = ({ forward, input, weight }: RankTime, by: number): RankTime => ({
-  forward: by * forward,
-  input: by * input,
-  weight: by * weight,
-})
-
-const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices): number =>
+export const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices): number =>
   layers * prices.layerParameters +
   (first ? prices.embeddingParameters : 0) +
   (last ? (first ? prices.headBesideEmbedding : prices.headParameters) : 0)
+
+/**
+ * When a step can be done at the soonest, whatever the order of its tasks. One microbatch passes all stages and comes back;
+ * no microbatch comes to a rank before it has passed the stages before, and when the rank has sent its last gradient
+ * that must pass them again. And a rank's lane carries all it fetches and all it gives away: `flown` says for how long,
+ * for each layer and microbatch, with so many fetches each.
+ */
+export function leastEnd(
+  { stages, ranks }: Pipeline,
+  parts: StageParts,
+  message: number,
+  flown: (fetches: number) => number,
+): number {
+  const { layer, ends } = parts
+  const whole = parts.backward === 'whole'
+  const back = ({ I, B }: TaskTimes): number => (whole ? B : Math.min(I, B))
+  const layers = stages.reduce((a, b) => a + b, 0)
+  // On a V the turn at the bottom is not sent.
+  const hops = ranks.length === 1 ? 0 : Math.max(0, stages.length - 2)
+  const pass = (of: TaskTimes) => of.F + back(of)
+  let least = layers * pass(layer) + pass(ends.first) + pass(ends.last) + 2 * hops * message
+  for (const rank of ranks) {
+    const { layersBefore, stagesBefore, layerTurns, firstTurns, lastTurns } = rank
+    const entered = stagesBefore > 0 ? 1 : 0
+    const way = stagesBefore * message
+    const start = layersBefore * layer.F + entered * ends.first.F + way
+    const home = layersBefore * back(layer) + entered * back(ends.first) + way
+    const own = start + busyOf(rank, parts)
+    const sent = start + layerTurns * pass(layer) + firstTurns * pass(ends.first) + lastTurns * pass(ends.last)
+    const fetches = rank.layers === 0 ? 0 : Math.max(0, (2 * (rank.layers - rank.stages.length)) / rank.layers)
+    least = Math.max(least, own, sent + home, layerTurns * flown(fetches))
+  }
+  return least
+}

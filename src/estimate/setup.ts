@@ -12,7 +12,7 @@ import type { Shape } from './shape.js'
 export interface Split extends AxisSizes {
   readonly sequenceParallel: boolean
   readonly zero: 0 | 1 | 2 | 3
-  /** One with a closed form: an order from a file has none. */
+  /** One that is made from counts: an order from a file is not. */
   readonly schedule: ScheduleName
   /** Stages a pipeline rank holds. */
   readonly chunks: number

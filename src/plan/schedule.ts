@@ -1,6 +1,6 @@
 /**
  * Pipeline schedules, and what others must know of each: one table, total over the names. How a schedule orders its
- * tasks is `schedule`; how long it takes and what it holds, in closed form, `estimate/schedules`.
+ * tasks is `schedule`; how long that takes and what it holds, `estimate/schedules`.
  */
 export const scheduleNames = [
   'gpipe',

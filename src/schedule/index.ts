@@ -1,3 +1,4 @@
+export { groupSize } from './alternate.js'
 export { type AutoOptions, autoProblems, autoSchedule, searchingOrders } from './auto.js'
 export * from './communicate.js'
 export * from './csv.js'

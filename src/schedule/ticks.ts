@@ -32,115 +32,160 @@ export interface Ways {
   readonly patience: Patience
 }
 
-interface RankState {
-  readonly row: Task[]
-  /** Weight gradients made possible so far, oldest first, and how many of them are done. */
-  readonly weights: Task[]
-  weightsDone: number
-  live: number
-  /** Of the live ones, those of chunk 0. One place is kept for chunk 1, or nothing could ever come back up. */
-  liveDown: number
-  /** The tick of the first task, and the one after the last. */
-  first: number
-  last: number
-}
-
-interface World extends Counts, Ways {
-  readonly states: readonly RankState[]
-  /** At 4 * rank + pass: the microbatch that comes next. */
-  readonly next: Int32Array
-  /** The same as it was when the tick began: what the neighbours know. */
-  readonly seen: Int32Array
-}
-
 export interface TickRun {
-  readonly rows: Task[][]
-  /** Infinite where everybody waits: the limit is too tight for this order. */
+  /** Built when asked for: of several runs one is used. */
+  readonly rows: () => Task[][]
+  /** Infinite where everybody waits, since the limit is too tight for this order, or where it took more than was wanted. */
   readonly ticks: number
   /** Idle ticks between the first and the last task of each rank, all together. */
   readonly inside: number
 }
 
-export function runTicks(counts: Counts, ways: Ways): TickRun {
-  const states = ways.due.map(
-    (): RankState => ({ row: [], weights: [], weightsDone: 0, live: 0, liveDown: 0, first: -1, last: 0 }),
-  )
-  const size = 4 * counts.ranks
-  const world: World = { ...counts, ...ways, states, next: new Int32Array(size), seen: new Int32Array(size) }
+const useless: TickRun = { rows: () => [], ticks: Number.POSITIVE_INFINITY, inside: 0 }
+
+/** `most`: a run of more ticks is of no use. */
+export function runTicks(counts: Counts, ways: Ways, most = Number.POSITIVE_INFINITY): TickRun {
+  const ranks = new Ranks(counts, ways)
   let ticks = 0
   for (let left = period * counts.ranks * counts.microbatches; left > 0; ticks++) {
-    world.seen.set(world.next)
     const before = left
-    for (let rank = 0; rank < counts.ranks; rank++) {
-      const choice = choose(world, rank)
-      if (choice === undefined) continue
-      perform(world, rank, choice, ticks)
-      left--
+    left -= ranks.tick(ticks)
+    if (left === before || ticks >= most) return useless
+  }
+  return { rows: () => ranks.rows(), ticks, inside: ranks.idle() }
+}
+
+/** A pass of a rank, a weight gradient, or nothing. */
+type Choice = Pass | typeof weight | typeof nothing
+const weight = 4
+const nothing = -1
+
+/** All ranks, as numbers in rows: a search runs this for thousands of pipelines. */
+class Ranks {
+  readonly #ranks: number
+  readonly #microbatches: number
+  readonly #limit: number
+  readonly #patience: Patience
+  /** At 4 * rank + pass: when microbatch 0 is due, the microbatch that comes next, and which that was when the tick began. */
+  readonly #due: Int32Array
+  readonly #next: Int32Array
+  readonly #seen: Int32Array
+  /** By rank: activations it holds, those of chunk 0 among them, and weight gradients that are done. */
+  readonly #live: Int32Array
+  readonly #liveDown: Int32Array
+  readonly #weightsDone: Int32Array
+  /** By rank: the tick of the first task, and the one after the last. */
+  readonly #first: Int32Array
+  readonly #last: Int32Array
+  /** By rank: what was chosen, one after the other, and of input gradients alone the chunks, oldest first. */
+  readonly #chosen: Choice[][]
+  readonly #weights: (0 | 1)[][]
+
+  constructor({ ranks, microbatches }: Counts, { limit, due, patience }: Ways) {
+    this.#ranks = ranks
+    this.#microbatches = microbatches
+    this.#limit = limit
+    this.#patience = patience
+    this.#due = Int32Array.from(due.flat())
+    this.#next = new Int32Array(4 * ranks)
+    this.#seen = new Int32Array(4 * ranks)
+    this.#live = new Int32Array(ranks)
+    this.#liveDown = new Int32Array(ranks)
+    this.#weightsDone = new Int32Array(ranks)
+    this.#first = new Int32Array(ranks).fill(-1)
+    this.#last = new Int32Array(ranks)
+    this.#chosen = Array.from({ length: ranks }, () => [])
+    this.#weights = Array.from({ length: ranks }, () => [])
+  }
+
+  /** Every rank does what it can; returns how many did something. */
+  tick(at: number): number {
+    this.#seen.set(this.#next)
+    let busy = 0
+    for (let rank = 0; rank < this.#ranks; rank++) {
+      const choice = this.#choose(rank)
+      if (choice === nothing) continue
+      this.#perform(rank, choice, at)
+      busy++
     }
-    if (left === before) return { rows: [], ticks: Number.POSITIVE_INFINITY, inside: 0 }
+    return busy
   }
-  const inside = states.reduce((idle, { first, last, row }) => idle + last - first - row.length, 0)
-  return { rows: states.map(state => state.row), ticks, inside }
-}
 
-function choose(world: World, rank: number): Pass | 'W' | undefined {
-  const { weights, weightsDone } = world.states[rank]
-  const { before, after, spare } = world.patience
-  const head = earliest(world, rank, everyPass)
-  if (head !== undefined && ready(world, rank, head, 0)) return head
-  return (
-    earliest(world, rank, before, spare) ?? (weights.length > weightsDone ? 'W' : earliest(world, rank, after, spare))
-  )
-}
-
-/** The pass that is due first: of all that remain, or, where `spare` is given, of those that can run now. */
-function earliest(world: World, rank: number, among: readonly Pass[], spare?: number): Pass | undefined {
-  let best: Pass | undefined
-  let soonest = Number.POSITIVE_INFINITY
-  for (const pass of among) {
-    const microbatch = world.next[4 * rank + pass]
-    const due = period * microbatch + world.due[rank][pass]
-    if (microbatch >= world.microbatches || due >= soonest) continue
-    if (spare !== undefined && !ready(world, rank, pass, spare)) continue
-    best = pass
-    soonest = due
+  idle(): number {
+    return this.#chosen.reduce((sum, row, rank) => sum + this.#last[rank] - this.#first[rank] - row.length, 0)
   }
-  return best
-}
 
-function ready(world: World, rank: number, pass: Pass, spare: number): boolean {
-  const { next, seen, limit } = world
-  const { live, liveDown } = world.states[rank]
-  const microbatch = next[4 * rank + pass]
-  if (microbatch >= arrived(world, rank, pass)) return false
-  if (pass === 0) return live < limit - spare && liveDown < limit - 1 - spare
-  return pass === 1 ? live < limit - spare : microbatch < seen[4 * rank + 3 - pass]
-}
-
-/** How many microbatches have reached a pass of a rank, from its neighbour or from its own pass before. */
-function arrived({ ranks, microbatches, seen }: World, rank: number, pass: Pass): number {
-  const from = pass % 2 === 0 ? rank - 1 : rank + 1
-  if (from >= 0 && from < ranks) return seen[4 * from + pass]
-  return pass === 0 ? microbatches : seen[4 * rank + pass - 1]
-}
-
-function perform(world: World, rank: number, choice: Pass | 'W', tick: number): void {
-  const state = world.states[rank]
-  if (state.first < 0) state.first = tick
-  state.last = tick + 1
-  if (choice === 'W') {
-    const task = state.weights[state.weightsDone++]
-    state.row.push(task)
-    state.live--
-    if (task.stage < world.ranks) state.liveDown--
-    return
+  rows(): Task[][] {
+    return this.#chosen.map((row, rank) => {
+      const next = [0, 0, 0, 0]
+      const weights: Task[] = []
+      let done = 0
+      return row.map((choice): Task => {
+        if (choice === weight || choice === nothing) return weights[done++]
+        const { kind, chunk } = passes[choice]
+        const task: Task = { kind, stage: vStage(this.#ranks, rank, chunk), microbatch: next[choice]++ }
+        if (kind === 'I') weights.push({ ...task, kind: 'W' })
+        return task
+      })
+    })
   }
-  const { kind, chunk } = passes[choice]
-  const task: Task = { kind, stage: vStage(world.ranks, rank, chunk), microbatch: world.next[4 * rank + choice]++ }
-  state.row.push(task)
-  if (kind === 'I') state.weights.push({ ...task, kind: 'W' })
-  else {
-    state.live++
-    if (chunk === 0) state.liveDown++
+
+  #choose(rank: number): Choice {
+    const { before, after, spare } = this.#patience
+    const head = this.#earliest(rank, everyPass)
+    if (head !== nothing && this.#isReady(rank, head, 0)) return head
+    const sooner = this.#earliest(rank, before, spare)
+    if (sooner !== nothing) return sooner
+    return this.#weights[rank].length > this.#weightsDone[rank] ? weight : this.#earliest(rank, after, spare)
+  }
+
+  /** The pass that is due first: of all that remain, or, where `spare` is given, of those that can run now. */
+  #earliest(rank: number, among: readonly Pass[], spare?: number): Pass | typeof nothing {
+    let best: Pass | typeof nothing = nothing
+    let soonest = Number.POSITIVE_INFINITY
+    for (let i = 0; i < among.length; i++) {
+      const pass = among[i]
+      const microbatch = this.#next[4 * rank + pass]
+      const due = period * microbatch + this.#due[4 * rank + pass]
+      if (microbatch >= this.#microbatches || due >= soonest) continue
+      if (spare !== undefined && !this.#isReady(rank, pass, spare)) continue
+      best = pass
+      soonest = due
+    }
+    return best
+  }
+
+  #isReady(rank: number, pass: Pass, spare: number): boolean {
+    const microbatch = this.#next[4 * rank + pass]
+    if (microbatch >= this.#arrived(rank, pass)) return false
+    if (pass > 1) return microbatch < this.#seen[4 * rank + 3 - pass]
+    if (this.#live[rank] >= this.#limit - spare) return false
+    // One place is kept for chunk 1, or nothing could ever come back up.
+    return pass === 1 || this.#liveDown[rank] < this.#limit - 1 - spare
+  }
+
+  /** How many microbatches have reached a pass of a rank, from its neighbour or from its own pass before. */
+  #arrived(rank: number, pass: Pass): number {
+    const from = pass % 2 === 0 ? rank - 1 : rank + 1
+    if (from >= 0 && from < this.#ranks) return this.#seen[4 * from + pass]
+    return pass === 0 ? this.#microbatches : this.#seen[4 * rank + pass - 1]
+  }
+
+  #perform(rank: number, choice: Pass | typeof weight, tick: number): void {
+    if (this.#first[rank] < 0) this.#first[rank] = tick
+    this.#last[rank] = tick + 1
+    this.#chosen[rank].push(choice)
+    if (choice === weight) {
+      this.#live[rank]--
+      if (this.#weights[rank][this.#weightsDone[rank]++] === 0) this.#liveDown[rank]--
+      return
+    }
+    this.#next[4 * rank + choice]++
+    const { kind, chunk } = passes[choice]
+    if (kind === 'I') this.#weights[rank].push(chunk)
+    else {
+      this.#live[rank]++
+      if (chunk === 0) this.#liveDown[rank]++
+    }
   }
 }

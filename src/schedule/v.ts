@@ -8,7 +8,7 @@
  * the limit, so all are tried and the shortest schedule wins. zb-v, v-half and v-min differ in the limit only.
  */
 import type { Counts, Schedule } from './task.js'
-import { type Patience, period, runTicks } from './ticks.js'
+import { type Patience, period, runTicks, type TickRun } from './ticks.js'
 
 /** When one microbatch would pass, and what a rank does when the pass it is due for cannot run. */
 interface Recipe {
@@ -57,11 +57,13 @@ function dueTimes(ranks: number, { slopes, bottom, top }: Recipe): number[][] {
 
 /** No rank ever holds more than `limit` chunk activations; 2 is the least that can move. */
 export function vShaped(counts: Counts, limit: number): Schedule {
-  const runs = recipes.map(recipe =>
-    runTicks(counts, { limit, due: dueTimes(counts.ranks, recipe), patience: recipe.patience }),
-  )
-  const { rows } = runs.reduce((best, run) => ((run.ticks - best.ticks || run.inside - best.inside) < 0 ? run : best))
-  return { stages: 2 * counts.ranks, microbatches: counts.microbatches, rows }
+  let best: TickRun | undefined
+  for (const recipe of recipes) {
+    const due = dueTimes(counts.ranks, recipe)
+    const run = runTicks(counts, { limit, due, patience: recipe.patience }, best?.ticks)
+    if (!best || run.ticks < best.ticks || (run.ticks === best.ticks && run.inside < best.inside)) best = run
+  }
+  return { stages: 2 * counts.ranks, microbatches: counts.microbatches, rows: best?.rows() ?? [] }
 }
 
 /** The limit of zb-v is what 1f1b holds on its first rank: p stages, which is 2p chunks. */

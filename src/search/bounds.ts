@@ -22,13 +22,27 @@ export function stepBound({ shape, cluster, precision, software }: Request, grou
  * microbatch. With one rank that is all there is; of several, one may hold neither embedding nor head. Backward passes
  * that are split in two need less at a time than whole ones, or more.
  */
-export function bytesBound({ shape, precision, software }: Request, group: Group, saving: Saving): number {
+export function bytesBound(request: Request, group: Group, saving: Saving, lists: EqualLayers = equalLayers()): number {
+  const { shape, precision, software, book } = request
   // Of three ranks the second is between the ends.
   const [pp, rank] = group.pp === 1 ? [1, 0] : [3, 1]
-  const layers = new Array<number>(pp).fill(Math.ceil(shape.layers / group.pp))
+  const layers = lists(pp, Math.ceil(shape.layers / group.pp))
   const held = (['1f1b', 'zb-h1'] as const).map(schedule => {
     const split: Split = { ...plainSplit, ...group, ...saving, pp, schedule, microbatches: 1, layers }
-    return totalBytes(rankFootprint({ shape, split, precision, software }, rank))
+    return totalBytes(rankFootprint({ shape, split, precision, software, book }, rank))
   })
   return Math.min(...held)
+}
+
+/** So many stages of so many layers each: the same list every time, since what it comes to is remembered by the list. */
+export type EqualLayers = (stages: number, each: number) => readonly number[]
+
+export function equalLayers(): EqualLayers {
+  const known = new Map<string, readonly number[]>()
+  return (stages, each) => {
+    const key = `${stages} ${each}`
+    const list = known.get(key) ?? new Array<number>(stages).fill(each)
+    known.set(key, list)
+    return list
+  }
 }

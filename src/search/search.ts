@@ -8,18 +8,23 @@
  */
 import { finish, seconds, type Work } from '../base/index.js'
 import {
+  CutPrice,
   calibrated,
   type Estimate,
+  type Footprint,
   footprint,
+  footprintsLike,
   roomOf,
   type Setup,
   type Split,
+  type StepPrice,
   timesOf,
   totalBytes,
   withMemory,
 } from '../estimate/index.js'
+import { type ScheduleName, scheduleFacts } from '../plan/index.js'
 import { Best } from './best.js'
-import { bytesBound, stepBound } from './bounds.js'
+import { bytesBound, equalLayers, stepBound } from './bounds.js'
 import { memoryLimit } from './constraint.js'
 import type { Request } from './request.js'
 import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
@@ -35,7 +40,7 @@ export interface Counts {
   readonly considered: number
   /** Left out by a bound, and by which. */
   readonly pruned: { readonly memory: number; readonly time: number }
-  /** Their time was found out; their memory too, unless they were too slow to matter. */
+  /** Their memory was found out, and the time of those that fit. */
   readonly priced: number
   /** Of the priced, those that were found not to fit. */
   readonly unfit: number
@@ -94,42 +99,100 @@ interface Bounded {
   readonly bytesWith: readonly number[]
 }
 
+interface BoundedPlan {
+  readonly setup: Setup
+  readonly price: StepPrice
+  readonly least: number
+}
+
 /** Groups that may hold the best plans come first and take the longest: this makes the share one of time, about. */
 const costOfFirst = 0.3
 
 export const search = (request: Request, options: Options): Found => finish(searching(request, options))
 
 export function* searching(request: Request, options: Options): Work<Found> {
-  const { keep, capacity = capacityOf(request), front = true, prune = true } = options
   const groups = boundedGroups(request)
   const considered = groups.reduce((n, { plans }) => n + plans, 0)
-  const best = new Best(keep, front)
-  const pruned = { memory: 0, time: 0 }
-  let [priced, unfit, done] = [0, 0, 0]
-  for (const { group, pipelines, savings, plans, step, bytes, bytesWith } of groups) {
+  const visit = new Visit(request, options)
+  let done = 0
+  for (const bounded of groups) {
     yield (done / considered) ** costOfFirst
-    done += plans
-    if (prune && bytes > capacity) pruned.memory += plans
-    else if (prune && best.cannotUse(step, bytes)) pruned.time += plans
-    else
-      for (const [i, saving] of savings.entries()) {
-        if (prune && bytesWith[i] > capacity) {
-          pruned.memory += pipelines.length
-          continue
-        }
-        for (const pipeline of pipelines) {
-          const setup = setupOf(request, splitFrom(group, pipeline, saving))
-          const times = timesOf(setup)
-          priced++
-          if (prune && best.cannotUse(times.step, bytesWith[i])) continue
-          const plan = weighed(setup, times)
-          if (plan.bytes <= capacity) best.offer(plan)
-          else unfit++
-        }
-      }
+    done += bounded.plans
+    visit.group(bounded)
   }
-  const counts = { considered, pruned, priced, unfit }
-  return { best: best.fastest, front: best.front, counts, capacity }
+  return visit.found(considered)
+}
+
+/** What was found on the way through the groups so far. */
+class Visit {
+  readonly #request: Request
+  readonly #capacity: number
+  readonly #prune: boolean
+  readonly #best: Best
+  readonly #pruned = { memory: 0, time: 0 }
+  #priced = 0
+  #unfit = 0
+
+  constructor(request: Request, options: Options) {
+    const { keep, capacity = capacityOf(request), front = true, prune = true } = options
+    this.#request = request
+    this.#capacity = capacity
+    this.#prune = prune
+    this.#best = new Best(keep, front)
+  }
+
+  group({ group, pipelines, savings, plans, step, bytes, bytesWith }: Bounded): void {
+    if (this.#prune && bytes > this.#capacity) this.#pruned.memory += plans
+    else if (this.#cannotUse(step, bytes)) this.#pruned.time += plans
+    else for (const [i, saving] of savings.entries()) this.#saving(group, saving, pipelines, bytesWith[i])
+  }
+
+  found(considered: number): Found {
+    const counts = { considered, pruned: this.#pruned, priced: this.#priced, unfit: this.#unfit }
+    return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#capacity }
+  }
+
+  /** Pipelines that may be the fastest first: what they leave behind makes others useless. */
+  #saving(group: Group, saving: Saving, pipelines: readonly Pipeline[], bytes: number): void {
+    if (this.#prune && bytes > this.#capacity) {
+      this.#pruned.memory += pipelines.length
+      return
+    }
+    const setupWith = (pipeline: Pipeline) => setupOf(this.#request, splitFrom(group, pipeline, saving))
+    const cutWith = (schedule: ScheduleName) => new CutPrice(setupWith({ schedule, chunks: 1 }))
+    const [whole, split] = [cutWith('1f1b'), cutWith('zb-h1')]
+    const memoryOf = footprintsLike(setupWith({ schedule: '1f1b', chunks: 1 }))
+    if (this.#cannotUse(Math.min(whole.least(), split.least()), bytes)) {
+      this.#pruned.time += pipelines.length
+      return
+    }
+    const plans = pipelines.map(pipeline => {
+      const setup = setupWith(pipeline)
+      const price = (scheduleFacts[pipeline.schedule].backward === 'split' ? split : whole).withPipeline(setup)
+      return { setup, price, least: price.least() }
+    })
+    for (const plan of plans.sort((a, b) => a.least - b.least)) this.#plan(plan, bytes, memoryOf)
+  }
+
+  #plan({ setup, price, least }: BoundedPlan, bytesBound: number, memoryOf: (setup: Setup) => Footprint): void {
+    if (this.#cannotUse(least, bytesBound)) {
+      this.#pruned.time++
+      return
+    }
+    const memory = memoryOf(setup)
+    const bytes = totalBytes(memory)
+    if (bytes <= this.#capacity && this.#cannotUse(least, bytes)) {
+      this.#pruned.time++
+      return
+    }
+    this.#priced++
+    if (bytes > this.#capacity) this.#unfit++
+    else this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
+  }
+
+  #cannotUse(step: number, bytes: number): boolean {
+    return this.#prune && this.#best.cannotUse(step, bytes)
+  }
 }
 
 function weighed(setup: Setup, times: Omit<Estimate, 'memory'>): Priced {
@@ -139,6 +202,7 @@ function weighed(setup: Setup, times: Omit<Estimate, 'memory'>): Priced {
 
 function boundedGroups(request: Request): Bounded[] {
   const pipelinesAt = new Map<number, readonly Pipeline[]>()
+  const lists = equalLayers()
   const bounded: Bounded[] = []
   for (const group of groupsOf(request)) {
     const pipelines = pipelinesAt.get(group.pp) ?? pipelinesOf(request, group.pp)
@@ -146,7 +210,7 @@ function boundedGroups(request: Request): Bounded[] {
     const savings = savingsOf(group, request.constraints)
     const plans = pipelines.length * savings.length
     if (plans === 0) continue
-    const bytesWith = savings.map(saving => bytesBound(request, group, saving))
+    const bytesWith = savings.map(saving => bytesBound(request, group, saving, lists))
     const bounds = { step: stepBound(request, group), bytes: Math.min(...bytesWith), bytesWith }
     bounded.push({ group, pipelines, savings, plans, ...bounds })
   }

@@ -3,12 +3,18 @@ import { activationBytes, dataRanks, isCast, precisionFacts } from '../../base/i
 import { scoreMatrices } from '../layer.js'
 import { ownLayerCost } from '../own/layer.js'
 import type { Prices, PriceTable } from '../prices.js'
-import type { RankTime } from '../schedules/pipeline.js'
 import { fetchesWhole } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
 import { fusesSoftmax } from './traffic.js'
 
-export interface LayerCost extends RankTime {
+/** Seconds of one microbatch: forward, and backward in two, the gradient of the input and that of the weights. */
+export interface PassTimes {
+  readonly forward: number
+  readonly input: number
+  readonly weight: number
+}
+
+export interface LayerCost extends PassTimes {
   /** What the three times are made of. */
   readonly compute: number
   readonly recompute: number

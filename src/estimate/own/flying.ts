@@ -1,11 +1,12 @@
 /** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
-import { activationBytes, dataRanks } from '../../base/index.js'
+import { activationBytes, dataRanks, ranksOf } from '../../base/index.js'
 import { hopsOf, type Kernel, priceInStep } from '../../cost/index.js'
 import { kvSplit, layerCounts } from '../counts.js'
 import type { Prices, PriceTable } from '../prices.js'
-import type { RankLayers } from '../schedules/stages.js'
+import type { FlownBlock } from '../schedules/play.js'
 import type { Setup } from '../setup.js'
-import type { BlockTime, Ends } from './ends.js'
+import type { Ends } from './ends.js'
+import type { BlockTime } from './layer.js'
 
 /** Parameters that always fly together, in elements. */
 export interface Flyer {
@@ -16,31 +17,30 @@ export interface Flyer {
   readonly overCopies: number
 }
 
-export interface FlyingBlock {
-  readonly time: BlockTime
+export interface FlyingBlock extends FlownBlock {
   readonly params: readonly Flyer[]
-  /** Seconds to add the parts of what one call made to the sums. */
-  readonly add: number
-  /** Its backward pass reads parameters. */
-  readonly readsBack: boolean
 }
 
 /** Seconds of flights. */
 export interface BlockTraffic {
   readonly gather: (params: readonly Flyer[]) => number
   readonly reduce: (params: readonly Flyer[]) => number
-  /** Collectives over tp use the same links. */
-  readonly shared: boolean
+  /** Collectives over tp, and messages, use the same links. */
+  readonly besideTp: boolean
+  readonly besideMessages: boolean
+  /** Messages use the links of tp. */
+  readonly messagesBesideTp: boolean
 }
 
 export function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): BlockTraffic {
-  const { tp, zero } = split
+  const { tp, pp, zero } = split
   const { gradientBytes: wide } = software
   const element = activationBytes(precision)
   const data = dataRanks(split)
   const copies = tp / kvSplit(shape, tp)
   const linkOf = (size: number, stride: number) => hopsOf({ size, stride }, cluster).at(-1)?.link.kind
   const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
+  const link = linkOf(data, tp)
   return {
     gather: params => table.collective('all-gather', element * total(params, p => p.elements), data, tp),
     reduce: params => {
@@ -52,22 +52,26 @@ export function trafficOf({ shape, split, cluster, precision, software }: Setup,
         table.collective('all-reduce', wide * overCopies, data * copies, 1)
       )
     },
-    shared: tp > 1 && data > 1 && linkOf(tp, 1) === linkOf(data, tp),
+    besideTp: tp > 1 && data > 1 && linkOf(tp, 1) === link,
+    besideMessages: pp > 1 && data > 1 && linkOf(2, ranksOf(split) / pp) === link,
+    messagesBesideTp: pp > 1 && tp > 1 && linkOf(2, ranksOf(split) / pp) === linkOf(tp, 1),
   }
 }
 
 /** What all stages of a plan are made of. */
 export interface FlyingBlocks {
   readonly embedding: FlyingBlock
-  readonly layer: (index: number) => FlyingBlock
+  /** By index among all layers. */
+  readonly layers: readonly FlyingBlock[]
   readonly head: FlyingBlock
-  /** The head of a stage that holds the table it shares with the embedding. */
+  /** The head of a rank that holds the table it shares with the embedding. */
   readonly tiedHead: FlyingBlock
 }
 
 export function flyingBlocks(
   setup: Setup,
   prices: Prices,
+  traffic: BlockTraffic,
   layer: BlockTime,
   { first, last }: Ends<BlockTime>,
 ): FlyingBlocks {
@@ -83,13 +87,19 @@ export function flyingBlocks(
   const table = flyer('table', prices.embeddingParameters, 0)
   const norm = flyer('norm', normElements, normElements)
   const out = flyer('out', prices.headParameters - normElements, 0)
-  const block = (time: BlockTime, pieces: number, ...params: readonly Flyer[]): FlyingBlock => ({
-    ...{ time, params, add: addSeconds(setup, params, pieces), readsBack: true },
+  const block = ({ seconds, acts }: BlockTime, pieces: number, ...params: readonly Flyer[]): FlyingBlock => ({
+    ...{ seconds, acts, params, readsBack: true },
+    gather: traffic.gather(params),
+    reduce: traffic.reduce(params),
+    add: addSeconds(setup, params, pieces),
   })
-  const oneLayer = block(layer, software.pieces, flyer('layer', prices.layerParameters, whole, copied))
+  const one = block(layer, software.pieces, flyer('layer', prices.layerParameters, whole, copied))
   return {
     embedding: { ...block(first, 1, table), readsBack: false },
-    layer: index => ({ ...oneLayer, params: [{ ...oneLayer.params[0], name: `layer ${index}` }] }),
+    layers: Array.from({ length: shape.layers }, (_, i) => ({
+      ...one,
+      params: [{ ...one.params[0], name: `layer ${i}` }],
+    })),
     head: block(last, 2, norm, out),
     tiedHead: block(last, 2, norm, table),
   }
@@ -102,13 +112,4 @@ function addSeconds({ split, cluster, software }: Setup, params: readonly Flyer[
   const bytes = (elements * software.gradientBytes * (1 - 1 / split.microbatches)) / dataRanks(split)
   const kernel: Kernel = { kind: 'memory', read: 2 * bytes, written: bytes }
   return Math.max(priceInStep(kernel, cluster.device), pieces * cluster.device.curves.floor)
-}
-
-/** Of a stage, in the order of forward. */
-export function blocksOf(blocks: FlyingBlocks, { layers, first, last }: RankLayers, tied: boolean): FlyingBlock[] {
-  return [
-    ...(first ? [blocks.embedding] : []),
-    ...Array.from({ length: layers }, (_, i) => blocks.layer(i)),
-    ...(last ? [first && tied ? blocks.tiedHead : blocks.head] : []),
-  ]
 }

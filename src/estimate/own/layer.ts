@@ -1,22 +1,40 @@
 /**
  * The time of a layer of our own program: its products, collectives over tp and waits in the order the compiler writes
- * them. Starts are moved up and waits down. What the data axes move while layers compute is in data.ts.
+ * them. Starts are moved up and waits down. What the data axes move while layers compute is in flying.ts.
  */
 
 import { activationBytes, type MeshAxis, meshAxes } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
+import type { TaskKind } from '../../schedule/index.js'
 import { ByFields } from '../entry.js'
 import { type Cut, cutFields } from '../layer.js'
 import type { LayerCost } from '../others/layer-cost.js'
 import type { OwnLayers, PriceTable } from '../prices.js'
+import type { Acts } from '../schedules/acts.js'
+import type { TaskTimes } from '../schedules/play.js'
 import { reducesEach, splitsAll } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
 import { Clock, type Flight } from './clock.js'
-import type { BlockTime } from './ends.js'
 import type { Linear, OwnWork } from './work.js'
 
-/** A layer, and what each of its phases waits for tp. */
-export interface OwnLayerCost extends LayerCost, BlockTime {}
+/** A block's tasks: how long they take with nothing beside them, and what they do. */
+export interface BlockTime {
+  readonly seconds: TaskTimes
+  readonly acts: Readonly<Record<TaskKind, Acts>>
+}
+
+/** By what each kind of task does on a clock. */
+export function blockTime(clocks: Readonly<Record<TaskKind, Clock>>): BlockTime {
+  const { F, I, W, B } = clocks
+  return {
+    seconds: { F: F.now, I: I.now, W: W.now, B: B.now },
+    acts: { F: F.acts, I: I.acts, W: W.acts, B: B.acts },
+  }
+}
+
+export interface OwnLayerCost extends LayerCost {
+  readonly block: BlockTime
+}
 
 /** Seconds of the collectives of a layer. 0: there is none. */
 interface Traffic {
@@ -26,6 +44,8 @@ interface Traffic {
   readonly sum: number
   /** Adding a gradient to those of the microbatches before it. */
   readonly accumulate: (parameters: number) => number
+  /** Parameters of a norm, or of a bias on the residual stream. */
+  readonly embed: number
   readonly biases: boolean
 }
 
@@ -51,10 +71,12 @@ class Phase {
     this.#product(keys, whole, again)
     clock.work(turn.keys, again)
     this.#product(values, whole, again)
+    clock.work(turn.values, again)
     clock.work(attention.forward, again)
     this.#product(out, undefined, again)
     clock.wait(this.#sum())
-    this.#pass(4, again)
+    this.#passAndBias(3, again)
+    this.#pass(1, again)
     const second = this.#gather()
     const arriving = again ? this.#gather() : undefined
     for (const linear of feed) this.#product(linear, second, again)
@@ -62,44 +84,47 @@ class Phase {
     clock.work(activation.forward)
     this.#product(down, undefined, again)
     clock.wait(this.#sum())
-    this.#pass(2, again)
+    this.#passAndBias(2, again)
     return { arriving }
   }
 
   /** Whole, or of the input alone. */
   backward(recompute: Split['recompute'], both: boolean): void {
     const { clock } = this
-    const { queries, keys, values, out, feed, down, turn, attention, activation } = this.#w
+    const { queries, keys, values, out, feed, down, turnBack, attention, activation } = this.#w
+    const { embed } = this.#t
     const full = recompute === 'full'
     const arriving = full ? this.forward(true).arriving : this.#gather()
-    if (both) this.#biasPass()
+    if (both) this.#bias(embed)
     if (full && both) clock.work(activation.forward, true)
     if (recompute === 'selective') clock.work(attention.forward, true)
     if (recompute === 'per-op') clock.work(0.42 * this.#products(), true)
     this.#back(down, arriving, both)
     let whole = both && !full ? this.#gather() : undefined
     clock.work(activation.backward)
+    if (both) this.#bias(down.parameters / embed, true)
     for (const linear of feed.toReversed()) {
       const early = feed.length === 1 && both ? () => this.#sum() : undefined
       const sum = this.#back(linear, whole, both, early)
-      if (feed.length === 1) this.#finishNorm(sum ?? this.#sum(), both)
+      if (feed.length === 1) this.#finishNorm(sum ?? this.#sum(), both, false)
     }
     if (feed.length > 1) {
-      clock.work(this.#w.wholePass(3))
-      this.#finishNorm(this.#sum(), both)
+      clock.work(this.#w.wholePass(this.#alone && both ? 2 : 3))
+      this.#finishNorm(this.#sum(), both, this.#alone)
     }
     this.#pass(2)
-    const second = this.#gather()
-    this.#back(out, second, both)
+    if (both) this.#bias(embed, true)
+    this.#back(out, this.#gather(), both)
     whole = both && !full ? this.#gather() : undefined
     clock.work(attention.backward)
+    if (both) for (const { parameters } of [values, keys, queries]) this.#bias(parameters / embed)
     this.#back(values, whole, both)
-    clock.work(turn.keys)
+    clock.work(turnBack.keys)
     this.#back(keys, whole, both)
-    clock.work(turn.queries)
+    clock.work(turnBack.queries)
     this.#back(queries, whole, both)
-    clock.work(this.#w.wholePass(4))
-    this.#finishNorm(this.#sum(), both)
+    clock.work(this.#w.wholePass(this.#alone && both ? 3 : 4))
+    this.#finishNorm(this.#sum(), both, this.#alone)
     this.#pass(1)
   }
 
@@ -107,16 +132,26 @@ class Phase {
   weights(recompute: Split['recompute']): void {
     const { clock } = this
     const { queries, keys, values, out, feed, down, activation } = this.#w
+    const { embed } = this.#t
     const [first, second, third, fourth] = [this.#gather(), this.#gather(), this.#gather(), this.#gather()]
     if (recompute === 'full') clock.work(activation.forward, true)
-    this.#biasPass()
+    this.#bias(embed)
     this.#made(down, first)
+    this.#bias(down.parameters / embed)
     for (const linear of feed.toReversed()) this.#made(linear, second)
     this.#pass(2)
-    this.#biasPass()
+    this.#normGradient()
+    this.#bias(embed)
     this.#made(out, third)
+    for (const { parameters } of [values, keys, queries]) this.#bias(parameters / embed)
     for (const linear of [values, keys, queries]) this.#made(linear, fourth)
     this.#pass(2)
+    this.#normGradient()
+  }
+
+  /** No tensor-parallel collectives stand between kernels. */
+  get #alone(): boolean {
+    return this.#t.sum === 0
   }
 
   #products(): number {
@@ -128,9 +163,9 @@ class Phase {
     this.clock.work(this.#w.pass(times), again)
   }
 
-  /** The gradient of a bias on the residual stream. */
-  #biasPass(): void {
-    if (this.#t.biases) this.#pass(1)
+  /** A bias is added on the way, where there are any. */
+  #passAndBias(times: number, again: boolean): void {
+    this.clock.work(this.#w.pass(times, this.#t.biases ? 2 : 1), again)
   }
 
   #gather(): Flight | undefined {
@@ -166,9 +201,27 @@ class Phase {
     this.clock.work(this.#t.accumulate(linear.parameters))
   }
 
-  #finishNorm(sum: Flight | undefined, both: boolean): void {
+  /** `fused`: with the sum of gradients before it, where no collective stands between. */
+  #finishNorm(sum: Flight | undefined, both: boolean, fused: boolean): void {
     this.clock.wait(sum)
-    this.#pass(both ? 4 : 2)
+    const [passes, kernels] = both ? [4, 2] : [2, 1]
+    this.clock.work(this.#w.pass(fused ? passes / 2 : passes, kernels))
+    if (both) this.#normGradient()
+  }
+
+  /** A norm has a gain, and some a bias. */
+  #normGradient(): void {
+    const { accumulate, embed, biases } = this.#t
+    this.clock.work(accumulate(embed))
+    if (biases) this.clock.work(accumulate(embed))
+  }
+
+  /** The gradient of a bias, `fused` with what makes it. Those of the residual stream are split like it. */
+  #bias(parameters: number, fused = false): void {
+    const { accumulate, embed, biases } = this.#t
+    if (!biases) return
+    if (!fused) this.clock.work(parameters === embed ? this.#w.pass(1) : this.#w.sumOfRows(parameters))
+    this.clock.work(accumulate(parameters))
   }
 }
 
@@ -179,7 +232,7 @@ export function ownLayerCost(setup: Setup, table: PriceTable, own: OwnLayers): O
   return known.of(setup.split, () => played(setup, table, own.work, inTwo))
 }
 
-export const isNotCut = (axis: MeshAxis): boolean => !(cutFields as readonly string[]).includes(axis) // widened to ask
+const isNotCut = (axis: MeshAxis): boolean => !(cutFields as readonly string[]).includes(axis) // widened to ask
 
 /** What of a plan the time of a layer depends on, beside what its kernels do and whether its backward pass is split. */
 const layerFields = ['zero', 'microbatches', 'recompute', 'reduce', ...meshAxes.filter(isNotCut)] as const
@@ -199,41 +252,41 @@ function played(setup: LayerSetup, table: PriceTable, work: OwnWork, inTwo: bool
     act(new Phase(clock, work, traffic))
     return clock
   }
-  const forward = play(phase => phase.forward())
-  const back = play(phase => phase.backward(split.recompute, !inTwo))
-  const weights = inTwo ? play(phase => phase.weights(split.recompute)) : undefined
-  const clocks = [forward, back, ...(weights ? [weights] : [])]
-  const total = (of: (clock: Clock) => number) => clocks.reduce((sum, clock) => sum + of(clock), 0)
-  const weight = weights?.now ?? weightWork(work, traffic)
-  const [tp, recompute] = [total(c => c.waited), total(c => c.again)]
+  const clocks: Readonly<Record<TaskKind, Clock>> = {
+    F: play(phase => phase.forward()),
+    I: play(phase => phase.backward(split.recompute, false)),
+    W: play(phase => phase.weights(split.recompute)),
+    B: play(phase => phase.backward(split.recompute, true)),
+  }
+  const block = blockTime(clocks)
+  const done = inTwo ? [clocks.F, clocks.I, clocks.W] : [clocks.F, clocks.B]
+  const total = (read: (clock: Clock) => number) => done.reduce((sum, clock) => sum + read(clock), 0)
+  const { F: forward, I: input, W: weight, B: both } = block.seconds
+  const [tp, recompute] = [total(clock => clock.waited), total(clock => clock.again)]
   return {
-    forward: forward.now,
-    input: back.now - (inTwo ? 0 : weight),
-    weight,
-    compute: total(c => c.now) - tp - recompute,
-    recompute,
-    tp,
-    ...{ cp: 0, ep: 0, gather: 0, launch: 0 },
-    waits: { forward: forward.waited, input: back.waited, weight: weights?.waited ?? 0 },
+    ...{ forward, input: inTwo ? input : both - weight, weight, block },
+    compute: total(clock => clock.now) - tp - recompute,
+    ...{ recompute, tp, cp: 0, ep: 0, gather: 0, launch: 0 },
   }
 }
 
-function weightWork({ queries, keys, values, out, feed, down }: OwnWork, { accumulate }: Traffic): number {
-  const linears = [queries, keys, values, out, ...feed, down]
-  return linears.reduce((sum, { weight, parameters }) => sum + weight + accumulate(parameters), 0)
+/** Seconds to add the gradient of so many parameters to those of the microbatches before. The first is kept as it is. */
+export function accumulation({ split, cluster, software }: LayerSetup): (parameters: number) => number {
+  const { microbatches } = split
+  const bytes = 3 * software.gradientBytes * (1 - 1 / microbatches)
+  const kernel = (n: number): Kernel => ({ kind: 'memory', read: (n * bytes) / 2, written: (n * bytes) / 2 })
+  return n => (microbatches === 1 || reducesEach(split) ? 0 : priceInStep(kernel(n), cluster.device))
 }
 
-function trafficOf({ shape, split, cluster, precision, software }: LayerSetup, table: PriceTable): Traffic {
-  const { tp, sequenceParallel, microbatch, microbatches } = split
+function trafficOf(setup: LayerSetup, table: PriceTable): Traffic {
+  const { shape, split, precision } = setup
+  const { tp, sequenceParallel, microbatch } = split
   const activation = microbatch * shape.seq * shape.embed * activationBytes(precision)
-  const memory = (bytes: number): Kernel => ({ kind: 'memory', read: bytes / 2, written: bytes / 2 })
-  // The first of a step is kept as it is.
-  const added = 3 * software.gradientBytes * (1 - 1 / microbatches)
-  const accumulates = microbatches > 1 && !reducesEach(split)
   return {
     gather: sequenceParallel ? table.collective('all-gather', activation, tp, 1) : 0,
     sum: table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1),
-    accumulate: n => (accumulates ? priceInStep(memory(added * n), cluster.device) : 0),
+    accumulate: accumulation(setup),
+    embed: shape.embed,
     biases: shape.biases,
   }
 }

@@ -6,19 +6,22 @@
 
 import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
+import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
 import { tokensOf } from '../others/activations.js'
-import type { Fullness, Holding } from '../schedules/holding.js'
-import { inFlight } from '../schedules/in-flight.js'
+import type { Holding } from '../schedules/holding.js'
 import {
-  fetchesEach,
-  layersOfChunk,
-  layersOfRank,
-  type RankLayers,
-  reducesEach,
-  splitsAll,
-} from '../schedules/stages.js'
-import type { Footprint, Placed, Split } from '../setup.js'
+  type AtWork,
+  aheadOf,
+  atWorkOf,
+  type BlockSize,
+  behindOf,
+  blockSizes,
+  codes,
+  momentWidth,
+} from '../schedules/moments.js'
+import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
+import type { Footprint, Placed } from '../setup.js'
 
 /** Elements a token has on one rank, by what they are. */
 interface Widths {
@@ -106,45 +109,36 @@ interface Facts {
   /** Parameters of the token table. */
   readonly table: number
   readonly scratch: Scratches
+  readonly extras: Extras
 }
 
 /** Bytes of parameters and their gradients that are there for a call or two. */
-interface Scratch {
-  /** Gradients before they are added to their sum. */
-  readonly made: number
-  /** From ZeRO-3 on, parameters as they are computed with. */
-  readonly fetched: number
-}
-
-/** By what goes backward, and by the largest block whose gradients may still be on their way. */
 interface Scratches {
-  readonly layer: (behind: Behind) => Scratch
-  readonly head: (behind: Behind) => Scratch
-  readonly table: Scratch
+  /** Gradients before they are added to their sum: of a layer, of the head or the embedding. */
+  readonly layer: number
+  readonly table: number
+  /** Gradients of the call before that are still on their way. */
+  readonly behind: BlockBytes
+  /** From ZeRO-3 on, parameters as they are computed with: of the block at work, and of those ahead. */
+  readonly fetched: BlockBytes
+  readonly ahead: (next: BlockSize, held: RankLayers) => number
 }
 
-type Behind = 'table' | 'layer' | 'nothing'
+type BlockBytes = Readonly<Record<BlockSize, number>>
 
 function factsOf(placed: Placed): Facts {
   const { shape, split } = placed
   const widths = widthsOf(placed)
   const element = activationBytes(placed.precision)
   const tokens = tokensOf(placed)
-  const data = dataRanks(split)
+  const token = tokens * element
   const parameters = layerParameters(shape, split)
   const table = (shape.vocab * shape.embed) / ranksOfTable(placed)
+  const [layer, head] = [layerStash(placed, widths), headStash(placed, widths)]
+  const scratch = scratchesOf(placed, parameters, table)
   return {
-    placed,
-    widths,
-    tokens,
-    token: tokens * element,
-    element,
-    data,
-    layer: layerStash(placed, widths),
-    head: headStash(placed, widths),
-    layerParameters: parameters,
-    table,
-    scratch: scratchesOf(placed, parameters, table),
+    ...{ placed, widths, tokens, token, element, data: dataRanks(split), layer, head },
+    ...{ layerParameters: parameters, table, scratch, extras: extrasOf(token, layer, head, scratch) },
   }
 }
 
@@ -155,18 +149,21 @@ function factsOf(placed: Placed): Facts {
 function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
   const { split, software } = placed
   const element = fetchesEach(split) ? activationBytes(placed.precision) : 0
-  const ahead = split.prefetch ?? usualFlights.prefetch
-  const behind = { table: Math.max(table, layer), layer, nothing: 0 }
+  const prefetch = split.prefetch ?? usualFlights.prefetch
+  const { gradientBytes: wide } = software
   const whole = reducesEach(split)
-  const made = (all: number, largest: number, before: number) =>
-    software.gradientBytes * (whole ? all + before : largest)
+  const fetched: BlockBytes = { nothing: 0, layer: element * layer, table: element * table }
   return {
-    layer: before => ({
-      made: made(layer, largestWeight(placed), behind[before]),
-      fetched: element * (1 + ahead) * layer,
-    }),
-    head: before => ({ made: made(table, table, behind[before]), fetched: element * (table + ahead * layer) }),
-    table: { made: made(table, table, layer), fetched: element * ahead * layer },
+    layer: wide * (whole ? layer : largestWeight(placed)),
+    table: wide * table,
+    behind: { nothing: 0, layer: whole ? wide * layer : 0, table: whole ? wide * table : 0 },
+    fetched,
+    ahead: (next, { layers, first, last }) => {
+      // A rank of one block finds what it has fetched; one of two fetches them in turn.
+      if (next === 'nothing' || layers + (first ? 1 : 0) + (last ? 1 : 0) <= 1) return 0
+      const second = layers === 1 && next === 'layer' ? 'table' : 'layer'
+      return prefetch === 0 ? 0 : fetched[next] + (prefetch - 1) * fetched[second]
+    },
   }
 }
 
@@ -178,13 +175,10 @@ const largestWeight = ({ shape, split }: Placed): number =>
 export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
   const facts = factsOf(placed)
   return holding => {
-    const { mostOpen, mostPending } = holding
     const held = heldParameters(facts, holding)
-    const opened = worstMoment(facts, holding, mostOpen)
-    const pended = mostPending === mostOpen ? opened : worstMoment(facts, holding, mostPending)
-    const { activations, workspace } = bytesOf(pended) > bytesOf(opened) ? pended : opened
+    const { activations, workspace, gathered } = worstOf(facts, holding, gatheredBytes(facts, held))
     const { parameters, gradients, optimizer } = statesOf(facts, held)
-    return { parameters, gradients, optimizer, activations, workspace, framework: 0 }
+    return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
   }
 }
 
@@ -199,54 +193,78 @@ const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, we
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
 function statesOf({ placed, element, data }: Facts, held: number) {
-  const { zero, reduce, gather } = placed.split
+  const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
   return {
-    parameters: (element * held) / (zero >= 3 ? data : 1) + (gather === 'step' && data > 1 ? element * held : 0),
+    parameters: (element * held) / (zero >= 3 ? data : 1),
     gradients: (wide * held) / (zero >= 2 && reduce !== 'step' ? data : 1),
     optimizer: (statesKept(placed.optimizer ?? usual, element < wide).length * wide * held) / (zero >= 1 ? data : 1),
   }
 }
 
-interface Moment {
+/** ZeRO-3 that gathers once a step: parameters as they are computed with, until the last call that reads them. */
+const gatheredBytes = ({ placed, element, data }: Facts, held: number): number =>
+  placed.split.gather === 'step' && data > 1 ? element * held : 0
+
+interface Bytes {
   readonly activations: number
   readonly workspace: number
+  /** Of what was gathered for the step, what is still there. */
+  readonly gathered: number
 }
 
-const bytesOf = ({ activations, workspace }: Moment): number => activations + workspace
-
-function worstMoment(facts: Facts, { first, last, firstStage }: Holding, fullness: Fullness): Moment {
-  const { placed, token, layer, head, widths } = facts
+function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
+  const { moments } = holding
+  const { placed, tokens, token, layer, head, widths, extras } = facts
   const { split } = placed
-  const { open, pending } = fullness
-  const sums = split.recompute === 'none' ? 4 * widths.sums * facts.tokens * open : 0
-  const heads = last ? token * headsInFlight(split, fullness, head) : 0
+  const ahead = blockSizes.map(next => facts.scratch.ahead(next, holding))
+  const sums = split.recompute === 'none' ? 4 * widths.sums * tokens : 0
   const handed = split.pp > 1 ? token * widths.residual : 0
-  const all = token * (open * layer.open + pending * layer.pending) + sums + heads + handed
-  const inTwo = splitsAll(split)
-  const { scratch } = facts
-  let worst: Moment = { activations: 0, workspace: 0 }
-  const consider = (activations: number, workspace: number) => {
-    if (activations + workspace > bytesOf(worst)) worst = { activations, workspace }
+  const [open, pending] = [token * layer.open + sums, token * layer.pending]
+  const [openHead, pendingHead] = [token * head.open, token * head.pending]
+  let [most, activations, workspace, gathered] = [-1, 0, 0, 0]
+  for (let at = 0; at < moments.length; at += momentWidth) {
+    const code = moments[at]
+    const kept = moments[at + 1] * open + moments[at + 2] * pending
+    const all = kept + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + extras.work[code]
+    const scratch = extras.scratch[code] + ahead[code % blockSizes.length]
+    const there = extras.readsOn[code] * whole
+    if (all + scratch + there <= most) continue
+    most = all + scratch + there
+    activations = all
+    workspace = scratch
+    gathered = there
   }
-  const backward = (activations: number, work: number, { made, fetched }: Scratch) => {
-    consider(activations + work, fetched + (inTwo ? 0 : made))
-    if (inTwo) consider(activations, made + fetched)
-  }
-  // What a microbatch before left behind.
-  const behind = first || last ? 'table' : 'layer'
-  const alone = split.microbatches === 1 || scheduleFacts[split.schedule].forwardsFirst
-  backward(all, token * layer.work, scratch.layer(behind))
-  if (last) backward(all + token * head.open, token * head.work, scratch.head(alone ? 'nothing' : behind))
-  if (first) consider(all - token * firstStage * layer.open, scratch.table.made + scratch.table.fetched)
-  return worst
+  return { activations, workspace, gathered }
 }
 
-/** Elements per token that lie in the head for microbatches other than the one at work. */
-function headsInFlight({ schedule, microbatches, chunks }: Split, { pendingStages }: Fullness, head: Stash): number {
-  // Where all forwards come first, the head of every microbatch is kept.
-  if (scheduleFacts[schedule].forwardsFirst) return (microbatches - 1) * head.open
-  return Math.max(0, Math.min(microbatches, pendingStages / chunks) - 1) * head.pending
+/** By the code of a moment: bytes of activations that the work itself needs, and of parameters and gradients but for those ahead. */
+interface Extras {
+  readonly work: Float64Array
+  readonly scratch: Float64Array
+  /** Whether any parameters are read later; those of the last block to read them count for little. */
+  readonly readsOn: Uint8Array
+}
+
+function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches): Extras {
+  const { fetched, behind } = scratch
+  const rows: Readonly<Record<AtWork, readonly [work: number, scratch: number]>> = {
+    layer: [layer.work, fetched.layer + scratch.layer],
+    'layer input': [layer.work, fetched.layer],
+    'layer weight': [0, scratch.layer],
+    head: [head.work, fetched.table + scratch.table],
+    'head input': [head.work, fetched.table],
+    'head weight': [0, scratch.table],
+    table: [0, scratch.table],
+  }
+  const extras = { work: new Float64Array(codes), scratch: new Float64Array(codes), readsOn: new Uint8Array(codes) }
+  for (let code = 0; code < codes; code++) {
+    const [work, own] = rows[atWorkOf(code)]
+    extras.work[code] = token * work
+    extras.scratch[code] = own + behind[behindOf(code)]
+    extras.readsOn[code] = aheadOf(code) === 'nothing' ? 0 : 1
+  }
+  return extras
 }
 
 /**
@@ -256,22 +274,19 @@ function headsInFlight({ schedule, microbatches, chunks }: Split, { pendingStage
  */
 export function ownLeast(placed: Placed): (rank: number) => number {
   const facts = factsOf(placed)
-  const { shape, split } = placed
+  const { split } = placed
   const { token, layer, widths } = facts
   const { placement, backward } = scheduleFacts[split.schedule]
+  const { pipeline, holdings } = pipelineIn(placed)
   const made = backward === 'whole' ? placed.software.gradientBytes : 0
   const kept = split.recompute === 'per-op' ? widths.residual : layer.open
   return rank => {
-    let fewest = Number.POSITIVE_INFINITY
-    for (let chunk = 0; chunk < split.chunks; chunk++)
-      fewest = Math.min(fewest, layersOfChunk(shape, split, rank, chunk))
-    const ownLayers = layersOfRank(shape, split, rank)
-    const own = placement === 'both ends' ? fewest * facts.layerParameters : heldParameters(facts, ownLayers)
-    const { parameters, gradients, optimizer } = statesOf(facts, own)
-    // On a loop the closed form says exactly how many stages are open; elsewhere one surely is.
-    const open = placement === 'loop' ? inFlight(split, rank).mostOpen.open : 1
-    const body = token * open * fewest * kept + (fewest > 0 ? made * largestWeight(placed) : 0)
-    const head = ownLayers.last ? token * (fewest * kept + 2 * widths.vocab) + made * facts.table : 0
+    const own = holdings.all[rank]
+    // Of two directions only one may have microbatches.
+    const surely = placement === 'both ends' ? { layers: pipeline.stages[rank], first: false, last: false } : own
+    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely))
+    const body = token * own.open * kept + (own.open > 0 ? made * largestWeight(placed) : 0)
+    const head = own.last ? token * 2 * widths.vocab + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
   }
 }

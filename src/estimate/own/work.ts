@@ -1,7 +1,7 @@
 /** A layer of our own program in pieces: every product by itself, and the small kernels that are left between them. */
 import { activationBytes } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
-import { kvSplit } from '../counts.js'
+import { kvSplit, tableRanks } from '../counts.js'
 import { attentionKernels, type Cut } from '../layer.js'
 import type { Setup } from '../setup.js'
 
@@ -22,12 +22,18 @@ export interface OwnWork {
   readonly feed: readonly Linear[]
   readonly down: Linear
   readonly attention: { readonly forward: number; readonly backward: number }
-  /** Between the products: rotation or biases of queries and of keys, the activation. */
-  readonly turn: { readonly queries: number; readonly keys: number }
+  /** Between the products: rotation or biases of queries, keys and values, and the way back of a rotation; the activation. */
+  readonly turn: { readonly queries: number; readonly keys: number; readonly values: number }
+  readonly turnBack: { readonly queries: number; readonly keys: number }
   readonly activation: { readonly forward: number; readonly backward: number }
-  /** One pass over the residual stream, as a rank has it, and over all of it. */
-  readonly pass: (times: number) => number
-  readonly wholePass: (times: number) => number
+  /** So many passes over the residual stream, as a rank has it, and over all of it, by so many kernels. */
+  readonly pass: (times: number, kernels?: number) => number
+  readonly wholePass: (times: number, kernels?: number) => number
+  /** The sum over all tokens of something so wide: the gradient of a bias. */
+  readonly sumOfRows: (width: number) => number
+  /** The product with the table of the head, and passes over the logits. */
+  readonly table: Linear
+  readonly logitPass: (times: number) => number
 }
 
 export function ownWork({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut): OwnWork {
@@ -36,7 +42,8 @@ export function ownWork({ shape, cluster, precision, software }: Omit<Setup, 'sp
   const rows = (microbatch * shape.seq) / cp
   const element = activationBytes(precision)
   const price = (kernel: Kernel) => priceInStep(kernel, device)
-  const memory = (bytes: number) => price({ kind: 'memory', read: bytes / 2, written: bytes / 2 })
+  const memory = (bytes: number, kernels = 1) =>
+    Math.max(price({ kind: 'memory', read: bytes / 2, written: bytes / 2 }), kernels * device.curves.floor)
   const product = (m: number, n: number, k: number, resultBytes: number) =>
     price({ kind: 'matmul', m, n, k, batch: 1, precision, resultBytes })
   const linear = (from: number, to: number): Linear => ({
@@ -48,6 +55,7 @@ export function ownWork({ shape, cluster, precision, software }: Omit<Setup, 'sp
   const queries = (shape.heads * shape.headDim) / tp
   const keys = (shape.kvHeads * shape.headDim) / kvSplit(shape, tp)
   const ffn = shape.ffn / tp
+  const vocab = shape.vocab / tableRanks(shape, tp)
   const [q, k, h] = [queries, keys, ffn].map(width => rows * width * element)
   const whole = rows * shape.embed * element
   const residual = sequenceParallel ? whole / tp : whole
@@ -61,9 +69,16 @@ export function ownWork({ shape, cluster, precision, software }: Omit<Setup, 'sp
     feed: Array.from({ length: shape.gated ? 2 : 1 }, () => linear(shape.embed, ffn)),
     down: linear(ffn, shape.embed),
     attention: { forward: sum(forward), backward: sum(backward) },
-    turn: { queries: memory(2 * q), keys: memory(2 * k) },
-    activation: { forward: memory(3 * h), backward: memory((shape.gated ? 5 : 3) * h) },
-    pass: times => memory(times * residual),
-    wholePass: times => memory(times * whole),
+    turn: { queries: memory(2 * q), keys: memory(2 * k), values: shape.biases ? memory(2 * k) : 0 },
+    turnBack: shape.positions === 'rotary' ? { queries: memory(2 * q), keys: memory(2 * k) } : { queries: 0, keys: 0 },
+    activation: {
+      forward: memory(3 * h, shape.biases ? 2 : 1),
+      backward: memory((shape.gated ? 5 : 3) * h),
+    },
+    pass: (times, kernels) => memory(times * residual, kernels),
+    wholePass: (times, kernels) => memory(times * whole, kernels),
+    sumOfRows: width => memory(rows * width * element),
+    table: linear(shape.embed, vocab),
+    logitPass: times => memory(times * rows * vocab * element),
   }
 }

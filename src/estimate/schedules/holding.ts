@@ -1,62 +1,53 @@
 /**
- * What a pipeline rank holds: its layers, and the layers whose activations lie there when it is fullest. That depends on
- * the pipeline and the number of microbatches alone, which plans share by the thousand: it is found once for all of them.
+ * What a pipeline rank holds: its layers, and the moments when most lies there. That depends on the pipeline and the
+ * number of microbatches alone, which plans share by the thousand: it is found once for all of them.
  */
+import { scheduleFacts } from '../../plan/index.js'
 import type { Split } from '../setup.js'
-import type { Shape } from '../shape.js'
-import { heldStages, inFlight, type Load, layersInFlight } from './in-flight.js'
-import { layersOfChunk, layersOfRank, type RankLayers, ranksToWeigh } from './stages.js'
-
-/** Layers in flight in each state, and the stages behind the second number. */
-export interface Fullness {
-  readonly open: number
-  readonly pending: number
-  readonly pendingStages: number
-}
+import { exceedsAll, grown, type Moments, momentsOf, momentWidth } from './moments.js'
+import type { PlayedOrders } from './order.js'
+import type { Pipeline, RankLayers } from './stages.js'
 
 export interface Holding extends RankLayers {
-  /** Layers of the first of its stages. */
-  readonly firstStage: number
   /** Layers in flight at the most, whatever their state. */
   readonly held: number
-  /** The same where nothing is ever pending. */
-  readonly mostOpen: Fullness
-  readonly mostPending: Fullness
+  /** Of these, between forward and input gradient, at the most. */
+  readonly open: number
+  readonly moments: Moments
 }
 
-export function holdingOf(shape: Shape, split: Split, rank: number): Holding {
-  const { layers, first, last } = layersOfRank(shape, split, rank)
-  const chunks = Array.from({ length: split.chunks }, (_, chunk) => layersOfChunk(shape, split, rank, chunk))
-  const fullness = ({ open, pending }: Load): Fullness => ({
-    open: layersInFlight(split, open, chunks),
-    pending: layersInFlight(split, pending, chunks),
-    pendingStages: pending,
+export interface Holdings {
+  readonly all: readonly Holding[]
+  /** Ranks of which one is the heaviest: earlier ranks first. */
+  readonly undominated: readonly Holding[]
+}
+
+export function holdingsOf(split: Split, { stages, ranks }: Pipeline, { order }: PlayedOrders): Holdings {
+  const more = split.microbatches / order.microbatches
+  const moments = momentsOf(order, stages)
+  const grows = more > 1 && scheduleFacts[split.schedule].forwardsFirst
+  const all = ranks.map(({ layers, first, last }, rank): Holding => {
+    const own = grows ? grown(moments[rank], more) : moments[rank]
+    let [held, open] = [0, 0]
+    for (let at = 0; at < own.length; at += momentWidth) {
+      held = Math.max(held, own[at + 1] + own[at + 2])
+      open = Math.max(open, own[at + 1])
+    }
+    return { layers, first, last, held, open, moments: own }
   })
-  const { mostOpen: opened, mostPending: pended } = inFlight(split, rank)
-  const mostOpen = fullness(opened)
-  return {
-    ...{ layers, first, last, firstStage: chunks[0] },
-    held: layersInFlight(split, heldStages(split, rank), chunks),
-    ...{ mostOpen, mostPending: pended.pending === 0 ? mostOpen : fullness(pended) },
-  }
+  return { all, undominated: undominated(all) }
 }
 
-/** Of the ranks of which one is the heaviest, and one the busiest: earlier ranks first. */
-export const holdingsOf = (shape: Shape, split: Split): readonly Holding[] =>
-  undominated([0, ...ranksToWeigh(shape, split)].map(rank => holdingOf(shape, split, rank)))
-
-/** Time and every kind of memory grow with each number: who has no more of anything than another is not the most. */
-const undominated = (all: readonly Holding[]): Holding[] =>
-  all.filter((one, i) => !all.some((other, j) => (j < i || other.layers > one.layers) && covers(other, one)))
+/** Memory grows with each number: who has no more of anything than another is not the heaviest. */
+function undominated(all: readonly Holding[]): Holding[] {
+  const kept: Holding[] = []
+  for (const one of all) if (!kept.some(other => covers(other, one))) kept.push(one)
+  return kept.filter((one, i) => !kept.some((other, j) => j !== i && covers(other, one)))
+}
 
 const covers = (a: Holding, b: Holding): boolean =>
   a.layers >= b.layers &&
   a.held >= b.held &&
+  (a.first || !b.first) &&
   (a.last || !b.last) &&
-  // What the first stage holds is free again when the table's gradient is made.
-  (!b.first || (a.first && a.firstStage === b.firstStage)) &&
-  isAsFull(a.mostOpen, b.mostOpen) &&
-  isAsFull(a.mostPending, b.mostPending)
-
-const isAsFull = (a: Fullness, b: Fullness): boolean =>
-  a.open >= b.open && a.pending >= b.pending && a.pendingStages >= b.pendingStages
+  exceedsAll(a.moments, b.moments)

@@ -1,5 +1,5 @@
-/** Which layers a pipeline rank holds, and whether it holds the embedding and the head. */
-import { dataRanks, type MeshAxis } from '../../base/index.js'
+/** Which layers the stages and ranks of a pipeline hold, and how often a step passes them. */
+import { dataRanks, evenParts, type MeshAxis } from '../../base/index.js'
 import { type ScheduleName, scheduleFacts } from '../../plan/index.js'
 import type { Split } from '../setup.js'
 import type { Shape } from '../shape.js'
@@ -10,70 +10,76 @@ export interface RankLayers {
   readonly last: boolean
 }
 
-/** Stages of a rank: round and round, down and up a V, or (DualPipe) from both ends. */
-function stageOf({ schedule, pp, chunks }: Split, rank: number, chunk: number): number {
-  const mirrored = scheduleFacts[schedule].placement === 'v' && chunks === 2 && chunk === 1
-  return mirrored ? 2 * pp - 1 - rank : chunk * pp + rank
+export interface PipelineRank extends RankLayers {
+  /** Stages in the order in which microbatches come to them first. */
+  readonly stages: readonly number[]
+  /** In a step: microbatches that pass its stages, its layers, each counted by itself, and its embedding and head. */
+  readonly turns: number
+  readonly layerTurns: number
+  readonly firstTurns: number
+  readonly lastTurns: number
+  /** Stages that a microbatch passes before it comes here first, and their layers. */
+  readonly stagesBefore: number
+  readonly layersBefore: number
 }
 
-/** Of an even split the earlier stages get the remainder. */
-function layersOfStage({ layers }: Shape, split: Split, stage: number): number {
-  if (split.layers) return split.layers[stage]
-  const stages = split.pp * split.chunks
-  return Math.floor(layers / stages) + (stage < layers % stages ? 1 : 0)
+export interface Pipeline {
+  /** Layers of each stage. */
+  readonly stages: readonly number[]
+  readonly ranks: readonly PipelineRank[]
 }
 
-/** Layers of one of a rank's stages. */
-export const layersOfChunk = (shape: Shape, split: Split, rank: number, chunk: number): number =>
-  layersOfStage(shape, split, stageOf(split, rank, chunk))
+export function pipelineOf(shape: Shape, split: Split): Pipeline {
+  const { pp, chunks } = split
+  // Of an even split the earlier stages get the remainder.
+  const stages = split.layers ?? evenParts(shape.layers, pp * chunks)
+  return { stages, ranks: Array.from({ length: pp }, (_, rank) => rankOf(stages, split, rank)) }
+}
 
-export function layersOfRank(shape: Shape, split: Split, rank: number): RankLayers {
-  const stages = split.pp * split.chunks
-  let layers = 0
-  let first = false
-  let last = false
-  for (let chunk = 0; chunk < split.chunks; chunk++) {
-    const stage = stageOf(split, rank, chunk)
-    layers += layersOfStage(shape, split, stage)
-    first ||= stage === 0
-    last ||= stage === stages - 1
+function rankOf(stages: readonly number[], split: Split, rank: number): PipelineRank {
+  const visits = visitsOf(split, rank)
+  const total = (of: (stage: number, times: number) => number) =>
+    visits.reduce((sum, { stage, times }) => sum + of(stage, times), 0)
+  const last = stages.length - 1
+  const nearest = Math.min(...visits.map(({ stage }) => stage))
+  return {
+    stages: visits.map(({ stage }) => stage),
+    layers: total(stage => stages[stage]),
+    first: visits.some(({ stage }) => stage === 0),
+    last: visits.some(({ stage }) => stage === last),
+    turns: total((_, times) => times),
+    layerTurns: total((stage, times) => times * stages[stage]),
+    firstTurns: total((stage, times) => (stage === 0 ? times : 0)),
+    lastTurns: total((stage, times) => (stage === last ? times : 0)),
+    stagesBefore: nearest,
+    layersBefore: stages.slice(0, nearest).reduce((a, b) => a + b, 0),
   }
-  if (!meetsItself(split, rank)) return { layers, first, last }
-  const other = split.pp - 1 - rank
-  return { layers: layers + layersOfStage(shape, split, other), first: first || last, last: first || last }
 }
+
+interface Visit {
+  readonly stage: number
+  readonly times: number
+}
+
+/** Stages of a rank, round and round, down and up a V, or from both ends; and how many microbatches pass them there. */
+function visitsOf({ schedule, pp, chunks, microbatches }: Split, rank: number): Visit[] {
+  const { placement } = scheduleFacts[schedule]
+  if (placement === 'both ends' && rank !== pp - 1 - rank && microbatches > 1) {
+    const down = Math.ceil(microbatches / 2)
+    return [
+      { stage: rank, times: down },
+      { stage: pp - 1 - rank, times: microbatches - down },
+    ]
+  }
+  const stageOf = (chunk: number) => (placement === 'v' && chunk === 1 ? 2 * pp - 1 - rank : chunk * pp + rank)
+  return Array.from({ length: chunks }, (_, chunk) => ({ stage: stageOf(chunk), times: microbatches }))
+}
+
+/** Every stage has two holders, one for each direction. */
+export const isHeldTwice = ({ schedule, pp, microbatches }: Split): boolean =>
+  isFedFromBothEnds(schedule) && microbatches > 1 && pp > 1
 
 export const isFedFromBothEnds = (schedule: ScheduleName): boolean => scheduleFacts[schedule].placement === 'both ends'
-
-/** A rank holds its stage and the mirrored one. */
-const meetsItself = ({ schedule, pp, microbatches }: Split, rank: number): boolean =>
-  isFedFromBothEnds(schedule) && microbatches > 1 && pp - 1 - rank !== rank
-
-/** Of what it holds, what a microbatch passes: fed from both ends, one of two stages. */
-export const shareOfMicrobatches = (split: Split): number => (meetsItself(split, 0) ? 0.5 : 1)
-
-/**
- * Ranks of which one is the heaviest. Along ranks that hold equal stages, load changes in one direction: only the ends
- * of such runs count.
- */
-export function ranksToWeigh({ layers }: Shape, split: Split): readonly number[] {
-  const { pp, chunks } = split
-  if (pp === 1) return []
-  // Fed from both ends it is fullest somewhere between.
-  if (isFedFromBothEnds(split.schedule)) return Array.from({ length: pp - 1 }, (_, i) => i + 1)
-  if (split.layers) return endsOfRuns(split, split.layers)
-  const edge = ((layers % (pp * chunks)) % pp) - 1
-  return edge > 0 && edge < pp - 2 ? [1, edge, pp - 2, pp - 1] : [1, pp - 2, pp - 1]
-}
-
-function endsOfRuns(split: Split, layers: readonly number[]): number[] {
-  const { pp, chunks } = split
-  const held = (rank: number) =>
-    Array.from({ length: chunks }, (_, chunk) => layers[stageOf(split, rank, chunk)]).join()
-  const ends = new Set([1, pp - 2, pp - 1])
-  for (let rank = 1; rank < pp; rank++) if (held(rank) !== held(rank - 1)) ends.add(rank - 1).add(rank)
-  return [...ends].filter(rank => rank > 0)
-}
 
 /** Every backward pass is two calls. */
 export const splitsAll = ({ schedule }: Pick<Split, 'schedule'>): boolean =>

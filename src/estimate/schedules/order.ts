@@ -1,0 +1,239 @@
+/**
+ * A schedule as numbers in rows, to be played thousands of times with other costs. Tasks lie in an order in which each
+ * comes after what it needs, so that one pass from front to back finds when every one of them is done.
+ */
+import { type ScheduleName, scheduleFacts } from '../../plan/index.js'
+import {
+  type Action,
+  type Counts,
+  groupSize,
+  makeSchedule,
+  type Schedule,
+  type Task,
+  type TaskKind,
+  tasksOf,
+} from '../../schedule/index.js'
+
+export interface Order {
+  readonly ranks: number
+  readonly stages: number
+  readonly microbatches: number
+  /** By task: who does it, what it is (`taskIndex`), and the task whose result it waits for or -1. */
+  readonly rank: Uint16Array
+  readonly what: Uint32Array
+  readonly after: Int32Array
+  /** By task: its result goes to the next rank, or farther, or nowhere. */
+  readonly sends: Uint8Array
+  /** By task: marks, added up. */
+  readonly marks: Uint8Array
+  /** By rank. */
+  readonly turns: readonly StageTurns[]
+}
+
+/** Stages of a rank in the order of their first forwards, and of the last tasks that make their gradients. */
+export interface StageTurns {
+  readonly firsts: number[]
+  readonly lasts: number[]
+}
+
+/** Where the result of a task goes. */
+export const nowhere = 0
+export const toNeighbour = 1
+export const farther = 2
+
+/** The first forward of a stage on its rank, the last task that makes its gradients, the first of a pair that runs as one. */
+export const firstForward = 1
+export const lastMaker = 2
+export const firstOfPair = 4
+
+export const taskKinds: readonly TaskKind[] = ['F', 'I', 'W', 'B']
+
+/** One number for each kind of task of each stage: where its cost lies. */
+export const taskIndex = (stages: number, kind: TaskKind, stage: number): number =>
+  taskKinds.indexOf(kind) * stages + stage
+
+export const kindOfTask = (stages: number, index: number): TaskKind => taskKinds[Math.floor(index / stages)]
+
+export const orderFrom = (schedule: Schedule): Order => new OrderWriter(schedule).write()
+
+const nothing = -1
+const missing = -2
+
+/** Walks the rows side by side, each as far as what it needs has been written. */
+class OrderWriter {
+  readonly #schedule: Schedule
+  readonly #order: Order
+  /** By cell: the task that makes its activation, and its input gradient; `missing` before. */
+  readonly #forwards: Int32Array
+  readonly #gradients: Int32Array
+  /** By rank and stage: the last task written that makes gradients; `missing` before the first forward. */
+  readonly #makers: Int32Array
+  #written = 0
+
+  constructor(schedule: Schedule) {
+    const { stages, microbatches, rows } = schedule
+    const tasks = rows.reduce((sum, row) => sum + tasksOf(row).length, 0)
+    this.#schedule = schedule
+    this.#order = {
+      ...{ ranks: rows.length, stages, microbatches },
+      rank: new Uint16Array(tasks),
+      what: new Uint32Array(tasks),
+      after: new Int32Array(tasks),
+      sends: new Uint8Array(tasks),
+      marks: new Uint8Array(tasks),
+      turns: rows.map(() => ({ firsts: [], lasts: [] })),
+    }
+    this.#forwards = new Int32Array(stages * microbatches).fill(missing)
+    this.#gradients = new Int32Array(stages * microbatches).fill(missing)
+    this.#makers = new Int32Array(rows.length * stages).fill(missing)
+  }
+
+  write(): Order {
+    const { rows } = this.#schedule
+    const next = rows.map(() => 0)
+    while (this.#written < this.#order.rank.length) {
+      const before = this.#written
+      for (const [rank, row] of rows.entries())
+        while (next[rank] < row.length && this.#add(rank, row[next[rank]])) next[rank]++
+      if (this.#written === before) throw new Error('internal: the schedule stalls')
+    }
+    const { marks, rank, what, turns } = this.#order
+    for (const task of this.#makers.filter(maker => maker >= 0).sort()) {
+      marks[task] += lastMaker
+      turns[rank[task]].lasts.push(what[task] % this.#schedule.stages)
+    }
+    return this.#order
+  }
+
+  /** Writes one action, if what it needs is there. What a pair makes is sent when both are done. */
+  #add(rank: number, action: Action): boolean {
+    if (action.kind !== 'overlap') {
+      const need = this.#needOf(action)
+      if (need === missing) return false
+      this.#task(rank, action, need)
+      return true
+    }
+    const [one, other] = action.tasks
+    const [first, second] = [this.#needOf(one), this.#needOf(other)]
+    if (first === missing || second === missing) return false
+    this.#order.marks[this.#written] += firstOfPair
+    this.#task(rank, one, first)
+    this.#task(rank, other, second)
+    return true
+  }
+
+  #task(rank: number, { kind, stage, microbatch }: Task, need: number): void {
+    const { stages, microbatches } = this.#schedule
+    const { rank: ranks, what, after, sends, marks, turns } = this.#order
+    const at = this.#written++
+    ranks[at] = rank
+    what[at] = taskIndex(stages, kind, stage)
+    after[at] = need
+    if (need >= 0) sends[need] = wayFrom(ranks[need], rank)
+    if (kind === 'F') this.#forwards[stage * microbatches + microbatch] = at
+    else if (kind !== 'W') this.#gradients[stage * microbatches + microbatch] = at
+    const place = rank * stages + stage
+    if (kind === 'F' && this.#makers[place] === missing) {
+      this.#makers[place] = nothing
+      marks[at] += firstForward
+      turns[rank].firsts.push(stage)
+    }
+    if (kind === 'B' || kind === 'W') this.#makers[place] = at
+  }
+
+  /** The task it waits for beside those before it in its row. */
+  #needOf({ kind, stage, microbatch }: Task): number {
+    const { stages, microbatches } = this.#schedule
+    const from = kind === 'F' ? stage - 1 : stage + 1
+    if (kind === 'W' || from < 0 || from === stages) return nothing
+    return (kind === 'F' ? this.#forwards : this.#gradients)[from * microbatches + microbatch]
+  }
+}
+
+const wayFrom = (one: number, other: number): number =>
+  one === other ? nowhere : Math.abs(one - other) === 1 ? toNeighbour : farther
+
+/** The part of a plan that its order depends on. */
+export interface PipelineCounts {
+  readonly schedule: ScheduleName
+  readonly pp: number
+  readonly chunks: number
+  readonly microbatches: number
+}
+
+/** A pipeline of very many microbatches repeats itself: two shorter ones tell what each further microbatch adds. */
+export interface PlayedOrders {
+  readonly order: Order
+  /** With fewer microbatches; absent where `order` has all of them. */
+  readonly shorter?: Order
+}
+
+/** Tasks of orders that are kept, 12 bytes each: more would fill the memory. */
+const mostTasks = 2 ** 24
+
+/** Orders that plans share, by name and counts. */
+export class OrderBook {
+  readonly #orders = new Map<number, Order>()
+  readonly #played = new Map<number, PlayedOrders>()
+  #tasks = 0
+
+  of({ schedule, pp, chunks, microbatches }: PipelineCounts): PlayedOrders {
+    const counts = { ranks: pp, chunks, microbatches }
+    const key = keyOf(schedule, counts)
+    const known = this.#played.get(key)
+    if (known) return known
+    const short = shortCounts(schedule, counts)
+    const [shorter, order] = short
+      ? short.map(n => this.#order(schedule, { ...counts, microbatches: n }))
+      : [undefined, this.#order(schedule, counts)]
+    const played = { order: order!, ...(shorter && { shorter }) }
+    this.#played.set(key, played)
+    return played
+  }
+
+  #order(schedule: ScheduleName, counts: Counts): Order {
+    const key = keyOf(schedule, counts)
+    const known = this.#orders.get(key)
+    if (known) return known
+    if (this.#tasks > mostTasks) {
+      this.#orders.clear()
+      this.#played.clear()
+      this.#tasks = 0
+    }
+    const order = orderFrom(makeSchedule(schedule, counts))
+    this.#tasks += order.rank.length
+    this.#orders.set(key, order)
+    return order
+  }
+}
+
+const names = Object.keys(scheduleFacts)
+
+/** Ranks, chunks and microbatches are below 2^16, 2^7 and 2^21: a schedule has at most a million cells. */
+const keyOf = (schedule: ScheduleName, { ranks, chunks, microbatches }: Counts): number =>
+  ((names.indexOf(schedule) * 2 ** 7 + chunks) * 2 ** 16 + ranks) * 2 ** 21 + microbatches
+
+/**
+ * Two numbers of microbatches from which any greater one can be told: both past the filling of the pipeline, and in step
+ * with its groups. Undefined: there are not so many.
+ */
+export function shortCounts(schedule: ScheduleName, counts: Counts): readonly [number, number] | undefined {
+  const { microbatches, ranks } = counts
+  if (microbatches <= 4 * ranks) return undefined
+  const [fewer, more] = candidates(schedule, counts)
+  return more === undefined || more >= microbatches ? undefined : [fewer, more]
+}
+
+function candidates(schedule: ScheduleName, counts: Counts): readonly number[] {
+  const { ranks, chunks, microbatches } = counts
+  const { placement, chunksFixed, forwardsFirst } = scheduleFacts[schedule]
+  if (placement === 'both ends') {
+    const half = Math.ceil(ranks / 2)
+    return [6 * half + (microbatches % 2), 8 * half + (microbatches % 2)]
+  }
+  if (chunksFixed || forwardsFirst || chunks === 1) return [3 * ranks, 4 * ranks]
+  const group = groupSize(counts)
+  if (microbatches % group === 0) return [3 * group, 4 * group]
+  const alike = [3, 4, 5, 6, 7, 8].map(rounds => rounds * ranks + (microbatches % ranks))
+  return alike.filter(n => groupSize({ ...counts, microbatches: n }) === group)
+}

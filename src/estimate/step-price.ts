@@ -1,0 +1,199 @@
+/**
+ * The price of a step in two parts: bounds that take a microsecond, and the price itself, for which the schedule is played.
+ * Plans that differ in their pipeline alone, in the order of their tasks and the layers of their stages, share a
+ * `CutPrice`.
+ */
+import { seconds } from '../base/index.js'
+import { scheduleFacts } from '../plan/index.js'
+import { type KnownPipeline, pipelineIn, tableOf } from './book.js'
+import { flopsOfStep } from './flops.js'
+import { type LayerCost, layerCost } from './others/layer-cost.js'
+import { pipelineFlights } from './own/data.js'
+import { type Ends, ownEnds } from './own/ends.js'
+import { type BlockTraffic, type FlyingBlocks, flyingBlocks, trafficOf } from './own/flying.js'
+import type { OwnLayerCost } from './own/layer.js'
+import { holderSums } from './own/sums.js'
+import type { Prices, PriceTable } from './prices.js'
+import {
+  type Busiest,
+  busiestOf,
+  layerTimes,
+  leastEnd,
+  meanTimes,
+  type StageParts,
+  stageTimes,
+  totalOf,
+  usualEnds,
+} from './rank-cost.js'
+import { playPipeline, type TaskTimes, taskCosts } from './schedules/play.js'
+import { fetchesEach, reducesEach } from './schedules/stages.js'
+import type { Estimate, Setup } from './setup.js'
+import { dataCost, messageCost, optimizerCost } from './step-cost.js'
+
+/** What flies in our own program. */
+interface Flying {
+  readonly traffic: BlockTraffic
+  readonly blocks: FlyingBlocks
+}
+
+export class CutPrice {
+  readonly table: PriceTable
+  readonly prices: Prices
+  readonly layer: LayerCost
+  readonly times: TaskTimes
+  readonly ends: Ends
+  /** Seconds of a message to the next rank, and to the farthest. */
+  readonly near: number
+  readonly far: number
+  readonly #setup: Setup
+  readonly #flying: (() => Flying) | undefined
+  #known: Flying | undefined
+
+  constructor(setup: Setup) {
+    this.#setup = setup
+    this.table = tableOf(setup)
+    this.prices = this.table.of(setup.split)
+    this.layer = layerCost(setup, this.table, this.prices)
+    this.times = layerTimes(this.layer)
+    this.near = messageCost(setup, this.table, this.prices, 1)
+    this.far = messageCost(setup, this.table, this.prices, setup.split.pp - 1)
+    const { table, prices, layer } = this
+    if (!prices.own || !('block' in layer)) {
+      this.ends = usualEnds(prices)
+      return
+    }
+    const ends = ownEnds(setup, table, prices, prices.own.work)
+    this.ends = { first: ends.first.seconds, last: ends.last.seconds }
+    this.#flying = () => {
+      const traffic = trafficOf(setup, table)
+      const { block } = layer as OwnLayerCost // asked above
+      return { traffic, blocks: flyingBlocks(setup, prices, traffic, block, ends) }
+    }
+  }
+
+  /** Undefined: not our own program. */
+  get flying(): Flying | undefined {
+    this.#known ??= this.#flying?.()
+    return this.#known
+  }
+
+  /** No pipeline takes less: its ranks work for as long on average. */
+  least(): number {
+    const { shape, split } = this.#setup
+    const parts: StageParts = { layer: this.times, ends: this.ends, host: 0, backward: 'paired' }
+    const work =
+      shape.layers * totalOf(parts.layer, parts) + totalOf(this.ends.first, parts) + totalOf(this.ends.last, parts)
+    const layers = shape.layers / split.pp
+    const end = Math.max((split.microbatches * work) / split.pp, split.microbatches * layers * this.flownEach(0))
+    return (end + optimizerCost(this.#setup, layers * this.prices.layerParameters)) * (1 + latenessOf(this.#setup))
+  }
+
+  /**
+   * Seconds a layer's gradients, and so many times its parameters, are on their way for each microbatch, at the least:
+   * forward and backward fetch, but a call may find what the one before it has fetched.
+   */
+  flownEach(fetches: number): number {
+    const { split } = this.#setup
+    if ((!fetchesEach(split) && !reducesEach(split)) || !this.flying) return 0
+    const { gather, reduce } = this.flying.blocks.layers[0]
+    return (fetchesEach(split) ? fetches * gather : 0) + (reducesEach(split) ? reduce : 0)
+  }
+
+  withPipeline(setup: Setup): StepPrice {
+    return new StepPrice(setup, this)
+  }
+}
+
+/** Of stragglers, as a share of the step. */
+const latenessOf = ({ software, cluster }: Setup): number =>
+  software.jitter * Math.max(0, Math.log2(cluster.devices / 64))
+
+interface PlayedTimes {
+  /** When the last task is done, and when gradients are sums everywhere. */
+  readonly pipelined: number
+  readonly end: number
+  /** Of the busiest rank: what its flights add to its tasks, and what comes after the last of them. */
+  readonly within: number
+  readonly after: number
+}
+
+export class StepPrice {
+  readonly #setup: Setup
+  readonly #cut: CutPrice
+  readonly #known: KnownPipeline
+  readonly #parts: StageParts
+  readonly #busiest: Busiest
+  readonly #optimizer: number
+  #least: number | undefined
+
+  constructor(setup: Setup, cut: CutPrice) {
+    this.#setup = setup
+    this.#cut = cut
+    this.#known = pipelineIn(setup)
+    const { backward } = scheduleFacts[setup.split.schedule]
+    const host = setup.software.launch.batch / setup.split.chunks
+    this.#parts = { layer: cut.times, ends: cut.ends, host, backward }
+    this.#busiest = busiestOf(this.#known.pipeline, cut.prices, this.#parts)
+    this.#optimizer = optimizerCost(setup, this.#busiest.parameters)
+  }
+
+  /** No order of the tasks takes less. */
+  least(): number {
+    return (this.#leastEnd() + this.#optimizer) * (1 + latenessOf(this.#setup))
+  }
+
+  times(): Omit<Estimate, 'memory'> {
+    const { split, software } = this.#setup
+    const { layer, near } = this.#cut
+    const { rank, busy, endsBusy, endsTp } = this.#busiest
+    const { pipelined, end, within, after } = this.#played()
+    const optimizer = this.#optimizer
+    // What the busiest rank sends and waits for on the way, and all else it waits for.
+    const exposed = 2 * software.exposed.pp * near * split.chunks * split.microbatches
+    const waited = Math.max(0, pipelined - busy - within - exposed)
+    const handing = exposed + Math.min(waited, 2 * near * (split.pp - 1))
+    const late = (end + optimizer) * latenessOf(this.#setup)
+    const layers = rank.layerTurns
+    return {
+      step: seconds(end + optimizer + late),
+      parts: {
+        compute: seconds(layers * layer.compute + endsBusy),
+        recompute: seconds(layers * layer.recompute),
+        bubble: seconds(end - after - busy - within - handing),
+        tp: seconds(layers * layer.tp + endsTp),
+        dp: seconds(within + after + layers * layer.gather),
+        pp: seconds(handing),
+        cp: seconds(layers * layer.cp),
+        ep: seconds(layers * layer.ep),
+        optimizer: seconds(optimizer),
+        other: seconds(late + layers * layer.launch + rank.turns * this.#parts.host),
+      },
+      flops: flopsOfStep(this.#setup),
+    }
+  }
+
+  #played(): PlayedTimes {
+    const setup = this.#setup
+    const { split, software } = setup
+    const { pipeline, orders } = this.#known
+    const { table, prices, near, far, flying } = this.#cut
+    const { rank, busy, parameters } = this.#busiest
+    const tasks = taskCosts(stageTimes(pipeline, this.#parts, software.exposed.pp * near))
+    const flights = flying && pipelineFlights(setup, flying.traffic, flying.blocks, pipeline, orders.order)
+    const { finish, idle } = playPipeline(orders, split.microbatches, { tasks, near, far, ...(flights && { flights }) })
+    // Of many microbatches a part is played: a rank that is a little busier than the others may tell only later.
+    const pipelined = Math.max(this.#leastEnd(), ...finish)
+    if (!flying) {
+      const after = dataCost(setup, table, prices, parameters, meanTimes(rank, this.#parts, split.microbatches))
+      return { pipelined, end: pipelined + after, within: 0, after }
+    }
+    const end = Math.max(pipelined, ...holderSums(setup, table, prices, pipeline, finish))
+    const at = pipeline.ranks.indexOf(rank)
+    return { pipelined, end, within: Math.max(0, finish[at] - idle[at] - busy), after: end - pipelined }
+  }
+
+  #leastEnd(): number {
+    this.#least ??= leastEnd(this.#known.pipeline, this.#parts, this.#cut.near, fetches => this.#cut.flownEach(fetches))
+    return this.#least
+  }
+}

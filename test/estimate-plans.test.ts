@@ -1,0 +1,33 @@
+/**
+ * Two answers to two questions, on plans nobody has chosen: what a step takes, and what it holds. The estimate plays a
+ * plan's schedule on the costs of its stages; the compiler writes the program, and the simulation walks it instruction by
+ * instruction. They share prices of kernels and collectives and nothing else. `SEED=7 PLANS=50` tries others.
+ */
+import { ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { scheduleNames } from '../src/plan/index.js'
+import { comparedPlans, spread } from './random-plans.js'
+
+const seed = Number(process.env.SEED ?? 1)
+const count = Number(process.env.PLANS ?? 300)
+const percent = (share: number): string => `${(100 * share).toFixed(2)} %`
+
+const plans = comparedPlans(seed, count)
+for (const [what, mean, worst] of [
+  ['time', 0.015, 0.12],
+  ['memory', 0.02, 0.1],
+] as const)
+  test(`${count} random plans: ${what} of the estimate within ${percent(mean)} on average and ${percent(worst)} at the worst (SEED=${seed})`, () => {
+    const found = spread(plans.map(plan => plan[what]))
+    const farthest = plans.reduce((a, b) => (Math.abs(b[what]) > Math.abs(a[what]) ? b : a))
+    const text = `mean ${percent(found.mean)}, worst ${percent(found.worst)}: ${JSON.stringify(farthest.job)} on ${farthest.device}`
+    ok(found.mean <= mean && found.worst <= worst, text)
+  })
+
+test('the plans have every schedule, every ZeRO stage, fewer microbatches than stages, and models of both families', () => {
+  const has = (isThere: (plan: (typeof plans)[number]['job']) => boolean) => ok(plans.some(({ job }) => isThere(job)))
+  for (const name of scheduleNames) has(({ plan }) => plan.schedule === name && plan.pp > 1)
+  for (const zero of [0, 1, 2, 3]) has(({ plan }) => plan.zero === zero && plan.dp > 1 && plan.pp > 1)
+  has(({ plan }) => plan.microbatches < plan.pp)
+  for (const family of ['gpt', 'llama']) has(({ model }) => model.family === family && 'tied' in model && model.tied)
+})

@@ -1,0 +1,114 @@
+/**
+ * Random plans of models of some billions of parameters on some tens of devices, from a seed: each compiled, simulated
+ * and estimated. Layers are few, since one more adds nothing new; their widths are real ones.
+ */
+import { choices, worldOf } from '../src/base/index.js'
+import { clusterOf } from '../src/cluster/index.js'
+import { compileJob } from '../src/compile/index.js'
+import { capacityOf, type Estimate, estimate, placedOf, totalBytes } from '../src/estimate/index.js'
+import { check, Job, type JobInput, scheduleFacts, scheduleNames, worldOfPlan } from '../src/plan/index.js'
+import { clusterPrices, type Simulation, simulate } from '../src/simulate/index.js'
+
+type Random = ReturnType<typeof choices>
+
+export interface RandomPlan {
+  readonly job: Job
+  readonly device: string
+}
+
+function modelOf({ pick, chance }: Random) {
+  const [embed, heads, kvHeads, ffn] = pick([
+    [2048, 16, 8, 5632],
+    [2048, 32, 4, 8192],
+    [4096, 32, 8, 14336],
+    [4096, 32, 32, 11008],
+    [5120, 40, 8, 13824],
+    [8192, 64, 8, 28672],
+  ])
+  const sizes = { layers: pick([4, 6, 8, 12, 16, 20]), embed, heads, vocab: pick([32000, 50304, 128256]) }
+  const tied = chance(0.3)
+  return chance(0.4)
+    ? { family: 'gpt' as const, ...sizes, tied, dropout: pick([0, 0, 0.1]) }
+    : { family: 'llama' as const, ...sizes, tied, kvHeads, ffn }
+}
+
+function planOf({ pick, chance, int }: Random) {
+  const schedule = pick(scheduleNames)
+  const tp = pick([1, 1, 2, 4, 8])
+  return {
+    ...{ schedule, tp, pp: pick([1, 2, 2, 3, 4, 4, 6, 8]), dp: pick([1, 2, 2, 3, 4, 8]) },
+    microbatches: pick([1, 2, 3, 4, 6, 8, 12, 16, 24]),
+    ...(scheduleFacts[schedule].chunksFixed ? {} : { chunks: pick([2, 2, 3]) }),
+    ...{ zero: int(4), reduce: pick(['microbatch', 'microbatch', 'step'] as const) },
+    ...{ gather: pick(['use', 'use', 'step'] as const), prefetch: pick([1, 1, 2]) },
+    ...(chance(0.2) ? { bucket: pick([1, 100, 1000]) * 2 ** 20 } : {}),
+    ...(chance(0.25) ? { layers: { first: int(3), last: int(3) } } : {}),
+    sequenceParallel: tp > 1 && chance(0.5),
+    recompute: pick(['none', 'none', 'selective', 'full'] as const),
+    precision: pick(['bf16', 'bf16', 'bf16', 'pure-bf16'] as const),
+  }
+}
+
+/** More are not simulated by the hundred. */
+const mostDevices = 64
+
+/** Undefined: it would not run. */
+function randomPlan(random: Random): RandomPlan | undefined {
+  const { pick } = random
+  const [model, plan] = [modelOf(random), planOf(random)]
+  const training = { seq: pick([1024, 2048, 4096]), globalBatch: plan.dp * plan.microbatches * pick([1, 1, 2, 4]) }
+  const device = pick(['h100', 'h100', 'a100'])
+  const input: JobInput = { model, training, plan }
+  const job = Job.safeParse(input)
+  if (!job.success || worldOfPlan(job.data.plan) > mostDevices) return undefined
+  return check(job.data).some(({ severity }) => severity === 'error') ? undefined : { job: job.data, device }
+}
+
+export function* randomPlans(seed: number): Generator<RandomPlan> {
+  for (let draw = 0; ; draw++) {
+    const plan = randomPlan(choices(seed * 1e6 + draw))
+    if (plan) yield plan
+  }
+}
+
+export interface ComparedPlan extends RandomPlan {
+  readonly estimated: Estimate
+  readonly simulated: Simulation
+  /** The estimate over the program itself, less one. */
+  readonly time: number
+  readonly memory: number
+}
+
+/** Undefined: it does not fit its devices. */
+export function compared({ job, device }: RandomPlan): ComparedPlan | undefined {
+  const cluster = clusterOf(device, worldOfPlan(job.plan))
+  const placed = placedOf(job)!
+  const estimated = estimate({ ...placed, cluster })
+  // What is far too large need not be compiled to know it.
+  if (totalBytes(estimated.memory) > 2 * capacityOf(cluster.device)) return undefined
+  const program = compileJob(job)
+  const simulated = simulate(program, clusterPrices(program, clusterOf(device, worldOf(program.mesh))), { watch: [] })
+  if (simulated.memory.arena > capacityOf(cluster.device)) return undefined
+  const [time, memory] = [
+    estimated.step / simulated.step - 1,
+    totalBytes(estimated.memory) / simulated.memory.arena - 1,
+  ]
+  return { job, device, estimated, simulated, time, memory }
+}
+
+/** So many that fit. */
+export function comparedPlans(seed: number, count: number): ComparedPlan[] {
+  const plans: ComparedPlan[] = []
+  for (const plan of randomPlans(seed)) {
+    const one = compared(plan)
+    if (one) plans.push(one)
+    if (plans.length === count) break
+  }
+  return plans
+}
+
+/** Mean and worst of some errors. */
+export function spread(errors: readonly number[]): { readonly mean: number; readonly worst: number } {
+  const sizes = errors.map(Math.abs)
+  return { mean: sizes.reduce((a, b) => a + b, 0) / sizes.length, worst: Math.max(...sizes) }
+}
