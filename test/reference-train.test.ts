@@ -1,7 +1,7 @@
 /** A training step written by hand, on one rank and on many: same losses, gradients, parameters and moments. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { boot, type Precision, syntheticData } from '../src/engine/index.js'
+import { interpreterOf, type Precision, syntheticData } from '../src/engine/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { Instr, Program, Step } from '../src/ir/index.js'
 import { type Tiny, tiny } from './tiny.js'
@@ -69,7 +69,7 @@ function regression(mesh: Record<string, number>, microbatches: number): Program
 }
 
 function train(program: Program, precision: Precision = 'f64') {
-  const machine = boot(program, { seed: 11, precision })
+  const machine = interpreterOf(program, { seed: 11, precision })
   const data = syntheticData(inputsOf(program), 0, 11)
   const inputs = (step: number) => (name: string) => (name === 'elements' ? [elements] : data(step)(name))
   const results = [0, 1, 2].map(step => machine.step({ inputs: inputs(step), lr: 0.1, step }))
@@ -100,7 +100,7 @@ for (const [mesh, microbatches] of [
   })
 
 test('f32 starts from the same weights and differs by its rounding', () => {
-  const first = (precision: Precision) => boot(regression({}, 1), { seed: 11, precision }).parameter('w')
+  const first = (precision: Precision) => interpreterOf(regression({}, 1), { seed: 11, precision }).parameter('w')
   deepEqual(first('f32'), first('f64'))
   const difference = worst(train(regression({}, 1), 'f32').numbers, train(regression({}, 1)).numbers)
   ok(difference > 0 && difference < 1e-5, `${difference}`)
