@@ -6,6 +6,7 @@
 // dscore = p (mask dout.v - dout.out) / sqrt(headDim), and dq, dk, dv are products with it.
 #include "functions.h"
 #include "matmul.h"
+#include "part.h"
 #include "random.h"
 
 #define KEYS 64
@@ -14,7 +15,9 @@
 _Static_assert(KEYS % TILE_COLUMNS == 0, "a block of keys is whole panels");
 
 struct problem {
-  size batch, seq, kv_heads, group, depth, window;
+  size batch, kv_heads, group, depth, window;
+  struct part queries, keys;
+  size positions;           // of the whole sequence
   size q_stride, k_stride;  // from one position to the next
   float scale;
   int dropping;
@@ -27,7 +30,11 @@ static struct problem problem_of(const double *w) {
   enum { shift = ATTENTION_BATCH };
   struct problem p = {
       .batch = (size)w[ATTENTION_BATCH - shift],
-      .seq = (size)w[ATTENTION_SEQ - shift],
+      .queries = {(size)w[ATTENTION_QUERIES - shift], (size)w[ATTENTION_QUERY_ORIGIN - shift],
+                  (size)w[ATTENTION_QUERY_UNTIL - shift], (size)w[ATTENTION_QUERY_GAP - shift]},
+      .keys = {(size)w[ATTENTION_KEYS - shift], (size)w[ATTENTION_KEY_ORIGIN - shift],
+               (size)w[ATTENTION_KEY_UNTIL - shift], (size)w[ATTENTION_KEY_GAP - shift]},
+      .positions = (size)w[ATTENTION_POSITIONS - shift],
       .kv_heads = (size)w[ATTENTION_KV_HEADS - shift],
       .group = (size)w[ATTENTION_GROUP - shift],
       .depth = (size)w[ATTENTION_HEAD_DIM - shift],
@@ -41,7 +48,7 @@ static struct problem problem_of(const double *w) {
       .heads = (size)w[ATTENTION_HEADS - shift],
       .groups = (size)w[ATTENTION_GROUPS - shift],
   };
-  if (p.window <= 0) p.window = p.seq;
+  if (p.window <= 0) p.window = p.positions;
   p.k_stride = p.kv_heads * p.depth;
   p.q_stride = p.k_stride * p.group;
   p.scale = (float)(1 / __builtin_sqrt((double)p.depth));
@@ -53,29 +60,30 @@ struct row {
   size batch, head, group;
 };
 
-static size q_offset(const struct problem *p, struct row r, size position) {
-  return (r.batch * p->seq + position) * p->q_stride + (r.head * p->group + r.group) * p->depth;
+static size q_offset(const struct problem *p, struct row r, size query) {
+  return (r.batch * p->queries.length + query) * p->q_stride + (r.head * p->group + r.group) * p->depth;
 }
-static size k_offset(const struct problem *p, struct row r, size position) {
-  return (r.batch * p->seq + position) * p->k_stride + r.head * p->depth;
+static size k_offset(const struct problem *p, struct row r, size key) {
+  return (r.batch * p->keys.length + key) * p->k_stride + r.head * p->depth;
 }
-static size lse_offset(const struct problem *p, struct row r, size position) {
-  return ((r.batch * p->seq + position) * p->kv_heads + r.head) * p->group + r.group;
+static size lse_offset(const struct problem *p, struct row r, size query) {
+  return ((r.batch * p->queries.length + query) * p->kv_heads + r.head) * p->group + r.group;
 }
 
-// The mask's index is row-major over (batch, kvHeads, group, query, key) of the whole scores.
+// The mask's index is row-major over (batch, kvHeads, group, query, key) of the whole scores; query and key are positions.
 static uint64_t mask_index(const struct problem *p, struct row r, size query, size key) {
   const uint64_t batch = (uint64_t)(p->batch_origin + r.batch), head = (uint64_t)(p->head_origin + r.head);
   const uint64_t row = (batch * (uint64_t)p->heads + head) * (uint64_t)p->groups + (uint64_t)(p->group_origin + r.group);
-  return (row * (uint64_t)p->seq + (uint64_t)query) * (uint64_t)p->seq + (uint64_t)key;
+  return (row * (uint64_t)p->positions + (uint64_t)query) * (uint64_t)p->positions + (uint64_t)key;
 }
 
-// Which keys of the block that begins at `first` the query sees: [from, to), counted inside the block.
+// Which keys of a block the query at a position sees: [from, to), counted inside the block.
 struct visible {
   size from, to;
 };
-static struct visible visible_keys(const struct problem *p, size query, size first) {
-  const size from = max_size(0, query - p->window + 1 - first), to = min_size(KEYS, query + 1 - first);
+static struct visible visible_keys(const struct problem *p, size query, struct run keys) {
+  const size from = max_size(0, query - p->window + 1 - keys.position);
+  const size to = min_size(keys.length, query + 1 - keys.position);
   return (struct visible){min_size(from, KEYS), max_size(to, 0)};
 }
 
@@ -121,48 +129,47 @@ struct forward_space {
 
 // One block of keys: scores, probabilities, and their product with v added to out.
 static void attend_block(const struct problem *p, struct row r, struct forward_space *s, const float *k, const float *v,
-                         size query, size queries, size key, size keys) {
-  const size first = max_size(0, key - query), rest = queries - first;  // queries before the block do not see it
+                         struct run queries, struct run keys) {
+  const size first = max_size(0, keys.position - queries.position);  // queries before the block do not see it
+  const size rest = queries.length - first;
   float *out = s->out + first * p->depth;
-  pack_panels(s->k_panels, (struct matrix){k + k_offset(p, r, key), 1, p->k_stride}, p->depth, keys);
-  pack_panels(s->v_panels, (struct matrix){v + k_offset(p, r, key), p->k_stride, 1}, keys, p->depth);
-  multiply_panels(s->scores, KEYS, (struct matrix){s->q + first * p->depth, p->depth, 1}, s->k_panels, rest, keys,
+  pack_panels(s->k_panels, (struct matrix){k + k_offset(p, r, keys.first), 1, p->k_stride}, p->depth, keys.length);
+  pack_panels(s->v_panels, (struct matrix){v + k_offset(p, r, keys.first), p->k_stride, 1}, keys.length, p->depth);
+  multiply_panels(s->scores, KEYS, (struct matrix){s->q + first * p->depth, p->depth, 1}, s->k_panels, rest, keys.length,
                   p->depth, 0);
-  for (size i = first; i < queries; i++) {
+  for (size i = first; i < queries.length; i++) {
     float *row = s->scores + (i - first) * KEYS;
-    const struct visible seen = visible_keys(p, query + i, key);
+    const struct visible seen = visible_keys(p, queries.position + i, keys);
     if (seen.from >= seen.to) {  // a window may begin after this block
       for (size t = 0; t < KEYS; t++) row[t] = 0;
       continue;
     }
     const float correction = soften(row, seen, &s->max[i], &s->sum[i]);
-    if (p->dropping) apply_mask(p, r, row, query + i, key);
+    if (p->dropping) apply_mask(p, r, row, queries.position + i, keys.position);
     if (correction != 1)
       for (size d = 0; d < p->depth; d++) s->out[i * p->depth + d] *= correction;
   }
-  multiply_panels(out, p->depth, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->depth, keys, 1);
-}
-
-static size first_key(const struct problem *p, size query) {
-  return max_size(0, query - p->window + 1) / KEYS * KEYS;
+  multiply_panels(out, p->depth, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->depth, keys.length, 1);
 }
 
 static void attend(const struct problem *p, struct row r, struct forward_space *s, const float *q, const float *k,
-                   const float *v, float *out, float *lse, size query) {
-  const size queries = min_size(MANY_QUERIES, p->seq - query);
-  copy_scaled(s->q, q + q_offset(p, r, query), p->q_stride, queries, p->depth, p->scale);
-  for (size i = 0; i < queries * p->depth; i++) s->out[i] = 0;
-  for (size i = 0; i < queries; i++) {
+                   const float *v, float *out, float *lse, struct run queries) {
+  copy_scaled(s->q, q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
+  for (size i = 0; i < queries.length * p->depth; i++) s->out[i] = 0;
+  for (size i = 0; i < queries.length; i++) {
     s->max[i] = -__builtin_inff();
     s->sum[i] = 0;
   }
-  for (size key = first_key(p, query); key < query + queries; key += KEYS)
-    attend_block(p, r, s, k, v, query, queries, key, min_size(KEYS, p->seq - key));
-  for (size i = 0; i < queries; i++) {
+  EACH_RUN(run, p->keys) {
+    const size seen = max_size(0, queries.position - p->window + 1 - run.position) / KEYS * KEYS;
+    for (size key = seen; key < run.length && run.position + key < queries.position + queries.length; key += KEYS)
+      attend_block(p, r, s, k, v, queries, piece_of(run, key, KEYS));
+  }
+  for (size i = 0; i < queries.length; i++) {
     const float scale = 1 / s->sum[i];
-    float *to = out + q_offset(p, r, query + i);
+    float *to = out + q_offset(p, r, queries.first + i);
     for (size d = 0; d < p->depth; d++) to[d] = s->out[i * p->depth + d] * scale;
-    lse[lse_offset(p, r, query + i)] = (float)((double)s->max[i] + log_f64((double)s->sum[i]));
+    lse[lse_offset(p, r, queries.first + i)] = (float)((double)s->max[i] + log_f64((double)s->sum[i]));
   }
 }
 
@@ -190,9 +197,10 @@ COMMAND(attention) {
                             .scores = take(c, &used, MANY_QUERIES * KEYS)};
   if (c->error) return;
   EACH_ROW(r, p)
-  for (size query = 0; query < p.seq; query += MANY_QUERIES)
+  EACH_RUN(run, p.queries)
+  for (size query = 0; query < run.length; query += MANY_QUERIES)
     attend(&p, r, &s, floats(c, w[ATTENTION_Q]), floats(c, w[ATTENTION_K]), floats(c, w[ATTENTION_V]),
-           floats(c, w[ATTENTION_OUT]), floats(c, w[ATTENTION_LSE]), query);
+           floats(c, w[ATTENTION_OUT]), floats(c, w[ATTENTION_LSE]), piece_of(run, query, MANY_QUERIES));
 }
 
 struct operands {
@@ -214,11 +222,11 @@ static float dot(const float *a, const float *b, size n) {
 }
 
 // Of one query: scores become masked probabilities, slopes (which come as dout.v) become dscore * sqrt(headDim).
-static void slope_row(const struct problem *p, struct row r, float *scores, float *slopes, size query, size key, float lse,
-                      float delta) {
-  const struct visible seen = visible_keys(p, query, key);
+static void slope_row(const struct problem *p, struct row r, float *scores, float *slopes, size query, struct run keys,
+                      float lse, float delta) {
+  const struct visible seen = visible_keys(p, query, keys);
   float factors[KEYS];
-  if (p->dropping) mask_factors(factors, p->mask, mask_index(p, r, query, key), KEYS);
+  if (p->dropping) mask_factors(factors, p->mask, mask_index(p, r, query, keys.position), KEYS);
   hide(scores, seen, -__builtin_inff());
   hide(slopes, seen, 0);
   for (size t = 0; t < KEYS; t += LANES) {
@@ -236,39 +244,45 @@ static void slope_row(const struct problem *p, struct row r, float *scores, floa
 
 // One block of queries against the packed block of keys.
 static void slope_block(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s,
-                        size query, size key, size keys) {
-  const size queries = min_size(QUERIES, p->seq - query), depth = p->depth;
-  const float *dout = o->dout + q_offset(p, r, query);
-  copy_scaled(s->q, o->q + q_offset(p, r, query), p->q_stride, queries, depth, p->scale);
-  pack_panels(s->q_panels, (struct matrix){s->q, depth, 1}, queries, depth);
-  pack_panels(s->dout_panels, (struct matrix){dout, p->q_stride, 1}, queries, depth);
-  multiply_panels(s->scores, KEYS, (struct matrix){s->q, depth, 1}, s->k_transposed, queries, keys, depth, 0);
-  multiply_panels(s->slopes, KEYS, (struct matrix){dout, p->q_stride, 1}, s->v_transposed, queries, keys, depth, 0);
-  for (size i = 0; i < queries; i++) {
-    const float delta = dot(dout + i * p->q_stride, o->out + q_offset(p, r, query + i), depth);
-    slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, query + i, key, o->lse[lse_offset(p, r, query + i)], delta);
+                        struct run queries, struct run keys) {
+  const size many = queries.length, depth = p->depth;
+  const float *dout = o->dout + q_offset(p, r, queries.first);
+  copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, many, depth, p->scale);
+  pack_panels(s->q_panels, (struct matrix){s->q, depth, 1}, many, depth);
+  pack_panels(s->dout_panels, (struct matrix){dout, p->q_stride, 1}, many, depth);
+  multiply_panels(s->scores, KEYS, (struct matrix){s->q, depth, 1}, s->k_transposed, many, keys.length, depth, 0);
+  multiply_panels(s->slopes, KEYS, (struct matrix){dout, p->q_stride, 1}, s->v_transposed, many, keys.length, depth, 0);
+  for (size i = 0; i < many; i++) {
+    const size query = queries.first + i;
+    const float delta = dot(dout + i * p->q_stride, o->out + q_offset(p, r, query), depth);
+    slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, queries.position + i, keys, o->lse[lse_offset(p, r, query)],
+              delta);
   }
-  multiply_panels(s->dv, depth, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys, depth, queries, 1);
-  multiply_panels(s->dk, depth, (struct matrix){s->slopes, 1, KEYS}, s->q_panels, keys, depth, queries, 1);
-  multiply_panels(o->dq + q_offset(p, r, query), p->q_stride, (struct matrix){s->slopes, KEYS, 1}, s->k_panels, queries,
-                  depth, keys, 1);
+  multiply_panels(s->dv, depth, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys.length, depth, many, 1);
+  multiply_panels(s->dk, depth, (struct matrix){s->slopes, 1, KEYS}, s->q_panels, keys.length, depth, many, 1);
+  multiply_panels(o->dq + q_offset(p, r, queries.first), p->q_stride, (struct matrix){s->slopes, KEYS, 1}, s->k_panels,
+                  many, depth, keys.length, 1);
 }
 
 // All that has to do with one block of keys: dk and dv of it, and its part of every dq.
-static void slope_keys(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s, size key) {
-  const size keys = min_size(KEYS, p->seq - key), depth = p->depth;
-  const float *k = o->k + k_offset(p, r, key), *v = o->v + k_offset(p, r, key);
-  pack_panels(s->k_transposed, (struct matrix){k, 1, p->k_stride}, depth, keys);
-  pack_panels(s->v_transposed, (struct matrix){v, 1, p->k_stride}, depth, keys);
-  float *end = pack_panels(s->k_panels, (struct matrix){k, p->k_stride, 1}, keys, depth);
+static void slope_keys(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s,
+                       struct run keys) {
+  const size depth = p->depth;
+  const float *k = o->k + k_offset(p, r, keys.first), *v = o->v + k_offset(p, r, keys.first);
+  pack_panels(s->k_transposed, (struct matrix){k, 1, p->k_stride}, depth, keys.length);
+  pack_panels(s->v_transposed, (struct matrix){v, 1, p->k_stride}, depth, keys.length);
+  float *end = pack_panels(s->k_panels, (struct matrix){k, p->k_stride, 1}, keys.length, depth);
   for (float *x = s->k_panels; x < end; x++) *x *= p->scale;
-  for (size i = 0; i < keys * depth; i++) s->dk[i] = s->dv[i] = 0;
-  const size last = min_size(p->seq, key + keys - 1 + p->window);  // queries from here on do not see the block
+  for (size i = 0; i < keys.length * depth; i++) s->dk[i] = s->dv[i] = 0;
   for (r.group = 0; r.group < p->group; r.group++)
-    for (size query = key / QUERIES * QUERIES; query < last; query += QUERIES) slope_block(p, r, o, s, query, key, keys);
-  for (size t = 0; t < keys; t++) {
-    __builtin_memcpy(o->dk + k_offset(p, r, key + t), s->dk + t * depth, (size_t)depth * 4);
-    __builtin_memcpy(o->dv + k_offset(p, r, key + t), s->dv + t * depth, (size_t)depth * 4);
+    EACH_RUN(run, p->queries) {
+      const size first = max_size(0, keys.position - run.position) / QUERIES * QUERIES;  // queries before do not see the block
+      const size last = min_size(run.length, keys.position + keys.length - 1 + p->window - run.position);  // nor those after
+      for (size query = first; query < last; query += QUERIES) slope_block(p, r, o, s, piece_of(run, query, QUERIES), keys);
+    }
+  for (size t = 0; t < keys.length; t++) {
+    __builtin_memcpy(o->dk + k_offset(p, r, keys.first + t), s->dk + t * depth, (size_t)depth * 4);
+    __builtin_memcpy(o->dv + k_offset(p, r, keys.first + t), s->dv + t * depth, (size_t)depth * 4);
   }
 }
 
@@ -294,9 +308,10 @@ COMMAND(attentionGrad) {
       .slopes = take(c, &used, QUERIES * KEYS),
   };
   if (c->error) return;
-  const size elements = p.batch * p.seq * p.q_stride;
+  const size elements = p.batch * p.queries.length * p.q_stride;
   for (size i = 0; i < elements; i++) o.dq[i] = 0;
   for (struct row r = {}; r.batch < p.batch; r.batch++)
     for (r.head = 0; r.head < p.kv_heads; r.head++)
-      for (size key = 0; key < p.seq; key += KEYS) slope_keys(&p, r, &o, &s, key);
+      EACH_RUN(run, p.keys)
+      for (size key = 0; key < run.length; key += KEYS) slope_keys(&p, r, &o, &s, piece_of(run, key, KEYS));
 }

@@ -196,6 +196,18 @@ COMMAND(waitAllReduce) {
   share_out(c, w, reduced_share(w), PIECE_BYTES / bytes_per[(int)w[WAIT_ALL_REDUCE_DTYPE]], all_reduce);
 }
 
+// Where column `column` of a member's row of `inner` lies in the row of all members, and how many follow it there. In
+// zigzag, `minor` members in a row share what one of n ranks would have: chunks r and 2n-1-r of 2n.
+struct chunk {
+  size at, left;
+};
+static struct chunk chunk_of(size member, size members, size column, size inner, size minor) {
+  if (!minor) return (struct chunk){member * inner + column, inner - column};
+  const size rank = member / minor, ranks = members / minor, half = minor * inner / 2, x = member % minor * inner + column;
+  const size later = x >= half, within = x - later * half;
+  return (struct chunk){(later ? 2 * ranks - 1 - rank : rank) * half + within, min_size(half - within, inner - column)};
+}
+
 // A share is a member's result: `outer` rows of `inner` elements, which need not begin or end with a piece.
 static void reduce_scatter(struct context *c, const double *w, int share, size low, size high) {
   enum { OPERANDS = WAIT_REDUCE_SCATTER_DTYPE + 1 };
@@ -203,14 +215,15 @@ static void reduce_scatter(struct context *c, const double *w, int share, size l
   const int members = (int)w[WAIT_REDUCE_SCATTER_MEMBERS], dtype = (int)w[WAIT_REDUCE_SCATTER_DTYPE];
   for (size at = low, n; at < high; at += n) {
     const size row = at / inner, column = at % inner;
-    n = min_size(inner - column, high - at);
+    const struct chunk k = chunk_of(share, members, column, inner, (size)w[WAIT_REDUCE_SCATTER_ZIGZAG]);
+    n = min_size(k.left, high - at);
     fold(c, &(struct fold){.x = w + OPERANDS,
                            .out = w + OPERANDS + members + share,
                            .operands = members,
                            .results = 1,
                            .combine = (int)w[WAIT_REDUCE_SCATTER_COMBINE],
                            .dtype = dtype,
-                           .from = ((row * members + share) * inner + column) * bytes_per[dtype],
+                           .from = (row * members * inner + k.at) * bytes_per[dtype],
                            .to = at * bytes_per[dtype],
                            .n = n});
   }
@@ -246,19 +259,22 @@ static void copy_runs(struct context *c, const double *w, const struct runs *r, 
 }
 
 static struct runs gathered(const double *w) {
-  return (struct runs){(size)w[WAIT_ALL_GATHER_MEMBERS], (size)w[WAIT_ALL_GATHER_OUTER],
-                       (size)w[WAIT_ALL_GATHER_INNER_BYTES]};
+  const size halves = w[WAIT_ALL_GATHER_ZIGZAG] ? 2 : 1;
+  return (struct runs){(size)w[WAIT_ALL_GATHER_MEMBERS], (size)w[WAIT_ALL_GATHER_OUTER] * halves,
+                       (size)w[WAIT_ALL_GATHER_INNER_BYTES] / halves};
 }
 
 static struct place gathered_at(const double *w, size share, size member, size run) {
   (void)share;
   const struct runs r = gathered(w);
-  return (struct place){(run * r.members + member) * r.bytes, run * r.bytes};
+  const size halves = w[WAIT_ALL_GATHER_ZIGZAG] ? 2 : 1, inner = r.bytes * halves;
+  const struct chunk k = chunk_of(member, r.members, run % halves * r.bytes, inner, (size)w[WAIT_ALL_GATHER_ZIGZAG]);
+  return (struct place){run / halves * r.members * inner + k.at, run * r.bytes};
 }
 
 static void all_gather(struct context *c, const double *w, int share, size low, size high) {
   const struct runs r = gathered(w);
-  copy_runs(c, w, &r, gathered_at, w + WAIT_ALL_GATHER_INNER_BYTES + 1, share, low, high);
+  copy_runs(c, w, &r, gathered_at, w + WAIT_ALL_GATHER_ZIGZAG + 1, share, low, high);
 }
 
 COMMAND(waitAllGather) {

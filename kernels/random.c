@@ -102,7 +102,8 @@ COMMAND(dropout) {
   const struct mask mask = mask_of(w[DROPOUT_RATE], w[DROPOUT_SEED], w[DROPOUT_NAME], w[DROPOUT_STEP]);
   for (size i = 0; i < (size)w[DROPOUT_N0]; i++)
     for (size j = 0; j < n1; j++, x += n2, y += n2) {
-      const double index = w[DROPOUT_BASE] + (double)i * w[DROPOUT_STRIDE0] + (double)j * w[DROPOUT_STRIDE1];
+      const double row = (double)j + (j < (size)w[DROPOUT_UNTIL] ? 0 : w[DROPOUT_GAP]);
+      const double index = w[DROPOUT_BASE] + (double)i * w[DROPOUT_STRIDE0] + row * w[DROPOUT_STRIDE1];
       drop_row(y, x, mask, (uint64_t)index, n2);
     }
 }

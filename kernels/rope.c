@@ -27,7 +27,7 @@ COMMAND(rope) {
     for (size s = 0; s < seq; s++) {
       for (size i = 0; i < pairs; i++) {
         double cosine, sine;
-        cos_sin_f64((w[ROPE_ORIGIN] + (double)s) * frequencies[i], &cosine, &sine);
+        cos_sin_f64((w[ROPE_ORIGIN] + (double)s + (s < (size)w[ROPE_UNTIL] ? 0 : w[ROPE_GAP])) * frequencies[i], &cosine, &sine);
         cosines[i] = (float)cosine;
         sines[i] = (float)(sign * sine);
       }

@@ -163,7 +163,8 @@ export const rows: readonly Row[] = [
   [write({ model: 'family: mlp, layers: 1, embed: 65536', training: 'seq: 1, globalBatch: 65536', plan: 'dp: 65536, tp: 65536', }), 'plan/ranks plan | tp 65536 x dp 65536 = 4294967296 ranks, more than 16777216'],
 
   // Numbers that do not fit together
-  [plan('cp: 2, ep: 2'), 'plan/unsupported plan.cp | not supported yet: cp 2', 'plan/unsupported plan.ep | not supported yet: ep 2'],
+  [plan('cp: 3, ep: 2'), 'plan/unsupported plan.ep | not supported yet: ep 2', 'plan/indivisible plan.cp | seq 32 % cp 3 = 2, must be 0; try seq 36, or cp 2 or 4'],
+  [plan('cp: 32, zigzag: true'), 'plan/indivisible plan.zigzag | seq 32 % (2 x cp 32) = 32, must be 0'],
   [plan('dp: 3, microbatches: 4'), 'plan/batch training.globalBatch | globalBatch 16 % (microbatches 4 x dp 3 = 12) = 4, must be 0; try globalBatch 12 or 24'],
   [plan('dp: 2, microbatches: 3'), 'plan/batch training.globalBatch | try microbatches 2 or 4, or globalBatch 12 or 18'],
   [plan('dp: 32'), 'plan/batch training.globalBatch | try globalBatch 32'],

@@ -85,6 +85,9 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ],
   ['gpt tied', { dp: 2, tp: 2, pp: 2, zero: 2, sequenceParallel: true, microbatches: 4, schedule: 'interleaved' }],
   ['llama tied', { dp: 4, tp: 2, zero: 1, microbatches: 2, recompute: 'selective' }],
+  ['gpt tied', { cp: 2, tp: 2, sequenceParallel: true }],
+  ['llama', { cp: 2, dp: 2, zero: 3, microbatches: 2 }],
+  ['llama tied', { cp: 4, zigzag: false, recompute: 'full' }],
   ['llama', { dp: 2, zero: 1, precision: 'bf16' }],
   ['gpt tied', { tp: 2, sequenceParallel: true, microbatches: 2, precision: 'bf16' }],
   ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 2, schedule: 'zb-h1', precision: 'bf16' }],
@@ -101,8 +104,8 @@ const steps = 5
 const python = findPython()
 const script = fileURLToPath(new URL('../../test/emit_many.py', import.meta.url))
 
-function ranksOf({ plan: { dp, tp, pp } }: Job): number {
-  return dp * tp * pp
+function ranksOf({ plan: { dp, cp, tp, pp } }: Job): number {
+  return dp * cp * tp * pp
 }
 
 const withEps = ({ training, ...job }: Job): Job => ({

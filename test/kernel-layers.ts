@@ -183,28 +183,54 @@ export const rope: Make = ({ tensor, pick, chance, int }) => {
     headDim: 2 * pick([1, 3, 8, 32, 65]),
   }
   const [inverse, theta, origin] = [chance(0.5), pick([1e4, 5e5]), pick([0, int(100000)])]
-  const x = { ...tensor(shape), origin: { seq: origin } }
+  const [until, gap] = [int(shape.seq + 1), pick([0, int(1000)])]
+  const x = { ...tensor(shape), origin: { seq: origin }, gap: { dim: 'seq', until, gap } }
   const [y] = reference({ kind: 'rope', theta, inverse }, [x], shape)
-  const words = { ...shape, theta, inverse: +inverse, origin }
+  const words = { ...shape, theta, inverse: +inverse, origin, until, gap }
   return { command: 'rope', ins: { x: x.values }, words, expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
 }
 
+/** Queries of the whole sequence, of a run of it, or of two runs. */
+function partOfSequence(positions: number, { pick, int }: ReturnType<typeof draw>) {
+  const [before, skipped, after] = pick([
+    [0, 0, 0] as const,
+    [int(positions), 0, 0],
+    [int(positions), int(positions), 0],
+  ])
+  const length = Math.max(1, positions - before - skipped - after)
+  const origin = Math.min(before, positions - 1)
+  const gap = Math.max(0, Math.min(skipped, positions - origin - length))
+  return { length, origin, until: int(length) + 1, gap }
+}
+
 /** Local and whole sizes of q, k, v; window and dropout sometimes. */
-export function attentionInput({ tensor, pick, chance, int }: ReturnType<typeof draw>) {
+export function attentionInput(d: ReturnType<typeof draw>) {
+  const { tensor, pick, chance, int } = d
   const sizes = { batch: pick([1, 2]), seq: pick([1, 2, 7, 31, 64, 65, 130, 150]) }
+  const queries = partOfSequence(sizes.seq, d)
   const [kvHeads, group, headDim] = [pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 6, 16, 32, 33, 64])]
   const whole = { batch: 5, kvHeads: 4, group: 6 }
   const origin = { batch: int(3), kvHeads: int(2), group: int(3) }
-  const place = <T extends object>(tensor: T) => ({ ...tensor, whole, origin })
-  const [q, k, v] = [
-    { kvHeads, group, headDim },
-    { kvHeads, headDim },
-    { kvHeads, headDim },
-  ].map(dims => place(tensor({ ...sizes, ...dims })))
+  const asked = { ...sizes, seq: queries.length }
+  const [k, v] = [0, 1].map(() => ({ ...tensor({ ...sizes, kvHeads, headDim }), whole, origin }))
+  const q = {
+    ...tensor({ ...asked, kvHeads, group, headDim }),
+    ...{ whole: { ...whole, seq: sizes.seq }, origin: { ...origin, seq: queries.origin } },
+    gap: { dim: 'seq', until: queries.until, gap: queries.gap },
+  }
   const window = pick([0, 0, 1, 5, 70])
   const rate = chance(0.4) ? 0.3 : 0
   const words = {
-    ...sizes,
+    batch: sizes.batch,
+    queries: queries.length,
+    keys: sizes.seq,
+    positions: sizes.seq,
+    queryOrigin: queries.origin,
+    queryUntil: queries.until,
+    queryGap: queries.gap,
+    keyOrigin: 0,
+    keyUntil: sizes.seq,
+    keyGap: 0,
     kvHeads,
     group,
     headDim,
@@ -220,7 +246,7 @@ export function attentionInput({ tensor, pick, chance, int }: ReturnType<typeof 
     groups: whole.group,
   }
   const choice = { ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
-  const shapes = { out: { ...sizes, kvHeads, group, headDim }, lse: { ...sizes, kvHeads, group } }
+  const shapes = { out: { ...asked, kvHeads, group, headDim }, lse: { ...asked, kvHeads, group } }
   return { q, k, v, words, choice, shapes, kShape: { ...sizes, kvHeads, headDim } }
 }
 
@@ -252,13 +278,14 @@ export const dropout: Make = ({ tensor, pick, int }) => {
   const [n0, n1, n2] = [pick([1, 3]), pick([1, 4, 9]), pick([1, 5, 40, 300])]
   const whole = { a: 7, b: 2 ** 20, c: 2 ** 10 }
   const origin = { a: int(4), b: int(2 ** 19), c: int(100) } // indices beyond 2^32
-  const x = { ...tensor({ a: n0, b: n1, c: n2 }), whole, origin }
+  const [until, gap] = [int(n1) + 1, pick([0, int(1000)])]
+  const x = { ...tensor({ a: n0, b: n1, c: n2 }), whole, origin, gap: { dim: 'b', until, gap } }
   const rate = pick([0.1, 0.5, 0.9])
   const [y] = reference({ kind: 'dropout', dropout: { rate, key: 'mask' } }, [x], { ...x, values: [] })
   const [stride0, stride1] = [whole.b * whole.c, whole.c]
   const base = origin.a * stride0 + origin.b * stride1 + origin.c
   const name = hashName('block.mask')
-  const words = { n0, n1, n2, base, stride0, stride1, rate, seed: moment.seed, name, step: moment.step }
+  const words = { n0, n1, n2, base, stride0, stride1, until, gap, rate, seed: moment.seed, name, step: moment.step }
   return { command: 'dropout', ins: { x: x.values }, words, expected: { y }, bound: 2e-7 }
 }
 

@@ -47,8 +47,16 @@ test('a part of a tensor is copied in as few runs as there are gaps', () => {
 })
 
 test('a mask counts elements by their place in the whole tensor', () => {
-  assert.deepEqual(counterOf(dims('b2 s3 e4'), dims('b8 s3 e4')), { n0: 1, n1: 1, n2: 24, stride0: 0, stride1: 0 })
-  assert.deepEqual(counterOf(dims('b2 s3 e2'), dims('b8 s6 e4')), { n0: 2, n1: 3, n2: 2, stride0: 24, stride1: 4 })
+  const counter = (piece: string, whole: string, until?: number, gap = 0) => {
+    const parts = dims(piece).map(({ name, size }) => ({
+      ...{ origin: 0, until: name === 's' && until !== undefined ? until : size, gap: name === 's' ? gap : 0 },
+    }))
+    const { n0, n1, n2, stride0, stride1, ...rest } = counterOf(dims(piece), dims(whole), parts)
+    return `${n0} by ${stride0}, ${n1} by ${stride1}, ${n2}${rest.gap > 0 ? `; ${rest.gap} more from ${rest.until} on` : ''}`
+  }
+  assert.equal(counter('b2 s3 e4', 'b8 s3 e4'), '1 by 0, 1 by 0, 24')
+  assert.equal(counter('b2 s3 e2', 'b8 s6 e4'), '2 by 24, 3 by 4, 2')
+  assert.equal(counter('b2 s4 e4', 'b8 s16 e4', 2, 8), '2 by 64, 4 by 4, 4; 8 more from 2 on')
 })
 
 const options = { seed: 1, reserved: 64, workspaceBytes: 1024, waiting: { timeoutMs: 1000, spin: 0, yields: 0 } }

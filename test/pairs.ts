@@ -9,6 +9,8 @@ const grid = {
   schedule: scheduleNames,
   dp: [1, 2, 4],
   tp: [1, 2, 4],
+  cp: [1, 2, 4],
+  zigzag: [false, true],
   pp: [1, 2, 4],
   zero: [0, 1, 2, 3],
   sequenceParallel: [false, true],
@@ -20,9 +22,14 @@ const grid = {
 export type Point = { readonly [K in keyof typeof grid]: (typeof grid)[K][number] }
 const names = Object.keys(grid) as (keyof typeof grid)[]
 
+/** The sequence of four tokens can be split so; an mlp has none. */
+const splitsSequence = ({ model, cp, zigzag, tp, sequenceParallel }: Point): boolean =>
+  (cp === 1 || model !== 'mlp') && (zigzag ? cp === 2 : true) && 4 % (cp * (sequenceParallel ? tp : 1)) === 0
+
 /** Within so many ranks, with samples for every microbatch, on a schedule that exists. */
 const possible = (p: Point, most: number): boolean =>
-  p.dp * p.tp * p.pp <= most &&
+  p.dp * p.tp * p.cp * p.pp <= most &&
+  splitsSequence(p) &&
   16 % (p.dp * p.microbatches) === 0 &&
   scheduleProblems(p.schedule, { ranks: p.pp, chunks: scheduleFacts[p.schedule].chunks, microbatches: p.microbatches })
     .length === 0

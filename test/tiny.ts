@@ -69,6 +69,8 @@ export interface Tensor {
   /** Where the values begin in the whole tensor, and its size, by dim; whole when absent. */
   readonly origin?: Readonly<Record<string, number>>
   readonly whole?: Readonly<Record<string, number>>
+  /** Where it is not one run: the elements before the gap, and how many are skipped. */
+  readonly gap?: { readonly dim: string; readonly until: number; readonly gap: number }
 }
 
 export const tensor = (text: string, values: ArrayLike<number>): Tensor => ({ dims: tensorOf(text).dims, values })
@@ -92,9 +94,12 @@ export function runOp(
     dims,
     whole: dims.map(({ name, size }) => ({ name, size: whole?.[name] ?? size })),
   }))
-  const places = all.map(({ dims, origin }, i) => ({
+  const places = all.map(({ dims, origin, gap }, i) => ({
     at: starts[i],
-    origin: dims.map(({ name }) => origin?.[name] ?? 0),
+    parts: dims.map(({ name, size }) => ({
+      ...{ origin: origin?.[name] ?? 0, until: size, gap: 0 },
+      ...(gap?.dim === name && { until: gap.until, gap: gap.gap }),
+    })),
   }))
   const kernel = prepare(op, shapes.slice(0, ins.length), shapes.slice(ins.length))
   kernel(cells, places.slice(0, ins.length), places.slice(ins.length), { ...moment, ...more })

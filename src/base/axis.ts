@@ -58,7 +58,7 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
   cp: {
     dims: ['seq'],
     data: true,
-    supported: false,
+    supported: true,
     title: 'context parallel',
     counts: 'ranks that split the sequence',
   },
@@ -121,9 +121,6 @@ export const oneRank: AxisSizes = { tp: 1, pp: 1, dp: 1, cp: 1, ep: 1 }
 
 /** The sizes alone, of whatever has them. */
 export const sizesOf = ({ tp, pp, dp, cp, ep }: AxisSizes): AxisSizes => ({ tp, pp, dp, cp, ep })
-
-/** Axes that programs are compiled for. */
-export const supportedAxes = meshAxes.filter(axis => axisFacts[axis].supported)
 
 const dataAxes = meshAxes.filter(axis => axisFacts[axis].data)
 /** Axes whose ranks share the sequences of a batch. */

@@ -8,7 +8,7 @@
  * tensor. The last parts may be shorter or empty; beyond the last element a part holds zeros.
  */
 import type { Axis } from './axis.js'
-import { type Coordinates, indexAlong, type Mesh, sizeOfAll } from './mesh.js'
+import { type Coordinates, indexAlong, type Mesh, sizeOf, sizeOfAll } from './mesh.js'
 
 export type Combine = 'sum' | 'max'
 
@@ -36,9 +36,35 @@ export const flatAxes = (layout: Layout): readonly Axis[] => layout.flat ?? []
 export const localDims = (mesh: Mesh, dims: readonly Dim[], layout: Layout): Dim[] =>
   dims.map(({ name, size }) => ({ name, size: size / sizeOfAll(mesh, splitOf(layout, name)) }))
 
-/** Where the rank at `at` begins along a dim whose local size is `local`. */
-export const originOf = (mesh: Mesh, layout: Layout, dim: Dim, at: Coordinates): number =>
-  indexAlong(mesh, splitOf(layout, dim.name), at) * dim.size
+/** A rank's part of a dim: its first `until` elements follow each other from `origin` on, then `gap` are skipped. */
+export interface DimPart {
+  readonly origin: number
+  readonly until: number
+  readonly gap: number
+}
+
+/** The part of a dim, of local size `size`, that the rank at `at` holds where the dim is split over `axes`. */
+export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim, at: Coordinates): DimPart {
+  const { zigzag } = mesh
+  if (zigzag?.dim !== name || zigzag.axis !== axes[0])
+    return { origin: indexAlong(mesh, axes, at) * size, until: size, gap: 0 }
+  const [ranks, rank, minor] = [sizeOf(mesh, axes[0]), at[axes[0]] ?? 0, axes.slice(1)]
+  const chunk = (size * sizeOfAll(mesh, minor)) / 2
+  const first = indexAlong(mesh, minor, at) * size
+  const gap = 2 * (ranks - 1 - rank) * chunk
+  return {
+    origin: rank * chunk + first + (first < chunk ? 0 : gap),
+    ...(first < chunk && chunk < first + size && gap > 0 ? { until: chunk - first, gap } : { until: size, gap: 0 }),
+  }
+}
+
+/** Whether a cut of the dim along these axes is not in order. */
+export const isZigzagCut = ({ zigzag }: Mesh, axes: readonly Axis[], dim: string | undefined): boolean =>
+  zigzag !== undefined && zigzag.dim === dim && axes.includes(zigzag.axis)
+
+/** Where the element at `index` of a part lies in the whole dim. */
+export const positionIn = ({ origin, until, gap }: DimPart, index: number): number =>
+  origin + index + (index < until ? 0 : gap)
 
 export const elementsOf = (dims: readonly Dim[]): number => dims.reduce((n, dim) => n * dim.size, 1)
 

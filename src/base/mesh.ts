@@ -10,6 +10,11 @@ export type Rank = number
 export interface Mesh {
   /** Fastest varying first: rank = c0 + size0 * (c1 + size1 * (c2 + ...)). Axes of size 1 may be left out. */
   readonly axes: readonly { readonly name: Axis; readonly size: number }[]
+  /**
+   * The split of this dim over this axis, of c ranks, is not in order: rank r holds chunks r and 2c-1-r of 2c, so that
+   * causal attention gives every rank as much to do. Axes that split the dim further cut what a rank holds in its order.
+   */
+  readonly zigzag?: { readonly dim: string; readonly axis: Axis }
 }
 
 export type Coordinates = Readonly<Record<string, number>>
@@ -38,15 +43,21 @@ export const rankAt = (mesh: Mesh, at: Coordinates): Rank =>
 export const indexAlong = (mesh: Mesh, axes: readonly Axis[], at: Coordinates): number =>
   axes.reduce((index, axis) => index * sizeOf(mesh, axis) + (at[axis] ?? 0), 0)
 
+/** The coordinates along several axes read as one, from a position along them. */
+export function coordinatesAlong(mesh: Mesh, axes: readonly Axis[], index: number): Coordinates {
+  const at: Record<string, number> = {}
+  for (const axis of axes.toReversed()) {
+    const size = sizeOf(mesh, axis)
+    at[axis] = index % size
+    index = Math.floor(index / size)
+  }
+  return at
+}
+
 /** The ranks that differ from `rank` along `axes` only, in order of `indexAlong`: member i has index i. */
 export function groupOf(mesh: Mesh, rank: Rank, axes: readonly Axis[]): Rank[] {
-  const at: Record<string, number> = { ...coordinatesOf(mesh, rank) }
-  return Array.from({ length: sizeOfAll(mesh, axes) }, (_, index) => {
-    for (let i = axes.length - 1; i >= 0; i--) {
-      const size = sizeOf(mesh, axes[i])
-      at[axes[i]] = index % size
-      index = Math.floor(index / size)
-    }
-    return rankAt(mesh, at)
-  })
+  const at = coordinatesOf(mesh, rank)
+  return Array.from({ length: sizeOfAll(mesh, axes) }, (_, index) =>
+    rankAt(mesh, { ...at, ...coordinatesAlong(mesh, axes, index) }),
+  )
 }

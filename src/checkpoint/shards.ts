@@ -9,10 +9,11 @@ import {
   type Layout,
   localDims,
   type Mesh,
-  originOf,
+  partAlong,
   partStart,
   type Rank,
   type StateName,
+  splitOf,
   stateEntries,
   stateFacts,
   stateNames,
@@ -60,7 +61,7 @@ function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): S
 /** What the rank at `at` holds of a tensor. */
 function boxOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): Box {
   const local = localDims(mesh, dims, layout)
-  const start = local.map(dim => originOf(mesh, layout, dim, at))
+  const start = local.map(dim => partAlong(mesh, splitOf(layout, dim.name), dim, at).origin)
   const shape = local.map(({ size }) => size)
   if (!layout.flat) return { start, shape }
   const all = elementsOf(local)

@@ -4,7 +4,7 @@
  * activations move); splits the operands arrive with, by the axis's priority; a partial sum passing through an op linear
  * in it; the canonical layout of the result. If nobody wins, the op is computed whole on that axis.
  */
-import { type Axis, baseOf, type Layout, splitOf } from '../base/index.js'
+import { type Axis, baseOf, factsOf, type Layout, splitOf, splitsDim } from '../base/index.js'
 import type { Sharding } from '../model/index.js'
 import { isSpare, priority, type ShardedMesh } from './layouts.js'
 
@@ -66,9 +66,14 @@ function vote(rule: Sharding, ins: readonly Candidate[], outs: readonly Candidat
   return best(weights) ?? best(values)
 }
 
-/** A set of operands that all hold partial sums over the axis, in which the op is linear. */
+/**
+ * A set of operands that all hold partial sums over the axis, in which the op is linear. Gradients of keys and values, which
+ * every rank of cp has of all tokens, do not pass: their own tokens are summed up at once, before they grow.
+ */
 function pass(rule: Sharding, ins: readonly Candidate[], axis: Axis): Winner {
-  const through = rule.linear.find(set => set.length > 0 && set.every(i => ins[i].layout.partial[axis] === 'sum'))
+  const ofTokens = ({ dims }: Candidate) => factsOf(axis).data && dims.some(dim => splitsDim(axis, dim))
+  const passes = (i: number) => ins[i].layout.partial[axis] === 'sum' && !ofTokens(ins[i])
+  const through = rule.linear.find(set => set.length > 0 && set.every(passes))
   return through && { through }
 }
 

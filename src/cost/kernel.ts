@@ -27,6 +27,8 @@ export type Kernel =
       readonly keys: number
       readonly headDim: number
       readonly causal: boolean
+      /** What the busiest rank computes over what the average does, where a sequence is cut unevenly: ranks wait for it. */
+      readonly unevenness?: number
       /** Some scores are dropped, by random numbers that take their time. */
       readonly dropout?: true | undefined
       readonly precision: Precision

@@ -92,7 +92,7 @@ function modelledSeconds(kernel: Attention, device: Device): number {
   const padded = lanes * Math.ceil(headDim / lanes)
   const waste = ((causal ? 1 + block / keys : 1) * (padded + half)) / headDim
   const rate = peakOf(device, precision) * reached * ageFactor(generation, device)
-  return (flopsOf(kernel) * waste) / rate
+  return (flopsOf(kernel) * waste * (kernel.unevenness ?? 1)) / rate
 }
 
 /** Of the newest kernel's rate. The second generation does not know the matrix instructions that came with fp8. */

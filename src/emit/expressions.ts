@@ -26,6 +26,9 @@ export interface Site {
   first(ref: Ref, dim: Dim): string
   whole(ref: Ref, dim: Dim): number
   along(axes: readonly Axis[]): string
+  /** Whether a cut of the dim along these axes is not in order. */
+  zigzag(axes: readonly Axis[], dim: string): boolean
+  ranks(axes: readonly Axis[]): number
   group(group: Group): string
 }
 
@@ -192,6 +195,10 @@ export function collective(name: string, options: (x: Ref, site: Site) => string
     return [`${site.result(instr.outs[0])} = here.${name}(${operands.join(', ')})`]
   }
 }
+
+/** Of a collective over these axes along a dim that is cut in zigzag: how many members share what one rank of it holds. */
+export const zigzagged = (site: Site, axes: readonly Axis[], dim: string): string[] =>
+  site.zigzag(axes, dim) ? [`zigzag=${site.ranks(axes.slice(1))}`] : []
 
 export const dimOf = (site: Site, ref: Ref, name: string): string => `dim=${placeOf(site.dims(ref), name)}`
 

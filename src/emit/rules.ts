@@ -32,6 +32,7 @@ import {
   seqFirst,
   sizesOf,
   tuple,
+  zigzagged,
 } from './expressions.js'
 import { number, quote } from './python.js'
 
@@ -202,13 +203,13 @@ export const torchOf: Rules<string[], Site> = {
     const { dim } = instr
     return dim === undefined
       ? collective('gather_line', () => [sizesOf(site, instr.outs[0])])(instr, site)
-      : collective('all_gather', x => [dimOf(site, x, dim)])(instr, site)
+      : collective('all_gather', x => [dimOf(site, x, dim), ...zigzagged(site, instr.group.axes, dim)])(instr, site)
   },
   'reduce-scatter'(instr, site) {
     const { dim } = instr
     return dim === undefined
       ? collective('scatter_line', () => [])(instr, site)
-      : collective('reduce_scatter', x => [dimOf(site, x, dim)])(instr, site)
+      : collective('reduce_scatter', x => [dimOf(site, x, dim), ...zigzagged(site, instr.group.axes, dim)])(instr, site)
   },
   'all-to-all'({ from, to, ...instr }, site) {
     const place = (x: Ref, dim: string) => placeOf(site.dims(x), dim)
@@ -216,7 +217,11 @@ export const torchOf: Rules<string[], Site> = {
   },
   wait: ({ on }, site) => [`${site.result(on)} = here.wait(${site.result(on)})`],
   slice({ in: x, out, axes, dim }, site) {
-    const operands = [site.name(x), ...axes.map(quote), ...(dim === undefined ? [] : [dimOf(site, x, dim)])]
+    const operands = [
+      site.name(x),
+      ...axes.map(quote),
+      ...(dim === undefined ? [] : [dimOf(site, x, dim), ...(site.zigzag(axes, dim) ? ['zigzag=True'] : [])]),
+    ]
     return [`${site.result(out)} = here.${dim === undefined ? 'part_of_line' : 'part'}(${operands.join(', ')})`]
   },
   load(instr, site) {

@@ -2,7 +2,7 @@
  * A segment as a Python function of tensors: it takes what it reads from frames, in groups a reader knows (carry,
  * parameters, what forward kept, gradients), and returns what it leaves in frames. One line per instruction.
  */
-import { type Dim, isOptimizer, type Mesh, opFacts, sizeOfAll, splitOf } from '../base/index.js'
+import { type Dim, isOptimizer, isZigzagCut, type Mesh, opFacts, sizeOfAll, splitOf } from '../base/index.js'
 import {
   applyRule,
   type Buffer,
@@ -187,6 +187,8 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
     first: (ref, dim) => firstOf(mesh, buffer(ref), dim),
     whole: (ref, { name, size }) =>
       size * sizeOfAll(mesh, splitOf(buffer(ref).layout, name)) * (name === 'batch' ? microbatches : 1),
+    ranks: axes => sizeOfAll(mesh, axes),
+    zigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
     along: axes => `here.at(${axes.map(quote).join(', ')})`,
     group: group => quote(groupLabel(group)),
   }
@@ -203,6 +205,7 @@ function lastReads({ instrs }: Segment): ReadonlyMap<Ref, Instr> {
 function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
   const axes = splitOf(layout, name)
   const parts = sizeOfAll(mesh, axes)
+  if (isZigzagCut(mesh, axes, name)) return `here.zigzag(${[size, ...axes.map(quote)].join(', ')})`
   const terms = [
     ...(name === 'batch' ? [`here.microbatch * ${size * parts}`] : []),
     ...(parts > 1 ? [`here.at(${axes.map(quote).join(', ')}) * ${size}`] : []),

@@ -3,7 +3,16 @@
  * Nothing may depend on that order, so every kernel asks for *offsets*: a table that says, for each element of
  * some dims in row-major order, how far into the tensor it lies. A dim the tensor lacks does not move it.
  */
-import { type Coordinates, type Dim, indexAlong, type Layout, type Mesh, sizeOfAll, splitOf } from '../base/index.js'
+import {
+  type Coordinates,
+  type Dim,
+  type DimPart,
+  type Layout,
+  type Mesh,
+  partAlong,
+  sizeOfAll,
+  splitOf,
+} from '../base/index.js'
 
 /** A rank's memory: one cell per two bytes of the plan, whatever the precision. Integers lie in it as numbers. */
 export type Cells = Float64Array | Float32Array
@@ -22,10 +31,10 @@ export function lineShape(size: number): Shape {
   return { dims, whole: dims }
 }
 
-/** What is known of it while an instruction runs: its first cell, and the whole tensor's index of that element, per dim. */
+/** What is known of it while an instruction runs: its first cell, and the part of each dim that it is. */
 export interface Place {
   at: number
-  readonly origin: number[]
+  readonly parts: DimPart[]
 }
 
 export const sizeIn = (dims: readonly Dim[], name: string): number | undefined =>
@@ -58,9 +67,22 @@ export function indices(over: readonly Dim[], dims: readonly Dim[]): Float64Arra
   return table
 }
 
-/** The row-major index in a tensor of `whole` of the element where `origin` (per dim of `dims`) points. */
-export const indexOf = (dims: readonly Dim[], origin: readonly number[], whole: readonly Dim[]): number =>
-  dims.reduce((index, { name }, i) => index + origin[i] * strideOf(whole, name), 0)
+/** The row-major index in a tensor of `whole` of the first element of a part. */
+export const firstIndex = (dims: readonly Dim[], parts: readonly DimPart[], whole: readonly Dim[]): number =>
+  dims.reduce((index, { name }, i) => index + parts[i].origin * strideOf(whole, name), 0)
+
+/** For the parts a rank holds, the row-major index in a tensor of `whole` of each element, by its place among them. */
+export function indexing(dims: readonly Dim[], whole: readonly Dim[]) {
+  const table = indices(dims, whole)
+  return (parts: readonly DimPart[]): ((element: number) => number) => {
+    const first = firstIndex(dims, parts, whole)
+    const broken = parts.findIndex(({ gap }) => gap > 0)
+    if (broken < 0) return element => first + table[element]
+    const [{ until, gap }, { name, size }] = [parts[broken], dims[broken]]
+    const [stride, skipped] = [strideOf(dims, name), gap * strideOf(whole, name)]
+    return element => first + table[element] + (Math.floor(element / stride) % size < until ? 0 : skipped)
+  }
+}
 
 /** A tensor's dims over all ranks, from what one rank holds. */
 export const wholeDims = (mesh: Mesh, dims: readonly Dim[], layout: Layout): Dim[] =>
@@ -70,12 +92,9 @@ export const wholeDims = (mesh: Mesh, dims: readonly Dim[], layout: Layout): Dim
 export const acrossMicrobatches = (dims: readonly Dim[], microbatches: number): Dim[] =>
   dims.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim))
 
-/** Where the rank at `at` begins in the whole tensor, per dim of the local `dims`. */
-export const originsOf = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): number[] =>
-  dims.map(({ name, size }) => {
-    const axes = splitOf(layout, name)
-    return axes.length === 0 ? 0 : indexAlong(mesh, axes, at) * size
-  })
+/** The part of each of the local `dims` that the rank at `at` holds. */
+export const partsOf = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): DimPart[] =>
+  dims.map(dim => partAlong(mesh, splitOf(layout, dim.name), dim, at))
 
 /** Every dim that two operands share must have one size. */
 export function agree(shapes: readonly Shape[], except: readonly string[] = []): void {
@@ -103,5 +122,6 @@ export function missingDim(dims: readonly Dim[], others: readonly Dim[]): string
   return missing[0].name
 }
 
-export const originAlong = (shape: Shape, place: Place, name: string): number =>
-  place.origin[shape.dims.findIndex(dim => dim.name === name)] ?? 0
+/** Without such a dim there is one element, the first. */
+export const along = ({ dims }: Shape, { parts }: Place, name: string): DimPart =>
+  parts[dims.findIndex(dim => dim.name === name)] ?? { origin: 0, until: 1, gap: 0 }

@@ -20,7 +20,7 @@ import {
   sizeOfAll,
 } from '../base/index.js'
 import type { Param } from '../ir/index.js'
-import { indexOf, indices, originsOf } from './tensor.js'
+import { firstIndex, indexing, indices, partsOf } from './tensor.js'
 
 /** Elements that lie side by side both in what a rank holds and in the whole tensor. */
 export interface HeldRun {
@@ -39,7 +39,9 @@ export function heldRuns(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: C
     local.findLastIndex(({ size }, i) => size !== dims[i].size),
   )
   const length = elementsOf(local.slice(inner))
-  const first = indexOf(local, originsOf(mesh, local, layout, at), dims)
+  const parts = partsOf(mesh, local, layout, at)
+  if (parts.some(({ gap }) => gap > 0)) return brokenRuns(mesh, dims, layout, at)
+  const first = firstIndex(local, parts, dims)
   const rows = indices(local.slice(0, inner), dims)
   const begin = partStart(mesh, local, layout, at)
   const end = Math.min(elementsOf(local), begin + heldElements(mesh, local, layout))
@@ -47,6 +49,21 @@ export function heldRuns(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: C
   for (let row = Math.floor(begin / length); row * length < end; row++) {
     const [from, to] = [Math.max(begin, row * length), Math.min(end, (row + 1) * length)]
     runs.push({ held: from - begin, index: first + rows[row] + from - row * length, length: to - from })
+  }
+  return runs
+}
+
+/** The same where some dim has a gap: element by element, as far as they follow each other. */
+function brokenRuns(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): HeldRun[] {
+  const local = localDims(mesh, dims, layout)
+  const indexOf = indexing(local, dims)(partsOf(mesh, local, layout, at))
+  const begin = partStart(mesh, local, layout, at)
+  const end = Math.min(elementsOf(local), begin + heldElements(mesh, local, layout))
+  const runs: { held: number; index: number; length: number }[] = []
+  for (let element = begin; element < end; element++) {
+    const [index, last] = [indexOf(element), runs.at(-1)]
+    if (last && last.index + last.length === index) last.length++
+    else runs.push({ held: element - begin, index, length: 1 })
   }
   return runs
 }

@@ -183,7 +183,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   attention: {
     shape: ([q]) => [q, q.filter(dim => dim.name !== 'headDim')],
-    fixed: () => ['seq', 'keys', 'headDim'],
+    fixed: () => ['keys', 'headDim'],
     rename: { 1: { seq: 'keys' }, 2: { seq: 'keys' } },
     vjp: (b, op) => {
       const [[q, k, v], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
@@ -202,7 +202,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   attentionGrad: {
     shape: wanted,
-    fixed: () => ['seq', 'keys', 'headDim'],
+    fixed: () => ['keys', 'headDim'],
     rename: { 2: { seq: 'keys' }, 3: { seq: 'keys' }, 7: { seq: 'keys' }, 8: { seq: 'keys' } },
   },
   dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },

@@ -1,6 +1,7 @@
 /** What composes correctly and unwisely: warnings, with the numbers. */
 import {
   bytesPer,
+  dataRanks,
   either,
   hasMaster,
   type OpKind,
@@ -25,11 +26,12 @@ export const adviceOnBubble: Rule = function* ({ plan }) {
 }
 
 export const adviceOnZero: Rule = function* ({ model, training, plan }) {
-  const { zero, dp, microbatches, gather, reduce } = plan
-  if (zero > 0 && dp === 1) yield warning('plan/no-effect', 'plan.zero', `zero ${zero} has no effect with dp 1`)
+  const { zero, microbatches, gather, reduce } = plan
+  const alone = dataRanks(plan) === 1
+  if (zero > 0 && alone) yield warning('plan/no-effect', 'plan.zero', `zero ${zero} has no effect with dp 1`)
   if (zero < 3 && gather === 'step') yield warning('plan/no-effect', 'plan.gather', 'has no effect below zero 3')
   if (zero < 2 && reduce === 'step') yield warning('plan/no-effect', 'plan.reduce', 'has no effect below zero 2')
-  if (microbatches <= 4 || dp === 1) return
+  if (microbatches <= 4 || alone) return
   const held = (parametersOf(model, training.seq) * bytesPerNumber(plan)) / (plan.tp * plan.pp)
   const gathered = held * widthOfParameter(plan)
   const instead = (knob: string, bytes: number) => `\`${knob}: step\` moves ${showBytes(bytes)} and keeps as much`

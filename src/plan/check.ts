@@ -6,6 +6,7 @@ import {
   axisFacts,
   batchAxes,
   batchRanks,
+  dataRanks,
   defaultOrder,
   divisorsNear,
   either,
@@ -159,7 +160,7 @@ const tensor: Rule = function* ({ model, plan: { tp } }) {
   }
 }
 
-const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, sequenceParallel } }) {
+const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, cp, sequenceParallel } }) {
   const positions = model.family === 'mlp' ? undefined : model.positions
   if (positions !== undefined && seq > positions)
     yield error(
@@ -169,10 +170,23 @@ const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, sequen
       `try seq ${positions}`,
     )
   if (sequenceParallel && tp === 1) yield warning('plan/no-effect', 'plan.sequenceParallel', 'has no effect with tp 1')
-  if (sequenceParallel && seq % tp !== 0) {
-    const suggestion = `try seq ${roundUp(seq, tp)}, or tp ${either(divisorsNear(seq, tp))}`
-    yield error('plan/indivisible', 'plan.sequenceParallel', `seq ${seq} cannot be split tp ${tp} ways`, suggestion)
+  if (sequenceParallel && seq % cp === 0 && seq % (cp * tp) !== 0) {
+    const ways = cp > 1 ? `cp ${cp} x tp ${tp} = ${cp * tp}` : `tp ${tp}`
+    const suggestion = `try seq ${roundUp(seq, cp * tp)}, or tp ${either(divisorsNear(seq / cp, tp))}`
+    yield error('plan/indivisible', 'plan.sequenceParallel', `seq ${seq} cannot be split ${ways} ways`, suggestion)
   }
+}
+
+const context: Rule = function* ({ model, training: { seq }, plan: { cp, zigzag } }) {
+  if (zigzag !== undefined && cp === 1) yield warning('plan/no-effect', 'plan.zigzag', 'has no effect with cp 1')
+  if (cp === 1) return
+  const refuse = (field: string, message: string, suggestion: string) =>
+    error('plan/indivisible', `plan.${field}`, message, suggestion)
+  const fitting = `try seq ${roundUp(seq, 2 * cp)}, or cp ${either(divisorsNear(seq, cp))}`
+  if (model.family === 'mlp') yield refuse('cp', `cp ${cp} splits a sequence, an mlp has none`, 'leave cp at 1')
+  else if (seq % cp !== 0) yield refuse('cp', `seq ${seq} % cp ${cp} = ${seq % cp}, must be 0`, fitting)
+  else if (zigzag && seq % (2 * cp) !== 0)
+    yield refuse('zigzag', `seq ${seq} % (2 x cp ${cp}) = ${seq % (2 * cp)}, must be 0`, `${fitting}, or zigzag: false`)
 }
 
 const size: Rule = function* ({ model, training, plan }) {
@@ -192,12 +206,12 @@ const size: Rule = function* ({ model, training, plan }) {
 
 /** A lower bound before anything is compiled: states only, spread as evenly as they can be. */
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
-  const { deviceMemory, zero, dp, tp, pp } = plan
+  const { deviceMemory, zero, tp, pp } = plan
   if (deviceMemory === undefined) return
   const states = statesKept(optimizer, hasMaster(plan.precision)).length
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
-    const share = (least: number) => (stage >= least ? dp : 1)
+    const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)
     return copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + states / share(1))
   }
   const held = parametersOf(model, seq) / (tp * pp)
@@ -225,6 +239,7 @@ const rules: readonly Rule[] = [
   heads,
   tensor,
   sequence,
+  context,
   size,
   chunks,
   dualPipe,

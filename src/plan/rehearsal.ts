@@ -7,6 +7,7 @@
 import { gcd } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { stagesOf } from './layers.js'
+import { fewTokens } from './rule.js'
 import type { Job, Plan } from './schema.js'
 import { differences, type Shrunk } from './shrink.js'
 
@@ -33,13 +34,14 @@ export const rehearsalSizes: readonly RehearsalSizes[] = [
 export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const tensor = tensorOf(job, sizes)
   const dp = Math.min(job.plan.dp, sizes.dp)
-  const pp = pipelineOf(job.plan, Math.max(1, Math.floor(sizes.ranks / (dp * tensor.tp))))
+  const cp = Math.min(job.plan.cp, 2)
+  const pp = pipelineOf(job.plan, Math.max(1, Math.floor(sizes.ranks / (dp * cp * tensor.tp))))
   const microbatches = microbatchesOf(job.plan, pp, sizes.tasks)
   const { deviceMemory: _, ...kept } = job.plan
-  const plan: Plan = { ...kept, dp, tp: tensor.tp, pp, microbatches }
+  const few = fewTokens(job.training.seq, job.plan, { tp: tensor.tp, cp })
+  const plan: Plan = { ...kept, ...few.plan, dp, cp, tp: tensor.tp, pp, microbatches }
   const { layers, split } = layersOf(job, plan)
-  const seq = Math.min(job.training.seq, tensor.tp * Math.ceil(4 / tensor.tp))
-  const training = { ...job.training, seq, globalBatch: dp * microbatches }
+  const training = { ...job.training, seq: few.seq, globalBatch: dp * microbatches }
   const { data: __, ...rest } = job
   const small: Job = {
     ...rest,

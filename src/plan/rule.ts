@@ -15,6 +15,21 @@ export const splitsBackward = (plan: Plan): boolean => {
   return facts !== undefined && facts.backward !== 'whole'
 }
 
+/** Whether the sequence is split in zigzag over cp: where a plan does not say, wherever it can be. */
+export const isZigzag = ({ cp, zigzag }: Pick<Plan, 'cp' | 'zigzag'>, seq: number): boolean =>
+  cp > 1 && (zigzag ?? seq % (2 * cp) === 0)
+
+/** A sequence of a few tokens that is split as a longer one is, and the plan that says so. */
+export function fewTokens(
+  seq: number,
+  plan: Plan,
+  ranks: Pick<Plan, 'tp' | 'cp'>,
+): { seq: number; plan: Partial<Plan> } {
+  const zigzag = isZigzag(plan, seq)
+  const unit = ranks.tp * ranks.cp * (zigzag ? 2 : 1)
+  return { seq: Math.min(seq, unit * Math.ceil(4 / unit)), plan: plan.cp > 1 ? { zigzag } : {} }
+}
+
 /** Bytes per number of gradients and optimizer state. */
 export const bytesPerNumber = ({ precision }: Plan): number => bytesPer[planPrecisionFacts[precision].state]
 

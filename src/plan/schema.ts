@@ -127,6 +127,12 @@ export const Plan = z
       .default(0)
       .describe('1 splits optimizer state over dp, 2 gradients too, 3 parameters too'),
     sequenceParallel: z.boolean().default(false).describe('split the sequence over tp where no matmul needs it whole'),
+    zigzag: z
+      .boolean()
+      .optional()
+      .describe(
+        'cp: each rank gets an early and a late chunk of the sequence, for equal work; on where 2 cp divides seq',
+      ),
     microbatches: count
       .max(2 ** 16)
       .default(1)

@@ -5,6 +5,7 @@
  */
 import type { ModelConfig } from '../model/index.js'
 import { stagesOf } from './layers.js'
+import { fewTokens } from './rule.js'
 import type { Job } from './schema.js'
 
 export interface Change {
@@ -24,9 +25,9 @@ export function shrink(job: Job): Shrunk {
   const plan = { ...job.plan, dp: Math.min(job.plan.dp, 2) }
   const layered = fewerLayers(job, plan)
   const model = narrower(layered.model, plan.tp)
-  const seq = Math.min(job.training.seq, plan.tp * Math.ceil(4 / plan.tp))
-  const training = { ...job.training, seq, globalBatch: plan.dp * plan.microbatches }
-  const small: Job = { ...job, model, training, plan: { ...plan, layers: layered.layers } }
+  const few = fewTokens(job.training.seq, job.plan, plan)
+  const training = { ...job.training, seq: few.seq, globalBatch: plan.dp * plan.microbatches }
+  const small: Job = { ...job, model, training, plan: { ...plan, ...few.plan, layers: layered.layers } }
   return { job: small, changes: differences(job, small) }
 }
 

@@ -2,11 +2,11 @@
  * The plans next to a plan: one decision taken differently, and what follows from it (when tp doubles, something else
  * must halve; fewer stages hold fewer chunks). They are what an engineer would try next.
  */
-import { type AxisSizes, type MeshAxis, sizesOf, supportedAxes } from '../base/index.js'
+import { type AxisSizes, type MeshAxis, sizesOf } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
 import { type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import type { Request } from './request.js'
-import { divisors, pipelinesOf, zerosOf } from './space.js'
+import { divisors, pipelinesOf, searchedAxes, zerosOf } from './space.js'
 
 export interface Move {
   /** What is decided differently: 'tp x2, dp /2'. */
@@ -30,8 +30,8 @@ export const movesFrom = (request: Request, split: Split): Move[] => [
   ...layerMoves(request, split),
 ]
 
-const exchanges: readonly (readonly [more: MeshAxis, less: MeshAxis])[] = supportedAxes.flatMap((a, i) =>
-  supportedAxes.slice(i + 1).flatMap(b => [[a, b] as const, [b, a] as const]),
+const exchanges: readonly (readonly [more: MeshAxis, less: MeshAxis])[] = searchedAxes.flatMap((a, i) =>
+  searchedAxes.slice(i + 1).flatMap(b => [[a, b] as const, [b, a] as const]),
 )
 
 const meshMoves = (request: Request, split: Split): Move[] =>

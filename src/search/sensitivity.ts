@@ -1,9 +1,9 @@
 /** What would change the choice: the same search on a machine, or with a batch, that is a little different. */
-import { supportedAxes } from '../base/index.js'
 import type { Cluster, Topology } from '../cluster/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Request } from './request.js'
 import { type Priced, search } from './search.js'
+import { searchedAxes } from './space.js'
 
 export interface Sensitivity {
   /** 'network x2'. */
@@ -68,7 +68,7 @@ function withNetwork(cluster: Cluster, by: number): Cluster {
   return { ...cluster, topology: changed }
 }
 
-const fields = [...supportedAxes, 'zero', 'reduce', 'gather', 'microbatch', 'schedule', 'chunks', 'recompute'] as const
+const fields = [...searchedAxes, 'zero', 'reduce', 'gather', 'microbatch', 'schedule', 'chunks', 'recompute'] as const
 
 const unsaid: Readonly<Record<string, string>> = { reduce: 'microbatch', gather: 'use' }
 

@@ -2,13 +2,15 @@
  * Every plan there is for a request, in two levels. A *group* fixes how the devices and the batch are cut (tp, sequence
  * parallelism, pp, dp, microbatch); bounds are computed for groups. Within a group vary the *pipeline* (schedule,
  * chunks, layer split) and what trades memory for time (ZeRO stage, recomputation). Every plan of the space passes
- * `check`; cp and ep stay 1 until the compiler splits them.
+ * `check`; cp and ep stay 1 until the estimate knows our own program under them.
  */
-import { evenParts } from '../base/index.js'
+import { evenParts, type MeshAxis } from '../base/index.js'
 import type { Shape, Split } from '../estimate/index.js'
 import { check, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import { jobOf, plainSplit, type Request } from './request.js'
+
+export const searchedAxes = ['tp', 'pp', 'dp'] as const satisfies readonly MeshAxis[]
 
 export interface Group {
   readonly tp: number

@@ -83,7 +83,7 @@ function expectedOf(trial: Trial): Map<string, Float64Array> {
     const at = next
     cells.set(valuesOf(trial, word, countOf(sizes)), at)
     next += countOf(sizes)
-    return { at, origin: dimsOf(sizes).map(() => 0) }
+    return { at, parts: dimsOf(sizes).map(({ size }) => ({ origin: 0, until: size, gap: 0 })) }
   })
   const shapes = operands.map(([, sizes]) => ({ dims: dimsOf(sizes), whole: dimsOf(sizes) }))
   const ins = Object.keys(trial.ins).length

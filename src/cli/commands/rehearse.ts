@@ -52,6 +52,8 @@ const reasons: Readonly<Record<string, string>> = {
   'training.globalBatch': 'one sequence for each microbatch and copy',
   'plan.dp': 'copies do the same; two of them reduce, split and gather as many do',
   'plan.tp': 'each factor of tp splits the same dims, in two',
+  'plan.cp': 'two ranks cut and gather a sequence as many do',
+  'plan.zigzag': 'said, so that a shorter sequence is cut in the same way',
   'plan.pp': 'as deep as there is room for; the rows follow the same rule',
   'plan.microbatches': 'warm-up, steady state and drain stay; only rounds are left out',
   'plan.layers': 'every stage that has layers keeps one',

@@ -1,5 +1,5 @@
 /** Plans, verdicts and changes in words and columns. */
-import { type MeshAxis, meshAxes, supportedAxes } from '../../base/index.js'
+import { type MeshAxis, meshAxes } from '../../base/index.js'
 import type { Fit, Parts, Split } from '../../estimate/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import {
@@ -9,6 +9,7 @@ import {
   type Request,
   ratesOfPlan,
   type SimulatedPlan,
+  searchedAxes,
   type Verdict,
   zeroName,
 } from '../../search/index.js'
@@ -44,12 +45,12 @@ export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1
 const showZero = ({ zero, reduce, gather }: Split): string =>
   `${zero}${reduce || gather ? ` ${reduce ? 'r' : ''}${gather ? 'g' : ''}` : ''}`
 
-export const planHeader = [...supportedAxes, 'zero', 'batch', 'schedule', 'recompute'] as const
+export const planHeader = [...searchedAxes, 'zero', 'batch', 'schedule', 'recompute'] as const
 
 const recomputed = { none: '-', selective: 'attn', full: 'all', 'per-op': 'some' } as const
 
 export const planCells = (split: Split): string[] => [
-  ...supportedAxes.map(axis => showAxis(split, axis)),
+  ...searchedAxes.map(axis => showAxis(split, axis)),
   showZero(split),
   `${split.microbatches}x${split.microbatch}`,
   showSchedule(split),
@@ -76,7 +77,9 @@ export function numberCells(
 }
 
 export function showMesh(split: Split): string {
-  const axes = supportedAxes.map(axis => `${axis} ${showAxis(split, axis)}`)
+  const axes = [...searchedAxes, ...(split.cp > 1 ? (['cp'] as const) : [])].map(
+    axis => `${axis} ${showAxis(split, axis)}`,
+  )
   return [...axes, ...(split.zero > 0 ? [zeroName(split)] : [])].join(', ')
 }
 

@@ -7,9 +7,11 @@ from typing import Callable, Optional
 
 import torch
 
+from .parts import Start, positions
+
 
 def attention(
-    q, k, v, window: Optional[int] = None, query_first: int = 0, key_first: int = 0, dropout: float = 0.0, chance=None
+    q, k, v, window: Optional[int] = None, query_first: Start = 0, key_first: Start = 0, dropout: float = 0.0, chance=None
 ):
     """(out, lse): lse is the log of the sum of exp(scores), which backward needs."""
     if _fused(q, window, query_first, key_first, dropout):
@@ -22,7 +24,7 @@ def attention(
 
 
 def attention_grad(
-    dout, q, k, v, out, lse, window: Optional[int] = None, query_first: int = 0, key_first: int = 0,
+    dout, q, k, v, out, lse, window: Optional[int] = None, query_first: Start = 0, key_first: Start = 0,
     dropout: float = 0.0, chance=None,
 ):
     """With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it."""
@@ -42,8 +44,8 @@ def _scores(q, k, window, query_first, key_first):
     """[batch, kvHeads, group, query, key]; -inf where a query must not look."""
     scores = torch.einsum("bskgd,btkd->bkgst", q, k) / math.sqrt(q.shape[-1])
     scores = scores if scores.dtype == torch.float64 else scores.float()
-    query = torch.arange(q.shape[1], device=q.device).unsqueeze(1) + query_first
-    key = torch.arange(k.shape[1], device=q.device) + key_first
+    query = positions(query_first, q.shape[1], q.device).unsqueeze(1)
+    key = positions(key_first, k.shape[1], q.device)
     hidden = key > query if window is None else (key > query) | (key <= query - window)
     return scores.masked_fill(hidden, -math.inf)
 

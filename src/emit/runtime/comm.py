@@ -8,6 +8,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 import torch
 import torch.distributed as dist
 
+from . import parts as parts_of
 from .mesh import Mesh
 
 
@@ -116,6 +117,19 @@ def _laid(parts: torch.Tensor, dim: int) -> torch.Tensor:
     return parts.movedim(0, dim).flatten(dim, dim + 1)
 
 
+def _split_zigzag(x: torch.Tensor, dim: int, parts: int, minor: int) -> torch.Tensor:
+    """[parts, ...]: x cut along dim so that `minor` parts in a row are an early and a late chunk."""
+    pairs = parts_of.paired(_split(x, dim, 2 * parts // minor))
+    ranks = pairs.movedim(1, dim + 1).flatten(dim + 1, dim + 2)
+    return _split(ranks, dim + 1, minor).transpose(0, 1).flatten(0, 1)
+
+
+def _laid_zigzag(parts: torch.Tensor, dim: int, minor: int) -> torch.Tensor:
+    ranks = _laid(parts.unflatten(0, (-1, minor)).transpose(0, 1), dim + 1)
+    pairs = ranks.unflatten(dim + 1, (2, ranks.shape[dim + 1] // 2)).movedim(dim + 1, 1)
+    return _laid(parts_of.in_order(pairs), dim)
+
+
 def all_reduce(x: torch.Tensor, group: Group, combine: str = "sum", in_place: bool = False) -> Pending:
     out = x if in_place else x.clone(memory_format=torch.contiguous_format)
     if not out.is_contiguous():
@@ -140,7 +154,8 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
     return x.view(torch.float16) if x.dtype == torch.bfloat16 else x
 
 
-def all_gather(x: torch.Tensor, group: Group, dim: int) -> Pending:
+def all_gather(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> Pending:
+    """`zigzag`: so many members in a row hold an early and a late chunk; 0: the parts follow each other."""
     text = f"all-gather over {group.label} with ranks {group.members}"
     if group.size == 1:
         return Pending(None, lambda: x, text)
@@ -150,14 +165,17 @@ def all_gather(x: torch.Tensor, group: Group, dim: int) -> Pending:
         work = dist.all_gather(list(_bits(parts).unbind(0)), _bits(x), group=group.process_group, async_op=True)
     else:
         work = dist.all_gather_into_tensor(parts.flatten(0, 1), x, group=group.process_group, async_op=True)
+    if zigzag:
+        return Pending(work, lambda: _laid_zigzag(group.in_member_order(parts), dim, zigzag), text, held=x)
     return Pending(work, lambda: _laid(group.in_member_order(parts), dim), text, held=x)
 
 
-def reduce_scatter(x: torch.Tensor, group: Group, dim: int) -> Pending:
+def reduce_scatter(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> Pending:
     text = f"reduce-scatter over {group.label} with ranks {group.members}"
     if group.size == 1:
         return Pending(None, lambda: x, text)
-    parts = group.in_rank_order(_split(x, dim, group.size)).contiguous()
+    split = _split_zigzag(x, dim, group.size, zigzag) if zigzag else _split(x, dim, group.size)
+    parts = group.in_rank_order(split).contiguous()
     if _is_gloo(group):  # has none in older releases
         sums = all_reduce(parts, group, in_place=True)
         mine = sorted(group.members).index(group.members[group.index])

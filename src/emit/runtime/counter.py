@@ -8,6 +8,8 @@ from typing import Sequence
 
 import torch
 
+from . import parts
+
 WORD = 0xFFFFFFFF
 
 
@@ -50,11 +52,11 @@ def normal(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Te
     return (radius * torch.cos(2 * math.pi * b.double() / 2.0**32)).float().double()
 
 
-def grid(starts: Sequence[int], sizes: Sequence[int], wholes: Sequence[int], device) -> torch.Tensor:
+def grid(starts: Sequence[parts.Start], sizes: Sequence[int], wholes: Sequence[int], device) -> torch.Tensor:
     """The row-major index in a tensor of `wholes` of every element of the part that begins at `starts`."""
     index = torch.zeros((), dtype=torch.int64, device=device)
     for start, size, whole in zip(starts, sizes, wholes):
-        index = index.unsqueeze(-1) * whole + torch.arange(start, start + size, device=device)
+        index = index.unsqueeze(-1) * whole + parts.positions(start, size, device)
     return index
 
 

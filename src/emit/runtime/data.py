@@ -7,7 +7,7 @@ from typing import Dict, Sequence
 
 import torch
 
-from . import counter
+from . import counter, parts
 
 IGNORED = -100
 MANY = 2**30
@@ -90,12 +90,12 @@ class Batches:
         epoch, place = divmod(number, self.samples.count)
         return counter.permutation(place, self.samples.count, self.seed, "order", epoch)
 
-    def part(self, step: int, name: str, starts: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
+    def part(self, step: int, name: str, starts: Sequence[parts.Start], sizes: Sequence[int]) -> torch.Tensor:
         """Samples starts[0] ... of the step's global batch, and of each of them a part."""
         first = step * self.global_batch + starts[0]
         rows = torch.stack([self.row(name, first + i) for i in range(sizes[0])])
         for dim in range(1, len(sizes)):
-            rows = rows.narrow(dim, starts[dim], sizes[dim])
+            rows = parts.narrow(rows, dim, starts[dim], sizes[dim])
         return rows
 
     def row(self, name: str, number: int) -> torch.Tensor:

@@ -3,8 +3,9 @@ from typing import Dict, Optional, Sequence
 
 import torch
 
-from . import comm, counter, lines
+from . import comm, counter, lines, parts
 from .mesh import Mesh
+from .parts import Start
 
 
 class Here:
@@ -35,13 +36,18 @@ class Here:
         """The rank's place along one axis, or along several read as one (major first)."""
         return self.mesh.index(axes, self.coordinates)
 
+    def zigzag(self, size: int, major: str, *minor: str) -> Start:
+        """Where the rank's part, of `size` elements, lies in a sequence that is split in zigzag over the first axis."""
+        ranks, parts_each = self.mesh.size([major]), self.mesh.size(minor)
+        return parts.zigzag(self.at(major), ranks, self.at(*minor), parts_each, size)
+
     def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0) -> torch.Tensor:
         """`room` is how many elements its memory holds, where that is more."""
         elements = torch.Size(sizes).numel()
         line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=self.device)
         return line[:elements].view(sizes)
 
-    def load(self, name: str, starts: Sequence[int] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
+    def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
         """The rank's part of one microbatch of a data input; or a number of the step."""
         asked = (name, tuple(starts), tuple(sizes), dtype)
         if self._loaded is None:
@@ -82,7 +88,7 @@ class Here:
         for asked, values in (self._loaded or {}).items():
             values.copy_(self._fetch(*asked))
 
-    def chance(self, key: str, starts: Sequence[int], sizes: Sequence[int], wholes: Sequence[int]) -> torch.Tensor:
+    def chance(self, key: str, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int]) -> torch.Tensor:
         """A number in [0, 1) per element, by its index in the whole tensor: every plan draws the same."""
         self.drew = True
         index = counter.grid(starts, sizes, wholes, self.device)
@@ -95,10 +101,11 @@ class Here:
             self._clip = (key, torch.clamp(most / (torch.sqrt(norm_squared) + 1e-6), max=1.0))
         return self._clip[1]
 
-    def part(self, x: torch.Tensor, *axes: str, dim: int) -> torch.Tensor:
+    def part(self, x: torch.Tensor, *axes: str, dim: int, zigzag: bool = False) -> torch.Tensor:
         """Of a whole tensor the part this rank holds when it is split along dim over axes: a copy."""
         size = x.shape[dim] // self.mesh.size(axes)
-        return x.narrow(dim, self.at(*axes) * size, size).clone(memory_format=torch.contiguous_format)
+        start = self.zigzag(size, *axes) if zigzag else self.at(*axes) * size
+        return parts.narrow(x, dim, start, size).clone(memory_format=torch.contiguous_format)
 
     def own(self, x, *axes: str):
         """The rank's own part of a tensor that lies in parts over axes, where it lies; of each, if x is a list."""
@@ -143,11 +150,11 @@ class Here:
         """Into x itself, which nobody reads any more."""
         return comm.all_reduce(x, self.groups[group], combine, in_place=True)
 
-    def all_gather(self, x: torch.Tensor, group: str, dim: int) -> comm.Pending:
-        return comm.all_gather(x, self.groups[group], dim)
+    def all_gather(self, x: torch.Tensor, group: str, dim: int, zigzag: int = 0) -> comm.Pending:
+        return comm.all_gather(x, self.groups[group], dim, zigzag)
 
-    def reduce_scatter(self, x: torch.Tensor, group: str, dim: int) -> comm.Pending:
-        return comm.reduce_scatter(x, self.groups[group], dim)
+    def reduce_scatter(self, x: torch.Tensor, group: str, dim: int, zigzag: int = 0) -> comm.Pending:
+        return comm.reduce_scatter(x, self.groups[group], dim, zigzag)
 
     def all_to_all(self, x: torch.Tensor, group: str, cut: int, lay: int) -> comm.Pending:
         """x is cut along `cut`, part i goes to member i; what arrives is laid side by side along `lay`."""

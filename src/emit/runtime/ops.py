@@ -11,6 +11,7 @@ from .attention import attention, attention_grad  # noqa: F401  (emitted code ca
 from .contract import contract  # noqa: F401
 from .dtypes import DTYPES
 from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401
+from .parts import Start, positions
 
 
 def constant(function):
@@ -98,7 +99,7 @@ def rms_norm_weight_grad(dy, x, scale, dims: int = 1) -> torch.Tensor:
     return (wide(dy) * (wide(x) * scale)).sum(_leading(x, dims))
 
 
-def rope(x: torch.Tensor, theta: float, first: int = 0, inverse: bool = False) -> torch.Tensor:
+def rope(x: torch.Tensor, theta: float, first: Start = 0, inverse: bool = False) -> torch.Tensor:
     """x is [batch, seq, ..., headDim]; element i and i + headDim/2 turn by position * theta^(-2i/headDim)."""
     half = x.shape[-1] // 2
     full = wide(x)
@@ -114,7 +115,7 @@ TURNS: Dict[Tuple, torch.Tensor] = {}
 
 
 @constant
-def _turns(length: int, half: int, theta: float, first: int, dtype: torch.dtype, device) -> torch.Tensor:
+def _turns(length: int, half: int, theta: float, first: Start, dtype: torch.dtype, device) -> torch.Tensor:
     """[cos or sin, position, i], worked out once and in f64."""
     key = (length, half, theta, first, dtype, str(device))
     if key not in TURNS:
@@ -122,8 +123,8 @@ def _turns(length: int, half: int, theta: float, first: int, dtype: torch.dtype,
     return TURNS[key]
 
 
-def _turns_anew(length: int, half: int, theta: float, first: int, device) -> torch.Tensor:
-    position = torch.arange(first, first + length, device=device, dtype=torch.float64)
+def _turns_anew(length: int, half: int, theta: float, first: Start, device) -> torch.Tensor:
+    position = positions(first, length, device).double()
     frequency = theta ** (torch.arange(half, device=device, dtype=torch.float64) * (-1.0 / half))
     angle = position[:, None] * frequency
     return torch.stack((torch.cos(angle), torch.sin(angle)))

@@ -3,13 +3,13 @@
  * values lack the group dim, so the rows of one group share them and their gradients are sums over it.
  * Positions are those of the whole sequence: a rank that holds a part of it knows where the part begins.
  */
-import { type Dim, type Dropout, elementsOf, maskName, uniform } from '../../base/index.js'
+import { type Dim, type DimPart, type Dropout, elementsOf, maskName, positionIn, uniform } from '../../base/index.js'
 import {
+  along,
   type Cells,
-  indexOf,
+  firstIndex,
   indices,
   offsets,
-  originAlong,
   type Place,
   type Shape,
   sizeIn,
@@ -44,10 +44,10 @@ export const rope: Prepare<'rope'> = ({ theta, inverse }, [x], [y]) => {
   const half = depth / 2
   const frequencies = Float64Array.from({ length: half }, (_, i) => theta ** ((-2 * i) / depth))
   return (cells, [from], [to]) => {
-    const origin = originAlong(x, from, 'seq')
+    const part = along(x, from, 'seq')
     for (let s = 0; s < length; s++)
       for (let i = 0; i < half; i++) {
-        const angle = (inverse ? -1 : 1) * (origin + s) * frequencies[i]
+        const angle = (inverse ? -1 : 1) * positionIn(part, s) * frequencies[i]
         const [cos, sin] = [Math.cos(angle), Math.sin(angle)]
         for (let r = 0; r < xs.rows.length; r++) {
           const at = from.at + xs.rows[r] + s * xs.seq + i * xs.depth
@@ -60,14 +60,17 @@ export const rope: Prepare<'rope'> = ({ theta, inverse }, [x], [y]) => {
   }
 }
 
-/** Which of a rank's keys, by local index, the query at a position sees. */
-type Visible = (position: number, keyOrigin: number) => readonly [from: number, to: number]
+/** Which of a rank's keys, by local index, the query at a position sees: in each of the two runs they may lie in. */
+type Visible = (position: number) => readonly (readonly [from: number, to: number])[]
 
-const visibleOf = (keys: number, window = Infinity): Visible => {
-  return (position, keyOrigin) => [
-    Math.max(0, position - window + 1 - keyOrigin),
-    Math.min(keys, position + 1 - keyOrigin),
-  ]
+const visibleOf = (keys: number, window = Infinity) => {
+  const seen = (position: number, first: number, end: number, origin: number) =>
+    [Math.max(first, position - window + 1 - origin), Math.min(end, position + 1 - origin)] as const
+  return ({ origin, until, gap }: DimPart): Visible =>
+    position => [
+      seen(position, 0, Math.min(keys, until), origin),
+      ...(until < keys ? [seen(position, until, keys, origin + gap)] : []),
+    ]
 }
 
 /** What the probability of (row, query, key) is multiplied by: 0 or 1 / (1 - rate). */
@@ -84,10 +87,17 @@ function maskOf(q: Shape, k: Shape, dropout: Dropout | undefined) {
   const rows = indices(rowDims(q), scores)
   return (atQ: Place, atK: Place, { seed, step, block }: Moment): Mask => {
     const chance = uniform({ seed, name: maskName(block, dropout.key), step })
-    const first = indexOf(q.dims, atQ.origin, scores) + originAlong(k, atK, 'seq')
-    return (row, query, key) =>
-      chance(first + rows[row] + query * keys + key) >= dropout.rate ? 1 / (1 - dropout.rate) : 0
+    const [queries, from] = [along(q, atQ, 'seq'), along(k, atK, 'seq')]
+    const first = firstIndex(q.dims, atQ.parts, scores) - queries.origin * keys
+    return (row, query, key) => {
+      const index = first + rows[row] + positionIn(queries, query) * keys + positionIn(from, key)
+      return chance(index) >= dropout.rate ? 1 / (1 - dropout.rate) : 0
+    }
   }
+}
+
+function* indicesIn(ranges: ReturnType<Visible>): Generator<number> {
+  for (const [from, to] of ranges) for (let t = from; t < to; t++) yield t
 }
 
 /** sum over d of a[d] b[d] */
@@ -101,29 +111,31 @@ export const attention: Prepare<'attention'> = ({ window, dropout }, [q, k, v], 
   const [qs, ks, vs, outs, lses] = [q, k, v, out, lse].map(operand => stripOf(rowDims(q), operand))
   const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
   const depth = sizeIn(q.dims, 'headDim') ?? 1
-  const visible = visibleOf(keys, window)
+  const visibleIn = visibleOf(keys, window)
   const masks = maskOf(q, k, dropout)
   const scores = new Float64Array(keys)
   return (cells, [atQ, atK, atV], [toOut, toLse], moment) => {
-    const [queryOrigin, keyOrigin] = [originAlong(q, atQ, 'seq'), originAlong(k, atK, 'seq')]
+    const [asked, visible] = [along(q, atQ, 'seq'), visibleIn(along(k, atK, 'seq'))]
     const mask = masks(atQ, atK, moment)
     for (let r = 0; r < qs.rows.length; r++)
       for (let s = 0; s < queries; s++) {
-        const [from, to] = visible(queryOrigin + s, keyOrigin)
+        const seen = visible(positionIn(asked, s))
         const [fromQ, fromK] = [atQ.at + qs.rows[r] + s * qs.seq, atK.at + ks.rows[r]]
         let greatest = -Infinity
-        for (let t = from; t < to; t++) {
-          scores[t] = dot(cells, [fromQ, qs.depth], [fromK + t * ks.seq, ks.depth], depth) / Math.sqrt(depth)
-          greatest = Math.max(greatest, scores[t])
-        }
+        for (const [from, to] of seen)
+          for (let t = from; t < to; t++) {
+            scores[t] = dot(cells, [fromQ, qs.depth], [fromK + t * ks.seq, ks.depth], depth) / Math.sqrt(depth)
+            greatest = Math.max(greatest, scores[t])
+          }
         let total = 0
-        for (let t = from; t < to; t++) total += scores[t] = Math.exp(scores[t] - greatest)
+        for (const [from, to] of seen)
+          for (let t = from; t < to; t++) total += scores[t] = Math.exp(scores[t] - greatest)
         cells[toLse.at + lses.rows[r] + s * lses.seq] = greatest + Math.log(total)
-        for (let t = from; t < to; t++) scores[t] *= mask(r, s, t) / total
+        for (const [from, to] of seen) for (let t = from; t < to; t++) scores[t] *= mask(r, s, t) / total
         for (let d = 0; d < depth; d++) {
           let sum = 0
           const fromV = atV.at + vs.rows[r] + d * vs.depth
-          for (let t = from; t < to; t++) sum += scores[t] * cells[fromV + t * vs.seq]
+          for (const [from, to] of seen) for (let t = from; t < to; t++) sum += scores[t] * cells[fromV + t * vs.seq]
           cells[toOut.at + outs.rows[r] + s * outs.seq + d * outs.depth] = sum
         }
       }
@@ -136,22 +148,22 @@ export const attentionGrad: Prepare<'attentionGrad'> = ({ window, dropout }, [do
   const [douts, qs, ks, vs, outs, lses, dqs, dks, dvs] = strips
   const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
   const depth = sizeIn(q.dims, 'headDim') ?? 1
-  const visible = visibleOf(keys, window)
+  const visibleIn = visibleOf(keys, window)
   const masks = maskOf(q, k, dropout)
   const [sumQ, sumK, sumV] = results.map(result => new Float64Array(elementsOf(result.dims)))
   return (cells, [atDout, atQ, atK, atV, atOut, atLse], [toQ, toK, toV], moment) => {
-    const [queryOrigin, keyOrigin] = [originAlong(q, atQ, 'seq'), originAlong(k, atK, 'seq')]
+    const [asked, visible] = [along(q, atQ, 'seq'), visibleIn(along(k, atK, 'seq'))]
     const mask = masks(atQ, atK, moment)
     for (const sums of [sumQ, sumK, sumV]) sums.fill(0)
     for (let r = 0; r < qs.rows.length; r++)
       for (let s = 0; s < queries; s++) {
-        const [from, to] = visible(queryOrigin + s, keyOrigin)
+        const seen = visible(positionIn(asked, s))
         const fromQ = atQ.at + qs.rows[r] + s * qs.seq
         const fromDout = atDout.at + douts.rows[r] + s * douts.seq
         const fromOut = atOut.at + outs.rows[r] + s * outs.seq
         const logSum = cells[atLse.at + lses.rows[r] + s * lses.seq]
         const delta = dot(cells, [fromDout, douts.depth], [fromOut, outs.depth], depth)
-        for (let t = from; t < to; t++) {
+        for (const t of indicesIn(seen)) {
           const [fromK, fromV] = [atK.at + ks.rows[r] + t * ks.seq, atV.at + vs.rows[r] + t * vs.seq]
           const score = dot(cells, [fromQ, qs.depth], [fromK, ks.depth], depth) / Math.sqrt(depth)
           const p = Math.exp(score - logSum)

@@ -6,8 +6,17 @@
  * is written at each member's own wait and is NaN until then, so a program that touches an operand or a result
  * in between computes something else, and shows it.
  */
-import { type Combine, type Dim, elementsOf } from '../../base/index.js'
-import { type Cells, offsets, type Shape, sizeIn, strideOf } from '../../geometry/index.js'
+import {
+  type Axis,
+  type Combine,
+  coordinatesAlong,
+  type Dim,
+  elementsOf,
+  isZigzagCut,
+  type Mesh,
+  partAlong,
+} from '../../base/index.js'
+import { type Cells, indexing, offsets, type Shape, sizeIn, strideOf } from '../../geometry/index.js'
 import type { Collective } from '../../ir/index.js'
 
 /** How pieces move: read[e] + i * readShift of part p goes to write[e] + p * writeShift of member i. */
@@ -16,25 +25,34 @@ export interface Move {
   readonly write: Int32Array
   readonly readShift: number
   readonly writeShift: number
+  /** Where the dim along which is cut or laid is split in zigzag: what is read by member i, and where part p goes. */
+  readonly reads?: readonly Int32Array[]
+  readonly writes?: readonly Int32Array[]
   /** How elements of different parts that land on one cell become one. */
   readonly combine?: Combine
+}
+
+/** Who takes part: the members of a group in their order, along these axes. */
+export interface Members {
+  readonly mesh: Mesh
+  readonly axes: readonly Axis[]
+  readonly count: number
 }
 
 /** `cut`: the dim along which a part is cut, `lay`: the dim along which pieces are laid. */
 export function moveOf(
   [source, out]: readonly [Shape, Shape],
-  members: number,
+  members: Members,
   along: { cut?: string; lay?: string },
 ): Move {
+  const { count } = members
   const shrink = (dims: readonly Dim[], name: string | undefined) =>
-    dims.map(dim => (dim.name === name ? { name, size: dim.size / members } : dim))
+    dims.map(dim => (dim.name === name ? { name, size: dim.size / count } : dim))
   const piece = shrink(source.dims, along.cut)
   const expected = shrink(out.dims, along.lay)
   for (const { name, size } of piece)
     if (sizeIn(expected, name) !== size)
-      throw new Error(
-        `dim ${name}: pieces of ${size} do not fit a result of ${sizeIn(out.dims, name)} among ${members}`,
-      )
+      throw new Error(`dim ${name}: pieces of ${size} do not fit a result of ${sizeIn(out.dims, name)} among ${count}`)
   if (elementsOf(expected) !== elementsOf(piece)) throw new Error('operand and result have different dims')
   const shift = (dims: readonly Dim[], name = '') => (sizeIn(piece, name) ?? 0) * strideOf(dims, name)
   return {
@@ -42,11 +60,26 @@ export function moveOf(
     write: offsets(piece, out.dims),
     readShift: shift(source.dims, along.cut),
     writeShift: shift(out.dims, along.lay),
+    ...(isZigzag(members, along.cut) && { reads: tablesOf(members, piece, source.dims, along.cut!) }),
+    ...(isZigzag(members, along.lay) && { writes: tablesOf(members, piece, out.dims, along.lay!) }),
   }
 }
 
+const isZigzag = ({ mesh, axes }: Members, dim: string | undefined): boolean => isZigzagCut(mesh, axes, dim)
+
+/** For each member, where the elements of its piece lie in a tensor that has all pieces along a dim split in zigzag. */
+function tablesOf({ mesh, axes, count }: Members, piece: readonly Dim[], dims: readonly Dim[], name: string) {
+  const table = indexing(piece, dims)
+  return Array.from({ length: count }, (_, member) => {
+    const at = coordinatesAlong(mesh, axes, member)
+    const parts = piece.map(dim => partAlong(mesh, dim.name === name ? axes : [], dim, at))
+    const indexOf = table(parts)
+    return Int32Array.from({ length: elementsOf(piece) }, (_, element) => indexOf(element))
+  })
+}
+
 /** Parts of a line: cut from it, or laid side by side to make it. The last of them may reach beyond its end. */
-function lineMove(line: Shape, part: Shape, members: number, how: 'cut' | 'lay'): Move {
+function lineMove(line: Shape, part: Shape, { count: members }: Members, how: 'cut' | 'lay'): Move {
   const [all, size] = [elementsOf(line.dims), elementsOf(part.dims)]
   if (size !== Math.ceil(all / members))
     throw new Error(`parts of ${size} do not make a line of ${all} among ${members}`)
@@ -55,11 +88,11 @@ function lineMove(line: Shape, part: Shape, members: number, how: 'cut' | 'lay')
 }
 
 /** Part i along a dim or, where none is named, part i of the line. */
-export const cutMove = (shapes: readonly [Shape, Shape], members: number, dim: string | undefined): Move =>
+export const cutMove = (shapes: readonly [Shape, Shape], members: Members, dim: string | undefined): Move =>
   dim === undefined ? lineMove(shapes[0], shapes[1], members, 'cut') : moveOf(shapes, members, { cut: dim })
 
 type Moves = {
-  [K in Collective['kind']]: (c: Extract<Collective, { kind: K }>, s: [Shape, Shape], members: number) => Move
+  [K in Collective['kind']]: (c: Extract<Collective, { kind: K }>, s: [Shape, Shape], members: Members) => Move
 }
 
 const moves: Moves = {
@@ -70,17 +103,24 @@ const moves: Moves = {
   'all-to-all': (c, shapes, members) => moveOf(shapes, members, { cut: c.to, lay: c.from }),
 }
 
-export const prepareMove = (collective: Collective, shapes: [Shape, Shape], members: number): Move =>
-  (moves[collective.kind] as (c: Collective, s: [Shape, Shape], n: number) => Move)(collective, shapes, members) // total
+export function prepareMove(mesh: Mesh, collective: Collective, shapes: [Shape, Shape], count: number): Move {
+  const move = moves[collective.kind] as (c: Collective, s: [Shape, Shape], members: Members) => Move // total
+  return move(collective, shapes, { mesh, axes: collective.group.axes, count })
+}
 
 /** Writes what member `index` gets from all parts. Beyond the end of a line zeros are read, and nothing is written. */
 export function perform(move: Move, parts: readonly Cells[], index: number, out: Cells): void {
-  const from = index * move.readShift
-  if (move.combine) reduce(move, parts, from, out)
-  else for (let p = 0; p < parts.length; p++) copy(move, parts[p], from, out, p * move.writeShift)
+  const read = move.reads?.[index] ?? move.read
+  const from = move.reads ? 0 : index * move.readShift
+  if (move.combine) reduce({ ...move, read }, parts, from, out)
+  else
+    for (let p = 0; p < parts.length; p++) {
+      const write = move.writes?.[p] ?? move.write
+      copy({ read, write }, parts[p], from, out, move.writes ? 0 : p * move.writeShift)
+    }
 }
 
-function copy({ read, write }: Move, part: Cells, from: number, out: Cells, at: number): void {
+function copy({ read, write }: Pick<Move, 'read' | 'write'>, part: Cells, from: number, out: Cells, at: number): void {
   for (let e = 0; e < read.length && at + write[e] < out.length; e++) out[at + write[e]] = part[from + read[e]] ?? 0
 }
 

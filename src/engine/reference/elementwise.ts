@@ -1,6 +1,6 @@
 /** One element of the result from one element of each operand. A dim an operand lacks is broadcast. */
 import { elementsOf, maskName, uniform } from '../../base/index.js'
-import { indexOf, indices, offsets, type Shape, within } from '../../geometry/index.js'
+import { indexing, offsets, type Shape, within } from '../../geometry/index.js'
 import type { Kernel, Prepare } from './kernel.js'
 import { gelu as geluExact, geluSlope, geluTanh, geluTanhSlope, silu, siluSlope } from './math.js'
 
@@ -62,13 +62,13 @@ export const swigluGrad: Prepare<'swigluGrad'> = (_, ins, [dgate, dup]) => {
 /** An element is kept or dropped by its index in the whole tensor, so every plan drops the same ones. */
 export const dropout: Prepare<'dropout'> = ({ dropout: { rate, key } }, [x], [out]) => {
   const [xs] = aligned([x], out)
-  const index = indices(out.dims, out.whole)
+  const indexed = indexing(out.dims, out.whole)
   return (cells, [from], [to], { seed, step, block }) => {
     const chance = uniform({ seed, name: maskName(block, key), step })
-    const first = indexOf(out.dims, to.origin, out.whole)
+    const indexOf = indexed(to.parts)
     for (let i = 0; i < xs.length; i++) {
       const x = cells[from.at + xs[i]]
-      cells[to.at + i] = chance(first + index[i]) >= rate ? x / (1 - rate) : 0
+      cells[to.at + i] = chance(indexOf(i)) >= rate ? x / (1 - rate) : 0
     }
   }
 }

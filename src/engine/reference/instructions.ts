@@ -2,8 +2,8 @@
  * What a rank does for each instruction, made ready for its place on the mesh. An action that must wait for other
  * ranks says so and is asked again.
  */
-import { type Coordinates, indexAlong, isOptimizer, type OpKind, type Rank } from '../../base/index.js'
-import { type Cells, indexOf, membersOf, wholeInput } from '../../geometry/index.js'
+import { type Coordinates, elementsOf, indexAlong, isOptimizer, type OpKind, type Rank } from '../../base/index.js'
+import { type Cells, membersOf, wholeInput } from '../../geometry/index.js'
 import {
   type Call,
   type Collective,
@@ -153,12 +153,13 @@ function loadPart(instr: InstrOf<'load'>, station: Station): Action {
   const { cells } = memory
   const [to, { dims }] = [seat.place(instr.out), seat.prepared.shape(instr.out)]
   const whole = wholeInput(world.program, instr.input)
-  const table = seat.prepared.load(instr, whole)
+  const indexed = seat.prepared.load(instr, whole)
+  const elements = elementsOf(dims)
   const round = rounding(station, [instr.out])
   return () => {
     const values = world.data.inputs(instr.input)
-    const first = indexOf(dims, to.origin, whole)
-    for (let i = 0; i < table.length; i++) cells[to.at + i] = values[first + table[i]]
+    const indexOf = indexed(to.parts)
+    for (let i = 0; i < elements; i++) cells[to.at + i] = values[indexOf(i)]
     round()
     return true
   }

@@ -4,7 +4,7 @@
  * An id that is NaN was never written, or freed: it makes NaN of what it touches.
  */
 import { elementsOf } from '../../base/index.js'
-import { missingDim, offsets, originAlong, sizeIn, strideOf, within, without } from '../../geometry/index.js'
+import { along, missingDim, offsets, sizeIn, strideOf, within, without } from '../../geometry/index.js'
 import { aligned } from './elementwise.js'
 import type { Prepare } from './kernel.js'
 
@@ -18,7 +18,7 @@ export const embed: Prepare<'embed'> = (_, [ids, table], [out]) => {
   const [outRows, outCols] = [offsets(ids.dims, out.dims), offsets(columns, out.dims)]
   const tableCols = offsets(columns, table.dims)
   return (cells, [atIds, atTable], [to]) => {
-    const origin = originAlong(table, atTable, vocab)
+    const { origin } = along(table, atTable, vocab)
     for (let i = 0; i < outRows.length; i++) {
       const row = cells[atIds.at + i] - origin
       const mine = row >= 0 && row < rows
@@ -36,7 +36,7 @@ export const embedGrad: Prepare<'embedGrad'> = (_, [ids, dout], [dtable]) => {
   const tableCols = offsets(columns, dtable.dims)
   const sums = new Float64Array(elementsOf(dtable.dims))
   return (cells, [atIds, atDout], [to]) => {
-    const origin = originAlong(dtable, to, vocab)
+    const { origin } = along(dtable, to, vocab)
     sums.fill(0)
     for (let i = 0; i < doutRows.length; i++) {
       const row = cells[atIds.at + i] - origin
@@ -68,7 +68,7 @@ export const pick: Prepare<'pick'> = (_, [logits, labels], [out]) => {
   const rows = offsets(out.dims, logits.dims)
   const [ids] = aligned([labels], out)
   return (cells, [atLogits, atLabels], [to]) => {
-    const origin = originAlong(logits, atLogits, vocab)
+    const { origin } = along(logits, atLogits, vocab)
     for (let i = 0; i < rows.length; i++) {
       const label = cells[atLabels.at + ids[i]] - origin
       const mine = label >= 0 && label < classes
@@ -100,7 +100,7 @@ export const tokenLossGrad: Prepare<'tokenLossGrad'> = (_, [logits, max, sum, la
   const [maxes, sums, rows, outRows] = [max, sum, logits, dlogits].map(operand => offsets(labels.dims, operand.dims))
   const [cols, outCols] = [offsets(classes, logits.dims), offsets(classes, dlogits.dims)]
   return (cells, [atLogits, atMax, atSum, atLabels, atCount], [to]) => {
-    const origin = originAlong(logits, atLogits, vocab)
+    const { origin } = along(logits, atLogits, vocab)
     const count = cells[atCount.at]
     for (let i = 0; i < rows.length; i++) {
       const label = cells[atLabels.at + i]

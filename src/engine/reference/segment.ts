@@ -14,10 +14,10 @@ import {
 import {
   acrossMicrobatches,
   type Cells,
+  indexing,
   lineShape,
-  offsets,
-  originsOf,
   type Place,
+  partsOf,
   type Shape,
   wholeDims,
 } from '../../geometry/index.js'
@@ -39,12 +39,14 @@ import type { Kernel } from './kernel.js'
 import { prepare } from './kernels.js'
 import { cellsOf, type Memory } from './memory.js'
 
+type Indexing = ReturnType<typeof indexing>
+
 /** A segment for all ranks. */
 export class PreparedSegment {
   readonly segment: Segment
   readonly shapes: Readonly<Record<Ref, Shape>>
   readonly #program: Program
-  readonly #made = new Map<object, Kernel | readonly Move[] | Int32Array>()
+  readonly #made = new Map<object, Kernel | readonly Move[] | Indexing>()
 
   constructor(program: Program, segment: Segment) {
     this.#program = program
@@ -67,22 +69,24 @@ export class PreparedSegment {
 
   /** One per pair. */
   moves(instr: Collective, members: number): readonly Move[] {
+    const { mesh } = this.#program
     return this.#once(instr, () =>
-      pairsOf(instr).map(pair => prepareMove(instr, [this.shape(pair.in), this.shape(pair.out)], members)),
+      pairsOf(instr).map(pair => prepareMove(mesh, instr, [this.shape(pair.in), this.shape(pair.out)], members)),
     )
   }
 
   slice(instr: InstrOf<'slice'>): Move {
-    const parts = sizeOfAll(this.#program.mesh, instr.axes)
-    return this.#once(instr, () => [cutMove([this.shape(instr.in), this.shape(instr.out)], parts, instr.dim)])[0]
+    const { mesh } = this.#program
+    const members = { mesh, axes: instr.axes, count: sizeOfAll(mesh, instr.axes) }
+    return this.#once(instr, () => [cutMove([this.shape(instr.in), this.shape(instr.out)], members, instr.dim)])[0]
   }
 
-  /** Where each element of the buffer lies in the input's whole global batch, seen from the buffer's first element. */
-  load(instr: InstrOf<'load'>, whole: Shape['whole']): Int32Array {
-    return this.#once(instr, () => offsets(this.shape(instr.out).dims, whole))
+  /** For a rank's parts of the buffer's dims, where each element lies in the input's whole global batch. */
+  load(instr: InstrOf<'load'>, whole: Shape['whole']): Indexing {
+    return this.#once(instr, () => indexing(this.shape(instr.out).dims, whole))
   }
 
-  #once<T extends Kernel | readonly Move[] | Int32Array>(key: object, make: () => T): T {
+  #once<T extends Kernel | readonly Move[] | Indexing>(key: object, make: () => T): T {
     const known = this.#made.get(key) as T | undefined // one instruction is asked for one kind of thing only
     if (known) return known
     const made = make()
@@ -157,7 +161,9 @@ export class Seat {
     const starts = bind.map((frame, role) => memory.at(frame, roles[role].bytes))
     for (const slot of this.#slots.values()) {
       slot.place.at = starts[slot.role] + slot.offset
-      if (slot.batch >= 0) slot.place.origin[slot.batch] = slot.origin + Math.max(0, microbatch) * slot.samples
+      if (slot.batch < 0) continue
+      const origin = slot.origin + Math.max(0, microbatch) * slot.samples
+      slot.place.parts[slot.batch] = { ...slot.place.parts[slot.batch], origin }
     }
   }
 }
@@ -169,9 +175,9 @@ function slotOf(
   at: Coordinates,
 ): Slot {
   const batch = shape.dims.findIndex(dim => dim.name === 'batch')
-  const origin = originsOf(mesh, shape.dims, layout, at)
+  const parts = partsOf(mesh, shape.dims, layout, at)
   const samples = batch < 0 ? 0 : shape.whole[batch].size / microbatches
   // Elements of the whole fill its first cells, one each, whatever their bytes: so does the part among them.
   const first = cellsOf(offset) + (inside ? partStart(mesh, dims, layout, at) : 0)
-  return { place: { at: 0, origin }, role, offset: first, batch, origin: origin[batch] ?? 0, samples }
+  return { place: { at: 0, parts }, role, offset: first, batch, origin: parts[batch]?.origin ?? 0, samples }
 }

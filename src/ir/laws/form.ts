@@ -76,6 +76,9 @@ function outline(program: Program): string[] {
     ...(microbatches > steps ? [`${microbatches} microbatches, but all streams together have ${steps} steps`] : []),
     ...mesh.axes.filter(({ name }) => !isAxisName(name)).map(({ name }) => `${name} is not an axis`),
     ...twice(mesh.axes).map(name => `the mesh has ${name} twice`),
+    ...(mesh.zigzag && !mesh.axes.some(({ name }) => name === mesh.zigzag?.axis)
+      ? [`zigzag is over ${mesh.zigzag.axis}, which the mesh does not have`]
+      : []),
     ...twice(params).map(name => `parameter ${name} is declared twice`),
     ...twice(inputs).map(name => `input ${name} is declared twice`),
   ]
@@ -114,7 +117,15 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, f
     ...(absent === undefined ? [] : [`${absent[0]} is split, but it is not a dim`]),
     ...(split.some(([, axes]) => axes.includes('pp')) ? ['a dim is split over pp'] : []),
     ...(flat.includes('pp') ? ['it is flat over pp'] : []),
+    ...zigzagForm(program, split),
   ]
+}
+
+/** The axis of a zigzag is the first that splits its dim. */
+function zigzagForm({ mesh: { zigzag } }: Program, split: readonly (readonly [string, readonly Axis[]])[]): string[] {
+  const axes = split.find(([name]) => name === zigzag?.dim)?.[1] ?? []
+  const misplaced = zigzag !== undefined && axes.indexOf(zigzag.axis) > 0
+  return misplaced ? [`${zigzag.dim} is cut in zigzag over ${zigzag.axis}, but over ${axes[0]} before`] : []
 }
 
 function holders(param: Param, { streams }: Program): Finding[] {

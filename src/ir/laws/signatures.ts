@@ -38,12 +38,16 @@ export interface Signature {
   readonly reduces?: Combine
   /** Works element by element on operands that lie alike, so it may be given parts of a line. */
   readonly flat?: true
+  /** Dims of operands and results, by place, that mean something else than their name does elsewhere: the new names. */
+  readonly renames?: { readonly ins: Renames; readonly outs?: Renames }
   /** Dims that must be whole. The results' claimed dims are given too. */
   readonly stuck?: (
     operands: readonly (readonly string[])[],
     results: readonly (readonly string[])[],
   ) => readonly string[]
 }
+
+type Renames = Readonly<Record<number, Readonly<Record<string, string>>>>
 
 const n = (count: number): Range => [count, count]
 const many = (least: number): Range => [least, Number.POSITIVE_INFINITY]
@@ -79,7 +83,9 @@ const elementwise = (operands: number, rest: Partial<Signature> = {}): Signature
 
 const dimsOfGain = (i: number) => (operands: readonly (readonly string[])[]) => operands[i]
 const dimsOfResult = (_: unknown, results: readonly (readonly string[])[]) => results[0]
-const inHead = () => ['seq', 'headDim']
+/** The positions of keys and values are another dim than those of queries: ranks may hold a part of these, never of those. */
+const inKeys = { seq: 'keys' }
+const ofKeys = () => ['keys', 'headDim']
 
 export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
@@ -110,7 +116,8 @@ export const signatures: OpTable<Signature> = {
     outs: n(2),
     dtypes: { ins: 'xxx', outs: 'xf' },
     shapes: [like(0), like(0, 'headDim')],
-    stuck: inHead,
+    renames: { ins: { 1: inKeys, 2: inKeys } },
+    stuck: ofKeys,
   },
   attentionGrad: {
     ins: n(6),
@@ -119,7 +126,8 @@ export const signatures: OpTable<Signature> = {
     shapes: [like(1), like(2), like(3)],
     linear: [0],
     reduces: 'sum',
-    stuck: inHead,
+    renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
+    stuck: ofKeys,
   },
   dropout: elementwise(1, { linear: [0] }),
   embed: { ins: n(2), outs: n(1), dtypes: { ins: 'ix', outs: 'x' }, shapes: [lookup], linear: [1], reduces: 'sum' },

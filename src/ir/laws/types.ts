@@ -117,6 +117,32 @@ function loaded({ inputs, mesh }: Program, { input }: InstrOf<'load'>, claimed: 
 
 /** Ops over dims by name: contract, add, norms, attention, loss and the like, all by their signature. */
 function computed(of: Case<Compute>): readonly Type[] | undefined {
+  const { ins = {}, outs = {} } = signatures[of.instr.kind].renames ?? {}
+  const [operands, claimed] = [
+    of.operands.map((type, i) => renamed(type, ins[i])),
+    of.claimed.map((type, i) => renamed(type, outs[i])),
+  ]
+  const found = bySignature({ ...of, operands, claimed })
+  return found?.map((type, i) => renamed(type, reversed(outs[i])))
+}
+
+type Names = Readonly<Record<string, string>>
+
+const reversed = (names: Names = {}): Names => Object.fromEntries(Object.entries(names).map(([from, to]) => [to, from]))
+
+function renamed(type: Type, names: Names | undefined): Type {
+  if (!names) return type
+  const { dims, layout } = type
+  const rename = (name: string) => names[name] ?? name
+  const splits = Object.entries(layout.splits).map(([name, axes]) => [rename(name), axes] as const)
+  return {
+    ...type,
+    dims: dims.map(dim => ({ ...dim, name: rename(dim.name) })),
+    layout: { ...layout, splits: Object.fromEntries(splits) },
+  }
+}
+
+function bySignature(of: Case<Compute>): readonly Type[] | undefined {
   const { operands, claimed, say, instr } = of
   const names = operands.map(namesOf)
   const shapes = signatures[instr.kind].shapes

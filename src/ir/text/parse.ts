@@ -3,7 +3,7 @@
  * with `%` (or is a bare `wait %x`) is an instruction. The first line that cannot be read is thrown as a problem:
  * the lines after it may depend on it.
  */
-import { type Dim, dtypes, nearest, ProblemsError, stateNames } from '../../base/index.js'
+import { type Axis, type Dim, dtypes, nearest, ProblemsError, stateNames } from '../../base/index.js'
 import type { Instr, InstrKind } from '../instr.js'
 import { type DType, type Init, type Kind, kinds, type Param, type Program, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
@@ -84,6 +84,11 @@ type Reader = (draft: Draft, words: readonly string[]) => void
 const readers: Readonly<Record<string, Reader>> = {
   program: ({ program }, words) => (program.name = word.read(only(words))),
   mesh: ({ program }, words) => (program.mesh.axes = dimsAlone([`[${words.join(' ')}]`]) as typeof program.mesh.axes), // names are checked by the laws
+  zigzag({ program }, words) {
+    const [dim, axis, ...rest] = word.read(only(words)).split('/')
+    if (!dim || !axis || rest.length > 0) unreadable('expected a dim and an axis, as in seq/cp')
+    program.mesh.zigzag = { dim, axis: axis as Axis } // checked by the laws
+  },
   microbatches: ({ program }, words) => (program.microbatches = count.read(only(words))),
   stages: ({ program }, words) => (program.stages = count.read(only(words))),
   evaluates({ program }, words) {

@@ -9,6 +9,7 @@ export const print = (program: Program): string =>
   [
     `program ${word.show(program.name)}`,
     `mesh ${program.mesh.axes.map(({ name: axis, size }) => `${axis}:${size}`).join(' ')}`.trimEnd(),
+    ...(program.mesh.zigzag ? [`zigzag ${program.mesh.zigzag.dim}/${program.mesh.zigzag.axis}`] : []),
     `microbatches ${program.microbatches}`,
     `stages ${program.stages}`,
     ...(program.evaluates ? ['evaluates'] : []),

@@ -125,7 +125,7 @@ const reducing =
 const gathering =
   (x: Tensor, out: Tensor): Work =>
   (list, seat) => {
-    const fields = { ...started(list, seat), outer: 1, innerBytes: bytesOf(x) }
+    const fields = { ...started(list, seat), outer: 1, innerBytes: bytesOf(x), zigzag: 0 }
     list.write('waitAllGather', { ...fields, x: offsetsOf(seat, x), out: offsetsOf(seat, out) })
     list.waitsFor(seat.members)
   }
@@ -134,7 +134,7 @@ const reduceScattering =
   (x: Tensor, out: Tensor, combine: Combine): Work =>
   (list, seat) => {
     const how = { combine: combineCode(combine), dtype: codeOf(x.dtype) }
-    const fields = { ...started(list, seat), outer: 1, inner: out.length, ...how }
+    const fields = { ...started(list, seat), outer: 1, inner: out.length, zigzag: 0, ...how }
     list.write('waitReduceScatter', { ...fields, x: offsetsOf(seat, x), out: offsetsOf(seat, out) })
     list.waitsFor(seat.members)
   }

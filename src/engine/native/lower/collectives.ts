@@ -47,6 +47,10 @@ interface Meet {
   readonly out: readonly number[]
 }
 
+/** 0: members' parts follow each other. Else so many members in a row share what a rank of the zigzag would hold. */
+const zigzag = ({ group, dim }: Extract<Collective, { kind: 'all-gather' | 'reduce-scatter' }>, s: Site): number =>
+  s.isZigzag(group.axes, dim) ? s.ranksAlong(group.axes.slice(1)) : 0
+
 type Pair = ReturnType<typeof pairsOf>[number]
 
 type Waits = {
@@ -68,11 +72,13 @@ const waits: Waits = {
   },
   'all-gather'(instr, s, meet) {
     const { outer, inner } = around(dims(s, instr.in), instr.dim)
-    const fields = { ...meet, outer, innerBytes: inner * bytesPer[s.buffer(instr.in).dtype] }
+    const fields = { ...meet, outer, innerBytes: inner * bytesPer[s.buffer(instr.in).dtype], zigzag: zigzag(instr, s) }
     return [s.list.write('waitAllGather', fields), firstOperand('waitAllGather')]
   },
   'reduce-scatter'(instr, s, meet) {
-    const fields = { ...meet, ...around(dims(s, instr.out), instr.dim), combine: combineCode('sum') }
+    const fields = {
+      ...{ ...meet, ...around(dims(s, instr.out), instr.dim), zigzag: zigzag(instr, s), combine: combineCode('sum') },
+    }
     const dtype = codeOf(s.buffer(instr.in).dtype)
     return [s.list.write('waitReduceScatter', { ...fields, dtype }), firstOperand('waitReduceScatter')]
   },

@@ -55,8 +55,8 @@ export const commands = {
   rmsNorm: ['y', 'x', 'gain', 'rows', 'columns', 'eps'],
   rmsNormInputGrad: ['dx', 'dy', 'x', 'gain', 'rows', 'columns', 'eps'],
   rmsNormWeightGrad: ['dgain', 'dy', 'x', 'rows', 'columns', 'eps'],
-  /** x [batch seq heads headDim]; position = origin + s. */
-  rope: ['y', 'x', 'batch', 'seq', 'heads', 'headDim', 'theta', 'inverse', 'origin'],
+  /** x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. */
+  rope: ['y', 'x', 'batch', 'seq', 'heads', 'headDim', 'theta', 'inverse', 'origin', 'until', 'gap'],
   /** q, out [batch seq kvHeads group headDim]; k, v [batch seq kvHeads headDim]; lse [batch seq kvHeads group]. window 0: all. */
   attention: [
     'out',
@@ -65,11 +65,19 @@ export const commands = {
     'k',
     'v',
     'batch',
-    'seq',
+    'queries',
+    'keys',
     'kvHeads',
     'group',
     'headDim',
     'window',
+    'queryOrigin',
+    'queryUntil',
+    'queryGap',
+    'keyOrigin',
+    'keyUntil',
+    'keyGap',
+    'positions',
     'rate',
     'seed',
     'name',
@@ -91,11 +99,19 @@ export const commands = {
     'out',
     'lse',
     'batch',
-    'seq',
+    'queries',
+    'keys',
     'kvHeads',
     'group',
     'headDim',
     'window',
+    'queryOrigin',
+    'queryUntil',
+    'queryGap',
+    'keyOrigin',
+    'keyUntil',
+    'keyGap',
+    'positions',
     'rate',
     'seed',
     'name',
@@ -108,9 +124,9 @@ export const commands = {
   ],
   /**
    * Mask by counter: element (i0 i1 i2), local sizes n0 n1 n2 (rows of one dense run each), has global index
-   * base + i0 * stride0 + i1 * stride1 + i2. seed and name are 32-bit keys of philox4x32-10, step the third counter word.
+   * base + i0 * stride0 + i1 * stride1 + i2, where i1 counts `gap` more from `until` on. seed and name are 32-bit keys of philox4x32-10, step the third counter word.
    */
-  dropout: ['y', 'x', 'n0', 'n1', 'n2', 'base', 'stride0', 'stride1', 'rate', 'seed', 'name', 'step'],
+  dropout: ['y', 'x', 'n0', 'n1', 'n2', 'base', 'stride0', 'stride1', 'until', 'gap', 'rate', 'seed', 'name', 'step'],
   /** Rows of this rank are [origin, origin + rows); other ids give 0. */
   embed: ['out', 'ids', 'table', 'n', 'rows', 'columns', 'origin'],
   /** dtable is overwritten: zero, then added to. */
@@ -147,9 +163,12 @@ export const commands = {
    */
   waitAllReduce: ['sync', 'me', 'members', 'collective', 'n', 'combine', 'dtype', '...x', '...out'],
   /** out is `outer` rows of members * `inner` bytes; member i's part is `outer` rows of `inner` bytes. */
-  waitAllGather: ['sync', 'me', 'members', 'collective', 'outer', 'innerBytes', '...x', '...out'],
+  /** `zigzag`: 0 where parts follow each other, else how many members share what one rank of the zigzag holds. */
+  waitAllGather: ['sync', 'me', 'members', 'collective', 'outer', 'innerBytes', 'zigzag', '...x', '...out'],
   /** x is `outer` rows of members * `inner` elements; this member gets the sum of part `me`. */
-  waitReduceScatter: ['sync', 'me', 'members', 'collective', 'outer', 'inner', 'combine', 'dtype', '...x', '...out'],
+  waitReduceScatter: [
+    ...['sync', 'me', 'members', 'collective', 'outer', 'inner', 'zigzag', 'combine', 'dtype', '...x', '...out'],
+  ],
   /**
    * A piece is [outer first middle second inner]. Operands hold all members' pieces side by side along first (cutFirst 1)
    * or second (0), results along the other: piece p of member q's operand goes to place q of member p's result.

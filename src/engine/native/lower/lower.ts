@@ -6,12 +6,15 @@
 import {
   type Coordinates,
   coordinatesOf,
+  type DimPart,
   elementsOf,
   flatAxes,
   heldElements,
   indexAlong,
   isOptimizer,
+  isZigzagCut,
   type Mesh,
+  partAlong,
   partStart,
   type Rank,
   sizeOfAll,
@@ -20,7 +23,7 @@ import {
   acrossMicrobatches,
   lineShape,
   membersOf,
-  originsOf,
+  partsOf,
   peerOf,
   type Shape,
   wholeDims,
@@ -337,8 +340,11 @@ class RankLowering {
       fresh: ref => isCleared(ref) && this.#cleared.delete(frameOf(ref)),
       buffer,
       shape,
-      origins: ref => originsIn(program, buffer(ref), this.#at, call.microbatch),
-      part: axes => ({ index: indexAlong(mesh, axes, this.#at), parts: sizeOfAll(mesh, axes) }),
+      parts: ref => partsIn(program, buffer(ref), this.#at, call.microbatch),
+      part: (axes, dim) => partAlong(mesh, axes, dim, this.#at),
+      index: axes => indexAlong(mesh, axes, this.#at),
+      ranksAlong: axes => sizeOfAll(mesh, axes),
+      isZigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
       isFirst: axes => axes.every(axis => (this.#at[axis] ?? 0) === 0),
       input: name => {
         const place = map.inputs.get(name)
@@ -374,9 +380,9 @@ function shapesIn({ mesh, microbatches }: Program): World['shapes'] {
 }
 
 /** The batch dim of one microbatch is a run of the global batch's. */
-function originsIn({ mesh }: Program, { dims, layout }: Buffer, at: Coordinates, microbatch: number): number[] {
+function partsIn({ mesh }: Program, { dims, layout }: Buffer, at: Coordinates, microbatch: number): DimPart[] {
   const samples = wholeDims(mesh, dims, layout)
-  return originsOf(mesh, dims, layout, at).map((origin, i) =>
-    dims[i].name === 'batch' ? origin + Math.max(0, microbatch) * samples[i].size : origin,
+  return partsOf(mesh, dims, layout, at).map((part, i) =>
+    dims[i].name === 'batch' ? { ...part, origin: part.origin + Math.max(0, microbatch) * samples[i].size } : part,
   )
 }

@@ -2,8 +2,8 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
-import { elementsOf, hashName, maskName, type OpKind } from '../../../base/index.js'
-import { has, indexOf, sizeIn, strideOf } from '../../../geometry/index.js'
+import { type DimPart, elementsOf, hashName, maskName, type OpKind } from '../../../base/index.js'
+import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
 import { bytesPer, type Compute, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
 import { collective, wait } from './collectives.js'
 import {
@@ -12,17 +12,19 @@ import {
   isPrefix,
   isSuffix,
   matmulOf,
+  partRuns,
   type Run,
   refuse,
   rowsBy,
-  runsOf,
   same,
   showDims,
 } from './shapes.js'
 import { dims, type Site, size } from './site.js'
 
-const originAlong = (s: Site, ref: Ref, name: string): number =>
-  s.origins(ref)[dims(s, ref).findIndex(dim => dim.name === name)] ?? 0
+const along = (s: Site, ref: Ref, name: string): DimPart =>
+  s.parts(ref)[dims(s, ref).findIndex(dim => dim.name === name)] ?? { origin: 0, until: 1, gap: 0 }
+
+const originAlong = (s: Site, ref: Ref, name: string): number => along(s, ref, name).origin
 
 /** All operands must lie as the first does. */
 const alike = (s: Site, refs: readonly Ref[]): number => refs.map(ref => dense(dims(s, ref), dims(s, refs[0]), ref))[0]
@@ -84,9 +86,12 @@ function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }
   const whole = (name: string) => sizeIn(s.shape(q).whole, name) ?? 1
   if (!order(q, headDims) || !order(k, headDims))
     refuse(`attention wants [${headDims.join(' ')}], not ${showDims(dims(s, q))}`)
-  if (of(q, 'seq') !== whole('seq') || of(k, 'seq') !== whole('seq')) refuse('attention over a part of a sequence')
+  const [query, key] = [along(s, q, 'seq'), along(s, k, 'seq')]
   return {
-    ...{ batch: of(q, 'batch'), seq: of(q, 'seq'), kvHeads: of(q, 'kvHeads'), group: of(q, 'group') },
+    ...{ batch: of(q, 'batch'), queries: of(q, 'seq'), keys: of(k, 'seq'), positions: whole('seq') },
+    ...{ queryOrigin: query.origin, queryUntil: query.until, queryGap: query.gap },
+    ...{ keyOrigin: key.origin, keyUntil: key.until, keyGap: key.gap },
+    ...{ kvHeads: of(q, 'kvHeads'), group: of(q, 'group') },
     ...{ headDim: of(q, 'headDim'), window: instr.window ?? 0, rate: instr.dropout?.rate ?? 0 },
     ...mask(s, instr.dropout?.key ?? ''),
     ...{ batchOrigin: originAlong(s, q, 'batch'), headOrigin: originAlong(s, q, 'kvHeads') },
@@ -198,7 +203,7 @@ const compute: ComputeRules = {
     const { y, x } = unaryName(instr, s)
     s.list.write('rope', {
       ...{ y, x, batch: batch.size, seq: seq.size, heads: elementsOf(middle), headDim: headDim.size },
-      ...{ theta: instr.theta, inverse: Number(instr.inverse), origin: originAlong(s, instr.ins[0], 'seq') },
+      ...{ theta: instr.theta, inverse: Number(instr.inverse), ...along(s, instr.ins[0], 'seq') },
     })
   },
   attention(instr, s) {
@@ -218,7 +223,7 @@ const compute: ComputeRules = {
     const { whole } = s.shape(y)
     const { y: to, x } = unaryName(instr, s)
     s.list.writeTimed('dropout', {
-      ...{ y: to, x, ...counterOf(dims(s, y), whole), base: indexOf(dims(s, y), s.origins(y), whole) },
+      ...{ y: to, x, ...counterOf(dims(s, y), whole, s.parts(y)), base: firstIndex(dims(s, y), s.parts(y), whole) },
       ...{ rate: instr.dropout.rate, ...mask(s, instr.dropout.key) },
     })
   },
@@ -323,11 +328,9 @@ export const rules: Rules<void, Site> = {
   'all-to-all': collective,
   wait,
   slice({ in: from, out, axes, dim }, s) {
-    const { index } = s.part(axes)
-    if (dim === undefined) return sliceLine(s, from, out, index)
-    const width = sizeIn(dims(s, out), dim) ?? 1
-    const first = index * width * strideOf(dims(s, from), dim) * bytesPer.f32
-    copyRuns(s, runsOf(dims(s, out), dims(s, from), dims(s, out)), s.at(from) + first, s.at(out))
+    if (dim === undefined) return sliceLine(s, from, out, s.index(axes))
+    const parts = dims(s, out).map(one => s.part(one.name === dim ? axes : [], one))
+    copyRuns(s, partRuns(dims(s, out), parts, dims(s, from)), s.at(from), s.at(out))
   },
   load({ input, out }, s) {
     if (input === 'lr' || input === 'step') {
@@ -337,7 +340,6 @@ export const rules: Rules<void, Site> = {
     }
     const whole = s.input(input)
     if (!whole) throw new Error(`internal: there is no input ${input}`)
-    const first = indexOf(dims(s, out), s.origins(out), whole.dims)
-    copyRuns(s, runsOf(dims(s, out), whole.dims, dims(s, out)), whole.offset + first * bytesPer.f32, s.at(out))
+    copyRuns(s, partRuns(dims(s, out), s.parts(out), whole.dims), whole.offset, s.at(out))
   },
 }

@@ -2,8 +2,8 @@
  * What a kernel that wants dense rows needs to know of tensors with named dims. Dims of size 1 say nothing about where
  * elements lie and are left out first. A shape no kernel fits is a Refusal: found before a run starts, never during it.
  */
-import { type Dim, elementsOf } from '../../../base/index.js'
-import { strideOf } from '../../../geometry/index.js'
+import { type Dim, type DimPart, elementsOf } from '../../../base/index.js'
+import { firstIndex, strideOf } from '../../../geometry/index.js'
 
 /** What a backend cannot do, in words. */
 export class Refusal extends Error {}
@@ -127,20 +127,57 @@ export function runsOf(piece: Dims, from: Dims, to: Dims): Run[] {
   return runs
 }
 
-/** Where elements lie in a whole tensor: index = base + i0 stride0 + i1 stride1 + i2. */
+/** What a rank holds of a tensor of `whole` dims, copied from there: dims with a gap give two pieces. */
+export function partRuns(dims: Dims, parts: readonly DimPart[], whole: Dims): Run[] {
+  const broken = parts.findIndex(({ gap }) => gap > 0)
+  if (broken < 0) {
+    const first = firstIndex(dims, parts, whole)
+    return runsOf(dims, whole, dims).map(run => ({ ...run, from: run.from + first }))
+  }
+  const { origin, until, gap } = parts[broken]
+  const { name, size } = dims[broken]
+  const pieces = [
+    { first: 0, origin, length: until },
+    { first: until, origin: origin + until + gap, length: size - until },
+  ]
+  return pieces.flatMap(({ first, origin, length }) => {
+    const piece = dims.map((dim, i) => (i === broken ? { name, size: length } : dim))
+    const place = parts.map((part, i) => (i === broken ? { origin, until: length, gap: 0 } : part))
+    const [from, to] = [firstIndex(piece, place, whole), first * strideOf(dims, name)]
+    return runsOf(piece, whole, dims).map(run => ({ ...run, from: run.from + from, to: run.to + to }))
+  })
+}
+
+/** Where elements lie in a whole tensor: index = base + i0 stride0 + i1 stride1 + i2, with a gap from i1 = until on. */
 export interface Counter {
   readonly n0: number
   readonly n1: number
   readonly n2: number
   readonly stride0: number
   readonly stride1: number
+  readonly until: number
+  readonly gap: number
 }
 
-export function counterOf(dims: Dims, whole: Dims): Counter {
+export function counterOf(dims: Dims, whole: Dims, parts: readonly DimPart[]): Counter {
+  const broken = parts.findIndex(({ gap }) => gap > 0)
+  if (broken >= 0) return brokenCounter(dims, whole, broken, parts[broken])
   const levels = levelsOf(dims, whole, whole)
   const last = levels.at(-1)
   const n2 = last === undefined || last.from === 1 ? (levels.pop()?.size ?? 1) : 1
   const [one, two, ...more] = levels.toReversed()
   if (more.length > 0) refuse(`a mask over ${showDims(dims)} of ${showDims(whole)} has more than three runs`)
-  return { n0: two?.size ?? 1, n1: one?.size ?? 1, n2, stride0: two?.from ?? 0, stride1: one?.from ?? 0 }
+  const n1 = one?.size ?? 1
+  return { n0: two?.size ?? 1, n1, n2, stride0: two?.from ?? 0, stride1: one?.from ?? 0, until: n1, gap: 0 }
+}
+
+/** The dim with the gap is the middle one of three: what is before it and what is behind it must be one run each. */
+function brokenCounter(dims: Dims, whole: Dims, broken: number, { until, gap }: DimPart): Counter {
+  const [before, behind] = [dims.slice(0, broken), dims.slice(broken + 1)].map(some => levelsOf(some, whole, whole))
+  if (before.length > 1 || behind.length > 1 || (behind[0]?.from ?? 1) !== 1)
+    refuse(`a mask over ${showDims(dims)} of ${showDims(whole)} has more than three runs`)
+  return {
+    ...{ n0: before[0]?.size ?? 1, n1: dims[broken].size, n2: behind[0]?.size ?? 1 },
+    ...{ stride0: before[0]?.from ?? 0, stride1: strideOf(whole, dims[broken].name), until, gap },
+  }
 }

@@ -1,5 +1,5 @@
 /** What the commands of an instruction depend on besides itself. */
-import { type Dim, elementsOf } from '../../../base/index.js'
+import { type Axis, type Dim, type DimPart, elementsOf } from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
 import type { Buffer, Collective, InstrOf, Ref } from '../../../ir/index.js'
 import type { FusedResult } from './fuse.js'
@@ -21,10 +21,15 @@ export interface Site {
   fresh(ref: Ref): boolean
   shape(ref: Ref): Shape
   buffer(ref: Ref): Buffer
-  /** The whole tensor's index of the buffer's first element, per dim of the buffer. */
-  origins(ref: Ref): readonly number[]
+  /** The part of the whole tensor that the buffer is, per dim of the buffer. */
+  parts(ref: Ref): readonly DimPart[]
+  /** The rank's part of a dim, of this local size, that is cut along mesh axes. */
+  part(axes: readonly Axis[], dim: Dim): DimPart
   /** The rank's index along mesh axes, and how many there are. */
-  part(axes: InstrOf<'slice'>['axes']): { readonly index: number; readonly parts: number }
+  index(axes: readonly Axis[]): number
+  ranksAlong(axes: readonly Axis[]): number
+  /** Whether a cut of the dim along these axes is not in order. */
+  isZigzag(axes: readonly Axis[], dim: string | undefined): boolean
   /** Whether the rank is the first along these axes. */
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
@@ -35,11 +40,11 @@ export interface Site {
   fused(instr: InstrOf<'contract'>): FusedResult | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */
   once<T>(instr: object, make: () => T): T
-  /** RendezvousTable started and not yet waited for, by the first buffer they write. */
+  /** Collectives started and not yet waited for, by the first buffer they write. */
   readonly open: Map<Ref, OpenCollective>
 }
 
-/** A collective that has been started, and its collectives. */
+/** A collective that has been started, and what its rank joined for it. */
 export interface OpenCollective {
   readonly instr: Collective
   readonly joined: readonly RankCollective[]

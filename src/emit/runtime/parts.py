@@ -1,0 +1,54 @@
+"""A rank's part of a dim: one run of positions from `start` on, or, where a sequence is split in zigzag, two runs."""
+from typing import NamedTuple, Union
+
+import torch
+
+
+class Part(NamedTuple):
+    """The first `until` elements follow each other from `origin` on, then `gap` positions are skipped."""
+
+    origin: int
+    until: int
+    gap: int
+
+
+Start = Union[int, Part]
+
+
+def zigzag(rank: int, ranks: int, minor: int, parts: int, size: int) -> Start:
+    """
+    Of `ranks` ranks, rank r holds chunks r and 2 * ranks - 1 - r of twice as many. What it holds is cut further, in its
+    order, into `parts` parts of `size`, of which this is part `minor`.
+    """
+    chunk = size * parts // 2
+    first = minor * size
+    gap = 2 * (ranks - 1 - rank) * chunk
+    if gap > 0 and first < chunk < first + size:
+        return Part(rank * chunk + first, chunk - first, gap)
+    return rank * chunk + first + (0 if first < chunk else gap)
+
+
+def positions(start: Start, size: int, device=None) -> torch.Tensor:
+    if isinstance(start, int):
+        return torch.arange(start, start + size, device=device)
+    index = torch.arange(size, device=device)
+    return index + start.origin + (index >= start.until) * start.gap
+
+
+def narrow(x: torch.Tensor, dim: int, start: Start, size: int) -> torch.Tensor:
+    if isinstance(start, int):
+        return x.narrow(dim, start, size)
+    early = x.narrow(dim, start.origin, start.until)
+    late = x.narrow(dim, start.origin + start.until + start.gap, size - start.until)
+    return torch.cat((early, late), dim)
+
+
+def paired(chunks: torch.Tensor) -> torch.Tensor:
+    """[2n, ...] chunks of a sequence in order -> [n, 2, ...]: those of each rank."""
+    ranks = chunks.shape[0] // 2
+    return torch.stack((chunks[:ranks], chunks[ranks:].flip(0)), 1)
+
+
+def in_order(pairs: torch.Tensor) -> torch.Tensor:
+    """The inverse."""
+    return torch.cat((pairs[:, 0], pairs[:, 1].flip(0)))
