@@ -20,14 +20,14 @@ for (const { plan, simulated } of listed) {
 const unfit = neighboursOf(request, listed[0].plan).filter(({ verdict }) => verdict.kind === 'unfit')
 console.log(`next to the first, but too large: ${unfit.map(({ move }) => move.name).join('; ')}`)
 
-//> 37968 plans considered, 23886 priced, 20 simulated
+//> 37968 plans considered, 4633 priced, 20 simulated
 //> tp 1, pp 1, dp 32, ZeRO-2, microbatch 1, recompute none
-//>   priced 3.31 s, 60.8 GiB a rank
+//>   priced 3.28 s, 60.8 GiB a rank
 //>   simulated 3.29 s, compiled 60.8 GiB
 //> tp 1, pp 1, dp 32, ZeRO-3, microbatch 1, recompute none
-//>   priced 3.37 s, 47.7 GiB a rank
+//>   priced 3.34 s, 47.7 GiB a rank
 //>   simulated 3.35 s, compiled 47.7 GiB
 //> tp 1, pp 1, dp 32, ZeRO-2, microbatch 1, recompute selective
-//>   priced 3.44 s, 58.8 GiB a rank
+//>   priced 3.41 s, 58.8 GiB a rank
 //>   simulated 3.42 s, compiled 58.8 GiB
 //> next to the first, but too large: microbatch 2; zero 0; zero 1; zero 2, reduce step

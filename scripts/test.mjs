@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 
 /** Files that take longer than 10 s, longest first: one that starts last would run alone. The others follow by name. */
 const longest = `
-  emit-conformance emit-launch calibrate engine plan-cli estimate-simulate planner mutations browser emit grid examples
+  emit-conformance emit-launch calibrate estimate-plans engine plan-cli estimate-simulate planner mutations browser emit grid examples
   random-jobs installed emit-checkpoint resume train rehearse planner-refusals emit-faults data-parallel add-a-fact
   progress search text`
   .trim()

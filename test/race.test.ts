@@ -139,5 +139,5 @@ test('bench kernels checks every kernel of the table and times it', async () => 
 test('bench kernels names what it does not know', async () => {
   const { code, err } = await lockstep(['bench', 'kernels', '--kernels', 'cuda'])
   equal(code, 2)
-  ok(err.includes('there are native, vectors, wasm, wasm-plain'))
+  ok(err.includes('must be some of native, vectors, wasm, wasm-plain'))
 })

@@ -142,7 +142,7 @@ function attention(
     headDim: size(q, 'headDim'),
     // All keys of a window are seen, but by the first queries.
     causal: !narrow,
-    ...(!narrow && { unevenness: unevenness(size(q, 'seq'), keys, place.mesh) }),
+    ...(!narrow && unevenness(size(q, 'seq'), keys, place.mesh)),
     ...(dropout && { dropout: true as const }),
     precision: precisionOf(q, place),
     generation: 'cudnn',
@@ -150,8 +150,8 @@ function attention(
 }
 
 /** Of a causal sequence that is cut in order the last rank sees most: its pairs over those of the average. */
-const unevenness = (queries: number, keys: number, { zigzag }: Mesh): number =>
-  zigzag !== undefined || queries === keys ? 1 : 2 - queries / keys
+const unevenness = (queries: number, keys: number, { zigzag }: Mesh): { unevenness?: number } =>
+  zigzag !== undefined || queries === keys ? {} : { unevenness: 2 - queries / keys }
 
 /** The precision most products are in: that of the first one of the forward. */
 export function multipliesIn({ segments }: Program, multiply?: Precision): Precision {

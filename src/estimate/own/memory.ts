@@ -228,7 +228,7 @@ function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
     const kept = moments[at + 1] * open + moments[at + 2] * pending
     const all = kept + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + extras.work[code]
     const scratch = extras.scratch[code] + ahead[code % blockSizes.length]
-    const there = extras.readsOn[code] * whole
+    const there = (extras.readsOn[code] * whole * moments[at + 5]) / Math.max(1, holding.layers)
     if (all + scratch + there <= most) continue
     most = all + scratch + there
     activations = all
@@ -242,7 +242,7 @@ function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
 interface Extras {
   readonly work: Float64Array
   readonly scratch: Float64Array
-  /** Whether any parameters are read later; those of the last block to read them count for little. */
+  /** Whether any parameters are read later: those of the last block to read them count for little. */
   readonly readsOn: Uint8Array
 }
 

@@ -16,12 +16,12 @@ export type BlockSize = (typeof blockSizes)[number]
 const [nothing, layer, table] = [0, 1, 2]
 
 /**
- * Rows of five: a code; layers that are open and that are pending; heads that are open and that are pending; what is at
- * work included. The code says what is at work, whose gradients were made last (they may still be on their way), and
+ * Rows of six: a code; layers that are open and that are pending; heads that are open and that are pending; layers whose
+ * parameters are still to be read; what is at work included. The code says what is at work, whose gradients were made last (they may still be on their way), and
  * which block is the next to read parameters.
  */
 export type Moments = Float64Array
-export const momentWidth = 5
+export const momentWidth = 6
 
 export const codes = worksAt.length * blockSizes.length ** 2
 const codeOf = (atWork: number, behind: number, ahead: number): number => (atWork * 3 + behind) * 3 + ahead
@@ -32,12 +32,15 @@ export const aheadOf = (code: number): BlockSize => blockSizes[code % 3]
 /** Of each rank. */
 export function momentsOf(order: Order, layersOfStage: readonly number[]): Moments[] {
   const { rank, what, stages } = order
-  const ranks = Array.from({ length: order.ranks }, () => new RankWatch())
+  const { lasts, layers } = lastReads(order, layersOfStage)
+  const ranks = Array.from({ length: order.ranks }, (_, i) => new RankWatch(layers[i]))
   const nexts = nextReads(order, layersOfStage)
   for (let task = 0; task < rank.length; task++) {
     const stage = what[task] % stages
     const kind = Math.floor(what[task] / stages)
-    ranks[rank[task]].take(kind, layersOfStage[stage], stage === 0, stage === stages - 1, nexts[task])
+    const watch = ranks[rank[task]]
+    watch.take(kind, layersOfStage[stage], stage === 0, stage === stages - 1, nexts[task])
+    if (lasts[task]) watch.unread(layersOfStage[stage])
   }
   return ranks.map(watch => watch.moments())
 }
@@ -58,17 +61,45 @@ function nextReads({ ranks, rank, what, stages }: Order, layersOfStage: readonly
   return nexts
 }
 
+/** By task: whether nobody reads the parameters of its stage after it; and the layers of each rank. */
+function lastReads({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[]) {
+  const lasts = new Uint8Array(rank.length)
+  const seen = new Set<number>()
+  const layers = new Array<number>(ranks).fill(0)
+  for (let task = rank.length - 1; task >= 0; task--) {
+    const [kind, stage] = [Math.floor(what[task] / stages), what[task] % stages]
+    const held = rank[task] * stages + stage
+    if (kind === weight || seen.has(held)) continue
+    seen.add(held)
+    lasts[task] = 1
+    layers[rank[task]] += layersOfStage[stage]
+  }
+  return { lasts, layers }
+}
+
 const [atLayer, atLayerInput, atLayerWeight, atHead, atHeadInput, atHeadWeight, atTable] = worksAt.keys()
 
 /** One rank, task by task. */
 class RankWatch {
-  /** By code: rows of four. */
+  /** By code: rows of five. */
   readonly #rows: (number[] | undefined)[] = new Array(codes)
+  readonly #now = new Array<number>(numbers).fill(0)
   #open = 0
   #pending = 0
   #openHeads = 0
   #pendingHeads = 0
   #behind = nothing
+  #unread: number
+
+  /** `layers`: of all its stages. */
+  constructor(layers: number) {
+    this.#unread = layers
+  }
+
+  /** The parameters of so many layers are read no more. */
+  unread(layers: number): void {
+    this.#unread -= layers
+  }
 
   /** `next`: the block that reads parameters when the task is done. */
   take(kind: number, layers: number, first: boolean, last: boolean, next: number): void {
@@ -84,7 +115,7 @@ class RankWatch {
     const all: number[] = []
     for (let code = 0; code < codes; code++) {
       const rows = this.#rows[code]
-      if (rows) for (let i = 0; i < rows.length; i += 4) all.push(code, rows[i], rows[i + 1], rows[i + 2], rows[i + 3])
+      if (rows) for (let i = 0; i < rows.length; i += numbers) all.push(code, ...rows.slice(i, i + numbers))
     }
     return Float64Array.from(all)
   }
@@ -144,21 +175,34 @@ class RankWatch {
 
   #note(atWork: number, ahead: number): void {
     const code = codeOf(atWork, this.#behind, ahead)
-    const [open, pending, openHeads, pendingHeads] = [this.#open, this.#pending, this.#openHeads, this.#pendingHeads]
+    const now = this.#now
+    now[0] = this.#open
+    now[1] = this.#pending
+    now[2] = this.#openHeads
+    now[3] = this.#pendingHeads
+    now[4] = this.#unread
     const rows = this.#rows[code] ?? []
     // What came last is the likeliest to come again.
-    for (let i = rows.length - 4; i >= 0; i -= 4)
-      if (rows[i] >= open && rows[i + 1] >= pending && rows[i + 2] >= openHeads && rows[i + 3] >= pendingHeads) return
+    for (let i = rows.length - numbers; i >= 0; i -= numbers) if (reaches(rows, i, now, 0)) return
     let kept = 0
-    for (let i = 0; i < rows.length; i += 4) {
-      if (rows[i] <= open && rows[i + 1] <= pending && rows[i + 2] <= openHeads && rows[i + 3] <= pendingHeads) continue
-      for (let k = 0; k < 4; k++) rows[kept + k] = rows[i + k]
-      kept += 4
+    for (let i = 0; i < rows.length; i += numbers) {
+      if (reaches(now, 0, rows, i)) continue
+      for (let k = 0; k < numbers; k++) rows[kept + k] = rows[i + k]
+      kept += numbers
     }
     rows.length = kept
-    rows.push(open, pending, openHeads, pendingHeads)
+    for (let k = 0; k < numbers; k++) rows.push(now[k])
     this.#rows[code] = rows
   }
+}
+
+/** Of a row, but for its code. */
+const numbers = momentWidth - 1
+
+/** No number of the one row is less than that of the other. */
+function reaches(one: ArrayLike<number>, i: number, other: ArrayLike<number>, j: number): boolean {
+  for (let k = 0; k < numbers; k++) if (one[i + k] < other[j + k]) return false
+  return true
 }
 
 /** Every moment of the one is exceeded by a moment of the other with the same at work. */
@@ -172,11 +216,7 @@ export function exceedsAll(one: Moments, other: Moments): boolean {
 }
 
 const exceeds = (one: Moments, i: number, other: Moments, j: number): boolean =>
-  one[i] === other[j] &&
-  one[i + 1] >= other[j + 1] &&
-  one[i + 2] >= other[j + 2] &&
-  one[i + 3] >= other[j + 3] &&
-  one[i + 4] >= other[j + 4]
+  one[i] === other[j] && reaches(one, i + 1, other, j + 1)
 
 /** Where all forwards come first, what is open grows with the microbatches. */
 export const grown = (moments: Moments, by: number): Moments =>
