@@ -100,7 +100,7 @@ const seeds = Array.from({ length: 200 }, (_, i) => i + 1)
   .filter(seed => [2, 4, 8].includes(ranksOf(randomJob(seed))))
   .slice(0, 8)
 
-const steps = 5
+const steps = 3
 const python = findPython()
 const script = fileURLToPath(new URL('../../test/emit_many.py', import.meta.url))
 

@@ -9,7 +9,7 @@ const grid = {
   schedule: scheduleNames,
   dp: [1, 2, 4],
   tp: [1, 2, 4],
-  cp: [1, 2, 4],
+  cp: [1, 2],
   zigzag: [false, true],
   pp: [1, 2, 4],
   zero: [0, 1, 2, 3],
