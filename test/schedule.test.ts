@@ -12,6 +12,7 @@ import {
   type ScheduleName,
   scheduleNames,
   scheduleProblems,
+  schedules,
   type Task,
   tasksOf,
   timing,
@@ -359,4 +360,21 @@ test(`two tasks swapped are found exactly when the step can no longer run (SEED=
     equal(validate({ ...schedule, rows }).length === 0, runs, `SEED=${seed}`)
   }
   equal(outcomes.size, 2)
+})
+
+test('what the first rank has begun before its first backward is what `begun` says, or more', () => {
+  for (const name of scheduleNames)
+    for (const ranks of [1, 2, 3, 4, 7])
+      for (const microbatches of [1, 2, 3, 5, 8, 9, 16])
+        for (const chunks of scheduleFacts[name].chunksFixed ? [scheduleFacts[name].chunks] : [1, 2, 3]) {
+          const counts = { ranks, chunks, microbatches }
+          const row = tasksOf(makeSchedule(name, counts).rows[0])
+          const first = row.findIndex(({ kind }) => kind !== 'F')
+          const stages = [...new Set(row.map(({ stage }) => stage))].sort((a, b) => a - b)
+          const done = stages.map(stage => row.slice(0, first).filter(task => task.stage === stage).length)
+          const said = schedules[name].begun(counts)
+          const exact = scheduleFacts[name].placement === 'loop'
+          for (const [chunk, count] of said.entries())
+            ok(exact ? done[chunk] === count : done[chunk] >= count, `${name} ${JSON.stringify({ counts, done, said })}`)
+        }
 })

@@ -6,7 +6,7 @@ import type { Cluster, Precision } from '../cluster/index.js'
 import { entry } from './entry.js'
 import type { Software } from './others/software.js'
 import { PriceTable } from './prices.js'
-import { type Holdings, holdingsOf } from './schedules/holding.js'
+import { HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
 import { OrderBook, type PlayedOrders } from './schedules/order.js'
 import { type Pipeline, pipelineOf } from './schedules/stages.js'
 import type { Placed, Setup, Split } from './setup.js'
@@ -18,34 +18,49 @@ type ByCluster = WeakMap<Cluster, BySoftware>
 type ByMicrobatches = Map<number, KnownPipeline>
 type ByStages = Map<number, ByMicrobatches>
 
+/** What pipelines share. */
+interface OrderedHoldings {
+  readonly orders: OrderBook
+  readonly holdings: HoldingBook
+}
+
+const orderedHoldings = (): OrderedHoldings => ({ orders: new OrderBook(), holdings: new HoldingBook() })
+
 /** The stages of a pipeline, the order of its tasks, and what its ranks hold: the latter two are found when asked for. */
 export class KnownPipeline {
   readonly pipeline: Pipeline
   readonly #split: Split
-  readonly #book: OrderBook
+  readonly #book: OrderedHoldings
   #orders: PlayedOrders | undefined
   #holdings: Holdings | undefined
+  #leastOpen: number | undefined
 
-  constructor(shape: Shape, split: Split, book: OrderBook) {
+  constructor(shape: Shape, split: Split, book: OrderedHoldings) {
     this.pipeline = pipelineOf(shape, split)
     this.#split = split
     this.#book = book
   }
 
   get orders(): PlayedOrders {
-    this.#orders ??= this.#book.of(this.#split)
+    this.#orders ??= this.#book.orders.of(this.#split)
     return this.#orders
   }
 
   get holdings(): Holdings {
-    this.#holdings ??= holdingsOf(this.#split, this.pipeline, this.orders)
+    this.#holdings ??= this.#book.holdings.of(this.#split, this.pipeline, this.orders)
     return this.#holdings
+  }
+
+  /** Layers that the first rank surely has between forward and backward at one time. */
+  get leastOpen(): number {
+    this.#leastOpen ??= leastOpenOf(this.#split, this.pipeline)
+    return this.#leastOpen
   }
 }
 
 export class EstimateBook {
   readonly #tables = new WeakMap<Shape, ByCluster>()
-  readonly #orders = new OrderBook()
+  readonly #orders = orderedHoldings()
   /** Of a list of layers, or of a shape where they are shared out evenly: by schedule, then by numbers. */
   readonly #pipelines = new WeakMap<object, Map<string, ByStages>>()
 
@@ -71,4 +86,4 @@ export const tableOf = (setup: Setup): PriceTable => {
 }
 
 export const pipelineIn = ({ shape, split, book }: Placed): KnownPipeline =>
-  book ? book.pipeline(shape, split) : new KnownPipeline(shape, split, new OrderBook())
+  book ? book.pipeline(shape, split) : new KnownPipeline(shape, split, orderedHoldings())

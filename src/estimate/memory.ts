@@ -9,8 +9,9 @@ import { pipelineIn } from './book.js'
 import { embeddingParameters, headParameters, layerParameters } from './counts.js'
 import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
 import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
-import { ownLeast, ownMemory } from './own/memory.js'
+import { ownHeld, ownLeast, ownMemory } from './own/memory.js'
 import type { Holding } from './schedules/holding.js'
+import type { RankLayers } from './schedules/stages.js'
 import type { Footprint, Placed } from './setup.js'
 
 export const totalBytes = (f: Footprint): number =>
@@ -30,6 +31,21 @@ export function footprintsLike(placed: Placed): (other: Placed) => Footprint {
       if (totalBytes(one) > totalBytes(heaviest)) heaviest = one
     }
     return heaviest
+  }
+}
+
+/**
+ * Bytes below which no plan is that differs from this one in its pipeline alone, if some rank holds these layers and so
+ * many are between forward and backward there at one time.
+ */
+export const heldBytesLike = (placed: Placed): ((held: RankLayers, open: number) => number) =>
+  placed.software.own ? ownHeld(placed) : othersHeld(placed, memoryProfileOf(placed.software))
+
+function othersHeld(placed: Placed, profile: MemoryProfile): (held: RankLayers, open: number) => number {
+  const [kept, states] = [keptBytes(placed, profile), statesOf(placed, profile)]
+  return ({ layers, first, last }, open) => {
+    const { parameters, gradients, optimizer } = states(layers, first, last)
+    return parameters + gradients + optimizer + open * kept
   }
 }
 

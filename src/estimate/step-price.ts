@@ -8,7 +8,7 @@ import { scheduleFacts } from '../plan/index.js'
 import { type KnownPipeline, pipelineIn, tableOf } from './book.js'
 import { flopsOfStep } from './flops.js'
 import { type LayerCost, layerCost } from './others/layer-cost.js'
-import { pipelineFlights } from './own/data.js'
+import { type KnownFlights, pipelineFlights } from './own/data.js'
 import { type Ends, ownEnds } from './own/ends.js'
 import { type BlockTraffic, type FlyingBlocks, flyingBlocks, trafficOf } from './own/flying.js'
 import type { OwnLayerCost } from './own/layer.js'
@@ -34,6 +34,7 @@ import { dataCost, messageCost, optimizerCost } from './step-cost.js'
 interface Flying {
   readonly traffic: BlockTraffic
   readonly blocks: FlyingBlocks
+  readonly known: KnownFlights
 }
 
 export class CutPrice {
@@ -48,6 +49,7 @@ export class CutPrice {
   readonly #setup: Setup
   readonly #flying: (() => Flying) | undefined
   #known: Flying | undefined
+  #each: { readonly gather: number; readonly reduce: number } | undefined
 
   constructor(setup: Setup) {
     this.#setup = setup
@@ -67,7 +69,7 @@ export class CutPrice {
     this.#flying = () => {
       const traffic = trafficOf(setup, table)
       const { block } = layer as OwnLayerCost // asked above
-      return { traffic, blocks: flyingBlocks(setup, prices, traffic, block, ends) }
+      return { traffic, blocks: flyingBlocks(setup, prices, traffic, block, ends), known: new Map() }
     }
   }
 
@@ -77,14 +79,18 @@ export class CutPrice {
     return this.#known
   }
 
+  /** Seconds that all layers and both ends take together, of all microbatches, but for what the host adds. */
+  busy(): number {
+    const { shape, split } = this.#setup
+    const of = (times: TaskTimes) => totalOf(times, { backward: 'paired' })
+    return split.microbatches * (shape.layers * of(this.times) + of(this.ends.first) + of(this.ends.last))
+  }
+
   /** No pipeline takes less: its ranks work for as long on average. */
   least(): number {
     const { shape, split } = this.#setup
-    const parts: StageParts = { layer: this.times, ends: this.ends, host: 0, backward: 'paired' }
-    const work =
-      shape.layers * totalOf(parts.layer, parts) + totalOf(this.ends.first, parts) + totalOf(this.ends.last, parts)
     const layers = shape.layers / split.pp
-    const end = Math.max((split.microbatches * work) / split.pp, split.microbatches * layers * this.flownEach(0))
+    const end = Math.max(this.busy() / split.pp, split.microbatches * layers * this.flownEach(0))
     return (end + optimizerCost(this.#setup, layers * this.prices.layerParameters)) * (1 + latenessOf(this.#setup))
   }
 
@@ -93,10 +99,15 @@ export class CutPrice {
    * forward and backward fetch, but a call may find what the one before it has fetched.
    */
   flownEach(fetches: number): number {
+    this.#each ??= this.#movedEach()
+    return fetches * this.#each.gather + this.#each.reduce
+  }
+
+  #movedEach(): { readonly gather: number; readonly reduce: number } {
     const { split } = this.#setup
-    if ((!fetchesEach(split) && !reducesEach(split)) || !this.flying) return 0
-    const { gather, reduce } = this.flying.blocks.layers[0]
-    return (fetchesEach(split) ? fetches * gather : 0) + (reducesEach(split) ? reduce : 0)
+    const [fetches, reduces] = [fetchesEach(split), reducesEach(split)]
+    const layer = fetches || reduces ? this.flying?.blocks.layer : undefined
+    return { gather: fetches ? (layer?.gather ?? 0) : 0, reduce: reduces ? (layer?.reduce ?? 0) : 0 }
   }
 
   withPipeline(setup: Setup): StepPrice {
@@ -179,7 +190,7 @@ export class StepPrice {
     const { table, prices, near, far, flying } = this.#cut
     const { rank, busy, parameters } = this.#busiest
     const tasks = taskCosts(stageTimes(pipeline, this.#parts, software.exposed.pp * near))
-    const flights = flying && pipelineFlights(setup, flying.traffic, flying.blocks, pipeline, orders.order)
+    const flights = flying && pipelineFlights(setup, flying.traffic, flying.blocks, pipeline, orders.order, flying.known)
     const { finish, idle } = playPipeline(orders, split.microbatches, { tasks, near, far, ...(flights && { flights }) })
     // Of many microbatches a part is played: a rank that is a little busier than the others may tell only later.
     const pipelined = Math.max(this.#leastEnd(), ...finish)

@@ -15,7 +15,7 @@
 import { loopStage } from './place.js'
 import type { Counts, Schedule, Task, TaskKind } from './task.js'
 
-interface Knobs {
+export interface Knobs {
   readonly lead: number
   /** Absent: backwards are whole. */
   readonly lag?: number
@@ -47,6 +47,24 @@ function turnsOf(counts: Counts): Turn[] {
   return turns
 }
 
+/** Of each chunk of the first rank: microbatches that it has begun before its first backward. */
+export function leadOfFirst(counts: Counts, { lead }: Pick<Knobs, 'lead'>): number[] {
+  const begun = new Array<number>(counts.chunks).fill(0)
+  const size = groupSize(counts)
+  const groups = Math.ceil(counts.microbatches / size)
+  let left = Math.min(groups * size * counts.chunks, aheadOf(counts, 0, lead) + 1)
+  for (let first = 0; left > 0; first += size)
+    for (let chunk = 0; chunk < counts.chunks && left > 0; chunk++) {
+      begun[chunk] += Math.max(0, Math.min(size, left, counts.microbatches - first))
+      left -= size
+    }
+  return begun
+}
+
+/** Turns that a rank runs ahead before it alternates, if there are so many. */
+const aheadOf = (counts: Counts, rank: number, lead: number): number =>
+  (counts.chunks - 1) * groupSize(counts) + lead * (counts.ranks - 1 - rank)
+
 export function alternate(counts: Counts, knobs: Knobs): Schedule {
   const turns = turnsOf(counts)
   const rows = Array.from({ length: counts.ranks }, (_, rank) => rowOf(counts, turns, rank, knobs))
@@ -62,7 +80,7 @@ function rowOf(counts: Counts, turns: readonly Turn[], rank: number, { lead, lag
   const forward = ({ chunk, microbatch }: Turn) => push('F', chunk, microbatch)
   const backward = (kind: TaskKind, { chunk, microbatch }: Turn) => push(kind, chunks - 1 - chunk, microbatch)
 
-  const ahead = Math.min(turns.length, (chunks - 1) * groupSize(counts) + lead * (ranks - 1 - rank))
+  const ahead = Math.min(turns.length, aheadOf(counts, rank, lead))
   const behind = lag === undefined ? turns.length : Math.min(turns.length, lag * rank)
   turns.slice(0, ahead).forEach(forward)
   turns.forEach((turn, i) => {

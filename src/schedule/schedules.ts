@@ -1,7 +1,7 @@
 /** Every schedule there is, by the name the plan and the command line use. */
 import { error, nearest, type Problem, ProblemsError } from '../base/index.js'
 import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
-import { alternate } from './alternate.js'
+import { alternate, type Knobs, leadOfFirst } from './alternate.js'
 import { dualPipe, dualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
 import type { Counts, Schedule } from './task.js'
@@ -13,29 +13,41 @@ export interface ScheduleKind {
   readonly title: string
   readonly describe: string
   readonly make: (counts: Counts) => Schedule
+  /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
+  readonly begun: (counts: Counts) => readonly number[]
 }
 
 /** Cells beyond this are refused: a table of so many would fill the memory of the machine that draws it. */
 const mostCells = 1_000_000
 
-const kind = (title: string, describe: string, make: ScheduleKind['make']): ScheduleKind => ({ title, describe, make })
+const kind = (title: string, describe: string, make: ScheduleKind['make'], begun = one): ScheduleKind => ({
+  ...{ title, describe, make, begun },
+})
+
+const one: ScheduleKind['begun'] = ({ chunks }) => new Array<number>(chunks).fill(1)
+const all: ScheduleKind['begun'] = ({ chunks, microbatches }) => new Array<number>(chunks).fill(microbatches)
+
+/** One forward and one backward in turn, of one chunk or of several. */
+const turns = (title: string, describe: string, knobsOf: (counts: Counts) => Knobs): ScheduleKind =>
+  kind(
+    title,
+    describe,
+    counts => alternate(counts, knobsOf(counts)),
+    counts => leadOfFirst(counts, knobsOf(counts)),
+  )
 
 export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
-  gpipe: kind('GPipe', 'all forwards, then all backwards', gpipe),
-  '1f1b': kind('1F1B', 'one forward, one backward in turn', counts => alternate(counts, { lead: 1 })),
-  'looped-bfs': kind('Looped BFS', 'all forwards chunk by chunk, then all backwards', loopedBfs),
-  interleaved: kind('Interleaved 1F1B', 'several chunks a rank: the bubble is divided by them', counts =>
-    alternate(counts, { lead: counts.chunks === 1 ? 1 : 2 }),
-  ),
-  'interleaved-zb': kind('Interleaved zero bubble', 'interleaved, weight gradients put off into the bubble', counts =>
-    alternate(counts, { lead: 1, lag: 1 }),
-  ),
-  'zb-h1': kind('ZB-H1', '1F1B with weight gradients in the bubble, in the same memory', counts =>
-    alternate(counts, { lead: 1, lag: 1 }),
-  ),
-  'zb-h2': kind('ZB-H2', 'no bubble between first and last task, in twice the memory', counts =>
-    alternate(counts, { lead: 2, lag: 2 }),
-  ),
+  gpipe: kind('GPipe', 'all forwards, then all backwards', gpipe, all),
+  '1f1b': turns('1F1B', 'one forward, one backward in turn', () => ({ lead: 1 })),
+  'looped-bfs': kind('Looped BFS', 'all forwards chunk by chunk, then all backwards', loopedBfs, all),
+  interleaved: turns('Interleaved 1F1B', 'several chunks a rank: the bubble is divided by them', ({ chunks }) => ({
+    lead: chunks === 1 ? 1 : 2,
+  })),
+  'interleaved-zb': turns('Interleaved zero bubble', 'interleaved, weight gradients put off into the bubble', () => ({
+    ...{ lead: 1, lag: 1 },
+  })),
+  'zb-h1': turns('ZB-H1', '1F1B with weight gradients in the bubble, in the same memory', () => ({ lead: 1, lag: 1 })),
+  'zb-h2': turns('ZB-H2', 'no bubble between first and last task, in twice the memory', () => ({ lead: 2, lag: 2 })),
   'zb-v': kind('ZB-V', 'zero bubble on a V, in the memory of 1F1B', c => vShaped(c, zbVLimit(c.ranks))),
   'v-half': kind('V-Half', 'on a V, in about half the memory', c => vShaped(c, vHalfLimit(c.ranks))),
   'v-min': kind('V-Min', 'on a V, in the least memory that keeps ranks busy', c => vShaped(c, vMinLimit(c.ranks))),

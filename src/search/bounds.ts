@@ -2,7 +2,7 @@
  * What no plan of a group can be better than. Each bound is the price of something that every plan of the group has
  * and that depends on the group alone; the test prices whole spaces and finds no plan below its bounds.
  */
-import { rankFootprint, type Split, timesOf, totalBytes } from '../estimate/index.js'
+import { CutPrice, rankFootprint, type Split, totalBytes } from '../estimate/index.js'
 import { plainSplit, type Request } from './request.js'
 import type { Group, Saving } from './space.js'
 
@@ -10,11 +10,10 @@ import type { Group, Saving } from './space.js'
  * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
  * that had all the layers. Bubble, recomputation, data ranks and messages only add to that.
  */
-export function stepBound({ shape, cluster, precision, software }: Request, group: Group): number {
+export function stepBound({ shape, cluster, precision, software, book }: Request, group: Group): number {
   const { tp, sequenceParallel, microbatch, microbatches } = group
   const split: Split = { ...plainSplit, tp, sequenceParallel, microbatch, microbatches }
-  const { parts } = timesOf({ shape, split, cluster, precision, software })
-  return (parts.compute + parts.tp) / group.pp
+  return new CutPrice({ shape, split, cluster, precision, software, book }).busy() / group.pp
 }
 
 /**

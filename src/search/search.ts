@@ -1,9 +1,9 @@
 /**
- * The complete search. Groups are visited in the order of a bound on their time, best first; a group is left out only
- * if a bound proves that none of its plans can be among what is asked for:
- * - memory: its lightest plan does not fit;
- * - time: its fastest plan is no faster than the worst of the best so far, and cannot stand on the Pareto front,
- *   because the front ends before it or holds a plan at least as fast as that and as light as its lightest plan.
+ * The complete search. Groups of plans, and plans, are visited in the order of a bound on their time, best first; they are
+ * left out only if a bound proves that none of them can be among what is asked for:
+ * - memory: the lightest does not fit;
+ * - time: the fastest is no faster than the worst of the best so far, and cannot stand on the Pareto front,
+ *   because the front ends before it or holds a plan at least as fast as that and as light as the lightest.
  * Everything else is priced. The test compares with pricing everything.
  */
 import { finish, seconds, type Work } from '../base/index.js'
@@ -14,6 +14,8 @@ import {
   type Footprint,
   footprint,
   footprintsLike,
+  heldBytesLike,
+  pipelineIn,
   roomOf,
   type Setup,
   type Split,
@@ -23,6 +25,7 @@ import {
   withMemory,
 } from '../estimate/index.js'
 import { type ScheduleName, scheduleFacts } from '../plan/index.js'
+import { Agenda } from './agenda.js'
 import { Best } from './best.js'
 import { bytesBound, equalLayers, stepBound } from './bounds.js'
 import { memoryLimit } from './constraint.js'
@@ -88,24 +91,38 @@ export const scaledTo = (plan: Priced, by: number): Priced =>
 export const capacityOf = ({ cluster, software, constraints }: Request): number =>
   Math.min(roomOf(cluster.device, software), memoryLimit(constraints))
 
+/** A group with what its plans have at the least. */
 interface Bounded {
   readonly group: Group
   readonly pipelines: readonly Pipeline[]
   readonly savings: readonly Saving[]
   readonly plans: number
-  readonly step: number
+  /** Seconds. */
+  readonly least: number
   /** Of the lightest plan, and of the lightest with each saving. */
   readonly bytes: number
   readonly bytesWith: readonly number[]
 }
 
-interface BoundedPlan {
-  readonly setup: Setup
-  readonly price: StepPrice
+/** Plans that differ in their pipeline alone. */
+interface Pipelines {
+  readonly pipelines: readonly Pipeline[]
+  readonly setupWith: (pipeline: Pipeline) => Setup
+  readonly priceWith: (setup: Setup) => StepPrice
+  readonly bytes: number
   readonly least: number
 }
 
-/** Groups that may hold the best plans come first and take the longest: this makes the share one of time, about. */
+interface BoundedPlan {
+  readonly setup: Setup
+  /** Seconds and bytes that it surely takes. */
+  readonly least: number
+  readonly held: number
+  readonly priceWith: (setup: Setup) => StepPrice
+  readonly memoryOf: (setup: Setup) => Footprint
+}
+
+/** Plans that may be the best come first and take the longest: this makes the share one of time, about. */
 const costOfFirst = 0.3
 
 export const search = (request: Request, options: Options): Found => finish(searching(request, options))
@@ -113,38 +130,43 @@ export const search = (request: Request, options: Options): Found => finish(sear
 export function* searching(request: Request, options: Options): Work<Found> {
   const groups = boundedGroups(request)
   const considered = groups.reduce((n, { plans }) => n + plans, 0)
-  const visit = new Visit(request, options)
-  let done = 0
-  for (const bounded of groups) {
-    yield (done / considered) ** costOfFirst
-    done += bounded.plans
-    visit.group(bounded)
-  }
+  const visit = new Visit(request, options, groups)
+  let [steps, done] = [0, 0]
+  while ((done = visit.next()) >= 0) if (++steps % 64 === 0) yield (done / considered) ** costOfFirst
   return visit.found(considered)
 }
 
-/** What was found on the way through the groups so far. */
+/**
+ * What was found so far. Groups, what is left of them once a saving is chosen, and plans wait on one agenda, and what may be
+ * the fastest is looked at first: what it leaves behind makes others useless.
+ */
 class Visit {
   readonly #request: Request
   readonly #capacity: number
   readonly #prune: boolean
   readonly #best: Best
+  readonly #agenda = new Agenda<Bounded | Pipelines | BoundedPlan>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
   #unfit = 0
 
-  constructor(request: Request, options: Options) {
+  constructor(request: Request, options: Options, groups: readonly Bounded[]) {
     const { keep, capacity = capacityOf(request), front = true, prune = true } = options
     this.#request = request
     this.#capacity = capacity
     this.#prune = prune
     this.#best = new Best(keep, front)
+    for (const group of groups) this.#agenda.add(group)
   }
 
-  group({ group, pipelines, savings, plans, step, bytes, bytesWith }: Bounded): void {
-    if (this.#prune && bytes > this.#capacity) this.#pruned.memory += plans
-    else if (this.#cannotUse(step, bytes)) this.#pruned.time += plans
-    else for (const [i, saving] of savings.entries()) this.#saving(group, saving, pipelines, bytesWith[i])
+  /** Looks at what comes next; how many plans are decided. -1: there was nothing left. */
+  next(): number {
+    const item = this.#agenda.next()
+    if (item === undefined) return -1
+    if ('group' in item) this.#group(item)
+    else if ('pipelines' in item) this.#pipelines(item)
+    else this.#plan(item)
+    return this.#pruned.memory + this.#pruned.time + this.#priced
   }
 
   found(considered: number): Found {
@@ -152,46 +174,52 @@ class Visit {
     return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#capacity }
   }
 
-  /** Pipelines that may be the fastest first: what they leave behind makes others useless. */
+  #group({ group, pipelines, savings, plans, least, bytes, bytesWith }: Bounded): void {
+    if (this.#isUseless(plans, least, bytes)) return
+    for (const [i, saving] of savings.entries()) this.#saving(group, saving, pipelines, bytesWith[i])
+  }
+
   #saving(group: Group, saving: Saving, pipelines: readonly Pipeline[], bytes: number): void {
-    if (this.#prune && bytes > this.#capacity) {
-      this.#pruned.memory += pipelines.length
-      return
-    }
     const setupWith = (pipeline: Pipeline) => setupOf(this.#request, splitFrom(group, pipeline, saving))
+    if (this.#isUseless(pipelines.length, 0, bytes)) return
     const cutWith = (schedule: ScheduleName) => new CutPrice(setupWith({ schedule, chunks: 1 }))
     const [whole, split] = [cutWith('1f1b'), cutWith('zb-h1')]
-    const memoryOf = footprintsLike(setupWith({ schedule: '1f1b', chunks: 1 }))
-    if (this.#cannotUse(Math.min(whole.least(), split.least()), bytes)) {
-      this.#pruned.time += pipelines.length
-      return
-    }
-    const plans = pipelines.map(pipeline => {
-      const setup = setupWith(pipeline)
-      const price = (scheduleFacts[pipeline.schedule].backward === 'split' ? split : whole).withPipeline(setup)
-      return { setup, price, least: price.least() }
-    })
-    for (const plan of plans.sort((a, b) => a.least - b.least)) this.#plan(plan, bytes, memoryOf)
+    const priceWith = (setup: Setup) =>
+      (scheduleFacts[setup.split.schedule].backward === 'split' ? split : whole).withPipeline(setup)
+    const least = Math.min(whole.least(), split.least())
+    this.#agenda.add({ pipelines, setupWith, priceWith, bytes, least })
   }
 
-  #plan({ setup, price, least }: BoundedPlan, bytesBound: number, memoryOf: (setup: Setup) => Footprint): void {
-    if (this.#cannotUse(least, bytesBound)) {
-      this.#pruned.time++
-      return
+  #pipelines({ pipelines, setupWith, priceWith, bytes, least: atLeast }: Pipelines): void {
+    if (this.#isUseless(pipelines.length, atLeast, bytes)) return
+    const plain = setupWith({ schedule: '1f1b', chunks: 1 })
+    const [memoryOf, heldBytes] = [footprintsLike(plain), heldBytesLike(plain)]
+    for (const pipeline of pipelines) {
+      const setup = setupWith(pipeline)
+      const { pipeline: laid, leastOpen } = pipelineIn(setup)
+      const held = Math.max(bytes, heldBytes(laid.ranks[0], leastOpen))
+      if (this.#isUseless(1, atLeast, held)) continue
+      const least = priceWith(setup).least()
+      if (!this.#isUseless(1, least, held)) this.#agenda.add({ setup, least, held, priceWith, memoryOf })
     }
+  }
+
+  #plan({ setup, least, held, priceWith, memoryOf }: BoundedPlan): void {
+    if (this.#isUseless(1, least, held)) return
     const memory = memoryOf(setup)
     const bytes = totalBytes(memory)
-    if (bytes <= this.#capacity && this.#cannotUse(least, bytes)) {
-      this.#pruned.time++
-      return
-    }
+    if (bytes <= this.#capacity && this.#isUseless(1, least, bytes)) return
     this.#priced++
     if (bytes > this.#capacity) this.#unfit++
-    else this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
+    else this.#best.offer({ split: setup.split, estimate: withMemory(priceWith(setup).times(), memory), bytes })
   }
 
-  #cannotUse(step: number, bytes: number): boolean {
-    return this.#prune && this.#best.cannotUse(step, bytes)
+  /** Whether so many plans, that take at least so long and so much memory, can be left out. */
+  #isUseless(plans: number, least: number, bytes: number): boolean {
+    if (!this.#prune) return false
+    const reason = bytes > this.#capacity ? 'memory' : this.#best.cannotUse(least, bytes) ? 'time' : undefined
+    if (reason) this.#pruned[reason] += plans
+    return reason !== undefined
   }
 }
 
@@ -211,8 +239,8 @@ function boundedGroups(request: Request): Bounded[] {
     const plans = pipelines.length * savings.length
     if (plans === 0) continue
     const bytesWith = savings.map(saving => bytesBound(request, group, saving, lists))
-    const bounds = { step: stepBound(request, group), bytes: Math.min(...bytesWith), bytesWith }
+    const bounds = { least: stepBound(request, group), bytes: Math.min(...bytesWith), bytesWith }
     bounded.push({ group, pipelines, savings, plans, ...bounds })
   }
-  return bounded.sort((a, b) => a.step - b.step)
+  return bounded
 }

@@ -6,11 +6,12 @@
 import { dataRanks } from '../../base/index.js'
 import { usualFlights } from '../../plan/index.js'
 import { type DataCall, type DataPolicy, type Flight, planFlights } from '../../schedule/index.js'
-import type { Order } from '../schedules/order.js'
+import { entry } from '../entry.js'
+import type { Order, StageTurns } from '../schedules/order.js'
 import type { PipelineFlights, StepFlights } from '../schedules/play.js'
 import { fetchesEach, type Pipeline, reducesEach } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
-import type { BlockTraffic, Flyer, FlyingBlock, FlyingBlocks } from './flying.js'
+import { type BlockTraffic, type Flyer, type FlyingBlock, type FlyingBlocks, numbered } from './flying.js'
 
 /** Undefined: nothing flies. */
 export function pipelineFlights(
@@ -19,6 +20,7 @@ export function pipelineFlights(
   blocks: FlyingBlocks,
   pipeline: Pipeline,
   order: Order,
+  known: KnownFlights,
 ): PipelineFlights | undefined {
   const { split, software, shape } = setup
   if (dataRanks(split) === 1 && !traffic.messagesBesideTp) return undefined
@@ -26,7 +28,12 @@ export function pipelineFlights(
   const fetches = fetchesEach(split)
   return {
     blocks: stages,
-    ofStep: order.turns.map(turns => stepFlights(setup, traffic, stages, turns)),
+    ofStep: order.turns.map(turns =>
+      atStages(
+        turns,
+        entry(known, keyOf(stages, turns), () => stepFlights(setup, traffic, stages, turns)),
+      ),
+    ),
     ...(fetches && { prefetch: split.prefetch ?? usualFlights.prefetch }),
     reducesEach: reducesEach(split),
     contention: software.contention,
@@ -42,7 +49,7 @@ function blocksOfStages(blocks: FlyingBlocks, { stages, ranks }: Pipeline, tied:
   const last = stages.length - 1
   let layer = 0
   return stages.map((layers, stage) => {
-    const own = blocks.layers.slice(layer, (layer += layers))
+    const own = Array.from({ length: layers }, () => numbered(blocks.layer, layer++))
     return [
       ...(stage === 0 ? [blocks.embedding] : []),
       ...own,
@@ -61,7 +68,36 @@ const policyOf = (split: Split): DataPolicy => ({
 
 type Stages = readonly (readonly FlyingBlock[])[]
 
-function stepFlights(setup: Setup, traffic: BlockTraffic, stages: Stages, { firsts, lasts }: Order['turns'][number]) {
+/** What a rank moves once a step, by the places of its stages in their order: of plans that differ in their pipeline alone. */
+export type KnownFlights = Map<string, PlacedFlights>
+
+interface PlacedFlights {
+  readonly arrivals: readonly (Float64Array | undefined)[]
+  readonly departures: readonly (Float64Array | undefined)[]
+  readonly begun: number
+}
+
+/** Stages by their blocks, in the order of their first forwards; then in that of their last gradients. */
+function keyOf(stages: Stages, { firsts, lasts }: StageTurns): string {
+  const blocks = firsts.map(stage => {
+    const own = stages[stage]
+    return `${own.length}${own[0]?.readsBack === false ? 'e' : ''}${own.at(-1)?.params[1]?.name ?? ''}`
+  })
+  return `${blocks.join()} ${lasts.map(stage => firsts.indexOf(stage)).join()}`
+}
+
+function atStages({ firsts, lasts }: StageTurns, { arrivals, departures, begun }: PlacedFlights): StepFlights {
+  const byStage = (order: readonly number[], columns: PlacedFlights['arrivals']) =>
+    new Map(order.flatMap((stage, at) => (columns[at] ? [[stage, columns[at]] as const] : [])))
+  return { arrivals: byStage(firsts, arrivals), departures: byStage(lasts, departures), begun }
+}
+
+function stepFlights(
+  setup: Setup,
+  traffic: BlockTraffic,
+  stages: Stages,
+  { firsts, lasts }: StageTurns,
+): PlacedFlights {
   const { split, software } = setup
   const policy = policyOf(split)
   const forward =
@@ -77,19 +113,18 @@ function stepFlights(setup: Setup, traffic: BlockTraffic, stages: Stages, { firs
   ]
   const plan = planFlights(calls, policy, name => software.gradientBytes * flyers.get(name)!.elements)
   const secondsOf = ({ kind, params }: Flight) => traffic[kind](params.map(name => flyers.get(name)!))
-  const step: { arrivals: Map<number, Float64Array>; departures: Map<number, Float64Array>; begun: number } = {
-    ...{ arrivals: new Map(), departures: new Map(), begun: 0 },
+  const [arrivals, departures]: (Float64Array | undefined)[][] = [[], []]
+  const column = (table: (Float64Array | undefined)[], order: readonly number[], stage: number): Float64Array => {
+    const place = order.indexOf(stage)
+    table[place] ??= new Float64Array(stages[stage].length)
+    return table[place]
   }
-  const column = (table: Map<number, Float64Array>, stage: number): Float64Array => {
-    const known = table.get(stage) ?? new Float64Array(stages[stage].length)
-    table.set(stage, known)
-    return known
-  }
-  const arrivals = new Map<Flight, number>()
-  for (const { flight } of plan.begin) arrivals.set(flight, (step.begun += secondsOf(flight)))
+  const arrived = new Map<Flight, number>()
+  let begun = 0
+  for (const { flight } of plan.begin) arrived.set(flight, (begun += secondsOf(flight)))
   for (const [i, { stage, at }] of forward.entries())
-    for (const { flight } of plan.before[i]) column(step.arrivals, stage)[at] = arrivals.get(flight)!
+    for (const { flight } of plan.before[i]) column(arrivals, firsts, stage)[at] = arrived.get(flight)!
   for (const [i, { stage, at }] of backward.entries())
-    for (const { flight } of plan.after[forward.length + i]) column(step.departures, stage)[at] = secondsOf(flight)
-  return step satisfies StepFlights
+    for (const { flight } of plan.after[forward.length + i]) column(departures, lasts, stage)[at] = secondsOf(flight)
+  return { arrivals, departures, begun }
 }

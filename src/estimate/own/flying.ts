@@ -61,8 +61,7 @@ export function trafficOf({ shape, split, cluster, precision, software }: Setup,
 /** What all stages of a plan are made of. */
 export interface FlyingBlocks {
   readonly embedding: FlyingBlock
-  /** By index among all layers. */
-  readonly layers: readonly FlyingBlock[]
+  readonly layer: FlyingBlock
   readonly head: FlyingBlock
   /** The head of a rank that holds the table it shares with the embedding. */
   readonly tiedHead: FlyingBlock
@@ -93,17 +92,19 @@ export function flyingBlocks(
     reduce: traffic.reduce(params),
     add: addSeconds(setup, params, pieces),
   })
-  const one = block(layer, software.pieces, flyer('layer', prices.layerParameters, whole, copied))
   return {
     embedding: { ...block(first, 1, table), readsBack: false },
-    layers: Array.from({ length: shape.layers }, (_, i) => ({
-      ...one,
-      params: [{ ...one.params[0], name: `layer ${i}` }],
-    })),
+    layer: block(layer, software.pieces, flyer('layer', prices.layerParameters, whole, copied)),
     head: block(last, 2, norm, out),
     tiedHead: block(last, 2, norm, table),
   }
 }
+
+/** Of the layer of that number: its parameters are its own. */
+export const numbered = (layer: FlyingBlock, number: number): FlyingBlock => ({
+  ...layer,
+  params: layer.params.map(param => ({ ...param, name: `${param.name} ${number}` })),
+})
 
 function addSeconds({ split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
   if (split.microbatches === 1) return 0

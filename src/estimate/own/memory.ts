@@ -10,16 +10,7 @@ import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
-import {
-  type AtWork,
-  aheadOf,
-  atWorkOf,
-  type BlockSize,
-  behindOf,
-  blockSizes,
-  codes,
-  momentWidth,
-} from '../schedules/moments.js'
+import { type AtWork, type BlockSize, aheadOf, atWorkOf, blockSizes, behindOf, momentWidth, worksAt } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Footprint, Placed } from '../setup.js'
 
@@ -103,6 +94,8 @@ interface Facts {
   readonly element: number
   /** Ranks that share what ZeRO splits. */
   readonly data: number
+  /** Bytes that the optimizer keeps of a parameter. */
+  readonly state: number
   readonly layer: Stash
   readonly head: Stash
   readonly layerParameters: number
@@ -137,7 +130,7 @@ function factsOf(placed: Placed): Facts {
   const [layer, head] = [layerStash(placed, widths), headStash(placed, widths)]
   const scratch = scratchesOf(placed, parameters, table)
   return {
-    ...{ placed, widths, tokens, token, element, data: dataRanks(split), layer, head },
+    ...{ placed, widths, tokens, token, element, data: dataRanks(split), state: stateBytes(placed), layer, head },
     ...{ layerParameters: parameters, table, scratch, extras: extrasOf(token, layer, head, scratch) },
   }
 }
@@ -191,14 +184,19 @@ function heldParameters({ placed, layerParameters: layer }: Facts, { layers, fir
 
 const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
+function stateBytes({ precision, software, optimizer = usual }: Placed): number {
+  const { gradientBytes: wide } = software
+  return wide * statesKept(optimizer, activationBytes(precision) < wide).length
+}
+
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
-function statesOf({ placed, element, data }: Facts, held: number) {
+function statesOf({ placed, element, data, state }: Facts, held: number) {
   const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
   return {
     parameters: (element * held) / (zero >= 3 ? data : 1),
     gradients: (wide * held) / (zero >= 2 && reduce !== 'step' ? data : 1),
-    optimizer: (statesKept(placed.optimizer ?? usual, element < wide).length * wide * held) / (zero >= 1 ? data : 1),
+    optimizer: (state * held) / (zero >= 1 ? data : 1),
   }
 }
 
@@ -224,11 +222,12 @@ function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
   const [openHead, pendingHead] = [token * head.open, token * head.pending]
   let [most, activations, workspace, gathered] = [-1, 0, 0, 0]
   for (let at = 0; at < moments.length; at += momentWidth) {
-    const code = moments[at]
+    const [atWork, behind, next] = [atWorkOf(moments[at]), behindOf(moments[at]), aheadOf(moments[at])]
     const kept = moments[at + 1] * open + moments[at + 2] * pending
-    const all = kept + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + extras.work[code]
-    const scratch = extras.scratch[code] + ahead[code % blockSizes.length]
-    const there = (extras.readsOn[code] * whole * moments[at + 5]) / Math.max(1, holding.layers)
+    const all = kept + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + extras.work[atWork]
+    const scratch = extras.scratch[atWork] + extras.behind[behind] + ahead[next]
+    // Parameters of the last block to read any count for little.
+    const there = next === 0 ? 0 : (whole * moments[at + 5]) / Math.max(1, holding.layers)
     if (all + scratch + there <= most) continue
     most = all + scratch + there
     activations = all
@@ -238,12 +237,11 @@ function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
   return { activations, workspace, gathered }
 }
 
-/** By the code of a moment: bytes of activations that the work itself needs, and of parameters and gradients but for those ahead. */
+/** By what is at work: bytes of activations that it needs, and of parameters and gradients; and of what is behind it. */
 interface Extras {
-  readonly work: Float64Array
-  readonly scratch: Float64Array
-  /** Whether any parameters are read later: those of the last block to read them count for little. */
-  readonly readsOn: Uint8Array
+  readonly work: readonly number[]
+  readonly scratch: readonly number[]
+  readonly behind: readonly number[]
 }
 
 function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches): Extras {
@@ -257,14 +255,24 @@ function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches):
     'head weight': [0, scratch.table],
     table: [0, scratch.table],
   }
-  const extras = { work: new Float64Array(codes), scratch: new Float64Array(codes), readsOn: new Uint8Array(codes) }
-  for (let code = 0; code < codes; code++) {
-    const [work, own] = rows[atWorkOf(code)]
-    extras.work[code] = token * work
-    extras.scratch[code] = own + behind[behindOf(code)]
-    extras.readsOn[code] = aheadOf(code) === 'nothing' ? 0 : 1
+  return {
+    work: worksAt.map(at => token * rows[at][0]),
+    scratch: worksAt.map(at => rows[at][1]),
+    behind: blockSizes.map(size => behind[size]),
   }
-  return extras
+}
+
+/**
+ * No plan that differs from this one in its pipeline alone takes less, if a rank holds these layers and so many are between
+ * forward and backward there at one time.
+ */
+export function ownHeld(placed: Placed): (held: RankLayers, open: number) => number {
+  const facts = factsOf(placed)
+  const each = facts.token * facts.layer.open
+  return (held, open) => {
+    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
+    return parameters + gradients + optimizer + open * each
+  }
 }
 
 /**

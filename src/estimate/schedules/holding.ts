@@ -3,9 +3,11 @@
  * number of microbatches alone, which plans share by the thousand: it is found once for all of them.
  */
 import { scheduleFacts } from '../../plan/index.js'
+import { schedules } from '../../schedule/index.js'
+import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
 import { exceedsAll, grown, type Moments, momentsOf, momentWidth } from './moments.js'
-import type { PlayedOrders } from './order.js'
+import type { Order, PlayedOrders } from './order.js'
 import type { Pipeline, RankLayers } from './stages.js'
 
 export interface Holding extends RankLayers {
@@ -22,12 +24,32 @@ export interface Holdings {
   readonly undominated: readonly Holding[]
 }
 
-export function holdingsOf(split: Split, { stages, ranks }: Pipeline, { order }: PlayedOrders): Holdings {
-  const more = split.microbatches / order.microbatches
+/** Layers that the first rank has between forward and backward when it begins to go back, at the least. */
+export function leastOpenOf({ schedule, pp, chunks, microbatches }: Split, { stages, ranks }: Pipeline): number {
+  const begun = schedules[schedule].begun({ ranks: pp, chunks, microbatches })
+  return ranks[0].stages.reduce((sum, stage, chunk) => sum + (begun[chunk] ?? 0) * stages[stage], 0)
+}
+
+/** Of one order: by the layers of its stages. */
+type ByStages = Map<string, Holdings>
+
+/** More microbatches than are played change nothing, but where all go forward first: such plans share what was found. */
+export class HoldingBook {
+  readonly #known = new WeakMap<Order, ByStages>()
+
+  of(split: Split, pipeline: Pipeline, { order }: PlayedOrders): Holdings {
+    const more = split.microbatches / order.microbatches
+    if (more > 1 && scheduleFacts[split.schedule].forwardsFirst) return holdingsOf(order, pipeline, more)
+    const byStages = entry(this.#known, order, (): ByStages => new Map())
+    return entry(byStages, pipeline.stages.join(), () => holdingsOf(order, pipeline, 1))
+  }
+}
+
+/** `more`: how many times as many microbatches go forward first as were played. */
+function holdingsOf(order: Order, { stages, ranks }: Pipeline, more: number): Holdings {
   const moments = momentsOf(order, stages)
-  const grows = more > 1 && scheduleFacts[split.schedule].forwardsFirst
   const all = ranks.map(({ layers, first, last }, rank): Holding => {
-    const own = grows ? grown(moments[rank], more) : moments[rank]
+    const own = more > 1 ? grown(moments[rank], more) : moments[rank]
     let [held, open] = [0, 0]
     for (let at = 0; at < own.length; at += momentWidth) {
       held = Math.max(held, own[at + 1] + own[at + 2])

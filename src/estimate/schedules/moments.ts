@@ -23,11 +23,12 @@ const [nothing, layer, table] = [0, 1, 2]
 export type Moments = Float64Array
 export const momentWidth = 6
 
-export const codes = worksAt.length * blockSizes.length ** 2
+const codes = worksAt.length * blockSizes.length ** 2
 const codeOf = (atWork: number, behind: number, ahead: number): number => (atWork * 3 + behind) * 3 + ahead
-export const atWorkOf = (code: number): AtWork => worksAt[Math.floor(code / 9)]
-export const behindOf = (code: number): BlockSize => blockSizes[Math.floor(code / 3) % 3]
-export const aheadOf = (code: number): BlockSize => blockSizes[code % 3]
+/** Places in the lists above. */
+export const atWorkOf = (code: number): number => Math.floor(code / 9)
+export const behindOf = (code: number): number => Math.floor(code / 3) % 3
+export const aheadOf = (code: number): number => code % 3
 
 /** Of each rank. */
 export function momentsOf(order: Order, layersOfStage: readonly number[]): Moments[] {
