@@ -37,6 +37,7 @@ function planOf({ pick, chance, int }: Random) {
   const tp = pick([1, 1, 2, 4, 8])
   return {
     ...{ schedule, tp, pp: pick([1, 2, 2, 3, 4, 4, 6, 8]), dp: pick([1, 2, 2, 3, 4, 8]) },
+    ...contextOf(pick([1, 1, 1, 2, 2, 4, 8]), chance(0.8)),
     microbatches: pick([1, 2, 3, 4, 6, 8, 12, 16, 24]),
     ...(scheduleFacts[schedule].chunksFixed ? {} : { chunks: pick([2, 2, 3]) }),
     ...{ zero: int(4), reduce: pick(['microbatch', 'microbatch', 'step'] as const) },
@@ -49,6 +50,8 @@ function planOf({ pick, chance, int }: Random) {
   }
 }
 
+const contextOf = (cp: number, zigzag: boolean) => (cp > 1 ? { cp, zigzag } : { cp })
+
 /** More are not simulated by the hundred. */
 const mostDevices = 64
 
@@ -56,7 +59,10 @@ const mostDevices = 64
 function randomPlan(random: Random): RandomPlan | undefined {
   const { pick } = random
   const [model, plan] = [modelOf(random), planOf(random)]
-  const training = { seq: pick([1024, 2048, 4096]), globalBatch: plan.dp * plan.microbatches * pick([1, 1, 2, 4]) }
+  const training = {
+    seq: pick([1024, 2048, 4096]) * plan.cp,
+    globalBatch: plan.dp * plan.microbatches * pick([1, 1, 2, 4]),
+  }
   const device = pick(['h100', 'h100', 'a100'])
   const input: JobInput = { model, training, plan }
   const job = Job.safeParse(input)

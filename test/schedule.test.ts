@@ -375,6 +375,9 @@ test('what the first rank has begun before its first backward is what `begun` sa
           const said = schedules[name].begun(counts)
           const exact = scheduleFacts[name].placement === 'loop'
           for (const [chunk, count] of said.entries())
-            ok(exact ? done[chunk] === count : done[chunk] >= count, `${name} ${JSON.stringify({ counts, done, said })}`)
+            ok(
+              exact ? done[chunk] === count : done[chunk] >= count,
+              `${name} ${JSON.stringify({ counts, done, said })}`,
+            )
         }
 })

@@ -9,6 +9,7 @@ export interface Asked {
   readonly devices?: number
   readonly batch?: number
   readonly layers?: number
+  readonly seq?: number
   /** GiB of a device. */
   readonly memory?: number
   readonly constraints?: readonly string[]
@@ -17,11 +18,12 @@ export interface Asked {
 
 export function requestOf(asked: Asked = {}): Request {
   const { devices = 16, batch = 16, layers = 12, memory = 80, constraints = [], software = 'megatron-2024' } = asked
+  const { seq = 4096 } = asked
   const sizes = { embed: 4096, heads: 32, kvHeads: 8, ffn: 14336, vocab: 32768 }
   const model = LlamaConfig.parse({ family: 'llama', layers, ...sizes })
   return {
     model,
-    shape: shapeOf(model, 4096)!,
+    shape: shapeOf(model, seq)!,
     globalBatch: batch,
     cluster: clusterOf('h100', devices, { memory: GiB(memory) }),
     precision: 'bf16',

@@ -21,7 +21,7 @@ import {
   zeroName,
   zerosOf,
 } from '../src/search/index.js'
-import { requestOf } from './search-requests.js'
+import { type Asked, requestOf } from './search-requests.js'
 
 const spaceOf = (request: Request): Split[] =>
   [...groupsOf(request)].flatMap(group =>
@@ -166,12 +166,26 @@ test('constraints cut the space and leave nothing that breaks them', () => {
 })
 
 test('what moves once a step is searched, where it makes a difference', () => {
-  const names = (dp: number, microbatches: number) => zerosOf({ dp, microbatches }).map(zeroName)
+  const names = (dp: number, microbatches: number) => zerosOf({ dp, cp: 1, microbatches }).map(zeroName)
   deepEqual(names(1, 4), ['zero 0'])
   deepEqual(names(4, 1), ['zero 0', 'zero 1', 'zero 2', 'zero 3', 'zero 3, gather step'])
   deepEqual(names(4, 4).slice(2, 6), ['zero 2', 'zero 2, reduce step', 'zero 3', 'zero 3, gather step'])
   deepEqual(names(4, 4).slice(6), ['zero 3, reduce step', 'zero 3, reduce step, gather step'])
   const { constraints } = parseConstraints(['reduce=step', 'gather=use'])
-  const kept = savingsOf({ dp: 4, microbatches: 4 }, constraints).map(zeroName)
+  const kept = savingsOf({ dp: 4, cp: 1, microbatches: 4 }, constraints).map(zeroName)
   deepEqual([...new Set(kept)], ['zero 0', 'zero 1', 'zero 2, reduce step', 'zero 3, reduce step'])
+})
+
+test('long sequences are cut over cp, short ones where that is asked for; ZeRO splits over its ranks too', () => {
+  const cpsOf = (asked: Asked) => [...new Set(spaceOf(requestOf(asked)).map(({ cp }) => cp))].sort((a, b) => a - b)
+  deepEqual(cpsOf({ devices: 8 }), [1])
+  deepEqual(cpsOf({ devices: 8, constraints: ['cp<=4'] }), [1, 2, 4])
+  deepEqual(cpsOf({ devices: 8, seq: 16384 }), [1, 2, 4])
+  const alone = spaceOf(requestOf({ devices: 8, constraints: ['cp=8'] }))
+  deepEqual([...new Set(alone.map(({ zero }) => zero))], [0, 1, 2, 3])
+  ok(
+    alone.every(
+      split => split.dp === 1 && split.cp === 8 && check(jobOf(requestOf({ devices: 8 }), split)).length === 0,
+    ),
+  )
 })

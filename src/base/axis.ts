@@ -22,6 +22,8 @@ export interface AxisFacts {
   readonly factors?: Readonly<Record<string, number>>
   /** Its ranks compute with the same parameters on different tokens: gradients are summed over it, and ZeRO splits them. */
   readonly data: boolean
+  /** Its ranks are those of the others, taken together in another way: it adds none to the world. */
+  readonly folded?: true
   /** Programs can be compiled for it. */
   readonly supported: boolean
   /** Its part of a step's time. */
@@ -63,8 +65,9 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
     counts: 'ranks that split the sequence',
   },
   ep: {
-    dims: ['batch', 'expert'],
-    data: true,
+    dims: ['expert'],
+    data: false,
+    folded: true,
     supported: false,
     title: 'expert parallel',
     counts: 'ranks that split the experts',
@@ -132,7 +135,9 @@ const product = (sizes: AxisSizes, axes: readonly MeshAxis[]): number => {
   return ranks
 }
 
-export const ranksOf = (sizes: AxisSizes): number => product(sizes, meshAxes)
+const ownAxes = meshAxes.filter(axis => !axisFacts[axis].folded)
+
+export const ranksOf = (sizes: AxisSizes): number => product(sizes, ownAxes)
 
 /** Ranks that compute with the same parameters: ZeRO splits what they all hold. */
 export const dataRanks = (sizes: AxisSizes): number => product(sizes, dataAxes)

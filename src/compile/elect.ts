@@ -40,7 +40,9 @@ export function elect(
       const index = wanted(votes[i], axis) || !contested(axis) ? votes[i] : undefined
       return [
         axis,
-        index === undefined ? (pass(rule, ins, axis) ?? fallback(rule, outs, axis, contested(axis))) : { index },
+        index === undefined
+          ? (pass(rule, ins, axis) ?? fallback(rule, outs, axis, contested(axis)) ?? ownTokens(rule, ins, axis))
+          : { index },
       ]
     }),
   )
@@ -84,6 +86,16 @@ function fallback(rule: Sharding, outs: readonly Candidate[], axis: Axis, contes
       if (splitOf(layout, dim).includes(axis) && !rule.fixed.includes(index) && !(contested && isSpare(axis, index)))
         return { index }
     }
+  return undefined
+}
+
+/** Sums over the tokens of a data axis that lead to no token, as a bias has: each rank sums up its own. */
+function ownTokens(rule: Sharding, ins: readonly Candidate[], axis: Axis): Winner {
+  for (const [i, { dims, layout }] of ins.entries()) {
+    const at = layout.partial[axis] === 'sum' ? dims.findIndex(dim => splitsDim(axis, dim)) : -1
+    const index = rule.ins[i]?.[at]
+    if (factsOf(axis).data && index !== undefined && !rule.fixed.includes(index)) return { index }
+  }
   return undefined
 }
 

@@ -9,7 +9,7 @@ import { interpolate } from './measured.js'
 import { type Hop, hopsOf } from './route.js'
 
 /** Seconds before the first byte moves: the launch, and ranks that do not arrive together. */
-const start = 20e-6
+export const startSeconds = 20e-6
 
 export function priceCollective(collective: Collective, cluster: Cluster): number {
   const { kind, bytes, group } = collective
@@ -17,7 +17,7 @@ export function priceCollective(collective: Collective, cluster: Cluster): numbe
   const timed = timedSeconds(collective, cluster)
   if (timed !== undefined) return timed
   const hops = hopsOf(group, cluster)
-  return start + Math.min(...algorithms[kind].map(algorithm => algorithm(bytes, group.size, hops)))
+  return startSeconds + Math.min(...algorithms[kind].map(algorithm => algorithm(bytes, group.size, hops)))
 }
 
 /** Where the group stays inside a domain in which such collectives were timed. */

@@ -1,7 +1,7 @@
 /** A job in the numbers its price depends on. */
 import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { type Job, layersPerStage, type Plan, type ScheduleName, usualFlights } from '../plan/index.js'
+import { isZigzag, type Job, layersPerStage, type Plan, type ScheduleName, usualFlights } from '../plan/index.js'
 import { ownSoftware } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
 import type { Shape } from './shape.js'
@@ -47,6 +47,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     zero: plan.zero as Split['zero'], // the schema holds it between 0 and 3
     microbatch: training.globalBatch / (batchRanks(plan) * microbatches),
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
+    ...(plan.cp > 1 && !isZigzag(plan, training.seq) && { inOrder: true }),
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, model.layers) }),
     ...onceAStep(plan),
     ...unusualFlights(plan),

@@ -14,7 +14,9 @@ export const cutFields = [
   'tp',
   'cp',
   'ep',
+  'etp',
   'sequenceParallel',
+  'inOrder',
   'microbatch',
 ] as const satisfies readonly (keyof Split)[]
 export type Cut = Pick<Split, (typeof cutFields)[number]>
@@ -118,6 +120,8 @@ export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, {
     keys,
     headDim: shape.headDim,
     causal: true,
+    // Of a sequence that is cut in order the last rank sees most: its pairs over those of the average.
+    ...(cut.inOrder && { unevenness: 2 - 1 / cut.cp }),
     precision: uncast(precision),
     generation: attention,
   })

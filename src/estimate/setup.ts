@@ -20,6 +20,10 @@ export interface Split extends AxisSizes {
   /** Sequences of one microbatch on one data-parallel rank. */
   readonly microbatch: number
   readonly recompute: 'none' | 'selective' | 'full' | 'per-op'
+  /** cp: the sequence is cut in order, not in zigzag: the last rank sees most. */
+  readonly inOrder?: true
+  /** tp of the experts, where that is not 1. */
+  readonly etp?: number
   /** Layers of each stage where they are not shared out evenly. */
   readonly layers?: readonly number[]
   /** ZeRO-2 and 3: gradients are reduced once a step, not after each microbatch. */

@@ -17,6 +17,35 @@ export interface Shape {
   readonly dropout: boolean
   readonly positions: 'learned' | 'rotary' | 'alibi'
   readonly seq: number
-  /** Mixture of experts: how many there are, and how many see a token. */
-  readonly experts?: { readonly count: number; readonly active: number }
+  /** Layers whose feed-forward layer is routed; the others are `ffn` wide. */
+  readonly experts?: Experts
+  /** Keys and values are made from a narrow vector of each token. */
+  readonly latent?: Latent
+  /** Heads that predict further tokens, each behind a layer of its own, which `layers` counts. */
+  readonly further?: number
+  /** Every second layer sees only so many tokens. */
+  readonly window?: number
+}
+
+export interface Experts {
+  /** How many there are, how many see a token, and the width of one. */
+  readonly count: number
+  readonly active: number
+  readonly ffn: number
+  /** Width of what every token passes beside them. */
+  readonly shared: number
+  /** Layers that have none. */
+  readonly dense: number
+  /** Groups of experts that a token may choose from, of all groups, where its choice is limited. */
+  readonly groups?: { readonly all: number; readonly chosen: number }
+}
+
+/** Widths of latent attention: of what queries are made from (whole if absent), of what keys and values are made from, and of a head. */
+export interface Latent {
+  readonly queries?: number
+  readonly keyValues: number
+  /** Of a query and a key: what is not turned by its position, and what is. */
+  readonly plain: number
+  readonly turned: number
+  readonly values: number
 }

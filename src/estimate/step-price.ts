@@ -190,7 +190,8 @@ export class StepPrice {
     const { table, prices, near, far, flying } = this.#cut
     const { rank, busy, parameters } = this.#busiest
     const tasks = taskCosts(stageTimes(pipeline, this.#parts, software.exposed.pp * near))
-    const flights = flying && pipelineFlights(setup, flying.traffic, flying.blocks, pipeline, orders.order, flying.known)
+    const flights =
+      flying && pipelineFlights(setup, flying.traffic, flying.blocks, pipeline, orders.order, flying.known)
     const { finish, idle } = playPipeline(orders, split.microbatches, { tasks, near, far, ...(flights && { flights }) })
     // Of many microbatches a part is played: a rank that is a little busier than the others may tell only later.
     const pipelined = Math.max(this.#leastEnd(), ...finish)

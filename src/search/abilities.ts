@@ -3,7 +3,7 @@ import type { FrameworkName } from '../estimate/index.js'
 import { type Constraint, parseConstraints } from './constraint.js'
 
 const megatron = ['schedule=1f1b|interleaved', 'zero<=1']
-const deepspeed = ['schedule=1f1b', 'sequenceParallel=false', 'zero<=1', 'recompute=none|full']
+const deepspeed = ['cp=1', 'schedule=1f1b', 'sequenceParallel=false', 'zero<=1', 'recompute=none|full']
 /** Gradients and parameters that are split move whenever they are made or used. */
 const sharded = ['reduce=microbatch', 'gather=use']
 const torchtitan = ['schedule=gpipe|1f1b|interleaved|interleaved-zb|zb-v|dualpipe-v', ...sharded]
@@ -12,19 +12,20 @@ const abilities: Readonly<Record<FrameworkName, readonly string[]>> = {
   lockstep: [],
   // Selective recomputation and sequence parallelism came together (Korthikanti et al. 2022).
   'megatron-2021': [
+    'cp=1',
     'schedule=1f1b|interleaved',
     'sequenceParallel=false',
     'zero=0',
     'layers=even',
     'recompute=none|full',
   ],
-  'megatron-2022': ['schedule=1f1b|interleaved', 'zero=0', 'layers=even'],
+  'megatron-2022': ['cp=1', 'schedule=1f1b|interleaved', 'zero=0', 'layers=even'],
   'megatron-2024': megatron,
   'meta-2024': ['schedule=1f1b|interleaved', 'zero<=2', ...sharded],
   'megatron-deepspeed': deepspeed,
   'megatron-deepspeed-2023': deepspeed,
-  'scaling-2023': ['schedule=1f1b', 'zero<=1'],
-  'fsdp-2023': ['tp=1', 'pp=1', ...sharded],
+  'scaling-2023': ['cp=1', 'schedule=1f1b', 'zero<=1'],
+  'fsdp-2023': ['tp=1', 'cp=1', 'pp=1', ...sharded],
   torchtitan,
   'torchtitan-compiled': torchtitan,
 }

@@ -36,7 +36,9 @@ export class Agenda<T extends { readonly least: number }> {
   #lesserChild(at: number): number {
     const [left, right] = [2 * at + 1, 2 * at + 2]
     if (left >= this.#items.length) return -1
-    return right < this.#items.length && this.#isBefore(right, this.#items[left].least, this.#added[left]) ? right : left
+    return right < this.#items.length && this.#isBefore(right, this.#items[left].least, this.#added[left])
+      ? right
+      : left
   }
 
   #isBefore(at: number, least: number, added: number): boolean {

@@ -11,8 +11,8 @@ import type { Group, Saving } from './space.js'
  * that had all the layers. Bubble, recomputation, data ranks and messages only add to that.
  */
 export function stepBound({ shape, cluster, precision, software, book }: Request, group: Group): number {
-  const { tp, sequenceParallel, microbatch, microbatches } = group
-  const split: Split = { ...plainSplit, tp, sequenceParallel, microbatch, microbatches }
+  const { tp, cp, sequenceParallel, microbatch, microbatches } = group
+  const split: Split = { ...plainSplit, tp, cp, sequenceParallel, microbatch, microbatches }
   return new CutPrice({ shape, split, cluster, precision, software, book }).busy() / group.pp
 }
 

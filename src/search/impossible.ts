@@ -8,7 +8,16 @@ import type { Cluster } from '../cluster/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import type { Request } from './request.js'
 import { capacityOf, type Priced, priceOf, searching } from './search.js'
-import { divisors, type Group, groupsOf, pipelinesOf, savingsOf, splitFrom, tensorSplits } from './space.js'
+import {
+  divisors,
+  type Group,
+  groupsOf,
+  layerSplitsOf,
+  pipelinesOf,
+  savingsOf,
+  searchedAxes,
+  splitFrom,
+} from './space.js'
 
 export interface Impossible {
   readonly cause: Cause
@@ -57,7 +66,7 @@ function* bestOf(request: Request): Work<Priced | undefined> {
 function lightestOf(request: Request): Priced | undefined {
   const smallest = new Map<string, Group>()
   for (const group of groupsOf(request)) {
-    const key = `${group.tp} ${group.pp} ${group.sequenceParallel}`
+    const key = `${group.tp} ${group.cp} ${group.pp} ${group.sequenceParallel}`
     if (!smallest.has(key)) smallest.set(key, group)
   }
   let lightest: Priced | undefined
@@ -105,7 +114,7 @@ function* otherDevices(request: Request, clusterAt: ClusterAt): Work<Instead[]> 
 const devicesFactor = ({ constraints }: Request): number =>
   constraints.reduce(
     (product, c) =>
-      'value' in c && c.relation === '=' && (c.field === 'tp' || c.field === 'pp' || c.field === 'dp')
+      'value' in c && c.relation === '=' && (searchedAxes as readonly string[]).includes(c.field) // widened to ask
         ? product * Math.max(1, c.value)
         : product,
     1,
@@ -170,19 +179,22 @@ function whyNoMesh(request: Request): string {
     const asked = constraints.filter(({ field }) => fields.includes(field)).map(({ text }) => text)
     return asked.length > 0 ? ` and keeps to ${asked.join(', ')}` : ''
   }
-  const tps = [...new Set(tensorSplits(request).map(({ tp }) => tp))]
+  const layers = layerSplitsOf(request)
+  const tps = [...new Set(layers.map(({ tp }) => tp))]
   if (tps.length === 0) {
-    const possible = [...new Set(tensorSplits({ ...request, constraints: [] }).map(({ tp }) => tp))]
-    return `no tp divides ${devices} devices and the model${told('tp', 'sequenceParallel')}; without that tp could be ${either(possible)}`
+    const possible = [...new Set(layerSplitsOf({ ...request, constraints: [] }).map(({ tp }) => tp))]
+    return `no tp divides ${devices} devices and the model${told('tp', 'cp', 'sequenceParallel')}; without that tp could be ${either(possible)}`
   }
-  const meshes = tps.flatMap(tp => divisors(devices / tp).map(pp => ({ tp, pp, dp: devices / (tp * pp) })))
+  const meshes = layers.flatMap(({ tp, cp }) =>
+    divisors(devices / (tp * cp)).map(pp => ({ tp, cp, pp, dp: devices / (tp * cp * pp) })),
+  )
   const kept = meshes.filter(mesh => mesh.pp <= shape.layers + 2 && keeps(mesh, constraints))
   if (kept.length === 0)
-    return `no tp x pp x dp = ${devices} has at most ${shape.layers + 2} stages${told('tp', 'pp', 'dp')}; tp could be ${either(tps)}`
+    return `no tp x pp x dp = ${devices} has at most ${shape.layers + 2} stages${told('tp', 'cp', 'pp', 'dp')}; tp could be ${either(tps)}`
   const copies = [...new Set(kept.map(({ dp }) => dp))].sort((a, b) => a - b)
   if (copies.every(dp => globalBatch % dp !== 0)) {
     const few = copies.length > 6 ? [...copies.slice(0, 5), `... ${copies.at(-1)}`] : copies
-    return `dp = ${devices} / (tp x pp) would be ${either(few)}, and none divides a batch of ${globalBatch}`
+    return `dp = ${devices} / (tp x ${copies.length > 0 && kept.some(({ cp }) => cp > 1) ? 'cp x ' : ''}pp) would be ${either(few)}, and none divides a batch of ${globalBatch}`
   }
   return `no way to cut ${devices} devices and a batch of ${globalBatch} keeps to ${constraints.map(c => c.text).join(', ')}`
 }

@@ -54,9 +54,9 @@ export const scriptOf = (schedule: Schedule): Script => ({
 
 /** Plans of one key have one miniature. */
 export function keyOf(split: Split, { placement, kinds }: Script): string {
-  const { tp, dp, sequenceParallel, zero, reduce, gather, bucket, prefetch, microbatch, recompute } = split
+  const { tp, cp, dp, sequenceParallel, zero, reduce, gather, bucket, prefetch, microbatch, recompute } = split
   const flights = [zero, reduce, gather, bucket, prefetch]
-  return [tp, dp, sequenceParallel, ...flights, microbatch, recompute, placement, ...kinds].join(' ')
+  return [tp, cp, dp, sequenceParallel, ...flights, microbatch, recompute, placement, ...kinds].join(' ')
 }
 
 export function miniatureOf(request: Request, split: Split, { placement, kinds }: Script): Miniature {

@@ -6,7 +6,7 @@ import { type AxisSizes, type MeshAxis, sizesOf } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
 import { type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import type { Request } from './request.js'
-import { divisors, pipelinesOf, searchedAxes, zerosOf } from './space.js'
+import { divisors, longSequence, pipelinesOf, searchedAxes, zerosOf } from './space.js'
 
 export interface Move {
   /** What is decided differently: 'tp x2, dp /2'. */
@@ -34,9 +34,10 @@ const exchanges: readonly (readonly [more: MeshAxis, less: MeshAxis])[] = search
   searchedAxes.slice(i + 1).flatMap(b => [[a, b] as const, [b, a] as const]),
 )
 
+/** cp where a sequence is cut already, or long. */
 const meshMoves = (request: Request, split: Split): Move[] =>
   exchanges
-    .filter(([, less]) => split[less] > 1)
+    .filter(([more, less]) => split[less] > 1 && (more !== 'cp' || split.cp > 1 || request.shape.seq >= longSequence))
     .map(([more, less]) => {
       const by = split[less] % 2 === 0 ? 2 : divisors(split[less])[1]
       const name = `${more} x${by}, ${less} /${by}`
@@ -61,7 +62,7 @@ function onMesh(request: Request, split: Split, axes: AxisSizes): Pick<Move, 'sp
     ...rest,
     ...axes,
     ...{ microbatch, microbatches: sequences / microbatch },
-    zero: dp === 1 ? 0 : split.zero,
+    zero: dp * axes.cp === 1 ? 0 : split.zero,
     sequenceParallel: tp > 1 && (split.tp === 1 || split.sequenceParallel),
   }
   return { splits: pipelined(request, base) }
@@ -91,7 +92,7 @@ const resized = (split: Split, microbatch: number, microbatches: number): Move =
 
 /** Another stage means the best of its variants: what moves once a step, or more often. */
 function zeroMoves({ reduce, gather, ...split }: Split): Move[] {
-  if (split.dp === 1) return []
+  if (split.dp * split.cp === 1) return []
   const variants = zerosOf(split)
   const others = ([0, 1, 2, 3] as const).filter(zero => zero !== split.zero)
   const own = variants.filter(one => one.zero === split.zero && (one.reduce !== reduce || one.gather !== gather))

@@ -69,7 +69,7 @@ export class Outlines {
     const miniature = miniatureOf(this.#request, split, script)
     const { mesh } = miniature.program
     const axes = mesh.axes.map(axis => (axis.name === 'pp' ? { ...axis, size: split.pp } : axis))
-    const program = { ...miniature.program, mesh: { axes }, microbatches: split.microbatches }
+    const program = { ...miniature.program, mesh: { ...mesh, axes }, microbatches: split.microbatches }
     const prices = pricesFor(this.#request, program)
     const shared = { ...miniature, program, prices, flights: new Flights(miniature.sharding) }
     this.#shared.set(key, shared)

@@ -268,8 +268,8 @@ const bytesOf = ({ plan, simulated }: RankedPlan): number => simulated?.arena ??
 
 /** Schedules, or ZeRO stages, that come to the same thing have the same. */
 const outcomeKey = (one: RankedPlan): string => {
-  const { tp, pp, recompute } = one.plan.split
-  return [tp, pp, recompute, timeOf(one), bytesOf(one)].join()
+  const { tp, cp, pp, recompute } = one.plan.split
+  return [tp, cp, pp, recompute, timeOf(one), bytesOf(one)].join()
 }
 
 /** The first of plans that hardly differ. */

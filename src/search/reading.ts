@@ -9,7 +9,7 @@ import type { Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
 
 export interface Sentence {
-  readonly topic: 'fit' | 'tp' | 'pp' | 'dp' | 'batch' | 'memory'
+  readonly topic: 'fit' | 'tp' | 'cp' | 'pp' | 'dp' | 'batch' | 'memory'
   readonly text: string
 }
 
@@ -17,6 +17,7 @@ export function readingOf(request: Request, plan: Priced): Sentence[] {
   return [
     fit(request),
     tensor(request, plan),
+    ...context(request, plan),
     pipeline(request, plan),
     data(plan),
     batch(request, plan),
@@ -50,6 +51,13 @@ function tensor({ cluster: { topology } }: Request, { split: { tp, sequenceParal
   return { topic: 'tp', text: `tp ${tp} ${where} (${node.link.kind})${sp}` }
 }
 
+function context({ shape, cluster: { topology } }: Request, { split: { tp, cp } }: Priced): Sentence[] {
+  if (cp === 1) return []
+  const node = topology.kind === 'tree' ? topology.levels[0] : undefined
+  const where = node && tp * cp > node.size ? `, across ${node.name}s` : ''
+  return [{ topic: 'cp', text: `cp ${cp} cuts ${shape.seq} tokens into ${shape.seq / cp} a rank${where}` }]
+}
+
 function pipeline({ shape }: Request, { split }: Priced): Sentence {
   const { pp, chunks, zero } = split
   if (pp === 1)
@@ -62,7 +70,9 @@ function pipeline({ shape }: Request, { split }: Priced): Sentence {
   return { topic: 'pp', text: `pp ${pp} shares out the ${shape.layers} layers (${layers})${turns}, ${split.schedule}` }
 }
 
-function data({ split: { dp, zero } }: Priced): Sentence {
+function data({ split: { dp, cp, zero } }: Priced): Sentence {
+  if (dp === 1 && cp > 1 && zero > 0)
+    return { topic: 'dp', text: `no copies but the ranks of cp, which share (ZeRO ${zero})` }
   if (dp === 1) return { topic: 'dp', text: 'no copies: all devices hold one model' }
   const split = ['each whole', 'optimizer state split over them', 'gradients split too', 'parameters split too'][zero]
   return { topic: 'dp', text: `dp ${dp} copies for throughput, ${split} (ZeRO ${zero})` }

@@ -74,11 +74,13 @@ export const plainSplit: Split = {
 /** The plan as it would be written in a job file: defaults are left out. */
 export function planInput(split: Split, precision: Precision = 'f32'): PlanInput {
   const stored = precisionFacts[precision].plan
-  const { tp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, schedule } = split
+  const { tp, cp, pp, dp, zero, sequenceParallel, microbatches, recompute, layers, schedule } = split
   const { reduce, gather, bucket, prefetch } = split
   return {
     ...(dp > 1 && { dp }),
     ...(tp > 1 && { tp }),
+    ...(cp > 1 && { cp }),
+    ...(cp > 1 && split.inOrder && { zigzag: false }),
     ...(pp > 1 && { pp }),
     ...(zero > 0 && { zero }),
     ...(zero >= 2 && reduce && { reduce }),

@@ -36,9 +36,9 @@ export const hasFailed = (one: OutlinedPlan | FailedPlan): one is FailedPlan => 
  * step to ZeRO-1.
  */
 export function kindOf({ split }: Priced): string {
-  const { tp, sequenceParallel, pp, zero, microbatch, recompute, schedule } = split
+  const { tp, cp, sequenceParallel, pp, zero, microbatch, recompute, schedule } = split
   const data = [zero > 0, reducesEach(split), fetchesEach(split)]
-  return [tp, sequenceParallel, pp, ...data, microbatch, recompute, schedule].join(' ')
+  return [tp, cp, sequenceParallel, pp, ...data, microbatch, recompute, schedule].join(' ')
 }
 
 /**

@@ -1,8 +1,8 @@
 /**
  * Every plan there is for a request, in two levels. A *group* fixes how the devices and the batch are cut (tp, sequence
- * parallelism, pp, dp, microbatch); bounds are computed for groups. Within a group vary the *pipeline* (schedule,
+ * parallelism, cp, pp, dp, microbatch); bounds are computed for groups. Within a group vary the *pipeline* (schedule,
  * chunks, layer split) and what trades memory for time (ZeRO stage, recomputation). Every plan of the space passes
- * `check`; cp and ep stay 1 until the estimate knows our own program under them.
+ * `check`; ep stays 1 until the estimate knows our own program under it.
  */
 import { evenParts, type MeshAxis } from '../base/index.js'
 import type { Shape, Split } from '../estimate/index.js'
@@ -10,10 +10,11 @@ import { check, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/
 import { type Constraint, keeps } from './constraint.js'
 import { jobOf, plainSplit, type Request } from './request.js'
 
-export const searchedAxes = ['tp', 'pp', 'dp'] as const satisfies readonly MeshAxis[]
+export const searchedAxes = ['tp', 'cp', 'pp', 'dp'] as const satisfies readonly MeshAxis[]
 
 export interface Group {
   readonly tp: number
+  readonly cp: number
   readonly pp: number
   readonly dp: number
   readonly sequenceParallel: boolean
@@ -41,12 +42,25 @@ export function divisors(n: number): number[] {
   return [...small, ...large.reverse()]
 }
 
-/** tp and sequence parallelism as the model allows them; the rest of a plan has no say in that. */
-export function tensorSplits(request: Request): Pick<Group, 'tp' | 'sequenceParallel'>[] {
-  return divisors(request.cluster.devices)
+/** tp, sequence parallelism and cp as model and sequence allow them; the rest of a plan has no say in that. */
+export function layerSplitsOf(request: Request): Pick<Group, 'tp' | 'sequenceParallel' | 'cp'>[] {
+  const { devices } = request.cluster
+  return divisors(devices)
     .filter(tp => tp <= request.shape.heads)
     .flatMap(tp => (tp === 1 ? [false] : [true, false]).map(sequenceParallel => ({ tp, sequenceParallel })))
+    .flatMap(split => contextsOf(request, devices / split.tp).map(cp => ({ ...split, cp })))
     .filter(split => keeps(split, request.constraints) && allowed(request, split))
+}
+
+/** Shorter sequences are not worth cutting, and no rank should have fewer tokens than the latter. */
+export const longSequence = 16_384
+const fewestTokens = 4096
+
+/** Sizes of cp that divide the ranks, and cut the sequence in zigzag: as a user says, or where it is long. */
+function contextsOf({ shape: { seq }, constraints }: Request, ranks: number): number[] {
+  const asked = constraints.some(({ field }) => field === 'cp')
+  const isUsual = (cp: number) => seq >= longSequence && seq / cp >= fewestTokens
+  return divisors(ranks).filter(cp => cp === 1 || (seq % (2 * cp) === 0 && (asked || isUsual(cp))))
 }
 
 const allowed = (request: Request, split: Partial<Split>): boolean =>
@@ -59,13 +73,13 @@ const mostStages = (layers: number): number => layers + 2
 
 export function* groupsOf(request: Request): Generator<Group> {
   const { cluster, globalBatch, shape, constraints } = request
-  for (const { tp, sequenceParallel } of tensorSplits(request))
-    for (const pp of divisors(cluster.devices / tp)) {
-      const dp = cluster.devices / (tp * pp)
+  for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
+    for (const pp of divisors(cluster.devices / (tp * cp))) {
+      const dp = cluster.devices / (tp * cp * pp)
       if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
       if (globalBatch % dp !== 0) continue
       for (const microbatch of divisors(globalBatch / dp)) {
-        const group = { tp, pp, dp, sequenceParallel, microbatch, microbatches: globalBatch / dp / microbatch }
+        const group = { tp, cp, pp, dp, sequenceParallel, microbatch, microbatches: globalBatch / dp / microbatch }
         if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
       }
     }
@@ -127,7 +141,7 @@ export function layerSplits(layers: number, stages: number, head = 1): { readonl
 export const headWeight = ({ heads, kvHeads, headDim, ffn, gated, vocab }: Shape): number =>
   vocab / (2 * headDim * (heads + kvHeads) + (gated ? 3 : 2) * ffn)
 
-type Copies = Pick<Group, 'dp' | 'microbatches'>
+type Copies = Pick<Group, 'dp' | 'cp' | 'microbatches'>
 
 export function savingsOf(copies: Copies, constraints: readonly Constraint[] = []): Saving[] {
   const kinds = ['none', 'selective', 'full'] as const
@@ -139,8 +153,8 @@ export function savingsOf(copies: Copies, constraints: readonly Constraint[] = [
 type Zero = Omit<Saving, 'recompute'>
 
 /** What is split over the copies, and whether it moves once a step. Of one microbatch gradients are reduced once anyway. */
-export function zerosOf({ dp, microbatches }: Copies): Zero[] {
-  if (dp === 1) return [{ zero: 0 }]
+export function zerosOf({ dp, cp, microbatches }: Copies): Zero[] {
+  if (dp * cp === 1) return [{ zero: 0 }]
   const reduces: readonly Pick<Zero, 'reduce'>[] = microbatches > 1 ? [{}, { reduce: 'step' }] : [{}]
   const gathers: readonly Pick<Zero, 'gather'>[] = [{}, { gather: 'step' }]
   return [
@@ -154,7 +168,7 @@ export const splitFrom = (group: Group, { schedule, chunks, layers }: Pipeline, 
   tp: group.tp,
   pp: group.pp,
   dp: group.dp,
-  cp: 1,
+  cp: group.cp,
   ep: 1,
   sequenceParallel: group.sequenceParallel,
   zero: saving.zero,

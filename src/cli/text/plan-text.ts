@@ -21,8 +21,7 @@ import {
   numberCells,
   numberHeader,
   partNames,
-  planCells,
-  planHeader,
+  planColumns,
   showChance,
   showDifferences,
   showGiB,
@@ -64,41 +63,41 @@ export function headline({ request, constraints, notes }: Planning, bold: Paint)
   ].join('\n')
 }
 
-const bestTable = (request: Request, ranked: readonly RankedPlan[]): string =>
-  table(
-    ['', ...numberHeader, ...planHeader],
+const columnsOf = (ranked: readonly RankedPlan[]) => planColumns(ranked.map(({ plan }) => plan.split))
+
+function bestTable(request: Request, ranked: readonly RankedPlan[]): string {
+  const { header, cells } = columnsOf(ranked)
+  return table(
+    ['', ...numberHeader, ...header],
     ranked.map(({ plan, simulated }, i) => [
       String(i + 1),
       ...numberCells(request, plan, simulated),
-      ...planCells(plan.split),
+      ...cells(plan.split),
     ]),
   )
+}
 
 /** Each with its chance; below, what it depends on. */
-const possibleText = (request: Request, possible: readonly RankedPlan[]): string =>
-  possible.length === 0
-    ? ''
-    : [
-        table(
-          ['', 'step', 'MFU', 'GiB', 'chance', ...planHeader],
-          possible.map(({ plan, fit }, i) => {
-            const [time, mfu, , memory] = numberCells(request, plan)
-            return [String(i + 1), time, mfu, memory, showChance(fit), ...planCells(plan.split)]
-          }),
-        ),
-        ...possible.map(({ fit }, i) => `${i + 1} fits if ${fit.condition}`),
-      ].join('\n')
+function possibleText(request: Request, possible: readonly RankedPlan[]): string {
+  if (possible.length === 0) return ''
+  const { header, cells } = columnsOf(possible)
+  const rows = possible.map(({ plan, fit }, i) => {
+    const [time, mfu, , memory] = numberCells(request, plan)
+    return [String(i + 1), time, mfu, memory, showChance(fit), ...cells(plan.split)]
+  })
+  const conditions = possible.map(({ fit }, i) => `${i + 1} fits if ${fit.condition}`)
+  return [table(['', 'step', 'MFU', 'GiB', 'chance', ...header], rows), ...conditions].join('\n')
+}
 
-const frontTable = (request: Request, front: readonly RankedPlan[]): string =>
-  front.length < 2
-    ? ''
-    : table(
-        ['GiB', 'step', 'MFU', ...planHeader],
-        front.map(({ plan, simulated }) => {
-          const [time, mfu, , memory] = numberCells(request, plan, simulated)
-          return [memory, time, mfu, ...planCells(plan.split)]
-        }),
-      )
+function frontTable(request: Request, front: readonly RankedPlan[]): string {
+  if (front.length < 2) return ''
+  const { header, cells } = columnsOf(front)
+  const rows = front.map(({ plan, simulated }) => {
+    const [time, mfu, , memory] = numberCells(request, plan, simulated)
+    return [memory, time, mfu, ...cells(plan.split)]
+  })
+  return table(['GiB', 'step', 'MFU', ...header], rows)
+}
 
 const grouped = (n: number): string => n.toLocaleString('en-US')
 

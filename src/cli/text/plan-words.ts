@@ -45,12 +45,22 @@ export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1
 const showZero = ({ zero, reduce, gather }: Split): string =>
   `${zero}${reduce || gather ? ` ${reduce ? 'r' : ''}${gather ? 'g' : ''}` : ''}`
 
-export const planHeader = [...searchedAxes, 'zero', 'batch', 'schedule', 'recompute'] as const
+/** Axes worth a column, or a word: cp where a sequence is cut. */
+const shownAxes = (splits: readonly Split[]) =>
+  searchedAxes.filter(axis => axis !== 'cp' || splits.some(({ cp }) => cp > 1))
+
+/** A header, and the cells of a plan, for a table of some plans. */
+export function planColumns(splits: readonly Split[]) {
+  const axes = shownAxes(splits)
+  return {
+    header: [...axes, 'zero', 'batch', 'schedule', 'recompute'],
+    cells: (split: Split): string[] => [...axes.map(axis => showAxis(split, axis)), ...planCells(split)],
+  }
+}
 
 const recomputed = { none: '-', selective: 'attn', full: 'all', 'per-op': 'some' } as const
 
-export const planCells = (split: Split): string[] => [
-  ...searchedAxes.map(axis => showAxis(split, axis)),
+const planCells = (split: Split): string[] => [
   showZero(split),
   `${split.microbatches}x${split.microbatch}`,
   showSchedule(split),
@@ -77,9 +87,7 @@ export function numberCells(
 }
 
 export function showMesh(split: Split): string {
-  const axes = [...searchedAxes, ...(split.cp > 1 ? (['cp'] as const) : [])].map(
-    axis => `${axis} ${showAxis(split, axis)}`,
-  )
+  const axes = shownAxes([split]).map(axis => `${axis} ${showAxis(split, axis)}`)
   return [...axes, ...(split.zero > 0 ? [zeroName(split)] : [])].join(', ')
 }
 

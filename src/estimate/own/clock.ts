@@ -3,7 +3,7 @@
  * alike. Collectives start at once if their lane is free and are waited for later; work beside them is slower. The list is
  * kept: beside what the data axes move it takes longer, and is played again.
  */
-import { type Acts, starts, waits, works } from '../schedules/acts.js'
+import { type Acts, starts, startsApart, waits, works } from '../schedules/acts.js'
 
 export interface Flight {
   readonly slot: number
@@ -13,12 +13,14 @@ export interface Flight {
 
 export class Clock {
   now = 0
-  /** Of that: computing forward values again, and waiting. */
+  /** Of that: computing forward values again, waiting for collectives over tp, and for keys and values over cp. */
   again = 0
   waited = 0
+  waitedForKeys = 0
   readonly #acts: number[] = []
   readonly #slower: number
-  #free = 0
+  /** By lane: when it is free. */
+  readonly #free = [0, 0]
   #slots = 0
   readonly #flying: Flight[] = []
 
@@ -49,25 +51,28 @@ export class Clock {
     if (again) this.again += this.now - from
   }
 
-  /** Undefined: there is nothing to carry. */
-  start(seconds: number): Flight | undefined {
+  /** `lane`: 1 for links that the other collectives do not use. Undefined: there is nothing to carry. */
+  start(seconds: number, lane: 0 | 1 = 0): Flight | undefined {
     if (seconds === 0) return undefined
-    this.#acts.push(starts, seconds)
-    const start = Math.max(this.now, this.#free)
+    this.#acts.push(lane === 0 ? starts : startsApart, seconds)
+    const start = Math.max(this.now, this.#free[lane])
     const flight = { slot: this.#slots++, start, end: start + seconds }
-    this.#free = flight.end
+    this.#free[lane] = flight.end
     this.#flying.push(flight)
+    this.#flying.sort((a, b) => a.start - b.start)
     return flight
   }
 
-  wait(flight: Flight | undefined): void {
+  /** `keys`: of cp, not of tp. */
+  wait(flight: Flight | undefined, keys = false): void {
     if (!flight) return
     const at = this.#flying.indexOf(flight)
     if (at < 0) return
     this.#acts.push(waits, flight.slot)
     this.#flying.splice(at, 1)
     if (flight.end <= this.now) return
-    this.waited += flight.end - this.now
+    if (keys) this.waitedForKeys += flight.end - this.now
+    else this.waited += flight.end - this.now
     this.now = flight.end
   }
 }

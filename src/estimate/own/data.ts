@@ -38,6 +38,7 @@ export function pipelineFlights(
     reducesEach: reducesEach(split),
     contention: software.contention,
     besideTp: traffic.besideTp,
+    besideApart: traffic.besideApart,
     besideMessages: traffic.besideMessages,
     messagesBesideTp: traffic.messagesBesideTp,
   }

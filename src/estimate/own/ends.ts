@@ -20,7 +20,7 @@ export const ownEnds = (setup: Setup, table: PriceTable, prices: Prices, work: O
 })
 
 const activationsOf = ({ shape, split, precision }: Setup): number =>
-  split.microbatch * shape.seq * shape.embed * activationBytes(precision)
+  ((split.microbatch * shape.seq) / split.cp) * shape.embed * activationBytes(precision)
 
 /** What one kind of task does: nothing, if nothing is said. */
 function clockOf({ software }: Setup, act: (clock: Clock) => void = () => {}): Clock {
@@ -31,7 +31,7 @@ function clockOf({ software }: Setup, act: (clock: Clock) => void = () => {}): C
 
 /** Rows of the table are looked up; going back, rows are added into a gradient as large as the table. */
 function embeddingTime(setup: Setup, table: PriceTable, { embeddingParameters }: Prices, work: OwnWork): BlockTime {
-  const { shape, split, cluster } = setup
+  const { shape, split, cluster, software } = setup
   const { tp, microbatches, sequenceParallel } = split
   const activation = activationsOf(setup)
   const sum = table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1)
@@ -41,12 +41,17 @@ function embeddingTime(setup: Setup, table: PriceTable, { embeddingParameters }:
   const added: Kernel = { kind: 'memory', read: bytes / 2, written: bytes / 2 }
   const learned = shape.positions === 'learned'
   const positions = learned ? work.wholePass(1) + accumulation(setup)(shape.seq * shape.embed) : 0
+  // Each rank has the gradients of its own positions: parts of what is reduced at once are cut from all of them.
+  const [near, far] = sequenceParallel ? [1, tp * split.cp] : [tp, split.cp]
+  const positionBytes = learned && reducesEach(split) ? software.gradientBytes * shape.seq * shape.embed : 0
+  const allPositions = table.collective('all-gather', positionBytes, far, near)
   const forward = clockOf(setup, clock => {
     clock.work(work.wholePass(2, learned ? 2 : 1))
     clock.wait(clock.start(sum))
   })
   const back = clockOf(setup, clock => {
     clock.wait(clock.start(gather))
+    clock.wait(clock.start(allPositions))
     clock.work(work.wholePass(1) + positions + (bytes > 0 ? priceInStep(added, cluster.device) : 0))
   })
   return blockTime({ F: forward, I: clockOf(setup), W: back, B: back })
@@ -55,11 +60,11 @@ function embeddingTime(setup: Setup, table: PriceTable, { embeddingParameters }:
 /** A norm, the product with the table, and the loss: its largest logit and the sum of all, each in a pass of its own. */
 function headTime(setup: Setup, table: PriceTable, work: OwnWork): BlockTime {
   const { shape, split, cluster } = setup
-  const { tp, microbatch, sequenceParallel } = split
+  const { tp, cp, microbatch, sequenceParallel } = split
   const activation = activationsOf(setup)
   const gather = sequenceParallel ? table.collective('all-gather', activation, tp, 1) : 0
   const sum = table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1)
-  const loss = table.collective('all-reduce', 4 * microbatch * shape.seq, tp, 1)
+  const loss = table.collective('all-reduce', (4 * microbatch * shape.seq) / cp, tp, 1)
   const accumulate = accumulation(setup)
   const norms = (shape.norm === 'layer' ? 2 : 1) * accumulate(shape.embed)
   const made = work.table.weight + accumulate(work.table.parameters)

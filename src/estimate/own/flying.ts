@@ -6,7 +6,7 @@ import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
 import type { Setup } from '../setup.js'
 import type { Ends } from './ends.js'
-import type { BlockTime } from './layer.js'
+import { type BlockTime, keysApart } from './layer.js'
 
 /** Parameters that always fly together, in elements. */
 export interface Flyer {
@@ -25,15 +25,16 @@ export interface FlyingBlock extends FlownBlock {
 export interface BlockTraffic {
   readonly gather: (params: readonly Flyer[]) => number
   readonly reduce: (params: readonly Flyer[]) => number
-  /** Collectives over tp, and messages, use the same links. */
+  /** Collectives over tp, those over cp where they have other links, and messages, use the same links. */
   readonly besideTp: boolean
+  readonly besideApart: boolean
   readonly besideMessages: boolean
   /** Messages use the links of tp. */
   readonly messagesBesideTp: boolean
 }
 
 export function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): BlockTraffic {
-  const { tp, pp, zero } = split
+  const { tp, cp, pp, zero } = split
   const { gradientBytes: wide } = software
   const element = activationBytes(precision)
   const data = dataRanks(split)
@@ -41,6 +42,7 @@ export function trafficOf({ shape, split, cluster, precision, software }: Setup,
   const linkOf = (size: number, stride: number) => hopsOf({ size, stride }, cluster).at(-1)?.link.kind
   const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
   const link = linkOf(data, tp)
+  const near = cp > 1 && !keysApart({ tp, cp }, cluster)
   return {
     gather: params => table.collective('all-gather', element * total(params, p => p.elements), data, tp),
     reduce: params => {
@@ -52,9 +54,11 @@ export function trafficOf({ shape, split, cluster, precision, software }: Setup,
         table.collective('all-reduce', wide * overCopies, data * copies, 1)
       )
     },
-    besideTp: tp > 1 && data > 1 && linkOf(tp, 1) === link,
+    besideTp: data > 1 && ((tp > 1 && linkOf(tp, 1) === link) || (near && linkOf(cp, tp) === link)),
+    besideApart: data > 1 && cp > 1 && !near && linkOf(cp, tp) === link,
     besideMessages: pp > 1 && data > 1 && linkOf(2, ranksOf(split) / pp) === link,
-    messagesBesideTp: pp > 1 && tp > 1 && linkOf(2, ranksOf(split) / pp) === linkOf(tp, 1),
+    messagesBesideTp:
+      pp > 1 && (tp > 1 || cp > 1) && linkOf(2, ranksOf(split) / pp) === (tp > 1 ? linkOf(tp, 1) : linkOf(cp, tp)),
   }
 }
 

@@ -4,8 +4,10 @@
  */
 
 import { activationBytes, type MeshAxis, meshAxes } from '../../base/index.js'
-import { type Kernel, priceInStep } from '../../cost/index.js'
+import type { Cluster } from '../../cluster/index.js'
+import { hopsOf, type Kernel, priceInStep } from '../../cost/index.js'
 import type { TaskKind } from '../../schedule/index.js'
+import { kvSplit } from '../counts.js'
 import { ByFields } from '../entry.js'
 import { type Cut, cutFields } from '../layer.js'
 import type { LayerCost } from '../others/layer-cost.js'
@@ -42,6 +44,11 @@ interface Traffic {
   readonly gather: number
   /** What is partial becomes split, or whole without sequence parallelism. */
   readonly sum: number
+  /** Keys, or values, of all ranks of cp together; and their gradients to their sum. */
+  readonly keys: number
+  readonly keySum: number
+  /** These go over other links than those of tp. */
+  readonly keyLane: 0 | 1
   /** Adding a gradient to those of the microbatches before it. */
   readonly accumulate: (parameters: number) => number
   /** Parameters of a norm, or of a bias on the residual stream. */
@@ -70,8 +77,10 @@ class Phase {
     clock.work(turn.queries, again)
     this.#product(keys, whole, again)
     clock.work(turn.keys, again)
+    const allKeys = this.#keys()
     this.#product(values, whole, again)
     clock.work(turn.values, again)
+    this.#arrive([allKeys, this.#keys()])
     clock.work(attention.forward, again)
     this.#product(out, undefined, again)
     clock.wait(this.#sum())
@@ -97,15 +106,20 @@ class Phase {
     const arriving = full ? this.forward(true).arriving : this.#gather()
     if (both) this.#bias(embed)
     if (full && both) clock.work(activation.forward, true)
-    if (recompute === 'selective') clock.work(attention.forward, true)
+    // With nothing before them on their way, keys and values are asked for at once.
+    const early = !full && (recompute === 'selective' || this.#alone) ? this.#bothKeys() : undefined
+    if (recompute === 'selective') {
+      this.#arrive(early)
+      clock.work(attention.forward, true)
+    }
     if (recompute === 'per-op') clock.work(0.42 * this.#products(), true)
     this.#back(down, arriving, both)
     let whole = both && !full ? this.#gather() : undefined
     clock.work(activation.backward)
     if (both) this.#bias(down.parameters / embed, true)
     for (const linear of feed.toReversed()) {
-      const early = feed.length === 1 && both ? () => this.#sum() : undefined
-      const sum = this.#back(linear, whole, both, early)
+      const soon = feed.length === 1 && both ? () => this.#sum() : undefined
+      const sum = this.#back(linear, whole, both, soon)
       if (feed.length === 1) this.#finishNorm(sum ?? this.#sum(), both, false)
     }
     if (feed.length > 1) {
@@ -114,11 +128,20 @@ class Phase {
     }
     this.#pass(2)
     if (both) this.#bias(embed, true)
-    this.#back(out, this.#gather(), both)
-    whole = both && !full ? this.#gather() : undefined
+    const gradient = this.#gather()
+    const late = full || early ? undefined : this.#bothKeys()
+    this.#back(out, gradient, both)
+    if (!this.#crosses) whole = both && !full ? this.#gather() : undefined
+    this.#arrive(early ?? late)
     clock.work(attention.backward)
+    const valueSum = this.#keySum()
+    if (this.#crosses) whole = both && !full ? this.#gather() : undefined
+    const keySum = this.#keySum()
+    // Gradients of biases come before products.
+    this.#arrive(this.#t.biases && both ? [valueSum, keySum] : [valueSum])
     if (both) for (const { parameters } of [values, keys, queries]) this.#bias(parameters / embed)
     this.#back(values, whole, both)
+    this.#arrive([keySum])
     clock.work(turnBack.keys)
     this.#back(keys, whole, both)
     clock.work(turnBack.queries)
@@ -152,6 +175,27 @@ class Phase {
   /** No tensor-parallel collectives stand between kernels. */
   get #alone(): boolean {
     return this.#t.sum === 0
+  }
+
+  /** The sequence is cut over cp. */
+  get #crosses(): boolean {
+    return this.#t.keys > 0
+  }
+
+  #keys(): Flight | undefined {
+    return this.clock.start(this.#t.keys, this.#t.keyLane)
+  }
+
+  #keySum(): Flight | undefined {
+    return this.clock.start(this.#t.keySum, this.#t.keyLane)
+  }
+
+  #bothKeys(): (Flight | undefined)[] {
+    return [this.#keys(), this.#keys()]
+  }
+
+  #arrive(flights: readonly (Flight | undefined)[] | undefined): void {
+    for (const flight of flights ?? []) this.clock.wait(flight, true)
   }
 
   #products(): number {
@@ -262,11 +306,12 @@ function played(setup: LayerSetup, table: PriceTable, work: OwnWork, inTwo: bool
   const done = inTwo ? [clocks.F, clocks.I, clocks.W] : [clocks.F, clocks.B]
   const total = (read: (clock: Clock) => number) => done.reduce((sum, clock) => sum + read(clock), 0)
   const { F: forward, I: input, W: weight, B: both } = block.seconds
-  const [tp, recompute] = [total(clock => clock.waited), total(clock => clock.again)]
+  const [tp, cp] = [total(clock => clock.waited), total(clock => clock.waitedForKeys)]
+  const recompute = total(clock => clock.again)
   return {
     ...{ forward, input: inTwo ? input : both - weight, weight, block },
-    compute: total(clock => clock.now) - tp - recompute,
-    ...{ recompute, tp, cp: 0, ep: 0, gather: 0, launch: 0 },
+    compute: total(clock => clock.now) - tp - cp - recompute,
+    ...{ recompute, tp, cp, ep: 0, gather: 0, launch: 0 },
   }
 }
 
@@ -278,13 +323,24 @@ export function accumulation({ split, cluster, software }: LayerSetup): (paramet
   return n => (microbatches === 1 || reducesEach(split) ? 0 : priceInStep(kernel(n), cluster.device))
 }
 
+/** Keys and values go over other links than the collectives of tp. */
+export function keysApart({ tp, cp }: Pick<Split, 'tp' | 'cp'>, cluster: Cluster): boolean {
+  const linkOf = (size: number, stride: number) => hopsOf({ size, stride }, cluster).at(-1)?.link.kind
+  return cp > 1 && tp > 1 && linkOf(cp, tp) !== linkOf(tp, 1)
+}
+
 function trafficOf(setup: LayerSetup, table: PriceTable): Traffic {
   const { shape, split, precision } = setup
-  const { tp, sequenceParallel, microbatch } = split
-  const activation = microbatch * shape.seq * shape.embed * activationBytes(precision)
+  const { tp, cp, sequenceParallel, microbatch } = split
+  const element = activationBytes(precision)
+  const activation = ((microbatch * shape.seq) / cp) * shape.embed * element
+  const keys = (microbatch * shape.seq * shape.kvHeads * shape.headDim * element) / kvSplit(shape, tp)
   return {
     gather: sequenceParallel ? table.collective('all-gather', activation, tp, 1) : 0,
     sum: table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1),
+    keys: table.collective('all-gather', keys, cp, tp),
+    keySum: table.collective('reduce-scatter', keys, cp, tp),
+    keyLane: keysApart(split, setup.cluster) ? 1 : 0,
     accumulate: accumulation(setup),
     embed: shape.embed,
     biases: shape.biases,

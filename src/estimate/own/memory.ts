@@ -10,7 +10,16 @@ import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
-import { type AtWork, type BlockSize, aheadOf, atWorkOf, blockSizes, behindOf, momentWidth, worksAt } from '../schedules/moments.js'
+import {
+  type AtWork,
+  aheadOf,
+  atWorkOf,
+  type BlockSize,
+  behindOf,
+  blockSizes,
+  momentWidth,
+  worksAt,
+} from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Footprint, Placed } from '../setup.js'
 
@@ -20,8 +29,9 @@ interface Widths {
   readonly whole: number
   readonly residual: number
   readonly queries: number
-  /** Keys and values together. */
+  /** Keys and values together; and those of all ranks of cp, where the sequence is cut. */
   readonly keys: number
+  readonly allKeys: number
   readonly ffn: number
   /** Tensors of the width of the feed-forward layer: gate, up and their product, or up and its activation. */
   readonly wide: number
@@ -35,12 +45,14 @@ const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, spl
 function widthsOf(placed: Placed): Widths {
   const { shape, split } = placed
   const { embed, heads, kvHeads, headDim, ffn, vocab, gated } = shape
-  const { tp, sequenceParallel } = split
+  const { tp, cp, sequenceParallel } = split
+  const keys = (2 * kvHeads * headDim) / kvSplit(shape, tp)
   return {
     whole: embed,
     residual: sequenceParallel ? embed / tp : embed,
     queries: (heads * headDim) / tp,
-    keys: (2 * kvHeads * headDim) / kvSplit(shape, tp),
+    keys,
+    allKeys: cp > 1 ? cp * keys : 0,
     ffn: ffn / tp,
     wide: gated ? 3 : 2,
     vocab: vocab / ranksOfTable(placed),
@@ -63,13 +75,20 @@ const everything = (w: Widths): number => 3 * w.residual + w.wide * w.ffn + w.ke
 
 function layerStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
   const collective = tp === 1 ? 0 : sequenceParallel ? 4 * w.whole + 2 * w.residual : 5 * w.whole
-  const plain = Math.max(w.wide * w.ffn, collective) + 2 * w.residual
+  // Keys and values of all ranks of cp come before attention goes back, where nothing else is on its way at once.
+  const feed = Math.max(w.wide * w.ffn, collective) + (tp === 1 ? w.allKeys : 0)
+  const attention = w.allKeys > 0 ? 2 * w.allKeys + 2 * w.queries + (tp === 1 ? 0 : w.whole) : 0
+  const plain = Math.max(feed, attention) + 2 * w.residual
   const pending = everything(w) + 5 * w.residual
   if (recompute === 'full')
     return {
       open: w.residual,
       pending: pending + (w.wide - 2) * w.ffn,
-      work: everything(w) + (w.wide - 1) * w.ffn + (sequenceParallel ? 2.5 * w.whole : 0) + 2 * w.residual,
+      work:
+        everything(w) +
+        Math.max((w.wide - 1) * w.ffn + w.allKeys, attention) +
+        (sequenceParallel ? 2.5 * w.whole : 0) +
+        2 * w.residual,
     }
   if (recompute === 'selective')
     return { open: everything(w) + w.residual - w.queries, pending, work: plain + w.queries }

@@ -16,10 +16,10 @@ export function holderSums(
   done: Float64Array,
 ): Float64Array {
   const { shape, split, software } = setup
-  const { tp, dp, pp, zero } = split
+  const { tp, pp, zero } = split
   const size = dataRanks(split)
   const sum = (elements: number, apart: number) =>
-    table.collective('all-reduce', (software.reduceBytes * elements) / (zero === 0 ? 1 : size), 2, tp * dp * apart)
+    table.collective('all-reduce', (software.reduceBytes * elements) / (zero === 0 ? 1 : size), 2, tp * size * apart)
   if (isHeldTwice(split))
     return done.map((at, rank) => {
       const apart = Math.abs(pp - 1 - 2 * rank)

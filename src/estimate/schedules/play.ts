@@ -3,7 +3,7 @@
  * is free and what it needs has come. What the data axes move meanwhile is played beside it, block by block.
  */
 import type { TaskKind } from '../../schedule/index.js'
-import { type Acts, starts, works } from './acts.js'
+import { type Acts, starts, startsApart, works } from './acts.js'
 import {
   farther,
   firstForward,
@@ -61,8 +61,9 @@ export interface PipelineFlights {
   readonly reducesEach: boolean
   /** How much slower work is while something flies. */
   readonly contention: number
-  /** Collectives over tp, and messages, use the same links. */
+  /** Collectives over tp, those apart from them, and messages, use the same links. */
   readonly besideTp: boolean
+  readonly besideApart: boolean
   readonly besideMessages: boolean
   /** Messages use the links of tp. */
   readonly messagesBesideTp: boolean
@@ -323,8 +324,8 @@ class FlownRank {
 
   /** Whether collectives over tp must wait for their links. */
   get isCrowded(): boolean {
-    const { besideTp, messagesBesideTp } = this.#flights
-    return (besideTp && this.#free > this.now) || (messagesBesideTp && this.#messages > this.now)
+    const { besideTp, besideApart, messagesBesideTp } = this.#flights
+    return ((besideTp || besideApart) && this.#free > this.now) || (messagesBesideTp && this.#messages > this.now)
   }
 
   #block({ seconds, acts }: FlownBlock, kind: TaskKind): void {
@@ -334,11 +335,12 @@ class FlownRank {
 
   /** Collectives over tp leave behind what is on their links. */
   #act(acts: Acts): void {
-    const { besideTp, messagesBesideTp } = this.#flights
-    let [tp, slots] = [besideTp ? this.#free : 0, 0]
+    const { besideTp, besideApart, messagesBesideTp } = this.#flights
+    let [tp, apart, slots] = [besideTp ? this.#free : 0, besideApart ? this.#free : 0, 0]
     for (let i = 0; i < acts.length; i += 2) {
       const value = acts[i + 1]
-      if (acts[i] === works) this.#work(value, tp)
+      if (acts[i] === works) this.#work(value, tp > apart ? tp : apart)
+      else if (acts[i] === startsApart) apart = arrivals[slots++] = (apart > this.now ? apart : this.now) + value
       else if (acts[i] === starts) {
         let start = tp > this.now ? tp : this.now
         if (messagesBesideTp && this.#messages > start) start = this.#messages
@@ -346,6 +348,7 @@ class FlownRank {
       } else this.#wait(arrivals[value])
     }
     if (besideTp && tp > this.#free) this.#free = tp
+    if (besideApart && apart > this.#free) this.#free = apart
   }
 }
 
