@@ -37,7 +37,6 @@ function planOf({ pick, chance, int }: Random) {
   const tp = pick([1, 1, 2, 4, 8])
   return {
     ...{ schedule, tp, pp: pick([1, 2, 2, 3, 4, 4, 6, 8]), dp: pick([1, 2, 2, 3, 4, 8]) },
-    ...contextOf(pick([1, 1, 1, 2, 2, 4, 8]), chance(0.8)),
     microbatches: pick([1, 2, 3, 4, 6, 8, 12, 16, 24]),
     ...(scheduleFacts[schedule].chunksFixed ? {} : { chunks: pick([2, 2, 3]) }),
     ...{ zero: int(4), reduce: pick(['microbatch', 'microbatch', 'step'] as const) },
@@ -50,7 +49,11 @@ function planOf({ pick, chance, int }: Random) {
   }
 }
 
-const contextOf = (cp: number, zigzag: boolean) => (cp > 1 ? { cp, zigzag } : { cp })
+/** Sequences that are cut are as many times as long. */
+function contextOf({ pick, chance }: Random) {
+  const [cp, zigzag] = [pick([1, 1, 1, 2, 2, 4, 8]), chance(0.8)]
+  return cp > 1 ? { cp, zigzag } : { cp }
+}
 
 /** More are not simulated by the hundred. */
 const mostDevices = 64

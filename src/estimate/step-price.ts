@@ -5,6 +5,7 @@
  */
 import { seconds } from '../base/index.js'
 import { scheduleFacts } from '../plan/index.js'
+import type { TaskKind } from '../schedule/index.js'
 import { type KnownPipeline, pipelineIn, tableOf } from './book.js'
 import { flopsOfStep } from './flops.js'
 import { type LayerCost, layerCost } from './others/layer-cost.js'
@@ -25,7 +26,15 @@ import {
   totalOf,
   usualEnds,
 } from './rank-cost.js'
-import { playPipeline, type TaskTimes, taskCosts } from './schedules/play.js'
+import { type Acts, starts, startsApart } from './schedules/acts.js'
+import {
+  type PipelineCosts,
+  type PipelineFlights,
+  playAlone,
+  playPipeline,
+  type TaskTimes,
+  taskCosts,
+} from './schedules/play.js'
 import { fetchesEach, reducesEach } from './schedules/stages.js'
 import type { Estimate, Setup } from './setup.js'
 import { dataCost, messageCost, optimizerCost } from './step-cost.js'
@@ -107,12 +116,33 @@ export class CutPrice {
     const { split } = this.#setup
     const [fetches, reduces] = [fetchesEach(split), reducesEach(split)]
     const layer = fetches || reduces ? this.flying?.blocks.layer : undefined
-    return { gather: fetches ? (layer?.gather ?? 0) : 0, reduce: reduces ? (layer?.reduce ?? 0) : 0 }
+    if (!layer) return { gather: 0, reduce: 0 }
+    const beside = this.flying
+      ? laneSeconds(this.flying.traffic, layer.acts, scheduleFacts[split.schedule].backward)
+      : 0
+    return { gather: fetches ? layer.gather : 0, reduce: (reduces ? layer.reduce : 0) + beside }
   }
 
   withPipeline(setup: Setup): StepPrice {
     return new StepPrice(setup, this)
   }
+}
+
+/** Seconds that the collectives of a layer and a microbatch use the links of the flights. */
+function laneSeconds(
+  traffic: BlockTraffic,
+  acts: Readonly<Record<TaskKind, Acts>>,
+  backward: StageParts['backward'],
+): number {
+  const of = (kind: TaskKind): number => {
+    let sum = 0
+    for (let i = 0; i < acts[kind].length; i += 2) {
+      const shares = acts[kind][i] === starts ? traffic.besideTp : acts[kind][i] === startsApart && traffic.besideApart
+      if (shares) sum += acts[kind][i + 1]
+    }
+    return sum
+  }
+  return of('F') + (backward === 'whole' ? of('B') : backward === 'split' ? of('I') + of('W') : 0)
 }
 
 /** Of stragglers, as a share of the step. */
@@ -136,6 +166,8 @@ export class StepPrice {
   readonly #busiest: Busiest
   readonly #optimizer: number
   #least: number | undefined
+  #alone: number | undefined
+  #knownFlights: PipelineFlights | undefined
 
   constructor(setup: Setup, cut: CutPrice) {
     this.#setup = setup
@@ -151,6 +183,11 @@ export class StepPrice {
   /** No order of the tasks takes less. */
   least(): number {
     return (this.#leastEnd() + this.#optimizer) * (1 + latenessOf(this.#setup))
+  }
+
+  /** No less, knowing the order of the tasks. */
+  leastInOrder(): number {
+    return (Math.max(this.#leastEnd(), this.#leastAlone()) + this.#optimizer) * (1 + latenessOf(this.#setup))
   }
 
   times(): Omit<Estimate, 'memory'> {
@@ -185,16 +222,15 @@ export class StepPrice {
 
   #played(): PlayedTimes {
     const setup = this.#setup
-    const { split, software } = setup
+    const { split } = setup
     const { pipeline, orders } = this.#known
-    const { table, prices, near, far, flying } = this.#cut
+    const { table, prices, flying } = this.#cut
     const { rank, busy, parameters } = this.#busiest
-    const tasks = taskCosts(stageTimes(pipeline, this.#parts, software.exposed.pp * near))
     const flights =
       flying && pipelineFlights(setup, flying.traffic, flying.blocks, pipeline, orders.order, flying.known)
-    const { finish, idle } = playPipeline(orders, split.microbatches, { tasks, near, far, ...(flights && { flights }) })
+    const { finish, idle } = playPipeline(orders, split.microbatches, { ...this.#costs(), ...(flights && { flights }) })
     // Of many microbatches a part is played: a rank that is a little busier than the others may tell only later.
-    const pipelined = Math.max(this.#leastEnd(), ...finish)
+    const pipelined = Math.max(this.#leastEnd(), this.#leastAlone(), ...finish)
     if (!flying) {
       const after = dataCost(setup, table, prices, parameters, meanTimes(rank, this.#parts, split.microbatches))
       return { pipelined, end: pipelined + after, within: 0, after }
@@ -202,6 +238,38 @@ export class StepPrice {
     const end = Math.max(pipelined, ...holderSums(setup, table, prices, pipeline, finish))
     const at = pipeline.ranks.indexOf(rank)
     return { pipelined, end, within: Math.max(0, finish[at] - idle[at] - busy), after: end - pipelined }
+  }
+
+  /** When the busiest rank would be done if it never waited for another; 0 where nothing flies. */
+  #leastAlone(): number {
+    if (this.#alone !== undefined) return this.#alone
+    const { pipeline, orders } = this.#known
+    const flights = this.#flights()
+    const rank = pipeline.ranks.indexOf(this.#busiest.rank)
+    const { microbatches } = this.#setup.split
+    this.#alone = flights ? playAlone(orders, microbatches, { ...this.#costs(), flights }, rank) : 0
+    return this.#alone
+  }
+
+  #flights(): PipelineFlights | undefined {
+    const { flying } = this.#cut
+    if (!flying) return undefined
+    const { pipeline, orders } = this.#known
+    this.#knownFlights ??= pipelineFlights(
+      this.#setup,
+      flying.traffic,
+      flying.blocks,
+      pipeline,
+      orders.order,
+      flying.known,
+    )
+    return this.#knownFlights
+  }
+
+  #costs(): PipelineCosts {
+    const { near, far } = this.#cut
+    const { pipeline } = this.#known
+    return { tasks: taskCosts(stageTimes(pipeline, this.#parts, this.#setup.software.exposed.pp * near)), near, far }
   }
 
   #leastEnd(): number {

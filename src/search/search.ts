@@ -208,10 +208,12 @@ class Visit {
     if (this.#isUseless(1, least, held)) return
     const memory = memoryOf(setup)
     const bytes = totalBytes(memory)
-    if (bytes <= this.#capacity && this.#isUseless(1, least, bytes)) return
+    const price = priceWith(setup)
+    const fits = bytes <= this.#capacity
+    if (fits && (this.#isUseless(1, least, bytes) || this.#isUseless(1, price.leastInOrder(), bytes))) return
     this.#priced++
-    if (bytes > this.#capacity) this.#unfit++
-    else this.#best.offer({ split: setup.split, estimate: withMemory(priceWith(setup).times(), memory), bytes })
+    if (fits) this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
+    else this.#unfit++
   }
 
   /** Whether so many plans, that take at least so long and so much memory, can be left out. */

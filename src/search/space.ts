@@ -145,9 +145,20 @@ type Copies = Pick<Group, 'dp' | 'cp' | 'microbatches'>
 
 export function savingsOf(copies: Copies, constraints: readonly Constraint[] = []): Saving[] {
   const kinds = ['none', 'selective', 'full'] as const
-  return zerosOf(copies)
+  const zeros = zerosOf(copies).filter(zero => keeps(zero, constraints))
+  return zeros
+    .filter(zero => !zeros.some(other => comesTo(zero, other)))
     .flatMap(zero => kinds.map(recompute => ({ ...zero, recompute })))
     .filter(saving => keeps(saving, constraints))
+}
+
+/**
+ * What is gathered or reduced once a step lies whole all along: ZeRO-3 comes to ZeRO-2 then, and ZeRO-2 to ZeRO-1, in as
+ * much time and no less memory.
+ */
+function comesTo({ zero, reduce, gather }: Zero, other: Zero): boolean {
+  if (other.gather || other.reduce || other.zero >= zero) return false
+  return zero === 2 ? reduce !== undefined && other.zero === 1 : gather !== undefined && other.zero === (reduce ? 1 : 2)
 }
 
 type Zero = Omit<Saving, 'recompute'>

@@ -28,6 +28,8 @@ export interface PipelineCosts {
   readonly flights?: PipelineFlights
 }
 
+export type FlownCosts = PipelineCosts & { readonly flights: PipelineFlights }
+
 /** A block, and what moves because of it. */
 export interface FlownBlock {
   /** Of each kind of task: its seconds with nothing beside it, and what it does. */
@@ -91,10 +93,27 @@ export function playPipeline(
   const played = play(order, costs)
   if (!shorter) return played
   const before = play(shorter, costs)
-  const further = (microbatches - order.microbatches) / (order.microbatches - shorter.microbatches)
+  const further = grownBy(order, shorter, microbatches)
   const grown = (now: Float64Array, then: Float64Array) => now.map((time, rank) => time + further * (time - then[rank]))
   return { finish: grown(played.finish, before.finish), idle: grown(played.idle, before.idle) }
 }
+
+/** When one rank would be done if it never waited for another. */
+export function playAlone(
+  { order, shorter }: PlayedOrders,
+  microbatches: number,
+  costs: FlownCosts,
+  rank: number,
+): number {
+  const played = new FlownPlay(order, costs, costs.flights).runAlone(rank)
+  if (!shorter) return played
+  const before = new FlownPlay(shorter, costs, costs.flights).runAlone(rank)
+  return played + grownBy(order, shorter, microbatches) * (played - before)
+}
+
+/** How many times as much again as one order has more than the other. */
+const grownBy = (order: Order, shorter: Order, microbatches: number): number =>
+  (microbatches - order.microbatches) / (order.microbatches - shorter.microbatches)
 
 const play = (order: Order, costs: PipelineCosts): PlayedRanks =>
   costs.flights ? new FlownPlay(order, costs, costs.flights).run() : plainPlay(order, costs)
@@ -159,6 +178,25 @@ class FlownPlay {
     for (const by of this.#ranks) by.end()
     const column = (of: (rank: FlownRank) => number) => Float64Array.from(this.#ranks, of)
     return { finish: column(({ now }) => now), idle: column(({ idle }) => idle) }
+  }
+
+  /** One rank, with all that comes from others there at once. */
+  runAlone(alone: number): number {
+    const { rank, what, marks, stages } = this.#order
+    const by = this.#ranks[alone]
+    if (this.#flights.prefetch !== undefined)
+      for (let task = 0; task < rank.length; task++)
+        if (rank[task] === alone) by.expect(taskKinds[Math.floor(what[task] / stages)], what[task] % stages)
+    for (let task = 0; task < rank.length; task++) {
+      if (rank[task] !== alone) continue
+      this.#task(by, task)
+      if (marks[task] & firstOfPair) continue
+      if (task > 0 && marks[task - 1] & firstOfPair) this.#send(by, task - 1)
+      this.#send(by, task)
+      by.depart()
+    }
+    by.end()
+    return by.now
   }
 
   #task(by: FlownRank, task: number): void {
