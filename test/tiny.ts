@@ -75,7 +75,7 @@ export interface Tensor {
 
 export const tensor = (text: string, values: ArrayLike<number>): Tensor => ({ dims: tensorOf(text).dims, values })
 
-const moment = { seed: 1, step: 0, block: '', at: {} }
+const moment = { seed: 1, step: 0, block: '', microbatch: 0, at: {} }
 
 /** Runs one op on tensors that lie side by side; `outs` say the results' dims, and their values where they are read. */
 export function runOp(
@@ -196,7 +196,7 @@ export function tiny(given: Tiny): Program {
     blocks: [{ name: 'block', kind: 'block', stage: 0 }],
     params,
     inputs: Object.entries(given.inputs ?? {}).map(([name, text]) => ({ name, dtype: 'f32', ...tensorOf(text) })),
-    results: { loss: resultAt('loss'), count: resultAt('count'), normSquared: resultAt('normSquared') },
+    results: { loss: resultAt('loss'), count: resultAt('count'), normSquared: resultAt('normSquared'), terms: {} },
     segments: Object.fromEntries(segments.map(segment => [segment.name, segment])),
     streams: steps.map(stream),
   }

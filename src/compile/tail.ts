@@ -84,13 +84,16 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: scattersEachCall(plan, storage) ? storage : param.produced,
-    reduction: reductionOf(param.produced, state),
+    // Counts are few, and do not fly.
+    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state),
   }
+  const begin = draftBegin(param, gradient, context)
+  if (param.spec.balance) return { ...held, begin, ...draftBalance(param, param.produced, context), states: [], gradient }
   const reduced = reducedAt(gradient, state)
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
-    begin: draftBegin(param, gradient, context),
+    begin,
     ...(reduce.instrs.length > 0 ? { reduce } : {}),
     norm: draftNorm(param, reduced, context),
     update: draftUpdate(param, { reduced, ...held }, context),
@@ -179,6 +182,24 @@ interface UpdateSources {
   readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
+}
+
+/** Counts of the whole step and of all ranks, summed where they lie, move what follows them. */
+function draftBalance(param: ParamClass, produced: Layout, { s }: ParamContext): Pick<ParamDrafts, 'reduce' | 'update'> {
+  const { spec, dtype, holders, layouts } = param
+  const sum = new SegmentWriter(s)
+  const axes = partialAxes(produced)
+  let counts = sum.given('grad', gradientOf(param), produced, at('grad'))
+  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes })
+  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders })
+  const reduce = sum.draft(`reduce ${param.name}`, 'reduce')
+  const w = new SegmentWriter(s)
+  const own = { ...spec, name: 'param', dtype }
+  const whole = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
+  const followed = w.given('param', own, layouts.compute, slotOf({ is: 'param' }, 'parameters')).ref
+  w.emit({ kind: 'balance', ...spec.balance!, ins: [whole], outs: [followed] })
+  const update = w.draft(`update ${param.name}`, 'update')
+  return { update, ...(reduce.instrs.length > 0 && { reduce }) }
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */

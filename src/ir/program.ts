@@ -167,7 +167,7 @@ export interface Block {
 
 /**
  * Where a step leaves its sums: pipeline coordinate -> frame, on every stream that has the sum. The loss is a sum over
- * the tokens counted; an evaluation has no norm.
+ * the tokens counted; an evaluation has no norm, and only a model whose blocks have losses of their own has terms.
  */
 export type Results = Readonly<Record<ResultName, Readonly<Record<number, number>>>>
 
