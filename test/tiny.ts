@@ -196,7 +196,7 @@ export function tiny(given: Tiny): Program {
     blocks: [{ name: 'block', kind: 'block', stage: 0 }],
     params,
     inputs: Object.entries(given.inputs ?? {}).map(([name, text]) => ({ name, dtype: 'f32', ...tensorOf(text) })),
-    results: { loss: resultAt('loss'), count: resultAt('count'), normSquared: resultAt('normSquared'), terms: {} },
+    results: { loss: resultAt('loss'), count: resultAt('count'), normSquared: resultAt('normSquared') },
     segments: Object.fromEntries(segments.map(segment => [segment.name, segment])),
     streams: steps.map(stream),
   }

@@ -9,7 +9,14 @@ import { type OptimizerKind, optimizerFacts, optimizerKinds } from './optimizer.
  * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; a pass over memory in which every operand is read
  * and every result written once; or a look into one operand, of which no more is read than is written.
  */
-export type OpWork = 'product' | 'experts' | 'expertsBackward' | 'attention' | 'attentionBackward' | 'pass' | { readonly lookInto: number }
+export type OpWork =
+  | 'product'
+  | 'experts'
+  | 'expertsBackward'
+  | 'attention'
+  | 'attentionBackward'
+  | 'pass'
+  | { readonly lookInto: number }
 
 export interface OpFacts {
   /** Operands and results in order. `dx` is the gradient of `x`; `...` is any number of further operands. */

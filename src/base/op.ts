@@ -82,8 +82,8 @@ export type Op =
   /** (dscores, scores) -> (dlogits) */
   | { readonly kind: 'scoresGrad'; readonly by: Scoring }
   /**
-   * (scores, bias?) -> (choice): for each token the candidates of highest score plus bias, the best first; of equals the one of
-   * lower number. With groups only the candidates of `chosenGroups` groups count: those whose best k / chosenGroups sum highest.
+   * (scores, bias) -> (choice): for each token the candidates of highest score plus bias, if there is one, the best first; of equals
+   * the one of lower number. With groups only the candidates of `chosenGroups` groups count: those whose best k / chosenGroups sum highest.
    */
   | { readonly kind: 'topK'; readonly groups?: ChoiceGroups }
   /**

@@ -145,11 +145,12 @@ const inputsOf = (model: Model, s: ShardedMesh, onlyForward: boolean): DataInput
   ...(onlyForward ? [] : ['lr', 'step']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]
 
+/** A program without losses of single blocks does not speak of them. */
 const resultsOf = (streams: readonly StreamScript[]): Results =>
   Object.fromEntries(
-    resultNames.map(name => {
+    resultNames.flatMap(name => {
       const places = streams.flatMap(({ results }, pp) => (name in results ? [[pp, results[name]]] : []))
-      return [name, Object.fromEntries(places)]
+      return name === 'terms' && places.length === 0 ? [] : [[name, Object.fromEntries(places)]]
     }),
   ) as Results // a record of every name
 

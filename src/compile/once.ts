@@ -37,7 +37,9 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
   const stages = several(lossHolders(facts))
   const everywhere: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
   const trains = !evaluates(facts)
-  const sums = resultNames.filter(name => trains || name !== 'normSquared')
+  const terms = termHolders(facts)
+  const isHere = { loss: true, count: true, normSquared: trains, terms: terms.length > 0 }
+  const sums = resultNames.filter(name => isHere[name])
   const inputs = [...model.inputs, ...(trains ? [scalar('lr'), scalar('step')] : [])]
   return {
     clear: Object.fromEntries(sums.map(name => [name, clear(s, name)])),
@@ -45,7 +47,7 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
     count: count.segment,
     sumCount: sumUp(s, 'count', count.layout, stages),
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
-    sumTerms: sumUp(s, 'terms', termLayout(s, model.dims), several(termHolders(facts))),
+    sumTerms: isHere.terms ? sumUp(s, 'terms', termLayout(s, model.dims), several(terms)) : [],
     sumNorm: trains ? sumUp(s, 'normSquared', everywhere) : [],
   }
 }

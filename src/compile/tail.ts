@@ -88,7 +88,8 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state),
   }
   const begin = draftBegin(param, gradient, context)
-  if (param.spec.balance) return { ...held, begin, ...draftBalance(param, param.produced, context), states: [], gradient }
+  if (param.spec.balance)
+    return { ...held, begin, ...draftBalance(param, param.produced, context), states: [], gradient }
   const reduced = reducedAt(gradient, state)
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
@@ -185,7 +186,11 @@ interface UpdateSources {
 }
 
 /** Counts of the whole step and of all ranks, summed where they lie, move what follows them. */
-function draftBalance(param: ParamClass, produced: Layout, { s }: ParamContext): Pick<ParamDrafts, 'reduce' | 'update'> {
+function draftBalance(
+  param: ParamClass,
+  produced: Layout,
+  { s }: ParamContext,
+): Pick<ParamDrafts, 'reduce' | 'update'> {
   const { spec, dtype, holders, layouts } = param
   const sum = new SegmentWriter(s)
   const axes = partialAxes(produced)

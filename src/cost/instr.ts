@@ -64,7 +64,16 @@ const collective = (instr: Collective, place: Place): Work => ({
   kind: 'collective',
   how: isRouted(instr) ? 'all-to-all' : instr.kind,
   // What is there before a sum or a scatter, or after a gather; of all pairs together, which share one latency.
-  bytes: total(instr.kind === 'all-gather' ? instr.outs : instr.kind === 'all-combine' ? instr.ins.slice(0, 1) : instr.kind === 'all-dispatch' ? instr.outs : instr.ins, place),
+  bytes: total(
+    instr.kind === 'all-gather'
+      ? instr.outs
+      : instr.kind === 'all-combine'
+        ? instr.ins.slice(0, 1)
+        : instr.kind === 'all-dispatch'
+          ? instr.outs
+          : instr.ins,
+    place,
+  ),
   group: instr.group,
 })
 

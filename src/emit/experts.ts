@@ -1,5 +1,5 @@
 /** Ops of experts in PyTorch: none of them has a line yet. */
-import { type Compute } from '../ir/index.js'
+import type { Compute } from '../ir/index.js'
 import { Unwritten } from './expressions.js'
 
 const unwritten = ({ kind }: Compute): string[] => {

@@ -18,20 +18,38 @@ const positions = size(2 ** 30)
   .describe('longest sequence the model was made for')
 
 const losses = z.strictObject({
-  sequence: z.number().min(0).max(1e3).default(0).describe('of the balance within each sequence, the mean over sequences'),
-  microbatch: z.number().min(0).max(1e3).default(0).describe('of the balance within each microbatch, the mean over them'),
+  sequence: z
+    .number()
+    .min(0)
+    .max(1e3)
+    .default(0)
+    .describe('of the balance within each sequence, the mean over sequences'),
+  microbatch: z
+    .number()
+    .min(0)
+    .max(1e3)
+    .default(0)
+    .describe('of the balance within each microbatch, the mean over them'),
   z: z.number().min(0).max(1e3).default(0).describe('of the square of the logarithm of the sum of exp(logits)'),
 })
 
 const capacity = z.strictObject({
   factor: z.number().positive().max(1e6).describe('room of an expert, over its even share of the choices'),
-  order: z.enum(roomOrders).default('choice').describe('who comes first: first choices, earlier tokens, or higher scores'),
+  order: z
+    .enum(roomOrders)
+    .default('choice')
+    .describe('who comes first: first choices, earlier tokens, or higher scores'),
   renormalise: z.boolean().default(false).describe('weights are divided by the sum of those that are kept'),
   group: z
     .union([z.literal('sequence'), size(2 ** 30)])
     .default('sequence')
     .describe('tokens that share the room: a sequence, or so many that follow each other'),
-  least: z.int().min(0).max(2 ** 30).default(0).describe('room that an expert has at least'),
+  least: z
+    .int()
+    .min(0)
+    .max(2 ** 30)
+    .default(0)
+    .describe('room that an expert has at least'),
 })
 
 /** The feed-forward of a layer, routed to experts. */
@@ -42,8 +60,12 @@ export const MoeConfig = z.strictObject({
   scores: z.enum(scorings).default('softmax').describe('what the router makes of its logits'),
   normalise: z.boolean().default(true).describe('weights of the chosen are divided by their sum'),
   scale: z.number().positive().max(1e6).default(1).describe('what weights are multiplied with'),
-  groups: size(2 ** 16).optional().describe('groups of experts, of which some may be chosen from'),
-  chosenGroups: size(2 ** 16).optional().describe('groups that may be chosen from'),
+  groups: size(2 ** 16)
+    .optional()
+    .describe('groups of experts, of which some may be chosen from'),
+  chosenGroups: size(2 ** 16)
+    .optional()
+    .describe('groups that may be chosen from'),
   bias: z.number().positive().max(1e3).optional().describe('rate at which a bias of the choice follows the load'),
   shared: ffn.optional().describe('width of the expert that sees every token'),
   sharedGate: z.boolean().default(false).describe('the shared expert times the sigmoid of a product with the token'),

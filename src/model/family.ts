@@ -1,7 +1,7 @@
 /** From a config to the model it names. */
 import type { ModelConfig } from './config.js'
-import { gpt } from './gpt.js'
 import type { StepShape } from './experts.js'
+import { gpt } from './gpt.js'
 import type { Model } from './graph.js'
 import { llama } from './llama.js'
 import { mlp } from './mlp.js'

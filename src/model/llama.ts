@@ -5,19 +5,14 @@ import { expertSizes, routed, type StepShape } from './experts.js'
 import type { Model, Value } from './graph.js'
 import type { LlamaBlock, LlamaDim } from './transformer.js'
 
-export function llama(c: LlamaConfig, step: StepShape): Model {
-  const group = c.heads / c.kvHeads
-  const sizes = {
-    batch: step.batch,
-    seq: step.seq,
-    embed: c.embed,
-    kvHeads: c.kvHeads,
-    group,
-    headDim: c.headDim,
-    ffn: c.ffn,
-    vocab: c.vocab,
+const sizesOf = (c: LlamaConfig, step: StepShape) =>
+  ({
+    ...{ batch: step.batch, seq: step.seq, embed: c.embed, ffn: c.ffn, vocab: c.vocab },
+    ...{ kvHeads: c.kvHeads, group: c.heads / c.kvHeads, headDim: c.headDim },
     ...(c.moe && expertSizes(c.moe, step)),
-  } as Record<LlamaDim, number> // routed layers alone ask for the dims of experts
+  }) as Record<LlamaDim, number> // routed layers alone ask for the dims of experts
+
+export function llama(c: LlamaConfig, step: StepShape): Model {
   const small = normal(0.02)
   const many: LlamaDim[] = ['kvHeads', 'group', 'headDim']
   const few: LlamaDim[] = ['kvHeads', 'headDim']
@@ -49,7 +44,7 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
 
   const isRouted = new Set(routedLayers(c))
   const kinds = Array.from({ length: c.layers }, (_, i) => (isRouted.has(i) ? 'routed' : 'layers'))
-  return defineModel('llama', sizes, model => {
+  return defineModel('llama', sizesOf(c, step), model => {
     model.block('embed', b => ({
       x: b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), b.param('tokens', ['vocab', 'embed'], small)),
     }))

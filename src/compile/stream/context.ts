@@ -1,7 +1,14 @@
 /** What is known of one stream before it is written, and the writer that its parts write with. */
 import { type ResultName, resultNames, type Segment } from '../../ir/index.js'
 import { type Task, tasksOf } from '../../schedule/index.js'
-import { blocksOfStages, type CompiledParam, evaluates, lossHolders, type StreamSources, termHolders } from '../compiled.js'
+import {
+  blocksOfStages,
+  type CompiledParam,
+  evaluates,
+  lossHolders,
+  type StreamSources,
+  termHolders,
+} from '../compiled.js'
 import type { FlightDrafts } from '../data.js'
 import type { SegmentDraft } from '../segment.js'
 import { StreamWriter } from './writer.js'

@@ -26,7 +26,14 @@ export const rowsOf: Prepare<'rowsOf'> = ({ guarded }, [choice], [to, from, coun
     const total = new Array<number>(experts).fill(0)
     for (const expert of chosen) if (expert >= 0) total[expert]++
     const needed = total.slice(first, first + own).reduce((a, b) => a + b, 0)
-    if (needed > room) throw new Error(overflow(guarded, { needed, room, even: (chosen.length * own) / experts }, `${block}, microbatch ${microbatch}`))
+    if (needed > room)
+      throw new Error(
+        overflow(
+          guarded,
+          { needed, room, even: (chosen.length * own) / experts },
+          `${block}, microbatch ${microbatch}`,
+        ),
+      )
     const next = total.map((_, expert) => rowsBefore(total, expert, own))
     cells.fill(chosen.some(Number.isNaN) ? NaN : -1, atFrom.at, atFrom.at + room)
     chosen.forEach((expert, i) => {
@@ -78,7 +85,12 @@ export function routedOf(tokens: Shape, rows: Shape, to: Shape): Routed {
 export type FindChoice = (choice: number) => { readonly cells: Cells; readonly at: number }
 
 /** Row after row from where its token lies. */
-export function fillRows({ rows, inRows, inTokens }: Routed, from: ArrayLike<number>, find: FindChoice, out: Cells): void {
+export function fillRows(
+  { rows, inRows, inTokens }: Routed,
+  from: ArrayLike<number>,
+  find: FindChoice,
+  out: Cells,
+): void {
   for (let r = 0; r < rows.length; r++) {
     const source = from[r] >= 0 ? find(from[r]) : undefined
     for (let i = 0; i < inRows.length; i++)

@@ -1,5 +1,14 @@
 /** Rows that move between the ranks that share the experts: every rank takes from the others what its routes name. */
-import { type Axis, coordinatesAlong, elementsOf, type Mesh, partAlong, positionIn, sizeOfAll, splitOf } from '../../base/index.js'
+import {
+  type Axis,
+  coordinatesAlong,
+  elementsOf,
+  type Mesh,
+  partAlong,
+  positionIn,
+  sizeOfAll,
+  splitOf,
+} from '../../base/index.js'
 import { type Cells, offsets } from '../../geometry/index.js'
 import type { Buffer, InstrOf, Ref } from '../../ir/index.js'
 import { choicesIn, fillRows, fillTokens, routedOf } from './experts.js'
@@ -49,7 +58,12 @@ function placesOf(mesh: Mesh, axes: readonly Axis[], { dims, layout }: Buffer): 
   const own = ['batch', 'seq'].map(name => dims.find(dim => dim.name === name) ?? { name, size: 1 })
   const along = own.map(({ name }) => splitOf(layout, name).filter(axis => axes.includes(axis)))
   const all = own.map(({ name, size }, i) => ({ name, size: size * sizeOfAll(mesh, along[i]) }))
-  const [batches, sequences] = own.map(({ name }) => offsets(own, own.map(dim => (dim.name === name ? dim : { ...dim, size: 1 }))))
+  const [batches, sequences] = own.map(({ name }) =>
+    offsets(
+      own,
+      own.map(dim => (dim.name === name ? dim : { ...dim, size: 1 })),
+    ),
+  )
   const places: { member: number; token: number }[] = new Array(elementsOf(all))
   for (let member = 0; member < sizeOfAll(mesh, axes); member++) {
     const at = coordinatesAlong(mesh, axes, member)

@@ -108,7 +108,10 @@ export const topK: Prepare<'topK'> = ({ groups }, [scores, bias], [out]) => {
 /** Keeps a sum of nothing from dividing. */
 const tiny = 1e-20
 
-const weightsOf = (picked: readonly number[], { normalise, scale }: { normalise: boolean; scale: number }): number[] => {
+const weightsOf = (
+  picked: readonly number[],
+  { normalise, scale }: { normalise: boolean; scale: number },
+): number[] => {
   const total = normalise ? sum(picked) + tiny : 1
   return picked.map(score => (score / total) * scale)
 }
@@ -191,12 +194,7 @@ export const assign: Prepare<'assign'> = ({ room, tokens: run, order }, [scores,
 }
 
 /** Adds up, for each candidate, what `of` finds in a token; what the result lacks is summed over. */
-function tally(
-  from: Shape,
-  out: Shape,
-  along: string,
-  of: (values: number[]) => readonly number[],
-): Kernel {
+function tally(from: Shape, out: Shape, along: string, of: (values: number[]) => readonly number[]): Kernel {
   const kept = without(out.dims, only(out.dims, 'candidate'))
   within({ dims: kept, whole: kept }, from)
   const tokens = without(from.dims, only(from.dims, along))

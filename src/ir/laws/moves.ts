@@ -4,6 +4,7 @@ import type { Collective, InstrOf, Ref } from '../instr.js'
 
 /** Collectives that change a layout and nothing else. */
 type Reshaping = Exclude<Collective, InstrOf<'all-dispatch' | 'all-combine'>>
+
 import type { Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { isWhole, namesOf, type Partial, type Say, type Type } from './type.js'

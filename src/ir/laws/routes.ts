@@ -63,7 +63,13 @@ function standings({ program, instr, say }: Case, rows: Type, counts: Type): Sta
 
 /** A rank that sees the choices of others makes the rows of its own experts; one that does not has what it has. */
 function rowsOf(of: Case<InstrOf<'rowsOf'>>): Answer {
-  const { program, instr, operands: [choice], claimed, say } = of
+  const {
+    program,
+    instr,
+    operands: [choice],
+    claimed,
+    say,
+  } = of
   const [to, from, counts] = claimed
   const at = standings(of, from, counts)
   if (!at) return undefined
@@ -106,7 +112,12 @@ function tokensRight({ instr, say }: Case<RoutedInstr>, tokens: Type, at: Standi
 }
 
 function dispatched(of: Case<InstrOf<'dispatch' | 'all-dispatch'>>): Answer {
-  const { instr, operands: [x, to, from, counts], claimed, say } = of
+  const {
+    instr,
+    operands: [x, to, from, counts],
+    claimed,
+    say,
+  } = of
   const at = standings(of, from, counts)
   if (!at || !meetsRight(of, counts) || !tokensRight(of, to, at)) return undefined
   for (const dim of ['batch', 'seq'])
@@ -117,7 +128,12 @@ function dispatched(of: Case<InstrOf<'dispatch' | 'all-dispatch'>>): Answer {
 }
 
 function combined(of: Case<InstrOf<'combine' | 'all-combine'>>): Answer {
-  const { instr, operands: [rows, to, from, counts], claimed, say } = of
+  const {
+    instr,
+    operands: [rows, to, from, counts],
+    claimed,
+    say,
+  } = of
   const at = standings(of, from, counts)
   if (!at || !meetsRight(of, counts) || !tokensRight(of, to, at)) return undefined
   if (!same(splitOf(rows.layout, 'row'), splitOf(from.layout, 'row')) || sizeIn(rows, 'row') !== sizeIn(from, 'row'))
@@ -129,7 +145,8 @@ function combined(of: Case<InstrOf<'combine' | 'all-combine'>>): Answer {
 /** A partial sum passes where ranks hold the same rows. */
 function passing({ instr, say }: Case<RoutedInstr>, x: Type, at: Standings): Layout['partial'] | undefined {
   for (const [axis, combine] of Object.entries(x.layout.partial))
-    if (combine !== 'sum' || at.get(axis as Axis) !== 'alike') // keys of a layout are axes
+    if (combine !== 'sum' || at.get(axis as Axis) !== 'alike')
+      // keys of a layout are axes
       return void say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
   return x.layout.partial
 }
@@ -166,10 +183,18 @@ function product(of: Case<Compute>, factors: readonly [Type, Type], at: Standing
 }
 
 function multiplied(of: Case<InstrOf<'expertContract'>>): Answer {
-  const { instr, operands: [rows, counts, w], claimed, say } = of
+  const {
+    instr,
+    operands: [rows, counts, w],
+    claimed,
+    say,
+  } = of
   const at = standings(of, rows, counts)
   if (!at) return undefined
-  if (!same(splitOf(w.layout, 'expert'), splitOf(counts.layout, 'expert')) || sizeIn(w, 'expert') !== sizeIn(counts, 'expert'))
+  if (
+    !same(splitOf(w.layout, 'expert'), splitOf(counts.layout, 'expert')) ||
+    sizeIn(w, 'expert') !== sizeIn(counts, 'expert')
+  )
     return void say('T1', `%${instr.ins[2]} is ${showShaped(w)}, rows are counted by ${showShaped(counts)}`)
   for (const [axis, standing] of at) {
     const lies = standing === 'alike' || (!w.layout.partial[axis] && !rows.layout.partial[axis])
@@ -183,7 +208,12 @@ function multiplied(of: Case<InstrOf<'expertContract'>>): Answer {
 
 /** Ranks that share the experts have the whole gradient of theirs; ranks that are apart have a part of it. */
 function weighed(of: Case<InstrOf<'expertWeightGrad'>>): Answer {
-  const { instr, operands: [rows, drows, counts], claimed, say } = of
+  const {
+    instr,
+    operands: [rows, drows, counts],
+    claimed,
+    say,
+  } = of
   const at = standings(of, rows, counts)
   if (!at) return undefined
   if (!same(splitOf(rows.layout, 'row'), splitOf(drows.layout, 'row')))

@@ -174,7 +174,13 @@ export const signatures: OpTable<Signature> = {
   chosenGrad: {
     ...{ ins: n(3), outs: n(1), dtypes: { ins: 'ffi', outs: 'f' }, shapes: [like(1)], linear: [0], stuck: ofChoice },
   },
-  assign: { ins: n(2), outs: n(1), dtypes: { ins: 'fi', outs: 'i' }, shapes: [like(1)], stuck: () => ['candidate', 'choice', 'seq'] },
+  assign: {
+    ins: n(2),
+    outs: n(1),
+    dtypes: { ins: 'fi', outs: 'i' },
+    shapes: [like(1)],
+    stuck: () => ['candidate', 'choice', 'seq'],
+  },
   rowsOf: { ins: n(1), outs: n(3), dtypes: { ins: 'i', outs: 'iii' }, shapes: [like(0), free, free] },
   dispatch: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [toRows] },
   combine: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [fromRows] },
@@ -185,7 +191,14 @@ export const signatures: OpTable<Signature> = {
     ...{ ins: n(4), outs: n(3), dtypes: { ins: 'xxxf', outs: 'xxf' }, shapes: [like(1), like(2), like(3)] },
     reduces: 'sum',
   },
-  countChoices: { ins: n(1), outs: n(1), dtypes: { ins: 'i', outs: 'f' }, shapes: [free], reduces: 'sum', stuck: ofChoice },
+  countChoices: {
+    ins: n(1),
+    outs: n(1),
+    dtypes: { ins: 'i', outs: 'f' },
+    shapes: [free],
+    reduces: 'sum',
+    stuck: ofChoice,
+  },
   countTop: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [some], reduces: 'sum', stuck: ofChoice },
   balanceLoss: {
     ...{ ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },

@@ -6,7 +6,16 @@
  *
  * The pipeline axis has no types: what streams hold is told apart by identity (I), not by layout.
  */
-import { type Axis, type Combine, flatAxes, type OpKind, type Layout, sameLayout, sizeOfAll, splitOf } from '../../base/index.js'
+import {
+  type Axis,
+  type Combine,
+  flatAxes,
+  type Layout,
+  type OpKind,
+  sameLayout,
+  sizeOfAll,
+  splitOf,
+} from '../../base/index.js'
 import { type Compute, type InstrOf, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
 import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
@@ -164,7 +173,13 @@ function sound(of: Case): boolean {
   const { instr, operands, say } = of
   const flat = operands.find(({ layout }) => flatAxes(layout).length > 0)
   if (flat) say('T1', `it does not work on flat parts, ${showShaped(flat)}`)
-  return !flat && shaped(of, instr.kind === 'all-dispatch' ? 'dispatch' : instr.kind === 'all-combine' ? 'combine' : (instr as Compute).kind)
+  return (
+    !flat &&
+    shaped(
+      of,
+      instr.kind === 'all-dispatch' ? 'dispatch' : instr.kind === 'all-combine' ? 'combine' : (instr as Compute).kind,
+    )
+  )
 }
 
 /** A line has no dims to work along: only elementwise ops take parts of it, all cut alike from lines of one meaning. */

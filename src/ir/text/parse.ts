@@ -70,7 +70,7 @@ const emptyDraft = (): Draft => ({
     blocks: [],
     params: [],
     inputs: [],
-    results: { loss: {}, count: {}, normSquared: {}, terms: {} },
+    results: { loss: {}, count: {}, normSquared: {} },
     segments: {},
     streams: [],
   },

@@ -1,8 +1,9 @@
 /** From ops of experts to commands: none of them has one yet. */
-import { type Compute } from '../../../ir/index.js'
+import type { Compute } from '../../../ir/index.js'
 import { refuse } from './shapes.js'
 
-const unwritten = ({ kind }: Compute): void => refuse(`there is no kernel of ${kind} yet; run experts with --kernels reference`)
+const unwritten = ({ kind }: Compute): void =>
+  refuse(`there is no kernel of ${kind} yet; run experts with --kernels reference`)
 
 export const expertRules = {
   sigmoid: unwritten,
