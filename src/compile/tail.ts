@@ -20,7 +20,7 @@ import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './compiled.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
-import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -141,20 +141,17 @@ function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamCo
   return w.draft(`begin ${param.name}`, 'begin')
 }
 
-/** What no flight does: moves after or instead of it, and the sum over the pipeline coordinates that hold the parameter. */
+/** What no flight does: the sum over the pipeline coordinates that hold the parameter, in place, and moves after or instead of a flight. */
 function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { accumulated, reduction } = gradient
-  let sum: Version | undefined
-  if (reduced.slot.role.is === 'reduced') {
-    const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
-    w.given('grad', gradientOf(param), arrived, at('grad'))
-    sum = w.demand('grad', reduced.layout)
-    w.settle(sum.ref, reduced.slot)
-  }
-  if (param.holders.length > 1) {
-    sum ??= w.held('grad', gradientOf(param), reduced, reduced.slot)
-    w.reduceInPlace('grad', sum, reduced.layout, { axes: ['pp'], stages: param.holders })
+  const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
+  const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
+  const from: SlotHolding = moves ? { layout: arrived, slot: at('grad') } : reduced
+  if (moves || meets) {
+    const own = w.held('own', gradientOf(param), from, from.slot)
+    if (meets) w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders })
+    if (moves) w.settle(w.demand(meets ? 'sum' : 'own', reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
 }
