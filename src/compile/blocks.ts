@@ -3,12 +3,13 @@
  * and called for every layer of its kind and every microbatch, so it meets the outside in agreed places only:
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  */
-import { type Dim, type Layout, partialAxes, whole } from '../base/index.js'
+import { type Dim, type Layout, type Op, partialAxes, whole } from '../base/index.js'
 import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
 import { type Block, type Graph, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
 import type { ByKind, ParamLayouts } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
 import { elect } from './elect.js'
+import { hasRows, rowLayouts } from './experts.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { align } from './pack.js'
 import type { Phases } from './recompute.js'
@@ -192,25 +193,35 @@ class PhaseWriter {
   #node(node: Node): void {
     const { s } = this.#context
     const [ins, outs] = [node.ins, node.outs].map(ids => ids.map(id => this.#value(id)))
-    const rule = shardingOf(
-      node.op,
-      ins.map(v => v.dims),
-      outs.map(v => v.dims),
-    )
-    const elected = elect(
-      s,
-      rule,
-      ins.map(v => this.#operand(v)),
-      outs.map(v => this.#result(v)),
-    )
+    const [operands, results] = [ins.map(v => this.#operand(v)), outs.map(v => this.#result(v))]
+    const rule = () =>
+      shardingOf(
+        node.op,
+        ins.map(v => v.dims),
+        outs.map(v => v.dims),
+      )
+    const elected = hasRows(node.op) ? rowLayouts(s, node.op, operands, results) : elect(s, rule(), operands, results)
     const refs = ins.map((value, i) => this.#writer.demand(String(value.id), elected.ins[i]).ref)
     const made = outs.map((value, i) =>
       this.#writer.make(String(value.id), value, elected.outs[i], this.#kindOf(value.id)),
     )
-    this.#writer.emit({ ...node.op, ins: refs, outs: made.map(({ ref }) => ref) })
+    this.#emit(
+      node.op,
+      refs,
+      made.map(({ ref }) => ref),
+    )
     for (const { id } of outs) this.#accumulate(id)
     if (this.#derived.graph.loss === node.outs[0]) this.#accumulateLoss(made[0].ref, elected.outs[0])
     if (this.#derived.graph.terms?.includes(node.outs[0])) this.#accumulateTerm(node.outs[0])
+  }
+
+  /** Rows that ranks share move between them. */
+  #emit(op: Op, ins: readonly Ref[], outs: readonly Ref[]): void {
+    const { ep } = this.#context.s.experts
+    const kind = op.kind === 'dispatch' ? 'all-dispatch' : op.kind === 'combine' ? 'all-combine' : undefined
+    if (kind === undefined || ep.length === 0) return this.#writer.emit({ ...op, ins, outs })
+    this.#writer.emit({ kind, ins, outs, group: { axes: ep } })
+    this.#writer.emit({ kind: 'wait', on: outs[0] })
   }
 
   #kindOf(id: ValueId): Kind {

@@ -33,7 +33,7 @@ export const serialJob = (job: Job, microbatches = 1): Job => ({
   ...job,
   plan: {
     ...job.plan,
-    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, zero: 0, sequenceParallel: false },
+    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false },
     ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
   },
 })

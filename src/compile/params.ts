@@ -31,7 +31,7 @@ export function layoutsOfParams(model: Model, s: ShardedMesh): Map<string, Param
 /** What is counted for, and has no gradient, is small: every rank keeps it whole. */
 function layoutsOfParam({ dims, balance }: ParamSpec, s: ShardedMesh): ParamLayouts {
   const compute = canonical(s, dims, 'param')
-  return { compute, storage: balance ? compute : storageOf(s, compute) }
+  return { compute, storage: balance ? compute : storageOf(s, dims, compute) }
 }
 
 /** `gradients`: by class, the layouts they are accumulated in. */
