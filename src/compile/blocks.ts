@@ -219,9 +219,11 @@ class PhaseWriter {
   #emit(op: Op, ins: readonly Ref[], outs: readonly Ref[]): void {
     const { ep } = this.#context.s.experts
     const kind = op.kind === 'dispatch' ? 'all-dispatch' : op.kind === 'combine' ? 'all-combine' : undefined
-    if (kind === undefined || ep.length === 0) return this.#writer.emit({ ...op, ins, outs })
-    this.#writer.emit({ kind, ins, outs, group: { axes: ep } })
-    this.#writer.emit({ kind: 'wait', on: outs[0] })
+    if (kind === undefined || ep.length === 0) this.#writer.emit({ ...op, ins, outs })
+    else {
+      this.#writer.emit({ kind, ins, outs, group: { axes: ep } })
+      this.#writer.emit({ kind: 'wait', on: outs[0] })
+    }
   }
 
   #kindOf(id: ValueId): Kind {

@@ -26,11 +26,12 @@ export function expertAxesOf(plan: MeshPlan, dims: Sizes): ExpertAxes {
 /** Fastest first. A model without experts, or a plan that does not split them, has the plan's own axes. */
 function axesOf(plan: MeshPlan, dims: Sizes): readonly (AxisSize & { expert?: string })[] {
   const names = plan.order.split('-') as MeshAxis[] // checked with the plan
-  const own = names
-    .filter(name => name !== 'ep')
-    .flatMap(name => (name === 'tp' ? factorsOf(plan.tp, dims.kvHeads) : [{ name, size: plan[name] }]))
+  const own = names.flatMap(name => (name === 'tp' ? factorsOf(plan.tp, dims.kvHeads) : [{ name, size: plan[name] }]))
   if (dims.expert === undefined || plan.ep * plan.etp === 1) return own
-  const [dense, pp] = [own.filter(({ name }) => name !== 'pp'), own.filter(({ name }) => name === 'pp')]
+  const [dense, pp] = [
+    own.filter(({ name }) => name !== 'pp' && name !== 'ep'),
+    own.filter(({ name }) => name === 'pp'),
+  ]
   const common = commonFactors(dense, expertGrid(plan))
   if (!common) throw new Error('internal: the grids of the plan have no common factors')
   const pieces = dense.flatMap(axis =>

@@ -34,7 +34,7 @@ export const choices: Rule = function* ({ model }) {
       `chosen ${chosen} % chosenGroups ${chosenGroups} = ${chosen % chosenGroups}, must be 0`,
       `try ${either(divisorsNear(chosen, chosenGroups))}`,
     )
-  else if ((experts / groups) * chosenGroups < chosen)
+  else if (experts % groups === 0 && (experts / groups) * chosenGroups < chosen)
     yield refuse(
       'chosen',
       `chosen ${chosen} > experts ${experts} / groups ${groups} x chosenGroups ${chosenGroups}`,
