@@ -4,10 +4,9 @@
  * `magnitude`: what the terms that were summed for it weigh.
  */
 import type { CommandName } from '../src/engine/native/index.js'
+import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
 import {
-  attention,
-  attentionGrad,
   broadcast,
   dropout,
   embed,
@@ -214,6 +213,7 @@ const makers = {
   rmsNormWeightGrad: normWeightGrad('rmsNormWeightGrad'),
   rope,
   attention,
+  attentionMerge,
   attentionGrad,
   dropout,
   embed,

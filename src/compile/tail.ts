@@ -20,7 +20,7 @@ import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './compiled.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
-import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -141,16 +141,18 @@ function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamCo
 function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { accumulated, reduction } = gradient
-  let sum: Version | undefined
-  if (reduced.slot.role.is === 'reduced') {
-    const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
-    w.given('grad', gradientOf(param), arrived, at('grad'))
-    sum = w.demand('grad', reduced.layout)
-    w.settle(sum.ref, reduced.slot)
-  }
+  const moves = reduced.slot.role.is === 'reduced'
+  const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
+  const held = moves ? { layout: arrived, slot: at('grad') } : reduced
+  if (moves || param.holders.length > 1) w.held('grad', gradientOf(param), held, held.slot)
+  // In the gradient's own frame, which then holds what the update is given: even where that is moved on.
   if (param.holders.length > 1) {
-    sum ??= w.held('grad', gradientOf(param), reduced, reduced.slot)
-    w.reduceInPlace('grad', sum, reduced.layout, { axes: ['pp'], stages: param.holders })
+    const group = { axes: ['pp' as const], stages: param.holders }
+    w.reduceInPlace('sum', w.versions('grad')[0], held.layout, group)
+  }
+  if (moves) {
+    const sum = w.demand(param.holders.length > 1 ? 'sum' : 'grad', reduced.layout)
+    w.settle(sum.ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
 }

@@ -22,6 +22,8 @@ export interface Sharding {
   readonly fixed: readonly string[]
   readonly linear: readonly (readonly number[])[]
   readonly combine: Combine
+  /** Heads may be claimed: an axis that splits the sequence elsewhere may split them here (`claims` of the table of axes). */
+  readonly byHeads: boolean
 }
 
 export interface Backward {
@@ -43,6 +45,7 @@ interface Rule<K extends OpKind> {
   /** Sets of operands, or all of them together. */
   readonly linear?: readonly (readonly number[])[] | 'all'
   readonly combine?: Combine
+  readonly byHeads?: true
   /** Operands and results whose dim of one name is another index: position -> { dim: index }. Results come after operands. */
   readonly rename?: Readonly<Record<number, Readonly<Record<string, string>>>>
 }
@@ -184,6 +187,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   attention: {
     shape: ([q]) => [q, q.filter(dim => dim.name !== 'headDim')],
     fixed: () => ['keys', 'headDim'],
+    byHeads: true,
     rename: { 1: { seq: 'keys' }, 2: { seq: 'keys' } },
     vjp: (b, op) => {
       const [[q, k, v], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
@@ -203,8 +207,10 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   attentionGrad: {
     shape: wanted,
     fixed: () => ['keys', 'headDim'],
+    byHeads: true,
     rename: { 2: { seq: 'keys' }, 3: { seq: 'keys' }, 7: { seq: 'keys' }, 8: { seq: 'keys' } },
   },
+  attentionMerge: { shape: ([out, lse]) => [out, lse] }, // made where keys go round only
   dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
   embed: {
     shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => dim.name !== 'vocab')]],
@@ -259,5 +265,6 @@ export function shardingOf(op: Op, ins: readonly Dims[], outs: readonly Dims[]):
     fixed: rule.fixed?.(ins, outs) ?? [],
     linear: rule.linear === 'all' ? [ins.map((_, i) => i)] : (rule.linear ?? []),
     combine: rule.combine ?? 'sum',
+    byHeads: rule.byHeads ?? false,
   }
 }

@@ -117,6 +117,7 @@ const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = 
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  shift: collective,
   wait:
     ({ on }, { started }) =>
     () => {

@@ -57,10 +57,15 @@ export const commands = {
   rmsNormWeightGrad: ['dgain', 'dy', 'x', 'rows', 'columns', 'eps'],
   /** x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. */
   rope: ['y', 'x', 'batch', 'seq', 'heads', 'headDim', 'theta', 'inverse', 'origin', 'until', 'gap'],
-  /** q, out [batch seq kvHeads group headDim]; k, v [batch seq kvHeads headDim]; lse [batch seq kvHeads group]. window 0: all. */
+  /**
+   * q, out [batch seq kvHeads group headDim]; k, v [batch seq kvHeads headDim]; lse [batch seq kvHeads group]. window 0: all.
+   * before, beforeLse: the out and lse of other keys, with which these are merged; 0: there are none.
+   */
   attention: [
     'out',
     'lse',
+    'before',
+    'beforeLse',
     'q',
     'k',
     'v',
@@ -88,6 +93,8 @@ export const commands = {
     'heads',
     'groups',
   ],
+  /** out and lse of some keys (a) and of others (b) become those of all; rows of `columns`, with an lse each. */
+  attentionMerge: ['out', 'lse', 'a', 'aLse', 'b', 'bLse', 'rows', 'columns'],
   attentionGrad: [
     'dq',
     'dk',
@@ -187,6 +194,8 @@ export const commands = {
     '...x',
     '...out',
   ],
+  /** Member i gets what member i - by has, 0 <= by < members. */
+  waitShift: ['sync', 'me', 'members', 'collective', 'bytes', 'by', '...x', '...out'],
   /**
    * Messages. sync is one line of i32: counters of messages sent, of receives that are ready, taken and copied, then the
    * bell; then two f64 where sender and receiver may say where x and out lie (`Sync`). Whoever waits first once both have
