@@ -4,6 +4,7 @@
  */
 import type { Axis } from '../base/index.js'
 import type { Ref, Rules } from '../ir/index.js'
+import { expertRules } from './experts.js'
 import {
   aligned,
   approximate,
@@ -145,6 +146,7 @@ export const torchOf: Rules<string[], Site> = {
   countElements: (instr, site) => [
     `${site.result(instr.outs[0])} = ${call('count_elements', instr.ins.map(site.name))}`,
   ],
+  ...expertRules,
   zero(instr, site) {
     const [out] = instr.outs
     if (site.overwritten(out)) return [`${site.result(out)} = ops.nothing(${site.name(out)})`]
@@ -220,6 +222,8 @@ export const torchOf: Rules<string[], Site> = {
     const operands = [`(${ins.map(site.name).join(', ')},)`, site.group(group), number(by)]
     return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = here.shift(${operands.join(', ')})`]
   },
+  'all-dispatch': collective('dispatch', () => []),
+  'all-combine': collective('combine', () => []),
   wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {
     const operands = [

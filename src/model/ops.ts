@@ -10,51 +10,24 @@
  *
  * *Gradient.* `vjp` is given the gradients of the results (undefined: nobody asked) and returns pairs (value, gradient).
  */
-import type { Combine, Dim, Op, OpKind, OpOf } from '../base/index.js'
-import type { GraphBuilder, Node, Value } from './graph.js'
+import type { Op, OpKind } from '../base/index.js'
+import { expertRules } from './expert-ops.js'
+import type { Value } from './graph.js'
+import {
+  type Backward,
+  type Dims,
+  type Gradients,
+  like,
+  names,
+  none,
+  one,
+  type Rule,
+  type Sharding,
+  scalar,
+  wanted,
+} from './rule.js'
 
-export type Dims = readonly Dim[]
-
-export interface Sharding {
-  /** Per operand and per result, the index each dim is. */
-  readonly ins: readonly (readonly string[])[]
-  readonly outs: readonly (readonly string[])[]
-  readonly fixed: readonly string[]
-  readonly linear: readonly (readonly number[])[]
-  readonly combine: Combine
-  /** Heads may be claimed: an axis that splits the sequence elsewhere may split them here (`claims` of the table of axes). */
-  readonly byHeads: boolean
-}
-
-export interface Backward {
-  readonly build: GraphBuilder
-  readonly node: Node
-  readonly ins: readonly Value[]
-  readonly outs: readonly Value[]
-  readonly douts: readonly (Value | undefined)[]
-  readonly count: () => Value
-}
-
-type Gradients = readonly (readonly [Value, Value | undefined])[]
-
-interface Rule<K extends OpKind> {
-  readonly shape: (ins: readonly Dims[], want: readonly Dims[], op: OpOf<K>) => readonly Dims[]
-  readonly vjp?: (b: Backward, op: OpOf<K>) => Gradients
-  /** Dims by which the op is not a plain map or sum. */
-  readonly fixed?: (ins: readonly Dims[], outs: readonly Dims[]) => readonly string[]
-  /** Sets of operands, or all of them together. */
-  readonly linear?: readonly (readonly number[])[] | 'all'
-  readonly combine?: Combine
-  readonly byHeads?: true
-  /** Operands and results whose dim of one name is another index: position -> { dim: index }. Results come after operands. */
-  readonly rename?: Readonly<Record<number, Readonly<Record<string, string>>>>
-}
-
-const names = (dims: Dims): string[] => dims.map(dim => dim.name)
-const like = (ins: readonly Dims[]): Dims[] => [ins[0]]
-const wanted = (_: readonly Dims[], want: readonly Dims[]): readonly Dims[] => want
-const scalar = (): Dims[] => [[]]
-const none = () => []
+export type { Backward, Dims, Sharding }
 
 /** The operand with most dims, which must hold all the others' dims. */
 function broadcast(ins: readonly Dims[]): Dims[] {
@@ -63,7 +36,7 @@ function broadcast(ins: readonly Dims[]): Dims[] {
   return [widest]
 }
 
-function mustHave(dims: Dims, dim: Dim): void {
+function mustHave(dims: Dims, dim: Dims[number]): void {
   const found = dims.find(({ name }) => name === dim.name)
   if (found?.size !== dim.size)
     throw new Error(
@@ -83,9 +56,6 @@ function contracted(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[
   for (const dim of want[0]) mustHave([...ins[0], ...ins[1]], dim)
   return want
 }
-
-const one = (b: Backward, op: Op, ins: readonly Value[], of: Value): Value =>
-  b.build.emit(op, ins, `d.${of.name}`, [of.dims])[0]
 
 /** The gradient of a broadcast operand is the sum over what it was broadcast along. */
 const summedTo = (b: Backward, gradient: Value, of: Value): Value =>
@@ -238,6 +208,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   squaredErrorGrad: { shape: like },
   countElements: { shape: scalar },
+  ...expertRules,
   zero: { shape: wanted },
   accumulate: { shape: wanted },
   sumSquares: { shape: wanted },

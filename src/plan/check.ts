@@ -28,6 +28,7 @@ import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { context, contextHeads } from './context.js'
 import { data, labels, learningRate } from './data.js'
+import { choices, layersOfExperts, ranksOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
@@ -230,6 +231,9 @@ const rules: readonly Rule[] = [
   sequence,
   context,
   contextHeads,
+  choices,
+  layersOfExperts,
+  ranksOfExperts,
   size,
   chunks,
   dualPipe,

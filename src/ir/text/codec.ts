@@ -3,7 +3,18 @@
  * that are each other's inverse; the attributes of every instruction kind are a total table of codecs, so an
  * attribute added to an instruction does not compile until it can be written down.
  */
-import { type Axis, type Combine, type Dim, type Dropout, isAxis, type Layout, type Shares } from '../../base/index.js'
+import {
+  type Axis,
+  type ChoiceGroups,
+  type Combine,
+  type Dim,
+  type Dropout,
+  isAxis,
+  type Layout,
+  roomOrders,
+  type Shares,
+  scorings,
+} from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
 
 export interface Codec<T> {
@@ -118,6 +129,15 @@ type Attributes = {
 
 const once: Codec<readonly string[]> = listOf(name)
 
+/** `4/8`: four of eight groups. */
+const choiceGroups: Codec<ChoiceGroups> = {
+  show: ({ groups, chosenGroups }) => `${chosenGroups}/${groups}`,
+  read: (text = '') => {
+    const [chosenGroups, groups] = atMost(2, cut(text, '/')).map(count.read)
+    return { groups, chosenGroups }
+  },
+}
+
 export const attributes: Attributes = {
   contract: {},
   add: {},
@@ -150,6 +170,28 @@ export const attributes: Attributes = {
   squaredError: {},
   squaredErrorGrad: {},
   countElements: {},
+  sigmoid: {},
+  sigmoidGrad: {},
+  scores: { by: oneOf(...scorings) },
+  scoresGrad: { by: oneOf(...scorings) },
+  topK: { groups: choiceGroups },
+  chosen: { normalise: flag, scale: number },
+  chosenGrad: { normalise: flag, scale: number },
+  assign: { room: count, tokens: count, order: oneOf(...roomOrders) },
+  rowsOf: { guarded: flag },
+  dispatch: {},
+  combine: {},
+  expertContract: {},
+  expertWeightGrad: {},
+  weightedSwiglu: {},
+  weightedSwigluGrad: {},
+  countChoices: {},
+  countTop: { chosen: count },
+  balanceLoss: { by: number, shares: flag },
+  balanceLossGrad: { by: number, shares: flag },
+  zLoss: { by: number },
+  zLossGrad: { by: number },
+  balance: { rate: number, mean: number },
   zero: {},
   accumulate: {},
   sumSquares: { once },
@@ -160,6 +202,8 @@ export const attributes: Attributes = {
   'reduce-scatter': { dim: name, group },
   'all-to-all': { from: name, to: name, group },
   shift: { by: number, group },
+  'all-dispatch': { group },
+  'all-combine': { group },
   wait: {},
   slice: { dim: name, axes },
   load: { input: word },

@@ -101,6 +101,8 @@ const waits: Waits = {
     const by = ((instr.by % meet.members) + meet.members) % meet.members
     return [s.list.write('waitShift', { ...meet, bytes, by }), firstOperand('waitShift')]
   },
+  'all-dispatch': () => refuse('rows cannot be moved to experts yet'),
+  'all-combine': () => refuse('rows cannot be moved back from experts yet'),
 }
 
 /** Within a command, the first of the words that list operands. */
