@@ -1,5 +1,5 @@
 /** Cases of the kernels that layers are made of: products, activations, norms, attention, embeddings. */
-import { hashName, type Op } from '../src/base/index.js'
+import { hashName, type Op, type RopeScaling, rotationOf } from '../src/base/index.js'
 import { absolute, type draw, largest, type Make, moment, reference } from './kernel-draw.js'
 import type { Tensor } from './tiny.js'
 
@@ -175,6 +175,12 @@ export const normWeightGrad =
     return { command: kind, ins: { dy: dy.values, x: x.values }, words, expected, magnitude, bound: 2e-6 }
   }
 
+const ropeScalings: RopeScaling[] = [
+  { kind: 'linear', factor: 4 },
+  { kind: 'llama3', factor: 8, low: 1, high: 4, original: 8192 },
+  { kind: 'yarn', factor: 40, original: 4096, fast: 32, slow: 1, scale: 1, scaleAll: 0.5 },
+]
+
 export const rope: Make = ({ tensor, pick, chance, int }) => {
   const shape = {
     batch: pick([1, 2]),
@@ -185,10 +191,40 @@ export const rope: Make = ({ tensor, pick, chance, int }) => {
   const [inverse, theta, origin] = [chance(0.5), pick([1e4, 5e5]), pick([0, int(100000)])]
   const [until, gap] = [int(shape.seq + 1), pick([0, int(1000)])]
   const x = { ...tensor(shape), origin: { seq: origin }, gap: { dim: 'seq', until, gap } }
-  const [y] = reference({ kind: 'rope', theta, inverse }, [x], shape)
-  const words = { ...shape, theta, inverse: +inverse, origin, until, gap }
+  const scaling = pick([undefined, ...ropeScalings])
+  const [y] = reference({ kind: 'rope', theta, inverse, ...(scaling && { scaling }) }, [x], shape)
+  const rotation = rotationOf(shape.headDim, theta, scaling)
+  const words = { ...shape, ...rotation, inverse: +inverse, origin, until, gap }
   return { command: 'rope', ins: { x: x.values }, words, expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
 }
+
+/** A row of a part, as often as the other part has rows for it. */
+export const joinPart =
+  (command: 'joinPart' | 'joinGradPart'): Make =>
+  ({ tensor, pick }) => {
+    const [rows, repeats, own, other] = [pick([1, 7, 33]), pick([1, 2, 5]), pick([1, 3, 16, 64]), pick([1, 4, 32])]
+    const [part, rest, whole] = [
+      { rows, own },
+      { rows, repeats, other },
+      { rows, repeats, both: own + other },
+    ]
+    const words = { rows, repeats, columns: own, stride: own + other }
+    if (command === 'joinGradPart') {
+      const x = tensor(whole)
+      const [out] = reference({ kind: 'joinGrad' }, [x], part, rest)
+      return { command, ins: { x: x.values }, words, expected: { out }, magnitude: 2 * repeats, bound: 3e-7 }
+    }
+    const [x, beside] = [tensor(part), tensor(rest)]
+    const [out] = reference({ kind: 'join' }, [x, beside], whole)
+    return {
+      command,
+      ins: { x: x.values },
+      initial: { out: Float32Array.from(out, (value, i) => (i % (own + other) < own ? 0 : value)) },
+      words,
+      expected: { out },
+      bound: 0,
+    }
+  }
 
 /** Queries of the whole sequence, of a run of it, or of two runs. */
 function partOfSequence(positions: number, { pick, int }: ReturnType<typeof draw>) {
@@ -209,10 +245,12 @@ export function attentionInput(d: ReturnType<typeof draw>) {
   const sizes = { batch: pick([1, 2]), seq: pick([1, 2, 7, 31, 64, 65, 130, 150]) }
   const queries = partOfSequence(sizes.seq, d)
   const [kvHeads, group, headDim] = [pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 6, 16, 32, 33, 64])]
+  const [valueDim, scale] = [chance(0.5) ? headDim : pick([1, 5, 24, 40]), chance(0.5) ? headDim ** -0.5 : 0.3]
   const whole = { batch: 5, kvHeads: 4, group: 6 }
   const origin = { batch: int(3), kvHeads: int(2), group: int(3) }
   const asked = { ...sizes, seq: queries.length }
-  const [k, v] = [0, 1].map(() => ({ ...tensor({ ...sizes, kvHeads, headDim }), whole, origin }))
+  const shapesOf = { k: { ...sizes, kvHeads, headDim }, v: { ...sizes, kvHeads, valueDim } }
+  const [k, v] = [shapesOf.k, shapesOf.v].map(shape => ({ ...tensor(shape), whole, origin }))
   const q = {
     ...tensor({ ...asked, kvHeads, group, headDim }),
     ...{ whole: { ...whole, seq: sizes.seq }, origin: { ...origin, seq: queries.origin } },
@@ -234,6 +272,8 @@ export function attentionInput(d: ReturnType<typeof draw>) {
     kvHeads,
     group,
     headDim,
+    valueDim,
+    scale,
     window,
     rate,
     seed: moment.seed,
@@ -245,9 +285,10 @@ export function attentionInput(d: ReturnType<typeof draw>) {
     heads: whole.kvHeads,
     groups: whole.group,
   }
-  const choice = { ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
-  const shapes = { out: { ...asked, kvHeads, group, headDim }, lse: { ...asked, kvHeads, group } }
-  return { q, k, v, words, choice, shapes, kShape: { ...sizes, kvHeads, headDim } }
+  const choice = { scale, ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
+  const heads = { ...asked, kvHeads, group }
+  const shapes = { q: { ...heads, headDim }, out: { ...heads, valueDim }, lse: heads, ...shapesOf }
+  return { q, k, v, words, choice, shapes }
 }
 
 export const attention: Make = d => {
@@ -258,17 +299,17 @@ export const attention: Make = d => {
 }
 
 export const attentionGrad: Make = d => {
-  const { q, k, v, words, choice, shapes, kShape } = attentionInput(d)
+  const { q, k, v, words, choice, shapes } = attentionInput(d)
   const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse).map(
     (values, i) => ({
       ...q,
-      dims: i === 0 ? q.dims : q.dims.slice(0, -1),
+      dims: Object.entries(i === 0 ? shapes.out : shapes.lse).map(([name, size]) => ({ name, size })),
       values: Float32Array.from(values),
     }),
   )
-  const dout = { ...q, values: d.values(q.values.length) }
+  const dout = { ...out, values: d.values(out.values.length) }
   const op: Op = { kind: 'attentionGrad', ...choice }
-  const [dq, dk, dv] = reference(op, [dout, q, k, v, out, lse], shapes.out, kShape, kShape)
+  const [dq, dk, dv] = reference(op, [dout, q, k, v, out, lse], shapes.q, shapes.k, shapes.v)
   const ins = { dout: dout.values, q: q.values, k: k.values, v: v.values, out: out.values, lse: lse.values }
   const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
   return { command: 'attentionGrad', ins, words, expected: { dq, dk, dv }, magnitude, bound: 2e-6 }

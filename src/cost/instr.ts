@@ -69,8 +69,8 @@ const collective = (instr: Collective, place: Place): Work => ({
 
 const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: Place) => Work>> = {
   product: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
-  attention: ({ ins: [q, k], ...how }, place) => attention('forward', q, k, how as Mask, place),
-  attentionBackward: ({ ins: [, q, k], ...how }, place) => attention('backward', q, k, how as Mask, place),
+  attention: ({ ins, ...how }, place) => attention('forward', ins, how as Mask, place),
+  attentionBackward: ({ ins: [, ...ins], ...how }, place) => attention('backward', ins, how as Mask, place),
   pass,
 }
 
@@ -124,14 +124,13 @@ function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {
 
 function attention(
   pass: 'forward' | 'backward',
-  qRef: Ref,
-  kRef: Ref,
+  [qRef, kRef, vRef]: readonly Ref[],
   { window, dropout }: Pick<InstrOf<'attention'>, 'window' | 'dropout'>,
   place: Place,
 ): Kernel {
-  const [q, k] = [qRef, kRef].map(ref => place.segment.buffers[ref])
+  const [q, k, v] = [qRef, kRef, vRef].map(ref => place.segment.buffers[ref])
   const size = ({ dims }: Buffer, name: string) => dims.find(dim => dim.name === name)?.size ?? 1
-  const keys = size(k, 'seq')
+  const [keys, headDim] = [size(k, 'seq'), size(q, 'headDim')]
   const narrow = window !== undefined && window < keys
   return {
     ...{ kind: 'attention', pass, batch: size(q, 'batch') },
@@ -139,7 +138,7 @@ function attention(
     kvHeads: size(k, 'kvHeads'),
     queries: size(q, 'seq'),
     keys: narrow ? window : keys,
-    headDim: size(q, 'headDim'),
+    headDim: mean(pass, headDim, v.dims.find(dim => dim.name === 'valueDim')?.size ?? headDim),
     // All keys of a window are seen, but by the first queries.
     causal: !narrow,
     ...(!narrow && unevenness(size(q, 'seq'), keys, place.mesh)),
@@ -148,6 +147,10 @@ function attention(
     generation: 'cudnn',
   }
 }
+
+/** The one width with which the products are what they are: of two forward one is with values, of five backward two are. */
+const mean = (pass: 'forward' | 'backward', keys: number, values: number): number =>
+  pass === 'forward' ? (keys + values) / 2 : (3 * keys + 2 * values) / 5
 
 /** Of a causal sequence that is cut in order the last rank sees most: its pairs over those of the average. */
 const unevenness = (queries: number, keys: number, { zigzag }: Mesh): { unevenness?: number } =>

@@ -1,8 +1,12 @@
-/** Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, SwiGLU; no biases unless asked (Qwen2). */
-import { defineModel, normal, zeros } from './builder.js'
+/** Llama and its relatives: RMSNorm, rotary positions, grouped-query or latent attention, SwiGLU; no biases unless asked (Qwen2). */
+import { type BlockBuilder, defineModel, normal, zeros } from './builder.js'
 import type { LlamaConfig } from './config.js'
 import type { Model, Value } from './graph.js'
-import type { TransformerBlock, TransformerDim } from './transformer.js'
+import { type LatentDim, latentAttention, latentSizes } from './latent.js'
+import type { TransformerDim } from './transformer.js'
+
+type LlamaDim = TransformerDim | LatentDim
+type LlamaBlock = BlockBuilder<LlamaDim>
 
 export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: number }): Model {
   const group = c.heads / c.kvHeads
@@ -15,26 +19,28 @@ export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: numb
     headDim: c.headDim,
     ffn: c.ffn,
     vocab: c.vocab,
-  }
+    ...(c.mla && latentSizes(c.mla)),
+  } as Readonly<Record<LlamaDim, number>> // the dims of a part that a model lacks are asked for by nobody
   const small = normal(0.02)
-  const many: TransformerDim[] = ['kvHeads', 'group', 'headDim']
-  const few: TransformerDim[] = ['kvHeads', 'headDim']
+  const many: LlamaDim[] = ['kvHeads', 'group', 'headDim']
+  const few: LlamaDim[] = ['kvHeads', 'headDim']
 
   /** One of q, k, v: project, bias if the family has one, norm per head if it has one. */
-  const project = (b: TransformerBlock, x: Value, name: string, dims: TransformerDim[], norm: boolean): Value => {
+  const project = (b: LlamaBlock, x: Value, name: string, dims: LlamaDim[], norm: boolean): Value => {
     const plain = b.contract(x, b.param(`attn.${name}`, ['embed', ...dims], small), ['batch', 'seq', ...dims], name)
     const biased = c.qkvBias ? b.add(plain, b.param(`attn.${name}.bias`, dims, zeros, { decay: false })) : plain
     return norm && c.qkNorm ? b.rmsNorm(biased, `attn.${name}.norm`, ['headDim'], c.eps) : biased
   }
 
-  const attend = (b: TransformerBlock, x: Value): Value => {
-    const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta)
-    const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta)
+  const attend = (b: LlamaBlock, x: Value): Value => {
+    if (c.mla) return latentAttention(b, x, c, c.mla)
+    const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta, c.ropeScaling)
+    const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta, c.ropeScaling)
     const heads = b.attention(q, k, project(b, x, 'v', few, false), c.window ? { window: c.window } : {})
     return b.contract(heads, b.param('attn.out', [...many, 'embed'], small), ['batch', 'seq', 'embed'], 'attended')
   }
 
-  const feed = (b: TransformerBlock, x: Value): Value => {
+  const feed = (b: LlamaBlock, x: Value): Value => {
     const gate = b.contract(x, b.param('mlp.gate', ['embed', 'ffn'], small), ['batch', 'seq', 'ffn'], 'gate')
     const up = b.contract(x, b.param('mlp.up', ['embed', 'ffn'], small), ['batch', 'seq', 'ffn'], 'up')
     return b.contract(

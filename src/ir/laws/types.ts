@@ -153,7 +153,12 @@ function bySignature(of: Case<Compute>): readonly Type[] | undefined {
     say('T3', `%${instr.outs[misshapen]} cannot have dims [${namesOf(claimed[misshapen]).join(' ')}]`)
     return undefined
   }
-  if (!flatAlike(of)) return undefined
+  const unequal = signatures[instr.kind].sizes?.(
+    operands.map(({ dims }) => dims),
+    claimed.map(({ dims }) => dims),
+  )
+  if (unequal) say('T3', unequal)
+  if (unequal || !flatAlike(of)) return undefined
   const known = agreed(of)
   const partials = known && eachAxis(of)
   const { flat } = operands.find(({ layout }) => layout.flat)?.layout ?? {}
@@ -230,9 +235,10 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
   )
   if (foreign.length > 0 && (split.length > 0 || partial.length > 0))
     return refuse(`${axis} splits ${foreign[0].name} of the result, but an operand is not whole on it`)
+  const stuck = signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)) ?? []
+  const torn = [...split, ...foreign.map(({ name }) => name)].find(name => stuck.includes(name))
+  if (torn !== undefined) return refuse(`${torn} is split over ${axis}`)
   if (split.length === 1) {
-    if (signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)).includes(split[0]))
-      return refuse(`${split[0]} is split over ${axis}`)
     const lost = claimed.map(type => !namesOf(type).includes(split[0]))
     if (lost.includes(true) && !signature.reduces)
       return refuse(`${split[0]}, split over ${axis}, is missing from the result`)
