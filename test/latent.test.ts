@@ -6,8 +6,8 @@ import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
 import { parse, print, verifyStructure } from '../src/ir/index.js'
 import { defineModel, flopsPerToken, type LlamaConfig, ModelConfig, normal, parametersOf } from '../src/model/index.js'
-import { type LatentDim, latentAttention, latentSizes } from '../src/model/latent.js'
-import type { TransformerDim } from '../src/model/transformer.js'
+import { latentAttention, latentSizes } from '../src/model/latent.js'
+import type { LlamaDim } from '../src/model/transformer.js'
 import { check, rehearsalOf, rehearsalSizes } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, models, titleOf } from './jobs.js'
@@ -38,7 +38,7 @@ const attentionAlone = () =>
     {
       ...{ batch, seq, embed, kvHeads: heads, group: 1, headDim: 8, ffn: 1, vocab: 1 },
       ...latentSizes(mla),
-    } as Readonly<Record<TransformerDim | LatentDim, number>>,
+    } as Readonly<Record<LlamaDim, number>>,
     model =>
       model.block('only', b => {
         const x = b.param('x', ['batch', 'seq', 'embed'], normal(1))

@@ -23,6 +23,7 @@ export const problemCodes = {
   'model/preset': 'there is no such preset',
   'model/file': 'the config.json of the model cannot be read',
   'model/config': 'the config.json of the model is incomplete or contradicts itself',
+  'model/experts': 'the experts of the model cannot be chosen so',
   'model/unsupported': 'the model has a part that is not supported',
   'model/ignored': 'a setting of the model has no effect here',
   'model/heads': 'heads, key-value heads and width do not divide each other',

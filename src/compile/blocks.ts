@@ -5,11 +5,11 @@
  */
 import { type Dim, type Layout, partialAxes, whole } from '../base/index.js'
 import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
-import { type Block, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
+import { type Block, type Graph, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
 import type { ByKind, ParamLayouts } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
 import { elect } from './elect.js'
-import { canonical, type ShardedMesh } from './layouts.js'
+import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { align } from './pack.js'
 import type { Phases } from './recompute.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
@@ -18,6 +18,8 @@ export type PhaseName = 'F' | 'I' | 'W' | 'B'
 
 export interface BlockContext {
   readonly s: ShardedMesh
+  /** The model's dims, of one microbatch. */
+  readonly sizes: Readonly<Record<string, number>>
   readonly graphs: ByKind<DerivedGraph>
   readonly nodes: ByKind<Phases>
   readonly phases: readonly PhaseName[]
@@ -26,8 +28,8 @@ export interface BlockContext {
   readonly classes: ReadonlyMap<string, string>
   /** The layout in which gradients of a class are accumulated: as produced, where nothing has been agreed. */
   readonly gradients: ReadonlyMap<string, Layout>
-  /** Every call leaves its gradients in frames of their own, to be reduced and added up by others. */
-  readonly fresh: boolean
+  /** Whether every call leaves the gradient of such a parameter in a frame of its own, to be reduced and added up by others. */
+  readonly fresh: (param: ParamLayouts) => boolean
 }
 
 /** The gradient of a parameter of class `of`, in the layout in which some segment makes it. */
@@ -53,18 +55,24 @@ interface StashedValue {
 export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
   const [{ graph }, { F }] = [context.graphs[block.kind], context.nodes[block.kind]]
   const forward = new PhaseWriter(block, context)
-  forward.run(F)
+  forward.run(trains(context) ? F : F.filter(node => !isTally(graph, node)))
   const through = forward.hand(graph.exports, 'out', 'carry')
-  const backward = context.phases.some(phase => phase !== 'F') ? draftBackward(block, context, forward) : undefined
+  const backward = trains(context) ? draftBackward(block, context, forward) : undefined
   const { lossLayout } = forward
   return {
     segments: { F: forward.draft('F'), ...backward?.segments },
-    produced: backward?.produced ?? [],
+    produced: [...forward.produced, ...(backward?.produced ?? [])],
     through,
     dthrough: backward?.dthrough ?? {},
     ...(lossLayout ? { lossLayout } : {}),
   }
 }
+
+const trains = ({ phases }: BlockContext): boolean => phases.some(phase => phase !== 'F')
+
+/** What is counted for a parameter that follows it; nobody does in an evaluation. */
+const isTally = ({ nodes, tallies = {} }: Graph, node: number): boolean =>
+  Object.values(tallies).includes(nodes[node].outs[0])
 
 /** B; or I and then W, where the schedule runs them apart; or all three. */
 function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter) {
@@ -202,6 +210,7 @@ class PhaseWriter {
     this.#writer.emit({ ...node.op, ins: refs, outs: made.map(({ ref }) => ref) })
     for (const { id } of outs) this.#accumulate(id)
     if (this.#derived.graph.loss === node.outs[0]) this.#accumulateLoss(made[0].ref, elected.outs[0])
+    if (this.#derived.graph.terms?.includes(node.outs[0])) this.#accumulateTerm(node.outs[0])
   }
 
   #kindOf(id: ValueId): Kind {
@@ -280,9 +289,10 @@ class PhaseWriter {
       this.#find(value)
       const produced = this.#gradLayout(param, this.#writer.versions(String(id))[0].layout)
       // What is a sum already has nothing to wait for: the rank adds its own part.
-      const isSum = this.#context.fresh && partialAxes(produced).length === 0
+      const fresh = this.#context.fresh(this.#layouts(param))
+      const isSum = fresh && partialAxes(produced).length === 0
       const { ref, layout } = this.#writer.demand(String(id), isSum ? this.#layouts(param).storage : produced)
-      if (this.#context.fresh && !isSum) this.#leave(param, value, { ref, layout })
+      if (fresh && !isSum) this.#leave(param, value, { ref, layout })
       else {
         const role: RoleName = { is: 'grad', of: param }
         const name = showRole(role)
@@ -304,19 +314,26 @@ class PhaseWriter {
     const { classes, gradients, fresh } = this.#context
     const of = classes.get(this.#block.params[param])!
     const agreed = gradients.get(of) ?? layout
-    const wanted = fresh ? { ...this.#layouts(param).compute, partial: agreed.partial } : agreed
+    const wanted = fresh(this.#layouts(param)) ? { ...this.#layouts(param).compute, partial: agreed.partial } : agreed
     this.produced.push({ of, layout: gradients.has(of) ? layout : wanted })
     return wanted
   }
 
   #accumulateLoss(ref: string, layout: Layout): void {
     this.lossLayout = layout
+    this.#addTo('loss', ref, layout)
+  }
+
+  #accumulateTerm(id: ValueId): void {
+    const { s, sizes } = this.#context
+    const { ref, layout } = this.#writer.demand(String(id), termLayout(s, sizes))
+    this.#addTo('terms', ref, layout)
+  }
+
+  #addTo(of: 'loss' | 'terms', ref: string, layout: Layout): void {
     const tensor = { name: 'total', dtype: 'f32' as const, dims: [] }
-    const total = this.#writer.given('loss', tensor, layout, {
-      role: { is: 'result', of: 'loss' },
-      kind: 'workspace',
-      offset: 0,
-    })
+    const slot: Slot = { role: { is: 'result', of }, kind: 'workspace', offset: 0 }
+    const total = this.#writer.versions(of)[0] ?? this.#writer.given(of, tensor, layout, slot)
     this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [total.ref] })
   }
 }

@@ -23,6 +23,7 @@ import {
   eachKind,
   evaluates,
   type Facts,
+  type ParamLayouts,
   phasesIn,
   type Sharding,
   stagesHeld,
@@ -31,7 +32,7 @@ import { cut } from './cut.js'
 import { draftFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'
 import { agree, settled } from './gradients.js'
-import { canonical, factorsOf, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
+import { canonical, factorsOf, type ShardedMesh, shardedOn } from './layouts.js'
 import { draftOnce, type OnceDrafts } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
@@ -102,13 +103,13 @@ export function meshOf(plan: Pick<Plan, MeshAxis | 'order' | 'zigzag'>, dims: Re
 
 /** Every segment, in layouts: of each kind of block, of each parameter, and what happens once a step. */
 function shard(facts: Facts): Drafts {
-  const { model, plan, s } = facts
+  const { model, plan } = facts
   const sharding = {
     phases: phasesIn(facts),
     classes: classesOf(model),
-    fresh: scattersEachCall(plan, storageOf(s, whole)),
+    fresh: ({ storage }: ParamLayouts) => scattersEachCall(plan, storage),
   }
-  const context: BlockContext = { ...facts, ...sharding, gradients: new Map() }
+  const context: BlockContext = { ...facts, ...sharding, sizes: model.dims, gradients: new Map() }
   const gradients = agree(facts, context)
   const blocks = eachKind(model, block => draftBlock(block, { ...context, gradients }))
   return { blocks, params: draftParams(facts, settled(blocks, gradients)), once: draftOnce(facts, blocks) }
@@ -126,12 +127,13 @@ function segmentsOf({ blocks, params, once }: Drafts, flights: readonly FlightDr
   return [...new Map(all.map(draft => [draft.name, draft])).values()]
 }
 
-const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumNorm }: OnceDrafts): SegmentDraft[] => [
+const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumTerms, sumNorm }: OnceDrafts): SegmentDraft[] => [
   ...Object.values(clear),
   ...Object.values(loads),
   count,
   ...sumCount,
   ...sumLoss,
+  ...sumTerms,
   ...sumNorm,
 ]
 
@@ -143,11 +145,12 @@ const inputsOf = (model: Model, s: ShardedMesh, onlyForward: boolean): DataInput
   ...(onlyForward ? [] : ['lr', 'step']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]
 
+/** A program without losses of single blocks does not speak of them. */
 const resultsOf = (streams: readonly StreamScript[]): Results =>
   Object.fromEntries(
-    resultNames.map(name => {
+    resultNames.flatMap(name => {
       const places = streams.flatMap(({ results }, pp) => (name in results ? [[pp, results[name]]] : []))
-      return [name, Object.fromEntries(places)]
+      return name === 'terms' && places.length === 0 ? [] : [[name, Object.fromEntries(places)]]
     }),
   ) as Results // a record of every name
 

@@ -96,6 +96,15 @@ export const holdersOf = ({ held }: Facts, stages: readonly number[]): number[] 
 /** Pipeline coordinates with tasks of the last block's stage. */
 export const lossHolders = (facts: Facts): number[] => holdersOf(facts, facts.stageOf.slice(-1))
 
+/** Pipeline coordinates with tasks of blocks that have losses of their own. */
+export function termHolders(facts: Facts): number[] {
+  const { model, stageOf } = facts
+  return holdersOf(
+    facts,
+    stageOf.filter((_, i) => model.blocks[i].graph.terms !== undefined),
+  )
+}
+
 /** The blocks of each stage, in order. */
 export function blocksOfStages({ schedule, stageOf }: Pick<Facts, 'schedule' | 'stageOf'>): number[][] {
   const blocks = Array.from({ length: schedule.stages }, () => [] as number[])

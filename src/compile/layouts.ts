@@ -69,6 +69,13 @@ export function canonical(s: ShardedMesh, dims: readonly Dim[], purpose: Purpose
   return { splits, partial: {} }
 }
 
+/** A sum over tokens: every rank has that of its own. */
+export function termLayout(s: ShardedMesh, sizes: Readonly<Record<string, number>>): Layout {
+  const tokens = tokenDims.filter(name => name in sizes).map(name => ({ name, size: sizes[name] }))
+  const axes = Object.values(canonical(s, tokens, 'value').splits).flat()
+  return { splits: {}, partial: Object.fromEntries(axes.map(axis => [axis, 'sum'])) }
+}
+
 /** Axes whose ranks hold the same parameters and see other tokens. */
 export const dataAxes = (s: ShardedMesh): Axis[] => s.axes.filter(axis => factsOf(axis).data)
 

@@ -18,18 +18,20 @@ export function layoutsOfParams(model: Model, s: ShardedMesh): Map<string, Param
   const classes = classesOf(model)
   const known = new Map<string, ParamLayouts>()
   return new Map(
-    model.params.map(({ name, dims }) => {
+    model.params.map(spec => {
+      const { name } = spec
       const of = classes.get(name)!
-      const layouts = known.get(of) ?? layoutsOfDims(dims, s)
+      const layouts = known.get(of) ?? layoutsOfParam(spec, s)
       known.set(of, layouts)
       return [name, layouts]
     }),
   )
 }
 
-function layoutsOfDims(dims: ParamSpec['dims'], s: ShardedMesh): ParamLayouts {
+/** What is counted for, and has no gradient, is small: every rank keeps it whole. */
+function layoutsOfParam({ dims, balance }: ParamSpec, s: ShardedMesh): ParamLayouts {
   const compute = canonical(s, dims, 'param')
-  return { compute, storage: storageOf(s, compute) }
+  return { compute, storage: balance ? compute : storageOf(s, compute) }
 }
 
 /** `gradients`: by class, the layouts they are accumulated in. */
@@ -42,7 +44,7 @@ export function draftParams(facts: Facts, gradients: ReadonlyMap<string, Layout>
     const [of, on] = [classes.get(spec.name)!, holders.get(spec.name)!]
     const name = on.length > 1 ? `${of}@${on.join('.')}` : of
     const produced = gradients.has(of) ? { produced: gradients.get(of)! } : {}
-    const own = { spec, ...paramDtypes(plan.precision), layouts: layouts.get(spec.name)!, holders: on }
+    const own = { spec, ...paramDtypes(plan.precision, spec), layouts: layouts.get(spec.name)!, holders: on }
     const segments = made.get(name) ?? draftParam({ name, ...own, ...produced }, facts)
     made.set(name, segments)
     return { ...own, of, segments }

@@ -13,6 +13,7 @@ import {
   type Group,
   type Instr,
   type InstrOf,
+  isRouted,
   type Program,
   type Ref,
   type Rules,
@@ -61,9 +62,18 @@ const lookInto =
 
 const collective = (instr: Collective, place: Place): Work => ({
   kind: 'collective',
-  how: instr.kind,
+  how: isRouted(instr) ? 'all-to-all' : instr.kind,
   // What is there before a sum or a scatter, or after a gather; of all pairs together, which share one latency.
-  bytes: total(instr.kind === 'all-gather' ? instr.outs : instr.ins, place),
+  bytes: total(
+    instr.kind === 'all-gather'
+      ? instr.outs
+      : instr.kind === 'all-combine'
+        ? instr.ins.slice(0, 1)
+        : instr.kind === 'all-dispatch'
+          ? instr.outs
+          : instr.ins,
+    place,
+  ),
   group: instr.group,
 })
 
@@ -71,6 +81,8 @@ const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: P
   product: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
   attention: ({ ins, ...how }, place) => attention('forward', ins, how as Mask, place),
   attentionBackward: ({ ins: [, ...ins], ...how }, place) => attention('backward', ins, how as Mask, place),
+  experts: ({ ins: [rows, , w], outs: [out] }, place) => ofExperts(rows, w, out, place),
+  expertsBackward: ({ ins: [rows, drows], outs: [dw] }, place) => ofExperts(rows, dw, drows, place),
   pass,
 }
 
@@ -83,6 +95,8 @@ const works: Rules<Work, Place> = {
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  'all-dispatch': collective,
+  'all-combine': collective,
   wait: () => ({ kind: 'wait' }),
   slice: lookInto(0),
   load: ({ out }, place) => ({ kind: 'copy', bytes: total([out], place) }),
@@ -118,6 +132,22 @@ function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {
     k: size(a.dims, dim => !has(out, dim)),
     batch: size(a.dims, dim => has(out, dim) && has(b, dim)),
     precision: precisionOf(a, place),
+    resultBytes: bytesPer[out.dtype],
+  }
+}
+
+/** Every row meets the weights of one expert: as many products as there are experts, of an even share of the rows. */
+function ofExperts(rowsRef: Ref, wRef: Ref, outRef: Ref, place: Place): Kernel {
+  const [rows, w, out] = [rowsRef, wRef, outRef].map(ref => place.segment.buffers[ref])
+  const size = (dims: readonly Dim[], name: string) => dims.find(dim => dim.name === name)?.size ?? 1
+  const [all, experts] = [size(rows.dims, 'row'), size(w.dims, 'expert')]
+  return {
+    kind: 'matmul',
+    m: Math.ceil(all / experts),
+    n: elementsOf(out.dims) / all,
+    k: elementsOf(rows.dims) / all,
+    batch: experts,
+    precision: precisionOf(rows, place),
     resultBytes: bytesPer[out.dtype],
   }
 }

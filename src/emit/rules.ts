@@ -4,6 +4,7 @@
  */
 import type { Axis } from '../base/index.js'
 import type { Ref, Rules } from '../ir/index.js'
+import { expertRules } from './experts.js'
 import {
   aligned,
   approximate,
@@ -152,6 +153,7 @@ export const torchOf: Rules<string[], Site> = {
   countElements: (instr, site) => [
     `${site.result(instr.outs[0])} = ${call('count_elements', instr.ins.map(site.name))}`,
   ],
+  ...expertRules,
   zero(instr, site) {
     const [out] = instr.outs
     if (site.overwritten(out)) return [`${site.result(out)} = ops.nothing(${site.name(out)})`]
@@ -223,6 +225,8 @@ export const torchOf: Rules<string[], Site> = {
     const place = (x: Ref, dim: string) => placeOf(site.dims(x), dim)
     return collective('all_to_all', x => [`cut=${place(x, to)}`, `lay=${place(x, from)}`])({ ...instr, from, to }, site)
   },
+  'all-dispatch': collective('dispatch', () => []),
+  'all-combine': collective('combine', () => []),
   wait: ({ on }, site) => [`${site.result(on)} = here.wait(${site.result(on)})`],
   slice({ in: x, out, axes, dim }, site) {
     const operands = [

@@ -45,6 +45,8 @@ const traits: Rules<Traits> = {
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  'all-dispatch': collective,
+  'all-combine': collective,
   wait: i => ({ lane: 'compute', reads: [], writes: [], finishes: i.on }),
   slice: i => ({ lane: 'compute', reads: [i.in], writes: [i.out] }),
   load: i => ({ lane: 'host', reads: [], writes: [i.out] }),

@@ -3,6 +3,7 @@
  * and the JSON schema; after parsing every default is resolved, so nothing below asks "and if it is missing?".
  */
 import { z } from 'zod'
+import { roomOrders, scorings } from '../base/index.js'
 
 /** Sizes have a ceiling, so that a slip of the keyboard is a problem and not an hour of compiling. */
 const size = (most: number) => z.int().min(1).max(most)
@@ -15,6 +16,64 @@ const eps = z.number().positive().max(1).default(1e-5).describe('added to the va
 const positions = size(2 ** 30)
   .optional()
   .describe('longest sequence the model was made for')
+
+const losses = z.strictObject({
+  sequence: z
+    .number()
+    .min(0)
+    .max(1e3)
+    .default(0)
+    .describe('of the balance within each sequence, the mean over sequences'),
+  microbatch: z
+    .number()
+    .min(0)
+    .max(1e3)
+    .default(0)
+    .describe('of the balance within each microbatch, the mean over them'),
+  z: z.number().min(0).max(1e3).default(0).describe('of the square of the logarithm of the sum of exp(logits)'),
+})
+
+const capacity = z.strictObject({
+  factor: z.number().positive().max(1e6).describe('room of an expert, over its even share of the choices'),
+  order: z
+    .enum(roomOrders)
+    .default('choice')
+    .describe('who comes first: first choices, earlier tokens, or higher scores'),
+  renormalise: z.boolean().default(false).describe('weights are divided by the sum of those that are kept'),
+  group: z
+    .union([z.literal('sequence'), size(2 ** 30)])
+    .default('sequence')
+    .describe('tokens that share the room: a sequence, or so many that follow each other'),
+  least: z
+    .int()
+    .min(0)
+    .max(2 ** 30)
+    .default(0)
+    .describe('room that an expert has at least'),
+})
+
+/** The feed-forward of a layer, routed to experts. */
+export const MoeConfig = z.strictObject({
+  experts: size(2 ** 16).describe('experts of a routed layer'),
+  chosen: size(2 ** 10).describe('experts that a token is sent to'),
+  ffn: ffn.describe('width of one expert'),
+  scores: z.enum(scorings).default('softmax').describe('what the router makes of its logits'),
+  normalise: z.boolean().default(true).describe('weights of the chosen are divided by their sum'),
+  scale: z.number().positive().max(1e6).default(1).describe('what weights are multiplied with'),
+  groups: size(2 ** 16)
+    .optional()
+    .describe('groups of experts, of which some may be chosen from'),
+  chosenGroups: size(2 ** 16)
+    .optional()
+    .describe('groups that may be chosen from'),
+  bias: z.number().positive().max(1e3).optional().describe('rate at which a bias of the choice follows the load'),
+  shared: ffn.optional().describe('width of the expert that sees every token'),
+  sharedGate: z.boolean().default(false).describe('the shared expert times the sigmoid of a product with the token'),
+  dense: z.int().min(0).max(10_000).default(0).describe('the first so many layers are not routed'),
+  every: size(10_000).default(1).describe('of the others every so many is routed'),
+  loss: losses.optional().describe('coefficients of the losses that balance the experts'),
+  capacity: capacity.optional().describe('room of the experts; without it nothing is dropped'),
+})
 
 export const MlpConfig = z
   .strictObject({
@@ -108,6 +167,7 @@ export const LlamaConfig = z
     window: size(2 ** 30)
       .optional()
       .describe('sliding window: attention sees this many positions'),
+    moe: MoeConfig.optional().describe('the feed-forward of layers is routed to experts'),
     positions,
   })
   // A fractional headDim is how `check` knows that it was left out and that heads do not divide embed.
@@ -128,6 +188,7 @@ export const ModelConfig = z.discriminatedUnion('family', [MlpConfig, GptConfig,
 export type MlpConfig = z.output<typeof MlpConfig>
 export type GptConfig = z.output<typeof GptConfig>
 export type LlamaConfig = z.output<typeof LlamaConfig>
+export type MoeConfig = z.output<typeof MoeConfig>
 export type ModelConfig = z.output<typeof ModelConfig>
 /** A model as written in a file: defaults may be missing. */
 export type ModelInput = z.input<typeof ModelConfig>
@@ -160,8 +221,22 @@ function latentParameters({ embed, heads }: LlamaConfig, mla: NonNullable<LlamaC
 }
 
 function llamaParameters(c: LlamaConfig): number {
-  const block = attentionParameters(c) + 3 * c.embed * c.ffn + 2 * c.embed
-  return (c.tied ? 1 : 2) * c.vocab * c.embed + c.layers * block + c.embed
+  const block = attentionParameters(c) + 2 * c.embed
+  const routed = routedLayers(c).length
+  const feeds = (c.layers - routed) * 3 * c.embed * c.ffn + (c.moe ? routed * routedParameters(c.embed, c.moe) : 0)
+  return (c.tied ? 1 : 2) * c.vocab * c.embed + c.layers * block + feeds + c.embed
+}
+
+/** Router, bias of the choice, experts and the shared one with its gate. */
+function routedParameters(embed: number, { experts, ffn, bias, shared = 0, sharedGate }: MoeConfig): number {
+  const router = experts * embed + (bias === undefined ? 0 : experts)
+  return router + 3 * embed * (experts * ffn + shared) + (sharedGate ? embed : 0)
+}
+
+/** The layers whose feed-forward is routed, by number. */
+export function routedLayers({ layers, moe }: Pick<LlamaConfig, 'layers' | 'moe'>): number[] {
+  const isRouted = (layer: number) => moe && layer >= moe.dense && (layer - moe.dense + 1) % moe.every === 0
+  return Array.from({ length: layers }, (_, layer) => layer).filter(isRouted)
 }
 
 /** Exactly how many numbers are trained. Learned positions have `seq` rows; a tied head counts once. */

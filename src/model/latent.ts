@@ -5,27 +5,24 @@
  * permuted when they are loaded, queries and keys alike, which changes no score.
  */
 import { scoreGrowthOf } from '../base/index.js'
-import { type BlockBuilder, normal } from './builder.js'
+import { normal } from './builder.js'
 import type { LlamaConfig } from './config.js'
 import type { Value } from './graph.js'
-import type { TransformerDim } from './transformer.js'
+import type { LlamaBlock, LlamaDim } from './transformer.js'
 
-export type LatentDim = 'queryRank' | 'latent' | 'ropeDim' | 'plainDim' | 'valueDim'
 export type LatentConfig = NonNullable<LlamaConfig['mla']>
 
 export const latentSizes = ({ queryRank, keyValueRank, ropeDim, plainDim, valueDim }: LatentConfig) => ({
   ...{ ...(queryRank && { queryRank }), latent: keyValueRank, ropeDim, plainDim, valueDim },
 })
 
-type Dim = TransformerDim | LatentDim
-
 /** What attention writes into the residual stream. */
-export function latentAttention(b: BlockBuilder<Dim>, x: Value, c: LlamaConfig, mla: LatentConfig): Value {
+export function latentAttention(b: LlamaBlock, x: Value, c: LlamaConfig, mla: LatentConfig): Value {
   const small = normal(0.02)
-  const heads: Dim[] = ['kvHeads', 'group']
-  const product = (of: Value, name: string, from: Dim, to: Dim[]) =>
+  const heads: LlamaDim[] = ['kvHeads', 'group']
+  const product = (of: Value, name: string, from: LlamaDim, to: LlamaDim[]) =>
     b.contract(of, b.param(`attn.${name}`, [from, ...to], small), ['batch', 'seq', ...to], name)
-  const latent = (name: string, to: Dim) =>
+  const latent = (name: string, to: LlamaDim) =>
     b.rmsNorm(product(x, `${name}.down`, 'embed', [to]), `attn.${name}.norm`, [to], c.eps)
   const turned = (of: Value) => b.rope(of, c.ropeTheta, c.ropeScaling)
 

@@ -1,26 +1,20 @@
 /** Llama and its relatives: RMSNorm, rotary positions, grouped-query or latent attention, SwiGLU; no biases unless asked (Qwen2). */
-import { type BlockBuilder, defineModel, normal, zeros } from './builder.js'
-import type { LlamaConfig } from './config.js'
+import { defineModel, normal, zeros } from './builder.js'
+import { type LlamaConfig, routedLayers } from './config.js'
+import { expertSizes, routed, type StepShape } from './experts.js'
 import type { Model, Value } from './graph.js'
-import { type LatentDim, latentAttention, latentSizes } from './latent.js'
-import type { TransformerDim } from './transformer.js'
+import { latentAttention, latentSizes } from './latent.js'
+import type { LlamaBlock, LlamaDim } from './transformer.js'
 
-type LlamaDim = TransformerDim | LatentDim
-type LlamaBlock = BlockBuilder<LlamaDim>
-
-export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: number }): Model {
-  const group = c.heads / c.kvHeads
-  const sizes = {
-    batch,
-    seq,
-    embed: c.embed,
-    kvHeads: c.kvHeads,
-    group,
-    headDim: c.headDim,
-    ffn: c.ffn,
-    vocab: c.vocab,
+const sizesOf = (c: LlamaConfig, step: StepShape) =>
+  ({
+    ...{ batch: step.batch, seq: step.seq, embed: c.embed, ffn: c.ffn, vocab: c.vocab },
+    ...{ kvHeads: c.kvHeads, group: c.heads / c.kvHeads, headDim: c.headDim },
+    ...(c.moe && expertSizes(c.moe, step)),
     ...(c.mla && latentSizes(c.mla)),
-  } as Readonly<Record<LlamaDim, number>> // the dims of a part that a model lacks are asked for by nobody
+  }) as Record<LlamaDim, number> // who has no experts or latents asks for none of their dims
+
+export function llama(c: LlamaConfig, step: StepShape): Model {
   const small = normal(0.02)
   const many: LlamaDim[] = ['kvHeads', 'group', 'headDim']
   const few: LlamaDim[] = ['kvHeads', 'headDim']
@@ -51,13 +45,16 @@ export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: numb
     )
   }
 
-  return defineModel('llama', sizes, model => {
+  const isRouted = new Set(routedLayers(c))
+  const kinds = Array.from({ length: c.layers }, (_, i) => (isRouted.has(i) ? 'routed' : 'layers'))
+  return defineModel('llama', sizesOf(c, step), model => {
     model.block('embed', b => ({
       x: b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), b.param('tokens', ['vocab', 'embed'], small)),
     }))
-    model.repeat('layers', c.layers, (b, { x }) => {
+    model.layers('layers', kinds, kind => (b, { x }) => {
       const middle = b.add(x, attend(b, b.rmsNorm(x, 'norm1', ['embed'], c.eps)))
-      return { x: b.add(middle, feed(b, b.rmsNorm(middle, 'norm2', ['embed'], c.eps))) }
+      const normed = b.rmsNorm(middle, 'norm2', ['embed'], c.eps)
+      return { x: b.add(middle, c.moe && kind === 'routed' ? routed(b, normed, c.moe, step) : feed(b, normed)) }
     })
     model.block('head', (b, { x }) => {
       const table = c.tied ? b.tied('embed.tokens') : b.param('out', ['vocab', 'embed'], small)

@@ -10,48 +10,24 @@
  *
  * *Gradient.* `vjp` is given the gradients of the results (undefined: nobody asked) and returns pairs (value, gradient).
  */
-import { type Combine, type Dim, type Op, type OpKind, type OpOf, ropeDims } from '../base/index.js'
-import type { GraphBuilder, Node, Value } from './graph.js'
+import { type Op, type OpKind, ropeDims } from '../base/index.js'
+import { expertRules } from './expert-ops.js'
+import type { Value } from './graph.js'
+import {
+  type Backward,
+  type Dims,
+  type Gradients,
+  like,
+  names,
+  none,
+  one,
+  type Rule,
+  type Sharding,
+  scalar,
+  wanted,
+} from './rule.js'
 
-export type Dims = readonly Dim[]
-
-export interface Sharding {
-  /** Per operand and per result, the index each dim is. */
-  readonly ins: readonly (readonly string[])[]
-  readonly outs: readonly (readonly string[])[]
-  readonly fixed: readonly string[]
-  readonly linear: readonly (readonly number[])[]
-  readonly combine: Combine
-}
-
-export interface Backward {
-  readonly build: GraphBuilder
-  readonly node: Node
-  readonly ins: readonly Value[]
-  readonly outs: readonly Value[]
-  readonly douts: readonly (Value | undefined)[]
-  readonly count: () => Value
-}
-
-type Gradients = readonly (readonly [Value, Value | undefined])[]
-
-interface Rule<K extends OpKind> {
-  readonly shape: (ins: readonly Dims[], want: readonly Dims[], op: OpOf<K>) => readonly Dims[]
-  readonly vjp?: (b: Backward, op: OpOf<K>) => Gradients
-  /** Dims by which the op is not a plain map or sum. */
-  readonly fixed?: (ins: readonly Dims[], outs: readonly Dims[]) => readonly string[]
-  /** Sets of operands, or all of them together. */
-  readonly linear?: readonly (readonly number[])[] | 'all'
-  readonly combine?: Combine
-  /** Operands and results whose dim of one name is another index: position -> { dim: index }. Results come after operands. */
-  readonly rename?: Readonly<Record<number, Readonly<Record<string, string>>>>
-}
-
-const names = (dims: Dims): string[] => dims.map(dim => dim.name)
-const like = (ins: readonly Dims[]): Dims[] => [ins[0]]
-const wanted = (_: readonly Dims[], want: readonly Dims[]): readonly Dims[] => want
-const scalar = (): Dims[] => [[]]
-const none = () => []
+export type { Backward, Dims, Sharding }
 
 /** The operand with most dims, which must hold all the others' dims. */
 function broadcast(ins: readonly Dims[]): Dims[] {
@@ -60,7 +36,7 @@ function broadcast(ins: readonly Dims[]): Dims[] {
   return [widest]
 }
 
-function mustHave(dims: Dims, dim: Dim): void {
+function mustHave(dims: Dims, dim: Dims[number]): void {
   const found = dims.find(({ name }) => name === dim.name)
   if (found?.size !== dim.size)
     throw new Error(
@@ -99,9 +75,6 @@ function joined(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[] {
 
 /** How wide queries and keys are, and values where that differs. */
 const depths = ['headDim', 'valueDim']
-
-const one = (b: Backward, op: Op, ins: readonly Value[], of: Value): Value =>
-  b.build.emit(op, ins, `d.${of.name}`, [of.dims])[0]
 
 /** The gradient of a broadcast operand is the sum over what it was broadcast along. */
 const summedTo = (b: Backward, gradient: Value, of: Value): Value =>
@@ -269,6 +242,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   squaredErrorGrad: { shape: like },
   countElements: { shape: scalar },
+  ...expertRules,
   zero: { shape: wanted },
   accumulate: { shape: wanted },
   sumSquares: { shape: wanted },

@@ -27,6 +27,7 @@ import {
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { data, labels, learningRate } from './data.js'
+import { choices, layersOfExperts, ranksOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
@@ -282,6 +283,9 @@ const rules: readonly Rule[] = [
   tensor,
   sequence,
   context,
+  choices,
+  layersOfExperts,
+  ranksOfExperts,
   size,
   chunks,
   dualPipe,

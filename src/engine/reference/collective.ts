@@ -17,7 +17,7 @@ import {
   partAlong,
 } from '../../base/index.js'
 import { type Cells, indexing, offsets, type Shape, sizeIn, strideOf } from '../../geometry/index.js'
-import type { Collective } from '../../ir/index.js'
+import type { Collective, InstrOf } from '../../ir/index.js'
 
 /** How pieces move: read[e] + i * readShift of part p goes to write[e] + p * writeShift of member i. */
 export interface Move {
@@ -91,8 +91,11 @@ function lineMove(line: Shape, part: Shape, { count: members }: Members, how: 'c
 export const cutMove = (shapes: readonly [Shape, Shape], members: Members, dim: string | undefined): Move =>
   dim === undefined ? lineMove(shapes[0], shapes[1], members, 'cut') : moveOf(shapes, members, { cut: dim })
 
+/** Collectives whose pieces lie where shapes say. */
+export type Shaped = Exclude<Collective, InstrOf<'all-dispatch' | 'all-combine'>>
+
 type Moves = {
-  [K in Collective['kind']]: (c: Extract<Collective, { kind: K }>, s: [Shape, Shape], members: Members) => Move
+  [K in Shaped['kind']]: (c: Extract<Shaped, { kind: K }>, s: [Shape, Shape], members: Members) => Move
 }
 
 const moves: Moves = {
@@ -103,8 +106,8 @@ const moves: Moves = {
   'all-to-all': (c, shapes, members) => moveOf(shapes, members, { cut: c.to, lay: c.from }),
 }
 
-export function prepareMove(mesh: Mesh, collective: Collective, shapes: [Shape, Shape], count: number): Move {
-  const move = moves[collective.kind] as (c: Collective, s: [Shape, Shape], members: Members) => Move // total
+export function prepareMove(mesh: Mesh, collective: Shaped, shapes: [Shape, Shape], count: number): Move {
+  const move = moves[collective.kind] as (c: Shaped, s: [Shape, Shape], members: Members) => Move // total
   return move(collective, shapes, { mesh, axes: collective.group.axes, count })
 }
 

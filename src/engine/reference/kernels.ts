@@ -4,11 +4,13 @@ import { agree, type Shape } from '../../geometry/index.js'
 import { attention, attentionGrad, rope } from './attention.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
+import * as experts from './experts.js'
 import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
 import { adamw, sgd } from './optimizer.js'
+import * as routing from './routing.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
@@ -43,6 +45,28 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   squaredError: loss.squaredError,
   squaredErrorGrad: elementwise.squaredErrorGrad,
   countElements,
+  sigmoid: routing.sigmoid,
+  sigmoidGrad: routing.sigmoidGrad,
+  scores: routing.scores,
+  scoresGrad: routing.scoresGrad,
+  topK: routing.topK,
+  chosen: routing.chosen,
+  chosenGrad: routing.chosenGrad,
+  assign: routing.assign,
+  rowsOf: experts.rowsOf,
+  dispatch: experts.dispatch,
+  combine: experts.combine,
+  expertContract: experts.expertContract,
+  expertWeightGrad: experts.expertWeightGrad,
+  weightedSwiglu: experts.weightedSwiglu,
+  weightedSwigluGrad: experts.weightedSwigluGrad,
+  countChoices: routing.countChoices,
+  countTop: routing.countTop,
+  balanceLoss: routing.balanceLoss,
+  balanceLossGrad: routing.balanceLossGrad,
+  zLoss: routing.zLoss,
+  zLossGrad: routing.zLossGrad,
+  balance: routing.balance,
   zero: elementwise.zero,
   accumulate: elementwise.accumulate,
   sumSquares,

@@ -3,8 +3,9 @@
  * and slices leave the value what it was. A segment is translated once and replayed for every call.
  */
 import { isOptimizer, opFacts, type StateName, statesOf } from '../../base/index.js'
-import { type Collective, type Compute, type Instr, isCollective, isCompute, pairsOf } from '../instr.js'
+import { type Collective, type Compute, type Instr, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
 import { bytesPer, type Program, type Segment } from '../program.js'
+import { traitsOf } from '../traits.js'
 import type { Slicing } from './buffers.js'
 import { stagesOf } from './groups.js'
 import { finish, hashText, mixA, mixB, nothing, type Value } from './value.js'
@@ -36,6 +37,8 @@ export type Act = {
       readonly ins: readonly number[]
       readonly outs: readonly number[]
       readonly states: readonly StateName[]
+      /** It has a gradient, which the norm counts. */
+      readonly trains: boolean
     }
   | {
       readonly op: 'arrive'
@@ -64,6 +67,10 @@ export function actsOf(program: Program, segment: Segment, { slotOf, slicings }:
   const done = (instr: Instr, at: number): Act[] => {
     const base = { instr: at, salt: hashText(meaningOf(segment, instr)) }
     if (isCollective(instr)) {
+      if (isRouted(instr)) {
+        const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
+        return [{ ...base, op: 'make', ins, outs, local: false, loss: false }]
+      }
       const stages = stagesOf(program, instr.group)
       const pairs = pairsOf(instr).map(pair => ({ ...base, in: slot(pair.in), out: slot(pair.out) }))
       if (!stages) return pairs.map(pair => ({ ...pair, op: 'keep' }))
@@ -88,7 +95,7 @@ type Bare<T> = T extends Act ? Omit<T, 'instr' | 'salt'> : never
 
 function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
-  if (isOptimizer(instr)) return { op: 'update', ins, outs, states: statesOf(instr) }
+  if (isOptimizer(instr)) return { op: 'update', ins, outs, states: statesOf(instr), trains: true }
   switch (instr.kind) {
     case 'add':
       return { op: 'add', ins, out: outs[0] }
@@ -99,6 +106,8 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
     }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
+    case 'balance':
+      return { op: 'update', ins, outs, states: [], trains: false }
     case 'zero':
       return { op: 'zero', outs }
     case 'sumSquares':
@@ -110,18 +119,24 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
   }
 }
 
+/** What differs between plans and changes no value: who counts, who meets, whether somebody looks. */
+const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded']
+/** Rows that move to other ranks are the rows that one rank would have. */
+const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
+
 /** Kind, attributes and the dims of the results: what tells two instructions on the same operands apart. */
 function meaningOf(segment: Segment, instr: Instr): string {
-  if (!isCompute(instr)) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
-  const named = Object.entries(instr).filter(([key]) => !['kind', 'ins', 'outs', 'once'].includes(key))
+  const routed = isRouted(instr) ? opOfRouted[instr.kind] : undefined
+  if (!isCompute(instr) && !routed) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
+  const named = Object.entries(instr).filter(([key]) => !apart.includes(key))
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
-  const dims = instr.outs.map(ref =>
+  const dims = traitsOf(instr).writes.map(ref =>
     segment.buffers[ref].dims
       .map(dim => dim.name)
       .sort()
       .join(),
   )
-  return [instr.kind, ...attributes, ...dims].join(' ')
+  return [routed ?? instr.kind, ...attributes, ...dims].join(' ')
 }
 
 /** The value a `make` gives as its result number `index`. */

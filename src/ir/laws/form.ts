@@ -1,6 +1,6 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
 import { type Axis, type Dim, isAxis as isAxisName, isMeshAxis, type Layout, sizeOf } from '../../base/index.js'
-import { type Group, type Instr, isCollective, isCompute } from '../instr.js'
+import { type Group, type Instr, isCollective, isCompute, isRouted } from '../instr.js'
 import {
   bytesPer,
   type Call,
@@ -187,6 +187,7 @@ const refsOf = (instr: Instr) => {
 function arity(instr: Instr): string[] {
   if (isCollective(instr)) {
     const [n, m] = [instr.ins.length, instr.outs.length]
+    if (isRouted(instr)) return n === 4 && m === 1 ? [] : [`${instr.kind} takes an operand and its three routes`]
     return n > 0 && n === m ? [] : [`${instr.kind} takes as many operands as it gives results, not ${n} and ${m}`]
   }
   if (!isCompute(instr)) return []

@@ -1,6 +1,10 @@
 /** T1 for collectives and slices, one operand at a time: they change the layout of a value and nothing else. */
 import { type Axis, flatAxes, type Mesh, sizeOf, sizeOfAll, splitOf } from '../../base/index.js'
 import type { Collective, InstrOf, Ref } from '../instr.js'
+
+/** Collectives that change a layout and nothing else. */
+type Reshaping = Exclude<Collective, InstrOf<'all-dispatch' | 'all-combine'>>
+
 import type { Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { isWhole, namesOf, type Partial, type Say, type Type } from './type.js'
@@ -26,7 +30,7 @@ export function sliced({ program: { mesh }, instr, ref, x, say }: Moving<InstrOf
 }
 
 /** What a collective gives for one of its operands. */
-export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Collective>): Type | undefined {
+export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Reshaping>): Type | undefined {
   const axes = matterIn(mesh, instr.group.axes)
   const crosses = instr.group.axes.includes('pp') || instr.group.stages !== undefined
   const refuse = (message: string) => void say('T1', `%${ref} is ${showShaped(x)}; ${message}`)

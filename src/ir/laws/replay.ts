@@ -391,7 +391,8 @@ class Replay {
       pipeline: frame.pipeline,
       param: param.name,
       grad: ins[0],
-      norm: ins[1],
+      norm: ins[1] ?? nothing,
+      trains: act.trains,
       after: { updated, states: Object.fromEntries(act.states.map((state, i) => [state, states[i]])) },
     })
   }

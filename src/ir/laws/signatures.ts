@@ -117,6 +117,23 @@ function addUp(parts: readonly (readonly Dim[])[], whole: readonly Dim[]): strin
   return first + second === all ? undefined : `${own[0]} ${first} and ${own[1]} ${second} are not ${own[2]} ${all}`
 }
 
+/** A token is compared with all candidates, and makes all its choices at once. */
+const ofChoice = () => ['candidate', 'choice']
+/** scores [t..., candidate] give [t..., choice]. */
+const choosing: ShapeRule = ([scores]) => [...scores.filter(dim => dim !== 'candidate'), 'choice']
+const isToken = (dim: string) => dim === 'batch' || dim === 'seq' || dim === 'choice'
+/** Tokens, or their choices, become rows. */
+const toRows: ShapeRule = ([x]) => ['row', ...x.filter(dim => !isToken(dim))]
+/** Rows become choices again, or what tokens get from all of theirs. */
+const fromRows: ShapeRule = ([rows, to], claimed) => [
+  ...to.filter(dim => dim !== 'choice' || claimed.includes(dim)),
+  ...rows.filter(dim => dim !== 'row'),
+]
+/** rows [row, a...] and weights [expert, a..., b...] give [row, b...]. */
+const ofRows: ShapeRule = ([rows, , w]) => ['row', ...w.filter(dim => dim !== 'expert' && !rows.includes(dim))]
+/** rows [row, a...] and their gradients [row, b...] give [expert, a..., b...]. */
+const ofExperts: ShapeRule = ([rows, drows]) => ['expert', ...[...rows, ...drows].filter(dim => dim !== 'row')]
+
 export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
   add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, flat: true },
@@ -195,6 +212,48 @@ export const signatures: OpTable<Signature> = {
   squaredError: { ins: n(2), outs: n(1), dtypes: { ins: 'xx', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
   squaredErrorGrad: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' } }),
   countElements: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
+  sigmoid: elementwise(1),
+  sigmoidGrad: elementwise(2, { linear: [0] }),
+  scores: elementwise(1, { dtypes: { ins: 'x', outs: 'f' }, stuck: ofChoice }),
+  scoresGrad: elementwise(2, { dtypes: { ins: 'ff', outs: 'r' }, linear: [0], stuck: ofChoice }),
+  topK: { ins: [1, 2], outs: n(1), dtypes: { ins: 'ff', outs: 'i' }, shapes: [choosing], stuck: ofChoice },
+  chosen: { ins: n(2), outs: n(1), dtypes: { ins: 'fi', outs: 'f' }, shapes: [like(1)], stuck: ofChoice },
+  chosenGrad: {
+    ...{ ins: n(3), outs: n(1), dtypes: { ins: 'ffi', outs: 'f' }, shapes: [like(1)], linear: [0], stuck: ofChoice },
+  },
+  assign: {
+    ins: n(2),
+    outs: n(1),
+    dtypes: { ins: 'fi', outs: 'i' },
+    shapes: [like(1)],
+    stuck: () => ['candidate', 'choice', 'seq'],
+  },
+  rowsOf: { ins: n(1), outs: n(3), dtypes: { ins: 'i', outs: 'iii' }, shapes: [like(0), free, free] },
+  dispatch: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [toRows] },
+  combine: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [fromRows] },
+  expertContract: { ins: n(3), outs: n(1), dtypes: { ins: 'xix', outs: 'x' }, shapes: [ofRows] },
+  expertWeightGrad: { ins: n(3), outs: n(1), dtypes: { ins: 'xxi', outs: 'x' }, shapes: [ofExperts] },
+  weightedSwiglu: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' }, linear: [1, 2] }),
+  weightedSwigluGrad: {
+    ...{ ins: n(4), outs: n(3), dtypes: { ins: 'xxxf', outs: 'xxf' }, shapes: [like(1), like(2), like(3)] },
+    reduces: 'sum',
+  },
+  countChoices: {
+    ins: n(1),
+    outs: n(1),
+    dtypes: { ins: 'i', outs: 'f' },
+    shapes: [free],
+    reduces: 'sum',
+    stuck: ofChoice,
+  },
+  countTop: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [some], reduces: 'sum', stuck: ofChoice },
+  balanceLoss: {
+    ...{ ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
+  },
+  balanceLossGrad: elementwise(2, { dtypes: { ins: 'ff', outs: 'f' }, stuck: ofChoice }),
+  zLoss: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
+  zLossGrad: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, stuck: ofChoice }),
+  balance: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'p' }, shapes: [like(0)], flat: true },
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
   sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },

@@ -1,6 +1,7 @@
 /** The type of what a rank holds, and what is asked of it. */
 import { type Axis, type Dim, flatAxes, type Layout, type Mesh, sizeOf } from '../../base/index.js'
-import type { Buffer, DType } from '../program.js'
+import type { Instr } from '../instr.js'
+import type { Buffer, DType, Program } from '../program.js'
 import type { Law } from './law.js'
 
 /** What a rank holds, seen with the axes that matter only. */
@@ -47,3 +48,12 @@ export type Partial = Layout['partial']
 
 /** Tells what is wrong. */
 export type Say = (law: Law, message: string) => void
+
+/** An instruction with the types of its operands, and those that its results are declared to have. */
+export interface Case<I extends Instr = Instr> {
+  readonly program: Program
+  readonly instr: I
+  readonly operands: readonly Type[]
+  readonly claimed: readonly Type[]
+  readonly say: Say
+}

@@ -5,13 +5,16 @@
  */
 import {
   type Axis,
+  type ChoiceGroups,
   type Combine,
   type Dim,
   type Dropout,
   isAxis,
   type Layout,
   type RopeScaling,
+  roomOrders,
   ropeScalingNumbers,
+  scorings,
 } from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
 
@@ -142,6 +145,15 @@ type Attributes = {
 
 const once: Codec<readonly string[]> = listOf(name)
 
+/** `4/8`: four of eight groups. */
+const choiceGroups: Codec<ChoiceGroups> = {
+  show: ({ groups, chosenGroups }) => `${chosenGroups}/${groups}`,
+  read: (text = '') => {
+    const [chosenGroups, groups] = atMost(2, cut(text, '/')).map(count.read)
+    return { groups, chosenGroups }
+  },
+}
+
 export const attributes: Attributes = {
   contract: {},
   add: {},
@@ -175,6 +187,28 @@ export const attributes: Attributes = {
   squaredError: {},
   squaredErrorGrad: {},
   countElements: {},
+  sigmoid: {},
+  sigmoidGrad: {},
+  scores: { by: oneOf(...scorings) },
+  scoresGrad: { by: oneOf(...scorings) },
+  topK: { groups: choiceGroups },
+  chosen: { normalise: flag, scale: number },
+  chosenGrad: { normalise: flag, scale: number },
+  assign: { room: count, tokens: count, order: oneOf(...roomOrders) },
+  rowsOf: { guarded: flag },
+  dispatch: {},
+  combine: {},
+  expertContract: {},
+  expertWeightGrad: {},
+  weightedSwiglu: {},
+  weightedSwigluGrad: {},
+  countChoices: {},
+  countTop: { chosen: count },
+  balanceLoss: { by: number, shares: flag },
+  balanceLossGrad: { by: number, shares: flag },
+  zLoss: { by: number },
+  zLossGrad: { by: number },
+  balance: { rate: number, mean: number },
   zero: {},
   accumulate: {},
   sumSquares: { once },
@@ -184,6 +218,8 @@ export const attributes: Attributes = {
   'all-gather': { dim: name, group },
   'reduce-scatter': { dim: name, group },
   'all-to-all': { from: name, to: name, group },
+  'all-dispatch': { group },
+  'all-combine': { group },
   wait: {},
   slice: { dim: name, axes },
   load: { input: word },

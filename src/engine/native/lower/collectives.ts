@@ -96,6 +96,8 @@ const waits: Waits = {
     }
     return [s.list.write('waitAllToAll', { ...meet, ...fields }), firstOperand('waitAllToAll')]
   },
+  'all-dispatch': () => refuse('rows cannot be moved to experts yet'),
+  'all-combine': () => refuse('rows cannot be moved back from experts yet'),
 }
 
 /** Within a command, the first of the words that list operands. */

@@ -6,6 +6,7 @@ import { type DimPart, elementsOf, hashName, maskName, type OpKind, ropeDims, ro
 import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
 import { bytesPer, type Compute, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
 import { collective, wait } from './collectives.js'
+import { expertRules } from './experts.js'
 import {
   counterOf,
   dense,
@@ -303,6 +304,7 @@ const compute: ComputeRules = {
   },
   countElements: ({ ins: [target], outs: [count] }, s) =>
     void s.list.write('fill', { out: scalarOut(s, count), n: 1, value: size(s, target) }),
+  ...expertRules,
   zero: ({ outs: [out] }, s) => s.clear(out),
   accumulate({ ins: [x], outs: [out] }, s) {
     const n = alike(s, [out, x])
@@ -353,6 +355,8 @@ export const rules: Rules<void, Site> = {
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  'all-dispatch': collective,
+  'all-combine': collective,
   wait,
   slice({ in: from, out, axes, dim }, s) {
     if (dim === undefined) return sliceLine(s, from, out, s.index(axes))
