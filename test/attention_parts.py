@@ -19,16 +19,18 @@ def _grouped(x):
     return x.unsqueeze(3)
 
 
-def _stand_in_forward(q, k, v, causal):
+def _stand_in_forward(q, k, v, scale, causal):
     first = 0 if causal else k.shape[1]
-    out, lse = module.attention(_grouped(q), k, v, query_first=first)
+    out, lse = module.attention(_grouped(q), k, v, scale, query_first=first)
     return out.squeeze(3), lse.squeeze(3).permute(0, 2, 1)
 
 
-def _stand_in_backward(dout, q, k, v, out, lse, causal):
+def _stand_in_backward(dout, q, k, v, out, lse, scale, causal):
     first = 0 if causal else k.shape[1]
     rows = _grouped(lse.permute(0, 2, 1))
-    dq, dk, dv = module.attention_grad(_grouped(dout), _grouped(q), k, v, _grouped(out), rows, query_first=first)
+    dq, dk, dv = module.attention_grad(
+        _grouped(dout), _grouped(q), k, v, _grouped(out), rows, scale, query_first=first
+    )
     return dq.squeeze(3), dk, dv
 
 
@@ -42,17 +44,17 @@ def start_of(rank, ranks, size, zigzag):
     return parts.zigzag(rank, ranks, 0, 1, size) if zigzag else rank * size
 
 
-def check(op, ranks, zigzag, x):
+def check(op, ranks, zigzag, x, scale):
     dout, q, k, v = x
-    out, lse = module.attention(q, k, v, query_first=0)
-    grads = module.attention_grad(dout, q, k, v, out, lse, query_first=0)
+    out, lse = module.attention(q, k, v, scale, query_first=0)
+    grads = module.attention_grad(dout, q, k, v, out, lse, scale, query_first=0)
     size = q.shape[1] // ranks
     sums = [torch.zeros_like(each) for each in (k, v)]
     for rank in range(ranks):
         first = start_of(rank, ranks, size, zigzag)
         mine = [parts.narrow(each, 1, first, size) for each in (dout, q, out, lse, grads[0])]
         whole = fused.blocks(first, size, 0, k.shape[1])
-        made, total = fused.forward_blocks(op, mine[1], k, v, whole)
+        made, total = fused.forward_blocks(op, mine[1], k, v, scale, whole)
         near(made, mine[2], "gathered out")
         near(total, mine[3], "gathered lse")
         sum_out, dq = None, torch.zeros_like(mine[4])
@@ -61,9 +63,9 @@ def check(op, ranks, zigzag, x):
             held = [parts.narrow(each, 1, at, size) for each in (k, v)]
             cut = fused.blocks(first, size, at, size)
             assert cut is not None and len(cut) <= 1, "a turn is one block"
-            share = fused.forward_blocks(op, mine[1], *held, cut)
+            share = fused.forward_blocks(op, mine[1], *held, scale, cut)
             sum_out = share if sum_out is None else fused.merge(*sum_out, *share)
-            made = fused.backward_blocks(op, mine[0], mine[1], *held, mine[2], mine[3], cut)
+            made = fused.backward_blocks(op, mine[0], mine[1], *held, mine[2], mine[3], scale, cut)
             dq += made[0]
             for total, addend in zip(sums, made[1:]):
                 index = parts.positions(at, size, device)
@@ -76,7 +78,8 @@ def check(op, ranks, zigzag, x):
 
 
 torch.manual_seed(1)
-shapes = [(1, 128, 2, 2, 64), (1, 128, 2, 2, 64), (1, 128, 2, 64), (1, 128, 2, 64)]
+# Values that are narrower than keys.
+shapes = [(1, 128, 2, 2, 32), (1, 128, 2, 2, 64), (1, 128, 2, 64), (1, 128, 2, 32)]
 tensors = [torch.randn(shape, device=device).to(dtype) for shape in shapes]
 if device == "cpu":
     ops = [fused.Fused("written out", _stand_in_forward, _stand_in_backward, grouped=False)]
@@ -88,6 +91,6 @@ else:
 for op in ops:
     for ranks in (2, 4, 8):
         for zigzag in (False, True):
-            check(op, ranks, zigzag, tensors)
+            check(op, ranks, zigzag, tensors, 0.1 if zigzag else None)
 assert fused.blocks(0, 4, 2, 4) is None, "half of a square is no block"
 print("ok")

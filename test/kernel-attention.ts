@@ -43,29 +43,37 @@ function attentionInput(d: Draw) {
   const all = { length: seq, origin: 0, until: seq, gap: 0 }
   const [queries, keys] = [partOfSequence(seq, d), chance(0.5) ? partOfSequence(seq, d) : all]
   const [kvHeads, group, headDim] = [pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 6, 16, 32, 33, 64])]
+  const [valueDim, scale] = [chance(0.5) ? headDim : pick([1, 5, 24, 40]), chance(0.5) ? headDim ** -0.5 : 0.3]
   const whole = { batch: 5, kvHeads: 4, group: 6, seq }
   const origin = { batch: int(3), kvHeads: int(2), group: int(3) }
-  const [k, v] = [0, 1].map(() => ({ ...tensor({ batch, seq, kvHeads, headDim }), whole, origin }))
+  const [k, v] = [{ headDim }, { valueDim }].map(depth => ({
+    ...{ ...tensor({ batch, seq, kvHeads, ...depth } as Record<string, number>), whole, origin }, // one of the two depths
+  }))
   const q = cut({ ...tensor({ batch, seq, kvHeads, group, headDim }), whole, origin }, seq, queries)
   const [window, rate] = [pick([0, 0, 1, 5, 70]), chance(0.4) ? 0.3 : 0]
   const words = {
-    ...{ batch, queries: queries.length, keys: keys.length, positions: seq, kvHeads, group, headDim, window, rate },
+    ...{ batch, queries: queries.length, keys: keys.length, positions: seq, kvHeads, group, headDim, valueDim, scale },
+    ...{ window, rate },
     ...{ queryOrigin: queries.origin, queryUntil: queries.until, queryGap: queries.gap },
     ...{ keyOrigin: keys.origin, keyUntil: keys.until, keyGap: keys.gap },
     ...{ seed: moment.seed, name: hashName('block.attention'), step: moment.step },
     ...{ batchOrigin: origin.batch, headOrigin: origin.kvHeads, groupOrigin: origin.group },
     ...{ heads: whole.kvHeads, groups: whole.group },
   }
-  const choice = { ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
+  const choice = { scale, ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
   const asked = { batch, seq: queries.length, kvHeads, group }
-  const shapes = { out: { ...asked, headDim }, lse: asked, k: { batch, seq: keys.length, kvHeads, headDim } }
+  const held = { batch, seq: keys.length, kvHeads }
+  const shapes = {
+    ...{ q: { ...asked, headDim }, out: { ...asked, valueDim }, lse: asked },
+    ...{ k: { ...held, headDim }, v: { ...held, valueDim } },
+  }
   const some = keys === all ? undefined : { k: cut(k, seq, keys), v: cut(v, seq, keys) }
   return { q, k, v, some, words, choice, shapes }
 }
 
-const f32 = (like: Tensor, values: Float64Array, headDim: boolean): Tensor => ({
+const f32 = (like: Tensor, values: Float64Array, shape: Record<string, number>): Tensor => ({
   ...like,
-  dims: headDim ? like.dims : like.dims.slice(0, -1),
+  dims: Object.entries(shape).map(([name, size]) => ({ name, size })),
   values: Float32Array.from(values),
 })
 
@@ -81,7 +89,7 @@ export const attention: Make = d => {
     return { ...rest, ins, words: { ...words, before: 0, beforeLse: 0 }, expected: { out, lse } }
   }
   const [before, beforeLse] = [d.tensor(shapes.out), d.tensor(shapes.lse)]
-  const parts = [before, beforeLse, f32(q, share[0], true), f32(q, share[1], false)]
+  const parts = [before, beforeLse, f32(q, share[0], shapes.out), f32(q, share[1], shapes.lse)]
   const [out, lse] = reference({ kind: 'attentionMerge' }, parts, shapes.out, shapes.lse)
   const more = { before: before.values, beforeLse: beforeLse.values }
   return { ...rest, ins: { ...ins, ...more }, words, expected: { out, lse } }
@@ -102,11 +110,11 @@ export const attentionMerge: Make = ({ tensor, size, int }) => {
 export const attentionGrad: Make = d => {
   const { q, k, v, some = { k, v }, words, choice, shapes } = attentionInput(d)
   const results = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse)
-  const [out, lse] = results.map((values, i) => f32(q, values, i === 0))
-  const dout = { ...q, values: d.values(q.values.length) }
+  const [out, lse] = results.map((values, i) => f32(q, values, i === 0 ? shapes.out : shapes.lse))
+  const dout = { ...out, values: d.values(out.values.length) }
   const op: Op = { kind: 'attentionGrad', ...choice }
   const operands = [dout, q, some.k, some.v, out, lse]
-  const [dq, dk, dv] = reference(op, operands, shapes.out, shapes.k, shapes.k)
+  const [dq, dk, dv] = reference(op, operands, shapes.q, shapes.k, shapes.v)
   const ins = { dout: dout.values, q: q.values, k: some.k.values, v: some.v.values, out: out.values, lse: lse.values }
   const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
   return { command: 'attentionGrad', ins, words, expected: { dq, dk, dv }, magnitude, bound: 2e-6 }

@@ -1,5 +1,5 @@
 /** Cases of the kernels that layers are made of: products, activations, norms, attention, embeddings. */
-import { hashName } from '../src/base/index.js'
+import { hashName, type RopeScaling, rotationOf } from '../src/base/index.js'
 import { absolute, type draw, largest, type Make, moment, reference } from './kernel-draw.js'
 import type { Tensor } from './tiny.js'
 
@@ -175,6 +175,12 @@ export const normWeightGrad =
     return { command: kind, ins: { dy: dy.values, x: x.values }, words, expected, magnitude, bound: 2e-6 }
   }
 
+const ropeScalings: RopeScaling[] = [
+  { kind: 'linear', factor: 4 },
+  { kind: 'llama3', factor: 8, low: 1, high: 4, original: 8192 },
+  { kind: 'yarn', factor: 40, original: 4096, fast: 32, slow: 1, scale: 1, scaleAll: 0.5 },
+]
+
 export const rope: Make = ({ tensor, pick, chance, int }) => {
   const shape = {
     batch: pick([1, 2]),
@@ -185,10 +191,40 @@ export const rope: Make = ({ tensor, pick, chance, int }) => {
   const [inverse, theta, origin] = [chance(0.5), pick([1e4, 5e5]), pick([0, int(100000)])]
   const [until, gap] = [int(shape.seq + 1), pick([0, int(1000)])]
   const x = { ...tensor(shape), origin: { seq: origin }, gap: { dim: 'seq', until, gap } }
-  const [y] = reference({ kind: 'rope', theta, inverse }, [x], shape)
-  const words = { ...shape, theta, inverse: +inverse, origin, until, gap }
+  const scaling = pick([undefined, ...ropeScalings])
+  const [y] = reference({ kind: 'rope', theta, inverse, ...(scaling && { scaling }) }, [x], shape)
+  const rotation = rotationOf(shape.headDim, theta, scaling)
+  const words = { ...shape, ...rotation, inverse: +inverse, origin, until, gap }
   return { command: 'rope', ins: { x: x.values }, words, expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
 }
+
+/** A row of a part, as often as the other part has rows for it. */
+export const joinPart =
+  (command: 'joinPart' | 'joinGradPart'): Make =>
+  ({ tensor, pick }) => {
+    const [rows, repeats, own, other] = [pick([1, 7, 33]), pick([1, 2, 5]), pick([1, 3, 16, 64]), pick([1, 4, 32])]
+    const [part, rest, whole] = [
+      { rows, own },
+      { rows, repeats, other },
+      { rows, repeats, both: own + other },
+    ]
+    const words = { rows, repeats, columns: own, stride: own + other }
+    if (command === 'joinGradPart') {
+      const x = tensor(whole)
+      const [out] = reference({ kind: 'joinGrad' }, [x], part, rest)
+      return { command, ins: { x: x.values }, words, expected: { out }, magnitude: 2 * repeats, bound: 3e-7 }
+    }
+    const [x, beside] = [tensor(part), tensor(rest)]
+    const [out] = reference({ kind: 'join' }, [x, beside], whole)
+    return {
+      command,
+      ins: { x: x.values },
+      initial: { out: Float32Array.from(out, (value, i) => (i % (own + other) < own ? 0 : value)) },
+      words,
+      expected: { out },
+      bound: 0,
+    }
+  }
 
 export const dropout: Make = ({ tensor, pick, int }) => {
   const [n0, n1, n2] = [pick([1, 3]), pick([1, 4, 9]), pick([1, 5, 40, 300])]

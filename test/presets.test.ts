@@ -173,8 +173,6 @@ test('Hugging Face configs: windows, and what is ignored or refused', () => {
   equal(window({ ...qwen2, use_sliding_window: true, max_window_layers: 0 }), 32768)
   equal(window({ ...qwen2, use_sliding_window: true, max_window_layers: 24 }), undefined)
   deepEqual(says({ ...qwen2, use_sliding_window: true }), ['warning sliding_window'])
-  deepEqual(says({ ...llama, rope_scaling: { rope_type: 'llama3' } }), ['warning rope_scaling'])
-  deepEqual(says({ ...llama, rope_parameters: { rope_type: 'yarn' } }), ['warning rope_parameters'])
   deepEqual(says({ ...llama, attention_bias: true }), ['warning attention_bias'])
   deepEqual(says({ ...gpt2, attn_pdrop: 0 }), ['warning attn_pdrop'])
   deepEqual(says({ ...llama, hidden_act: 'relu' }), ['error hidden_act'])

@@ -76,6 +76,8 @@ export const opFacts: OpTable<OpFacts> = {
   rmsNorm: op('x gain -> y', { recomputed: 'listed' }),
   rmsNormInputGrad: op('dy x gain -> dx'),
   rmsNormWeightGrad: op('dy x -> dgain', { wide: 0 }),
+  join: op('a b -> out', { recomputed: 'listed' }),
+  joinGrad: op('dout -> da db'),
   rope: op('x -> y', { recomputed: 'listed' }),
   attention: op('q k v -> out lse', {
     ...{ work: 'attention', statistic: 1, wide: 1, recomputed: 'selective', unlike: ['seq'] },

@@ -80,10 +80,10 @@ const collective = (instr: Exclude<Collective, { kind: 'shift' }>, place: Place)
 
 const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: Place) => Work>> = {
   product: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
+  attention: ({ ins, ...how }, place) => attention('forward', ins, how as Mask, place),
+  attentionBackward: ({ ins: [, ...ins], ...how }, place) => attention('backward', ins, how as Mask, place),
   experts: ({ ins: [rows, , w], outs: [out] }, place) => ofExperts(rows, w, out, place),
   expertsBackward: ({ ins: [rows, drows], outs: [dw] }, place) => ofExperts(rows, dw, drows, place),
-  attention: ({ ins: [q, k], ...how }, place) => attention('forward', q, k, how as Mask, place),
-  attentionBackward: ({ ins: [, q, k], ...how }, place) => attention('backward', q, k, how as Mask, place),
   pass,
 }
 
@@ -157,14 +157,13 @@ function ofExperts(rowsRef: Ref, wRef: Ref, outRef: Ref, place: Place): Kernel {
 
 function attention(
   pass: 'forward' | 'backward',
-  qRef: Ref,
-  kRef: Ref,
+  [qRef, kRef, vRef]: readonly Ref[],
   { window, dropout }: Pick<InstrOf<'attention'>, 'window' | 'dropout'>,
   place: Place,
 ): Kernel {
-  const [q, k] = [qRef, kRef].map(ref => place.segment.buffers[ref])
+  const [q, k, v] = [qRef, kRef, vRef].map(ref => place.segment.buffers[ref])
   const size = ({ dims }: Buffer, name: string) => dims.find(dim => dim.name === name)?.size ?? 1
-  const keys = size(k, 'seq')
+  const [keys, headDim] = [size(k, 'seq'), size(q, 'headDim')]
   const ofTurn = keysOfTurn(place.mesh, q, k, window)
   const narrow = window !== undefined && window < keys
   return {
@@ -173,7 +172,7 @@ function attention(
     kvHeads: size(k, 'kvHeads'),
     queries: size(q, 'seq'),
     keys: ofTurn ?? (narrow ? window : keys),
-    headDim: size(q, 'headDim'),
+    headDim: mean(pass, headDim, v.dims.find(dim => dim.name === 'valueDim')?.size ?? headDim),
     // All keys of a window are seen, but by the first queries; those of a turn are counted pair by pair.
     causal: !narrow && ofTurn === undefined,
     ...(!narrow && ofTurn === undefined && unevenness(size(q, 'seq'), keys, place.mesh)),
@@ -182,6 +181,10 @@ function attention(
     generation: 'cudnn',
   }
 }
+
+/** The one width with which the products are what they are: of two forward one is with values, of five backward two are. */
+const mean = (pass: 'forward' | 'backward', keys: number, values: number): number =>
+  pass === 'forward' ? (keys + values) / 2 : (3 * keys + 2 * values) / 5
 
 /** Of a causal sequence that is cut in order the last rank sees most: its pairs over those of the average. */
 const unevenness = (queries: number, keys: number, { zigzag }: Mesh): { unevenness?: number } =>

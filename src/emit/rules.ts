@@ -22,10 +22,12 @@ import {
   folded,
   inOrder,
   isFlat,
+  joined,
   lettersOf,
   op,
   ownedFrom,
   placeOf,
+  ropeScaling,
   rounds,
   rows,
   type Site,
@@ -33,6 +35,7 @@ import {
   seqFirst,
   sizesOf,
   tuple,
+  unjoined,
   zigzagged,
 } from './expressions.js'
 import { number, quote } from './python.js'
@@ -89,10 +92,15 @@ export const torchOf: Rules<string[], Site> = {
   rmsNorm: (instr, site) => scaled('rms_norm', instr, site, site.dims(instr.ins[1])),
   rmsNormInputGrad: (instr, site) => scaled('rms_norm_input_grad', instr, site, site.dims(instr.ins[2])),
   rmsNormWeightGrad: (instr, site) => scaled('rms_norm_weight_grad', instr, site, site.dims(instr.outs[0])),
+  join: (instr, site) => assign(site, instr, joined(instr, site)),
+  joinGrad: (instr, site) => assign(site, instr, unjoined(instr, site)),
   rope(instr, site) {
     const [x] = instr.ins
     inOrder(site.dims(instr.outs[0]), site.dims(x), 'the result')
-    const options = { theta: instr.theta, first: seqFirst(site, x), inverse: instr.inverse || undefined }
+    const options = {
+      ...{ theta: instr.theta, scaling: instr.scaling && ropeScaling(instr.scaling) },
+      ...{ first: seqFirst(site, x), inverse: instr.inverse || undefined },
+    }
     return assign(site, instr, call('rope', [site.name(x)], options))
   },
   attention: (instr, site) =>

@@ -120,8 +120,48 @@ const heads: Rule = function* ({ model }) {
       `embed ${embed} / heads ${heads} = ${headDim.toFixed(2)} is not an integer`,
       tryDivisors(embed, heads),
     )
-  else if (model.family === 'llama' && headDim % 2 !== 0)
+  else if (model.family === 'llama' && !model.mla && headDim % 2 !== 0)
     yield refuse('headDim', `headDim ${headDim} is odd, but rotary positions turn pairs`, `try ${headDim + 1}`)
+}
+
+const latent: Rule = function* ({ model }) {
+  if (model.family !== 'llama' || !model.mla) return
+  const { heads, kvHeads, headDim, mla, qkvBias, qkNorm } = model
+  const refuse = (field: string, equation: string, suggestion: string) =>
+    error('model/latent', `model.${field}`, equation, suggestion)
+  if (kvHeads !== heads)
+    yield refuse(
+      'kvHeads',
+      `kvHeads ${kvHeads}, but latent attention has a key for each of heads ${heads}`,
+      'leave it out',
+    )
+  if (headDim !== mla.plainDim + mla.ropeDim)
+    yield refuse(
+      'headDim',
+      `headDim ${headDim}, but plainDim ${mla.plainDim} + ropeDim ${mla.ropeDim} = ${mla.plainDim + mla.ropeDim}`,
+      'leave it out',
+    )
+  if (mla.ropeDim % 2 !== 0)
+    yield refuse(
+      'mla.ropeDim',
+      `ropeDim ${mla.ropeDim} is odd, but rotary positions turn pairs`,
+      `try ${mla.ropeDim + 1}`,
+    )
+  if (qkvBias || qkNorm) {
+    const field = qkvBias ? 'qkvBias' : 'qkNorm'
+    yield refuse(field, `latent attention has no ${qkvBias ? 'biases' : 'norms of heads'}`, 'leave it out')
+  }
+}
+
+const rope: Rule = function* ({ model }) {
+  if (model.family !== 'llama') return
+  const scaling = model.ropeScaling
+  const refuse = (field: string, equation: string) =>
+    error('model/rope', `model.ropeScaling.${field}`, equation, 'pairs that turn faster stay, slower ones are slowed')
+  if (scaling?.kind === 'llama3' && scaling.low >= scaling.high)
+    yield refuse('low', `low ${scaling.low} must be below high ${scaling.high}`)
+  if (scaling?.kind === 'yarn' && scaling.slow >= scaling.fast)
+    yield refuse('slow', `slow ${scaling.slow} must be below fast ${scaling.fast}`)
 }
 
 type Width = 'heads' | 'ffn' | 'vocab'
@@ -227,6 +267,8 @@ const rules: readonly Rule[] = [
   order,
   batch,
   heads,
+  latent,
+  rope,
   tensor,
   sequence,
   context,

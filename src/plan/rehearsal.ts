@@ -8,7 +8,7 @@ import type { ModelConfig } from '../model/index.js'
 import { stagesOf } from './layers.js'
 import { contextOf, fewTokens, headSplit } from './rule.js'
 import type { Job, Plan } from './schema.js'
-import { differences, type Shrunk } from './shrink.js'
+import { differences, narrowLatent, type Shrunk } from './shrink.js'
 
 /** How small to go. Where the smallest is another program, a little larger may be the same. */
 export interface RehearsalSizes {
@@ -89,7 +89,7 @@ function narrowed(model: ModelConfig, { tp, kvHeads, group }: Tensor, { headDim 
   const heads = kvHeads * group
   const embed = heads * headDim
   if (model.family === 'gpt') return { ...model, ffn, vocab, heads, embed }
-  return { ...model, ffn, vocab, heads, kvHeads, embed, headDim }
+  return { ...model, ffn, vocab, heads, kvHeads, embed, headDim, ...narrowLatent(model, headDim) }
 }
 
 /** A pipeline as deep as it was, or as deep as there is room for, even if it was even. A schedule from a file keeps its depth. */

@@ -1,7 +1,8 @@
 """
 Causal attention, forward and backward. Queries are [batch, seq, kvHeads, group, headDim], keys and values lack the
-group. In half precision on a GPU it is PyTorch's own fused ops; everywhere else it is written out, scores and all.
-Where queries are a part of the sequence, `query_first` says which, and so does `key_first` of keys that are one.
+group; values may have another width than keys. Scores are multiplied by `scale`, or by 1/sqrt(headDim). In half precision on
+a GPU it is PyTorch's own fused ops; everywhere else it is written out, scores and all. Where queries are a part of the
+sequence, `query_first` says which, and so does `key_first` of keys that are one.
 """
 import math
 from typing import List, Optional
@@ -15,16 +16,16 @@ from .parts import Start, positions
 
 
 def attention(
-    q, k, v, window: Optional[int] = None, query_first: Optional[Start] = None, key_first: Start = 0,
-    dropout: float = 0.0, chance=None,
+    q, k, v, scale: Optional[float] = None, window: Optional[int] = None, query_first: Optional[Start] = None,
+    key_first: Start = 0, dropout: float = 0.0, chance=None,
 ):
     """(out, lse): lse is the log of the sum of exp(scores), which backward needs."""
-    if query_first is None and _fusable(q, window, dropout) and chosen is not None:
-        return fused.forward(chosen, q, k, v)
-    cut = _blocks(q, k, window, query_first, key_first, dropout)
+    if query_first is None and chosen is not None and _fusable(q, v, window, dropout):
+        return fused.forward(chosen, q, k, v, scale)
+    cut = _blocks(q, k, v, window, query_first, key_first, dropout)
     if cut is not None:
-        return fused.forward_blocks(chosen_for_parts, q, k, v, cut)
-    scores = _scores(q, k, window, query_first, key_first)
+        return fused.forward_blocks(chosen_for_parts, q, k, v, scale, cut)
+    scores = _scores(q, k, scale, window, query_first, key_first)
     lse = torch.logsumexp(scores, -1)
     # A query that sees no key here has -inf, which it must not be subtracted from.
     seen = lse.masked_fill(lse == -math.inf, 0.0)
@@ -34,28 +35,32 @@ def attention(
 
 
 def attention_grad(
-    dout, q, k, v, out, lse, window: Optional[int] = None, query_first: Optional[Start] = None, key_first: Start = 0,
-    dropout: float = 0.0, chance=None,
+    dout, q, k, v, out, lse, scale: Optional[float] = None, window: Optional[int] = None,
+    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, chance=None,
 ):
     """With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it."""
-    if query_first is None and _fusable(q, window, dropout) and chosen is not None:
-        return fused.backward(chosen, dout, q, k, v, out, lse)
-    cut = _blocks(q, k, window, query_first, key_first, dropout)
+    if query_first is None and chosen is not None and _fusable(q, v, window, dropout):
+        return fused.backward(chosen, dout, q, k, v, out, lse, scale)
+    cut = _blocks(q, k, v, window, query_first, key_first, dropout)
     if cut is not None:
-        return fused.backward_blocks(chosen_for_parts, dout, q, k, v, out, lse, cut)
-    p = torch.exp(_scores(q, k, window, query_first, key_first) - lse.permute(0, 2, 3, 1).unsqueeze(-1))
+        return fused.backward_blocks(chosen_for_parts, dout, q, k, v, out, lse, scale, cut)
+    p = torch.exp(_scores(q, k, scale, window, query_first, key_first) - lse.permute(0, 2, 3, 1).unsqueeze(-1))
     delta = (dout * out).sum(-1).permute(0, 2, 3, 1).unsqueeze(-1)
     dp = _kept(torch.einsum("bskgd,btkd->bkgst", dout, v), dropout, chance)
-    dscores = (p * (dp - delta)).to(q.dtype) / math.sqrt(q.shape[-1])
+    dscores = (p * (dp - delta)).to(q.dtype) * _scale(q, scale)
     dq = torch.einsum("bkgst,btkd->bskgd", dscores, k)
     dk = torch.einsum("bkgst,bskgd->btkd", dscores, q)
     dv = torch.einsum("bkgst,bskgd->btkd", _kept(p, dropout, chance).to(dout.dtype), dout)
     return dq, dk, dv
 
 
-def _scores(q, k, window, query_first, key_first):
+def _scale(q, scale: Optional[float]) -> float:
+    return 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+
+
+def _scores(q, k, scale, window, query_first, key_first):
     """[batch, kvHeads, group, query, key]; -inf where a query must not look."""
-    scores = torch.einsum("bskgd,btkd->bkgst", q, k) / math.sqrt(q.shape[-1])
+    scores = torch.einsum("bskgd,btkd->bkgst", q, k) * _scale(q, scale)
     scores = scores if scores.dtype == torch.float64 else scores.float()
     query = positions(query_first or 0, q.shape[1], q.device).unsqueeze(1)
     key = positions(key_first, k.shape[1], q.device)
@@ -89,8 +94,8 @@ def choose(device, only: str = "") -> str:
         if not candidate.name.startswith(only):
             continue
         try:
-            out, lse = fused.forward(candidate, q, k, v)
-            given = (out, *fused.backward(candidate, dout, q, k, v, out, lse))
+            out, lse = fused.forward(candidate, q, k, v, None)
+            given = (out, *fused.backward(candidate, dout, q, k, v, out, lse, None))
             if all(_near(a.float(), b.float()) for a, b in zip(given, expected)):
                 chosen = candidate
                 chosen_for_parts = candidate if _takes_parts(candidate, dout, q, k, v) else None
@@ -107,8 +112,8 @@ def _takes_parts(candidate: Fused, dout, q, k, v) -> bool:
     out, lse = attention(part[1], k, v, query_first=32)
     expected = (out, lse, *attention_grad(part[0], part[1], k, v, out, lse, query_first=32))
     cut = fused.blocks(32, 64, 0, k.shape[1])
-    out, lse = fused.forward_blocks(candidate, part[1], k, v, cut)
-    given = (out, lse, *fused.backward_blocks(candidate, part[0], part[1], k, v, out, lse, cut))
+    out, lse = fused.forward_blocks(candidate, part[1], k, v, None, cut)
+    given = (out, lse, *fused.backward_blocks(candidate, part[0], part[1], k, v, out, lse, None, cut))
     return all(_near(a.float(), b.float()) for a, b in zip(given, expected))
 
 
@@ -116,12 +121,12 @@ def _near(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool((actual - expected).abs().max() <= 0.05 * expected.abs().max())
 
 
-def _fusable(q, window, dropout) -> bool:
-    half = q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0
+def _fusable(q, v, window, dropout) -> bool:
+    half = q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and v.shape[-1] <= q.shape[-1]
     return half and window is None and dropout == 0
 
 
-def _blocks(q, k, window, query_first, key_first, dropout) -> Optional[List[Block]]:
-    if query_first is None or chosen_for_parts is None or not _fusable(q, window, dropout):
+def _blocks(q, k, v, window, query_first, key_first, dropout) -> Optional[List[Block]]:
+    if query_first is None or chosen_for_parts is None or not _fusable(q, v, window, dropout):
         return None
     return fused.blocks(query_first, q.shape[1], key_first, k.shape[1])

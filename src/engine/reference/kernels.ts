@@ -5,6 +5,7 @@ import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
+import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
@@ -27,6 +28,8 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   rmsNorm: norm.rmsNorm,
   rmsNormInputGrad: norm.rmsNormInputGrad,
   rmsNormWeightGrad: norm.rmsNormWeightGrad,
+  join,
+  joinGrad,
   rope,
   attention,
   attentionGrad,

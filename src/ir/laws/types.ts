@@ -158,16 +158,20 @@ function bySignature(of: Case<Compute>): readonly Type[] | undefined {
   return partials && claimed.map((type, i) => result(type, known, { partial: partials[i], ...(flat && { flat }) }))
 }
 
+const dimsOf = ({ dims }: Type) => dims
+
 /** Every result has the dims that its signature gives it. */
 function shaped({ operands, claimed, say, instr }: Case, kind: OpKind): boolean {
   const names = operands.map(namesOf)
-  const { shapes } = signatures[kind]
+  const { shapes, sizes } = signatures[kind]
   const misshapen = claimed.findIndex(
     (type, i) => !sameSet((shapes[i] ?? shapes[0])(names, namesOf(type)), namesOf(type)),
   )
   if (misshapen >= 0)
     say('T3', `%${traitsOf(instr).writes[misshapen]} cannot have dims [${namesOf(claimed[misshapen]).join(' ')}]`)
-  return misshapen < 0
+  const unequal = misshapen < 0 ? sizes?.(operands.map(dimsOf), claimed.map(dimsOf)) : undefined
+  if (unequal) say('T3', unequal)
+  return misshapen < 0 && !unequal
 }
 
 /** What has rows is shaped as its op is, and never flat. */
@@ -254,9 +258,10 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
   )
   if (foreign.length > 0 && (split.length > 0 || partial.length > 0))
     return refuse(`${axis} splits ${foreign[0].name} of the result, but an operand is not whole on it`)
+  const stuck = signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)) ?? []
+  const torn = [...split, ...foreign.map(({ name }) => name)].find(name => stuck.includes(name))
+  if (torn !== undefined) return refuse(`${torn} is split over ${axis}`)
   if (split.length === 1) {
-    if (signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)).includes(split[0]))
-      return refuse(`${split[0]} is split over ${axis}`)
     const lost = claimed.map(type => !namesOf(type).includes(split[0]))
     if (lost.includes(true) && !signature.reduces)
       return refuse(`${split[0]}, split over ${axis}, is missing from the result`)

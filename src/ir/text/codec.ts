@@ -11,7 +11,9 @@ import {
   type Dropout,
   isAxis,
   type Layout,
+  type RopeScaling,
   roomOrders,
+  ropeScalingNumbers,
   type Shares,
   scorings,
 } from '../../base/index.js'
@@ -105,6 +107,21 @@ const dropout: Codec<Dropout> = {
   },
 }
 
+const ropeKind = oneOf(...(Object.keys(ropeScalingNumbers) as RopeScaling['kind'][])) // its own keys
+
+/** The kind, then its numbers: `llama3:8:1:4:8192`. */
+const ropeScaling: Codec<RopeScaling> = {
+  show: ({ kind, ...numbers }) =>
+    [kind, ...ropeScalingNumbers[kind].map(of => number.show(numbers[of as never]))].join(':'), // each kind has its own
+  read: (text = '') => {
+    const [word, ...numbers] = cut(text, ':')
+    const kind = ropeKind.read(word)
+    const names: readonly string[] = ropeScalingNumbers[kind]
+    if (numbers.length !== names.length) unreadable(`'${text}' does not have the ${names.length} numbers of ${kind}`)
+    return { kind, ...Object.fromEntries(names.map((of, i) => [of, number.read(numbers[i])])) } as RopeScaling // all of them
+  },
+}
+
 const group: Codec<Group> = {
   show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
   read: (text = '') => {
@@ -154,9 +171,11 @@ export const attributes: Attributes = {
   rmsNorm: { eps: number },
   rmsNormInputGrad: { eps: number },
   rmsNormWeightGrad: { eps: number },
-  rope: { theta: number, inverse: flag },
-  attention: { window: number, dropout },
-  attentionGrad: { window: number, dropout },
+  join: {},
+  joinGrad: {},
+  rope: { theta: number, inverse: flag, scaling: ropeScaling },
+  attention: { window: number, dropout, scale: number },
+  attentionGrad: { window: number, dropout, scale: number },
   attentionMerge: {},
   dropout: { dropout },
   embed: {},

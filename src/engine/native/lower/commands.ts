@@ -37,6 +37,10 @@ export const commands = {
     'strideB',
     'strideOut',
   ],
+  /** `repeats` rows of out, `stride` apart, are each row of x: out[(r * repeats + i) * stride + c] = x[r c]. */
+  joinPart: ['out', 'x', 'rows', 'repeats', 'columns', 'stride'],
+  /** The inverse, summed: out[r c] = sum over i of x[(r * repeats + i) * stride + c]. */
+  joinGradPart: ['out', 'x', 'rows', 'repeats', 'columns', 'stride'],
   /** out[r c] = a[r c] + b[c], b repeating every `period` elements (period = n: plain). In place allowed. */
   add: ['out', 'a', 'b', 'n', 'period'],
   mul: ['out', 'a', 'b', 'n', 'period'],
@@ -55,11 +59,17 @@ export const commands = {
   rmsNorm: ['y', 'x', 'gain', 'rows', 'columns', 'eps'],
   rmsNormInputGrad: ['dx', 'dy', 'x', 'gain', 'rows', 'columns', 'eps'],
   rmsNormWeightGrad: ['dgain', 'dy', 'x', 'rows', 'columns', 'eps'],
-  /** x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. */
-  rope: ['y', 'x', 'batch', 'seq', 'heads', 'headDim', 'theta', 'inverse', 'origin', 'until', 'gap'],
   /**
-   * q, out [batch seq kvHeads group headDim]; k, v [batch seq kvHeads headDim]; lse [batch seq kvHeads group]. window 0: all.
-   * before, beforeLse: the out and lse of other keys, with which these are merged; 0: there are none.
+   * x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. Pair i turns by its frequency
+   * times the position; what is turned is multiplied by `growth`.
+   */
+  rope: [
+    ...['y', 'x', 'batch', 'seq', 'heads', 'headDim', 'inverse', 'growth', 'origin', 'until', 'gap', '...frequencies'],
+  ],
+  /**
+   * q [batch seq kvHeads group headDim], out the same with valueDim; k [batch seq kvHeads headDim], v with valueDim;
+   * lse [batch seq kvHeads group]. Scores are multiplied by `scale`. window 0: all. before, beforeLse: the out and lse of other
+   * keys, with which these are merged; 0: there are none.
    */
   attention: [
     'out',
@@ -75,6 +85,8 @@ export const commands = {
     'kvHeads',
     'group',
     'headDim',
+    'valueDim',
+    'scale',
     'window',
     'queryOrigin',
     'queryUntil',
@@ -111,6 +123,8 @@ export const commands = {
     'kvHeads',
     'group',
     'headDim',
+    'valueDim',
+    'scale',
     'window',
     'queryOrigin',
     'queryUntil',
