@@ -114,5 +114,5 @@ test('scalings that contradict themselves are problems', () => {
   const says = (ropeScaling: RopeScaling) =>
     check({ ...job, model: { ...(job.model as LlamaConfig), ropeScaling } }).map(p => `${p.path} ${p.message}`)
   deepEqual(says({ ...llama31, low: 4 } as RopeScaling), ['model.ropeScaling.low low 4 must be below high 4'])
-  deepEqual(says({ ...qwen, slow: 40 } as RopeScaling), ['model.ropeScaling.slow slow 40 must be below fast 32'])
+  deepEqual(says({ ...qwen, slow: 40 } as RopeScaling), ['model.ropeScaling.slow slow 40 must not be above fast 32'])
 })

@@ -190,6 +190,7 @@ export type GptConfig = z.output<typeof GptConfig>
 export type LlamaConfig = z.output<typeof LlamaConfig>
 export type MoeConfig = z.output<typeof MoeConfig>
 export type ModelConfig = z.output<typeof ModelConfig>
+export type LlamaInput = z.input<typeof LlamaConfig>
 /** A model as written in a file: defaults may be missing. */
 export type ModelInput = z.input<typeof ModelConfig>
 
@@ -225,6 +226,14 @@ function llamaParameters(c: LlamaConfig): number {
   const routed = routedLayers(c).length
   const feeds = (c.layers - routed) * 3 * c.embed * c.ffn + (c.moe ? routed * routedParameters(c.embed, c.moe) : 0)
   return (c.tied ? 1 : 2) * c.vocab * c.embed + c.layers * block + feeds + c.embed
+}
+
+/** How many of the numbers a token meets: of the experts of each layer those it is sent to. */
+export function activeParametersOf(config: ModelConfig, seq: number): number {
+  const all = parametersOf(config, seq)
+  if (config.family !== 'llama' || !config.moe) return all
+  const { experts, chosen, ffn } = config.moe
+  return all - routedLayers(config).length * 3 * config.embed * ffn * (experts - chosen)
 }
 
 /** Router, bias of the choice, experts and the shared one with its gate. */

@@ -1,15 +1,15 @@
 /**
  * Floating-point operations that training on one token takes, as PaLM counts them (appendix B): 6 for each parameter
- * (2 forward, 4 backward) and 12 x heads x headDim x seq for the attention of each layer (where values have another width
+ * that a token meets (2 forward, 4 backward) and 12 x heads x headDim x seq for the attention of each layer (where values have another width
  * than keys, headDim is the mean of the two). The causal half of the
  * attention counts whole, recomputation not at all: what is useful, not what is executed.
  */
-import { type ModelConfig, parametersOf } from './config.js'
+import { activeParametersOf, type ModelConfig } from './config.js'
 
 export const flopsDefinition = '6 x parameters + 12 x layers x heads x headDim x seq for each token'
 
 export function flopsPerToken(model: ModelConfig, seq: number): number {
-  const dense = 6 * parametersOf(model, seq)
+  const dense = 6 * activeParametersOf(model, seq)
   if (model.family === 'mlp') return dense
   return dense + 12 * model.layers * attentionWidth(model) * seq
 }

@@ -15,6 +15,15 @@ import {
   warning,
 } from '../base/index.js'
 import { ModelConfig, type ModelInput } from './config.js'
+import {
+  deepseekFields,
+  deepseekRouting,
+  mixtralFields,
+  mixtralRouting,
+  qwenFields,
+  qwenRouting,
+  type Routing,
+} from './huggingface-experts.js'
 import { ropeFields, ropeOf } from './huggingface-rope.js'
 
 export interface ModelImport {
@@ -114,8 +123,8 @@ function fromLlama(c: LlamaLike): Translation {
     ...(rope.scaling && { ropeScaling: rope.scaling }),
     eps: c.rms_norm_eps,
     tied: c.tie_word_embeddings,
-    qkvBias: c.model_type === 'qwen2' || c.attention_bias === true,
-    qkNorm: c.model_type === 'qwen3',
+    qkvBias: c.model_type.startsWith('qwen2') || c.attention_bias === true,
+    qkNorm: c.model_type.startsWith('qwen3'),
     ...(window && { window }),
     ...(c.max_position_embeddings && { positions: c.max_position_embeddings }),
   }
@@ -138,12 +147,25 @@ function fromLlama(c: LlamaLike): Translation {
         mlp_bias: 'feed-forward layers have no biases here',
         quantization_config: 'parameters are trained unquantised',
       }),
-      ...(c.attention_bias === true && c.model_type !== 'qwen2'
+      ...(c.attention_bias === true && !c.model_type.startsWith('qwen2')
         ? [warning('model/ignored', 'attention_bias', 'only query, key and value get a bias, the output does not')]
         : []),
       ...rope.problems,
     ],
   }
+}
+
+const routed = ({ input, problems }: Translation, routing: Routing): Translation => ({
+  input: { ...input, ...routing.input } as ModelInput, // of one family
+  problems: [...problems, ...routing.problems],
+})
+
+const DeepSeek = LlamaLike.extend(deepseekFields)
+
+/** Every head has a key of its own, as wide as its two parts; what the config says of either means something else. */
+function fromDeepSeek(c: z.output<typeof DeepSeek>): Translation {
+  const heads = { num_key_value_heads: c.num_attention_heads, head_dim: c.qk_nope_head_dim + c.qk_rope_head_dim }
+  return routed(fromLlama({ ...c, ...heads, attention_bias: false }), deepseekRouting(c))
 }
 
 function fromGpt2(c: Gpt2): Translation {
@@ -195,6 +217,11 @@ const families: Readonly<Record<string, (raw: unknown) => ModelImport>> = {
   mistral: raw => translate(LlamaLike, raw, fromLlama),
   qwen2: raw => translate(LlamaLike, raw, fromLlama),
   qwen3: raw => translate(LlamaLike, raw, fromLlama),
+  mixtral: raw => translate(LlamaLike.extend(mixtralFields), raw, c => routed(fromLlama(c), mixtralRouting(c))),
+  qwen2_moe: raw => translate(LlamaLike.extend(qwenFields), raw, c => routed(fromLlama(c), qwenRouting(c))),
+  qwen3_moe: raw => translate(LlamaLike.extend(qwenFields), raw, c => routed(fromLlama(c), qwenRouting(c))),
+  deepseek_v3: raw => translate(DeepSeek, raw, fromDeepSeek),
+  kimi_k2: raw => translate(DeepSeek, raw, fromDeepSeek),
   gpt2: raw => translate(Gpt2, raw, fromGpt2),
 }
 

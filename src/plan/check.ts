@@ -160,8 +160,8 @@ const rope: Rule = function* ({ model }) {
     error('model/rope', `model.ropeScaling.${field}`, equation, 'pairs that turn faster stay, slower ones are slowed')
   if (scaling?.kind === 'llama3' && scaling.low >= scaling.high)
     yield refuse('low', `low ${scaling.low} must be below high ${scaling.high}`)
-  if (scaling?.kind === 'yarn' && scaling.slow >= scaling.fast)
-    yield refuse('slow', `slow ${scaling.slow} must be below fast ${scaling.fast}`)
+  if (scaling?.kind === 'yarn' && scaling.slow > scaling.fast)
+    yield refuse('slow', `slow ${scaling.slow} must not be above fast ${scaling.fast}`)
 }
 
 type Width = 'heads' | 'ffn' | 'vocab'
