@@ -45,7 +45,11 @@ const layouts: readonly (readonly [axes: readonly Axis[], Purpose, dims: string,
 for (const [axes, purpose, dims, layout] of layouts)
   test(`on ${axes.join(' ')} a ${purpose} of ${dims} lies ${layout || 'whole'}`, () => {
     const experts: ExpertAxes = axes === all ? { ep: ['cp', 'dp'], etp: ['tp'] } : { ep: [], etp: [] }
-    const s = shardedOn({ axes: axes.map(name => ({ name, size: 2 })) }, true, experts)
+    const s = shardedOn(
+      { axes: axes.map(name => ({ name, size: 2 })) },
+      { sequenceParallel: true, cp: 1, attention: 'gather' },
+      experts,
+    )
     equal(layoutKey(canonical(s, tensorOf(dims).dims, purpose)), layout)
   })
 

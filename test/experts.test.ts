@@ -35,6 +35,7 @@ const grid = {
   model: Object.keys(models) as (keyof typeof models)[],
   dp: [1, 2, 4],
   cp: [1, 2],
+  attention: ['gather', 'ring', 'ulysses'],
   tp: [1, 2, 4],
   ep: [1, 2, 4, 8],
   etp: [1, 2, 4],

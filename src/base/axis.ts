@@ -22,6 +22,8 @@ export interface AxisFacts {
   readonly factors?: Readonly<Record<string, number>>
   /** Its ranks are those of other axes, seen by experts: it is no factor of the world. */
   readonly folded?: true
+  /** Dims that a factor of it takes instead, in ops that may be computed by them: what its ranks hold of other dims is exchanged. */
+  readonly claims?: Readonly<Record<string, number>>
   /** Its ranks compute with the same parameters on different tokens: gradients are summed over it, and ZeRO splits them. */
   readonly data: boolean
   /** Programs can be compiled for it. */
@@ -59,6 +61,7 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
   },
   cp: {
     dims: ['seq'],
+    claims: { group: 1, kvHeads: 2 },
     data: true,
     supported: true,
     title: 'context parallel',
@@ -108,6 +111,13 @@ export function splitsDim(axis: Axis, dim: string): boolean {
   const factor = factors?.[dim]
   if (!dims.includes(dim)) return false
   return factor === undefined || factor === Number(axis.split('.')[1] ?? 0)
+}
+
+/** The dim that a factor of an axis takes where an op may be computed by it. */
+export function claimOf(axis: Axis): string | undefined {
+  const { claims = {} } = factsOf(axis)
+  const factor = Number(axis.split('.')[1] ?? Number.NaN)
+  return Object.keys(claims).find(dim => claims[dim] === factor)
 }
 
 /** The axis that a collective is counted under: its own, dp for several data axes, none for one over the whole mesh. */

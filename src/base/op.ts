@@ -7,6 +7,7 @@
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
 import type { Optimizer } from './optimizer.js'
+import type { RopeScaling } from './rope.js'
 
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
@@ -39,16 +40,31 @@ export type Op =
   | { readonly kind: 'rmsNormInputGrad'; readonly eps: number }
   /** (dy, x) -> (dgain) */
   | { readonly kind: 'rmsNormWeightGrad'; readonly eps: number }
-  /** (x) -> (y): element i and i + headDim/2 rotated by position * theta^(-2i/headDim); inverse rotates back. */
-  | { readonly kind: 'rope'; readonly theta: number; readonly inverse: boolean }
   /**
-   * (q, k, v) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group;
-   * lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores are scaled by 1/sqrt(headDim).
-   * A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
+   * (a, b) -> (out): side by side along the dim of out that they lack: first the dim that only a has, then the one that only
+   * b has. Other dims that one of them lacks are repeated.
    */
-  | { readonly kind: 'attention'; readonly window?: number; readonly dropout?: Dropout }
-  /** (dout, q, k, v, out, lse) -> (dq, dk, dv) */
-  | { readonly kind: 'attentionGrad'; readonly window?: number; readonly dropout?: Dropout }
+  | { readonly kind: 'join' }
+  /** (dout) -> (da, db): what went into a join; a dim that one of them lacks is summed. */
+  | { readonly kind: 'joinGrad' }
+  /**
+   * (x) -> (y): element i and i + headDim/2 turned by position * theta^(-2i/headDim), or as `rotationOf` scales it; headDim is
+   * named ropeDim where it is a part of heads. The inverse turns back; it is the gradient, so what grew grows again.
+   */
+  | { readonly kind: 'rope'; readonly theta: number; readonly inverse: boolean; readonly scaling?: RopeScaling }
+  /**
+   * (q, k, v) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group; headDim of v and
+   * out is named valueDim where it is another. lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores
+   * are multiplied by `scale`, or by 1/sqrt(headDim). A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
+   */
+  | ({ readonly kind: 'attention' } & AttentionOptions)
+  /** (dout, q, k, v, out, lse) -> (dq, dk, dv): out and lse are those of all keys, even where k and v are some of them. */
+  | ({ readonly kind: 'attentionGrad' } & AttentionOptions)
+  /**
+   * (out, lse, more, moreLse) -> (out, lse): of attention to some keys and to some others, attention to all of them. With
+   * lse = log(exp(lse) + exp(moreLse)), each is weighed by exp(its lse - lse). Where no key was seen lse is -infinity.
+   */
+  | { readonly kind: 'attentionMerge' }
   /** (x) -> (y): kept elements divided by 1 - rate, the others 0. It is its own gradient. */
   | { readonly kind: 'dropout'; readonly dropout: Dropout }
   /** (ids, table) -> (out): rows of table; an id outside this rank's rows gives 0, so out is a sum over vocab. */
@@ -144,6 +160,12 @@ export type Op =
    * from 0. sgd: (grad, normSquared, lr) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
    */
   | (Optimizer & Clip)
+
+export interface AttentionOptions {
+  readonly window?: number
+  readonly dropout?: Dropout
+  readonly scale?: number
+}
 
 export const scorings = ['softmax', 'sigmoid'] as const
 export type Scoring = (typeof scorings)[number]

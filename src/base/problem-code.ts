@@ -27,6 +27,8 @@ export const problemCodes = {
   'model/unsupported': 'the model has a part that is not supported',
   'model/ignored': 'a setting of the model has no effect here',
   'model/heads': 'heads, key-value heads and width do not divide each other',
+  'model/rope': 'the scaling of rotary positions contradicts itself',
+  'model/latent': 'sizes of latent attention contradict other sizes of the model',
   'model/positions': 'a sequence is longer than the positions of the model',
   'model/size': 'the model has more than 2^53 parameters',
 

@@ -22,7 +22,6 @@ import {
   eachKind,
   evaluates,
   type Facts,
-  type ParamLayouts,
   phasesIn,
   type Sharding,
   stagesHeld,
@@ -43,18 +42,17 @@ import { recompute } from './recompute.js'
 import type { SegmentDraft } from './segment.js'
 import { frameNames } from './stream/frames.js'
 import { draftingStreams, type StreamScript } from './stream/streams.js'
-import { scattersEachCall } from './tail.js'
 
 /** The first of them, up to *shard*: what every block and parameter does, whatever the order of tasks. */
 export function shardStep(given: CompileInput): Sharding {
   const { plan, schedule } = given
   const { dims } = given.model
-  const s = shardedOn(meshOf(plan, dims), plan.sequenceParallel, expertAxesOf(plan, dims))
+  const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
   const model = storedModel(boundRows(given.model, plan, s), plan.precision)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph), plan.precision))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
-  const layouts = layoutsOfParams(model, s)
+  const layouts = layoutsOfParams(model, s, plan)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
   return { ...facts, ...shard(facts) }
 }
@@ -98,11 +96,10 @@ function* placingFrames(scripts: readonly StreamScript[]): Work<Stream[]> {
 
 /** Every segment, in layouts: of each kind of block, of each parameter, and what happens once a step. */
 function shard(facts: Facts): Drafts {
-  const { model, plan } = facts
+  const { model } = facts
   const sharding = {
     phases: phasesIn(facts),
     classes: classesOf(model),
-    fresh: ({ storage }: ParamLayouts) => scattersEachCall(plan, storage),
   }
   const context: BlockContext = { ...facts, ...sharding, sizes: model.dims, gradients: new Map() }
   const gradients = agree(facts, context)

@@ -16,7 +16,7 @@ import {
 import type { PhaseName } from './blocks.js'
 import { blocksOfStages, type CompiledParam, evaluates, type Sharding } from './compiled.js'
 import { localBytes, type SegmentDraft, SegmentWriter, type Slot, type Tensor } from './segment.js'
-import { type Gradient, scattersEachCall } from './tail.js'
+import type { Gradient } from './tail.js'
 
 export interface FlightDrafts {
   readonly plan: FlightPlan
@@ -38,7 +38,7 @@ export function draftFlights(sharding: Sharding): FlightDrafts[] {
 function policyOf(sharding: Sharding): DataPolicy {
   const { plan, params } = sharding
   const inParts = params.some(({ segments }) => segments.kept.layout.flat)
-  const scatters = params.some(({ layouts }) => scattersEachCall(plan, layouts.storage))
+  const scatters = params.some(({ layouts }) => layouts.fresh)
   return {
     gather: !inParts ? 'never' : plan.zero === 3 ? plan.gather : 'step',
     reduce: evaluates(sharding) ? 'never' : scatters ? 'call' : 'step',
@@ -112,7 +112,8 @@ export class FlightDrafter {
     }
     this.#used.set(draft, used)
     const flies = (name: string) => fliesOnce(this.#paramOf(name).segments.gradient)
-    return { reads: used.reads.map(nameOf), makes: used.makes.map(nameOf).filter(flies) }
+    const inParts = (name: string) => this.#paramOf(name).segments.kept.layout.flat !== undefined
+    return { reads: used.reads.map(nameOf).filter(inParts), makes: used.makes.map(nameOf).filter(flies) }
   }
 
   draft(calls: readonly DataCall[]): FlightDrafts {

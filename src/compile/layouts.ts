@@ -7,6 +7,7 @@ import {
   type Axis,
   baseOf,
   byMajor,
+  claimOf,
   type Dim,
   factsOf,
   flatAxes,
@@ -17,6 +18,7 @@ import {
   splitsDim,
   tokenDims,
 } from '../base/index.js'
+import { contextOf, type Plan } from '../plan/index.js'
 
 export interface ShardedMesh {
   readonly mesh: Mesh
@@ -25,6 +27,8 @@ export interface ShardedMesh {
   readonly sequenceParallel: boolean
   /** How experts see these axes. */
   readonly experts: ExpertAxes
+  /** The axis along which keys and values go round in attention. */
+  readonly ring?: Axis
 }
 
 /** Axes whose ranks hold different experts, and those whose ranks split each of them; on the others experts are whole. */
@@ -35,16 +39,17 @@ export interface ExpertAxes {
 
 export const shardedOn = (
   mesh: Mesh,
-  sequenceParallel: boolean,
+  plan: Pick<Plan, 'sequenceParallel' | 'cp' | 'attention'>,
   experts: ExpertAxes = { ep: [], etp: [] },
 ): ShardedMesh => {
   const axes = mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
+  const { sequenceParallel } = plan
+  const around = axes.find(axis => baseOf(axis) === 'cp' && claimOf(axis) === undefined)
   const byOrder = (list: readonly Axis[]) => [...list].sort(byMajor)
   return {
-    mesh,
-    axes: byOrder(axes),
-    sequenceParallel,
+    ...{ mesh, axes: byOrder(axes), sequenceParallel },
     experts: { ep: byOrder(experts.ep), etp: byOrder(experts.etp) },
+    ...(contextOf(plan).ring && around && { ring: around }),
   }
 }
 

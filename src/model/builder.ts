@@ -6,7 +6,7 @@
  * The dims' names carry meaning for plans: `batch` is split over data-parallel ranks, `seq` over sequence-parallel
  * ones, `kvHeads`, `group`, `ffn` and `vocab` over tensor-parallel ones. Other names are never split.
  */
-import type { Dim, Op } from '../base/index.js'
+import type { AttentionOptions, Dim, Op, RopeScaling } from '../base/index.js'
 import {
   type Block,
   type DType,
@@ -215,15 +215,26 @@ export class BlockBuilder<D extends string> {
     return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.gain`, dims, ones)], name)
   }
 
-  rope(x: Value, theta: number): Value {
-    return this.#one({ kind: 'rope', theta, inverse: false }, [x], `${x.name}.rope`)
+  /** Side by side along the last of `dims`: the last dim of a, then the last of b. What one of them lacks is repeated. */
+  join(a: Value, b: Value, dims: readonly D[], name = 'join'): Value {
+    return this.#graph.emit({ kind: 'join' }, [a, b], name, [this.#model.sizes(dims)])[0]
   }
 
-  /** Causal attention: q [batch seq kvHeads group headDim], k and v without group. */
-  attention(q: Value, k: Value, v: Value, options: { window?: number; dropout?: number } = {}): Value {
+  rope(x: Value, theta: number, scaling?: RopeScaling): Value {
+    return this.#one({ kind: 'rope', theta, inverse: false, ...(scaling && { scaling }) }, [x], `${x.name}.rope`)
+  }
+
+  /** Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a valueDim instead. */
+  attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    options: Omit<AttentionOptions, 'dropout'> & { readonly dropout?: number } = {},
+  ): Value {
     const dropout = options.dropout ? { dropout: { rate: options.dropout, key: this.#key('attention') } } : {}
     const window = options.window ? { window: options.window } : {}
-    return this.#one({ kind: 'attention', ...window, ...dropout }, [q, k, v], 'attention')
+    const scale = options.scale ? { scale: options.scale } : {}
+    return this.#one({ kind: 'attention', ...window, ...dropout, ...scale }, [q, k, v], 'attention')
   }
 
   dropout(x: Value, rate: number): Value {

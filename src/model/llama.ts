@@ -1,8 +1,9 @@
-/** Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, SwiGLU; no biases unless asked (Qwen2). */
+/** Llama and its relatives: RMSNorm, rotary positions, grouped-query or latent attention, SwiGLU; no biases unless asked (Qwen2). */
 import { defineModel, normal, zeros } from './builder.js'
 import { type LlamaConfig, routedLayers } from './config.js'
 import { expertSizes, routed, type StepShape } from './experts.js'
 import type { Model, Value } from './graph.js'
+import { latentAttention, latentSizes } from './latent.js'
 import type { LlamaBlock, LlamaDim } from './transformer.js'
 
 const sizesOf = (c: LlamaConfig, step: StepShape) =>
@@ -10,7 +11,8 @@ const sizesOf = (c: LlamaConfig, step: StepShape) =>
     ...{ batch: step.batch, seq: step.seq, embed: c.embed, ffn: c.ffn, vocab: c.vocab },
     ...{ kvHeads: c.kvHeads, group: c.heads / c.kvHeads, headDim: c.headDim },
     ...(c.moe && expertSizes(c.moe, step)),
-  }) as Record<LlamaDim, number> // routed layers alone ask for the dims of experts
+    ...(c.mla && latentSizes(c.mla)),
+  }) as Record<LlamaDim, number> // who has no experts or latents asks for none of their dims
 
 export function llama(c: LlamaConfig, step: StepShape): Model {
   const small = normal(0.02)
@@ -25,8 +27,9 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
   }
 
   const attend = (b: LlamaBlock, x: Value): Value => {
-    const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta)
-    const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta)
+    if (c.mla) return latentAttention(b, x, c, c.mla)
+    const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta, c.ropeScaling)
+    const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta, c.ropeScaling)
     const heads = b.attention(q, k, project(b, x, 'v', few, false), c.window ? { window: c.window } : {})
     return b.contract(heads, b.param('attn.out', [...many, 'embed'], small), ['batch', 'seq', 'embed'], 'attended')
   }

@@ -10,7 +10,7 @@
  *
  * *Gradient.* `vjp` is given the gradients of the results (undefined: nobody asked) and returns pairs (value, gradient).
  */
-import type { Op, OpKind } from '../base/index.js'
+import { type Op, type OpKind, ropeDims } from '../base/index.js'
 import { expertRules } from './expert-ops.js'
 import type { Value } from './graph.js'
 import {
@@ -56,6 +56,25 @@ function contracted(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[
   for (const dim of want[0]) mustHave([...ins[0], ...ins[1]], dim)
   return want
 }
+
+/** The dims of a join by which it is no plain map: each operand's own, and the result's. */
+function partsJoined(parts: readonly Dims[], whole: Dims): string[] {
+  const own = parts.map(part => names(part).filter(name => !names(whole).includes(name)))
+  const made = names(whole).filter(name => !parts.some(part => names(part).includes(name)))
+  return [...own.flat(), ...made]
+}
+
+function joined(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[] {
+  const parts = partsJoined(ins, want[0])
+  const sizes = [...ins, want[0]].map(dims => dims.find(dim => parts.includes(dim.name))?.size ?? 0)
+  if (parts.length !== 3 || sizes[0] + sizes[1] !== sizes[2])
+    throw new Error(`join wants one dim of each operand side by side in a dim of its own, not [${parts.join(' ')}]`)
+  for (const dims of ins) for (const dim of dims) if (!parts.includes(dim.name)) mustHave(want[0], dim)
+  return want
+}
+
+/** How wide queries and keys are, and values where that differs. */
+const depths = ['headDim', 'valueDim']
 
 /** The gradient of a broadcast operand is the sum over what it was broadcast along. */
 const summedTo = (b: Backward, gradient: Value, of: Value): Value =>
@@ -148,15 +167,34 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   rmsNormInputGrad: { shape: like, fixed: ins => names(ins[2]) },
   rmsNormWeightGrad: { shape: wanted, fixed: (_, outs) => names(outs[0]) },
+  join: {
+    shape: joined,
+    fixed: (ins, outs) => partsJoined(ins, outs[0]),
+    vjp: b => {
+      const [[x, y], [dout]] = [b.ins, b.douts]
+      if (!dout) return []
+      const [dx, dy] = b.build.emit({ kind: 'joinGrad' }, [dout], `d.${x.name}`, [x.dims, y.dims])
+      return [
+        [x, dx],
+        [y, dy],
+      ]
+    },
+  },
+  // Linear, but left out of `linear`: resolving what arrives once serves both results.
+  joinGrad: { shape: wanted, fixed: (ins, outs) => partsJoined(outs, ins[0]) },
   rope: {
     shape: like,
-    fixed: () => ['headDim'],
+    fixed: () => ropeDims,
     linear: [[0]],
     vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, { ...op, inverse: !op.inverse }, [b.douts[0]], b.ins[0])]],
   },
   attention: {
-    shape: ([q]) => [q, q.filter(dim => dim.name !== 'headDim')],
-    fixed: () => ['keys', 'headDim'],
+    shape: ([q, , v]) => {
+      const rows = q.filter(dim => dim.name !== 'headDim')
+      return [[...rows, ...v.filter(dim => depths.includes(dim.name))], rows]
+    },
+    fixed: () => ['keys', ...depths],
+    byHeads: true,
     rename: { 1: { seq: 'keys' }, 2: { seq: 'keys' } },
     vjp: (b, op) => {
       const [[q, k, v], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
@@ -175,9 +213,11 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   attentionGrad: {
     shape: wanted,
-    fixed: () => ['keys', 'headDim'],
+    fixed: () => ['keys', ...depths],
+    byHeads: true,
     rename: { 2: { seq: 'keys' }, 3: { seq: 'keys' }, 7: { seq: 'keys' }, 8: { seq: 'keys' } },
   },
+  attentionMerge: { shape: ([out, lse]) => [out, lse] }, // made where keys go round only
   dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
   embed: {
     shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => dim.name !== 'vocab')]],
@@ -233,5 +273,6 @@ export function shardingOf(op: Op, ins: readonly Dims[], outs: readonly Dims[]):
     fixed: rule.fixed?.(ins, outs) ?? [],
     linear: rule.linear === 'all' ? [ins.map((_, i) => i)] : (rule.linear ?? []),
     combine: rule.combine ?? 'sum',
+    byHeads: rule.byHeads ?? false,
   }
 }

@@ -2,7 +2,7 @@
 import { defaultOrder, divisorsNear, either, error, type Problem, roundUp } from '../base/index.js'
 import { type LlamaConfig, type MoeConfig, roomOf, routedLayers } from '../model/index.js'
 import { commonFactors, expertGrid } from './folding.js'
-import type { Rule } from './rule.js'
+import { contextOf, type Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
 const refuse = (field: string, equation: string, suggestion: string): Problem =>
@@ -86,6 +86,12 @@ export const ranksOfExperts: Rule = function* ({ model, plan }) {
         `of ${endsIn(plan).join(', ')} each must divide the next`,
       `try etp ${either(divisorsNear(tp, etp))}, or ep ${either(divisorsNear(ranks / etp, ep))}`,
     )
+  else if (contextOf(plan).ring && piecesOfContext(plan) > 1)
+    yield say(
+      'attention',
+      `keys go round over cp ${cp}, which ep ${ep} and etp ${etp} cut in ${piecesOfContext(plan)}`,
+      'try attention: gather, or an ep that takes all of cp or none of it',
+    )
   if (plan.order !== defaultOrder)
     yield say('order', `experts are split in the order ${defaultOrder} only, not ${plan.order}`, 'leave order out')
   if (moe.experts % ep !== 0)
@@ -108,6 +114,10 @@ const denseGrid = ({ tp, cp, dp }: Pick<Plan, 'tp' | 'cp' | 'dp'>) =>
     { name: 'cp', size: cp },
     { name: 'dp', size: dp },
   ] as const
+
+/** Factors of cp that experts tell apart. */
+const piecesOfContext = (plan: Plan): number =>
+  commonFactors(denseGrid(plan), expertGrid(plan))?.filter(({ dense }) => dense === 'cp').length ?? 0
 
 /** Ranks below the end of each axis of either grid. */
 const endsIn = ({ tp, cp, ep, etp }: Plan): number[] => [...new Set([tp, tp * cp, etp, etp * ep])].sort((a, b) => a - b)

@@ -1,10 +1,11 @@
 /** Every op in the plainest code that can say it. This table is the definition of the vocabulary in `base/op.ts`. */
 import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
-import { attention, attentionGrad, rope } from './attention.js'
+import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
+import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
@@ -27,9 +28,12 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   rmsNorm: norm.rmsNorm,
   rmsNormInputGrad: norm.rmsNormInputGrad,
   rmsNormWeightGrad: norm.rmsNormWeightGrad,
+  join,
+  joinGrad,
   rope,
   attention,
   attentionGrad,
+  attentionMerge,
   dropout: elementwise.dropout,
   embed: loss.embed,
   embedGrad: loss.embedGrad,

@@ -3,7 +3,7 @@
  * split, through which operands a partial sum may pass, and what becomes of a split dim that the result lacks.
  * It is written from the meaning of the ops (base/op.ts), not from the compiler's rules: the second opinion.
  */
-import type { Combine, OpTable } from '../../base/index.js'
+import type { Combine, Dim, OpTable } from '../../base/index.js'
 
 type Range = readonly [least: number, most: number]
 
@@ -36,10 +36,16 @@ export interface Signature {
   readonly jointly?: true
   /** A dim missing from a result is combined so; without this, such a dim may not be split. */
   readonly reduces?: Combine
+  /** Of attention: the queries, and the keys and values, which may be those of one rank at a time. Its results are then shares. */
+  readonly round?: { readonly queries: number; readonly keys: readonly number[] }
+  /** Per result, the operands whose shares may be added up; 'all': those of all operands. */
+  readonly sums?: 'all' | readonly (readonly number[])[]
   /** Works element by element on operands that lie alike, so it may be given parts of a line. */
   readonly flat?: true
   /** Dims of operands and results, by place, that mean something else than their name does elsewhere: the new names. */
   readonly renames?: { readonly ins: Renames; readonly outs?: Renames }
+  /** What is wrong with sizes that no dim of one name tells. */
+  readonly sizes?: (operands: readonly (readonly Dim[])[], results: readonly (readonly Dim[])[]) => string | undefined
   /** Dims that must be whole. The results' claimed dims are given too. */
   readonly stuck?: (
     operands: readonly (readonly string[])[],
@@ -85,7 +91,35 @@ const dimsOfGain = (i: number) => (operands: readonly (readonly string[])[]) => 
 const dimsOfResult = (_: unknown, results: readonly (readonly string[])[]) => results[0]
 /** The positions of keys and values are another dim than those of queries: ranks may hold a part of these, never of those. */
 const inKeys = { seq: 'keys' }
-const ofKeys = () => ['keys', 'headDim']
+const ofKeys = () => ['keys', 'headDim', 'valueDim']
+/** The queries' dims, as wide as values are. */
+const asWideAsValues: ShapeRule = ([q, , v]) =>
+  q.map(dim => (dim === 'headDim' && v.includes('valueDim') ? 'valueDim' : dim))
+
+/** Of a join: the dim that each part has alone, and the one that only the whole has. */
+function ownOf(parts: readonly (readonly string[])[], whole: readonly string[]): readonly string[] {
+  const made = whole.filter(dim => !parts.some(part => part.includes(dim)))
+  return [...parts.flatMap(part => part.filter(dim => !whole.includes(dim))), ...made]
+}
+const sideBySide: ShapeRule = (operands, claimed) => {
+  const each = operands.every(part => part.filter(dim => !claimed.includes(dim)).length === 1)
+  const own = ownOf(operands, claimed)
+  const shared = operands.flat().filter(dim => !own.includes(dim))
+  return each && own.length === 3 ? [...new Set(shared), own[2]] : undefined
+}
+/** A part has one dim of its own, for which the joined one is missing. */
+const partOf: ShapeRule = ([whole], claimed) =>
+  claimed.filter(dim => !whole.includes(dim)).length === 1 && whole.some(dim => !claimed.includes(dim))
+    ? claimed
+    : undefined
+
+function addUp(parts: readonly (readonly Dim[])[], whole: readonly Dim[]): string | undefined {
+  const names = (dims: readonly Dim[]) => dims.map(({ name }) => name)
+  const own = ownOf(parts.map(names), names(whole))
+  if (own.length !== 3) return `[${own.join(' ')}] are not one dim of each part and one of the whole`
+  const [first, second, all] = own.map(name => [...parts, whole].flat().find(dim => dim.name === name)?.size ?? 0)
+  return first + second === all ? undefined : `${own[0]} ${first} and ${own[1]} ${second} are not ${own[2]} ${all}`
+}
 
 /** A token is compared with all candidates, and makes all its choices at once. */
 const ofChoice = () => ['candidate', 'choice']
@@ -106,7 +140,7 @@ const ofExperts: ShapeRule = ([rows, drows]) => ['expert', ...[...rows, ...drows
 
 export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
-  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, flat: true },
+  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, sums: 'all', flat: true },
   mul: { ins: n(2), outs: n(1), shapes: [union], linear: [0, 1] },
   scale: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, linear: [0], flat: true }),
   sumTo: { ins: n(1), outs: n(1), shapes: [some], linear: [0], reduces: 'sum' },
@@ -127,13 +161,31 @@ export const signatures: OpTable<Signature> = {
   rmsNorm: elementwise(2, { stuck: dimsOfGain(1) }),
   rmsNormInputGrad: elementwise(3, { linear: [0], stuck: dimsOfGain(2) }),
   rmsNormWeightGrad: { ins: n(2), outs: n(1), shapes: [some], linear: [0], reduces: 'sum', stuck: dimsOfResult },
-  rope: elementwise(1, { linear: [0], stuck: () => ['headDim'] }),
+  join: {
+    ins: n(2),
+    outs: n(1),
+    shapes: [sideBySide],
+    jointly: true,
+    stuck: (operands, [out]) => ownOf(operands, out),
+    sizes: (operands, [out]) => addUp(operands, out),
+  },
+  joinGrad: {
+    ins: n(1),
+    outs: n(2),
+    shapes: [partOf],
+    linear: [0],
+    reduces: 'sum',
+    stuck: ([dout], results) => ownOf(results, dout),
+    sizes: ([dout], results) => addUp(results, dout),
+  },
+  rope: elementwise(1, { linear: [0], stuck: () => ['headDim', 'ropeDim'] }),
   attention: {
     ins: n(3),
     outs: n(2),
     dtypes: { ins: 'xxx', outs: 'xf' },
-    shapes: [like(0), like(0, 'headDim')],
+    shapes: [asWideAsValues, like(0, 'headDim')],
     renames: { ins: { 1: inKeys, 2: inKeys } },
+    round: { queries: 0, keys: [1, 2] },
     stuck: ofKeys,
   },
   attentionGrad: {
@@ -144,7 +196,18 @@ export const signatures: OpTable<Signature> = {
     linear: [0],
     reduces: 'sum',
     renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
+    round: { queries: 1, keys: [2, 3] },
     stuck: ofKeys,
+  },
+  attentionMerge: {
+    ins: n(4),
+    outs: n(2),
+    dtypes: { ins: 'xfxf', outs: 'xf' },
+    shapes: [like(0), like(1)],
+    sums: [
+      [0, 2],
+      [1, 3],
+    ],
   },
   dropout: elementwise(1, { linear: [0] }),
   embed: { ins: n(2), outs: n(1), dtypes: { ins: 'ix', outs: 'x' }, shapes: [lookup], linear: [1], reduces: 'sum' },

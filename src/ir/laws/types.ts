@@ -25,6 +25,7 @@ import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
+import { unfinished, unrolled } from './turns.js'
 import {
   axesThatMatter,
   type Case,
@@ -127,8 +128,9 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
     of.operands.map((type, i) => renamed(type, ins[i])),
     of.claimed.map((type, i) => renamed(type, outs[i])),
   ]
-  const found = bySignature({ ...of, operands, claimed })
-  return found?.map((type, i) => renamed(type, reversed(outs[i])))
+  const round = unrolled({ ...of, mesh: of.program.mesh, operands })
+  const found = round && bySignature({ ...of, operands: round.operands, claimed })
+  return found?.map((type, i) => renamed(round!.finish(type, i), reversed(outs[i])))
 }
 
 type Names = Readonly<Record<string, string>>
@@ -156,16 +158,20 @@ function bySignature(of: Case<Compute>): readonly Type[] | undefined {
   return partials && claimed.map((type, i) => result(type, known, { partial: partials[i], ...(flat && { flat }) }))
 }
 
+const dimsOf = ({ dims }: Type) => dims
+
 /** Every result has the dims that its signature gives it. */
 function shaped({ operands, claimed, say, instr }: Case, kind: OpKind): boolean {
   const names = operands.map(namesOf)
-  const { shapes } = signatures[kind]
+  const { shapes, sizes } = signatures[kind]
   const misshapen = claimed.findIndex(
     (type, i) => !sameSet((shapes[i] ?? shapes[0])(names, namesOf(type)), namesOf(type)),
   )
   if (misshapen >= 0)
     say('T3', `%${traitsOf(instr).writes[misshapen]} cannot have dims [${namesOf(claimed[misshapen]).join(' ')}]`)
-  return misshapen < 0
+  const unequal = misshapen < 0 ? sizes?.(operands.map(dimsOf), claimed.map(dimsOf)) : undefined
+  if (unequal) say('T3', unequal)
+  return misshapen < 0 && !unequal
 }
 
 /** What has rows is shaped as its op is, and never flat. */
@@ -252,9 +258,10 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
   )
   if (foreign.length > 0 && (split.length > 0 || partial.length > 0))
     return refuse(`${axis} splits ${foreign[0].name} of the result, but an operand is not whole on it`)
+  const stuck = signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)) ?? []
+  const torn = [...split, ...foreign.map(({ name }) => name)].find(name => stuck.includes(name))
+  if (torn !== undefined) return refuse(`${torn} is split over ${axis}`)
   if (split.length === 1) {
-    if (signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)).includes(split[0]))
-      return refuse(`${split[0]} is split over ${axis}`)
     const lost = claimed.map(type => !namesOf(type).includes(split[0]))
     if (lost.includes(true) && !signature.reduces)
       return refuse(`${split[0]}, split over ${axis}, is missing from the result`)
@@ -286,6 +293,8 @@ function result(claimed: Type, known: KnownDims, rest: Omit<Layout, 'splits'>): 
 function updated({ instr, operands, claimed, say }: Case): readonly Type[] | undefined {
   const [first] = operands
   const { reads } = traitsOf(instr)
+  const why = unfinished(first)
+  if (why) return void say('T1', `%${reads[0]} is ${showShaped(first)}; ${why}`)
   const optimizer = instr.kind !== 'accumulate'
   if (optimizer && Object.keys(first.layout.partial).length > 0) {
     say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
@@ -310,7 +319,7 @@ function squares({
   say,
 }: Case<InstrOf<'sumSquares'>>): readonly Type[] | undefined {
   const axes = axesThatMatter(program.mesh)
-  if (Object.keys(x.layout.partial).length > 0) {
+  if (Object.keys(x.layout.partial).length > 0 || unfinished(x)) {
     say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
     return undefined
   }
