@@ -2,8 +2,9 @@
 // of keys after the other and keeps a running maximum and sum per query, so the seq x seq matrix never exists. Backward
 // computes the probabilities again from the log-sum-exp. Every product is the matmul's register tile.
 //
-// The plain rung: score = q.k / sqrt(headDim) for the keys a query sees, p = exp(score - lse), out = sum of mask p v;
-// dscore = p (mask dout.v - dout.out) / sqrt(headDim), and dq, dk, dv are products with it.
+// The plain rung: score = scale q.k for the keys a query sees, p = exp(score - lse), out = sum of mask p v;
+// dscore = scale p (mask dout.v - dout.out), and dq, dk, dv are products with it. Queries and keys are `depth` wide, values
+// and what becomes of them `width`.
 #include "functions.h"
 #include "matmul.h"
 #include "part.h"
@@ -15,10 +16,10 @@
 _Static_assert(KEYS % TILE_COLUMNS == 0, "a block of keys is whole panels");
 
 struct problem {
-  size batch, kv_heads, group, depth, window;
+  size batch, kv_heads, group, depth, width, window;
   struct part queries, keys;
   size positions;           // of the whole sequence
-  size q_stride, k_stride;  // from one position to the next
+  size q_stride, k_stride, out_stride, v_stride;  // from one position to the next
   float scale;
   int dropping;
   struct mask mask;
@@ -38,6 +39,8 @@ static struct problem problem_of(const double *w) {
       .kv_heads = (size)w[ATTENTION_KV_HEADS - shift],
       .group = (size)w[ATTENTION_GROUP - shift],
       .depth = (size)w[ATTENTION_HEAD_DIM - shift],
+      .width = (size)w[ATTENTION_VALUE_DIM - shift],
+      .scale = (float)w[ATTENTION_SCALE - shift],
       .window = (size)w[ATTENTION_WINDOW - shift],
       .dropping = w[ATTENTION_RATE - shift] > 0,
       .mask = mask_of(w[ATTENTION_RATE - shift], w[ATTENTION_SEED - shift], w[ATTENTION_NAME - shift],
@@ -51,7 +54,8 @@ static struct problem problem_of(const double *w) {
   if (p.window <= 0) p.window = p.positions;
   p.k_stride = p.kv_heads * p.depth;
   p.q_stride = p.k_stride * p.group;
-  p.scale = (float)(1 / __builtin_sqrt((double)p.depth));
+  p.v_stride = p.kv_heads * p.width;
+  p.out_stride = p.v_stride * p.group;
   return p;
 }
 
@@ -65,6 +69,12 @@ static size q_offset(const struct problem *p, struct row r, size query) {
 }
 static size k_offset(const struct problem *p, struct row r, size key) {
   return (r.batch * p->keys.length + key) * p->k_stride + r.head * p->depth;
+}
+static size out_offset(const struct problem *p, struct row r, size query) {
+  return (r.batch * p->queries.length + query) * p->out_stride + (r.head * p->group + r.group) * p->width;
+}
+static size v_offset(const struct problem *p, struct row r, size key) {
+  return (r.batch * p->keys.length + key) * p->v_stride + r.head * p->width;
 }
 static size lse_offset(const struct problem *p, struct row r, size query) {
   return ((r.batch * p->queries.length + query) * p->kv_heads + r.head) * p->group + r.group;
@@ -132,9 +142,9 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
                          struct run queries, struct run keys) {
   const size first = max_size(0, keys.position - queries.position);  // queries before the block do not see it
   const size rest = queries.length - first;
-  float *out = s->out + first * p->depth;
+  float *out = s->out + first * p->width;
   pack_panels(s->k_panels, (struct matrix){k + k_offset(p, r, keys.first), 1, p->k_stride}, p->depth, keys.length);
-  pack_panels(s->v_panels, (struct matrix){v + k_offset(p, r, keys.first), p->k_stride, 1}, keys.length, p->depth);
+  pack_panels(s->v_panels, (struct matrix){v + v_offset(p, r, keys.first), p->v_stride, 1}, keys.length, p->width);
   multiply_panels(s->scores, KEYS, (struct matrix){s->q + first * p->depth, p->depth, 1}, s->k_panels, rest, keys.length,
                   p->depth, 0);
   for (size i = first; i < queries.length; i++) {
@@ -147,29 +157,44 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
     const float correction = soften(row, seen, &s->max[i], &s->sum[i]);
     if (p->dropping) apply_mask(p, r, row, queries.position + i, keys.position);
     if (correction != 1)
-      for (size d = 0; d < p->depth; d++) s->out[i * p->depth + d] *= correction;
+      for (size d = 0; d < p->width; d++) s->out[i * p->width + d] *= correction;
   }
-  multiply_panels(out, p->depth, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->depth, keys.length, 1);
+  multiply_panels(out, p->width, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->width, keys.length, 1);
 }
 
-static void attend(const struct problem *p, struct row r, struct forward_space *s, const float *q, const float *k,
-                   const float *v, float *out, float *lse, struct run queries) {
-  copy_scaled(s->q, q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
-  for (size i = 0; i < queries.length * p->depth; i++) s->out[i] = 0;
+// Where attention reads and writes; before: the output of other keys, or null.
+struct attended {
+  const float *q, *k, *v, *before, *before_lse;
+  float *out, *lse;
+};
+
+// A query begins with nothing, or with what other keys gave it: as if these were one key whose score is their lse.
+static void begin(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o, struct run queries) {
   for (size i = 0; i < queries.length; i++) {
-    s->max[i] = -__builtin_inff();
-    s->sum[i] = 0;
+    const size query = queries.first + i;
+    const float lse = o->before ? o->before_lse[lse_offset(p, r, query)] : -__builtin_inff();
+    const int seen = lse != -__builtin_inff();
+    s->max[i] = lse;
+    s->sum[i] = seen ? 1 : 0;
+    if (seen) __builtin_memcpy(s->out + i * p->width, o->before + out_offset(p, r, query), (size_t)p->width * 4);
+    else __builtin_memset(s->out + i * p->width, 0, (size_t)p->width * 4);
   }
+}
+
+static void attend(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o,
+                   struct run queries) {
+  copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
+  begin(p, r, s, o, queries);
   EACH_RUN(run, p->keys) {
     const size seen = max_size(0, queries.position - p->window + 1 - run.position) / KEYS * KEYS;
     for (size key = seen; key < run.length && run.position + key < queries.position + queries.length; key += KEYS)
-      attend_block(p, r, s, k, v, queries, piece_of(run, key, KEYS));
+      attend_block(p, r, s, o->k, o->v, queries, piece_of(run, key, KEYS));
   }
   for (size i = 0; i < queries.length; i++) {
-    const float scale = 1 / s->sum[i];
-    float *to = out + q_offset(p, r, queries.first + i);
-    for (size d = 0; d < p->depth; d++) to[d] = s->out[i * p->depth + d] * scale;
-    lse[lse_offset(p, r, queries.first + i)] = (float)((double)s->max[i] + log_f64((double)s->sum[i]));
+    const float scale = s->sum[i] > 0 ? 1 / s->sum[i] : 0;  // no key was seen: lse is -infinity
+    float *to = o->out + out_offset(p, r, queries.first + i);
+    for (size d = 0; d < p->width; d++) to[d] = s->out[i * p->width + d] * scale;
+    o->lse[lse_offset(p, r, queries.first + i)] = (float)((double)s->max[i] + log_f64((double)s->sum[i]));
   }
 }
 
@@ -188,19 +213,41 @@ static float *take(struct context *c, size *used, size count) {
 
 COMMAND(attention) {
   const struct problem p = problem_of(w + ATTENTION_BATCH);
-  const size padded = round_up(p.depth, TILE_COLUMNS);
   size used = 0;
   struct forward_space s = {.q = take(c, &used, MANY_QUERIES * p.depth),
-                            .out = take(c, &used, MANY_QUERIES * p.depth),
+                            .out = take(c, &used, MANY_QUERIES * p.width),
                             .k_panels = take(c, &used, KEYS * p.depth),
-                            .v_panels = take(c, &used, KEYS * padded),
+                            .v_panels = take(c, &used, KEYS * round_up(p.width, TILE_COLUMNS)),
                             .scores = take(c, &used, MANY_QUERIES * KEYS)};
   if (c->error) return;
+  const int merges = w[ATTENTION_BEFORE] > 0;
+  const struct attended o = {.q = floats(c, w[ATTENTION_Q]),
+                             .k = floats(c, w[ATTENTION_K]),
+                             .v = floats(c, w[ATTENTION_V]),
+                             .before = merges ? floats(c, w[ATTENTION_BEFORE]) : 0,
+                             .before_lse = merges ? floats(c, w[ATTENTION_BEFORE_LSE]) : 0,
+                             .out = floats(c, w[ATTENTION_OUT]),
+                             .lse = floats(c, w[ATTENTION_LSE])};
   EACH_ROW(r, p)
   EACH_RUN(run, p.queries)
   for (size query = 0; query < run.length; query += MANY_QUERIES)
-    attend(&p, r, &s, floats(c, w[ATTENTION_Q]), floats(c, w[ATTENTION_K]), floats(c, w[ATTENTION_V]),
-           floats(c, w[ATTENTION_OUT]), floats(c, w[ATTENTION_LSE]), piece_of(run, query, MANY_QUERIES));
+    attend(&p, r, &s, &o, piece_of(run, query, MANY_QUERIES));
+}
+
+// Each is weighed by its part of the sum of exp(scores), which is 0 where it saw no key.
+COMMAND(attentionMerge) {
+  const size rows = (size)w[ATTENTION_MERGE_ROWS], columns = (size)w[ATTENTION_MERGE_COLUMNS];
+  const float *a = floats(c, w[ATTENTION_MERGE_A]), *a_lse = floats(c, w[ATTENTION_MERGE_A_LSE]);
+  const float *b = floats(c, w[ATTENTION_MERGE_B]), *b_lse = floats(c, w[ATTENTION_MERGE_B_LSE]);
+  float *out = floats(c, w[ATTENTION_MERGE_OUT]), *lse = floats(c, w[ATTENTION_MERGE_LSE]);
+  for (size r = 0; r < rows; r++, a += columns, b += columns, out += columns) {
+    const float most = a_lse[r] > b_lse[r] ? a_lse[r] : b_lse[r];
+    const int seen = most > -__builtin_inff();
+    const float from_a = seen ? exp_lanes(splat(a_lse[r] - most))[0] : 0, from_b = seen ? exp_lanes(splat(b_lse[r] - most))[0] : 0;
+    const float total = from_a + from_b, scale = seen ? 1 / total : 0;
+    lse[r] = seen ? (float)((double)most + log_f64((double)total)) : most;
+    for (size i = 0; i < columns; i++) out[i] = (a[i] * from_a + b[i] * from_b) * scale;
+  }
 }
 
 struct operands {
@@ -221,7 +268,7 @@ static float dot(const float *a, const float *b, size n) {
   return sum_lanes(sums);
 }
 
-// Of one query: scores become masked probabilities, slopes (which come as dout.v) become dscore * sqrt(headDim).
+// Of one query: scores become masked probabilities, slopes (which come as dout.v) become dscore / scale.
 static void slope_row(const struct problem *p, struct row r, float *scores, float *slopes, size query, struct run keys,
                       float lse, float delta) {
   const struct visible seen = visible_keys(p, query, keys);
@@ -245,20 +292,20 @@ static void slope_row(const struct problem *p, struct row r, float *scores, floa
 // One block of queries against the packed block of keys.
 static void slope_block(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s,
                         struct run queries, struct run keys) {
-  const size many = queries.length, depth = p->depth;
-  const float *dout = o->dout + q_offset(p, r, queries.first);
+  const size many = queries.length, depth = p->depth, width = p->width;
+  const float *dout = o->dout + out_offset(p, r, queries.first);
   copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, many, depth, p->scale);
   pack_panels(s->q_panels, (struct matrix){s->q, depth, 1}, many, depth);
-  pack_panels(s->dout_panels, (struct matrix){dout, p->q_stride, 1}, many, depth);
+  pack_panels(s->dout_panels, (struct matrix){dout, p->out_stride, 1}, many, width);
   multiply_panels(s->scores, KEYS, (struct matrix){s->q, depth, 1}, s->k_transposed, many, keys.length, depth, 0);
-  multiply_panels(s->slopes, KEYS, (struct matrix){dout, p->q_stride, 1}, s->v_transposed, many, keys.length, depth, 0);
+  multiply_panels(s->slopes, KEYS, (struct matrix){dout, p->out_stride, 1}, s->v_transposed, many, keys.length, width, 0);
   for (size i = 0; i < many; i++) {
     const size query = queries.first + i;
-    const float delta = dot(dout + i * p->q_stride, o->out + q_offset(p, r, query), depth);
+    const float delta = dot(dout + i * p->out_stride, o->out + out_offset(p, r, query), width);
     slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, queries.position + i, keys, o->lse[lse_offset(p, r, query)],
               delta);
   }
-  multiply_panels(s->dv, depth, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys.length, depth, many, 1);
+  multiply_panels(s->dv, width, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys.length, width, many, 1);
   multiply_panels(s->dk, depth, (struct matrix){s->slopes, 1, KEYS}, s->q_panels, keys.length, depth, many, 1);
   multiply_panels(o->dq + q_offset(p, r, queries.first), p->q_stride, (struct matrix){s->slopes, KEYS, 1}, s->k_panels,
                   many, depth, keys.length, 1);
@@ -267,13 +314,14 @@ static void slope_block(const struct problem *p, struct row r, const struct oper
 // All that has to do with one block of keys: dk and dv of it, and its part of every dq.
 static void slope_keys(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s,
                        struct run keys) {
-  const size depth = p->depth;
-  const float *k = o->k + k_offset(p, r, keys.first), *v = o->v + k_offset(p, r, keys.first);
+  const size depth = p->depth, width = p->width;
+  const float *k = o->k + k_offset(p, r, keys.first), *v = o->v + v_offset(p, r, keys.first);
   pack_panels(s->k_transposed, (struct matrix){k, 1, p->k_stride}, depth, keys.length);
-  pack_panels(s->v_transposed, (struct matrix){v, 1, p->k_stride}, depth, keys.length);
+  pack_panels(s->v_transposed, (struct matrix){v, 1, p->v_stride}, width, keys.length);
   float *end = pack_panels(s->k_panels, (struct matrix){k, p->k_stride, 1}, keys.length, depth);
   for (float *x = s->k_panels; x < end; x++) *x *= p->scale;
-  for (size i = 0; i < keys.length * depth; i++) s->dk[i] = s->dv[i] = 0;
+  for (size i = 0; i < keys.length * depth; i++) s->dk[i] = 0;
+  for (size i = 0; i < keys.length * width; i++) s->dv[i] = 0;
   for (r.group = 0; r.group < p->group; r.group++)
     EACH_RUN(run, p->queries) {
       const size first = max_size(0, keys.position - run.position) / QUERIES * QUERIES;  // queries before do not see the block
@@ -282,7 +330,7 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
     }
   for (size t = 0; t < keys.length; t++) {
     __builtin_memcpy(o->dk + k_offset(p, r, keys.first + t), s->dk + t * depth, (size_t)depth * 4);
-    __builtin_memcpy(o->dv + k_offset(p, r, keys.first + t), s->dv + t * depth, (size_t)depth * 4);
+    __builtin_memcpy(o->dv + v_offset(p, r, keys.first + t), s->dv + t * width, (size_t)width * 4);
   }
 }
 
@@ -297,13 +345,13 @@ COMMAND(attentionGrad) {
   size used = 0;
   struct backward_space s = {
       .k_transposed = take(c, &used, KEYS * p.depth),
-      .v_transposed = take(c, &used, KEYS * p.depth),
+      .v_transposed = take(c, &used, KEYS * p.width),
       .k_panels = take(c, &used, KEYS * padded),
       .q = take(c, &used, QUERIES * p.depth),
       .q_panels = take(c, &used, QUERIES * padded),
-      .dout_panels = take(c, &used, QUERIES * padded),
+      .dout_panels = take(c, &used, QUERIES * round_up(p.width, TILE_COLUMNS)),
       .dk = take(c, &used, KEYS * p.depth),
-      .dv = take(c, &used, KEYS * p.depth),
+      .dv = take(c, &used, KEYS * p.width),
       .scores = take(c, &used, QUERIES * KEYS),
       .slopes = take(c, &used, QUERIES * KEYS),
   };

@@ -29,6 +29,28 @@ COMMAND(scale) {
   for (size i = 0; i < (size)w[SCALE_N]; i++) out[i] = x[i] * by;
 }
 
+COMMAND(joinPart) {
+  float *out = floats(c, w[JOIN_PART_OUT]);
+  const float *x = floats(c, w[JOIN_PART_X]);
+  const size rows = (size)w[JOIN_PART_ROWS], repeats = (size)w[JOIN_PART_REPEATS], columns = (size)w[JOIN_PART_COLUMNS];
+  const size stride = (size)w[JOIN_PART_STRIDE];
+  for (size r = 0; r < rows; r++, x += columns)
+    for (size i = 0; i < repeats; i++, out += stride) __builtin_memcpy(out, x, (size_t)columns * 4);
+}
+
+COMMAND(joinGradPart) {
+  float *out = floats(c, w[JOIN_GRAD_PART_OUT]);
+  const float *x = floats(c, w[JOIN_GRAD_PART_X]);
+  const size rows = (size)w[JOIN_GRAD_PART_ROWS], repeats = (size)w[JOIN_GRAD_PART_REPEATS];
+  const size columns = (size)w[JOIN_GRAD_PART_COLUMNS], stride = (size)w[JOIN_GRAD_PART_STRIDE];
+  for (size r = 0; r < rows; r++, out += columns) {
+    __builtin_memcpy(out, x, (size_t)columns * 4);
+    for (size i = 1; i < repeats; i++)
+      for (size d = 0; d < columns; d++) out[d] += x[i * stride + d];
+    x += repeats * stride;
+  }
+}
+
 COMMAND(fill) {
   float *out = floats(c, w[FILL_OUT]);
   const float value = (float)w[FILL_VALUE];

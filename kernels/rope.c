@@ -1,4 +1,4 @@
-// Rotary positions: x[i] and x[i + half] are the coordinates of a point that turns by position * theta^(-2i/headDim).
+// Rotary positions: x[i] and x[i + half] are the coordinates of a point that turns by position * frequency i.
 // Angles are taken in f64, once per position and pair, and used by every sample and head.
 #include "kernels.h"
 #include "functions.h"
@@ -18,17 +18,16 @@ COMMAND(rope) {
   const float *x = floats(c, w[ROPE_X]);
   const size batch = (size)w[ROPE_BATCH], seq = (size)w[ROPE_SEQ], heads = (size)w[ROPE_HEADS];
   const size head_dim = (size)w[ROPE_HEAD_DIM], half = head_dim / 2;
-  const double log_theta = log_f64(w[ROPE_THETA]), sign = w[ROPE_INVERSE] ? -1 : 1;
+  const double growth = w[ROPE_GROWTH], sign = w[ROPE_INVERSE] ? -growth : growth;
   for (size start = 0; start < half; start += PAIRS) {
     const size pairs = min_size(PAIRS, half - start);
-    double frequencies[PAIRS];
+    const double *frequencies = w + ROPE_GAP + 1 + start;
     float cosines[PAIRS], sines[PAIRS];
-    for (size i = 0; i < pairs; i++) frequencies[i] = exp_f64(-2.0 * (double)(start + i) / (double)head_dim * log_theta);
     for (size s = 0; s < seq; s++) {
       for (size i = 0; i < pairs; i++) {
         double cosine, sine;
         cos_sin_f64((w[ROPE_ORIGIN] + (double)s + (s < (size)w[ROPE_UNTIL] ? 0 : w[ROPE_GAP])) * frequencies[i], &cosine, &sine);
-        cosines[i] = (float)cosine;
+        cosines[i] = (float)(growth * cosine);
         sines[i] = (float)(sign * sine);
       }
       for (size b = 0; b < batch; b++)

@@ -28,6 +28,18 @@ export const models = {
     qkNorm: true,
     window: 3,
   },
+  /** DeepSeek's attention, and positions stretched by YaRN. */
+  latent: {
+    family: 'llama',
+    layers: 4,
+    embed: 8,
+    heads: 4,
+    ffn: 8,
+    vocab: 8,
+    mla: { queryRank: 3, keyValueRank: 5, ropeDim: 2, plainDim: 3, valueDim: 4 },
+    ropeTheta: 50,
+    ropeScaling: { kind: 'yarn', factor: 4, original: 8, fast: 2, slow: 0.1, scale: 1, scaleAll: 0.5 },
+  },
 } as const satisfies Record<string, ModelInput>
 
 export type ModelName = keyof typeof models
@@ -48,8 +60,9 @@ const serials = new Map<string, SerialRun>()
 
 /** One run on one rank in one piece serves every plan of the same model and training. */
 export function serialOf(job: Job): SerialRun {
-  const key = JSON.stringify([job.model, job.training])
-  const known = serials.get(key) ?? runSerial(compileJob(serialJob(job)), optionsOf(job))
+  const serial = serialJob(job)
+  const key = JSON.stringify([job.model, job.training, serial.plan.microbatches])
+  const known = serials.get(key) ?? runSerial(compileJob(serial), optionsOf(job))
   serials.set(key, known)
   return known
 }

@@ -4,16 +4,16 @@
  * `magnitude`: what the terms that were summed for it weigh.
  */
 import type { CommandName } from '../src/engine/native/index.js'
+import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
 import {
-  attention,
-  attentionGrad,
   broadcast,
   dropout,
   embed,
   embedGrad,
   gelu,
   geluGrad,
+  joinPart,
   matmul,
   norm,
   normInputGrad,
@@ -212,8 +212,11 @@ const makers = {
   rmsNorm: norm('rmsNorm'),
   rmsNormInputGrad: normInputGrad('rmsNormInputGrad'),
   rmsNormWeightGrad: normWeightGrad('rmsNormWeightGrad'),
+  joinPart: joinPart('joinPart'),
+  joinGradPart: joinPart('joinGradPart'),
   rope,
   attention,
+  attentionMerge,
   attentionGrad,
   dropout,
   embed,

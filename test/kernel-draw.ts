@@ -11,7 +11,8 @@ export interface KernelCase {
   readonly ids?: Readonly<Record<string, ArrayLike<number>>>
   /** Results that are read before they are written, by word. */
   readonly initial?: Readonly<Record<string, ArrayLike<number>>>
-  readonly words: Readonly<Record<string, number>>
+  /** A list of words is an array. */
+  readonly words: Readonly<Record<string, number | readonly number[]>>
   readonly expected: Readonly<Record<string, ArrayLike<number>>>
   readonly bound: number
   readonly magnitude?: number | Readonly<Record<string, ArrayLike<number> | number>>

@@ -1,5 +1,5 @@
 /** Cases of the kernels that layers are made of: products, activations, norms, attention, embeddings. */
-import { hashName, type Op } from '../src/base/index.js'
+import { hashName, type RopeScaling, rotationOf } from '../src/base/index.js'
 import { absolute, type draw, largest, type Make, moment, reference } from './kernel-draw.js'
 import type { Tensor } from './tiny.js'
 
@@ -175,6 +175,12 @@ export const normWeightGrad =
     return { command: kind, ins: { dy: dy.values, x: x.values }, words, expected, magnitude, bound: 2e-6 }
   }
 
+const ropeScalings: RopeScaling[] = [
+  { kind: 'linear', factor: 4 },
+  { kind: 'llama3', factor: 8, low: 1, high: 4, original: 8192 },
+  { kind: 'yarn', factor: 40, original: 4096, fast: 32, slow: 1, scale: 1, scaleAll: 0.5 },
+]
+
 export const rope: Make = ({ tensor, pick, chance, int }) => {
   const shape = {
     batch: pick([1, 2]),
@@ -185,94 +191,40 @@ export const rope: Make = ({ tensor, pick, chance, int }) => {
   const [inverse, theta, origin] = [chance(0.5), pick([1e4, 5e5]), pick([0, int(100000)])]
   const [until, gap] = [int(shape.seq + 1), pick([0, int(1000)])]
   const x = { ...tensor(shape), origin: { seq: origin }, gap: { dim: 'seq', until, gap } }
-  const [y] = reference({ kind: 'rope', theta, inverse }, [x], shape)
-  const words = { ...shape, theta, inverse: +inverse, origin, until, gap }
+  const scaling = pick([undefined, ...ropeScalings])
+  const [y] = reference({ kind: 'rope', theta, inverse, ...(scaling && { scaling }) }, [x], shape)
+  const rotation = rotationOf(shape.headDim, theta, scaling)
+  const words = { ...shape, ...rotation, inverse: +inverse, origin, until, gap }
   return { command: 'rope', ins: { x: x.values }, words, expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
 }
 
-/** Queries of the whole sequence, of a run of it, or of two runs. */
-function partOfSequence(positions: number, { pick, int }: ReturnType<typeof draw>) {
-  const [before, skipped, after] = pick([
-    [0, 0, 0] as const,
-    [int(positions), 0, 0],
-    [int(positions), int(positions), 0],
-  ])
-  const length = Math.max(1, positions - before - skipped - after)
-  const origin = Math.min(before, positions - 1)
-  const gap = Math.max(0, Math.min(skipped, positions - origin - length))
-  return { length, origin, until: int(length) + 1, gap }
-}
-
-/** Local and whole sizes of q, k, v; window and dropout sometimes. */
-export function attentionInput(d: ReturnType<typeof draw>) {
-  const { tensor, pick, chance, int } = d
-  const sizes = { batch: pick([1, 2]), seq: pick([1, 2, 7, 31, 64, 65, 130, 150]) }
-  const queries = partOfSequence(sizes.seq, d)
-  const [kvHeads, group, headDim] = [pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 6, 16, 32, 33, 64])]
-  const whole = { batch: 5, kvHeads: 4, group: 6 }
-  const origin = { batch: int(3), kvHeads: int(2), group: int(3) }
-  const asked = { ...sizes, seq: queries.length }
-  const [k, v] = [0, 1].map(() => ({ ...tensor({ ...sizes, kvHeads, headDim }), whole, origin }))
-  const q = {
-    ...tensor({ ...asked, kvHeads, group, headDim }),
-    ...{ whole: { ...whole, seq: sizes.seq }, origin: { ...origin, seq: queries.origin } },
-    gap: { dim: 'seq', until: queries.until, gap: queries.gap },
+/** A row of a part, as often as the other part has rows for it. */
+export const joinPart =
+  (command: 'joinPart' | 'joinGradPart'): Make =>
+  ({ tensor, pick }) => {
+    const [rows, repeats, own, other] = [pick([1, 7, 33]), pick([1, 2, 5]), pick([1, 3, 16, 64]), pick([1, 4, 32])]
+    const [part, rest, whole] = [
+      { rows, own },
+      { rows, repeats, other },
+      { rows, repeats, both: own + other },
+    ]
+    const words = { rows, repeats, columns: own, stride: own + other }
+    if (command === 'joinGradPart') {
+      const x = tensor(whole)
+      const [out] = reference({ kind: 'joinGrad' }, [x], part, rest)
+      return { command, ins: { x: x.values }, words, expected: { out }, magnitude: 2 * repeats, bound: 3e-7 }
+    }
+    const [x, beside] = [tensor(part), tensor(rest)]
+    const [out] = reference({ kind: 'join' }, [x, beside], whole)
+    return {
+      command,
+      ins: { x: x.values },
+      initial: { out: Float32Array.from(out, (value, i) => (i % (own + other) < own ? 0 : value)) },
+      words,
+      expected: { out },
+      bound: 0,
+    }
   }
-  const window = pick([0, 0, 1, 5, 70])
-  const rate = chance(0.4) ? 0.3 : 0
-  const words = {
-    batch: sizes.batch,
-    queries: queries.length,
-    keys: sizes.seq,
-    positions: sizes.seq,
-    queryOrigin: queries.origin,
-    queryUntil: queries.until,
-    queryGap: queries.gap,
-    keyOrigin: 0,
-    keyUntil: sizes.seq,
-    keyGap: 0,
-    kvHeads,
-    group,
-    headDim,
-    window,
-    rate,
-    seed: moment.seed,
-    name: hashName('block.attention'),
-    step: moment.step,
-    batchOrigin: origin.batch,
-    headOrigin: origin.kvHeads,
-    groupOrigin: origin.group,
-    heads: whole.kvHeads,
-    groups: whole.group,
-  }
-  const choice = { ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
-  const shapes = { out: { ...asked, kvHeads, group, headDim }, lse: { ...asked, kvHeads, group } }
-  return { q, k, v, words, choice, shapes, kShape: { ...sizes, kvHeads, headDim } }
-}
-
-export const attention: Make = d => {
-  const { q, k, v, words, choice, shapes } = attentionInput(d)
-  const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse)
-  const ins = { q: q.values, k: k.values, v: v.values }
-  return { command: 'attention', ins, words, expected: { out, lse }, magnitude: 4, bound: 1e-6 }
-}
-
-export const attentionGrad: Make = d => {
-  const { q, k, v, words, choice, shapes, kShape } = attentionInput(d)
-  const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse).map(
-    (values, i) => ({
-      ...q,
-      dims: i === 0 ? q.dims : q.dims.slice(0, -1),
-      values: Float32Array.from(values),
-    }),
-  )
-  const dout = { ...q, values: d.values(q.values.length) }
-  const op: Op = { kind: 'attentionGrad', ...choice }
-  const [dq, dk, dv] = reference(op, [dout, q, k, v, out, lse], shapes.out, kShape, kShape)
-  const ins = { dout: dout.values, q: q.values, k: k.values, v: v.values, out: out.values, lse: lse.values }
-  const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
-  return { command: 'attentionGrad', ins, words, expected: { dq, dk, dv }, magnitude, bound: 2e-6 }
-}
 
 export const dropout: Make = ({ tensor, pick, int }) => {
   const [n0, n1, n2] = [pick([1, 3]), pick([1, 4, 9]), pick([1, 5, 40, 300])]

@@ -2,7 +2,15 @@
  * Ops with their gradients, on random tensors: sizes that are odd or 1, dims in any order. A case is a forward
  * computation and what the gradient ops say of it; finite differences and PyTorch each have their own opinion.
  */
-import { choices, type Dim, elementsOf, normal, type Op } from '../src/base/index.js'
+import {
+  type AttentionOptions,
+  choices,
+  type Dim,
+  elementsOf,
+  normal,
+  type Op,
+  type RopeScaling,
+} from '../src/base/index.js'
 import { runOp, type Tensor } from './tiny.js'
 
 export interface Case {
@@ -140,21 +148,50 @@ export const attentionNames = {
 }
 
 function attentions(d: Draws): Case[] {
-  const rope = (inverse: boolean): Op => ({ kind: 'rope', theta: 100, inverse })
-  const rotated = single(rope(false), [d.tensor(attentionNames.q)], [d.dims(attentionNames.q)], d, (dy, [x]) => ({
-    0: apply(rope(true), [dy], x.dims)[0],
-  }))
-  const variants = [{}, { window: 2 }, { dropout: { rate: 0.4, key: 'probabilities' } }]
-  return [rotated, ...variants.map(variant => attention(variant, d))]
+  const variants = [{}, { window: 2 }, { dropout: { rate: 0.4, key: 'probabilities' } }, { scale: 0.3 }]
+  return [
+    ...[undefined, ...ropeScalings].map(scaling => rotation(scaling, d)),
+    ...variants.map(variant => attention(variant, d)),
+    attention({ scale: 0.4 }, d, { v: 'batch seq kvHeads valueDim', out: 'batch seq kvHeads group valueDim' }),
+    joining(d),
+  ]
 }
 
-function attention(variant: Partial<Extract<Op, { kind: 'attention' }>>, d: Draws): Case {
-  const ins = [d.tensor(attentionNames.q), d.tensor(attentionNames.k), d.tensor(attentionNames.k)]
-  const outs = [d.dims(attentionNames.q), d.dims(attentionNames.lse)]
+/** Of heads so narrow and sequences so short that pairs of every speed are there. */
+export const ropeScalings: readonly RopeScaling[] = [
+  { kind: 'linear', factor: 3 },
+  { kind: 'llama3', factor: 4, low: 0.5, high: 2, original: 16 },
+  { kind: 'yarn', factor: 8, original: 24, fast: 3, slow: 0.2, scale: 0.7, scaleAll: 0.2 },
+]
+
+function rotation(scaling: RopeScaling | undefined, d: Draws): Case {
+  const rope = (inverse: boolean): Op => ({ kind: 'rope', theta: 100, inverse, ...(scaling && { scaling }) })
+  const made = single(rope(false), [d.tensor(attentionNames.q)], [d.dims(attentionNames.q)], d, (dy, [x]) => ({
+    0: apply(rope(true), [dy], x.dims)[0],
+  }))
+  return { ...made, name: `rope ${scaling?.kind ?? ''}`.trim() }
+}
+
+function joining(d: Draws): Case {
+  const ins = [d.tensor('batch seq kvHeads plainDim'), d.tensor('batch seq ropeDim')]
+  const both = { name: 'both', size: d.dim('plainDim').size + d.dim('ropeDim').size }
+  return single({ kind: 'join' }, ins, [[both, ...d.dims('batch seq kvHeads')]], d, (dout, ins) => ({
+    ...apply({ kind: 'joinGrad' }, [dout], ...ins.map(x => x.dims)),
+  }))
+}
+
+function attention(
+  variant: AttentionOptions,
+  d: Draws,
+  { v, out } = { v: attentionNames.k, out: attentionNames.q },
+): Case {
+  const ins = [d.tensor(attentionNames.q), d.tensor(attentionNames.k), d.tensor(v)]
+  const outs = [d.dims(out), d.dims(attentionNames.lse)]
   const made = single({ ...variant, kind: 'attention' }, ins, outs, d, (dout, ins, outs) => ({
     ...apply({ ...variant, kind: 'attentionGrad' }, [dout, ...ins, ...outs], ...ins.map(x => x.dims)),
   }))
-  return { ...made, name: `attention ${Object.keys(variant).join(' ')}`.trim() }
+  const wide = v === attentionNames.k ? [] : ['values of another width']
+  return { ...made, name: ['attention', ...Object.keys(variant), ...wide].join(' ') }
 }
 
 function lookups(d: Draws): Case[] {

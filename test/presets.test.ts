@@ -1,6 +1,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import {
+  activeParametersOf,
   fromHuggingFace,
   ModelConfig,
   type ModelInput,
@@ -24,8 +25,28 @@ test('presets have the parameters that were published', () => {
     ['llama3-8b', 8192, 8_030_261_248],
     ['llama3-70b', 8192, 70_553_706_496],
     ['llama3-405b', 8192, 405_853_388_800],
+    ['mixtral-8x7b', 1, 46_702_792_704],
+    ['mixtral-8x22b', 1, 140_630_071_296],
+    ['qwen3-30b-a3b', 1, 30_532_122_624],
+    ['qwen3-235b-a22b', 1, 235_093_634_560],
+    ['deepseek-v3', 1, 671_026_419_200],
   ]
   for (const [name, seq, parameters] of published) equal(count(name, seq), parameters, name)
+})
+
+test('of routed models a token meets as many parameters as was published, in billions', () => {
+  const active: Partial<Record<PresetName, number>> = {
+    'mixtral-8x7b': 12.9,
+    'mixtral-8x22b': 39.2,
+    'qwen3-30b-a3b': 3.4,
+    'qwen3-235b-a22b': 22.2,
+    'deepseek-v3': 37.6,
+    'kimi-k2': 32.9,
+  }
+  for (const [name, billions] of Object.entries(active) as [PresetName, number][])
+    equal(Number((activeParametersOf(ModelConfig.parse(presets[name]), 1) / 1e9).toFixed(1)), billions, name)
+  equal(Math.round(count('kimi-k2', 1) / 1e9), 1026) // a trillion
+  equal(activeParametersOf(ModelConfig.parse(presets['llama3-8b']), 8192), count('llama3-8b', 8192))
 })
 
 /** P = 12 l h^2 (1 + 13 / 12h + (V + s) / 12lh), equation 2 of the paper, which leaves out the final norm. */
@@ -165,6 +186,66 @@ test('Hugging Face configs give the published models', () => {
   equal(parameters(mistral, 4096), 7_241_732_096) // Mistral-7B-v0.1
 })
 
+/** Sizes of the configs that were published with the weights. */
+const routed = {
+  'mixtral-8x7b': {
+    ...{ model_type: 'mixtral', hidden_size: 4096, num_hidden_layers: 32, num_attention_heads: 32 },
+    ...{ num_key_value_heads: 8, intermediate_size: 14336, vocab_size: 32000, rope_theta: 1e6, rms_norm_eps: 1e-5 },
+    ...{ max_position_embeddings: 32768, num_local_experts: 8, num_experts_per_tok: 2, router_aux_loss_coef: 0.02 },
+    ...{ sliding_window: null, output_router_logits: false },
+  },
+  'qwen3-30b-a3b': {
+    ...{ model_type: 'qwen3_moe', hidden_size: 2048, num_hidden_layers: 48, num_attention_heads: 32, head_dim: 128 },
+    ...{ num_key_value_heads: 4, intermediate_size: 6144, vocab_size: 151936, rope_theta: 1e6, rms_norm_eps: 1e-6 },
+    ...{ max_position_embeddings: 40960, num_experts: 128, num_experts_per_tok: 8, moe_intermediate_size: 768 },
+    ...{ norm_topk_prob: true, router_aux_loss_coef: 0.001, decoder_sparse_step: 1, mlp_only_layers: [] },
+    ...{ attention_bias: false, use_sliding_window: false, sliding_window: null, max_window_layers: 48 },
+  },
+  'deepseek-v3': {
+    ...{ model_type: 'deepseek_v3', hidden_size: 7168, num_hidden_layers: 61, num_attention_heads: 128 },
+    ...{ num_key_value_heads: 128, intermediate_size: 18432, vocab_size: 129280, rope_theta: 10000, head_dim: 64 },
+    ...{ rms_norm_eps: 1e-6, max_position_embeddings: 163840, n_routed_experts: 256, num_experts_per_tok: 8 },
+    ...{ moe_intermediate_size: 2048, n_shared_experts: 1, first_k_dense_replace: 3, moe_layer_freq: 1 },
+    ...{ norm_topk_prob: true, routed_scaling_factor: 2.5, n_group: 8, topk_group: 4, scoring_func: 'sigmoid' },
+    ...{ topk_method: 'noaux_tc', seq_aux: true, aux_loss_alpha: 0.0001, q_lora_rank: 1536, kv_lora_rank: 512 },
+    ...{ qk_rope_head_dim: 64, qk_nope_head_dim: 128, v_head_dim: 128, attention_bias: false },
+    rope_scaling: {
+      ...{ type: 'yarn', factor: 40, original_max_position_embeddings: 4096, beta_fast: 32, beta_slow: 1 },
+      ...{ mscale: 1, mscale_all_dim: 1 },
+    },
+  },
+} as const
+
+for (const [name, raw] of Object.entries(routed))
+  test(`the config of ${name} is its preset`, () => {
+    const { config, problems } = fromHuggingFace(raw)
+    deepEqual(problems, [])
+    deepEqual(config, ModelConfig.parse(presets[name as PresetName]))
+  })
+
+test('configs of other routed models, and what of them is ignored or refused', () => {
+  const moeOf = (raw: object) => (fromHuggingFace(raw).config as { moe?: object } | undefined)?.moe
+  const says = (raw: object) => fromHuggingFace(raw).problems.map(p => `${p.severity} ${p.path}`)
+  const [qwen, deepseek, mixtral] = [routed['qwen3-30b-a3b'], routed['deepseek-v3'], routed['mixtral-8x7b']]
+  const old = { ...qwen, model_type: 'qwen2_moe', shared_expert_intermediate_size: 5632, norm_topk_prob: false }
+  deepEqual(fromHuggingFace(old).config, {
+    ...{ ...ModelConfig.parse(presets['qwen3-30b-a3b']), qkNorm: false, qkvBias: true },
+    moe: { ...(moeOf(qwen) as object), normalise: false, shared: 5632, sharedGate: true },
+  })
+  deepEqual(moeOf({ ...deepseek, model_type: 'kimi_k2', n_group: 1, topk_group: 1, first_k_dense_replace: 1 }), {
+    ...{ experts: 256, chosen: 8, ffn: 2048, scores: 'sigmoid', normalise: true, scale: 2.5, bias: 0.001 },
+    ...{ shared: 2048, sharedGate: false, dense: 1, every: 1, loss: { sequence: 0.0001, microbatch: 0, z: 0 } },
+  })
+  deepEqual(says({ ...qwen, mlp_only_layers: [0, 1] }), [])
+  deepEqual(says({ ...qwen, mlp_only_layers: [3] }), ['error mlp_only_layers'])
+  deepEqual(says({ ...deepseek, num_nextn_predict_layers: 1 }), ['warning num_nextn_predict_layers'])
+  deepEqual(says({ ...deepseek, topk_group: 2 }), ['warning topk_group'])
+  deepEqual(says({ ...deepseek, scoring_func: 'tanh', moe_layer_freq: 2, attention_bias: true }), [
+    ...['error scoring_func', 'error moe_layer_freq', 'error attention_bias'],
+  ])
+  deepEqual(says({ ...mixtral, router_jitter_noise: 0.1 }), ['warning router_jitter_noise'])
+})
+
 test('Hugging Face configs: windows, and what is ignored or refused', () => {
   const says = (raw: object) => fromHuggingFace(raw).problems.map(p => `${p.severity} ${p.path}`)
   const window = (raw: object) => (fromHuggingFace(raw).config as { window?: number }).window
@@ -173,8 +254,6 @@ test('Hugging Face configs: windows, and what is ignored or refused', () => {
   equal(window({ ...qwen2, use_sliding_window: true, max_window_layers: 0 }), 32768)
   equal(window({ ...qwen2, use_sliding_window: true, max_window_layers: 24 }), undefined)
   deepEqual(says({ ...qwen2, use_sliding_window: true }), ['warning sliding_window'])
-  deepEqual(says({ ...llama, rope_scaling: { rope_type: 'llama3' } }), ['warning rope_scaling'])
-  deepEqual(says({ ...llama, rope_parameters: { rope_type: 'yarn' } }), ['warning rope_parameters'])
   deepEqual(says({ ...llama, attention_bias: true }), ['warning attention_bias'])
   deepEqual(says({ ...gpt2, attn_pdrop: 0 }), ['warning attn_pdrop'])
   deepEqual(says({ ...llama, hidden_act: 'relu' }), ['error hidden_act'])

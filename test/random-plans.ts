@@ -62,12 +62,14 @@ const mostDevices = 64
 function randomPlan(random: Random): RandomPlan | undefined {
   const { pick } = random
   const [model, plan] = [modelOf(random), planOf(random)]
-  const training = {
-    seq: pick([1024, 2048, 4096]) * plan.cp,
-    globalBatch: plan.dp * plan.microbatches * pick([1, 1, 2, 4]),
-  }
+  const training = { seq: pick([1024, 2048, 4096]), globalBatch: plan.dp * plan.microbatches * pick([1, 1, 2, 4]) }
   const device = pick(['h100', 'h100', 'a100'])
-  const input: JobInput = { model, training, plan }
+  const context = contextOf(random)
+  const input: JobInput = {
+    model,
+    training: { ...training, seq: training.seq * context.cp },
+    plan: { ...plan, ...context },
+  }
   const job = Job.safeParse(input)
   if (!job.success || worldOfPlan(job.data.plan) > mostDevices) return undefined
   return check(job.data).some(({ severity }) => severity === 'error') ? undefined : { job: job.data, device }

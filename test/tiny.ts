@@ -75,7 +75,7 @@ export interface Tensor {
 
 export const tensor = (text: string, values: ArrayLike<number>): Tensor => ({ dims: tensorOf(text).dims, values })
 
-const moment = { seed: 1, step: 0, block: '', at: {} }
+const moment = { seed: 1, step: 0, block: '', microbatch: 0, at: {} }
 
 /** Runs one op on tensors that lie side by side; `outs` say the results' dims, and their values where they are read. */
 export function runOp(

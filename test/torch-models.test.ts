@@ -25,6 +25,10 @@ const boundOf = (name: string) => (name.endsWith('attn.k.bias') ? 1e-9 : bound)
 
 const gpt = { family: 'gpt', layers: 2, embed: 8, heads: 2, vocab } as const
 const llama = { family: 'llama', layers: 2, embed: 8, heads: 4, kvHeads: 2, ffn: 12, vocab } as const
+const llama31 = { kind: 'llama3', factor: 8, low: 1, high: 2, original: 16 } as const
+const yarn = { kind: 'yarn', factor: 6, original: 32, fast: 4, slow: 0.5, scale: 0.8, scaleAll: 0.5 } as const
+const mla = { keyValueRank: 6, ropeDim: 4, plainDim: 3, valueDim: 5 } as const
+const latent = { family: 'llama', layers: 2, embed: 8, heads: 3, ffn: 12, vocab } as const
 const configs: Record<string, ModelInput> = {
   mlp: { family: 'mlp', layers: 3, embed: 4, ffn: 7 },
   'gpt, tied': gpt,
@@ -35,6 +39,11 @@ const configs: Record<string, ModelInput> = {
   'llama with biases': { ...llama, qkvBias: true },
   'llama with normed heads': { ...llama, qkNorm: true, eps: 1e-3 },
   'llama with a window': { ...llama, window: 2 },
+  'llama with slower positions': { ...llama, headDim: 8, ropeScaling: { kind: 'linear', factor: 4 } },
+  'llama with the positions of Llama 3.1': { ...llama, headDim: 8, ropeTheta: 20, ropeScaling: llama31 },
+  'llama with YaRN': { ...llama, headDim: 12, ropeTheta: 50, ropeScaling: { ...yarn, scaleAll: 0 } },
+  'llama with latent attention': { ...latent, mla: { ...mla, queryRank: 5 } },
+  'llama with latent attention, YaRN and a window': { ...latent, mla, ropeScaling: yarn, ropeTheta: 50, window: 3 },
   'llama, tied, with everything': { ...llama, tied: true, qkvBias: true, qkNorm: true, window: 3 },
 }
 

@@ -62,13 +62,56 @@ def gpt(c, p, data):
     return token_loss(F.linear(norm(x, 'head.norm'), table), data['labels'])
 
 
-def rotate(x, theta):
+def rotation(width, theta, scaling):
+    """Frequencies, and what a turned pair grows by, as in transformers' modeling_rope_utils.py."""
+    period = theta ** (torch.arange(0, width, 2) / width)
+    if scaling is None:
+        return 1 / period, 1.0
+    fast, slow = 1 / period, 1 / (scaling['factor'] * period)
+    if scaling['kind'] == 'linear':
+        return slow, 1.0
+    if scaling['kind'] == 'llama3':
+        waves = 2 * math.pi * period
+        smooth = (scaling['original'] / waves - scaling['low']) / (scaling['high'] - scaling['low'])
+        return (1 - smooth.clamp(0, 1)) * slow + smooth.clamp(0, 1) * fast, 1.0
+    dim = lambda turns: width * math.log(scaling['original'] / (turns * 2 * math.pi)) / (2 * math.log(theta))
+    low, high = max(math.floor(dim(scaling['fast'])), 0), min(math.ceil(dim(scaling['slow'])), width - 1)
+    ramp = ((torch.arange(width // 2) - low) / (high - low if high > low else 0.001)).clamp(0, 1)
+    return slow * ramp + fast * (1 - ramp), mscale(scaling, 'scale') / mscale(scaling, 'scaleAll')
+
+
+def mscale(scaling, which):
+    return 0.1 * scaling[which] * math.log(scaling['factor']) + 1
+
+
+def rotate(x, theta, scaling=None):
     """Rotary positions by halves, as in Hugging Face's Llama."""
     length, width = x.shape[-2:]
-    frequency = theta ** (-torch.arange(0, width, 2) / width)
+    frequency, growth = rotation(width, theta, scaling)
     angle = torch.outer(torch.arange(length, dtype=torch.float64), frequency).repeat(1, 2)
     low, high = x.chunk(2, -1)
-    return x * angle.cos() + torch.cat([-high, low], -1) * angle.sin()
+    return growth * (x * angle.cos() + torch.cat([-high, low], -1) * angle.sin())
+
+
+def latent(c, p, at, y, norm):
+    """DeepSeek's attention: heads are read off latents, one rotated key serves all of them."""
+    turn = lambda x: rotate(x, c['ropeTheta'], c.get('ropeScaling'))
+    asked = norm(y @ p[at + 'q.down'], at + 'q.norm') if 'queryRank' in c['mla'] else y
+    known = norm(y @ p[at + 'kv.down'], at + 'kv.norm')
+    q = torch.cat([project(asked, p[at + 'q.plain']), turn(project(asked, p[at + 'q.rope']))], -1)
+    shared = turn((y @ p[at + 'k.rope']).unsqueeze(1)).expand(-1, c['heads'], -1, -1)
+    k = torch.cat([project(known, p[at + 'k.plain']), shared], -1)
+    scaling = c.get('ropeScaling')
+    grown = mscale(scaling, 'scaleAll') if scaling is not None and scaling['kind'] == 'yarn' else 1.0
+    return attend(q * grown, k * grown, project(known, p[at + 'v']), c.get('window'))
+
+
+def grouped(c, p, at, y, norm):
+    q, k, v = (project(y, p[at + n], p.get(at + n + '.bias')) for n in 'qkv')
+    if c['qkNorm']:
+        q, k = norm(q, at + 'q.norm'), norm(k, at + 'k.norm')
+    q, k = (rotate(x, c['ropeTheta'], c.get('ropeScaling')) for x in (q, k))
+    return attend(q, k, v, c.get('window'))
 
 
 def llama(c, p, data):
@@ -77,11 +120,8 @@ def llama(c, p, data):
     for i in range(c['layers']):
         at = 'layers.%d.' % i
         y = norm(x, at + 'norm1')
-        q, k, v = (project(y, p[at + 'attn.' + n], p.get(at + 'attn.' + n + '.bias')) for n in 'qkv')
-        if c['qkNorm']:
-            q, k = norm(q, at + 'attn.q.norm'), norm(k, at + 'attn.k.norm')
-        q, k = rotate(q, c['ropeTheta']), rotate(k, c['ropeTheta'])
-        x = x + join(attend(q, k, v, c.get('window')), p[at + 'attn.out'])
+        attended = latent(c, p, at + 'attn.', y, norm) if 'mla' in c else grouped(c, p, at + 'attn.', y, norm)
+        x = x + join(attended, p[at + 'attn.out'])
         y = norm(x, at + 'norm2')
         x = x + (F.silu(y @ p[at + 'mlp.gate']) * (y @ p[at + 'mlp.up'])) @ p[at + 'mlp.down']
     table = p['embed.tokens'] if c['tied'] else p['head.out']

@@ -52,29 +52,59 @@ def norm(op, ins, outs):
     return [to(y, rows + inner, outs[0])]
 
 
+def rotation(width, theta, scaling):
+    """Frequencies, and what a turned pair grows by, as transformers works them out (modeling_rope_utils.py)."""
+    period = theta ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
+    if scaling is None:
+        return 1 / period, 1.0
+    fast, slow = 1 / period, 1 / (scaling['factor'] * period)
+    if scaling['kind'] == 'linear':
+        return slow, 1.0
+    if scaling['kind'] == 'llama3':
+        waves = 2 * math.pi * period
+        smooth = (scaling['original'] / waves - scaling['low']) / (scaling['high'] - scaling['low'])
+        mixed = (1 - smooth) * slow + smooth * fast
+        long, short = waves > scaling['original'] / scaling['low'], waves < scaling['original'] / scaling['high']
+        return torch.where(long, slow, torch.where(short, fast, mixed)), 1.0
+    dim = lambda turns: width * math.log(scaling['original'] / (turns * 2 * math.pi)) / (2 * math.log(theta))
+    low, high = max(math.floor(dim(scaling['fast'])), 0), min(math.ceil(dim(scaling['slow'])), width - 1)
+    ramp = ((torch.arange(width // 2, dtype=torch.float64) - low) / (high - low if high > low else 0.001)).clamp(0, 1)
+    mscale = lambda m: 0.1 * m * math.log(scaling['factor']) + 1
+    return slow * ramp + fast * (1 - ramp), mscale(scaling['scale']) / mscale(scaling['scaleAll'])
+
+
+def join(op, ins, outs):
+    rows = [name for name in outs[0] if name != 'both']
+    parts = [to(x, dims, rows + [name for name in dims if name not in rows]) for x, dims in ins]
+    shape = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    return [to(torch.cat([part.expand(*shape, part.shape[-1]) for part in parts], -1), rows + ['both'], outs[0])]
+
+
 def rope(op, ins, outs):
     want = [name for name in ins[0][1] if name not in ('seq', 'headDim')] + ['seq', 'headDim']
     x = to(*ins[0], want)
     length, depth = x.shape[-2:]
-    frequency = op['theta'] ** (-torch.arange(0, depth, 2, dtype=torch.float64) / depth)
+    frequency, growth = rotation(depth, op['theta'], op.get('scaling'))
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
-    point = torch.view_as_complex(torch.stack(x.chunk(2, -1), -1).contiguous()) * torch.polar(torch.ones_like(angle), angle)
+    point = torch.view_as_complex(torch.stack(x.chunk(2, -1), -1).contiguous()) * torch.polar(torch.full_like(angle, growth), angle)
     return [to(torch.cat([point.real, point.imag], -1), want, outs[0])]
 
 
 def attention(op, ins, outs):
     want = ['batch', 'kvHeads', 'group', 'seq', 'headDim']
-    q, k, v = [to(x, dims, want) for x, dims in ins]
-    k, v = k.expand(*q.shape), v.expand(*q.shape)
+    value = want[:-1] + ['valueDim' if 'valueDim' in ins[2][1] else 'headDim']
+    q, k, v = [to(x, dims, names) for (x, dims), names in zip(ins, (want, want, value))]
+    k, v = k.expand(*q.shape), v.expand(*q.shape[:-1], v.shape[-1])
+    scale = op.get('scale', 1 / math.sqrt(q.shape[-1]))
     length = q.shape[3]
     distance = torch.arange(length)[:, None] - torch.arange(length)
     seen = (distance >= 0) & (distance < op.get('window', length))
-    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~seen, -math.inf)
-    if hasattr(F, 'scaled_dot_product_attention'):  # torch 2.0
+    scores = (q @ k.mT * scale).masked_fill(~seen, -math.inf)
+    if hasattr(F, 'scaled_dot_product_attention') and 'scale' not in op:  # torch 2.0; a scale from 2.1 on
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
     else:
         out = scores.softmax(-1) @ v
-    return [to(out, want, outs[0]), to(scores.logsumexp(-1), want[:-1], outs[1])]
+    return [to(out, value, outs[0]), to(scores.logsumexp(-1), want[:-1], outs[1])]
 
 
 def token_loss(op, ins, outs):
@@ -99,6 +129,7 @@ OPS = {
     'swiglu': elementwise(lambda op, gate, up: F.silu(gate) * up),
     'layerNorm': norm,
     'rmsNorm': norm,
+    'join': join,
     'rope': rope,
     'attention': attention,
     'embed': embed,

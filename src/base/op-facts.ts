@@ -6,10 +6,17 @@ import type { OpKind, OpTable } from './op.js'
 import { type OptimizerKind, optimizerFacts, optimizerKinds } from './optimizer.js'
 
 /**
- * What an op costs: a product of matrices; attention, forward or backward; a pass over memory in which every operand is read
+ * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; a pass over memory in which every operand is read
  * and every result written once; or a look into one operand, of which no more is read than is written.
  */
-export type OpWork = 'product' | 'attention' | 'attentionBackward' | 'pass' | { readonly lookInto: number }
+export type OpWork =
+  | 'product'
+  | 'experts'
+  | 'expertsBackward'
+  | 'attention'
+  | 'attentionBackward'
+  | 'pass'
+  | { readonly lookInto: number }
 
 export interface OpFacts {
   /** Operands and results in order. `dx` is the gradient of `x`; `...` is any number of further operands. */
@@ -28,6 +35,12 @@ export interface OpFacts {
   readonly updates?: true
   /** A forward op that a plan may have computed again in backward: where it says so, or also where it says `selective`. */
   readonly recomputed?: 'listed' | 'selective'
+  /** The first of the results that are whole numbers. */
+  readonly index?: number
+  /** It moves numbers or adds them up: what all its real operands are stored in, its result is too. */
+  readonly moves?: true
+  /** Its results are kept, whatever a plan computes again: a rounding would make others of them. */
+  readonly kept?: true
   /** It may be done to many tensors in one call. */
   readonly lists?: true
   /** Dims of which operands may hold unlike parts: queries a part of the sequence, their keys all of it. */
@@ -49,7 +62,7 @@ const optimizerOps = Object.fromEntries(
 
 export const opFacts: OpTable<OpFacts> = {
   contract: op('a b -> out', { work: 'product', recomputed: 'listed' }),
-  add: op('a b ... -> out', { recomputed: 'listed' }),
+  add: op('a b ... -> out', { recomputed: 'listed', moves: true }),
   mul: op('a b -> out'),
   scale: op('x -> out', { lists: true }),
   sumTo: op('x -> out'),
@@ -63,11 +76,14 @@ export const opFacts: OpTable<OpFacts> = {
   rmsNorm: op('x gain -> y', { recomputed: 'listed' }),
   rmsNormInputGrad: op('dy x gain -> dx'),
   rmsNormWeightGrad: op('dy x -> dgain', { wide: 0 }),
+  join: op('a b -> out', { recomputed: 'listed' }),
+  joinGrad: op('dout -> da db'),
   rope: op('x -> y', { recomputed: 'listed' }),
   attention: op('q k v -> out lse', {
     ...{ work: 'attention', statistic: 1, wide: 1, recomputed: 'selective', unlike: ['seq'] },
   }),
   attentionGrad: op('dout q k v out lse -> dq dk dv', { work: 'attentionBackward', like: 1, unlike: ['seq'] }),
+  attentionMerge: op('out lse more moreLse -> out lse', { statistic: 1, wide: 1, like: 0 }),
   dropout: op('x -> y', { recomputed: 'listed' }),
   embed: op('ids table -> out', { work: { lookInto: 1 }, recomputed: 'listed' }),
   embedGrad: op('ids dout -> dtable', { wide: 0 }),
@@ -80,6 +96,28 @@ export const opFacts: OpTable<OpFacts> = {
   squaredError: op('x target -> loss', { statistic: 0, wide: 0, loss: true }),
   squaredErrorGrad: op('x target count -> dx', { like: 0 }),
   countElements: op('target -> count', { statistic: 0 }),
+  sigmoid: op('x -> y', { recomputed: 'listed' }),
+  sigmoidGrad: op('dy y -> dx'),
+  scores: op('logits -> scores', { statistic: 0, wide: 0, recomputed: 'listed' }),
+  scoresGrad: op('dscores scores -> dlogits'),
+  topK: op('scores bias -> choice', { index: 0, kept: true }),
+  chosen: op('scores choice -> weight', { statistic: 0, wide: 0, recomputed: 'listed' }),
+  chosenGrad: op('dweight scores choice -> dscores', { statistic: 0, wide: 0 }),
+  assign: op('scores choice -> kept', { index: 0, kept: true }),
+  rowsOf: op('choice -> to from counts', { index: 0, kept: true }),
+  dispatch: op('x to from counts -> rows', { moves: true, like: 0, recomputed: 'listed' }),
+  combine: op('rows to from counts -> out', { moves: true, like: 0 }),
+  expertContract: op('rows counts w -> out', { work: 'experts', like: 0, recomputed: 'listed' }),
+  expertWeightGrad: op('rows drows counts -> dw', { work: 'expertsBackward', like: 0 }),
+  weightedSwiglu: op('gate up weight -> y', { like: 0, recomputed: 'listed' }),
+  weightedSwigluGrad: op('dy gate up weight -> dgate dup dweight', { like: 0, statistic: 2, wide: 2 }),
+  countChoices: op('choice -> counts', { statistic: 0, wide: 0, kept: true }),
+  countTop: op('scores -> counts', { statistic: 0, wide: 0, kept: true }),
+  balanceLoss: op('scores counts -> loss', { statistic: 0, wide: 0, loss: true }),
+  balanceLossGrad: op('scores counts -> dscores', { statistic: 0, wide: 0 }),
+  zLoss: op('logits -> loss', { statistic: 0, wide: 0, loss: true }),
+  zLossGrad: op('logits -> dlogits'),
+  balance: op('counts -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),

@@ -7,6 +7,7 @@
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
 import type { Optimizer } from './optimizer.js'
+import type { RopeScaling } from './rope.js'
 
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
@@ -39,16 +40,31 @@ export type Op =
   | { readonly kind: 'rmsNormInputGrad'; readonly eps: number }
   /** (dy, x) -> (dgain) */
   | { readonly kind: 'rmsNormWeightGrad'; readonly eps: number }
-  /** (x) -> (y): element i and i + headDim/2 rotated by position * theta^(-2i/headDim); inverse rotates back. */
-  | { readonly kind: 'rope'; readonly theta: number; readonly inverse: boolean }
   /**
-   * (q, k, v) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group;
-   * lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores are scaled by 1/sqrt(headDim).
-   * A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
+   * (a, b) -> (out): side by side along the dim of out that they lack: first the dim that only a has, then the one that only
+   * b has. Other dims that one of them lacks are repeated.
    */
-  | { readonly kind: 'attention'; readonly window?: number; readonly dropout?: Dropout }
-  /** (dout, q, k, v, out, lse) -> (dq, dk, dv) */
-  | { readonly kind: 'attentionGrad'; readonly window?: number; readonly dropout?: Dropout }
+  | { readonly kind: 'join' }
+  /** (dout) -> (da, db): what went into a join; a dim that one of them lacks is summed. */
+  | { readonly kind: 'joinGrad' }
+  /**
+   * (x) -> (y): element i and i + headDim/2 turned by position * theta^(-2i/headDim), or as `rotationOf` scales it; headDim is
+   * named ropeDim where it is a part of heads. The inverse turns back; it is the gradient, so what grew grows again.
+   */
+  | { readonly kind: 'rope'; readonly theta: number; readonly inverse: boolean; readonly scaling?: RopeScaling }
+  /**
+   * (q, k, v) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group; headDim of v and
+   * out is named valueDim where it is another. lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores
+   * are multiplied by `scale`, or by 1/sqrt(headDim). A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
+   */
+  | ({ readonly kind: 'attention' } & AttentionOptions)
+  /** (dout, q, k, v, out, lse) -> (dq, dk, dv): out and lse are those of all keys, even where k and v are some of them. */
+  | ({ readonly kind: 'attentionGrad' } & AttentionOptions)
+  /**
+   * (out, lse, more, moreLse) -> (out, lse): of attention to some keys and to some others, attention to all of them. With
+   * lse = log(exp(lse) + exp(moreLse)), each is weighed by exp(its lse - lse). Where no key was seen lse is -infinity.
+   */
+  | { readonly kind: 'attentionMerge' }
   /** (x) -> (y): kept elements divided by 1 - rate, the others 0. It is its own gradient. */
   | { readonly kind: 'dropout'; readonly dropout: Dropout }
   /** (ids, table) -> (out): rows of table; an id outside this rank's rows gives 0, so out is a sum over vocab. */
@@ -73,6 +89,66 @@ export type Op =
   | { readonly kind: 'squaredErrorGrad' }
   /** (target) -> (count): how many elements there are. */
   | { readonly kind: 'countElements' }
+  /** (x) -> (y): 1 / (1 + exp(-x)). */
+  | { readonly kind: 'sigmoid' }
+  /** (dy, y) -> (dx) */
+  | { readonly kind: 'sigmoidGrad' }
+  /** (logits) -> (scores): how much each expert suits a token: softmax over the candidates, or sigmoid of each. */
+  | { readonly kind: 'scores'; readonly by: Scoring }
+  /** (dscores, scores) -> (dlogits) */
+  | { readonly kind: 'scoresGrad'; readonly by: Scoring }
+  /**
+   * (scores, bias) -> (choice): for each token the candidates of highest score plus bias, if there is one, the best first; of equals
+   * the one of lower number. With groups only the candidates of `chosenGroups` groups count: those whose best k / chosenGroups sum highest.
+   */
+  | { readonly kind: 'topK'; readonly groups?: ChoiceGroups }
+  /**
+   * (scores, choice) -> (weight): the scores of the chosen, divided by their sum if normalised, times `scale`. What is not
+   * kept (a choice of -1) weighs 0.
+   */
+  | ({ readonly kind: 'chosen' } & Weighing)
+  /** (dweight, scores, choice) -> (dscores) */
+  | ({ readonly kind: 'chosenGrad' } & Weighing)
+  /**
+   * (scores, choice) -> (kept): the choices for which an expert has room, -1 in place of the others. An expert takes `room`
+   * choices of each run of `tokens` tokens of a sequence, in this order: all first choices, then all second ones, ...
+   * (`choice`); token by token (`token`); the highest score first (`probability`). Of equals the earlier token comes first.
+   */
+  | { readonly kind: 'assign'; readonly room: number; readonly tokens: number; readonly order: RoomOrder }
+  /**
+   * (choice) -> (to, from, counts): the *routes* of tokens to the rows that experts work on. Rows stand in the order of
+   * experts, then of tokens; `counts` [expert] says how many each has. `from` [row] is the choice a row was made for,
+   * counted through [batch seq choice], -1 behind the last; `to` [batch seq choice] is the row of each choice, -1 where none
+   * was kept. Ranks that share the experts count through all their tokens and all their rows, the first rank's first.
+   * Guarded: where there are more rows than room for them, the step stops here.
+   */
+  | { readonly kind: 'rowsOf'; readonly guarded: boolean }
+  /** (x, to, from, counts) -> (rows): the row of every choice is its token's, or its own if x has `choice`; 0 behind the last. */
+  | { readonly kind: 'dispatch' }
+  /** (rows, to, from, counts) -> (out): every choice gets its row back, summed in their order where out lacks `choice`. */
+  | { readonly kind: 'combine' }
+  /** (rows, counts, w) -> (out): as contract, each row with the weights of its expert; 0 behind the last row. */
+  | { readonly kind: 'expertContract' }
+  /** (rows, drows, counts) -> (dw) */
+  | { readonly kind: 'expertWeightGrad' }
+  /** (gate, up, weight) -> (y): silu(gate) * up * weight. */
+  | { readonly kind: 'weightedSwiglu' }
+  /** (dy, gate, up, weight) -> (dgate, dup, dweight) */
+  | { readonly kind: 'weightedSwigluGrad' }
+  /** (choice) -> (counts): how often each candidate was chosen. */
+  | { readonly kind: 'countChoices' }
+  /** (scores) -> (counts): how often each candidate is among the `chosen` of highest score, as topK without bias and groups. */
+  | { readonly kind: 'countTop'; readonly chosen: number }
+  /** (scores, counts) -> (loss): `by` times the sum of counts * scores; shares: scores divided by their sum over candidates. */
+  | ({ readonly kind: 'balanceLoss' } & Balancing)
+  /** (scores, counts) -> (dscores) */
+  | ({ readonly kind: 'balanceLossGrad' } & Balancing)
+  /** (logits) -> (loss): `by` times the sum over tokens of the square of log(sum of exp(logits)). */
+  | { readonly kind: 'zLoss'; readonly by: number }
+  /** (logits) -> (dlogits) */
+  | { readonly kind: 'zLossGrad'; readonly by: number }
+  /** (counts) -> (bias): bias += rate * sign(mean - counts). Reads what it writes. */
+  | { readonly kind: 'balance'; readonly rate: number; readonly mean: number }
   /** () -> (out): zeros. */
   | { readonly kind: 'zero' }
   /** (value) -> (out): out += value. Reads what it writes. */
@@ -84,6 +160,34 @@ export type Op =
    * from 0. sgd: (grad, normSquared, lr) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
    */
   | (Optimizer & Clip)
+
+export interface AttentionOptions {
+  readonly window?: number
+  readonly dropout?: Dropout
+  readonly scale?: number
+}
+
+export const scorings = ['softmax', 'sigmoid'] as const
+export type Scoring = (typeof scorings)[number]
+
+export const roomOrders = ['choice', 'token', 'probability'] as const
+export type RoomOrder = (typeof roomOrders)[number]
+
+/** Candidates in so many groups of one size, in their order. */
+export interface ChoiceGroups {
+  readonly groups: number
+  readonly chosenGroups: number
+}
+
+export interface Weighing {
+  readonly normalise: boolean
+  readonly scale: number
+}
+
+export interface Balancing {
+  readonly by: number
+  readonly shares: boolean
+}
 
 export interface Dropout {
   readonly rate: number

@@ -3,21 +3,33 @@
  * and called for every layer of its kind and every microbatch, so it meets the outside in agreed places only:
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  */
-import { type Dim, type Layout, partialAxes, whole } from '../base/index.js'
+import { claimOf, type Dim, type Layout, type Op, partialAxes, whole } from '../base/index.js'
 import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
-import { type Block, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
+import {
+  type Block,
+  type Graph,
+  type Node,
+  type Sharding,
+  shardingOf,
+  type Value,
+  type ValueId,
+} from '../model/index.js'
 import type { ByKind, ParamLayouts } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
 import { elect } from './elect.js'
-import { canonical, type ShardedMesh } from './layouts.js'
+import { hasRows, rowLayouts } from './experts.js'
+import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { align } from './pack.js'
 import type { Phases } from './recompute.js'
+import { isAttention, writeRing } from './ring.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
 
 export type PhaseName = 'F' | 'I' | 'W' | 'B'
 
 export interface BlockContext {
   readonly s: ShardedMesh
+  /** The model's dims, of one microbatch. */
+  readonly sizes: Readonly<Record<string, number>>
   readonly graphs: ByKind<DerivedGraph>
   readonly nodes: ByKind<Phases>
   readonly phases: readonly PhaseName[]
@@ -26,8 +38,6 @@ export interface BlockContext {
   readonly classes: ReadonlyMap<string, string>
   /** The layout in which gradients of a class are accumulated: as produced, where nothing has been agreed. */
   readonly gradients: ReadonlyMap<string, Layout>
-  /** Every call leaves its gradients in frames of their own, to be reduced and added up by others. */
-  readonly fresh: boolean
 }
 
 /** The gradient of a parameter of class `of`, in the layout in which some segment makes it. */
@@ -50,21 +60,30 @@ interface StashedValue {
   readonly slot: Slot
 }
 
+/** Where ranks exchange sequence for heads, what both attention and others will read is kept as each of them needs it. */
+type Stash = Map<ValueId, readonly StashedValue[]>
+
 export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
   const [{ graph }, { F }] = [context.graphs[block.kind], context.nodes[block.kind]]
   const forward = new PhaseWriter(block, context)
-  forward.run(F)
+  forward.run(trains(context) ? F : F.filter(node => !isTally(graph, node)))
   const through = forward.hand(graph.exports, 'out', 'carry')
-  const backward = context.phases.some(phase => phase !== 'F') ? draftBackward(block, context, forward) : undefined
+  const backward = trains(context) ? draftBackward(block, context, forward) : undefined
   const { lossLayout } = forward
   return {
     segments: { F: forward.draft('F'), ...backward?.segments },
-    produced: backward?.produced ?? [],
+    produced: [...forward.produced, ...(backward?.produced ?? [])],
     through,
     dthrough: backward?.dthrough ?? {},
     ...(lossLayout ? { lossLayout } : {}),
   }
 }
+
+const trains = ({ phases }: BlockContext): boolean => phases.some(phase => phase !== 'F')
+
+/** What is counted for a parameter that follows it; nobody does in an evaluation. */
+const isTally = ({ nodes, tallies = {} }: Graph, node: number): boolean =>
+  Object.values(tallies).includes(nodes[node].outs[0])
 
 /** B; or I and then W, where the schedule runs them apart; or all three. */
 function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter) {
@@ -74,11 +93,11 @@ function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter
   // Frames end with their last reader: one stash if B reads it all, two if I is done with its part before W.
   const kept = phases.includes('I')
     ? new Map([
-        ...forward.stash(keptForI, { is: 'keep', of: 'I' }),
-        ...forward.stash(keptForW, { is: 'keep', of: 'W' }),
+        ...forward.stash(keptForI, B, { is: 'keep', of: 'I' }),
+        ...forward.stash(keptForW, B, { is: 'keep', of: 'W' }),
       ])
-    : forward.stash([...keptForI, ...keptForW], { is: 'keep' })
-  const run = (nodes: readonly number[], known: ReadonlyMap<ValueId, StashedValue>) => {
+    : forward.stash([...keptForI, ...keptForW], B, { is: 'keep' })
+  const run = (nodes: readonly number[], known: Stash) => {
     const writer = new PhaseWriter(block, context, known)
     writer.run(nodes)
     return writer
@@ -99,7 +118,7 @@ function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter
   if (phases.includes('I')) {
     const writer = run(I, kept)
     dthrough = writer.hand(carryGrads, 'dout', 'dcarry')
-    const holding = writer.stash(held, { is: 'hold' })
+    const holding = writer.stash(held, W, { is: 'hold' })
     finish('I', writer)
     const weights = run(W, new Map([...kept, ...holding]))
     weights.accumulateGiven()
@@ -114,11 +133,11 @@ class PhaseWriter {
   readonly #block: Block
   readonly #derived: DerivedGraph
   readonly #context: BlockContext
-  readonly #known: ReadonlyMap<ValueId, StashedValue>
+  readonly #known: Stash
   readonly #writer: SegmentWriter
   readonly #gradOf: ReadonlyMap<ValueId, string[]>
 
-  constructor(block: Block, context: BlockContext, known: ReadonlyMap<ValueId, StashedValue> = new Map()) {
+  constructor(block: Block, context: BlockContext, known: Stash = new Map()) {
     const derived = context.graphs[block.kind]
     this.#block = block
     this.#derived = derived
@@ -154,23 +173,43 @@ class PhaseWriter {
     return through
   }
 
-  /** Values other phases will need: the smallest version that is not partial, if there is one. */
-  stash(values: readonly ValueId[], role: RoleName): Map<ValueId, StashedValue> {
-    const stashed = new Map<ValueId, StashedValue>()
+  /** Values other phases will need, in the smallest versions that those who read them can use. */
+  stash(values: readonly ValueId[], readers: readonly number[], role: RoleName): Stash {
+    const stashed: Stash = new Map()
     let offset = 0
-    for (const id of values) {
-      const versions = this.#writer.versions(String(id))
-      const resolved = versions.filter(({ layout }) => partialAxes(layout).length === 0)
-      const bytes = (v: { ref: string }) => this.#writer.bytesOf(v.ref)
-      const { ref, layout } = (resolved.length > 0 ? resolved : versions).reduce((a, b) =>
-        bytes(b) < bytes(a) ? b : a,
-      )
+    const settle = ({ ref, layout }: Version): StashedValue => {
       const slot = this.#writer.slotOf(ref) ?? { role, kind: 'activations' as const, offset }
       if (this.#writer.isScratch(ref)) offset += align(this.#writer.bytesOf(ref))
       this.#writer.settle(ref, slot)
-      stashed.set(id, { layout, slot })
+      return { layout, slot }
     }
+    for (const id of values) stashed.set(id, this.#smallest(id, readers).map(settle))
     return stashed
+  }
+
+  /**
+   * The smallest version that is not partial, if there is one. Of several that are as small, which an exchange makes, the
+   * one by heads for readers that work by heads, and another for the others.
+   */
+  #smallest(id: ValueId, readers: readonly number[]): Version[] {
+    const versions = this.#writer.versions(String(id))
+    const resolved = versions.filter(({ layout }) => partialAxes(layout).length === 0)
+    const some = resolved.length > 0 ? resolved : versions
+    const bytes = ({ ref }: Version) => this.#writer.bytesOf(ref)
+    const least = Math.min(...some.map(bytes))
+    const small = some.filter(version => bytes(version) === least)
+    const ways = new Set(this.#readersOf(id, readers).map(node => this.#ruleOf(node).byHeads))
+    const found = [...ways].map(byHeads => small.find(({ layout }) => isByHeads(layout) === byHeads) ?? small[0])
+    return found.length > 0 ? [...new Set(found)] : [small[0]]
+  }
+
+  #readersOf(id: ValueId, nodes: readonly number[]): Node[] {
+    return nodes.map(node => this.#derived.graph.nodes[node]).filter(({ ins }) => ins.includes(id))
+  }
+
+  #ruleOf({ op, ins, outs }: Node): Sharding {
+    const dims = (ids: readonly ValueId[]) => ids.map(id => this.#value(id).dims)
+    return shardingOf(op, dims(ins), dims(outs))
   }
 
   draft(phase: PhaseName): SegmentDraft {
@@ -184,24 +223,38 @@ class PhaseWriter {
   #node(node: Node): void {
     const { s } = this.#context
     const [ins, outs] = [node.ins, node.outs].map(ids => ids.map(id => this.#value(id)))
-    const rule = shardingOf(
-      node.op,
-      ins.map(v => v.dims),
-      outs.map(v => v.dims),
-    )
-    const elected = elect(
-      s,
-      rule,
-      ins.map(v => this.#operand(v)),
-      outs.map(v => this.#result(v)),
-    )
+    const [operands, results] = [ins.map(v => this.#operand(v)), outs.map(v => this.#result(v))]
+    const elected = hasRows(node.op)
+      ? rowLayouts(s, node.op, operands, results)
+      : elect(s, this.#ruleOf(node), operands, results)
+    const { op } = node
+    if (s.ring !== undefined && isAttention(op)) {
+      writeRing({ s, writer: this.#writer, op, ins, outs, elected }, s.ring)
+      return
+    }
     const refs = ins.map((value, i) => this.#writer.demand(String(value.id), elected.ins[i]).ref)
     const made = outs.map((value, i) =>
       this.#writer.make(String(value.id), value, elected.outs[i], this.#kindOf(value.id)),
     )
-    this.#writer.emit({ ...node.op, ins: refs, outs: made.map(({ ref }) => ref) })
+    this.#emit(
+      node.op,
+      refs,
+      made.map(({ ref }) => ref),
+    )
     for (const { id } of outs) this.#accumulate(id)
     if (this.#derived.graph.loss === node.outs[0]) this.#accumulateLoss(made[0].ref, elected.outs[0])
+    if (this.#derived.graph.terms?.includes(node.outs[0])) this.#accumulateTerm(node.outs[0])
+  }
+
+  /** Rows that ranks share move between them. */
+  #emit(op: Op, ins: readonly Ref[], outs: readonly Ref[]): void {
+    const { ep } = this.#context.s.experts
+    const kind = op.kind === 'dispatch' ? 'all-dispatch' : op.kind === 'combine' ? 'all-combine' : undefined
+    if (kind === undefined || ep.length === 0) this.#writer.emit({ ...op, ins, outs })
+    else {
+      this.#writer.emit({ kind, ins, outs, group: { axes: ep } })
+      this.#writer.emit({ kind: 'wait', on: outs[0] })
+    }
   }
 
   #kindOf(id: ValueId): Kind {
@@ -231,8 +284,8 @@ class PhaseWriter {
   #find(value: Value): void {
     const key = String(value.id)
     if (this.#writer.versions(key).length > 0) return
-    const { layout, slot } = this.#known.get(value.id) ?? this.#outside(value)
-    this.#writer.given(key, value, layout, slot)
+    const found = this.#known.get(value.id) ?? [this.#outside(value)]
+    for (const { layout, slot } of found) this.#writer.given(key, value, layout, slot)
   }
 
   #outside({ source, dims, name: label }: Value): StashedValue {
@@ -280,9 +333,10 @@ class PhaseWriter {
       this.#find(value)
       const produced = this.#gradLayout(param, this.#writer.versions(String(id))[0].layout)
       // What is a sum already has nothing to wait for: the rank adds its own part.
-      const isSum = this.#context.fresh && partialAxes(produced).length === 0
+      const { fresh } = this.#layouts(param)
+      const isSum = fresh && partialAxes(produced).length === 0
       const { ref, layout } = this.#writer.demand(String(id), isSum ? this.#layouts(param).storage : produced)
-      if (this.#context.fresh && !isSum) this.#leave(param, value, { ref, layout })
+      if (fresh && !isSum) this.#leave(param, value, { ref, layout })
       else {
         const role: RoleName = { is: 'grad', of: param }
         const name = showRole(role)
@@ -301,22 +355,34 @@ class PhaseWriter {
 
   /** The agreed layout, else the produced one; what others reduce keeps its partial sums, and otherwise lies as it is computed with. */
   #gradLayout(param: string, layout: Layout): Layout {
-    const { classes, gradients, fresh } = this.#context
+    const { classes, gradients } = this.#context
+    const { compute, fresh } = this.#layouts(param)
     const of = classes.get(this.#block.params[param])!
     const agreed = gradients.get(of) ?? layout
-    const wanted = fresh ? { ...this.#layouts(param).compute, partial: agreed.partial } : agreed
+    const wanted = fresh ? { ...compute, partial: agreed.partial } : agreed
     this.produced.push({ of, layout: gradients.has(of) ? layout : wanted })
     return wanted
   }
 
   #accumulateLoss(ref: string, layout: Layout): void {
     this.lossLayout = layout
+    this.#addTo('loss', ref, layout)
+  }
+
+  #accumulateTerm(id: ValueId): void {
+    const { s, sizes } = this.#context
+    const { ref, layout } = this.#writer.demand(String(id), termLayout(s, sizes))
+    this.#addTo('terms', ref, layout)
+  }
+
+  #addTo(of: 'loss' | 'terms', ref: string, layout: Layout): void {
     const tensor = { name: 'total', dtype: 'f32' as const, dims: [] }
-    const total = this.#writer.given('loss', tensor, layout, {
-      role: { is: 'result', of: 'loss' },
-      kind: 'workspace',
-      offset: 0,
-    })
+    const slot: Slot = { role: { is: 'result', of }, kind: 'workspace', offset: 0 }
+    const total = this.#writer.versions(of)[0] ?? this.#writer.given(of, tensor, layout, slot)
     this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [total.ref] })
   }
 }
+
+/** Whether an axis that splits the sequence elsewhere has claimed heads. */
+const isByHeads = ({ splits }: Layout): boolean =>
+  Object.entries(splits).some(([dim, axes]) => axes.some(axis => claimOf(axis) === dim))

@@ -3,7 +3,7 @@
  * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
  * hardly on depth (a kind of block is compiled once).
  */
-import { asPart, finish, type Mesh, type MeshAxis, type Work, whole } from '../base/index.js'
+import { asPart, finish, type Work, whole } from '../base/index.js'
 import {
   type DataInput,
   type Param,
@@ -14,7 +14,6 @@ import {
   type Stream,
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
-import { isZigzag, type Plan } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
 import {
   type CompiledParam,
@@ -30,8 +29,10 @@ import {
 import { cut } from './cut.js'
 import { draftFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'
+import { boundRows } from './experts.js'
 import { agree, settled } from './gradients.js'
-import { canonical, factorsOf, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
+import { canonical, type ShardedMesh, shardedOn } from './layouts.js'
+import { expertAxesOf, meshOf } from './mesh.js'
 import { draftOnce, type OnceDrafts } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
@@ -41,17 +42,17 @@ import { recompute } from './recompute.js'
 import type { SegmentDraft } from './segment.js'
 import { frameNames } from './stream/frames.js'
 import { draftingStreams, type StreamScript } from './stream/streams.js'
-import { scattersEachCall } from './tail.js'
 
 /** The first of them, up to *shard*: what every block and parameter does, whatever the order of tasks. */
 export function shardStep(given: CompileInput): Sharding {
   const { plan, schedule } = given
-  const model = storedModel(given.model, plan.precision)
+  const { dims } = given.model
+  const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
+  const model = storedModel(boundRows(given.model, plan, s), plan.precision)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph), plan.precision))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
-  const s = shardedOn(meshOf(plan, model.dims), plan.sequenceParallel)
-  const layouts = layoutsOfParams(model, s)
+  const layouts = layoutsOfParams(model, s, plan)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
   return { ...facts, ...shard(facts) }
 }
@@ -93,22 +94,14 @@ function* placingFrames(scripts: readonly StreamScript[]): Work<Stream[]> {
   return streams
 }
 
-/** The plan's axes in its rank order, tp factored where key-value heads are fewer; the sequence in zigzag over cp. */
-export function meshOf(plan: Pick<Plan, MeshAxis | 'order' | 'zigzag'>, dims: Readonly<Record<string, number>>): Mesh {
-  const names = plan.order.split('-') as MeshAxis[] // checked with the plan
-  const axes = names.flatMap(name => (name === 'tp' ? factorsOf(plan.tp, dims.kvHeads) : [{ name, size: plan[name] }]))
-  return isZigzag(plan, dims.seq) ? { axes, zigzag: { dim: 'seq', axis: 'cp' } } : { axes }
-}
-
 /** Every segment, in layouts: of each kind of block, of each parameter, and what happens once a step. */
 function shard(facts: Facts): Drafts {
-  const { model, plan, s } = facts
+  const { model } = facts
   const sharding = {
     phases: phasesIn(facts),
     classes: classesOf(model),
-    fresh: scattersEachCall(plan, storageOf(s, whole)),
   }
-  const context: BlockContext = { ...facts, ...sharding, gradients: new Map() }
+  const context: BlockContext = { ...facts, ...sharding, sizes: model.dims, gradients: new Map() }
   const gradients = agree(facts, context)
   const blocks = eachKind(model, block => draftBlock(block, { ...context, gradients }))
   return { blocks, params: draftParams(facts, settled(blocks, gradients)), once: draftOnce(facts, blocks) }
@@ -126,12 +119,13 @@ function segmentsOf({ blocks, params, once }: Drafts, flights: readonly FlightDr
   return [...new Map(all.map(draft => [draft.name, draft])).values()]
 }
 
-const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumNorm }: OnceDrafts): SegmentDraft[] => [
+const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumTerms, sumNorm }: OnceDrafts): SegmentDraft[] => [
   ...Object.values(clear),
   ...Object.values(loads),
   count,
   ...sumCount,
   ...sumLoss,
+  ...sumTerms,
   ...sumNorm,
 ]
 
@@ -143,11 +137,12 @@ const inputsOf = (model: Model, s: ShardedMesh, onlyForward: boolean): DataInput
   ...(onlyForward ? [] : ['lr', 'step']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]
 
+/** A program without losses of single blocks does not speak of them. */
 const resultsOf = (streams: readonly StreamScript[]): Results =>
   Object.fromEntries(
-    resultNames.map(name => {
+    resultNames.flatMap(name => {
       const places = streams.flatMap(({ results }, pp) => (name in results ? [[pp, results[name]]] : []))
-      return [name, Object.fromEntries(places)]
+      return name === 'terms' && places.length === 0 ? [] : [[name, Object.fromEntries(places)]]
     }),
   ) as Results // a record of every name
 

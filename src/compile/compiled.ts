@@ -35,6 +35,8 @@ export function eachKind<T>({ blocks }: Model, make: (block: Block) => T): ByKin
 export interface ParamLayouts {
   readonly compute: Layout
   readonly storage: Layout
+  /** Every call leaves its gradient in a frame of its own, to be reduced and added up by others; else it is added up as produced. */
+  readonly fresh: boolean
 }
 
 /** What is known before anything is sharded. */
@@ -95,6 +97,15 @@ export const holdersOf = ({ held }: Facts, stages: readonly number[]): number[] 
 
 /** Pipeline coordinates with tasks of the last block's stage. */
 export const lossHolders = (facts: Facts): number[] => holdersOf(facts, facts.stageOf.slice(-1))
+
+/** Pipeline coordinates with tasks of blocks that have losses of their own. */
+export function termHolders(facts: Facts): number[] {
+  const { model, stageOf } = facts
+  return holdersOf(
+    facts,
+    stageOf.filter((_, i) => model.blocks[i].graph.terms !== undefined),
+  )
+}
 
 /** The blocks of each stage, in order. */
 export function blocksOfStages({ schedule, stageOf }: Pick<Facts, 'schedule' | 'stageOf'>): number[][] {

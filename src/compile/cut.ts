@@ -1,6 +1,6 @@
 /**
- * Blocks into stages. The blocks between the first and the last run of a repeated kind are the layers; what comes before
- * goes with the first stage, what comes after with the last.
+ * Blocks into stages. What comes before the layers goes with the first stage, what comes after with the last. Where no block
+ * says that it is a layer, those between the first and the last of a repeated kind are.
  */
 import type { Block } from '../model/index.js'
 import { layersPerStage, type Plan, stagesOf } from '../plan/index.js'
@@ -16,6 +16,8 @@ export function cut(blocks: readonly Block[], plan: Plan): number[] {
 
 /** [first, last) of the layers. */
 function layerRange(blocks: readonly Block[]): [number, number] {
+  const layers = blocks.map(({ layer }) => layer === true)
+  if (layers.includes(true)) return [layers.indexOf(true), layers.lastIndexOf(true) + 1]
   const repeated = blocks.map((block, i) => blocks.some((other, j) => j !== i && other.kind === block.kind))
   return repeated.includes(true) ? [repeated.indexOf(true), repeated.lastIndexOf(true) + 1] : inner(blocks)
 }

@@ -11,7 +11,7 @@ export interface DerivedGraph {
   readonly forward: number
   /** Gradient nodes that the gradient of the carry needs. */
   readonly inputSide: ReadonlySet<number>
-  /** The graph's name of a parameter -> its gradient. */
+  /** The graph's name of a parameter -> its gradient, or what is counted for it. */
   readonly paramGrads: Readonly<Record<string, ValueId>>
   /** The gradient of what entered; of a name the block only hands through, the gradient of what left. */
   readonly carryGrads: Readonly<Record<string, ValueId>>
@@ -30,6 +30,8 @@ export function differentiate(graph: Graph): DerivedGraph {
   }
   const count = () => build.source({ kind: 'count' }, 'count', [])
 
+  const losses = new Set([...(graph.loss === undefined ? [] : [graph.loss]), ...(graph.terms ?? [])])
+
   for (const [name, id] of Object.entries(graph.exports)) {
     const value = graph.values[id]
     give(value, build.source({ kind: 'dcarry', name }, `d.${name}.out`, value.dims))
@@ -37,16 +39,17 @@ export function differentiate(graph: Graph): DerivedGraph {
   for (const node of [...graph.nodes].reverse()) {
     const outs = node.outs.map(id => graph.values[id])
     const douts = outs.map(total)
-    if (douts.every(dout => dout === undefined) && node.outs[0] !== graph.loss) continue
+    if (douts.every(dout => dout === undefined) && !losses.has(node.outs[0])) continue
     const ins = node.ins.map(id => graph.values[id])
     for (const [value, gradient] of gradientsOf({ build, node, ins, outs, douts, count })) give(value, gradient)
   }
   /** 0 for what the loss does not depend on: the block before must find a gradient of all it handed on. */
   const zero = (value: Value) => build.emit({ kind: 'zero' }, [], `d.${value.name}`, [value.dims])[0]
+  const gradOf = (value: Value, name: string) => graph.tallies?.[name] ?? (total(value) ?? zero(value)).id
   const gradsOf = (kind: 'param' | 'carry') =>
     Object.fromEntries(
       graph.values.flatMap(value =>
-        value.source.kind === kind ? [[value.source.name, (total(value) ?? zero(value)).id]] : [],
+        value.source.kind === kind ? [[value.source.name, gradOf(value, value.source.name)]] : [],
       ),
     )
   const [carryGrads, paramGrads] = [gradsOf('carry'), gradsOf('param')]

@@ -1,8 +1,8 @@
 /** From a job to its program, and to the one-rank program it is compared with. */
 import { finish, type Work } from '../base/index.js'
 import type { Program, Stream } from '../ir/index.js'
-import { buildModel } from '../model/index.js'
-import type { Job, Plan } from '../plan/index.js'
+import { buildModel, type StepShape } from '../model/index.js'
+import type { Job, Plan, Training } from '../plan/index.js'
 import { makeSchedule, type Schedule } from '../schedule/index.js'
 import { compiling } from './compile.js'
 import type { CompileInput } from './compiled.js'
@@ -15,21 +15,29 @@ export function* compilingJob(job: Job, schedule: Schedule = scheduleOf(job.plan
 }
 
 export function inputOf({ model, training, plan }: Job, schedule: Schedule): CompileInput {
-  const shape = { batch: training.globalBatch / plan.microbatches, seq: training.seq }
-  return { model: buildModel(model, shape), plan, training, schedule }
+  return { model: buildModel(model, stepOf(training, plan)), plan, training, schedule }
 }
+
+export const stepOf = ({ globalBatch, seq }: Training, { microbatches }: Pick<Plan, 'microbatches'>): StepShape => ({
+  batch: globalBatch / microbatches,
+  ...{ seq, microbatches },
+})
 
 export function scheduleOf(plan: Plan): Schedule {
   if (typeof plan.schedule !== 'string') throw new Error(`the schedule of ${plan.schedule.file} must be read first`)
   return makeSchedule(plan.schedule, { ranks: plan.pp, chunks: plan.chunks, microbatches: plan.microbatches })
 }
 
+/** What one rank does in one piece, unless the model is another one then: experts may be balanced within each microbatch. */
+const piecesOf = ({ model, plan }: Job): number =>
+  model.family === 'llama' && (model.moe?.loss?.microbatch ?? 0) > 0 ? plan.microbatches : 1
+
 /** The same job on one rank: nothing split, nothing recomputed. */
-export const serialJob = (job: Job, microbatches = 1): Job => ({
+export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
   ...job,
   plan: {
     ...job.plan,
-    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, zero: 0, sequenceParallel: false },
+    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false },
     ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
   },
 })

@@ -7,10 +7,10 @@ import {
   type Axis,
   baseOf,
   byMajor,
+  claimOf,
   type Dim,
   factsOf,
   flatAxes,
-  gcd,
   type Layout,
   type Mesh,
   sizeOf,
@@ -18,17 +18,39 @@ import {
   splitsDim,
   tokenDims,
 } from '../base/index.js'
+import { contextOf, type Plan } from '../plan/index.js'
 
 export interface ShardedMesh {
   readonly mesh: Mesh
   /** Axes (or their factors) of more than one rank, pp aside, major first: the order in which they split one dim. */
   readonly axes: readonly Axis[]
   readonly sequenceParallel: boolean
+  /** How experts see these axes. */
+  readonly experts: ExpertAxes
+  /** The axis along which keys and values go round in attention. */
+  readonly ring?: Axis
 }
 
-export const shardedOn = (mesh: Mesh, sequenceParallel: boolean): ShardedMesh => {
+/** Axes whose ranks hold different experts, and those whose ranks split each of them; on the others experts are whole. */
+export interface ExpertAxes {
+  readonly ep: readonly Axis[]
+  readonly etp: readonly Axis[]
+}
+
+export const shardedOn = (
+  mesh: Mesh,
+  plan: Pick<Plan, 'sequenceParallel' | 'cp' | 'attention'>,
+  experts: ExpertAxes = { ep: [], etp: [] },
+): ShardedMesh => {
   const axes = mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
-  return { mesh, axes: axes.sort(byMajor), sequenceParallel }
+  const { sequenceParallel } = plan
+  const around = axes.find(axis => baseOf(axis) === 'cp' && claimOf(axis) === undefined)
+  const byOrder = (list: readonly Axis[]) => [...list].sort(byMajor)
+  return {
+    ...{ mesh, axes: byOrder(axes), sequenceParallel },
+    experts: { ep: byOrder(experts.ep), etp: byOrder(experts.etp) },
+    ...(contextOf(plan).ring && around && { ring: around }),
+  }
 }
 
 /** An index that is split over the axis only where nothing else claims it: a weight's dim is worth more than a token's. */
@@ -52,6 +74,8 @@ export function canonical(s: ShardedMesh, dims: readonly Dim[], purpose: Purpose
   }
   for (const dim of dims) {
     if (purpose === 'param' && tokenDims.includes(dim.name)) continue
+    if (dim.name === 'expert') take(dim, s.experts.ep)
+    if (dim.name === 'expertFfn') take(dim, s.experts.etp)
     const free = s.axes.filter(axis => !claimed().includes(axis) && (purpose !== 'input' || factsOf(axis).data))
     take(
       dim,
@@ -69,23 +93,28 @@ export function canonical(s: ShardedMesh, dims: readonly Dim[], purpose: Purpose
   return { splits, partial: {} }
 }
 
-/** Axes whose ranks hold the same parameters and see other tokens. */
-export const dataAxes = (s: ShardedMesh): Axis[] => s.axes.filter(axis => factsOf(axis).data)
-
-/** The ZeRO layout: what a rank computes with, as one line in equal parts over the data axes. */
-export function storageOf(s: ShardedMesh, compute: Layout): Layout {
-  const flat = dataAxes(s)
-  return flat.length > 0 ? { ...compute, flat } : compute
+/** A sum over tokens: every rank has that of its own. */
+export function termLayout(s: ShardedMesh, sizes: Readonly<Record<string, number>>): Layout {
+  const tokens = tokenDims.filter(name => name in sizes).map(name => ({ name, size: sizes[name] }))
+  const axes = Object.values(canonical(s, tokens, 'value').splits).flat()
+  return { splits: {}, partial: Object.fromEntries(axes.map(axis => [axis, 'sum'])) }
 }
 
-/** tp = tp.0 x tp.1 where key-value heads are too few for tp: tp.0 = gcd(tp, kvHeads). */
-export function factorsOf(tp: number, kvHeads: number | undefined): { name: Axis; size: number }[] {
-  const common = kvHeads === undefined ? tp : gcd(tp, kvHeads)
-  if (common === tp) return [{ name: 'tp', size: tp }]
-  return [
-    { name: 'tp.1', size: tp / common }, // fastest first
-    { name: 'tp.0', size: common },
-  ]
+/** Axes whose ranks hold the same parameters and see other tokens. */
+const dataAxes = (s: ShardedMesh): Axis[] => s.axes.filter(axis => factsOf(axis).data)
+
+/** Those over which ranks compute with the same of a parameter, on different tokens: of experts whatever does not split them. */
+export const copyAxes = (s: ShardedMesh, dims: readonly Dim[]): Axis[] => {
+  const { ep, etp } = s.experts
+  return dims.some(({ name }) => name === 'expert')
+    ? s.axes.filter(axis => ![...ep, ...etp].includes(axis))
+    : dataAxes(s)
+}
+
+/** The ZeRO layout: what a rank computes with, as one line in equal parts over the axes along which there are copies. */
+export function storageOf(s: ShardedMesh, dims: readonly Dim[], compute: Layout): Layout {
+  const flat = copyAxes(s, dims)
+  return flat.length > 0 ? { ...compute, flat } : compute
 }
 
 export const wholeAxes = (s: ShardedMesh, layout: Layout): Axis[] => {

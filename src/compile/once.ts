@@ -7,9 +7,9 @@ import { type Layout, partialAxes, whole } from '../base/index.js'
 import { type ResultName, resultNames } from '../ir/index.js'
 import { type Model, shardingOf } from '../model/index.js'
 import type { BlockDrafts } from './blocks.js'
-import { type ByKind, evaluates, type Facts, lossHolders } from './compiled.js'
+import { type ByKind, evaluates, type Facts, lossHolders, termHolders } from './compiled.js'
 import { elect } from './elect.js'
-import { canonical, type ShardedMesh } from './layouts.js'
+import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 import { normAxes } from './tail.js'
 
@@ -24,6 +24,7 @@ export interface OnceDrafts {
   readonly count: SegmentDraft
   readonly sumCount: readonly SegmentDraft[]
   readonly sumLoss: readonly SegmentDraft[]
+  readonly sumTerms: readonly SegmentDraft[]
   readonly sumNorm: readonly SegmentDraft[]
 }
 
@@ -33,11 +34,12 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
   const lossLayout = blocks[last.kind].lossLayout
   if (!lossLayout) throw new Error(`the last block of ${model.name}, ${last.name}, has no loss`)
   const count = countTokens(s, model)
-  const holders = lossHolders(facts)
-  const stages = holders.length > 1 ? holders : undefined
+  const stages = several(lossHolders(facts))
   const everywhere: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
   const trains = !evaluates(facts)
-  const sums = resultNames.filter(name => trains || name !== 'normSquared')
+  const terms = termHolders(facts)
+  const isHere = { loss: true, count: true, normSquared: trains, terms: terms.length > 0 }
+  const sums = resultNames.filter(name => isHere[name])
   const inputs = [...model.inputs, ...(trains ? [scalar('lr'), scalar('step')] : [])]
   return {
     clear: Object.fromEntries(sums.map(name => [name, clear(s, name)])),
@@ -45,9 +47,12 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
     count: count.segment,
     sumCount: sumUp(s, 'count', count.layout, stages),
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
+    sumTerms: isHere.terms ? sumUp(s, 'terms', termLayout(s, model.dims), several(terms)) : [],
     sumNorm: trains ? sumUp(s, 'normSquared', everywhere) : [],
   }
 }
+
+const several = (holders: readonly number[]) => (holders.length > 1 ? holders : undefined)
 
 function clear(s: ShardedMesh, name: ResultName): SegmentDraft {
   const w = new SegmentWriter(s)

@@ -6,7 +6,7 @@
  * asks which precision it is.
  */
 import { type DType, opFacts, type PlanPrecision, planPrecisionFacts } from '../base/index.js'
-import type { Graph, Model, Node, Value, ValueId } from '../model/index.js'
+import type { Graph, Model, ParamSpec, Value, ValueId } from '../model/index.js'
 import type { DerivedGraph } from './differentiate.js'
 
 export interface ParamDtypes {
@@ -16,21 +16,32 @@ export interface ParamDtypes {
   readonly stateDtype: DType
 }
 
-export function paramDtypes(precision: PlanPrecision): ParamDtypes {
+export function paramDtypes(precision: PlanPrecision, { balance }: Pick<ParamSpec, 'balance'>): ParamDtypes {
+  if (balance) return { dtype: 'f32', stateDtype: 'f32' }
   const { token, state } = planPrecisionFacts[precision]
   return { dtype: token, stateDtype: state }
 }
 
-const isStatistic = ({ id, source }: Value, nodes: readonly Node[]): boolean => {
-  if (source.kind === 'count') return true
-  if (source.kind !== 'node') return false
-  const { op, outs } = nodes[source.node]
-  return outs.indexOf(id) >= (opFacts[op.kind].statistic ?? outs.length)
+/** What is f32 whatever the precision: statistics, what a model says, and what only moves or adds up such values. */
+function wideIn({ values, nodes }: Pick<Graph, 'values' | 'nodes'>): ReadonlySet<ValueId> {
+  const wide = new Set<ValueId>()
+  const isWide = ({ id, source, wide: asked }: Value): boolean => {
+    if (asked || source.kind === 'count') return true
+    if (source.kind !== 'node') return false
+    const { op, ins, outs } = nodes[source.node]
+    const { statistic = outs.length, moves } = opFacts[op.kind]
+    const real = ins.filter(operand => values[operand].dtype !== 'i32')
+    return outs.indexOf(id) >= statistic || (moves === true && real.every(operand => wide.has(operand)))
+  }
+  for (const value of values) if (isWide(value)) wide.add(value.id)
+  return wide
 }
 
 /** Real values that are no statistics, in the dtype of tokens. */
-const narrowed = ({ values, nodes }: Pick<Graph, 'values' | 'nodes'>, token: DType): Value[] =>
-  values.map(value => (value.dtype === 'f32' && !isStatistic(value, nodes) ? { ...value, dtype: token } : value))
+function narrowed(graph: Pick<Graph, 'values' | 'nodes'>, token: DType): Value[] {
+  const wide = wideIn(graph)
+  return graph.values.map(value => (value.dtype === 'f32' && !wide.has(value.id) ? { ...value, dtype: token } : value))
+}
 
 /** A model as a plan of this precision stores it. Blocks that share a graph go on sharing it. */
 export function storedModel(model: Model, precision: PlanPrecision): Model {
@@ -50,7 +61,8 @@ export function storedGradients(derived: DerivedGraph, precision: PlanPrecision)
   if (token === 'f32') return derived
   const { graph } = derived
   if (state === token) return { ...derived, graph: { ...graph, values: narrowed(graph, token) } }
-  const wide = new Map(Object.entries(derived.paramGrads).map(([param, id]) => [param, wideFrom(derived, id, 0)]))
+  const trained = Object.entries(derived.paramGrads).filter(([param]) => graph.tallies?.[param] === undefined)
+  const wide = new Map(trained.map(([param, id]) => [param, wideFrom(derived, id, 0)]))
   const widened = new Set([...wide.values()].flat())
   const values = narrowed(graph, token).map(value => (widened.has(value.id) ? { ...value, dtype: state } : value))
   const nodes = [...graph.nodes]
@@ -62,7 +74,7 @@ export function storedGradients(derived: DerivedGraph, precision: PlanPrecision)
     return copy.id
   }
   const paramGrads = Object.fromEntries(
-    Object.entries(derived.paramGrads).map(([param, id]) => [param, wide.get(param)!.length > 0 ? id : copied(id)]),
+    Object.entries(derived.paramGrads).map(([param, id]) => [param, wide.get(param)?.length === 0 ? copied(id) : id]),
   )
   return { ...derived, graph: { ...graph, values, nodes }, paramGrads }
 }

@@ -28,7 +28,10 @@ const selective = opKinds.filter(kind => opFacts[kind].recomputed === 'selective
 export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   const { graph, forward, inputSide } = derived
   const names = what === 'none' ? [] : what === 'selective' ? selective : what
-  const repeats = (node: number) => names === 'full' || names.includes(graph.nodes[node].op.kind)
+  const repeats = (node: number) => {
+    const { kind } = graph.nodes[node].op
+    return !opFacts[kind].kept && (names === 'full' || names.includes(kind))
+  }
   const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count)
   const backward = range(forward, graph.nodes.length)
 

@@ -20,7 +20,7 @@ import type { Plan, Training } from '../plan/index.js'
 import type { ParamLayouts } from './compiled.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
-import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -70,10 +70,6 @@ export type Reduction =
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
 
-/** Whether every call leaves its gradients to be scattered; else they are added up as they are produced. */
-export const scattersEachCall = ({ zero, reduce }: Pick<Plan, 'zero' | 'reduce'>, storage: Layout): boolean =>
-  zero >= 2 && reduce === 'microbatch' && storage.flat !== undefined
-
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
   const { compute, storage } = param.layouts
@@ -83,14 +79,18 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   if (param.produced === undefined) return { ...held, states: [] }
   const gradient: Gradient = {
     produced: param.produced,
-    accumulated: scattersEachCall(plan, storage) ? storage : param.produced,
-    reduction: reductionOf(param.produced, state),
+    accumulated: param.layouts.fresh ? storage : param.produced,
+    // Counts are few, and do not fly.
+    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state),
   }
+  const begin = draftBegin(param, gradient, context)
+  if (param.spec.balance)
+    return { ...held, begin, ...draftBalance(param, param.produced, context), states: [], gradient }
   const reduced = reducedAt(gradient, state)
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
-    begin: draftBegin(param, gradient, context),
+    begin,
     ...(reduce.instrs.length > 0 ? { reduce } : {}),
     norm: draftNorm(param, reduced, context),
     update: draftUpdate(param, { reduced, ...held }, context),
@@ -137,20 +137,17 @@ function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamCo
   return w.draft(`begin ${param.name}`, 'begin')
 }
 
-/** What no flight does: moves after or instead of it, and the sum over the pipeline coordinates that hold the parameter. */
+/** What no flight does: the sum over the pipeline coordinates that hold the parameter, in place, and moves after or instead of a flight. */
 function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { accumulated, reduction } = gradient
-  let sum: Version | undefined
-  if (reduced.slot.role.is === 'reduced') {
-    const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
-    w.given('grad', gradientOf(param), arrived, at('grad'))
-    sum = w.demand('grad', reduced.layout)
-    w.settle(sum.ref, reduced.slot)
-  }
-  if (param.holders.length > 1) {
-    sum ??= w.held('grad', gradientOf(param), reduced, reduced.slot)
-    w.reduceInPlace('grad', sum, reduced.layout, { axes: ['pp'], stages: param.holders })
+  const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
+  const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
+  const from: SlotHolding = moves ? { layout: arrived, slot: at('grad') } : reduced
+  if (moves || meets) {
+    const own = w.held('own', gradientOf(param), from, from.slot)
+    if (meets) w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders })
+    if (moves) w.settle(w.demand(meets ? 'sum' : 'own', reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
 }
@@ -179,6 +176,28 @@ interface UpdateSources {
   readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
+}
+
+/** Counts of the whole step and of all ranks, summed where they lie, move what follows them. */
+function draftBalance(
+  param: ParamClass,
+  produced: Layout,
+  { s }: ParamContext,
+): Pick<ParamDrafts, 'reduce' | 'update'> {
+  const { spec, dtype, holders, layouts } = param
+  const sum = new SegmentWriter(s)
+  const axes = partialAxes(produced)
+  let counts = sum.given('grad', gradientOf(param), produced, at('grad'))
+  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes })
+  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders })
+  const reduce = sum.draft(`reduce ${param.name}`, 'reduce')
+  const w = new SegmentWriter(s)
+  const own = { ...spec, name: 'param', dtype }
+  const whole = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
+  const followed = w.given('param', own, layouts.compute, slotOf({ is: 'param' }, 'parameters')).ref
+  w.emit({ kind: 'balance', ...spec.balance!, ins: [whole], outs: [followed] })
+  const update = w.draft(`update ${param.name}`, 'update')
+  return { update, ...(reduce.instrs.length > 0 && { reduce }) }
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */

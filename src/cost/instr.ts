@@ -13,6 +13,7 @@ import {
   type Group,
   type Instr,
   type InstrOf,
+  isRouted,
   type Program,
   type Ref,
   type Rules,
@@ -21,6 +22,7 @@ import {
 } from '../ir/index.js'
 import type { CollectiveKind, Kernel } from './kernel.js'
 import { flopsOf } from './price.js'
+import { keysOfTurn } from './round.js'
 
 export type Work =
   | Kernel
@@ -59,18 +61,29 @@ const lookInto =
     return { kind: 'memory', read: total(others, place) + written, written, op: instr.kind }
   }
 
-const collective = (instr: Collective, place: Place): Work => ({
+const collective = (instr: Exclude<Collective, { kind: 'shift' }>, place: Place): Work => ({
   kind: 'collective',
-  how: instr.kind,
+  how: isRouted(instr) ? 'all-to-all' : instr.kind,
   // What is there before a sum or a scatter, or after a gather; of all pairs together, which share one latency.
-  bytes: total(instr.kind === 'all-gather' ? instr.outs : instr.ins, place),
+  bytes: total(
+    instr.kind === 'all-gather'
+      ? instr.outs
+      : instr.kind === 'all-combine'
+        ? instr.ins.slice(0, 1)
+        : instr.kind === 'all-dispatch'
+          ? instr.outs
+          : instr.ins,
+    place,
+  ),
   group: instr.group,
 })
 
 const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: Place) => Work>> = {
   product: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
-  attention: ({ ins: [q, k], ...how }, place) => attention('forward', q, k, how as Mask, place),
-  attentionBackward: ({ ins: [, q, k], ...how }, place) => attention('backward', q, k, how as Mask, place),
+  attention: ({ ins, ...how }, place) => attention('forward', ins, how as Mask, place),
+  attentionBackward: ({ ins: [, ...ins], ...how }, place) => attention('backward', ins, how as Mask, place),
+  experts: ({ ins: [rows, , w], outs: [out] }, place) => ofExperts(rows, w, out, place),
+  expertsBackward: ({ ins: [rows, drows], outs: [dw] }, place) => ofExperts(rows, dw, drows, place),
   pass,
 }
 
@@ -83,6 +96,10 @@ const works: Rules<Work, Place> = {
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  // Every member sends to another as far away, all at the same time.
+  shift: (instr, place) => ({ kind: 'collective', how: 'send', bytes: total(instr.ins, place), group: instr.group }),
+  'all-dispatch': collective,
+  'all-combine': collective,
   wait: () => ({ kind: 'wait' }),
   slice: lookInto(0),
   load: ({ out }, place) => ({ kind: 'copy', bytes: total([out], place) }),
@@ -122,32 +139,52 @@ function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {
   }
 }
 
+/** Every row meets the weights of one expert: as many products as there are experts, of an even share of the rows. */
+function ofExperts(rowsRef: Ref, wRef: Ref, outRef: Ref, place: Place): Kernel {
+  const [rows, w, out] = [rowsRef, wRef, outRef].map(ref => place.segment.buffers[ref])
+  const size = (dims: readonly Dim[], name: string) => dims.find(dim => dim.name === name)?.size ?? 1
+  const [all, experts] = [size(rows.dims, 'row'), size(w.dims, 'expert')]
+  return {
+    kind: 'matmul',
+    m: Math.ceil(all / experts),
+    n: elementsOf(out.dims) / all,
+    k: elementsOf(rows.dims) / all,
+    batch: experts,
+    precision: precisionOf(rows, place),
+    resultBytes: bytesPer[out.dtype],
+  }
+}
+
 function attention(
   pass: 'forward' | 'backward',
-  qRef: Ref,
-  kRef: Ref,
+  [qRef, kRef, vRef]: readonly Ref[],
   { window, dropout }: Pick<InstrOf<'attention'>, 'window' | 'dropout'>,
   place: Place,
 ): Kernel {
-  const [q, k] = [qRef, kRef].map(ref => place.segment.buffers[ref])
+  const [q, k, v] = [qRef, kRef, vRef].map(ref => place.segment.buffers[ref])
   const size = ({ dims }: Buffer, name: string) => dims.find(dim => dim.name === name)?.size ?? 1
-  const keys = size(k, 'seq')
+  const [keys, headDim] = [size(k, 'seq'), size(q, 'headDim')]
+  const ofTurn = keysOfTurn(place.mesh, q, k, window)
   const narrow = window !== undefined && window < keys
   return {
     ...{ kind: 'attention', pass, batch: size(q, 'batch') },
     heads: size(q, 'kvHeads') * size(q, 'group'),
     kvHeads: size(k, 'kvHeads'),
     queries: size(q, 'seq'),
-    keys: narrow ? window : keys,
-    headDim: size(q, 'headDim'),
-    // All keys of a window are seen, but by the first queries.
-    causal: !narrow,
-    ...(!narrow && unevenness(size(q, 'seq'), keys, place.mesh)),
+    keys: ofTurn ?? (narrow ? window : keys),
+    headDim: mean(pass, headDim, v.dims.find(dim => dim.name === 'valueDim')?.size ?? headDim),
+    // All keys of a window are seen, but by the first queries; those of a turn are counted pair by pair.
+    causal: !narrow && ofTurn === undefined,
+    ...(!narrow && ofTurn === undefined && unevenness(size(q, 'seq'), keys, place.mesh)),
     ...(dropout && { dropout: true as const }),
     precision: precisionOf(q, place),
     generation: 'cudnn',
   }
 }
+
+/** The one width with which the products are what they are: of two forward one is with values, of five backward two are. */
+const mean = (pass: 'forward' | 'backward', keys: number, values: number): number =>
+  pass === 'forward' ? (keys + values) / 2 : (3 * keys + 2 * values) / 5
 
 /** Of a causal sequence that is cut in order the last rank sees most: its pairs over those of the average. */
 const unevenness = (queries: number, keys: number, { zigzag }: Mesh): { unevenness?: number } =>

@@ -1,5 +1,13 @@
 /** Expressions of PyTorch that the lines of several instructions share: names of dims become places, once. */
-import { type Axis, type Dim, type Dropout, elementFacts, opFacts } from '../base/index.js'
+import {
+  type Axis,
+  type Dim,
+  type Dropout,
+  elementFacts,
+  opFacts,
+  type RopeScaling,
+  ropeScalingNumbers,
+} from '../base/index.js'
 import type { Buffer, Collective, Compute, DType, Group, Instr, InstrOf, Ref } from '../ir/index.js'
 import { number, quote } from './python.js'
 import { type Norm, normalised } from './scales.js'
@@ -18,6 +26,8 @@ export interface Site {
   rounded(ref: Ref): Ref | undefined
   /** What follows the zero is an accumulate: it need not add. */
   overwritten(ref: Ref): boolean
+  /** All results of the collective whose first result it is. */
+  finished(ref: Ref): readonly Ref[]
   /** Nobody reads it after this instruction, which writes `out`: it may be overwritten. */
   consumed(ref: Ref, by: Instr, out: Ref): boolean
   /** The variable that holds what a norm multiplies its rows by, and the line that works it out if none has yet. */
@@ -164,12 +174,40 @@ export const seqFirst = (site: Site, ref: Ref): string | undefined => {
   return first === '0' ? undefined : first
 }
 
+/** `("llama3", 8, 1, 4, 8192)`: the kind and its numbers. */
+export const ropeScaling = ({ kind, ...numbers }: RopeScaling): string =>
+  tuple([quote(kind), ...ropeScalingNumbers[kind].map(of => number(numbers[of as never]))]) // each kind has its own
+
 /** `here.chance(key, starts, sizes, wholes)`: a number per element by its index in the whole tensor. */
 export function chance(site: Site, { key }: Dropout, parts: readonly (readonly [Ref, Dim])[]): string {
   const starts = parts.map(([ref, dim]) => site.first(ref, dim))
   const sizes = parts.map(([, dim]) => dim.size)
   const wholes = parts.map(([ref, dim]) => site.whole(ref, dim))
   return `here.chance(${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)})`
+}
+
+/** A part of a join with a place for every dim of the whole but the last, along which they are joined. */
+function partOfJoin(site: Site, part: Ref, whole: readonly Dim[]): string {
+  const [rows, own] = [whole.slice(0, -1), site.dims(part).slice(0, -1)]
+  const kept = rows.filter(dim => has(own, dim.name))
+  if (namesIn(kept) !== namesIn(own)) throw new Unwritten(`[${namesIn(own)}] does not fit in [${namesIn(rows)}]`)
+  const index = rows.map(dim => (has(own, dim.name) ? ':' : 'None'))
+  return `${site.name(part)}${index.includes('None') ? `[${index.join(', ')}]` : ''}`
+}
+
+export const joined = ({ ins, outs: [out] }: Compute, site: Site): string =>
+  call(
+    'join',
+    ins.map(ref => partOfJoin(site, ref, site.dims(out))),
+  )
+
+/** The widths of the parts, and for each the places of the dims it lacks. */
+export function unjoined({ ins: [dout], outs }: Compute, site: Site): string {
+  const rows = site.dims(dout).slice(0, -1)
+  const parts = outs.map(ref => site.dims(ref))
+  const lacking = parts.map(dims => rows.flatMap((dim, i) => (has(dims, dim.name) ? [] : [i])))
+  const sums = lacking.some(places => places.length > 0) ? { summed: tuple(lacking.map(tuple)) } : {}
+  return call('join_grad', [site.name(dout), tuple(parts.map(dims => dims.at(-1)?.size ?? 0))], sums)
 }
 
 export const attentionDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim'] as const
@@ -180,6 +218,7 @@ export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, 
   const dim = (ref: Ref, name: string): readonly [Ref, Dim] => [ref, site.dims(ref).find(dim => dim.name === name)!]
   const scores = [dim(q, 'batch'), dim(q, 'kvHeads'), dim(q, 'group'), dim(q, 'seq'), dim(k, 'seq')]
   return {
+    scale: instr.scale,
     window: instr.window,
     query_first: seqFirst(site, q),
     key_first: seqFirst(site, k),

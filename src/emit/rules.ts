@@ -4,6 +4,7 @@
  */
 import type { Axis } from '../base/index.js'
 import type { Ref, Rules } from '../ir/index.js'
+import { expertRules } from './experts.js'
 import {
   aligned,
   approximate,
@@ -21,10 +22,12 @@ import {
   folded,
   inOrder,
   isFlat,
+  joined,
   lettersOf,
   op,
   ownedFrom,
   placeOf,
+  ropeScaling,
   rounds,
   rows,
   type Site,
@@ -32,6 +35,7 @@ import {
   seqFirst,
   sizesOf,
   tuple,
+  unjoined,
   zigzagged,
 } from './expressions.js'
 import { number, quote } from './python.js'
@@ -88,10 +92,15 @@ export const torchOf: Rules<string[], Site> = {
   rmsNorm: (instr, site) => scaled('rms_norm', instr, site, site.dims(instr.ins[1])),
   rmsNormInputGrad: (instr, site) => scaled('rms_norm_input_grad', instr, site, site.dims(instr.ins[2])),
   rmsNormWeightGrad: (instr, site) => scaled('rms_norm_weight_grad', instr, site, site.dims(instr.outs[0])),
+  join: (instr, site) => assign(site, instr, joined(instr, site)),
+  joinGrad: (instr, site) => assign(site, instr, unjoined(instr, site)),
   rope(instr, site) {
     const [x] = instr.ins
     inOrder(site.dims(instr.outs[0]), site.dims(x), 'the result')
-    const options = { theta: instr.theta, first: seqFirst(site, x), inverse: instr.inverse || undefined }
+    const options = {
+      ...{ theta: instr.theta, scaling: instr.scaling && ropeScaling(instr.scaling) },
+      ...{ first: seqFirst(site, x), inverse: instr.inverse || undefined },
+    }
     return assign(site, instr, call('rope', [site.name(x)], options))
   },
   attention: (instr, site) =>
@@ -102,6 +111,7 @@ export const torchOf: Rules<string[], Site> = {
     ),
   attentionGrad: (instr, site) =>
     assign(site, instr, call('attention_grad', instr.ins.map(site.name), attentionOptions(instr, site))),
+  attentionMerge: op('attention_merge'),
   dropout(instr, site) {
     const [out] = instr.outs
     const parts = site.dims(out).map(dim => [out, dim] as const)
@@ -144,6 +154,7 @@ export const torchOf: Rules<string[], Site> = {
   countElements: (instr, site) => [
     `${site.result(instr.outs[0])} = ${call('count_elements', instr.ins.map(site.name))}`,
   ],
+  ...expertRules,
   zero(instr, site) {
     const [out] = instr.outs
     if (site.overwritten(out)) return [`${site.result(out)} = ops.nothing(${site.name(out)})`]
@@ -215,7 +226,13 @@ export const torchOf: Rules<string[], Site> = {
     const place = (x: Ref, dim: string) => placeOf(site.dims(x), dim)
     return collective('all_to_all', x => [`cut=${place(x, to)}`, `lay=${place(x, from)}`])({ ...instr, from, to }, site)
   },
-  wait: ({ on }, site) => [`${site.result(on)} = here.wait(${site.result(on)})`],
+  shift({ ins, outs, group, by }, site) {
+    const operands = [`(${ins.map(site.name).join(', ')},)`, site.group(group), number(by)]
+    return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = here.shift(${operands.join(', ')})`]
+  },
+  'all-dispatch': collective('dispatch', () => []),
+  'all-combine': collective('combine', () => []),
+  wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {
     const operands = [
       site.name(x),

@@ -13,5 +13,6 @@ export function stepResultOf(
     return place ? read(rankAt(mesh, { pp: place[0] }), place[1]) : Number.NaN
   }
   const [lossSum, count] = [sum('loss'), sum('count')]
-  return { loss: lossSum / count, lossSum, count, normSquared: sum('normSquared') }
+  const terms = resultPlaces(results.terms).length > 0 ? sum('terms') : 0
+  return { loss: lossSum / count + terms, lossSum, count, terms, normSquared: sum('normSquared') }
 }

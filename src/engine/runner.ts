@@ -15,11 +15,13 @@ export interface StepData {
 
 /** What a step leaves in the frames of the program's results. */
 export interface StepResult {
-  /** The mean loss per counted label (or element) over the global batch. */
+  /** The mean loss per counted label (or element) over the global batch, and the terms beside it. */
   readonly loss: number
-  /** The sum it is the mean of. */
+  /** The sum that the mean is of. */
   readonly lossSum: number
   readonly count: number
+  /** Losses of single blocks, such as those that balance experts; 0 where there are none. */
+  readonly terms: number
   readonly normSquared: number
 }
 

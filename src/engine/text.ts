@@ -10,7 +10,7 @@ export function showStep(step: Step): string {
 }
 
 export function showInstr(instr: Instr): string {
-  if (isCollective(instr) && instr.ins.length > 1)
+  if (isCollective(instr) && instr.outs.length > 1)
     return `${instr.kind} of ${instr.ins.length} tensors, ${instr.ins[0]} to ${instr.ins.at(-1)}`
   if ('ins' in instr) return `${instr.kind} ${instr.ins.join(' ')} -> ${instr.outs.join(' ')}`
   if (instr.kind === 'wait') return `wait ${instr.on}`

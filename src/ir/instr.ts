@@ -40,6 +40,14 @@ export type Collective =
   | ({ readonly kind: 'reduce-scatter' } & Pairs & { readonly dim?: string })
   /** The own part is cut along `to`, part i goes to member i; what arrives is laid side by side along `from`. */
   | ({ readonly kind: 'all-to-all' } & Pairs & { readonly from: string; readonly to: string })
+  /** Parts go round: member i gets what member i - by has. */
+  | ({ readonly kind: 'shift' } & Pairs & { readonly by: number })
+  /**
+   * As `dispatch` and `combine`, of one operand, which its routes follow: rows lie with the rank of the group that holds their
+   * expert. The group is in the order in which experts are split.
+   */
+  | ({ readonly kind: 'all-dispatch' } & Pairs)
+  | ({ readonly kind: 'all-combine' } & Pairs)
 
 export type Instr =
   | Compute
@@ -71,9 +79,13 @@ export const isCompute = (instr: Instr): instr is Compute => 'ins' in instr && !
 export const isFlat = (instr: Instr): boolean =>
   (instr.kind === 'all-gather' || instr.kind === 'reduce-scatter' || instr.kind === 'slice') && instr.dim === undefined
 
-/** The operands and results of a collective, two and two. */
+/** The operands and results of a collective, two and two; what follows the operands says where they go. */
 export const pairsOf = ({ ins, outs }: Collective): readonly { readonly in: Ref; readonly out: Ref }[] =>
-  ins.map((operand, i) => ({ in: operand, out: outs[i] }))
+  outs.map((out, i) => ({ in: ins[i], out }))
+
+/** A collective whose operand goes where its routes say. */
+export const isRouted = (instr: Instr): instr is InstrOf<'all-dispatch' | 'all-combine'> =>
+  instr.kind === 'all-dispatch' || instr.kind === 'all-combine'
 
 /** One function per kind: adding a kind turns every table that lacks it into a type error. */
 export type Rules<Out, Ctx = void> = { readonly [K in InstrKind]: (instr: InstrOf<K>, ctx: Ctx) => Out }

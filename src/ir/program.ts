@@ -167,12 +167,14 @@ export interface Block {
 
 /**
  * Where a step leaves its sums: pipeline coordinate -> frame, on every stream that has the sum. The loss is a sum over
- * the tokens counted; an evaluation has no norm.
+ * the tokens counted; an evaluation has no norm, and only a model whose blocks have losses of their own has terms.
  */
-export type Results = Readonly<Record<ResultName, Readonly<Record<number, number>>>>
+export type Results = Readonly<Record<Exclude<ResultName, 'terms'>, Places>> & { readonly terms?: Places }
+
+type Places = Readonly<Record<number, number>>
 
 /** `[pipeline coordinate, frame]` of each. */
-export const resultPlaces = (frames: Results[ResultName]): [pipeline: number, frame: number][] =>
+export const resultPlaces = (frames: Results[ResultName] = {}): [pipeline: number, frame: number][] =>
   Object.entries(frames).map(([pipeline, frame]) => [Number(pipeline), frame])
 
 export interface Program {

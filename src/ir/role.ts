@@ -5,8 +5,8 @@
 import { type StateName, stateNames } from '../base/index.js'
 import { type Kind, kinds } from './program.js'
 
-/** The sums a step leaves behind. */
-export const resultNames = ['loss', 'count', 'normSquared'] as const
+/** The sums a step leaves behind; `terms` are losses beside the model's own, which are not divided by the count. */
+export const resultNames = ['loss', 'count', 'normSquared', 'terms'] as const
 export type ResultName = (typeof resultNames)[number]
 
 export type RoleName =

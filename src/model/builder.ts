@@ -6,7 +6,7 @@
  * The dims' names carry meaning for plans: `batch` is split over data-parallel ranks, `seq` over sequence-parallel
  * ones, `kvHeads`, `group`, `ffn` and `vocab` over tensor-parallel ones. Other names are never split.
  */
-import type { Dim, Op } from '../base/index.js'
+import type { AttentionOptions, Dim, Op, RopeScaling } from '../base/index.js'
 import {
   type Block,
   type DType,
@@ -44,6 +44,7 @@ export class ModelBuilder<D extends string> {
   readonly inputs = new Map<string, InputSpec>()
   readonly params = new Map<string, ParamSpec>()
   readonly blocks: Block[] = []
+  readonly #kinds = new Map<string, WrittenKind>()
   #carry: Readonly<Record<string, readonly Dim[]>> = {}
 
   constructor(dims: Readonly<Record<D, number>>) {
@@ -51,44 +52,53 @@ export class ModelBuilder<D extends string> {
   }
 
   block(name: string, write: Write<D>): void {
-    this.#append([name], name, write)
+    this.#append(name, name, write)
   }
 
   /** `times` blocks of one kind, named name.0, name.1, ... What they hand on must look like what they are handed. */
   repeat(name: string, times: number, write: Write<D>): void {
-    this.#append(
-      Array.from({ length: times }, (_, i) => `${name}.${i}`),
-      name,
-      write,
-    )
+    this.layers(name, new Array<string>(times).fill(name), () => write)
+  }
+
+  /** Blocks of several kinds, named name.0, name.1, ...; `write` gives the block of a kind, which is written once. */
+  layers(name: string, kinds: readonly string[], write: (kind: string) => Write<D>): void {
+    const taken = kinds.find(kind => this.#kinds.has(kind))
+    if (taken !== undefined) throw new Error(`there is a block named ${taken} already`)
+    for (const [i, kind] of kinds.entries()) this.#append(`${name}.${i}`, kind, write(kind), { layer: true })
   }
 
   sizes(names: readonly D[]): Dim[] {
     return names.map(name => ({ name, size: this.dims[name] }))
   }
 
-  #append(blockNames: readonly string[], kind: string, write: Write<D>): void {
-    if (blockNames.length === 0) return
-    const taken = this.blocks.find(block => block.kind === kind || blockNames.includes(block.name))
-    if (taken) throw new Error(`there is a block named ${taken.name} already`)
+  #append(name: string, kind: string, write: Write<D>, layer: Pick<Block, 'layer'> = {}): void {
+    if (this.blocks.some(block => block.name === name || (block.kind === kind && !layer.layer)))
+      throw new Error(`there is a block named ${name} already`)
+    const { graph, own, shared, hands } = this.#kinds.get(kind) ?? this.#write(kind, write)
+    const params = Object.fromEntries([...own.keys()].map(local => [local, `${name}.${local}`]))
+    for (const [local, spec] of own) this.params.set(params[local], { ...spec, name: params[local] })
+    const tied = Object.fromEntries([...shared].map(n => [n, n]))
+    this.blocks.push({ name, kind, graph, params: { ...params, ...tied }, ...layer })
+    this.#carry = hands
+  }
+
+  #write(kind: string, write: Write<D>): WrittenKind {
     const block = new BlockBuilder<D>(this)
     const carry = Object.fromEntries(
       Object.entries(this.#carry).map(([name, dims]) => [name, block.carried(name, dims)]),
     )
     const exports = write(block, carry)
-    const graph = block.graph(exports)
-    for (const name of blockNames) {
-      const params = Object.fromEntries([...block.own.keys()].map(local => [local, `${name}.${local}`]))
-      for (const [local, spec] of block.own) this.params.set(params[local], { ...spec, name: params[local] })
-      this.blocks.push({
-        name,
-        kind,
-        graph,
-        params: { ...params, ...Object.fromEntries([...block.shared].map(n => [n, n])) },
-      })
-    }
-    this.#carry = Object.fromEntries(Object.entries(exports).map(([name, value]) => [name, value.dims]))
+    const hands = Object.fromEntries(Object.entries(exports).map(([name, value]) => [name, value.dims]))
+    const written = { graph: block.graph(exports), own: block.own, shared: block.shared, hands }
+    this.#kinds.set(kind, written)
+    return written
   }
+}
+
+/** A kind of block, and the dims of what it hands on. */
+interface WrittenKind extends Pick<BlockBuilder<string>, 'own' | 'shared'> {
+  readonly graph: Graph
+  readonly hands: Readonly<Record<string, readonly Dim[]>>
 }
 
 export class BlockBuilder<D extends string> {
@@ -96,6 +106,8 @@ export class BlockBuilder<D extends string> {
   readonly shared = new Set<string>()
   readonly #model: ModelBuilder<D>
   readonly #graph = new GraphBuilder(shapeOf)
+  readonly #terms: Value[] = []
+  readonly #tallies = new Map<string, Value>()
   #loss: Value | undefined
   #count: Value | undefined
 
@@ -120,6 +132,38 @@ export class BlockBuilder<D extends string> {
       throw new Error(`parameter ${name} is asked for as ${show(sizes)} and as ${show(known.dims)}`)
     this.own.set(name, { dims: sizes, init, decay })
     return this.#graph.source({ kind: 'param', name }, name, sizes)
+  }
+
+  /** A parameter without a gradient, in f32: see ParamSpec.balance. `follow` gives it what it follows. */
+  balanced(name: string, dims: readonly D[], balance: { rate: number; mean: number }): Value {
+    const sizes = this.#model.sizes(dims)
+    this.own.set(name, { dims: sizes, init: zeros, decay: false, balance })
+    return this.#graph.widen(this.#graph.source({ kind: 'param', name }, name, sizes))
+  }
+
+  /** What is counted for a balanced parameter in each microbatch. */
+  follow(param: string, counts: Value): void {
+    this.#tallies.set(param, counts)
+  }
+
+  /** A loss of this block beside the model's: a scalar that is added to the mean as it is. */
+  term(loss: Value): void {
+    this.#terms.push(loss)
+  }
+
+  /** Any op, with the dims of each result. */
+  emit(op: Op, ins: readonly Value[], name: string, ...dims: readonly (readonly D[])[]): Value[] {
+    return this.#graph.emit(
+      op,
+      ins,
+      name,
+      dims.map(names => this.#model.sizes(names)),
+    )
+  }
+
+  /** The value, in f32 whatever a plan stores others in. */
+  wide(value: Value): Value {
+    return this.#graph.widen(value)
   }
 
   /** A parameter of an earlier block, by its full name (`embed.tokens`): one logical tensor used in two places. */
@@ -171,15 +215,26 @@ export class BlockBuilder<D extends string> {
     return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.gain`, dims, ones)], name)
   }
 
-  rope(x: Value, theta: number): Value {
-    return this.#one({ kind: 'rope', theta, inverse: false }, [x], `${x.name}.rope`)
+  /** Side by side along the last of `dims`: the last dim of a, then the last of b. What one of them lacks is repeated. */
+  join(a: Value, b: Value, dims: readonly D[], name = 'join'): Value {
+    return this.#graph.emit({ kind: 'join' }, [a, b], name, [this.#model.sizes(dims)])[0]
   }
 
-  /** Causal attention: q [batch seq kvHeads group headDim], k and v without group. */
-  attention(q: Value, k: Value, v: Value, options: { window?: number; dropout?: number } = {}): Value {
+  rope(x: Value, theta: number, scaling?: RopeScaling): Value {
+    return this.#one({ kind: 'rope', theta, inverse: false, ...(scaling && { scaling }) }, [x], `${x.name}.rope`)
+  }
+
+  /** Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a valueDim instead. */
+  attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    options: Omit<AttentionOptions, 'dropout'> & { readonly dropout?: number } = {},
+  ): Value {
     const dropout = options.dropout ? { dropout: { rate: options.dropout, key: this.#key('attention') } } : {}
     const window = options.window ? { window: options.window } : {}
-    return this.#one({ kind: 'attention', ...window, ...dropout }, [q, k, v], 'attention')
+    const scale = options.scale ? { scale: options.scale } : {}
+    return this.#one({ kind: 'attention', ...window, ...dropout, ...scale }, [q, k, v], 'attention')
   }
 
   dropout(x: Value, rate: number): Value {
@@ -214,7 +269,10 @@ export class BlockBuilder<D extends string> {
         `the block with the loss is the last: nobody takes the ${Object.keys(ids).join(', ')} it hands on`,
       )
     const end = this.#loss && this.#count ? { loss: this.#loss.id, count: this.#count.id } : {}
-    return { values: this.#graph.values, nodes: this.#graph.nodes, exports: ids, ...end }
+    const terms = this.#terms.length > 0 ? { terms: this.#terms.map(({ id }) => id) } : {}
+    const counted = Object.fromEntries([...this.#tallies].map(([param, { id }]) => [param, id]))
+    const tallies = this.#tallies.size > 0 ? { tallies: counted } : {}
+    return { values: this.#graph.values, nodes: this.#graph.nodes, exports: ids, ...end, ...terms, ...tallies }
   }
 
   #end(loss: Op, ins: readonly Value[], count: Op, counted: Value): void {

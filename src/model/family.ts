@@ -1,12 +1,14 @@
 /** From a config to the model it names. */
 import type { ModelConfig } from './config.js'
+import type { StepShape } from './experts.js'
 import { gpt } from './gpt.js'
 import type { Model } from './graph.js'
 import { llama } from './llama.js'
 import { mlp } from './mlp.js'
 
 /** The model sees one microbatch: `batch` is the global batch over the number of microbatches. */
-export function buildModel(config: ModelConfig, shape: { batch: number; seq: number }): Model {
+export function buildModel(config: ModelConfig, step: Omit<StepShape, 'microbatches'> & Partial<StepShape>): Model {
+  const shape = { microbatches: 1, ...step }
   switch (config.family) {
     case 'mlp':
       return mlp(config, shape)

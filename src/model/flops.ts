@@ -1,15 +1,20 @@
 /**
  * Floating-point operations that training on one token takes, as PaLM counts them (appendix B): 6 for each parameter
- * (2 forward, 4 backward) and 12 x heads x headDim x seq for the attention of each layer. The causal half of the
+ * that a token meets (2 forward, 4 backward) and 12 x heads x headDim x seq for the attention of each layer (where values have another width
+ * than keys, headDim is the mean of the two). The causal half of the
  * attention counts whole, recomputation not at all: what is useful, not what is executed.
  */
-import { type ModelConfig, parametersOf } from './config.js'
+import { activeParametersOf, type ModelConfig } from './config.js'
 
 export const flopsDefinition = '6 x parameters + 12 x layers x heads x headDim x seq for each token'
 
 export function flopsPerToken(model: ModelConfig, seq: number): number {
-  const dense = 6 * parametersOf(model, seq)
+  const dense = 6 * activeParametersOf(model, seq)
   if (model.family === 'mlp') return dense
-  const width = model.family === 'llama' ? model.heads * model.headDim : model.embed
-  return dense + 12 * model.layers * width * seq
+  return dense + 12 * model.layers * attentionWidth(model) * seq
+}
+
+function attentionWidth(model: Exclude<ModelConfig, { family: 'mlp' }>): number {
+  if (model.family === 'gpt') return model.embed
+  return (model.heads * (model.headDim + (model.mla?.valueDim ?? model.headDim))) / 2
 }

@@ -2,7 +2,7 @@
  * The logical graph of one block, over whole tensors with named dims: no rank, no layout.
  * A model is a chain of blocks; what one block hands to the next is its *carry*, a record of named tensors.
  */
-import type { Dim, DType, Init, Op } from '../base/index.js'
+import { type Dim, type DType, type Init, type Op, opFacts } from '../base/index.js'
 
 export type { DType, Init }
 
@@ -24,6 +24,8 @@ export interface Value {
   readonly dtype: DType
   readonly dims: readonly Dim[]
   readonly source: Source
+  /** Stored in f32 whatever the precision of a plan: what is rounded here is chosen differently there. */
+  readonly wide?: true
 }
 
 export interface Node {
@@ -40,6 +42,10 @@ export interface Graph {
   /** The last block's: the summed loss, and the count it is to be divided by (a graph of data inputs alone). */
   readonly loss?: ValueId
   readonly count?: ValueId
+  /** Further losses, of any block, each already what is to be added to the mean. */
+  readonly terms?: readonly ValueId[]
+  /** What is counted for a parameter that follows the load: the graph's name of it -> its counts. */
+  readonly tallies?: Readonly<Record<string, ValueId>>
 }
 
 export interface ParamSpec {
@@ -48,6 +54,8 @@ export interface ParamSpec {
   readonly init: Init
   /** Norm gains and biases are not decayed. */
   readonly decay: boolean
+  /** It has no gradient: once a step it moves by `rate` towards where its tallies were below their mean. */
+  readonly balance?: { readonly rate: number; readonly mean: number }
 }
 
 export interface Block {
@@ -57,6 +65,8 @@ export interface Block {
   readonly graph: Graph
   /** The graph's name for a parameter -> the model's. */
   readonly params: Readonly<Record<string, string>>
+  /** One of the layers that plans cut into stages. */
+  readonly layer?: true
 }
 
 export interface InputSpec {
@@ -94,6 +104,13 @@ export class GraphBuilder {
     return same ?? this.#value(name, dims, dtype, source)
   }
 
+  /** The same value, which no plan stores in fewer bits. */
+  widen(value: Value): Value {
+    const wide = { ...value, wide: true as const }
+    this.values[value.id] = wide
+    return wide
+  }
+
   /** `want` gives the dims of results that the operands do not determine. */
   emit(op: Op, ins: readonly Value[], name: string, want: readonly (readonly Dim[])[] = []): Value[] {
     const shapes = this.#shape(
@@ -102,8 +119,9 @@ export class GraphBuilder {
       want,
     )
     const node = this.nodes.length
+    const { index = shapes.length } = opFacts[op.kind]
     const outs = shapes.map((dims, i) =>
-      this.#value(i === 0 ? name : `${name}.${i}`, dims, 'f32', { kind: 'node', node }),
+      this.#value(i === 0 ? name : `${name}.${i}`, dims, i < index ? 'f32' : 'i32', { kind: 'node', node }),
     )
     this.nodes.push({ op, ins: ins.map(value => value.id), outs: outs.map(value => value.id) })
     return outs

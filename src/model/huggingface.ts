@@ -15,6 +15,16 @@ import {
   warning,
 } from '../base/index.js'
 import { ModelConfig, type ModelInput } from './config.js'
+import {
+  deepseekFields,
+  deepseekRouting,
+  mixtralFields,
+  mixtralRouting,
+  qwenFields,
+  qwenRouting,
+  type Routing,
+} from './huggingface-experts.js'
+import { ropeFields, ropeOf } from './huggingface-rope.js'
 
 export interface ModelImport {
   readonly config?: ModelConfig
@@ -34,14 +44,12 @@ const LlamaLike = z.looseObject({
   intermediate_size: count,
   vocab_size: count,
   rms_norm_eps: z.number().positive().default(1e-6),
-  rope_theta: z.number().positive().nullish(),
-  rope_parameters: z.looseObject({ rope_theta: z.number().positive().nullish() }).nullish(),
   tie_word_embeddings: z.boolean().default(false),
   attention_bias: z.boolean().nullish(),
   sliding_window: count.nullish(),
   use_sliding_window: z.boolean().nullish(),
   max_window_layers: z.int().min(0).nullish(),
-  max_position_embeddings: count.nullish(),
+  ...ropeFields,
   hidden_act: z.string().default('silu'),
 })
 type LlamaLike = z.output<typeof LlamaLike>
@@ -101,6 +109,7 @@ function windowOf(c: LlamaLike): { window?: number; problems: Problem[] } {
 
 function fromLlama(c: LlamaLike): Translation {
   const { window, problems } = windowOf(c)
+  const rope = ropeOf(c)
   const input: ModelInput = {
     family: 'llama',
     layers: c.num_hidden_layers,
@@ -110,11 +119,12 @@ function fromLlama(c: LlamaLike): Translation {
     ...(c.head_dim && { headDim: c.head_dim }),
     ffn: c.intermediate_size,
     vocab: c.vocab_size,
-    ropeTheta: c.rope_theta ?? c.rope_parameters?.rope_theta ?? 10000,
+    ropeTheta: rope.theta,
+    ...(rope.scaling && { ropeScaling: rope.scaling }),
     eps: c.rms_norm_eps,
     tied: c.tie_word_embeddings,
-    qkvBias: c.model_type === 'qwen2' || c.attention_bias === true,
-    qkNorm: c.model_type === 'qwen3',
+    qkvBias: c.model_type.startsWith('qwen2') || c.attention_bias === true,
+    qkNorm: c.model_type.startsWith('qwen3'),
     ...(window && { window }),
     ...(c.max_position_embeddings && { positions: c.max_position_embeddings }),
   }
@@ -133,27 +143,29 @@ function fromLlama(c: LlamaLike): Translation {
           ]),
       ...activation('hidden_act', c.hidden_act, ['silu', 'swish']),
       ...ignored(c, {
-        rope_scaling: 'positions are rotated without scaling',
         attention_dropout: 'there is no dropout in this family',
         mlp_bias: 'feed-forward layers have no biases here',
         quantization_config: 'parameters are trained unquantised',
       }),
-      ...(c.attention_bias === true && c.model_type !== 'qwen2'
+      ...(c.attention_bias === true && !c.model_type.startsWith('qwen2')
         ? [warning('model/ignored', 'attention_bias', 'only query, key and value get a bias, the output does not')]
         : []),
-      ...ropeWarnings(c),
+      ...rope.problems,
     ],
   }
 }
 
-function ropeWarnings(c: LlamaLike): Problem[] {
-  const kind = c.rope_parameters?.rope_type
-  const scaled = isSet(kind) && kind !== 'default'
-  const partial = isSet(c.partial_rotary_factor) && c.partial_rotary_factor !== 1
-  return [
-    ...(scaled ? [warning('model/ignored', 'rope_parameters', 'ignored: positions are rotated without scaling')] : []),
-    ...(partial ? [warning('model/ignored', 'partial_rotary_factor', 'ignored: whole heads are rotated')] : []),
-  ]
+const routed = ({ input, problems }: Translation, routing: Routing): Translation => ({
+  input: { ...input, ...routing.input } as ModelInput, // of one family
+  problems: [...problems, ...routing.problems],
+})
+
+const DeepSeek = LlamaLike.extend(deepseekFields)
+
+/** Every head has a key of its own, as wide as its two parts; what the config says of either means something else. */
+function fromDeepSeek(c: z.output<typeof DeepSeek>): Translation {
+  const heads = { num_key_value_heads: c.num_attention_heads, head_dim: c.qk_nope_head_dim + c.qk_rope_head_dim }
+  return routed(fromLlama({ ...c, ...heads, attention_bias: false }), deepseekRouting(c))
 }
 
 function fromGpt2(c: Gpt2): Translation {
@@ -205,6 +217,11 @@ const families: Readonly<Record<string, (raw: unknown) => ModelImport>> = {
   mistral: raw => translate(LlamaLike, raw, fromLlama),
   qwen2: raw => translate(LlamaLike, raw, fromLlama),
   qwen3: raw => translate(LlamaLike, raw, fromLlama),
+  mixtral: raw => translate(LlamaLike.extend(mixtralFields), raw, c => routed(fromLlama(c), mixtralRouting(c))),
+  qwen2_moe: raw => translate(LlamaLike.extend(qwenFields), raw, c => routed(fromLlama(c), qwenRouting(c))),
+  qwen3_moe: raw => translate(LlamaLike.extend(qwenFields), raw, c => routed(fromLlama(c), qwenRouting(c))),
+  deepseek_v3: raw => translate(DeepSeek, raw, fromDeepSeek),
+  kimi_k2: raw => translate(DeepSeek, raw, fromDeepSeek),
   gpt2: raw => translate(Gpt2, raw, fromGpt2),
 }
 

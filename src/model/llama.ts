@@ -1,40 +1,40 @@
-/** Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, SwiGLU; no biases unless asked (Qwen2). */
+/** Llama and its relatives: RMSNorm, rotary positions, grouped-query or latent attention, SwiGLU; no biases unless asked (Qwen2). */
 import { defineModel, normal, zeros } from './builder.js'
-import type { LlamaConfig } from './config.js'
+import { type LlamaConfig, routedLayers } from './config.js'
+import { expertSizes, routed, type StepShape } from './experts.js'
 import type { Model, Value } from './graph.js'
-import type { TransformerBlock, TransformerDim } from './transformer.js'
+import { latentAttention, latentSizes } from './latent.js'
+import type { LlamaBlock, LlamaDim } from './transformer.js'
 
-export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: number }): Model {
-  const group = c.heads / c.kvHeads
-  const sizes = {
-    batch,
-    seq,
-    embed: c.embed,
-    kvHeads: c.kvHeads,
-    group,
-    headDim: c.headDim,
-    ffn: c.ffn,
-    vocab: c.vocab,
-  }
+const sizesOf = (c: LlamaConfig, step: StepShape) =>
+  ({
+    ...{ batch: step.batch, seq: step.seq, embed: c.embed, ffn: c.ffn, vocab: c.vocab },
+    ...{ kvHeads: c.kvHeads, group: c.heads / c.kvHeads, headDim: c.headDim },
+    ...(c.moe && expertSizes(c.moe, step)),
+    ...(c.mla && latentSizes(c.mla)),
+  }) as Record<LlamaDim, number> // who has no experts or latents asks for none of their dims
+
+export function llama(c: LlamaConfig, step: StepShape): Model {
   const small = normal(0.02)
-  const many: TransformerDim[] = ['kvHeads', 'group', 'headDim']
-  const few: TransformerDim[] = ['kvHeads', 'headDim']
+  const many: LlamaDim[] = ['kvHeads', 'group', 'headDim']
+  const few: LlamaDim[] = ['kvHeads', 'headDim']
 
   /** One of q, k, v: project, bias if the family has one, norm per head if it has one. */
-  const project = (b: TransformerBlock, x: Value, name: string, dims: TransformerDim[], norm: boolean): Value => {
+  const project = (b: LlamaBlock, x: Value, name: string, dims: LlamaDim[], norm: boolean): Value => {
     const plain = b.contract(x, b.param(`attn.${name}`, ['embed', ...dims], small), ['batch', 'seq', ...dims], name)
     const biased = c.qkvBias ? b.add(plain, b.param(`attn.${name}.bias`, dims, zeros, { decay: false })) : plain
     return norm && c.qkNorm ? b.rmsNorm(biased, `attn.${name}.norm`, ['headDim'], c.eps) : biased
   }
 
-  const attend = (b: TransformerBlock, x: Value): Value => {
-    const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta)
-    const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta)
+  const attend = (b: LlamaBlock, x: Value): Value => {
+    if (c.mla) return latentAttention(b, x, c, c.mla)
+    const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta, c.ropeScaling)
+    const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta, c.ropeScaling)
     const heads = b.attention(q, k, project(b, x, 'v', few, false), c.window ? { window: c.window } : {})
     return b.contract(heads, b.param('attn.out', [...many, 'embed'], small), ['batch', 'seq', 'embed'], 'attended')
   }
 
-  const feed = (b: TransformerBlock, x: Value): Value => {
+  const feed = (b: LlamaBlock, x: Value): Value => {
     const gate = b.contract(x, b.param('mlp.gate', ['embed', 'ffn'], small), ['batch', 'seq', 'ffn'], 'gate')
     const up = b.contract(x, b.param('mlp.up', ['embed', 'ffn'], small), ['batch', 'seq', 'ffn'], 'up')
     return b.contract(
@@ -45,13 +45,16 @@ export function llama(c: LlamaConfig, { batch, seq }: { batch: number; seq: numb
     )
   }
 
-  return defineModel('llama', sizes, model => {
+  const isRouted = new Set(routedLayers(c))
+  const kinds = Array.from({ length: c.layers }, (_, i) => (isRouted.has(i) ? 'routed' : 'layers'))
+  return defineModel('llama', sizesOf(c, step), model => {
     model.block('embed', b => ({
       x: b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), b.param('tokens', ['vocab', 'embed'], small)),
     }))
-    model.repeat('layers', c.layers, (b, { x }) => {
+    model.layers('layers', kinds, kind => (b, { x }) => {
       const middle = b.add(x, attend(b, b.rmsNorm(x, 'norm1', ['embed'], c.eps)))
-      return { x: b.add(middle, feed(b, b.rmsNorm(middle, 'norm2', ['embed'], c.eps))) }
+      const normed = b.rmsNorm(middle, 'norm2', ['embed'], c.eps)
+      return { x: b.add(middle, c.moe && kind === 'routed' ? routed(b, normed, c.moe, step) : feed(b, normed)) }
     })
     model.block('head', (b, { x }) => {
       const table = c.tied ? b.tied('embed.tokens') : b.param('out', ['vocab', 'embed'], small)

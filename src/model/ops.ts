@@ -10,48 +10,24 @@
  *
  * *Gradient.* `vjp` is given the gradients of the results (undefined: nobody asked) and returns pairs (value, gradient).
  */
-import type { Combine, Dim, Op, OpKind, OpOf } from '../base/index.js'
-import type { GraphBuilder, Node, Value } from './graph.js'
+import { type Op, type OpKind, ropeDims } from '../base/index.js'
+import { expertRules } from './expert-ops.js'
+import type { Value } from './graph.js'
+import {
+  type Backward,
+  type Dims,
+  type Gradients,
+  like,
+  names,
+  none,
+  one,
+  type Rule,
+  type Sharding,
+  scalar,
+  wanted,
+} from './rule.js'
 
-export type Dims = readonly Dim[]
-
-export interface Sharding {
-  /** Per operand and per result, the index each dim is. */
-  readonly ins: readonly (readonly string[])[]
-  readonly outs: readonly (readonly string[])[]
-  readonly fixed: readonly string[]
-  readonly linear: readonly (readonly number[])[]
-  readonly combine: Combine
-}
-
-export interface Backward {
-  readonly build: GraphBuilder
-  readonly node: Node
-  readonly ins: readonly Value[]
-  readonly outs: readonly Value[]
-  readonly douts: readonly (Value | undefined)[]
-  readonly count: () => Value
-}
-
-type Gradients = readonly (readonly [Value, Value | undefined])[]
-
-interface Rule<K extends OpKind> {
-  readonly shape: (ins: readonly Dims[], want: readonly Dims[], op: OpOf<K>) => readonly Dims[]
-  readonly vjp?: (b: Backward, op: OpOf<K>) => Gradients
-  /** Dims by which the op is not a plain map or sum. */
-  readonly fixed?: (ins: readonly Dims[], outs: readonly Dims[]) => readonly string[]
-  /** Sets of operands, or all of them together. */
-  readonly linear?: readonly (readonly number[])[] | 'all'
-  readonly combine?: Combine
-  /** Operands and results whose dim of one name is another index: position -> { dim: index }. Results come after operands. */
-  readonly rename?: Readonly<Record<number, Readonly<Record<string, string>>>>
-}
-
-const names = (dims: Dims): string[] => dims.map(dim => dim.name)
-const like = (ins: readonly Dims[]): Dims[] => [ins[0]]
-const wanted = (_: readonly Dims[], want: readonly Dims[]): readonly Dims[] => want
-const scalar = (): Dims[] => [[]]
-const none = () => []
+export type { Backward, Dims, Sharding }
 
 /** The operand with most dims, which must hold all the others' dims. */
 function broadcast(ins: readonly Dims[]): Dims[] {
@@ -60,7 +36,7 @@ function broadcast(ins: readonly Dims[]): Dims[] {
   return [widest]
 }
 
-function mustHave(dims: Dims, dim: Dim): void {
+function mustHave(dims: Dims, dim: Dims[number]): void {
   const found = dims.find(({ name }) => name === dim.name)
   if (found?.size !== dim.size)
     throw new Error(
@@ -81,8 +57,24 @@ function contracted(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[
   return want
 }
 
-const one = (b: Backward, op: Op, ins: readonly Value[], of: Value): Value =>
-  b.build.emit(op, ins, `d.${of.name}`, [of.dims])[0]
+/** The dims of a join by which it is no plain map: each operand's own, and the result's. */
+function partsJoined(parts: readonly Dims[], whole: Dims): string[] {
+  const own = parts.map(part => names(part).filter(name => !names(whole).includes(name)))
+  const made = names(whole).filter(name => !parts.some(part => names(part).includes(name)))
+  return [...own.flat(), ...made]
+}
+
+function joined(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[] {
+  const parts = partsJoined(ins, want[0])
+  const sizes = [...ins, want[0]].map(dims => dims.find(dim => parts.includes(dim.name))?.size ?? 0)
+  if (parts.length !== 3 || sizes[0] + sizes[1] !== sizes[2])
+    throw new Error(`join wants one dim of each operand side by side in a dim of its own, not [${parts.join(' ')}]`)
+  for (const dims of ins) for (const dim of dims) if (!parts.includes(dim.name)) mustHave(want[0], dim)
+  return want
+}
+
+/** How wide queries and keys are, and values where that differs. */
+const depths = ['headDim', 'valueDim']
 
 /** The gradient of a broadcast operand is the sum over what it was broadcast along. */
 const summedTo = (b: Backward, gradient: Value, of: Value): Value =>
@@ -175,15 +167,34 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   rmsNormInputGrad: { shape: like, fixed: ins => names(ins[2]) },
   rmsNormWeightGrad: { shape: wanted, fixed: (_, outs) => names(outs[0]) },
+  join: {
+    shape: joined,
+    fixed: (ins, outs) => partsJoined(ins, outs[0]),
+    vjp: b => {
+      const [[x, y], [dout]] = [b.ins, b.douts]
+      if (!dout) return []
+      const [dx, dy] = b.build.emit({ kind: 'joinGrad' }, [dout], `d.${x.name}`, [x.dims, y.dims])
+      return [
+        [x, dx],
+        [y, dy],
+      ]
+    },
+  },
+  // Linear, but left out of `linear`: resolving what arrives once serves both results.
+  joinGrad: { shape: wanted, fixed: (ins, outs) => partsJoined(outs, ins[0]) },
   rope: {
     shape: like,
-    fixed: () => ['headDim'],
+    fixed: () => ropeDims,
     linear: [[0]],
     vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, { ...op, inverse: !op.inverse }, [b.douts[0]], b.ins[0])]],
   },
   attention: {
-    shape: ([q]) => [q, q.filter(dim => dim.name !== 'headDim')],
-    fixed: () => ['keys', 'headDim'],
+    shape: ([q, , v]) => {
+      const rows = q.filter(dim => dim.name !== 'headDim')
+      return [[...rows, ...v.filter(dim => depths.includes(dim.name))], rows]
+    },
+    fixed: () => ['keys', ...depths],
+    byHeads: true,
     rename: { 1: { seq: 'keys' }, 2: { seq: 'keys' } },
     vjp: (b, op) => {
       const [[q, k, v], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
@@ -202,9 +213,11 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   attentionGrad: {
     shape: wanted,
-    fixed: () => ['keys', 'headDim'],
+    fixed: () => ['keys', ...depths],
+    byHeads: true,
     rename: { 2: { seq: 'keys' }, 3: { seq: 'keys' }, 7: { seq: 'keys' }, 8: { seq: 'keys' } },
   },
+  attentionMerge: { shape: ([out, lse]) => [out, lse] }, // made where keys go round only
   dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
   embed: {
     shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => dim.name !== 'vocab')]],
@@ -232,6 +245,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   squaredErrorGrad: { shape: like },
   countElements: { shape: scalar },
+  ...expertRules,
   zero: { shape: wanted },
   accumulate: { shape: wanted },
   sumSquares: { shape: wanted },
@@ -259,5 +273,6 @@ export function shardingOf(op: Op, ins: readonly Dims[], outs: readonly Dims[]):
     fixed: rule.fixed?.(ins, outs) ?? [],
     linear: rule.linear === 'all' ? [ins.map((_, i) => i)] : (rule.linear ?? []),
     combine: rule.combine ?? 'sum',
+    byHeads: rule.byHeads ?? false,
   }
 }

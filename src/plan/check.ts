@@ -26,7 +26,9 @@ import {
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
+import { context, contextHeads } from './context.js'
 import { data, labels, learningRate } from './data.js'
+import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
@@ -62,7 +64,9 @@ const tryDivisors = (n: number, around: number): string => `try ${either(divisor
 
 const ranks: Rule = function* ({ plan }) {
   const world = worldOfPlan(plan)
-  const factors = meshAxes.filter(axis => plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
+  const factors = meshAxes
+    .filter(axis => plan[axis] > 1 && !axisFacts[axis].folded)
+    .map(axis => `${axis} ${plan[axis]}`)
   for (const axis of meshAxes)
     if (plan[axis] > 1 && !axisFacts[axis].supported) {
       const message = `not supported yet: ${axis} ${plan[axis]}`
@@ -118,8 +122,48 @@ const heads: Rule = function* ({ model }) {
       `embed ${embed} / heads ${heads} = ${headDim.toFixed(2)} is not an integer`,
       tryDivisors(embed, heads),
     )
-  else if (model.family === 'llama' && headDim % 2 !== 0)
+  else if (model.family === 'llama' && !model.mla && headDim % 2 !== 0)
     yield refuse('headDim', `headDim ${headDim} is odd, but rotary positions turn pairs`, `try ${headDim + 1}`)
+}
+
+const latent: Rule = function* ({ model }) {
+  if (model.family !== 'llama' || !model.mla) return
+  const { heads, kvHeads, headDim, mla, qkvBias, qkNorm } = model
+  const refuse = (field: string, equation: string, suggestion: string) =>
+    error('model/latent', `model.${field}`, equation, suggestion)
+  if (kvHeads !== heads)
+    yield refuse(
+      'kvHeads',
+      `kvHeads ${kvHeads}, but latent attention has a key for each of heads ${heads}`,
+      'leave it out',
+    )
+  if (headDim !== mla.plainDim + mla.ropeDim)
+    yield refuse(
+      'headDim',
+      `headDim ${headDim}, but plainDim ${mla.plainDim} + ropeDim ${mla.ropeDim} = ${mla.plainDim + mla.ropeDim}`,
+      'leave it out',
+    )
+  if (mla.ropeDim % 2 !== 0)
+    yield refuse(
+      'mla.ropeDim',
+      `ropeDim ${mla.ropeDim} is odd, but rotary positions turn pairs`,
+      `try ${mla.ropeDim + 1}`,
+    )
+  if (qkvBias || qkNorm) {
+    const field = qkvBias ? 'qkvBias' : 'qkNorm'
+    yield refuse(field, `latent attention has no ${qkvBias ? 'biases' : 'norms of heads'}`, 'leave it out')
+  }
+}
+
+const rope: Rule = function* ({ model }) {
+  if (model.family !== 'llama') return
+  const scaling = model.ropeScaling
+  const refuse = (field: string, equation: string) =>
+    error('model/rope', `model.ropeScaling.${field}`, equation, 'pairs that turn faster stay, slower ones are slowed')
+  if (scaling?.kind === 'llama3' && scaling.low >= scaling.high)
+    yield refuse('low', `low ${scaling.low} must be below high ${scaling.high}`)
+  if (scaling?.kind === 'yarn' && scaling.slow > scaling.fast)
+    yield refuse('slow', `slow ${scaling.slow} must not be above fast ${scaling.fast}`)
 }
 
 type Width = 'heads' | 'ffn' | 'vocab'
@@ -177,18 +221,6 @@ const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, cp, se
   }
 }
 
-const context: Rule = function* ({ model, training: { seq }, plan: { cp, zigzag } }) {
-  if (zigzag !== undefined && cp === 1) yield warning('plan/no-effect', 'plan.zigzag', 'has no effect with cp 1')
-  if (cp === 1) return
-  const refuse = (field: string, message: string, suggestion: string) =>
-    error('plan/indivisible', `plan.${field}`, message, suggestion)
-  const fitting = `try seq ${roundUp(seq, 2 * cp)}, or cp ${either(divisorsNear(seq, cp))}`
-  if (model.family === 'mlp') yield refuse('cp', `cp ${cp} splits a sequence, an mlp has none`, 'leave cp at 1')
-  else if (seq % cp !== 0) yield refuse('cp', `seq ${seq} % cp ${cp} = ${seq % cp}, must be 0`, fitting)
-  else if (zigzag && seq % (2 * cp) !== 0)
-    yield refuse('zigzag', `seq ${seq} % (2 x cp ${cp}) = ${seq % (2 * cp)}, must be 0`, `${fitting}, or zigzag: false`)
-}
-
 const size: Rule = function* ({ model, training, plan }) {
   const parameters = parametersOf(model, training.seq)
   const rows = Math.max(model.layers, stagesOf(plan))
@@ -237,9 +269,16 @@ const rules: readonly Rule[] = [
   order,
   batch,
   heads,
+  latent,
+  rope,
   tensor,
   sequence,
   context,
+  contextHeads,
+  choices,
+  layersOfExperts,
+  ranksOfExperts,
+  rowsOfExperts,
   size,
   chunks,
   dualPipe,

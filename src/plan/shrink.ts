@@ -3,7 +3,7 @@
  * over a narrower model, shorter sequences and a smaller batch. Head counts stay, so tp is factored as before; every
  * width stays divisible by what splits it. If there are too many ranks, dp goes down to 2 and layers to one a stage.
  */
-import type { ModelConfig } from '../model/index.js'
+import type { LlamaConfig, ModelConfig } from '../model/index.js'
 import { stagesOf } from './layers.js'
 import { fewTokens } from './rule.js'
 import type { Job } from './schema.js'
@@ -47,7 +47,16 @@ function narrower(model: ModelConfig, tp: number): ModelConfig {
   const vocab = Math.min(model.vocab, tp * Math.ceil(8 / tp))
   const embed = Math.min(model.embed, model.heads * headDim)
   if (model.family === 'gpt') return { ...model, embed, ffn, vocab }
-  return { ...model, embed, ffn, vocab, headDim: Math.min(model.headDim, headDim) }
+  return { ...model, embed, ffn, vocab, headDim: Math.min(model.headDim, headDim), ...narrowLatent(model, headDim) }
+}
+
+/** Latent attention with heads of so many numbers that have positions, and as many that have none. */
+export function narrowLatent({ mla }: LlamaConfig, width: number): Partial<LlamaConfig> {
+  if (!mla) return {}
+  const [ropeDim, plainDim, valueDim] = [mla.ropeDim, mla.plainDim, mla.valueDim].map(size => Math.min(size, width))
+  const keyValueRank = Math.min(mla.keyValueRank, 2 * width)
+  const queryRank = mla.queryRank && { queryRank: Math.min(mla.queryRank, 2 * width + 1) }
+  return { headDim: plainDim + ropeDim, mla: { ...queryRank, keyValueRank, ropeDim, plainDim, valueDim } }
 }
 
 export function differences(before: Job, after: Job): Change[] {

@@ -88,7 +88,7 @@ function expectedOf(trial: Trial): Map<string, Float64Array> {
   const shapes = operands.map(([, sizes]) => ({ dims: dimsOf(sizes), whole: dimsOf(sizes) }))
   const ins = Object.keys(trial.ins).length
   const kernel = prepare(trial.op, shapes.slice(0, ins), shapes.slice(ins))
-  kernel(cells, places.slice(0, ins), places.slice(ins), { seed: 1, step: 0, block: '', at: {} })
+  kernel(cells, places.slice(0, ins), places.slice(ins), { seed: 1, step: 0, block: '', microbatch: 0, at: {} })
   const results = Object.entries(trial.outs)
   return new Map(
     results.map(([word, sizes], i) => [word, cells.slice(places[ins + i].at, places[ins + i].at + countOf(sizes))]),

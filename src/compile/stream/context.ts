@@ -1,7 +1,14 @@
 /** What is known of one stream before it is written, and the writer that its parts write with. */
 import { type ResultName, resultNames, type Segment } from '../../ir/index.js'
 import { type Task, tasksOf } from '../../schedule/index.js'
-import { blocksOfStages, type CompiledParam, evaluates, lossHolders, type StreamSources } from '../compiled.js'
+import {
+  blocksOfStages,
+  type CompiledParam,
+  evaluates,
+  lossHolders,
+  type StreamSources,
+  termHolders,
+} from '../compiled.js'
 import type { FlightDrafts } from '../data.js'
 import type { SegmentDraft } from '../segment.js'
 import { StreamWriter } from './writer.js'
@@ -17,6 +24,7 @@ export interface StreamContext {
   /** The sums that this stream has. */
   readonly results: readonly ResultName[]
   readonly holdsLoss: boolean
+  readonly holdsTerms: boolean
   /** The blocks of each stage. */
   readonly blocks: readonly (readonly number[])[]
   readonly messages: Messages
@@ -29,6 +37,9 @@ export type Messages = ReadonlyMap<string, number>
 
 export function contextOf(compiled: StreamSources, pp: number, messages: Messages): StreamContext {
   const holdsLoss = lossHolders(compiled).includes(pp)
+  const holdsTerms = termHolders(compiled).includes(pp)
+  const trains = !evaluates(compiled)
+  const isHere = { loss: holdsLoss, count: holdsLoss, normSquared: trains, terms: holdsTerms }
   const held = compiled.params.filter(({ holders }) => holders.includes(pp))
   const byName = new Map(held.map(param => [param.spec.name, param]))
   return {
@@ -37,8 +48,9 @@ export function contextOf(compiled: StreamSources, pp: number, messages: Message
     tasks: tasksOf(compiled.schedule.rows[pp]),
     held,
     paramOf: name => byName.get(name)!,
-    results: resultNames.filter(name => (name === 'normSquared' ? !evaluates(compiled) : holdsLoss)),
+    results: resultNames.filter(name => isHere[name]),
     holdsLoss,
+    holdsTerms,
     blocks: blocksOfStages(compiled),
     messages,
     flights: compiled.flights[pp],

@@ -6,11 +6,12 @@ import type { StreamContext } from './context.js'
 import { fly } from './flights.js'
 
 export function end(context: StreamContext): void {
-  const { compiled, pp, tasks, held, holdsLoss } = context
+  const { compiled, pp, tasks, held, holdsLoss, holdsTerms } = context
   const { once, training } = compiled
   fly(context, context.flights.plan.end)
   for (const param of held) callParam(context, param, param.segments.reduce)
   if (holdsLoss) callOnce(context, once.sumLoss)
+  if (holdsTerms) callOnce(context, once.sumTerms)
   // A parameter with several holders counts in the norm of the first.
   for (const param of held) if (param.holders[0] === pp) callParam(context, param, param.segments.norm)
   callOnce(context, once.sumNorm)

@@ -2,22 +2,16 @@
 Every op of the program in PyTorch, forward and backward written out. The definition is Lockstep's reference
 interpreter; the tests hold these to it. A trailing underscore says, as in PyTorch, that the first operands are changed.
 """
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Optional, Sequence
 
 import torch
 import torch.nn.functional as F
 
-from .attention import attention, attention_grad  # noqa: F401  (emitted code calls them as ops.attention...)
+from .attention import attention, attention_grad, attention_merge  # noqa: F401  (emitted code calls them as ops.attention...)
 from .contract import contract  # noqa: F401
 from .dtypes import DTYPES
 from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401
-from .parts import Start, positions
-
-
-def constant(function):
-    """torch.compile calls it once and keeps the result. Set by hand: the decorator would load the compiler."""
-    function._dynamo_marked_constant = True
-    return function
+from .rope import rope  # noqa: F401
 
 
 def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:
@@ -46,6 +40,18 @@ def swiglu_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor):
     sigmoid = torch.sigmoid(gate)
     silu = gate * sigmoid
     return dy * up * (sigmoid + silu * (1 - sigmoid)), dy * silu
+
+
+def join(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Side by side along the last dim; what one of them has once is repeated."""
+    rows = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    return torch.cat((a.expand(*rows, -1), b.expand(*rows, -1)), -1)
+
+
+def join_grad(dout: torch.Tensor, sizes: Sequence[int], summed: Sequence[Sequence[int]] = ((), ())):
+    """What went into a join of parts so wide; `summed`: for each part the dims along which it was repeated."""
+    parts = zip(dout.split(list(sizes), -1), summed)
+    return tuple(wide(part).sum(dims).to(dout.dtype) if dims else part.contiguous() for part, dims in parts)
 
 
 def _last(dims: int) -> Sequence[int]:
@@ -97,37 +103,6 @@ def rms_norm_input_grad(dy, x, gain, scale) -> torch.Tensor:
 
 def rms_norm_weight_grad(dy, x, scale, dims: int = 1) -> torch.Tensor:
     return (wide(dy) * (wide(x) * scale)).sum(_leading(x, dims))
-
-
-def rope(x: torch.Tensor, theta: float, first: Start = 0, inverse: bool = False) -> torch.Tensor:
-    """x is [batch, seq, ..., headDim]; element i and i + headDim/2 turn by position * theta^(-2i/headDim)."""
-    half = x.shape[-1] // 2
-    full = wide(x)
-    turns = _turns(x.shape[1], half, theta, first, full.dtype, x.device)
-    cos, sin = turns.reshape(2, x.shape[1], *([1] * (x.dim() - 3)), half)
-    if inverse:
-        sin = -sin
-    a, b = full[..., :half], full[..., half:]
-    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
-
-
-TURNS: Dict[Tuple, torch.Tensor] = {}
-
-
-@constant
-def _turns(length: int, half: int, theta: float, first: Start, dtype: torch.dtype, device) -> torch.Tensor:
-    """[cos or sin, position, i], worked out once and in f64."""
-    key = (length, half, theta, first, dtype, str(device))
-    if key not in TURNS:
-        TURNS[key] = _turns_anew(length, half, theta, first, device).to(dtype)
-    return TURNS[key]
-
-
-def _turns_anew(length: int, half: int, theta: float, first: Start, device) -> torch.Tensor:
-    position = positions(first, length, device).double()
-    frequency = theta ** (torch.arange(half, device=device, dtype=torch.float64) * (-1.0 / half))
-    angle = position[:, None] * frequency
-    return torch.stack((torch.cos(angle), torch.sin(angle)))
 
 
 def dropout(x: torch.Tensor, rate: float, chance: torch.Tensor) -> torch.Tensor:

@@ -42,7 +42,7 @@ export class Actor {
     this.rank = rank
     this.at = coordinatesOf(program.mesh, rank)
     this.stream = program.streams[this.at.pp ?? 0]
-    this.#moment = { seed: options.seed, step: 0, block: '', at: this.at }
+    this.#moment = { seed: options.seed, step: 0, block: '', microbatch: -1, at: this.at }
     this.memory = this.#located(() => new Memory(this.stream, options.precision ?? 'f64'))
   }
 
@@ -121,7 +121,7 @@ export class Actor {
 
   #enter(call: Call, seat: Seat): void {
     const block = this.#world.program.blocks[call.block]?.name ?? ''
-    this.#moment = { ...this.#moment, step: this.#world.data.step, block }
+    this.#moment = { ...this.#moment, step: this.#world.data.step, block, microbatch: call.microbatch }
     seat.enter(call, this.memory)
     this.#instr = 0
   }

@@ -3,7 +3,17 @@
  * values lack the group dim, so the rows of one group share them and their gradients are sums over it.
  * Positions are those of the whole sequence: a rank that holds a part of it knows where the part begins.
  */
-import { type Dim, type DimPart, type Dropout, elementsOf, maskName, positionIn, uniform } from '../../base/index.js'
+import {
+  type Dim,
+  type DimPart,
+  type Dropout,
+  elementsOf,
+  maskName,
+  positionIn,
+  ropeDims,
+  rotationOf,
+  uniform,
+} from '../../base/index.js'
 import {
   along,
   type Cells,
@@ -25,30 +35,30 @@ interface Strip {
   readonly depth: number
 }
 
-const inner = [
-  { name: 'seq', size: 0 },
-  { name: 'headDim', size: 0 },
-]
-const rowDims = (q: Shape): Dim[] => without(q.dims, inner)
-const stripOf = (rows: readonly Dim[], { dims }: Shape): Strip => ({
-  rows: offsets(rows, dims),
-  seq: strideOf(dims, 'seq'),
-  depth: strideOf(dims, 'headDim'),
+/** What runs along a head: all of it, the part that turns, or what values have instead. */
+const depths = [...ropeDims, 'valueDim']
+const depthOf = ({ dims }: Shape): Dim => dims.find(({ name }) => depths.includes(name)) ?? { name: 'headDim', size: 1 }
+
+const rowDims = (q: Shape): Dim[] => without(q.dims, [{ name: 'seq', size: 0 }, depthOf(q)])
+const stripOf = (rows: readonly Dim[], shape: Shape): Strip => ({
+  rows: offsets(rows, shape.dims),
+  seq: strideOf(shape.dims, 'seq'),
+  depth: strideOf(shape.dims, depthOf(shape).name),
 })
 
-/** x[i] and x[i + half] are the two coordinates of a point that turns by position * theta^(-2i/headDim). */
-export const rope: Prepare<'rope'> = ({ theta, inverse }, [x], [y]) => {
+/** x[i] and x[i + half] are the two coordinates of a point that turns by position * frequency i. */
+export const rope: Prepare<'rope'> = ({ theta, inverse, scaling }, [x], [y]) => {
   const rows = rowDims(x)
   const [xs, ys] = [stripOf(rows, x), stripOf(rows, y)]
-  const [length, depth] = [sizeIn(x.dims, 'seq') ?? 1, sizeIn(x.dims, 'headDim') ?? 1]
+  const [length, depth] = [sizeIn(x.dims, 'seq') ?? 1, depthOf(x).size]
   const half = depth / 2
-  const frequencies = Float64Array.from({ length: half }, (_, i) => theta ** ((-2 * i) / depth))
+  const { frequencies, growth } = rotationOf(depth, theta, scaling)
   return (cells, [from], [to]) => {
     const part = along(x, from, 'seq')
     for (let s = 0; s < length; s++)
       for (let i = 0; i < half; i++) {
         const angle = (inverse ? -1 : 1) * positionIn(part, s) * frequencies[i]
-        const [cos, sin] = [Math.cos(angle), Math.sin(angle)]
+        const [cos, sin] = [growth * Math.cos(angle), growth * Math.sin(angle)]
         for (let r = 0; r < xs.rows.length; r++) {
           const at = from.at + xs.rows[r] + s * xs.seq + i * xs.depth
           const out = to.at + ys.rows[r] + s * ys.seq + i * ys.depth
@@ -107,10 +117,11 @@ function dot(cells: Cells, [a, strideA]: [number, number], [b, strideB]: [number
   return sum
 }
 
-export const attention: Prepare<'attention'> = ({ window, dropout }, [q, k, v], [out, lse]) => {
+export const attention: Prepare<'attention'> = ({ window, dropout, scale }, [q, k, v], [out, lse]) => {
   const [qs, ks, vs, outs, lses] = [q, k, v, out, lse].map(operand => stripOf(rowDims(q), operand))
   const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
-  const depth = sizeIn(q.dims, 'headDim') ?? 1
+  const [depth, width] = [depthOf(q).size, depthOf(v).size]
+  const factor = scale ?? 1 / Math.sqrt(depth)
   const visibleIn = visibleOf(keys, window)
   const masks = maskOf(q, k, dropout)
   const scores = new Float64Array(keys)
@@ -124,7 +135,7 @@ export const attention: Prepare<'attention'> = ({ window, dropout }, [q, k, v], 
         let greatest = -Infinity
         for (const [from, to] of seen)
           for (let t = from; t < to; t++) {
-            scores[t] = dot(cells, [fromQ, qs.depth], [fromK + t * ks.seq, ks.depth], depth) / Math.sqrt(depth)
+            scores[t] = factor * dot(cells, [fromQ, qs.depth], [fromK + t * ks.seq, ks.depth], depth)
             greatest = Math.max(greatest, scores[t])
           }
         let total = 0
@@ -132,7 +143,7 @@ export const attention: Prepare<'attention'> = ({ window, dropout }, [q, k, v], 
           for (let t = from; t < to; t++) total += scores[t] = Math.exp(scores[t] - greatest)
         cells[toLse.at + lses.rows[r] + s * lses.seq] = greatest + Math.log(total)
         for (const [from, to] of seen) for (let t = from; t < to; t++) scores[t] *= mask(r, s, t) / total
-        for (let d = 0; d < depth; d++) {
+        for (let d = 0; d < width; d++) {
           let sum = 0
           const fromV = atV.at + vs.rows[r] + d * vs.depth
           for (const [from, to] of seen) for (let t = from; t < to; t++) sum += scores[t] * cells[fromV + t * vs.seq]
@@ -143,13 +154,14 @@ export const attention: Prepare<'attention'> = ({ window, dropout }, [q, k, v], 
 }
 
 /** With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it. */
-export const attentionGrad: Prepare<'attentionGrad'> = ({ window, dropout }, [dout, q, k, v, out, lse], results) => {
+export const attentionGrad: Prepare<'attentionGrad'> = (op, [dout, q, k, v, out, lse], results) => {
   const strips = [dout, q, k, v, out, lse, ...results].map(operand => stripOf(rowDims(q), operand))
   const [douts, qs, ks, vs, outs, lses, dqs, dks, dvs] = strips
   const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
-  const depth = sizeIn(q.dims, 'headDim') ?? 1
-  const visibleIn = visibleOf(keys, window)
-  const masks = maskOf(q, k, dropout)
+  const [depth, width] = [depthOf(q).size, depthOf(v).size]
+  const factor = op.scale ?? 1 / Math.sqrt(depth)
+  const visibleIn = visibleOf(keys, op.window)
+  const masks = maskOf(q, k, op.dropout)
   const [sumQ, sumK, sumV] = results.map(result => new Float64Array(elementsOf(result.dims)))
   return (cells, [atDout, atQ, atK, atV, atOut, atLse], [toQ, toK, toV], moment) => {
     const [asked, visible] = [along(q, atQ, 'seq'), visibleIn(along(k, atK, 'seq'))]
@@ -162,20 +174,20 @@ export const attentionGrad: Prepare<'attentionGrad'> = ({ window, dropout }, [do
         const fromDout = atDout.at + douts.rows[r] + s * douts.seq
         const fromOut = atOut.at + outs.rows[r] + s * outs.seq
         const logSum = cells[atLse.at + lses.rows[r] + s * lses.seq]
-        const delta = dot(cells, [fromDout, douts.depth], [fromOut, outs.depth], depth)
+        const delta = dot(cells, [fromDout, douts.depth], [fromOut, outs.depth], width)
         for (const t of indicesIn(seen)) {
           const [fromK, fromV] = [atK.at + ks.rows[r] + t * ks.seq, atV.at + vs.rows[r] + t * vs.seq]
-          const score = dot(cells, [fromQ, qs.depth], [fromK, ks.depth], depth) / Math.sqrt(depth)
+          const score = factor * dot(cells, [fromQ, qs.depth], [fromK, ks.depth], depth)
           const p = Math.exp(score - logSum)
           const kept = mask(r, s, t)
-          const dp = kept * dot(cells, [fromDout, douts.depth], [fromV, vs.depth], depth)
-          const dscore = (p * (dp - delta)) / Math.sqrt(depth)
+          const dp = kept * dot(cells, [fromDout, douts.depth], [fromV, vs.depth], width)
+          const dscore = factor * p * (dp - delta)
           const [dq, dk, dv] = [dqs.rows[r] + s * dqs.seq, dks.rows[r] + t * dks.seq, dvs.rows[r] + t * dvs.seq]
           for (let d = 0; d < depth; d++) {
             sumQ[dq + d * dqs.depth] += dscore * cells[fromK + d * ks.depth]
             sumK[dk + d * dks.depth] += dscore * cells[fromQ + d * qs.depth]
-            sumV[dv + d * dvs.depth] += p * kept * cells[fromDout + d * douts.depth]
           }
+          for (let d = 0; d < width; d++) sumV[dv + d * dvs.depth] += p * kept * cells[fromDout + d * douts.depth]
         }
       }
     cells.set(sumQ, toQ.at)
@@ -183,3 +195,26 @@ export const attentionGrad: Prepare<'attentionGrad'> = ({ window, dropout }, [do
     cells.set(sumV, toV.at)
   }
 }
+
+/** Each is weighed by its part of the sum of exp(scores), which is 0 where it saw no key. */
+export const attentionMerge: Prepare<'attentionMerge'> = (_, [out, lse, more, moreLse], results) => {
+  const tokens = without(out.dims, without(out.dims, lse.dims))
+  const inRow = without(out.dims, lse.dims)
+  const [outs, mores, merged] = [out, more, results[0]].map(of => offsets([...tokens, ...inRow], of.dims))
+  const [lses, moreLses, mergedLses] = [lse, moreLse, results[1]].map(of => offsets(tokens, of.dims))
+  const depth = elementsOf(inRow)
+  return (cells, [atOut, atLse, atMore, atMoreLse], [toOut, toLse]) => {
+    for (let t = 0; t < lses.length; t++) {
+      const both = [cells[atLse.at + lses[t]], cells[atMoreLse.at + moreLses[t]]]
+      const greatest = Math.max(...both)
+      const total = greatest === -Infinity ? greatest : greatest + Math.log(sumOfExp(both, greatest))
+      const [weight, other] = both.map(each => (each === -Infinity ? 0 : Math.exp(each - total)))
+      cells[toLse.at + mergedLses[t]] = total
+      for (let e = t * depth; e < (t + 1) * depth; e++)
+        cells[toOut.at + merged[e]] = weight * cells[atOut.at + outs[e]] + other * cells[atMore.at + mores[e]]
+    }
+  }
+}
+
+const sumOfExp = (values: readonly number[], greatest: number): number =>
+  values.reduce((sum, value) => sum + Math.exp(value - greatest), 0)

@@ -15,11 +15,12 @@ import {
   type Ref,
 } from '../../ir/index.js'
 import { meaningOf } from '../text.js'
-import { perform } from './collective.js'
+import { perform, type Shaped } from './collective.js'
 import type { Moment } from './kernel.js'
 import type { Memory } from './memory.js'
 import type { Rendezvous } from './rendezvous.js'
 import { isRounded, roundCells } from './rounding.js'
+import { routedMove } from './routed.js'
 import type { Seat } from './segment.js'
 import type { World } from './world.js'
 
@@ -63,7 +64,7 @@ const compute: Rule<Compute> = (instr, station) => {
   const kernel = seat.prepared.kernel(instr)
   const [ins, outs] = [instr.ins.map(ref => seat.place(ref)), instr.outs.map(ref => seat.place(ref))]
   const round = rounding(station, instr.outs)
-  const updates = isOptimizer(instr)
+  const updates = isOptimizer(instr) || instr.kind === 'balance'
   return (moment, { param }) => {
     if (updates && param !== undefined) capture(station, instr.ins[0], param)
     kernel(memory.cells, ins, outs, moment)
@@ -79,12 +80,30 @@ function capture({ world, seat, memory, rank }: Station, ref: Ref, param: string
 }
 
 /** Starts: operands are looked at when they are needed, results are NaN until the wait. */
-const collective: Rule<Collective> = (instr, station) => {
+const collective: Rule<Shaped> = (instr, station) => {
+  const { members } = membersOf(station.world.program.mesh, station.rank, instr.group)
+  const moves = station.seat.prepared.moves(instr, members.length)
+  const index = members.indexOf(station.rank)
+  return meeting(instr, station, (i, parts, result) => perform(moves[i], parts, index, result))
+}
+
+/** Rows and tokens lie where the routes say, which are read when all are there. */
+const routed: Rule<InstrOf<'all-dispatch' | 'all-combine'>> = (instr, station) => {
+  const { seat, memory } = station
+  const lay = routedMove(station.world.program.mesh, instr, ref => seat.prepared.segment.buffers[ref])
+  const [, to, from] = instr.ins
+  return meeting(instr, station, (_, parts, result) =>
+    lay({ to: seat.view(to, memory.cells), from: seat.view(from, memory.cells) }, parts, result),
+  )
+}
+
+/** Lays what all members handed in as pair i where the result of this rank is. */
+type Lay = (pair: number, parts: readonly Cells[], result: Cells) => void
+
+function meeting(instr: Collective, station: Station, lay: Lay): Action {
   const { world, rank, memory, seat, started, here } = station
   const { cells } = memory
   const { members, key } = membersOf(world.program.mesh, rank, instr.group)
-  const moves = seat.prepared.moves(instr, members.length)
-  const index = members.indexOf(rank)
   const round = rounding(station, instr.outs)
   const meaning = meaningOf(instr, ref => seat.prepared.shape(ref), members)
   const name = instr.outs[0]
@@ -93,14 +112,14 @@ const collective: Rule<Collective> = (instr, station) => {
     const text = here()
     const results = instr.outs.map(ref => seat.view(ref, cells))
     // In place, the poison of a result would eat its operand.
-    const operands = instr.ins.map(ref => {
+    const operands = instr.ins.slice(0, instr.outs.length).map(ref => {
       const operand = seat.view(ref, cells)
       return results.some(result => overlap(operand, result)) ? operand.slice() : operand
     })
     const collective = world.collectives.join(key, { rank, members, meaning, text, operands })
     for (const result of results) result.fill(NaN)
     const finish = () => {
-      for (const [i, result] of results.entries()) perform(moves[i], collective.operands(i), index, result)
+      for (const [i, result] of results.entries()) lay(i, collective.operands(i), result)
       round(results)
     }
     started.set(name, { collective, text, finish })
@@ -117,6 +136,9 @@ const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = 
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  shift: collective,
+  'all-dispatch': routed,
+  'all-combine': routed,
   wait:
     ({ on }, { started }) =>
     () => {

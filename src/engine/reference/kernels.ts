@@ -1,13 +1,16 @@
 /** Every op in the plainest code that can say it. This table is the definition of the vocabulary in `base/op.ts`. */
 import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
-import { attention, attentionGrad, rope } from './attention.js'
+import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
+import * as experts from './experts.js'
+import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
 import { adamw, sgd } from './optimizer.js'
+import * as routing from './routing.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
@@ -25,9 +28,12 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   rmsNorm: norm.rmsNorm,
   rmsNormInputGrad: norm.rmsNormInputGrad,
   rmsNormWeightGrad: norm.rmsNormWeightGrad,
+  join,
+  joinGrad,
   rope,
   attention,
   attentionGrad,
+  attentionMerge,
   dropout: elementwise.dropout,
   embed: loss.embed,
   embedGrad: loss.embedGrad,
@@ -40,6 +46,28 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   squaredError: loss.squaredError,
   squaredErrorGrad: elementwise.squaredErrorGrad,
   countElements,
+  sigmoid: routing.sigmoid,
+  sigmoidGrad: routing.sigmoidGrad,
+  scores: routing.scores,
+  scoresGrad: routing.scoresGrad,
+  topK: routing.topK,
+  chosen: routing.chosen,
+  chosenGrad: routing.chosenGrad,
+  assign: routing.assign,
+  rowsOf: experts.rowsOf,
+  dispatch: experts.dispatch,
+  combine: experts.combine,
+  expertContract: experts.expertContract,
+  expertWeightGrad: experts.expertWeightGrad,
+  weightedSwiglu: experts.weightedSwiglu,
+  weightedSwigluGrad: experts.weightedSwigluGrad,
+  countChoices: routing.countChoices,
+  countTop: routing.countTop,
+  balanceLoss: routing.balanceLoss,
+  balanceLossGrad: routing.balanceLossGrad,
+  zLoss: routing.zLoss,
+  zLossGrad: routing.zLossGrad,
+  balance: routing.balance,
   zero: elementwise.zero,
   accumulate: elementwise.accumulate,
   sumSquares,

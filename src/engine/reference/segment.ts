@@ -25,7 +25,6 @@ import {
   type Buffer,
   bytesPer,
   type Call,
-  type Collective,
   type Compute,
   type InstrOf,
   type Program,
@@ -34,7 +33,7 @@ import {
   type Segment,
   showRole,
 } from '../../ir/index.js'
-import { cutMove, type Move, prepareMove } from './collective.js'
+import { cutMove, type Move, prepareMove, type Shaped } from './collective.js'
 import type { Kernel } from './kernel.js'
 import { prepare } from './kernels.js'
 import { cellsOf, type Memory } from './memory.js'
@@ -68,7 +67,7 @@ export class PreparedSegment {
   }
 
   /** One per pair. */
-  moves(instr: Collective, members: number): readonly Move[] {
+  moves(instr: Shaped, members: number): readonly Move[] {
     const { mesh } = this.#program
     return this.#once(instr, () =>
       pairsOf(instr).map(pair => prepareMove(mesh, instr, [this.shape(pair.in), this.shape(pair.out)], members)),

@@ -3,8 +3,9 @@
  * and slices leave the value what it was. A segment is translated once and replayed for every call.
  */
 import { isOptimizer, opFacts, type StateName, statesOf } from '../../base/index.js'
-import { type Collective, type Compute, type Instr, isCollective, isCompute, pairsOf } from '../instr.js'
+import { type Collective, type Compute, type Instr, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
 import { bytesPer, type Program, type Segment } from '../program.js'
+import { traitsOf } from '../traits.js'
 import type { Slicing } from './buffers.js'
 import { stagesOf } from './groups.js'
 import { finish, hashText, mixA, mixB, nothing, type Value } from './value.js'
@@ -20,6 +21,8 @@ export type Act = {
       readonly outs: readonly number[]
       readonly local: boolean
       readonly loss: boolean
+      /** The results are shares of values, of this turn of those that are needed. */
+      readonly share?: { readonly turn: number; readonly needed: readonly number[] }
     }
   | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number }
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
@@ -36,6 +39,8 @@ export type Act = {
       readonly ins: readonly number[]
       readonly outs: readonly number[]
       readonly states: readonly StateName[]
+      /** It has a gradient, which the norm counts. */
+      readonly trains: boolean
     }
   | {
       readonly op: 'arrive'
@@ -64,6 +69,10 @@ export function actsOf(program: Program, segment: Segment, { slotOf, slicings }:
   const done = (instr: Instr, at: number): Act[] => {
     const base = { instr: at, salt: hashText(meaningOf(segment, instr)) }
     if (isCollective(instr)) {
+      if (isRouted(instr)) {
+        const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
+        return [{ ...base, op: 'make', ins, outs, local: false, loss: false }]
+      }
       const stages = stagesOf(program, instr.group)
       const pairs = pairsOf(instr).map(pair => ({ ...base, in: slot(pair.in), out: slot(pair.out) }))
       if (!stages) return pairs.map(pair => ({ ...pair, op: 'keep' }))
@@ -79,16 +88,25 @@ export function actsOf(program: Program, segment: Segment, { slotOf, slicings }:
       const scalar = program.inputs.find(({ name }) => name === instr.input)?.dims.length === 0
       return [{ ...base, op: 'load', out: slot(instr.out), scalar }]
     }
-    return [{ ...base, ...compute(segment, instr, slot) }]
+    return computes(segment, instr, slot).map(act => ({ ...base, ...act }))
   }
   return segment.instrs.flatMap((instr, at) => [...sliced(at), ...done(instr, at)])
 }
 
 type Bare<T> = T extends Act ? Omit<T, 'instr' | 'salt'> : never
 
+function computes(segment: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act>[] {
+  if (instr.kind !== 'attentionMerge') return [compute(segment, instr, slot)]
+  const [out, lse, more, moreLse] = instr.ins.map(slot)
+  return [
+    { op: 'add', ins: [out, more], out: slot(instr.outs[0]) },
+    { op: 'add', ins: [lse, moreLse], out: slot(instr.outs[1]) },
+  ]
+}
+
 function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
-  if (isOptimizer(instr)) return { op: 'update', ins, outs, states: statesOf(instr) }
+  if (isOptimizer(instr)) return { op: 'update', ins, outs, states: statesOf(instr), trains: true }
   switch (instr.kind) {
     case 'add':
       return { op: 'add', ins, out: outs[0] }
@@ -99,29 +117,39 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
     }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
+    case 'balance':
+      return { op: 'update', ins, outs, states: [], trains: false }
     case 'zero':
       return { op: 'zero', outs }
     case 'sumSquares':
       return { op: 'square', in: ins[0], out: outs[0], first: instr.once.includes('pp') }
     default: {
       const local = 'dropout' in instr && instr.dropout !== undefined
-      return { op: 'make', ins, outs, local, loss: opFacts[instr.kind].loss === true }
+      const { shares } = buffers[instr.outs[0]].layout
+      const share = shares && { share: { turn: shares.held[0], needed: shares.needed } }
+      return { op: 'make', ins, outs, local, loss: opFacts[instr.kind].loss === true, ...share }
     }
   }
 }
 
+/** What differs between plans and changes no value: who counts, who meets, whether somebody looks. */
+const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded']
+/** Rows that move to other ranks are the rows that one rank would have. */
+const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
+
 /** Kind, attributes and the dims of the results: what tells two instructions on the same operands apart. */
 function meaningOf(segment: Segment, instr: Instr): string {
-  if (!isCompute(instr)) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
-  const named = Object.entries(instr).filter(([key]) => !['kind', 'ins', 'outs', 'once'].includes(key))
+  const routed = isRouted(instr) ? opOfRouted[instr.kind] : undefined
+  if (!isCompute(instr) && !routed) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
+  const named = Object.entries(instr).filter(([key]) => !apart.includes(key))
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
-  const dims = instr.outs.map(ref =>
+  const dims = traitsOf(instr).writes.map(ref =>
     segment.buffers[ref].dims
       .map(dim => dim.name)
       .sort()
       .join(),
   )
-  return [instr.kind, ...attributes, ...dims].join(' ')
+  return [routed ?? instr.kind, ...attributes, ...dims].join(' ')
 }
 
 /** The value a `make` gives as its result number `index`. */

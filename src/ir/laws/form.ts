@@ -1,6 +1,14 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
-import { type Axis, type Dim, isAxis as isAxisName, isMeshAxis, type Layout, sizeOf } from '../../base/index.js'
-import { type Group, type Instr, isCollective, isCompute } from '../instr.js'
+import {
+  type Axis,
+  type Dim,
+  isAxis as isAxisName,
+  isMeshAxis,
+  type Layout,
+  sizeOf,
+  zigzagAxes,
+} from '../../base/index.js'
+import { type Group, type Instr, isCollective, isCompute, isRouted } from '../instr.js'
 import {
   bytesPer,
   type Call,
@@ -76,7 +84,7 @@ function outline(program: Program): string[] {
     ...(microbatches > steps ? [`${microbatches} microbatches, but all streams together have ${steps} steps`] : []),
     ...mesh.axes.filter(({ name }) => !isAxisName(name)).map(({ name }) => `${name} is not an axis`),
     ...twice(mesh.axes).map(name => `the mesh has ${name} twice`),
-    ...(mesh.zigzag && !mesh.axes.some(({ name }) => name === mesh.zigzag?.axis)
+    ...(mesh.zigzag && !mesh.axes.some(({ name }) => zigzagAxes(mesh, [name]).length > 0)
       ? [`zigzag is over ${mesh.zigzag.axis}, which the mesh does not have`]
       : []),
     ...twice(params).map(name => `parameter ${name} is declared twice`),
@@ -93,19 +101,24 @@ const twice = (things: readonly { readonly name: string }[]): string[] => {
 function declarations(program: Program): Finding[] {
   const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
   const params = program.params.flatMap(({ name, dims, kept, state, keptInside }) =>
-    [...[kept, state].flatMap(layout => layoutForm(program, dims, layout)), ...viewForm(kept, keptInside)].map(
-      message => say(name, message),
-    ),
+    [
+      ...[kept, state].flatMap(layout => [...layoutForm(program, dims, layout), ...atHome(layout)]),
+      ...viewForm(kept, keptInside),
+    ].map(message => say(name, message)),
   )
   const inputs = program.inputs.flatMap(({ name, dims, layout }) =>
-    [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : [])].map(message =>
-      say(name, message),
+    [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : []), ...atHome(layout)].map(
+      message => say(name, message),
     ),
   )
   return [...params, ...inputs]
 }
 
-function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, flat = [] }: Layout): string[] {
+const atHome = ({ turns, shares }: Layout): string[] =>
+  turns || shares ? ['only what a segment computes goes round, or has shares'] : []
+
+function layoutForm(program: Program, dims: readonly Dim[], layout: Layout): string[] {
+  const { splits, partial, flat = [] } = layout
   const split = Object.entries(splits).filter(([, axes]) => axes.length > 0)
   const used = [...split.flatMap(([, axes]) => axes), ...flat, ...(Object.keys(partial) as Axis[])] // keys of a layout are axes
   const twice = used.find((axis, i) => used.indexOf(axis) !== i)
@@ -118,13 +131,33 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, f
     ...(split.some(([, axes]) => axes.includes('pp')) ? ['a dim is split over pp'] : []),
     ...(flat.includes('pp') ? ['it is flat over pp'] : []),
     ...zigzagForm(program, split),
+    ...roundForm(program, layout),
+  ]
+}
+
+/** What goes round is split over the axis; of the shares that are needed some are there. */
+function roundForm({ mesh }: Program, { splits, turns = {}, shares }: Layout): string[] {
+  const split = Object.values(splits).flat()
+  const isTurn = (axis: Axis, turn: number) => Number.isInteger(turn) && turn >= 0 && turn < sizeOf(mesh, axis)
+  const unsplit = (Object.keys(turns) as Axis[]).find(axis => !split.includes(axis)) // keys of a layout are axes
+  const wild = (Object.entries(turns) as [Axis, number][]).find(([axis, turn]) => turn === 0 || !isTurn(axis, turn))
+  const ascends = (list: readonly number[]) => list.every((turn, i) => i === 0 || list[i - 1] < turn)
+  const { axis = 'pp', held = [], needed = [] } = shares ?? {}
+  const some = held.length > 0 && held.length < needed.length && held.every(turn => needed.includes(turn))
+  const sound = some && [held, needed].every(ascends) && needed.every(turn => isTurn(axis, turn))
+  return [
+    ...(unsplit === undefined ? [] : [`it has gone round along ${unsplit}, which does not split it`]),
+    ...(wild === undefined ? [] : [`${wild[1]} is not a turn along ${wild[0]}`]),
+    ...(shares && !sound ? [`it cannot have the shares ${held.join()} of ${needed.join()} along ${axis}`] : []),
   ]
 }
 
 /** The axis of a zigzag is the first that splits its dim. */
-function zigzagForm({ mesh: { zigzag } }: Program, split: readonly (readonly [string, readonly Axis[]])[]): string[] {
+function zigzagForm({ mesh }: Program, split: readonly (readonly [string, readonly Axis[]])[]): string[] {
+  const { zigzag } = mesh
   const axes = split.find(([name]) => name === zigzag?.dim)?.[1] ?? []
-  const misplaced = zigzag !== undefined && axes.indexOf(zigzag.axis) > 0
+  const misplaced =
+    zigzag && axes.slice(zigzagAxes(mesh, axes).length).some(axis => zigzagAxes(mesh, [axis]).length > 0)
   return misplaced ? [`${zigzag.dim} is cut in zigzag over ${zigzag.axis}, but over ${axes[0]} before`] : []
 }
 
@@ -187,6 +220,7 @@ const refsOf = (instr: Instr) => {
 function arity(instr: Instr): string[] {
   if (isCollective(instr)) {
     const [n, m] = [instr.ins.length, instr.outs.length]
+    if (isRouted(instr)) return n === 4 && m === 1 ? [] : [`${instr.kind} takes an operand and its three routes`]
     return n > 0 && n === m ? [] : [`${instr.kind} takes as many operands as it gives results, not ${n} and ${m}`]
   }
   if (!isCompute(instr)) return []

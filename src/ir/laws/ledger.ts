@@ -11,6 +11,8 @@ export interface Update extends Place {
   readonly pipeline: number
   readonly grad: Value
   readonly norm: Value
+  /** It has a gradient, which the norm counts. */
+  readonly trains: boolean
   /** What it made of the parameter, or of its master, and of the states it updates. */
   readonly after: { readonly updated: Value; readonly states: States<Value> }
 }
@@ -98,7 +100,8 @@ export class Ledger {
     if (this.#squares.size === 0) return []
     const twice = [...this.#squares.values()].filter(({ times }) => times > 1)
     const missing = program.params.flatMap(({ name }) => {
-      const holders = this.updates.filter(({ param }) => param === name).sort((a, b) => a.pipeline - b.pipeline)
+      const own = this.updates.filter(({ param, trains }) => param === name && trains)
+      const holders = own.sort((a, b) => a.pipeline - b.pipeline)
       return holders.slice(0, 1).filter(({ grad }) => !this.#squares.has(keyOf(grad.a, grad.b)))
     })
     return [

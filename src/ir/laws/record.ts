@@ -59,7 +59,7 @@ export const gradientOf = (param: string): string => `gradient of ${param}`
 const sumFrames = ({ params, results: sums, streams }: Program): Map<number, string>[] =>
   streams.map((_, pipeline) => {
     const results = resultNames.flatMap(name => {
-      const frame = sums[name][pipeline]
+      const frame = sums[name]?.[pipeline]
       return frame === undefined ? [] : [[frame, name] as const]
     })
     const gradients = params.flatMap(({ name, frames }) => {

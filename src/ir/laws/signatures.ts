@@ -3,7 +3,7 @@
  * split, through which operands a partial sum may pass, and what becomes of a split dim that the result lacks.
  * It is written from the meaning of the ops (base/op.ts), not from the compiler's rules: the second opinion.
  */
-import type { Combine, OpTable } from '../../base/index.js'
+import type { Combine, Dim, OpTable } from '../../base/index.js'
 
 type Range = readonly [least: number, most: number]
 
@@ -36,10 +36,16 @@ export interface Signature {
   readonly jointly?: true
   /** A dim missing from a result is combined so; without this, such a dim may not be split. */
   readonly reduces?: Combine
+  /** Of attention: the queries, and the keys and values, which may be those of one rank at a time. Its results are then shares. */
+  readonly round?: { readonly queries: number; readonly keys: readonly number[] }
+  /** Per result, the operands whose shares may be added up; 'all': those of all operands. */
+  readonly sums?: 'all' | readonly (readonly number[])[]
   /** Works element by element on operands that lie alike, so it may be given parts of a line. */
   readonly flat?: true
   /** Dims of operands and results, by place, that mean something else than their name does elsewhere: the new names. */
   readonly renames?: { readonly ins: Renames; readonly outs?: Renames }
+  /** What is wrong with sizes that no dim of one name tells. */
+  readonly sizes?: (operands: readonly (readonly Dim[])[], results: readonly (readonly Dim[])[]) => string | undefined
   /** Dims that must be whole. The results' claimed dims are given too. */
   readonly stuck?: (
     operands: readonly (readonly string[])[],
@@ -85,11 +91,56 @@ const dimsOfGain = (i: number) => (operands: readonly (readonly string[])[]) => 
 const dimsOfResult = (_: unknown, results: readonly (readonly string[])[]) => results[0]
 /** The positions of keys and values are another dim than those of queries: ranks may hold a part of these, never of those. */
 const inKeys = { seq: 'keys' }
-const ofKeys = () => ['keys', 'headDim']
+const ofKeys = () => ['keys', 'headDim', 'valueDim']
+/** The queries' dims, as wide as values are. */
+const asWideAsValues: ShapeRule = ([q, , v]) =>
+  q.map(dim => (dim === 'headDim' && v.includes('valueDim') ? 'valueDim' : dim))
+
+/** Of a join: the dim that each part has alone, and the one that only the whole has. */
+function ownOf(parts: readonly (readonly string[])[], whole: readonly string[]): readonly string[] {
+  const made = whole.filter(dim => !parts.some(part => part.includes(dim)))
+  return [...parts.flatMap(part => part.filter(dim => !whole.includes(dim))), ...made]
+}
+const sideBySide: ShapeRule = (operands, claimed) => {
+  const each = operands.every(part => part.filter(dim => !claimed.includes(dim)).length === 1)
+  const own = ownOf(operands, claimed)
+  const shared = operands.flat().filter(dim => !own.includes(dim))
+  return each && own.length === 3 ? [...new Set(shared), own[2]] : undefined
+}
+/** A part has one dim of its own, for which the joined one is missing. */
+const partOf: ShapeRule = ([whole], claimed) =>
+  claimed.filter(dim => !whole.includes(dim)).length === 1 && whole.some(dim => !claimed.includes(dim))
+    ? claimed
+    : undefined
+
+function addUp(parts: readonly (readonly Dim[])[], whole: readonly Dim[]): string | undefined {
+  const names = (dims: readonly Dim[]) => dims.map(({ name }) => name)
+  const own = ownOf(parts.map(names), names(whole))
+  if (own.length !== 3) return `[${own.join(' ')}] are not one dim of each part and one of the whole`
+  const [first, second, all] = own.map(name => [...parts, whole].flat().find(dim => dim.name === name)?.size ?? 0)
+  return first + second === all ? undefined : `${own[0]} ${first} and ${own[1]} ${second} are not ${own[2]} ${all}`
+}
+
+/** A token is compared with all candidates, and makes all its choices at once. */
+const ofChoice = () => ['candidate', 'choice']
+/** scores [t..., candidate] give [t..., choice]. */
+const choosing: ShapeRule = ([scores]) => [...scores.filter(dim => dim !== 'candidate'), 'choice']
+const isToken = (dim: string) => dim === 'batch' || dim === 'seq' || dim === 'choice'
+/** Tokens, or their choices, become rows. */
+const toRows: ShapeRule = ([x]) => ['row', ...x.filter(dim => !isToken(dim))]
+/** Rows become choices again, or what tokens get from all of theirs. */
+const fromRows: ShapeRule = ([rows, to], claimed) => [
+  ...to.filter(dim => dim !== 'choice' || claimed.includes(dim)),
+  ...rows.filter(dim => dim !== 'row'),
+]
+/** rows [row, a...] and weights [expert, a..., b...] give [row, b...]. */
+const ofRows: ShapeRule = ([rows, , w]) => ['row', ...w.filter(dim => dim !== 'expert' && !rows.includes(dim))]
+/** rows [row, a...] and their gradients [row, b...] give [expert, a..., b...]. */
+const ofExperts: ShapeRule = ([rows, drows]) => ['expert', ...[...rows, ...drows].filter(dim => dim !== 'row')]
 
 export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
-  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, flat: true },
+  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, sums: 'all', flat: true },
   mul: { ins: n(2), outs: n(1), shapes: [union], linear: [0, 1] },
   scale: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, linear: [0], flat: true }),
   sumTo: { ins: n(1), outs: n(1), shapes: [some], linear: [0], reduces: 'sum' },
@@ -110,13 +161,31 @@ export const signatures: OpTable<Signature> = {
   rmsNorm: elementwise(2, { stuck: dimsOfGain(1) }),
   rmsNormInputGrad: elementwise(3, { linear: [0], stuck: dimsOfGain(2) }),
   rmsNormWeightGrad: { ins: n(2), outs: n(1), shapes: [some], linear: [0], reduces: 'sum', stuck: dimsOfResult },
-  rope: elementwise(1, { linear: [0], stuck: () => ['headDim'] }),
+  join: {
+    ins: n(2),
+    outs: n(1),
+    shapes: [sideBySide],
+    jointly: true,
+    stuck: (operands, [out]) => ownOf(operands, out),
+    sizes: (operands, [out]) => addUp(operands, out),
+  },
+  joinGrad: {
+    ins: n(1),
+    outs: n(2),
+    shapes: [partOf],
+    linear: [0],
+    reduces: 'sum',
+    stuck: ([dout], results) => ownOf(results, dout),
+    sizes: ([dout], results) => addUp(results, dout),
+  },
+  rope: elementwise(1, { linear: [0], stuck: () => ['headDim', 'ropeDim'] }),
   attention: {
     ins: n(3),
     outs: n(2),
     dtypes: { ins: 'xxx', outs: 'xf' },
-    shapes: [like(0), like(0, 'headDim')],
+    shapes: [asWideAsValues, like(0, 'headDim')],
     renames: { ins: { 1: inKeys, 2: inKeys } },
+    round: { queries: 0, keys: [1, 2] },
     stuck: ofKeys,
   },
   attentionGrad: {
@@ -127,7 +196,18 @@ export const signatures: OpTable<Signature> = {
     linear: [0],
     reduces: 'sum',
     renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
+    round: { queries: 1, keys: [2, 3] },
     stuck: ofKeys,
+  },
+  attentionMerge: {
+    ins: n(4),
+    outs: n(2),
+    dtypes: { ins: 'xfxf', outs: 'xf' },
+    shapes: [like(0), like(1)],
+    sums: [
+      [0, 2],
+      [1, 3],
+    ],
   },
   dropout: elementwise(1, { linear: [0] }),
   embed: { ins: n(2), outs: n(1), dtypes: { ins: 'ix', outs: 'x' }, shapes: [lookup], linear: [1], reduces: 'sum' },
@@ -148,6 +228,48 @@ export const signatures: OpTable<Signature> = {
   squaredError: { ins: n(2), outs: n(1), dtypes: { ins: 'xx', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
   squaredErrorGrad: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' } }),
   countElements: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum' },
+  sigmoid: elementwise(1),
+  sigmoidGrad: elementwise(2, { linear: [0] }),
+  scores: elementwise(1, { dtypes: { ins: 'x', outs: 'f' }, stuck: ofChoice }),
+  scoresGrad: elementwise(2, { dtypes: { ins: 'ff', outs: 'r' }, linear: [0], stuck: ofChoice }),
+  topK: { ins: [1, 2], outs: n(1), dtypes: { ins: 'ff', outs: 'i' }, shapes: [choosing], stuck: ofChoice },
+  chosen: { ins: n(2), outs: n(1), dtypes: { ins: 'fi', outs: 'f' }, shapes: [like(1)], stuck: ofChoice },
+  chosenGrad: {
+    ...{ ins: n(3), outs: n(1), dtypes: { ins: 'ffi', outs: 'f' }, shapes: [like(1)], linear: [0], stuck: ofChoice },
+  },
+  assign: {
+    ins: n(2),
+    outs: n(1),
+    dtypes: { ins: 'fi', outs: 'i' },
+    shapes: [like(1)],
+    stuck: () => ['candidate', 'choice', 'seq'],
+  },
+  rowsOf: { ins: n(1), outs: n(3), dtypes: { ins: 'i', outs: 'iii' }, shapes: [like(0), free, free] },
+  dispatch: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [toRows] },
+  combine: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [fromRows] },
+  expertContract: { ins: n(3), outs: n(1), dtypes: { ins: 'xix', outs: 'x' }, shapes: [ofRows] },
+  expertWeightGrad: { ins: n(3), outs: n(1), dtypes: { ins: 'xxi', outs: 'x' }, shapes: [ofExperts] },
+  weightedSwiglu: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' }, linear: [1, 2] }),
+  weightedSwigluGrad: {
+    ...{ ins: n(4), outs: n(3), dtypes: { ins: 'xxxf', outs: 'xxf' }, shapes: [like(1), like(2), like(3)] },
+    reduces: 'sum',
+  },
+  countChoices: {
+    ins: n(1),
+    outs: n(1),
+    dtypes: { ins: 'i', outs: 'f' },
+    shapes: [free],
+    reduces: 'sum',
+    stuck: ofChoice,
+  },
+  countTop: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [some], reduces: 'sum', stuck: ofChoice },
+  balanceLoss: {
+    ...{ ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
+  },
+  balanceLossGrad: elementwise(2, { dtypes: { ins: 'ff', outs: 'f' }, stuck: ofChoice }),
+  zLoss: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
+  zLossGrad: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, stuck: ofChoice }),
+  balance: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'p' }, shapes: [like(0)], flat: true },
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
   sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },

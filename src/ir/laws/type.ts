@@ -1,6 +1,7 @@
 /** The type of what a rank holds, and what is asked of it. */
 import { type Axis, type Dim, flatAxes, type Layout, type Mesh, sizeOf } from '../../base/index.js'
-import type { Buffer, DType } from '../program.js'
+import type { Instr } from '../instr.js'
+import type { Buffer, DType, Program } from '../program.js'
 import type { Law } from './law.js'
 
 /** What a rank holds, seen with the axes that matter only. */
@@ -14,7 +15,7 @@ export const axesThatMatter = (mesh: Mesh): Axis[] =>
   mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
 
 /** Axes of size 1 split nothing and make nothing partial, and `pp` has no types. */
-export function plain(mesh: Mesh, { splits, partial, flat = [] }: Layout): Layout {
+export function plain(mesh: Mesh, { splits, partial, flat = [], turns = {}, shares }: Layout): Layout {
   const matters = (axis: string) => axis !== 'pp' && sizeOf(mesh, axis as Axis) > 1 // keys of a layout are axes
   const parts = flat.filter(matters)
   const kept = Object.entries(splits).map(([dim, axes]) => [dim, axes.filter(matters)] as const)
@@ -22,6 +23,8 @@ export function plain(mesh: Mesh, { splits, partial, flat = [] }: Layout): Layou
     splits: Object.fromEntries(kept.filter(([, axes]) => axes.length > 0)),
     partial: Object.fromEntries(Object.entries(partial).filter(([axis]) => matters(axis))),
     ...(parts.length > 0 && { flat: parts }),
+    ...(Object.keys(turns).some(matters) && { turns }),
+    ...(shares && matters(shares.axis) && { shares }),
   }
 }
 
@@ -47,3 +50,12 @@ export type Partial = Layout['partial']
 
 /** Tells what is wrong. */
 export type Say = (law: Law, message: string) => void
+
+/** An instruction with the types of its operands, and those that its results are declared to have. */
+export interface Case<I extends Instr = Instr> {
+  readonly program: Program
+  readonly instr: I
+  readonly operands: readonly Type[]
+  readonly claimed: readonly Type[]
+  readonly say: Say
+}

@@ -6,17 +6,29 @@
  *
  * The pipeline axis has no types: what streams hold is told apart by identity (I), not by layout.
  */
-import { type Axis, type Combine, flatAxes, type Layout, sameLayout, sizeOfAll, splitOf } from '../../base/index.js'
-import { type Compute, type Instr, type InstrOf, isCollective, isCompute, pairsOf } from '../instr.js'
+import {
+  type Axis,
+  type Combine,
+  flatAxes,
+  type Layout,
+  type OpKind,
+  sameLayout,
+  sizeOfAll,
+  splitOf,
+} from '../../base/index.js'
+import { type Compute, type InstrOf, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
 import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { misstored } from './dtypes.js'
 import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
+import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
+import { unfinished, unrolled } from './turns.js'
 import {
   axesThatMatter,
+  type Case,
   dimsSplitBy,
   isWhole,
   namesOf,
@@ -55,8 +67,8 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const claimed = writes.map(declared)
     const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
     if (wrong) say('T3', wrong)
-    if (isCollective(instr) && new Set(operands.map(({ dtype }) => dtype)).size > 1)
-      say('T3', `its operands are ${operands.map(({ dtype }) => dtype).join(', ')}`)
+    const moved = isCollective(instr) ? operands.slice(0, instr.outs.length).map(({ dtype }) => dtype) : []
+    if (new Set(moved).size > 1) say('T3', `its operands are ${moved.join(', ')}`)
     const inferred = infer({ program, instr, operands, claimed, say })
     writes.forEach((ref, i) => {
       if (inferred) compare(ref, inferred[i], claimed[i], say)
@@ -64,14 +76,6 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     })
   })
   return findings
-}
-
-interface Case<I extends Instr = Instr> {
-  readonly program: Program
-  readonly instr: I
-  readonly operands: readonly Type[]
-  readonly claimed: readonly Type[]
-  readonly say: Say
 }
 
 function compare(ref: string, inferred: Type, claimed: Type, say: Say): void {
@@ -84,7 +88,8 @@ function compare(ref: string, inferred: Type, claimed: Type, say: Say): void {
 /** The types of the results, or nothing where a finding says why there are none. */
 function infer(of: Case): readonly Type[] | undefined {
   const { instr, claimed, program } = of
-  if (isCollective(instr))
+  if (hasRows(instr)) return sound(of) ? routedTypes({ ...of, instr }) : undefined
+  if (isCollective(instr) && !isRouted(instr))
     return allOrNone(pairsOf(instr).map((pair, i) => moved({ ...of, instr, ref: pair.in, x: of.operands[i] })))
   switch (instr.kind) {
     case 'zero':
@@ -96,6 +101,7 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'sumSquares':
       return squares({ ...of, instr })
     case 'accumulate':
+    case 'balance':
     case 'adamw':
     case 'sgd':
       return updated(of)
@@ -122,8 +128,9 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
     of.operands.map((type, i) => renamed(type, ins[i])),
     of.claimed.map((type, i) => renamed(type, outs[i])),
   ]
-  const found = bySignature({ ...of, operands, claimed })
-  return found?.map((type, i) => renamed(type, reversed(outs[i])))
+  const round = unrolled({ ...of, mesh: of.program.mesh, operands })
+  const found = round && bySignature({ ...of, operands: round.operands, claimed })
+  return found?.map((type, i) => renamed(round!.finish(type, i), reversed(outs[i])))
 }
 
 type Names = Readonly<Record<string, string>>
@@ -143,21 +150,42 @@ function renamed(type: Type, names: Names | undefined): Type {
 }
 
 function bySignature(of: Case<Compute>): readonly Type[] | undefined {
-  const { operands, claimed, say, instr } = of
-  const names = operands.map(namesOf)
-  const shapes = signatures[instr.kind].shapes
-  const misshapen = claimed.findIndex(
-    (type, i) => !sameSet((shapes[i] ?? shapes[0])(names, namesOf(type)), namesOf(type)),
-  )
-  if (misshapen >= 0) {
-    say('T3', `%${instr.outs[misshapen]} cannot have dims [${namesOf(claimed[misshapen]).join(' ')}]`)
-    return undefined
-  }
-  if (!flatAlike(of)) return undefined
+  const { operands, claimed, instr } = of
+  if (!shaped(of, instr.kind) || !flatAlike(of)) return undefined
   const known = agreed(of)
   const partials = known && eachAxis(of)
   const { flat } = operands.find(({ layout }) => layout.flat)?.layout ?? {}
   return partials && claimed.map((type, i) => result(type, known, { partial: partials[i], ...(flat && { flat }) }))
+}
+
+const dimsOf = ({ dims }: Type) => dims
+
+/** Every result has the dims that its signature gives it. */
+function shaped({ operands, claimed, say, instr }: Case, kind: OpKind): boolean {
+  const names = operands.map(namesOf)
+  const { shapes, sizes } = signatures[kind]
+  const misshapen = claimed.findIndex(
+    (type, i) => !sameSet((shapes[i] ?? shapes[0])(names, namesOf(type)), namesOf(type)),
+  )
+  if (misshapen >= 0)
+    say('T3', `%${traitsOf(instr).writes[misshapen]} cannot have dims [${namesOf(claimed[misshapen]).join(' ')}]`)
+  const unequal = misshapen < 0 ? sizes?.(operands.map(dimsOf), claimed.map(dimsOf)) : undefined
+  if (unequal) say('T3', unequal)
+  return misshapen < 0 && !unequal
+}
+
+/** What has rows is shaped as its op is, and never flat. */
+function sound(of: Case): boolean {
+  const { instr, operands, say } = of
+  const flat = operands.find(({ layout }) => flatAxes(layout).length > 0)
+  if (flat) say('T1', `it does not work on flat parts, ${showShaped(flat)}`)
+  return (
+    !flat &&
+    shaped(
+      of,
+      instr.kind === 'all-dispatch' ? 'dispatch' : instr.kind === 'all-combine' ? 'combine' : (instr as Compute).kind,
+    )
+  )
 }
 
 /** A line has no dims to work along: only elementwise ops take parts of it, all cut alike from lines of one meaning. */
@@ -230,9 +258,10 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
   )
   if (foreign.length > 0 && (split.length > 0 || partial.length > 0))
     return refuse(`${axis} splits ${foreign[0].name} of the result, but an operand is not whole on it`)
+  const stuck = signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)) ?? []
+  const torn = [...split, ...foreign.map(({ name }) => name)].find(name => stuck.includes(name))
+  if (torn !== undefined) return refuse(`${torn} is split over ${axis}`)
   if (split.length === 1) {
-    if (signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)).includes(split[0]))
-      return refuse(`${split[0]} is split over ${axis}`)
     const lost = claimed.map(type => !namesOf(type).includes(split[0]))
     if (lost.includes(true) && !signature.reduces)
       return refuse(`${split[0]}, split over ${axis}, is missing from the result`)
@@ -264,6 +293,8 @@ function result(claimed: Type, known: KnownDims, rest: Omit<Layout, 'splits'>): 
 function updated({ instr, operands, claimed, say }: Case): readonly Type[] | undefined {
   const [first] = operands
   const { reads } = traitsOf(instr)
+  const why = unfinished(first)
+  if (why) return void say('T1', `%${reads[0]} is ${showShaped(first)}; ${why}`)
   const optimizer = instr.kind !== 'accumulate'
   if (optimizer && Object.keys(first.layout.partial).length > 0) {
     say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
@@ -288,7 +319,7 @@ function squares({
   say,
 }: Case<InstrOf<'sumSquares'>>): readonly Type[] | undefined {
   const axes = axesThatMatter(program.mesh)
-  if (Object.keys(x.layout.partial).length > 0) {
+  if (Object.keys(x.layout.partial).length > 0 || unfinished(x)) {
     say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
     return undefined
   }

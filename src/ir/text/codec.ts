@@ -3,7 +3,20 @@
  * that are each other's inverse; the attributes of every instruction kind are a total table of codecs, so an
  * attribute added to an instruction does not compile until it can be written down.
  */
-import { type Axis, type Combine, type Dim, type Dropout, isAxis, type Layout } from '../../base/index.js'
+import {
+  type Axis,
+  type ChoiceGroups,
+  type Combine,
+  type Dim,
+  type Dropout,
+  isAxis,
+  type Layout,
+  type RopeScaling,
+  roomOrders,
+  ropeScalingNumbers,
+  type Shares,
+  scorings,
+} from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
 
 export interface Codec<T> {
@@ -94,6 +107,21 @@ const dropout: Codec<Dropout> = {
   },
 }
 
+const ropeKind = oneOf(...(Object.keys(ropeScalingNumbers) as RopeScaling['kind'][])) // its own keys
+
+/** The kind, then its numbers: `llama3:8:1:4:8192`. */
+const ropeScaling: Codec<RopeScaling> = {
+  show: ({ kind, ...numbers }) =>
+    [kind, ...ropeScalingNumbers[kind].map(of => number.show(numbers[of as never]))].join(':'), // each kind has its own
+  read: (text = '') => {
+    const [word, ...numbers] = cut(text, ':')
+    const kind = ropeKind.read(word)
+    const names: readonly string[] = ropeScalingNumbers[kind]
+    if (numbers.length !== names.length) unreadable(`'${text}' does not have the ${names.length} numbers of ${kind}`)
+    return { kind, ...Object.fromEntries(names.map((of, i) => [of, number.read(numbers[i])])) } as RopeScaling // all of them
+  },
+}
+
 const group: Codec<Group> = {
   show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
   read: (text = '') => {
@@ -118,6 +146,15 @@ type Attributes = {
 
 const once: Codec<readonly string[]> = listOf(name)
 
+/** `4/8`: four of eight groups. */
+const choiceGroups: Codec<ChoiceGroups> = {
+  show: ({ groups, chosenGroups }) => `${chosenGroups}/${groups}`,
+  read: (text = '') => {
+    const [chosenGroups, groups] = atMost(2, cut(text, '/')).map(count.read)
+    return { groups, chosenGroups }
+  },
+}
+
 export const attributes: Attributes = {
   contract: {},
   add: {},
@@ -134,9 +171,12 @@ export const attributes: Attributes = {
   rmsNorm: { eps: number },
   rmsNormInputGrad: { eps: number },
   rmsNormWeightGrad: { eps: number },
-  rope: { theta: number, inverse: flag },
-  attention: { window: number, dropout },
-  attentionGrad: { window: number, dropout },
+  join: {},
+  joinGrad: {},
+  rope: { theta: number, inverse: flag, scaling: ropeScaling },
+  attention: { window: number, dropout, scale: number },
+  attentionGrad: { window: number, dropout, scale: number },
+  attentionMerge: {},
   dropout: { dropout },
   embed: {},
   embedGrad: {},
@@ -149,6 +189,28 @@ export const attributes: Attributes = {
   squaredError: {},
   squaredErrorGrad: {},
   countElements: {},
+  sigmoid: {},
+  sigmoidGrad: {},
+  scores: { by: oneOf(...scorings) },
+  scoresGrad: { by: oneOf(...scorings) },
+  topK: { groups: choiceGroups },
+  chosen: { normalise: flag, scale: number },
+  chosenGrad: { normalise: flag, scale: number },
+  assign: { room: count, tokens: count, order: oneOf(...roomOrders) },
+  rowsOf: { guarded: flag },
+  dispatch: {},
+  combine: {},
+  expertContract: {},
+  expertWeightGrad: {},
+  weightedSwiglu: {},
+  weightedSwigluGrad: {},
+  countChoices: {},
+  countTop: { chosen: count },
+  balanceLoss: { by: number, shares: flag },
+  balanceLossGrad: { by: number, shares: flag },
+  zLoss: { by: number },
+  zLossGrad: { by: number },
+  balance: { rate: number, mean: number },
   zero: {},
   accumulate: {},
   sumSquares: { once },
@@ -158,6 +220,9 @@ export const attributes: Attributes = {
   'all-gather': { dim: name, group },
   'reduce-scatter': { dim: name, group },
   'all-to-all': { from: name, to: name, group },
+  shift: { by: number, group },
+  'all-dispatch': { group },
+  'all-combine': { group },
   wait: {},
   slice: { dim: name, axes },
   load: { input: word },
@@ -169,16 +234,38 @@ export interface DimsAndLayout {
   readonly layout: Layout
 }
 
-const show = (dim: string, size: string, split: readonly Axis[] | undefined) =>
-  name.show(dim) + size + (split === undefined ? '' : `/${axes.show(split)}`)
+const show = (dim: string, size: string, split: readonly Axis[] | undefined, turns: Layout['turns'] = {}) =>
+  name.show(dim) + size + (split === undefined ? '' : `/${split.map(along => along + turned(turns[along])).join(',')}`)
+
+const turned = (by: number | undefined) => (by === undefined ? '' : `+${by}`)
+
+/** `cp=0,1/0,1,2`: what is there of the turns 0, 1 and 2 along cp are the first two. */
+const shares: Codec<Shares> = {
+  show: ({ axis: along, held, needed }) => `${axis.show(along)}=${counts.show(held)}/${counts.show(needed)}`,
+  read: (text = '') => {
+    const [along, turns] = atMost(2, text.split('='))
+    const [held, needed] = atMost(2, (turns ?? '').split('/'))
+    return { axis: axis.read(along), held: counts.read(held), needed: counts.read(needed) }
+  },
+}
+
+/** Axes that split a dim, and how far parts have gone round along them: `cp+1,tp`. */
+function readSplit(text: string): { split: Axis[]; turns: Record<string, number> } {
+  const pairs = (text === '' ? [] : cut(text, ',')).map(part => atMost(2, part.split('+')))
+  const moved = pairs.flatMap(([along, by]) => (by === undefined ? [] : [[axis.read(along), count.read(by)]]))
+  return { split: pairs.map(([along]) => axis.read(along)), turns: Object.fromEntries(moved) }
+}
 
 export function showShaped({ dims, layout }: DimsAndLayout): string {
   const own = new Set(dims.map(dim => dim.name))
-  const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name]))
+  const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name], layout.turns))
   const others = Object.keys(layout.splits).filter(dim => !own.has(dim))
-  const bracket = `[${[...parts, ...others.map(dim => show(dim, '', layout.splits[dim]))].join(' ')}]`
+  const bracket = `[${[...parts, ...others.map(dim => show(dim, '', layout.splits[dim], layout.turns))].join(' ')}]`
   const flat = layout.flat ? [`flat/${axes.show(layout.flat)}`] : []
-  return [bracket, ...flat, ...Object.entries(layout.partial).map(([along, how]) => `${how}:${along}`)].join(' ')
+  const share = layout.shares ? [`share:${shares.show(layout.shares)}`] : []
+  return [bracket, ...flat, ...share, ...Object.entries(layout.partial).map(([along, how]) => `${how}:${along}`)].join(
+    ' ',
+  )
 }
 
 /** A layout alone: the split dims only, `[ffn/tp] sum:dp`. */
@@ -190,23 +277,32 @@ export function atMost(most: number, words: readonly string[]): readonly string[
   return words
 }
 
-/** The first word is the bracket, the others are the flat and the partial axes. */
+/** The first word is the bracket, the others are the flat axes, the shares and the partial axes. */
 export function readShaped([bracket = '', ...rest]: readonly string[]): DimsAndLayout {
   if (!/^\[.*\]$/.test(bracket)) unreadable(`expected dims such as [batch:2/dp], found '${bracket}'`)
   const dims: Dim[] = []
   const splits: Record<string, readonly Axis[]> = {}
+  const turns: Record<string, number> = {}
   for (const part of cut(bracket.slice(1, -1), ' ').filter(text => text !== '')) {
     const [sized, split] = atMost(2, cut(part, '/'))
     const [dim, size] = atMost(2, cut(sized, ':'))
     if (size === undefined && split === undefined) unreadable(`${part} has neither a size nor a split`)
     if (size !== undefined) dims.push({ name: name.read(dim), size: count.read(size) })
-    if (split !== undefined) splits[name.read(dim)] = axes.read(split)
+    if (split === undefined) continue
+    const read = readSplit(split)
+    splits[name.read(dim)] = read.split
+    Object.assign(turns, read.turns)
   }
   const flat = rest.find(text => text.startsWith('flat/'))
-  const partials = rest.filter(text => text !== flat)
+  const share = rest.find(text => text.startsWith('share:'))
+  const partials = rest.filter(text => text !== flat && text !== share)
   const pairs = partials
     .map(text => atMost(2, text.split(':')))
     .map(([how, along]) => [axis.read(along), combine.read(how)])
-  const cutFlat = flat === undefined ? {} : { flat: axes.read(flat.slice('flat/'.length)) }
-  return { dims, layout: { splits, partial: Object.fromEntries(pairs), ...cutFlat } }
+  const more = {
+    ...(flat === undefined ? {} : { flat: axes.read(flat.slice('flat/'.length)) }),
+    ...(Object.keys(turns).length === 0 ? {} : { turns }),
+    ...(share === undefined ? {} : { shares: shares.read(share.slice('share:'.length)) }),
+  }
+  return { dims, layout: { splits, partial: Object.fromEntries(pairs), ...more } }
 }

@@ -1,7 +1,15 @@
 /** The text form, written: sections for the whole, then segments, then streams; one line per thing. */
 import { stateEntries } from '../../base/index.js'
 import type { Instr } from '../instr.js'
-import type { Buffer, Param, Program, Segment, Step, Stream } from '../program.js'
+import {
+  type Buffer,
+  type Param,
+  type Program,
+  resultPlaces,
+  type Segment,
+  type Step,
+  type Stream,
+} from '../program.js'
 import { resultNames, showRole } from '../role.js'
 import { attributes, type Codec, counts, name, number, showLayout, showShaped, word } from './codec.js'
 
@@ -25,8 +33,8 @@ export const print = (program: Program): string =>
 /** `result loss 0:12 3:12`: on pipeline coordinates 0 and 3, in frame 12. */
 const printResults = ({ results }: Program): string[] =>
   resultNames
-    .filter(result => Object.keys(results[result]).length > 0)
-    .map(result => ['result', result, ...Object.entries(results[result]).map(place => place.join(':'))].join(' '))
+    .filter(result => resultPlaces(results[result]).length > 0)
+    .map(result => ['result', result, ...resultPlaces(results[result]).map(place => place.join(':'))].join(' '))
 
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,

@@ -32,7 +32,7 @@ export class KernelBed {
 
   /** `bytes`: what all operands together need, a cache line each for good measure. */
   constructor(kernels: Kernels, bytes: number) {
-    const listBytes = 8 * 64
+    const listBytes = 8 * 256
     this.#workspaceBytes = kernels.workspaceBytes
     this.#memory = kernels.memory(roundUp(Status.bytes) + roundUp(this.#workspaceBytes) + listBytes + bytes + 2 * line)
     this.#exec = kernels.attach(this.#memory)

@@ -52,7 +52,18 @@ function attentions({ batch, seq }: Tokens): Trial[] {
   const words = {
     ...{ batch, queries: seq, keys: seq, positions: seq, queryOrigin: 0, queryUntil: seq, queryGap: 0 },
     ...{ keyOrigin: 0, keyUntil: seq, keyGap: 0 },
-    ...{ kvHeads: heads, group: 1, headDim, window: 0, rate: 0, seed: 0, name: 0, step: 0 },
+    ...{
+      kvHeads: heads,
+      group: 1,
+      headDim,
+      valueDim: headDim,
+      scale: headDim ** -0.5,
+      window: 0,
+      rate: 0,
+      seed: 0,
+      name: 0,
+      step: 0,
+    },
     ...{ batchOrigin: 0, headOrigin: 0, groupOrigin: 0, heads, groups: 1 },
   }
   const products = batch * heads * seq * (seq + 1) * headDim // causal: half of a product of seq x seq x headDim

@@ -49,7 +49,7 @@ interface Meet {
 
 /** 0: members' parts follow each other. Else so many members in a row share what a rank of the zigzag would hold. */
 const zigzag = ({ group, dim }: Extract<Collective, { kind: 'all-gather' | 'reduce-scatter' }>, s: Site): number =>
-  s.isZigzag(group.axes, dim) ? s.ranksAlong(group.axes.slice(1)) : 0
+  s.isZigzag(group.axes, dim) ? s.ranksAlong(s.behindZigzag(group.axes)) : 0
 
 type Pair = ReturnType<typeof pairsOf>[number]
 
@@ -96,6 +96,13 @@ const waits: Waits = {
     }
     return [s.list.write('waitAllToAll', { ...meet, ...fields }), firstOperand('waitAllToAll')]
   },
+  shift(instr, s, meet) {
+    const bytes = size(s, instr.in) * bytesPer[s.buffer(instr.in).dtype]
+    const by = ((instr.by % meet.members) + meet.members) % meet.members
+    return [s.list.write('waitShift', { ...meet, bytes, by }), firstOperand('waitShift')]
+  },
+  'all-dispatch': () => refuse('rows cannot be moved to experts yet'),
+  'all-combine': () => refuse('rows cannot be moved back from experts yet'),
 }
 
 /** Within a command, the first of the words that list operands. */

@@ -37,6 +37,10 @@ export const commands = {
     'strideB',
     'strideOut',
   ],
+  /** `repeats` rows of out, `stride` apart, are each row of x: out[(r * repeats + i) * stride + c] = x[r c]. */
+  joinPart: ['out', 'x', 'rows', 'repeats', 'columns', 'stride'],
+  /** The inverse, summed: out[r c] = sum over i of x[(r * repeats + i) * stride + c]. */
+  joinGradPart: ['out', 'x', 'rows', 'repeats', 'columns', 'stride'],
   /** out[r c] = a[r c] + b[c], b repeating every `period` elements (period = n: plain). In place allowed. */
   add: ['out', 'a', 'b', 'n', 'period'],
   mul: ['out', 'a', 'b', 'n', 'period'],
@@ -55,12 +59,23 @@ export const commands = {
   rmsNorm: ['y', 'x', 'gain', 'rows', 'columns', 'eps'],
   rmsNormInputGrad: ['dx', 'dy', 'x', 'gain', 'rows', 'columns', 'eps'],
   rmsNormWeightGrad: ['dgain', 'dy', 'x', 'rows', 'columns', 'eps'],
-  /** x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. */
-  rope: ['y', 'x', 'batch', 'seq', 'heads', 'headDim', 'theta', 'inverse', 'origin', 'until', 'gap'],
-  /** q, out [batch seq kvHeads group headDim]; k, v [batch seq kvHeads headDim]; lse [batch seq kvHeads group]. window 0: all. */
+  /**
+   * x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. Pair i turns by its frequency
+   * times the position; what is turned is multiplied by `growth`.
+   */
+  rope: [
+    ...['y', 'x', 'batch', 'seq', 'heads', 'headDim', 'inverse', 'growth', 'origin', 'until', 'gap', '...frequencies'],
+  ],
+  /**
+   * q [batch seq kvHeads group headDim], out the same with valueDim; k [batch seq kvHeads headDim], v with valueDim;
+   * lse [batch seq kvHeads group]. Scores are multiplied by `scale`. window 0: all. before, beforeLse: the out and lse of other
+   * keys, with which these are merged; 0: there are none.
+   */
   attention: [
     'out',
     'lse',
+    'before',
+    'beforeLse',
     'q',
     'k',
     'v',
@@ -70,6 +85,8 @@ export const commands = {
     'kvHeads',
     'group',
     'headDim',
+    'valueDim',
+    'scale',
     'window',
     'queryOrigin',
     'queryUntil',
@@ -88,6 +105,8 @@ export const commands = {
     'heads',
     'groups',
   ],
+  /** out and lse of some keys (a) and of others (b) become those of all; rows of `columns`, with an lse each. */
+  attentionMerge: ['out', 'lse', 'a', 'aLse', 'b', 'bLse', 'rows', 'columns'],
   attentionGrad: [
     'dq',
     'dk',
@@ -104,6 +123,8 @@ export const commands = {
     'kvHeads',
     'group',
     'headDim',
+    'valueDim',
+    'scale',
     'window',
     'queryOrigin',
     'queryUntil',
@@ -187,6 +208,8 @@ export const commands = {
     '...x',
     '...out',
   ],
+  /** Member i gets what member i - by has, 0 <= by < members. */
+  waitShift: ['sync', 'me', 'members', 'collective', 'bytes', 'by', '...x', '...out'],
   /**
    * Messages. sync is one line of i32: counters of messages sent, of receives that are ready, taken and copied, then the
    * bell; then two f64 where sender and receiver may say where x and out lie (`Sync`). Whoever waits first once both have

@@ -2,10 +2,11 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
-import { type DimPart, elementsOf, hashName, maskName, type OpKind } from '../../../base/index.js'
+import { type DimPart, elementsOf, hashName, maskName, type OpKind, ropeDims, rotationOf } from '../../../base/index.js'
 import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
 import { bytesPer, type Compute, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
 import { collective, wait } from './collectives.js'
+import { expertRules } from './experts.js'
 import {
   counterOf,
   dense,
@@ -74,9 +75,24 @@ function table(s: Site, ids: Ref, rows: Ref, out: Ref) {
 
 const mask = (s: Site, key: string) => ({ seed: s.seed >>> 0, name: hashName(maskName(s.block, key)) })
 
-const headDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim']
+const headDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim', 'valueDim']
 
-function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }, q: Ref, k: Ref) {
+/** The parts of a join and where each begins in a row of the whole: rows of a part come first in those of the whole. */
+function* joined(s: Site, parts: readonly Ref[], whole: Ref) {
+  const rows = dims(s, whole).slice(0, -1)
+  const stride = dims(s, whole).at(-1)?.size ?? 0
+  let first = 0
+  for (const part of parts) {
+    const [own, columns] = [dims(s, part).slice(0, -1), dims(s, part).at(-1)?.size ?? 0]
+    if (!isPrefix(own, rows) || has(rows, dims(s, part).at(-1)?.name ?? ''))
+      refuse(`${showDims(dims(s, part))} is not joined into ${showDims(dims(s, whole))} along its last dim`)
+    const words = { rows: elementsOf(own), repeats: elementsOf(rows) / elementsOf(own), columns, stride }
+    yield { part: s.at(part), whole: s.at(whole) + first * bytesPer.f32, words }
+    first += columns
+  }
+}
+
+function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }, [q, k, v]: readonly Ref[]) {
   const order = (ref: Ref, names: readonly string[]) =>
     same(
       dims(s, ref),
@@ -84,15 +100,17 @@ function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }
     )
   const of = (ref: Ref, name: string) => sizeIn(dims(s, ref), name) ?? 1
   const whole = (name: string) => sizeIn(s.shape(q).whole, name) ?? 1
-  if (!order(q, headDims) || !order(k, headDims))
+  if (![q, k, v].every(ref => order(ref, headDims)))
     refuse(`attention wants [${headDims.join(' ')}], not ${showDims(dims(s, q))}`)
   const [query, key] = [along(s, q, 'seq'), along(s, k, 'seq')]
+  const headDim = of(q, 'headDim')
   return {
     ...{ batch: of(q, 'batch'), queries: of(q, 'seq'), keys: of(k, 'seq'), positions: whole('seq') },
     ...{ queryOrigin: query.origin, queryUntil: query.until, queryGap: query.gap },
     ...{ keyOrigin: key.origin, keyUntil: key.until, keyGap: key.gap },
     ...{ kvHeads: of(q, 'kvHeads'), group: of(q, 'group') },
-    ...{ headDim: of(q, 'headDim'), window: instr.window ?? 0, rate: instr.dropout?.rate ?? 0 },
+    ...{ headDim, valueDim: sizeIn(dims(s, v), 'valueDim') ?? headDim, scale: instr.scale ?? 1 / Math.sqrt(headDim) },
+    ...{ window: instr.window ?? 0, rate: instr.dropout?.rate ?? 0 },
     ...mask(s, instr.dropout?.key ?? ''),
     ...{ batchOrigin: originAlong(s, q, 'batch'), headOrigin: originAlong(s, q, 'kvHeads') },
     ...{ groupOrigin: originAlong(s, q, 'group'), heads: whole('kvHeads'), groups: whole('group') },
@@ -194,29 +212,56 @@ const compute: ComputeRules = {
       eps,
     })
   },
+  join({ ins, outs: [out] }, s) {
+    for (const { part, whole, words } of joined(s, ins, out))
+      s.list.write('joinPart', { x: part, out: whole, ...words })
+  },
+  joinGrad({ ins: [dout], outs }, s) {
+    for (const { part, whole, words } of joined(s, outs, dout))
+      s.list.write('joinGradPart', { x: whole, out: part, ...words })
+  },
   rope(instr, s) {
     const all = dims(s, instr.ins[0])
-    const [batch, seq, headDim] = ['batch', 'seq', 'headDim'].map(name => all.find(dim => dim.name === name)!)
-    const middle = all.filter(({ name }) => !['batch', 'seq', 'headDim'].includes(name))
+    const [batch, seq] = ['batch', 'seq'].map(name => all.find(dim => dim.name === name)!)
+    const headDim = all.find(({ name }) => ropeDims.includes(name))!
+    const middle = all.filter(dim => ![batch, seq, headDim].includes(dim))
     if (!batch || !seq || !headDim || !same(all, [batch, seq, ...middle, headDim]))
       refuse(`rotary positions want [batch seq .. headDim], not ${showDims(all)}`)
     const { y, x } = unaryName(instr, s)
     s.list.write('rope', {
       ...{ y, x, batch: batch.size, seq: seq.size, heads: elementsOf(middle), headDim: headDim.size },
-      ...{ theta: instr.theta, inverse: Number(instr.inverse), ...along(s, instr.ins[0], 'seq') },
+      ...{ inverse: Number(instr.inverse), ...along(s, instr.ins[0], 'seq') },
+      ...s.once(instr, () => rotationOf(headDim.size, instr.theta, instr.scaling)),
     })
   },
   attention(instr, s) {
     const [q, k, v] = instr.ins
     const [out, lse] = instr.outs
-    const at = { out: s.at(out), lse: s.at(lse), q: s.at(q), k: s.at(k), v: s.at(v) }
-    s.list.writeTimed('attention', { ...at, ...heads(s, instr, q, k) })
+    const merge = s.merged(instr)
+    const places = merge
+      ? {
+          out: s.at(merge.outs[0]),
+          lse: s.at(merge.outs[1]),
+          before: s.at(merge.ins[0]),
+          beforeLse: s.at(merge.ins[1]),
+        }
+      : { out: s.at(out), lse: s.at(lse), before: 0, beforeLse: 0 }
+    s.list.writeTimed('attention', { ...places, q: s.at(q), k: s.at(k), v: s.at(v), ...heads(s, instr, [q, k, v]) })
+  },
+  attentionMerge({ ins, outs: [out, lse] }, s) {
+    alike(s, [out, ins[0], ins[2]])
+    const rows = alike(s, [lse, ins[1], ins[3]])
+    if (!isPrefix(dims(s, lse), dims(s, out)))
+      refuse(`outputs ${showDims(dims(s, out))} do not have the dims of ${showDims(dims(s, lse))} first`)
+    const [a, aLse, b, bLse] = ins.map(ref => s.at(ref))
+    const places = { out: s.at(out), lse: s.at(lse), a, aLse, b, bLse }
+    s.list.write('attentionMerge', { ...places, rows, columns: size(s, out) / rows })
   },
   attentionGrad(instr, s) {
     const [dout, q, k, v, out, lse] = instr.ins
     const [dq, dk, dv] = instr.outs
     const at = { dq: s.at(dq), dk: s.at(dk), dv: s.at(dv), dout: s.at(dout), q: s.at(q), k: s.at(k), v: s.at(v) }
-    s.list.writeTimed('attentionGrad', { ...at, out: s.at(out), lse: s.at(lse), ...heads(s, instr, q, k) })
+    s.list.writeTimed('attentionGrad', { ...at, out: s.at(out), lse: s.at(lse), ...heads(s, instr, [q, k, v]) })
   },
   dropout(instr, s) {
     const [y] = instr.outs
@@ -276,6 +321,7 @@ const compute: ComputeRules = {
   },
   countElements: ({ ins: [target], outs: [count] }, s) =>
     void s.list.write('fill', { out: scalarOut(s, count), n: 1, value: size(s, target) }),
+  ...expertRules,
   zero: ({ outs: [out] }, s) => s.clear(out),
   accumulate({ ins: [x], outs: [out] }, s) {
     const n = alike(s, [out, x])
@@ -326,6 +372,9 @@ export const rules: Rules<void, Site> = {
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  shift: collective,
+  'all-dispatch': collective,
+  'all-combine': collective,
   wait,
   slice({ in: from, out, axes, dim }, s) {
     if (dim === undefined) return sliceLine(s, from, out, s.index(axes))

@@ -30,6 +30,8 @@ export interface Site {
   ranksAlong(axes: readonly Axis[]): number
   /** Whether a cut of the dim along these axes is not in order. */
   isZigzag(axes: readonly Axis[], dim: string | undefined): boolean
+  /** The axes behind those of the zigzag. */
+  behindZigzag(axes: readonly Axis[]): readonly Axis[]
   /** Whether the rank is the first along these axes. */
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
@@ -38,6 +40,8 @@ export interface Site {
   join(collective: Collective): readonly RankCollective[]
   /** What a contraction writes, where it does more than its own instruction. */
   fused(instr: InstrOf<'contract'>): FusedResult | undefined
+  /** The merge that an attention does as well. */
+  merged(instr: InstrOf<'attention'>): InstrOf<'attentionMerge'> | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */
   once<T>(instr: object, make: () => T): T
   /** Collectives started and not yet waited for, by the first buffer they write. */

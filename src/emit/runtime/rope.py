@@ -1,0 +1,76 @@
+"""Rotary positions. How far each pair turns at each position is worked out once, in f64."""
+import math
+from typing import Dict, Tuple
+
+import torch
+
+from .optimizer import wide
+from .parts import Start, positions
+
+
+def rope(x: torch.Tensor, theta: float, scaling: Tuple = (), first: Start = 0, inverse: bool = False) -> torch.Tensor:
+    """x is [batch, seq, ..., headDim]; element i and i + headDim/2 turn by position * frequency i."""
+    half = x.shape[-1] // 2
+    full = wide(x)
+    turns = _turns(x.shape[1], half, theta, scaling, first, full.dtype, x.device)
+    cos, sin = turns.reshape(2, x.shape[1], *([1] * (x.dim() - 3)), half)
+    if inverse:
+        sin = -sin
+    a, b = full[..., :half], full[..., half:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
+
+
+def constant(function):
+    """torch.compile calls it once and keeps the result. Set by hand: the decorator would load the compiler."""
+    function._dynamo_marked_constant = True
+    return function
+
+
+TURNS: Dict[Tuple, torch.Tensor] = {}
+
+
+@constant
+def _turns(length: int, half: int, theta: float, scaling: Tuple, first: Start, dtype: torch.dtype, device) -> torch.Tensor:
+    """[cos or sin, position, i]"""
+    key = (length, half, theta, scaling, first, dtype, str(device))
+    if key not in TURNS:
+        TURNS[key] = _turns_anew(length, half, theta, scaling, first, device).to(dtype)
+    return TURNS[key]
+
+
+def _turns_anew(length: int, half: int, theta: float, scaling: Tuple, first: Start, device) -> torch.Tensor:
+    position = positions(first, length, device).double()
+    frequency = theta ** (torch.arange(half, device=device, dtype=torch.float64) * (-1.0 / half))
+    growth = 1.0
+    if scaling:
+        kind, factor, *numbers = scaling
+        kept = KEPT[kind](frequency, theta, *numbers)
+        frequency = kept * frequency + (1 - kept) * frequency / factor
+        growth = _growth(factor, numbers[3]) / _growth(factor, numbers[4]) if kind == "yarn" else 1.0
+    angle = position[:, None] * frequency
+    return growth * torch.stack((torch.cos(angle), torch.sin(angle)))
+
+
+def _kept_linear(frequency, theta):
+    return torch.zeros_like(frequency)
+
+
+def _kept_llama3(frequency, theta, low, high, original):
+    """By how often a pair turns in the original positions."""
+    return ((original * frequency / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+
+
+def _kept_yarn(frequency, theta, original, fast, slow, scale, scale_all):
+    """By the index of a pair, between those that turn `fast` and `slow` times in the original positions."""
+    half = frequency.numel()
+    place = lambda turns: half * math.log(original / (turns * 2 * math.pi)) / math.log(theta)
+    first, last = max(math.floor(place(fast)), 0), min(math.ceil(place(slow)), 2 * half - 1)
+    index = torch.arange(half, dtype=frequency.dtype, device=frequency.device)
+    return 1 - ((index - first) / (last - first if last != first else 0.001)).clamp(0, 1)
+
+
+KEPT = {"linear": _kept_linear, "llama3": _kept_llama3, "yarn": _kept_yarn}
+
+
+def _growth(factor: float, m: float) -> float:
+    return 1.0 if factor <= 1 else 0.1 * m * math.log(factor) + 1

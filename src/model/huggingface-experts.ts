@@ -1,0 +1,159 @@
+/** What configs of routed models say: experts of Mixtral, Qwen and DeepSeek, and DeepSeek's latent attention. */
+import { z } from 'zod'
+import { error, type Problem, warning } from '../base/index.js'
+import type { LlamaInput } from './config.js'
+
+const count = z.int().min(1)
+const none = z.int().min(0)
+
+/** What a routed model adds to a model of the family, or changes. */
+export interface Routing {
+  readonly input: Partial<LlamaInput>
+  readonly problems: readonly Problem[]
+}
+
+/** A coefficient of 0 is no loss. */
+const balanced = (of: 'microbatch' | 'sequence', by: number | null | undefined) => (by ? { loss: { [of]: by } } : {})
+
+export const mixtralFields = {
+  num_local_experts: count.default(8),
+  num_experts_per_tok: count.default(2),
+  router_aux_loss_coef: z.number().min(0).nullish(),
+  router_jitter_noise: z.number().nullish(),
+}
+const Mixtral = z.looseObject({ ...mixtralFields, intermediate_size: count })
+
+export const mixtralRouting = (c: z.output<typeof Mixtral>): Routing => ({
+  input: {
+    moe: {
+      ...{ experts: c.num_local_experts, chosen: c.num_experts_per_tok, ffn: c.intermediate_size },
+      ...balanced('microbatch', c.router_aux_loss_coef),
+    },
+  },
+  problems: c.router_jitter_noise
+    ? [warning('model/ignored', 'router_jitter_noise', 'ignored: the router sees its tokens as they are')]
+    : [],
+})
+
+export const qwenFields = {
+  num_experts: count,
+  num_experts_per_tok: count,
+  moe_intermediate_size: count,
+  norm_topk_prob: z.boolean().default(false),
+  router_aux_loss_coef: z.number().min(0).nullish(),
+  decoder_sparse_step: count.default(1),
+  mlp_only_layers: z.array(none).nullish(),
+  shared_expert_intermediate_size: none.nullish(),
+}
+const Qwen = z.looseObject(qwenFields)
+
+/** Layers that are not routed come first here; between routed ones there is none but every n-th. */
+export function qwenRouting(c: z.output<typeof Qwen>): Routing {
+  const plain = [...(c.mlp_only_layers ?? [])].sort((a, b) => a - b)
+  const first = plain.every((layer, i) => layer === i)
+  const shared = c.shared_expert_intermediate_size
+  return {
+    input: {
+      moe: {
+        ...{ experts: c.num_experts, chosen: c.num_experts_per_tok, ffn: c.moe_intermediate_size },
+        ...{ normalise: c.norm_topk_prob, dense: plain.length, every: c.decoder_sparse_step },
+        ...(shared && { shared, sharedGate: true }),
+        ...balanced('microbatch', c.router_aux_loss_coef),
+      },
+    },
+    problems:
+      first && (plain.length === 0 || c.decoder_sparse_step === 1)
+        ? []
+        : [
+            error(
+              'model/unsupported',
+              'mlp_only_layers',
+              `layers ${plain.join(', ')} are not routed`,
+              'only the first layers may be so, and then all others are',
+            ),
+          ],
+  }
+}
+
+export const deepseekFields = {
+  n_routed_experts: count,
+  num_experts_per_tok: count,
+  moe_intermediate_size: count,
+  n_shared_experts: none.nullish(),
+  first_k_dense_replace: none.default(0),
+  moe_layer_freq: count.default(1),
+  norm_topk_prob: z.boolean().default(true),
+  routed_scaling_factor: z.number().positive().default(1),
+  n_group: count.nullish(),
+  topk_group: count.nullish(),
+  scoring_func: z.string().default('sigmoid'),
+  topk_method: z.string().default('noaux_tc'),
+  seq_aux: z.boolean().default(true),
+  aux_loss_alpha: z.number().min(0).nullish(),
+  num_nextn_predict_layers: none.nullish(),
+  attention_bias: z.boolean().nullish(),
+  q_lora_rank: count.nullish(),
+  kv_lora_rank: count,
+  qk_rope_head_dim: count,
+  qk_nope_head_dim: count,
+  v_head_dim: count,
+}
+const DeepSeek = z.looseObject(deepseekFields)
+type DeepSeek = z.output<typeof DeepSeek>
+
+/** The rate of the bias is in no config: that of DeepSeek-V3's report. */
+const biasRate = 0.001
+
+export const deepseekRouting = (c: DeepSeek): Routing => ({
+  input: {
+    mla: {
+      ...(c.q_lora_rank && { queryRank: c.q_lora_rank }),
+      ...{ keyValueRank: c.kv_lora_rank, ropeDim: c.qk_rope_head_dim, plainDim: c.qk_nope_head_dim },
+      valueDim: c.v_head_dim,
+    },
+    moe: {
+      ...{ experts: c.n_routed_experts, chosen: c.num_experts_per_tok, ffn: c.moe_intermediate_size },
+      ...{ scores: c.scoring_func === 'softmax' ? 'softmax' : 'sigmoid', normalise: c.norm_topk_prob },
+      ...{ scale: c.routed_scaling_factor, dense: c.first_k_dense_replace },
+      ...(c.topk_method === 'noaux_tc' && { bias: biasRate }),
+      ...(isGrouped(c) && { groups: c.n_group, chosenGroups: c.topk_group }),
+      ...(c.n_shared_experts && { shared: c.n_shared_experts * c.moe_intermediate_size }),
+      ...balanced(c.seq_aux ? 'sequence' : 'microbatch', c.aux_loss_alpha),
+    },
+  },
+  problems: deepseekProblems(c),
+})
+
+type Grouped = DeepSeek & { readonly n_group: number; readonly topk_group: number }
+const isGrouped = (c: DeepSeek): c is Grouped => (c.n_group ?? 1) > (c.topk_group ?? 1)
+
+function deepseekProblems(c: DeepSeek): Problem[] {
+  const unsupported = (key: string, message: string, suggestion: string) =>
+    error('model/unsupported', key, message, suggestion)
+  return [
+    ...(['sigmoid', 'softmax'].includes(c.scoring_func)
+      ? []
+      : [unsupported('scoring_func', `\`${c.scoring_func}\` is not supported`, 'it must be sigmoid or softmax')]),
+    ...(c.moe_layer_freq === 1
+      ? []
+      : [
+          unsupported(
+            'moe_layer_freq',
+            `${c.moe_layer_freq}: here every layer after the dense ones is routed`,
+            'try 1',
+          ),
+        ]),
+    ...(c.attention_bias
+      ? [unsupported('attention_bias', 'latent attention has no biases here', 'it must be false')]
+      : []),
+    ...(c.num_nextn_predict_layers
+      ? [warning('model/ignored', 'num_nextn_predict_layers', 'ignored: one token is predicted, not several')]
+      : []),
+    ...(isGrouped(c) && c.num_experts_per_tok !== 2 * c.topk_group
+      ? [warning('model/ignored', 'topk_group', groupsDiffer(c))]
+      : []),
+  ]
+}
+
+const groupsDiffer = ({ num_experts_per_tok: chosen, topk_group: groups }: Grouped): string =>
+  `a group counts by its best ${chosen} / ${groups} experts; transformers takes the best 2`

@@ -1,0 +1,48 @@
+/**
+ * Latent attention (DeepSeek-V2): keys and values of all heads are read off one narrow latent per token, and queries, where
+ * asked, off another. Positions turn a part of each query and one key that all heads share; the rest of queries and keys
+ * has none. Pairs that turn are halves apart, as everywhere here: published weights have them side by side and are to be
+ * permuted when they are loaded, queries and keys alike, which changes no score.
+ */
+import { scoreGrowthOf } from '../base/index.js'
+import { normal } from './builder.js'
+import type { LlamaConfig } from './config.js'
+import type { Value } from './graph.js'
+import type { LlamaBlock, LlamaDim } from './transformer.js'
+
+export type LatentConfig = NonNullable<LlamaConfig['mla']>
+
+export const latentSizes = ({ queryRank, keyValueRank, ropeDim, plainDim, valueDim }: LatentConfig) => ({
+  ...{ ...(queryRank && { queryRank }), latent: keyValueRank, ropeDim, plainDim, valueDim },
+})
+
+/** What attention writes into the residual stream. */
+export function latentAttention(b: LlamaBlock, x: Value, c: LlamaConfig, mla: LatentConfig): Value {
+  const small = normal(0.02)
+  const heads: LlamaDim[] = ['kvHeads', 'group']
+  const product = (of: Value, name: string, from: LlamaDim, to: LlamaDim[]) =>
+    b.contract(of, b.param(`attn.${name}`, [from, ...to], small), ['batch', 'seq', ...to], name)
+  const latent = (name: string, to: LlamaDim) =>
+    b.rmsNorm(product(x, `${name}.down`, 'embed', [to]), `attn.${name}.norm`, [to], c.eps)
+  const turned = (of: Value) => b.rope(of, c.ropeTheta, c.ropeScaling)
+
+  const [from, asked] = mla.queryRank ? (['queryRank', latent('q', 'queryRank')] as const) : (['embed', x] as const)
+  const q = b.join(
+    product(asked, 'q.plain', from, [...heads, 'plainDim']),
+    turned(product(asked, 'q.rope', from, [...heads, 'ropeDim'])),
+    ['batch', 'seq', ...heads, 'headDim'],
+    'q',
+  )
+  const known = latent('kv', 'latent')
+  const shared = turned(product(x, 'k.rope', 'embed', ['ropeDim']))
+  const plain = product(known, 'k.plain', 'latent', ['kvHeads', 'plainDim'])
+  const k = b.join(plain, shared, ['batch', 'seq', 'kvHeads', 'headDim'], 'k')
+  const v = product(known, 'v', 'latent', ['kvHeads', 'valueDim'])
+  const growth = scoreGrowthOf(c.ropeScaling)
+  const seen = b.attention(q, k, v, {
+    ...(c.window && { window: c.window }),
+    ...(growth !== 1 && { scale: growth / Math.sqrt(c.headDim) }),
+  })
+  const out = b.param('attn.out', [...heads, 'valueDim', 'embed'], small)
+  return b.contract(seen, out, ['batch', 'seq', 'embed'], 'attended')
+}
