@@ -1,4 +1,5 @@
 export * from './collective.js'
+export * from './exchange.js'
 export * from './fit.js'
 export * from './instr.js'
 export * from './kernel.js'

@@ -1,5 +1,6 @@
 /** Parameters of one rank, counted from the shape: a layer, the embedding, the head. */
 import { gcd } from '../base/index.js'
+import { routedShare } from './experts.js'
 import type { Split } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -11,25 +12,55 @@ export interface LayerCounts {
   readonly whole: number
 }
 
+/** Where only some layers are routed, of the mean layer. */
 export function layerCounts(shape: Shape): LayerCounts {
-  const { embed, heads, kvHeads, headDim, ffn, biases, experts } = shape
+  const { embed, biases, experts } = shape
   const bias = biases ? 1 : 0
-  const feed = (shape.gated ? 3 : 2) * embed * ffn + bias * ffn
+  const feed = (width: number) => (shape.gated ? 3 : 2) * embed * width + bias * width
+  const routed = routedShare(shape)
+  const attention = attentionCounts(shape)
   return {
-    split: 2 * embed * heads * headDim + bias * heads * headDim + (experts ? 0 : feed),
-    byKvHeads: 2 * (embed + bias) * kvHeads * headDim,
-    experts: experts ? experts.count * feed : 0,
-    whole: (shape.norm === 'layer' ? 4 : 2) * embed + 2 * bias * embed + (experts ? experts.count * embed : 0),
+    split: attention.split + (1 - routed) * feed(shape.ffn) + routed * feed(experts?.shared ?? 0),
+    byKvHeads: attention.byKvHeads,
+    experts: experts ? routed * experts.count * feed(experts.ffn) : 0,
+    whole:
+      attention.whole +
+      (shape.norm === 'layer' ? 4 : 2) * embed +
+      2 * bias * embed +
+      (experts ? routed * experts.count * embed : 0),
+  }
+}
+
+function attentionCounts({ embed, heads, kvHeads, headDim, biases, latent }: Shape): Omit<LayerCounts, 'experts'> {
+  const bias = biases ? 1 : 0
+  if (!latent) {
+    const split = 2 * embed * heads * headDim + bias * heads * headDim
+    return { split, byKvHeads: 2 * (embed + bias) * kvHeads * headDim, whole: 0 }
+  }
+  const { queries, keyValues, plain, turned, values } = latent
+  const asked = heads * (plain + turned)
+  return {
+    split: (queries ?? embed) * asked + keyValues * heads * (plain + values) + heads * values * embed,
+    byKvHeads: 0,
+    whole: (queries ? (embed + 1) * queries : 0) + embed * (keyValues + turned) + keyValues,
   }
 }
 
 /** Query heads split over all of tp; kv heads over as much of it as divides them, the rest holds copies. */
 export const kvSplit = ({ kvHeads }: Shape, tp: number): number => gcd(kvHeads, tp)
 
-export function layerParameters(shape: Shape, { tp, ep }: Pick<Split, 'tp' | 'ep'>): number {
-  const { split, byKvHeads, experts, whole } = layerCounts(shape)
-  return split / tp + byKvHeads / kvSplit(shape, tp) + experts / (tp * ep) + whole
+export const layerParameters = (shape: Shape, cut: Pick<Split, 'tp' | 'ep' | 'etp'>): number =>
+  commonParameters(shape, cut.tp) + expertParameters(shape, cut)
+
+/** But for the experts. */
+export function commonParameters(shape: Shape, tp: number): number {
+  const { split, byKvHeads, whole } = layerCounts(shape)
+  return split / tp + byKvHeads / kvSplit(shape, tp) + whole
 }
+
+/** Of the experts of one rank, in the mean layer. */
+export const expertParameters = (shape: Shape, { ep, etp = 1 }: Pick<Split, 'ep' | 'etp'>): number =>
+  layerCounts(shape).experts / (etp * ep)
 
 /** The token table, split over so many ranks, and learned positions. */
 export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, ranks: number): number =>

@@ -15,6 +15,9 @@ export const expertTensor = ({ etp = 1 }: Pick<Split, 'etp'>): number => etp
 /** Ranks that hold the same experts. */
 export const expertCopies = (split: Split): number => (dataRanks(split) * split.tp) / (split.ep * expertTensor(split))
 
+/** How far apart they are. */
+export const expertStride = (split: Split): number => split.ep * expertTensor(split)
+
 /** Of all layers, those that are routed. */
 export const routedShare = ({ layers, experts }: Shape): number => (experts ? 1 - experts.dense / layers : 0)
 

@@ -9,9 +9,26 @@ import type { Shape } from './shape.js'
 
 /** Parameters that multiply every token: layers and head, without tables that are only looked up. */
 export function matmulParameters(shape: Shape): number {
-  const { layers, embed, heads, kvHeads, headDim, ffn, gated, vocab, experts } = shape
-  const attention = embed * headDim * (2 * heads + 2 * kvHeads)
-  return layers * (attention + (gated ? 3 : 2) * embed * ffn * (experts?.active ?? 1)) + embed * vocab
+  const { layers, embed, ffn, gated, vocab, experts, further = 0 } = shape
+  const dense = layers - (experts ? layers - experts.dense : 0)
+  const widths = dense * ffn + (layers - dense) * (experts ? experts.active * experts.ffn + experts.shared : 0)
+  const choices = (layers - dense) * embed * (experts?.count ?? 0)
+  const heads = (1 + further) * embed * vocab
+  return layers * attentionParameters(shape) + (gated ? 3 : 2) * embed * widths + choices + heads
+}
+
+function attentionParameters({ embed, heads, kvHeads, headDim, latent }: Shape): number {
+  if (!latent) return embed * headDim * (2 * heads + 2 * kvHeads)
+  const { queries, keyValues, plain, turned, values } = latent
+  const asked = heads * (plain + turned) * (queries ?? embed) + embed * (queries ?? 0)
+  return asked + embed * (keyValues + turned) + keyValues * heads * (plain + values) + heads * values * embed
+}
+
+/** Products of scores and of values, of each token and each token that it sees, summed over layers. */
+function corePairs({ layers, heads, headDim, latent, seq, window }: Shape): number {
+  const width = latent ? latent.plain + latent.turned + latent.values : 2 * headDim
+  const seen = window === undefined ? seq / 2 : (seq / 2 + Math.min(window, seq / 2)) / 2
+  return layers * heads * width * seen
 }
 
 /** The same and the tables, biases and norms left out: the N of 6N. */
@@ -30,6 +47,8 @@ export const definitions = {
     72 * squares(s) * (1 + s.seq / (6 * s.embed) + s.vocab / (12 * s.layers * s.embed)),
   /** Llama 3 (2024): 6 for each parameter, and the half of attention that the mask leaves. */
   llama3: (s: Shape): number => s.seq * (6 * parametersOf(s) + 6 * s.layers * s.embed * s.seq),
+  /** Megatron-LM since it counts experts: 6 for each parameter a token is multiplied with, and the half of attention. */
+  megatron: (s: Shape): number => 6 * s.seq * (matmulParameters(s) + corePairs(s)),
 } as const satisfies Readonly<Record<string, (shape: Shape) => number>>
 
 export type Definition = keyof typeof definitions

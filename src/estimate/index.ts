@@ -1,6 +1,7 @@
 export { EstimateBook, KnownPipeline, pipelineIn } from './book.js'
 export * from './counts.js'
 export * from './estimate.js'
+export * from './experts.js'
 export * from './fit.js'
 export * from './flops.js'
 export * from './job.js'

@@ -4,10 +4,11 @@ import { activationBytes, isCast, uncast } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import type { Kernel } from '../cost/index.js'
 import { tableRanks } from './counts.js'
+import { expertLoad, routedTokens } from './experts.js'
 import type { Software } from './others/software.js'
 import { embeddingTraffic, layerTraffic, type Stream } from './others/traffic.js'
 import type { Split } from './setup.js'
-import type { Shape } from './shape.js'
+import type { Experts, Latent, Shape } from './shape.js'
 
 /** How one rank's part of a layer is cut: everything its kernels depend on beside shape and software. */
 export const cutFields = [
@@ -17,6 +18,7 @@ export const cutFields = [
   'etp',
   'sequenceParallel',
   'inOrder',
+  'imbalance',
   'microbatch',
 ] as const satisfies readonly (keyof Split)[]
 export type Cut = Pick<Split, (typeof cutFields)[number]>
@@ -50,21 +52,58 @@ interface Linear {
   readonly out: number
 }
 
-function linearsOf(shape: Shape, { tp, cp, ep, microbatch }: Cut): readonly Linear[] {
-  const rows = (microbatch * shape.seq) / cp
+const linearsOf = (shape: Shape, cut: Cut): readonly Linear[] => [
+  ...(shape.latent ? latentLinears(shape, shape.latent, cut) : attentionLinears(shape, cut)),
+  ...(shape.experts
+    ? routedLinears(shape, shape.experts, cut)
+    : feedLinears(shape, shape.ffn / cut.tp, rowsOf(shape, cut))),
+]
+
+const rowsOf = ({ seq }: Shape, { microbatch, cp }: Cut): number => (microbatch * seq) / cp
+
+function attentionLinears(shape: Shape, cut: Cut): Linear[] {
+  const { tp } = cut
+  const rows = rowsOf(shape, cut)
   const queries = (shape.heads * shape.headDim) / tp
   const keys = (Math.max(shape.kvHeads, tp) * shape.headDim) / tp
-  const ffn = shape.ffn / tp
-  // An expert sees its share of the tokens of all ranks of ep.
-  const { count, active } = shape.experts ?? { count: 1, active: 1 }
-  const expert = shape.experts
-    ? { batch: count / ep, rows: Math.ceil((rows * active * ep) / count) }
-    : { batch: 1, rows }
   return [
     { batch: 1, rows, in: shape.embed, out: queries + 2 * keys },
     { batch: 1, rows, in: queries, out: shape.embed },
-    { ...expert, in: shape.embed, out: shape.gated ? 2 * ffn : ffn },
-    { ...expert, in: ffn, out: shape.embed },
+  ]
+}
+
+/** Narrow vectors are made by every rank, of its own tokens where the sequence is split; tp splits what is made of them. */
+function latentLinears({ embed, heads, ...shape }: Shape, latent: Latent, cut: Cut): Linear[] {
+  const { queries, keyValues, plain, turned, values } = latent
+  const rows = rowsOf({ embed, heads, ...shape }, cut)
+  const own = cut.sequenceParallel ? rows / cut.tp : rows
+  const each = heads / cut.tp
+  const asked: Linear[] = queries
+    ? [
+        { batch: 1, rows: own, in: embed, out: queries },
+        { batch: 1, rows, in: queries, out: each * (plain + turned) },
+      ]
+    : [{ batch: 1, rows, in: embed, out: each * (plain + turned) }]
+  return [
+    ...asked,
+    { batch: 1, rows: own, in: embed, out: keyValues + turned },
+    { batch: 1, rows, in: keyValues, out: each * (plain + values) },
+    { batch: 1, rows, in: each * values, out: embed },
+  ]
+}
+
+const feedLinears = ({ embed, gated }: Shape, ffn: number, rows: number, batch = 1): Linear[] => [
+  { batch, rows, in: embed, out: gated ? 2 * ffn : ffn },
+  { batch, rows, in: ffn, out: embed },
+]
+
+/** The choice, the experts of a rank, and what every token passes beside them. */
+function routedLinears(shape: Shape, experts: Experts, cut: Cut): Linear[] {
+  const load = expertLoad(shape, experts, cut, cut.imbalance)
+  return [
+    { batch: 1, rows: routedTokens(shape, cut), in: shape.embed, out: experts.count },
+    ...feedLinears(shape, load.ffn, load.rows, load.experts),
+    ...(experts.shared > 0 ? feedLinears(shape, experts.shared / cut.tp, rowsOf(shape, cut)) : []),
   ]
 }
 
@@ -94,6 +133,7 @@ function weightKernels(linear: Linear, precision: Precision, software: Software)
 export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
   const heads = shape.heads / cut.tp
   const [queries, keys] = [shape.seq / cut.cp, shape.seq]
+  const kvHeads = shape.latent ? heads : Math.max(1, shape.kvHeads / cut.tp)
   if (attention === 'unfused') {
     const batch = cut.microbatch * heads
     const of = (m: number, n: number, k: number): Kernel => ({
@@ -110,23 +150,32 @@ export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, {
     const back = of(keys, shape.headDim, queries)
     return { forward: [scores, context], backward: [scores, context, back, back] }
   }
-  const fused = (pass: 'forward' | 'backward'): Kernel => ({
+  const fused = (pass: 'forward' | 'backward', batch = cut.microbatch, window?: number): Kernel => ({
     kind: 'attention',
     pass,
-    batch: cut.microbatch,
+    batch,
     heads,
-    kvHeads: Math.max(1, shape.kvHeads / cut.tp),
+    kvHeads,
     queries,
-    keys,
-    headDim: shape.headDim,
-    causal: true,
+    keys: window ?? keys,
+    headDim: shape.latent ? meanWidth(shape.latent, pass) : shape.headDim,
+    causal: window === undefined,
     // Of a sequence that is cut in order the last rank sees most: its pairs over those of the average.
     ...(cut.inOrder && { unevenness: 2 - 1 / cut.cp }),
     precision: uncast(precision),
     generation: attention,
   })
-  return { forward: [fused('forward')], backward: [fused('backward')] }
+  const { window } = shape
+  if (window === undefined || window >= keys) return { forward: [fused('forward')], backward: [fused('backward')] }
+  // Half of the layers see all tokens.
+  const half = cut.microbatch / 2
+  const both = (pass: 'forward' | 'backward') => [fused(pass, half), fused(pass, half, window)]
+  return { forward: both('forward'), backward: both('backward') }
 }
+
+/** The one width with which the products are what they are: of two forward one is with values, of five backward two are. */
+const meanWidth = ({ plain, turned, values }: Latent, pass: 'forward' | 'backward'): number =>
+  pass === 'forward' ? (plain + turned + values) / 2 : (3 * (plain + turned) + 2 * values) / 5
 
 /** One for each sequence of the microbatch and each head of the rank. */
 export const scoreMatrices = ({ heads }: Shape, { microbatch, tp }: Pick<Cut, 'microbatch' | 'tp'>): number =>
@@ -136,12 +185,16 @@ export const scoreMatrices = ({ heads }: Shape, { microbatch, tp }: Pick<Cut, 'm
 function smallKernels(shape: Shape, cut: Cut, precision: Precision, software: Software) {
   const { tp, cp, sequenceParallel, microbatch } = cut
   const tokens = (microbatch * shape.seq) / cp
-  const active = shape.experts?.active ?? 1
+  const { experts, latent } = shape
+  const rows = experts ? routedTokens(shape, cut) * experts.active : 0
   const elements: Readonly<Record<Stream, number>> = {
     residual: (tokens * shape.embed) / (sequenceParallel ? tp : 1),
-    query: (tokens * shape.heads * shape.headDim) / tp,
-    keyValue: (2 * tokens * Math.max(shape.kvHeads, tp) * shape.headDim) / tp,
-    hidden: (tokens * active * shape.ffn) / tp,
+    query: (tokens * shape.heads * (latent ? latent.plain + latent.turned : shape.headDim)) / tp,
+    keyValue: latent
+      ? (tokens * shape.heads * (latent.plain + latent.turned + latent.values)) / tp
+      : (2 * tokens * Math.max(shape.kvHeads, tp) * shape.headDim) / tp,
+    hidden: experts ? rows * experts.ffn + (tokens * experts.shared) / tp : (tokens * shape.ffn) / tp,
+    routed: rows * shape.embed,
     scores: (microbatch * shape.heads * shape.seq * shape.seq) / cp / tp,
   }
   const traffic = layerTraffic(shape, scoreMatrices(shape, cut), software)

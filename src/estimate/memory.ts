@@ -6,7 +6,8 @@
 import { activationBytes, dataRanks } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
 import { pipelineIn } from './book.js'
-import { embeddingParameters, headParameters, layerParameters } from './counts.js'
+import { embeddingParameters, expertParameters, headParameters, layerParameters } from './counts.js'
+import { expertCopies } from './experts.js'
 import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
 import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
 import { ownHeld, ownLeast, ownMemory } from './own/memory.js'
@@ -95,26 +96,28 @@ type States = Pick<Footprint, 'parameters' | 'gradients' | 'optimizer'>
 function statesOf(placed: Placed, profile: MemoryProfile): (layers: number, first: boolean, last: boolean) => States {
   const { shape, split } = placed
   const element = activationBytes(placed.precision)
-  const layer = layerParameters(shape, split)
-  const data = dataRanks(split)
+  const [layer, expert] = [layerParameters(shape, split), expertParameters(shape, split)]
+  const [data, copies] = [dataRanks(split), expertCopies(split)]
   const stays = profile.wholeInPipeline && split.pp > 1
   return (layers, first, last) => {
     const ends =
       (first ? embeddingParameters(shape, split.tp) : 0) + (last ? headParameters(shape, split.tp, first) : 0)
     const held = layers * layer + ends
+    // Experts are split over those ranks alone that hold the same.
+    const part = (held - layers * expert) / data + (layers * expert) / copies
     if (split.zero === 3) {
       // In f32 and split; beside that the layers at work lie whole, and embedding and head all along.
       const atWork = Math.min(held, profile.whole * layer)
       return {
-        parameters: (4 * held) / data + element * (stays ? held : Math.min(held, atWork + ends)),
-        gradients: 4 * ((stays ? held : held / data) + atWork),
-        optimizer: (8 * held) / data,
+        parameters: 4 * part + element * (stays ? held : Math.min(held, atWork + ends)),
+        gradients: 4 * ((stays ? held : part) + atWork),
+        optimizer: 8 * part,
       }
     }
     return {
       parameters: (element === 4 ? 4 : profile.parameter) * held,
-      gradients: ((element === 4 ? 4 : profile.gradient) * held) / (split.zero >= 2 ? data : 1),
-      optimizer: ((element === 4 ? 8 : profile.state) * held) / (split.zero >= 1 ? data : 1),
+      gradients: (element === 4 ? 4 : profile.gradient) * (split.zero >= 2 ? part : held),
+      optimizer: (element === 4 ? 8 : profile.state) * (split.zero >= 1 ? part : held),
     }
   }
 }

@@ -4,13 +4,15 @@
  */
 
 import { activationBytes } from '../base/index.js'
-import { type Collective, type Kernel, priceCollective, priceInStep } from '../cost/index.js'
-import { embeddingParameters, headParameters, layerParameters, tableRanks } from './counts.js'
+import { type Collective, type Kernel, priceCollective, priceExchange, priceInStep } from '../cost/index.js'
+import { embeddingParameters, expertParameters, headParameters, layerParameters, tableRanks } from './counts.js'
 import { ByFields, entry } from './entry.js'
+import { denseOf, partsOfToken, routedOf, routedShare, routedTokens } from './experts.js'
 import { type Cut, cutFields, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
 import { type OwnLayerCosts, ownLayerCosts } from './own/layer.js'
 import { type OwnWork, ownWork } from './own/work.js'
 import type { Setup } from './setup.js'
+import type { Shape } from './shape.js'
 
 /** Seconds of compute of one microbatch on one rank. */
 export interface Times {
@@ -39,6 +41,8 @@ export interface Prices {
   readonly regather: number
   /** Parameters one rank computes with; a tied head has none of its own beside the embedding. */
   readonly layerParameters: number
+  /** Of that, those of experts. */
+  readonly expertParameters: number
   readonly embeddingParameters: number
   readonly headParameters: number
   readonly headBesideEmbedding: number
@@ -98,15 +102,16 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
   })
   const ranks = software.own ? tableRanks(shape, cut.tp) : cut.tp
   const embedding = times(embeddingKernels(shape, cut))
-  const head = times(headKernels(shape, cut, precision, software))
+  const head = scaled(times(headKernels(shape, cut, precision, software)), 1 + (shape.further ?? 0))
   return {
-    layer: times(layerKernels(shape, cut, precision, software)),
+    layer: meanTimes(shape, one => times(layerKernels(one, cut, precision, software))),
     embedding,
     head,
     firstEnd: embedding.forward + embedding.input + embedding.weight,
     lastEnd: head.forward + head.input + head.weight,
     ...collectivesOf(setup, cut),
     layerParameters: layerParameters(shape, cut),
+    expertParameters: expertParameters(shape, cut),
     embeddingParameters: embeddingParameters(shape, ranks),
     headParameters: headParameters(shape, ranks, false),
     headBesideEmbedding: headParameters(shape, ranks, true),
@@ -114,25 +119,55 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
   }
 }
 
-function collectivesOf({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut) {
-  const { tp, cp, ep, microbatch, sequenceParallel } = cut
+const scaled = ({ forward, input, weight, core }: Times, by: number): Times => ({
+  ...{ forward: by * forward, input: by * input, weight: by * weight, core: by * core },
+})
+
+/** Of the mean layer, where only some are routed. */
+function meanTimes(shape: Shape, of: (shape: Shape) => Times): Times {
+  const routed = routedShare(shape)
+  const [without, with_] = [routed < 1 ? of(denseOf(shape)) : undefined, routed > 0 ? of(routedOf(shape)) : undefined]
+  if (!without || !with_) return (without ?? with_) as Times // one of them is there
+  const mean = (kind: keyof Times) => (1 - routed) * without[kind] + routed * with_[kind]
+  return { forward: mean('forward'), input: mean('input'), weight: mean('weight'), core: mean('core') }
+}
+
+/** To the experts and back, in one direction: rows, and where experts are split the gathering and summing of them. */
+function exchangeSeconds({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut): number {
+  const { experts } = shape
+  if (!experts) return 0
+  const { ep, etp = 1, imbalance = 1 } = cut
+  const transport = software.exchange ?? 'all-to-all'
+  const bytes = routedTokens(shape, cut) * shape.embed * activationBytes(precision) * imbalance
+  const copies = (parts: number) => (transport === 'once' ? partsOfToken(experts, parts) : experts.active)
+  const way = priceExchange({ bytes, group: { size: ep, stride: etp }, transport, copies }, cluster)
+  const rows = etp * experts.active * bytes
+  const split = (kind: Collective['kind']) =>
+    priceCollective({ kind, bytes: rows, group: { size: etp, stride: 1 } }, cluster)
+  return routedShare(shape) * (2 * way + split('all-gather') + split('reduce-scatter'))
+}
+
+function collectivesOf(setup: Omit<Setup, 'split'>, cut: Cut) {
+  const { shape, cluster, precision, software } = setup
+  const { tp, cp, microbatch, sequenceParallel } = cut
   const element = activationBytes(precision)
   const activation = ((microbatch * shape.seq) / cp) * shape.embed * element
   const meet = (kind: Collective['kind'], bytes: number, size: number, stride: number) =>
     priceCollective({ kind, bytes, group: { size, stride } }, cluster)
   const within = (kind: Collective['kind']) => meet(kind, activation, tp, 1) / software.tensorCollectives
   const [reduce, gather, scatter] = [within('all-reduce'), within('all-gather'), within('reduce-scatter')]
-  const keys = (2 * microbatch * shape.seq * shape.kvHeads * shape.headDim * element) / Math.min(tp, shape.kvHeads)
+  const width = shape.latent
+    ? (shape.heads * (shape.latent.plain + shape.latent.turned + shape.latent.values)) / 2
+    : shape.kvHeads * shape.headDim
+  const keys = (2 * microbatch * shape.seq * width * element) / Math.min(tp, shape.latent ? shape.heads : shape.kvHeads)
   const keyGather = meet('all-gather', keys, cp, tp)
-  // To the experts and back: every token goes to as many of them as see it.
   const own = software.own
-  const routed = (activation * (shape.experts?.active ?? 0)) / (sequenceParallel ? tp : 1)
   return {
     tp: sequenceParallel
       ? { forward: 2 * gather + 2 * scatter, backward: (software.regathers ? 4 : 2) * gather + 2 * scatter }
       : { forward: 2 * reduce, backward: 2 * reduce },
     cp: { forward: keyGather, backward: 2 * keyGather },
-    ep: 2 * meet('all-to-all', routed, ep, tp * cp),
+    ep: exchangeSeconds(setup, cut),
     tpEmbedding: sequenceParallel ? scatter + gather : (own ? 1 : 2) * reduce,
     // Others send a part each and gather it on the other side; we send what a rank has.
     handed: own && !sequenceParallel ? activation : activation / tp,

@@ -6,6 +6,7 @@ import type { OwnLayerCost } from './own/layer.js'
 import type { Prices } from './prices.js'
 import type { TaskTimes } from './schedules/play.js'
 import type { Pipeline, PipelineRank, RankLayers } from './schedules/stages.js'
+import type { HeldParameters } from './step-cost.js'
 
 /** Seconds of the tasks of a layer, and of what embedding and head add to theirs. */
 export interface StageParts {
@@ -41,7 +42,7 @@ export interface Busiest {
   readonly endsBusy: number
   readonly endsTp: number
   /** Parameters of the rank that holds most. */
-  readonly parameters: number
+  readonly parameters: HeldParameters
 }
 
 export function busiestOf({ ranks }: Pipeline, prices: Prices, parts: StageParts): Busiest {
@@ -57,7 +58,9 @@ export function busiestOf({ ranks }: Pipeline, prices: Prices, parts: StageParts
   }
   const endsTp = rank.firstTurns * prices.tpEmbedding
   const layers = rank.layerTurns * totalOf(parts.layer, parts)
-  return { rank, busy, endsBusy: busy - layers - endsTp - rank.turns * parts.host, endsTp, parameters }
+  const experts = Math.max(...ranks.map(one => one.layers)) * prices.expertParameters
+  const endsBusy = busy - layers - endsTp - rank.turns * parts.host
+  return { rank, busy, endsBusy, endsTp, parameters: { all: parameters, experts } }
 }
 
 /** Seconds a rank works in a step. */

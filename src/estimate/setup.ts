@@ -24,6 +24,8 @@ export interface Split extends AxisSizes {
   readonly inOrder?: true
   /** tp of the experts, where that is not 1. */
   readonly etp?: number
+  /** Rows of the busiest rank over those of the average, where choices are not balanced. */
+  readonly imbalance?: number
   /** Layers of each stage where they are not shared out evenly. */
   readonly layers?: readonly number[]
   /** ZeRO-2 and 3: gradients are reduced once a step, not after each microbatch. */

@@ -1,5 +1,6 @@
 /** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
 import { dataRanks, ranksOf } from '../base/index.js'
+import { expertCopies, expertStride } from './experts.js'
 import type { PassTimes } from './others/layer-cost.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
@@ -20,12 +21,18 @@ export function messageCost({ split, software }: Setup, table: PriceTable, price
     : table.collective('send', handed, pp, stride) + regather
 }
 
+/** Of one rank, and of these those of experts, which other ranks share. */
+export interface HeldParameters {
+  readonly all: number
+  readonly experts: number
+}
+
 /** Gradients to their sum and parameters back; what backward and the next forward hide only slows them down. */
 export function dataCost(
   { shape, split, software }: Setup,
   table: PriceTable,
   prices: Prices,
-  parameters: number,
+  { all: parameters, experts }: HeldParameters,
   mean: PassTimes,
 ): number {
   const { tp, pp, zero, microbatches } = split
@@ -35,11 +42,15 @@ export function dataCost(
       ? table.collective('all-reduce', software.reduceBytes * prices.headParameters, 2, size * tp)
       : 0
   const pieces = Math.max(1, software.bucket > 0 ? (software.reduceBytes * parameters) / software.bucket : 0)
-  const piece = parameters / pieces
+  const piece = (parameters - experts) / pieces
+  const expert = (kind: 'all-reduce' | 'reduce-scatter' | 'all-gather', bytes: number) =>
+    table.collective(kind, bytes * experts, expertCopies(split), expertStride(split))
   if (zero === 3) return tied + endsCost(split, software, table, prices)
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
-  const reduced = pieces * table.collective(kind, software.reduceBytes * piece, size, tp)
-  const gathered = zero === 0 ? 0 : pieces * table.collective('all-gather', 2 * piece, size, tp)
+  const reduced =
+    pieces * table.collective(kind, software.reduceBytes * piece, size, tp) + expert(kind, software.reduceBytes)
+  const gathered =
+    zero === 0 ? 0 : pieces * table.collective('all-gather', 2 * piece, size, tp) + expert('all-gather', 2)
   // Gradients that lie split (ZeRO-2) are reduced after every microbatch: there is no room to add them up whole.
   const times = zero === 2 ? microbatches : 1
   const traffic = times * reduced + gathered
@@ -70,8 +81,8 @@ function endsCost(
   return split.microbatches * (gather + scatter)
 }
 
-export function optimizerCost({ split, cluster, software }: Setup, parameters: number): number {
+export function optimizerCost({ split, cluster, software }: Setup, { all, experts }: HeldParameters): number {
   const { bandwidth, curves } = cluster.device
-  const owned = split.zero === 0 ? parameters : parameters / dataRanks(split)
+  const owned = split.zero === 0 ? all : (all - experts) / dataRanks(split) + experts / expertCopies(split)
   return (owned * software.optimizerBytes) / (bandwidth * curves.memory.efficiency)
 }

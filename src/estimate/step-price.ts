@@ -100,7 +100,14 @@ export class CutPrice {
     const { shape, split } = this.#setup
     const layers = shape.layers / split.pp
     const end = Math.max(this.busy() / split.pp, split.microbatches * layers * this.flownEach(0))
-    return (end + optimizerCost(this.#setup, layers * this.prices.layerParameters)) * (1 + latenessOf(this.#setup))
+    return (
+      (end +
+        optimizerCost(this.#setup, {
+          all: layers * this.prices.layerParameters,
+          experts: layers * this.prices.expertParameters,
+        })) *
+      (1 + latenessOf(this.#setup))
+    )
   }
 
   /**

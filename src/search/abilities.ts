@@ -21,6 +21,8 @@ const abilities: Readonly<Record<FrameworkName, readonly string[]>> = {
   ],
   'megatron-2022': ['cp=1', 'schedule=1f1b|interleaved', 'zero=0', 'layers=even'],
   'megatron-2024': megatron,
+  'megatron-2025': megatron,
+  'megatron-2026': megatron,
   'meta-2024': ['schedule=1f1b|interleaved', 'zero<=2', ...sharded],
   'megatron-deepspeed': deepspeed,
   'megatron-deepspeed-2023': deepspeed,

@@ -1,6 +1,6 @@
 /** A row in our words: sources have many names for the same thing. What they do not say stays undefined. */
 import type { Overrides, Precision } from '../cluster/index.js'
-import type { Split } from '../estimate/index.js'
+import type { Experts, Latent, Split } from '../estimate/index.js'
 import type { Row } from './row.js'
 
 /** Counts, in the names of shapes and splits. */
@@ -20,10 +20,16 @@ export interface Counts {
   readonly dp?: number | undefined
   readonly cp?: number | undefined
   readonly ep?: number | undefined
+  readonly etp?: number | undefined
+  readonly headDim?: number | undefined
   readonly chunks?: number | undefined
 }
 
 export interface Reading extends Counts {
+  readonly experts?: Experts | undefined
+  readonly latent?: Latent | undefined
+  readonly further?: number | undefined
+  readonly window?: number | undefined
   readonly device: string
   readonly network: Overrides
   readonly zero?: Split['zero'] | undefined
@@ -49,6 +55,11 @@ export const readingOf = (row: Row): Reading => ({
   dp: row.dp,
   cp: row.cp,
   ep: row.ep,
+  etp: row.etp,
+  headDim: row.head_dim,
+  experts: expertsOf(row),
+  latent: latentOf(row),
+  further: row.mtp_layers,
   chunks: row.vpp_interleave,
   device: devices[row.gpu] ?? row.gpu,
   network: networkOf(row.interconnect, row.gpus_per_node ?? 8),
@@ -58,6 +69,17 @@ export const readingOf = (row: Row): Reading => ({
   precision: precisionOf(row.precision),
   schedule: scheduleOf(row.schedule),
 })
+
+function expertsOf({ experts: count, topk: active, moe_ffn: ffn, shared_ffn, dense_layers }: Row): Experts | undefined {
+  if (!count || !active || !ffn) return undefined
+  return { count, active, ffn, shared: shared_ffn ?? 0, dense: dense_layers ?? 0 }
+}
+
+function latentOf({ q_lora, kv_lora, qk_nope, qk_rope, v_head }: Row): Latent | undefined {
+  if (!kv_lora || !qk_nope || !qk_rope || !v_head) return undefined
+  const widths = { keyValues: kv_lora, plain: qk_nope, turned: qk_rope, values: v_head }
+  return { ...widths, ...(q_lora && { queries: q_lora }) }
+}
 
 /** Names of the catalog. */
 const devices: Readonly<Record<string, string>> = {
@@ -69,7 +91,9 @@ const devices: Readonly<Record<string, string>> = {
   'H100-95GB (HBM2e)': 'h100-500w',
   'H100-96GB (HBM2e, 500W)': 'h100-500w',
   'H200-141GB': 'h200',
+  H800: 'h800',
   B200: 'b200',
+  B300: 'b300',
   GB200: 'gb200',
   GB300: 'gb300',
   V100: 'v100',

@@ -17,7 +17,7 @@ export function setupOf(row: Row, study: Study): Made {
   const sizes = reading as Sizes // nothing that is needed is missing
   const { precision } = reading
   if (precision === undefined) return { aside: `precision ${row.precision || 'not printed'}` }
-  if ((sizes.ep ?? 1) > 1) return { aside: 'mixture of experts' }
+  if ((sizes.ep ?? 1) > 1 && !sizes.experts) return { aside: 'not printed: its experts' }
   if (!findEntry(sizes.device)) return { aside: `device ${sizes.device} is not in the catalog` }
   const split = splitOf(sizes)
   if (typeof split === 'string') return { aside: split }
@@ -54,8 +54,15 @@ const overruled: ReadonlySet<string> = new Set(['recompute', 'chunks', 'zero'])
 
 function shapeOf(sizes: Sizes, family: Family): Shape {
   const { layers, embed, heads, vocab, seq } = sizes
-  const { kvHeads = heads, ffn = 4 * embed } = sizes
-  return { ...families[family], layers, embed, heads, kvHeads, headDim: embed / heads, ffn, vocab, seq }
+  const { kvHeads = heads, ffn = 4 * embed, headDim = embed / heads, experts, latent, further = 0, window } = sizes
+  return {
+    ...{ ...families[family], embed, heads, kvHeads, headDim, ffn, vocab, seq },
+    layers: layers + further,
+    ...(experts && { experts }),
+    ...(latent && { latent }),
+    ...(further > 0 && { further }),
+    ...(window !== undefined && { window }),
+  }
 }
 
 function splitOf(sizes: Sizes): Split | string {
@@ -68,9 +75,11 @@ function splitOf(sizes: Sizes): Split | string {
   if (schedule === undefined) return 'schedule: no price for it'
   if (pp > 1 && schedule === 'interleaved' && sizes.chunks === undefined) return 'not printed: chunks'
   const chunks = pp === 1 ? 1 : (sizes.chunks ?? 1)
-  const lighter = layers % (pp * chunks) !== 0 && (layers + 2) % (pp * chunks) === 0
+  const all = layers + (sizes.further ?? 0)
+  const lighter = all % (pp * chunks) !== 0 && (all + 2) % (pp * chunks) === 0
   return {
-    ...{ ...oneRank, tp, pp, dp, cp },
+    ...{ ...oneRank, tp, pp, dp, cp, ep: sizes.ep ?? 1 },
+    ...((sizes.etp ?? 1) > 1 && { etp: sizes.etp! }),
     sequenceParallel: (sizes.sequenceParallel ?? false) && tp > 1,
     zero: sizes.zero ?? 0,
     schedule: scheduleFor(schedule, chunks),
@@ -78,7 +87,7 @@ function splitOf(sizes: Sizes): Split | string {
     microbatches,
     microbatch,
     recompute,
-    ...(lighter && { layers: lighterEnds(layers, pp * chunks) }),
+    ...(lighter && { layers: lighterEnds(all, pp * chunks) }),
   }
 }
 

@@ -24,7 +24,7 @@ export interface Study {
   /** Why a row is left out, if it is. */
   readonly aside?: (row: Row) => string | undefined
   /** Rows of `validation/` that a constant was fitted on, by their place: never part of an error that is reported. */
-  readonly fitted?: (line: number) => boolean
+  readonly fitted?: (line: number, row: Row) => boolean
 }
 
 /** What a model's name says without printing it. */
@@ -98,6 +98,43 @@ const namedFamily = ({ model }: Row): Family =>
 /** What NVIDIA's own recipes do where their tables are silent. */
 const recipe = (): Partial<Reading> => ({ sequenceParallel: true, zero: 1, recompute: 'none' })
 const plainMegatron = (): Partial<Reading> => ({ zero: 0, sequenceParallel: false })
+
+/** Every second layer of GPT-OSS sees 128 tokens (its public config). */
+const windowOf = ({ model }: Row): Partial<Reading> => (/GPT.?OSS/i.test(model) ? { window: 128 } : {})
+
+/** What the paper leaves to the defaults of Megatron-LM: one sequence a microbatch, a layer a chunk, nothing computed again. */
+const foldingKnown = ({ pp = 1, layers = 1, zero_stage_or_fsdp }: Row): Partial<Reading> => ({
+  ...{ ...recipe(), microbatch: 1, chunks: pp > 1 ? layers / pp : 1 },
+  ...(/FSDP/.test(zero_stage_or_fsdp) && { zero: 3 }),
+})
+
+/** Megatron with experts by the age of its container; those of GPT-OSS have biases and an activation that nobody fuses. */
+function routedSoftware({ source, gpu, model, ep = 1 }: Row): Partial<Software> {
+  const [, year, month] = /\((\d\d)\.(\d\d)/.exec(source) ?? []
+  const isLate = /^GB/.test(gpu) && Number(year) * 12 + Number(month) >= 26 * 12 + 6
+  const framework = isLate ? frameworks['megatron-2026'] : frameworks['megatron-2025']
+  // Of rows that leave the node some are waited for.
+  const left = /^GB/.test(gpu) || ep <= 8 ? framework.exposed.ep : 0.25
+  const plain = /GPT.?OSS/i.test(model) ? { fusedElementwise: false, ...(!isLate && { routing: ossRouting }) } : {}
+  return { ...framework, exposed: { ...framework.exposed, ep: left }, ...plain }
+}
+
+const ossRouting = { bytes: 100, seconds: 1.8e-3 }
+
+/** The paper says of each run whether rows move beside the compute of another microbatch. */
+function megatronCore({ notes }: Row): Partial<Software> {
+  const framework = frameworks['megatron-2026']
+  return { ...framework, exposed: { ...framework.exposed, ep: /no overlap/.test(notes) ? 1 : framework.exposed.ep } }
+}
+
+/** Before DeepEP: each choice by itself, with passes around it. */
+const foldingSoftware = (): Partial<Software> => ({
+  routing: { bytes: 32, seconds: 0 },
+  exposed: { ...frameworks['megatron-2024'].exposed, shards: 0.1 },
+})
+
+/** Of models with experts every third row. */
+const thirdRouted = (line: number, { experts }: Row): boolean => experts !== undefined && line % 3 === 0
 
 export const studies: Readonly<Record<string, Study>> = {
   'sc21-table1': {
@@ -264,10 +301,11 @@ export const studies: Readonly<Record<string, Study>> = {
     source: /Megatron-Bridge/,
     family: namedFamily,
     framework: 'megatron-2024',
+    software: row => (row.experts === undefined ? {} : routedSoftware(row)),
     figure: 'palm',
-    known: row => (row.zero_stage_or_fsdp === 'FSDP' ? { ...recipe(), zero: 3 } : recipe()),
+    known: row => ({ ...recipe(), ...(row.zero_stage_or_fsdp === 'FSDP' && { zero: 3 }), ...windowOf(row) }),
     aside: fineTuning,
-    fitted: only(64, 124),
+    fitted: (line, row) => line === 64 || line === 124 || thirdRouted(line, row),
   },
   mlperf: {
     title: 'MLPerf Training',
@@ -284,6 +322,34 @@ export const studies: Readonly<Record<string, Study>> = {
     family: 'gpt',
     framework: 'megatron-deepspeed',
     figure: 'palm',
+  },
+  folding: {
+    title: 'MoE parallel folding',
+    source: /2504\.14960/,
+    family: 'llama',
+    framework: 'megatron-2024',
+    software: foldingSoftware,
+    figure: 'megatron',
+    known: foldingKnown,
+    fitted: thirdRouted,
+  },
+  'megatron-moe': {
+    title: 'Megatron Core with experts',
+    source: /2603\.07685/,
+    family: 'llama',
+    framework: 'megatron-2026',
+    software: megatronCore,
+    figure: 'megatron',
+    known: row => ({ ...recipe(), ...(/moe_act/.test(row.recompute) ? { recompute: 'none' } : {}) }),
+  },
+  automodel: {
+    title: 'NeMo Automodel',
+    source: /Automodel/,
+    family: 'llama',
+    framework: 'torchtitan-compiled',
+    software: () => ({ exchange: 'once', routing: { bytes: 20, seconds: 0.1e-3 } }),
+    figure: 'megatron',
+    known: row => ({ ...(row.recompute === 'not said' && { recompute: 'none' }), ...windowOf(row) }),
   },
   maxtext: {
     title: 'MaxText',

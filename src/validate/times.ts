@@ -43,7 +43,7 @@ export function compareTimes(rows: readonly Row[], unseen = false): Times {
       continue
     }
     const predicted = estimate(setup).step
-    const fitted = !unseen && (study.fitted?.(row.line) ?? false)
+    const fitted = !unseen && (study.fitted?.(row.line, row) ?? false)
     timed.push({ row, study: name, setup, measured, predicted, error: predicted / measured - 1, fitted })
   }
   return { timed, aside }

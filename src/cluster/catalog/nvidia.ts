@@ -270,6 +270,20 @@ const gb300: Entry = {
   sources: ['NVIDIA GB300 NVL72 data sheet: a ConnectX-8 of 800 Gb/s per GPU'],
 }
 
+const b300: Entry = {
+  ...b200,
+  device: {
+    ...withoutPrice(b200.device),
+    name: 'b300',
+    title: 'NVIDIA B300 SXM 288 GB',
+    memory: GiB(268),
+    curves: gb300.device.curves,
+    sources: ['NVIDIA DGX B300 data sheet (2025), per GPU', 'efficiencies: those of the GB300, the same chip'],
+  },
+  network: hgx(nvlink(900e9, 0.74, 5e-6), infiniband(100e9, 0.85)),
+  sources: ['NVIDIA DGX B300 data sheet: NVLink 1.8 TB/s both ways per GPU, 8 x 800 Gb/s NICs'],
+}
+
 function withoutPrice({ pricePerHour: _, ...device }: Device): Device {
   return device
 }
@@ -284,6 +298,7 @@ export const nvidia: readonly Entry[] = [
   h800,
   h200,
   b200,
+  b300,
   gb200,
   gb300,
 ]

@@ -5,6 +5,7 @@
  */
 import { activationBytes } from '../../base/index.js'
 import { kvSplit } from '../counts.js'
+import { routedShare } from '../experts.js'
 import type { Placed } from '../setup.js'
 import type { MemoryProfile } from './memory-profile.js'
 
@@ -25,7 +26,12 @@ export function layerBytes(setup: Placed, profile: MemoryProfile): number {
 
 /** Queries, keys, values and the result; a fused kernel also keeps one sum a query. */
 function attentionBytes({ shape, split, software }: Placed, element: number): number {
-  const { heads, kvHeads, headDim } = shape
+  const { heads, kvHeads, headDim, latent } = shape
+  if (latent) {
+    const { queries = 0, keyValues, plain, turned, values } = latent
+    const narrow = queries + keyValues + turned
+    return element * narrow + (heads * (2 * element * (plain + turned + values) + 4)) / split.tp
+  }
   const sums = software.attention === 'unfused' ? 0 : 4 * heads
   return (
     (element * 2 * heads * headDim + sums) / split.tp + (element * 2 * kvHeads * headDim) / kvSplit(shape, split.tp)
@@ -37,9 +43,15 @@ function scoreBytes({ shape, split, software }: Placed, profile: MemoryProfile):
   return ((profile.score + (shape.dropout ? profile.scoreDropout : 0)) * shape.heads * shape.seq) / split.tp
 }
 
+/** Of the mean layer; rows of experts are kept as they came, and tp shares out their tokens. */
 function feedBytes({ shape, split }: Placed, profile: MemoryProfile, element: number): number {
-  const active = shape.experts?.active ?? 1
-  return (element * (shape.gated ? profile.gated : 2) * shape.ffn * active) / split.tp
+  const { experts, ffn, embed } = shape
+  const tensors = shape.gated ? profile.gated : 2
+  if (!experts) return (element * tensors * ffn) / split.tp
+  const { active, shared, ffn: width } = experts
+  const routed = active * (tensors * width + embed) + tensors * shared
+  const share = routedShare(shape)
+  return (element * (share * routed + (1 - share) * tensors * ffn)) / split.tp
 }
 
 /** Bytes of one layer and one microbatch that are kept under the plan's recomputation. */

@@ -59,6 +59,28 @@ const megatron2024: Software = {
   sources: ['NVIDIA/Megatron-LM core r0.8', 'NVIDIA/NeMo 24.07'],
 }
 
+/**
+ * With experts. Rows travel once to a rank (DeepEP, HybridEP); putting them in order, counting them and casting them is many
+ * passes and a wait for the host, which the shares and bytes here were fitted to on marked rows.
+ */
+const megatron2025: Software = {
+  ...megatron2024,
+  name: 'megatron-2025',
+  exchange: 'once',
+  exposed: { ...megatron2024.exposed, ep: 0.1 },
+  routing: { bytes: 60, seconds: 0.7e-3 },
+  launch: { ...megatron2024.launch, forward: 0, backward: 0 },
+  sources: ['NVIDIA-NeMo/Megatron-Bridge 25.09 to 26.04'],
+}
+
+/** Layers captured whole, kernels fused around the experts. */
+const megatron2026: Software = {
+  ...megatron2025,
+  name: 'megatron-2026',
+  routing: { bytes: 20, seconds: 0.1e-3 },
+  sources: ['NVIDIA-NeMo/Megatron-Bridge 26.06', 'arXiv 2603.07685'],
+}
+
 /** Meta's own trainer: as above, with less of the tensor-parallel traffic hidden. */
 const meta2024: Software = {
   ...megatron2024,
@@ -173,6 +195,8 @@ export const frameworks = {
   'megatron-2021': megatron2021,
   'megatron-2022': megatron2022,
   'megatron-2024': megatron2024,
+  'megatron-2025': megatron2025,
+  'megatron-2026': megatron2026,
   'meta-2024': meta2024,
   'megatron-deepspeed': megatronDeepspeed,
   'megatron-deepspeed-2023': megatronDeepspeed2023,

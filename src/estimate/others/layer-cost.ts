@@ -1,5 +1,6 @@
 /** One layer and one microbatch on one rank: its compute, and what its software leaves exposed of everything else. */
 import { activationBytes, dataRanks, isCast, precisionFacts } from '../../base/index.js'
+import { expertCopies, expertStride, routedShare } from '../experts.js'
 import { scoreMatrices } from '../layer.js'
 import { ownLayerCost } from '../own/layer.js'
 import type { Prices, PriceTable } from '../prices.js'
@@ -46,7 +47,7 @@ export function layerCost(setup: Setup, table: PriceTable, prices: Prices): Laye
   const tpBackward = exposed.tpBackward * tp.backward + again.forward * tpForward
   const cpForward = exposed.cp * cp.forward
   const cpBackward = exposed.cp * cp.backward + again.forward * cpForward
-  const epForward = exposed.ep * ep
+  const epForward = exposed.ep * ep + (software.routing?.seconds ?? 0) * routedShare(setup.shape)
   const epBackward = (1 + again.forward) * epForward
   const forward = layer.forward + tpForward + cpForward + epForward
   const backward = layer.input + layer.weight + recompute + tpBackward + cpBackward + epBackward
@@ -106,10 +107,10 @@ function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: num
   const size = dataRanks(setup.split)
   const { exposed, contention, reduceBytes } = setup.software
   const pieces = Math.max(1, setup.software.pieces)
-  const piece = prices.layerParameters / pieces
-  const gather = table.collective('all-gather', gatheredBytes(setup) * piece, size, tp)
-  const scatter = backward ? table.collective('reduce-scatter', reduceBytes * piece, size, tp) : 0
-  const traffic = pieces * (gather + scatter)
+  const moved = (kind: 'all-gather' | 'reduce-scatter', bytes: number): number =>
+    pieces * table.collective(kind, (bytes * (prices.layerParameters - prices.expertParameters)) / pieces, size, tp) +
+    table.collective(kind, bytes * prices.expertParameters, expertCopies(setup.split), expertStride(setup.split))
+  const traffic = moved('all-gather', gatheredBytes(setup)) + (backward ? moved('reduce-scatter', reduceBytes) : 0)
   const hidden = Math.max(contention * Math.min(compute, traffic), traffic - compute)
   const share = fetchesWhole(setup.split) ? (exposed.wholeShards ?? exposed.shards) : exposed.shards
   return share * traffic + (1 - share) * hidden

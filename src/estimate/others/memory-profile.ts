@@ -74,6 +74,8 @@ const known: Readonly<Record<string, Partial<MemoryProfile>>> = {
   'megatron-2021': { spread: 0.03 }, // 54 peaks of zero-bubble
   'megatron-2022': megatron2022,
   'megatron-2024': megatron2022,
+  'megatron-2025': megatron2022,
+  'megatron-2026': megatron2022,
   'meta-2024': megatron2022,
   /**
    * ZeRO-1 steps with an f32 copy of its part of the gradient. Many communicators and buckets, and memory as the tool

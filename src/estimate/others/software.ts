@@ -3,6 +3,7 @@
  * compute, what it keeps. The physics is the device's; these are facts about programs.
  */
 import type { MeshAxis } from '../../base/index.js'
+import type { Transport } from '../../cost/index.js'
 import type { MemoryProfile } from './memory-profile.js'
 
 export interface Software {
@@ -41,6 +42,10 @@ export interface Software {
   }
   /** Sequence parallel: what was gathered for forward is gathered again for the weight gradients, not kept. */
   readonly regathers: boolean
+  /** What it does to rows on their way: bytes of traffic for each element in one direction, and seconds of the host for each layer. */
+  readonly routing?: { readonly bytes: number; readonly seconds: number }
+  /** How rows travel to experts; each choice by itself, where it does not say. */
+  readonly exchange?: Transport
   /** Of the rate of the links, what its tensor-parallel collectives reach. */
   readonly tensorCollectives: number
   /** How much slower compute is while a collective runs beside it: 0.12 is 12 %. */

@@ -11,8 +11,8 @@ export interface Traffic {
   readonly backward: number
 }
 
-/** Which tensor a chain works on: the residual stream, queries and keys and values, the hidden layer, the scores. */
-export type Stream = 'residual' | 'query' | 'keyValue' | 'hidden' | 'scores'
+/** Which tensor a chain works on: the residual stream, queries and keys and values, the hidden layer, rows of experts, the scores. */
+export type Stream = 'residual' | 'query' | 'keyValue' | 'hidden' | 'routed' | 'scores'
 
 /** Forward: read, normalise, write. Backward: two passes, one for the input and one for the weights. */
 const norm = (software: Software): Traffic =>
@@ -49,6 +49,12 @@ function softmax(shape: Shape, matrices: number, software: Software): Traffic {
   return { forward: (fused ? 4 : 29) + dropout, backward: (fused ? 6 : 30) + dropout }
 }
 
+/** Rows are put in the order of experts before they leave and when they come, and back again. */
+const permutation = ({ routing }: Software): Traffic => {
+  const bytes = routing?.bytes ?? 8
+  return { forward: bytes, backward: bytes }
+}
+
 /** Transposes between tokens and heads, and the sums for biases. */
 const copies = (shape: Shape): Traffic => ({ forward: 4, backward: 4 + (shape.biases ? 2 : 0) })
 
@@ -74,6 +80,7 @@ export function layerTraffic(shape: Shape, matrices: number, software: Software)
     query: scaled(by, plus(rope, copy)),
     keyValue: scaled(by, plus(scaled(0.5, rope), { forward: 0, backward: copy.backward })),
     hidden: scaled(by, activation(shape, software)),
+    routed: permutation(software),
     scores: scaled(by, softmax(shape, matrices, software)),
   }
 }

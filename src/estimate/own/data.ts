@@ -41,6 +41,7 @@ export function pipelineFlights(
     besideApart: traffic.besideApart,
     besideMessages: traffic.besideMessages,
     messagesBesideTp: traffic.messagesBesideTp,
+    messagesBesideApart: traffic.messagesBesideApart,
   }
 }
 

@@ -31,6 +31,8 @@ export interface BlockTraffic {
   readonly besideMessages: boolean
   /** Messages use the links of tp. */
   readonly messagesBesideTp: boolean
+  /** They use those of cp, where cp has others. */
+  readonly messagesBesideApart: boolean
 }
 
 export function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): BlockTraffic {
@@ -57,6 +59,7 @@ export function trafficOf({ shape, split, cluster, precision, software }: Setup,
     besideTp: data > 1 && ((tp > 1 && linkOf(tp, 1) === link) || (near && linkOf(cp, tp) === link)),
     besideApart: data > 1 && cp > 1 && !near && linkOf(cp, tp) === link,
     besideMessages: pp > 1 && data > 1 && linkOf(2, ranksOf(split) / pp) === link,
+    messagesBesideApart: pp > 1 && cp > 1 && !near && linkOf(2, ranksOf(split) / pp) === linkOf(cp, tp),
     messagesBesideTp:
       pp > 1 && (tp > 1 || cp > 1) && linkOf(2, ranksOf(split) / pp) === (tp > 1 ? linkOf(tp, 1) : linkOf(cp, tp)),
   }

@@ -67,8 +67,9 @@ export interface PipelineFlights {
   readonly besideTp: boolean
   readonly besideApart: boolean
   readonly besideMessages: boolean
-  /** Messages use the links of tp. */
+  /** Messages use the links of tp, or of what is apart from them. */
   readonly messagesBesideTp: boolean
+  readonly messagesBesideApart: boolean
 }
 
 /** The costs of all tasks, where `taskIndex` says. */
@@ -362,8 +363,9 @@ class FlownRank {
 
   /** Whether collectives over tp must wait for their links. */
   get isCrowded(): boolean {
-    const { besideTp, besideApart, messagesBesideTp } = this.#flights
-    return ((besideTp || besideApart) && this.#free > this.now) || (messagesBesideTp && this.#messages > this.now)
+    const { besideTp, besideApart, messagesBesideTp, messagesBesideApart } = this.#flights
+    if ((besideTp || besideApart) && this.#free > this.now) return true
+    return (messagesBesideTp || messagesBesideApart) && this.#messages > this.now
   }
 
   #block({ seconds, acts }: FlownBlock, kind: TaskKind): void {
@@ -373,8 +375,9 @@ class FlownRank {
 
   /** Collectives over tp leave behind what is on their links. */
   #act(acts: Acts): void {
-    const { besideTp, besideApart, messagesBesideTp } = this.#flights
+    const { besideTp, besideApart, messagesBesideTp, messagesBesideApart } = this.#flights
     let [tp, apart, slots] = [besideTp ? this.#free : 0, besideApart ? this.#free : 0, 0]
+    if (messagesBesideApart && this.#messages > apart) apart = this.#messages
     for (let i = 0; i < acts.length; i += 2) {
       const value = acts[i + 1]
       if (acts[i] === works) this.#work(value, tp > apart ? tp : apart)
