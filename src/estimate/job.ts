@@ -1,10 +1,10 @@
 /** A job in the numbers its price depends on. */
 import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/index.js'
-import type { ModelConfig } from '../model/index.js'
+import { type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
 import { isZigzag, type Job, layersPerStage, type Plan, type ScheduleName, usualFlights } from '../plan/index.js'
 import { ownSoftware } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
-import type { Shape } from './shape.js'
+import type { Experts, Latent, Shape } from './shape.js'
 
 /** Undefined: no transformer. */
 export function shapeOf(model: ModelConfig, seq: number): Shape | undefined {
@@ -12,12 +12,39 @@ export function shapeOf(model: ModelConfig, seq: number): Shape | undefined {
   const { layers, embed, heads, ffn, vocab, tied } = model
   const sizes = { layers, embed, heads, ffn, vocab, tied, seq }
   if (model.family === 'llama') {
-    const { kvHeads, headDim } = model
-    return { ...sizes, kvHeads, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' }
+    const { kvHeads, headDim, mla } = model
+    const experts = expertsOf(model)
+    return {
+      ...{ ...sizes, kvHeads, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
+      ...(experts && { experts }),
+      ...(mla && { latent: latentOf(mla) }),
+    }
   }
   const headDim = embed / heads
   const dropout = model.dropout > 0
   return { ...sizes, kvHeads: heads, headDim, gated: false, biases: true, norm: 'layer', dropout, positions: 'learned' }
+}
+
+function expertsOf(model: LlamaConfig): Experts | undefined {
+  const { moe, layers } = model
+  if (!moe) return undefined
+  const { experts: count, chosen: active, ffn, shared = 0, groups, chosenGroups } = moe
+  const dense = layers - routedLayers(model).length
+  const limited = groups !== undefined && chosenGroups !== undefined && { groups: { all: groups, chosen: chosenGroups } }
+  return { count, active, ffn, shared, dense, ...limited }
+}
+
+const latentOf = ({ queryRank, keyValueRank, plainDim, ropeDim, valueDim }: NonNullable<LlamaConfig['mla']>): Latent => ({
+  ...{ keyValues: keyValueRank, plain: plainDim, turned: ropeDim, values: valueDim },
+  ...(queryRank !== undefined && { queries: queryRank }),
+})
+
+/** What of a plan concerns experts: rows are worked on as far as there is room for them. */
+function expertSplit({ moe }: Pick<LlamaConfig, 'moe'>, { ep, etp, rows }: Plan): Pick<Split, 'etp' | 'imbalance'> {
+  if (!moe) return {}
+  const worst = Math.min(ep * etp, moe.experts / moe.chosen)
+  const imbalance = Math.max(1, Math.min(worst, rows === 'worst' ? worst : rows))
+  return { ...(etp > 1 && { etp }), ...(imbalance > 1 && { imbalance }) }
 }
 
 /** What ZeRO does once a step, where it splits anything. */
@@ -49,6 +76,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
     ...(plan.cp > 1 && !isZigzag(plan, training.seq) && { inOrder: true }),
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, model.layers) }),
+    ...(model.family === 'llama' ? expertSplit(model, plan) : {}),
     ...onceAStep(plan),
     ...unusualFlights(plan),
   }

@@ -55,7 +55,9 @@ export function dataCost(
   const times = zero === 2 ? microbatches : 1
   const traffic = times * reduced + gathered
   const within = zero === 2 ? times * Math.min(reduced, making(split, mean)) : 0
-  const beyond = Math.min(traffic * (1 - software.exposed.dp), times * hiding(split, mean))
+  // Our own gradients leave in buckets while the next ones are made.
+  const exposed = software.own ? 0.35 : software.exposed.dp
+  const beyond = Math.min(traffic * (1 - exposed), times * hiding(split, mean))
   const hidden = Math.max(within, beyond)
   return tied + traffic - hidden + software.contention * hidden
 }

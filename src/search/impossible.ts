@@ -66,7 +66,7 @@ function* bestOf(request: Request): Work<Priced | undefined> {
 function lightestOf(request: Request): Priced | undefined {
   const smallest = new Map<string, Group>()
   for (const group of groupsOf(request)) {
-    const key = `${group.tp} ${group.cp} ${group.pp} ${group.sequenceParallel}`
+    const key = `${group.tp} ${group.cp} ${group.ep} ${group.pp} ${group.sequenceParallel}`
     if (!smallest.has(key)) smallest.set(key, group)
   }
   let lightest: Priced | undefined

@@ -81,6 +81,8 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(tp > 1 && { tp }),
     ...(cp > 1 && { cp }),
     ...(cp > 1 && split.inOrder && { zigzag: false }),
+    ...(split.ep > 1 && { ep: split.ep }),
+    ...((split.etp ?? 1) > 1 && { etp: split.etp! }),
     ...(pp > 1 && { pp }),
     ...(zero > 0 && { zero }),
     ...(zero >= 2 && reduce && { reduce }),

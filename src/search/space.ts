@@ -2,7 +2,7 @@
  * Every plan there is for a request, in two levels. A *group* fixes how the devices and the batch are cut (tp, sequence
  * parallelism, cp, pp, dp, microbatch); bounds are computed for groups. Within a group vary the *pipeline* (schedule,
  * chunks, layer split) and what trades memory for time (ZeRO stage, recomputation). Every plan of the space passes
- * `check`; ep stays 1 until the estimate knows our own program under it.
+ * `check`. Experts are shared by ep of the ranks of dp x cp x tp, each whole (etp 1).
  */
 import { evenParts, type MeshAxis } from '../base/index.js'
 import type { Shape, Split } from '../estimate/index.js'
@@ -15,11 +15,14 @@ export const searchedAxes = ['tp', 'cp', 'pp', 'dp'] as const satisfies readonly
 export interface Group {
   readonly tp: number
   readonly cp: number
+  readonly ep: number
   readonly pp: number
   readonly dp: number
   readonly sequenceParallel: boolean
   readonly microbatch: number
   readonly microbatches: number
+  /** Our own program works on as many rows of experts as it has room for. */
+  readonly imbalance?: number
 }
 
 export interface Pipeline {
@@ -49,7 +52,7 @@ export function layerSplitsOf(request: Request): Pick<Group, 'tp' | 'sequencePar
     .filter(tp => tp <= request.shape.heads)
     .flatMap(tp => (tp === 1 ? [false] : [true, false]).map(sequenceParallel => ({ tp, sequenceParallel })))
     .flatMap(split => contextsOf(request, devices / split.tp).map(cp => ({ ...split, cp })))
-    .filter(split => keeps(split, request.constraints) && allowed(request, split))
+    .filter(split => keeps(split, request.constraints) && allowed({ ...request, globalBatch: 1 }, split))
 }
 
 /** Shorter sequences are not worth cutting, and no rank should have fewer tokens than the latter. */
@@ -64,7 +67,7 @@ function contextsOf({ shape: { seq }, constraints }: Request, ranks: number): nu
 }
 
 const allowed = (request: Request, split: Partial<Split>): boolean =>
-  !check(jobOf({ ...request, globalBatch: 1 }, { ...plainSplit, ...split })).some(p => p.severity === 'error')
+  !check(jobOf(request, { ...plainSplit, ...split })).some(p => p.severity === 'error')
 
 /** Schedules of more tasks are not made. */
 const mostTasks = 1e6
@@ -78,11 +81,30 @@ export function* groupsOf(request: Request): Generator<Group> {
       const dp = cluster.devices / (tp * cp * pp)
       if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
       if (globalBatch % dp !== 0) continue
-      for (const microbatch of divisors(globalBatch / dp)) {
-        const group = { tp, cp, pp, dp, sequenceParallel, microbatch, microbatches: globalBatch / dp / microbatch }
-        if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
-      }
+      for (const ep of expertsOver(request, { tp, cp, dp, sequenceParallel }))
+        for (const microbatch of divisors(globalBatch / dp)) {
+          const cut = { tp, cp, ep, pp, dp, sequenceParallel, microbatch, ...roomOfRows(request, ep) }
+          const group = { ...cut, microbatches: globalBatch / dp / microbatch }
+          if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
+        }
     }
+}
+
+/** Usually twice an even share, where so many can come. */
+function roomOfRows({ shape: { experts }, software }: Request, ep: number): Pick<Group, 'imbalance'> {
+  const room = experts && software.own ? Math.min(usualRows, ep, experts.count / experts.active) : 1
+  return room > 1 ? { imbalance: room } : {}
+}
+
+const usualRows = 2
+
+/** Sizes of ep that divide the experts and the ranks of a stage. */
+function expertsOver(request: Request, dense: Pick<Group, 'tp' | 'cp' | 'dp' | 'sequenceParallel'>): number[] {
+  const { experts } = request.shape
+  if (!experts) return [1]
+  const { tp, cp, dp } = dense
+  const sizes = divisors(tp * cp * dp).filter(ep => experts.count % ep === 0 && keeps({ ep }, request.constraints))
+  return sizes.filter(ep => ep === 1 || allowed({ ...request, globalBatch: dp }, { ...dense, ep }))
 }
 
 export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'constraints'>, pp: number): Pipeline[] {
@@ -176,11 +198,12 @@ export function zerosOf({ dp, cp, microbatches }: Copies): Zero[] {
 }
 
 export const splitFrom = (group: Group, { schedule, chunks, layers }: Pipeline, saving: Saving): Split => ({
+  ...(group.imbalance && { imbalance: group.imbalance }),
   tp: group.tp,
   pp: group.pp,
   dp: group.dp,
   cp: group.cp,
-  ep: 1,
+  ep: group.ep,
   sequenceParallel: group.sequenceParallel,
   zero: saving.zero,
   schedule,

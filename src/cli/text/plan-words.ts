@@ -45,9 +45,11 @@ export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1
 const showZero = ({ zero, reduce, gather }: Split): string =>
   `${zero}${reduce || gather ? ` ${reduce ? 'r' : ''}${gather ? 'g' : ''}` : ''}`
 
-/** Axes worth a column, or a word: cp where a sequence is cut. */
-const shownAxes = (splits: readonly Split[]) =>
-  searchedAxes.filter(axis => axis !== 'cp' || splits.some(({ cp }) => cp > 1))
+/** Axes worth a column, or a word: cp where a sequence is cut, ep where experts are shared. */
+const shownAxes = (splits: readonly Split[]): readonly MeshAxis[] =>
+  [...searchedAxes, 'ep' as const].filter(
+    axis => (axis !== 'cp' && axis !== 'ep') || splits.some(split => split[axis] > 1),
+  )
 
 /** A header, and the cells of a plan, for a table of some plans. */
 export function planColumns(splits: readonly Split[]) {

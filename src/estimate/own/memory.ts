@@ -7,7 +7,8 @@
 import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
-import { embeddingParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
+import { embeddingParameters, expertParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
+import { expertCopies, routedShare } from '../experts.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
 import {
@@ -22,6 +23,7 @@ import {
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Footprint, Placed } from '../setup.js'
+import type { Latent, Shape } from '../shape.js'
 
 /** Elements a token has on one rank, by what they are. */
 interface Widths {
@@ -44,20 +46,36 @@ const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, spl
 
 function widthsOf(placed: Placed): Widths {
   const { shape, split } = placed
-  const { embed, heads, kvHeads, headDim, ffn, vocab, gated } = shape
+  const { embed, heads, vocab, gated, latent } = shape
   const { tp, cp, sequenceParallel } = split
-  const keys = (2 * kvHeads * headDim) / kvSplit(shape, tp)
+  const { kvHeads, headDim } = latent ? expanded(shape, latent) : shape
+  const keys = (2 * kvHeads * headDim) / (latent ? tp : kvSplit(shape, tp))
   return {
     whole: embed,
     residual: sequenceParallel ? embed / tp : embed,
     queries: (heads * headDim) / tp,
     keys,
     allKeys: cp > 1 ? cp * keys : 0,
-    ffn: ffn / tp,
+    ffn: feedWidth(shape, split) / tp,
     wide: gated ? 3 : 2,
     vocab: vocab / ranksOfTable(placed),
     sums: heads / tp,
   }
+}
+
+/** Keys and values of every head, as wide as they are on average. */
+const expanded = ({ heads }: Shape, { plain, turned, values }: Latent) => ({
+  kvHeads: heads,
+  headDim: (plain + turned + values) / 2,
+})
+
+/** Of the feed-forward part of the mean layer: rows of experts beside what they are made from, as far as there is room for them. */
+function feedWidth(shape: Shape, { imbalance = 1 }: Placed['split']): number {
+  const { experts, ffn, embed, gated } = shape
+  if (!experts) return ffn
+  const routed = imbalance * experts.active * (experts.ffn + embed / (gated ? 3 : 2)) + experts.shared
+  const share = routedShare(shape)
+  return share * routed + (1 - share) * ffn
 }
 
 /** Elements per token that lie in a layer, and in the head, in each state of a microbatch. */
@@ -118,6 +136,8 @@ interface Facts {
   readonly layer: Stash
   readonly head: Stash
   readonly layerParameters: number
+  /** Of that, those of experts. */
+  readonly expert: number
   /** Parameters of the token table. */
   readonly table: number
   readonly scratch: Scratches
@@ -150,6 +170,7 @@ function factsOf(placed: Placed): Facts {
   const scratch = scratchesOf(placed, parameters, table)
   return {
     ...{ placed, widths, tokens, token, element, data: dataRanks(split), state: stateBytes(placed), layer, head },
+    expert: expertParameters(shape, split),
     ...{ layerParameters: parameters, table, scratch, extras: extrasOf(token, layer, head, scratch) },
   }
 }
@@ -181,7 +202,10 @@ function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
 
 /** Elements of the largest matrix of a layer. */
 const largestWeight = ({ shape, split }: Placed): number =>
-  (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp
+  Math.max(
+    (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp,
+    ((shape.experts?.count ?? 0) * shape.embed * (shape.experts?.ffn ?? 0)) / (split.ep * (split.etp ?? 1)),
+  )
 
 /** Bytes of each rank of the compiled program, nearly. */
 export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
@@ -189,7 +213,7 @@ export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
   return holding => {
     const held = heldParameters(facts, holding)
     const { activations, workspace, gathered } = worstOf(facts, holding, gatheredBytes(facts, held))
-    const { parameters, gradients, optimizer } = statesOf(facts, held)
+    const { parameters, gradients, optimizer } = statesOf(facts, held, holding.layers)
     return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
   }
 }
@@ -209,13 +233,15 @@ function stateBytes({ precision, software, optimizer = usual }: Placed): number 
 }
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
-function statesOf({ placed, element, data, state }: Facts, held: number) {
+function statesOf({ placed, element, data, state, expert }: Facts, held: number, layers: number) {
   const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
+  // Experts are split over those ranks alone that hold the same.
+  const part = (held - layers * expert) / data + (layers * expert) / expertCopies(placed.split)
   return {
-    parameters: (element * held) / (zero >= 3 ? data : 1),
-    gradients: (wide * held) / (zero >= 2 && reduce !== 'step' ? data : 1),
-    optimizer: (state * held) / (zero >= 1 ? data : 1),
+    parameters: element * (zero >= 3 ? part : held),
+    gradients: wide * (zero >= 2 && reduce !== 'step' ? part : held),
+    optimizer: state * (zero >= 1 ? part : held),
   }
 }
 
@@ -289,7 +315,7 @@ export function ownHeld(placed: Placed): (held: RankLayers, open: number) => num
   const facts = factsOf(placed)
   const each = facts.token * facts.layer.open
   return (held, open) => {
-    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
+    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held), held.layers)
     return parameters + gradients + optimizer + open * each
   }
 }
@@ -311,7 +337,7 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     const own = holdings.all[rank]
     // Of two directions only one may have microbatches.
     const surely = placement === 'both ends' ? { layers: pipeline.stages[rank], first: false, last: false } : own
-    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely))
+    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely), surely.layers)
     const body = token * own.open * kept + (own.open > 0 ? made * largestWeight(placed) : 0)
     const head = own.last ? token * 2 * widths.vocab + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
