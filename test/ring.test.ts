@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { type Mesh, partAlong, positionIn, sizeOfAll } from '../src/base/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { bufferBytes } from '../src/cost/index.js'
+import { keysOfTurn } from '../src/cost/round.js'
 import { type Instr, type InstrOf, isCollective, type Program, parse, print, verify } from '../src/ir/index.js'
 import { check } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
@@ -163,6 +164,34 @@ test('a window over a sequence that is cut in order needs the keys of few ranks'
   // In zigzag the neighbours of a late chunk are on the next rank.
   deepEqual(turns(3, true), [1, 6])
 })
+
+interface Split {
+  readonly pairs_rank_step: number[][]
+  readonly lockstep_efficiency: number
+}
+const { maps }: { maps: { cp: number; seq: number; contiguous: Split; zigzag: Split }[] } = JSON.parse(
+  readFixture('cp/splits.json'),
+)
+
+for (const { cp, seq, ...splits } of maps)
+  test(`a ring of ${cp} ranks and ${seq} tokens is priced by the pairs of the rank that has most`, () => {
+    for (const [how, { pairs_rank_step, lockstep_efficiency }] of Object.entries(splits).slice(0, 2)) {
+      const zigzag = how === 'zigzag' ? { zigzag: { dim: 'seq', axis: 'cp' } as const } : {}
+      const mesh: Mesh = { axes: [{ name: 'cp', size: cp }], ...zigzag }
+      const dims = [{ name: 'seq', size: seq / cp }]
+      const held = (turn: number) => {
+        const layout = { splits: { seq: ['cp' as const] }, partial: {}, ...(turn > 0 && { turns: { cp: turn } }) }
+        return { dtype: 'f32' as const, dims, layout, role: 0, offset: 0 }
+      }
+      const most = Array.from({ length: cp }, (_, turn) => (keysOfTurn(mesh, held(0), held(turn)) ?? 0) * (seq / cp))
+      deepEqual(
+        most,
+        most.map((_, turn) => Math.max(...pairs_rank_step.map(steps => steps[turn]))),
+      )
+      const busy = most.reduce((a, b) => a + b, 0)
+      ok(Math.abs((seq * (seq + 1)) / 2 / cp / busy - lockstep_efficiency) < 1e-12, how)
+    }
+  })
 
 test('the next keys are under way while these are used, gradients while the next are made', () => {
   const program = compileJob(jobOf('gpt', { cp: 4, attention: 'ring' }, { seq: 8 }))
