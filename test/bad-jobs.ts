@@ -128,7 +128,7 @@ export const rows: readonly Row[] = [
   [training('seq: 32, globalBatch: 16, learning_rate: 1e-4'), 'schema/key training.learning_rate | did you mean `optimizer.lr`?'],
   [training('seq: 32, global_batch_size: 16'), 'schema/missing training.globalBatch | sequences in one step', 'schema/key training.global_batch_size | did you mean `globalBatch`?'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: lion, lr: 1 }'), 'schema/name training.optimizer.kind | not supported yet; adamw or sgd'],
-  ['model: mixtral-8x7b\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | mixture-of-experts models are not supported yet'],
+  ['model: mixtral-9x9b\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./config.json'],
   ['model: ./models/llama/\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./models/llama/config.json'],
   ['model: meta-llama/Llama-3.1-8B\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | a name on the Hugging Face hub'],
   ['model: mistral-7b\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./config.json'],
