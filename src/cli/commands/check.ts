@@ -98,12 +98,14 @@ function attentionOf({ plan: { cp, attention } }: Job): string {
 /** What the job amounts to, to be read before a cluster is paid for. */
 export function paragraph(job: Job): string {
   const s = summarise(job)
-  const used = Object.entries(s.mesh).filter(([, size]) => size > 1)
+  const { ep, ...factors } = s.mesh
+  const used = Object.entries(factors).filter(([, size]) => size > 1)
   const mesh = used.length > 0 ? ` = ${used.map(([axis, size]) => `${axis} ${size}`).join(' x ')}` : ''
   const sizes = [...new Set(s.layersPerStage)]
   const schedule = typeof job.plan.schedule === 'string' ? job.plan.schedule : job.plan.schedule.file
-  const { zero, sequenceParallel, recompute, precision } = job.plan
+  const { zero, sequenceParallel, recompute, precision, etp } = job.plan
   const extras = [
+    ep * etp > 1 ? `experts shared by ${ep} ranks${etp > 1 ? ` and split by ${etp}` : ''}` : '',
     zero > 0 ? `ZeRO ${zero}` : '',
     sequenceParallel ? 'sequence parallel' : '',
     attentionOf(job),
