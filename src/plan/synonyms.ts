@@ -79,7 +79,7 @@ const remarks: Readonly<Record<string, string>> = {
 const missingKeys: Readonly<Record<string, string>> = {
   offload: 'offload is not supported yet: everything stays in device memory; zero 3 and recompute full save the most',
   lora: 'adapters are not supported yet: every parameter is trained',
-  moe: 'experts belong to the model: model.moe says how many there are and who chooses',
+  moe: 'mixture of experts is not supported yet',
 }
 
 /** What to write instead of a key that a job does not have; `path` is where it stands. */
@@ -147,16 +147,19 @@ export function valueHint(field: string, value: unknown): string | undefined {
   return meant?.startsWith('`') ? `did you mean ${meant}?` : meant
 }
 
+const noPreset = 'no preset: write model: ./config.json with its Hugging Face config'
 const encoders = 'only decoders that predict the next token are supported'
 
 /** Families of models, by how their names begin. */
 const families: readonly (readonly [name: RegExp, hint: string])[] = [
-  [/bert|t5|bart|vit|clip|whisper/i, encoders],
+  [/mixtral|qwen\d?.*moe|deepseek|kimi/i, noPreset],
   [
-    /mixtral|deepseek|kimi|mistral|qwen|yi|phi|gemma|smollm|tinyllama/i,
-    'no preset: write model: ./config.json with its Hugging Face config',
+    /moe|dbrx|grok|gpt-?oss|switch/i,
+    'routed experts are part of the llama family alone: mixtral, qwen, deepseek, kimi',
   ],
-  [/falcon|bloom|opt|mpt|neox|pythia|gpt-?j|dbrx|grok|gpt-?oss|switch/i, 'not supported; families: gpt, llama, mlp'],
+  [/bert|t5|bart|vit|clip|whisper/i, encoders],
+  [/mistral|qwen|yi|phi|gemma|smollm|tinyllama/i, noPreset],
+  [/falcon|bloom|opt|mpt|neox|pythia|gpt-?j/i, 'not supported; families: gpt, llama, mlp'],
 ]
 
 /** What to write instead of a model that has no preset. */
