@@ -37,6 +37,7 @@ import {
   type Collective,
   type Group,
   type Instr,
+  isRouted,
   kinds,
   type Program,
   pairsOf,
@@ -47,6 +48,7 @@ import {
 } from '../../../ir/index.js'
 import { meaningOf } from '../../text.js'
 import { finishCollective, meetsOnce } from './collectives.js'
+import { routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
@@ -326,6 +328,7 @@ class RankLowering {
       const meaning = once(instr, () => meaningOf(instr, shape, []))
       const pairs = pairsOf(instr).map(pair => ({ x: at(pair.in), out: at(pair.out) }))
       const meet = (tensors: typeof pairs) => collectives.join({ rank: this.#rank, members, meaning, pairs: tensors })
+      if (isRouted(instr)) return [meet([...pairs, { x: at(routesOf(instr)), out: 0 }])]
       return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
     return {
@@ -343,6 +346,7 @@ class RankLowering {
       parts: ref => partsIn(program, buffer(ref), this.#at, call.microbatch),
       part: (axes, dim) => partAlong(mesh, axes, dim, this.#at),
       index: axes => indexAlong(mesh, axes, this.#at),
+      mesh,
       ranksAlong: axes => sizeOfAll(mesh, axes),
       isZigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
       isFirst: axes => axes.every(axis => (this.#at[axis] ?? 0) === 0),
