@@ -1,6 +1,7 @@
 /** npm run bench -- [race ...] [--rounds n] [--only text] [--json]: races against what a user would pick instead. */
 import { parseArgs } from 'node:util'
 import { collectives, showCollectives } from './collectives.js'
+import { context, showContext } from './context.js'
 import { matmul, showMatmul } from './matmul.js'
 import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
@@ -39,6 +40,11 @@ const races: Readonly<Record<string, Listed>> = {
     about: 'plans priced a second against Calculon, and the search for 405B on 16,384 devices',
     race: searching,
     show: showSearching,
+  },
+  context: {
+    about: 'a long sequence over two ranks: ring, gather and ulysses against tensor parallelism',
+    race: context,
+    show: showContext,
   },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }

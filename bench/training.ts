@@ -8,20 +8,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { elementsOf } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { startEngine } from '../src/engine/native/run/engine.js'
 import { initial } from '../src/geometry/index.js'
 import { buildModel } from '../src/model/index.js'
 import { Job, type JobInput, type PlanInput } from '../src/plan/index.js'
 import type { Options, Say } from './main.js'
 import { torch, unlessMissing } from './peers.js'
-import { type Contender, type Result, run } from './race.js'
+import { type Result, run } from './race.js'
 import { showResults, type Versus } from './report.js'
+import { type Batch, lossNotes, makeTokens, ours, type Train, type Trainer, trainer } from './trainer.js'
 
-const [batch, seq, vocab] = [8, 256, 256]
+const given: Batch = { batch: 8, seq: 256, vocab: 256 }
+const { batch, seq, vocab } = given
 const tokensPerStep = batch * seq
-/** Steps whose losses are an answer, before the first is timed. */
-const answered = 3
-
 const jobOf = (plan: PlanInput): Job => {
   const input: JobInput = {
     model: { family: 'gpt', layers: 6, embed: 384, heads: 6, vocab, tied: false },
@@ -39,26 +37,6 @@ const plans = {
   'pp 2': { pp: 2, microbatches: 8 },
 } as const satisfies Readonly<Record<string, PlanInput>>
 
-/** A language with rules, so that the loss falls: the next token follows from the last, but for one in eight. */
-function makeTokens(steps: number): Int32Array {
-  let state = 1
-  const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32
-  const tokens = new Int32Array(steps * batch * (seq + 1))
-  for (let i = 0; i < tokens.length; i++)
-    tokens[i] =
-      i % (seq + 1) === 0 || random() < 1 / 8 ? Math.floor(random() * vocab) : (5 * tokens[i - 1] + 17) % vocab
-  return tokens
-}
-
-/** The columns of one step's sequences: the tokens without the last, or without the first. */
-function columns(tokens: Int32Array, step: number, from: number): Int32Array {
-  const first = step * batch * (seq + 1)
-  return Int32Array.from(
-    { length: tokensPerStep },
-    (_, i) => tokens[first + Math.floor(i / seq) * (seq + 1) + (i % seq) + from],
-  )
-}
-
 /** What PyTorch needs to start where we start. */
 function exportJob(folder: string, job: Job, tokens: Int32Array): void {
   const { params } = compileJob(job)
@@ -71,52 +49,6 @@ function exportJob(folder: string, job: Job, tokens: Int32Array): void {
   const named = params.map(({ name, dims }) => ({ name, sizes: dims.map(({ size }) => size) }))
   const { optimizer } = job.training
   writeFileSync(join(folder, 'job.json'), JSON.stringify({ batch, seq, config: job.model, optimizer, params: named }))
-}
-
-/** One who trains: a step at a time, keeping its losses and the processor time of all its ranks. */
-interface Trainer extends Contender {
-  readonly losses: readonly number[]
-  readonly processor: readonly number[]
-  stop(): Promise<void>
-}
-
-type Train = () => Promise<{ seconds: number; loss: number; processor: number }>
-
-function trainer(name: string, train: Train, stop: () => Promise<void>): Trainer {
-  const [losses, used]: number[][] = [[], []]
-  const step = async () => {
-    const { seconds, loss, processor } = await train()
-    losses.push(loss)
-    used.push(processor)
-    return seconds
-  }
-  return {
-    name,
-    losses,
-    processor: used,
-    stop,
-    time: step,
-    answer: async () => {
-      while (losses.length < answered) await step()
-      return losses.slice(0, answered)
-    },
-  }
-}
-
-async function ours(name: string, plan: PlanInput, tokens: Int32Array): Promise<Trainer> {
-  const job = jobOf(plan)
-  const engine = await startEngine(compileJob(job), { seed: job.training.seed })
-  const steps = tokens.length / (batch * (seq + 1))
-  let done = 0
-  const train: Train = async () => {
-    const at = done % steps
-    const inputs = (input: string) => columns(tokens, at, input === 'labels' ? 1 : 0)
-    const before = process.cpuUsage()
-    const { seconds, loss } = await engine.step({ inputs, lr: job.training.optimizer.lr, step: done++ })
-    const { user, system } = process.cpuUsage(before)
-    return { seconds, loss, processor: (user + system) / 1e6 }
-  }
-  return trainer(name, train, async () => engine.stop())
 }
 
 async function theirs(name: string, folder: string, ranks: number, how: 'ddp' | 'fsdp'): Promise<Trainer> {
@@ -137,7 +69,7 @@ const peers = [
 /** PyTorch on one process if it is there, else our one rank: either way a program that shares nothing with most others. */
 async function expectedLosses(folder: string, tokens: Int32Array, say: Say): Promise<ArrayLike<number>> {
   const one = await unlessMissing(() => theirs('PyTorch, one process', folder, 1, 'ddp'), say)
-  const truth = one ?? (await ours('one rank', {}, tokens))
+  const truth = one ?? (await ours('one rank', jobOf({}), given, tokens))
   const losses = await truth.answer()
   await truth.stop()
   return losses
@@ -145,12 +77,12 @@ async function expectedLosses(folder: string, tokens: Int32Array, say: Say): Pro
 
 export async function training(say: Say, { rounds = 7 }: Options = {}): Promise<Result[]> {
   const folder = mkdtempSync(join(tmpdir(), 'lockstep-bench-'))
-  const tokens = makeTokens(16)
+  const tokens = makeTokens(given, 16)
   exportJob(folder, jobOf({}), tokens)
   const trainers: Trainer[] = []
   try {
     const expected = await expectedLosses(folder, tokens, say)
-    for (const [name, plan] of Object.entries(plans)) trainers.push(await ours(name, plan, tokens))
+    for (const [name, plan] of Object.entries(plans)) trainers.push(await ours(name, jobOf(plan), given, tokens))
     for (const { name, ranks, how } of peers) {
       const peer = await unlessMissing(() => theirs(name, folder, ranks, how), say)
       if (peer) trainers.push(peer)
@@ -167,21 +99,6 @@ export async function training(say: Say, { rounds = 7 }: Options = {}): Promise<
 function parameters(): number {
   const { params } = buildModel(jobOf({}).model, { batch, seq })
   return params.reduce((sum, { dims }) => sum + elementsOf(dims), 0)
-}
-
-function lossNotes(trainers: readonly Trainer[]): string[] {
-  const steps = Math.min(...trainers.map(({ losses }) => losses.length))
-  const spreads = Array.from({ length: steps }, (_, step) => {
-    const losses = trainers.map(trainer => trainer.losses[step])
-    return (Math.max(...losses) - Math.min(...losses)) / Math.max(...losses)
-  })
-  const [first] = trainers
-  const least = trainers.map(({ name, processor }) => `${name} ${Math.min(...processor).toFixed(2)}`)
-  return [
-    `processor seconds of one step, all ranks together, least seen: ${least.join(', ')}`,
-    `losses of ${steps} steps from ${first.losses[0].toFixed(4)} to ${first.losses[steps - 1].toFixed(4)}; ` +
-      `greatest difference between two contenders ${Math.max(...spreads).toExponential(1)} of the loss`,
-  ]
 }
 
 const versus: readonly Versus[] = [

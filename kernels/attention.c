@@ -162,24 +162,39 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
   multiply_panels(out, p->width, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->width, keys.length, 1);
 }
 
-static void attend(const struct problem *p, struct row r, struct forward_space *s, const float *q, const float *k,
-                   const float *v, float *out, float *lse, struct run queries) {
-  copy_scaled(s->q, q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
-  for (size i = 0; i < queries.length * p->width; i++) s->out[i] = 0;
+// Where attention reads and writes; before: the output of other keys, or null.
+struct attended {
+  const float *q, *k, *v, *before, *before_lse;
+  float *out, *lse;
+};
+
+// A query begins with nothing, or with what other keys gave it: as if these were one key whose score is their lse.
+static void begin(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o, struct run queries) {
   for (size i = 0; i < queries.length; i++) {
-    s->max[i] = -__builtin_inff();
-    s->sum[i] = 0;
+    const size query = queries.first + i;
+    const float lse = o->before ? o->before_lse[lse_offset(p, r, query)] : -__builtin_inff();
+    const int seen = lse != -__builtin_inff();
+    s->max[i] = lse;
+    s->sum[i] = seen ? 1 : 0;
+    if (seen) __builtin_memcpy(s->out + i * p->width, o->before + out_offset(p, r, query), (size_t)p->width * 4);
+    else __builtin_memset(s->out + i * p->width, 0, (size_t)p->width * 4);
   }
+}
+
+static void attend(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o,
+                   struct run queries) {
+  copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
+  begin(p, r, s, o, queries);
   EACH_RUN(run, p->keys) {
     const size seen = max_size(0, queries.position - p->window + 1 - run.position) / KEYS * KEYS;
     for (size key = seen; key < run.length && run.position + key < queries.position + queries.length; key += KEYS)
-      attend_block(p, r, s, k, v, queries, piece_of(run, key, KEYS));
+      attend_block(p, r, s, o->k, o->v, queries, piece_of(run, key, KEYS));
   }
   for (size i = 0; i < queries.length; i++) {
-    const float scale = 1 / s->sum[i];
-    float *to = out + out_offset(p, r, queries.first + i);
+    const float scale = s->sum[i] > 0 ? 1 / s->sum[i] : 0;  // no key was seen: lse is -infinity
+    float *to = o->out + out_offset(p, r, queries.first + i);
     for (size d = 0; d < p->width; d++) to[d] = s->out[i * p->width + d] * scale;
-    lse[lse_offset(p, r, queries.first + i)] = (float)((double)s->max[i] + log_f64((double)s->sum[i]));
+    o->lse[lse_offset(p, r, queries.first + i)] = (float)((double)s->max[i] + log_f64((double)s->sum[i]));
   }
 }
 
@@ -205,11 +220,34 @@ COMMAND(attention) {
                             .v_panels = take(c, &used, KEYS * round_up(p.width, TILE_COLUMNS)),
                             .scores = take(c, &used, MANY_QUERIES * KEYS)};
   if (c->error) return;
+  const int merges = w[ATTENTION_BEFORE] > 0;
+  const struct attended o = {.q = floats(c, w[ATTENTION_Q]),
+                             .k = floats(c, w[ATTENTION_K]),
+                             .v = floats(c, w[ATTENTION_V]),
+                             .before = merges ? floats(c, w[ATTENTION_BEFORE]) : 0,
+                             .before_lse = merges ? floats(c, w[ATTENTION_BEFORE_LSE]) : 0,
+                             .out = floats(c, w[ATTENTION_OUT]),
+                             .lse = floats(c, w[ATTENTION_LSE])};
   EACH_ROW(r, p)
   EACH_RUN(run, p.queries)
   for (size query = 0; query < run.length; query += MANY_QUERIES)
-    attend(&p, r, &s, floats(c, w[ATTENTION_Q]), floats(c, w[ATTENTION_K]), floats(c, w[ATTENTION_V]),
-           floats(c, w[ATTENTION_OUT]), floats(c, w[ATTENTION_LSE]), piece_of(run, query, MANY_QUERIES));
+    attend(&p, r, &s, &o, piece_of(run, query, MANY_QUERIES));
+}
+
+// Each is weighed by its part of the sum of exp(scores), which is 0 where it saw no key.
+COMMAND(attentionMerge) {
+  const size rows = (size)w[ATTENTION_MERGE_ROWS], columns = (size)w[ATTENTION_MERGE_COLUMNS];
+  const float *a = floats(c, w[ATTENTION_MERGE_A]), *a_lse = floats(c, w[ATTENTION_MERGE_A_LSE]);
+  const float *b = floats(c, w[ATTENTION_MERGE_B]), *b_lse = floats(c, w[ATTENTION_MERGE_B_LSE]);
+  float *out = floats(c, w[ATTENTION_MERGE_OUT]), *lse = floats(c, w[ATTENTION_MERGE_LSE]);
+  for (size r = 0; r < rows; r++, a += columns, b += columns, out += columns) {
+    const float most = a_lse[r] > b_lse[r] ? a_lse[r] : b_lse[r];
+    const int seen = most > -__builtin_inff();
+    const float from_a = seen ? exp_lanes(splat(a_lse[r] - most))[0] : 0, from_b = seen ? exp_lanes(splat(b_lse[r] - most))[0] : 0;
+    const float total = from_a + from_b, scale = seen ? 1 / total : 0;
+    lse[r] = seen ? (float)((double)most + log_f64((double)total)) : most;
+    for (size i = 0; i < columns; i++) out[i] = (a[i] * from_a + b[i] * from_b) * scale;
+  }
 }
 
 struct operands {

@@ -309,6 +309,16 @@ COMMAND(waitAllToAll) {
   share_out(c, w, r.members * r.count * r.bytes, PIECE_BYTES, all_to_all);
 }
 
+// A member's result is what the member `by` before it has.
+static void shift(struct context *c, const double *w, int share, size low, size high) {
+  const size members = (size)w[WAIT_SHIFT_MEMBERS], bytes = (size)w[WAIT_SHIFT_BYTES];
+  const double *x = w + WAIT_SHIFT_BY + 1;
+  const size from = (share + members - (size)w[WAIT_SHIFT_BY]) % members;
+  copy_bytes((char *)address(c, x[members + share]) + low, (char *)address(c, x[from]) + low, high - low, bytes);
+}
+
+COMMAND(waitShift) { share_out(c, w, (size)w[WAIT_SHIFT_BYTES], PIECE_BYTES, shift); }
+
 // Several tensors at one collective: a member's shares of all of them lie one behind the other, and are cut into pieces as if
 // they were one. Parts of a line are equal, so that the last may reach beyond its end: there a sum is zero, and nothing is
 // gathered.

@@ -44,7 +44,10 @@ const layouts: readonly (readonly [axes: readonly Axis[], Purpose, dims: string,
 ]
 for (const [axes, purpose, dims, layout] of layouts)
   test(`on ${axes.join(' ')} a ${purpose} of ${dims} lies ${layout || 'whole'}`, () => {
-    const s = shardedOn({ axes: axes.map(name => ({ name, size: 2 })) }, true)
+    const s = shardedOn(
+      { axes: axes.map(name => ({ name, size: 2 })) },
+      { sequenceParallel: true, cp: 1, attention: 'gather' },
+    )
     equal(layoutKey(canonical(s, tensorOf(dims).dims, purpose)), layout)
   })
 

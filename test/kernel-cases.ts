@@ -4,11 +4,10 @@
  * `magnitude`: what the terms that were summed for it weigh.
  */
 import type { CommandName } from '../src/engine/native/index.js'
+import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
 import { expertCases } from './kernel-experts.js'
 import {
-  attention,
-  attentionGrad,
   broadcast,
   dropout,
   embed,
@@ -218,6 +217,7 @@ const makers = {
   joinGradPart: joinPart('joinGradPart'),
   rope,
   attention,
+  attentionMerge,
   attentionGrad,
   dropout,
   embed,

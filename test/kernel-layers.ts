@@ -1,5 +1,5 @@
 /** Cases of the kernels that layers are made of: products, activations, norms, attention, embeddings. */
-import { hashName, type Op, type RopeScaling, rotationOf } from '../src/base/index.js'
+import { hashName, type RopeScaling, rotationOf } from '../src/base/index.js'
 import { absolute, type draw, largest, type Make, moment, reference } from './kernel-draw.js'
 import type { Tensor } from './tiny.js'
 
@@ -225,95 +225,6 @@ export const joinPart =
       bound: 0,
     }
   }
-
-/** Queries of the whole sequence, of a run of it, or of two runs. */
-function partOfSequence(positions: number, { pick, int }: ReturnType<typeof draw>) {
-  const [before, skipped, after] = pick([
-    [0, 0, 0] as const,
-    [int(positions), 0, 0],
-    [int(positions), int(positions), 0],
-  ])
-  const length = Math.max(1, positions - before - skipped - after)
-  const origin = Math.min(before, positions - 1)
-  const gap = Math.max(0, Math.min(skipped, positions - origin - length))
-  return { length, origin, until: int(length) + 1, gap }
-}
-
-/** Local and whole sizes of q, k, v; window and dropout sometimes. */
-export function attentionInput(d: ReturnType<typeof draw>) {
-  const { tensor, pick, chance, int } = d
-  const sizes = { batch: pick([1, 2]), seq: pick([1, 2, 7, 31, 64, 65, 130, 150]) }
-  const queries = partOfSequence(sizes.seq, d)
-  const [kvHeads, group, headDim] = [pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 6, 16, 32, 33, 64])]
-  const [valueDim, scale] = [chance(0.5) ? headDim : pick([1, 5, 24, 40]), chance(0.5) ? headDim ** -0.5 : 0.3]
-  const whole = { batch: 5, kvHeads: 4, group: 6 }
-  const origin = { batch: int(3), kvHeads: int(2), group: int(3) }
-  const asked = { ...sizes, seq: queries.length }
-  const shapesOf = { k: { ...sizes, kvHeads, headDim }, v: { ...sizes, kvHeads, valueDim } }
-  const [k, v] = [shapesOf.k, shapesOf.v].map(shape => ({ ...tensor(shape), whole, origin }))
-  const q = {
-    ...tensor({ ...asked, kvHeads, group, headDim }),
-    ...{ whole: { ...whole, seq: sizes.seq }, origin: { ...origin, seq: queries.origin } },
-    gap: { dim: 'seq', until: queries.until, gap: queries.gap },
-  }
-  const window = pick([0, 0, 1, 5, 70])
-  const rate = chance(0.4) ? 0.3 : 0
-  const words = {
-    batch: sizes.batch,
-    queries: queries.length,
-    keys: sizes.seq,
-    positions: sizes.seq,
-    queryOrigin: queries.origin,
-    queryUntil: queries.until,
-    queryGap: queries.gap,
-    keyOrigin: 0,
-    keyUntil: sizes.seq,
-    keyGap: 0,
-    kvHeads,
-    group,
-    headDim,
-    valueDim,
-    scale,
-    window,
-    rate,
-    seed: moment.seed,
-    name: hashName('block.attention'),
-    step: moment.step,
-    batchOrigin: origin.batch,
-    headOrigin: origin.kvHeads,
-    groupOrigin: origin.group,
-    heads: whole.kvHeads,
-    groups: whole.group,
-  }
-  const choice = { scale, ...(window > 0 && { window }), ...(rate > 0 && { dropout: { rate, key: 'attention' } }) }
-  const heads = { ...asked, kvHeads, group }
-  const shapes = { q: { ...heads, headDim }, out: { ...heads, valueDim }, lse: heads, ...shapesOf }
-  return { q, k, v, words, choice, shapes }
-}
-
-export const attention: Make = d => {
-  const { q, k, v, words, choice, shapes } = attentionInput(d)
-  const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse)
-  const ins = { q: q.values, k: k.values, v: v.values }
-  return { command: 'attention', ins, words, expected: { out, lse }, magnitude: 4, bound: 1e-6 }
-}
-
-export const attentionGrad: Make = d => {
-  const { q, k, v, words, choice, shapes } = attentionInput(d)
-  const [out, lse] = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse).map(
-    (values, i) => ({
-      ...q,
-      dims: Object.entries(i === 0 ? shapes.out : shapes.lse).map(([name, size]) => ({ name, size })),
-      values: Float32Array.from(values),
-    }),
-  )
-  const dout = { ...out, values: d.values(out.values.length) }
-  const op: Op = { kind: 'attentionGrad', ...choice }
-  const [dq, dk, dv] = reference(op, [dout, q, k, v, out, lse], shapes.q, shapes.k, shapes.v)
-  const ins = { dout: dout.values, q: q.values, k: k.values, v: v.values, out: out.values, lse: lse.values }
-  const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
-  return { command: 'attentionGrad', ins, words, expected: { dq, dk, dv }, magnitude, bound: 2e-6 }
-}
 
 export const dropout: Make = ({ tensor, pick, int }) => {
   const [n0, n1, n2] = [pick([1, 3]), pick([1, 4, 9]), pick([1, 5, 40, 300])]

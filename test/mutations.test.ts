@@ -19,6 +19,7 @@ const plans: readonly [ModelName, Parameters<typeof jobOf>[1]][] = [
   ['llama', { tp: 4, dp: 2, microbatches: 2, sequenceParallel: true, zero: 3 }],
   ['gpt', { dp: 2, tp: 2, zero: 1, precision: 'bf16' }],
   ['gpt', { dp: 2, zero: 2, microbatches: 2, precision: 'pure-bf16' }],
+  ['llama', { cp: 4, attention: { ulysses: 2, ring: 2 }, recompute: 'selective' }],
   ['llama tied', { tp: 2, pp: 2, microbatches: 2, schedule: 'interleaved', recompute: 'full', sequenceParallel: true }],
 ]
 

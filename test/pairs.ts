@@ -1,6 +1,6 @@
 /** The grid of plans, and samples of it in which every pair of choices that is possible occurs. */
 import { choices } from '../src/base/index.js'
-import { scheduleFacts, scheduleNames } from '../src/plan/index.js'
+import { contextOf, scheduleFacts, scheduleNames } from '../src/plan/index.js'
 import { scheduleProblems } from '../src/schedule/index.js'
 import { jobOf, type ModelName, models, titleOf } from './jobs.js'
 
@@ -9,8 +9,14 @@ const grid = {
   schedule: scheduleNames,
   dp: [1, 2, 4],
   tp: [1, 2, 4],
-  cp: [1, 2],
-  zigzag: [false, true],
+  context: [
+    { cp: 1 },
+    { cp: 2, zigzag: false },
+    { cp: 2, attention: 'ring' },
+    { cp: 2, attention: 'ulysses' },
+    { cp: 4, attention: 'ring', zigzag: false },
+    { cp: 4, attention: { ulysses: 2, ring: 2 } },
+  ],
   pp: [1, 2, 4],
   zero: [0, 1, 2, 3],
   sequenceParallel: [false, true],
@@ -22,13 +28,16 @@ const grid = {
 export type Point = { readonly [K in keyof typeof grid]: (typeof grid)[K][number] }
 const names = Object.keys(grid) as (keyof typeof grid)[]
 
-/** The sequence of four tokens can be split so; an mlp has none. */
-const splitsSequence = ({ model, cp, zigzag, tp, sequenceParallel }: Point): boolean =>
-  (cp === 1 || model !== 'mlp') && (zigzag ? cp === 2 : true) && 4 % (cp * (sequenceParallel ? tp : 1)) === 0
+/** The sequence of four tokens can be split so, and so can four heads; an mlp has none. */
+function splitsSequence({ model, context, tp, sequenceParallel }: Point): boolean {
+  const { cp } = context
+  const { ulysses } = contextOf({ attention: 'gather', ...context })
+  return (cp === 1 || model !== 'mlp') && 4 % (ulysses * tp) === 0 && 4 % (cp * (sequenceParallel ? tp : 1)) === 0
+}
 
 /** Within so many ranks, with samples for every microbatch, on a schedule that exists. */
 const possible = (p: Point, most: number): boolean =>
-  p.dp * p.tp * p.cp * p.pp <= most &&
+  p.dp * p.tp * p.context.cp * p.pp <= most &&
   splitsSequence(p) &&
   16 % (p.dp * p.microbatches) === 0 &&
   scheduleProblems(p.schedule, { ranks: p.pp, chunks: scheduleFacts[p.schedule].chunks, microbatches: p.microbatches })
@@ -64,11 +73,12 @@ export function pairwise(seed: number, tries: number, most: number): Point[] {
   return kept
 }
 
-export const jobAt = ({ model, ...plan }: Point) => jobOf(model, { ...plan, recompute: plan.recompute as 'none' })
+export const jobAt = ({ model, context, ...plan }: Point) =>
+  jobOf(model, { ...plan, ...context, recompute: plan.recompute as 'none' })
 
-export function titleAt({ model, ...plan }: Point): string {
-  const told = Object.entries(plan).filter(
-    ([, value]) => value !== 1 && value !== false && value !== 0 && value !== 'none' && value !== 'f32',
+export function titleAt({ model, context, ...plan }: Point): string {
+  const told = Object.entries({ ...plan, ...context }).filter(
+    ([, value]) => ![1, false, 0, 'none', 'f32'].some(usual => usual === value),
   )
   return `${model}: ${titleOf(Object.fromEntries(told))}`
 }

@@ -20,6 +20,8 @@ export interface AxisFacts {
   readonly spare?: string
   /** Which factor a dim takes where the axis is factored; the other dims take all factors. */
   readonly factors?: Readonly<Record<string, number>>
+  /** Dims that a factor of it takes instead, in ops that may be computed by them: what its ranks hold of other dims is exchanged. */
+  readonly claims?: Readonly<Record<string, number>>
   /** Its ranks compute with the same parameters on different tokens: gradients are summed over it, and ZeRO splits them. */
   readonly data: boolean
   /** Programs can be compiled for it. */
@@ -57,6 +59,7 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
   },
   cp: {
     dims: ['seq'],
+    claims: { group: 1, kvHeads: 2 },
     data: true,
     supported: true,
     title: 'context parallel',
@@ -105,6 +108,13 @@ export function splitsDim(axis: Axis, dim: string): boolean {
   const factor = factors?.[dim]
   if (!dims.includes(dim)) return false
   return factor === undefined || factor === Number(axis.split('.')[1] ?? 0)
+}
+
+/** The dim that a factor of an axis takes where an op may be computed by it. */
+export function claimOf(axis: Axis): string | undefined {
+  const { claims = {} } = factsOf(axis)
+  const factor = Number(axis.split('.')[1] ?? Number.NaN)
+  return Object.keys(claims).find(dim => claims[dim] === factor)
 }
 
 /** The axis that a collective is counted under: its own, dp for several data axes, none for one over the whole mesh. */

@@ -83,6 +83,7 @@ export const opFacts: OpTable<OpFacts> = {
     ...{ work: 'attention', statistic: 1, wide: 1, recomputed: 'selective', unlike: ['seq'] },
   }),
   attentionGrad: op('dout q k v out lse -> dq dk dv', { work: 'attentionBackward', like: 1, unlike: ['seq'] }),
+  attentionMerge: op('out lse more moreLse -> out lse', { statistic: 1, wide: 1, like: 0 }),
   dropout: op('x -> y', { recomputed: 'listed' }),
   embed: op('ids table -> out', { work: { lookInto: 1 }, recomputed: 'listed' }),
   embedGrad: op('ids dout -> dtable', { wide: 0 }),

@@ -58,8 +58,13 @@ export type Op =
    * are multiplied by `scale`, or by 1/sqrt(headDim). A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
    */
   | ({ readonly kind: 'attention' } & AttentionOptions)
-  /** (dout, q, k, v, out, lse) -> (dq, dk, dv) */
+  /** (dout, q, k, v, out, lse) -> (dq, dk, dv): out and lse are those of all keys, even where k and v are some of them. */
   | ({ readonly kind: 'attentionGrad' } & AttentionOptions)
+  /**
+   * (out, lse, more, moreLse) -> (out, lse): of attention to some keys and to some others, attention to all of them. With
+   * lse = log(exp(lse) + exp(moreLse)), each is weighed by exp(its lse - lse). Where no key was seen lse is -infinity.
+   */
+  | { readonly kind: 'attentionMerge' }
   /** (x) -> (y): kept elements divided by 1 - rate, the others 0. It is its own gradient. */
   | { readonly kind: 'dropout'; readonly dropout: Dropout }
   /** (ids, table) -> (out): rows of table; an id outside this rank's rows gives 0, so out is a sum over vocab. */

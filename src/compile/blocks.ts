@@ -3,15 +3,24 @@
  * and called for every layer of its kind and every microbatch, so it meets the outside in agreed places only:
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  */
-import { type Dim, type Layout, partialAxes, whole } from '../base/index.js'
+import { claimOf, type Dim, type Layout, partialAxes, whole } from '../base/index.js'
 import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
-import { type Block, type Graph, type Node, shardingOf, type Value, type ValueId } from '../model/index.js'
+import {
+  type Block,
+  type Graph,
+  type Node,
+  type Sharding,
+  shardingOf,
+  type Value,
+  type ValueId,
+} from '../model/index.js'
 import type { ByKind, ParamLayouts } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
 import { elect } from './elect.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { align } from './pack.js'
 import type { Phases } from './recompute.js'
+import { isAttention, writeRing } from './ring.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
 
 export type PhaseName = 'F' | 'I' | 'W' | 'B'
@@ -52,6 +61,9 @@ interface StashedValue {
   readonly slot: Slot
 }
 
+/** Where ranks exchange sequence for heads, what both attention and others will read is kept as each of them needs it. */
+type Stash = Map<ValueId, readonly StashedValue[]>
+
 export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
   const [{ graph }, { F }] = [context.graphs[block.kind], context.nodes[block.kind]]
   const forward = new PhaseWriter(block, context)
@@ -82,11 +94,11 @@ function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter
   // Frames end with their last reader: one stash if B reads it all, two if I is done with its part before W.
   const kept = phases.includes('I')
     ? new Map([
-        ...forward.stash(keptForI, { is: 'keep', of: 'I' }),
-        ...forward.stash(keptForW, { is: 'keep', of: 'W' }),
+        ...forward.stash(keptForI, B, { is: 'keep', of: 'I' }),
+        ...forward.stash(keptForW, B, { is: 'keep', of: 'W' }),
       ])
-    : forward.stash([...keptForI, ...keptForW], { is: 'keep' })
-  const run = (nodes: readonly number[], known: ReadonlyMap<ValueId, StashedValue>) => {
+    : forward.stash([...keptForI, ...keptForW], B, { is: 'keep' })
+  const run = (nodes: readonly number[], known: Stash) => {
     const writer = new PhaseWriter(block, context, known)
     writer.run(nodes)
     return writer
@@ -107,7 +119,7 @@ function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter
   if (phases.includes('I')) {
     const writer = run(I, kept)
     dthrough = writer.hand(carryGrads, 'dout', 'dcarry')
-    const holding = writer.stash(held, { is: 'hold' })
+    const holding = writer.stash(held, W, { is: 'hold' })
     finish('I', writer)
     const weights = run(W, new Map([...kept, ...holding]))
     weights.accumulateGiven()
@@ -122,11 +134,11 @@ class PhaseWriter {
   readonly #block: Block
   readonly #derived: DerivedGraph
   readonly #context: BlockContext
-  readonly #known: ReadonlyMap<ValueId, StashedValue>
+  readonly #known: Stash
   readonly #writer: SegmentWriter
   readonly #gradOf: ReadonlyMap<ValueId, string[]>
 
-  constructor(block: Block, context: BlockContext, known: ReadonlyMap<ValueId, StashedValue> = new Map()) {
+  constructor(block: Block, context: BlockContext, known: Stash = new Map()) {
     const derived = context.graphs[block.kind]
     this.#block = block
     this.#derived = derived
@@ -162,23 +174,43 @@ class PhaseWriter {
     return through
   }
 
-  /** Values other phases will need: the smallest version that is not partial, if there is one. */
-  stash(values: readonly ValueId[], role: RoleName): Map<ValueId, StashedValue> {
-    const stashed = new Map<ValueId, StashedValue>()
+  /** Values other phases will need, in the smallest versions that those who read them can use. */
+  stash(values: readonly ValueId[], readers: readonly number[], role: RoleName): Stash {
+    const stashed: Stash = new Map()
     let offset = 0
-    for (const id of values) {
-      const versions = this.#writer.versions(String(id))
-      const resolved = versions.filter(({ layout }) => partialAxes(layout).length === 0)
-      const bytes = (v: { ref: string }) => this.#writer.bytesOf(v.ref)
-      const { ref, layout } = (resolved.length > 0 ? resolved : versions).reduce((a, b) =>
-        bytes(b) < bytes(a) ? b : a,
-      )
+    const settle = ({ ref, layout }: Version): StashedValue => {
       const slot = this.#writer.slotOf(ref) ?? { role, kind: 'activations' as const, offset }
       if (this.#writer.isScratch(ref)) offset += align(this.#writer.bytesOf(ref))
       this.#writer.settle(ref, slot)
-      stashed.set(id, { layout, slot })
+      return { layout, slot }
     }
+    for (const id of values) stashed.set(id, this.#smallest(id, readers).map(settle))
     return stashed
+  }
+
+  /**
+   * The smallest version that is not partial, if there is one. Of several that are as small, which an exchange makes, the
+   * one by heads for readers that work by heads, and another for the others.
+   */
+  #smallest(id: ValueId, readers: readonly number[]): Version[] {
+    const versions = this.#writer.versions(String(id))
+    const resolved = versions.filter(({ layout }) => partialAxes(layout).length === 0)
+    const some = resolved.length > 0 ? resolved : versions
+    const bytes = ({ ref }: Version) => this.#writer.bytesOf(ref)
+    const least = Math.min(...some.map(bytes))
+    const small = some.filter(version => bytes(version) === least)
+    const ways = new Set(this.#readersOf(id, readers).map(node => this.#ruleOf(node).byHeads))
+    const found = [...ways].map(byHeads => small.find(({ layout }) => isByHeads(layout) === byHeads) ?? small[0])
+    return found.length > 0 ? [...new Set(found)] : [small[0]]
+  }
+
+  #readersOf(id: ValueId, nodes: readonly number[]): Node[] {
+    return nodes.map(node => this.#derived.graph.nodes[node]).filter(({ ins }) => ins.includes(id))
+  }
+
+  #ruleOf({ op, ins, outs }: Node): Sharding {
+    const dims = (ids: readonly ValueId[]) => ids.map(id => this.#value(id).dims)
+    return shardingOf(op, dims(ins), dims(outs))
   }
 
   draft(phase: PhaseName): SegmentDraft {
@@ -192,17 +224,17 @@ class PhaseWriter {
   #node(node: Node): void {
     const { s } = this.#context
     const [ins, outs] = [node.ins, node.outs].map(ids => ids.map(id => this.#value(id)))
-    const rule = shardingOf(
-      node.op,
-      ins.map(v => v.dims),
-      outs.map(v => v.dims),
-    )
     const elected = elect(
       s,
-      rule,
+      this.#ruleOf(node),
       ins.map(v => this.#operand(v)),
       outs.map(v => this.#result(v)),
     )
+    const { op } = node
+    if (s.ring !== undefined && isAttention(op)) {
+      writeRing({ s, writer: this.#writer, op, ins, outs, elected }, s.ring)
+      return
+    }
     const refs = ins.map((value, i) => this.#writer.demand(String(value.id), elected.ins[i]).ref)
     const made = outs.map((value, i) =>
       this.#writer.make(String(value.id), value, elected.outs[i], this.#kindOf(value.id)),
@@ -240,8 +272,8 @@ class PhaseWriter {
   #find(value: Value): void {
     const key = String(value.id)
     if (this.#writer.versions(key).length > 0) return
-    const { layout, slot } = this.#known.get(value.id) ?? this.#outside(value)
-    this.#writer.given(key, value, layout, slot)
+    const found = this.#known.get(value.id) ?? [this.#outside(value)]
+    for (const { layout, slot } of found) this.#writer.given(key, value, layout, slot)
   }
 
   #outside({ source, dims, name: label }: Value): StashedValue {
@@ -337,3 +369,7 @@ class PhaseWriter {
     this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [total.ref] })
   }
 }
+
+/** Whether an axis that splits the sequence elsewhere has claimed heads. */
+const isByHeads = ({ splits }: Layout): boolean =>
+  Object.entries(splits).some(([dim, axes]) => axes.some(axis => claimOf(axis) === dim))

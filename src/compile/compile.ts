@@ -51,7 +51,7 @@ export function shardStep(given: CompileInput): Sharding {
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph), plan.precision))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
-  const s = shardedOn(meshOf(plan, model.dims), plan.sequenceParallel)
+  const s = shardedOn(meshOf(plan, model.dims), plan)
   const layouts = layoutsOfParams(model, s)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
   return { ...facts, ...shard(facts) }
@@ -94,11 +94,16 @@ function* placingFrames(scripts: readonly StreamScript[]): Work<Stream[]> {
   return streams
 }
 
-/** The plan's axes in its rank order, tp factored where key-value heads are fewer; the sequence in zigzag over cp. */
-export function meshOf(plan: Pick<Plan, MeshAxis | 'order' | 'zigzag'>, dims: Readonly<Record<string, number>>): Mesh {
+/** The plan's axes in its rank order, factored where heads are split by several; the sequence in zigzag over the major factor of cp. */
+export function meshOf(
+  plan: Pick<Plan, MeshAxis | 'order' | 'zigzag' | 'attention'>,
+  dims: Readonly<Record<string, number>>,
+): Mesh {
   const names = plan.order.split('-') as MeshAxis[] // checked with the plan
-  const axes = names.flatMap(name => (name === 'tp' ? factorsOf(plan.tp, dims.kvHeads) : [{ name, size: plan[name] }]))
-  return isZigzag(plan, dims.seq) ? { axes, zigzag: { dim: 'seq', axis: 'cp' } } : { axes }
+  const factored = factorsOf(plan, dims.kvHeads)
+  const axes = names.flatMap(name => (name === 'tp' || name === 'cp' ? factored[name] : [{ name, size: plan[name] }]))
+  const axis = factored.cp.at(-1)!.name
+  return isZigzag(plan, dims.seq) ? { axes, zigzag: { dim: 'seq', axis } } : { axes }
 }
 
 /** Every segment, in layouts: of each kind of block, of each parameter, and what happens once a step. */

@@ -1,10 +1,10 @@
 /**
  * For each mesh axis *one index wins*: the op is computed split by that index, and everybody else is resharded.
- * In this order: the compute layout of a parameter operand, or of a parameter whose gradient is made here (weights stay,
- * activations move); splits the operands arrive with, by the axis's priority; a partial sum passing through an op linear
+ * In this order: heads that the axis claims, in an op that may be computed by them; the compute layout of a parameter
+ * operand, or of a parameter whose gradient is made here (weights stay, activations move); splits the operands arrive with, by the axis's priority; a partial sum passing through an op linear
  * in it; the canonical layout of the result. If nobody wins, the op is computed whole on that axis.
  */
-import { type Axis, baseOf, factsOf, type Layout, splitOf, splitsDim } from '../base/index.js'
+import { type Axis, baseOf, claimOf, factsOf, type Layout, splitOf, splitsDim } from '../base/index.js'
 import type { Sharding } from '../model/index.js'
 import { isSpare, priority, type ShardedMesh } from './layouts.js'
 
@@ -40,7 +40,9 @@ export function elect(
       const index = wanted(votes[i], axis) || !contested(axis) ? votes[i] : undefined
       return [
         axis,
-        index === undefined ? (pass(rule, ins, axis) ?? fallback(rule, outs, axis, contested(axis))) : { index },
+        index === undefined
+          ? (pass(rule, ins, axis) ?? scatter(rule, ins, axis) ?? fallback(rule, outs, axis, contested(axis)))
+          : { index },
       ]
     }),
   )
@@ -53,6 +55,8 @@ export function elect(
 }
 
 function vote(rule: Sharding, ins: readonly Candidate[], outs: readonly Candidate[], axis: Axis): string | undefined {
+  const claimed = claimOf(axis)
+  if (claimed !== undefined && rule.byHeads) return claimed
   const claim = (candidates: readonly Candidate[], indices: readonly (readonly string[])[]) =>
     candidates.flatMap(({ dims, layout }, i) =>
       dims.flatMap((dim, d) => (indices[i] && splitOf(layout, dim).includes(axis) ? [indices[i][d]] : [])),
@@ -61,21 +65,33 @@ function vote(rule: Sharding, ins: readonly Candidate[], outs: readonly Candidat
     list.map(c => (c.param === param ? c : { ...c, dims: [] }))
   const weights = [...claim(only(ins, true), rule.ins), ...claim(only(outs, true), rule.outs)]
   const values = claim(only(ins, false), rule.ins)
-  const free = (index: string) => !rule.fixed.includes(index)
+  const free = (index: string) => index !== claimed && !rule.fixed.includes(index)
   const best = (list: readonly string[]) => list.filter(free).sort((a, b) => priority(axis, a) - priority(axis, b))[0]
   return best(weights) ?? best(values)
 }
 
-/**
- * A set of operands that all hold partial sums over the axis, in which the op is linear. Gradients of keys and values, which
- * every rank of cp has of all tokens, do not pass: their own tokens are summed up at once, before they grow.
- */
+/** A set of operands that all hold partial sums over the axis, in which the op is linear. */
 function pass(rule: Sharding, ins: readonly Candidate[], axis: Axis): Winner {
-  const ofTokens = ({ dims }: Candidate) => factsOf(axis).data && dims.some(dim => splitsDim(axis, dim))
-  const passes = (i: number) => ins[i].layout.partial[axis] === 'sum' && !ofTokens(ins[i])
+  const passes = (i: number) => ins[i].layout.partial[axis] === 'sum' && tokenDim(ins[i], axis) < 0
   const through = rule.linear.find(set => set.length > 0 && set.every(passes))
   return through && { through }
 }
+
+/**
+ * Gradients of keys and values, which every rank of cp has of all tokens, do not pass: each rank sums up its own tokens at
+ * once, before they grow.
+ */
+function scatter(rule: Sharding, ins: readonly Candidate[], axis: Axis): Winner {
+  for (const [i, operand] of ins.entries()) {
+    const index = rule.ins[i]?.[tokenDim(operand, axis)]
+    if (operand.layout.partial[axis] === 'sum' && index !== undefined && !rule.fixed.includes(index)) return { index }
+  }
+  return undefined
+}
+
+/** Which of a tensor's dims is that of the tokens which a data axis splits; -1: none. */
+const tokenDim = ({ dims }: Candidate, axis: Axis): number =>
+  factsOf(axis).data ? dims.findIndex(dim => splitsDim(axis, dim)) : -1
 
 function fallback(rule: Sharding, outs: readonly Candidate[], axis: Axis, contested: boolean): Winner {
   for (const [i, { dims, layout }] of outs.entries())
@@ -104,11 +120,14 @@ function layoutOf(
   dims: readonly string[],
   partialOn: (axis: Axis) => 'sum' | 'max' | undefined,
 ): Layout {
-  const wonBy = (index: string) =>
-    s.axes.filter(axis => {
+  // What is claimed is cut from what a rank holds: it comes last.
+  const wonBy = (index: string) => {
+    const won = s.axes.filter(axis => {
       const w = winners.get(axis)
       return w && 'index' in w && w.index === index
     })
+    return [...won.filter(axis => claimOf(axis) !== index), ...won.filter(axis => claimOf(axis) === index)]
+  }
   const splits = Object.fromEntries(
     dims.map((dim, d) => [dim, wonBy(indices[d])] as const).filter(([, axes]) => axes.length > 0),
   )

@@ -7,10 +7,10 @@ import {
   type Axis,
   baseOf,
   byMajor,
+  claimOf,
   type Dim,
   factsOf,
   flatAxes,
-  gcd,
   type Layout,
   type Mesh,
   sizeOf,
@@ -18,17 +18,25 @@ import {
   splitsDim,
   tokenDims,
 } from '../base/index.js'
+import { contextOf, headSplit, type Plan } from '../plan/index.js'
 
 export interface ShardedMesh {
   readonly mesh: Mesh
   /** Axes (or their factors) of more than one rank, pp aside, major first: the order in which they split one dim. */
   readonly axes: readonly Axis[]
   readonly sequenceParallel: boolean
+  /** The axis along which keys and values go round in attention. */
+  readonly ring?: Axis
 }
 
-export const shardedOn = (mesh: Mesh, sequenceParallel: boolean): ShardedMesh => {
+export const shardedOn = (mesh: Mesh, plan: Pick<Plan, 'sequenceParallel' | 'cp' | 'attention'>): ShardedMesh => {
   const axes = mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
-  return { mesh, axes: axes.sort(byMajor), sequenceParallel }
+  const { sequenceParallel } = plan
+  const around = axes.find(axis => baseOf(axis) === 'cp' && claimOf(axis) === undefined)
+  return {
+    ...{ mesh, axes: axes.sort(byMajor), sequenceParallel },
+    ...(contextOf(plan).ring && around && { ring: around }),
+  }
 }
 
 /** An index that is split over the axis only where nothing else claims it: a weight's dim is worth more than a token's. */
@@ -85,14 +93,39 @@ export function storageOf(s: ShardedMesh, compute: Layout): Layout {
   return flat.length > 0 ? { ...compute, flat } : compute
 }
 
-/** tp = tp.0 x tp.1 where key-value heads are too few for tp: tp.0 = gcd(tp, kvHeads). */
-export function factorsOf(tp: number, kvHeads: number | undefined): { name: Axis; size: number }[] {
-  const common = kvHeads === undefined ? tp : gcd(tp, kvHeads)
-  if (common === tp) return [{ name: 'tp', size: tp }]
-  return [
-    { name: 'tp.1', size: tp / common }, // fastest first
-    { name: 'tp.0', size: common },
-  ]
+/** The axes of a plan that are one in the plan and several in the mesh, each fastest first. */
+export interface FactoredAxes {
+  readonly tp: readonly MeshAxisSize[]
+  readonly cp: readonly MeshAxisSize[]
+}
+
+type MeshAxisSize = Mesh['axes'][number]
+
+/**
+ * tp = tp.0 x tp.1 where key-value heads are too few for tp: tp.0 = gcd(tp, kvHeads). cp = cp.0 x cp.1 x cp.2 where ranks
+ * exchange sequence for heads: cp.2 takes key-value heads, cp.1 groups of queries where those are too few.
+ */
+export function factorsOf(plan: Pick<Plan, 'tp' | 'cp' | 'attention'>, kvHeads: number | undefined): FactoredAxes {
+  const { outer, ulysses: exchanging } = contextOf(plan)
+  const { tp, ulysses } = headSplit(plan.tp, exchanging, kvHeads)
+  const several = (...axes: readonly MeshAxisSize[]) => axes.filter(({ size }) => size > 1)
+  return {
+    tp:
+      tp.group === 1
+        ? [{ name: 'tp', size: plan.tp }]
+        : [
+            { name: 'tp.1', size: tp.group },
+            { name: 'tp.0', size: tp.kvHeads },
+          ],
+    cp:
+      exchanging === 1
+        ? [{ name: 'cp', size: plan.cp }]
+        : several(
+            { name: 'cp.2', size: ulysses.kvHeads },
+            { name: 'cp.1', size: ulysses.group },
+            { name: 'cp.0', size: outer },
+          ),
+  }
 }
 
 export const wholeAxes = (s: ShardedMesh, layout: Layout): Axis[] => {

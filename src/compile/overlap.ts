@@ -20,10 +20,12 @@ const collectives = (instrs: readonly Instr[]): ReadonlyMap<Ref | undefined, Tra
 
 function hoistStarts(instrs: readonly Instr[]): Instr[] {
   const started = collectives(instrs)
+  const turned = new Set(instrs.flatMap(instr => (instr.kind === 'shift' ? instr.outs : [])))
   const out: Instr[] = []
   for (const instr of instrs) {
     const { starts, reads, writes } = traitsOf(instr)
-    if (!starts) {
+    // What has just arrived goes on when the ring says so: sooner, it would have to be waited for sooner.
+    if (!starts || (instr.kind === 'shift' && reads.some(ref => turned.has(ref)))) {
       out.push(instr)
       continue
     }

@@ -58,7 +58,7 @@ function between(dims: readonly Dim[], from: Layout, to: Layout): Move[] {
     if (axes.length > 0)
       push({ kind: 'all-reduce', combine, axes, to: { ...now, partial: without(now.partial, axes) } })
   }
-  for (const a of dims) for (const b of dims) if (a !== b) exchange(now, to, a.name, b.name).forEach(push)
+  for (let move = exchanged(dims, now, to); move; move = exchanged(dims, now, to)) push(move)
   for (const { name } of dims) gather(now, to, name).forEach(push)
   for (const { name } of dims) for (let move = extend(now, to, name); move; move = extend(now, to, name)) push(move)
   if (layoutKey(now) !== layoutKey(to))
@@ -98,15 +98,28 @@ function extend(now: Layout, to: Layout, dim: string): Move | undefined {
     : { kind: 'reduce-scatter', dim, axes, to: { splits, partial: without(now.partial, axes) } }
 }
 
-/** Axes that leave the end of one dim for the end of another. */
-function exchange(now: Layout, to: Layout, from: string, into: string): Move[] {
+/** The next exchange between any two dims. */
+function exchanged(dims: readonly Dim[], now: Layout, to: Layout): Move | undefined {
+  for (const { name: from } of dims)
+    for (const { name: into } of dims) {
+      const move = from === into ? undefined : exchange(now, to, from, into)
+      if (move) return move
+    }
+  return undefined
+}
+
+/** Axes that leave the end of one dim for the end of another: as many of those that leave it as the other takes up next. */
+function exchange(now: Layout, to: Layout, from: string, into: string): Move | undefined {
   const [have, keep] = [splitOf(now, from), splitOf(to, from)]
-  const axes = have.slice(keep.length)
-  const goal = [...splitOf(now, into), ...axes]
-  if (axes.length === 0 || !isPrefix(keep, have) || goal.join() !== splitOf(to, into).join()) return []
-  return [
-    { kind: 'all-to-all', from, into, axes, to: { ...now, splits: resplit(now, { [from]: keep, [into]: goal }) } },
-  ]
+  if (have.length <= keep.length || !isPrefix(keep, have)) return undefined
+  for (let kept = keep.length; kept < have.length; kept++) {
+    const axes = have.slice(kept)
+    const goal = [...splitOf(now, into), ...axes]
+    if (goal.length > splitOf(to, into).length || !isPrefix(goal, splitOf(to, into))) continue
+    const splits = resplit(now, { [from]: have.slice(0, kept), [into]: goal })
+    return { kind: 'all-to-all', from, into, axes, to: { ...now, splits } }
+  }
+  return undefined
 }
 
 /** Axes that no longer split a dim, from the first that differs. */

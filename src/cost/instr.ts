@@ -22,6 +22,7 @@ import {
 } from '../ir/index.js'
 import type { CollectiveKind, Kernel } from './kernel.js'
 import { flopsOf } from './price.js'
+import { keysOfTurn } from './round.js'
 
 export type Work =
   | Kernel
@@ -60,7 +61,7 @@ const lookInto =
     return { kind: 'memory', read: total(others, place) + written, written, op: instr.kind }
   }
 
-const collective = (instr: Collective, place: Place): Work => ({
+const collective = (instr: Exclude<Collective, { kind: 'shift' }>, place: Place): Work => ({
   kind: 'collective',
   how: isRouted(instr) ? 'all-to-all' : instr.kind,
   // What is there before a sum or a scatter, or after a gather; of all pairs together, which share one latency.
@@ -95,6 +96,8 @@ const works: Rules<Work, Place> = {
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  // Every member sends to another as far away, all at the same time.
+  shift: (instr, place) => ({ kind: 'collective', how: 'send', bytes: total(instr.ins, place), group: instr.group }),
   'all-dispatch': collective,
   'all-combine': collective,
   wait: () => ({ kind: 'wait' }),
@@ -161,17 +164,18 @@ function attention(
   const [q, k, v] = [qRef, kRef, vRef].map(ref => place.segment.buffers[ref])
   const size = ({ dims }: Buffer, name: string) => dims.find(dim => dim.name === name)?.size ?? 1
   const [keys, headDim] = [size(k, 'seq'), size(q, 'headDim')]
+  const ofTurn = keysOfTurn(place.mesh, q, k, window)
   const narrow = window !== undefined && window < keys
   return {
     ...{ kind: 'attention', pass, batch: size(q, 'batch') },
     heads: size(q, 'kvHeads') * size(q, 'group'),
     kvHeads: size(k, 'kvHeads'),
     queries: size(q, 'seq'),
-    keys: narrow ? window : keys,
+    keys: ofTurn ?? (narrow ? window : keys),
     headDim: mean(pass, headDim, v.dims.find(dim => dim.name === 'valueDim')?.size ?? headDim),
-    // All keys of a window are seen, but by the first queries.
-    causal: !narrow,
-    ...(!narrow && unevenness(size(q, 'seq'), keys, place.mesh)),
+    // All keys of a window are seen, but by the first queries; those of a turn are counted pair by pair.
+    causal: !narrow && ofTurn === undefined,
+    ...(!narrow && ofTurn === undefined && unevenness(size(q, 'seq'), keys, place.mesh)),
     ...(dropout && { dropout: true as const }),
     precision: precisionOf(q, place),
     generation: 'cudnn',

@@ -26,6 +26,8 @@ export interface Site {
   rounded(ref: Ref): Ref | undefined
   /** What follows the zero is an accumulate: it need not add. */
   overwritten(ref: Ref): boolean
+  /** All results of the collective whose first result it is. */
+  finished(ref: Ref): readonly Ref[]
   /** Nobody reads it after this instruction, which writes `out`: it may be overwritten. */
   consumed(ref: Ref, by: Instr, out: Ref): boolean
   /** The variable that holds what a norm multiplies its rows by, and the line that works it out if none has yet. */

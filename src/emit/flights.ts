@@ -31,6 +31,7 @@ const words: Readonly<Record<Collective['kind'], string>> = {
   'reduce-scatter': 'scattered',
   'all-gather': 'gathered',
   'all-to-all': 'exchanged',
+  shift: 'turned',
   'all-dispatch': 'rows',
   'all-combine': 'combined',
 }

@@ -11,6 +11,7 @@ const becomes: Readonly<Record<string, string>> = {
   'reduce-scatter': 'scattered',
   'all-reduce': 'reduced',
   'all-to-all': 'exchanged',
+  shift: 'turned',
   slice: 'part',
 }
 

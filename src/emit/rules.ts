@@ -111,6 +111,7 @@ export const torchOf: Rules<string[], Site> = {
     ),
   attentionGrad: (instr, site) =>
     assign(site, instr, call('attention_grad', instr.ins.map(site.name), attentionOptions(instr, site))),
+  attentionMerge: op('attention_merge'),
   dropout(instr, site) {
     const [out] = instr.outs
     const parts = site.dims(out).map(dim => [out, dim] as const)
@@ -225,9 +226,13 @@ export const torchOf: Rules<string[], Site> = {
     const place = (x: Ref, dim: string) => placeOf(site.dims(x), dim)
     return collective('all_to_all', x => [`cut=${place(x, to)}`, `lay=${place(x, from)}`])({ ...instr, from, to }, site)
   },
+  shift({ ins, outs, group, by }, site) {
+    const operands = [`(${ins.map(site.name).join(', ')},)`, site.group(group), number(by)]
+    return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = here.shift(${operands.join(', ')})`]
+  },
   'all-dispatch': collective('dispatch', () => []),
   'all-combine': collective('combine', () => []),
-  wait: ({ on }, site) => [`${site.result(on)} = here.wait(${site.result(on)})`],
+  wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {
     const operands = [
       site.name(x),

@@ -7,6 +7,7 @@ import {
   applyRule,
   type Buffer,
   type Instr,
+  isCollective,
   isCompute,
   type Program,
   type Ref,
@@ -166,6 +167,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
   const last = lastReads(segment)
   const outlives = (ref: Ref) => !temporary[buffer(ref).role]
   const roundings = roundingsOf(segment, usage)
+  const started = new Map(segment.instrs.filter(isCollective).map(({ outs }) => [outs[0], outs]))
   /** A place may be known by two names (a partial sum, and the sum): the value is what was written last. */
   const name = (ref: Ref) => names.get(written.has(ref) ? ref : (holder.get(at(buffer(ref))) ?? ref))!
   return {
@@ -179,6 +181,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
     result: ref => names.get(ref)!,
     resident: ref => resident[buffer(ref).role],
     rounded: ref => roundings.get(ref),
+    finished: ref => started.get(ref) ?? [ref],
     overwritten: ref => overwritten[buffer(ref).role],
     // What is read from a frame belongs to others, unless the result takes its place there.
     consumed: (ref, by, out) =>
@@ -205,10 +208,12 @@ function lastReads({ instrs }: Segment): ReadonlyMap<Ref, Instr> {
 function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
   const axes = splitOf(layout, name)
   const parts = sizeOfAll(mesh, axes)
-  if (isZigzagCut(mesh, axes, name)) return `here.zigzag(${[size, ...axes.map(quote)].join(', ')})`
+  const turn = axes.map(axis => layout.turns?.[axis] ?? 0).find(by => by > 0)
+  const turned = turn === undefined ? [] : [`turn=${turn}`]
+  if (isZigzagCut(mesh, axes, name)) return `here.zigzag(${[size, ...axes.map(quote), ...turned].join(', ')})`
   const terms = [
     ...(name === 'batch' ? [`here.microbatch * ${size * parts}`] : []),
-    ...(parts > 1 ? [`here.at(${axes.map(quote).join(', ')}) * ${size}`] : []),
+    ...(parts > 1 ? [`here.at(${[...axes.map(quote), ...turned].join(', ')}) * ${size}`] : []),
   ]
   return terms.join(' + ') || '0'
 }

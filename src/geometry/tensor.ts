@@ -7,6 +7,7 @@ import {
   type Coordinates,
   type Dim,
   type DimPart,
+  homeOf,
   type Layout,
   type Mesh,
   partAlong,
@@ -93,8 +94,10 @@ export const acrossMicrobatches = (dims: readonly Dim[], microbatches: number): 
   dims.map(dim => (dim.name === 'batch' ? { ...dim, size: dim.size * microbatches } : dim))
 
 /** The part of each of the local `dims` that the rank at `at` holds. */
-export const partsOf = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): DimPart[] =>
-  dims.map(dim => partAlong(mesh, splitOf(layout, dim.name), dim, at))
+export function partsOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): DimPart[] {
+  const home = homeOf(mesh, layout, at)
+  return dims.map(dim => partAlong(mesh, splitOf(layout, dim.name), dim, home))
+}
 
 /** Every dim that two operands share must have one size. */
 export function agree(shapes: readonly Shape[], except: readonly string[] = []): void {

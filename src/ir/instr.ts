@@ -40,6 +40,8 @@ export type Collective =
   | ({ readonly kind: 'reduce-scatter' } & Pairs & { readonly dim?: string })
   /** The own part is cut along `to`, part i goes to member i; what arrives is laid side by side along `from`. */
   | ({ readonly kind: 'all-to-all' } & Pairs & { readonly from: string; readonly to: string })
+  /** Parts go round: member i gets what member i - by has. */
+  | ({ readonly kind: 'shift' } & Pairs & { readonly by: number })
   /**
    * As `dispatch` and `combine`, of one operand, which its routes follow: rows lie with the rank of the group that holds their
    * expert. The group is in the order in which experts are split.

@@ -45,6 +45,7 @@ const traits: Rules<Traits> = {
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  shift: collective,
   'all-dispatch': collective,
   'all-combine': collective,
   wait: i => ({ lane: 'compute', reads: [], writes: [], finishes: i.on }),

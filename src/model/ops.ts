@@ -194,6 +194,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
       return [[...rows, ...v.filter(dim => depths.includes(dim.name))], rows]
     },
     fixed: () => ['keys', ...depths],
+    byHeads: true,
     rename: { 1: { seq: 'keys' }, 2: { seq: 'keys' } },
     vjp: (b, op) => {
       const [[q, k, v], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
@@ -213,8 +214,10 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   attentionGrad: {
     shape: wanted,
     fixed: () => ['keys', ...depths],
+    byHeads: true,
     rename: { 2: { seq: 'keys' }, 3: { seq: 'keys' }, 7: { seq: 'keys' }, 8: { seq: 'keys' } },
   },
+  attentionMerge: { shape: ([out, lse]) => [out, lse] }, // made where keys go round only
   dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
   embed: {
     shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => dim.name !== 'vocab')]],
@@ -270,5 +273,6 @@ export function shardingOf(op: Op, ins: readonly Dims[], outs: readonly Dims[]):
     fixed: rule.fixed?.(ins, outs) ?? [],
     linear: rule.linear === 'all' ? [ins.map((_, i) => i)] : (rule.linear ?? []),
     combine: rule.combine ?? 'sum',
+    byHeads: rule.byHeads ?? false,
   }
 }

@@ -11,6 +11,8 @@ export interface Sharding {
   readonly fixed: readonly string[]
   readonly linear: readonly (readonly number[])[]
   readonly combine: Combine
+  /** Heads may be claimed: an axis that splits the sequence elsewhere may split them here (`claims` of the table of axes). */
+  readonly byHeads: boolean
 }
 
 export interface Backward {
@@ -32,6 +34,7 @@ export interface Rule<K extends OpKind> {
   /** Sets of operands, or all of them together. */
   readonly linear?: readonly (readonly number[])[] | 'all'
   readonly combine?: Combine
+  readonly byHeads?: true
   /** Operands and results whose dim of one name is another index: position -> { dim: index }. Results come after operands. */
   readonly rename?: Readonly<Record<number, Readonly<Record<string, string>>>>
 }

@@ -26,6 +26,7 @@ import {
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
+import { context, contextHeads } from './context.js'
 import { data, labels, learningRate } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
@@ -218,18 +219,6 @@ const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, cp, se
   }
 }
 
-const context: Rule = function* ({ model, training: { seq }, plan: { cp, zigzag } }) {
-  if (zigzag !== undefined && cp === 1) yield warning('plan/no-effect', 'plan.zigzag', 'has no effect with cp 1')
-  if (cp === 1) return
-  const refuse = (field: string, message: string, suggestion: string) =>
-    error('plan/indivisible', `plan.${field}`, message, suggestion)
-  const fitting = `try seq ${roundUp(seq, 2 * cp)}, or cp ${either(divisorsNear(seq, cp))}`
-  if (model.family === 'mlp') yield refuse('cp', `cp ${cp} splits a sequence, an mlp has none`, 'leave cp at 1')
-  else if (seq % cp !== 0) yield refuse('cp', `seq ${seq} % cp ${cp} = ${seq % cp}, must be 0`, fitting)
-  else if (zigzag && seq % (2 * cp) !== 0)
-    yield refuse('zigzag', `seq ${seq} % (2 x cp ${cp}) = ${seq % (2 * cp)}, must be 0`, `${fitting}, or zigzag: false`)
-}
-
 const size: Rule = function* ({ model, training, plan }) {
   const parameters = parametersOf(model, training.seq)
   const rows = Math.max(model.layers, stagesOf(plan))
@@ -283,6 +272,7 @@ const rules: readonly Rule[] = [
   tensor,
   sequence,
   context,
+  contextHeads,
   choices,
   layersOfExperts,
   ranksOfExperts,

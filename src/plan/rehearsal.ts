@@ -1,13 +1,12 @@
 /**
  * The dress rehearsal of a plan: as many ranks as this machine bears, and of everything that only changes numbers as
  * little as leaves the program what it is. An axis that splits something keeps splitting it, at least in two; tp keeps
- * its factors where key-value heads are fewer; the schedule, ZeRO, sequence parallelism, recomputation, the kind of
+ * its factors where key-value heads are fewer, and cp its kind of attention; the schedule, ZeRO, sequence parallelism, recomputation, the kind of
  * layer split and the relation of microbatches to the pipeline's depth stay.
  */
-import { gcd } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { stagesOf } from './layers.js'
-import { fewTokens } from './rule.js'
+import { contextOf, fewTokens, headSplit } from './rule.js'
 import type { Job, Plan } from './schema.js'
 import { differences, narrowLatent, type Shrunk } from './shrink.js'
 
@@ -34,12 +33,12 @@ export const rehearsalSizes: readonly RehearsalSizes[] = [
 export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const tensor = tensorOf(job, sizes)
   const dp = Math.min(job.plan.dp, sizes.dp)
-  const cp = Math.min(job.plan.cp, 2)
+  const { cp } = tensor
   const pp = pipelineOf(job.plan, Math.max(1, Math.floor(sizes.ranks / (dp * cp * tensor.tp))))
   const microbatches = microbatchesOf(job.plan, pp, sizes.tasks)
   const { deviceMemory: _, ...kept } = job.plan
   const few = fewTokens(job.training.seq, job.plan, { tp: tensor.tp, cp })
-  const plan: Plan = { ...kept, ...few.plan, dp, cp, tp: tensor.tp, pp, microbatches }
+  const plan: Plan = { ...kept, ...few.plan, dp, cp, attention: tensor.attention, tp: tensor.tp, pp, microbatches }
   const { layers, split } = layersOf(job, plan)
   const training = { ...job.training, seq: few.seq, globalBatch: dp * microbatches }
   const { data: __, ...rest } = job
@@ -54,20 +53,33 @@ export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
 
 interface Tensor {
   readonly tp: number
+  readonly cp: number
+  readonly attention: Plan['attention']
   readonly kvHeads: number
   readonly group: number
 }
 
-/** tp = tp0 x tp1 as the heads have it: each factor in two if it was there at all. */
-function tensorOf({ model, plan: { tp } }: Job, { headsPerRank }: RehearsalSizes): Tensor {
-  if (model.family === 'mlp') return { tp: Math.min(tp, 2), kvHeads: 1, group: 1 }
+/**
+ * tp and the ranks of cp that exchange heads, as the heads have them: each factor in two if it was there at all. A ring keeps
+ * its ranks, since it takes as many steps.
+ */
+function tensorOf({ model, plan }: Job, { headsPerRank }: RehearsalSizes): Tensor {
+  const { outer, ulysses: exchanging, ring } = contextOf(plan)
+  const { attention } = plan
+  const around = ring ? outer : Math.min(outer, 2)
+  if (model.family === 'mlp') return { tp: Math.min(plan.tp, 2), cp: around, attention, kvHeads: 1, group: 1 }
   const kvHeads = model.family === 'llama' ? model.kvHeads : model.heads
-  const tp0 = gcd(tp, kvHeads)
-  const [few, many] = [Math.min(tp0, 2), Math.min(tp / tp0, 2)]
-  // More key-value heads than tp0 would change how tp is factored, where it has a second factor.
-  const own = many > 1 ? 1 : Math.min(kvHeads / tp0, headsPerRank)
-  const group = model.heads / kvHeads / (tp / tp0)
-  return { tp: few * many, kvHeads: few * own, group: many * Math.min(group, 2) }
+  const { tp, ulysses } = headSplit(plan.tp, exchanging, kvHeads)
+  const least = (ranks: { kvHeads: number; group: number }) => [Math.min(ranks.kvHeads, 2), Math.min(ranks.group, 2)]
+  const [[few, many], [fewer, more]] = [least(tp), least(ulysses)]
+  // More key-value heads than these would change how the axes are factored, where one has a second factor.
+  const own = many * more > 1 ? 1 : Math.min(kvHeads / tp.kvHeads / ulysses.kvHeads, headsPerRank)
+  const group = model.heads / kvHeads / tp.group / ulysses.group
+  const cp = around * fewer * more
+  return {
+    ...{ tp: few * many, cp, kvHeads: few * fewer * own, group: many * more * Math.min(group, 2) },
+    attention: typeof attention === 'object' ? { ulysses: fewer * more, ring: around } : attention,
+  }
 }
 
 function narrowed(model: ModelConfig, { tp, kvHeads, group }: Tensor, { headDim }: RehearsalSizes): ModelConfig {

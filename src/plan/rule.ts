@@ -1,5 +1,5 @@
 /** What `check` is made of: functions of a job that yield what is wrong with it. */
-import { bytesPer, type Problem, planPrecisionFacts } from '../base/index.js'
+import { bytesPer, gcd, type Problem, planPrecisionFacts } from '../base/index.js'
 import { type ScheduleFacts, scheduleFacts } from './schedule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -15,9 +15,45 @@ export const splitsBackward = (plan: Plan): boolean => {
   return facts !== undefined && facts.backward !== 'whole'
 }
 
-/** Whether the sequence is split in zigzag over cp: where a plan does not say, wherever it can be. */
-export const isZigzag = ({ cp, zigzag }: Pick<Plan, 'cp' | 'zigzag'>, seq: number): boolean =>
-  cp > 1 && (zigzag ?? seq % (2 * cp) === 0)
+/** cp = outer x ulysses: ranks of `outer` have different queries in attention, those of `ulysses` different heads. */
+export interface ContextRanks {
+  readonly outer: number
+  readonly ulysses: number
+  /** Keys go round among the ranks of `outer`; else they are gathered. */
+  readonly ring: boolean
+}
+
+export function contextOf({ cp, attention }: Pick<Plan, 'cp' | 'attention'>): ContextRanks {
+  if (typeof attention === 'object')
+    return { outer: attention.ring, ulysses: attention.ulysses, ring: attention.ring > 1 }
+  const ulysses = attention === 'ulysses'
+  return { outer: ulysses ? 1 : cp, ulysses: ulysses ? cp : 1, ring: attention === 'ring' && cp > 1 }
+}
+
+/** How heads are split in attention: over tp first, then over the ranks of ulysses; first those of keys, then groups of queries. */
+export interface HeadSplit {
+  readonly tp: { readonly kvHeads: number; readonly group: number }
+  readonly ulysses: { readonly kvHeads: number; readonly group: number }
+}
+
+export function headSplit(tp: number, ulysses: number, kvHeads: number | undefined): HeadSplit {
+  if (kvHeads === undefined) return { tp: { kvHeads: tp, group: 1 }, ulysses: { kvHeads: ulysses, group: 1 } }
+  const byTp = gcd(tp, kvHeads)
+  const byUlysses = gcd(ulysses, kvHeads / byTp)
+  return {
+    tp: { kvHeads: byTp, group: tp / byTp },
+    ulysses: { kvHeads: byUlysses, group: ulysses / byUlysses },
+  }
+}
+
+/**
+ * Whether the sequence is split in zigzag over cp: where a plan does not say, wherever it can be. Ranks that exchange
+ * sequence for heads see all of it, so their cut is in order.
+ */
+export const isZigzag = (plan: Pick<Plan, 'cp' | 'zigzag' | 'attention'>, seq: number): boolean => {
+  const { outer } = contextOf(plan)
+  return outer > 1 && (plan.zigzag ?? seq % (2 * outer) === 0)
+}
 
 /** A sequence of a few tokens that is split as a longer one is, and the plan that says so. */
 export function fewTokens(

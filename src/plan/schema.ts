@@ -77,6 +77,25 @@ const recompute = z
   .default('none')
   .describe('forward values computed again in backward instead of kept')
 
+/** Ways to let queries meet the keys of other ranks. */
+export const attentionKinds = ['gather', 'ring', 'ulysses'] as const
+
+const attention = z
+  .union(
+    [
+      z.enum(attentionKinds),
+      z.strictObject({
+        ulysses: axis.describe('ranks that exchange sequence for heads'),
+        ring: axis.describe('ranks whose keys go round'),
+      }),
+    ],
+    { error: 'expected gather, ring, ulysses or { ulysses, ring }' },
+  )
+  .default('gather')
+  .describe(
+    'cp: keys and values are gathered, go round in a ring, or are exchanged so that ranks split heads; or both, { ulysses, ring }',
+  )
+
 const layersPerStage = z.int().min(0).max(10_000)
 const layers = z
   .union(
@@ -133,6 +152,7 @@ export const Plan = z
       .describe(
         'cp: each rank gets an early and a late chunk of the sequence, for equal work; on where 2 cp divides seq',
       ),
+    attention,
     microbatches: count
       .max(2 ** 16)
       .default(1)

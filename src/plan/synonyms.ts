@@ -70,7 +70,7 @@ const remarks: Readonly<Record<string, string>> = {
   'plan.microbatches': 'a microbatch has globalBatch / (dp x microbatches) sequences',
   'plan.chunks': 'stages each pipeline rank holds, with schedule interleaved',
   'plan.recompute': 'none, selective or full',
-  'plan.cp': 'keys and values are gathered; ring and ulysses are not supported yet',
+  'plan.cp': 'attention says how its ranks meet: gather, ring, ulysses or { ulysses, ring }',
   'plan.ep': 'more than 1 is not supported yet',
   'training.lrSchedule': 'kind constant, cosine or linear',
 }

@@ -196,6 +196,35 @@ def all_to_all(x: torch.Tensor, group: Group, cut: int, lay: int) -> Pending:
     return Pending(work, lambda: _laid(group.in_member_order(got), lay), text, held=parts)
 
 
+class _Together:
+    """Messages that are waited for together, once."""
+
+    def __init__(self, works: List):
+        self.works = works
+
+    def wait(self) -> None:
+        for work in self.works:
+            work.wait()
+        self.works = []
+
+
+def shift(tensors: Sequence[torch.Tensor], group: Group, by: int) -> List[Pending]:
+    """Member i gets what member i - by has: messages to one and from another member, on the group's own communicator."""
+    text = f"shift by {by} over {group.label} with ranks {group.members}"
+    if by % group.size == 0:
+        return [Pending(None, lambda x=x: x.clone(), text) for x in tensors]
+    given = [x.contiguous() for x in tensors]
+    got = [torch.empty_like(x) for x in given]
+    to, source = (group.members[(group.index + step) % group.size] for step in (by, -by))
+    messages = [
+        dist.P2POp(how, _bits(x) if _is_gloo(group) else x, peer, group.process_group)
+        for ends in zip(given, got)
+        for how, x, peer in zip((dist.isend, dist.irecv), ends, (to, source))
+    ]
+    together = _Together(dist.batch_isend_irecv(messages))
+    return [Pending(together, lambda x=x: x, text, held=given) for x in got]
+
+
 def send(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
     tensor = tensor.contiguous()
     return Pending(dist.isend(tensor, peer, group=channel), lambda: tensor, text, held=tensor)

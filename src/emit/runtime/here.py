@@ -32,14 +32,14 @@ class Here:
         # For whoever asks why it takes so long.
         self.waiting_for = ""
 
-    def at(self, *axes: str) -> int:
-        """The rank's place along one axis, or along several read as one (major first)."""
-        return self.mesh.index(axes, self.coordinates)
+    def at(self, *axes: str, turn: int = 0) -> int:
+        """The rank's place along one axis, or along several read as one (major first); or that of the rank `turn` before."""
+        return (self.mesh.index(axes, self.coordinates) - turn) % self.mesh.size(axes)
 
-    def zigzag(self, size: int, major: str, *minor: str) -> Start:
+    def zigzag(self, size: int, major: str, *minor: str, turn: int = 0) -> Start:
         """Where the rank's part, of `size` elements, lies in a sequence that is split in zigzag over the first axis."""
         ranks, parts_each = self.mesh.size([major]), self.mesh.size(minor)
-        return parts.zigzag(self.at(major), ranks, self.at(*minor), parts_each, size)
+        return parts.zigzag(self.at(major, turn=turn), ranks, self.at(*minor), parts_each, size)
 
     def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0) -> torch.Tensor:
         """`room` is how many elements its memory holds, where that is more."""
@@ -160,6 +160,10 @@ class Here:
         """x is cut along `cut`, part i goes to member i; what arrives is laid side by side along `lay`."""
         return comm.all_to_all(x, self.groups[group], cut, lay)
 
+    def shift(self, tensors: Sequence[torch.Tensor], group: str, by: int) -> Sequence[comm.Pending]:
+        """Of each tensor, what the member `by` before this one has."""
+        return comm.shift(tensors, self.groups[group], by)
+
     def wait(self, pending: comm.Pending) -> torch.Tensor:
         self.waiting_for = pending.text
         result = pending.wait()
@@ -167,7 +171,7 @@ class Here:
         return result
 
 
-COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "wait"]
+COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "shift", "wait"]
 
 
 def keep_out_of_compiled_code() -> None:

@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 import torch
 import torch.nn.functional as F
 
-from .attention import attention, attention_grad  # noqa: F401  (emitted code calls them as ops.attention...)
+from .attention import attention, attention_grad, attention_merge  # noqa: F401  (emitted code calls them as ops.attention...)
 from .contract import contract  # noqa: F401
 from .dtypes import DTYPES
 from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401

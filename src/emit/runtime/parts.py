@@ -1,5 +1,5 @@
 """A rank's part of a dim: one run of positions from `start` on, or, where a sequence is split in zigzag, two runs."""
-from typing import NamedTuple, Union
+from typing import List, NamedTuple, Tuple, Union
 
 import torch
 
@@ -33,6 +33,14 @@ def positions(start: Start, size: int, device=None) -> torch.Tensor:
         return torch.arange(start, start + size, device=device)
     index = torch.arange(size, device=device)
     return index + start.origin + (index >= start.until) * start.gap
+
+
+def runs(start: Start, size: int) -> List[Tuple[int, int, int]]:
+    """Elements that follow each other in the part and in the whole: (first of the part, its position, how many)."""
+    if isinstance(start, int):
+        return [(0, start, size)]
+    late = start.origin + start.until + start.gap
+    return [(0, start.origin, start.until), (start.until, late, size - start.until)]
 
 
 def narrow(x: torch.Tensor, dim: int, start: Start, size: int) -> torch.Tensor:

@@ -195,3 +195,26 @@ export const attentionGrad: Prepare<'attentionGrad'> = (op, [dout, q, k, v, out,
     cells.set(sumV, toV.at)
   }
 }
+
+/** Each is weighed by its part of the sum of exp(scores), which is 0 where it saw no key. */
+export const attentionMerge: Prepare<'attentionMerge'> = (_, [out, lse, more, moreLse], results) => {
+  const tokens = without(out.dims, without(out.dims, lse.dims))
+  const inRow = without(out.dims, lse.dims)
+  const [outs, mores, merged] = [out, more, results[0]].map(of => offsets([...tokens, ...inRow], of.dims))
+  const [lses, moreLses, mergedLses] = [lse, moreLse, results[1]].map(of => offsets(tokens, of.dims))
+  const depth = elementsOf(inRow)
+  return (cells, [atOut, atLse, atMore, atMoreLse], [toOut, toLse]) => {
+    for (let t = 0; t < lses.length; t++) {
+      const both = [cells[atLse.at + lses[t]], cells[atMoreLse.at + moreLses[t]]]
+      const greatest = Math.max(...both)
+      const total = greatest === -Infinity ? greatest : greatest + Math.log(sumOfExp(both, greatest))
+      const [weight, other] = both.map(each => (each === -Infinity ? 0 : Math.exp(each - total)))
+      cells[toLse.at + mergedLses[t]] = total
+      for (let e = t * depth; e < (t + 1) * depth; e++)
+        cells[toOut.at + merged[e]] = weight * cells[atOut.at + outs[e]] + other * cells[atMore.at + mores[e]]
+    }
+  }
+}
+
+const sumOfExp = (values: readonly number[], greatest: number): number =>
+  values.reduce((sum, value) => sum + Math.exp(value - greatest), 0)

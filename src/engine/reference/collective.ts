@@ -28,6 +28,8 @@ export interface Move {
   /** Where the dim along which is cut or laid is split in zigzag: what is read by member i, and where part p goes. */
   readonly reads?: readonly Int32Array[]
   readonly writes?: readonly Int32Array[]
+  /** Only one part is read: that of the member so many before. */
+  readonly by?: number
   /** How elements of different parts that land on one cell become one. */
   readonly combine?: Combine
 }
@@ -104,6 +106,7 @@ const moves: Moves = {
     c.dim === undefined ? lineMove(shapes[1], shapes[0], members, 'lay') : moveOf(shapes, members, { lay: c.dim }),
   'reduce-scatter': (c, shapes, members) => ({ ...cutMove(shapes, members, c.dim), combine: 'sum' }),
   'all-to-all': (c, shapes, members) => moveOf(shapes, members, { cut: c.to, lay: c.from }),
+  shift: (c, shapes, members) => ({ ...moveOf(shapes, members, {}), by: c.by }),
 }
 
 export function prepareMove(mesh: Mesh, collective: Shaped, shapes: [Shape, Shape], count: number): Move {
@@ -115,13 +118,16 @@ export function prepareMove(mesh: Mesh, collective: Shaped, shapes: [Shape, Shap
 export function perform(move: Move, parts: readonly Cells[], index: number, out: Cells): void {
   const read = move.reads?.[index] ?? move.read
   const from = move.reads ? 0 : index * move.readShift
-  if (move.combine) reduce({ ...move, read }, parts, from, out)
+  if (move.by !== undefined) copy(move, parts[before(index, move.by, parts.length)], 0, out, 0)
+  else if (move.combine) reduce({ ...move, read }, parts, from, out)
   else
     for (let p = 0; p < parts.length; p++) {
       const write = move.writes?.[p] ?? move.write
       copy({ read, write }, parts[p], from, out, move.writes ? 0 : p * move.writeShift)
     }
 }
+
+const before = (index: number, by: number, members: number): number => (((index - by) % members) + members) % members
 
 function copy({ read, write }: Pick<Move, 'read' | 'write'>, part: Cells, from: number, out: Cells, at: number): void {
   for (let e = 0; e < read.length && at + write[e] < out.length; e++) out[at + write[e]] = part[from + read[e]] ?? 0

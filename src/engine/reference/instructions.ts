@@ -136,6 +136,7 @@ const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = 
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  shift: collective,
   'all-dispatch': routed,
   'all-combine': routed,
   wait:

@@ -1,7 +1,7 @@
 /** Every op in the plainest code that can say it. This table is the definition of the vocabulary in `base/op.ts`. */
 import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
-import { attention, attentionGrad, rope } from './attention.js'
+import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
@@ -33,6 +33,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   rope,
   attention,
   attentionGrad,
+  attentionMerge,
   dropout: elementwise.dropout,
   embed: loss.embed,
   embedGrad: loss.embedGrad,

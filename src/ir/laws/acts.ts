@@ -21,6 +21,8 @@ export type Act = {
       readonly outs: readonly number[]
       readonly local: boolean
       readonly loss: boolean
+      /** The results are shares of values, of this turn of those that are needed. */
+      readonly share?: { readonly turn: number; readonly needed: readonly number[] }
     }
   | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number }
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
@@ -86,12 +88,21 @@ export function actsOf(program: Program, segment: Segment, { slotOf, slicings }:
       const scalar = program.inputs.find(({ name }) => name === instr.input)?.dims.length === 0
       return [{ ...base, op: 'load', out: slot(instr.out), scalar }]
     }
-    return [{ ...base, ...compute(segment, instr, slot) }]
+    return computes(segment, instr, slot).map(act => ({ ...base, ...act }))
   }
   return segment.instrs.flatMap((instr, at) => [...sliced(at), ...done(instr, at)])
 }
 
 type Bare<T> = T extends Act ? Omit<T, 'instr' | 'salt'> : never
+
+function computes(segment: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act>[] {
+  if (instr.kind !== 'attentionMerge') return [compute(segment, instr, slot)]
+  const [out, lse, more, moreLse] = instr.ins.map(slot)
+  return [
+    { op: 'add', ins: [out, more], out: slot(instr.outs[0]) },
+    { op: 'add', ins: [lse, moreLse], out: slot(instr.outs[1]) },
+  ]
+}
 
 function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
@@ -114,7 +125,9 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
       return { op: 'square', in: ins[0], out: outs[0], first: instr.once.includes('pp') }
     default: {
       const local = 'dropout' in instr && instr.dropout !== undefined
-      return { op: 'make', ins, outs, local, loss: opFacts[instr.kind].loss === true }
+      const { shares } = buffers[instr.outs[0]].layout
+      const share = shares && { share: { turn: shares.held[0], needed: shares.needed } }
+      return { op: 'make', ins, outs, local, loss: opFacts[instr.kind].loss === true, ...share }
     }
   }
 }

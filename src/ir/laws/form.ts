@@ -93,19 +93,24 @@ const twice = (things: readonly { readonly name: string }[]): string[] => {
 function declarations(program: Program): Finding[] {
   const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
   const params = program.params.flatMap(({ name, dims, kept, state, keptInside }) =>
-    [...[kept, state].flatMap(layout => layoutForm(program, dims, layout)), ...viewForm(kept, keptInside)].map(
-      message => say(name, message),
-    ),
+    [
+      ...[kept, state].flatMap(layout => [...layoutForm(program, dims, layout), ...atHome(layout)]),
+      ...viewForm(kept, keptInside),
+    ].map(message => say(name, message)),
   )
   const inputs = program.inputs.flatMap(({ name, dims, layout }) =>
-    [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : [])].map(message =>
-      say(name, message),
+    [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : []), ...atHome(layout)].map(
+      message => say(name, message),
     ),
   )
   return [...params, ...inputs]
 }
 
-function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, flat = [] }: Layout): string[] {
+const atHome = ({ turns, shares }: Layout): string[] =>
+  turns || shares ? ['only what a segment computes goes round, or has shares'] : []
+
+function layoutForm(program: Program, dims: readonly Dim[], layout: Layout): string[] {
+  const { splits, partial, flat = [] } = layout
   const split = Object.entries(splits).filter(([, axes]) => axes.length > 0)
   const used = [...split.flatMap(([, axes]) => axes), ...flat, ...(Object.keys(partial) as Axis[])] // keys of a layout are axes
   const twice = used.find((axis, i) => used.indexOf(axis) !== i)
@@ -118,6 +123,24 @@ function layoutForm(program: Program, dims: readonly Dim[], { splits, partial, f
     ...(split.some(([, axes]) => axes.includes('pp')) ? ['a dim is split over pp'] : []),
     ...(flat.includes('pp') ? ['it is flat over pp'] : []),
     ...zigzagForm(program, split),
+    ...roundForm(program, layout),
+  ]
+}
+
+/** What goes round is split over the axis; of the shares that are needed some are there. */
+function roundForm({ mesh }: Program, { splits, turns = {}, shares }: Layout): string[] {
+  const split = Object.values(splits).flat()
+  const isTurn = (axis: Axis, turn: number) => Number.isInteger(turn) && turn >= 0 && turn < sizeOf(mesh, axis)
+  const unsplit = (Object.keys(turns) as Axis[]).find(axis => !split.includes(axis)) // keys of a layout are axes
+  const wild = (Object.entries(turns) as [Axis, number][]).find(([axis, turn]) => turn === 0 || !isTurn(axis, turn))
+  const ascends = (list: readonly number[]) => list.every((turn, i) => i === 0 || list[i - 1] < turn)
+  const { axis = 'pp', held = [], needed = [] } = shares ?? {}
+  const some = held.length > 0 && held.length < needed.length && held.every(turn => needed.includes(turn))
+  const sound = some && [held, needed].every(ascends) && needed.every(turn => isTurn(axis, turn))
+  return [
+    ...(unsplit === undefined ? [] : [`it has gone round along ${unsplit}, which does not split it`]),
+    ...(wild === undefined ? [] : [`${wild[1]} is not a turn along ${wild[0]}`]),
+    ...(shares && !sound ? [`it cannot have the shares ${held.join()} of ${needed.join()} along ${axis}`] : []),
   ]
 }
 

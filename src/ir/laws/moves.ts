@@ -7,7 +7,8 @@ type Reshaping = Exclude<Collective, InstrOf<'all-dispatch' | 'all-combine'>>
 
 import type { Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
-import { isWhole, namesOf, type Partial, type Say, type Type } from './type.js'
+import { unfinished } from './turns.js'
+import { dimsSplitBy, isWhole, namesOf, type Partial, type Say, type Type } from './type.js'
 
 interface Moving<I> {
   readonly program: Program
@@ -24,7 +25,7 @@ const matterIn = (mesh: Mesh, axes: readonly Axis[]) => axes.filter(axis => axis
 export function sliced({ program: { mesh }, instr, ref, x, say }: Moving<InstrOf<'slice'>>): Type | undefined {
   const axes = matterIn(mesh, instr.axes)
   const taken = axes.find(axis => !isWhole(x.layout, axis))
-  const wrong = taken ? `it is not whole on ${taken}` : uncuttable(x, instr.dim)
+  const wrong = unfinished(x) ?? (taken ? `it is not whole on ${taken}` : uncuttable(x, instr.dim))
   if (wrong) return void say('T1', `%${ref} is ${showShaped(x)}; ${wrong}`)
   return cut(mesh, x, instr.dim, axes)
 }
@@ -35,6 +36,10 @@ export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Reshapin
   const crosses = instr.group.axes.includes('pp') || instr.group.stages !== undefined
   const refuse = (message: string) => void say('T1', `%${ref} is ${showShaped(x)}; ${message}`)
   if (crosses && instr.kind !== 'all-reduce') return refuse('between stages there is only all-reduce')
+  if (instr.kind === 'shift')
+    return shifted(mesh, x, instr.by, axes) ?? refuse(`no part of it goes round along ${axes}`)
+  const why = unfinished(x)
+  if (why) return refuse(why)
   if (instr.kind === 'all-gather' && instr.dim === undefined) return gatheredLine(x, axes) ?? refuse(uneven(axes))
   if (instr.kind === 'all-reduce' || instr.kind === 'reduce-scatter') {
     const combine = instr.kind === 'all-reduce' ? instr.combine : 'sum'
@@ -53,6 +58,19 @@ export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Reshapin
   if ([...rest, ...axes].join() !== split.join()) return refuse(`the split of ${from} does not end with ${axes.join()}`)
   const gathered = resized(x, { dim: from, by: sizeOfAll(mesh, axes), split: rest })
   return to === undefined ? gathered : cut(mesh, gathered, to, axes)
+}
+
+/** Every rank has the part of the rank `by` more turns before it. */
+function shifted(mesh: Mesh, x: Type, by: number, axes: readonly Axis[]): Type | undefined {
+  if (axes.length === 0) return x
+  const [axis] = axes
+  if (axes.length > 1 || flatAxes(x.layout).length > 0 || dimsSplitBy(x.layout, axis).length === 0) return undefined
+  const { turns = {}, ...layout } = x.layout
+  const { [axis]: before = 0, ...others } = turns
+  const size = sizeOf(mesh, axis)
+  const turn = (((before + by) % size) + size) % size
+  const after = turn === 0 ? others : { ...others, [axis]: turn }
+  return { ...x, layout: { ...layout, ...(Object.keys(after).length > 0 && { turns: after }) } }
 }
 
 /** Why a type cannot be cut along a dim or, where none is named, as a line. */

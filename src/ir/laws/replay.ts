@@ -15,7 +15,7 @@ import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
 import { Ledger, type Update } from './ledger.js'
 import { type HeldType, type Ready, Shelf, type Slot } from './ready.js'
-import { hashValues, keyOf, mixA, mixB, nothing, plus, same, type Value } from './value.js'
+import { hashValues, keyOf, mixA, mixB, nothing, plus, same, shareOf, type Value } from './value.js'
 
 export type { Update }
 
@@ -326,10 +326,10 @@ class Replay {
       y = mixB(mixB(y, b[slot]), a[slot])
     }
     act.outs.forEach((slot, i) => {
-      a[slot] = resultA(x, i)
-      b[slot] = resultB(y, i)
-      if (act.loss) this.#ledger.loss(valueIn(frame, slot), this.#at(frame, act.instr), call.microbatch)
-      this.#watch?.made(valueIn(frame, slot), this.#at(frame, act.instr), call)
+      const value = { a: resultA(x, i), b: resultB(y, i) }
+      put(frame, slot, act.share ? shareOf(value, act.share) : value)
+      if (act.loss) this.#ledger.loss(value, this.#at(frame, act.instr), call.microbatch)
+      this.#watch?.made(value, this.#at(frame, act.instr), call)
     })
   }
 

@@ -36,6 +36,10 @@ export interface Signature {
   readonly jointly?: true
   /** A dim missing from a result is combined so; without this, such a dim may not be split. */
   readonly reduces?: Combine
+  /** Of attention: the queries, and the keys and values, which may be those of one rank at a time. Its results are then shares. */
+  readonly round?: { readonly queries: number; readonly keys: readonly number[] }
+  /** Per result, the operands whose shares may be added up; 'all': those of all operands. */
+  readonly sums?: 'all' | readonly (readonly number[])[]
   /** Works element by element on operands that lie alike, so it may be given parts of a line. */
   readonly flat?: true
   /** Dims of operands and results, by place, that mean something else than their name does elsewhere: the new names. */
@@ -136,7 +140,7 @@ const ofExperts: ShapeRule = ([rows, drows]) => ['expert', ...[...rows, ...drows
 
 export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
-  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, flat: true },
+  add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, sums: 'all', flat: true },
   mul: { ins: n(2), outs: n(1), shapes: [union], linear: [0, 1] },
   scale: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, linear: [0], flat: true }),
   sumTo: { ins: n(1), outs: n(1), shapes: [some], linear: [0], reduces: 'sum' },
@@ -181,6 +185,7 @@ export const signatures: OpTable<Signature> = {
     dtypes: { ins: 'xxx', outs: 'xf' },
     shapes: [asWideAsValues, like(0, 'headDim')],
     renames: { ins: { 1: inKeys, 2: inKeys } },
+    round: { queries: 0, keys: [1, 2] },
     stuck: ofKeys,
   },
   attentionGrad: {
@@ -191,7 +196,18 @@ export const signatures: OpTable<Signature> = {
     linear: [0],
     reduces: 'sum',
     renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
+    round: { queries: 1, keys: [2, 3] },
     stuck: ofKeys,
+  },
+  attentionMerge: {
+    ins: n(4),
+    outs: n(2),
+    dtypes: { ins: 'xfxf', outs: 'xf' },
+    shapes: [like(0), like(1)],
+    sums: [
+      [0, 2],
+      [1, 3],
+    ],
   },
   dropout: elementwise(1, { linear: [0] }),
   embed: { ins: n(2), outs: n(1), dtypes: { ins: 'ix', outs: 'x' }, shapes: [lookup], linear: [1], reduces: 'sum' },

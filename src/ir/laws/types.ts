@@ -25,6 +25,7 @@ import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
+import { unfinished, unrolled } from './turns.js'
 import {
   axesThatMatter,
   type Case,
@@ -127,8 +128,9 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
     of.operands.map((type, i) => renamed(type, ins[i])),
     of.claimed.map((type, i) => renamed(type, outs[i])),
   ]
-  const found = bySignature({ ...of, operands, claimed })
-  return found?.map((type, i) => renamed(type, reversed(outs[i])))
+  const round = unrolled({ ...of, mesh: of.program.mesh, operands })
+  const found = round && bySignature({ ...of, operands: round.operands, claimed })
+  return found?.map((type, i) => renamed(round!.finish(type, i), reversed(outs[i])))
 }
 
 type Names = Readonly<Record<string, string>>
@@ -291,6 +293,8 @@ function result(claimed: Type, known: KnownDims, rest: Omit<Layout, 'splits'>): 
 function updated({ instr, operands, claimed, say }: Case): readonly Type[] | undefined {
   const [first] = operands
   const { reads } = traitsOf(instr)
+  const why = unfinished(first)
+  if (why) return void say('T1', `%${reads[0]} is ${showShaped(first)}; ${why}`)
   const optimizer = instr.kind !== 'accumulate'
   if (optimizer && Object.keys(first.layout.partial).length > 0) {
     say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
@@ -315,7 +319,7 @@ function squares({
   say,
 }: Case<InstrOf<'sumSquares'>>): readonly Type[] | undefined {
   const axes = axesThatMatter(program.mesh)
-  if (Object.keys(x.layout.partial).length > 0) {
+  if (Object.keys(x.layout.partial).length > 0 || unfinished(x)) {
     say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
     return undefined
   }

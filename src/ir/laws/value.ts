@@ -50,3 +50,13 @@ export function hashValues(salt: Value, values: readonly Value[]): Value {
   }
   return { a: finish(a), b: finish(b) }
 }
+
+/** The share of one turn: those of all turns that are needed, each once, add up to the value. */
+export function shareOf(
+  value: Value,
+  { turn, needed: [first, ...others] }: { turn: number; needed: readonly number[] },
+) {
+  const part = (of: number): Value => hashValues(value, [{ a: of, b: ~of }])
+  if (turn !== first) return part(turn)
+  return others.map(part).reduce((rest, { a, b }) => plus(rest, { a: -a, b: -b }), value)
+}

@@ -14,6 +14,7 @@ import {
   type RopeScaling,
   roomOrders,
   ropeScalingNumbers,
+  type Shares,
   scorings,
 } from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
@@ -175,6 +176,7 @@ export const attributes: Attributes = {
   rope: { theta: number, inverse: flag, scaling: ropeScaling },
   attention: { window: number, dropout, scale: number },
   attentionGrad: { window: number, dropout, scale: number },
+  attentionMerge: {},
   dropout: { dropout },
   embed: {},
   embedGrad: {},
@@ -218,6 +220,7 @@ export const attributes: Attributes = {
   'all-gather': { dim: name, group },
   'reduce-scatter': { dim: name, group },
   'all-to-all': { from: name, to: name, group },
+  shift: { by: number, group },
   'all-dispatch': { group },
   'all-combine': { group },
   wait: {},
@@ -231,16 +234,38 @@ export interface DimsAndLayout {
   readonly layout: Layout
 }
 
-const show = (dim: string, size: string, split: readonly Axis[] | undefined) =>
-  name.show(dim) + size + (split === undefined ? '' : `/${axes.show(split)}`)
+const show = (dim: string, size: string, split: readonly Axis[] | undefined, turns: Layout['turns'] = {}) =>
+  name.show(dim) + size + (split === undefined ? '' : `/${split.map(along => along + turned(turns[along])).join(',')}`)
+
+const turned = (by: number | undefined) => (by === undefined ? '' : `+${by}`)
+
+/** `cp=0,1/0,1,2`: what is there of the turns 0, 1 and 2 along cp are the first two. */
+const shares: Codec<Shares> = {
+  show: ({ axis: along, held, needed }) => `${axis.show(along)}=${counts.show(held)}/${counts.show(needed)}`,
+  read: (text = '') => {
+    const [along, turns] = atMost(2, text.split('='))
+    const [held, needed] = atMost(2, (turns ?? '').split('/'))
+    return { axis: axis.read(along), held: counts.read(held), needed: counts.read(needed) }
+  },
+}
+
+/** Axes that split a dim, and how far parts have gone round along them: `cp+1,tp`. */
+function readSplit(text: string): { split: Axis[]; turns: Record<string, number> } {
+  const pairs = (text === '' ? [] : cut(text, ',')).map(part => atMost(2, part.split('+')))
+  const moved = pairs.flatMap(([along, by]) => (by === undefined ? [] : [[axis.read(along), count.read(by)]]))
+  return { split: pairs.map(([along]) => axis.read(along)), turns: Object.fromEntries(moved) }
+}
 
 export function showShaped({ dims, layout }: DimsAndLayout): string {
   const own = new Set(dims.map(dim => dim.name))
-  const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name]))
+  const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name], layout.turns))
   const others = Object.keys(layout.splits).filter(dim => !own.has(dim))
-  const bracket = `[${[...parts, ...others.map(dim => show(dim, '', layout.splits[dim]))].join(' ')}]`
+  const bracket = `[${[...parts, ...others.map(dim => show(dim, '', layout.splits[dim], layout.turns))].join(' ')}]`
   const flat = layout.flat ? [`flat/${axes.show(layout.flat)}`] : []
-  return [bracket, ...flat, ...Object.entries(layout.partial).map(([along, how]) => `${how}:${along}`)].join(' ')
+  const share = layout.shares ? [`share:${shares.show(layout.shares)}`] : []
+  return [bracket, ...flat, ...share, ...Object.entries(layout.partial).map(([along, how]) => `${how}:${along}`)].join(
+    ' ',
+  )
 }
 
 /** A layout alone: the split dims only, `[ffn/tp] sum:dp`. */
@@ -252,23 +277,32 @@ export function atMost(most: number, words: readonly string[]): readonly string[
   return words
 }
 
-/** The first word is the bracket, the others are the flat and the partial axes. */
+/** The first word is the bracket, the others are the flat axes, the shares and the partial axes. */
 export function readShaped([bracket = '', ...rest]: readonly string[]): DimsAndLayout {
   if (!/^\[.*\]$/.test(bracket)) unreadable(`expected dims such as [batch:2/dp], found '${bracket}'`)
   const dims: Dim[] = []
   const splits: Record<string, readonly Axis[]> = {}
+  const turns: Record<string, number> = {}
   for (const part of cut(bracket.slice(1, -1), ' ').filter(text => text !== '')) {
     const [sized, split] = atMost(2, cut(part, '/'))
     const [dim, size] = atMost(2, cut(sized, ':'))
     if (size === undefined && split === undefined) unreadable(`${part} has neither a size nor a split`)
     if (size !== undefined) dims.push({ name: name.read(dim), size: count.read(size) })
-    if (split !== undefined) splits[name.read(dim)] = axes.read(split)
+    if (split === undefined) continue
+    const read = readSplit(split)
+    splits[name.read(dim)] = read.split
+    Object.assign(turns, read.turns)
   }
   const flat = rest.find(text => text.startsWith('flat/'))
-  const partials = rest.filter(text => text !== flat)
+  const share = rest.find(text => text.startsWith('share:'))
+  const partials = rest.filter(text => text !== flat && text !== share)
   const pairs = partials
     .map(text => atMost(2, text.split(':')))
     .map(([how, along]) => [axis.read(along), combine.read(how)])
-  const cutFlat = flat === undefined ? {} : { flat: axes.read(flat.slice('flat/'.length)) }
-  return { dims, layout: { splits, partial: Object.fromEntries(pairs), ...cutFlat } }
+  const more = {
+    ...(flat === undefined ? {} : { flat: axes.read(flat.slice('flat/'.length)) }),
+    ...(Object.keys(turns).length === 0 ? {} : { turns }),
+    ...(share === undefined ? {} : { shares: shares.read(share.slice('share:'.length)) }),
+  }
+  return { dims, layout: { splits, partial: Object.fromEntries(pairs), ...more } }
 }

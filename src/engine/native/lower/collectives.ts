@@ -97,6 +97,11 @@ const waits: Waits = {
     }
     return [s.list.write('waitAllToAll', { ...meet, ...fields }), firstOperand('waitAllToAll')]
   },
+  shift(instr, s, meet) {
+    const bytes = size(s, instr.in) * bytesPer[s.buffer(instr.in).dtype]
+    const by = ((instr.by % meet.members) + meet.members) % meet.members
+    return [s.list.write('waitShift', { ...meet, bytes, by }), firstOperand('waitShift')]
+  },
   'all-dispatch'(instr, s, meet) {
     const { rows, columns, chosen, choices } = movesOf(instr, s)
     const places = s.once(instr.ins, () => placesOf(instr, s))

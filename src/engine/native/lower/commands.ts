@@ -70,11 +70,14 @@ export const commands = {
   ],
   /**
    * q [batch seq kvHeads group headDim], out the same with valueDim; k [batch seq kvHeads headDim], v with valueDim;
-   * lse [batch seq kvHeads group]. Scores are multiplied by `scale`. window 0: all.
+   * lse [batch seq kvHeads group]. Scores are multiplied by `scale`. window 0: all. before, beforeLse: the out and lse of other
+   * keys, with which these are merged; 0: there are none.
    */
   attention: [
     'out',
     'lse',
+    'before',
+    'beforeLse',
     'q',
     'k',
     'v',
@@ -104,6 +107,8 @@ export const commands = {
     'heads',
     'groups',
   ],
+  /** out and lse of some keys (a) and of others (b) become those of all; rows of `columns`, with an lse each. */
+  attentionMerge: ['out', 'lse', 'a', 'aLse', 'b', 'bLse', 'rows', 'columns'],
   attentionGrad: [
     'dq',
     'dk',
@@ -236,6 +241,8 @@ export const commands = {
     '...x',
     '...out',
   ],
+  /** Member i gets what member i - by has, 0 <= by < members. */
+  waitShift: ['sync', 'me', 'members', 'collective', 'bytes', 'by', '...x', '...out'],
   /**
    * As dispatchRows and combineRows; behind the results the routes of all members are listed, `from` or `to`. x has a row for
    * each token, or for each of its choices (`choices`). A member has `batch` x `seq` of the tokens; `places` are pairs for each

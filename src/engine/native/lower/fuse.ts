@@ -1,5 +1,5 @@
 /**
- * *fuse*: additions that a contraction can do while its result is still in registers. An `add` of its result with a
+ * *fuse*: what an instruction can do for the next while its result is still in registers. Above all additions, by contractions. An `add` of its result with a
  * bias, a residual or other contractions, and the `accumulate` of a weight's gradient, cost a pass over memory each; a
  * matmul that starts from what is to be added costs none. The program stays as it is, and so does every value that
  * anybody else reads: what a fused matmul writes is the sum.
@@ -7,6 +7,8 @@
  * The sum is then written, and what is added read, where the contraction stands: earlier than the memory plan foresaw, so
  * only where nothing in between touches those bytes. Where something does (a bias that is gathered in between), the
  * contraction may be done where the addition stood, if its own operands are still there.
+ *
+ * Attention to some keys starts from the output of others in the same way, and does the merge that follows it.
  */
 import { type Instr, type InstrOf, type Ref, type Segment, traitsOf } from '../../../ir/index.js'
 import { findMatmul, isSuffix, same } from './shapes.js'
@@ -22,6 +24,8 @@ export interface FusedResult {
 
 export interface Fusion {
   readonly contractions: ReadonlyMap<Instr, FusedResult>
+  /** Merges that an attention does as well. */
+  readonly merges: ReadonlyMap<Instr, InstrOf<'attentionMerge'>>
   /** What is done where an instruction stands, if not itself; undefined: nothing. */
   readonly instead: ReadonlyMap<Instr, Instr | undefined>
 }
@@ -45,6 +49,7 @@ export function fusionOf(segment: Segment): Fusion {
 
 class Fusing implements Fusion {
   readonly contractions = new Map<Instr, FusedResult>()
+  readonly merges = new Map<Instr, InstrOf<'attentionMerge'>>()
   readonly instead = new Map<Instr, Instr | undefined>()
   readonly #segment: Segment
   readonly #readers = new Map<Ref, number>()
@@ -64,13 +69,16 @@ class Fusing implements Fusion {
     if (instr.kind === 'contract') this.#offer({ at, instr, out: instr.outs[0] })
     else if (instr.kind === 'accumulate') this.#accumulate(instr, at)
     else if (instr.kind === 'add') this.#add(instr, at)
+    else if (instr.kind === 'attentionMerge') this.#merge(instr, at)
   }
 
   /** What a frame of the call alone holds, and one instruction reads, nobody misses. */
   #offer(link: Link): void {
-    const { roles } = this.#segment
-    if (this.#readers.get(link.out) === 1 && roles[this.#buffer(link.out).role].name.is === 'scratch')
-      this.#links.set(link.out, link)
+    if (this.#isOurs(link.out)) this.#links.set(link.out, link)
+  }
+
+  #isOurs(ref: Ref): boolean {
+    return this.#readers.get(ref) === 1 && this.#segment.roles[this.#buffer(ref).role].name.is === 'scratch'
   }
 
   #accumulate(instr: InstrOf<'accumulate'>, at: number): void {
@@ -104,6 +112,21 @@ class Fusing implements Fusion {
       (link, i) => !(link.add && chain[i].add !== link.add) && !(link === last && link.bias && biases[0]),
     )
     if (free) this.#replace(chain, instr, at)
+  }
+
+  /** The attention that made the shares which are merged here, and nowhere else read, is done here and merges them. */
+  #merge(instr: InstrOf<'attentionMerge'>, at: number): void {
+    const { instrs } = this.#segment
+    const [out, lse, ...share] = instr.ins
+    const by = instrs.findLastIndex(made => made.kind === 'attention' && made.outs.join() === share.join())
+    const made = instrs[by]
+    if (made?.kind !== 'attention' || !share.every(ref => this.#isOurs(ref))) return
+    const written = [...this.#touched.slice(by + 1, at).flatMap(({ writes }) => writes), ...instr.outs]
+    if (written.some(ref => made.ins.some(operand => this.#overlap(ref, operand)))) return
+    this.merges.set(made, instr)
+    this.instead.set(made, undefined).set(instr, made)
+    this.#touched[by] = untouched
+    this.#touched[at] = { reads: [...made.ins, out, lse], writes: instr.outs }
   }
 
   /** Lets the links do what the instruction at `until` did, if nothing stands in the way. */

@@ -356,6 +356,7 @@ class RankLowering {
       },
       scalar: name => map[name],
       fused: instr => fusion?.contractions.get(instr),
+      merged: instr => fusion?.merges.get(instr),
       once,
       join,
       open: new Map(),

@@ -242,8 +242,25 @@ const compute: ComputeRules = {
   attention(instr, s) {
     const [q, k, v] = instr.ins
     const [out, lse] = instr.outs
-    const at = { out: s.at(out), lse: s.at(lse), q: s.at(q), k: s.at(k), v: s.at(v) }
-    s.list.writeTimed('attention', { ...at, ...heads(s, instr, [q, k, v]) })
+    const merge = s.merged(instr)
+    const places = merge
+      ? {
+          out: s.at(merge.outs[0]),
+          lse: s.at(merge.outs[1]),
+          before: s.at(merge.ins[0]),
+          beforeLse: s.at(merge.ins[1]),
+        }
+      : { out: s.at(out), lse: s.at(lse), before: 0, beforeLse: 0 }
+    s.list.writeTimed('attention', { ...places, q: s.at(q), k: s.at(k), v: s.at(v), ...heads(s, instr, [q, k, v]) })
+  },
+  attentionMerge({ ins, outs: [out, lse] }, s) {
+    alike(s, [out, ins[0], ins[2]])
+    const rows = alike(s, [lse, ins[1], ins[3]])
+    if (!isPrefix(dims(s, lse), dims(s, out)))
+      refuse(`outputs ${showDims(dims(s, out))} do not have the dims of ${showDims(dims(s, lse))} first`)
+    const [a, aLse, b, bLse] = ins.map(ref => s.at(ref))
+    const places = { out: s.at(out), lse: s.at(lse), a, aLse, b, bLse }
+    s.list.write('attentionMerge', { ...places, rows, columns: size(s, out) / rows })
   },
   attentionGrad(instr, s) {
     const [dout, q, k, v, out, lse] = instr.ins
@@ -360,6 +377,7 @@ export const rules: Rules<void, Site> = {
   'all-gather': collective,
   'reduce-scatter': collective,
   'all-to-all': collective,
+  shift: collective,
   'all-dispatch': collective,
   'all-combine': collective,
   wait,

@@ -39,6 +39,8 @@ export interface Site {
   join(collective: Collective): readonly RankCollective[]
   /** What a contraction writes, where it does more than its own instruction. */
   fused(instr: InstrOf<'contract'>): FusedResult | undefined
+  /** The merge that an attention does as well. */
+  merged(instr: InstrOf<'attention'>): InstrOf<'attentionMerge'> | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */
   once<T>(instr: object, make: () => T): T
   /** Collectives started and not yet waited for, by the first buffer they write. */

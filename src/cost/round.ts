@@ -1,0 +1,46 @@
+/** What attention has to do where keys go round: at a turn, the pairs of a query and a key of the rank that has most of them. */
+import { type Axis, homeOf, type Mesh, partAlong, sizeOf, splitOf } from '../base/index.js'
+import type { Buffer } from '../ir/index.js'
+
+/** Keys that a query sees on average on that rank; undefined where keys do not go round. */
+export function keysOfTurn(mesh: Mesh, queries: Buffer, keys: Buffer, window = Infinity): number | undefined {
+  const [asked, held] = [splitOf(queries.layout, 'seq'), splitOf(keys.layout, 'seq')]
+  if (asked.length !== 1 || held.join() !== asked.join()) return undefined
+  const [axis] = asked
+  const size = keys.dims.find(({ name }) => name === 'seq')?.size ?? 1
+  const pairsOf = (rank: number) => {
+    const runs = runsOf(mesh, axis, size, rank)
+    const seen = runsOf(mesh, axis, size, homeOf(mesh, keys.layout, { [axis]: rank })[axis])
+    return runs.flatMap(query => seen.map(key => pairs(query, key, window))).reduce((a, b) => a + b, 0)
+  }
+  return Math.max(...Array.from({ length: sizeOf(mesh, axis) }, (_, rank) => pairsOf(rank))) / size
+}
+
+interface Run {
+  readonly first: number
+  readonly length: number
+}
+
+function runsOf(mesh: Mesh, axis: Axis, size: number, rank: number): Run[] {
+  const { origin, until, gap } = partAlong(mesh, [axis], { name: 'seq', size }, { [axis]: rank })
+  const early = { first: origin, length: Math.min(until, size) }
+  return until < size ? [early, { first: origin + until + gap, length: size - until }] : [early]
+}
+
+/** Pairs whose key is at most window - 1 positions before the query, and not after it. */
+function pairs(query: Run, key: Run, window: number): number {
+  const most = query.first + query.length - key.first
+  return within(query, key, Math.min(window, most) - 1) - within(query, key, -1)
+}
+
+/** Pairs in which the query is at most `distance` positions after the key: a trapezium, as a sum of triangles. */
+function within(query: Run, key: Run, distance: number): number {
+  const most = key.first + key.length - query.first + distance
+  const triangle = (side: number) => (side > 0 ? (side * (side + 1)) / 2 : 0)
+  return (
+    triangle(most) -
+    triangle(most - query.length) -
+    triangle(most - key.length) +
+    triangle(most - query.length - key.length)
+  )
+}

@@ -1,0 +1,128 @@
+/**
+ * T1 for what goes round. Attention may be given the keys of one rank at a time, those of a rank so many turns before: it
+ * then gives shares. Shares of different turns are added up, or merged, and all that are needed make the value; nobody
+ * else is given what has gone round or lacks shares.
+ */
+import { type Axis, type Mesh, type Shares, sizeOf, splitOf } from '../../base/index.js'
+import type { Compute } from '../instr.js'
+import { showShaped } from '../text/codec.js'
+import { signatures } from './signatures.js'
+import type { Say, Type } from './type.js'
+
+interface Given {
+  readonly mesh: Mesh
+  readonly instr: Compute
+  readonly operands: readonly Type[]
+  readonly say: Say
+}
+
+/** Operands as the rules of one axis after the other see them, and what these do not see of a result. */
+export interface Unrolled {
+  readonly operands: readonly Type[]
+  readonly finish: (result: Type, index: number) => Type
+}
+
+/** Why a type is not a value in its place. */
+export function unfinished({ layout: { turns = {}, shares } }: Type): string | undefined {
+  const [axis] = Object.keys(turns)
+  if (axis !== undefined) return `it has gone round along ${axis}`
+  return shares && `it has the shares of turns ${shares.held.join()} of ${shares.needed.join()}`
+}
+
+/** Undefined where a finding says what is wrong. */
+export function unrolled(given: Given): Unrolled | undefined {
+  const { instr, operands } = given
+  const { round, sums } = signatures[instr.kind]
+  const axis = round && axisOfRound(operands[round.queries], operands[round.keys[0]])
+  if (round && axis !== undefined) return attended(given, round, axis)
+  if (sums && (operands.some(({ layout }) => layout.shares) || sums !== 'all'))
+    return summed(given, sums === 'all' ? [operands.map((_, i) => i)] : sums)
+  return operands.every((_, i) => isFinished(given, i)) ? { operands, finish: type => type } : undefined
+}
+
+function isFinished({ instr, operands, say }: Given, i: number): boolean {
+  const why = unfinished(operands[i])
+  if (why) say('T1', `%${instr.ins[i]} is ${showShaped(operands[i])}; ${why}`)
+  return why === undefined
+}
+
+/** The axis that splits keys as it splits queries: every rank sees those of one rank. */
+function axisOfRound(queries: Type, keys: Type): Axis | undefined {
+  const [asked, held] = [splitOf(queries.layout, 'seq'), splitOf(keys.layout, 'keys')]
+  return held.length === 1 && asked.length === 1 && asked[0] === held[0] ? held[0] : undefined
+}
+
+function attended(given: Given, { keys }: { keys: readonly number[] }, axis: Axis): Unrolled | undefined {
+  const { mesh, instr, operands, say } = given
+  const turnOf = (i: number) => operands[i].layout.turns?.[axis] ?? 0
+  const turn = turnOf(keys[0])
+  if (keys.some(i => turnOf(i) !== turn || operands[i].layout.shares)) {
+    const wrong = keys.map(i => `%${instr.ins[i]} is ${showShaped(operands[i])}`).join(', ')
+    return void say('T1', `keys and values are not those of one rank: ${wrong}`)
+  }
+  if (!operands.every((_, i) => keys.includes(i) || isFinished(given, i))) return undefined
+  const size = operands[keys[0]].dims.find(({ name }) => name === 'keys')?.size ?? 1
+  const needed = neededTurns(mesh, axis, size, 'window' in instr ? instr.window : undefined)
+  if (!needed.includes(turn)) return void say('T1', `no query sees a key of turn ${turn}`)
+  const shares = needed.length > 1 ? { shares: { axis, held: [turn], needed } } : {}
+  return {
+    operands: operands.map((type, i) => (keys.includes(i) ? withoutRound(type) : type)),
+    finish: type => {
+      const { splits, partial } = type.layout
+      if (!type.dims.some(({ name }) => name === 'keys')) return { ...type, layout: { splits, partial, ...shares } }
+      const { [axis]: _, ...sums } = partial
+      const turns = turn > 0 ? { turns: { [axis]: turn } } : {}
+      return { ...type, layout: { splits: { ...splits, keys: [axis] }, partial: sums, ...turns, ...shares } }
+    },
+  }
+}
+
+const withoutRound = (type: Type): Type => {
+  const { keys: _, ...splits } = type.layout.splits
+  return { ...type, layout: { splits, partial: type.layout.partial } }
+}
+
+/** Turns along which some rank has a query that sees a key of the rank so many before it, by the positions both hold. */
+export function neededTurns({ zigzag, ...mesh }: Mesh, axis: Axis, size: number, window = Infinity): number[] {
+  const ranks = sizeOf(mesh, axis)
+  const broken = zigzag?.dim === 'seq' && zigzag.axis === axis
+  const [chunk, chunks] = broken ? [size / 2, 2 * ranks] : [size, ranks]
+  const held = (rank: number) => (broken ? [rank, chunks - 1 - rank] : [rank])
+  // The distances from a query of one chunk to a key of another are a run of whole numbers; 0 to window - 1 are seen.
+  const sees = (query: number, key: number) =>
+    (query - key + 1) * chunk > 0 && (query - key) * chunk - (chunk - 1) < window
+  const all = Array.from({ length: ranks }, (_, i) => i)
+  return all.filter(turn =>
+    all.some(rank => held(rank).some(q => held((rank + ranks - turn) % ranks).some(k => sees(q, k)))),
+  )
+}
+
+/** Per result, the operands whose shares make it up. */
+function summed(given: Given, sums: readonly (readonly number[])[]): Unrolled | undefined {
+  const { instr, operands, say } = given
+  const refuse = (message: string) => void say('T1', message)
+  const found = sums.map(list => list.map(i => operands[i].layout.shares))
+  if (found.flat().some(shares => !shares)) {
+    const whole = sums.flat().find(i => !operands[i].layout.shares)!
+    return refuse(`%${instr.ins[whole]} is ${showShaped(operands[whole])}; it is no share`)
+  }
+  const shares = found as Shares[][] // all are there
+  const [first] = shares
+  const kinds = new Set(shares.flat().map(({ axis, needed }) => `${axis} ${needed}`))
+  const alike = shares.every(list => list.every(({ held }, i) => held.join() === first[i].held.join()))
+  const turned = operands.findIndex(({ layout }) => layout.turns)
+  if (turned >= 0) return refuse(`%${instr.ins[turned]} is ${showShaped(operands[turned])}; it is not where it belongs`)
+  if (kinds.size > 1 || !alike) return refuse(`shares of different things: ${operands.map(showShaped).join(', ')}`)
+  const held = first.flatMap(share => share.held).sort((a, b) => a - b)
+  const twice = held.find((turn, i) => held[i + 1] === turn)
+  if (twice !== undefined) return refuse(`the share of turn ${twice} is added twice`)
+  const { axis, needed } = first[0]
+  const left = held.length < needed.length ? { shares: { axis, held, needed } } : {}
+  return {
+    operands: operands.map(type => {
+      const { shares: _, ...layout } = type.layout
+      return { ...type, layout }
+    }),
+    finish: type => ({ ...type, layout: { ...type.layout, ...left } }),
+  }
+}

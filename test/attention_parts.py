@@ -1,0 +1,96 @@
+"""
+Attention of parts of a sequence, cut into the blocks that fused ops know, is attention: forward, backward and lse, of every rank of
+every split, gathered and turn by turn. The ops stand in for PyTorch's own on a CPU; with `cuda` they are PyTorch's own.
+"""
+import sys
+
+import torch
+
+sys.path.insert(0, sys.argv[1])
+from runtime import attention as module  # noqa: E402
+from runtime import fused, parts  # noqa: E402
+
+device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+dtype = torch.float64 if device == "cpu" else torch.bfloat16
+bound = 1e-12 if device == "cpu" else 0.05
+
+
+def _grouped(x):
+    return x.unsqueeze(3)
+
+
+def _stand_in_forward(q, k, v, scale, causal):
+    first = 0 if causal else k.shape[1]
+    out, lse = module.attention(_grouped(q), k, v, scale, query_first=first)
+    return out.squeeze(3), lse.squeeze(3).permute(0, 2, 1)
+
+
+def _stand_in_backward(dout, q, k, v, out, lse, scale, causal):
+    first = 0 if causal else k.shape[1]
+    rows = _grouped(lse.permute(0, 2, 1))
+    dq, dk, dv = module.attention_grad(
+        _grouped(dout), _grouped(q), k, v, _grouped(out), rows, scale, query_first=first
+    )
+    return dq.squeeze(3), dk, dv
+
+
+def near(given, expected, what):
+    scale = max(1e-3, float(expected.abs().max()))
+    worst = float((given.double() - expected.double()).abs().max()) / scale
+    assert worst <= bound, f"{what}: off by {worst}"
+
+
+def start_of(rank, ranks, size, zigzag):
+    return parts.zigzag(rank, ranks, 0, 1, size) if zigzag else rank * size
+
+
+def check(op, ranks, zigzag, x, scale):
+    dout, q, k, v = x
+    out, lse = module.attention(q, k, v, scale, query_first=0)
+    grads = module.attention_grad(dout, q, k, v, out, lse, scale, query_first=0)
+    size = q.shape[1] // ranks
+    sums = [torch.zeros_like(each) for each in (k, v)]
+    for rank in range(ranks):
+        first = start_of(rank, ranks, size, zigzag)
+        mine = [parts.narrow(each, 1, first, size) for each in (dout, q, out, lse, grads[0])]
+        whole = fused.blocks(first, size, 0, k.shape[1])
+        made, total = fused.forward_blocks(op, mine[1], k, v, scale, whole)
+        near(made, mine[2], "gathered out")
+        near(total, mine[3], "gathered lse")
+        sum_out, dq = None, torch.zeros_like(mine[4])
+        for turn in range(ranks):
+            at = start_of((rank - turn) % ranks, ranks, size, zigzag)
+            held = [parts.narrow(each, 1, at, size) for each in (k, v)]
+            cut = fused.blocks(first, size, at, size)
+            assert cut is not None and len(cut) <= 1, "a turn is one block"
+            share = fused.forward_blocks(op, mine[1], *held, scale, cut)
+            sum_out = share if sum_out is None else fused.merge(*sum_out, *share)
+            made = fused.backward_blocks(op, mine[0], mine[1], *held, mine[2], mine[3], scale, cut)
+            dq += made[0]
+            for total, addend in zip(sums, made[1:]):
+                index = parts.positions(at, size, device)
+                total.index_add_(1, index, addend)
+        near(sum_out[0], mine[2], "merged out")
+        near(sum_out[1], mine[3], "merged lse")
+        near(dq, mine[4], "dq")
+    for given, expected, what in zip(sums, grads[1:], ("dk", "dv")):
+        near(given, expected, what)
+
+
+torch.manual_seed(1)
+# Values that are narrower than keys.
+shapes = [(1, 128, 2, 2, 32), (1, 128, 2, 2, 64), (1, 128, 2, 64), (1, 128, 2, 32)]
+tensors = [torch.randn(shape, device=device).to(dtype) for shape in shapes]
+if device == "cpu":
+    ops = [fused.Fused("written out", _stand_in_forward, _stand_in_backward, grouped=False)]
+else:
+    print("chosen:", module.choose(torch.device(device)), "for parts:", module.chosen_for_parts and module.chosen_for_parts.name)
+    assert module.chosen_for_parts is not None
+    ops = [module.chosen_for_parts]
+    module.chosen = module.chosen_for_parts = None
+for op in ops:
+    for ranks in (2, 4, 8):
+        for zigzag in (False, True):
+            check(op, ranks, zigzag, tensors, 0.1 if zigzag else None)
+assert fused.blocks(0, 4, 2, 4) is None, "half of a square is no block"
+print("ok")
