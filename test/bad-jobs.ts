@@ -13,6 +13,10 @@ export const plan = (text: string) => write({ ...parts, plan: text })
 export const model = (text: string) => write({ ...parts, model: text })
 export const training = (text: string) => write({ ...parts, training: text })
 export const gpt = (text: string) => model(`family: gpt, layers: 4, embed: 32, heads: 4, vocab: 64, ${text}`)
+export const experts = (text: string) =>
+  model(
+    `family: llama, layers: 2, embed: 64, heads: 8, ffn: 96, vocab: 128, moe: { experts: 6, chosen: 2, ffn: 9${text} }`,
+  )
 
 /** A text, and everything that is wrong with it: code, path, and a piece of the sentence with its suggestion. */
 export type Row = readonly [text: string, ...expected: readonly `${string} ${string} | ${string}`[]]
@@ -163,7 +167,19 @@ export const rows: readonly Row[] = [
   [write({ model: 'family: mlp, layers: 1, embed: 65536', training: 'seq: 1, globalBatch: 65536', plan: 'dp: 65536, tp: 65536', }), 'plan/ranks plan | tp 65536 x dp 65536 = 4294967296 ranks, more than 16777216'],
 
   // Numbers that do not fit together
-  [plan('cp: 3, ep: 2'), 'plan/unsupported plan.ep | not supported yet: ep 2', 'plan/indivisible plan.cp | seq 32 % cp 3 = 2, must be 0; try seq 36, or cp 2 or 4'],
+  [plan('cp: 3, ep: 2'), 'plan/experts plan.ep | ep 2 x etp 1 split experts, the model has none; leave both at 1', 'plan/indivisible plan.cp | seq 32 % cp 3 = 2, must be 0; try seq 36, or cp 2 or 4'],
+  [experts('').replace(parts.plan, 'dp: 4, ep: 4, etp: 1'), 'plan/experts plan.ep | experts 6 % ep 4 = 2, must be 0; try ep 3 or 6'],
+  [experts('').replace(parts.plan, 'tp: 2, etp: 2'), 'plan/experts plan.etp | ffn 9 of an expert % etp 2 = 1, must be 0; try etp 1 or 3'],
+  [experts('').replace(parts.plan, 'dp: 4, ep: 3'), 'plan/experts plan.ep | dp 4 x cp 1 x tp 1 = 4 % (ep 3 x etp 1 = 3) = 1, must be 0; try ep 2 or 4'],
+  [experts('').replace(parts.plan, 'dp: 2, cp: 2, ep: 2, order: dp-cp-tp-ep-pp'), 'plan/experts plan.order | experts are split in the order tp-cp-ep-dp-pp only'],
+  [experts('').replace(parts.plan, 'dp: 2, ep: 2, rows: 0.5'), 'schema/range plan.rows | at least 1'],
+  [experts(', groups: 4, chosenGroups: 1'), 'model/experts model.moe.groups | experts 6 % groups 4 = 2, must be 0; try 3 or 6'],
+  [experts(', groups: 3'), 'model/experts model.moe.groups | groups and chosenGroups come together; give both, or neither'],
+  [experts(', groups: 6, chosenGroups: 1'), 'model/experts model.moe.chosen | chosen 2 > experts 6 / groups 6 x chosenGroups 1'],
+  [experts(', sharedGate: true'), 'model/experts model.moe.sharedGate | there is no shared expert'],
+  [experts(', dense: 2'), 'model/experts model.moe.dense | of 2 layers none is routed'],
+  [experts(', capacity: { factor: 1, group: 5 }'), 'model/experts model.moe.capacity.group | seq 32 % group 5 = 2, must be 0; try 4 or 8, or sequence'],
+  [experts('').replace('chosen: 2', 'chosen: 7'), 'model/experts model.moe.chosen | chosen 7 > experts 6; try 6 or less'],
   [plan('cp: 32, zigzag: true'), 'plan/indivisible plan.zigzag | seq 32 % (2 x cp 32) = 32, must be 0'],
   [plan('dp: 3, microbatches: 4'), 'plan/batch training.globalBatch | globalBatch 16 % (microbatches 4 x dp 3 = 12) = 4, must be 0; try globalBatch 12 or 24'],
   [plan('dp: 2, microbatches: 3'), 'plan/batch training.globalBatch | try microbatches 2 or 4, or globalBatch 12 or 18'],

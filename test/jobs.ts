@@ -60,8 +60,9 @@ const serials = new Map<string, SerialRun>()
 
 /** One run on one rank in one piece serves every plan of the same model and training. */
 export function serialOf(job: Job): SerialRun {
-  const key = JSON.stringify([job.model, job.training])
-  const known = serials.get(key) ?? runSerial(compileJob(serialJob(job)), optionsOf(job))
+  const serial = serialJob(job)
+  const key = JSON.stringify([job.model, job.training, serial.plan.microbatches])
+  const known = serials.get(key) ?? runSerial(compileJob(serial), optionsOf(job))
   serials.set(key, known)
   return known
 }

@@ -10,8 +10,8 @@
 export const rankOrder = ['tp', 'cp', 'ep', 'dp', 'pp'] as const
 export type MeshAxis = (typeof rankOrder)[number]
 
-/** An axis of the mesh, or one factor of it. */
-export type Axis = MeshAxis | `${MeshAxis}.${number}`
+/** An axis of the mesh, a factor of it, or a factor of that: where experts cut an axis that has factors already, or has none. */
+export type Axis = MeshAxis | `${MeshAxis}.${number}` | `${MeshAxis}.${number}.${number}`
 
 export interface AxisFacts {
   /** Dims that are split over it. Where two of a tensor's could be, the one named first is. */
@@ -20,6 +20,8 @@ export interface AxisFacts {
   readonly spare?: string
   /** Which factor a dim takes where the axis is factored; the other dims take all factors. */
   readonly factors?: Readonly<Record<string, number>>
+  /** Its ranks are those of other axes, seen by experts: it is no factor of the world. */
+  readonly folded?: true
   /** Dims that a factor of it takes instead, in ops that may be computed by them: what its ranks hold of other dims is exchanged. */
   readonly claims?: Readonly<Record<string, number>>
   /** Its ranks compute with the same parameters on different tokens: gradients are summed over it, and ZeRO splits them. */
@@ -35,7 +37,7 @@ export interface AxisFacts {
 /** In the order people name them. */
 export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
   tp: {
-    dims: ['kvHeads', 'group', 'ffn', 'vocab'],
+    dims: ['kvHeads', 'group', 'ffn', 'sharedFfn', 'vocab'],
     spare: 'seq',
     factors: { kvHeads: 0, group: 1 },
     data: false,
@@ -66,11 +68,12 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
     counts: 'ranks that split the sequence',
   },
   ep: {
-    dims: ['batch', 'expert'],
-    data: true,
-    supported: false,
+    dims: ['expert'],
+    folded: true,
+    data: false,
+    supported: true,
     title: 'expert parallel',
-    counts: 'ranks that split the experts',
+    counts: 'ranks of dp x cp x tp that share the experts',
   },
 }
 
@@ -94,8 +97,8 @@ export const factsOf = (axis: Axis): AxisFacts => axisFacts[baseOf(axis)]
 export const isMeshAxis = (word: string): word is MeshAxis => Object.hasOwn(axisFacts, word)
 
 export const isAxis = (word: string): word is Axis => {
-  const [base, factor, ...more] = word.split('.')
-  return isMeshAxis(base) && (factor === undefined || /^\d+$/.test(factor)) && more.length === 0
+  const [base, ...factors] = word.split('.')
+  return isMeshAxis(base) && factors.length <= 2 && factors.every(factor => /^\d+$/.test(factor))
 }
 
 /** Sorts axes that split one dim, the major one first; factors are major first by their names. */
@@ -142,7 +145,11 @@ const product = (sizes: AxisSizes, axes: readonly MeshAxis[]): number => {
   return ranks
 }
 
-export const ranksOf = (sizes: AxisSizes): number => product(sizes, meshAxes)
+export const ranksOf = (sizes: AxisSizes): number =>
+  product(
+    sizes,
+    meshAxes.filter(axis => !axisFacts[axis].folded),
+  )
 
 /** Ranks that compute with the same parameters: ZeRO splits what they all hold. */
 export const dataRanks = (sizes: AxisSizes): number => product(sizes, dataAxes)

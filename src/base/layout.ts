@@ -59,10 +59,9 @@ export interface DimPart {
 
 /** The part of a dim, of local size `size`, that the rank at `at` holds where the dim is split over `axes`. */
 export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim, at: Coordinates): DimPart {
-  const { zigzag } = mesh
-  if (zigzag?.dim !== name || zigzag.axis !== axes[0])
-    return { origin: indexAlong(mesh, axes, at) * size, until: size, gap: 0 }
-  const [ranks, rank, minor] = [sizeOf(mesh, axes[0]), at[axes[0]] ?? 0, axes.slice(1)]
+  const turning = mesh.zigzag?.dim === name ? zigzagAxes(mesh, axes) : []
+  if (turning.length === 0) return { origin: indexAlong(mesh, axes, at) * size, until: size, gap: 0 }
+  const [ranks, rank, minor] = [sizeOfAll(mesh, turning), indexAlong(mesh, turning, at), axes.slice(turning.length)]
   const chunk = (size * sizeOfAll(mesh, minor)) / 2
   const first = indexAlong(mesh, minor, at) * size
   const gap = 2 * (ranks - 1 - rank) * chunk
@@ -70,6 +69,16 @@ export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim
     origin: rank * chunk + first + (first < chunk ? 0 : gap),
     ...(first < chunk && chunk < first + size && gap > 0 ? { until: chunk - first, gap } : { until: size, gap: 0 }),
   }
+}
+
+/**
+ * Those of the axes, from the first on, that are the axis of the zigzag or factors of it. The minor factors alone are a zigzag
+ * too, of what a rank of the major ones holds.
+ */
+export function zigzagAxes({ zigzag }: Mesh, axes: readonly Axis[]): readonly Axis[] {
+  const turns = (axis: Axis) => axis === zigzag?.axis || axis.startsWith(`${zigzag?.axis}.`)
+  const end = axes.findIndex(axis => !turns(axis))
+  return end < 0 ? axes : axes.slice(0, end)
 }
 
 /** Where the part that a rank holds belongs: to the rank so many turns before it. */
@@ -83,8 +92,8 @@ export function homeOf(mesh: Mesh, { turns }: Layout, at: Coordinates): Coordina
 }
 
 /** Whether a cut of the dim along these axes is not in order. */
-export const isZigzagCut = ({ zigzag }: Mesh, axes: readonly Axis[], dim: string | undefined): boolean =>
-  zigzag !== undefined && zigzag.dim === dim && axes.includes(zigzag.axis)
+export const isZigzagCut = (mesh: Mesh, axes: readonly Axis[], dim: string | undefined): boolean =>
+  mesh.zigzag !== undefined && mesh.zigzag.dim === dim && zigzagAxes(mesh, axes).length > 0
 
 /** Where the element at `index` of a part lies in the whole dim. */
 export const positionIn = ({ origin, until, gap }: DimPart, index: number): number =>

@@ -42,6 +42,7 @@ export const problemCodes = {
   'plan/unsupported': 'an axis cannot be used yet',
   'plan/batch': 'the global batch cannot be split over data ranks and microbatches',
   'plan/indivisible': 'a dim cannot be split as often as the plan says',
+  'plan/experts': 'the ranks cannot share the experts so',
   'plan/stages': 'there are more stages than layers',
   'plan/layers': 'the layers per stage do not add up',
   'plan/uneven': 'some stages hold more layers than others',

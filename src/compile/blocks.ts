@@ -3,7 +3,7 @@
  * and called for every layer of its kind and every microbatch, so it meets the outside in agreed places only:
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  */
-import { claimOf, type Dim, type Layout, partialAxes, whole } from '../base/index.js'
+import { claimOf, type Dim, type Layout, type Op, partialAxes, whole } from '../base/index.js'
 import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
 import {
   type Block,
@@ -17,6 +17,7 @@ import {
 import type { ByKind, ParamLayouts } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
 import { elect } from './elect.js'
+import { hasRows, rowLayouts } from './experts.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { align } from './pack.js'
 import type { Phases } from './recompute.js'
@@ -37,8 +38,6 @@ export interface BlockContext {
   readonly classes: ReadonlyMap<string, string>
   /** The layout in which gradients of a class are accumulated: as produced, where nothing has been agreed. */
   readonly gradients: ReadonlyMap<string, Layout>
-  /** Whether every call leaves the gradient of such a parameter in a frame of its own, to be reduced and added up by others. */
-  readonly fresh: (param: ParamLayouts) => boolean
 }
 
 /** The gradient of a parameter of class `of`, in the layout in which some segment makes it. */
@@ -224,12 +223,10 @@ class PhaseWriter {
   #node(node: Node): void {
     const { s } = this.#context
     const [ins, outs] = [node.ins, node.outs].map(ids => ids.map(id => this.#value(id)))
-    const elected = elect(
-      s,
-      this.#ruleOf(node),
-      ins.map(v => this.#operand(v)),
-      outs.map(v => this.#result(v)),
-    )
+    const [operands, results] = [ins.map(v => this.#operand(v)), outs.map(v => this.#result(v))]
+    const elected = hasRows(node.op)
+      ? rowLayouts(s, node.op, operands, results)
+      : elect(s, this.#ruleOf(node), operands, results)
     const { op } = node
     if (s.ring !== undefined && isAttention(op)) {
       writeRing({ s, writer: this.#writer, op, ins, outs, elected }, s.ring)
@@ -239,10 +236,25 @@ class PhaseWriter {
     const made = outs.map((value, i) =>
       this.#writer.make(String(value.id), value, elected.outs[i], this.#kindOf(value.id)),
     )
-    this.#writer.emit({ ...node.op, ins: refs, outs: made.map(({ ref }) => ref) })
+    this.#emit(
+      node.op,
+      refs,
+      made.map(({ ref }) => ref),
+    )
     for (const { id } of outs) this.#accumulate(id)
     if (this.#derived.graph.loss === node.outs[0]) this.#accumulateLoss(made[0].ref, elected.outs[0])
     if (this.#derived.graph.terms?.includes(node.outs[0])) this.#accumulateTerm(node.outs[0])
+  }
+
+  /** Rows that ranks share move between them. */
+  #emit(op: Op, ins: readonly Ref[], outs: readonly Ref[]): void {
+    const { ep } = this.#context.s.experts
+    const kind = op.kind === 'dispatch' ? 'all-dispatch' : op.kind === 'combine' ? 'all-combine' : undefined
+    if (kind === undefined || ep.length === 0) this.#writer.emit({ ...op, ins, outs })
+    else {
+      this.#writer.emit({ kind, ins, outs, group: { axes: ep } })
+      this.#writer.emit({ kind: 'wait', on: outs[0] })
+    }
   }
 
   #kindOf(id: ValueId): Kind {
@@ -321,7 +333,7 @@ class PhaseWriter {
       this.#find(value)
       const produced = this.#gradLayout(param, this.#writer.versions(String(id))[0].layout)
       // What is a sum already has nothing to wait for: the rank adds its own part.
-      const fresh = this.#context.fresh(this.#layouts(param))
+      const { fresh } = this.#layouts(param)
       const isSum = fresh && partialAxes(produced).length === 0
       const { ref, layout } = this.#writer.demand(String(id), isSum ? this.#layouts(param).storage : produced)
       if (fresh && !isSum) this.#leave(param, value, { ref, layout })
@@ -343,10 +355,11 @@ class PhaseWriter {
 
   /** The agreed layout, else the produced one; what others reduce keeps its partial sums, and otherwise lies as it is computed with. */
   #gradLayout(param: string, layout: Layout): Layout {
-    const { classes, gradients, fresh } = this.#context
+    const { classes, gradients } = this.#context
+    const { compute, fresh } = this.#layouts(param)
     const of = classes.get(this.#block.params[param])!
     const agreed = gradients.get(of) ?? layout
-    const wanted = fresh(this.#layouts(param)) ? { ...this.#layouts(param).compute, partial: agreed.partial } : agreed
+    const wanted = fresh ? { ...compute, partial: agreed.partial } : agreed
     this.produced.push({ of, layout: gradients.has(of) ? layout : wanted })
     return wanted
   }

@@ -3,7 +3,7 @@
  * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
  * hardly on depth (a kind of block is compiled once).
  */
-import { asPart, finish, type Mesh, type MeshAxis, type Work, whole } from '../base/index.js'
+import { asPart, finish, type Work, whole } from '../base/index.js'
 import {
   type DataInput,
   type Param,
@@ -14,7 +14,6 @@ import {
   type Stream,
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
-import { isZigzag, type Plan } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
 import {
   type CompiledParam,
@@ -23,7 +22,6 @@ import {
   eachKind,
   evaluates,
   type Facts,
-  type ParamLayouts,
   phasesIn,
   type Sharding,
   stagesHeld,
@@ -31,8 +29,10 @@ import {
 import { cut } from './cut.js'
 import { draftFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'
+import { boundRows } from './experts.js'
 import { agree, settled } from './gradients.js'
-import { canonical, factorsOf, type ShardedMesh, shardedOn } from './layouts.js'
+import { canonical, type ShardedMesh, shardedOn } from './layouts.js'
+import { expertAxesOf, meshOf } from './mesh.js'
 import { draftOnce, type OnceDrafts } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
@@ -42,17 +42,17 @@ import { recompute } from './recompute.js'
 import type { SegmentDraft } from './segment.js'
 import { frameNames } from './stream/frames.js'
 import { draftingStreams, type StreamScript } from './stream/streams.js'
-import { scattersEachCall } from './tail.js'
 
 /** The first of them, up to *shard*: what every block and parameter does, whatever the order of tasks. */
 export function shardStep(given: CompileInput): Sharding {
   const { plan, schedule } = given
-  const model = storedModel(given.model, plan.precision)
+  const { dims } = given.model
+  const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
+  const model = storedModel(boundRows(given.model, plan, s), plan.precision)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph), plan.precision))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
-  const s = shardedOn(meshOf(plan, model.dims), plan)
-  const layouts = layoutsOfParams(model, s)
+  const layouts = layoutsOfParams(model, s, plan)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
   return { ...facts, ...shard(facts) }
 }
@@ -94,25 +94,12 @@ function* placingFrames(scripts: readonly StreamScript[]): Work<Stream[]> {
   return streams
 }
 
-/** The plan's axes in its rank order, factored where heads are split by several; the sequence in zigzag over the major factor of cp. */
-export function meshOf(
-  plan: Pick<Plan, MeshAxis | 'order' | 'zigzag' | 'attention'>,
-  dims: Readonly<Record<string, number>>,
-): Mesh {
-  const names = plan.order.split('-') as MeshAxis[] // checked with the plan
-  const factored = factorsOf(plan, dims.kvHeads)
-  const axes = names.flatMap(name => (name === 'tp' || name === 'cp' ? factored[name] : [{ name, size: plan[name] }]))
-  const axis = factored.cp.at(-1)!.name
-  return isZigzag(plan, dims.seq) ? { axes, zigzag: { dim: 'seq', axis } } : { axes }
-}
-
 /** Every segment, in layouts: of each kind of block, of each parameter, and what happens once a step. */
 function shard(facts: Facts): Drafts {
-  const { model, plan } = facts
+  const { model } = facts
   const sharding = {
     phases: phasesIn(facts),
     classes: classesOf(model),
-    fresh: ({ storage }: ParamLayouts) => scattersEachCall(plan, storage),
   }
   const context: BlockContext = { ...facts, ...sharding, sizes: model.dims, gradients: new Map() }
   const gradients = agree(facts, context)

@@ -35,6 +35,8 @@ export function eachKind<T>({ blocks }: Model, make: (block: Block) => T): ByKin
 export interface ParamLayouts {
   readonly compute: Layout
   readonly storage: Layout
+  /** Every call leaves its gradient in a frame of its own, to be reduced and added up by others; else it is added up as produced. */
+  readonly fresh: boolean
 }
 
 /** What is known before anything is sharded. */

@@ -3,7 +3,7 @@
  * to their sums: one collective over many tensors, that works in place wherever the parts lie inside the whole. Flights
  * of the same parameters of alike blocks share a segment.
  */
-import { type Axis, layoutKey } from '../base/index.js'
+import { type Axis, flatAxes, layoutKey } from '../base/index.js'
 import { type RoleName, traitsOf } from '../ir/index.js'
 import {
   type DataCall,
@@ -15,9 +15,8 @@ import {
 } from '../schedule/index.js'
 import type { PhaseName } from './blocks.js'
 import { blocksOfStages, type CompiledParam, evaluates, type Sharding } from './compiled.js'
-import { dataAxes } from './layouts.js'
 import { localBytes, type SegmentDraft, SegmentWriter, type Slot, type Tensor } from './segment.js'
-import { type Gradient, scattersEachCall } from './tail.js'
+import type { Gradient } from './tail.js'
 
 export interface FlightDrafts {
   readonly plan: FlightPlan
@@ -39,7 +38,7 @@ export function draftFlights(sharding: Sharding): FlightDrafts[] {
 function policyOf(sharding: Sharding): DataPolicy {
   const { plan, params } = sharding
   const inParts = params.some(({ segments }) => segments.kept.layout.flat)
-  const scatters = params.some(({ layouts }) => scattersEachCall(plan, layouts.storage))
+  const scatters = params.some(({ layouts }) => layouts.fresh)
   return {
     gather: !inParts ? 'never' : plan.zero === 3 ? plan.gather : 'step',
     reduce: evaluates(sharding) ? 'never' : scatters ? 'call' : 'step',
@@ -113,7 +112,8 @@ export class FlightDrafter {
     }
     this.#used.set(draft, used)
     const flies = (name: string) => fliesOnce(this.#paramOf(name).segments.gradient)
-    return { reads: used.reads.map(nameOf), makes: used.makes.map(nameOf).filter(flies) }
+    const inParts = (name: string) => this.#paramOf(name).segments.kept.layout.flat !== undefined
+    return { reads: used.reads.map(nameOf).filter(inParts), makes: used.makes.map(nameOf).filter(flies) }
   }
 
   draft(calls: readonly DataCall[]): FlightDrafts {
@@ -159,10 +159,11 @@ const slotOf = (is: 'param' | 'full' | 'grad' | 'fresh', of: string): Slot => ({
   offset: 0,
 })
 
+/** Parameters whose parts are of the same ranks travel together. */
 function draftGather({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
   const w = new SegmentWriter(s)
-  const axes = dataAxes(s)
-  const pairs = namesIn(params).map((of, i) => {
+  const together = new Map<string, { axes: readonly Axis[]; ins: string[]; outs: string[] }>()
+  for (const [i, of] of namesIn(params).entries()) {
     const { spec, dtype, layouts, segments } = params[i]
     const { layout, inside } = segments.kept
     const tensor: Tensor = { ...spec, name: of, dtype }
@@ -170,14 +171,13 @@ function draftGather({ s }: Sharding, params: readonly CompiledParam[], name: st
     const part = w.held(of, tensor, segments.kept, slot)
     const whole = w.given(of, { ...tensor, name: `${of}.whole` }, layouts.compute, inside ? slot : slotOf('full', of))
     w.makeRoom(whole.ref, layout)
-    return [part.ref, whole.ref] as const
-  })
-  w.emit({
-    kind: 'all-gather',
-    ins: pairs.map(([part]) => part),
-    outs: pairs.map(([, whole]) => whole),
-    group: { axes },
-  })
+    const axes = flatAxes(layout)
+    const group = together.get(axes.join()) ?? { axes, ins: [], outs: [] }
+    group.ins.push(part.ref)
+    group.outs.push(whole.ref)
+    together.set(axes.join(), group)
+  }
+  for (const { axes, ins, outs } of together.values()) w.emit({ kind: 'all-gather', ins, outs, group: { axes } })
   return w.draft(name, 'gather')
 }
 

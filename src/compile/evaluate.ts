@@ -12,7 +12,7 @@ import { scheduleOf, stepOf } from './job.js'
 /** `schedule` is the parsed file of a plan that names one. */
 export function compileEvaluation(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {
   const { training, plan } = job
-  const model = buildModel(withoutDropout(job.model), stepOf(training, plan))
+  const model = buildModel(judged(job.model), stepOf(training, plan))
   return compile({ model, plan, training, schedule: forwardOf(schedule) })
 }
 
@@ -22,4 +22,9 @@ export const forwardOf = (schedule: Schedule): Schedule => ({
   rows: schedule.rows.map(row => tasksOf(row).filter(({ kind }) => kind === 'F')),
 })
 
-const withoutDropout = (model: ModelConfig): ModelConfig => (model.family === 'gpt' ? { ...model, dropout: 0 } : model)
+/** Without what only training has: masks, and losses that balance experts. */
+function judged(model: ModelConfig): ModelConfig {
+  if (model.family === 'gpt') return { ...model, dropout: 0 }
+  if (model.family !== 'llama' || !model.moe) return model
+  return { ...model, moe: { ...model.moe, loss: undefined } }
+}

@@ -1,12 +1,12 @@
 /**
  * *agree*: the layout in which blocks leave each parameter's gradient. It is the layout the gradient is produced in; where
  * several segments make it (tied weights, schedules that have both B and W) the first one's if the others can be brought
- * to it, else the one that all can be brought to: the layout to compute with, partial over the data axes.
+ * to it, else the one that all can be brought to: the layout to compute with, partial over the axes along which there are copies.
  */
-import { factsOf, type Layout, sameLayout } from '../base/index.js'
+import { flatAxes, type Layout, sameLayout } from '../base/index.js'
 import type { Block } from '../model/index.js'
 import { type BlockContext, type BlockDrafts, draftBlock, type ProducedGradient } from './blocks.js'
-import { type ByKind, eachKind, evaluates, type Facts } from './compiled.js'
+import { type ByKind, eachKind, evaluates, type Facts, type ParamLayouts } from './compiled.js'
 
 /** Layouts by class of parameters. */
 type Gradients = ReadonlyMap<string, Layout>
@@ -18,7 +18,7 @@ export function agree(facts: Facts, context: BlockContext): Gradients {
   if (evaluates(facts)) return new Map()
   const param = new Map([...classes].map(([name, of]) => [of, layouts.get(name)!]))
   const produced = contested(facts, context)
-  return new Map([...produced].map(([of, made]) => [of, agreed(facts, made, param.get(of)!.compute)]))
+  return new Map([...produced].map(([of, made]) => [of, agreed(made, param.get(of)!)]))
 }
 
 /** The layouts gradients are accumulated in: as agreed, else as the only segment that makes one produces it. */
@@ -43,10 +43,9 @@ function contested({ model }: Facts, context: BlockContext): Map<string, Layout[
 
 const repeated = (list: readonly string[]): string[] => list.filter((item, i) => list.indexOf(item) !== i)
 
-function agreed({ s }: Facts, [first, ...others]: readonly Layout[], compute: Layout): Layout {
+function agreed([first, ...others]: readonly Layout[], { compute, storage }: ParamLayouts): Layout {
   const reaches = (from: Layout) =>
     sameLayout(first, from) || Object.keys(first.partial).every(axis => axis in from.partial)
   if (others.every(reaches)) return first
-  const data = s.axes.filter(axis => factsOf(axis).data)
-  return { ...compute, partial: Object.fromEntries(data.map(axis => [axis, 'sum'])) }
+  return { ...compute, partial: Object.fromEntries(flatAxes(storage).map(axis => [axis, 'sum'])) }
 }

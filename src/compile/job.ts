@@ -28,12 +28,16 @@ export function scheduleOf(plan: Plan): Schedule {
   return makeSchedule(plan.schedule, { ranks: plan.pp, chunks: plan.chunks, microbatches: plan.microbatches })
 }
 
+/** What one rank does in one piece, unless the model is another one then: experts may be balanced within each microbatch. */
+const piecesOf = ({ model, plan }: Job): number =>
+  model.family === 'llama' && (model.moe?.loss?.microbatch ?? 0) > 0 ? plan.microbatches : 1
+
 /** The same job on one rank: nothing split, nothing recomputed. */
-export const serialJob = (job: Job, microbatches = 1): Job => ({
+export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
   ...job,
   plan: {
     ...job.plan,
-    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, zero: 0, sequenceParallel: false },
+    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false },
     ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
   },
 })

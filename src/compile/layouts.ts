@@ -18,23 +18,37 @@ import {
   splitsDim,
   tokenDims,
 } from '../base/index.js'
-import { contextOf, headSplit, type Plan } from '../plan/index.js'
+import { contextOf, type Plan } from '../plan/index.js'
 
 export interface ShardedMesh {
   readonly mesh: Mesh
   /** Axes (or their factors) of more than one rank, pp aside, major first: the order in which they split one dim. */
   readonly axes: readonly Axis[]
   readonly sequenceParallel: boolean
+  /** How experts see these axes. */
+  readonly experts: ExpertAxes
   /** The axis along which keys and values go round in attention. */
   readonly ring?: Axis
 }
 
-export const shardedOn = (mesh: Mesh, plan: Pick<Plan, 'sequenceParallel' | 'cp' | 'attention'>): ShardedMesh => {
+/** Axes whose ranks hold different experts, and those whose ranks split each of them; on the others experts are whole. */
+export interface ExpertAxes {
+  readonly ep: readonly Axis[]
+  readonly etp: readonly Axis[]
+}
+
+export const shardedOn = (
+  mesh: Mesh,
+  plan: Pick<Plan, 'sequenceParallel' | 'cp' | 'attention'>,
+  experts: ExpertAxes = { ep: [], etp: [] },
+): ShardedMesh => {
   const axes = mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
   const { sequenceParallel } = plan
   const around = axes.find(axis => baseOf(axis) === 'cp' && claimOf(axis) === undefined)
+  const byOrder = (list: readonly Axis[]) => [...list].sort(byMajor)
   return {
-    ...{ mesh, axes: axes.sort(byMajor), sequenceParallel },
+    ...{ mesh, axes: byOrder(axes), sequenceParallel },
+    experts: { ep: byOrder(experts.ep), etp: byOrder(experts.etp) },
     ...(contextOf(plan).ring && around && { ring: around }),
   }
 }
@@ -60,6 +74,8 @@ export function canonical(s: ShardedMesh, dims: readonly Dim[], purpose: Purpose
   }
   for (const dim of dims) {
     if (purpose === 'param' && tokenDims.includes(dim.name)) continue
+    if (dim.name === 'expert') take(dim, s.experts.ep)
+    if (dim.name === 'expertFfn') take(dim, s.experts.etp)
     const free = s.axes.filter(axis => !claimed().includes(axis) && (purpose !== 'input' || factsOf(axis).data))
     take(
       dim,
@@ -85,47 +101,20 @@ export function termLayout(s: ShardedMesh, sizes: Readonly<Record<string, number
 }
 
 /** Axes whose ranks hold the same parameters and see other tokens. */
-export const dataAxes = (s: ShardedMesh): Axis[] => s.axes.filter(axis => factsOf(axis).data)
+const dataAxes = (s: ShardedMesh): Axis[] => s.axes.filter(axis => factsOf(axis).data)
 
-/** The ZeRO layout: what a rank computes with, as one line in equal parts over the data axes. */
-export function storageOf(s: ShardedMesh, compute: Layout): Layout {
-  const flat = dataAxes(s)
+/** Those over which ranks compute with the same of a parameter, on different tokens: of experts whatever does not split them. */
+export const copyAxes = (s: ShardedMesh, dims: readonly Dim[]): Axis[] => {
+  const { ep, etp } = s.experts
+  return dims.some(({ name }) => name === 'expert')
+    ? s.axes.filter(axis => ![...ep, ...etp].includes(axis))
+    : dataAxes(s)
+}
+
+/** The ZeRO layout: what a rank computes with, as one line in equal parts over the axes along which there are copies. */
+export function storageOf(s: ShardedMesh, dims: readonly Dim[], compute: Layout): Layout {
+  const flat = copyAxes(s, dims)
   return flat.length > 0 ? { ...compute, flat } : compute
-}
-
-/** The axes of a plan that are one in the plan and several in the mesh, each fastest first. */
-export interface FactoredAxes {
-  readonly tp: readonly MeshAxisSize[]
-  readonly cp: readonly MeshAxisSize[]
-}
-
-type MeshAxisSize = Mesh['axes'][number]
-
-/**
- * tp = tp.0 x tp.1 where key-value heads are too few for tp: tp.0 = gcd(tp, kvHeads). cp = cp.0 x cp.1 x cp.2 where ranks
- * exchange sequence for heads: cp.2 takes key-value heads, cp.1 groups of queries where those are too few.
- */
-export function factorsOf(plan: Pick<Plan, 'tp' | 'cp' | 'attention'>, kvHeads: number | undefined): FactoredAxes {
-  const { outer, ulysses: exchanging } = contextOf(plan)
-  const { tp, ulysses } = headSplit(plan.tp, exchanging, kvHeads)
-  const several = (...axes: readonly MeshAxisSize[]) => axes.filter(({ size }) => size > 1)
-  return {
-    tp:
-      tp.group === 1
-        ? [{ name: 'tp', size: plan.tp }]
-        : [
-            { name: 'tp.1', size: tp.group },
-            { name: 'tp.0', size: tp.kvHeads },
-          ],
-    cp:
-      exchanging === 1
-        ? [{ name: 'cp', size: plan.cp }]
-        : several(
-            { name: 'cp.2', size: ulysses.kvHeads },
-            { name: 'cp.1', size: ulysses.group },
-            { name: 'cp.0', size: outer },
-          ),
-  }
 }
 
 export const wholeAxes = (s: ShardedMesh, layout: Layout): Axis[] => {

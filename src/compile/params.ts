@@ -1,6 +1,7 @@
 /** The parameters of a model: which are alike, how each is laid out, who holds it, and the segments of its own. */
 import type { Layout } from '../base/index.js'
 import type { Model, ParamSpec } from '../model/index.js'
+import type { Plan } from '../plan/index.js'
 import { type CompiledParam, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
 import { canonical, type ShardedMesh, storageOf } from './layouts.js'
 import { paramDtypes } from './precision.js'
@@ -14,24 +15,27 @@ export function classesOf(model: Model): Map<string, string> {
   return classes
 }
 
-export function layoutsOfParams(model: Model, s: ShardedMesh): Map<string, ParamLayouts> {
+export function layoutsOfParams(
+  model: Model,
+  s: ShardedMesh,
+  plan: Pick<Plan, 'zero' | 'reduce'>,
+): Map<string, ParamLayouts> {
   const classes = classesOf(model)
-  const known = new Map<string, ParamLayouts>()
+  const layouts = new Map(model.params.map(spec => [classes.get(spec.name)!, layoutsOfParam(spec, s)]))
+  const inParts = [...layouts.values()].some(({ storage }) => storage.flat !== undefined)
+  const scatters = plan.zero >= 2 && plan.reduce === 'microbatch' && inParts
   return new Map(
-    model.params.map(spec => {
-      const { name } = spec
-      const of = classes.get(name)!
-      const layouts = known.get(of) ?? layoutsOfParam(spec, s)
-      known.set(of, layouts)
-      return [name, layouts]
+    model.params.map(({ name, balance }) => {
+      const fresh = scatters && balance === undefined
+      return [name, { ...layouts.get(classes.get(name)!)!, fresh }]
     }),
   )
 }
 
 /** What is counted for, and has no gradient, is small: every rank keeps it whole. */
-function layoutsOfParam({ dims, balance }: ParamSpec, s: ShardedMesh): ParamLayouts {
+function layoutsOfParam({ dims, balance }: ParamSpec, s: ShardedMesh): Omit<ParamLayouts, 'fresh'> {
   const compute = canonical(s, dims, 'param')
-  return { compute, storage: balance ? compute : storageOf(s, compute) }
+  return { compute, storage: balance ? compute : storageOf(s, dims, compute) }
 }
 
 /** `gradients`: by class, the layouts they are accumulated in. */

@@ -70,10 +70,6 @@ export type Reduction =
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
 
-/** Whether every call leaves its gradients to be scattered; else they are added up as they are produced. */
-export const scattersEachCall = ({ zero, reduce }: Pick<Plan, 'zero' | 'reduce'>, storage: Layout): boolean =>
-  zero >= 2 && reduce === 'microbatch' && storage.flat !== undefined
-
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
   const { compute, storage } = param.layouts
@@ -83,7 +79,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   if (param.produced === undefined) return { ...held, states: [] }
   const gradient: Gradient = {
     produced: param.produced,
-    accumulated: scattersEachCall(plan, storage) ? storage : param.produced,
+    accumulated: param.layouts.fresh ? storage : param.produced,
     // Counts are few, and do not fly.
     reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state),
   }

@@ -28,7 +28,7 @@ import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { context, contextHeads } from './context.js'
 import { data, labels, learningRate } from './data.js'
-import { choices, layersOfExperts, ranksOfExperts } from './experts.js'
+import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
@@ -64,7 +64,9 @@ const tryDivisors = (n: number, around: number): string => `try ${either(divisor
 
 const ranks: Rule = function* ({ plan }) {
   const world = worldOfPlan(plan)
-  const factors = meshAxes.filter(axis => plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
+  const factors = meshAxes
+    .filter(axis => plan[axis] > 1 && !axisFacts[axis].folded)
+    .map(axis => `${axis} ${plan[axis]}`)
   for (const axis of meshAxes)
     if (plan[axis] > 1 && !axisFacts[axis].supported) {
       const message = `not supported yet: ${axis} ${plan[axis]}`
@@ -276,6 +278,7 @@ const rules: readonly Rule[] = [
   choices,
   layersOfExperts,
   ranksOfExperts,
+  rowsOfExperts,
   size,
   chunks,
   dualPipe,

@@ -1,7 +1,9 @@
 /** What a job says of experts: who chooses whom, what room there is, and which ranks share them. */
-import { divisorsNear, either, error, type Problem, ranksOf } from '../base/index.js'
+import { defaultOrder, divisorsNear, either, error, type Problem, roundUp } from '../base/index.js'
 import { type LlamaConfig, type MoeConfig, roomOf, routedLayers } from '../model/index.js'
-import type { Rule } from './rule.js'
+import { commonFactors, expertGrid } from './folding.js'
+import { contextOf, type Rule } from './rule.js'
+import type { Plan } from './schema.js'
 
 const refuse = (field: string, equation: string, suggestion: string): Problem =>
   error('model/experts', `model.moe.${field}`, equation, suggestion)
@@ -32,7 +34,7 @@ export const choices: Rule = function* ({ model }) {
       `chosen ${chosen} % chosenGroups ${chosenGroups} = ${chosen % chosenGroups}, must be 0`,
       `try ${either(divisorsNear(chosen, chosenGroups))}`,
     )
-  else if ((experts / groups) * chosenGroups < chosen)
+  else if (experts % groups === 0 && (experts / groups) * chosenGroups < chosen)
     yield refuse(
       'chosen',
       `chosen ${chosen} > experts ${experts} / groups ${groups} x chosenGroups ${chosenGroups}`,
@@ -58,7 +60,79 @@ export const layersOfExperts: Rule = function* ({ model, training: { seq } }) {
     yield refuse('capacity.least', 'experts have no room at all', 'give least, or a greater factor')
 }
 
+/** Which ranks hold which experts: the grid of experts, beside that of the other layers. */
 export const ranksOfExperts: Rule = function* ({ model, plan }) {
-  if (expertsOf(model) && ranksOf(plan) > 1)
-    yield error('plan/unsupported', 'plan', `not supported yet: experts on ${ranksOf(plan)} ranks`, 'use one rank')
+  const moe = expertsOf(model)
+  const { dp, cp, tp, ep, etp } = plan
+  const say = (field: string, equation: string, suggestion: string) =>
+    error('plan/experts', `plan.${field}`, equation, suggestion)
+  if (ep * etp === 1) return
+  if (!moe) {
+    yield say(ep > 1 ? 'ep' : 'etp', `ep ${ep} x etp ${etp} split experts, the model has none`, 'leave both at 1')
+    return
+  }
+  const ranks = dp * cp * tp
+  const equation = `dp ${dp} x cp ${cp} x tp ${tp} = ${ranks}`
+  if (ranks % (ep * etp) !== 0)
+    yield say(
+      'ep',
+      `${equation} % (ep ${ep} x etp ${etp} = ${ep * etp}) = ${ranks % (ep * etp)}, must be 0`,
+      `try ep ${either(divisorsNear(Math.max(1, Math.floor(ranks / etp)), ep))}`,
+    )
+  else if (!commonFactors(denseGrid(plan), expertGrid(plan)))
+    yield say(
+      'etp',
+      `the grids tp ${tp} x cp ${cp} x dp ${dp} and etp ${etp} x ep ${ep} x ${ranks / (ep * etp)} have no common factors: ` +
+        `of ${endsIn(plan).join(', ')} each must divide the next`,
+      `try etp ${either(divisorsNear(tp, etp))}, or ep ${either(divisorsNear(ranks / etp, ep))}`,
+    )
+  else if (contextOf(plan).ring && piecesOfContext(plan) > 1)
+    yield say(
+      'attention',
+      `keys go round over cp ${cp}, which ep ${ep} and etp ${etp} cut in ${piecesOfContext(plan)}`,
+      'try attention: gather, or an ep that takes all of cp or none of it',
+    )
+  if (plan.order !== defaultOrder)
+    yield say('order', `experts are split in the order ${defaultOrder} only, not ${plan.order}`, 'leave order out')
+  if (moe.experts % ep !== 0)
+    yield say(
+      'ep',
+      `experts ${moe.experts} % ep ${ep} = ${moe.experts % ep}, must be 0`,
+      `try ep ${either(divisorsNear(moe.experts, ep))}`,
+    )
+  if (moe.ffn % etp !== 0)
+    yield say(
+      'etp',
+      `ffn ${moe.ffn} of an expert % etp ${etp} = ${moe.ffn % etp}, must be 0`,
+      `try etp ${either(divisorsNear(moe.ffn, etp))}`,
+    )
+}
+
+const denseGrid = ({ tp, cp, dp }: Pick<Plan, 'tp' | 'cp' | 'dp'>) =>
+  [
+    { name: 'tp', size: tp },
+    { name: 'cp', size: cp },
+    { name: 'dp', size: dp },
+  ] as const
+
+/** Factors of cp that experts tell apart. */
+const piecesOfContext = (plan: Plan): number =>
+  commonFactors(denseGrid(plan), expertGrid(plan))?.filter(({ dense }) => dense === 'cp').length ?? 0
+
+/** Ranks below the end of each axis of either grid. */
+const endsIn = ({ tp, cp, ep, etp }: Plan): number[] => [...new Set([tp, tp * cp, etp, etp * ep])].sort((a, b) => a - b)
+
+/** Tokens become rows on all ranks but those that split each expert: those of tp take a part of the sequence each. */
+export const rowsOfExperts: Rule = function* ({ model, training: { seq }, plan }) {
+  const moe = expertsOf(model)
+  const { tp, cp, etp } = plan
+  if (!moe || seq % cp !== 0) return
+  const ways = cp * Math.max(1, tp / etp)
+  if (Number.isInteger(ways) && seq % ways !== 0)
+    yield error(
+      'plan/experts',
+      'plan.tp',
+      `seq ${seq} % (cp ${cp} x tp ${tp}${etp > 1 ? ` / etp ${etp}` : ''} = ${ways}) = ${seq % ways}, must be 0: every rank sends its own tokens to experts`,
+      `try seq ${roundUp(seq, ways)}`,
+    )
 }

@@ -1,6 +1,7 @@
 export { check, worldOfPlan } from './check.js'
 export * from './data.js'
 export { type Kind, parseText } from './document.js'
+export { commonFactors, type ExpertAxis, expertGrid, type Factors } from './folding.js'
 export * from './groups.js'
 export * from './job.js'
 export { layersPerStage, stagesOf } from './layers.js'

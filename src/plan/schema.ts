@@ -139,6 +139,20 @@ export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
 export const Plan = z
   .strictObject({
     ...axes,
+    etp: axis.describe('ranks of dp x cp x tp that split every expert'),
+    rows: z
+      .union(
+        [
+          z.literal('worst'),
+          z
+            .number()
+            .min(1)
+            .max(2 ** 16),
+        ],
+        { error: 'expected worst, or a number of at least 1' },
+      )
+      .default(2)
+      .describe('room for rows of experts, over an even share: a number, or worst; more stops the step'),
     zero: z
       .int()
       .min(0)

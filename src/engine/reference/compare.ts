@@ -88,16 +88,18 @@ export function* runningSerial(program: Program, options: CompareOptions): Work<
   const machine = interpreterOf(program, { seed: options.seed, precision: 'f64' })
   const data = dataFor(program, options)
   const names = program.params.map(({ name }) => name)
+  const followers = followersIn(program)
   const steps: SerialStep[] = []
   for (let step = 0; step < options.steps; step++) {
     const { loss } = yield* stepOf(machine, data, options, step)
     const gradients = new Map(names.map(name => [name, machine.gradient(name)]))
-    const scales = gradientScales(gradients)
+    const scales = gradientScales(gradients, followers)
     const sensitivity = sensitivities(program, machine, options, step)
     const pushed = new Map(
       names.map(name => {
         const before = steps[step - 1]?.pushed.get(name)
-        return [name, sensitivity(name).map((by, i) => (before?.[i] ?? 0) + by * scales.get(name)!)]
+        const by = followers.has(name) ? machine.parameter(name).fill(0) : sensitivity(name)
+        return [name, by.map((by, i) => (before?.[i] ?? 0) + by * scales.get(name)!)]
       }),
     )
     const growth = norm([...pushed.values()]) / norm(names.map(name => machine.parameter(name)))
@@ -196,11 +198,25 @@ function sensitivities(
 const norm = (tensors: readonly Float64Array[]): number =>
   Math.sqrt(tensors.reduce((sum, tensor) => tensor.reduce((inner, value) => inner + value * value, sum), 0))
 
-/** A tensor's largest gradient, or 1e-4 of the model's largest. */
-function gradientScales(gradients: ReadonlyMap<string, Float64Array>): Map<string, number> {
-  const own = new Map([...gradients].map(([name, values]) => [name, greatest(values)]))
-  const floor = 1e-4 * Math.max(...own.values())
+/** A tensor's largest gradient, or 1e-4 of the model's largest. Counts are no gradients: of them a part of one is much. */
+function gradientScales(
+  gradients: ReadonlyMap<string, Float64Array>,
+  followers: ReadonlySet<string>,
+): Map<string, number> {
+  const own = new Map([...gradients].map(([name, values]) => [name, followers.has(name) ? 1 : greatest(values)]))
+  const floor = 1e-4 * Math.max(...[...own].flatMap(([name, scale]) => (followers.has(name) ? [] : [scale])))
   return new Map([...own].map(([name, scale]) => [name, Math.max(scale, floor)]))
+}
+
+/** Parameters that follow counts instead of a gradient. */
+function followersIn({ streams, segments }: Program): ReadonlySet<string> {
+  const balances = (segment: string) => segments[segment].instrs.some(({ kind }) => kind === 'balance')
+  const steps = streams.flatMap(stream => stream.steps)
+  return new Set(
+    steps.flatMap(step =>
+      step.kind === 'call' && step.param !== undefined && balances(step.segment) ? [step.param] : [],
+    ),
+  )
 }
 
 const greatest = (values: ArrayLike<number>): number => {

@@ -58,12 +58,7 @@ function placesOf(mesh: Mesh, axes: readonly Axis[], { dims, layout }: Buffer): 
   const own = ['batch', 'seq'].map(name => dims.find(dim => dim.name === name) ?? { name, size: 1 })
   const along = own.map(({ name }) => splitOf(layout, name).filter(axis => axes.includes(axis)))
   const all = own.map(({ name, size }, i) => ({ name, size: size * sizeOfAll(mesh, along[i]) }))
-  const [batches, sequences] = own.map(({ name }) =>
-    offsets(
-      own,
-      own.map(dim => (dim.name === name ? dim : { ...dim, size: 1 })),
-    ),
-  )
+  const [batches, sequences] = own.map(dim => offsets(own, [dim]))
   const places: { member: number; token: number }[] = new Array(elementsOf(all))
   for (let member = 0; member < sizeOfAll(mesh, axes); member++) {
     const at = coordinatesAlong(mesh, axes, member)

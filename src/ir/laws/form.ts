@@ -1,5 +1,13 @@
 /** W: names and indices mean something. The other laws assume it, so that they can be short. */
-import { type Axis, type Dim, isAxis as isAxisName, isMeshAxis, type Layout, sizeOf } from '../../base/index.js'
+import {
+  type Axis,
+  type Dim,
+  isAxis as isAxisName,
+  isMeshAxis,
+  type Layout,
+  sizeOf,
+  zigzagAxes,
+} from '../../base/index.js'
 import { type Group, type Instr, isCollective, isCompute, isRouted } from '../instr.js'
 import {
   bytesPer,
@@ -76,7 +84,7 @@ function outline(program: Program): string[] {
     ...(microbatches > steps ? [`${microbatches} microbatches, but all streams together have ${steps} steps`] : []),
     ...mesh.axes.filter(({ name }) => !isAxisName(name)).map(({ name }) => `${name} is not an axis`),
     ...twice(mesh.axes).map(name => `the mesh has ${name} twice`),
-    ...(mesh.zigzag && !mesh.axes.some(({ name }) => name === mesh.zigzag?.axis)
+    ...(mesh.zigzag && !mesh.axes.some(({ name }) => zigzagAxes(mesh, [name]).length > 0)
       ? [`zigzag is over ${mesh.zigzag.axis}, which the mesh does not have`]
       : []),
     ...twice(params).map(name => `parameter ${name} is declared twice`),
@@ -145,9 +153,11 @@ function roundForm({ mesh }: Program, { splits, turns = {}, shares }: Layout): s
 }
 
 /** The axis of a zigzag is the first that splits its dim. */
-function zigzagForm({ mesh: { zigzag } }: Program, split: readonly (readonly [string, readonly Axis[]])[]): string[] {
+function zigzagForm({ mesh }: Program, split: readonly (readonly [string, readonly Axis[]])[]): string[] {
+  const { zigzag } = mesh
   const axes = split.find(([name]) => name === zigzag?.dim)?.[1] ?? []
-  const misplaced = zigzag !== undefined && axes.indexOf(zigzag.axis) > 0
+  const misplaced =
+    zigzag && axes.slice(zigzagAxes(mesh, axes).length).some(axis => zigzagAxes(mesh, [axis]).length > 0)
   return misplaced ? [`${zigzag.dim} is cut in zigzag over ${zigzag.axis}, but over ${axes[0]} before`] : []
 }
 

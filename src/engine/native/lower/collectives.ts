@@ -50,7 +50,7 @@ interface Meet {
 
 /** 0: members' parts follow each other. Else so many members in a row share what a rank of the zigzag would hold. */
 const zigzag = ({ group, dim }: Extract<Collective, { kind: 'all-gather' | 'reduce-scatter' }>, s: Site): number =>
-  s.isZigzag(group.axes, dim) ? s.ranksAlong(group.axes.slice(1)) : 0
+  s.isZigzag(group.axes, dim) ? s.ranksAlong(s.behindZigzag(group.axes)) : 0
 
 type Pair = ReturnType<typeof pairsOf>[number]
 

@@ -18,6 +18,7 @@ import {
   partStart,
   type Rank,
   sizeOfAll,
+  zigzagAxes,
 } from '../../../base/index.js'
 import {
   acrossMicrobatches,
@@ -349,6 +350,7 @@ class RankLowering {
       mesh,
       ranksAlong: axes => sizeOfAll(mesh, axes),
       isZigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
+      behindZigzag: axes => axes.slice(zigzagAxes(mesh, axes).length),
       isFirst: axes => axes.every(axis => (this.#at[axis] ?? 0) === 0),
       input: name => {
         const place = map.inputs.get(name)

@@ -31,6 +31,8 @@ export interface Site {
   ranksAlong(axes: readonly Axis[]): number
   /** Whether a cut of the dim along these axes is not in order. */
   isZigzag(axes: readonly Axis[], dim: string | undefined): boolean
+  /** The axes behind those of the zigzag. */
+  behindZigzag(axes: readonly Axis[]): readonly Axis[]
   /** Whether the rank is the first along these axes. */
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined

@@ -1,0 +1,90 @@
+/**
+ * The mesh of a plan: its axes in their rank order, factored where heads are split by several, every factor cut further where the
+ * grid of experts cuts it; the sequence in zigzag over the major factor of cp.
+ */
+import type { Axis, Mesh, MeshAxis } from '../base/index.js'
+import { commonFactors, contextOf, expertGrid, headSplit, isZigzag, type Plan } from '../plan/index.js'
+import type { ExpertAxes } from './layouts.js'
+
+export type MeshPlan = Pick<Plan, MeshAxis | 'etp' | 'order' | 'zigzag' | 'attention'>
+type Sizes = Readonly<Record<string, number>>
+type AxisSize = Mesh['axes'][number]
+
+export function meshOf(plan: MeshPlan, dims: Sizes): Mesh {
+  const axes = axesOf(plan, dims).map(({ name, size }) => ({ name, size }))
+  const axis = factorsOf(plan, dims.kvHeads).cp.at(-1)!.name
+  return isZigzag(plan, dims.seq) ? { axes, zigzag: { dim: 'seq', axis } } : { axes }
+}
+
+/** Which axes of that mesh the experts are split over. */
+export function expertAxesOf(plan: MeshPlan, dims: Sizes): ExpertAxes {
+  const axes = axesOf(plan, dims)
+  const ofExperts = (expert: string) =>
+    axes.filter(axis => axis.expert === expert && axis.size > 1).map(({ name }) => name)
+  return { ep: ofExperts('ep'), etp: ofExperts('etp') }
+}
+
+/** Fastest first. A model without experts, or a plan that does not split them, has the plan's own axes. */
+function axesOf(plan: MeshPlan, dims: Sizes): readonly (AxisSize & { expert?: string })[] {
+  const names = plan.order.split('-') as MeshAxis[] // checked with the plan
+  const factored = factorsOf(plan, dims.kvHeads)
+  const own = names.flatMap(name => (name === 'tp' || name === 'cp' ? factored[name] : [{ name, size: plan[name] }]))
+  if (dims.expert === undefined || plan.ep * plan.etp === 1) return own
+  const [dense, pp] = [
+    own.filter(({ name }) => name !== 'pp' && name !== 'ep'),
+    own.filter(({ name }) => name === 'pp'),
+  ]
+  const common = commonFactors(dense, expertGrid(plan))
+  if (!common) throw new Error('internal: the grids of the plan have no common factors')
+  const pieces = dense.flatMap(axis =>
+    named(
+      axis,
+      common.filter(factor => factor.dense === axis.name),
+    ),
+  )
+  return [...pieces, ...pp]
+}
+
+/** The pieces of an axis, fastest first; the major one has the lowest number. */
+function named({ name, size }: AxisSize, pieces: readonly { size: number; expert: string }[]) {
+  if (pieces.length === 0) return [{ name, size }]
+  if (pieces.length === 1) return [{ name, size, expert: pieces[0].expert }]
+  const factor = name.includes('.') ? name : `${name}.0`
+  return pieces.map((piece, i) => ({
+    name: `${factor}.${pieces.length - 1 - i}` as Axis, // a factor of a factor
+    ...piece,
+  }))
+}
+
+/** The axes of a plan that are one in the plan and several in the mesh, each fastest first. */
+export interface FactoredAxes {
+  readonly tp: readonly AxisSize[]
+  readonly cp: readonly AxisSize[]
+}
+
+/**
+ * tp = tp.0 x tp.1 where key-value heads are too few for tp: tp.0 = gcd(tp, kvHeads). cp = cp.0 x cp.1 x cp.2 where ranks
+ * exchange sequence for heads: cp.2 takes key-value heads, cp.1 groups of queries where those are too few.
+ */
+export function factorsOf(plan: Pick<Plan, 'tp' | 'cp' | 'attention'>, kvHeads: number | undefined): FactoredAxes {
+  const { outer, ulysses: exchanging } = contextOf(plan)
+  const { tp, ulysses } = headSplit(plan.tp, exchanging, kvHeads)
+  const several = (...axes: readonly AxisSize[]) => axes.filter(({ size }) => size > 1)
+  return {
+    tp:
+      tp.group === 1
+        ? [{ name: 'tp', size: plan.tp }]
+        : [
+            { name: 'tp.1', size: tp.group },
+            { name: 'tp.0', size: tp.kvHeads },
+          ],
+    cp:
+      exchanging === 1
+        ? [{ name: 'cp', size: plan.cp }]
+        : several(
+            { name: 'cp.2', size: ulysses.kvHeads },
+            { name: 'cp.1', size: ulysses.group },
+            { name: 'cp.0', size: outer },
+          ),
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * Experts on any plan compute what experts on one rank compute. A seeded sample shows most pairs of choices; PLANS=500 draws so
+ * many plans instead, SEED=2 others.
+ */
+import { test } from 'node:test'
+import { choices } from '../src/base/index.js'
+import { check, Job, type JobInput, scheduleNames } from '../src/plan/index.js'
+import { scheduleProblems } from '../src/schedule/index.js'
+import { computesWhatOneRankComputes, titleOf } from './jobs.js'
+
+const llama = { family: 'llama', layers: 2, embed: 8, heads: 4, kvHeads: 2, ffn: 8, vocab: 8 } as const
+const loss = { sequence: 0.05, microbatch: 0.03, z: 0.01 }
+
+/** One of each family of routers, with everything that may stand beside them. */
+const models = {
+  mixtral: { ...llama, moe: { experts: 8, chosen: 2, ffn: 8, loss: { microbatch: 0.05, z: 0.01 } } },
+  deepseek: {
+    ...llama,
+    moe: {
+      ...{ experts: 8, chosen: 4, ffn: 4, scores: 'sigmoid', groups: 4, chosenGroups: 2, scale: 2.5, bias: 0.01 },
+      ...{ shared: 8, dense: 1, loss: { sequence: 0.05 } },
+    },
+  },
+  qwen: {
+    ...llama,
+    moe: { experts: 4, chosen: 1, ffn: 8, normalise: false, shared: 8, sharedGate: true, every: 2, loss },
+  },
+  gshard: {
+    ...llama,
+    moe: { experts: 8, chosen: 2, ffn: 8, capacity: { factor: 1, order: 'choice', renormalise: true }, loss },
+  },
+} as const satisfies Record<string, JobInput['model']>
+
+const grid = {
+  model: Object.keys(models) as (keyof typeof models)[],
+  dp: [1, 2, 4],
+  cp: [1, 2],
+  attention: ['gather', 'ring', 'ulysses'],
+  tp: [1, 2, 4],
+  ep: [1, 2, 4, 8],
+  etp: [1, 2, 4],
+  pp: [1, 2],
+  sequenceParallel: [false, true],
+  zigzag: [undefined, false],
+  zero: [0, 1, 2, 3],
+  rows: ['worst', 4],
+  recompute: ['none', 'selective', 'full', ['scores', 'dispatch', 'expertContract', 'weightedSwiglu']],
+  microbatches: [2, 4],
+  schedule: scheduleNames,
+  precision: ['f32', 'bf16', 'pure-bf16'],
+} as const
+
+type Point = { readonly [K in keyof typeof grid]: (typeof grid)[K][number] }
+const names = Object.keys(grid) as (keyof typeof grid)[]
+
+function jobAt({ model, ...plan }: Point): Job {
+  const job = Job.parse({
+    model: models[model],
+    training: { seq: 8, globalBatch: 8, clip: 0.5 },
+    plan: { ...plan, recompute: plan.recompute as 'none' | string[] } as JobInput['plan'],
+  })
+  const stages = job.plan.pp * job.plan.chunks
+  return { ...job, model: { ...job.model, layers: Math.max(job.model.layers, stages) } }
+}
+
+const possible = (point: Point): boolean => {
+  const { dp, cp, tp, pp, schedule } = point
+  if (dp * cp * tp * pp > (asked > 0 ? 16 : 8) || dp * cp * tp === 1) return false
+  const job = jobAt(point)
+  const { chunks, microbatches } = job.plan
+  if (scheduleProblems(schedule, { ranks: pp, chunks, microbatches }).length > 0) return false
+  return check(job).every(({ severity }) => severity !== 'error')
+}
+
+const asked = Number(process.env.PLANS ?? 0)
+const seed = Number(process.env.SEED ?? 1)
+const { pick } = choices(seed)
+
+function drawn(): Point {
+  for (;;) {
+    const point = Object.fromEntries(
+      names.map(name => [name, pick(grid[name] as readonly unknown[])]),
+    ) as unknown as Point // one of each
+    if (possible(point)) return point
+  }
+}
+
+const pairsOf = (p: Point) => names.flatMap((a, i) => names.slice(i + 1).map(b => JSON.stringify([a, p[a], b, p[b]])))
+
+/** Of many points, those that show most pairs that none before has shown. */
+function sample(count: number): Point[] {
+  const [all, seen] = [Array.from({ length: 40 * count }, drawn), new Set<string>()]
+  return Array.from({ length: count }, () => {
+    const news = (point: Point) => pairsOf(point).filter(pair => !seen.has(pair)).length
+    const best = all.reduce((a, b) => (news(b) > news(a) ? b : a))
+    for (const pair of pairsOf(best)) seen.add(pair)
+    return best
+  })
+}
+
+const points = asked > 0 ? Array.from({ length: asked }, drawn) : sample(8)
+for (const [i, { model, ...plan }] of points.entries())
+  test(`${model} ${titleOf(plan as JobInput['plan'] & object)} (SEED=${seed} #${i})`, () =>
+    computesWhatOneRankComputes(jobAt({ model, ...plan })))
