@@ -11,7 +11,6 @@ import {
   flatAxes,
   heldElements,
   indexAlong,
-  isOptimizer,
   isZigzagCut,
   type Mesh,
   partAlong,
@@ -39,6 +38,7 @@ import {
   type Group,
   type Instr,
   isRouted,
+  isUpdate,
   kinds,
   type Program,
   pairsOf,
@@ -291,7 +291,7 @@ class RankLowering {
   /** The gradient an optimizer is given is gone after the step; those who want to see it get a copy. */
   #observe({ param }: Call, instr: Instr, site: Site): void {
     const to = param === undefined ? undefined : this.#world.map.ranks[this.#rank].observed.get(param)
-    if (to === undefined || !isOptimizer(instr)) return
+    if (to === undefined || !isUpdate(instr)) return
     const columns = elementsOf(site.shape(instr.ins[0]).dims)
     this.#list.write('copy', {
       out: to,
