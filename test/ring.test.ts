@@ -18,7 +18,7 @@ import {
   SerialReplay,
   verify,
 } from '../src/ir/index.js'
-import { check } from '../src/plan/index.js'
+import { check, Job, type PlanInput } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, titleOf } from './jobs.js'
 import { runOp, type Tensor } from './tiny.js'
@@ -37,6 +37,24 @@ const plans = [
 for (const [model, plan, seq] of plans)
   test(`${model} of ${seq} tokens with ${titleOf(plan)} computes what one rank computes`, () =>
     computesWhatOneRankComputes(jobOf(model, plan, { seq, globalBatch: 4 })))
+
+/** Experts over the ranks that exchange heads, beside keys that go round. */
+const routed = (plan: PlanInput): Job => {
+  const sizes = { family: 'llama', layers: 2, embed: 12, heads: 6, kvHeads: 6, headDim: 2, ffn: 8, vocab: 8 } as const
+  const model = { ...sizes, moe: { experts: 8, chosen: 2, ffn: 8 } }
+  return Job.parse({ model, training: { seq: 12, globalBatch: 2 }, plan: { rows: 'worst', ...plan } })
+}
+
+test('experts that cut cp where the ring begins leave it whole', () => {
+  computesWhatOneRankComputes(routed({ cp: 4, attention: hybrid, ep: 2, zigzag: false }))
+  const problems = (plan: PlanInput) => check(routed(plan)).map(({ message }) => message)
+  deepEqual(problems({ cp: 4, attention: 'ring', ep: 2, zigzag: false }), [
+    'keys go round over 4 ranks of cp 4, which ep 2 and etp 1 cut in 2',
+  ])
+  deepEqual(problems({ cp: 6, attention: { ulysses: 3, ring: 2 }, ep: 2 }), [
+    'the grids tp 1 x cp 6 x dp 1 and etp 1 x ep 2 x 3 have no common factors: of 2, 3, 6 each must divide the next',
+  ])
+})
 
 interface RingRun {
   readonly variant: string
