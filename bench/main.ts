@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { collectives, showCollectives } from './collectives.js'
 import { context, showContext } from './context.js'
+import { experts, showExperts } from './experts.js'
 import { matmul, showMatmul } from './matmul.js'
 import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
@@ -41,6 +42,7 @@ const races: Readonly<Record<string, Listed>> = {
     race: searching,
     show: showSearching,
   },
+  experts: { about: 'routed experts over 2 ranks: ep 2 against dp 2', race: experts, show: showExperts },
   context: {
     about: 'a long sequence over two ranks: ring, gather and ulysses against tensor parallelism',
     race: context,

@@ -3,6 +3,7 @@
 // begun: a member that has no core, or still computes, is not waited for. A sum is taken in member order, whoever takes
 // it, so the bits are the same in every run. 16-bit numbers are added up in f32 and rounded once.
 #include "bytes.h"
+#include "rows.h"
 #include "sync.h"
 
 enum { CHUNK = 1024 };  // elements added up at a time: they stay in the first cache
@@ -386,4 +387,66 @@ COMMAND(waitSeveral) {
     whole += share_of(w, &t);
   }
   share_out(c, w, whole, PIECE_BYTES / bytes_per[(int)w[WAIT_SEVERAL_DTYPE]], several);
+}
+
+// Rows that go to the experts of other members, and back. A share is a member's result; where its rows come from, its own
+// routes say, which are listed behind the results.
+static const int *routes_of(struct context *c, const double *x, size members, int share) {
+  return ints(c, x[2 * members + (size)share]);
+}
+
+// Tokens are counted through the batches and sequences of all members. A member has `batch` of the batches in a row, and of
+// a sequence chunks, some of which may lie behind others: a table says for each part of the batches and each chunk who has it
+// and where in its own sequence it begins.
+struct found {
+  size member, token;
+};
+static struct found find_token(const double *w, size token) {
+  const double *places = w + WAIT_ALL_DISPATCH_CHUNKS + 1;
+  const size whole = (size)w[WAIT_ALL_DISPATCH_WHOLE_SEQ], chunk = (size)w[WAIT_ALL_DISPATCH_CHUNK];
+  const size batch = (size)w[WAIT_ALL_DISPATCH_BATCH], at = token / whole, position = token % whole;
+  const double *place = places + 2 * (at / batch * (size)w[WAIT_ALL_DISPATCH_CHUNKS] + position / chunk);
+  return (struct found){(size)place[0],
+                        at % batch * (size)w[WAIT_ALL_DISPATCH_SEQ] + (size)place[1] + position % chunk};
+}
+
+static void all_dispatch(struct context *c, const double *w, int share, size low, size high) {
+  const size members = (size)w[WAIT_ALL_DISPATCH_MEMBERS], columns = (size)w[WAIT_ALL_DISPATCH_COLUMNS];
+  const size chosen = (size)w[WAIT_ALL_DISPATCH_CHOSEN], choices = (size)w[WAIT_ALL_DISPATCH_CHOICES];
+  const double *x = w + WAIT_ALL_DISPATCH_CHUNKS + 1 + (size)w[WAIT_ALL_DISPATCH_PLACES_LENGTH];
+  const int *from = routes_of(c, x, members, share);
+  float *out = floats(c, x[members + (size)share]);
+  for (size r = low; r < high; r++) {
+    const size choice = from[r] < 0 ? 0 : (size)from[r];
+    const struct found f = find_token(w, choice / chosen);
+    // Each choice has a row of its own, or shares its token's.
+    const size at = f.token * choices + choice % chosen % choices;
+    fill_row(out + r * columns, floats(c, x[f.member]) + at * columns, from[r], columns);
+  }
+}
+
+COMMAND(waitAllDispatch) {
+  const size piece = max_size(1, PIECE_BYTES / (4 * (size)w[WAIT_ALL_DISPATCH_COLUMNS]));
+  share_out(c, w, (size)w[WAIT_ALL_DISPATCH_ROWS], piece, all_dispatch);
+}
+
+static void all_combine(struct context *c, const double *w, int share, size low, size high) {
+  const size members = (size)w[WAIT_ALL_COMBINE_MEMBERS], columns = (size)w[WAIT_ALL_COMBINE_COLUMNS];
+  const size repeats = (size)w[WAIT_ALL_COMBINE_REPEATS], room = (size)w[WAIT_ALL_COMBINE_ROOM];
+  const double *x = w + WAIT_ALL_COMBINE_ROOM + 1;
+  const int *to = routes_of(c, x, members, share);
+  float *out = floats(c, x[members + (size)share]);
+  for (size t = low; t < high; t++) {
+    for (size i = 0; i < columns; i++) out[t * columns + i] = 0;
+    for (size k = 0; k < repeats; k++) {
+      const int row = to[t * repeats + k];
+      const size at = row < 0 ? 0 : (size)row;
+      add_row(out + t * columns, floats(c, x[at / room]) + at % room * columns, row, columns);
+    }
+  }
+}
+
+COMMAND(waitAllCombine) {
+  const size piece = max_size(1, PIECE_BYTES / (4 * (size)w[WAIT_ALL_COMBINE_COLUMNS]));
+  share_out(c, w, (size)w[WAIT_ALL_COMBINE_TOKENS], piece, all_combine);
 }

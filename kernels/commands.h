@@ -11,6 +11,7 @@ enum {
   CMD_JOIN_GRAD_PART,
   CMD_ADD,
   CMD_MUL,
+  CMD_MUL_ROWS,
   CMD_SCALE,
   CMD_SUM_ROWS,
   CMD_SUM_COLUMNS,
@@ -39,6 +40,28 @@ enum {
   CMD_COUNT_LABELS,
   CMD_SQUARED_ERROR,
   CMD_SQUARED_ERROR_GRAD,
+  CMD_SIGMOID,
+  CMD_SIGMOID_GRAD,
+  CMD_SCORES,
+  CMD_SCORES_GRAD,
+  CMD_TOP_K,
+  CMD_CHOSEN,
+  CMD_CHOSEN_GRAD,
+  CMD_ASSIGN,
+  CMD_ROWS_OF,
+  CMD_DISPATCH_ROWS,
+  CMD_COMBINE_ROWS,
+  CMD_EXPERT_CONTRACT,
+  CMD_EXPERT_WEIGHT_GRAD,
+  CMD_WEIGHTED_SWIGLU,
+  CMD_WEIGHTED_SWIGLU_GRAD,
+  CMD_COUNT_CHOICES,
+  CMD_COUNT_TOP,
+  CMD_BALANCE_LOSS,
+  CMD_BALANCE_LOSS_GRAD,
+  CMD_Z_LOSS,
+  CMD_Z_LOSS_GRAD,
+  CMD_BALANCE,
   CMD_FILL,
   CMD_ACCUMULATE,
   CMD_SUM_SQUARES,
@@ -51,6 +74,8 @@ enum {
   CMD_WAIT_REDUCE_SCATTER,
   CMD_WAIT_ALL_TO_ALL,
   CMD_WAIT_SHIFT,
+  CMD_WAIT_ALL_DISPATCH,
+  CMD_WAIT_ALL_COMBINE,
   CMD_SEND,
   CMD_WAIT_RECV,
   CMD_WAIT_SEND,
@@ -110,6 +135,11 @@ enum {
 #define MUL_B 2
 #define MUL_N 3
 #define MUL_PERIOD 4
+#define MUL_ROWS_OUT 0
+#define MUL_ROWS_A 1
+#define MUL_ROWS_B 2
+#define MUL_ROWS_ROWS 3
+#define MUL_ROWS_COLUMNS 4
 #define SCALE_OUT 0
 #define SCALE_X 1
 #define SCALE_N 2
@@ -336,6 +366,151 @@ enum {
 #define SQUARED_ERROR_GRAD_TARGET 2
 #define SQUARED_ERROR_GRAD_COUNT 3
 #define SQUARED_ERROR_GRAD_N 4
+#define SIGMOID_Y 0
+#define SIGMOID_X 1
+#define SIGMOID_N 2
+#define SIGMOID_GRAD_DX 0
+#define SIGMOID_GRAD_DY 1
+#define SIGMOID_GRAD_Y 2
+#define SIGMOID_GRAD_N 3
+#define SCORES_OUT 0
+#define SCORES_X 1
+#define SCORES_ROWS 2
+#define SCORES_COLUMNS 3
+#define SCORES_SIGMOID 4
+#define SCORES_GRAD_DX 0
+#define SCORES_GRAD_DY 1
+#define SCORES_GRAD_Y 2
+#define SCORES_GRAD_ROWS 3
+#define SCORES_GRAD_COLUMNS 4
+#define SCORES_GRAD_SIGMOID 5
+#define TOP_K_CHOICE 0
+#define TOP_K_SCORES 1
+#define TOP_K_BIAS 2
+#define TOP_K_ROWS 3
+#define TOP_K_COLUMNS 4
+#define TOP_K_CHOSEN 5
+#define TOP_K_GROUPS 6
+#define TOP_K_CHOSEN_GROUPS 7
+#define CHOSEN_WEIGHT 0
+#define CHOSEN_SCORES 1
+#define CHOSEN_CHOICE 2
+#define CHOSEN_ROWS 3
+#define CHOSEN_COLUMNS 4
+#define CHOSEN_CHOSEN 5
+#define CHOSEN_NORMALISE 6
+#define CHOSEN_SCALE 7
+#define CHOSEN_GRAD_DSCORES 0
+#define CHOSEN_GRAD_DWEIGHT 1
+#define CHOSEN_GRAD_SCORES 2
+#define CHOSEN_GRAD_CHOICE 3
+#define CHOSEN_GRAD_ROWS 4
+#define CHOSEN_GRAD_COLUMNS 5
+#define CHOSEN_GRAD_CHOSEN 6
+#define CHOSEN_GRAD_NORMALISE 7
+#define CHOSEN_GRAD_SCALE 8
+#define ASSIGN_KEPT 0
+#define ASSIGN_SCORES 1
+#define ASSIGN_CHOICE 2
+#define ASSIGN_ROWS 3
+#define ASSIGN_COLUMNS 4
+#define ASSIGN_CHOSEN 5
+#define ASSIGN_ROOM 6
+#define ASSIGN_TOKENS 7
+#define ASSIGN_ORDER 8
+#define ROWS_OF_TO 0
+#define ROWS_OF_FROM 1
+#define ROWS_OF_COUNTS 2
+#define ROWS_OF_CHOICE 3
+#define ROWS_OF_N 4
+#define ROWS_OF_EXPERTS 5
+#define ROWS_OF_OWN 6
+#define ROWS_OF_FIRST 7
+#define ROWS_OF_ROOM 8
+#define DISPATCH_ROWS_OUT 0
+#define DISPATCH_ROWS_X 1
+#define DISPATCH_ROWS_FROM 2
+#define DISPATCH_ROWS_ROWS 3
+#define DISPATCH_ROWS_COLUMNS 4
+#define DISPATCH_ROWS_REPEATS 5
+#define COMBINE_ROWS_OUT 0
+#define COMBINE_ROWS_X 1
+#define COMBINE_ROWS_TO 2
+#define COMBINE_ROWS_TOKENS 3
+#define COMBINE_ROWS_COLUMNS 4
+#define COMBINE_ROWS_REPEATS 5
+#define EXPERT_CONTRACT_OUT 0
+#define EXPERT_CONTRACT_ROWS 1
+#define EXPERT_CONTRACT_COUNTS 2
+#define EXPERT_CONTRACT_W 3
+#define EXPERT_CONTRACT_EXPERTS 4
+#define EXPERT_CONTRACT_ROOM 5
+#define EXPERT_CONTRACT_N 6
+#define EXPERT_CONTRACT_K 7
+#define EXPERT_CONTRACT_TRANS_W 8
+#define EXPERT_WEIGHT_GRAD_DW 0
+#define EXPERT_WEIGHT_GRAD_ROWS 1
+#define EXPERT_WEIGHT_GRAD_DROWS 2
+#define EXPERT_WEIGHT_GRAD_COUNTS 3
+#define EXPERT_WEIGHT_GRAD_EXPERTS 4
+#define EXPERT_WEIGHT_GRAD_M 5
+#define EXPERT_WEIGHT_GRAD_N 6
+#define WEIGHTED_SWIGLU_Y 0
+#define WEIGHTED_SWIGLU_GATE 1
+#define WEIGHTED_SWIGLU_UP 2
+#define WEIGHTED_SWIGLU_WEIGHT 3
+#define WEIGHTED_SWIGLU_ROWS 4
+#define WEIGHTED_SWIGLU_COLUMNS 5
+#define WEIGHTED_SWIGLU_GRAD_DGATE 0
+#define WEIGHTED_SWIGLU_GRAD_DUP 1
+#define WEIGHTED_SWIGLU_GRAD_DWEIGHT 2
+#define WEIGHTED_SWIGLU_GRAD_DY 3
+#define WEIGHTED_SWIGLU_GRAD_GATE 4
+#define WEIGHTED_SWIGLU_GRAD_UP 5
+#define WEIGHTED_SWIGLU_GRAD_WEIGHT 6
+#define WEIGHTED_SWIGLU_GRAD_ROWS 7
+#define WEIGHTED_SWIGLU_GRAD_COLUMNS 8
+#define COUNT_CHOICES_COUNTS 0
+#define COUNT_CHOICES_CHOICE 1
+#define COUNT_CHOICES_N 2
+#define COUNT_CHOICES_COLUMNS 3
+#define COUNT_TOP_COUNTS 0
+#define COUNT_TOP_SCORES 1
+#define COUNT_TOP_GROUPS 2
+#define COUNT_TOP_ROWS 3
+#define COUNT_TOP_COLUMNS 4
+#define COUNT_TOP_CHOSEN 5
+#define BALANCE_LOSS_LOSS 0
+#define BALANCE_LOSS_SCORES 1
+#define BALANCE_LOSS_COUNTS 2
+#define BALANCE_LOSS_GROUPS 3
+#define BALANCE_LOSS_ROWS 4
+#define BALANCE_LOSS_COLUMNS 5
+#define BALANCE_LOSS_BY 6
+#define BALANCE_LOSS_SHARES 7
+#define BALANCE_LOSS_GRAD_DSCORES 0
+#define BALANCE_LOSS_GRAD_SCORES 1
+#define BALANCE_LOSS_GRAD_COUNTS 2
+#define BALANCE_LOSS_GRAD_GROUPS 3
+#define BALANCE_LOSS_GRAD_ROWS 4
+#define BALANCE_LOSS_GRAD_COLUMNS 5
+#define BALANCE_LOSS_GRAD_BY 6
+#define BALANCE_LOSS_GRAD_SHARES 7
+#define Z_LOSS_LOSS 0
+#define Z_LOSS_LOGITS 1
+#define Z_LOSS_ROWS 2
+#define Z_LOSS_COLUMNS 3
+#define Z_LOSS_BY 4
+#define Z_LOSS_GRAD_DLOGITS 0
+#define Z_LOSS_GRAD_LOGITS 1
+#define Z_LOSS_GRAD_ROWS 2
+#define Z_LOSS_GRAD_COLUMNS 3
+#define Z_LOSS_GRAD_BY 4
+#define BALANCE_BIAS 0
+#define BALANCE_COUNTS 1
+#define BALANCE_N 2
+#define BALANCE_RATE 3
+#define BALANCE_MEAN 4
 #define FILL_OUT 0
 #define FILL_N 1
 #define FILL_VALUE 2
@@ -416,6 +591,28 @@ enum {
 #define WAIT_SHIFT_COLLECTIVE 3
 #define WAIT_SHIFT_BYTES 4
 #define WAIT_SHIFT_BY 5
+#define WAIT_ALL_DISPATCH_SYNC 0
+#define WAIT_ALL_DISPATCH_ME 1
+#define WAIT_ALL_DISPATCH_MEMBERS 2
+#define WAIT_ALL_DISPATCH_COLLECTIVE 3
+#define WAIT_ALL_DISPATCH_ROWS 4
+#define WAIT_ALL_DISPATCH_COLUMNS 5
+#define WAIT_ALL_DISPATCH_CHOSEN 6
+#define WAIT_ALL_DISPATCH_CHOICES 7
+#define WAIT_ALL_DISPATCH_BATCH 8
+#define WAIT_ALL_DISPATCH_SEQ 9
+#define WAIT_ALL_DISPATCH_WHOLE_SEQ 10
+#define WAIT_ALL_DISPATCH_CHUNK 11
+#define WAIT_ALL_DISPATCH_PLACES_LENGTH 12
+#define WAIT_ALL_DISPATCH_CHUNKS 13
+#define WAIT_ALL_COMBINE_SYNC 0
+#define WAIT_ALL_COMBINE_ME 1
+#define WAIT_ALL_COMBINE_MEMBERS 2
+#define WAIT_ALL_COMBINE_COLLECTIVE 3
+#define WAIT_ALL_COMBINE_TOKENS 4
+#define WAIT_ALL_COMBINE_COLUMNS 5
+#define WAIT_ALL_COMBINE_REPEATS 6
+#define WAIT_ALL_COMBINE_ROOM 7
 #define SEND_SYNC 0
 #define SEND_MESSAGE 1
 #define WAIT_RECV_SYNC 0
@@ -457,6 +654,7 @@ COMMAND(joinPart);
 COMMAND(joinGradPart);
 COMMAND(add);
 COMMAND(mul);
+COMMAND(mulRows);
 COMMAND(scale);
 COMMAND(sumRows);
 COMMAND(sumColumns);
@@ -485,6 +683,28 @@ COMMAND(tokenLossGrad);
 COMMAND(countLabels);
 COMMAND(squaredError);
 COMMAND(squaredErrorGrad);
+COMMAND(sigmoid);
+COMMAND(sigmoidGrad);
+COMMAND(scores);
+COMMAND(scoresGrad);
+COMMAND(topK);
+COMMAND(chosen);
+COMMAND(chosenGrad);
+COMMAND(assign);
+COMMAND(rowsOf);
+COMMAND(dispatchRows);
+COMMAND(combineRows);
+COMMAND(expertContract);
+COMMAND(expertWeightGrad);
+COMMAND(weightedSwiglu);
+COMMAND(weightedSwigluGrad);
+COMMAND(countChoices);
+COMMAND(countTop);
+COMMAND(balanceLoss);
+COMMAND(balanceLossGrad);
+COMMAND(zLoss);
+COMMAND(zLossGrad);
+COMMAND(balance);
 COMMAND(fill);
 COMMAND(accumulate);
 COMMAND(sumSquares);
@@ -497,6 +717,8 @@ COMMAND(waitAllGather);
 COMMAND(waitReduceScatter);
 COMMAND(waitAllToAll);
 COMMAND(waitShift);
+COMMAND(waitAllDispatch);
+COMMAND(waitAllCombine);
 COMMAND(send);
 COMMAND(waitRecv);
 COMMAND(waitSend);
@@ -514,6 +736,7 @@ COMMAND(waitSeveral);
   [CMD_JOIN_GRAD_PART] = cmd_joinGradPart, \
   [CMD_ADD] = cmd_add, \
   [CMD_MUL] = cmd_mul, \
+  [CMD_MUL_ROWS] = cmd_mulRows, \
   [CMD_SCALE] = cmd_scale, \
   [CMD_SUM_ROWS] = cmd_sumRows, \
   [CMD_SUM_COLUMNS] = cmd_sumColumns, \
@@ -542,6 +765,28 @@ COMMAND(waitSeveral);
   [CMD_COUNT_LABELS] = cmd_countLabels, \
   [CMD_SQUARED_ERROR] = cmd_squaredError, \
   [CMD_SQUARED_ERROR_GRAD] = cmd_squaredErrorGrad, \
+  [CMD_SIGMOID] = cmd_sigmoid, \
+  [CMD_SIGMOID_GRAD] = cmd_sigmoidGrad, \
+  [CMD_SCORES] = cmd_scores, \
+  [CMD_SCORES_GRAD] = cmd_scoresGrad, \
+  [CMD_TOP_K] = cmd_topK, \
+  [CMD_CHOSEN] = cmd_chosen, \
+  [CMD_CHOSEN_GRAD] = cmd_chosenGrad, \
+  [CMD_ASSIGN] = cmd_assign, \
+  [CMD_ROWS_OF] = cmd_rowsOf, \
+  [CMD_DISPATCH_ROWS] = cmd_dispatchRows, \
+  [CMD_COMBINE_ROWS] = cmd_combineRows, \
+  [CMD_EXPERT_CONTRACT] = cmd_expertContract, \
+  [CMD_EXPERT_WEIGHT_GRAD] = cmd_expertWeightGrad, \
+  [CMD_WEIGHTED_SWIGLU] = cmd_weightedSwiglu, \
+  [CMD_WEIGHTED_SWIGLU_GRAD] = cmd_weightedSwigluGrad, \
+  [CMD_COUNT_CHOICES] = cmd_countChoices, \
+  [CMD_COUNT_TOP] = cmd_countTop, \
+  [CMD_BALANCE_LOSS] = cmd_balanceLoss, \
+  [CMD_BALANCE_LOSS_GRAD] = cmd_balanceLossGrad, \
+  [CMD_Z_LOSS] = cmd_zLoss, \
+  [CMD_Z_LOSS_GRAD] = cmd_zLossGrad, \
+  [CMD_BALANCE] = cmd_balance, \
   [CMD_FILL] = cmd_fill, \
   [CMD_ACCUMULATE] = cmd_accumulate, \
   [CMD_SUM_SQUARES] = cmd_sumSquares, \
@@ -554,6 +799,8 @@ COMMAND(waitSeveral);
   [CMD_WAIT_REDUCE_SCATTER] = cmd_waitReduceScatter, \
   [CMD_WAIT_ALL_TO_ALL] = cmd_waitAllToAll, \
   [CMD_WAIT_SHIFT] = cmd_waitShift, \
+  [CMD_WAIT_ALL_DISPATCH] = cmd_waitAllDispatch, \
+  [CMD_WAIT_ALL_COMBINE] = cmd_waitAllCombine, \
   [CMD_SEND] = cmd_send, \
   [CMD_WAIT_RECV] = cmd_waitRecv, \
   [CMD_WAIT_SEND] = cmd_waitSend, \
@@ -570,6 +817,7 @@ enum {
   LOCKSTEP_TIMEOUT,  // gave up waiting
   LOCKSTEP_UNKNOWN,  // a command that no kernel knows
   LOCKSTEP_WORKSPACE,  // a kernel needs more workspace than it was given
+  LOCKSTEP_ROWS,  // experts get more rows than there is room for
   LOCKSTEP_COUNT
 };
 
@@ -580,6 +828,7 @@ enum {
   STATUS_WAITING_FOR,
   STATUS_SPANS,
   STATUS_DONE,
+  STATUS_NEEDED,
   STATUS_COUNT
 };
 #define STATUS_LIVE_BYTES 64

@@ -221,13 +221,20 @@ static void multiply_nothing(const struct product *x) {
       x->out[i * x->stride + j] = (x->bias ? x->bias[j] : 0) + (x->add ? x->add[i * x->stride + j] : 0);
 }
 
+void multiply(struct context *c, const struct product *x) {
+  if (c->workspace_bytes < LOCKSTEP_WORKSPACE_BYTES)
+    c->error = LOCKSTEP_WORKSPACE;
+  else if (x->k == 0)
+    multiply_nothing(x);
+  else if (c->tiles && tiles_pay(x->m, x->n, x->k))
+    multiply_tiles(x, c->workspace);
+  else
+    multiply_vectors(x, c->workspace);
+}
+
 COMMAND(matmul) {
   const size m = (size)w[MATMUL_M], n = (size)w[MATMUL_N], k = (size)w[MATMUL_K];
   const int trans_a = w[MATMUL_TRANS_A] != 0, trans_b = w[MATMUL_TRANS_B] != 0;
-  if (c->workspace_bytes < LOCKSTEP_WORKSPACE_BYTES) {
-    c->error = LOCKSTEP_WORKSPACE;
-    return;
-  }
   for (size i = 0; i < (size)w[MATMUL_BATCH]; i++) {
     const float *a = floats(c, w[MATMUL_A]) + i * (size)w[MATMUL_STRIDE_A];
     const float *b = floats(c, w[MATMUL_B]) + i * (size)w[MATMUL_STRIDE_B];
@@ -241,11 +248,6 @@ COMMAND(matmul) {
                               .m = m,
                               .n = n,
                               .k = k};
-    if (k == 0)
-      multiply_nothing(&x);
-    else if (c->tiles && tiles_pay(m, n, k))
-      multiply_tiles(&x, c->workspace);
-    else
-      multiply_vectors(&x, c->workspace);
+    multiply(c, &x);
   }
 }

@@ -57,6 +57,9 @@ INLINE struct product part_of(const struct product *x, size i, size j, size p, s
                           .k = k};
 }
 
+// On whatever is fastest here. Needs the whole workspace, or sets the error.
+void multiply(struct context *c, const struct product *x);
+
 // On vectors, with VECTORS_BYTES of space.
 void multiply_vectors(const struct product *x, char *space);
 

@@ -23,6 +23,14 @@
 BROADCAST(add, ADD, +)
 BROADCAST(mul, MUL, *)
 
+COMMAND(mulRows) {
+  float *out = floats(c, w[MUL_ROWS_OUT]);
+  const float *a = floats(c, w[MUL_ROWS_A]), *b = floats(c, w[MUL_ROWS_B]);
+  const size rows = (size)w[MUL_ROWS_ROWS], columns = (size)w[MUL_ROWS_COLUMNS];
+  for (size r = 0; r < rows; r++, out += columns, a += columns)
+    for (size i = 0; i < columns; i++) out[i] = a[i] * b[r];
+}
+
 COMMAND(scale) {
   float *out = floats(c, w[SCALE_OUT]);
   const float *x = floats(c, w[SCALE_X]), by = (float)w[SCALE_BY];

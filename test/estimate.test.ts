@@ -201,7 +201,7 @@ test('gradients in buckets: latency of every rank for each of them, so that larg
 })
 
 test('experts: every token is multiplied by those that see it, and travels there and back', () => {
-  const moe: Shape = { ...gpt, experts: { count: 8, active: 2, ffn: 14336, shared: 0, dense: 0 } }
+  const moe: Shape = { ...gpt, experts: { count: 8, active: 2, ffn: gpt.ffn, shared: 0, dense: 0 } }
   const [dense, sparse] = [gpt, moe].map(shape => estimate(setup({ tp: 8, ep: 8, microbatches: 2 }, { shape })))
   ok(sparse.parts.compute > 1.4 * dense.parts.compute && sparse.parts.compute < 2.2 * dense.parts.compute)
   ok(sparse.parts.ep > 0 && dense.parts.ep === 0)

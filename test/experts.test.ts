@@ -6,30 +6,8 @@ import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { check, Job, type JobInput, scheduleNames } from '../src/plan/index.js'
 import { scheduleProblems } from '../src/schedule/index.js'
+import { expertModels as models } from './expert-models.js'
 import { computesWhatOneRankComputes, titleOf } from './jobs.js'
-
-const llama = { family: 'llama', layers: 2, embed: 8, heads: 4, kvHeads: 2, ffn: 8, vocab: 8 } as const
-const loss = { sequence: 0.05, microbatch: 0.03, z: 0.01 }
-
-/** One of each family of routers, with everything that may stand beside them. */
-const models = {
-  mixtral: { ...llama, moe: { experts: 8, chosen: 2, ffn: 8, loss: { microbatch: 0.05, z: 0.01 } } },
-  deepseek: {
-    ...llama,
-    moe: {
-      ...{ experts: 8, chosen: 4, ffn: 4, scores: 'sigmoid', groups: 4, chosenGroups: 2, scale: 2.5, bias: 0.01 },
-      ...{ shared: 8, dense: 1, loss: { sequence: 0.05 } },
-    },
-  },
-  qwen: {
-    ...llama,
-    moe: { experts: 4, chosen: 1, ffn: 8, normalise: false, shared: 8, sharedGate: true, every: 2, loss },
-  },
-  gshard: {
-    ...llama,
-    moe: { experts: 8, chosen: 2, ffn: 8, capacity: { factor: 1, order: 'choice', renormalise: true }, loss },
-  },
-} as const satisfies Record<string, JobInput['model']>
 
 const grid = {
   model: Object.keys(models) as (keyof typeof models)[],

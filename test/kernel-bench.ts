@@ -103,7 +103,11 @@ export class KernelBench {
     deepEqual(Object.keys(words).sort(), expected.sort())
     equal(this.run(this.writer().put(given.command as CommandName, words)), 0)
     for (const [word, n] of sizes) ok(this.intact(places[word], n), `${word} was written past its ends`)
-    return Object.fromEntries(sizes.map(([word, n]) => [word, this.read(places[word], n)]))
+    const read = (word: string, n: number) =>
+      given.integers?.includes(word)
+        ? Float32Array.from(this.i32.subarray(places[word] / 4, places[word] / 4 + n))
+        : this.read(places[word], n)
+    return Object.fromEntries(sizes.map(([word, n]) => [word, read(word, n)]))
   }
 }
 

@@ -6,6 +6,7 @@
 import type { CommandName } from '../src/engine/native/index.js'
 import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
+import { expertCases } from './kernel-experts.js'
 import {
   broadcast,
   dropout,
@@ -235,6 +236,7 @@ const makers = {
   adamw,
   sgd,
   copy,
+  ...expertCases,
 } satisfies Partial<Record<CommandName, Make>>
 
 export type ComputeCommand = keyof typeof makers

@@ -15,6 +15,8 @@ export interface KernelCase {
   readonly words: Readonly<Record<string, number | readonly number[]>>
   readonly expected: Readonly<Record<string, ArrayLike<number>>>
   readonly bound: number
+  /** Results that are i32. */
+  readonly integers?: readonly string[]
   readonly magnitude?: number | Readonly<Record<string, ArrayLike<number> | number>>
 }
 

@@ -173,7 +173,8 @@ test('what moves once a step is searched, where it makes a difference', () => {
   deepEqual(names(4, 4).slice(6), ['zero 3, reduce step', 'zero 3, reduce step, gather step'])
   const { constraints } = parseConstraints(['reduce=step', 'gather=use'])
   const kept = savingsOf({ dp: 4, cp: 1, microbatches: 4 }, constraints).map(zeroName)
-  deepEqual([...new Set(kept)], ['zero 0', 'zero 1', 'zero 2, reduce step', 'zero 3, reduce step'])
+  // ZeRO-2 that reduces once a step comes to ZeRO-1.
+  deepEqual([...new Set(kept)], ['zero 0', 'zero 1', 'zero 3, reduce step'])
 })
 
 test('long sequences are cut over cp, short ones where that is asked for; ZeRO splits over its ranks too', () => {
@@ -183,9 +184,7 @@ test('long sequences are cut over cp, short ones where that is asked for; ZeRO s
   deepEqual(cpsOf({ devices: 8, seq: 16384 }), [1, 2, 4])
   const alone = spaceOf(requestOf({ devices: 8, constraints: ['cp=8'] }))
   deepEqual([...new Set(alone.map(({ zero }) => zero))], [0, 1, 2, 3])
-  ok(
-    alone.every(
-      split => split.dp === 1 && split.cp === 8 && check(jobOf(requestOf({ devices: 8 }), split)).length === 0,
-    ),
-  )
+  const errorsOf = (split: Split) =>
+    check(jobOf(requestOf({ devices: 8 }), split)).filter(({ severity }) => severity === 'error')
+  ok(alone.every(split => split.dp === 1 && split.cp === 8 && errorsOf(split).length === 0))
 })

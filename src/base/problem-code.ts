@@ -109,6 +109,7 @@ export const problemCodes = {
 
   'program/text': 'the text of a program cannot be read',
   'program/law': 'the program breaks a law',
+  'emit/unsupported': 'the program has a part that cannot be written as PyTorch yet',
   'engine/kernels': 'these kernels are not built here',
   'engine/failed': 'the engine could not start, or a step failed',
   'engine/options': 'an option of the engine is not a number it can use',

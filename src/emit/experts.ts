@@ -1,5 +1,6 @@
 /** Ops of experts in PyTorch: none of them has a line yet. */
-import type { Compute } from '../ir/index.js'
+import { error, ProblemsError } from '../base/index.js'
+import type { Compute, Program } from '../ir/index.js'
 import { Unwritten } from './expressions.js'
 
 const unwritten = ({ kind }: Compute): string[] => {
@@ -29,4 +30,13 @@ export const expertRules = {
   zLoss: unwritten,
   zLossGrad: unwritten,
   balance: unwritten,
+}
+
+/** Experts cannot be written yet, and are refused before anything is. */
+export function requireWritten({ segments }: Program): void {
+  const kinds = new Set(Object.values(segments).flatMap(({ instrs }) => instrs.map(({ kind }) => kind)))
+  const missing = Object.keys(expertRules).filter(kind => kinds.has(kind as Compute['kind'])) // its own keys
+  if (missing.length === 0) return
+  const message = `not supported yet: experts in PyTorch (${missing.join(', ')})`
+  throw new ProblemsError([error('emit/unsupported', 'model.moe', message, 'train it with `lockstep train`')])
 }

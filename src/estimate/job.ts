@@ -30,11 +30,18 @@ function expertsOf(model: LlamaConfig): Experts | undefined {
   if (!moe) return undefined
   const { experts: count, chosen: active, ffn, shared = 0, groups, chosenGroups } = moe
   const dense = layers - routedLayers(model).length
-  const limited = groups !== undefined && chosenGroups !== undefined && { groups: { all: groups, chosen: chosenGroups } }
+  const limited = groups !== undefined &&
+    chosenGroups !== undefined && { groups: { all: groups, chosen: chosenGroups } }
   return { count, active, ffn, shared, dense, ...limited }
 }
 
-const latentOf = ({ queryRank, keyValueRank, plainDim, ropeDim, valueDim }: NonNullable<LlamaConfig['mla']>): Latent => ({
+const latentOf = ({
+  queryRank,
+  keyValueRank,
+  plainDim,
+  ropeDim,
+  valueDim,
+}: NonNullable<LlamaConfig['mla']>): Latent => ({
   ...{ keyValues: keyValueRank, plain: plainDim, turned: ropeDim, values: valueDim },
   ...(queryRank !== undefined && { queries: queryRank }),
 })

@@ -3,7 +3,7 @@
  * A collective is a *start*; its result may be read after the `wait` that names it. Until then its result may not be
  * touched, and its operand may be read but not written.
  */
-import type { Axis, Combine, Op } from '../base/index.js'
+import { type Axis, type Combine, isOptimizer, type Op } from '../base/index.js'
 
 /** The name of a buffer of the segment. */
 export type Ref = string
@@ -74,6 +74,10 @@ export type InstrOf<K extends InstrKind> = Extract<Instr, { kind: K }>
 export const isCollective = (instr: Instr): instr is Collective => 'group' in instr
 
 export const isCompute = (instr: Instr): instr is Compute => 'ins' in instr && !isCollective(instr)
+
+/** Changes a parameter: by its gradient, or by what it follows. */
+export const isUpdate = (instr: Instr): instr is Compute =>
+  isCompute(instr) && (isOptimizer(instr) || instr.kind === 'balance')
 
 /** Works on the line of a block, not along a dim. */
 export const isFlat = (instr: Instr): boolean =>

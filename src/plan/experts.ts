@@ -2,7 +2,7 @@
 import { defaultOrder, divisorsNear, either, error, type Problem, roundUp } from '../base/index.js'
 import { type LlamaConfig, type MoeConfig, roomOf, routedLayers } from '../model/index.js'
 import { commonFactors, expertGrid } from './folding.js'
-import { contextOf, type Rule } from './rule.js'
+import { contextOf, headSplit, type Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
 const refuse = (field: string, equation: string, suggestion: string): Problem =>
@@ -71,6 +71,7 @@ export const ranksOfExperts: Rule = function* ({ model, plan }) {
     yield say(ep > 1 ? 'ep' : 'etp', `ep ${ep} x etp ${etp} split experts, the model has none`, 'leave both at 1')
     return
   }
+  const { kvHeads } = model as LlamaConfig // the only family with experts
   const ranks = dp * cp * tp
   const equation = `dp ${dp} x cp ${cp} x tp ${tp} = ${ranks}`
   if (ranks % (ep * etp) !== 0)
@@ -79,17 +80,17 @@ export const ranksOfExperts: Rule = function* ({ model, plan }) {
       `${equation} % (ep ${ep} x etp ${etp} = ${ep * etp}) = ${ranks % (ep * etp)}, must be 0`,
       `try ep ${either(divisorsNear(Math.max(1, Math.floor(ranks / etp)), ep))}`,
     )
-  else if (!commonFactors(denseGrid(plan), expertGrid(plan)))
+  else if (!commonFactors(denseGrid(plan, kvHeads), expertGrid(plan)))
     yield say(
       'etp',
       `the grids tp ${tp} x cp ${cp} x dp ${dp} and etp ${etp} x ep ${ep} x ${ranks / (ep * etp)} have no common factors: ` +
-        `of ${endsIn(plan).join(', ')} each must divide the next`,
+        `of ${endsIn(plan, kvHeads).join(', ')} each must divide the next`,
       `try etp ${either(divisorsNear(tp, etp))}, or ep ${either(divisorsNear(ranks / etp, ep))}`,
     )
-  else if (contextOf(plan).ring && piecesOfContext(plan) > 1)
+  else if (contextOf(plan).ring && piecesOfContext(plan, kvHeads) > 1)
     yield say(
       'attention',
-      `keys go round over cp ${cp}, which ep ${ep} and etp ${etp} cut in ${piecesOfContext(plan)}`,
+      `keys go round over ${contextOf(plan).outer} ranks of cp ${cp}, which ep ${ep} and etp ${etp} cut in ${piecesOfContext(plan, kvHeads)}`,
       'try attention: gather, or an ep that takes all of cp or none of it',
     )
   if (plan.order !== defaultOrder)
@@ -108,19 +109,32 @@ export const ranksOfExperts: Rule = function* ({ model, plan }) {
     )
 }
 
-const denseGrid = ({ tp, cp, dp }: Pick<Plan, 'tp' | 'cp' | 'dp'>) =>
-  [
-    { name: 'tp', size: tp },
-    { name: 'cp', size: cp },
-    { name: 'dp', size: dp },
+/** As the mesh has it: tp and cp in the factors in which they split heads, and what is left of cp. */
+function denseGrid(plan: Plan, kvHeads: number) {
+  const { outer, ulysses } = contextOf(plan)
+  // An attention that does not fit cp is told elsewhere.
+  const heads = headSplit(plan.tp, outer * ulysses === plan.cp ? ulysses : plan.cp / outer, kvHeads)
+  return [
+    { name: 'tp', size: heads.tp.group },
+    { name: 'tp', size: heads.tp.kvHeads },
+    { name: 'exchanged', size: heads.ulysses.kvHeads },
+    { name: 'exchanged', size: heads.ulysses.group },
+    { name: 'cp', size: outer },
+    { name: 'dp', size: plan.dp },
   ] as const
+}
 
-/** Factors of cp that experts tell apart. */
-const piecesOfContext = (plan: Plan): number =>
-  commonFactors(denseGrid(plan), expertGrid(plan))?.filter(({ dense }) => dense === 'cp').length ?? 0
+/** Factors that experts tell apart, of those ranks of cp that have different queries. */
+const piecesOfContext = (plan: Plan, kvHeads: number): number =>
+  commonFactors(denseGrid(plan, kvHeads), expertGrid(plan))?.filter(({ dense }) => dense === 'cp').length ?? 0
 
 /** Ranks below the end of each axis of either grid. */
-const endsIn = ({ tp, cp, ep, etp }: Plan): number[] => [...new Set([tp, tp * cp, etp, etp * ep])].sort((a, b) => a - b)
+function endsIn(plan: Plan, kvHeads: number): number[] {
+  const ends = (grid: readonly { readonly size: number }[]) =>
+    grid.map((_, i) => grid.slice(0, i + 1).reduce((ranks, { size }) => ranks * size, 1))
+  const all = [...ends(denseGrid(plan, kvHeads).slice(0, -1)), ...ends(expertGrid(plan).slice(0, -1))]
+  return [...new Set(all)].filter(end => end > 1).sort((a, b) => a - b)
+}
 
 /** Tokens become rows on all ranks but those that split each expert: those of tp take a part of the sequence each. */
 export const rowsOfExperts: Rule = function* ({ model, training: { seq }, plan }) {

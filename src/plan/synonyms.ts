@@ -147,14 +147,18 @@ export function valueHint(field: string, value: unknown): string | undefined {
   return meant?.startsWith('`') ? `did you mean ${meant}?` : meant
 }
 
-const experts = 'mixture-of-experts models are not supported yet'
+const noPreset = 'no preset: write model: ./config.json with its Hugging Face config'
 const encoders = 'only decoders that predict the next token are supported'
 
 /** Families of models, by how their names begin. */
 const families: readonly (readonly [name: RegExp, hint: string])[] = [
-  [/mixtral|moe|deepseek|dbrx|grok|gpt-?oss|switch/i, experts],
+  [/mixtral|qwen\d?.*moe|deepseek|kimi/i, noPreset],
+  [
+    /moe|dbrx|grok|gpt-?oss|switch/i,
+    'routed experts are part of the llama family alone: mixtral, qwen, deepseek, kimi',
+  ],
   [/bert|t5|bart|vit|clip|whisper/i, encoders],
-  [/mistral|qwen|yi|phi|gemma|smollm|tinyllama/i, 'no preset: write model: ./config.json with its Hugging Face config'],
+  [/mistral|qwen|yi|phi|gemma|smollm|tinyllama/i, noPreset],
   [/falcon|bloom|opt|mpt|neox|pythia|gpt-?j/i, 'not supported; families: gpt, llama, mlp'],
 ]
 

@@ -88,17 +88,27 @@ function asText(path: string, problems: readonly Problem[], io: Io, job?: Job): 
   return job ? `${listed}${paragraph(job)}\n` : `${listed}${countProblems(problems)}\n`
 }
 
+/** How the ranks of cp meet, where they do not gather. */
+function attentionOf({ plan: { cp, attention } }: Job): string {
+  if (cp === 1 || attention === 'gather') return ''
+  const kind = typeof attention === 'string' ? attention : `ulysses ${attention.ulysses} x ring ${attention.ring}`
+  return `${kind} attention`
+}
+
 /** What the job amounts to, to be read before a cluster is paid for. */
 export function paragraph(job: Job): string {
   const s = summarise(job)
-  const used = Object.entries(s.mesh).filter(([, size]) => size > 1)
+  const { ep, ...factors } = s.mesh
+  const used = Object.entries(factors).filter(([, size]) => size > 1)
   const mesh = used.length > 0 ? ` = ${used.map(([axis, size]) => `${axis} ${size}`).join(' x ')}` : ''
   const sizes = [...new Set(s.layersPerStage)]
   const schedule = typeof job.plan.schedule === 'string' ? job.plan.schedule : job.plan.schedule.file
-  const { zero, sequenceParallel, recompute, precision } = job.plan
+  const { zero, sequenceParallel, recompute, precision, etp } = job.plan
   const extras = [
+    ep * etp > 1 ? `experts shared by ${ep} ranks${etp > 1 ? ` and split by ${etp}` : ''}` : '',
     zero > 0 ? `ZeRO ${zero}` : '',
     sequenceParallel ? 'sequence parallel' : '',
+    attentionOf(job),
     recompute === 'none' ? '' : `${Array.isArray(recompute) ? recompute.join('+') : recompute} recompute`,
     precision === 'f32' ? '' : precision,
   ].filter(extra => extra !== '')

@@ -149,15 +149,22 @@ def merge(out, lse, more, more_lse):
 
 def forward_blocks(fused: Fused, q, k, v, scale, cut: List[Block]):
     """(out, lse), lse as [batch, seq, kvHeads, group]."""
+    made = [_attend(fused, q, k, v, scale, block) for block in cut]
+    if len(cut) == 1:
+        return _among(made[0][0], cut[0].queries, q.shape[1]), _among(made[0][1], cut[0].queries, q.shape[1], -math.inf)
     out = torch.zeros((*q.shape[:-1], v.shape[-1]), dtype=_wide(q), device=q.device)
     lse = torch.full(q.shape[:-1], -math.inf, dtype=_wide(q), device=q.device)
-    for block in cut:
-        made, total = _attend(fused, q, k, v, scale, block)
-        if made.shape == out.shape and len(cut) == 1:
-            return made, total
+    for block, share in zip(cut, made):
         rows = slice(block.queries[0], sum(block.queries))
-        out[:, rows], lse[:, rows] = merge(out[:, rows], lse[:, rows], made, total)
+        out[:, rows], lse[:, rows] = merge(out[:, rows], lse[:, rows], *share)
     return out.to(q.dtype), lse
+
+
+def _among(x, of: Range, size: int, rest: float = 0.0):
+    """x as some of `size` rows, whose others are `rest`."""
+    first, count = of
+    beside = (0, 0) * (x.dim() - 2) + (first, size - first - count)
+    return x if count == size else F.pad(x, beside, value=rest)
 
 
 def _wide(x) -> torch.dtype:
@@ -176,12 +183,23 @@ def _attend(fused: Fused, q, k, v, scale, block: Block):
 
 
 def backward_blocks(fused: Fused, dout, q, k, v, out, lse, scale, cut: List[Block]):
+    if len(cut) == 1:
+        made = _slope(fused, dout, q, k, v, out, lse, scale, cut[0])
+        return tuple(_among(grad, of, x.shape[1]) for grad, of, x in zip(made, _ranges(cut[0]), (q, k, v)))
     grads = [torch.zeros_like(x, dtype=_wide(x)) for x in (q, k, v)]
     for block in cut:
-        asked = [_block(x, block.queries) for x in (dout, q, out, lse)]
-        rows = asked[3].permute(0, 2, 3, 1).flatten(1, 2).contiguous()
-        held = [_block(x, block.keys) for x in (k, v)]
-        made = backward(fused, asked[0], asked[1], *held, asked[2], rows, scale, block.causal)
-        for grad, addend, of in zip(grads, made, (block.queries, block.keys, block.keys)):
+        made = _slope(fused, dout, q, k, v, out, lse, scale, block)
+        for grad, addend, of in zip(grads, made, _ranges(block)):
             _block(grad, of).add_(addend)
     return tuple(grad.to(x.dtype) for grad, x in zip(grads, (q, k, v)))
+
+
+def _ranges(block: Block):
+    return block.queries, block.keys, block.keys
+
+
+def _slope(fused: Fused, dout, q, k, v, out, lse, scale, block: Block):
+    dout, q, out, lse = (_block(x, block.queries) for x in (dout, q, out, lse))
+    k, v = (_block(x, block.keys) for x in (k, v))
+    rows = lse.permute(0, 2, 3, 1).flatten(1, 2).contiguous()
+    return backward(fused, dout, q, k, v, out, rows, scale, block.causal)

@@ -2,7 +2,7 @@
  * What a rank does for each instruction, made ready for its place on the mesh. An action that must wait for other
  * ranks says so and is asked again.
  */
-import { type Coordinates, elementsOf, indexAlong, isOptimizer, type OpKind, type Rank } from '../../base/index.js'
+import { type Coordinates, elementsOf, indexAlong, type OpKind, type Rank } from '../../base/index.js'
 import { type Cells, membersOf, wholeInput } from '../../geometry/index.js'
 import {
   type Call,
@@ -12,6 +12,7 @@ import {
   type InstrKind,
   type InstrOf,
   isCompute,
+  isUpdate,
   type Ref,
 } from '../../ir/index.js'
 import { meaningOf } from '../text.js'
@@ -64,7 +65,7 @@ const compute: Rule<Compute> = (instr, station) => {
   const kernel = seat.prepared.kernel(instr)
   const [ins, outs] = [instr.ins.map(ref => seat.place(ref)), instr.outs.map(ref => seat.place(ref))]
   const round = rounding(station, instr.outs)
-  const updates = isOptimizer(instr) || instr.kind === 'balance'
+  const updates = isUpdate(instr)
   return (moment, { param }) => {
     if (updates && param !== undefined) capture(station, instr.ins[0], param)
     kernel(memory.cells, ins, outs, moment)

@@ -7,7 +7,14 @@
 import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
-import { embeddingParameters, expertParameters, headParameters, kvSplit, layerParameters, tableRanks } from '../counts.js'
+import {
+  embeddingParameters,
+  expertParameters,
+  headParameters,
+  kvSplit,
+  layerParameters,
+  tableRanks,
+} from '../counts.js'
 import { expertCopies, routedShare } from '../experts.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'

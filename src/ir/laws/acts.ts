@@ -51,6 +51,13 @@ export type Act = {
       readonly max: boolean
     }
   | { readonly op: 'leave'; readonly out: number }
+  /** Rows are made of tokens, worked on, or become tokens again. */
+  | {
+      readonly op: 'rows'
+      readonly ins: readonly number[]
+      readonly outs: readonly number[]
+      readonly how: 'become' | 'work' | 'leave'
+    }
 )
 
 interface Slots {
@@ -90,7 +97,18 @@ export function actsOf(program: Program, segment: Segment, { slotOf, slicings }:
     }
     return computes(segment, instr, slot).map(act => ({ ...base, ...act }))
   }
-  return segment.instrs.flatMap((instr, at) => [...sliced(at), ...done(instr, at)])
+  return segment.instrs.flatMap((instr, at) => [...sliced(at), ...done(instr, at), ...rows(segment, instr, at, slot)])
+}
+
+/** What an instruction does to rows, if it is given any. */
+function rows({ buffers }: Segment, instr: Instr, at: number, slot: (ref: string) => number): Act[] {
+  if (!isCompute(instr) && !isRouted(instr)) return []
+  const { reads, writes } = traitsOf(instr)
+  const hasRows = (ref: string) => buffers[ref].dims.some(({ name }) => name === 'row')
+  if (instr.kind === 'rowsOf' || ![...reads, ...writes].some(hasRows)) return []
+  const kind = isRouted(instr) ? opOfRouted[instr.kind] : instr.kind
+  const how = kind === 'dispatch' ? 'become' : kind === 'combine' ? 'leave' : 'work'
+  return [{ op: 'rows', instr: at, salt: nothing, ins: reads.map(slot), outs: writes.map(slot), how }]
 }
 
 type Bare<T> = T extends Act ? Omit<T, 'instr' | 'salt'> : never

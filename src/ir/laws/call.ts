@@ -36,6 +36,10 @@ export const put = ({ a, b }: CallFrame, slot: number, value: Value): void => {
   b[slot] = value.b
 }
 
+/** The sum of what slots hold. */
+export const sumIn = (frame: CallFrame, slots: readonly number[]): Value =>
+  slots.reduce((sum, slot) => plus(sum, valueIn(frame, slot)), nothing)
+
 /** Streams bring different addends of a sum; of a maximum they bring candidates. */
 export const combined = ({ max, salt }: Extract<Act, { op: 'arrive' }>, values: readonly Value[]): Value => {
   const addends = max ? values.map(value => hashValues(salt, [value])) : values

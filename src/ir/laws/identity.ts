@@ -8,8 +8,10 @@ import { stateNames } from '../../base/index.js'
 import type { Call, Program } from '../program.js'
 import { resultNames } from '../role.js'
 import { type Finding, type Place, placeOf } from './law.js'
+import type { Update } from './ledger.js'
+import type { Outcome, Result } from './outcome.js'
 import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
-import { type Outcome, type Result, replay, type Update } from './replay.js'
+import { replay } from './replay.js'
 import { same } from './value.js'
 
 /** The serial program, replayed once for all the programs that are compared with it. */

@@ -39,6 +39,7 @@ export const laws = {
   T5: 'a gradient reaches the optimizer whole, in the layout of its state',
   T6: 'the norm counts each element once',
   R1: 'rows have room for the worst case, or the step stops where they do not fit',
+  R2: 'rows go back by the routes they came by',
   I1: 'every value is one that the serial program computes',
   I2: 'every gradient is the serial program’s',
   I3: 'loss, norm and updated parameters are the serial program’s',

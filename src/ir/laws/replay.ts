@@ -5,42 +5,28 @@
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
  */
 import { stateEntries, stateFacts } from '../../base/index.js'
-import { type Call, dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
-import { type ResultName, resultNames } from '../role.js'
+import { dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
+import { resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
 import { Flows } from './buffers.js'
-import { type CallFrame, combined, frameOf, type JoinedCollective, put, type StartedCall, valueIn } from './call.js'
+import {
+  type CallFrame,
+  combined,
+  frameOf,
+  type JoinedCollective,
+  put,
+  type StartedCall,
+  sumIn,
+  valueIn,
+} from './call.js'
 import { type Contents, fits, wipe } from './contents.js'
 import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
 import { Ledger, type Update } from './ledger.js'
+import type { Outcome, Result, Watch } from './outcome.js'
 import { type HeldType, type Ready, Shelf, type Slot } from './ready.js'
+import { RowRoutes } from './rows.js'
 import { hashValues, keyOf, mixA, mixB, nothing, plus, same, shareOf, type Value } from './value.js'
-
-export type { Update }
-
-export interface Outcome {
-  readonly findings: readonly Finding[]
-  readonly updates: readonly Update[]
-  readonly results: readonly Result[]
-}
-
-/** What the step leaves in a frame that is read after it. */
-export interface Result {
-  readonly name: ResultName
-  readonly pipeline: number
-  readonly value: Value
-}
-
-/** Told of what happens, in order. */
-export interface Watch {
-  /** A value made by an op that is not a sum. */
-  made(value: Value, place: Place, call: Call): void
-  /** An addend accumulated into a frame. */
-  added(value: Value, frame: number, place: Place): void
-  /** A value left in a frame that is not what the frame held with something added. */
-  put(value: Value, frame: number, place: Place): void
-}
 
 export const replay = (program: Program, flows = new Flows(program), watch?: Watch): Outcome =>
   new Replay(program, flows, watch).run()
@@ -48,6 +34,7 @@ export const replay = (program: Program, flows = new Flows(program), watch?: Wat
 class Replay {
   readonly #findings: Finding[] = []
   readonly #ledger = new Ledger()
+  readonly #rows = new RowRoutes()
   readonly #shelf: Shelf
   readonly #memory: Contents[][]
   readonly #sent = new Map<string, Contents>()
@@ -291,12 +278,13 @@ class Replay {
         put(frame, act.out, rounded(valueIn(frame, act.in)))
         break
       case 'add':
-        put(
-          frame,
-          act.out,
-          act.ins.reduce((sum, slot) => plus(sum, valueIn(frame, slot)), nothing),
-        )
+        put(frame, act.out, sumIn(frame, act.ins))
         break
+      case 'rows': {
+        const wrong = this.#rows.follow(frame, act)
+        if (wrong) this.#say(frame, act.instr, 'R2', wrong)
+        break
+      }
       case 'accumulate':
         this.#accumulate(frame, act)
         break

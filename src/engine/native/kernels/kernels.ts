@@ -40,6 +40,7 @@ export const execErrors = {
   2: 'a peer did not come in time',
   3: 'unknown command',
   4: 'a kernel needs more workspace than it was given',
+  5: 'experts get more rows than there is room for',
 } as const
 
 const wasmFile = (flavour: WasmFlavour) =>

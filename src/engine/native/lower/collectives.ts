@@ -1,8 +1,9 @@
 /** From a collective and its wait to the commands that do it. */
 import { type Dim, elementsOf, roundUp } from '../../../base/index.js'
-import { bytesPer, type Collective, type InstrOf, isFlat, pairsOf } from '../../../ir/index.js'
+import { bytesPer, type Collective, type InstrOf, isFlat, isRouted, pairsOf } from '../../../ir/index.js'
 import { codeOf } from '../kernels/dtypes.js'
 import { type CommandName, combineCode, commands, type SeveralKind, severalKinds } from './commands.js'
+import { movesOf, placesOf } from './experts.js'
 import { type ListWriter, wordOf } from './list.js'
 import type { RankCollective } from './rendezvous.js'
 import { refuse } from './shapes.js'
@@ -101,8 +102,17 @@ const waits: Waits = {
     const by = ((instr.by % meet.members) + meet.members) % meet.members
     return [s.list.write('waitShift', { ...meet, bytes, by }), firstOperand('waitShift')]
   },
-  'all-dispatch': () => refuse('rows cannot be moved to experts yet'),
-  'all-combine': () => refuse('rows cannot be moved back from experts yet'),
+  'all-dispatch'(instr, s, meet) {
+    const { rows, columns, chosen, choices } = movesOf(instr, s)
+    const places = s.once(instr.ins, () => placesOf(instr, s))
+    const fields = { ...meet, rows, columns, chosen, choices, ...places, routes: meet.x, none: meet.x }
+    return [s.list.write('waitAllDispatch', fields), wordOf('waitAllDispatch', 'chunks') + 1 + places.placesLength]
+  },
+  'all-combine'(instr, s, meet) {
+    const { tokens, columns, repeats, rows } = movesOf(instr, s)
+    const fields = { ...meet, tokens, columns, repeats, room: rows, routes: meet.x, none: meet.x }
+    return [s.list.write('waitAllCombine', fields), firstOperand('waitAllCombine')]
+  },
 }
 
 /** Within a command, the first of the words that list operands. */
@@ -146,12 +156,15 @@ const partOf = (instr: Collective, least: number, members: number): number =>
   instr.kind === 'all-reduce' ? roundUp(Math.ceil(least / members), 32) : least
 
 function finish(instr: Collective, pair: Pair, joined: RankCollective, s: Site): void {
-  order(s, instr, pair)
+  if (!isRouted(instr)) order(s, instr, pair)
   const none = joined.members.map(() => 0)
   const meet: Meet = { sync: 0, me: joined.me, members: none.length, collective: 0, x: none, out: none }
   const rule = waits[instr.kind] as (i: Collective & Pair, s: Site, m: Meet) => [number, number] // total
   const [start, operands] = rule({ ...instr, ...pair }, s, meet)
   s.list.waitsFor(joined.members)
-  joined.name({ ...wordsAt(s.list, start), operands: { list: s.list, word: start + operands, stride: 0 } })
+  joined.name({
+    ...wordsAt(s.list, start),
+    operands: { list: s.list, word: start + operands, stride: 2 * none.length },
+  })
   joined.close()
 }

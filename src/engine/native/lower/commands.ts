@@ -44,6 +44,8 @@ export const commands = {
   /** out[r c] = a[r c] + b[c], b repeating every `period` elements (period = n: plain). In place allowed. */
   add: ['out', 'a', 'b', 'n', 'period'],
   mul: ['out', 'a', 'b', 'n', 'period'],
+  /** out[r c] = a[r c] * b[r]. In place allowed. */
+  mulRows: ['out', 'a', 'b', 'rows', 'columns'],
   scale: ['out', 'x', 'n', 'by'],
   /** out[c] = sum over rows of x[r c]. */
   sumRows: ['out', 'x', 'rows', 'columns'],
@@ -160,6 +162,37 @@ export const commands = {
   countLabels: ['count', 'labels', 'n'],
   squaredError: ['loss', 'x', 'target', 'n'],
   squaredErrorGrad: ['dx', 'x', 'target', 'count', 'n'],
+  sigmoid: ['y', 'x', 'n'],
+  sigmoidGrad: ['dx', 'dy', 'y', 'n'],
+  /** Routing: a row is a token, its columns are the candidates. Softmax over them, or the sigmoid of each. */
+  scores: ['out', 'x', 'rows', 'columns', 'sigmoid'],
+  scoresGrad: ['dx', 'dy', 'y', 'rows', 'columns', 'sigmoid'],
+  /** Choices, counts of rows and routes are i32. bias 0: none. */
+  topK: ['choice', 'scores', 'bias', 'rows', 'columns', 'chosen', 'groups', 'chosenGroups'],
+  chosen: ['weight', 'scores', 'choice', 'rows', 'columns', 'chosen', 'normalise', 'scale'],
+  chosenGrad: ['dscores', 'dweight', 'scores', 'choice', 'rows', 'columns', 'chosen', 'normalise', 'scale'],
+  /** `order` is a code of `roomOrders`. */
+  assign: ['kept', 'scores', 'choice', 'rows', 'columns', 'chosen', 'room', 'tokens', 'order'],
+  /** n choices of all that share `experts`; this rank has `own` of them, from `first` on, and room for so many rows. */
+  rowsOf: ['to', 'from', 'counts', 'choice', 'n', 'experts', 'own', 'first', 'room'],
+  /** Row r is row from[r] / repeats of x. */
+  dispatchRows: ['out', 'x', 'from', 'rows', 'columns', 'repeats'],
+  /** out[t c] = sum over `repeats` i of x[to[t i] c]. */
+  combineRows: ['out', 'x', 'to', 'tokens', 'columns', 'repeats'],
+  /** rows [room k] times w [experts k n] (transW: [experts n k]). */
+  expertContract: ['out', 'rows', 'counts', 'w', 'experts', 'room', 'n', 'k', 'transW'],
+  /** dw [experts m n] from rows [room m] and drows [room n]. */
+  expertWeightGrad: ['dw', 'rows', 'drows', 'counts', 'experts', 'm', 'n'],
+  weightedSwiglu: ['y', 'gate', 'up', 'weight', 'rows', 'columns'],
+  weightedSwigluGrad: ['dgate', 'dup', 'dweight', 'dy', 'gate', 'up', 'weight', 'rows', 'columns'],
+  countChoices: ['counts', 'choice', 'n', 'columns'],
+  /** Counts of each of `groups` groups of `rows` tokens. */
+  countTop: ['counts', 'scores', 'groups', 'rows', 'columns', 'chosen'],
+  balanceLoss: ['loss', 'scores', 'counts', 'groups', 'rows', 'columns', 'by', 'shares'],
+  balanceLossGrad: ['dscores', 'scores', 'counts', 'groups', 'rows', 'columns', 'by', 'shares'],
+  zLoss: ['loss', 'logits', 'rows', 'columns', 'by'],
+  zLossGrad: ['dlogits', 'logits', 'rows', 'columns', 'by'],
+  balance: ['bias', 'counts', 'n', 'rate', 'mean'],
   fill: ['out', 'n', 'value'],
   accumulate: ['out', 'x', 'n'],
   sumSquares: ['out', 'x', 'n'],
@@ -211,6 +244,20 @@ export const commands = {
   /** Member i gets what member i - by has, 0 <= by < members. */
   waitShift: ['sync', 'me', 'members', 'collective', 'bytes', 'by', '...x', '...out'],
   /**
+   * As dispatchRows and combineRows; behind the results the routes of all members are listed, `from` or `to`. x has a row for
+   * each token, or for each of its choices (`choices`). A member has `batch` x `seq` of the tokens; `places` are pairs for each
+   * part of the batches and each chunk of the sequence: who has it, and where in its own sequence it begins.
+   */
+  waitAllDispatch: [
+    ...['sync', 'me', 'members', 'collective', 'rows', 'columns', 'chosen', 'choices', 'batch', 'seq', 'wholeSeq'],
+    ...['chunk', 'placesLength', 'chunks', '...places', '...x', '...out', '...routes', '...none'],
+  ],
+  /** `room` rows of each member are counted through. */
+  waitAllCombine: [
+    ...['sync', 'me', 'members', 'collective', 'tokens', 'columns', 'repeats', 'room'],
+    ...['...x', '...out', '...routes', '...none'],
+  ],
+  /**
    * Messages. sync is one line of i32: counters of messages sent, of receives that are ready, taken and copied, then the
    * bell; then two f64 where sender and receiver may say where x and out lie (`Sync`). Whoever waits first once both have
    * started copies, so a sender needs its receiver to be ready, not to wait.
@@ -237,10 +284,11 @@ export const opcodes = Object.fromEntries(commandNames.map((name, i) => [name, i
 
 /**
  * A rank's status block, i32 words: where it is, and what it holds. `waitingFor` is 1 + the member (of a group) it misses,
- * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished. At byte `live` f64 follow:
+ * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished; `needed` by experts that have no
+ * room: the rows they got. At byte `live` f64 follow:
  * live bytes of every kind of memory, then their peaks.
  */
-export const statusWords = ['command', 'error', 'waitingFor', 'spans', 'done'] as const
+export const statusWords = ['command', 'error', 'waitingFor', 'spans', 'done', 'needed'] as const
 const live = 64
 export const Status = {
   ...(Object.fromEntries(statusWords.map((word, i) => [word, i])) as Record<(typeof statusWords)[number], number>), // all of them
@@ -261,6 +309,7 @@ export const errorMeanings = {
   timeout: 'gave up waiting',
   unknown: 'a command that no kernel knows',
   workspace: 'a kernel needs more workspace than it was given',
+  rows: 'experts get more rows than there is room for',
 } as const
 export type ExecError = keyof typeof errorMeanings
 export const errors = Object.keys(errorMeanings) as readonly ExecError[] // its own keys

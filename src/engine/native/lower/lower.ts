@@ -11,7 +11,6 @@ import {
   flatAxes,
   heldElements,
   indexAlong,
-  isOptimizer,
   isZigzagCut,
   type Mesh,
   partAlong,
@@ -38,6 +37,8 @@ import {
   type Collective,
   type Group,
   type Instr,
+  isRouted,
+  isUpdate,
   kinds,
   type Program,
   pairsOf,
@@ -48,6 +49,7 @@ import {
 } from '../../../ir/index.js'
 import { meaningOf } from '../../text.js'
 import { finishCollective, meetsOnce } from './collectives.js'
+import { routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
@@ -289,7 +291,7 @@ class RankLowering {
   /** The gradient an optimizer is given is gone after the step; those who want to see it get a copy. */
   #observe({ param }: Call, instr: Instr, site: Site): void {
     const to = param === undefined ? undefined : this.#world.map.ranks[this.#rank].observed.get(param)
-    if (to === undefined || !isOptimizer(instr)) return
+    if (to === undefined || !isUpdate(instr)) return
     const columns = elementsOf(site.shape(instr.ins[0]).dims)
     this.#list.write('copy', {
       out: to,
@@ -327,6 +329,7 @@ class RankLowering {
       const meaning = once(instr, () => meaningOf(instr, shape, []))
       const pairs = pairsOf(instr).map(pair => ({ x: at(pair.in), out: at(pair.out) }))
       const meet = (tensors: typeof pairs) => collectives.join({ rank: this.#rank, members, meaning, pairs: tensors })
+      if (isRouted(instr)) return [meet([...pairs, { x: at(routesOf(instr)), out: 0 }])]
       return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
     return {
@@ -344,6 +347,7 @@ class RankLowering {
       parts: ref => partsIn(program, buffer(ref), this.#at, call.microbatch),
       part: (axes, dim) => partAlong(mesh, axes, dim, this.#at),
       index: axes => indexAlong(mesh, axes, this.#at),
+      mesh,
       ranksAlong: axes => sizeOfAll(mesh, axes),
       isZigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
       behindZigzag: axes => axes.slice(zigzagAxes(mesh, axes).length),

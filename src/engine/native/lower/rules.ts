@@ -34,6 +34,11 @@ const alike = (s: Site, refs: readonly Ref[]): number => refs.map(ref => dense(d
 function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]): void {
   const full = (ref: Ref) => same(dims(s, ref), dims(s, out))
   const [wide, other] = full(a) ? [a, b] : [b, a]
+  if (name === 'mul' && full(wide) && !full(other) && isPrefix(dims(s, other), dims(s, out))) {
+    const rows = size(s, other)
+    s.list.write('mulRows', { out: s.at(out), a: s.at(wide), b: s.at(other), rows, columns: size(s, out) / rows })
+    return
+  }
   if (!full(wide) || !isSuffix(dims(s, other), dims(s, out)))
     refuse(`${name} broadcasts over leading dims only, not ${showDims(dims(s, other))} over ${showDims(dims(s, out))}`)
   s.list.write(name, { out: s.at(out), a: s.at(wide), b: s.at(other), n: size(s, out), period: size(s, other) })

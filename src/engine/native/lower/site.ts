@@ -1,5 +1,5 @@
 /** What the commands of an instruction depend on besides itself. */
-import { type Axis, type Dim, type DimPart, elementsOf } from '../../../base/index.js'
+import { type Axis, type Dim, type DimPart, elementsOf, type Mesh } from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
 import type { Buffer, Collective, InstrOf, Ref } from '../../../ir/index.js'
 import type { FusedResult } from './fuse.js'
@@ -11,6 +11,7 @@ import type { RankCollective } from './rendezvous.js'
 export interface Site {
   readonly list: ListWriter
   readonly seed: number
+  readonly mesh: Mesh
   /** The name of the block the segment is called for. */
   readonly block: string
   /** Byte offset of a buffer. */

@@ -6,7 +6,6 @@ import {
   coordinatesOf,
   elementsOf,
   heldElements,
-  isOptimizer,
   mapStates,
   type Rank,
   type States,
@@ -20,6 +19,7 @@ import { assemble, initial, offsets, ownPart, partOf, type Whole, wholeDims } fr
 import {
   type Buffer,
   type Holding,
+  isUpdate,
   type Kind,
   keptAs,
   kinds,
@@ -307,7 +307,7 @@ class State {
     for (const { steps } of streams)
       for (const step of steps) {
         if (step.kind !== 'call' || step.param !== name) continue
-        const update = segments[step.segment].instrs.find(instr => isOptimizer(instr))
+        const update = segments[step.segment].instrs.find(isUpdate)
         if (update) return segments[step.segment].buffers[update.ins[0]]
       }
     throw new Error(`no optimizer instruction was given a gradient of ${name}`)

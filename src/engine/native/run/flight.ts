@@ -7,7 +7,7 @@ import type { Program, Step } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
 import { showInstr, showStep } from '../../text.js'
 import { commandNames, type ExecError, errorMeanings, Status } from '../lower/commands.js'
-import type { CommandList } from '../lower/list.js'
+import { type CommandList, wordOf } from '../lower/list.js'
 import type { LoweredProgram } from '../lower/lower.js'
 import { Control, streamOf } from '../lower/map.js'
 import type { Trouble } from './crew.js'
@@ -65,7 +65,10 @@ function reportOf(
   const missing = words[status + Status.waitingFor]
   const asked = words[lowered.map.control / 4 + Control.go]
   const peers = list.peers.get(command) ?? []
-  const reason = trouble.dead.get(rank) ?? reasons[trouble.failed.get(rank) ?? ''] ?? trouble.failed.get(rank)
+  const failed = trouble.failed.get(rank) ?? ''
+  const noRoom =
+    failed === withoutRoom ? overflowAt(program, list, steps, command, words[status + Status.needed]) : undefined
+  const reason = trouble.dead.get(rank) ?? noRoom ?? reasons[failed] ?? trouble.failed.get(rank)
   const show = (index: number) => showCommand(program, list, steps, index)
   return {
     rank,
@@ -79,6 +82,22 @@ function reportOf(
 }
 
 const aborted: ExecError = 'aborted'
+const withoutRoom: ExecError = 'rows'
+
+/** Which rows did not fit, and what would have done. */
+function overflowAt(
+  { blocks }: Program,
+  list: CommandList,
+  steps: readonly Step[],
+  command: number,
+  needed: number,
+): string {
+  const step = steps[list.origins[command].step]
+  const word = (name: 'n' | 'own' | 'experts' | 'room') => list.words[list.starts[command] + wordOf('rowsOf', name)]
+  const factor = Math.ceil((100 * needed * word('experts')) / (word('n') * word('own'))) / 100
+  const where = step?.kind === 'call' ? `${blocks[step.block]?.name}, microbatch ${step.microbatch}` : 'a step'
+  return `${where}: its experts get ${needed} rows, there is room for ${word('room')}; \`rows: ${factor}\` would do`
+}
 
 /** What the errors of exec mean; being stopped by another's is no news. */
 const reasons: Readonly<Record<string, string | undefined>> = { ...errorMeanings, [aborted]: '' }

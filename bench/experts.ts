@@ -1,0 +1,47 @@
+/**
+ * Routed experts over two ranks: their rows sent to the rank that holds the expert (ep 2), against every rank with all experts
+ * (dp 2). One model, one batch, the same losses; a run is one step.
+ */
+import { Job, type PlanInput } from '../src/plan/index.js'
+import type { Options, Say } from './main.js'
+import { type Result, run } from './race.js'
+import { showResults } from './report.js'
+import { type Batch, lossNotes, makeTokens, ours, type Trainer } from './trainer.js'
+
+const given: Batch = { batch: 8, seq: 256, vocab: 256 }
+
+const jobOf = (plan: PlanInput): Job =>
+  Job.parse({
+    model: {
+      ...{ family: 'llama', layers: 2, embed: 256, heads: 4, kvHeads: 2, ffn: 688, vocab: given.vocab },
+      moe: { experts: 8, chosen: 2, ffn: 344, loss: { microbatch: 0.02 } },
+    },
+    training: { seq: given.seq, globalBatch: given.batch, optimizer: { kind: 'adamw', lr: 1e-3 } },
+    plan,
+  })
+
+const plans = {
+  'dp 2': { dp: 2 },
+  'ep 2': { dp: 2, ep: 2 },
+} as const satisfies Readonly<Record<string, PlanInput>>
+
+export async function experts(_: Say, { rounds = 9 }: Options = {}): Promise<Result[]> {
+  const tokens = makeTokens(given, 4)
+  const trainers: Trainer[] = []
+  try {
+    const one = await ours('one rank', jobOf({}), given, tokens)
+    const expected = await one.answer()
+    await one.stop()
+    for (const [name, plan] of Object.entries(plans)) trainers.push(await ours(name, jobOf(plan), given, tokens))
+    const title = `Mixtral of 2 layers and 8 experts, one step of ${given.batch * given.seq} tokens over 2 ranks`
+    const result = await run({ title, expected, tolerance: 1e-3, contenders: trainers }, { rounds, pause: 50 })
+    return [{ ...result, notes: lossNotes(trainers) }]
+  } finally {
+    await Promise.all(trainers.map(trainer => trainer.stop()))
+  }
+}
+
+export const showExperts = (results: readonly Result[]): string =>
+  [showResults(results, [{ name: 'ep 2', peer: 'dp 2' }]), '', ...results.flatMap(({ notes }) => notes ?? [])].join(
+    '\n',
+  )

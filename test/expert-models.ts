@@ -1,0 +1,25 @@
+/** Routed models small enough to be interpreted by the hundred. */
+import type { JobInput } from '../src/plan/index.js'
+
+const llama = { family: 'llama', layers: 2, embed: 8, heads: 4, kvHeads: 2, ffn: 8, vocab: 8 } as const
+const loss = { sequence: 0.05, microbatch: 0.03, z: 0.01 }
+
+/** One of each family of routers, with everything that may stand beside them. */
+export const expertModels = {
+  mixtral: { ...llama, moe: { experts: 8, chosen: 2, ffn: 8, loss: { microbatch: 0.05, z: 0.01 } } },
+  deepseek: {
+    ...llama,
+    moe: {
+      ...{ experts: 8, chosen: 4, ffn: 4, scores: 'sigmoid', groups: 4, chosenGroups: 2, scale: 2.5, bias: 0.01 },
+      ...{ shared: 8, dense: 1, loss: { sequence: 0.05 } },
+    },
+  },
+  qwen: {
+    ...llama,
+    moe: { experts: 4, chosen: 1, ffn: 8, normalise: false, shared: 8, sharedGate: true, every: 2, loss },
+  },
+  gshard: {
+    ...llama,
+    moe: { experts: 8, chosen: 2, ffn: 8, capacity: { factor: 1, order: 'choice', renormalise: true }, loss },
+  },
+} as const satisfies Record<string, JobInput['model']>
