@@ -89,6 +89,23 @@ family('llama with a window', { ...llama, window: 2 })
 family('llama, tied', { ...llama, tied: true })
 family('llama with everything', { ...llama, tied: true, qkvBias: true, qkNorm: true, window: 3, kvHeads: 1 })
 
+/** All experts are chosen, so that no step of a difference chooses others; what is dropped depends on places alone. */
+const moe = { experts: 3, chosen: 3, ffn: 4 }
+const loss = { sequence: 0.3, microbatch: 0.2, z: 0.1 }
+family('experts by softmax', { ...llama, moe: { ...moe, loss } })
+family(
+  'experts by sigmoid, shared and gated, in two parts',
+  {
+    ...llama,
+    moe: { ...moe, scores: 'sigmoid', scale: 2.5, shared: 4, sharedGate: true, dense: 1, loss },
+  },
+  { microbatches: 2, recompute: 'full' },
+)
+family('experts with little room, renormalised', {
+  ...llama,
+  moe: { ...moe, normalise: false, capacity: { factor: 0.5, order: 'token', renormalise: true } },
+})
+
 const sizes = { seq, features: 3, embed: 6, kvHeads: 2, group: 2, headDim: 4, ffn: 5, vocab }
 const any = normal(1)
 

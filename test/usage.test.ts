@@ -58,7 +58,7 @@ describe('usage errors', () => {
     const line = 'plan --model mixtral --cluster h1000 --seq 8k --global-batch 8 --constraint tq=3'
     const { code, err } = await lockstep(line.split(' '))
     equal(code, 1)
-    match(err, /mixture-of-experts[\s\S]*did you mean `h100`[\s\S]*did you mean tp/)
+    match(err, /no preset[\s\S]*did you mean `h100`[\s\S]*did you mean tp/)
   })
 })
 

@@ -14,8 +14,9 @@ export function* compilingJob(job: Job, schedule: Schedule = scheduleOf(job.plan
   return yield* compiling(inputOf(job, schedule))
 }
 
-export function inputOf({ model, training, plan }: Job, schedule: Schedule): CompileInput {
-  return { model: buildModel(model, stepOf(training, plan)), plan, training, schedule }
+export function inputOf({ model, training, plan, data }: Job, schedule: Schedule): CompileInput {
+  const replays = data?.choices !== undefined
+  return { model: buildModel(model, { ...stepOf(training, plan), replays }), plan, training, schedule }
 }
 
 export const stepOf = ({ globalBatch, seq }: Training, { microbatches }: Pick<Plan, 'microbatches'>): StepShape => ({

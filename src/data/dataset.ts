@@ -1,5 +1,6 @@
 /** What a run is trained and judged on: two sets of samples that share no token. */
 import { fingerprint } from './fingerprint.js'
+import type { Replay } from './replay.js'
 import type { Samples } from './samples.js'
 import { beyond, progressions, rotations, tokenInputs } from './synthetic.js'
 import type { Ids } from './tokenizer.js'
@@ -10,6 +11,8 @@ export interface Dataset {
   readonly train: Samples
   readonly heldOut: Samples
   readonly fingerprint: string
+  /** Choices of experts to be made again. */
+  readonly replay?: Replay
 }
 
 /** The last share of the tokens is held out; what is before is trained on. */

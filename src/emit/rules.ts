@@ -227,7 +227,7 @@ export const torchOf: Rules<string[], Site> = {
     return collective('all_to_all', x => [`cut=${place(x, to)}`, `lay=${place(x, from)}`])({ ...instr, from, to }, site)
   },
   shift({ ins, outs, group, by }, site) {
-    const operands = [`(${ins.map(site.name).join(', ')},)`, site.group(group), number(by)]
+    const operands = [tuple(ins.map(site.name)), site.group(group), number(by)]
     return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = here.shift(${operands.join(', ')})`]
   },
   'all-dispatch': moved,

@@ -21,7 +21,9 @@ export function stepCheckOf(program: Program): (data: StepData) => StepData {
       ...sizes.flatMap(({ name, dtype, elements }) => {
         const given = values.get(name)
         if (given?.length !== elements) return [wrong(name, `${given?.length ?? 'no'} values, not ${elements}`)]
-        return dtype === 'i32' ? idProblems(name, given, limits.get(name)) : []
+        // What is a layer's own is named after it.
+        const limit = limits.get(name) ?? limits.get(name.slice(name.lastIndexOf('.') + 1))
+        return dtype === 'i32' ? idProblems(name, given, limit) : []
       }),
     ]
     if (problems.length > 0) throw new ProblemsError(problems)
@@ -88,6 +90,7 @@ interface Lookup {
 
 function lookupOf(instr: Instr): Lookup | undefined {
   if (instr.kind === 'embed') return { ids: instr.ins[0], among: instr.ins[1], out: instr.outs[0], mayIgnore: false }
+  if (instr.kind === 'chosen') return { ids: instr.ins[1], among: instr.ins[0], out: instr.outs[0], mayIgnore: false }
   if (instr.kind === 'pick') return { ids: instr.ins[1], among: instr.ins[0], out: instr.outs[0], mayIgnore: true }
   return undefined
 }

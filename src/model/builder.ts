@@ -74,11 +74,14 @@ export class ModelBuilder<D extends string> {
   #append(name: string, kind: string, write: Write<D>, layer: Pick<Block, 'layer'> = {}): void {
     if (this.blocks.some(block => block.name === name || (block.kind === kind && !layer.layer)))
       throw new Error(`there is a block named ${name} already`)
-    const { graph, own, shared, hands } = this.#kinds.get(kind) ?? this.#write(kind, write)
+    const { graph, own, ownInputs, shared, hands } = this.#kinds.get(kind) ?? this.#write(kind, write)
     const params = Object.fromEntries([...own.keys()].map(local => [local, `${name}.${local}`]))
     for (const [local, spec] of own) this.params.set(params[local], { ...spec, name: params[local] })
     const tied = Object.fromEntries([...shared].map(n => [n, n]))
-    this.blocks.push({ name, kind, graph, params: { ...params, ...tied }, ...layer })
+    const inputs = Object.fromEntries([...ownInputs.keys()].map(local => [local, `${name}.${local}`]))
+    for (const [local, spec] of ownInputs) this.inputs.set(inputs[local], { ...spec, name: inputs[local] })
+    const named = ownInputs.size > 0 ? { inputs } : {}
+    this.blocks.push({ name, kind, graph, params: { ...params, ...tied }, ...named, ...layer })
     this.#carry = hands
   }
 
@@ -89,20 +92,22 @@ export class ModelBuilder<D extends string> {
     )
     const exports = write(block, carry)
     const hands = Object.fromEntries(Object.entries(exports).map(([name, value]) => [name, value.dims]))
-    const written = { graph: block.graph(exports), own: block.own, shared: block.shared, hands }
+    const { own, ownInputs, shared } = block
+    const written = { graph: block.graph(exports), own, ownInputs, shared, hands }
     this.#kinds.set(kind, written)
     return written
   }
 }
 
 /** A kind of block, and the dims of what it hands on. */
-interface WrittenKind extends Pick<BlockBuilder<string>, 'own' | 'shared'> {
+interface WrittenKind extends Pick<BlockBuilder<string>, 'own' | 'ownInputs' | 'shared'> {
   readonly graph: Graph
   readonly hands: Readonly<Record<string, readonly Dim[]>>
 }
 
 export class BlockBuilder<D extends string> {
   readonly own = new Map<string, Omit<ParamSpec, 'name'>>()
+  readonly ownInputs = new Map<string, Omit<InputSpec, 'name'>>()
   readonly shared = new Set<string>()
   readonly #model: ModelBuilder<D>
   readonly #graph = new GraphBuilder(shapeOf)
@@ -122,6 +127,13 @@ export class BlockBuilder<D extends string> {
     if (known && !(known.dtype === dtype && sameDims(known.dims, sizes)))
       throw new Error(`input ${name} is asked for as ${dtype} ${show(sizes)} and as ${known.dtype} ${show(known.dims)}`)
     this.#model.inputs.set(name, { name, dtype, dims: sizes })
+    return this.#graph.source({ kind: 'input', name }, name, sizes, dtype)
+  }
+
+  /** A tensor of the data that every block of this kind has one of, named after the block. */
+  ownInput(name: string, dims: readonly D[], dtype: DType = 'f32'): Value {
+    const sizes = this.#model.sizes(dims)
+    this.ownInputs.set(name, { dtype, dims: sizes })
     return this.#graph.source({ kind: 'input', name }, name, sizes, dtype)
   }
 

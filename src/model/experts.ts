@@ -15,6 +15,8 @@ export interface StepShape {
   readonly batch: number
   readonly seq: number
   readonly microbatches: number
+  /** Choices are data, of each routed layer, instead of made: `layers.3.choices`. */
+  readonly replays?: boolean
 }
 
 const small = normal(0.02)
@@ -40,13 +42,17 @@ export function routed(b: LlamaBlock, x: Value, c: MoeConfig, step: StepShape): 
   return c.shared === undefined ? out : b.add(out, shared(b, x, c))
 }
 
-function choose(b: LlamaBlock, scores: Value, c: MoeConfig, { batch, seq, microbatches }: StepShape): Value {
+function choose(b: LlamaBlock, scores: Value, c: MoeConfig, step: StepShape): Value {
+  const { batch, seq, microbatches, replays } = step
   const { bias: rate, experts, chosen, groups = 1, chosenGroups = groups } = c
   const limits: { groups?: ChoiceGroups } = groups > chosenGroups ? { groups: { groups, chosenGroups } } : {}
-  if (rate === undefined) return b.emit({ kind: 'topK', ...limits }, [scores], 'choice', perChoice)[0]
+  const made = (...bias: Value[]) =>
+    replays
+      ? b.ownInput('choices', perChoice, 'i32')
+      : b.emit({ kind: 'topK', ...limits }, [scores, ...bias], 'choice', perChoice)[0]
+  if (rate === undefined) return made()
   const mean = (batch * seq * microbatches * chosen) / experts
-  const bias = b.balanced('mlp.bias', ['candidate'], { rate, mean })
-  const [choice] = b.emit({ kind: 'topK', ...limits }, [scores, bias], 'choice', perChoice)
+  const choice = made(b.balanced('mlp.bias', ['candidate'], { rate, mean }))
   b.follow('mlp.bias', b.emit({ kind: 'countChoices' }, [choice], 'load', ['candidate'])[0])
   return choice
 }

@@ -65,9 +65,14 @@ export interface Block {
   readonly graph: Graph
   /** The graph's name for a parameter -> the model's. */
   readonly params: Readonly<Record<string, string>>
+  /** The graph's name for a data input that is the block's own -> the model's. */
+  readonly inputs?: Readonly<Record<string, string>>
   /** One of the layers that plans cut into stages. */
   readonly layer?: true
 }
+
+/** The model's name for a data input of a block. */
+export const inputOf = ({ inputs }: Pick<Block, 'inputs'>, name: string): string => inputs?.[name] ?? name
 
 export interface InputSpec {
   readonly name: string

@@ -40,6 +40,8 @@ export const data: Rule = function* ({ model, data }) {
       'try source synthetic',
     )
   else if (form === 'text') yield* tokenizer(model, data)
+  if (data.choices !== undefined && !(model.family === 'llama' && model.moe))
+    yield error('data/family', 'data.choices', 'the model has no experts to choose', 'leave it out')
   if (data.vocab !== undefined && !(form === 'text' && data.tokenizer === 'bpe'))
     yield warning('data/no-effect', 'data.vocab', 'has no effect unless a text is read with tokenizer bpe')
   if (data.width !== 'u16' && form !== 'ids')

@@ -292,6 +292,12 @@ export const Data = z.strictObject({
     .optional()
     .describe('tokens of a bpe to be trained; as many as the model has if not given'),
   width: z.enum(['u16', 'u32']).default('u16').describe('the ids of a .bin file, least byte first'),
+  choices: z
+    .string()
+    .min(1)
+    .max(4096)
+    .optional()
+    .describe('choices of experts to repeat, a line of JSON per step: { "layers.0": [[[..]]] } for each routed layer'),
   evalFraction: z.number().min(0).lt(1).default(0.05).describe('share of the tokens held out for evaluation'),
 })
 

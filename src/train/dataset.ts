@@ -21,6 +21,7 @@ import {
   looksBinary,
   printTokenizer,
   readIds,
+  readReplay,
   readTokenizer,
   syntheticDataset,
   type Tokenizer,
@@ -47,6 +48,15 @@ export interface DataOptions {
 }
 
 export async function openData(job: Job, files: Files, options: DataOptions = {}): Promise<OpenedData> {
+  const opened = await openTokens(job, files, options)
+  const choices = job.data?.choices
+  if (choices === undefined) return opened
+  const { locate = name => name } = options
+  const replay = readReplay(attempt('data.choices', choices, () => files.read(locate(choices))))
+  return { ...opened, dataset: { ...opened.dataset, replay } }
+}
+
+async function openTokens(job: Job, files: Files, options: DataOptions): Promise<OpenedData> {
   const { model, training } = job
   const data = job.data ?? Data.parse({})
   if (formOf(data) === 'synthetic') {

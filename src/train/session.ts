@@ -4,7 +4,7 @@
  */
 import { error, isAllF32, type Problem, ProblemsError, unwatched, type Watcher } from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
-import { batchAt, batchesInOrder, type Dataset } from '../data/index.js'
+import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/index.js'
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
@@ -141,7 +141,7 @@ function sessionOf(parts: Parts): Session {
     },
     async step() {
       required(broken)
-      const inputs = batchAt(dataset.train, training, taken)
+      const inputs = withChoices(batchAt(dataset.train, training, taken), dataset.replay, taken)
       const lr = lrAt(training, taken)
       const started = performance.now()
       const result = await engineFailures(`step ${taken + 1}`, () => trainer.step({ inputs, lr, step: taken }))

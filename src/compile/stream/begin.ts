@@ -2,7 +2,7 @@
  * What begins a step: sums and gradients are cleared, data is loaded, what the loss is divided by is counted, and the
  * flights of parameters that are gathered once a step leave.
  */
-import type { Block } from '../../model/index.js'
+import { type Block, inputOf } from '../../model/index.js'
 import type { Task } from '../../schedule/index.js'
 import type { SegmentDraft } from '../segment.js'
 import { callOnce, callParam, once } from './calls.js'
@@ -34,7 +34,7 @@ function load(context: StreamContext): void {
 function dataOf({ compiled: { model, stageOf }, tasks }: StreamContext): [string, number][] {
   return model.inputs.flatMap(({ name }) => {
     const reads = (block: Block) =>
-      block.graph.values.some(({ source }) => source.kind === 'input' && source.name === name)
+      block.graph.values.some(({ source }) => source.kind === 'input' && inputOf(block, source.name) === name)
     const stages = new Set(model.blocks.flatMap((block, i) => (reads(block) ? [stageOf[i]] : [])))
     const microbatches = new Set([...stages].flatMap(stage => microbatchesOf(tasks, stage)))
     return [...microbatches].sort((a, b) => a - b).map(microbatch => [name, microbatch] as [string, number])

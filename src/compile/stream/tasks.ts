@@ -3,6 +3,7 @@
  * on is found by name: the same parameters in every microbatch, the carry where the block before left it.
  */
 import type { Role, RoleName, Segment } from '../../ir/index.js'
+import { inputOf } from '../../model/index.js'
 import { departures, type FlightEvent, type Task } from '../../schedule/index.js'
 import type { PhaseName } from '../blocks.js'
 import { carryFrame, gradientFrame } from './carries.js'
@@ -102,7 +103,7 @@ function passingName(context: StreamContext, role: RoleName, { block, microbatch
     case 'dout':
       return frameNames.gradient(role.of, block, microbatch)
     case 'input':
-      return frameNames.input(role.of, microbatch)
+      return frameNames.input(inputOf(context.compiled.model.blocks[block], role.of), microbatch)
     case 'keep':
     case 'hold':
       return frameNames.stash(role, block, microbatch)

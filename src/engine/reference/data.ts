@@ -44,6 +44,13 @@ function drawFrom({ name, dtype, dims }: InputShape, { vocab, seed, step }: Draw
   }
   const draw = uniform({ seed, name: 'tokens', step })
   const token: Value = (sample, position) => Math.floor(draw(sample * (perSample + 1) + position) * vocab)
+  // Choices of experts: those of one token differ, and there are at least as many experts.
+  const chosen = sizeIn(dims, 'choice')
+  if (chosen !== undefined)
+    return (sample, position) => {
+      const first = Math.floor(draw(sample * (perSample + 1) + Math.floor(position / chosen)) * chosen)
+      return (first + (position % chosen)) % chosen
+    }
   return name === 'labels' ? labelsOf(token, ignoring(seed, step, sizeIn(dims, 'seq') ?? 1)) : token
 }
 
