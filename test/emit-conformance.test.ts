@@ -9,7 +9,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { check, type Job, type JobInput } from '../src/plan/index.js'
+import { check, Job, type JobInput } from '../src/plan/index.js'
 import {
   emittedFiles,
   expectedOf,
@@ -19,6 +19,7 @@ import {
   temporaryFolder,
   writeFiles,
 } from './emitted.js'
+import { expertModels } from './expert-models.js'
 import { jobOf, type ModelName, titleOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
 import { randomJob } from './random-job.js'
@@ -142,8 +143,29 @@ const chosen = cases.map(([model, plan, training]) => ({
   job: small(jobOf(model, plan, { steps, evalBatches: 2, optimizer: adamw, ...training })),
   title: `${model}: ${titleOf(plan)}${training ? ` ${JSON.stringify(training)}` : ''}`,
 }))
+/** Routed models: every kind of router, experts on one rank, shared by ranks of every axis, and split. */
+const routed: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
+  ['mixtral', {}],
+  ['deepseek', { microbatches: 2, recompute: 'full' }],
+  ['qwen', { dp: 2, zero: 1 }],
+  ['gshard', { tp: 2, sequenceParallel: true }],
+  ['mixtral', { dp: 2, ep: 2 }],
+  ['deepseek', { dp: 2, cp: 2, ep: 4, zero: 3, microbatches: 2 }],
+  ['mixtral', { cp: 2, tp: 2, ep: 4, sequenceParallel: true }],
+  ['gshard', { dp: 2, tp: 2, ep: 2, etp: 2 }],
+  ['mixtral', { pp: 2, dp: 2, ep: 2, microbatches: 2, schedule: 'zb-h1' }],
+  ['mixtral', { dp: 2, ep: 2, precision: 'bf16' }],
+]
+const withExperts = routed.map(([model, plan]) => ({
+  job: Job.parse({
+    model: expertModels[model],
+    training: { seq: 8, globalBatch: 8, clip: 0.5, steps, evalBatches: 2, optimizer: adamw },
+    plan: { rows: 'worst', ...plan },
+  }),
+  title: `experts, ${model}: ${titleOf(plan)}`,
+}))
 const drawn = seeds.map(seed => ({ job: withEps(randomJob(seed)), title: `a random job (SEED=${seed})` }))
-const all = [...chosen, ...drawn]
+const all = [...chosen, ...withExperts, ...drawn]
   .filter(({ title }) => title.includes(process.env.CASE ?? ''))
   .map(({ job, title }, i): Case => ({ title, job, folder: join(root, `job${i}`), programs: programsOf(job) }))
 
@@ -184,6 +206,18 @@ function far(actual: readonly number[], expected: ArrayLike<number>): number {
   }
   return worst / largest
 }
+
+test('a zigzag that experts cut in factors is refused, with what to do', () => {
+  const job = Job.parse({
+    model: expertModels.mixtral,
+    training: { seq: 16, globalBatch: 8 },
+    plan: { cp: 4, ep: 2, rows: 'worst' },
+  })
+  assert.throws(
+    () => emittedFiles(job, programsOf(job)),
+    /a sequence in zigzag over cp that experts cut in .*try zigzag: false/,
+  )
+})
 
 describe('emitted PyTorch under gloo computes what the reference computes', { skip: python ? false : noPython }, () => {
   before(runAll)

@@ -109,7 +109,6 @@ export const problemCodes = {
 
   'program/text': 'the text of a program cannot be read',
   'program/law': 'the program breaks a law',
-  'emit/unsupported': 'the program has a part that cannot be written as PyTorch yet',
   'engine/kernels': 'these kernels are not built here',
   'engine/failed': 'the engine could not start, or a step failed',
   'engine/options': 'an option of the engine is not a number it can use',
@@ -119,6 +118,7 @@ export const problemCodes = {
   'run/foreign': 'a file of somebody else would be overwritten',
   'run/exists': 'the run folder belongs to another run',
   'run/write': 'a file cannot be written',
+  'emit/unsupported': 'the program has a part that cannot be written as PyTorch yet',
   'emit/exists': 'the folder to emit into belongs to another run',
   'launch/python': 'there is no Python with PyTorch',
   'launch/failed': 'torchrun ended with an error',

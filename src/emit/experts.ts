@@ -1,42 +1,126 @@
-/** Ops of experts in PyTorch: none of them has a line yet. */
+/** Ops of experts in PyTorch: runtime/experts.py, and rows that move between ranks in runtime/comm.py. */
 import { error, ProblemsError } from '../base/index.js'
-import type { Compute, Program } from '../ir/index.js'
-import { Unwritten } from './expressions.js'
+import type { Compute, InstrOf, Program, Ref } from '../ir/index.js'
+import { aligned, assign, call, elementwise, has, namesIn, type Site, tuple, Unwritten } from './expressions.js'
+import { quote } from './python.js'
 
-const unwritten = ({ kind }: Compute): string[] => {
-  throw new Unwritten(`${kind} has no line of PyTorch yet`)
+/** The tokens' dims in order, then what each of them has. */
+function perToken(site: Site, ref: Ref, along: 'candidate' | 'choice'): void {
+  const dims = namesIn(site.dims(ref))
+  if (dims !== `batch seq ${along}`) throw new Unwritten(`[${dims}], not [batch seq ${along}]`)
 }
+
+const size = (site: Site, ref: Ref, name: string): number => site.dims(ref).find(dim => dim.name === name)?.size ?? 1
+
+/** Whether choices have tensors apart, or share their token's. */
+const apart = (site: Site, ref: Ref): boolean => has(site.dims(ref), 'choice')
+
+const line = (site: Site, outs: readonly Ref[], expression: string): string[] => [
+  `${outs.map(site.result).join(', ')} = ${expression}`,
+]
+
+const scoring =
+  (name: string) =>
+  (instr: InstrOf<'scores' | 'scoresGrad'>, site: Site): string[] =>
+    assign(site, instr, call(name, instr.ins.map(site.name), { by: quote(instr.by) }))
+
+const balancing =
+  (name: string) =>
+  (instr: InstrOf<'balanceLoss' | 'balanceLossGrad'>, site: Site): string[] => {
+    const [scores, counts] = instr.ins
+    const operands = [site.name(scores), aligned(site, counts, site.dims(scores))]
+    return assign(site, instr, call(name, operands, { by: instr.by, shares: instr.shares }))
+  }
+
+const plain =
+  (name: string, options: (instr: Compute) => Parameters<typeof call>[2] = () => ({})) =>
+  (instr: Compute, site: Site): string[] =>
+    assign(site, instr, call(name, instr.ins.map(site.name), options(instr)))
+
+const by = (instr: Compute) => ('by' in instr && typeof instr.by === 'number' ? { by: instr.by } : {})
 
 export const expertRules = {
-  sigmoid: unwritten,
-  sigmoidGrad: unwritten,
-  scores: unwritten,
-  scoresGrad: unwritten,
-  topK: unwritten,
-  chosen: unwritten,
-  chosenGrad: unwritten,
-  assign: unwritten,
-  rowsOf: unwritten,
-  dispatch: unwritten,
-  combine: unwritten,
-  expertContract: unwritten,
-  expertWeightGrad: unwritten,
-  weightedSwiglu: unwritten,
-  weightedSwigluGrad: unwritten,
-  countChoices: unwritten,
-  countTop: unwritten,
-  balanceLoss: unwritten,
-  balanceLossGrad: unwritten,
-  zLoss: unwritten,
-  zLossGrad: unwritten,
-  balance: unwritten,
+  sigmoid: elementwise('sigmoid'),
+  sigmoidGrad: elementwise('sigmoid_grad'),
+  scores: scoring('scores'),
+  scoresGrad: scoring('scores_grad'),
+  topK({ ins: [scores, bias], outs, groups }: InstrOf<'topK'>, site: Site) {
+    perToken(site, scores, 'candidate')
+    const limits = groups && tuple([groups.groups, groups.chosenGroups])
+    const options = { bias: bias === undefined ? undefined : site.name(bias), groups: limits }
+    return line(site, outs, call('top_k', [site.name(scores), String(size(site, outs[0], 'choice'))], options))
+  },
+  chosen: plain('chosen', instr => weighing(instr as InstrOf<'chosen'>)),
+  chosenGrad: plain('chosen_grad', instr => weighing(instr as InstrOf<'chosen'>)),
+  assign({ ins, outs, room, tokens, order }: InstrOf<'assign'>, site: Site) {
+    perToken(site, ins[1], 'choice')
+    return line(site, outs, call('assign', ins.map(site.name), { room, tokens, order: quote(order) }))
+  },
+  rowsOf({ ins: [choice], outs }: InstrOf<'rowsOf'>, site: Site) {
+    perToken(site, choice, 'choice')
+    const [, from, counts] = outs
+    const [expert] = site.dims(counts)
+    const options = { experts: site.whole(counts, expert), own: expert.size, first: site.first(counts, expert) }
+    const room = size(site, from, 'row')
+    return line(site, outs, call('rows_of', [site.name(choice)], { ...options, room, where: 'here.place()' }))
+  },
+  dispatch({ ins: [x, to, from], outs }: InstrOf<'dispatch'>, site: Site) {
+    const options = { chosen: size(site, to, 'choice'), apart: apart(site, x) }
+    return line(site, outs, call('dispatch', [site.name(x), site.name(from)], options))
+  },
+  combine({ ins: [rows, to], outs }: InstrOf<'combine'>, site: Site) {
+    return line(site, outs, call('combined', [site.name(rows), site.name(to)], { apart: apart(site, outs[0]) }))
+  },
+  expertContract(instr: InstrOf<'expertContract'>, site: Site) {
+    const [rows, , w] = instr.ins
+    const transposed = site.dims(rows)[1].name === site.dims(w)[2].name
+    const options = { transposed: transposed || undefined }
+    return assign(site, instr, call('expert_contract', instr.ins.map(site.name), options))
+  },
+  expertWeightGrad(instr: InstrOf<'expertWeightGrad'>, site: Site) {
+    const value = call('expert_weight_grad', instr.ins.map(site.name))
+    return line(site, instr.outs, `ops.cast(${value}, ${quote(site.buffer(instr.outs[0]).dtype)})`)
+  },
+  weightedSwiglu: plain('weighted_swiglu'),
+  weightedSwigluGrad: plain('weighted_swiglu_grad'),
+  countChoices({ ins: [choice], outs }: InstrOf<'countChoices'>, site: Site) {
+    const operands = [site.name(choice), String(size(site, outs[0], 'candidate')), 'here.dtypes["f32"]']
+    return line(site, outs, call('count_choices', operands))
+  },
+  countTop({ ins: [scores], outs, chosen }: InstrOf<'countTop'>, site: Site) {
+    perToken(site, scores, 'candidate')
+    const summed = site.dims(scores).flatMap((dim, i) => (has(site.dims(outs[0]), dim.name) ? [] : [i]))
+    return line(site, outs, call('count_top', [site.name(scores), String(chosen), tuple(summed)]))
+  },
+  balanceLoss: balancing('balance_loss'),
+  balanceLossGrad: balancing('balance_loss_grad'),
+  zLoss: plain('z_loss', by),
+  zLossGrad: plain('z_loss_grad', by),
+  balance({ ins: [counts], outs: [bias], rate, mean }: InstrOf<'balance'>, site: Site) {
+    return line(site, [bias], call('balance_', [site.name(bias), site.name(counts)], { rate, mean }))
+  },
 }
 
-/** Experts cannot be written yet, and are refused before anything is. */
-export function requireWritten({ segments }: Program): void {
-  const kinds = new Set(Object.values(segments).flatMap(({ instrs }) => instrs.map(({ kind }) => kind)))
-  const missing = Object.keys(expertRules).filter(kind => kinds.has(kind as Compute['kind'])) // its own keys
-  if (missing.length === 0) return
-  const message = `not supported yet: experts in PyTorch (${missing.join(', ')})`
-  throw new ProblemsError([error('emit/unsupported', 'model.moe', message, 'train it with `lockstep train`')])
+const weighing = ({ normalise, scale }: InstrOf<'chosen'>) => ({ normalise, scale })
+
+/** Rows to the ranks of their experts, and back: `here.dispatch(x, to, group, rows, apart)`. */
+export function moved(instr: InstrOf<'all-dispatch' | 'all-combine'>, site: Site): string[] {
+  const [x, to] = instr.ins
+  const [out] = instr.outs
+  const operands = [site.name(x), site.name(to), site.group(instr.group)]
+  return instr.kind === 'all-dispatch'
+    ? line(site, [out], `here.dispatch(${[...operands, size(site, out, 'row'), py(apart(site, x))].join(', ')})`)
+    : line(site, [out], `here.combine(${[...operands, py(apart(site, out))].join(', ')})`)
+}
+
+const py = (value: boolean): string => (value ? 'True' : 'False')
+
+/** A zigzag over factors of an axis, which experts cut, cannot be written yet: refused before anything is. */
+export function requireWritten({ mesh: { axes, zigzag } }: Program): void {
+  const factors = axes.filter(({ name }) => zigzag !== undefined && name.startsWith(`${zigzag.axis}.`))
+  if (factors.length === 0) return
+  const sizes = factors.map(({ name, size }) => `${name} ${size}`).join(' x ')
+  const message = `not supported yet: a sequence in zigzag over ${zigzag?.axis} that experts cut in ${sizes}`
+  const suggestion = 'try zigzag: false, or an ep that takes all of cp or none of it'
+  throw new ProblemsError([error('emit/unsupported', 'plan.zigzag', message, suggestion)])
 }

@@ -4,7 +4,7 @@
  */
 import type { Axis } from '../base/index.js'
 import type { Ref, Rules } from '../ir/index.js'
-import { expertRules } from './experts.js'
+import { expertRules, moved } from './experts.js'
 import {
   aligned,
   approximate,
@@ -230,8 +230,8 @@ export const torchOf: Rules<string[], Site> = {
     const operands = [tuple(ins.map(site.name)), site.group(group), number(by)]
     return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = here.shift(${operands.join(', ')})`]
   },
-  'all-dispatch': collective('dispatch', () => []),
-  'all-combine': collective('combine', () => []),
+  'all-dispatch': moved,
+  'all-combine': moved,
   wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {
     const operands = [

@@ -5,7 +5,7 @@
 import type { OpKind } from '../base/index.js'
 import { like, none, one, type Rule, scalar, wanted } from './rule.js'
 
-type Routing =
+type RoutingOp =
   | 'sigmoid'
   | 'sigmoidGrad'
   | 'scores'
@@ -32,7 +32,7 @@ type Routing =
 /** A token is compared with all candidates, or chooses among all of them. */
 const perToken = () => ['candidate', 'choice']
 
-export const expertRules: { readonly [K in Routing & OpKind]: Rule<K> } = {
+export const expertRules: { readonly [K in RoutingOp & OpKind]: Rule<K> } = {
   sigmoid: {
     shape: like,
     vjp: b => [[b.ins[0], b.douts[0] && one(b, { kind: 'sigmoidGrad' }, [b.douts[0], b.outs[0]], b.ins[0])]],

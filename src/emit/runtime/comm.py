@@ -8,6 +8,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 import torch
 import torch.distributed as dist
 
+from . import experts
 from . import parts as parts_of
 from .mesh import Mesh
 
@@ -232,3 +233,53 @@ def send(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
 
 def receive(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
     return Pending(dist.irecv(tensor, peer, group=channel), lambda: tensor, text, held=tensor)
+
+
+def _exchange(x: torch.Tensor, sent: List[int], got: List[int], group: Group) -> torch.Tensor:
+    """So many rows to each member, in the order of members, and so many from each."""
+    into = x.new_empty(sum(got), *x.shape[1:])
+    ranked = sorted(range(group.size), key=lambda i: group.members[i])
+    cut, laid = x.split(sent), into.split(got)
+    if group.order is not None:
+        cut = [torch.cat([cut[i] for i in ranked])]
+        parts = x.new_empty(into.shape)
+    else:
+        cut, parts = [x], into
+    bits = _bits if _is_gloo(group) else lambda x: x
+    dist.all_to_all_single(
+        bits(parts), bits(cut[0].contiguous()), [got[i] for i in ranked], [sent[i] for i in ranked], group=group.process_group
+    )
+    if group.order is not None:
+        for i, part in zip(ranked, parts.split([got[i] for i in ranked])):
+            laid[i].copy_(part)
+    return into
+
+
+class Requests:
+    """Which rows of the others the choices of this rank are: in the order of rows, member after member."""
+
+    def __init__(self, to: torch.Tensor, room: int, group: Group):
+        flat = to.flatten()
+        self.order = torch.argsort(flat, stable=True)[int((flat < 0).sum()) :]
+        rows = flat[self.order]
+        self.sent = torch.bincount(rows // room, minlength=group.size).tolist()
+        counts = torch.tensor(self.sent, device=to.device)
+        self.got = _exchange(counts, [1] * group.size, [1] * group.size, group).tolist()
+        self.rows = _exchange(rows % room, self.sent, self.got, group)
+
+
+def dispatch(x, to, rows: int, apart: bool, group: Group) -> torch.Tensor:
+    """Every choice to the row of its expert, wherever that is."""
+    asked = Requests(to, rows, group)
+    tokens = x.flatten(0, 2) if apart else x.flatten(0, 1)
+    index = asked.order if apart else asked.order // to.shape[2]
+    came = _exchange(tokens[index], asked.sent, asked.got, group)
+    return x.new_zeros(rows, *tokens.shape[1:]).index_copy(0, asked.rows, came)
+
+
+def combine(rows, to, apart: bool, group: Group) -> torch.Tensor:
+    """The row of every choice back to its token, as if all rows of the group stood one behind the other."""
+    asked = Requests(to, rows.shape[0], group)
+    came = _exchange(rows[asked.rows], asked.got, asked.sent, group)
+    numbered = torch.full_like(to.flatten(), -1).scatter(0, asked.order, torch.arange(len(came), device=to.device))
+    return experts.combined(came if len(came) else rows.new_zeros(1, *rows.shape[1:]), numbered.reshape(to.shape), apart)

@@ -164,6 +164,20 @@ class Here:
         """Of each tensor, what the member `by` before this one has."""
         return comm.shift(tensors, self.groups[group], by)
 
+    def place(self) -> str:
+        # How many rows there are only the step itself knows: it cannot be recorded.
+        self.drew = True
+        return f"rank {self.rank}, {self.block}, microbatch {self.microbatch}"
+
+    def dispatch(self, x: torch.Tensor, to: torch.Tensor, group: str, rows: int, apart: bool) -> comm.Pending:
+        """Rows of choices to the ranks that hold their experts."""
+        own = self.groups[group]
+        return comm.Pending(None, lambda: comm.dispatch(x, to, rows, apart, own), f"rows over {own.label}")
+
+    def combine(self, rows: torch.Tensor, to: torch.Tensor, group: str, apart: bool) -> comm.Pending:
+        own = self.groups[group]
+        return comm.Pending(None, lambda: comm.combine(rows, to, apart, own), f"rows over {own.label}")
+
     def wait(self, pending: comm.Pending) -> torch.Tensor:
         self.waiting_for = pending.text
         result = pending.wait()
@@ -171,7 +185,7 @@ class Here:
         return result
 
 
-COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "shift", "wait"]
+COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "shift", "dispatch", "combine", "place", "wait"]
 
 
 def keep_out_of_compiled_code() -> None:

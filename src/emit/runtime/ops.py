@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from .attention import attention, attention_grad, attention_merge  # noqa: F401  (emitted code calls them as ops.attention...)
 from .contract import contract  # noqa: F401
 from .dtypes import DTYPES
+from .experts import *  # noqa: F401,F403
 from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401
 from .rope import rope  # noqa: F401
 

@@ -105,8 +105,8 @@ class Stage:
         return self.own_part(held[-1][0], param, held[-1][1]) if held else None
 
     def result(self, name: str):
-        """A sum of the step (loss, count, normSquared), where this rank has it."""
-        frame = self.results[name].get(str(self.pp))
+        """A sum of the step (loss, count, normSquared, terms), where this rank has it."""
+        frame = self.results.get(name, {}).get(str(self.pp))
         return None if frame is None else self.frames[frame][0]
 
     def run(self, step: int, lr: float) -> None:

@@ -119,11 +119,12 @@ class Trainer:
         if any(value is None for value in scalars.values()):
             return {}
         loss, count, norm = (scalars[key].item() for key in names)
+        terms = self.stage.result("terms")
         seconds = time.perf_counter() - started
         tokens = run["globalBatch"] * run["seq"] / seconds
         return {
             "step": step + 1,
-            "loss": loss / count,
+            "loss": loss / count + (0 if terms is None else terms.item()),
             "gradientNorm": math.sqrt(norm) if norm >= 0 else math.nan,
             "lr": lr,
             "counted": count,

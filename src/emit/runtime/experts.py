@@ -1,0 +1,191 @@
+"""
+Tokens that choose experts, and what experts do with the rows of their tokens. Scores end in the candidates, choices in the
+chosen ones, the best first; a choice of -1 was not kept. Rows stand in the order of experts, and behind the last there are zeros.
+"""
+from typing import Optional, Sequence, Tuple
+
+import torch
+import torch.nn.functional as F
+
+from .optimizer import wide
+
+# Keeps a sum of nothing from dividing.
+TINY = 1e-20
+
+
+def sigmoid(x: torch.Tensor) -> torch.Tensor:
+    return torch.sigmoid(x)
+
+
+def sigmoid_grad(dy: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return dy * y * (1 - y)
+
+
+def scores(logits: torch.Tensor, by: str) -> torch.Tensor:
+    return torch.softmax(wide(logits), -1) if by == "softmax" else torch.sigmoid(wide(logits))
+
+
+def scores_grad(dscores: torch.Tensor, scores: torch.Tensor, by: str) -> torch.Tensor:
+    if by == "sigmoid":
+        return dscores * scores * (1 - scores)
+    return scores * (dscores - (scores * dscores).sum(-1, keepdim=True))
+
+
+def _highest(values: torch.Tensor, count: int) -> torch.Tensor:
+    """Of equals the one of lower number comes first: topk promises no order."""
+    return torch.sort(values, dim=-1, descending=True, stable=True).indices[..., :count]
+
+
+def top_k(scores: torch.Tensor, chosen: int, bias: Optional[torch.Tensor] = None, groups: Optional[Tuple[int, int]] = None):
+    rated = scores if bias is None else scores + bias
+    if groups is not None:
+        many, few = groups
+        apart = rated.unflatten(-1, (many, -1))
+        best = torch.sort(apart, dim=-1, descending=True).values[..., : chosen // few].sum(-1)
+        is_open = torch.zeros_like(best, dtype=torch.bool).scatter(-1, _highest(best, few), True)
+        rated = apart.masked_fill(~is_open.unsqueeze(-1), -torch.inf).flatten(-2)
+    return _highest(rated, chosen)
+
+
+def _picked(scores: torch.Tensor, choice: torch.Tensor, normalise: bool):
+    picked = scores.gather(-1, choice.clamp(min=0)) * (choice >= 0)
+    return picked, picked.sum(-1, keepdim=True) + TINY if normalise else torch.ones_like(picked[..., :1])
+
+
+def chosen(scores: torch.Tensor, choice: torch.Tensor, normalise: bool, scale: float) -> torch.Tensor:
+    picked, total = _picked(scores, choice, normalise)
+    return picked / total * scale
+
+
+def chosen_grad(dweight, scores, choice, normalise: bool, scale: float) -> torch.Tensor:
+    picked, total = _picked(scores, choice, normalise)
+    slopes = dweight * scale
+    shared = (picked / total * slopes).sum(-1, keepdim=True) if normalise else 0
+    slopes = (slopes - shared) / total * (choice >= 0)
+    return torch.zeros_like(scores).scatter_add(-1, choice.clamp(min=0), slopes)
+
+
+def assign(scores: torch.Tensor, choice: torch.Tensor, room: int, tokens: int, order: str) -> torch.Tensor:
+    """-1 for choices of each run of tokens for which an expert has no room."""
+    runs = choice.reshape(-1, tokens, choice.shape[-1])
+    wishes = (runs.transpose(1, 2) if order == "choice" else runs).flatten(1)
+    if order == "probability":
+        rated = scores.gather(-1, choice.clamp(min=0)).reshape(runs.shape).flatten(1)
+        turn = torch.sort(rated, dim=-1, descending=True, stable=True).indices
+        wishes = wishes.gather(1, turn)
+    mine = F.one_hot(wishes.clamp(min=0), scores.shape[-1]) * (wishes >= 0).unsqueeze(-1)
+    before = (mine.cumsum(1) * mine).sum(-1) - 1
+    kept = torch.where(before < room, wishes, -1)
+    if order == "probability":
+        kept = torch.empty_like(kept).scatter(1, turn, kept)
+    kept = kept.unflatten(1, (-1, tokens)).transpose(1, 2) if order == "choice" else kept
+    return kept.reshape(choice.shape)
+
+
+def rows_of(choice: torch.Tensor, experts: int, own: int, first: int, room: int, where: str):
+    """(to, from, counts): the row of each choice, the choice of each own row, and the rows of each own expert."""
+    flat = choice.flatten()
+    order = torch.argsort(torch.where(flat < 0, experts, flat), stable=True)
+    total = torch.bincount(flat[flat >= 0], minlength=experts)
+    start = total.cumsum(0) - total
+    needed = int(total[first : first + own].sum())
+    if needed > room:
+        factor = -(-100 * needed * experts // (flat.numel() * own)) / 100
+        raise RuntimeError(f"{where}: the experts of this rank get {needed} rows, there is room for {room}; `rows: {factor}` would do")
+    expert = torch.arange(experts, device=flat.device)
+    base = expert // own * room + start - start[expert // own * own]
+    sorted_experts = flat[order]
+    kept = sorted_experts >= 0
+    lands = base[sorted_experts[kept]] + torch.arange(int(kept.sum()), device=flat.device) - start[sorted_experts[kept]]
+    to = torch.full_like(flat, -1).scatter(0, order[kept], lands)
+    own_row = lands - first // own * room
+    mine = (own_row >= 0) & (own_row < room)
+    source = torch.full((room,), -1, dtype=flat.dtype, device=flat.device).scatter(0, own_row[mine], order[kept][mine])
+    return to.reshape(choice.shape), source, total[first : first + own]
+
+
+def dispatch(x: torch.Tensor, source: torch.Tensor, chosen: int, apart: bool) -> torch.Tensor:
+    """Rows from the tokens of their choices, or, where choices have rows apart, from those."""
+    rows = x.flatten(0, 2) if apart else x.flatten(0, 1)
+    index = (source if apart else source // chosen).clamp(min=0)
+    there = (source >= 0).reshape(-1, *([1] * (rows.dim() - 1)))
+    return torch.where(there, rows[index], torch.zeros_like(rows[:1]))
+
+
+def combined(rows: torch.Tensor, to: torch.Tensor, apart: bool) -> torch.Tensor:
+    """What the row of each choice is, and 0 where none was kept; summed in the order of choices unless they stay apart."""
+    found = rows[to.clamp(min=0)] * (to >= 0).reshape(*to.shape, *([1] * (rows.dim() - 1)))
+    if apart:
+        return found
+    total = found[:, :, 0]
+    for choice in range(1, to.shape[2]):
+        total = total + found[:, :, choice]
+    return total
+
+
+def expert_contract(rows, counts, w, transposed: bool = False) -> torch.Tensor:
+    out = rows.new_zeros(rows.shape[0], w.shape[1] if transposed else w.shape[2])
+    first = 0
+    for expert, count in enumerate(counts.tolist()):
+        own = slice(first, first + count)
+        out[own] = rows[own] @ (w[expert].t() if transposed else w[expert])
+        first += count
+    return out
+
+
+def expert_weight_grad(rows, drows, counts) -> torch.Tensor:
+    out = wide(rows).new_zeros(counts.numel(), rows.shape[1], drows.shape[1])
+    first = 0
+    for expert, count in enumerate(counts.tolist()):
+        own = slice(first, first + count)
+        out[expert] = wide(rows[own]).t() @ wide(drows[own])
+        first += count
+    return out
+
+
+def weighted_swiglu(gate, up, weight) -> torch.Tensor:
+    return (F.silu(wide(gate)) * wide(up) * wide(weight).unsqueeze(-1)).to(gate.dtype)
+
+
+def weighted_swiglu_grad(dy, gate, up, weight):
+    dy, gate, up, weight, dtype = wide(dy), wide(gate), wide(up), wide(weight).unsqueeze(-1), gate.dtype
+    s = torch.sigmoid(gate)
+    silu = gate * s
+    dgate = dy * weight * up * (s + silu * (1 - s))
+    return dgate.to(dtype), (dy * weight * silu).to(dtype), (dy * silu * up).sum(-1)
+
+
+def count_choices(choice: torch.Tensor, candidates: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.bincount(choice[choice >= 0].flatten(), minlength=candidates).to(dtype)
+
+
+def count_top(scores: torch.Tensor, chosen: int, summed: Sequence[int]) -> torch.Tensor:
+    best = torch.zeros_like(scores).scatter(-1, _highest(scores, chosen), 1.0)
+    return best.sum(tuple(summed))
+
+
+def _shares(scores: torch.Tensor, shares: bool):
+    return scores.sum(-1, keepdim=True) if shares else torch.ones_like(scores[..., :1])
+
+
+def balance_loss(scores, counts, by: float, shares: bool) -> torch.Tensor:
+    return by * (scores / _shares(scores, shares) * counts).sum()
+
+
+def balance_loss_grad(scores, counts, by: float, shares: bool) -> torch.Tensor:
+    total = _shares(scores, shares)
+    mean = (scores / total * counts).sum(-1, keepdim=True) if shares else 0
+    return by * (counts - mean) / total
+
+
+def z_loss(logits, by: float) -> torch.Tensor:
+    return by * torch.logsumexp(wide(logits), -1).square().sum()
+
+
+def z_loss_grad(logits, by: float) -> torch.Tensor:
+    full = wide(logits)
+    return (2 * by * torch.logsumexp(full, -1, keepdim=True) * torch.softmax(full, -1)).to(logits.dtype)
+
+
+def balance_(bias, counts, rate: float, mean: float) -> torch.Tensor:
+    return bias.add_(rate * torch.sign(mean - counts))
