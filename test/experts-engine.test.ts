@@ -9,6 +9,7 @@ import { compileJob } from '../src/compile/index.js'
 import { compareRun, syntheticData } from '../src/engine/index.js'
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
+import { presets } from '../src/model/index.js'
 import { check, Job, type JobInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
 import { optionsOf, serialOf, titleOf } from './jobs.js'
@@ -55,6 +56,18 @@ for (const [model, plan] of cases)
       const program = compileJob(job)
       isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job)), serialOf(job)))
     })
+
+test('native: a small DeepSeek, latent attention and experts, on 8 ranks', {
+  skip: nativeMissing() ?? false,
+}, async () => {
+  const job = Job.parse({
+    model: { ...presets['deepseek-tiny'], layers: 2 },
+    training: { seq: 8, globalBatch: 4, clip: 0.5 },
+    plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
+  })
+  const program = compileJob(job)
+  isWithinBounds(compareRun(program, await record(program, 'native', pool, optionsOf(job)), serialOf(job)))
+})
 
 test('rows that do not fit stop the step, say how many would, and leave parameters as they were', async () => {
   const job = jobOf('mixtral', { dp: 2, ep: 2, rows: 1 })

@@ -5,10 +5,18 @@ import { elementsOf } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
 import { parse, print, verifyStructure } from '../src/ir/index.js'
-import { defineModel, flopsPerToken, type LlamaConfig, ModelConfig, normal, parametersOf } from '../src/model/index.js'
+import {
+  defineModel,
+  flopsPerToken,
+  type LlamaConfig,
+  ModelConfig,
+  normal,
+  parametersOf,
+  presets,
+} from '../src/model/index.js'
 import { latentAttention, latentSizes } from '../src/model/latent.js'
 import type { LlamaDim } from '../src/model/transformer.js'
-import { check, rehearsalOf, rehearsalSizes } from '../src/plan/index.js'
+import { check, Job, rehearsalOf, rehearsalSizes } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, models, titleOf } from './jobs.js'
 import { greatest, programOf } from './one-rank.js'
@@ -122,6 +130,15 @@ const plans = [
 for (const plan of plans)
   test(`latent attention with ${titleOf(plan as object)} computes what one rank computes`, () =>
     computesWhatOneRankComputes(jobOf('latent', plan as object)))
+
+test('a small DeepSeek, latent attention and experts, computes on 8 ranks what one computes', () =>
+  computesWhatOneRankComputes(
+    Job.parse({
+      model: { ...presets['deepseek-tiny'], layers: 2 },
+      training: { seq: 8, globalBatch: 4, clip: 0.5 },
+      plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
+    }),
+  ))
 
 test('a model of the family has as many parameters as are counted', () => {
   for (const queryRank of [undefined, 3]) {
