@@ -25,7 +25,14 @@ export function readingOf(request: Request, plan: Priced): Sentence[] {
   ]
 }
 
-const parametersOf = (shape: Shape): number => matmulParameters(shape) + (shape.tied ? 0 : shape.vocab * shape.embed)
+const parametersOf = (shape: Shape): number =>
+  matmulParameters(shape) + unseenExperts(shape) + (shape.tied ? 0 : shape.vocab * shape.embed)
+
+/** Of the experts of all layers, those that a token is not sent to. */
+function unseenExperts({ layers, embed, gated, experts }: Shape): number {
+  if (!experts) return 0
+  return (layers - experts.dense) * (experts.count - experts.active) * (gated ? 3 : 2) * embed * experts.ffn
+}
 
 /** Parameter and gradient as they are multiplied and added, and Adam's two moments with a master copy. */
 const stateBytes = 18

@@ -101,6 +101,9 @@ function frontTable(request: Request, front: readonly RankedPlan[]): string {
 
 const grouped = (n: number): string => n.toLocaleString('en-US')
 
+const unoutlined = ({ software }: Request): string =>
+  software.own ? ', plans with experts are not outlined yet' : ', there is no program to compile'
+
 function countsLines(answer: Answer): string[] {
   const { considered, pruned, priced, unfit } = answer.found.counts
   const left = [
@@ -122,7 +125,7 @@ function simulatedLines({ request, found, outlined, compiled }: Answer): string[
   if (compiled.length === 0) {
     const { spread } = memoryProfileOf(request.software)
     return [
-      `prices alone: nothing was compiled${canSimulate(request) ? '' : ', there is no program to compile'}`,
+      `prices alone: nothing was compiled${canSimulate(request) ? '' : unoutlined(request)}`,
       `memory estimates have a spread of ${showPercent(spread)}: those listed need at most ${showGiB(found.capacity)} of ${showGiB(capacityOf(request))}`,
     ]
   }
