@@ -4,9 +4,9 @@
  */
 import { Job, type PlanInput } from '../src/plan/index.js'
 import type { Options, Say } from './main.js'
-import { type Result, run } from './race.js'
+import type { Result } from './race.js'
 import { showResults, type Versus } from './report.js'
-import { type Batch, lossNotes, makeTokens, ours, type Trainer } from './trainer.js'
+import { type Batch, racePlans } from './trainer.js'
 
 const given: Batch = { batch: 1, seq: 4096, vocab: 256 }
 
@@ -26,19 +26,8 @@ const plans = {
 } as const satisfies Readonly<Record<string, PlanInput>>
 
 export async function context(_: Say, { rounds = 7 }: Options = {}): Promise<Result[]> {
-  const tokens = makeTokens(given, 4)
-  const trainers: Trainer[] = []
-  try {
-    const one = await ours('one rank', jobOf({}), given, tokens)
-    const expected = await one.answer()
-    await one.stop()
-    for (const [name, plan] of Object.entries(plans)) trainers.push(await ours(name, jobOf(plan), given, tokens))
-    const title = `Llama of 2 layers, one step of ${given.seq} tokens over 2 ranks`
-    const result = await run({ title, expected, tolerance: 1e-4, contenders: trainers }, { rounds, pause: 50 })
-    return [{ ...result, notes: lossNotes(trainers) }]
-  } finally {
-    await Promise.all(trainers.map(trainer => trainer.stop()))
-  }
+  const title = `Llama of 2 layers, one step of ${given.seq} tokens over 2 ranks`
+  return [await racePlans({ title, jobOf, given, plans, tolerance: 1e-4, rounds })]
 }
 
 const versus: readonly Versus[] = Object.keys(plans)

@@ -1,8 +1,8 @@
 /** Those who train in a race: an engine, or a peer, a step at a time, on the same tokens. */
 import { compileJob } from '../src/compile/index.js'
 import { startEngine } from '../src/engine/native/run/engine.js'
-import type { Job } from '../src/plan/index.js'
-import type { Contender } from './race.js'
+import type { Job, PlanInput } from '../src/plan/index.js'
+import { type Contender, type Result, run } from './race.js'
 
 /** Steps whose losses are an answer, before the first is timed. */
 const answered = 3
@@ -93,4 +93,30 @@ export function lossNotes(trainers: readonly Trainer[]): string[] {
     `losses of ${steps} steps from ${first.losses[0].toFixed(4)} to ${first.losses[steps - 1].toFixed(4)}; ` +
       `greatest difference between two contenders ${Math.max(...spreads).toExponential(1)} of the loss`,
   ]
+}
+
+export interface PlanRace {
+  readonly title: string
+  readonly jobOf: (plan: PlanInput) => Job
+  readonly given: Batch
+  readonly plans: Readonly<Record<string, PlanInput>>
+  /** How far losses may be from those of one rank, as a share. */
+  readonly tolerance: number
+  readonly rounds: number
+}
+
+/** Plans of one model on the same tokens; the answer is what one rank gives. */
+export async function racePlans({ title, jobOf, given, plans, tolerance, rounds }: PlanRace): Promise<Result> {
+  const tokens = makeTokens(given, 4)
+  const trainers: Trainer[] = []
+  try {
+    const one = await ours('one rank', jobOf({}), given, tokens)
+    const expected = await one.answer()
+    await one.stop()
+    for (const [name, plan] of Object.entries(plans)) trainers.push(await ours(name, jobOf(plan), given, tokens))
+    const result = await run({ title, expected, tolerance, contenders: trainers }, { rounds, pause: 50 })
+    return { ...result, notes: lossNotes(trainers) }
+  } finally {
+    await Promise.all(trainers.map(trainer => trainer.stop()))
+  }
 }

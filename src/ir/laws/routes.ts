@@ -9,9 +9,8 @@ import { type Compute, type InstrOf, isRouted } from '../instr.js'
 import { showShaped } from '../text/codec.js'
 import { axesThatMatter, type Case, dimsSplitBy, namesOf, type Type } from './type.js'
 
-type RoutedInstr = InstrOf<
-  'rowsOf' | 'dispatch' | 'combine' | 'all-dispatch' | 'all-combine' | 'expertContract' | 'expertWeightGrad'
->
+type RoutedMove = InstrOf<'dispatch' | 'combine' | 'all-dispatch' | 'all-combine'>
+type RoutedInstr = RoutedMove | InstrOf<'rowsOf' | 'expertContract' | 'expertWeightGrad'>
 
 type Standing = 'shared' | 'apart' | 'alike'
 type Standings = ReadonlyMap<Axis, Standing>
@@ -111,15 +110,22 @@ function tokensRight({ instr, say }: Case<RoutedInstr>, tokens: Type, at: Standi
   return true
 }
 
+/** How ranks stand to each other, where rows, tokens and those who meet agree on it. */
+function agreedStandings(of: Case<RoutedMove>): Standings | undefined {
+  const [, to, from, counts] = of.operands
+  const at = standings(of, from, counts)
+  return at && meetsRight(of, counts) && tokensRight(of, to, at) ? at : undefined
+}
+
 function dispatched(of: Case<InstrOf<'dispatch' | 'all-dispatch'>>): Answer {
   const {
     instr,
-    operands: [x, to, from, counts],
+    operands: [x, to, from],
     claimed,
     say,
   } = of
-  const at = standings(of, from, counts)
-  if (!at || !meetsRight(of, counts) || !tokensRight(of, to, at)) return undefined
+  const at = agreedStandings(of)
+  if (!at) return undefined
   for (const dim of ['batch', 'seq'])
     if (!same(splitOf(x.layout, dim), splitOf(to.layout, dim)) || sizeIn(x, dim) !== sizeIn(to, dim))
       return void say('T1', `%${instr.ins[0]} is ${showShaped(x)}, its routes are ${showShaped(to)}`)
@@ -130,12 +136,12 @@ function dispatched(of: Case<InstrOf<'dispatch' | 'all-dispatch'>>): Answer {
 function combined(of: Case<InstrOf<'combine' | 'all-combine'>>): Answer {
   const {
     instr,
-    operands: [rows, to, from, counts],
+    operands: [rows, to, from],
     claimed,
     say,
   } = of
-  const at = standings(of, from, counts)
-  if (!at || !meetsRight(of, counts) || !tokensRight(of, to, at)) return undefined
+  const at = agreedStandings(of)
+  if (!at) return undefined
   if (!same(splitOf(rows.layout, 'row'), splitOf(from.layout, 'row')) || sizeIn(rows, 'row') !== sizeIn(from, 'row'))
     return void say('T1', `%${instr.ins[0]} is ${showShaped(rows)}, its routes are ${showShaped(from)}`)
   const partial = passing(of, rows, at)
