@@ -43,7 +43,10 @@ for (const plan of folded)
   test(`groups of ${JSON.stringify(plan)} are those of the compiled mesh`, () => {
     const globalBatch = (plan.dp ?? 1) * (plan.microbatches ?? 1)
     const job = Job.parse({ model: expertModels.mixtral, training: { seq: 16, globalBatch }, plan })
-    deepEqual(check(job).filter(({ severity }) => severity === 'error'), [])
+    deepEqual(
+      check(job).filter(({ severity }) => severity === 'error'),
+      [],
+    )
     const program = compileJob(job)
     const { mesh } = program
     const { tp, cp, ep, etp, pp } = job.plan
@@ -51,7 +54,14 @@ for (const plan of folded)
     const { dense, expert } = found.groups!
     const names = mesh.axes.map(({ name }) => name)
     for (const axis of ['tp', 'cp', 'dp', 'pp'] as const)
-      deepEqual(groupsAlong(mesh, names.filter(name => baseOf(name) === axis)), dense[axis], axis)
+      deepEqual(
+        groupsAlong(
+          mesh,
+          names.filter(name => baseOf(name) === axis),
+        ),
+        dense[axis],
+        axis,
+      )
     const [shared, split] = [splitting(program, 'expert'), splitting(program, 'expertFfn')]
     deepEqual([...dispatched(program)].sort(), [...shared].sort())
     deepEqual(groupsAlong(mesh, shared), expert!.ep, 'ep')
