@@ -111,7 +111,10 @@ for (const model of ['gpt', 'llama', 'llama tied', 'latent'] as const)
     }
     const expected = run(true)
     equal(expected.count, seq - lengths.length)
-    for (const plan of [{ cp: 2, attention: 'ring' }, { cp: 3, zigzag: false, tp: 2 }] as const) {
+    for (const plan of [
+      { cp: 2, attention: 'ring' },
+      { cp: 3, zigzag: false, tp: 2 },
+    ] as const) {
       const { loss, count, gradients } = run(false, plan)
       equal(count, expected.count)
       ok(Math.abs(loss - expected.loss) < 1e-12)
