@@ -35,7 +35,7 @@ class Recorded:
     def _record(self) -> None:
         """Nothing is computed here: what was recorded must be replayed to happen."""
         if self.stage.here.drew:
-            return _say("dropout draws other numbers in every step, or experts get other rows")
+            return _say("dropout draws other numbers in every step, experts get other rows, or documents end elsewhere")
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):

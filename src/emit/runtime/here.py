@@ -3,7 +3,7 @@ from typing import Dict, Optional, Sequence
 
 import torch
 
-from . import comm, counter, lines, parts
+from . import comm, counter, documents, lines, parts
 from .mesh import Mesh
 from .parts import Start
 
@@ -60,6 +60,7 @@ class Here:
         if name in ("lr", "step"):
             value = self.lr if name == "lr" else self.step
             return value if self.device.type == "cpu" else torch.full((), value, dtype=torch.float64, device=self.device)
+        self.drew = self.drew or name == "positions"
         values = self._ahead.pop((self.step, name, starts), None)
         if values is None:
             values = self._read(self.step, name, starts, sizes)
@@ -190,6 +191,7 @@ COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "
 
 def keep_out_of_compiled_code() -> None:
     """torch.compile compiles what is between these and calls them as they are."""
+    documents.keep_out_of_compiled_code()
     for name in COMMUNICATES:
         method = getattr(Here, name)
         if not hasattr(method, "__wrapped__"):
