@@ -52,6 +52,12 @@ export function jobOf(model: ModelName, plan: PlanInput, training: TrainingInput
   return { ...base, model: { ...base.model, layers: Math.max(layers, stages) } }
 }
 
+/** Of as many layers as its stages need, and at least two: what more of them would show, two show. */
+export const shallow = (job: Job): Job =>
+  Array.isArray(job.plan.layers)
+    ? job
+    : { ...job, model: { ...job.model, layers: Math.max(2, job.plan.pp * job.plan.chunks) } }
+
 export const optionsOf = ({ training, model }: Job): CompareOptions => ({
   ...{ steps: 3, seed: 1, lr: training.optimizer.lr, vocab: 'vocab' in model ? model.vocab : 1 },
 })
