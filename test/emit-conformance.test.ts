@@ -180,7 +180,7 @@ const ofDocuments: readonly (readonly [ModelName, PlanInput])[] = [
 ]
 const withDocuments = ofDocuments.map(([model, plan], i) => ({
   job: {
-    ...small(jobOf(model, plan, { seq: 8, steps, evalBatches: 2, optimizer: adamw })),
+    ...shallow(jobOf(model, plan, { seq: 8, steps, evalBatches: 2, optimizer: adamw })),
     data: Data.parse({ documents: { separator: i % 3, labels: i % 2 === 0 ? 'within' : 'all' } }),
   },
   title: `documents, ${model}: ${titleOf(plan)}`,
