@@ -26,7 +26,7 @@ const mostPlaced = 40_000
 export function pack(leases: readonly Lease[]): Packing {
   const order = Array.from({ length: leases.length }, (_, i) => i)
   order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
-  const packed = packInOrder(leases, order)
+  const packed = packInOrder(leases, order)!
   return packed.bytes <= tolerated * livePeak(leases) ? packed : betterPacking(leases, order, packed)
 }
 
@@ -43,8 +43,8 @@ function betterPacking(leases: readonly Lease[], order: readonly number[], packe
       const tried = changed(sizes)
       const places = new Map(tried.map((size, place) => [size, place]))
       const next = order.toSorted((a, b) => places.get(leases[a].bytes)! - places.get(leases[b].bytes)!)
-      const repacked = packInOrder(leases, next)
-      if (repacked.bytes >= best.bytes) continue
+      const repacked = packInOrder(leases, next, best.bytes)
+      if (!repacked) continue
       best = repacked
       sizes = tried
       helped = true
@@ -84,7 +84,12 @@ function livePeak(leases: readonly Lease[]): number {
   return peak
 }
 
-function packInOrder(leases: readonly Lease[], order: readonly number[]): Packing {
+/** Undefined: not below so many bytes. */
+function packInOrder(
+  leases: readonly Lease[],
+  order: readonly number[],
+  below = Number.POSITIVE_INFINITY,
+): Packing | undefined {
   const offsets = new Array<number>(leases.length).fill(0)
   const slots: Stretch[] = []
   let bytes = 0
@@ -94,6 +99,7 @@ function packInOrder(leases: readonly Lease[], order: readonly number[]): Packin
     occupy(slots, leases[i], offset, offset + size)
     offsets[i] = offset
     bytes = Math.max(bytes, offset + leases[i].bytes)
+    if (bytes >= below) return undefined
   }
   return { offsets, bytes }
 }
@@ -105,20 +111,28 @@ interface Stretch {
   /** Disjoint and ascending. */
   readonly starts: number[]
   readonly ends: number[]
+  /** The time that was asked for last, and the first end after it: leases of one size come in the order of their starts. */
+  asked: number
+  next: number
 }
 
 function lowestFree(slots: readonly Stretch[], lease: Lease, size: number): number {
   let offset = 0
-  for (const slot of slots) {
-    if (slot.to <= offset || !taken(slot, lease)) continue
+  for (let at = 0; at < slots.length; at++) {
+    const slot = slots[at]
     if (slot.from >= offset + size) break
-    offset = slot.to
+    if (slot.to > offset && taken(slot, lease)) offset = slot.to
   }
   return offset
 }
 
-function taken({ starts, ends }: Stretch, { start, end }: Lease): boolean {
-  const at = firstAbove(ends, start)
+function taken(slot: Stretch, { start, end }: Lease): boolean {
+  const { starts, ends } = slot
+  let at = slot.next
+  if (start < slot.asked) at = firstAbove(ends, start)
+  else while (at < ends.length && ends[at] <= start) at++
+  slot.asked = start
+  slot.next = at
   return at < ends.length && starts[at] < end
 }
 
@@ -126,11 +140,13 @@ function taken({ starts, ends }: Stretch, { start, end }: Lease): boolean {
 function occupy(slots: Stretch[], { start, end }: Lease, from: number, to: number): void {
   let at = 0
   while (at < slots.length && (slots[at].from < from || (slots[at].from === from && slots[at].to !== to))) at++
-  if (slots[at]?.from !== from || slots[at].to !== to) slots.splice(at, 0, { from, to, starts: [], ends: [] })
-  const { starts, ends } = slots[at]
-  const place = firstAbove(ends, start)
-  starts.splice(place, 0, start)
-  ends.splice(place, 0, end)
+  if (slots[at]?.from !== from || slots[at].to !== to) slots.splice(at, 0, { from, to, starts: [], ends: [], asked: 0, next: 0 })
+  const slot = slots[at]
+  const place = firstAbove(slot.ends, start)
+  slot.starts.splice(place, 0, start)
+  slot.ends.splice(place, 0, end)
+  slot.asked = start
+  slot.next = place
 }
 
 /** The index of the first number greater than `value` in an ascending list. */
