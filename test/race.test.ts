@@ -2,7 +2,7 @@
 import { deepEqual } from 'node:assert/strict'
 import { test } from 'node:test'
 import { seconds } from '../src/base/index.js'
-import { plainSplit, type Priced, priceOf, Race } from '../src/search/index.js'
+import { type Priced, plainSplit, priceOf, Race } from '../src/search/index.js'
 import { requestOf } from './search-requests.js'
 
 const priced = priceOf(requestOf(), plainSplit)

@@ -140,7 +140,8 @@ function taken(slot: Stretch, { start, end }: Lease): boolean {
 function occupy(slots: Stretch[], { start, end }: Lease, from: number, to: number): void {
   let at = 0
   while (at < slots.length && (slots[at].from < from || (slots[at].from === from && slots[at].to !== to))) at++
-  if (slots[at]?.from !== from || slots[at].to !== to) slots.splice(at, 0, { from, to, starts: [], ends: [], asked: 0, next: 0 })
+  if (slots[at]?.from !== from || slots[at].to !== to)
+    slots.splice(at, 0, { from, to, starts: [], ends: [], asked: 0, next: 0 })
   const slot = slots[at]
   const place = firstAbove(slot.ends, start)
   slot.starts.splice(place, 0, start)

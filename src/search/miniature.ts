@@ -63,7 +63,13 @@ export function keyOf(split: Split, { placement, kinds }: Script): string {
   return JSON.stringify([placement, kinds, { ...split, ...anyPipeline }])
 }
 
-const anyPipeline = { pp: 1, schedule: '1f1b', chunks: 1, microbatches: 1, layers: [] } as const satisfies Partial<Split>
+const anyPipeline = {
+  pp: 1,
+  schedule: '1f1b',
+  chunks: 1,
+  microbatches: 1,
+  layers: [],
+} as const satisfies Partial<Split>
 
 export function miniatureOf(request: Request, split: Split, { placement, kinds }: Script): Miniature {
   const ranks = stagesOn[placement]

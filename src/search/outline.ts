@@ -191,7 +191,10 @@ interface BlockCall {
 type CallsFor = (stage: number, kind: TaskKind) => readonly BlockCall[]
 
 /** The blocks of a stage one after the other, backwards where gradients are made. */
-function callsOf({ program: { blocks, segments }, flights, blockOf }: SharedOutline, layers: readonly number[]): CallsFor {
+function callsOf(
+  { program: { blocks, segments }, flights, blockOf }: SharedOutline,
+  layers: readonly number[],
+): CallsFor {
   const known: Readonly<Record<TaskKind, BlockCall[][]>> = { F: [], I: [], W: [], B: [] }
   const last = blocks.length - 1
   const make = (stage: number, kind: TaskKind): BlockCall[] => {
