@@ -9,7 +9,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { check, Job, type JobInput } from '../src/plan/index.js'
+import { check, Data, Job, type JobInput } from '../src/plan/index.js'
 import {
   emittedFiles,
   expectedOf,
@@ -164,8 +164,23 @@ const withExperts = routed.map(([model, plan]) => ({
   }),
   title: `experts, ${model}: ${titleOf(plan)}`,
 }))
+/** Sequences of several documents, under every kind of attention. */
+const ofDocuments: readonly (readonly [ModelName, PlanInput])[] = [
+  ['gpt tied', { cp: 2, tp: 2, sequenceParallel: true }],
+  ['llama tied', { cp: 4, attention: 'ring', zigzag: false, recompute: 'full' }],
+  ['latent', { cp: 2, attention: 'ring', dp: 2, zero: 1 }],
+  ['llama', { cp: 4, attention: { ulysses: 2, ring: 2 } }],
+  ['gpt', { pp: 2, microbatches: 2, schedule: 'zb-h1', precision: 'bf16' }],
+]
+const withDocuments = ofDocuments.map(([model, plan], i) => ({
+  job: {
+    ...small(jobOf(model, plan, { seq: 8, steps, evalBatches: 2, optimizer: adamw })),
+    data: Data.parse({ documents: { separator: i % 3, labels: i % 2 === 0 ? 'within' : 'all' } }),
+  },
+  title: `documents, ${model}: ${titleOf(plan)}`,
+}))
 const drawn = seeds.map(seed => ({ job: withEps(randomJob(seed)), title: `a random job (SEED=${seed})` }))
-const all = [...chosen, ...withExperts, ...drawn]
+const all = [...chosen, ...withExperts, ...withDocuments, ...drawn]
   .filter(({ title }) => title.includes(process.env.CASE ?? ''))
   .map(({ job, title }, i): Case => ({ title, job, folder: join(root, `job${i}`), programs: programsOf(job) }))
 

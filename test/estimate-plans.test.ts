@@ -1,7 +1,7 @@
 /**
  * Two answers to two questions, on plans nobody has chosen: what a step takes, and what it holds. The estimate plays a
  * plan's schedule on the costs of its stages; the compiler writes the program, and the simulation walks it instruction by
- * instruction. They share prices of kernels and collectives and nothing else. `SEED=7 PLANS=50` tries others.
+ * instruction. They share prices of kernels and collectives and nothing else. `SEED=7 PLANS=300` tries others.
  */
 import { ok } from 'node:assert/strict'
 import { test } from 'node:test'
@@ -9,22 +9,17 @@ import { scheduleNames } from '../src/plan/index.js'
 import { comparedPlans, spread } from './random-plans.js'
 
 const seed = Number(process.env.SEED ?? 1)
-const count = Number(process.env.PLANS ?? 300)
+const count = Number(process.env.PLANS ?? 60)
 const percent = (share: number): string => `${(100 * share).toFixed(2)} %`
 
 const plans = comparedPlans(seed, count)
-const whole = plans.filter(({ job }) => job.plan.cp === 1)
-const split = plans.filter(({ job }) => job.plan.cp > 1)
-// Of a split sequence little is left to a rank beside the layers that ZeRO-3 has fetched, which the estimate counts less well.
-for (const [kind, some, what, mean, worst] of [
-  ['with whole sequences', whole, 'time', 0.015, 0.12],
-  ['with whole sequences', whole, 'memory', 0.02, 0.1],
-  ['with sequences over cp', split, 'time', 0.015, 0.12],
-  ['with sequences over cp', split, 'memory', 0.02, 0.15],
+for (const [what, mean, worst] of [
+  ['time', 0.015, 0.12],
+  ['memory', 0.02, 0.1],
 ] as const)
-  test(`of ${count} random plans those ${kind}: ${what} of the estimate within ${percent(mean)} on average and ${percent(worst)} at the worst (SEED=${seed})`, () => {
-    const found = spread(some.map(plan => plan[what]))
-    const farthest = some.reduce((a, b) => (Math.abs(b[what]) > Math.abs(a[what]) ? b : a))
+  test(`${count} random plans: ${what} of the estimate within ${percent(mean)} on average and ${percent(worst)} at the worst (SEED=${seed})`, () => {
+    const found = spread(plans.map(plan => plan[what]))
+    const farthest = plans.reduce((a, b) => (Math.abs(b[what]) > Math.abs(a[what]) ? b : a))
     const text = `mean ${percent(found.mean)}, worst ${percent(found.worst)}: ${JSON.stringify(farthest.job)} on ${farthest.device}`
     ok(found.mean <= mean && found.worst <= worst, text)
   })

@@ -50,7 +50,7 @@ const attentionAlone = () =>
     model =>
       model.block('only', b => {
         const x = b.param('x', ['batch', 'seq', 'embed'], normal(1))
-        b.meanSquare(latentAttention(b, x, config, mla), b.input('target', ['batch', 'seq', 'embed']))
+        b.meanSquare(latentAttention(b, x, { ...config, mla }, {}), b.input('target', ['batch', 'seq', 'embed']))
         return {}
       }),
   )

@@ -91,6 +91,7 @@ export const problemCodes = {
   'data/size': 'there is too much text',
   'data/short': 'the data is too short for one sequence, or for one batch',
   'data/labels': 'no label of a sequence counts',
+  'data/documents': 'it is not known which token ends a document',
   'data/vocab': 'the model has fewer tokens than the data',
   'data/family': 'models of this family do not learn from tokens',
   'data/no-effect': 'a setting of the data has no effect',

@@ -1,6 +1,6 @@
 /**
  * Where blocks of memory go when their lifetimes are known: greedy, largest first, each at the lowest place that is
- * free for as long as it lives. Where that wastes memory, other sizes go first.
+ * free for as long as it lives. Where that wastes memory, other orders are tried: by lifetimes, and other sizes first.
  */
 export interface Lease {
   readonly bytes: number
@@ -19,38 +19,84 @@ export const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
 /** Of the greatest sum of live bytes: more than this is waste. */
 const tolerated = 1.01
-/** Sizes that may go first, and leases that are placed once more to find out, all packings together. */
-const mostSizes = 10
+/** Leases that are placed once more to find a better packing, all tries together; of these, so many tries move what lies on top. */
 const mostPlaced = 40_000
+const mostLifted = 60
+/** Sizes that may go first. */
+const mostSizes = 10
 
 export function pack(leases: readonly Lease[]): Packing {
   const order = Array.from({ length: leases.length }, (_, i) => i)
   order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
   const packed = packInOrder(leases, order)!
-  return packed.bytes <= tolerated * livePeak(leases) ? packed : betterPacking(leases, order, packed)
+  const { bytes, at } = fullestMoment(leases)
+  const tries = new Tries(leases, packed, tolerated * bytes)
+  tries.lift(byLife(leases, at))
+  tries.rearrange(order)
+  return tries.best
 }
 
-/** Changes of the order of sizes, as long as one of them helps. */
-function betterPacking(leases: readonly Lease[], order: readonly number[], packed: Packing): Packing {
-  let best = packed
-  let sizes = [...new Set(order.map(i => leases[i].bytes))]
-  const enough = tolerated * livePeak(leases)
-  let left = Math.floor(mostPlaced / leases.length)
-  for (let helped = true; helped; ) {
-    helped = false
-    for (const changed of changesOf(sizes.length)) {
-      if (best.bytes <= enough || left-- <= 0) return best
-      const tried = changed(sizes)
-      const places = new Map(tried.map((size, place) => [size, place]))
-      const next = order.toSorted((a, b) => places.get(leases[a].bytes)! - places.get(leases[b].bytes)!)
-      const repacked = packInOrder(leases, next, best.bytes)
-      if (!repacked) continue
-      best = repacked
-      sizes = tried
-      helped = true
+/** What is alive at this moment first, and what lives longest: gaps between those are filled by what comes and goes. */
+function byLife(leases: readonly Lease[], at: number): number[] {
+  const isThere = ({ start, end }: Lease) => (start <= at && at < end ? 0 : 1)
+  const life = ({ start, end }: Lease) => end - start
+  const before = (a: Lease, b: Lease) => isThere(a) - isThere(b) || life(b) - life(a) || b.bytes - a.bytes
+  return leases.map((_, i) => i).sort((a, b) => before(leases[a], leases[b]) || a - b)
+}
+
+/** Other orders, until one wastes little or they have taken long enough. */
+class Tries {
+  best: Packing
+  readonly #leases: readonly Lease[]
+  readonly #enough: number
+  #left: number
+
+  constructor(leases: readonly Lease[], packed: Packing, enough: number) {
+    this.#leases = leases
+    this.best = packed
+    this.#enough = enough
+    this.#left = Math.floor(mostPlaced / leases.length)
+  }
+
+  /** The lease that reaches highest is placed sooner, again and again. */
+  lift(first: readonly number[]): void {
+    const order = [...first]
+    for (let lifted = 0; lifted < mostLifted && this.#goesOn(); lifted++) {
+      const { offsets, bytes } = this.#try(order)
+      const highest = order.findIndex(i => offsets[i] + this.#leases[i].bytes === bytes)
+      order.splice(Math.floor(highest / 2), 0, ...order.splice(highest, 1))
     }
   }
-  return best
+
+  /** Changes of the order of sizes, as long as one of them helps. */
+  rearrange(order: readonly number[]): void {
+    let sizes = [...new Set(order.map(i => this.#leases[i].bytes))]
+    for (let helped = true; helped; ) {
+      helped = false
+      for (const changed of changesOf(sizes.length)) {
+        if (!this.#goesOn()) return
+        const tried = changed(sizes)
+        const places = new Map(tried.map((size, place) => [size, place]))
+        const place = (i: number) => places.get(this.#leases[i].bytes)!
+        const ordered = order.toSorted((a, b) => place(a) - place(b))
+        const packed = packInOrder(this.#leases, ordered, this.best.bytes)
+        if (!packed) continue
+        this.best = packed
+        sizes = tried
+        helped = true
+      }
+    }
+  }
+
+  #goesOn(): boolean {
+    return this.best.bytes > this.#enough && this.#left-- > 0
+  }
+
+  #try(order: readonly number[]): Packing {
+    const packed = packInOrder(this.#leases, order)!
+    if (packed.bytes < this.best.bytes) this.best = packed
+    return packed
+  }
 }
 
 type Rearrangement = (sizes: readonly number[]) => number[]
@@ -71,17 +117,17 @@ function changesOf(count: number): Rearrangement[] {
   ]
 }
 
-/** The greatest sum of bytes alive at one time: no packing has fewer. */
-function livePeak(leases: readonly Lease[]): number {
+/** When most bytes are alive, and how many: no packing has fewer. */
+function fullestMoment(leases: readonly Lease[]): { readonly bytes: number; readonly at: number } {
   const starts = leases.toSorted((a, b) => a.start - b.start)
   const ends = leases.toSorted((a, b) => a.end - b.end)
-  let [live, peak, gone] = [0, 0, 0]
+  let [live, peak, at, gone] = [0, 0, 0, 0]
   for (const { start, bytes } of starts) {
     for (; ends[gone].end <= start; gone++) live -= ends[gone].bytes
     live += bytes
-    peak = Math.max(peak, live)
+    if (live > peak) [peak, at] = [live, start]
   }
-  return peak
+  return { bytes: peak, at }
 }
 
 /** Undefined: not below so many bytes. */
@@ -129,8 +175,10 @@ function lowestFree(slots: readonly Stretch[], lease: Lease, size: number): numb
 function taken(slot: Stretch, { start, end }: Lease): boolean {
   const { starts, ends } = slot
   let at = slot.next
+  // The same end as before, or the next one, or any.
   if (start < slot.asked) at = firstAbove(ends, start)
-  else while (at < ends.length && ends[at] <= start) at++
+  else if (at < ends.length && ends[at] <= start && ++at < ends.length && ends[at] <= start)
+    at = firstAbove(ends, start)
   slot.asked = start
   slot.next = at
   return at < ends.length && starts[at] < end

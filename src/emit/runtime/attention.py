@@ -2,7 +2,8 @@
 Causal attention, forward and backward. Queries are [batch, seq, kvHeads, group, headDim], keys and values lack the
 group; values may have another width than keys. Scores are multiplied by `scale`, or by 1/sqrt(headDim). In half precision on
 a GPU it is PyTorch's own fused ops; everywhere else it is written out, scores and all. Where queries are a part of the
-sequence, `query_first` says which, and so does `key_first` of keys that are one.
+sequence, `query_first` says which, and so does `key_first` of keys that are one. Where a sequence holds several documents,
+`places` [batch, queries] says where queries stand in theirs, beyond which they do not look.
 """
 import math
 from typing import List, Optional
@@ -17,15 +18,15 @@ from .parts import Start, positions
 
 def attention(
     q, k, v, scale: Optional[float] = None, window: Optional[int] = None, query_first: Optional[Start] = None,
-    key_first: Start = 0, dropout: float = 0.0, chance=None,
+    key_first: Start = 0, dropout: float = 0.0, chance=None, places=None,
 ):
     """(out, lse): lse is the log of the sum of exp(scores), which backward needs."""
-    if query_first is None and chosen is not None and _fusable(q, v, window, dropout):
+    if query_first is None and chosen is not None and _fusable(q, v, window, dropout, places):
         return fused.forward(chosen, q, k, v, scale)
-    cut = _blocks(q, k, v, window, query_first, key_first, dropout)
+    cut = _blocks(q, k, v, window, query_first, key_first, dropout, places)
     if cut is not None:
         return fused.forward_blocks(chosen_for_parts, q, k, v, scale, cut)
-    scores = _scores(q, k, scale, window, query_first, key_first)
+    scores = _scores(q, k, scale, window, query_first, key_first, places)
     lse = torch.logsumexp(scores, -1)
     # A query that sees no key here has -inf, which it must not be subtracted from.
     seen = lse.masked_fill(lse == -math.inf, 0.0)
@@ -36,15 +37,16 @@ def attention(
 
 def attention_grad(
     dout, q, k, v, out, lse, scale: Optional[float] = None, window: Optional[int] = None,
-    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, chance=None,
+    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, chance=None, places=None,
 ):
     """With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it."""
-    if query_first is None and chosen is not None and _fusable(q, v, window, dropout):
+    if query_first is None and chosen is not None and _fusable(q, v, window, dropout, places):
         return fused.backward(chosen, dout, q, k, v, out, lse, scale)
-    cut = _blocks(q, k, v, window, query_first, key_first, dropout)
+    cut = _blocks(q, k, v, window, query_first, key_first, dropout, places)
     if cut is not None:
         return fused.backward_blocks(chosen_for_parts, dout, q, k, v, out, lse, scale, cut)
-    p = torch.exp(_scores(q, k, scale, window, query_first, key_first) - lse.permute(0, 2, 3, 1).unsqueeze(-1))
+    scores = _scores(q, k, scale, window, query_first, key_first, places)
+    p = torch.exp(scores - lse.permute(0, 2, 3, 1).unsqueeze(-1))
     delta = (dout * out).sum(-1).permute(0, 2, 3, 1).unsqueeze(-1)
     dp = _kept(torch.einsum("bskgd,btkd->bkgst", dout, v), dropout, chance)
     dscores = (p * (dp - delta)).to(q.dtype) * _scale(q, scale)
@@ -58,13 +60,15 @@ def _scale(q, scale: Optional[float]) -> float:
     return 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
 
-def _scores(q, k, scale, window, query_first, key_first):
+def _scores(q, k, scale, window, query_first, key_first, places):
     """[batch, kvHeads, group, query, key]; -inf where a query must not look."""
     scores = torch.einsum("bskgd,btkd->bkgst", q, k) * _scale(q, scale)
     scores = scores if scores.dtype == torch.float64 else scores.float()
     query = positions(query_first or 0, q.shape[1], q.device).unsqueeze(1)
     key = positions(key_first, k.shape[1], q.device)
     hidden = key > query if window is None else (key > query) | (key <= query - window)
+    if places is not None:
+        hidden = (hidden | (key < query - places.unsqueeze(2)))[:, None, None]
     return scores.masked_fill(hidden, -math.inf)
 
 
@@ -121,12 +125,12 @@ def _near(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool((actual - expected).abs().max() <= 0.05 * expected.abs().max())
 
 
-def _fusable(q, v, window, dropout) -> bool:
+def _fusable(q, v, window, dropout, places) -> bool:
     half = q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and v.shape[-1] <= q.shape[-1]
-    return half and window is None and dropout == 0
+    return half and window is None and dropout == 0 and places is None
 
 
-def _blocks(q, k, v, window, query_first, key_first, dropout) -> Optional[List[Block]]:
-    if query_first is None or chosen_for_parts is None or not _fusable(q, v, window, dropout):
+def _blocks(q, k, v, window, query_first, key_first, dropout, places) -> Optional[List[Block]]:
+    if query_first is None or chosen_for_parts is None or not _fusable(q, v, window, dropout, places):
         return None
     return fused.blocks(query_first, q.shape[1], key_first, k.shape[1])
