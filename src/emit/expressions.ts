@@ -36,8 +36,8 @@ export interface Site {
   first(ref: Ref, dim: Dim): string
   whole(ref: Ref, dim: Dim): number
   along(axes: readonly Axis[]): string
-  /** Whether a cut of the dim along these axes is not in order. */
-  zigzag(axes: readonly Axis[], dim: string): boolean
+  /** How many of these axes, from the first on, cut the dim in zigzag. */
+  zigzag(axes: readonly Axis[], dim: string): number
   ranks(axes: readonly Axis[]): number
   group(group: Group): string
 }
@@ -252,7 +252,7 @@ export function collective(name: string, options: (x: Ref, site: Site) => string
 
 /** Of a collective over these axes along a dim that is cut in zigzag: how many members share what one rank of it holds. */
 export const zigzagged = (site: Site, axes: readonly Axis[], dim: string): string[] =>
-  site.zigzag(axes, dim) ? [`zigzag=${site.ranks(axes.slice(1))}`] : []
+  site.zigzag(axes, dim) > 0 ? [`zigzag=${site.ranks(axes.slice(site.zigzag(axes, dim)))}`] : []
 
 export const dimOf = (site: Site, ref: Ref, name: string): string => `dim=${placeOf(site.dims(ref), name)}`
 

@@ -236,11 +236,9 @@ export const torchOf: Rules<string[], Site> = {
   'all-combine': moved,
   wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {
-    const operands = [
-      site.name(x),
-      ...axes.map(quote),
-      ...(dim === undefined ? [] : [dimOf(site, x, dim), ...(site.zigzag(axes, dim) ? ['zigzag=True'] : [])]),
-    ]
+    const zigzag = dim === undefined ? 0 : site.zigzag(axes, dim)
+    const cut = zigzag > 0 ? [`zigzag=${zigzag}`] : []
+    const operands = [site.name(x), ...axes.map(quote), ...(dim === undefined ? [] : [dimOf(site, x, dim), ...cut])]
     return [`${site.result(out)} = here.${dim === undefined ? 'part_of_line' : 'part'}(${operands.join(', ')})`]
   },
   load(instr, site) {

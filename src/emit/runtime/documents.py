@@ -36,12 +36,17 @@ def _flash_backward(dout, q, k, v, out, lse, bounds, longest, scale, window):
 
 FLASH = Varlen(_flash_forward, _flash_backward)
 
+# Whether the host has waited for the GPU to learn where documents end: such a step cannot be recorded.
+asked = False
+
 
 def bounds_of(places) -> Tuple[torch.Tensor, int]:
     """Where documents begin through all sequences, and where the last ends; and how long the longest is. Found once a microbatch."""
     found = getattr(places, "bounds", None)
     # A step may find its data where that of the step before lay.
     if found is None or found[0] != places._version:
+        global asked
+        asked = True
         flat = places.flatten()
         begins = torch.nonzero(flat == 0).flatten()
         ends = begins.new_full((1,), flat.numel())
