@@ -63,7 +63,7 @@ function randomPlan(seed: number): readonly [ModelName, Job] {
 
 const seeds = process.env.SEED
   ? [Number(process.env.SEED)]
-  : Array.from({ length: Number(process.env.PLANS ?? 3) }, (_, i) => i + 1)
+  : Array.from({ length: Number(process.env.PLANS ?? 2) }, (_, i) => i + 1)
 for (const seed of seeds) {
   const [model, job] = randomPlan(seed)
   const { cp, tp, pp, dp, attention } = job.plan
