@@ -99,6 +99,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['latent', { tp: 2, sequenceParallel: true, recompute: 'full' }],
   ['latent', { cp: 2, dp: 2, zero: 3, microbatches: 2 }],
   ['latent', { pp: 2, tp: 2, microbatches: 2, schedule: 'zb-v' }],
+  // One sequence a rank and microbatch.
+  ['latent', { dp: 2, tp: 2, sequenceParallel: true, microbatches: 8 }],
   ['latent', { tp: 2, precision: 'bf16' }],
   ['llama', { dp: 2, zero: 1, precision: 'bf16' }],
   ['gpt tied', { tp: 2, sequenceParallel: true, microbatches: 2, precision: 'bf16' }],
