@@ -24,10 +24,11 @@ struct problem {
   int dropping;
   struct mask mask;
   size batch_origin, head_origin, group_origin, heads, groups;
+  const int32_t *places;  // [batch queries]: where queries stand in their documents; null: a sequence is one document
 };
 
 // The words from `batch` on are the same in attention and attentionGrad.
-static struct problem problem_of(const double *w) {
+static struct problem problem_of(const double *w, const int32_t *places) {
   enum { shift = ATTENTION_BATCH };
   struct problem p = {
       .batch = (size)w[ATTENTION_BATCH - shift],
@@ -50,6 +51,7 @@ static struct problem problem_of(const double *w) {
       .group_origin = (size)w[ATTENTION_GROUP_ORIGIN - shift],
       .heads = (size)w[ATTENTION_HEADS - shift],
       .groups = (size)w[ATTENTION_GROUPS - shift],
+      .places = places,
   };
   if (p.window <= 0) p.window = p.positions;
   p.k_stride = p.kv_heads * p.depth;
@@ -87,13 +89,26 @@ static uint64_t mask_index(const struct problem *p, struct row r, size query, si
   return (row * (uint64_t)p->positions + (uint64_t)query) * (uint64_t)p->positions + (uint64_t)key;
 }
 
-// Which keys of a block the query at a position sees: [from, to), counted inside the block.
+// The first position that a query sees: of its window, and of its document.
+static size first_seen(const struct problem *p, struct row r, struct run query) {
+  const size place = p->places ? p->places[r.batch * p->queries.length + query.first] : p->positions;
+  return query.position - min_size(p->window - 1, place);
+}
+
+// The first that any of some queries sees.
+static size first_seen_by_any(const struct problem *p, struct row r, struct run queries) {
+  size first = first_seen(p, r, queries);
+  for (size i = 1; i < queries.length && p->places; i++) first = min_size(first, first_seen(p, r, piece_of(queries, i, 1)));
+  return first;
+}
+
+// Which keys of a block a query sees: [from, to), counted inside the block.
 struct visible {
   size from, to;
 };
-static struct visible visible_keys(const struct problem *p, size query, struct run keys) {
-  const size from = max_size(0, query - p->window + 1 - keys.position);
-  const size to = min_size(keys.length, query + 1 - keys.position);
+static struct visible visible_keys(const struct problem *p, struct row r, struct run query, struct run keys) {
+  const size from = max_size(0, first_seen(p, r, query) - keys.position);
+  const size to = min_size(keys.length, query.position + 1 - keys.position);
   return (struct visible){min_size(from, KEYS), max_size(to, 0)};
 }
 
@@ -149,8 +164,8 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
                   p->depth, 0);
   for (size i = first; i < queries.length; i++) {
     float *row = s->scores + (i - first) * KEYS;
-    const struct visible seen = visible_keys(p, queries.position + i, keys);
-    if (seen.from >= seen.to) {  // a window may begin after this block
+    const struct visible seen = visible_keys(p, r, piece_of(queries, i, 1), keys);
+    if (seen.from >= seen.to) {  // a window, or a document, may begin after this block
       for (size t = 0; t < KEYS; t++) row[t] = 0;
       continue;
     }
@@ -186,7 +201,7 @@ static void attend(const struct problem *p, struct row r, struct forward_space *
   copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
   begin(p, r, s, o, queries);
   EACH_RUN(run, p->keys) {
-    const size seen = max_size(0, queries.position - p->window + 1 - run.position) / KEYS * KEYS;
+    const size seen = max_size(0, first_seen_by_any(p, r, queries) - run.position) / KEYS * KEYS;
     for (size key = seen; key < run.length && run.position + key < queries.position + queries.length; key += KEYS)
       attend_block(p, r, s, o->k, o->v, queries, piece_of(run, key, KEYS));
   }
@@ -212,7 +227,7 @@ static float *take(struct context *c, size *used, size count) {
       for (r.group = 0; r.group < (p).group; r.group++)
 
 COMMAND(attention) {
-  const struct problem p = problem_of(w + ATTENTION_BATCH);
+  const struct problem p = problem_of(w + ATTENTION_BATCH, w[ATTENTION_PLACES] > 0 ? ints(c, w[ATTENTION_PLACES]) : 0);
   size used = 0;
   struct forward_space s = {.q = take(c, &used, MANY_QUERIES * p.depth),
                             .out = take(c, &used, MANY_QUERIES * p.width),
@@ -269,11 +284,11 @@ static float dot(const float *a, const float *b, size n) {
 }
 
 // Of one query: scores become masked probabilities, slopes (which come as dout.v) become dscore / scale.
-static void slope_row(const struct problem *p, struct row r, float *scores, float *slopes, size query, struct run keys,
+static void slope_row(const struct problem *p, struct row r, float *scores, float *slopes, struct run query, struct run keys,
                       float lse, float delta) {
-  const struct visible seen = visible_keys(p, query, keys);
+  const struct visible seen = visible_keys(p, r, query, keys);
   float factors[KEYS];
-  if (p->dropping) mask_factors(factors, p->mask, mask_index(p, r, query, keys.position), KEYS);
+  if (p->dropping) mask_factors(factors, p->mask, mask_index(p, r, query.position, keys.position), KEYS);
   hide(scores, seen, -__builtin_inff());
   hide(slopes, seen, 0);
   for (size t = 0; t < KEYS; t += LANES) {
@@ -300,10 +315,9 @@ static void slope_block(const struct problem *p, struct row r, const struct oper
   multiply_panels(s->scores, KEYS, (struct matrix){s->q, depth, 1}, s->k_transposed, many, keys.length, depth, 0);
   multiply_panels(s->slopes, KEYS, (struct matrix){dout, p->out_stride, 1}, s->v_transposed, many, keys.length, width, 0);
   for (size i = 0; i < many; i++) {
-    const size query = queries.first + i;
-    const float delta = dot(dout + i * p->out_stride, o->out + out_offset(p, r, query), width);
-    slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, queries.position + i, keys, o->lse[lse_offset(p, r, query)],
-              delta);
+    const struct run query = piece_of(queries, i, 1);
+    const float delta = dot(dout + i * p->out_stride, o->out + out_offset(p, r, query.first), width);
+    slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, query, keys, o->lse[lse_offset(p, r, query.first)], delta);
   }
   multiply_panels(s->dv, width, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys.length, width, many, 1);
   multiply_panels(s->dk, depth, (struct matrix){s->slopes, 1, KEYS}, s->q_panels, keys.length, depth, many, 1);
@@ -326,7 +340,11 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
     EACH_RUN(run, p->queries) {
       const size first = max_size(0, keys.position - run.position) / QUERIES * QUERIES;  // queries before do not see the block
       const size last = min_size(run.length, keys.position + keys.length - 1 + p->window - run.position);  // nor those after
-      for (size query = first; query < last; query += QUERIES) slope_block(p, r, o, s, piece_of(run, query, QUERIES), keys);
+      for (size query = first; query < last; query += QUERIES) {
+        const struct run queries = piece_of(run, query, QUERIES);
+        // Later documents do not see the block either.
+        if (first_seen_by_any(p, r, queries) < keys.position + keys.length) slope_block(p, r, o, s, queries, keys);
+      }
     }
   for (size t = 0; t < keys.length; t++) {
     __builtin_memcpy(o->dk + k_offset(p, r, keys.first + t), s->dk + t * depth, (size_t)depth * 4);
@@ -335,7 +353,8 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
 }
 
 COMMAND(attentionGrad) {
-  const struct problem p = problem_of(w + ATTENTION_GRAD_BATCH);
+  const int32_t *places = w[ATTENTION_GRAD_PLACES] > 0 ? ints(c, w[ATTENTION_GRAD_PLACES]) : 0;
+  const struct problem p = problem_of(w + ATTENTION_GRAD_BATCH, places);
   const struct operands o = {floats(c, w[ATTENTION_GRAD_DQ]),   floats(c, w[ATTENTION_GRAD_DK]),
                              floats(c, w[ATTENTION_GRAD_DV]),   floats(c, w[ATTENTION_GRAD_DOUT]),
                              floats(c, w[ATTENTION_GRAD_Q]),    floats(c, w[ATTENTION_GRAD_K]),

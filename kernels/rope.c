@@ -1,5 +1,6 @@
 // Rotary positions: x[i] and x[i + half] are the coordinates of a point that turns by position * frequency i.
-// Angles are taken in f64, once per position and pair, and used by every sample and head.
+// Angles are taken in f64, once per position and pair, and used by every sample and head; where documents are packed, samples
+// have positions of their own.
 #include "kernels.h"
 #include "functions.h"
 
@@ -19,22 +20,24 @@ COMMAND(rope) {
   const size batch = (size)w[ROPE_BATCH], seq = (size)w[ROPE_SEQ], heads = (size)w[ROPE_HEADS];
   const size head_dim = (size)w[ROPE_HEAD_DIM], half = head_dim / 2;
   const double growth = w[ROPE_GROWTH], sign = w[ROPE_INVERSE] ? -growth : growth;
+  const int32_t *places = w[ROPE_PLACES] > 0 ? ints(c, w[ROPE_PLACES]) : 0;
   for (size start = 0; start < half; start += PAIRS) {
     const size pairs = min_size(PAIRS, half - start);
     const double *frequencies = w + ROPE_GAP + 1 + start;
     float cosines[PAIRS], sines[PAIRS];
-    for (size s = 0; s < seq; s++) {
-      for (size i = 0; i < pairs; i++) {
-        double cosine, sine;
-        cos_sin_f64((w[ROPE_ORIGIN] + (double)s + (s < (size)w[ROPE_UNTIL] ? 0 : w[ROPE_GAP])) * frequencies[i], &cosine, &sine);
-        cosines[i] = (float)(growth * cosine);
-        sines[i] = (float)(sign * sine);
-      }
-      for (size b = 0; b < batch; b++)
+    for (size s = 0; s < seq; s++)
+      for (size b = 0; b < batch; b++) {
+        const double position = places ? places[b * seq + s] : w[ROPE_ORIGIN] + (double)s + (s < (size)w[ROPE_UNTIL] ? 0 : w[ROPE_GAP]);
+        for (size i = 0; i < pairs && (b == 0 || places); i++) {
+          double cosine, sine;
+          cos_sin_f64(position * frequencies[i], &cosine, &sine);
+          cosines[i] = (float)(growth * cosine);
+          sines[i] = (float)(sign * sine);
+        }
         for (size h = 0; h < heads; h++) {
           const size at = ((b * seq + s) * heads + h) * head_dim + start;
           turn(y + at, x + at, cosines, sines, pairs, half);
         }
-    }
+      }
   }
 }

@@ -1,9 +1,11 @@
 /** What goes wrong ends everywhere, within the time-out, with a sentence that names rank and instruction. */
-import { equal, match, notEqual, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { Job } from '../src/plan/index.js'
 import { temporaryFolder, writeEmittedJob } from './emitted.js'
+import { expertModels } from './expert-models.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
@@ -78,6 +80,33 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
       /rank 1: out of memory: 2 GiB more were asked for; the plan needs 0\.0 GiB; is somebody else on this device\?\n/,
     )
     match(second.err, /at step 2: layers_F of layers\.0, microbatch 0\n +stage0\.py:\d+: if here/)
+  })
+
+  test('rows that do not fit: the step stops before its update, and rank, layer and the factor that would do are named', async () => {
+    const tight = join(folder, 'tight')
+    writeEmittedJob(
+      tight,
+      Job.parse({
+        model: expertModels.mixtral,
+        training: { seq: 8, globalBatch: 8, steps: 3 },
+        plan: { dp: 2, ep: 2, microbatches: 2, rows: 1 },
+      }),
+    )
+    const started = await copies.ranks(2, ['train.py', '--save', 'saved', '--save-every', '1'], tight)
+    const ended = await Promise.all(started.map(({ done }) => done))
+    const words = ended.map(({ err }) => err).join('')
+    match(
+      words,
+      /rank \d: layers\.\d, microbatch \d: the experts of this rank get \d+ rows, there is room for 32; `rows: 1\.\d+` would do\n/,
+    )
+    for (const { code, out } of ended) {
+      notEqual(code, 0)
+      equal(out, '', 'no step has ended')
+    }
+    deepEqual(
+      readdirSync(join(tight, 'saved')).filter(name => name.startsWith('step-')),
+      [],
+    )
   })
 
   test('more or fewer ranks than the program has: refused at once', async () => {

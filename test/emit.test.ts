@@ -9,8 +9,10 @@ import { parse as parseYaml } from 'yaml'
 import { printable } from '../src/base/index.js'
 import { runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileJob, scheduleOf } from '../src/compile/index.js'
+import { Job } from '../src/plan/index.js'
 import { printSchedule } from '../src/schedule/index.js'
 import { emittedFiles, programsOf, temporaryFolder, writeFiles } from './emitted.js'
+import { expertModels } from './expert-models.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython, oneThread } from './python.js'
@@ -188,7 +190,9 @@ const scriptOf = (name: string) => fileURLToPath(new URL(`../../test/${name}`, i
 test('torch.compile makes one piece of every segment', { skip: python ? false : noPython }, t => {
   const folder = temporaryFolder()
   try {
-    const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' })]
+    const training = { seq: 8, globalBatch: 4 }
+    const routed = [expertModels.gshard, expertModels.deepseek].map(model => Job.parse({ model, training }))
+    const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' }), ...routed]
     const folders = jobs.map((_, i) => join(folder, `job${i}`))
     for (const [i, job] of jobs.entries()) writeFiles(folders[i], emittedFiles(job))
     const { status, stdout, stderr } = spawnSync(python!, [scriptOf('emit_compiled.py'), ...folders], {

@@ -5,11 +5,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { runOf, runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileEvaluation, compileJob } from '../src/compile/index.js'
-import { type Batch, batchAt, batchesInOrder, type Dataset, syntheticDataset } from '../src/data/index.js'
+import { type Batch, batchAt, batchesInOrder } from '../src/data/index.js'
 import { emit } from '../src/emit/index.js'
 import { boot, type Interpreter, type Options } from '../src/engine/index.js'
 import type { Program } from '../src/ir/index.js'
 import { type Job, lrAt } from '../src/plan/index.js'
+import { syntheticOf } from '../src/train/index.js'
 import { oneThread } from './python.js'
 
 export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'lockstep-emit-'))
@@ -21,11 +22,6 @@ export function writeFiles(folder: string, files: Readonly<Record<string, string
   }
 }
 
-export function datasetOf({ model, training }: Job): Dataset {
-  const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
-  return syntheticDataset({ seq: training.seq, ...shape }, training.seed)
-}
-
 /** The program that trains and the one that judges. */
 export interface Programs {
   readonly training: Program
@@ -35,7 +31,7 @@ export interface Programs {
 export const programsOf = (job: Job): Programs => ({ training: compileJob(job), judging: compileEvaluation(job) })
 
 export const emittedFiles = (job: Job, { training, judging }: Programs = programsOf(job)) =>
-  emit(training, runOf(job, 'job.yaml', datasetOf(job), undefined), runtimeFiles(), judging)
+  emit(training, runOf(job, 'job.yaml', syntheticOf(job), undefined), runtimeFiles(), judging)
 
 export function writeEmittedJob(folder: string, job: Job): void {
   writeFiles(folder, emittedFiles(job))
@@ -59,7 +55,7 @@ export function expectedOf(
 ): Expected {
   const { seed, globalBatch, evalBatches } = job.training
   const machine = boot(training, { seed, precision })
-  const { train, heldOut } = datasetOf(job)
+  const { train, heldOut } = syntheticOf(job)
   const results = Array.from({ length: steps }, (_, step) =>
     machine.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step }),
   )

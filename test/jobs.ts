@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { type CompareOptions, compare, runSerial, type SerialRun, worstOf } from '../src/engine/index.js'
 import { verify } from '../src/ir/index.js'
-import { check, Job, type JobInput } from '../src/plan/index.js'
+import { check, Data, Job, type JobInput } from '../src/plan/index.js'
 
 type ModelInput = JobInput['model']
 type PlanInput = NonNullable<JobInput['plan']>
@@ -52,6 +52,15 @@ export function jobOf(model: ModelName, plan: PlanInput, training: TrainingInput
   return { ...base, model: { ...base.model, layers: Math.max(layers, stages) } }
 }
 
+/** Of as many layers as its stages need, and at least two: what more of them would show, two show. */
+export const shallow = (job: Job): Job =>
+  Array.isArray(job.plan.layers)
+    ? job
+    : { ...job, model: { ...job.model, layers: Math.max(2, job.plan.pp * job.plan.chunks) } }
+
+/** The same job, of sequences that hold several documents. */
+export const packed = (job: Job): Job => ({ ...job, data: Data.parse({ documents: { separator: 0 } }) })
+
 export const optionsOf = ({ training, model }: Job): CompareOptions => ({
   ...{ steps: 3, seed: 1, lr: training.optimizer.lr, vocab: 'vocab' in model ? model.vocab : 1 },
 })
@@ -61,7 +70,7 @@ const serials = new Map<string, SerialRun>()
 /** One run on one rank in one piece serves every plan of the same model and training. */
 export function serialOf(job: Job): SerialRun {
   const serial = serialJob(job)
-  const key = JSON.stringify([job.model, job.training, serial.plan.microbatches])
+  const key = JSON.stringify([job.model, job.training, job.data, serial.plan.microbatches])
   const known = serials.get(key) ?? runSerial(compileJob(serial), optionsOf(job))
   serials.set(key, known)
   return known

@@ -1,6 +1,6 @@
 /** Cases of attention: queries and keys of the whole sequence or of a part of it, in one run or two. */
 import { hashName, type Op } from '../src/base/index.js'
-import { type draw, largest, type Make, moment, reference } from './kernel-draw.js'
+import { type draw, largest, type Make, moment, orNone, reference } from './kernel-draw.js'
 import type { Tensor } from './tiny.js'
 
 type Draw = ReturnType<typeof draw>
@@ -51,6 +51,8 @@ function attentionInput(d: Draw) {
   }))
   const q = cut({ ...tensor({ batch, seq, kvHeads, group, headDim }), whole, origin }, seq, queries)
   const [window, rate] = [pick([0, 0, 1, 5, 70]), chance(0.4) ? 0.3 : 0]
+  // Short documents, and long ones: some lie in other blocks than their keys.
+  const places = chance(0.5) ? [d.integers({ batch, seq: queries.length }, 0, pick([1, 4, 80, seq]))] : []
   const words = {
     ...{ batch, queries: queries.length, keys: keys.length, positions: seq, kvHeads, group, headDim, valueDim, scale },
     ...{ window, rate },
@@ -68,7 +70,7 @@ function attentionInput(d: Draw) {
     ...{ k: { ...held, headDim }, v: { ...held, valueDim } },
   }
   const some = keys === all ? undefined : { k: cut(k, seq, keys), v: cut(v, seq, keys) }
-  return { q, k, v, some, words, choice, shapes }
+  return { q, k, v, some, places, words, choice, shapes }
 }
 
 const f32 = (like: Tensor, values: Float64Array, shape: Record<string, number>): Tensor => ({
@@ -79,20 +81,20 @@ const f32 = (like: Tensor, values: Float64Array, shape: Record<string, number>):
 
 /** To some of the keys only it starts from what others gave. */
 export const attention: Make = d => {
-  const { q, k, v, some, words, choice, shapes } = attentionInput(d)
+  const { q, k, v, some, places, words, choice, shapes } = attentionInput(d)
   const given = some ?? { k, v }
-  const share = reference({ kind: 'attention', ...choice }, [q, given.k, given.v], shapes.out, shapes.lse)
+  const share = reference({ kind: 'attention', ...choice }, [q, given.k, given.v, ...places], shapes.out, shapes.lse)
   const ins = { q: q.values, k: given.k.values as Float32Array, v: given.v.values as Float32Array }
   const rest = { command: 'attention', magnitude: 4, bound: 1e-6 } as const
   if (!some) {
     const [out, lse] = share
-    return { ...rest, ins, words: { ...words, before: 0, beforeLse: 0 }, expected: { out, lse } }
+    return { ...rest, ins, ...orNone(places, { ...words, before: 0, beforeLse: 0 }), expected: { out, lse } }
   }
   const [before, beforeLse] = [d.tensor(shapes.out), d.tensor(shapes.lse)]
   const parts = [before, beforeLse, f32(q, share[0], shapes.out), f32(q, share[1], shapes.lse)]
   const [out, lse] = reference({ kind: 'attentionMerge' }, parts, shapes.out, shapes.lse)
   const more = { before: before.values, beforeLse: beforeLse.values }
-  return { ...rest, ins: { ...ins, ...more }, words, expected: { out, lse } }
+  return { ...rest, ins: { ...ins, ...more }, ...orNone(places, words), expected: { out, lse } }
 }
 
 export const attentionMerge: Make = ({ tensor, size, int }) => {
@@ -108,14 +110,14 @@ export const attentionMerge: Make = ({ tensor, size, int }) => {
 
 /** Of some keys only, given the output and lse of all of them. */
 export const attentionGrad: Make = d => {
-  const { q, k, v, some = { k, v }, words, choice, shapes } = attentionInput(d)
-  const results = reference({ kind: 'attention', ...choice }, [q, k, v], shapes.out, shapes.lse)
+  const { q, k, v, some = { k, v }, places, words, choice, shapes } = attentionInput(d)
+  const results = reference({ kind: 'attention', ...choice }, [q, k, v, ...places], shapes.out, shapes.lse)
   const [out, lse] = results.map((values, i) => f32(q, values, i === 0 ? shapes.out : shapes.lse))
   const dout = { ...out, values: d.values(out.values.length) }
   const op: Op = { kind: 'attentionGrad', ...choice }
-  const operands = [dout, q, some.k, some.v, out, lse]
+  const operands = [dout, q, some.k, some.v, out, lse, ...places]
   const [dq, dk, dv] = reference(op, operands, shapes.q, shapes.k, shapes.v)
   const ins = { dout: dout.values, q: q.values, k: some.k.values, v: some.v.values, out: out.values, lse: lse.values }
   const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
-  return { command: 'attentionGrad', ins, words, expected: { dq, dk, dv }, magnitude, bound: 2e-6 }
+  return { command: 'attentionGrad', ins, ...orNone(places, words), expected: { dq, dk, dv }, magnitude, bound: 2e-6 }
 }

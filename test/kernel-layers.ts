@@ -1,6 +1,6 @@
 /** Cases of the kernels that layers are made of: products, activations, norms, attention, embeddings. */
 import { hashName, type RopeScaling, rotationOf } from '../src/base/index.js'
-import { absolute, type draw, largest, type Make, moment, reference } from './kernel-draw.js'
+import { absolute, type draw, largest, type Make, moment, orNone, reference } from './kernel-draw.js'
 import type { Tensor } from './tiny.js'
 
 export const matmul: Make = ({ size, tensor, chance, pick, int }) => {
@@ -181,7 +181,7 @@ const ropeScalings: RopeScaling[] = [
   { kind: 'yarn', factor: 40, original: 4096, fast: 32, slow: 1, scale: 1, scaleAll: 0.5 },
 ]
 
-export const rope: Make = ({ tensor, pick, chance, int }) => {
+export const rope: Make = ({ tensor, integers, pick, chance, int }) => {
   const shape = {
     batch: pick([1, 2]),
     seq: pick([1, 5, 33]),
@@ -192,10 +192,12 @@ export const rope: Make = ({ tensor, pick, chance, int }) => {
   const [until, gap] = [int(shape.seq + 1), pick([0, int(1000)])]
   const x = { ...tensor(shape), origin: { seq: origin }, gap: { dim: 'seq', until, gap } }
   const scaling = pick([undefined, ...ropeScalings])
-  const [y] = reference({ kind: 'rope', theta, inverse, ...(scaling && { scaling }) }, [x], shape)
+  const places = chance(0.5) ? [integers({ batch: shape.batch, seq: shape.seq }, 0, 100000)] : []
+  const [y] = reference({ kind: 'rope', theta, inverse, ...(scaling && { scaling }) }, [x, ...places], shape)
   const rotation = rotationOf(shape.headDim, theta, scaling)
   const words = { ...shape, ...rotation, inverse: +inverse, origin, until, gap }
-  return { command: 'rope', ins: { x: x.values }, words, expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
+  const rest = { expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
+  return { command: 'rope', ins: { x: x.values }, ...orNone(places, words), ...rest }
 }
 
 /** A row of a part, as often as the other part has rows for it. */

@@ -152,7 +152,9 @@ function attentions(d: Draws): Case[] {
   return [
     ...[undefined, ...ropeScalings].map(scaling => rotation(scaling, d)),
     ...variants.map(variant => attention(variant, d)),
-    attention({ scale: 0.4 }, d, { v: 'batch seq kvHeads valueDim', out: 'batch seq kvHeads group valueDim' }),
+    ...[ropeScalings[1], undefined].map(scaling => rotation(scaling, d, [places(d)])),
+    ...variants.map(variant => attention(variant, d, [places(d)])),
+    attention({ scale: 0.4 }, d, [], { v: 'batch seq kvHeads valueDim', out: 'batch seq kvHeads group valueDim' }),
     joining(d),
   ]
 }
@@ -164,12 +166,18 @@ export const ropeScalings: readonly RopeScaling[] = [
   { kind: 'yarn', factor: 8, original: 24, fast: 3, slow: 0.2, scale: 0.7, scaleAll: 0.2 },
 ]
 
-function rotation(scaling: RopeScaling | undefined, d: Draws): Case {
+/** Where tokens stand in their documents; an op asks no more of these than that they are not negative. */
+const places = (d: Draws): Tensor => d.integers(d.dims('batch seq'), 0, 4)
+
+const inDocuments = (positions: readonly Tensor[]) => (positions.length > 0 ? ['in documents'] : [])
+
+function rotation(scaling: RopeScaling | undefined, d: Draws, positions: readonly Tensor[] = []): Case {
   const rope = (inverse: boolean): Op => ({ kind: 'rope', theta: 100, inverse, ...(scaling && { scaling }) })
-  const made = single(rope(false), [d.tensor(attentionNames.q)], [d.dims(attentionNames.q)], d, (dy, [x]) => ({
-    0: apply(rope(true), [dy], x.dims)[0],
+  const ins = [d.tensor(attentionNames.q), ...positions]
+  const made = single(rope(false), ins, [d.dims(attentionNames.q)], d, (dy, [x]) => ({
+    0: apply(rope(true), [dy, ...positions], x.dims)[0],
   }))
-  return { ...made, name: `rope ${scaling?.kind ?? ''}`.trim() }
+  return { ...made, name: ['rope', ...(scaling ? [scaling.kind] : []), ...inDocuments(positions)].join(' ') }
 }
 
 function joining(d: Draws): Case {
@@ -183,15 +191,18 @@ function joining(d: Draws): Case {
 function attention(
   variant: AttentionOptions,
   d: Draws,
+  positions: readonly Tensor[] = [],
   { v, out } = { v: attentionNames.k, out: attentionNames.q },
 ): Case {
-  const ins = [d.tensor(attentionNames.q), d.tensor(attentionNames.k), d.tensor(v)]
+  const ins = [d.tensor(attentionNames.q), d.tensor(attentionNames.k), d.tensor(v), ...positions]
   const outs = [d.dims(out), d.dims(attentionNames.lse)]
-  const made = single({ ...variant, kind: 'attention' }, ins, outs, d, (dout, ins, outs) => ({
-    ...apply({ ...variant, kind: 'attentionGrad' }, [dout, ...ins, ...outs], ...ins.map(x => x.dims)),
-  }))
+  const made = single({ ...variant, kind: 'attention' }, ins, outs, d, (dout, ins, outs) => {
+    const real = ins.slice(0, 3)
+    const operands = [dout, ...real, ...outs, ...positions]
+    return { ...apply({ ...variant, kind: 'attentionGrad' }, operands, ...real.map(x => x.dims)) }
+  })
   const wide = v === attentionNames.k ? [] : ['values of another width']
-  return { ...made, name: ['attention', ...Object.keys(variant), ...wide].join(' ') }
+  return { ...made, name: ['attention', ...Object.keys(variant), ...inDocuments(positions), ...wide].join(' ') }
 }
 
 function lookups(d: Draws): Case[] {

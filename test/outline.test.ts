@@ -62,6 +62,32 @@ for (const [name, request] of [['a llama', llama] as const, ['a gpt with one tab
       agrees(request, { ...plainSplit, ...given, schedule, microbatch: 16 / dp / microbatches })
     })
 
+/** A model of two kinds of layers, and one of routed layers alone. */
+const routed = (moe: object): Request => {
+  const sizes = { layers: 8, embed: 2048, heads: 16, kvHeads: 8, ffn: 8192, vocab: 32768 }
+  const experts = { experts: 8, chosen: 2, ffn: 4096, loss: { microbatch: 0.01 } }
+  const model = ModelConfig.parse({ family: 'llama', ...sizes, moe: { ...experts, ...moe } })
+  return { ...llama, model, shape: shapeOf(model, 2048)! }
+}
+const everyRouted = routed({})
+const deepest = routed({ dense: 3, shared: 2048, bias: 0.001, scores: 'sigmoid', loss: { sequence: 0.001 } })
+const everyThird = routed({ dense: 1, every: 3 })
+
+const withExperts: readonly (readonly [Request, Split['schedule'], Partial<Split>])[] = [
+  [everyRouted, '1f1b', { pp: 2, dp: 8, ep: 4, microbatches: 2, zero: 1 }],
+  [everyRouted, 'zb-v', { pp: 4, chunks: 2, dp: 4, ep: 2, microbatches: 4 }],
+  [deepest, '1f1b', { dp: 16, ep: 8, zero: 3 }],
+  [deepest, '1f1b', { pp: 4, dp: 4, ep: 4, microbatches: 4, zero: 2, layers: [3, 2, 2, 1] }],
+  [deepest, 'dualpipe', { pp: 4, dp: 4, ep: 2, microbatches: 4, zero: 1 }],
+  [deepest, 'interleaved', { pp: 2, chunks: 4, dp: 4, tp: 2, ep: 8, microbatches: 4, recompute: 'full' }],
+  [everyThird, 'zb-h1', { pp: 4, dp: 2, tp: 2, sequenceParallel: true, ep: 4, microbatches: 8, zero: 1 }],
+]
+for (const [request, schedule, given] of withExperts)
+  test(`experts, ${schedule} ${JSON.stringify(given)}: in outline as compiled`, () => {
+    const { dp, microbatches } = { ...plainSplit, ...given }
+    agrees(request, { ...plainSplit, ...given, schedule, microbatch: 16 / dp / microbatches })
+  })
+
 for (const seed of [1, 2])
   test(`random plans: in outline as compiled (SEED=${seed})`, () => {
     for (const split of randomSplits(llama, seed, 8)) agrees(llama, split)

@@ -82,6 +82,17 @@ const lse = 'group 2, batch 2, seq 4, kvHeads 2'
 const dropout = { rate: 0.5, key: 'mask' }
 const heads = [{ dim: 'batch' }, { dim: 'kvHeads' }, { dim: 'group' }]
 splits({ kind: 'rope', theta: 100, inverse: false }, [q], [q], { dim: 'seq' }, { dim: 'group' })
+const places = ['seq 4, batch 2', 0] as const
+splits(
+  { kind: 'rope', theta: 100, inverse: true },
+  [q, places],
+  [q],
+  { dim: 'seq' },
+  { dim: 'batch' },
+  { dim: 'group' },
+)
+splits({ kind: 'attention' }, [q, k, k, places], [q, lse], ...heads, { dim: 'seq', but: [1, 2] })
+splits({ kind: 'attentionGrad', window: 2 }, [q, q, k, k, q, lse, places], [q, k, k], ...heads)
 splits({ kind: 'dropout', dropout }, [x], [x], { dim: 'batch' }, { dim: 'embed' }, { dim: 'seq' })
 splits({ kind: 'attention' }, [q, k, k], [q, lse], ...heads, { dim: 'seq', but: [1, 2] })
 splits({ kind: 'attention', window: 2 }, [q, k, k], [q, lse], ...heads, { dim: 'seq', but: [1, 2] })

@@ -86,6 +86,8 @@ def rope(op, ins, outs):
     length, depth = x.shape[-2:]
     frequency, growth = rotation(depth, op['theta'], op.get('scaling'))
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
+    if len(ins) > 1:  # positions in documents
+        angle = to(*ins[1], want[:-1])[..., None] * frequency
     point = torch.view_as_complex(torch.stack(x.chunk(2, -1), -1).contiguous()) * torch.polar(torch.full_like(angle, growth), angle)
     return [to(torch.cat([point.real, point.imag], -1), want, outs[0])]
 
@@ -99,6 +101,8 @@ def attention(op, ins, outs):
     length = q.shape[3]
     distance = torch.arange(length)[:, None] - torch.arange(length)
     seen = (distance >= 0) & (distance < op.get('window', length))
+    if len(ins) > 3:  # positions in documents
+        seen = seen & (distance <= to(*ins[3], want[:-1])[..., None])
     scores = (q @ k.mT * scale).masked_fill(~seen, -math.inf)
     if hasattr(F, 'scaled_dot_product_attention') and 'scale' not in op:  # torch 2.0; a scale from 2.1 on
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)

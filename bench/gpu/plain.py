@@ -1,4 +1,4 @@
-"""The rival: Llama as somebody would write it by hand in PyTorch, nothing of Lockstep in it."""
+"""The rival: Llama, and Mixtral, as somebody would write it by hand in PyTorch, nothing of Lockstep in it."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -10,8 +10,42 @@ def rotated(x, cos, sin):
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
+class Feed(nn.Module):
+    def __init__(self, embed, ffn):
+        super().__init__()
+        self.gate, self.up = nn.Linear(embed, ffn, bias=False), nn.Linear(embed, ffn, bias=False)
+        self.down = nn.Linear(ffn, embed, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Experts(nn.Module):
+    """As in Mixtral: every token to the best few, weighed by a softmax over their scores; rows sorted by expert."""
+
+    def __init__(self, embed, ffn, experts, chosen):
+        super().__init__()
+        self.chosen = chosen
+        self.router = nn.Linear(embed, experts, bias=False)
+        self.gate, self.up = (nn.Parameter(torch.empty(experts, embed, ffn)) for _ in range(2))
+        self.down = nn.Parameter(torch.empty(experts, ffn, embed))
+
+    def forward(self, x):
+        tokens = x.flatten(0, 1)
+        weight, choice = F.softmax(self.router(tokens).float(), -1).topk(self.chosen, -1)
+        weight = weight / weight.sum(-1, keepdim=True)
+        experts = choice.flatten()
+        order = experts.argsort(stable=True)
+        ends = F.one_hot(experts, self.gate.shape[0]).sum(0).cumsum(0).to(torch.int32)
+        rows = tokens[order // self.chosen].bfloat16()
+        gate, up = (torch._grouped_mm(rows, w.bfloat16(), offs=ends) for w in (self.gate, self.up))
+        inner = F.silu(gate) * up * weight.flatten()[order].unsqueeze(-1).to(gate.dtype)
+        out = torch._grouped_mm(inner, self.down.bfloat16(), offs=ends)
+        return torch.zeros_like(tokens).index_add(0, order // self.chosen, out.to(tokens.dtype)).view_as(x)
+
+
 class Layer(nn.Module):
-    def __init__(self, embed, heads, kv_heads, ffn):
+    def __init__(self, embed, heads, kv_heads, ffn, experts, chosen):
         super().__init__()
         self.heads, self.kv_heads, self.depth = heads, kv_heads, embed // heads
         self.norm1, self.norm2 = nn.RMSNorm(embed, eps=1e-5), nn.RMSNorm(embed, eps=1e-5)
@@ -19,8 +53,7 @@ class Layer(nn.Module):
         self.k = nn.Linear(embed, kv_heads * self.depth, bias=False)
         self.v = nn.Linear(embed, kv_heads * self.depth, bias=False)
         self.out = nn.Linear(heads * self.depth, embed, bias=False)
-        self.gate, self.up = nn.Linear(embed, ffn, bias=False), nn.Linear(embed, ffn, bias=False)
-        self.down = nn.Linear(ffn, embed, bias=False)
+        self.feed = Experts(embed, ffn, experts, chosen) if experts else Feed(embed, ffn)
 
     def forward(self, x, cos, sin):
         h = self.norm1(x)
@@ -31,16 +64,15 @@ class Layer(nn.Module):
         q, k = rotated(q, cos, sin), rotated(k, cos, sin)
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         x = x + self.out(attended.transpose(1, 2).flatten(2))
-        h = self.norm2(x)
-        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+        return x + self.feed(self.norm2(x))
 
 
 class Llama(nn.Module):
-    def __init__(self, layers, embed, heads, kv_heads, ffn, vocab, seq, theta, recompute=False):
+    def __init__(self, layers, embed, heads, kv_heads, ffn, vocab, seq, theta, experts=0, chosen=0, recompute=False):
         super().__init__()
         self.recompute = recompute
         self.tokens = nn.Embedding(vocab, embed)
-        self.layers = nn.ModuleList(Layer(embed, heads, kv_heads, ffn) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(embed, heads, kv_heads, ffn, experts, chosen) for _ in range(layers))
         self.norm = nn.RMSNorm(embed, eps=1e-5)
         self.head = nn.Linear(embed, vocab, bias=False)
         half = embed // heads // 2

@@ -36,7 +36,7 @@ class Emitted:
     def step(self, *_):
         self.trainer.runner.run(self.at, self.trainer.lr(self.at))
         self.at += 1
-        return self.trainer.stage.scalar("loss") / self.trainer.stage.scalar("count")
+        return self.trainer.stage.result("loss") / self.trainer.stage.result("count")
 
     def copy_weights_to(self, model):
         """Both start from the same numbers."""
@@ -52,19 +52,25 @@ class Emitted:
                 for name in ("q", "k", "v"):
                     getattr(layer, name).weight.copy_(of(f"attn.{name}").flatten(1).t())
                 layer.out.weight.copy_(of("attn.out").flatten(0, 2).t())
+                feed = layer.feed
+                if hasattr(feed, "router"):
+                    feed.router.weight.copy_(of("mlp.router").t())
                 for name in ("gate", "up", "down"):
-                    getattr(layer, name).weight.copy_(of(f"mlp.{name}").t())
+                    if hasattr(feed, "router"):
+                        getattr(feed, name).copy_(of(f"mlp.experts.{name}"))
+                    else:
+                        getattr(feed, name).weight.copy_(of(f"mlp.{name}").t())
 
 
-def sizes_of(program, run):
+def sizes_of(program, run, moe):
     """The model's sizes, read off its parameters."""
     dims = {param["name"]: [dim["size"] for dim in param["dims"]] for param in program["params"]}
     layers = 1 + max(int(name.split(".")[1]) for name in dims if name.startswith("layers."))
     embed, kv_heads, group, _ = dims["layers.0.attn.q"]
-    vocab, ffn = dims["embed.tokens"][0], dims["layers.0.mlp.gate"][1]
+    vocab, ffn = dims["embed.tokens"][0], dims["layers.0.mlp.experts.gate" if moe else "layers.0.mlp.gate"][-1]
     return dict(
         layers=layers, embed=embed, heads=kv_heads * group, kv_heads=kv_heads, ffn=ffn, vocab=vocab,
-        seq=run["seq"], theta=10000.0,
+        seq=run["seq"], theta=10000.0, **(dict(experts=moe["experts"], chosen=moe["chosen"]) if moe else {}),
     )
 
 
@@ -74,6 +80,8 @@ def flops_of(program, sizes):
         elements = 1
         for dim in param["dims"]:
             elements *= dim["size"]
+        if ".experts." in param["name"]:
+            elements = elements * sizes["chosen"] // sizes["experts"]
         count += 0 if param["name"] == "embed.tokens" else elements
     return 6 * count + 6 * sizes["layers"] * sizes["embed"] * sizes["seq"]
 
@@ -131,7 +139,7 @@ def main():
     options = arguments()
     read = lambda name: json.load(open(os.path.join(options.folder, name)))  # noqa: E731
     program, run = read("program.json"), read("run.json")
-    sizes = sizes_of(program, run)
+    sizes = sizes_of(program, run, read("job.json")["model"].get("moe"))
     torch.set_float32_matmul_precision("high")
     contenders, memories, peaks, losses = {}, {}, {}, {}
 

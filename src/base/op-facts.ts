@@ -78,11 +78,15 @@ export const opFacts: OpTable<OpFacts> = {
   rmsNormWeightGrad: op('dy x -> dgain', { wide: 0 }),
   join: op('a b -> out', { recomputed: 'listed' }),
   joinGrad: op('dout -> da db'),
-  rope: op('x -> y', { recomputed: 'listed' }),
-  attention: op('q k v -> out lse', {
+  rope: op('x positions -> y', { recomputed: 'listed' }),
+  attention: op('q k v positions -> out lse', {
     ...{ work: 'attention', statistic: 1, wide: 1, recomputed: 'selective', unlike: ['seq'] },
   }),
-  attentionGrad: op('dout q k v out lse -> dq dk dv', { work: 'attentionBackward', like: 1, unlike: ['seq'] }),
+  attentionGrad: op('dout q k v out lse positions -> dq dk dv', {
+    work: 'attentionBackward',
+    like: 1,
+    unlike: ['seq'],
+  }),
   attentionMerge: op('out lse more moreLse -> out lse', { statistic: 1, wide: 1, like: 0 }),
   dropout: op('x -> y', { recomputed: 'listed' }),
   embed: op('ids table -> out', { work: { lookInto: 1 }, recomputed: 'listed' }),

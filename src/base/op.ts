@@ -48,17 +48,19 @@ export type Op =
   /** (dout) -> (da, db): what went into a join; a dim that one of them lacks is summed. */
   | { readonly kind: 'joinGrad' }
   /**
-   * (x) -> (y): element i and i + headDim/2 turned by position * theta^(-2i/headDim), or as `rotationOf` scales it; headDim is
-   * named ropeDim where it is a part of heads. The inverse turns back; it is the gradient, so what grew grows again.
+   * (x, positions) -> (y): element i and i + headDim/2 turned by position * theta^(-2i/headDim), or as `rotationOf` scales it;
+   * headDim is named ropeDim where it is a part of heads. The inverse turns back; it is the gradient, so what grew grows again.
+   * Positions [batch seq] are those within a token's document; without them they are those within the sequence.
    */
   | { readonly kind: 'rope'; readonly theta: number; readonly inverse: boolean; readonly scaling?: RopeScaling }
   /**
-   * (q, k, v) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group; headDim of v and
+   * (q, k, v, positions) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group; headDim of v and
    * out is named valueDim where it is another. lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores
    * are multiplied by `scale`, or by 1/sqrt(headDim). A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
+   * Where there are positions [batch seq], of the queries within their documents, a query at n sees itself and the n before it.
    */
   | ({ readonly kind: 'attention' } & AttentionOptions)
-  /** (dout, q, k, v, out, lse) -> (dq, dk, dv): out and lse are those of all keys, even where k and v are some of them. */
+  /** (dout, q, k, v, out, lse, positions) -> (dq, dk, dv): out and lse are those of all keys, even where k and v are some of them. */
   | ({ readonly kind: 'attentionGrad' } & AttentionOptions)
   /**
    * (out, lse, more, moreLse) -> (out, lse): of attention to some keys and to some others, attention to all of them. With

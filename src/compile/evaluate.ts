@@ -12,7 +12,7 @@ import { scheduleOf, stepOf } from './job.js'
 /** `schedule` is the parsed file of a plan that names one. */
 export function compileEvaluation(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {
   const { training, plan } = job
-  const model = buildModel(judged(job.model), stepOf(training, plan))
+  const model = buildModel(judged(job.model), stepOf(job))
   return compile({ model, plan, training, schedule: forwardOf(schedule) })
 }
 

@@ -2,7 +2,7 @@
 import { finish, type Work } from '../base/index.js'
 import type { Program, Stream } from '../ir/index.js'
 import { buildModel, type StepShape } from '../model/index.js'
-import type { Job, Plan, Training } from '../plan/index.js'
+import type { Job, Plan } from '../plan/index.js'
 import { makeSchedule, type Schedule } from '../schedule/index.js'
 import { compiling } from './compile.js'
 import type { CompileInput } from './compiled.js'
@@ -14,14 +14,15 @@ export function* compilingJob(job: Job, schedule: Schedule = scheduleOf(job.plan
   return yield* compiling(inputOf(job, schedule))
 }
 
-export function inputOf({ model, training, plan, data }: Job, schedule: Schedule): CompileInput {
+export function inputOf(job: Job, schedule: Schedule): CompileInput {
+  const { model, training, plan, data } = job
   const replays = data?.choices !== undefined
-  return { model: buildModel(model, { ...stepOf(training, plan), replays }), plan, training, schedule }
+  return { model: buildModel(model, { ...stepOf(job), replays }), plan, training, schedule }
 }
 
-export const stepOf = ({ globalBatch, seq }: Training, { microbatches }: Pick<Plan, 'microbatches'>): StepShape => ({
+export const stepOf = ({ training: { globalBatch, seq }, plan: { microbatches }, data }: Job): StepShape => ({
   batch: globalBatch / microbatches,
-  ...{ seq, microbatches },
+  ...{ seq, microbatches, documents: data?.documents !== undefined },
 })
 
 export function scheduleOf(plan: Plan): Schedule {

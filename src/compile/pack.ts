@@ -28,7 +28,7 @@ const mostSizes = 10
 export function pack(leases: readonly Lease[]): Packing {
   const order = Array.from({ length: leases.length }, (_, i) => i)
   order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
-  const packed = packInOrder(leases, order)
+  const packed = packInOrder(leases, order)!
   const { bytes, at } = fullestMoment(leases)
   const tries = new Tries(leases, packed, tolerated * bytes)
   tries.lift(byLife(leases, at))
@@ -78,9 +78,10 @@ class Tries {
         const tried = changed(sizes)
         const places = new Map(tried.map((size, place) => [size, place]))
         const place = (i: number) => places.get(this.#leases[i].bytes)!
-        const before = this.best
-        this.#try(order.toSorted((a, b) => place(a) - place(b)))
-        if (this.best === before) continue
+        const ordered = order.toSorted((a, b) => place(a) - place(b))
+        const packed = packInOrder(this.#leases, ordered, this.best.bytes)
+        if (!packed) continue
+        this.best = packed
         sizes = tried
         helped = true
       }
@@ -92,7 +93,7 @@ class Tries {
   }
 
   #try(order: readonly number[]): Packing {
-    const packed = packInOrder(this.#leases, order)
+    const packed = packInOrder(this.#leases, order)!
     if (packed.bytes < this.best.bytes) this.best = packed
     return packed
   }
@@ -129,7 +130,12 @@ function fullestMoment(leases: readonly Lease[]): { readonly bytes: number; read
   return { bytes: peak, at }
 }
 
-function packInOrder(leases: readonly Lease[], order: readonly number[]): Packing {
+/** Undefined: not below so many bytes. */
+function packInOrder(
+  leases: readonly Lease[],
+  order: readonly number[],
+  below = Number.POSITIVE_INFINITY,
+): Packing | undefined {
   const offsets = new Array<number>(leases.length).fill(0)
   const slots: Stretch[] = []
   let bytes = 0
@@ -139,6 +145,7 @@ function packInOrder(leases: readonly Lease[], order: readonly number[]): Packin
     occupy(slots, leases[i], offset, offset + size)
     offsets[i] = offset
     bytes = Math.max(bytes, offset + leases[i].bytes)
+    if (bytes >= below) return undefined
   }
   return { offsets, bytes }
 }
@@ -150,20 +157,30 @@ interface Stretch {
   /** Disjoint and ascending. */
   readonly starts: number[]
   readonly ends: number[]
+  /** The time that was asked for last, and the first end after it: leases of one size come in the order of their starts. */
+  asked: number
+  next: number
 }
 
 function lowestFree(slots: readonly Stretch[], lease: Lease, size: number): number {
   let offset = 0
-  for (const slot of slots) {
-    if (slot.to <= offset || !taken(slot, lease)) continue
+  for (let at = 0; at < slots.length; at++) {
+    const slot = slots[at]
     if (slot.from >= offset + size) break
-    offset = slot.to
+    if (slot.to > offset && taken(slot, lease)) offset = slot.to
   }
   return offset
 }
 
-function taken({ starts, ends }: Stretch, { start, end }: Lease): boolean {
-  const at = firstAbove(ends, start)
+function taken(slot: Stretch, { start, end }: Lease): boolean {
+  const { starts, ends } = slot
+  let at = slot.next
+  // The same end as before, or the next one, or any.
+  if (start < slot.asked) at = firstAbove(ends, start)
+  else if (at < ends.length && ends[at] <= start && ++at < ends.length && ends[at] <= start)
+    at = firstAbove(ends, start)
+  slot.asked = start
+  slot.next = at
   return at < ends.length && starts[at] < end
 }
 
@@ -171,11 +188,14 @@ function taken({ starts, ends }: Stretch, { start, end }: Lease): boolean {
 function occupy(slots: Stretch[], { start, end }: Lease, from: number, to: number): void {
   let at = 0
   while (at < slots.length && (slots[at].from < from || (slots[at].from === from && slots[at].to !== to))) at++
-  if (slots[at]?.from !== from || slots[at].to !== to) slots.splice(at, 0, { from, to, starts: [], ends: [] })
-  const { starts, ends } = slots[at]
-  const place = firstAbove(ends, start)
-  starts.splice(place, 0, start)
-  ends.splice(place, 0, end)
+  if (slots[at]?.from !== from || slots[at].to !== to)
+    slots.splice(at, 0, { from, to, starts: [], ends: [], asked: 0, next: 0 })
+  const slot = slots[at]
+  const place = firstAbove(slot.ends, start)
+  slot.starts.splice(place, 0, start)
+  slot.ends.splice(place, 0, end)
+  slot.asked = start
+  slot.next = place
 }
 
 /** The index of the first number greater than `value` in an ascending list. */

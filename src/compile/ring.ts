@@ -34,6 +34,9 @@ type AttentionOp = OpOf<'attention' | 'attentionGrad'>
 
 export const isAttention = (op: Op): op is AttentionOp => op.kind === 'attention' || op.kind === 'attentionGrad'
 
+/** The operand that keys are; values follow. */
+const firstKey: Readonly<Record<AttentionOp['kind'], number>> = { attention: 1, attentionGrad: 2 }
+
 /** Writes the op, turn by turn. */
 export const writeRing = (attended: Attended, axis: Axis): void =>
   attended.op.kind === 'attention' ? new Ring(attended, axis).forward() : new Ring(attended, axis).backward()
@@ -47,27 +50,28 @@ class Ring {
   constructor(of: Attended, axis: Axis) {
     this.#of = of
     this.#axis = axis
-    this.#keys = of.op.kind === 'attention' ? of.ins.slice(1) : of.ins.slice(2, 4)
+    const first = firstKey[of.op.kind]
+    this.#keys = of.ins.slice(first, first + 2)
     const seq = this.#keys[0].dims.find(({ name }) => name === 'seq')?.size ?? 1
     this.#turns = turnsSeen(of.s.mesh, axis, seq, of.op.window)
   }
 
   forward(): void {
     const { op, outs, elected } = this.#of
-    const q = this.#demand(0)
+    const [q, ...positions] = this.#beside()
     let sum: readonly Ref[] | undefined
     for (const { turn, keys, last } of this.#around()) {
       const whole = last && sum === undefined
       const layouts = elected.outs.map(layout => this.#share(layout, [turn]))
       const share = outs.map((value, i) => this.#make(value, layouts[i], whole, `turn${turn}`))
-      this.#emit(op, [q, ...keys], share)
+      this.#emit(op, [q, ...keys, ...positions], share)
       sum = sum === undefined ? share : this.#merge(sum, share, turn)
     }
   }
 
   backward(): void {
     const { op, outs, elected } = this.#of
-    const [dout, q, , , out, lse] = this.#of.ins.map((_, i) => (i === 2 || i === 3 ? '' : this.#demand(i)))
+    const [dout, q, ...finished] = this.#beside()
     const [ofQueries, ...ofKeys] = elected.outs
     const homes = ofKeys.map(layout => this.#own(layout))
     let queries: Ref | undefined
@@ -78,7 +82,7 @@ class Ring {
       const dq = this.#make(outs[0], this.#share(ofQueries, [turn]), whole, `turn${turn}`)
       const turned = homes.map(layout => this.#share(this.#turned(layout, turn), [turn]))
       const dkv = outs.slice(1).map((value, i) => this.#make(value, turned[i], whole, `turn${turn}`))
-      this.#emit(op, [dout, q, ...keys, out, lse], [dq, ...dkv])
+      this.#emit(op, [dout, q, ...keys, ...finished], [dq, ...dkv])
       queries = queries === undefined ? dq : this.#add(outs[0], ofQueries, [queries, dq], turn)
       if (own && arriving) own = this.#addOwn(homes, own, arriving)
       arriving = own && { turn, refs: this.#shift(outs.slice(1), dkv, turned, -turn) }
@@ -101,9 +105,13 @@ class Ring {
     }
   }
 
-  #demand(operand: number): Ref {
-    const { writer, ins, elected } = this.#of
-    return writer.demand(String(ins[operand].id), elected.ins[operand]).ref
+  /** The operands that do not go round. */
+  #beside(): Ref[] {
+    const { writer, ins, elected, op } = this.#of
+    const first = firstKey[op.kind]
+    return ins.flatMap(({ id }, i) =>
+      i < first || i > first + 1 ? [writer.demand(String(id), elected.ins[i]).ref] : [],
+    )
   }
 
   /** A layout in which keys are gathered, or partial where they are split, with those of one rank instead. */

@@ -1,4 +1,5 @@
 /** What a run is trained and judged on: two sets of samples that share no token. */
+import type { Documents } from './documents.js'
 import { fingerprint } from './fingerprint.js'
 import type { Replay } from './replay.js'
 import type { Samples } from './samples.js'
@@ -13,6 +14,8 @@ export interface Dataset {
   readonly fingerprint: string
   /** Choices of experts to be made again. */
   readonly replay?: Replay
+  /** What tells the documents of a sequence apart, where there may be several. */
+  readonly documents?: Documents
 }
 
 /** The last share of the tokens is held out; what is before is trained on. */

@@ -1,6 +1,7 @@
 export * from './bpe.js'
 export * from './bytes.js'
 export * from './dataset.js'
+export * from './documents.js'
 export * from './fingerprint.js'
 export * from './huggingface.js'
 export * from './ids.js'

@@ -5,7 +5,7 @@
  */
 import { asPart, finish, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
-import { requireWritten } from './experts.js'
+import { isGuarded } from './experts.js'
 import { groupLabel, Unwritten } from './expressions.js'
 import { emitFlight, isFlight } from './flights.js'
 import { functionsOf, type PythonFunction } from './functions.js'
@@ -28,7 +28,6 @@ export const emit = (program: Program, run: Run, runtime: Files, evaluation?: Pr
   finish(emitting(program, run, runtime, evaluation))
 
 export function* emitting(program: Program, run: Run, runtime: Files, evaluation?: Program): Work<Files> {
-  requireWritten(program)
   const trains = yield* asPart(0, evaluation ? 0.8 : 1, writingProgram(program))
   const evaluates = evaluation && (yield* asPart(0.8, 1, writingProgram(evaluation)))
   const { job, tokenizer, ...settings } = run
@@ -120,7 +119,7 @@ function programText(program: Program): string {
   "mesh": ${text(mesh.axes)},
   "world": ${worldOf(mesh)},
   "reporter": ${reporterOf(program)},
-  "microbatches": ${microbatches},
+  "microbatches": ${microbatches},${isGuarded(program) ? '\n  "guarded": true,' : ''}
   "groups": ${list(groupsOf(program))},
   "inputs": ${list(inputs)},
   "results": ${text(results)},

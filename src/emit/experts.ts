@@ -1,8 +1,8 @@
 /** Ops of experts in PyTorch: runtime/experts.py, and rows that move between ranks in runtime/comm.py. */
-import { error, ProblemsError } from '../base/index.js'
+import { elementsOf, sizeOfAll, splitOf } from '../base/index.js'
 import type { Compute, InstrOf, Program, Ref } from '../ir/index.js'
 import { aligned, assign, call, elementwise, has, namesIn, type Site, tuple, Unwritten } from './expressions.js'
-import { quote } from './python.js'
+import { number, quote } from './python.js'
 
 /** The tokens' dims in order, then what each of them has. */
 function perToken(site: Site, ref: Ref, along: 'candidate' | 'choice'): void {
@@ -56,13 +56,17 @@ export const expertRules = {
     perToken(site, ins[1], 'choice')
     return line(site, outs, call('assign', ins.map(site.name), { room, tokens, order: quote(order) }))
   },
-  rowsOf({ ins: [choice], outs }: InstrOf<'rowsOf'>, site: Site) {
+  rowsOf({ ins: [choice], outs, guarded }: InstrOf<'rowsOf'>, site: Site) {
     perToken(site, choice, 'choice')
     const [, from, counts] = outs
     const [expert] = site.dims(counts)
     const options = { experts: site.whole(counts, expert), own: expert.size, first: site.first(counts, expert) }
     const room = size(site, from, 'row')
-    return line(site, outs, call('rows_of', [site.name(choice)], { ...options, room, where: 'here.place()' }))
+    const rows = line(site, outs, call('rows_of', [site.name(choice)], { ...options, room }))
+    // Who has all experts has room for all rows.
+    if (!guarded || options.own === options.experts) return rows
+    const even = (elementsOf(site.dims(choice)) * options.own) / options.experts
+    return [...rows, `here.guard(${site.result(counts)}, ${room}, even=${number(even)})`]
   },
   dispatch({ ins: [x, to, from], outs }: InstrOf<'dispatch'>, site: Site) {
     const options = { chosen: size(site, to, 'choice'), apart: apart(site, x) }
@@ -103,24 +107,34 @@ export const expertRules = {
 
 const weighing = ({ normalise, scale }: InstrOf<'chosen'>) => ({ normalise, scale })
 
-/** Rows to the ranks of their experts, and back: `here.dispatch(x, to, group, rows, apart)`. */
+/**
+ * Rows to the ranks of their experts, and back: `here.dispatch(x, to, group, rows, apart)`. `block` is the most that one rank can
+ * have for another, where there is room for that of all of them.
+ */
 export function moved(instr: InstrOf<'all-dispatch' | 'all-combine'>, site: Site): string[] {
-  const [x, to] = instr.ins
+  const [x, to, , counts] = instr.ins
   const [out] = instr.outs
-  const operands = [site.name(x), site.name(to), site.group(instr.group)]
-  return instr.kind === 'all-dispatch'
-    ? line(site, [out], `here.dispatch(${[...operands, size(site, out, 'row'), py(apart(site, x))].join(', ')})`)
-    : line(site, [out], `here.combine(${[...operands, py(apart(site, out))].join(', ')})`)
+  const dispatches = instr.kind === 'all-dispatch'
+  const [tokens, rows] = dispatches ? [x, out] : [out, x]
+  const room = size(site, rows, 'row')
+  const [chosen, own] = [size(site, to, 'choice'), size(site, counts, 'expert')]
+  const most = (elementsOf(site.dims(to)) / chosen) * Math.min(chosen, own)
+  const operands = [
+    ...[site.name(x), site.name(to), site.group(instr.group)],
+    ...(dispatches ? [room] : []),
+    apart(site, tokens) ? 'True' : 'False',
+    ...(room === most * site.ranks(instr.group.axes) ? [`block=${most}`] : []),
+  ]
+  return line(site, [out], `here.${dispatches ? 'dispatch' : 'combine'}(${operands.join(', ')})`)
 }
 
-const py = (value: boolean): string => (value ? 'True' : 'False')
-
-/** A zigzag over factors of an axis, which experts cut, cannot be written yet: refused before anything is. */
-export function requireWritten({ mesh: { axes, zigzag } }: Program): void {
-  const factors = axes.filter(({ name }) => zigzag !== undefined && name.startsWith(`${zigzag.axis}.`))
-  if (factors.length === 0) return
-  const sizes = factors.map(({ name, size }) => `${name} ${size}`).join(' x ')
-  const message = `not supported yet: a sequence in zigzag over ${zigzag?.axis} that experts cut in ${sizes}`
-  const suggestion = 'try zigzag: false, or an ep that takes all of cp or none of it'
-  throw new ProblemsError([error('emit/unsupported', 'plan.zigzag', message, suggestion)])
-}
+/** Whether a rank may get more rows than it has room for. */
+export const isGuarded = ({ mesh, segments }: Program): boolean =>
+  Object.values(segments).some(({ instrs, buffers }) =>
+    instrs.some(
+      instr =>
+        instr.kind === 'rowsOf' &&
+        instr.guarded &&
+        sizeOfAll(mesh, splitOf(buffers[instr.outs[2]].layout, 'expert')) > 1,
+    ),
+  )

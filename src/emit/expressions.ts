@@ -36,8 +36,8 @@ export interface Site {
   first(ref: Ref, dim: Dim): string
   whole(ref: Ref, dim: Dim): number
   along(axes: readonly Axis[]): string
-  /** Whether a cut of the dim along these axes is not in order. */
-  zigzag(axes: readonly Axis[], dim: string): boolean
+  /** How many of these axes, from the first on, cut the dim in zigzag. */
+  zigzag(axes: readonly Axis[], dim: string): number
   ranks(axes: readonly Axis[]): number
   group(group: Group): string
 }
@@ -174,6 +174,19 @@ export const seqFirst = (site: Site, ref: Ref): string | undefined => {
   return first === '0' ? undefined : first
 }
 
+/** Where tokens stand in their documents: [batch seq], as the tokens themselves begin. */
+function placed(site: Site, positions: Ref, tokens: Ref): string {
+  inOrder(site.dims(positions), site.dims(tokens).slice(0, 2), 'positions')
+  return site.name(positions)
+}
+
+/** The same, and how many places there may be. */
+export function places(site: Site, positions: Ref | undefined, tokens: Ref): Options {
+  if (positions === undefined) return {}
+  const [, seq] = site.dims(tokens)
+  return { places: placed(site, positions, tokens), length: site.whole(tokens, seq) }
+}
+
 /** `("llama3", 8, 1, 4, 8192)`: the kind and its numbers. */
 export const ropeScaling = ({ kind, ...numbers }: RopeScaling): string =>
   tuple([quote(kind), ...ropeScalingNumbers[kind].map(of => number(numbers[of as never]))]) // each kind has its own
@@ -214,6 +227,7 @@ export const attentionDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim'] as 
 
 export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, site: Site): Options {
   const [q, k] = instr.kind === 'attention' ? instr.ins : instr.ins.slice(1)
+  const positions = instr.ins[instr.kind === 'attention' ? 3 : 6]
   if (namesIn(site.dims(q)) !== attentionDims.join(' ')) throw new Unwritten(`queries of [${namesIn(site.dims(q))}]`)
   const dim = (ref: Ref, name: string): readonly [Ref, Dim] => [ref, site.dims(ref).find(dim => dim.name === name)!]
   const scores = [dim(q, 'batch'), dim(q, 'kvHeads'), dim(q, 'group'), dim(q, 'seq'), dim(k, 'seq')]
@@ -222,6 +236,7 @@ export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, 
     window: instr.window,
     query_first: seqFirst(site, q),
     key_first: seqFirst(site, k),
+    places: positions && placed(site, positions, q),
     ...(instr.dropout && { dropout: instr.dropout.rate, chance: chance(site, instr.dropout, scores) }),
   }
 }
@@ -237,7 +252,7 @@ export function collective(name: string, options: (x: Ref, site: Site) => string
 
 /** Of a collective over these axes along a dim that is cut in zigzag: how many members share what one rank of it holds. */
 export const zigzagged = (site: Site, axes: readonly Axis[], dim: string): string[] =>
-  site.zigzag(axes, dim) ? [`zigzag=${site.ranks(axes.slice(1))}`] : []
+  site.zigzag(axes, dim) > 0 ? [`zigzag=${site.ranks(axes.slice(site.zigzag(axes, dim)))}`] : []
 
 export const dimOf = (site: Site, ref: Ref, name: string): string => `dim=${placeOf(site.dims(ref), name)}`
 

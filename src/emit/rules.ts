@@ -27,6 +27,7 @@ import {
   op,
   ownedFrom,
   placeOf,
+  places,
   ropeScaling,
   rounds,
   rows,
@@ -95,22 +96,23 @@ export const torchOf: Rules<string[], Site> = {
   join: (instr, site) => assign(site, instr, joined(instr, site)),
   joinGrad: (instr, site) => assign(site, instr, unjoined(instr, site)),
   rope(instr, site) {
-    const [x] = instr.ins
+    const [x, positions] = instr.ins
     inOrder(site.dims(instr.outs[0]), site.dims(x), 'the result')
     const options = {
       ...{ theta: instr.theta, scaling: instr.scaling && ropeScaling(instr.scaling) },
-      ...{ first: seqFirst(site, x), inverse: instr.inverse || undefined },
+      ...{ first: positions === undefined ? seqFirst(site, x) : undefined, inverse: instr.inverse || undefined },
+      ...places(site, positions, x),
     }
     return assign(site, instr, call('rope', [site.name(x)], options))
   },
-  attention: (instr, site) =>
-    assign(
-      site,
-      { ...instr, outs: instr.outs },
-      call('attention', instr.ins.map(site.name), attentionOptions(instr, site)),
-    ),
-  attentionGrad: (instr, site) =>
-    assign(site, instr, call('attention_grad', instr.ins.map(site.name), attentionOptions(instr, site))),
+  attention: (instr, site) => {
+    const [operands, options] = [instr.ins.slice(0, 3).map(site.name), attentionOptions(instr, site)]
+    return assign(site, { ...instr, outs: instr.outs }, call('attention', operands, options))
+  },
+  attentionGrad(instr, site) {
+    const [operands, options] = [instr.ins.slice(0, 6).map(site.name), attentionOptions(instr, site)]
+    return assign(site, instr, call('attention_grad', operands, options))
+  },
   attentionMerge: op('attention_merge'),
   dropout(instr, site) {
     const [out] = instr.outs
@@ -234,11 +236,9 @@ export const torchOf: Rules<string[], Site> = {
   'all-combine': moved,
   wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {
-    const operands = [
-      site.name(x),
-      ...axes.map(quote),
-      ...(dim === undefined ? [] : [dimOf(site, x, dim), ...(site.zigzag(axes, dim) ? ['zigzag=True'] : [])]),
-    ]
+    const zigzag = dim === undefined ? 0 : site.zigzag(axes, dim)
+    const cut = zigzag > 0 ? [`zigzag=${zigzag}`] : []
+    const operands = [site.name(x), ...axes.map(quote), ...(dim === undefined ? [] : [dimOf(site, x, dim), ...cut])]
     return [`${site.result(out)} = here.${dim === undefined ? 'part_of_line' : 'part'}(${operands.join(', ')})`]
   },
   load(instr, site) {

@@ -2,7 +2,17 @@
  * A segment as a Python function of tensors: it takes what it reads from frames, in groups a reader knows (carry,
  * parameters, what forward kept, gradients), and returns what it leaves in frames. One line per instruction.
  */
-import { type Dim, isOptimizer, isZigzagCut, type Mesh, opFacts, sizeOfAll, splitOf } from '../base/index.js'
+import {
+  type Axis,
+  type Dim,
+  isOptimizer,
+  isZigzagCut,
+  type Mesh,
+  opFacts,
+  sizeOfAll,
+  splitOf,
+  zigzagAxes,
+} from '../base/index.js'
 import {
   applyRule,
   type Buffer,
@@ -14,7 +24,7 @@ import {
   type Segment,
   traitsOf,
 } from '../ir/index.js'
-import { call, groupLabel, isRounding, type Options, type Site } from './expressions.js'
+import { call, groupLabel, isRounding, type Options, type Site, tuple } from './expressions.js'
 import { quote } from './python.js'
 import { torchOf } from './rules.js'
 import { isNorm, type Norm, normalised } from './scales.js'
@@ -191,7 +201,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
     whole: (ref, { name, size }) =>
       size * sizeOfAll(mesh, splitOf(buffer(ref).layout, name)) * (name === 'batch' ? microbatches : 1),
     ranks: axes => sizeOfAll(mesh, axes),
-    zigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
+    zigzag: (axes, dim) => zigzagOf(mesh, axes, dim).length,
     along: axes => `here.at(${axes.map(quote).join(', ')})`,
     group: group => quote(groupLabel(group)),
   }
@@ -204,13 +214,21 @@ function lastReads({ instrs }: Segment): ReadonlyMap<Ref, Instr> {
   return last
 }
 
+/** Of the axes a dim is split over those that cut it in zigzag: one, or its factors. */
+const zigzagOf = (mesh: Mesh, axes: readonly Axis[], dim: string): readonly Axis[] =>
+  isZigzagCut(mesh, axes, dim) ? zigzagAxes(mesh, axes) : []
+
 /** Where the rank's part begins along a dim of the whole tensor, as an expression. */
 function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
   const axes = splitOf(layout, name)
   const parts = sizeOfAll(mesh, axes)
   const turn = axes.map(axis => layout.turns?.[axis] ?? 0).find(by => by > 0)
   const turned = turn === undefined ? [] : [`turn=${turn}`]
-  if (isZigzagCut(mesh, axes, name)) return `here.zigzag(${[size, ...axes.map(quote), ...turned].join(', ')})`
+  const zigzag = zigzagOf(mesh, axes, name)
+  if (zigzag.length > 0) {
+    const major = zigzag.length === 1 ? quote(zigzag[0]) : tuple(zigzag.map(quote))
+    return `here.zigzag(${[size, major, ...axes.slice(zigzag.length).map(quote), ...turned].join(', ')})`
+  }
   const terms = [
     ...(name === 'batch' ? [`here.microbatch * ${size * parts}`] : []),
     ...(parts > 1 ? [`here.at(${[...axes.map(quote), ...turned].join(', ')}) * ${size}`] : []),

@@ -10,7 +10,7 @@ import type { StepData } from './runner.js'
 /** Throws all that is wrong with the data of a step, or gives it back with every input asked for once. */
 export function stepCheckOf(program: Program): (data: StepData) => StepData {
   const shapes = inputsOf(program).filter(({ name }) => name !== 'lr' && name !== 'step')
-  const sizes = shapes.map(({ name, dtype, dims }) => ({ name, dtype, elements: elementsOf(dims) }))
+  const sizes = shapes.map(({ name, dtype, dims }) => ({ name, dtype, dims, elements: elementsOf(dims) }))
   const limits = idLimits(program)
   const trains = program.inputs.some(({ name }) => name === 'lr')
   return data => {
@@ -18,9 +18,10 @@ export function stepCheckOf(program: Program): (data: StepData) => StepData {
     const problems = [
       ...(trains ? lrProblems(data.lr) : []),
       ...stepProblems(data.step),
-      ...sizes.flatMap(({ name, dtype, elements }) => {
+      ...sizes.flatMap(({ name, dtype, dims, elements }) => {
         const given = values.get(name)
         if (given?.length !== elements) return [wrong(name, `${given?.length ?? 'no'} values, not ${elements}`)]
+        if (name === 'positions') return placeProblems(name, given, dims.at(-1)?.size ?? 1)
         // What is a layer's own is named after it.
         const limit = limits.get(name) ?? limits.get(name.slice(name.lastIndexOf('.') + 1))
         return dtype === 'i32' ? idProblems(name, given, limit) : []
@@ -64,6 +65,16 @@ function idProblems(name: string, ids: ArrayLike<number>, limit: Limit | undefin
   const ignored = limit?.mayIgnore ? ', or below 0 where ignored' : ''
   const range = limit ? `${limit.dim} ${limit.size}: ids are 0 to ${most}${ignored}` : '32-bit integers'
   return [wrong(name, `${ids[first]} at ${first}${more} is outside ${range}`)]
+}
+
+/** Places in documents are counted: from 0 where one begins, and at the latest where a sequence does. */
+function placeProblems(name: string, places: ArrayLike<number>, seq: number): Problem[] {
+  for (let i = 0; i < places.length; i++) {
+    const next = i % seq === 0 ? 0 : places[i - 1] + 1
+    if (places[i] !== 0 && places[i] !== next)
+      return [wrong(name, `${places[i]} at ${i} is neither ${next}, the next in its document, nor 0, where one begins`)]
+  }
+  return []
 }
 
 /** The limit of each input of ids: `embed` looks ids up in a table, `pick` looks labels up among logits. */

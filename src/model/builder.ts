@@ -232,21 +232,28 @@ export class BlockBuilder<D extends string> {
     return this.#graph.emit({ kind: 'join' }, [a, b], name, [this.#model.sizes(dims)])[0]
   }
 
-  rope(x: Value, theta: number, scaling?: RopeScaling): Value {
-    return this.#one({ kind: 'rope', theta, inverse: false, ...(scaling && { scaling }) }, [x], `${x.name}.rope`)
+  /** `positions` [batch seq]: of tokens within their documents, where a sequence holds several. */
+  rope(x: Value, theta: number, options: RopeOptions = {}): Value {
+    const { scaling, positions } = options
+    const op: Op = { kind: 'rope', theta, inverse: false, ...(scaling && { scaling }) }
+    return this.#one(op, [x, ...(positions ? [positions] : [])], `${x.name}.rope`)
   }
 
-  /** Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a valueDim instead. */
+  /**
+   * Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a valueDim instead. With positions,
+   * as those of rope, no query sees beyond its document.
+   */
   attention(
     q: Value,
     k: Value,
     v: Value,
-    options: Omit<AttentionOptions, 'dropout'> & { readonly dropout?: number } = {},
+    options: Omit<AttentionOptions, 'dropout'> & { readonly dropout?: number; readonly positions?: Value } = {},
   ): Value {
     const dropout = options.dropout ? { dropout: { rate: options.dropout, key: this.#key('attention') } } : {}
     const window = options.window ? { window: options.window } : {}
     const scale = options.scale ? { scale: options.scale } : {}
-    return this.#one({ kind: 'attention', ...window, ...dropout, ...scale }, [q, k, v], 'attention')
+    const positions = options.positions ? [options.positions] : []
+    return this.#one({ kind: 'attention', ...window, ...dropout, ...scale }, [q, k, v, ...positions], 'attention')
   }
 
   dropout(x: Value, rate: number): Value {
@@ -301,6 +308,11 @@ export class BlockBuilder<D extends string> {
   #key(kind: string): string {
     return `${kind}${this.#graph.nodes.length}`
   }
+}
+
+interface RopeOptions {
+  readonly scaling?: RopeScaling | undefined
+  readonly positions?: Value
 }
 
 const show = (dims: readonly Dim[]): string => `[${dims.map(dim => dim.name).join(' ')}]`

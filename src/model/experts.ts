@@ -17,6 +17,8 @@ export interface StepShape {
   readonly microbatches: number
   /** Choices are data, of each routed layer, instead of made: `layers.3.choices`. */
   readonly replays?: boolean
+  /** A sequence holds several documents: where tokens stand in theirs is data, `positions`. */
+  readonly documents?: boolean
 }
 
 const small = normal(0.02)

@@ -1,15 +1,16 @@
 /** GPT: learned positions, LayerNorm before each half, GELU, biases everywhere, the head tied to the embedding if asked. */
 import { defineModel, normal, zeros } from './builder.js'
 import type { GptConfig } from './config.js'
+import type { StepShape } from './experts.js'
 import type { Model, Value } from './graph.js'
-import type { TransformerBlock } from './transformer.js'
+import { positionsIn, type TransformerBlock } from './transformer.js'
 
 const small = normal(0.02)
 
 /** What writes into the residual stream starts smaller, so that its variance does not grow with depth (GPT-2). */
 const residualOf = ({ layers }: GptConfig) => normal(0.02 / Math.sqrt(2 * layers))
 
-function attend(b: TransformerBlock, x: Value, c: GptConfig): Value {
+function attend(b: TransformerBlock, x: Value, c: GptConfig, step: StepShape): Value {
   const many = ['batch', 'seq', 'kvHeads', 'group', 'headDim'] as const
   const few = ['batch', 'seq', 'kvHeads', 'headDim'] as const
   const q = b.contract(x, b.param('attn.q', ['embed', 'kvHeads', 'group', 'headDim'], small), [...many], 'q')
@@ -19,7 +20,7 @@ function attend(b: TransformerBlock, x: Value, c: GptConfig): Value {
     b.add(q, b.param('attn.q.bias', ['kvHeads', 'group', 'headDim'], zeros, { decay: false })),
     b.add(k, b.param('attn.k.bias', ['kvHeads', 'headDim'], zeros, { decay: false })),
     b.add(v, b.param('attn.v.bias', ['kvHeads', 'headDim'], zeros, { decay: false })),
-    { dropout: c.dropout },
+    { dropout: c.dropout, ...positionsIn(b, step) },
   )
   const out = b.contract(
     heads,
@@ -38,16 +39,26 @@ function feed(b: TransformerBlock, x: Value, c: GptConfig): Value {
   return b.add(down, b.param('mlp.down.bias', ['embed'], zeros))
 }
 
-export function gpt(c: GptConfig, { batch, seq }: { batch: number; seq: number }): Model {
+/** A vector for each place in the sequence, or in the document of a token. */
+function placed(b: TransformerBlock, step: StepShape): Value {
+  const { positions } = positionsIn(b, step)
+  const init = normal(0.01)
+  return positions
+    ? b.embed(positions, b.param('positions', ['position', 'embed'], init))
+    : b.param('positions', ['seq', 'embed'], init)
+}
+
+export function gpt(c: GptConfig, step: StepShape): Model {
   const { embed, heads, ffn, vocab } = c
-  const sizes = { batch, seq, embed, kvHeads: heads, group: 1, headDim: embed / heads, ffn, vocab }
+  const { batch, seq } = step
+  const sizes = { batch, seq, embed, kvHeads: heads, group: 1, headDim: embed / heads, ffn, vocab, position: seq }
   return defineModel('gpt', sizes, model => {
     model.block('embed', b => {
       const tokens = b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), b.param('tokens', ['vocab', 'embed'], small))
-      return { x: b.dropout(b.add(tokens, b.param('positions', ['seq', 'embed'], normal(0.01))), c.dropout) }
+      return { x: b.dropout(b.add(tokens, placed(b, step)), c.dropout) }
     })
     model.repeat('layers', c.layers, (b, { x }) => {
-      const middle = b.add(x, b.dropout(attend(b, b.layerNorm(x, 'norm1', ['embed'], c.eps), c), c.dropout))
+      const middle = b.add(x, b.dropout(attend(b, b.layerNorm(x, 'norm1', ['embed'], c.eps), c, step), c.dropout))
       return { x: b.add(middle, b.dropout(feed(b, b.layerNorm(middle, 'norm2', ['embed'], c.eps), c), c.dropout)) }
     })
     model.block('head', (b, { x }) => {

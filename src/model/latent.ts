@@ -17,14 +17,19 @@ export const latentSizes = ({ queryRank, keyValueRank, ropeDim, plainDim, valueD
 })
 
 /** What attention writes into the residual stream. */
-export function latentAttention(b: LlamaBlock, x: Value, c: LlamaConfig, mla: LatentConfig): Value {
+export function latentAttention(
+  b: LlamaBlock,
+  x: Value,
+  { mla, ...c }: LlamaConfig & { readonly mla: LatentConfig },
+  placed: { readonly positions?: Value },
+): Value {
   const small = normal(0.02)
   const heads: LlamaDim[] = ['kvHeads', 'group']
   const product = (of: Value, name: string, from: LlamaDim, to: LlamaDim[]) =>
     b.contract(of, b.param(`attn.${name}`, [from, ...to], small), ['batch', 'seq', ...to], name)
   const latent = (name: string, to: LlamaDim) =>
     b.rmsNorm(product(x, `${name}.down`, 'embed', [to]), `attn.${name}.norm`, [to], c.eps)
-  const turned = (of: Value) => b.rope(of, c.ropeTheta, c.ropeScaling)
+  const turned = (of: Value) => b.rope(of, c.ropeTheta, { scaling: c.ropeScaling, ...placed })
 
   const [from, asked] = mla.queryRank ? (['queryRank', latent('q', 'queryRank')] as const) : (['embed', x] as const)
   const q = b.join(
@@ -42,6 +47,7 @@ export function latentAttention(b: LlamaBlock, x: Value, c: LlamaConfig, mla: La
   const seen = b.attention(q, k, v, {
     ...(c.window && { window: c.window }),
     ...(growth !== 1 && { scale: growth / Math.sqrt(c.headDim) }),
+    ...placed,
   })
   const out = b.param('attn.out', [...heads, 'valueDim', 'embed'], small)
   return b.contract(seen, out, ['batch', 'seq', 'embed'], 'attended')

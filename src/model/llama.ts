@@ -4,7 +4,7 @@ import { type LlamaConfig, routedLayers } from './config.js'
 import { expertSizes, routed, type StepShape } from './experts.js'
 import type { Model, Value } from './graph.js'
 import { latentAttention, latentSizes } from './latent.js'
-import type { LlamaBlock, LlamaDim } from './transformer.js'
+import { type LlamaBlock, type LlamaDim, positionsIn } from './transformer.js'
 
 const sizesOf = (c: LlamaConfig, step: StepShape) =>
   ({
@@ -27,10 +27,14 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
   }
 
   const attend = (b: LlamaBlock, x: Value): Value => {
-    if (c.mla) return latentAttention(b, x, c, c.mla)
-    const q = b.rope(project(b, x, 'q', many, true), c.ropeTheta, c.ropeScaling)
-    const k = b.rope(project(b, x, 'k', few, true), c.ropeTheta, c.ropeScaling)
-    const heads = b.attention(q, k, project(b, x, 'v', few, false), c.window ? { window: c.window } : {})
+    const placed = positionsIn(b, step)
+    if (c.mla) return latentAttention(b, x, { ...c, mla: c.mla }, placed)
+    const turned = (of: Value) => b.rope(of, c.ropeTheta, { scaling: c.ropeScaling, ...placed })
+    const [q, k] = [turned(project(b, x, 'q', many, true)), turned(project(b, x, 'k', few, true))]
+    const heads = b.attention(q, k, project(b, x, 'v', few, false), {
+      ...(c.window && { window: c.window }),
+      ...placed,
+    })
     return b.contract(heads, b.param('attn.out', [...many, 'embed'], small), ['batch', 'seq', 'embed'], 'attended')
   }
 

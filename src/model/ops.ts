@@ -73,6 +73,12 @@ function joined(ins: readonly Dims[], want: readonly Dims[]): readonly Dims[] {
   return want
 }
 
+/** The positions of keys are another index than those of queries. */
+const inKeys = { seq: 'keys' }
+
+/** Dims by which tables are looked up: tokens, and places in a document. */
+const lookedUp = ['vocab', 'position']
+
 /** How wide queries and keys are, and values where that differs. */
 const depths = ['headDim', 'valueDim']
 
@@ -186,7 +192,10 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
     shape: like,
     fixed: () => ropeDims,
     linear: [[0]],
-    vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, { ...op, inverse: !op.inverse }, [b.douts[0]], b.ins[0])]],
+    vjp: (b, op) => {
+      const [[x, ...positions], [dy]] = [b.ins, b.douts]
+      return [[x, dy && one(b, { ...op, inverse: !op.inverse }, [dy, ...positions], x)]]
+    },
   },
   attention: {
     shape: ([q, , v]) => {
@@ -195,11 +204,12 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
     },
     fixed: () => ['keys', ...depths],
     byHeads: true,
-    rename: { 1: { seq: 'keys' }, 2: { seq: 'keys' } },
+    renames: { ins: { 1: inKeys, 2: inKeys } },
     vjp: (b, op) => {
-      const [[q, k, v], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
+      const [[q, k, v, ...positions], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
       if (!dout) return []
-      const [dq, dk, dv] = b.build.emit({ ...op, kind: 'attentionGrad' }, [dout, q, k, v, out, lse], `d.${q.name}`, [
+      const operands = [dout, q, k, v, out, lse, ...positions]
+      const [dq, dk, dv] = b.build.emit({ ...op, kind: 'attentionGrad' }, operands, `d.${q.name}`, [
         q.dims,
         k.dims,
         v.dims,
@@ -215,12 +225,12 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
     shape: wanted,
     fixed: () => ['keys', ...depths],
     byHeads: true,
-    rename: { 2: { seq: 'keys' }, 3: { seq: 'keys' }, 7: { seq: 'keys' }, 8: { seq: 'keys' } },
+    renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
   },
   attentionMerge: { shape: ([out, lse]) => [out, lse] }, // made where keys go round only
   dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
   embed: {
-    shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => dim.name !== 'vocab')]],
+    shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => !lookedUp.includes(dim.name))]],
     linear: [[1]],
     vjp: b => [[b.ins[1], b.douts[0] && one(b, { kind: 'embedGrad' }, [b.ins[0], b.douts[0]], b.ins[1])]],
   },
@@ -266,10 +276,11 @@ export function gradientsOf(b: Backward): Gradients {
 
 export function shardingOf(op: Op, ins: readonly Dims[], outs: readonly Dims[]): Sharding {
   const rule = ruleOf(op)
-  const indices = (dims: Dims, at: number) => names(dims).map(name => rule.rename?.[at]?.[name] ?? name)
+  const indices = (side: 'ins' | 'outs') => (dims: Dims, at: number) =>
+    names(dims).map(name => rule.renames?.[side]?.[at]?.[name] ?? name)
   return {
-    ins: ins.map(indices),
-    outs: outs.map((dims, i) => indices(dims, ins.length + i)),
+    ins: ins.map(indices('ins')),
+    outs: outs.map(indices('outs')),
     fixed: rule.fixed?.(ins, outs) ?? [],
     linear: rule.linear === 'all' ? [ins.map((_, i) => i)] : (rule.linear ?? []),
     combine: rule.combine ?? 'sum',

@@ -26,6 +26,8 @@ export interface Backward {
 
 export type Gradients = readonly (readonly [Value, Value | undefined])[]
 
+type Renames = Readonly<Record<number, Readonly<Record<string, string>>>>
+
 export interface Rule<K extends OpKind> {
   readonly shape: (ins: readonly Dims[], want: readonly Dims[], op: OpOf<K>) => readonly Dims[]
   readonly vjp?: (b: Backward, op: OpOf<K>) => Gradients
@@ -35,8 +37,8 @@ export interface Rule<K extends OpKind> {
   readonly linear?: readonly (readonly number[])[] | 'all'
   readonly combine?: Combine
   readonly byHeads?: true
-  /** Operands and results whose dim of one name is another index: position -> { dim: index }. Results come after operands. */
-  readonly rename?: Readonly<Record<number, Readonly<Record<string, string>>>>
+  /** Operands and results, by place, whose dim of one name is another index: place -> { dim: index }. */
+  readonly renames?: { readonly ins: Renames; readonly outs?: Renames }
 }
 
 export const names = (dims: Dims): string[] => dims.map(dim => dim.name)

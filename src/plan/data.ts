@@ -40,12 +40,35 @@ export const data: Rule = function* ({ model, data }) {
       'try source synthetic',
     )
   else if (form === 'text') yield* tokenizer(model, data)
+  yield* documents(model, data)
   if (data.choices !== undefined && !(model.family === 'llama' && model.moe))
     yield error('data/family', 'data.choices', 'the model has no experts to choose', 'leave it out')
   if (data.vocab !== undefined && !(form === 'text' && data.tokenizer === 'bpe'))
     yield warning('data/no-effect', 'data.vocab', 'has no effect unless a text is read with tokenizer bpe')
   if (data.width !== 'u16' && form !== 'ids')
     yield warning('data/no-effect', 'data.width', 'has no effect unless the source is a .bin file')
+}
+
+function* documents(model: ModelConfig, data: Data): Iterable<Problem> {
+  if (!data.documents) return
+  const path = 'data.documents'
+  const { separator } = data.documents
+  if (model.family === 'mlp')
+    yield error('data/family', path, 'an mlp learns from vectors, not from documents', 'leave it out')
+  else if (separator === 'end' && formOf(data) !== 'text')
+    yield error(
+      'data/documents',
+      `${path}.separator`,
+      `no tokenizer says which token ends a document of source \`${shorten(data.source, 60)}\``,
+      'give the id of the token',
+    )
+  else if (separator !== 'end' && separator >= model.vocab)
+    yield error(
+      'data/documents',
+      `${path}.separator`,
+      `separator ${separator} >= model.vocab ${model.vocab}: no token ends a document`,
+      `try ${model.vocab - 1}`,
+    )
 }
 
 function* tokenizer(model: ModelConfig, { tokenizer, vocab }: Data): Iterable<Problem> {

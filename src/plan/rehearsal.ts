@@ -7,7 +7,7 @@
 import type { ModelConfig } from '../model/index.js'
 import { stagesOf } from './layers.js'
 import { contextOf, fewTokens, headSplit } from './rule.js'
-import type { Job, Plan } from './schema.js'
+import { Data, type Job, type Plan } from './schema.js'
 import { differences, narrowLatent, type Shrunk } from './shrink.js'
 
 /** How small to go. Where the smallest is another program, a little larger may be the same. */
@@ -41,9 +41,10 @@ export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const plan: Plan = { ...kept, ...few.plan, dp, cp, attention: tensor.attention, tp: tensor.tp, pp, microbatches }
   const { layers, split } = layersOf(job, plan)
   const training = { ...job.training, seq: few.seq, globalBatch: dp * microbatches }
-  const { data: __, ...rest } = job
+  const { data, ...rest } = job
   const small: Job = {
     ...rest,
+    ...(data?.documents && { data: Data.parse({ documents: { ...data.documents, separator: 0 } }) }),
     model: { ...narrowed(job.model, tensor, sizes), layers },
     training,
     plan: { ...plan, layers: split },

@@ -271,6 +271,24 @@ export const Training = z.strictObject({
     .describe('global batches of an evaluation; 0: never evaluate'),
 })
 
+/** What tells the documents of a sequence apart. */
+export const Documents = z.strictObject({
+  separator: z
+    .union([
+      z.literal('end'),
+      z
+        .int()
+        .min(0)
+        .max(2 ** 24),
+    ])
+    .default('end')
+    .describe('the token that ends a document: its id, or end, which the tokenizer puts after each text'),
+  labels: z
+    .enum(['all', 'within'])
+    .default('all')
+    .describe('all: the last token of a document predicts the first of the next; within: it predicts nothing'),
+})
+
 /** Where the tokens come from. Paths are relative to the job file. */
 export const Data = z.strictObject({
   source: z
@@ -298,6 +316,9 @@ export const Data = z.strictObject({
     .max(4096)
     .optional()
     .describe('choices of experts to repeat, a line of JSON per step: { "layers.0": [[[..]]] } for each routed layer'),
+  documents: Documents.optional().describe(
+    'sequences hold several documents: attention and positions stay within each; without it a sequence is one',
+  ),
   evalFraction: z.number().min(0).lt(1).default(0.05).describe('share of the tokens held out for evaluation'),
 })
 

@@ -41,6 +41,8 @@ const keys: Readonly<Record<string, string>> = {
   ...spelt('training.lrSchedule', 'scheduler lrscheduler lrdecaystyle'),
   ...spelt('training.lrSchedule.warmup', 'warmupsteps lrwarmupiters warmupiters'),
   ...spelt('training.evalEvery', 'evalinterval evalsteps'),
+  ...spelt('data.documents', 'resetpositionids resetattentionmask eodmaskloss packing packedsequences documentmask'),
+  ...spelt('data.documents.separator', 'eod eodtoken eostokenid'),
   ...spelt('data.source', 'dataset datapath traindata datasetpath'),
   ...spelt('model.layers', 'numlayers numhiddenlayers nlayer nlayers depth'),
   ...spelt('model.embed', 'hiddensize nembd dmodel dim hidden width'),

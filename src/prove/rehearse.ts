@@ -4,12 +4,11 @@
  */
 import { error, isAllF32, ProblemsError, unwatched, type Watcher } from '../base/index.js'
 import { compileJob, type Difference, differencesOf, type Tally, tallyOf } from '../compile/index.js'
-import { syntheticDataset } from '../data/index.js'
 import { fastKernels, type KernelName } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { type Job, rehearsalOf, rehearsalSizes, type Shrunk, worldOfPlan } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
-import { lossesOf, oneRankLosses, startSession } from '../train/index.js'
+import { lossesOf, oneRankLosses, startSession, syntheticOf } from '../train/index.js'
 import { type CompiledJob, prove, type Verdict } from './verdict.js'
 
 export interface Rehearsal extends Shrunk {
@@ -86,10 +85,7 @@ async function engineError(
   kernels: KernelName,
   steps: number,
 ): Promise<number> {
-  const { model, training } = job
-  const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
-  const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
-  const session = await startSession(job, dataset, { program, schedule, kernels, measure: false })
+  const session = await startSession(job, syntheticOf(job), { program, schedule, kernels, measure: false })
   try {
     const [split, one] = [await lossesOf(session, steps), await oneRankLosses(session, steps)]
     return split.reduce((worst, loss, i) => Math.max(worst, Math.abs(loss - one[i]) / Math.abs(one[i])), 0)

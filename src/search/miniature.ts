@@ -1,11 +1,13 @@
 /**
- * The smallest program that has every segment of a plan: one layer a stage, two microbatches, and one pipeline rank for
- * each part there is to play (it holds the first stage, the last, both or neither). Layers are alike, so whatever a rank
- * of the plan does before its first task, for a task and after its last, some rank of the miniature does too.
+ * The smallest program that has every segment of a plan: one layer of each kind a stage, two microbatches, and one pipeline
+ * rank for each part there is to play (it holds the first stage, the last, both or neither). Layers of a kind are alike,
+ * so whatever a rank of the plan does before its first task, for a task and after its last, some rank of the miniature
+ * does too.
  */
 import { compile, inputOf, type Sharding, shardStep } from '../compile/index.js'
 import type { Split } from '../estimate/index.js'
 import type { Call, Frame, Program, Stream } from '../ir/index.js'
+import { type ModelConfig, routedLayers } from '../model/index.js'
 import { Places, type Schedule, type Task, type TaskKind, tasksOf } from '../schedule/index.js'
 import { jobOf, type Request } from './request.js'
 
@@ -29,8 +31,12 @@ export interface Miniature {
   readonly sharding: Sharding
   /** One template per rank. */
   readonly templates: readonly Template[]
-  /** Whether it is made for every layer a rank holds. */
-  readonly isOfLayer: (call: Call) => boolean
+  /** The block that plays the part of each layer of the plan. */
+  readonly blockOf: (layer: number) => number
+  /** The block for each of whose layers on a rank it is made; undefined: for none. */
+  readonly layerOf: (call: Call) => number | undefined
+  /** Whether only ranks make it that hold layers with losses of their own. */
+  readonly isOfTerms: (call: Call) => boolean
   /** What is handed to the next stage, and what to the one before. */
   readonly messages: readonly Frame[]
 }
@@ -52,12 +58,18 @@ export const scriptOf = (schedule: Schedule): Script => ({
   kinds: kindsIn(schedule),
 })
 
-/** Plans of one key have one miniature. */
+/** Plans of one key have one miniature: they are alike in all but their pipeline. */
 export function keyOf(split: Split, { placement, kinds }: Script): string {
-  const { tp, cp, dp, sequenceParallel, zero, reduce, gather, bucket, prefetch, microbatch, recompute } = split
-  const flights = [zero, reduce, gather, bucket, prefetch]
-  return [tp, cp, dp, sequenceParallel, ...flights, microbatch, recompute, placement, ...kinds].join(' ')
+  return JSON.stringify([placement, kinds, { ...split, ...anyPipeline }])
 }
+
+const anyPipeline = {
+  pp: 1,
+  schedule: '1f1b',
+  chunks: 1,
+  microbatches: 1,
+  layers: [],
+} as const satisfies Partial<Split>
 
 export function miniatureOf(request: Request, split: Split, { placement, kinds }: Script): Miniature {
   const ranks = stagesOn[placement]
@@ -65,22 +77,36 @@ export function miniatureOf(request: Request, split: Split, { placement, kinds }
   const stages = ranks.length * chunks
   const { layers: _, ...evenly } = split
   const globalBatch = 2 * split.dp * split.microbatch
+  const { model, blockOf } = shortened(request.model, stages)
   const job = jobOf(
-    { ...request, model: { ...request.model, layers: stages }, globalBatch },
+    { ...request, model, globalBatch },
     { ...evenly, pp: ranks.length, chunks, microbatches: 2, schedule: '1f1b' },
   )
   const rows = ranks.map((_, rank) => rowOf(placement, rank, kinds))
   const input = inputOf(job, { stages, microbatches: 2, rows })
   const sharding = shardStep(input)
   const program = compile(input, sharding)
-  const layer = program.blocks[1].kind
+  const layers = program.blocks.slice(0, -1).map(({ kind }) => ` ${kind}.`)
+  const isOfTerms = ({ segment }: Call) =>
+    program.segments[segment].roles.some(({ name }) => name.is === 'result' && name.of === 'terms')
   return {
-    program,
-    sharding,
+    ...{ program, sharding, blockOf, isOfTerms },
     templates: program.streams.map(stream => templateOf(program, stream)),
-    isOfLayer: ({ param, segment }) => param !== undefined && segment.includes(` ${layer}.`),
+    layerOf: ({ param, segment }) => {
+      const block = param === undefined ? -1 : layers.findIndex((kind, at) => at > 0 && segment.includes(kind))
+      return block < 0 ? undefined : block
+    },
     messages: ['F0.0', 'B1.0'].map(tag => messageOf(program, tag)),
   }
+}
+
+/** The model with one layer of each kind on so many stages, and which of its blocks a layer is played by. */
+function shortened(model: ModelConfig, stages: number): Pick<Miniature, 'blockOf'> & { readonly model: ModelConfig } {
+  if (model.family !== 'llama' || !model.moe) return { model: { ...model, layers: stages }, blockOf: () => 1 }
+  const routed = new Set(routedLayers(model))
+  const kinds = routed.size === model.layers ? 1 : 2
+  const moe = { ...model.moe, dense: 0, every: kinds }
+  return { model: { ...model, layers: kinds * stages, moe }, blockOf: layer => (routed.has(layer) ? kinds : 1) }
 }
 
 /** The rank of the miniature that plays the part of a rank of the plan. */

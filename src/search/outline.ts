@@ -43,18 +43,26 @@ export class Outlines {
 
   of(split: Split, schedule: Schedule): Outline {
     const script = this.#scriptOf(schedule)
-    const { program, prices, templates, flights, ...shared } = this.#sharedBy(split, script)
+    const shared = this.#sharedBy(split, script)
+    const { program, prices, templates, flights } = shared
     const layers = split.layers ?? evenParts(this.#request.shape.layers, schedule.stages)
-    const callsFor = callsOf(program, flights, layers)
-    const held = layersHeld(script.places, layers, script.rows.length)
+    const callsFor = callsOf(shared, layers)
+    const held = layersHeld(script, shared, layers)
     const segments = { ...program.segments }
+    const termed = held.flatMap((own, rank) => (own.some((n, block) => n > 0 && hasTerms(shared, block)) ? [rank] : []))
     const streams = script.rows.map((cues, rank): Stream => {
       const meets = companions(schedule, script.places, rank)
       const { before, after } = templates[partOf(script, rank, script.rows.length)]
+      const timesOf = (call: Call): number => {
+        const layer = shared.layerOf(call)
+        if (layer !== undefined) return held[rank][layer] ?? 0
+        if (shared.isOfTerms(call)) return termed.includes(rank) ? 1 : 0
+        return call.microbatch >= 0 ? split.microbatches : 1
+      }
       const around = (calls: readonly Call[]): Step[] =>
         calls.flatMap(call => {
-          const times = shared.isOfLayer(call) ? held[rank] : call.microbatch >= 0 ? split.microbatches : 1
-          return new Array<Step>(times).fill(crossing(call, meets, segments))
+          const crosses = crossing(call, shared.isOfTerms(call) ? termed : meets, segments)
+          return new Array<Step>(timesOf(call)).fill(crosses)
         })
       const tasks = tasksAmong(cues, callsFor, calls => flights.of(calls, segments))
       return { ...memoryless, frames: shared.messages, steps: [...around(before), ...tasks, ...around(after)] }
@@ -183,14 +191,17 @@ interface BlockCall {
 type CallsFor = (stage: number, kind: TaskKind) => readonly BlockCall[]
 
 /** The blocks of a stage one after the other, backwards where gradients are made. */
-function callsOf({ blocks, segments }: Program, flights: Flights, layers: readonly number[]): CallsFor {
+function callsOf(
+  { program: { blocks, segments }, flights, blockOf }: SharedOutline,
+  layers: readonly number[],
+): CallsFor {
   const known: Readonly<Record<TaskKind, BlockCall[][]>> = { F: [], I: [], W: [], B: [] }
   const last = blocks.length - 1
   const make = (stage: number, kind: TaskKind): BlockCall[] => {
     const before = layers.slice(0, stage).reduce((sum, n) => sum + n, 0)
     const held: readonly (readonly [block: number, layer?: number])[] = [
       ...(stage === 0 ? [[0] as const] : []),
-      ...Array.from({ length: layers[stage] }, (_, i) => [1, before + i] as const),
+      ...Array.from({ length: layers[stage] }, (_, i) => [blockOf(before + i), before + i] as const),
       ...(stage === layers.length - 1 ? [[last] as const] : []),
     ]
     return (kind === 'F' ? held : held.toReversed()).flatMap(([block, layer]): BlockCall[] => {
@@ -236,12 +247,19 @@ function tasksAmong(
   return steps
 }
 
-/** Layers of each rank. */
-function layersHeld(places: Places, layers: readonly number[], ranks: number): number[] {
-  const held = new Array<number>(ranks).fill(0)
-  for (const [stage, count] of layers.entries()) for (const rank of places.holders(stage)) held[rank] += count
+/** Layers of each rank, by the block that plays their part. */
+function layersHeld({ places, rows }: CuedScript, { blockOf }: SharedOutline, layers: readonly number[]): number[][] {
+  const held = rows.map((): number[] => [])
+  let layer = 0
+  for (const [stage, count] of layers.entries()) {
+    const own = Array.from({ length: count }, () => blockOf(layer++))
+    for (const rank of places.holders(stage)) for (const block of own) held[rank][block] = (held[rank][block] ?? 0) + 1
+  }
   return held
 }
+
+const hasTerms = ({ sharding: { model } }: SharedOutline, block: number): boolean =>
+  model.blocks[block].graph.terms !== undefined
 
 /** The ranks that a rank shares parameters with: its mirror image, or who holds the other end of a tied table. */
 function companions(schedule: Schedule, places: Places, rank: number): number[] {

@@ -8,6 +8,7 @@ import { asPart, error, finish, type Problem, ProblemsError, seconds, type Work 
 import { certainly, edgesOf, type Fit, memoryProfileOf } from '../estimate/index.js'
 import { fitOfPrice } from './fitting.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
+import { Race } from './race.js'
 import { readingOf, type Sentence } from './reading.js'
 import type { Request } from './request.js'
 import { capacityOf, type Found, type Priced, searching } from './search.js'
@@ -60,12 +61,14 @@ export interface PlannerOptions {
   readonly top: number
   /** How many of the best to simulate before those listed are compiled. False: prices alone, and nothing is compiled. */
   readonly simulate: number | false
+  /** False: no front of time against memory is asked for, which takes half the time. */
+  readonly front: boolean
 }
 
 /** Kept, so that what is listed is the best of what differs. */
-export const keptPlans = 300
+export const keptPlans = 100
 
-const defaults: PlannerOptions = { top: 10, simulate: keptPlans }
+const defaults: PlannerOptions = { top: 10, simulate: keptPlans, front: true }
 
 /** Programs of more calls take minutes to compile. */
 const mostCalls = 2 ** 18
@@ -99,7 +102,7 @@ const compiles = (request: Request, { simulate }: PlannerOptions): boolean => si
 function* pricedPlans(request: Request, options: PlannerOptions): Work<Answer> {
   const [surely, possibly] = edgesOf(capacityOf(request), memoryProfileOf(request.software))
   const keep = Math.max(keptPlans, options.top)
-  const found = yield* asPart(0, 0.5, searching(request, { keep, capacity: surely }))
+  const found = yield* asPart(0, 0.5, searching(request, { keep, capacity: surely, front: options.front }))
   const answer = yield* asPart(0.5, 0.5, rankingPlans(request, found, options))
   const { front } = yield* asPart(0.5, 1, searching(request, { keep: 1, capacity: possibly }))
   const near = front.filter(({ bytes }) => bytes > surely)
@@ -112,7 +115,8 @@ function* compiledPlans(request: Request, options: PlannerOptions): Work<Answer>
   let answer: Answer | undefined
   let within: Request | undefined = request
   for (let attempts = 0; within && attempts < mostAttempts; attempts++) {
-    const found: Found = yield* asPart(0, 0.2, searching(within, { keep: Math.max(keptPlans, options.top) }))
+    const asked = { keep: Math.max(keptPlans, options.top), front: options.front }
+    const found: Found = yield* asPart(0, 0.2, searching(within, asked))
     if (answer && found.best.length === 0) break
     answer = yield* asPart(0.2, 1, rankingPlans(request, found, options))
     if (answer.listed.length > 0 || found.best.length === 0) return answer
@@ -122,8 +126,10 @@ function* compiledPlans(request: Request, options: PlannerOptions): Work<Answer>
 }
 
 /** Ranks what a search found. */
-export const rankingPlans = (request: Request, found: Found, options: PlannerOptions): Work<Answer> =>
+export const rankingPlans = (request: Request, found: Found, options: Ranking): Work<Answer> =>
   new Planner(request, found, options).rank()
+
+type Ranking = Omit<PlannerOptions, 'front'>
 
 /** The request with as much less memory as the program that was nearest to its price turned out to need more. */
 function leavingRoom(request: Request, { compiled }: Answer): Request | undefined {
@@ -152,14 +158,14 @@ function nothingListed({ request, compiled, failed, tooLong }: Answer): Problem 
 class Planner {
   readonly #request: Request
   readonly #found: Found
-  readonly #options: PlannerOptions
+  readonly #options: Ranking
   readonly #simulator: PlanSimulator
   readonly #outlined: OutlinedPlan[] = []
   readonly #compiled = new Map<Priced, SimulatedPlan>()
   readonly #failed = new Map<Priced, FailedPlan>()
   readonly #tooLong = new Set<Priced>()
 
-  constructor(request: Request, found: Found, options: PlannerOptions) {
+  constructor(request: Request, found: Found, options: Ranking) {
     this.#request = request
     this.#found = found
     this.#options = options
@@ -193,14 +199,17 @@ class Planner {
   }
 
   *#outline(plans: readonly Priced[]): Work<void> {
+    const race = new Race(this.#options.top)
     let [calls, done, before] = [0, 0, 0]
     for (const plan of plans) {
+      done++
+      if (race.isLost(plan)) continue
       calls += callsOfPlan(this.#request.shape, plan.split)
       if (calls > mostOutlined && this.#outlined.length > 0) return
-      const share = Math.max(++done / plans.length, calls / mostOutlined)
+      const share = Math.max(done / plans.length, calls / mostOutlined)
       const outcome = yield* asPart(before, share, this.#simulator.outlining(plan))
       if (hasFailed(outcome)) this.#failed.set(plan, outcome)
-      else this.#outlined.push(outcome)
+      else this.#outlined.push(race.entered(outcome))
       yield share
       before = share
     }

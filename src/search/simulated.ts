@@ -63,8 +63,7 @@ export function bestOfEachFirst(plans: readonly Priced[]): Priced[] {
 export const callsOfPlan = ({ layers }: Shape, { pp, chunks, microbatches }: Split): number =>
   microbatches * (layers + 2 * pp * chunks)
 
-/** Programs of experts are not outlined yet: layers of two kinds have no miniature. */
-export const canSimulate = ({ software, shape }: Request): boolean => software.own === true && !shape.experts
+export const canSimulate = ({ software }: Request): boolean => software.own === true
 
 /** Simulates plans of one request. What they share is made once. */
 export class PlanSimulator {

@@ -19,6 +19,7 @@ import {
   greatestId,
   type Ids,
   looksBinary,
+  packed,
   printTokenizer,
   readIds,
   readReplay,
@@ -37,6 +38,8 @@ export interface OpenedData {
   readonly ids?: Ids
   /** The tokenizer.json that text was encoded with, where it took one. */
   readonly tokenizer?: string
+  /** The token that stands after each text. */
+  readonly end?: number
 }
 
 const mostBytes = 2 ** 30
@@ -48,7 +51,7 @@ export interface DataOptions {
 }
 
 export async function openData(job: Job, files: Files, options: DataOptions = {}): Promise<OpenedData> {
-  const opened = await openTokens(job, files, options)
+  const opened = documentsIn(job, await openTokens(job, files, options))
   const choices = job.data?.choices
   if (choices === undefined) return opened
   const { locate = name => name } = options
@@ -56,14 +59,35 @@ export async function openData(job: Job, files: Files, options: DataOptions = {}
   return { ...opened, dataset: { ...opened.dataset, replay } }
 }
 
+/** The documents of the data told apart, where the job asks for it. */
+function documentsIn({ data }: Job, opened: OpenedData): OpenedData {
+  if (!data?.documents) return opened
+  const { separator: asked, labels } = data.documents
+  const separator = asked === 'end' ? opened.end : asked
+  if (separator === undefined)
+    throw refuse(
+      'data/documents',
+      `${data.tokenizer} names no token that ends a text`,
+      'data.documents.separator',
+      'give the id of the token',
+    )
+  return { ...opened, dataset: packed(opened.dataset, { separator, labels }) }
+}
+
+/** The synthetic task of a job, whatever data it names. */
+export function syntheticOf({ model, training, data }: Job): Dataset {
+  const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
+  const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
+  if (!data?.documents) return dataset
+  const { separator, labels } = data.documents
+  return packed(dataset, { separator: separator === 'end' ? 0 : separator, labels })
+}
+
 async function openTokens(job: Job, files: Files, options: DataOptions): Promise<OpenedData> {
-  const { model, training } = job
+  const { training } = job
   const data = job.data ?? Data.parse({})
-  if (formOf(data) === 'synthetic') {
-    const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
-    return { dataset: syntheticDataset({ seq: training.seq, ...shape }, training.seed) }
-  }
-  const { ids, name, tokenizer } = await idsOf(job, data, {
+  if (formOf(data) === 'synthetic') return { dataset: syntheticOf({ ...job, data: undefined }) }
+  const { ids, name, ...encoded } = await idsOf(job, data, {
     files,
     locate: name => name,
     watcher: unwatched,
@@ -75,7 +99,7 @@ async function openTokens(job: Job, files: Files, options: DataOptions): Promise
       'data/short',
       `${data.source} has ${ids.length} tokens, but a sequence needs seq ${training.seq} + 1 = ${training.seq + 1} to train on`,
     )
-  return { dataset, ids, ...(tokenizer === undefined ? {} : { tokenizer }) }
+  return { dataset, ids, ...encoded }
 }
 
 /** The program that judges, where there is something to judge by. */
@@ -93,10 +117,9 @@ interface Reading extends Required<DataOptions> {
   readonly files: Files
 }
 
-interface Tokens {
+interface Tokens extends Pick<OpenedData, 'tokenizer' | 'end'> {
   readonly ids: Ids
   readonly name: string
-  readonly tokenizer?: string
 }
 
 const [training, encoding] = ['training the tokenizer', 'encoding the text']
@@ -117,7 +140,8 @@ async function idsOf({ model }: Job, data: Data, place: Reading): Promise<Tokens
   const ids = await place.watcher.run(encoding, encodingAll(tokenizer, texts))
   const details = [...(texts.length > 1 ? [`${texts.length} files`] : []), tokenizer.name, ...(limit ? [limit] : [])]
   const name = `${source} (${details.join(', ')})`
-  return { ids, name, ...(json === undefined ? {} : { tokenizer: json }) }
+  const { end } = tokenizer
+  return { ids, name, ...(json === undefined ? {} : { tokenizer: json }), ...(end === undefined ? {} : { end }) }
 }
 
 /** A file as it is; of a folder every file that is text. */

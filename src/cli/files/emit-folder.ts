@@ -97,6 +97,7 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     seq: training.seq,
     learningRate: { lr: training.optimizer.lr, ...training.lrSchedule },
     data: dataOf(job, dataset, ids),
+    ...(dataset.documents && { documents: dataset.documents }),
     fingerprint: dataset.fingerprint,
     ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),
     job,

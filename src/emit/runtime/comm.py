@@ -8,7 +8,6 @@ from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 import torch
 import torch.distributed as dist
 
-from . import experts
 from . import parts as parts_of
 from .mesh import Mesh
 
@@ -21,9 +20,10 @@ class Group:
         self.members = members
         self.process_group = process_group
         self.index = members.index(rank)
-        by_rank = sorted(members)
+        # Members in the order of ranks.
+        self.by_rank = sorted(range(len(members)), key=lambda i: members[i])
         # order[i]: where the part of member i stands among parts in the order of ranks; None where it is i.
-        order = [by_rank.index(member) for member in members]
+        order = [self.by_rank.index(i) for i in range(len(members))]
         self.order = None if order == sorted(order) else order
 
     @property
@@ -139,18 +139,18 @@ def all_reduce(x: torch.Tensor, group: Group, combine: str = "sum", in_place: bo
     if group.size == 1:
         return Pending(None, lambda: out, text)
     how = dist.ReduceOp.MAX if combine == "max" else dist.ReduceOp.SUM
-    if _is_gloo(group) and out.dtype == torch.bfloat16:  # which it cannot add in older releases
+    if is_gloo(group) and out.dtype == torch.bfloat16:  # which it cannot add in older releases
         wide = out.float()
         return Pending(dist.all_reduce(wide, how, group.process_group, async_op=True), lambda: out.copy_(wide), text)
     work = dist.all_reduce(out, op=how, group=group.process_group, async_op=True)
     return Pending(work, lambda: out, text)
 
 
-def _is_gloo(group: Group) -> bool:
+def is_gloo(group: Group) -> bool:
     return dist.get_backend(group.process_group) == "gloo"
 
 
-def _bits(x: torch.Tensor) -> torch.Tensor:
+def bits(x: torch.Tensor) -> torch.Tensor:
     """The same memory, for being moved only: gloo knows another type of two bytes, but in older releases not bf16."""
     return x.view(torch.float16) if x.dtype == torch.bfloat16 else x
 
@@ -162,8 +162,8 @@ def all_gather(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> Pend
         return Pending(None, lambda: x, text)
     x = x.contiguous()
     parts = x.new_empty((group.size, *x.shape))
-    if _is_gloo(group):  # has no form for one tensor in older releases
-        work = dist.all_gather(list(_bits(parts).unbind(0)), _bits(x), group=group.process_group, async_op=True)
+    if is_gloo(group):  # has no form for one tensor in older releases
+        work = dist.all_gather(list(bits(parts).unbind(0)), bits(x), group=group.process_group, async_op=True)
     else:
         work = dist.all_gather_into_tensor(parts.flatten(0, 1), x, group=group.process_group, async_op=True)
     if zigzag:
@@ -177,7 +177,9 @@ def reduce_scatter(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> 
         return Pending(None, lambda: x, text)
     split = _split_zigzag(x, dim, group.size, zigzag) if zigzag else _split(x, dim, group.size)
     parts = group.in_rank_order(split).contiguous()
-    if _is_gloo(group):  # has none in older releases
+    if is_gloo(group):  # has none in older releases
+        # A copy: of a batch of one the parts are x itself, which others may read.
+        parts = parts.clone() if parts.data_ptr() == x.data_ptr() else parts
         sums = all_reduce(parts, group, in_place=True)
         mine = sorted(group.members).index(group.members[group.index])
         return Pending(sums, lambda: parts[mine].clone(), text)
@@ -192,7 +194,7 @@ def all_to_all(x: torch.Tensor, group: Group, cut: int, lay: int) -> Pending:
         return Pending(None, lambda: x, text)
     parts = group.in_rank_order(_split(x, cut, group.size)).contiguous()
     got = torch.empty_like(parts)
-    [into, of] = [_bits(x) if _is_gloo(group) else x for x in (got.flatten(0, 1), parts.flatten(0, 1))]
+    [into, of] = [bits(x) if is_gloo(group) else x for x in (got.flatten(0, 1), parts.flatten(0, 1))]
     work = dist.all_to_all_single(into, of, group=group.process_group, async_op=True)
     return Pending(work, lambda: _laid(group.in_member_order(got), lay), text, held=parts)
 
@@ -218,7 +220,7 @@ def shift(tensors: Sequence[torch.Tensor], group: Group, by: int) -> List[Pendin
     got = [torch.empty_like(x) for x in given]
     to, source = (group.members[(group.index + step) % group.size] for step in (by, -by))
     messages = [
-        dist.P2POp(how, _bits(x) if _is_gloo(group) else x, peer, group.process_group)
+        dist.P2POp(how, bits(x) if is_gloo(group) else x, peer, group.process_group)
         for ends in zip(given, got)
         for how, x, peer in zip((dist.isend, dist.irecv), ends, (to, source))
     ]
@@ -233,53 +235,3 @@ def send(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
 
 def receive(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
     return Pending(dist.irecv(tensor, peer, group=channel), lambda: tensor, text, held=tensor)
-
-
-def _exchange(x: torch.Tensor, sent: List[int], got: List[int], group: Group) -> torch.Tensor:
-    """So many rows to each member, in the order of members, and so many from each."""
-    into = x.new_empty(sum(got), *x.shape[1:])
-    ranked = sorted(range(group.size), key=lambda i: group.members[i])
-    cut, laid = x.split(sent), into.split(got)
-    if group.order is not None:
-        cut = [torch.cat([cut[i] for i in ranked])]
-        parts = x.new_empty(into.shape)
-    else:
-        cut, parts = [x], into
-    bits = _bits if _is_gloo(group) else lambda x: x
-    dist.all_to_all_single(
-        bits(parts), bits(cut[0].contiguous()), [got[i] for i in ranked], [sent[i] for i in ranked], group=group.process_group
-    )
-    if group.order is not None:
-        for i, part in zip(ranked, parts.split([got[i] for i in ranked])):
-            laid[i].copy_(part)
-    return into
-
-
-class Requests:
-    """Which rows of the others the choices of this rank are: in the order of rows, member after member."""
-
-    def __init__(self, to: torch.Tensor, room: int, group: Group):
-        flat = to.flatten()
-        self.order = torch.argsort(flat, stable=True)[int((flat < 0).sum()) :]
-        rows = flat[self.order]
-        self.sent = torch.bincount(rows // room, minlength=group.size).tolist()
-        counts = torch.tensor(self.sent, device=to.device)
-        self.got = _exchange(counts, [1] * group.size, [1] * group.size, group).tolist()
-        self.rows = _exchange(rows % room, self.sent, self.got, group)
-
-
-def dispatch(x, to, rows: int, apart: bool, group: Group) -> torch.Tensor:
-    """Every choice to the row of its expert, wherever that is."""
-    asked = Requests(to, rows, group)
-    tokens = x.flatten(0, 2) if apart else x.flatten(0, 1)
-    index = asked.order if apart else asked.order // to.shape[2]
-    came = _exchange(tokens[index], asked.sent, asked.got, group)
-    return x.new_zeros(rows, *tokens.shape[1:]).index_copy(0, asked.rows, came)
-
-
-def combine(rows, to, apart: bool, group: Group) -> torch.Tensor:
-    """The row of every choice back to its token, as if all rows of the group stood one behind the other."""
-    asked = Requests(to, rows.shape[0], group)
-    came = _exchange(rows[asked.rows], asked.got, asked.sent, group)
-    numbered = torch.full_like(to.flatten(), -1).scatter(0, asked.order, torch.arange(len(came), device=to.device))
-    return experts.combined(came if len(came) else rows.new_zeros(1, *rows.shape[1:]), numbered.reshape(to.shape), apart)

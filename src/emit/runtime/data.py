@@ -81,6 +81,28 @@ class Beyond(Samples):
         return self.shown.row(name, sample + self.shown.count)
 
 
+class Packed(Samples):
+    """Documents told apart by the token that ends each: tokens have positions in their own."""
+
+    def __init__(self, samples: Samples, separator: int, labels: str):
+        self.samples, self.separator, self.labels = samples, separator, labels
+        self.count = samples.count
+
+    def row(self, name: str, sample: int) -> torch.Tensor:
+        tokens = self.samples.row("tokens", sample)
+        if name == "positions":
+            index = torch.arange(len(tokens))
+            begins = torch.cat((torch.ones(1, dtype=torch.bool), tokens[:-1] == self.separator))
+            return index - torch.where(begins, index, 0).cummax(0).values
+        row = self.samples.row(name, sample)
+        return row.masked_fill(tokens == self.separator, IGNORED) if name == "labels" and self.labels == "within" else row
+
+
+def _packed(samples: Samples, run: Dict) -> Samples:
+    documents = run.get("documents")
+    return Packed(samples, documents["separator"], documents["labels"]) if documents else samples
+
+
 class Batches:
     def __init__(self, samples: Samples, global_batch: int, seed: int):
         self.samples, self.global_batch, self.seed = samples, global_batch, seed
@@ -127,7 +149,7 @@ def batches_of(run: Dict, folder: str) -> Batches:
         samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], run["seq"])
     else:
         samples = _synthetic(run)
-    return Batches(samples, run["globalBatch"], run["seed"])
+    return Batches(_packed(samples, run), run["globalBatch"], run["seed"])
 
 
 def held_out_of(run: Dict, folder: str) -> Batches:
@@ -137,4 +159,4 @@ def held_out_of(run: Dict, folder: str) -> Batches:
         samples: Samples = Tokens(path, data["width"], held["samples"], run["seq"], held["firstToken"])
     else:
         samples = Beyond(_synthetic(run))
-    return InOrder(samples, run["globalBatch"], run["seed"])
+    return InOrder(_packed(samples, run), run["globalBatch"], run["seed"])

@@ -1,12 +1,14 @@
 """
 Tokens that choose experts, and what experts do with the rows of their tokens. Scores end in the candidates, choices in the
-chosen ones, the best first; a choice of -1 was not kept. Rows stand in the order of experts, and behind the last there are zeros.
+chosen ones, the best first; a choice of -1 was not kept. Rows stand in the order of experts, and nobody reads what is behind the
+last. No shape depends on what is chosen, so that a GPU never waits for the host to ask.
 """
 from typing import Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 
+from . import grouped
 from .optimizer import wide
 
 # Keeps a sum of nothing from dividing.
@@ -82,39 +84,37 @@ def assign(scores: torch.Tensor, choice: torch.Tensor, room: int, tokens: int, o
     return kept.reshape(choice.shape)
 
 
-def rows_of(choice: torch.Tensor, experts: int, own: int, first: int, room: int, where: str):
-    """(to, from, counts): the row of each choice, the choice of each own row, and the rows of each own expert."""
+def rows_of(choice: torch.Tensor, experts: int, own: int, first: int, room: int):
+    """
+    (to, from, counts): the row of each choice, the choice of each own row, and the rows of each own expert. Rows count through
+    the ranks that share the experts; what a rank has no room for has no row, and `here.guard` stops the step.
+    """
     flat = choice.flatten()
-    order = torch.argsort(torch.where(flat < 0, experts, flat), stable=True)
-    total = torch.bincount(flat[flat >= 0], minlength=experts)
-    start = total.cumsum(0) - total
-    needed = int(total[first : first + own].sum())
-    if needed > room:
-        factor = -(-100 * needed * experts // (flat.numel() * own)) / 100
-        raise RuntimeError(f"{where}: the experts of this rank get {needed} rows, there is room for {room}; `rows: {factor}` would do")
-    expert = torch.arange(experts, device=flat.device)
-    base = expert // own * room + start - start[expert // own * own]
-    sorted_experts = flat[order]
-    kept = sorted_experts >= 0
-    lands = base[sorted_experts[kept]] + torch.arange(int(kept.sum()), device=flat.device) - start[sorted_experts[kept]]
-    to = torch.full_like(flat, -1).scatter(0, order[kept], lands)
-    own_row = lands - first // own * room
-    mine = (own_row >= 0) & (own_row < room)
-    source = torch.full((room,), -1, dtype=flat.dtype, device=flat.device).scatter(0, own_row[mine], order[kept][mine])
-    return to.reshape(choice.shape), source, total[first : first + own]
+    sorted_experts, order = torch.sort(torch.where(flat < 0, experts, flat), stable=True)
+    edges = torch.searchsorted(sorted_experts, torch.arange(experts + 1, dtype=flat.dtype, device=flat.device))
+    # Among the choices in the order of experts: where those of each rank begin, and which of its own each is.
+    begins = edges[:-1:own]
+    rank = sorted_experts // own
+    row = torch.arange(flat.numel(), device=flat.device) - begins[rank.clamp(max=len(begins) - 1)]
+    lands = torch.where((sorted_experts < experts) & (row < room), rank * room + row, -1)
+    to = torch.empty_like(flat).scatter(0, order, lands.to(flat.dtype))
+    counts = edges.diff()[first : first + own]
+    own_rows = torch.arange(room, device=flat.device)
+    at = (edges[first] + own_rows).clamp(max=flat.numel() - 1)
+    source = torch.where(own_rows < counts.sum(), order[at], -1)
+    return to.reshape(choice.shape), source, counts
 
 
 def dispatch(x: torch.Tensor, source: torch.Tensor, chosen: int, apart: bool) -> torch.Tensor:
     """Rows from the tokens of their choices, or, where choices have rows apart, from those."""
     rows = x.flatten(0, 2) if apart else x.flatten(0, 1)
     index = (source if apart else source // chosen).clamp(min=0)
-    there = (source >= 0).reshape(-1, *([1] * (rows.dim() - 1)))
-    return torch.where(there, rows[index], torch.zeros_like(rows[:1]))
+    return _where(source >= 0, rows[index])
 
 
 def combined(rows: torch.Tensor, to: torch.Tensor, apart: bool) -> torch.Tensor:
     """What the row of each choice is, and 0 where none was kept; summed in the order of choices unless they stay apart."""
-    found = rows[to.clamp(min=0)] * (to >= 0).reshape(*to.shape, *([1] * (rows.dim() - 1)))
+    found = _where(to >= 0, rows[to.clamp(min=0)])
     if apart:
         return found
     total = found[:, :, 0]
@@ -123,24 +123,17 @@ def combined(rows: torch.Tensor, to: torch.Tensor, apart: bool) -> torch.Tensor:
     return total
 
 
+def _where(there: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """0 elsewhere, whatever x is there: it may be no number."""
+    return torch.where(there.reshape(*there.shape, *[1] * (x.dim() - there.dim())), x, x.new_zeros(()))
+
+
 def expert_contract(rows, counts, w, transposed: bool = False) -> torch.Tensor:
-    out = rows.new_zeros(rows.shape[0], w.shape[1] if transposed else w.shape[2])
-    first = 0
-    for expert, count in enumerate(counts.tolist()):
-        own = slice(first, first + count)
-        out[own] = rows[own] @ (w[expert].t() if transposed else w[expert])
-        first += count
-    return out
+    return grouped.contract(rows, counts, w, transposed)
 
 
 def expert_weight_grad(rows, drows, counts) -> torch.Tensor:
-    out = wide(rows).new_zeros(counts.numel(), rows.shape[1], drows.shape[1])
-    first = 0
-    for expert, count in enumerate(counts.tolist()):
-        own = slice(first, first + count)
-        out[expert] = wide(rows[own]).t() @ wide(drows[own])
-        first += count
-    return out
+    return grouped.weight_grad(rows, drows, counts)
 
 
 def weighted_swiglu(gate, up, weight) -> torch.Tensor:
@@ -156,7 +149,8 @@ def weighted_swiglu_grad(dy, gate, up, weight):
 
 
 def count_choices(choice: torch.Tensor, candidates: int, dtype: torch.dtype) -> torch.Tensor:
-    return torch.bincount(choice[choice >= 0].flatten(), minlength=candidates).to(dtype)
+    found = choice.unsqueeze(-1) == torch.arange(candidates, device=choice.device)
+    return found.sum(tuple(range(choice.dim()))).to(dtype)
 
 
 def count_top(scores: torch.Tensor, chosen: int, summed: Sequence[int]) -> torch.Tensor:

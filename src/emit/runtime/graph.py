@@ -6,6 +6,8 @@ import sys
 
 import torch
 
+from . import documents, grouped
+
 # Steps that run call by call before one is recorded: in them compilers and libraries choose their kernels.
 WARM = 2
 
@@ -35,7 +37,11 @@ class Recorded:
     def _record(self) -> None:
         """Nothing is computed here: what was recorded must be replayed to happen."""
         if self.stage.here.drew:
-            return _say("dropout draws other numbers in every step, or experts get other rows")
+            return _say("dropout draws other numbers in every step")
+        if grouped.asked or self.stage.guarded_until is not None:
+            return _say("the host asks how many rows the experts have")
+        if documents.asked:
+            return _say("the host asks where documents end")
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):

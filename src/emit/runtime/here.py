@@ -1,9 +1,10 @@
 """A rank as emitted functions see it: where it stands on the mesh, whom it meets, the step and microbatch it is at."""
-from typing import Dict, Optional, Sequence
+import math
+from typing import Dict, List, Optional, Sequence, Union
 
 import torch
 
-from . import comm, counter, lines, parts
+from . import comm, counter, documents, lines, parts, routes
 from .mesh import Mesh
 from .parts import Start
 
@@ -29,6 +30,8 @@ class Here:
         self._ahead: Dict = {}
         # Whether something depends on the number of the step in a way only Python knows.
         self.drew = False
+        # What `require_room` will look at.
+        self._guards: List = []
         # For whoever asks why it takes so long.
         self.waiting_for = ""
 
@@ -36,10 +39,11 @@ class Here:
         """The rank's place along one axis, or along several read as one (major first); or that of the rank `turn` before."""
         return (self.mesh.index(axes, self.coordinates) - turn) % self.mesh.size(axes)
 
-    def zigzag(self, size: int, major: str, *minor: str, turn: int = 0) -> Start:
-        """Where the rank's part, of `size` elements, lies in a sequence that is split in zigzag over the first axis."""
-        ranks, parts_each = self.mesh.size([major]), self.mesh.size(minor)
-        return parts.zigzag(self.at(major, turn=turn), ranks, self.at(*minor), parts_each, size)
+    def zigzag(self, size: int, major: Union[str, Sequence[str]], *minor: str, turn: int = 0) -> Start:
+        """Where the rank's part, of `size` elements, lies in a sequence that is split in zigzag over the first axis, or its factors."""
+        axes = [major] if isinstance(major, str) else major
+        ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
+        return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
     def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0) -> torch.Tensor:
         """`room` is how many elements its memory holds, where that is more."""
@@ -101,10 +105,10 @@ class Here:
             self._clip = (key, torch.clamp(most / (torch.sqrt(norm_squared) + 1e-6), max=1.0))
         return self._clip[1]
 
-    def part(self, x: torch.Tensor, *axes: str, dim: int, zigzag: bool = False) -> torch.Tensor:
-        """Of a whole tensor the part this rank holds when it is split along dim over axes: a copy."""
+    def part(self, x: torch.Tensor, *axes: str, dim: int, zigzag: int = 0) -> torch.Tensor:
+        """Of a whole tensor the part this rank holds when it is split along dim over axes, the first few in zigzag: a copy."""
         size = x.shape[dim] // self.mesh.size(axes)
-        start = self.zigzag(size, *axes) if zigzag else self.at(*axes) * size
+        start = self.zigzag(size, axes[:zigzag], *axes[zigzag:]) if zigzag else self.at(*axes) * size
         return parts.narrow(x, dim, start, size).clone(memory_format=torch.contiguous_format)
 
     def own(self, x, *axes: str):
@@ -164,19 +168,32 @@ class Here:
         """Of each tensor, what the member `by` before this one has."""
         return comm.shift(tensors, self.groups[group], by)
 
-    def place(self) -> str:
-        # How many rows there are only the step itself knows: it cannot be recorded.
-        self.drew = True
-        return f"rank {self.rank}, {self.block}, microbatch {self.microbatch}"
+    def guard(self, counts: torch.Tensor, room: int, even: float) -> None:
+        """Own experts have so many rows, and must not have more than there is room for: `require_room` looks, once a step."""
+        self._guards.append((counts.sum(), room, even, f"{self.block}, microbatch {self.microbatch}"))
 
-    def dispatch(self, x: torch.Tensor, to: torch.Tensor, group: str, rows: int, apart: bool) -> comm.Pending:
-        """Rows of choices to the ranks that hold their experts."""
-        own = self.groups[group]
-        return comm.Pending(None, lambda: comm.dispatch(x, to, rows, apart, own), f"rows over {own.label}")
+    def require_room(self) -> None:
+        """Stops all ranks where one of them has more rows than room."""
+        guards, self._guards = self._guards, []
+        over = [needed - room for needed, room, _, _ in guards] or [torch.zeros((), dtype=torch.int64, device=self.device)]
+        worst = torch.stack(over).max()
+        if self.mesh.world > 1:
+            comm.dist.all_reduce(worst, comm.dist.ReduceOp.MAX)
+        if worst.item() <= 0:
+            return
+        for needed, room, even, place in guards:
+            if needed > room:
+                factor = math.ceil(100 * needed.item() / even) / 100
+                what = f"the experts of this rank get {needed.item()} rows, there is room for {room}; `rows: {factor:g}` would do"
+                raise RuntimeError(f"{place}: {what}")
+        raise RuntimeError("a peer has more rows of experts than it has room for")
 
-    def combine(self, rows: torch.Tensor, to: torch.Tensor, group: str, apart: bool) -> comm.Pending:
-        own = self.groups[group]
-        return comm.Pending(None, lambda: comm.combine(rows, to, apart, own), f"rows over {own.label}")
+    def dispatch(self, x: torch.Tensor, to: torch.Tensor, group: str, rows: int, apart: bool, block: int = 0) -> comm.Pending:
+        """Rows of choices to the ranks that hold their experts; `block` is how many one rank may have for another, if all fit."""
+        return routes.dispatch(x, to, rows, apart, block, self.groups[group])
+
+    def combine(self, rows: torch.Tensor, to: torch.Tensor, group: str, apart: bool, block: int = 0) -> comm.Pending:
+        return routes.combine(rows, to, apart, block, self.groups[group])
 
     def wait(self, pending: comm.Pending) -> torch.Tensor:
         self.waiting_for = pending.text
@@ -185,11 +202,12 @@ class Here:
         return result
 
 
-COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "shift", "dispatch", "combine", "place", "wait"]
+COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "shift", "dispatch", "combine", "guard", "wait"]
 
 
 def keep_out_of_compiled_code() -> None:
     """torch.compile compiles what is between these and calls them as they are."""
+    documents.keep_out_of_compiled_code()
     for name in COMMUNICATES:
         method = getattr(Here, name)
         if not hasattr(method, "__wrapped__"):

@@ -8,7 +8,7 @@ from typing import Callable, List, Sequence
 import torch
 import torch.distributed as dist
 
-from .comm import Group, Pending, _bits, _is_gloo
+from .comm import Group, Pending, bits, is_gloo
 
 
 class Flight(Pending):
@@ -76,7 +76,7 @@ def _whole(wide: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
 
 def _all(group: Group, start: Callable, operands: Sequence) -> List:
     """Starts one collective for each operand; NCCL is given all of them at once."""
-    together = not _is_gloo(group) and len(operands) > 1 and hasattr(dist, "_coalescing_manager")
+    together = not is_gloo(group) and len(operands) > 1 and hasattr(dist, "_coalescing_manager")
     if not together:
         return [start(*each) for each in operands]
     device = operands[0][0].device
@@ -88,7 +88,7 @@ def _all(group: Group, start: Callable, operands: Sequence) -> List:
 
 def _sums(group: Group, tensors: Sequence[torch.Tensor]):
     """All-reduce in place: the works, and what is left to do after them."""
-    narrow = _is_gloo(group)  # which cannot add bf16 in older releases
+    narrow = is_gloo(group)  # which cannot add bf16 in older releases
     wide = [x.float() if narrow and x.dtype == torch.bfloat16 else x for x in tensors]
 
     def start(x):
@@ -113,7 +113,7 @@ def scatter_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
     text = f"reduce-scatter of {len(lines)} tensors over {group.label} with ranks {group.members}"
     wholes = [_whole(wide, x.shape) for x, wide in zip(tensors, lines)]
     # gloo has none in older releases, and others put parts in the order of ranks.
-    if _is_gloo(group) or group.order is not None:
+    if is_gloo(group) or group.order is not None:
         works, finish = _sums(group, lines)
         return Flight(works, wholes, text, finish)
 
@@ -130,7 +130,7 @@ def gather_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
     text = f"all-gather of {len(lines)} tensors over {group.label} with ranks {group.members}"
     wholes = [_whole(wide, x.shape) for x, wide in zip(tensors, lines)]
     mine = [part(wide, group.size, group.index) for wide in lines]
-    if _is_gloo(group) or group.order is not None:
+    if is_gloo(group) or group.order is not None:
         return _gathered_apart(mine, lines, group, wholes, text)
 
     def start(wide, own_part):
@@ -145,7 +145,7 @@ def _gathered_apart(mine, lines, group: Group, wholes, text: str) -> Flight:
 
     def start(parts, own_part):
         sent = own_part.clone()
-        return dist.all_gather(list(_bits(parts).unbind(0)), _bits(sent), group=group.process_group, async_op=True)
+        return dist.all_gather(list(bits(parts).unbind(0)), bits(sent), group=group.process_group, async_op=True)
 
     works = [start(parts, own_part) for parts, own_part in zip(got, mine)]
     finish = [

@@ -1,6 +1,6 @@
 """Rotary positions. How far each pair turns at each position is worked out once, in f64."""
 import math
-from typing import Dict, Tuple
+from typing import Dict, Optional, Tuple
 
 import torch
 
@@ -8,12 +8,21 @@ from .optimizer import wide
 from .parts import Start, positions
 
 
-def rope(x: torch.Tensor, theta: float, scaling: Tuple = (), first: Start = 0, inverse: bool = False) -> torch.Tensor:
-    """x is [batch, seq, ..., headDim]; element i and i + headDim/2 turn by position * frequency i."""
+def rope(
+    x: torch.Tensor, theta: float, scaling: Tuple = (), first: Start = 0, inverse: bool = False,
+    places: Optional[torch.Tensor] = None, length: int = 0,
+) -> torch.Tensor:
+    """
+    x is [batch, seq, ..., headDim]; element i and i + headDim/2 turn by position * frequency i. Places [batch, seq] are positions
+    in documents, all below `length`; without them they are those in the sequence, from `first` on.
+    """
     half = x.shape[-1] // 2
     full = wide(x)
-    turns = _turns(x.shape[1], half, theta, scaling, first, full.dtype, x.device)
-    cos, sin = turns.reshape(2, x.shape[1], *([1] * (x.dim() - 3)), half)
+    if places is None:
+        turns = _turns(x.shape[1], half, theta, scaling, first, full.dtype, x.device).unsqueeze(1)
+    else:
+        turns = _turns(length, half, theta, scaling, 0, full.dtype, x.device)[:, places]
+    cos, sin = turns.reshape(2, -1, x.shape[1], *([1] * (x.dim() - 3)), half)
     if inverse:
         sin = -sin
     a, b = full[..., :half], full[..., half:]

@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import comm, counter, optimizer, products
+from . import comm, counter, grouped, optimizer, products
 from .here import Here, keep_out_of_compiled_code
 
 # A frame's tensors, by their place in it.
@@ -39,6 +39,8 @@ class Stage:
         self.steps = schedule["steps"]
         if compiled:
             keep_out_of_compiled_code()
+        if trained is None:
+            grouped.start(here.device)
         if compiled and trained is None:
             optimizer.compile_updates(COMPILE)
             products.start(here.device)
@@ -47,6 +49,9 @@ class Stage:
             name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives, lists)
             for name, phase, takes, gives, lists in schedule["segments"]
         }
+        updates = {name for name, phase, *_ in schedule["segments"] if phase == "update"}
+        first = next((i for i, step in enumerate(self.steps) if len(step) > 1 and step[1] in updates), len(self.steps))
+        self.guarded_until = first if program.get("guarded") else None
         self.frames: List[Frame] = [{} for _ in schedule["frames"]]
         self.params, self.results = program["params"], program["results"]
         shared = {} if trained is None else self._shared(trained)
@@ -114,10 +119,14 @@ class Stage:
         self.play()
 
     def play(self) -> None:
-        """The steps of the schedule, in order."""
-        for self.at in self.steps:
+        """The steps of the schedule, in order. Before the first of them that changes a parameter all rows must have had room."""
+        for i, self.at in enumerate(self.steps):
+            if i == self.guarded_until:
+                self.here.require_room()
             getattr(self, "_" + self.at[0])(*self.at[1:])
             self.done += 1
+        if self.guarded_until == len(self.steps):
+            self.here.require_room()
         self.at = ["end of the step"]
 
     def _alloc(self, frame: int) -> None:

@@ -47,19 +47,21 @@ const stripOf = (rows: readonly Dim[], shape: Shape): Strip => ({
 })
 
 /** x[i] and x[i + half] are the two coordinates of a point that turns by position * frequency i. */
-export const rope: Prepare<'rope'> = ({ theta, inverse, scaling }, [x], [y]) => {
+export const rope: Prepare<'rope'> = ({ theta, inverse, scaling }, [x, places], [y]) => {
   const rows = rowDims(x)
   const [xs, ys] = [stripOf(rows, x), stripOf(rows, y)]
   const [length, depth] = [sizeIn(x.dims, 'seq') ?? 1, depthOf(x).size]
   const half = depth / 2
   const { frequencies, growth } = rotationOf(depth, theta, scaling)
-  return (cells, [from], [to]) => {
+  const inDocument = placesOf(rows, places)
+  return (cells, [from, atPlaces], [to]) => {
     const part = along(x, from, 'seq')
-    for (let s = 0; s < length; s++)
-      for (let i = 0; i < half; i++) {
-        const angle = (inverse ? -1 : 1) * positionIn(part, s) * frequencies[i]
-        const [cos, sin] = [growth * Math.cos(angle), growth * Math.sin(angle)]
-        for (let r = 0; r < xs.rows.length; r++) {
+    for (let r = 0; r < xs.rows.length; r++)
+      for (let s = 0; s < length; s++) {
+        const position = inDocument ? inDocument(cells, atPlaces, r, s) : positionIn(part, s)
+        for (let i = 0; i < half; i++) {
+          const angle = (inverse ? -1 : 1) * position * frequencies[i]
+          const [cos, sin] = [growth * Math.cos(angle), growth * Math.sin(angle)]
           const at = from.at + xs.rows[r] + s * xs.seq + i * xs.depth
           const out = to.at + ys.rows[r] + s * ys.seq + i * ys.depth
           const [a, b] = [cells[at], cells[at + half * xs.depth]]
@@ -70,18 +72,40 @@ export const rope: Prepare<'rope'> = ({ theta, inverse, scaling }, [x], [y]) => 
   }
 }
 
-/** Which of a rank's keys, by local index, the query at a position sees: in each of the two runs they may lie in. */
-type Visible = (position: number) => readonly (readonly [from: number, to: number])[]
+/** Where the token of a row at index s stands in its document. */
+type InDocument = (cells: Cells, at: Place, row: number, s: number) => number
+
+/** Nothing where a sequence is one document. */
+function placesOf(rows: readonly Dim[], places: Shape | undefined): InDocument | undefined {
+  if (!places) return undefined
+  const strip = stripOf(rows, places)
+  return (cells, at, row, s) => cells[at.at + strip.rows[row] + s * strip.seq]
+}
+
+/** Which of a rank's keys, by local index, the query at a position sees of so many: in each of the two runs they may lie in. */
+type Visible = (position: number, reach: number) => readonly (readonly [from: number, to: number])[]
 
 const visibleOf = (keys: number, window = Infinity) => {
-  const seen = (position: number, first: number, end: number, origin: number) =>
-    [Math.max(first, position - window + 1 - origin), Math.min(end, position + 1 - origin)] as const
+  const seen = (least: number, position: number, [first, end]: readonly [number, number], origin: number) =>
+    [Math.max(first, least - origin), Math.min(end, position + 1 - origin)] as const
   return ({ origin, until, gap }: DimPart): Visible =>
-    position => [
-      seen(position, 0, Math.min(keys, until), origin),
-      ...(until < keys ? [seen(position, until, keys, origin + gap)] : []),
-    ]
+    (position, reach) => {
+      const least = position - Math.min(window, reach) + 1
+      return [
+        seen(least, position, [0, Math.min(keys, until)], origin),
+        ...(until < keys ? [seen(least, position, [until, keys], origin + gap)] : []),
+      ]
+    }
 }
+
+/** How many keys a query sees at most: all of its document up to itself. */
+function reachOf(q: Shape, places: Shape | undefined): (cells: Cells, at: Place, row: number, s: number) => number {
+  const inDocument = placesOf(rowDims(q), places)
+  return inDocument ? (...of) => inDocument(...of) + 1 : () => Infinity
+}
+
+/** What a query begins with. A position that is NaN was never written, or freed: it makes NaN of what it touches. */
+const nothing = (reach: number): number => (Number.isNaN(reach) ? reach : 0)
 
 /** What the probability of (row, query, key) is multiplied by: 0 or 1 / (1 - rate). */
 type Mask = (row: number, query: number, key: number) => number
@@ -117,20 +141,22 @@ function dot(cells: Cells, [a, strideA]: [number, number], [b, strideB]: [number
   return sum
 }
 
-export const attention: Prepare<'attention'> = ({ window, dropout, scale }, [q, k, v], [out, lse]) => {
+export const attention: Prepare<'attention'> = ({ window, dropout, scale }, [q, k, v, places], [out, lse]) => {
   const [qs, ks, vs, outs, lses] = [q, k, v, out, lse].map(operand => stripOf(rowDims(q), operand))
   const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
   const [depth, width] = [depthOf(q).size, depthOf(v).size]
   const factor = scale ?? 1 / Math.sqrt(depth)
   const visibleIn = visibleOf(keys, window)
   const masks = maskOf(q, k, dropout)
+  const reach = reachOf(q, places)
   const scores = new Float64Array(keys)
-  return (cells, [atQ, atK, atV], [toOut, toLse], moment) => {
+  return (cells, [atQ, atK, atV, atPlaces], [toOut, toLse], moment) => {
     const [asked, visible] = [along(q, atQ, 'seq'), visibleIn(along(k, atK, 'seq'))]
     const mask = masks(atQ, atK, moment)
     for (let r = 0; r < qs.rows.length; r++)
       for (let s = 0; s < queries; s++) {
-        const seen = visible(positionIn(asked, s))
+        const most = reach(cells, atPlaces, r, s)
+        const seen = visible(positionIn(asked, s), most)
         const [fromQ, fromK] = [atQ.at + qs.rows[r] + s * qs.seq, atK.at + ks.rows[r]]
         let greatest = -Infinity
         for (const [from, to] of seen)
@@ -138,13 +164,13 @@ export const attention: Prepare<'attention'> = ({ window, dropout, scale }, [q, 
             scores[t] = factor * dot(cells, [fromQ, qs.depth], [fromK + t * ks.seq, ks.depth], depth)
             greatest = Math.max(greatest, scores[t])
           }
-        let total = 0
+        let total = nothing(most)
         for (const [from, to] of seen)
           for (let t = from; t < to; t++) total += scores[t] = Math.exp(scores[t] - greatest)
         cells[toLse.at + lses.rows[r] + s * lses.seq] = greatest + Math.log(total)
         for (const [from, to] of seen) for (let t = from; t < to; t++) scores[t] *= mask(r, s, t) / total
         for (let d = 0; d < width; d++) {
-          let sum = 0
+          let sum = nothing(most)
           const fromV = atV.at + vs.rows[r] + d * vs.depth
           for (const [from, to] of seen) for (let t = from; t < to; t++) sum += scores[t] * cells[fromV + t * vs.seq]
           cells[toOut.at + outs.rows[r] + s * outs.seq + d * outs.depth] = sum
@@ -154,7 +180,7 @@ export const attention: Prepare<'attention'> = ({ window, dropout, scale }, [q, 
 }
 
 /** With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it. */
-export const attentionGrad: Prepare<'attentionGrad'> = (op, [dout, q, k, v, out, lse], results) => {
+export const attentionGrad: Prepare<'attentionGrad'> = (op, [dout, q, k, v, out, lse, places], results) => {
   const strips = [dout, q, k, v, out, lse, ...results].map(operand => stripOf(rowDims(q), operand))
   const [douts, qs, ks, vs, outs, lses, dqs, dks, dvs] = strips
   const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
@@ -162,14 +188,17 @@ export const attentionGrad: Prepare<'attentionGrad'> = (op, [dout, q, k, v, out,
   const factor = op.scale ?? 1 / Math.sqrt(depth)
   const visibleIn = visibleOf(keys, op.window)
   const masks = maskOf(q, k, op.dropout)
+  const reach = reachOf(q, places)
   const [sumQ, sumK, sumV] = results.map(result => new Float64Array(elementsOf(result.dims)))
-  return (cells, [atDout, atQ, atK, atV, atOut, atLse], [toQ, toK, toV], moment) => {
+  return (cells, [atDout, atQ, atK, atV, atOut, atLse, atPlaces], [toQ, toK, toV], moment) => {
     const [asked, visible] = [along(q, atQ, 'seq'), visibleIn(along(k, atK, 'seq'))]
     const mask = masks(atQ, atK, moment)
     for (const sums of [sumQ, sumK, sumV]) sums.fill(0)
     for (let r = 0; r < qs.rows.length; r++)
       for (let s = 0; s < queries; s++) {
-        const seen = visible(positionIn(asked, s))
+        const most = reach(cells, atPlaces, r, s)
+        const seen = visible(positionIn(asked, s), most)
+        for (let d = 0; d < depth; d++) sumQ[dqs.rows[r] + s * dqs.seq + d * dqs.depth] += nothing(most)
         const fromQ = atQ.at + qs.rows[r] + s * qs.seq
         const fromDout = atDout.at + douts.rows[r] + s * douts.seq
         const fromOut = atOut.at + outs.rows[r] + s * outs.seq

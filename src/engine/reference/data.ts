@@ -35,7 +35,7 @@ interface Draw {
   readonly step: number
 }
 
-/** Integers named `labels` are labels, other integers are tokens, the rest is normal noise. */
+/** Integers named `labels` are labels, those named `positions` places in documents, others tokens; the rest is normal noise. */
 function drawFrom({ name, dtype, dims }: InputShape, { vocab, seed, step }: Draw): Value {
   const perSample = elementsOf(dims.filter(dim => dim.name !== 'batch'))
   if (dtype !== 'i32') {
@@ -51,6 +51,7 @@ function drawFrom({ name, dtype, dims }: InputShape, { vocab, seed, step }: Draw
       const first = Math.floor(draw(sample * (perSample + 1) + Math.floor(position / chosen)) * chosen)
       return (first + (position % chosen)) % chosen
     }
+  if (name === 'positions') return placesIn(documentsOf(seed, step, sizeIn(dims, 'seq') ?? 1))
   return name === 'labels' ? labelsOf(token, ignoring(seed, step, sizeIn(dims, 'seq') ?? 1)) : token
 }
 
@@ -59,6 +60,22 @@ const labelsOf = (token: Value, ignored: (sample: number, position: number) => b
     if (ignored(sample, position)) return position % 2 === 0 ? -100 : -1
     return token(sample, position + 1)
   }
+}
+
+/** How far back the document of a token began. */
+const placesIn =
+  (begins: (sample: number, position: number) => boolean): Value =>
+  (sample, position) => {
+    let place = 0
+    while (!begins(sample, position - place)) place++
+    return place
+  }
+
+/** Each sample has documents of its own lengths: one in some, one for nearly every token in others. */
+function documentsOf(seed: number, step: number, length: number): (sample: number, position: number) => boolean {
+  const share = uniform({ seed, name: 'documents share', step })
+  const chance = uniform({ seed, name: 'documents', step })
+  return (sample, position) => position === 0 || chance(sample * length + position) < share(sample) ** 2
 }
 
 /** Each sample ignores its own share of labels, from none to 7 in 10; the very first label always counts. */

@@ -96,6 +96,14 @@ const ofKeys = () => ['keys', 'headDim', 'valueDim']
 const asWideAsValues: ShapeRule = ([q, , v]) =>
   q.map(dim => (dim === 'headDim' && v.includes('valueDim') ? 'valueDim' : dim))
 
+/** Every token, or query, stands at one place of its document: positions have its sample and its place in the sequence, no more. */
+function ofTokens(tokens: readonly Dim[], positions: readonly Dim[] | undefined): string | undefined {
+  const [wanted, given] = [tokens.filter(isOfToken), positions ?? []].map(dims => dims.map(({ name }) => name).sort())
+  return positions === undefined || wanted.join() === given.join()
+    ? undefined
+    : `positions have dims [${given.join(' ')}], not [${wanted.join(' ')}]`
+}
+
 /** Of a join: the dim that each part has alone, and the one that only the whole has. */
 function ownOf(parts: readonly (readonly string[])[], whole: readonly string[]): readonly string[] {
   const made = whole.filter(dim => !parts.some(part => part.includes(dim)))
@@ -125,6 +133,7 @@ function addUp(parts: readonly (readonly Dim[])[], whole: readonly Dim[]): strin
 const ofChoice = () => ['candidate', 'choice']
 /** scores [t..., candidate] give [t..., choice]. */
 const choosing: ShapeRule = ([scores]) => [...scores.filter(dim => dim !== 'candidate'), 'choice']
+const isOfToken = ({ name }: Dim) => name === 'batch' || name === 'seq'
 const isToken = (dim: string) => dim === 'batch' || dim === 'seq' || dim === 'choice'
 /** Tokens, or their choices, become rows. */
 const toRows: ShapeRule = ([x]) => ['row', ...x.filter(dim => !isToken(dim))]
@@ -178,26 +187,36 @@ export const signatures: OpTable<Signature> = {
     stuck: ([dout], results) => ownOf(results, dout),
     sizes: ([dout], results) => addUp(results, dout),
   },
-  rope: elementwise(1, { linear: [0], stuck: () => ['headDim', 'ropeDim'] }),
+  rope: {
+    ins: [1, 2],
+    outs: n(1),
+    dtypes: { ins: 'xi', outs: 'x' },
+    shapes: [like(0)],
+    linear: [0],
+    stuck: () => ['headDim', 'ropeDim'],
+    sizes: ([x, positions]) => ofTokens(x, positions),
+  },
   attention: {
-    ins: n(3),
+    ins: [3, 4],
     outs: n(2),
-    dtypes: { ins: 'xxx', outs: 'xf' },
+    dtypes: { ins: 'xxxi', outs: 'xf' },
     shapes: [asWideAsValues, like(0, 'headDim')],
     renames: { ins: { 1: inKeys, 2: inKeys } },
     round: { queries: 0, keys: [1, 2] },
     stuck: ofKeys,
+    sizes: ([q, , , positions]) => ofTokens(q, positions),
   },
   attentionGrad: {
-    ins: n(6),
+    ins: [6, 7],
     outs: n(3),
-    dtypes: { ins: 'xxxxxf', outs: 'xxx' },
+    dtypes: { ins: 'xxxxxfi', outs: 'xxx' },
     shapes: [like(1), like(2), like(3)],
     linear: [0],
     reduces: 'sum',
     renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
     round: { queries: 1, keys: [2, 3] },
     stuck: ofKeys,
+    sizes: ([, q, , , , , positions]) => ofTokens(q, positions),
   },
   attentionMerge: {
     ins: n(4),

@@ -92,20 +92,23 @@ export const commands = {
   rmsNormWeightGrad: ['dgain', 'dy', 'x', 'rows', 'columns', 'eps'],
   /**
    * x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. Pair i turns by its frequency
-   * times the position; what is turned is multiplied by `growth`.
+   * times the position; what is turned is multiplied by `growth`. places [batch seq], i32, are positions instead of those; 0:
+   * there are none.
    */
   rope: [
-    ...['y', 'x', 'batch', 'seq', 'heads', 'headDim', 'inverse', 'growth', 'origin', 'until', 'gap', '...frequencies'],
+    ...['y', 'x', 'places', 'batch', 'seq', 'heads', 'headDim', 'inverse', 'growth', 'origin', 'until', 'gap'],
+    '...frequencies',
   ],
   /**
    * q [batch seq kvHeads group headDim], out the same with valueDim; k [batch seq kvHeads headDim], v with valueDim;
    * lse [batch seq kvHeads group]. Scores are multiplied by `scale`. window 0: all. before, beforeLse: the out and lse of other
-   * keys, with which these are merged; 0: there are none.
+   * keys, with which these are merged; 0: there are none. places [batch queries], i32: how many keys before it a query may see; 0:
+   * all.
    */
-  attention: ['out', 'lse', 'before', 'beforeLse', 'q', 'k', 'v', ...attentionWords],
+  attention: ['out', 'lse', 'before', 'beforeLse', 'q', 'k', 'v', 'places', ...attentionWords],
   /** out and lse of some keys (a) and of others (b) become those of all; rows of `columns`, with an lse each. */
   attentionMerge: ['out', 'lse', 'a', 'aLse', 'b', 'bLse', 'rows', 'columns'],
-  attentionGrad: ['dq', 'dk', 'dv', 'dout', 'q', 'k', 'v', 'out', 'lse', ...attentionWords],
+  attentionGrad: ['dq', 'dk', 'dv', 'dout', 'q', 'k', 'v', 'out', 'lse', 'places', ...attentionWords],
   /**
    * Mask by counter: element (i0 i1 i2), local sizes n0 n1 n2 (rows of one dense run each), has global index
    * base + i0 * stride0 + i1 * stride1 + i2, where i1 counts `gap` more from `until` on. seed and name are 32-bit keys of philox4x32-10, step the third counter word.

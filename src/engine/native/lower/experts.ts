@@ -2,8 +2,8 @@
 import { coordinatesAlong, type Dim, elementsOf, gcd, partAlong, roomOrders, splitOf } from '../../../base/index.js'
 import { has, sizeIn } from '../../../geometry/index.js'
 import type { InstrOf, Ref } from '../../../ir/index.js'
-import { dense, isPrefix, refuse, rowsBy, same, showDims } from './shapes.js'
-import { dims, type Site, size } from './site.js'
+import { isPrefix, refuse, rowsBy, same, showDims } from './shapes.js'
+import { alike, dims, type Site, size } from './site.js'
 
 const last = (s: Site, ref: Ref): readonly Dim[] => dims(s, ref).slice(-1)
 
@@ -12,8 +12,6 @@ function tokens(s: Site, ref: Ref, along: 'candidate' | 'choice'): { rows: numbe
   if (last(s, ref)[0]?.name !== along) refuse(`${showDims(dims(s, ref))} does not end in ${along}`)
   return rowsBy(dims(s, ref), last(s, ref), 'routing')
 }
-
-const alike = (s: Site, refs: readonly Ref[]): number => refs.map(ref => dense(dims(s, ref), dims(s, refs[0]), ref))[0]
 
 /** Scores, and choices of the same tokens. */
 function choosing(s: Site, scores: Ref, choice: Ref) {

@@ -2,14 +2,14 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
-import { type DimPart, elementsOf, hashName, maskName, type OpKind, ropeDims, rotationOf } from '../../../base/index.js'
-import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
-import { bytesPer, type Compute, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
+import { elementsOf, type OpKind } from '../../../base/index.js'
+import { firstIndex, has } from '../../../geometry/index.js'
+import { bytesPer, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
+import { attentionRules } from './attention.js'
 import { collective, wait } from './collectives.js'
 import { expertRules } from './experts.js'
 import {
   counterOf,
-  dense,
   isPrefix,
   isSuffix,
   matmulOf,
@@ -20,15 +20,7 @@ import {
   same,
   showDims,
 } from './shapes.js'
-import { dims, type Site, size } from './site.js'
-
-const along = (s: Site, ref: Ref, name: string): DimPart =>
-  s.parts(ref)[dims(s, ref).findIndex(dim => dim.name === name)] ?? { origin: 0, until: 1, gap: 0 }
-
-const originAlong = (s: Site, ref: Ref, name: string): number => along(s, ref, name).origin
-
-/** All operands must lie as the first does. */
-const alike = (s: Site, refs: readonly Ref[]): number => refs.map(ref => dense(dims(s, ref), dims(s, refs[0]), ref))[0]
+import { alike, dims, mask, originAlong, type Site, size } from './site.js'
 
 /** Commands of elementwise ops with one period: (out, a, b, n, period). */
 function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]): void {
@@ -78,10 +70,6 @@ function table(s: Site, ids: Ref, rows: Ref, out: Ref) {
   return { n: size(s, ids), rows: vocab.size, columns: elementsOf(columns), origin }
 }
 
-const mask = (s: Site, key: string) => ({ seed: s.seed >>> 0, name: hashName(maskName(s.block, key)) })
-
-const headDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim', 'valueDim']
-
 /** The parts of a join and where each begins in a row of the whole: rows of a part come first in those of the whole. */
 function* joined(s: Site, parts: readonly Ref[], whole: Ref) {
   const rows = dims(s, whole).slice(0, -1)
@@ -94,31 +82,6 @@ function* joined(s: Site, parts: readonly Ref[], whole: Ref) {
     const words = { rows: elementsOf(own), repeats: elementsOf(rows) / elementsOf(own), columns, stride }
     yield { part: s.at(part), whole: s.at(whole) + first * bytesPer.f32, words }
     first += columns
-  }
-}
-
-function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }, [q, k, v]: readonly Ref[]) {
-  const order = (ref: Ref, names: readonly string[]) =>
-    same(
-      dims(s, ref),
-      names.flatMap(name => dims(s, ref).find(dim => dim.name === name) ?? []),
-    )
-  const of = (ref: Ref, name: string) => sizeIn(dims(s, ref), name) ?? 1
-  const whole = (name: string) => sizeIn(s.shape(q).whole, name) ?? 1
-  if (![q, k, v].every(ref => order(ref, headDims)))
-    refuse(`attention wants [${headDims.join(' ')}], not ${showDims(dims(s, q))}`)
-  const [query, key] = [along(s, q, 'seq'), along(s, k, 'seq')]
-  const headDim = of(q, 'headDim')
-  return {
-    ...{ batch: of(q, 'batch'), queries: of(q, 'seq'), keys: of(k, 'seq'), positions: whole('seq') },
-    ...{ queryOrigin: query.origin, queryUntil: query.until, queryGap: query.gap },
-    ...{ keyOrigin: key.origin, keyUntil: key.until, keyGap: key.gap },
-    ...{ kvHeads: of(q, 'kvHeads'), group: of(q, 'group') },
-    ...{ headDim, valueDim: sizeIn(dims(s, v), 'valueDim') ?? headDim, scale: instr.scale ?? 1 / Math.sqrt(headDim) },
-    ...{ window: instr.window ?? 0, rate: instr.dropout?.rate ?? 0 },
-    ...mask(s, instr.dropout?.key ?? ''),
-    ...{ batchOrigin: originAlong(s, q, 'batch'), headOrigin: originAlong(s, q, 'kvHeads') },
-    ...{ groupOrigin: originAlong(s, q, 'group'), heads: whole('kvHeads'), groups: whole('group') },
   }
 }
 
@@ -225,49 +188,7 @@ const compute: ComputeRules = {
     for (const { part, whole, words } of joined(s, outs, dout))
       s.list.write('joinGradPart', { x: whole, out: part, ...words })
   },
-  rope(instr, s) {
-    const all = dims(s, instr.ins[0])
-    const [batch, seq] = ['batch', 'seq'].map(name => all.find(dim => dim.name === name)!)
-    const headDim = all.find(({ name }) => ropeDims.includes(name))!
-    const middle = all.filter(dim => ![batch, seq, headDim].includes(dim))
-    if (!batch || !seq || !headDim || !same(all, [batch, seq, ...middle, headDim]))
-      refuse(`rotary positions want [batch seq .. headDim], not ${showDims(all)}`)
-    const { y, x } = unaryName(instr, s)
-    s.list.write('rope', {
-      ...{ y, x, batch: batch.size, seq: seq.size, heads: elementsOf(middle), headDim: headDim.size },
-      ...{ inverse: Number(instr.inverse), ...along(s, instr.ins[0], 'seq') },
-      ...s.once(instr, () => rotationOf(headDim.size, instr.theta, instr.scaling)),
-    })
-  },
-  attention(instr, s) {
-    const [q, k, v] = instr.ins
-    const [out, lse] = instr.outs
-    const merge = s.merged(instr)
-    const places = merge
-      ? {
-          out: s.at(merge.outs[0]),
-          lse: s.at(merge.outs[1]),
-          before: s.at(merge.ins[0]),
-          beforeLse: s.at(merge.ins[1]),
-        }
-      : { out: s.at(out), lse: s.at(lse), before: 0, beforeLse: 0 }
-    s.list.writeTimed('attention', { ...places, q: s.at(q), k: s.at(k), v: s.at(v), ...heads(s, instr, [q, k, v]) })
-  },
-  attentionMerge({ ins, outs: [out, lse] }, s) {
-    alike(s, [out, ins[0], ins[2]])
-    const rows = alike(s, [lse, ins[1], ins[3]])
-    if (!isPrefix(dims(s, lse), dims(s, out)))
-      refuse(`outputs ${showDims(dims(s, out))} do not have the dims of ${showDims(dims(s, lse))} first`)
-    const [a, aLse, b, bLse] = ins.map(ref => s.at(ref))
-    const places = { out: s.at(out), lse: s.at(lse), a, aLse, b, bLse }
-    s.list.write('attentionMerge', { ...places, rows, columns: size(s, out) / rows })
-  },
-  attentionGrad(instr, s) {
-    const [dout, q, k, v, out, lse] = instr.ins
-    const [dq, dk, dv] = instr.outs
-    const at = { dq: s.at(dq), dk: s.at(dk), dv: s.at(dv), dout: s.at(dout), q: s.at(q), k: s.at(k), v: s.at(v) }
-    s.list.writeTimed('attentionGrad', { ...at, out: s.at(out), lse: s.at(lse), ...heads(s, instr, [q, k, v]) })
-  },
+  ...attentionRules,
   dropout(instr, s) {
     const [y] = instr.outs
     const { whole } = s.shape(y)

@@ -1,11 +1,12 @@
 /** What the commands of an instruction depend on besides itself. */
-import { type Axis, type Dim, type DimPart, elementsOf, type Mesh } from '../../../base/index.js'
+import { type Axis, type Dim, type DimPart, elementsOf, hashName, type Mesh, maskName } from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
 import type { Buffer, Collective, InstrOf, Ref } from '../../../ir/index.js'
 import type { FusedResult } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { RankCollective } from './rendezvous.js'
+import { dense } from './shapes.js'
 
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
@@ -57,3 +58,16 @@ export interface OpenCollective {
 
 export const dims = (s: Site, ref: Ref): readonly Dim[] => s.shape(ref).dims
 export const size = (s: Site, ref: Ref): number => elementsOf(dims(s, ref))
+
+/** The rank's part of a dim of a buffer; without such a dim there is one element. */
+export const along = (s: Site, ref: Ref, name: string): DimPart =>
+  s.parts(ref)[dims(s, ref).findIndex(dim => dim.name === name)] ?? { origin: 0, until: 1, gap: 0 }
+
+export const originAlong = (s: Site, ref: Ref, name: string): number => along(s, ref, name).origin
+
+/** All operands must lie as the first does. */
+export const alike = (s: Site, refs: readonly Ref[]): number =>
+  refs.map(ref => dense(dims(s, ref), dims(s, refs[0]), ref))[0]
+
+/** The keys of a mask by counter. */
+export const mask = (s: Site, key: string) => ({ seed: s.seed >>> 0, name: hashName(maskName(s.block, key)) })

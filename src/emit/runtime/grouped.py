@@ -1,0 +1,116 @@
+"""
+Products of rows with the weights of their experts. The rows of an expert follow each other; how many there are only the
+device knows. On a GPU in bf16 one kernel reads it there; elsewhere the host asks and goes from expert to expert. Behind the
+last row nothing is read, and what stands there afterwards nobody may read.
+"""
+import torch
+
+from .optimizer import wide
+
+# Whether torch._grouped_mm was found to work here.
+fused = False
+
+# Whether a GPU had to be waited for, to be asked for counts: such a step cannot be recorded.
+asked = False
+
+
+def contract(rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor, transposed: bool) -> torch.Tensor:
+    """[row, in] and [expert, in, out], or [expert, out, in] where it is transposed."""
+    return torch.ops.lockstep.expert_contract(rows, counts, w, transposed) if AS_OPS else _contract(rows, counts, w, transposed)
+
+
+def weight_grad(rows: torch.Tensor, drows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """[expert, in, out]: of each expert the sum over its rows, in f32; the kernel for all of them rounds it to bf16."""
+    return torch.ops.lockstep.expert_weight_grad(rows, drows, counts) if AS_OPS else _weight_grad(rows, drows, counts)
+
+
+def _contract(rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor, transposed: bool) -> torch.Tensor:
+    if _fit(rows, w):
+        w = _laid(w)
+        return torch._grouped_mm(_laid(rows), w.transpose(1, 2) if transposed else w, offs=_ends(counts, len(rows)))
+    out = rows.new_zeros(rows.shape[0], w.shape[1] if transposed else w.shape[2])
+    for own, weight in zip(_slices(counts), w):
+        out[own] = rows[own] @ (weight.t() if transposed else weight)
+    return out
+
+
+def _contract_result(rows, counts, w, transposed: bool) -> torch.Tensor:
+    return rows.new_empty(rows.shape[0], w.shape[1] if transposed else w.shape[2])
+
+
+def _weight_grad(rows: torch.Tensor, drows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    if _fit(rows, drows):
+        out = torch._grouped_mm(_laid(rows).t(), _laid(drows), offs=_ends(counts, len(rows)))
+        return out.masked_fill_((counts == 0).reshape(-1, 1, 1), 0) if _leaves_others(rows) else out
+    out = _weight_grad_result(rows, drows, counts)
+    for own, sums in zip(_slices(counts), out):
+        sums.copy_(wide(rows[own]).t() @ wide(drows[own]))
+    return out
+
+
+def _weight_grad_result(rows, drows, counts) -> torch.Tensor:
+    like = rows if _fit(rows, drows) else wide(rows[:0])
+    return like.new_empty(counts.shape[0], rows.shape[1], drows.shape[1])
+
+
+# As ops torch.compile takes them as they are; PyTorch 1 has no compiler.
+AS_OPS = hasattr(torch.library, "custom_op")
+if AS_OPS:
+    for _name, _how, _result in (
+        ("expert_contract", _contract, _contract_result), ("expert_weight_grad", _weight_grad, _weight_grad_result)
+    ):
+        torch.library.custom_op(f"lockstep::{_name}", _how, mutates_args=()).register_fake(_result)
+
+
+def _leaves_others(x: torch.Tensor) -> bool:
+    """Newer kernels than Hopper's leave what they find where an expert has no rows (pytorch#172439)."""
+    return torch.cuda.get_device_capability(x.device)[0] > 9
+
+
+def _fit(*operands: torch.Tensor) -> bool:
+    """In bf16, with rows of a multiple of 16 bytes."""
+    return fused and all(x.dtype == torch.bfloat16 and x.shape[-1] % 8 == 0 for x in operands)
+
+
+def _laid(x: torch.Tensor) -> torch.Tensor:
+    fits = x.is_contiguous() and x.data_ptr() % 16 == 0
+    return x if fits else x.clone(memory_format=torch.contiguous_format)
+
+
+def _ends(counts: torch.Tensor, room: int) -> torch.Tensor:
+    """Where the rows of each expert end. Rows for which there is no room stop the step later; here they are not looked for."""
+    return counts.cumsum(0, dtype=torch.int32).clamp(max=room)
+
+
+def _slices(counts: torch.Tensor):
+    global asked
+    asked = asked or counts.is_cuda
+    first = 0
+    for count in counts.tolist():
+        yield slice(first, first + count)
+        first += count
+
+
+def start(device: torch.device) -> None:
+    """Takes the kernel for all experts where it agrees with the loop: for some rows, for none, with others behind the last."""
+    global fused, asked
+    fused = False
+    if device.type != "cuda" or not hasattr(torch, "_grouped_mm"):
+        return
+    generator = torch.Generator(device).manual_seed(1)
+    shapes = (96, 64), (96, 32), (3, 64, 32)
+    rows, drows, w = (torch.randn(shape, generator=generator, device=device).bfloat16() for shape in shapes)
+    rows[80:], drows[80:] = torch.nan, torch.nan
+    counts = torch.tensor([33, 0, 47], device=device)
+
+    def products():
+        made = _contract(rows, counts, w, False)[:80], _contract(drows, counts, w, True)[:80], _weight_grad(rows, drows, counts)
+        return [x.float() for x in made]
+
+    expected = products()
+    try:
+        fused = True
+        fused = all(bool((a - b).abs().max() <= 0.02 * b.abs().max()) for a, b in zip(products(), expected))
+    except (RuntimeError, NotImplementedError, TypeError):
+        fused = False
+    asked = False
