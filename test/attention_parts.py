@@ -8,7 +8,7 @@ import torch
 
 sys.path.insert(0, sys.argv[1])
 from runtime import attention as module  # noqa: E402
-from runtime import fused, parts  # noqa: E402
+from runtime import documents, fused, parts  # noqa: E402
 
 device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 dtype = torch.float64 if device == "cpu" else torch.bfloat16
@@ -77,20 +77,70 @@ def check(op, ranks, zigzag, x, scale):
         near(given, expected, what)
 
 
+def _stand_in_documents(of, count):
+    """An op of one sequence, document by document."""
+
+    def each(*given):
+        *rows, bounds, longest, scale, window = given
+        made = []
+        for first, last in zip(bounds.tolist(), bounds.tolist()[1:]):
+            assert last - first <= longest
+            one = [x[first:last].unsqueeze(0) for x in rows]
+            made.append([x[0] for x in of(one, scale, window)])
+        return tuple(torch.cat([parts[i] for parts in made]) for i in range(count))
+
+    return each
+
+
+def _one_forward(x, scale, window):
+    q, k, v = x
+    group = q.shape[2] // k.shape[2]
+    out, lse = module.attention(q.unflatten(2, (-1, group)), k, v, scale, window, query_first=0)
+    return out.flatten(2, 3), lse.flatten(2, 3)
+
+
+def _one_backward(x, scale, window):
+    dout, q, k, v, out, lse = x
+    group = q.shape[2] // k.shape[2]
+    dout, q, out, lse = (each.unflatten(2, (-1, group)) for each in (dout, q, out, lse))
+    dq, dk, dv = module.attention_grad(dout, q, k, v, out, lse, scale, window, query_first=0)
+    return dq.flatten(2, 3), dk, dv
+
+
+def check_documents(op, x, window):
+    dout, q, k, v = (torch.cat((each, each.flip(1))) for each in x)
+    index = torch.arange(q.shape[1], device=device).expand(2, -1)
+    places = index % torch.tensor([[37], [200]], device=device)
+    for _ in range(2):
+        out, lse = module.attention(q, k, v, 0.1, window, query_first=0, places=places)
+        grads = module.attention_grad(dout, q, k, v, out, lse, 0.1, window, query_first=0, places=places)
+        made, given = documents.forward(op, q, k, v, 0.1, window, places)
+        near(made, out, "out of documents")
+        found = documents.backward(op, dout, q, k, v, made, given, 0.1, window, places)
+        for grad, expected in zip(found, grads):
+            near(grad, expected, "gradients of documents")
+        places.copy_(index % 50)  # other documents where those lay
+
+
 torch.manual_seed(1)
 # Values that are narrower than keys.
 shapes = [(1, 128, 2, 2, 32), (1, 128, 2, 2, 64), (1, 128, 2, 64), (1, 128, 2, 32)]
 tensors = [torch.randn(shape, device=device).to(dtype) for shape in shapes]
+varlen = documents.Varlen(_stand_in_documents(_one_forward, 2), _stand_in_documents(_one_backward, 3))
 if device == "cpu":
     ops = [fused.Fused("written out", _stand_in_forward, _stand_in_backward, grouped=False)]
 else:
     print("chosen:", module.choose(torch.device(device)), "for parts:", module.chosen_for_parts and module.chosen_for_parts.name)
-    assert module.chosen_for_parts is not None
+    assert module.chosen_for_parts is not None and module.chosen_for_documents is not None
+    varlen = module.chosen_for_documents
+    module.chosen_for_documents = None
     ops = [module.chosen_for_parts]
     module.chosen = module.chosen_for_parts = None
 for op in ops:
     for ranks in (2, 4, 8):
         for zigzag in (False, True):
             check(op, ranks, zigzag, tensors, 0.1 if zigzag else None)
+for window in (None, 20):
+    check_documents(varlen, tensors, window)
 assert fused.blocks(0, 4, 2, 4) is None, "half of a square is no block"
 print("ok")

@@ -37,11 +37,11 @@ for (const [model, plan] of plans)
   test(`${model} with ${titleOf(plan)} computes what one rank computes`, () =>
     computesWhatOneRankComputes(jobIn(model, plan)))
 
-/** Two layers, or one a stage, of sequences of 8 tokens. */
+/** As many layers as stages, of sequences of 8 tokens. */
 function jobIn(name: ModelName, plan: PlanInput): Job {
   const job = packed(jobOf(name, plan, { seq: 8, globalBatch: 4 }))
   const { pp, chunks } = job.plan
-  return { ...job, model: { ...job.model, layers: Math.max(2, pp * chunks) } }
+  return { ...job, model: { ...job.model, layers: pp * chunks } }
 }
 
 /** The first sound plan of a seed, of any attention. */
@@ -63,7 +63,7 @@ function randomPlan(seed: number): readonly [ModelName, Job] {
 
 const seeds = process.env.SEED
   ? [Number(process.env.SEED)]
-  : Array.from({ length: Number(process.env.PLANS ?? 3) }, (_, i) => i + 1)
+  : Array.from({ length: Number(process.env.PLANS ?? 2) }, (_, i) => i + 1)
 for (const seed of seeds) {
   const [model, job] = randomPlan(seed)
   const { cp, tp, pp, dp, attention } = job.plan
@@ -102,7 +102,8 @@ function documents(apart: boolean) {
 for (const model of ['gpt', 'llama', 'llama tied', 'latent'] as const)
   test(`${model}: a packed sequence teaches what its documents teach one by one`, () => {
     const run = (apart: boolean, plan: PlanInput = {}) => {
-      const job = jobOf(model, plan, { seq, globalBatch: apart ? lengths.length : 1 })
+      const deep = jobOf(model, plan, { seq, globalBatch: apart ? lengths.length : 1 })
+      const job: Job = { ...deep, model: { ...deep.model, layers: 1 } }
       const program = compileJob(apart ? job : packed(job))
       const machine = boot(program, { seed: 1, precision: 'f64' })
       const data = documents(apart)

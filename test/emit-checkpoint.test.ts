@@ -8,7 +8,9 @@ import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { checkpointProblems, readCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
+import { Job, type PlanInput } from '../src/plan/index.js'
 import { expectedOf, finished, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { expertModels } from './expert-models.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
@@ -66,24 +68,43 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     deepEqual(checkpointProblems(compileJob(job), checkpoint), [])
   })
 
-  test('train goes on from it under another plan, and a third plan, emitted, from what train has saved', async () => {
+  /** From a step of an emitted run `train` goes on under another plan, and a third plan, emitted, from what train has saved. */
+  async function goesOn(from: string, expected: readonly number[], plan: Job, emitted: string, ranks: number) {
     const near = (actual: readonly number[], expected: readonly number[]) => {
       equal(actual.length, expected.length)
       for (const [i, loss] of actual.entries())
         ok(Math.abs(loss - expected[i]) <= 1e-10, `${actual} is not ${expected}`)
     }
-    const third = join(root, 'job.json')
-    writeFileSync(third, JSON.stringify(jobOf('gpt tied', { dp: 2, pp: 2, zero: 3, microbatches: 4 }, { steps: 4 })))
-    const kept = join(root, 'kept')
+    const [file, kept] = [join(root, `${emitted}.json`), join(root, emitted, 'kept')]
+    writeFileSync(file, JSON.stringify(plan))
+    const saving = ['--save', kept, '--save-every', '1']
     const trained = finished(
       process.execPath,
-      [cli, 'train', third, '--kernels', 'reference', '--json', '--resume', saved, '--save', kept, '--save-every', '1'],
+      [cli, 'train', file, '--kernels', 'reference', '--json', '--resume', from, ...saving],
       { cwd: root },
     )
     const { code, out, err } = await trained.done
     equal(code, 0, err)
-    near(lossesIn(out), losses.slice(2))
-    near(await run('second', 2, '--resume', join(kept, 'step-00000003')), losses.slice(3))
+    near(lossesIn(out), expected.slice(2))
+    near(await run(emitted, ranks, '--resume', join(kept, 'step-00000003')), expected.slice(3))
+  }
+
+  test('train goes on from it under another plan, and a third plan, emitted, from what train has saved', async () => {
+    const third = jobOf('gpt tied', { dp: 2, pp: 2, zero: 3, microbatches: 4 }, { steps: 4 })
+    await goesOn(saved, losses, third, 'second', 2)
+  })
+
+  test('experts saved under ep 4 go on under ep 2, etp 2 and cp 2, and under ep 2, emitted', async () => {
+    const experts = (plan: PlanInput): Job =>
+      Job.parse({
+        ...{ model: { ...expertModels.deepseek, layers: 2 }, training: { seq: 8, globalBatch: 4, steps: 4 } },
+        plan: { rows: 'worst', ...plan },
+      })
+    writeEmittedJob(join(root, 'ep 4'), experts({ dp: 4, ep: 4, zero: 1 }))
+    writeEmittedJob(join(root, 'ep 2'), experts({ dp: 2, ep: 2 }))
+    const expected = await run('ep 4', 4, '--save-every', '2')
+    const resumed = experts({ dp: 2, cp: 2, tp: 2, ep: 2, etp: 2 })
+    await goesOn(join(root, 'ep 4', 'checkpoints', 'step-00000002'), expected, resumed, 'ep 2', 2)
   })
 
   test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', async () => {

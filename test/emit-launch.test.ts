@@ -213,7 +213,7 @@ const unjoined = python ? joinNodes() : noPython
 
 describe('two nodes with a network between them', { skip: unjoined ?? false }, () => {
   const root = temporaryFolder()
-  const job = jobOf('gpt', { dp: 2, tp: 2 }, { steps: 3 })
+  const job = jobOf('gpt', { dp: 2 }, { steps: 3 })
   before(() => writeEmittedJob(root, job))
   after(() => {
     parted()
@@ -238,7 +238,7 @@ describe('two nodes with a network between them', { skip: unjoined ?? false }, (
   test('a node that never comes: the other says so, and ends', async () => {
     const { code, err } = await onNode(0, { RENDEZVOUS: '4' }).done
     equal(code, 1)
-    match(err, /lockstep: node 0 \(ranks 0 to 1\): .* not all 2 nodes met at 10\.231\.7\.1:29400 within 4 s/)
+    match(err, /lockstep: node 0 \(ranks 0 to 0\): .* not all 2 nodes met at 10\.231\.7\.1:29400 within 4 s/)
     doesNotMatch(err, /Traceback/)
   })
 

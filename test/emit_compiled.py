@@ -1,6 +1,7 @@
 """
 How many pieces torch.compile makes of each segment of emitted folders: what it cannot follow cuts a segment in two, and
-less is fused. emit_compiled.py FOLDER...: for each a line of JSON, {function: pieces} of a step and of an evaluation.
+less is fused; what changes from step to step compiles it anew. emit_compiled.py FOLDER...: for each a line of JSON, {function: pieces}
+of two steps and of an evaluation.
 """
 import json
 import sys
@@ -34,7 +35,8 @@ optimizer.compile_updates = lambda how: None  # no segment, and it would need a 
 for folder in sys.argv[1:]:
     pieces.clear()
     trainer = Trainer(folder, 0, torch.device("cpu"), compiled=True)
-    trainer.step(0)
+    for step in range(2):  # the second must find everything compiled, whatever experts are chosen
+        trainer.step(step)
     step = dict(pieces)
     pieces.clear()
     trainer.evaluate()

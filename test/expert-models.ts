@@ -22,4 +22,19 @@ export const expertModels = {
     ...llama,
     moe: { experts: 8, chosen: 2, ffn: 8, capacity: { factor: 1, order: 'choice', renormalise: true }, loss },
   },
+  /** DeepSeek's attention too. */
+  latent: {
+    ...{ family: 'llama', layers: 2, embed: 8, heads: 4, ffn: 8, vocab: 8 },
+    mla: { queryRank: 3, keyValueRank: 5, ropeDim: 2, plainDim: 3, valueDim: 4 },
+    moe: {
+      experts: 8,
+      chosen: 2,
+      ffn: 4,
+      scores: 'sigmoid',
+      bias: 0.01,
+      shared: 4,
+      dense: 1,
+      loss: { sequence: 0.05 },
+    },
+  },
 } as const satisfies Record<string, JobInput['model']>

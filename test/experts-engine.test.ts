@@ -5,8 +5,9 @@
  */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { compileJob } from '../src/compile/index.js'
-import { compareRun, syntheticData } from '../src/engine/index.js'
+import { compileJob, serialJob } from '../src/compile/index.js'
+import { readReplay, withChoices } from '../src/data/index.js'
+import { boot, compareRun, dataFor, syntheticData } from '../src/engine/index.js'
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import { presets } from '../src/model/index.js'
@@ -57,17 +58,53 @@ for (const [model, plan] of cases)
       isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job)), serialOf(job)))
     })
 
-test('native: a small DeepSeek, latent attention and experts, on 8 ranks', {
-  skip: nativeMissing() ?? false,
-}, async () => {
-  const job = Job.parse({
-    model: { ...presets['deepseek-tiny'], layers: 2 },
-    training: { seq: 8, globalBatch: 4, clip: 0.5 },
-    plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
+/** The choices of each step on one rank in f64, as a file has them; the batch is always the same. */
+function chosenOnOneRank(job: Job, steps: number): string {
+  const program = compileJob(serialJob(job))
+  const lines: Record<string, number[]>[] = []
+  const machine = boot(program, {
+    seed: 1,
+    observe({ call, instr, read }) {
+      if (instr.kind === 'topK') lines.at(-1)![program.blocks[call.block].name] = [...read(instr.outs[0])]
+    },
   })
+  const inputs = dataFor(program, optionsOf(job))(0)
+  for (let step = 0; step < steps; step++) {
+    lines.push({})
+    machine.step({ inputs, lr: 0.01, step })
+  }
+  return lines.map(line => JSON.stringify(line)).join('\n')
+}
+
+/** Losses of a run by the engine that repeats choices. */
+async function lossesOf(job: Job, chosen: string, steps: number): Promise<number[]> {
   const program = compileJob(job)
-  isWithinBounds(compareRun(program, await record(program, 'native', pool, optionsOf(job)), serialOf(job)))
-})
+  const [engine, replay] = [await startEngine(program, { seed: 1, pool }), readReplay(chosen)]
+  const batch = dataFor(program, optionsOf(job))(0)
+  const losses: number[] = []
+  for (let step = 0; step < steps; step++)
+    losses.push((await engine.step({ inputs: withChoices(batch, replay, step), lr: 0.01, step })).loss)
+  await engine.stop()
+  return losses
+}
+
+for (const preset of ['mixtral-tiny', 'deepseek-tiny'] as const)
+  test(`${preset} trains on 8 ranks as on one, if both choose the same experts`, {
+    skip: nativeMissing() ?? false,
+  }, async () => {
+    const [steps, training] = [6, { seq: 16, globalBatch: 4, clip: 0.5 }]
+    const job = Job.parse({
+      ...{ model: presets[preset], training, data: { choices: 'choices.jsonl' } },
+      plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
+    })
+    const chosen = chosenOnOneRank({ ...job, data: undefined }, steps)
+    const [losses, expected] = [await lossesOf(job, chosen, steps), await lossesOf(serialJob(job), chosen, steps)]
+    for (const [step, loss] of losses.entries()) {
+      const off = Math.abs(loss / expected[step] - 1)
+      assert.ok(off < 1e-5, `step ${step + 1}: ${loss}, on one rank ${expected[step]}`)
+    }
+    assert.ok(losses[steps - 1] < losses[0] - 0.05, `it does not learn: ${losses}`)
+  })
 
 test('rows that do not fit stop the step, say how many would, and leave parameters as they were', async () => {
   const job = jobOf('mixtral', { dp: 2, ep: 2, rows: 1 })

@@ -63,6 +63,30 @@ const otherRoutes = editInstrs(/^routed\.F$/, instr =>
   instr.kind === 'all-combine' ? { ...instr, ins: instr.ins.map((ref, i) => (i === 1 ? 'choice' : ref)) } : instr,
 )
 
+/** Layers that compute their forward again count their choices again. */
+const countedAgain: Edit = given => {
+  const [forward, backward] = ['routed.F', 'routed.B'].map(name => given.segments[name])
+  const counted = forward.roles.findIndex(({ name }) => name.is === 'grad')
+  const scratch = backward.roles.findIndex(({ name }) => name.is === 'scratch' && name.of === 'gradients')
+  const buffers = {
+    ...backward.buffers,
+    load: { ...forward.buffers.load, role: scratch },
+    counts: { ...forward.buffers['grad.mlp.bias'], role: backward.roles.length },
+  }
+  const again = forward.instrs
+    .filter(i => i.kind === 'countChoices' || (i.kind === 'accumulate' && i.ins[0] === 'load'))
+    .map(instr => (instr.kind === 'accumulate' ? { ...instr, outs: ['counts'] } : instr))
+  const roles = [...backward.roles, forward.roles[counted]]
+  const segments = { 'routed.B': { ...backward, roles, buffers, instrs: [...again, ...backward.instrs] } }
+  return editSteps(steps => {
+    const frameOf = ({ block }: Call) =>
+      steps.filter(isCall).find(call => call.segment === 'routed.F' && call.block === block)!.bind[counted]
+    return steps.map(step =>
+      isCall(step) && step.segment === 'routed.B' ? { ...step, bind: [...step.bind, frameOf(step)] } : step,
+    )
+  })({ ...given, segments: { ...given.segments, ...segments } })
+}
+
 const twice = (segment: RegExp): Edit =>
   editSteps(steps =>
     steps.flatMap(step => (step.kind === 'call' && segment.test(step.segment) ? [step, step] : [step])),
@@ -79,6 +103,7 @@ const slips: readonly (readonly [what: string, Law, Edit])[] = [
   ['experts are not summed', 'T4', editInstrs(/^reduce/, i => (i.kind === 'all-reduce' && i.group.axes.join() === 'dp.0.0' ? [] : i))],
   ['choices are counted twice', 'I2', editInstrs(/^routed\.F$/, i => (i.kind === 'accumulate' && i.ins[0] === 'load' ? [i, i] : i))],
   ['choices of a microbatch are not counted', 'I2', editInstrs(/^routed\.F$/, i => (i.kind === 'accumulate' && i.ins[0] === 'load' ? [] : i))],
+  ['choices are counted again in the backward', 'I2', countedAgain],
   ['the bias is moved twice', 'P3', twice(/^update routed\.mlp\.bias/)],
   ['the bias is not moved', 'P3', editSteps(steps => steps.filter(step => !(step.kind === 'call' && /^update routed\.mlp\.bias/.test(step.segment))))],
   ['the bias moves by the counts of one rank', 'T4', editInstrs(/^reduce routed\.mlp\.bias/, () => [])],

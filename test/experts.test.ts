@@ -1,19 +1,26 @@
 /**
- * Experts on any plan compute what experts on one rank compute. A seeded sample shows most pairs of choices; PLANS=500 draws so
- * many plans instead, SEED=2 others.
+ * Any model on any plan computes what it computes on one rank: experts and dense layers, every kind of context parallelism,
+ * every axis. A seeded sample shows most pairs of choices; PLANS=500 draws so many plans instead, SEED=2 others.
  */
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { check, Job, type JobInput, scheduleNames } from '../src/plan/index.js'
 import { scheduleProblems } from '../src/schedule/index.js'
-import { expertModels as models } from './expert-models.js'
-import { computesWhatOneRankComputes, titleOf } from './jobs.js'
+import { expertModels } from './expert-models.js'
+import { computesWhatOneRankComputes, models as denseModels, titleOf } from './jobs.js'
+
+const models = {
+  ...expertModels,
+  'gpt tied': denseModels['gpt tied'],
+  'llama tied': denseModels['llama tied'],
+  'dense latent': denseModels.latent,
+}
 
 const grid = {
   model: Object.keys(models) as (keyof typeof models)[],
   dp: [1, 2, 4],
-  cp: [1, 2],
-  attention: ['gather', 'ring', 'ulysses'],
+  cp: [1, 2, 4],
+  attention: ['gather', 'ring', 'ulysses', { ulysses: 2, ring: 2 }],
   tp: [1, 2, 4],
   ep: [1, 2, 4, 8],
   etp: [1, 2, 4],

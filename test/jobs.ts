@@ -52,6 +52,12 @@ export function jobOf(model: ModelName, plan: PlanInput, training: TrainingInput
   return { ...base, model: { ...base.model, layers: Math.max(layers, stages) } }
 }
 
+/** Of as many layers as its stages need, and at least two: what more of them would show, two show. */
+export const shallow = (job: Job): Job =>
+  Array.isArray(job.plan.layers)
+    ? job
+    : { ...job, model: { ...job.model, layers: Math.max(2, job.plan.pp * job.plan.chunks) } }
+
 /** The same job, of sequences that hold several documents. */
 export const packed = (job: Job): Job => ({ ...job, data: Data.parse({ documents: { separator: 0 } }) })
 

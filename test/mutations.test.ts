@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { type CompareOptions, compare, runSerial, type SerialRun, worstOf } from '../src/engine/index.js'
 import { type Place, type Program, SerialReplay, showViolation, type Violation, verify } from '../src/ir/index.js'
-import { jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
+import { jobOf, type ModelName, optionsOf, shallow, titleOf } from './jobs.js'
 import { type Mutation, mutationsOf } from './mutate/index.js'
 import { type Toy, toy } from './toy.js'
 
@@ -28,7 +28,7 @@ const each = Number(process.env.MUTANTS ?? 1)
 
 for (const [model, plan] of plans)
   test(`the laws catch what changes a number: ${model}, ${titleOf(plan)} (SEED=${seed})`, () => {
-    const job = jobOf(model, plan)
+    const job = shallow(jobOf(model, plan))
     const [program, serial] = [compileJob(job), compileJob(serialJob(job, job.plan.microbatches))]
     const options = { ...optionsOf(job), steps: 2 }
     caughtOrHarmless({ program, serial, options, expected: runSerial(compileJob(serialJob(job)), options) }, each)

@@ -2,7 +2,7 @@
 import { choices } from '../src/base/index.js'
 import { contextOf, scheduleFacts, scheduleNames } from '../src/plan/index.js'
 import { scheduleProblems } from '../src/schedule/index.js'
-import { jobOf, type ModelName, models, titleOf } from './jobs.js'
+import { jobOf, type ModelName, models, shallow, titleOf } from './jobs.js'
 
 const grid = {
   model: Object.keys(models) as ModelName[],
@@ -74,7 +74,7 @@ export function pairwise(seed: number, tries: number, most: number): Point[] {
 }
 
 export const jobAt = ({ model, context, ...plan }: Point) =>
-  jobOf(model, { ...plan, ...context, recompute: plan.recompute as 'none' })
+  shallow(jobOf(model, { ...plan, ...context, recompute: plan.recompute as 'none' }))
 
 export function titleAt({ model, context, ...plan }: Point): string {
   const told = Object.entries({ ...plan, ...context }).filter(

@@ -17,10 +17,11 @@ const at = (...names: string[]) => join(root, ...names)
 const adamw = 'optimizer: { kind: adamw, lr: 2e-2 }'
 const gpt = '{ family: gpt, layers: 2, embed: 8, heads: 2, ffn: 8, vocab: 8, dropout: 0.1 }'
 /** Masks, a schedule of rates and an evaluation: all that must not notice. */
-const jobOf = (plan: string, { optimizer = adamw, model = gpt, more = '' } = {}) =>
+const jobOf = (plan: string, { optimizer = adamw, model = gpt, more = '', data = '{}' } = {}) =>
   [
     `model: ${model}`,
     `training: { seq: 4, globalBatch: 8, ${optimizer}, clip: 1, steps: 4, evalEvery: 2, evalBatches: 1, lrSchedule: { kind: cosine, warmup: 1 }${more} }`,
+    `data: ${data}`,
     `plan: { ${plan} }`,
   ].join('\n')
 
@@ -76,6 +77,7 @@ const pairs: readonly (readonly [from: string, to: string, bound: number, more?:
   ['dp: 2, zero: 1', 'tp: 2', 1e-10, { optimizer: 'optimizer: { kind: sgd, lr: 0.05, momentum: 0.9 }' }],
   ['dp: 2', 'pp: 2, microbatches: 2', 1e-10, { optimizer: 'optimizer: { kind: sgd, lr: 0.05 }' }],
   ['dp: 2, zero: 3', 'tp: 2', 1e-10, { model: '{ family: mlp, layers: 2, embed: 4 }' }],
+  ['cp: 2, attention: ring', 'tp: 2', 1e-10, { data: '{ documents: { separator: 0, labels: within } }' }],
 ]
 for (const [from, to, bound, more] of pairs)
   test(`${from || 'one rank'} -> ${to || 'one rank'}${more ? ` ${Object.values(more)}` : ''}: ${bound ? `as never interrupted to ${bound}` : 'the same bits'}`, async () => {
@@ -89,6 +91,16 @@ for (const [from, to, bound, more] of pairs)
     if (bound === 0) deepEqual(numbers(resumed), numbers(all.slice(2)))
     else near(resumed, all.slice(2), bound)
   })
+
+test('documents that ended elsewhere are other data; without documents the weights are the same', async () => {
+  const documents = (separator: number) => jobOf('', { data: `{ documents: { separator: ${separator} } }` })
+  const saved = at(`saved${ran}`)
+  await steps(documents(0), '--save', saved)
+  const { code, out, err } = await train(documents(1), ['--resume', saved])
+  equal(code, 1)
+  match(`${out}${err}`, /the checkpoint was trained on other data/)
+  equal((await steps(jobOf(''), '--init', saved)).length, 4)
+})
 
 for (const kernels of fastKernels())
   test(`${kernels} kernels go on with the same bits, and under another plan to 1e-5`, async () => {

@@ -1,9 +1,9 @@
 /** This machine measured, in turns with whoever else is: small training steps and collectives on its engine. */
 import { type Cluster, type CollectivePoint, collectiveKinds, digits } from '../cluster/index.js'
 import { compileJob } from '../compile/index.js'
-import { syntheticDataset } from '../data/index.js'
 import { type BenchOp, benchCollectives } from '../engine/native/index.js'
 import type { Job } from '../plan/index.js'
+import { syntheticOf } from '../train/index.js'
 import { type Machine, machineCluster } from './machine.js'
 import { merged, type Observer, observer, typical } from './observe.js'
 import { probesFor } from './probes.js'
@@ -41,12 +41,9 @@ export function calibration(host: Host, quick: boolean): Calibration {
 
 function probeOf(job: Job): { start: Start; seen: Observer; kernels: () => string } {
   const program = compileJob(job)
-  const { model, training } = job
-  const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
-  const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
   const seen = observer(program)
   let description = ''
-  const start = trainee(job, program, dataset, ({ spans, kernels }) => {
+  const start = trainee(job, program, syntheticOf(job), ({ spans, kernels }) => {
     seen.add(spans)
     description = kernels
   })

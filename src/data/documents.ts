@@ -3,7 +3,6 @@
  * its document. A document that a sequence cuts in two goes on in the next sequence as another one, and blank samples are
  * documents of one token each. All of it follows from the tokens of a sample, so every plan and every resumed run sees the same.
  */
-
 import type { Dataset } from './dataset.js'
 import { fingerprint } from './fingerprint.js'
 import type { Samples, Values } from './samples.js'
@@ -19,6 +18,7 @@ export interface Documents {
 export const packed = (dataset: Dataset, documents: Documents): Dataset => ({
   ...dataset,
   documents,
+  description: `${dataset.description}; documents end with token ${documents.separator}`,
   train: withPositions(dataset.train, documents),
   heldOut: withPositions(dataset.heldOut, documents),
   fingerprint: fingerprint(`${dataset.fingerprint} documents`, [

@@ -10,7 +10,7 @@ from typing import List, Optional
 
 import torch
 
-from . import fused
+from . import documents, fused
 from .fused import Block, Fused
 from .fused import merge as attention_merge  # noqa: F401  (an op as well)
 from .parts import Start, positions
@@ -21,6 +21,8 @@ def attention(
     key_first: Start = 0, dropout: float = 0.0, chance=None, places=None,
 ):
     """(out, lse): lse is the log of the sum of exp(scores), which backward needs."""
+    if places is not None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
+        return documents.forward(chosen_for_documents, q, k, v, scale, window, places)
     if query_first is None and chosen is not None and _fusable(q, v, window, dropout, places):
         return fused.forward(chosen, q, k, v, scale)
     cut = _blocks(q, k, v, window, query_first, key_first, dropout, places)
@@ -40,6 +42,8 @@ def attention_grad(
     query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, chance=None, places=None,
 ):
     """With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it."""
+    if places is not None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
+        return documents.backward(chosen_for_documents, dout, q, k, v, out, lse, scale, window, places)
     if query_first is None and chosen is not None and _fusable(q, v, window, dropout, places):
         return fused.backward(chosen, dout, q, k, v, out, lse, scale)
     cut = _blocks(q, k, v, window, query_first, key_first, dropout, places)
@@ -76,9 +80,10 @@ def _kept(p, dropout, chance):
     return p if dropout == 0 else torch.where(chance >= dropout, p / (1 - dropout), torch.zeros_like(p))
 
 
-# What `choose` found to work here, for whole sequences and for parts of them; None: scores are written out.
+# What `choose` found to work here, for whole sequences, for parts of them, and for documents; None: scores are written out.
 chosen: Optional[Fused] = None
 chosen_for_parts: Optional[Fused] = None
+chosen_for_documents: Optional[documents.Varlen] = None
 
 
 @torch.no_grad()
@@ -87,11 +92,14 @@ def choose(device, only: str = "") -> str:
     The first of PyTorch's ops that is there and agrees with the formulas on this device, forward and backward: which
     op takes what differs from release to release. `only` narrows the choice to names that begin so.
     """
-    global chosen, chosen_for_parts
-    chosen = chosen_for_parts = None
+    global chosen, chosen_for_parts, chosen_for_documents
+    chosen = chosen_for_parts = chosen_for_documents = None
     shapes = [(2, 128, 2, 2, 64), (2, 128, 2, 64), (2, 128, 2, 64), (2, 128, 2, 2, 64)]
     generator = torch.Generator(device).manual_seed(1)
     q, k, v, dout = (torch.randn(s, generator=generator, device=device).bfloat16() for s in shapes)
+    if only != "math":
+        chosen_for_documents = documents.FLASH if _takes_documents(documents.FLASH, dout, q, k, v) else None
+        documents.asked = False
     out, lse = attention(q, k, v)
     expected = (out, *attention_grad(dout, q, k, v, out, lse))
     for candidate in fused.CANDIDATES if only != "math" else []:
@@ -121,13 +129,34 @@ def _takes_parts(candidate: Fused, dout, q, k, v) -> bool:
     return all(_near(a.float(), b.float()) for a, b in zip(given, expected))
 
 
+def _takes_documents(candidate: documents.Varlen, dout, q, k, v) -> bool:
+    """Documents of several lengths, without a window and with one."""
+    index = torch.arange(q.shape[1], device=q.device).expand(q.shape[:2])
+    places = index % torch.tensor([[37], [128]], device=q.device)
+    try:
+        for window in (None, 20):
+            out, lse = attention(q, k, v, window=window, places=places)
+            expected = (out, *attention_grad(dout, q, k, v, out, lse, window=window, places=places))
+            out, lse = documents.forward(candidate, q, k, v, None, window, places)
+            given = (out, *documents.backward(candidate, dout, q, k, v, out, lse, None, window, places))
+            if not all(_near(a.float(), b.float()) for a, b in zip(given, expected)):
+                return False
+        return True
+    except (RuntimeError, NotImplementedError, AttributeError, TypeError):
+        return False
+
+
 def _near(actual: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool((actual - expected).abs().max() <= 0.05 * expected.abs().max())
 
 
-def _fusable(q, v, window, dropout, places) -> bool:
+def _half(q, v, dropout) -> bool:
     half = q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and v.shape[-1] <= q.shape[-1]
-    return half and window is None and dropout == 0 and places is None
+    return half and dropout == 0
+
+
+def _fusable(q, v, window, dropout, places) -> bool:
+    return _half(q, v, dropout) and window is None and places is None
 
 
 def _blocks(q, k, v, window, query_first, key_first, dropout, places) -> Optional[List[Block]]:

@@ -178,6 +178,8 @@ def reduce_scatter(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> 
     split = _split_zigzag(x, dim, group.size, zigzag) if zigzag else _split(x, dim, group.size)
     parts = group.in_rank_order(split).contiguous()
     if is_gloo(group):  # has none in older releases
+        # A copy: of a batch of one the parts are x itself, which others may read.
+        parts = parts.clone() if parts.data_ptr() == x.data_ptr() else parts
         sums = all_reduce(parts, group, in_place=True)
         mine = sorted(group.members).index(group.members[group.index])
         return Pending(sums, lambda: parts[mine].clone(), text)

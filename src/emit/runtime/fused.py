@@ -66,35 +66,35 @@ def _repeated(x, group: int):
     return x.unsqueeze(3).expand(*x.shape[:3], group, x.shape[3]).flatten(2, 3)
 
 
-def _widened(x, like):
+def widened(x, like):
     """The ops want values as wide as keys: zeros beside them change nothing."""
     return F.pad(x, (0, like.shape[-1] - x.shape[-1])) if x.shape[-1] < like.shape[-1] else x
 
 
-def _narrowed(x, width: int):
+def narrowed(x, width: int):
     return x[..., :width].contiguous() if width < x.shape[-1] else x
 
 
 def forward(fused: Fused, q, k, v, scale, causal: bool = True):
     """lse stays as the op gives it."""
     group, width = q.shape[3], v.shape[-1]
-    v = _widened(v, k)
+    v = widened(v, k)
     if not fused.grouped:
         k, v = _repeated(k, group), _repeated(v, group)
     out, lse = fused.forward(q.flatten(2, 3), k, v, scale, causal)
-    return _narrowed(out.reshape(q.shape), width), lse
+    return narrowed(out.reshape(q.shape), width), lse
 
 
 def backward(fused: Fused, dout, q, k, v, out, lse, scale, causal: bool = True):
     kv_heads, group = q.shape[2:4]
     width = v.shape[-1]
-    dout, v, out = _widened(dout, q), _widened(v, k), _widened(out, q)
+    dout, v, out = widened(dout, q), widened(v, k), widened(out, q)
     if not fused.grouped:
         k, v = _repeated(k, group), _repeated(v, group)
     dq, dk, dv = fused.backward(dout.flatten(2, 3), q.flatten(2, 3), k, v, out.flatten(2, 3), lse, scale, causal)
     if not fused.grouped:
         dk, dv = (grad.unflatten(2, (kv_heads, group)).sum(3) for grad in (dk, dv))
-    return dq.reshape(q.shape), dk, _narrowed(dv, width)
+    return dq.reshape(q.shape), dk, narrowed(dv, width)
 
 
 class Block(NamedTuple):

@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from . import grouped
+from . import documents, grouped
 
 # Steps that run call by call before one is recorded: in them compilers and libraries choose their kernels.
 WARM = 2
@@ -40,6 +40,8 @@ class Recorded:
             return _say("dropout draws other numbers in every step")
         if grouped.asked or self.stage.guarded_until is not None:
             return _say("the host asks how many rows the experts have")
+        if documents.asked:
+            return _say("the host asks where documents end")
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):

@@ -4,7 +4,7 @@ from typing import Dict, List, Optional, Sequence, Union
 
 import torch
 
-from . import comm, counter, lines, parts, routes
+from . import comm, counter, documents, lines, parts, routes
 from .mesh import Mesh
 from .parts import Start
 
@@ -207,6 +207,7 @@ COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "
 
 def keep_out_of_compiled_code() -> None:
     """torch.compile compiles what is between these and calls them as they are."""
+    documents.keep_out_of_compiled_code()
     for name in COMMUNICATES:
         method = getattr(Here, name)
         if not hasattr(method, "__wrapped__"):
