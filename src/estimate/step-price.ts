@@ -31,7 +31,6 @@ import {
   type PipelineCosts,
   type PipelineFlights,
   playAlone,
-  playBare,
   playPipeline,
   type TaskTimes,
   taskCosts,
@@ -201,9 +200,11 @@ export class StepPrice {
     return this.#cut.flying !== undefined
   }
 
-  /** No less, knowing the order of the tasks. */
+  /** No less, knowing the order of the tasks, where all of it is played: what flies only delays them. */
   leastInOrder(): number {
-    const bare = playBare(this.#known.orders, this.#costs()) ?? 0
+    const { orders } = this.#known
+    const { microbatches } = this.#setup.split
+    const bare = orders.shorter ? 0 : Math.max(...playPipeline(orders, microbatches, this.#costs()).finish)
     return (Math.max(this.#leastEnd(), bare * (1 - rounding)) + this.#optimizer) * (1 + latenessOf(this.#setup))
   }
 

@@ -99,10 +99,6 @@ export function playPipeline(
   return { finish: grown(played.finish, before.finish), idle: grown(played.idle, before.idle) }
 }
 
-/** When the last rank would be done if nothing flew; undefined where the order is too long to be played whole. */
-export const playBare = ({ order, shorter }: PlayedOrders, costs: PipelineCosts): number | undefined =>
-  shorter ? undefined : plainPlay(order, costs).finish.reduce((a, b) => Math.max(a, b), 0)
-
 /** When one rank would be done if it never waited for another. */
 export function playAlone(
   { order, shorter }: PlayedOrders,
