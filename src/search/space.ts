@@ -110,7 +110,11 @@ function meetings(request: Request): (cut: LayerCut) => Meeting {
   }
   const waysOf = ({ tp, cp }: LayerCut): Meeting[] => {
     const both = divisors(cp).filter(ulysses => ulysses > 1 && ulysses < cp)
-    const ways: Meeting[] = [{ ring: true }, { ulysses: cp }, ...both.map(ulysses => ({ ulysses, ring: true as const }))]
+    const ways: Meeting[] = [
+      { ring: true },
+      { ulysses: cp },
+      ...both.map(ulysses => ({ ulysses, ring: true as const })),
+    ]
     return [{}, ...ways.filter(way => allowed({ ...request, globalBatch: 1 }, { tp, cp, ...way }))]
   }
   const busy = ({ tp, cp, sequenceParallel, microbatch }: LayerCut, way: Meeting): number => {

@@ -50,7 +50,10 @@ export function registerValidate(program: Command, io: Io, done: (code: number) 
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action((options: ValidateOptions) => {
-      const found = { ...validationOf(rowsFor(options, io), options.rows !== undefined), attention: partsFor(options, io) }
+      const found = {
+        ...validationOf(rowsFor(options, io), options.rows !== undefined),
+        attention: partsFor(options, io),
+      }
       io.out(options.json ? `${JSON.stringify(asJson(found), null, 2)}\n` : validationText(found, options.worst))
       done(found.times.timed.length + found.peaks.length > 0 ? 0 : 1)
     })

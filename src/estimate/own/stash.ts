@@ -90,7 +90,8 @@ function stashOf(placed: Placed, w: Widths): Stash {
       input: pending + feed.twice - handed + input + 1.5 * w.whole,
     }
   const work = Math.max(feed.work, attention.work) + handed
-  const result = attendedWidths(shape, tp).results
+  // Of heads and of tokens, where they are exchanged.
+  const result = attendedWidths(shape, tp).results * ((split.ulysses ?? 1) > 1 ? 2 : 1)
   if (recompute === 'selective')
     return { open: everything + w.residual - result, pending, work: work + result, input: left + result + input }
   return { open: everything + w.residual, pending, work, input: left + input }
