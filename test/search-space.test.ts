@@ -191,7 +191,7 @@ test('long sequences are cut over cp, short ones where that is asked for; ZeRO s
 })
 
 test('where a sequence is split, keys meet queries in the way that takes a layer the least time', () => {
-  const request = requestOf({ devices: 8, constraints: ['cp=8'] })
+  const request = requestOf({ devices: 8, seq: 32768, software: 'lockstep', constraints: ['cp=8'] })
   const [split] = spaceOf(request)
   const { ring: _, ulysses: __, ...gathered } = split
   const busy = (of: Split) => new CutPrice(setupOf(request, of)).busy()
