@@ -77,34 +77,30 @@ def check(op, ranks, zigzag, x, scale):
         near(given, expected, what)
 
 
-def _stand_in_documents(of, count):
-    """An op of one sequence, document by document."""
-
-    def each(*given):
-        *rows, bounds, longest, scale, window = given
-        made = []
-        for first, last in zip(bounds.tolist(), bounds.tolist()[1:]):
-            assert last - first <= longest
-            one = [x[first:last].unsqueeze(0) for x in rows]
-            made.append([x[0] for x in of(one, scale, window)])
-        return tuple(torch.cat([parts[i] for parts in made]) for i in range(count))
-
-    return each
+def _segments(bounds):
+    """Queries and keys of each segment, and where the queries stand before the keys."""
+    for first, last, low, high in zip(*(ends.tolist()[i:] for ends in bounds[:2] for i in (0, 1))):
+        assert last - first <= bounds.most_queries and high - low <= bounds.most_keys
+        yield slice(first, last), slice(low, high), high - low - (last - first if bounds.causal else 0)
 
 
-def _one_forward(x, scale, window):
-    q, k, v = x
-    group = q.shape[2] // k.shape[2]
-    out, lse = module.attention(q.unflatten(2, (-1, group)), k, v, scale, window, query_first=0)
-    return out.flatten(2, 3), lse.flatten(2, 3)
+def _stand_in_varlen_forward(q, k, v, bounds, scale, window):
+    group, made = q.shape[1] // k.shape[1], []
+    for of, held, before in _segments(bounds):
+        some = q[of].unflatten(1, (-1, group)).unsqueeze(0)
+        made.append(module.attention(some, k[None, held], v[None, held], scale, window, query_first=before))
+    return torch.cat([out[0].flatten(1, 2) for out, _ in made]), torch.cat([lse[0].flatten(1) for _, lse in made]).t()
 
 
-def _one_backward(x, scale, window):
-    dout, q, k, v, out, lse = x
-    group = q.shape[2] // k.shape[2]
-    dout, q, out, lse = (each.unflatten(2, (-1, group)) for each in (dout, q, out, lse))
-    dq, dk, dv = module.attention_grad(dout, q, k, v, out, lse, scale, window, query_first=0)
-    return dq.flatten(2, 3), dk, dv
+def _stand_in_varlen_backward(dout, q, k, v, out, lse, bounds, scale, window):
+    group, made = q.shape[1] // k.shape[1], []
+    for of, held, before in _segments(bounds):
+        rows = [x[of].unflatten(1, (-1, group)).unsqueeze(0) for x in (dout, q, out, lse.t())]
+        slopes = module.attention_grad(
+            rows[0], rows[1], k[None, held], v[None, held], *rows[2:], scale, window, query_first=before
+        )
+        made.append([slopes[0][0].flatten(1, 2), slopes[1][0], slopes[2][0]])
+    return tuple(torch.cat(parts) for parts in zip(*made))
 
 
 def check_documents(op, x, window):
@@ -122,11 +118,43 @@ def check_documents(op, x, window):
         places.copy_(index % 50)  # other documents where those lay
 
 
+def check_document_parts(op, ranks, zigzag, x):
+    """Gathered and turn by turn, of documents that end within and between parts."""
+    dout, q, k, v = (torch.cat((each, each.flip(1))) for each in x)
+    index = torch.arange(q.shape[1], device=device).expand(2, -1)
+    places = index % torch.tensor([[37], [200]], device=device)
+    out, lse = module.attention(q, k, v, query_first=0, places=places)
+    grads = module.attention_grad(dout, q, k, v, out, lse, query_first=0, places=places)
+    size = q.shape[1] // ranks
+    sums = [torch.zeros_like(each) for each in (k, v)]
+    for rank in range(ranks):
+        first = start_of(rank, ranks, size, zigzag)
+        *mine, here = [parts.narrow(each, 1, first, size) for each in (dout, q, out, lse, grads[0], places)]
+        made, total = documents.forward_parts(op, mine[1], k, v, None, documents.pieces_of(here, first, 0, k.shape[1]))
+        near(made, mine[2], "gathered out of documents")
+        near(total, mine[3], "gathered lse of documents")
+        sum_out, dq = None, torch.zeros_like(mine[4])
+        for turn in range(ranks):
+            at = start_of((rank - turn) % ranks, ranks, size, zigzag)
+            held = [parts.narrow(each, 1, at, size) for each in (k, v)]
+            cut = documents.pieces_of(here, first, at, size)
+            share = documents.forward_parts(op, mine[1], *held, None, cut)
+            sum_out = share if sum_out is None else fused.merge(*sum_out, *share)
+            made = documents.backward_parts(op, mine[0], mine[1], *held, mine[2], mine[3], None, cut)
+            dq += made[0]
+            for total, addend in zip(sums, made[1:]):
+                total.index_add_(1, parts.positions(at, size, device), addend)
+        near(sum_out[0], mine[2], "merged out of documents")
+        near(dq, mine[4], "dq of documents")
+    for given, expected, what in zip(sums, grads[1:], ("dk", "dv")):
+        near(given, expected, f"{what} of documents")
+
+
 torch.manual_seed(1)
 # Values that are narrower than keys.
 shapes = [(1, 128, 2, 2, 32), (1, 128, 2, 2, 64), (1, 128, 2, 64), (1, 128, 2, 32)]
 tensors = [torch.randn(shape, device=device).to(dtype) for shape in shapes]
-varlen = documents.Varlen(_stand_in_documents(_one_forward, 2), _stand_in_documents(_one_backward, 3))
+varlen = documents.Varlen(_stand_in_varlen_forward, _stand_in_varlen_backward)
 if device == "cpu":
     ops = [fused.Fused("written out", _stand_in_forward, _stand_in_backward, grouped=False)]
 else:
@@ -142,5 +170,8 @@ for op in ops:
             check(op, ranks, zigzag, tensors, 0.1 if zigzag else None)
 for window in (None, 20):
     check_documents(varlen, tensors, window)
+for ranks in (2, 4):
+    for zigzag in (False, True):
+        check_document_parts(varlen, ranks, zigzag, tensors)
 assert fused.blocks(0, 4, 2, 4) is None, "half of a square is no block"
 print("ok")

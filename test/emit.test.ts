@@ -190,9 +190,10 @@ const scriptOf = (name: string) => fileURLToPath(new URL(`../../test/${name}`, i
 test('torch.compile makes one piece of every segment', { skip: python ? false : noPython }, t => {
   const folder = temporaryFolder()
   try {
-    const training = { seq: 8, globalBatch: 4 }
-    const routed = [expertModels.gshard, expertModels.deepseek].map(model => Job.parse({ model, training }))
-    const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' }), ...routed]
+    const { deepseek, gshard } = expertModels
+    const model = { ...deepseek, moe: { ...deepseek.moe, capacity: gshard.moe.capacity } }
+    const routed = Job.parse({ model, training: { seq: 8, globalBatch: 4 } })
+    const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' }), routed]
     const folders = jobs.map((_, i) => join(folder, `job${i}`))
     for (const [i, job] of jobs.entries()) writeFiles(folders[i], emittedFiles(job))
     const { status, stdout, stderr } = spawnSync(python!, [scriptOf('emit_compiled.py'), ...folders], {

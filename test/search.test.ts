@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { EstimateBook, frameworks, shapeOf } from '../src/estimate/index.js'
+import { CutPrice, EstimateBook, frameworks, shapeOf } from '../src/estimate/index.js'
 import { LlamaConfig, presets } from '../src/model/index.js'
 import {
   abilitiesOf,
@@ -20,6 +20,7 @@ import {
   ratesOfPlan,
   savingsOf,
   search,
+  setupOf,
   splitFrom,
   stepBound,
 } from '../src/search/index.js'
@@ -63,6 +64,13 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
           const plan = priceOf(request, splitFrom(group, pipeline, saving))
           ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)
           ok(plan.bytes >= bytes * (1 - 1e-12), `${plan.bytes} < ${bytes}: ${JSON.stringify(plan.split)}`)
+          const setup = setupOf(request, plan.split)
+          const price = new CutPrice(setup).withPipeline(setup)
+          for (const least of [price.least(), price.leastInOrder(), price.leastBeside()])
+            ok(
+              plan.estimate.step >= least * (1 - 1e-12),
+              `${plan.estimate.step} < ${least}: ${JSON.stringify(plan.split)}`,
+            )
         }
       }
     }

@@ -40,7 +40,7 @@ for (const { model, device, devices } of questions) {
       globalBatch: devices * 4,
       cluster,
     })
-    const answer = await findPlans(request, { top: 5, simulate: 20 })
+    const answer = findPlans(request, { top: 5, simulate: 20, front: false })
     searches++
     if (answer.listed.length === 0) unfit++
     for (const { plan, simulated } of answer.listed) {

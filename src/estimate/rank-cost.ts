@@ -45,7 +45,7 @@ export interface Busiest {
   readonly parameters: HeldParameters
 }
 
-export function busiestOf({ ranks }: Pipeline, prices: Prices, parts: StageParts): Busiest {
+export function busiestOf({ firsts: ranks }: Pipeline, prices: Prices, parts: StageParts): Busiest {
   let rank = ranks[0]
   let busy = busyOf(rank, parts)
   let parameters = parametersOf(rank, prices)
@@ -99,7 +99,7 @@ export const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices
  * for each layer and microbatch, with so many fetches each.
  */
 export function leastEnd(
-  { stages, ranks }: Pipeline,
+  { stages, ranks, lasts }: Pipeline,
   parts: StageParts,
   message: number,
   flown: (fetches: number) => number,
@@ -112,7 +112,7 @@ export function leastEnd(
   const hops = ranks.length === 1 ? 0 : Math.max(0, stages.length - 2)
   const pass = (of: TaskTimes) => of.F + back(of)
   let least = layers * pass(layer) + pass(ends.first) + pass(ends.last) + 2 * hops * message
-  for (const rank of ranks) {
+  for (const rank of lasts) {
     const { layersBefore, stagesBefore, layerTurns, firstTurns, lastTurns } = rank
     const entered = stagesBefore > 0 ? 1 : 0
     const way = stagesBefore * message

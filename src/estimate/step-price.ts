@@ -156,6 +156,9 @@ function laneSeconds(
 const latenessOf = ({ software, cluster }: Setup): number =>
   software.jitter * Math.max(0, Math.log2(cluster.devices / 64))
 
+/** Blocks one by one do not add up to their stage to the last bit. */
+const rounding = 1e-9
+
 interface PlayedTimes {
   /** When the last task is done, and when gradients are sums everywhere. */
   readonly pipelined: number
@@ -192,8 +195,21 @@ export class StepPrice {
     return (this.#leastEnd() + this.#optimizer) * (1 + latenessOf(this.#setup))
   }
 
-  /** No less, knowing the order of the tasks. */
+  /** Whether something may fly beside the tasks: there are further bounds then. */
+  get flies(): boolean {
+    return this.#cut.flying !== undefined
+  }
+
+  /** No less, knowing the order of the tasks, where all of it is played: what flies only delays them. */
   leastInOrder(): number {
+    const { orders } = this.#known
+    const { microbatches } = this.#setup.split
+    const bare = orders.shorter ? 0 : Math.max(...playPipeline(orders, microbatches, this.#costs()).finish)
+    return (Math.max(this.#leastEnd(), bare * (1 - rounding)) + this.#optimizer) * (1 + latenessOf(this.#setup))
+  }
+
+  /** No less, knowing what flies beside the tasks of the busiest rank. */
+  leastBeside(): number {
     return (Math.max(this.#leastEnd(), this.#leastAlone()) + this.#optimizer) * (1 + latenessOf(this.#setup))
   }
 
@@ -233,8 +249,7 @@ export class StepPrice {
     const { pipeline, orders } = this.#known
     const { table, prices, flying } = this.#cut
     const { rank, busy, parameters } = this.#busiest
-    const flights =
-      flying && pipelineFlights(setup, flying.traffic, flying.blocks, pipeline, orders.order, flying.known)
+    const flights = this.#flights()
     const { finish, idle } = playPipeline(orders, split.microbatches, { ...this.#costs(), ...(flights && { flights }) })
     // Of many microbatches a part is played: a rank that is a little busier than the others may tell only later.
     const pipelined = Math.max(this.#leastEnd(), this.#leastAlone(), ...finish)

@@ -3,6 +3,7 @@
  * and that depends on the group alone; the test prices whole spaces and finds no plan below its bounds.
  */
 import { CutPrice, rankFootprint, type Split, totalBytes } from '../estimate/index.js'
+import type { ScheduleName } from '../plan/index.js'
 import { plainSplit, type Request } from './request.js'
 import type { Group, Saving } from './space.js'
 
@@ -31,11 +32,12 @@ export function bytesBound(request: Request, group: Group, saving: Saving, lists
   // Of three ranks the second is between the ends.
   const [pp, rank] = group.pp === 1 ? [1, 0] : [3, 1]
   const layers = lists(pp, Math.ceil(shape.layers / group.pp))
-  const held = (['1f1b', 'zb-h1'] as const).map(schedule => {
+  const bytesOf = (schedule: ScheduleName): number => {
     const split: Split = { ...plainSplit, ...group, ...saving, pp, schedule, microbatches: 1, layers }
     return totalBytes(rankFootprint({ shape, split, precision, software, book }, rank))
-  })
-  return Math.min(...held)
+  }
+  // Of others' programs it is not known what a backward pass in two would keep.
+  return software.own ? Math.min(bytesOf('1f1b'), bytesOf('zb-h1')) : bytesOf('1f1b')
 }
 
 /** So many stages of so many layers each: the same list every time, since what it comes to is remembered by the list. */

@@ -113,14 +113,29 @@ interface Pipelines {
   readonly least: number
 }
 
-interface BoundedPlan {
+/** Seconds and bytes that a plan surely takes. */
+interface Bounds {
   readonly setup: Setup
-  /** Seconds and bytes that it surely takes. */
   readonly least: number
-  readonly held: number
+  readonly bytes: number
+}
+
+interface Unweighed extends Bounds {
   readonly priceWith: (setup: Setup) => StepPrice
   readonly memoryOf: (setup: Setup) => Footprint
 }
+
+/** Its memory is known, and it fits. */
+interface Weighed extends Bounds {
+  readonly memory: Footprint
+  readonly price: StepPrice
+  /** Bounds on its time that were not asked for yet. */
+  readonly further: readonly ((price: StepPrice) => number)[]
+}
+
+type BoundedPlan = Unweighed | Weighed
+
+const furtherBounds: Weighed['further'] = [price => price.leastInOrder(), price => price.leastBeside()]
 
 /** Plans that may be the best come first and take the longest: this makes the share one of time, about. */
 const costOfFirst = 0.3
@@ -128,8 +143,9 @@ const costOfFirst = 0.3
 export const search = (request: Request, options: Options): Found => finish(searching(request, options))
 
 export function* searching(request: Request, options: Options): Work<Found> {
-  const groups = boundedGroups(request)
-  const considered = groups.reduce((n, { plans }) => n + plans, 0)
+  const { prune = true, capacity = capacityOf(request) } = options
+  const groups = boundedGroups(request, prune ? capacity : Number.POSITIVE_INFINITY)
+  const considered = groups.plans
   const visit = new Visit(request, options, groups)
   let [steps, done] = [0, 0]
   while ((done = visit.next()) >= 0) if (++steps % 64 === 0) yield (done / considered) ** costOfFirst
@@ -150,13 +166,14 @@ class Visit {
   #priced = 0
   #unfit = 0
 
-  constructor(request: Request, options: Options, groups: readonly Bounded[]) {
+  constructor(request: Request, options: Options, { fitting, tooHeavy }: BoundedGroups) {
     const { keep, capacity = capacityOf(request), front = true, prune = true } = options
     this.#request = request
     this.#capacity = capacity
     this.#prune = prune
     this.#best = new Best(keep, front)
-    for (const group of groups) this.#agenda.add(group)
+    this.#pruned.memory = tooHeavy
+    for (const group of fitting) this.#agenda.add(group)
   }
 
   /** Looks at what comes next; how many plans are decided. -1: there was nothing left. */
@@ -176,12 +193,16 @@ class Visit {
 
   #group({ group, pipelines, savings, plans, least, bytes, bytesWith }: Bounded): void {
     if (this.#isUseless(plans, least, bytes)) return
-    for (const [i, saving] of savings.entries()) this.#saving(group, saving, pipelines, bytesWith[i])
+    for (const [i, saving] of savings.entries()) this.#saving({ group, pipelines, least }, saving, bytesWith[i])
   }
 
-  #saving(group: Group, saving: Saving, pipelines: readonly Pipeline[], bytes: number): void {
+  #saving(
+    { group, pipelines, least: atLeast }: Pick<Bounded, 'group' | 'pipelines' | 'least'>,
+    saving: Saving,
+    bytes: number,
+  ): void {
     const setupWith = (pipeline: Pipeline) => setupOf(this.#request, splitFrom(group, pipeline, saving))
-    if (this.#isUseless(pipelines.length, 0, bytes)) return
+    if (this.#isUseless(pipelines.length, atLeast, bytes)) return
     const cutWith = (schedule: ScheduleName) => new CutPrice(setupWith({ schedule, chunks: 1 }))
     const [whole, split] = [cutWith('1f1b'), cutWith('zb-h1')]
     const priceWith = (setup: Setup) =>
@@ -200,20 +221,36 @@ class Visit {
       const held = Math.max(bytes, heldBytes(laid.ranks[0], leastOpen))
       if (this.#isUseless(1, atLeast, held)) continue
       const least = priceWith(setup).least()
-      if (!this.#isUseless(1, least, held)) this.#agenda.add({ setup, least, held, priceWith, memoryOf })
+      if (!this.#isUseless(1, least, held)) this.#agenda.add({ setup, least, bytes: held, priceWith, memoryOf })
     }
   }
 
-  #plan({ setup, least, held, priceWith, memoryOf }: BoundedPlan): void {
-    if (this.#isUseless(1, least, held)) return
+  /** Its bounds are found one after the other, and a plan waits its turn by each: few are played. */
+  #plan(plan: BoundedPlan): void {
+    if (this.#isUseless(1, plan.least, plan.bytes)) return
+    if (!('price' in plan)) this.#weigh(plan)
+    else if (plan.further.length === 0) this.#play(plan)
+    else {
+      const [bound, ...further] = plan.further
+      this.#agenda.add({ ...plan, least: Math.max(plan.least, bound(plan.price)), further })
+    }
+  }
+
+  #weigh({ setup, least, priceWith, memoryOf }: Unweighed): void {
     const memory = memoryOf(setup)
     const bytes = totalBytes(memory)
-    const price = priceWith(setup)
-    const fits = bytes <= this.#capacity
-    if (fits && (this.#isUseless(1, least, bytes) || this.#isUseless(1, price.leastInOrder(), bytes))) return
+    if (bytes <= this.#capacity) {
+      const price = priceWith(setup)
+      this.#agenda.add({ setup, least, bytes, memory, price, further: price.flies ? furtherBounds : [] })
+    } else {
+      this.#priced++
+      this.#unfit++
+    }
+  }
+
+  #play({ setup, bytes, memory, price }: Weighed): void {
     this.#priced++
-    if (fits) this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
-    else this.#unfit++
+    this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
   }
 
   /** Whether so many plans, that take at least so long and so much memory, can be left out. */
@@ -230,19 +267,62 @@ function weighed(setup: Setup, times: Omit<Estimate, 'memory'>): Priced {
   return { split: setup.split, estimate: withMemory(times, memory), bytes: totalBytes(memory) }
 }
 
-function boundedGroups(request: Request): Bounded[] {
-  const pipelinesAt = new Map<number, readonly Pipeline[]>()
+interface BoundedGroups {
+  /** Groups with plans that may fit. */
+  readonly fitting: readonly Bounded[]
+  /** All plans, and those of groups too heavy for so many bytes. */
+  readonly plans: number
+  readonly tooHeavy: number
+}
+
+function boundedGroups(request: Request, capacity: number): BoundedGroups {
+  const [pipelinesFor, savingsFor] = [pipelinesOnce(request), savingsOnce(request)]
   const lists = equalLayers()
-  const bounded: Bounded[] = []
+  const fitting: Bounded[] = []
+  let [all, tooHeavy] = [0, 0]
+  let heavy: Group | undefined
   for (const group of groupsOf(request)) {
-    const pipelines = pipelinesAt.get(group.pp) ?? pipelinesOf(request, group.pp)
-    pipelinesAt.set(group.pp, pipelines)
-    const savings = savingsOf(group, request.constraints)
+    const [pipelines, savings] = [pipelinesFor(group), savingsFor(group)]
     const plans = pipelines.length * savings.length
+    all += plans
     if (plans === 0) continue
-    const bytesWith = savings.map(saving => bytesBound(request, group, saving, lists))
-    const bounds = { least: stepBound(request, group), bytes: Math.min(...bytesWith), bytesWith }
-    bounded.push({ group, pipelines, savings, plans, ...bounds })
+    const isHeavier = heavy !== undefined && isSameCut(group, heavy) && group.microbatch > heavy.microbatch
+    const bytesWith = isHeavier ? [] : savings.map(saving => bytesBound(request, group, saving, lists))
+    const bytes = Math.min(...bytesWith)
+    if (bytes > capacity) {
+      heavy = group
+      tooHeavy += plans
+    } else fitting.push({ group, pipelines, savings, plans, least: stepBound(request, group), bytes, bytesWith })
   }
-  return bounded
+  return { fitting, plans: all, tooHeavy }
+}
+
+/** Alike in all but microbatches: the larger they are, the more lies there. */
+const isSameCut = (a: Group, b: Group): boolean =>
+  a.tp === b.tp &&
+  a.cp === b.cp &&
+  a.ep === b.ep &&
+  a.pp === b.pp &&
+  a.dp === b.dp &&
+  a.sequenceParallel === b.sequenceParallel &&
+  a.imbalance === b.imbalance
+
+function pipelinesOnce(request: Request): (group: Group) => readonly Pipeline[] {
+  const known = new Map<number, readonly Pipeline[]>()
+  return ({ pp }) => {
+    const pipelines = known.get(pp) ?? pipelinesOf(request, pp)
+    known.set(pp, pipelines)
+    return pipelines
+  }
+}
+
+/** They depend on whether there are copies, and several microbatches. */
+function savingsOnce({ constraints }: Request): (group: Group) => readonly Saving[] {
+  const known = new Map<string, readonly Saving[]>()
+  return group => {
+    const key = `${group.dp * group.cp > 1} ${group.microbatches > 1}`
+    const savings = known.get(key) ?? savingsOf(group, constraints)
+    known.set(key, savings)
+    return savings
+  }
 }

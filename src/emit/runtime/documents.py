@@ -1,16 +1,27 @@
 """
-Attention of sequences that hold several documents, by PyTorch's flash attention: it takes sequences of any lengths one after the
-other, and here each document is one. Only whole sequences are cut so; of parts the scores are written out.
+Attention of sequences that hold several documents, by PyTorch's flash attention: it takes segments of any lengths one after the
+other, and here each document, or what a rank has of its queries and of the keys they see, is one.
 """
-from typing import Callable, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
-from .fused import narrowed, widened
+from .fused import narrowed, wide, widened
+from .parts import Start, runs
+
+
+class Bounds(NamedTuple):
+    """Where segments of queries and of keys begin and the last ends; the longest. Causal: the last query sees up to the last key."""
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    most_queries: int
+    most_keys: int
+    causal: bool
 
 
 class Varlen(NamedTuple):
-    """Tokens of all sequences in one row, [tokens, heads, headDim], with the bounds of documents; lse stays as the op gives it."""
+    """Tokens of all segments in one row, [tokens, heads, headDim], with their bounds; lse is [heads, tokens]."""
 
     forward: Callable
     backward: Callable
@@ -20,17 +31,19 @@ def _window(window: Optional[int]):
     return {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
 
 
-def _flash_forward(q, k, v, bounds, longest, scale, window):
+def _flash_forward(q, k, v, bounds: Bounds, scale, window):
+    *cut, causal = bounds
     out, lse, *_ = torch.ops.aten._flash_attention_forward(
-        q, k, v, bounds, bounds, longest, longest, 0.0, True, False, scale=scale, **_window(window)
+        q, k, v, *cut, 0.0, causal, False, scale=scale, **_window(window)
     )
     return out, lse
 
 
-def _flash_backward(dout, q, k, v, out, lse, bounds, longest, scale, window):
+def _flash_backward(dout, q, k, v, out, lse, bounds: Bounds, scale, window):
+    *cut, causal = bounds
     state = torch.zeros(2, dtype=torch.int64, device=q.device).view(torch.uint64)
     return torch.ops.aten._flash_attention_backward(
-        dout, q, k, v, out, lse, bounds, bounds, longest, longest, 0.0, True, state, state[:1], scale=scale, **_window(window)
+        dout, q, k, v, out, lse, *cut, 0.0, causal, state, state[:1], scale=scale, **_window(window)
     )
 
 
@@ -40,19 +53,28 @@ FLASH = Varlen(_flash_forward, _flash_backward)
 asked = False
 
 
-def bounds_of(places) -> Tuple[torch.Tensor, int]:
-    """Where documents begin through all sequences, and where the last ends; and how long the longest is. Found once a microbatch."""
-    found = getattr(places, "bounds", None)
+def _known(places) -> Dict:
+    """What was found out about these places, once a microbatch for all layers."""
+    found = getattr(places, "found", None)
     # A step may find its data where that of the step before lay.
     if found is None or found[0] != places._version:
         global asked
         asked = True
+        found = places._version, {}
+        places.found = found
+    return found[1]
+
+
+def bounds_of(places) -> Bounds:
+    """Of whole sequences: where documents begin through all of them."""
+    known = _known(places)
+    if None not in known:
         flat = places.flatten()
         begins = torch.nonzero(flat == 0).flatten()
-        ends = begins.new_full((1,), flat.numel())
-        found = places._version, torch.cat((begins, ends)).int(), int(flat.max()) + 1
-        places.bounds = found
-    return found[1:]
+        ends = torch.cat((begins, begins.new_full((1,), flat.numel()))).int()
+        longest = int(flat.max()) + 1
+        known[None] = Bounds(ends, ends, longest, longest, True)
+    return known[None]
 
 
 def _row(x):
@@ -61,20 +83,112 @@ def _row(x):
 
 
 def forward(op: Varlen, q, k, v, scale, window, places):
-    bounds, longest = bounds_of(places)
-    out, lse = op.forward(_row(q), _row(k), _row(widened(v, k)), bounds, longest, scale, window)
+    """lse stays as the op gives it."""
+    out, lse = op.forward(_row(q), _row(k), _row(widened(v, k)), bounds_of(places), scale, window)
     return narrowed(out.reshape(q.shape), v.shape[-1]), lse
 
 
 def backward(op: Varlen, dout, q, k, v, out, lse, scale, window, places):
-    bounds, longest = bounds_of(places)
     rows = [_row(x) for x in (widened(dout, q), q, k, widened(v, k), widened(out, q))]
-    dq, dk, dv = op.backward(*rows, lse, bounds, longest, scale, window)
+    dq, dk, dv = op.backward(*rows, lse, bounds_of(places), scale, window)
     return dq.reshape(q.shape), dk.reshape(k.shape), narrowed(dv.reshape(*v.shape[:-1], -1), v.shape[-1])
+
+
+class Piece(NamedTuple):
+    """Queries, each at most once, and keys, by their index through all sequences."""
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    bounds: Bounds
+
+
+# The first of some tokens, how many they are, and the runs of keys they see.
+Segment = Tuple[int, int, List[Tuple[int, int]]]
+
+
+def pieces_of(places, query_first: Start, key_first: Start, held: int) -> Optional[List[Piece]]:
+    """What the queries of a part of each sequence see of a part of the keys; None: documents are cut within the last of them."""
+    known = _known(places)
+    cut = (query_first, key_first, held)
+    if cut not in known:
+        if "rows" not in known:
+            known["rows"] = places.tolist()
+        found = _segments(known["rows"], runs(query_first, places.shape[1]), runs(key_first, held), held)
+        known[cut] = found and [_piece(found[causal], causal, places.device) for causal in found if found[causal]]
+    return known[cut]
+
+
+def _segments(rows, queries, keys, held: int) -> Optional[Dict[bool, List[Segment]]]:
+    found: Dict[bool, List[Segment]] = {True: [], False: []}
+    for sample, row in enumerate(rows):
+        for at, position, many in queries:
+            for begin, end in _documents(row[at : at + many]):
+                first, last = position + begin, position + end
+                seen = [(place, start, max(first - row[at + begin], start), min(last, start + count)) for place, start, count in keys]
+                seen = [run for run in seen if run[2] < run[3]]
+                # Queries see each other only where all of their keys are here.
+                causal = bool(seen) and seen[-1][3] > first
+                if causal and not (seen[-1][1] <= first and seen[-1][3] == last):
+                    return None
+                if seen:
+                    ranges = [(sample * held + place + low - start, high - low) for place, start, low, high in seen]
+                    found[causal].append((sample * len(row) + at + begin, end - begin, ranges))
+    return found
+
+
+def _documents(row: List[int]):
+    """Runs of tokens of one document each."""
+    begins = [i for i, place in enumerate(row) if place == 0 or i == 0]
+    return zip(begins, [*begins[1:], len(row)])
+
+
+def _piece(segments: List[Segment], causal: bool, device) -> Piece:
+    asking = [(first, count) for first, count, _ in segments]
+    lengths = [sum(count for _, count in ranges) for _, _, ranges in segments]
+    queries, keys = _indices(asking, device), _indices([run for _, _, ranges in segments for run in ranges], device)
+    counts = [count for _, count in asking]
+    bounds = Bounds(_ends(counts, device), _ends(lengths, device), max(counts), max(lengths), causal)
+    return Piece(queries, keys, bounds)
+
+
+def _indices(ranges: List[Tuple[int, int]], device) -> torch.Tensor:
+    return torch.cat([torch.arange(first, first + count) for first, count in ranges]).to(device)
+
+
+def _ends(counts: List[int], device) -> torch.Tensor:
+    return torch.tensor([0, *counts]).cumsum(0).int().to(device)
+
+
+def forward_parts(op: Varlen, q, k, v, scale, cut: List[Piece]):
+    """(out, lse), lse as [batch, seq, kvHeads, group]: -inf where no key is seen."""
+    asking, keys, values = (_row(x) for x in (q, k, widened(v, k)))
+    out = torch.zeros_like(asking)
+    lse = torch.full(asking.shape[:-1], -float("inf"), dtype=wide(q), device=q.device)
+    for of, held, bounds in cut:
+        made, logs = op.forward(asking[of], keys[held], values[held], bounds, scale, None)
+        out[of], lse[of] = made, logs.t()
+    return narrowed(out.reshape(q.shape), v.shape[-1]), lse.reshape(q.shape[:-1])
+
+
+def backward_parts(op: Varlen, dout, q, k, v, out, lse, scale, cut: List[Piece]):
+    given, asking, keys, values, made = (_row(x) for x in (widened(dout, q), q, k, widened(v, k), widened(out, q)))
+    logs = lse.flatten(0, 1).flatten(1)
+    dq, dk, dv = (torch.zeros_like(x, dtype=wide(x)) for x in (asking, keys, values))
+    for of, held, bounds in cut:
+        some = [x[of] for x in (given, asking)], [x[held] for x in (keys, values)]
+        slopes = op.backward(*some[0], *some[1], made[of], logs[of].t().contiguous(), bounds, scale, None)
+        dq[of] = slopes[0].to(dq.dtype)
+        for total, addend in zip((dk, dv), slopes[1:]):
+            total.index_add_(0, held, addend.to(total.dtype))
+    grads = dq.reshape(q.shape), dk.reshape(k.shape), narrowed(dv.reshape(*v.shape[:-1], -1), v.shape[-1])
+    return tuple(grad.to(q.dtype) for grad in grads)
+
+
+APART = ["forward", "backward", "pieces_of", "forward_parts", "backward_parts"]
 
 
 def keep_out_of_compiled_code() -> None:
     """How many documents there are differs from step to step."""
-    global forward, backward
-    if not hasattr(forward, "__wrapped__"):
-        forward, backward = torch.compiler.disable(forward), torch.compiler.disable(backward)
+    for name in APART:
+        if not hasattr(globals()[name], "__wrapped__"):
+            globals()[name] = torch.compiler.disable(globals()[name])

@@ -152,8 +152,8 @@ def forward_blocks(fused: Fused, q, k, v, scale, cut: List[Block]):
     made = [_attend(fused, q, k, v, scale, block) for block in cut]
     if len(cut) == 1:
         return _among(made[0][0], cut[0].queries, q.shape[1]), _among(made[0][1], cut[0].queries, q.shape[1], -math.inf)
-    out = torch.zeros((*q.shape[:-1], v.shape[-1]), dtype=_wide(q), device=q.device)
-    lse = torch.full(q.shape[:-1], -math.inf, dtype=_wide(q), device=q.device)
+    out = torch.zeros((*q.shape[:-1], v.shape[-1]), dtype=wide(q), device=q.device)
+    lse = torch.full(q.shape[:-1], -math.inf, dtype=wide(q), device=q.device)
     for block, share in zip(cut, made):
         rows = slice(block.queries[0], sum(block.queries))
         out[:, rows], lse[:, rows] = merge(out[:, rows], lse[:, rows], *share)
@@ -167,7 +167,7 @@ def _among(x, of: Range, size: int, rest: float = 0.0):
     return x if count == size else F.pad(x, beside, value=rest)
 
 
-def _wide(x) -> torch.dtype:
+def wide(x) -> torch.dtype:
     """What is added up in."""
     return torch.promote_types(x.dtype, torch.float32)
 
@@ -186,7 +186,7 @@ def backward_blocks(fused: Fused, dout, q, k, v, out, lse, scale, cut: List[Bloc
     if len(cut) == 1:
         made = _slope(fused, dout, q, k, v, out, lse, scale, cut[0])
         return tuple(_among(grad, of, x.shape[1]) for grad, of, x in zip(made, _ranges(cut[0]), (q, k, v)))
-    grads = [torch.zeros_like(x, dtype=_wide(x)) for x in (q, k, v)]
+    grads = [torch.zeros_like(x, dtype=wide(x)) for x in (q, k, v)]
     for block in cut:
         made = _slope(fused, dout, q, k, v, out, lse, scale, block)
         for grad, addend, of in zip(grads, made, _ranges(block)):

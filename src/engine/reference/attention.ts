@@ -54,19 +54,27 @@ export const rope: Prepare<'rope'> = ({ theta, inverse, scaling }, [x, places], 
   const half = depth / 2
   const { frequencies, growth } = rotationOf(depth, theta, scaling)
   const inDocument = placesOf(rows, places)
+  const [cos, sin] = [new Float64Array(half), new Float64Array(half)]
+  const turnTo = (position: number) => {
+    for (let i = 0; i < half; i++) {
+      const angle = (inverse ? -1 : 1) * position * frequencies[i]
+      cos[i] = growth * Math.cos(angle)
+      sin[i] = growth * Math.sin(angle)
+    }
+  }
   return (cells, [from, atPlaces], [to]) => {
     const part = along(x, from, 'seq')
-    for (let r = 0; r < xs.rows.length; r++)
-      for (let s = 0; s < length; s++) {
-        const position = inDocument ? inDocument(cells, atPlaces, r, s) : positionIn(part, s)
+    for (let s = 0; s < length; s++)
+      for (let r = 0; r < xs.rows.length; r++) {
+        // Without documents all rows turn alike.
+        if (inDocument) turnTo(inDocument(cells, atPlaces, r, s))
+        else if (r === 0) turnTo(positionIn(part, s))
         for (let i = 0; i < half; i++) {
-          const angle = (inverse ? -1 : 1) * position * frequencies[i]
-          const [cos, sin] = [growth * Math.cos(angle), growth * Math.sin(angle)]
           const at = from.at + xs.rows[r] + s * xs.seq + i * xs.depth
           const out = to.at + ys.rows[r] + s * ys.seq + i * ys.depth
           const [a, b] = [cells[at], cells[at + half * xs.depth]]
-          cells[out] = a * cos - b * sin
-          cells[out + half * ys.depth] = b * cos + a * sin
+          cells[out] = a * cos[i] - b * sin[i]
+          cells[out + half * ys.depth] = b * cos[i] + a * sin[i]
         }
       }
   }

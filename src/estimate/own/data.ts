@@ -11,7 +11,7 @@ import type { Order, StageTurns } from '../schedules/order.js'
 import type { PipelineFlights, StepFlights } from '../schedules/play.js'
 import { fetchesEach, type Pipeline, reducesEach } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
-import { type BlockTraffic, type Flyer, type FlyingBlock, type FlyingBlocks, numbered } from './flying.js'
+import type { BlockTraffic, Flyer, FlyingBlock, FlyingBlocks } from './flying.js'
 
 /** Undefined: nothing flies. */
 export function pipelineFlights(
@@ -51,7 +51,7 @@ function blocksOfStages(blocks: FlyingBlocks, { stages, ranks }: Pipeline, tied:
   const last = stages.length - 1
   let layer = 0
   return stages.map((layers, stage) => {
-    const own = Array.from({ length: layers }, () => numbered(blocks.layer, layer++))
+    const own = Array.from({ length: layers }, () => blocks.layerAt(layer++))
     return [
       ...(stage === 0 ? [blocks.embedding] : []),
       ...own,

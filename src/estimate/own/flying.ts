@@ -69,6 +69,7 @@ export function trafficOf({ shape, split, cluster, precision, software }: Setup,
 export interface FlyingBlocks {
   readonly embedding: FlyingBlock
   readonly layer: FlyingBlock
+  readonly layerAt: (number: number) => FlyingBlock
   readonly head: FlyingBlock
   /** The head of a rank that holds the table it shares with the embedding. */
   readonly tiedHead: FlyingBlock
@@ -99,19 +100,24 @@ export function flyingBlocks(
     reduce: traffic.reduce(params),
     add: addSeconds(setup, params, pieces),
   })
+  const each = block(layer, software.pieces, flyer('layer', prices.layerParameters, whole, copied))
   return {
     embedding: { ...block(first, 1, table), readsBack: false },
-    layer: block(layer, software.pieces, flyer('layer', prices.layerParameters, whole, copied)),
+    layer: each,
+    layerAt: numberedLayers(each),
     head: block(last, 2, norm, out),
     tiedHead: block(last, 2, norm, table),
   }
 }
 
-/** Of the layer of that number: its parameters are its own. */
-export const numbered = (layer: FlyingBlock, number: number): FlyingBlock => ({
-  ...layer,
-  params: layer.params.map(param => ({ ...param, name: `${param.name} ${number}` })),
-})
+/** Layers by number: the parameters of each are its own. Made once for all pipelines. */
+function numberedLayers(layer: FlyingBlock): (number: number) => FlyingBlock {
+  const known: FlyingBlock[] = []
+  return number => {
+    known[number] ??= { ...layer, params: layer.params.map(param => ({ ...param, name: `${param.name} ${number}` })) }
+    return known[number]
+  }
+}
 
 function addSeconds({ split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
   if (split.microbatches === 1) return 0

@@ -3,13 +3,13 @@
  * them. Starts are moved up and waits down. What the data axes move while layers compute is in flying.ts.
  */
 
-import { activationBytes, type MeshAxis, meshAxes } from '../../base/index.js'
+import { activationBytes, type MeshAxis } from '../../base/index.js'
 import type { Cluster } from '../../cluster/index.js'
 import { hopsOf, type Kernel, priceInStep } from '../../cost/index.js'
 import type { TaskKind } from '../../schedule/index.js'
 import { kvSplit } from '../counts.js'
 import { ByFields } from '../entry.js'
-import { type Cut, cutFields } from '../layer.js'
+import type { Cut } from '../layer.js'
 import type { LayerCost } from '../others/layer-cost.js'
 import type { OwnLayers, PriceTable } from '../prices.js'
 import type { Acts } from '../schedules/acts.js'
@@ -273,14 +273,16 @@ class Phase {
 export function ownLayerCost(setup: Setup, table: PriceTable, own: OwnLayers): OwnLayerCost {
   const inTwo = splitsAll(setup.split)
   const known = inTwo ? own.known.inTwo : own.known.whole
-  return known.of(setup.split, () => played(setup, table, own.work, inTwo))
+  const { microbatches, recompute } = setup.split
+  const key = { microbatches, recompute, reducesEach: reducesEach(setup.split) }
+  return known.of(key, () => played(setup, table, own.work, inTwo))
 }
 
-const isNotCut = (axis: MeshAxis): boolean => !(cutFields as readonly string[]).includes(axis) // widened to ask
-
 /** What of a plan the time of a layer depends on, beside what its kernels do and whether its backward pass is split. */
-const layerFields = ['zero', 'microbatches', 'recompute', 'reduce', ...meshAxes.filter(isNotCut)] as const
-type LayerSetup = Omit<Setup, 'split'> & { readonly split: Cut & Pick<Split, (typeof layerFields)[number]> }
+const layerFields = ['microbatches', 'recompute', 'reducesEach'] as const
+/** Of data ranks, ZeRO and `reduce` only whether gradients leave after each microbatch. */
+type LayerSplit = Cut & Pick<Split, MeshAxis | 'zero' | 'reduce' | 'microbatches' | 'recompute'>
+type LayerSetup = Omit<Setup, 'split'> & { readonly split: LayerSplit }
 
 export const ownLayerCosts = () => {
   const none = () => new ByFields<(typeof layerFields)[number], OwnLayerCost>(layerFields)

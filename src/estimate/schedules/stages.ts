@@ -27,13 +27,28 @@ export interface Pipeline {
   /** Layers of each stage. */
   readonly stages: readonly number[]
   readonly ranks: readonly PipelineRank[]
+  /** Of ranks that do as much the first, and the one that a microbatch comes to last. */
+  readonly firsts: readonly PipelineRank[]
+  readonly lasts: readonly PipelineRank[]
 }
 
 export function pipelineOf(shape: Shape, split: Split): Pipeline {
   const { pp, chunks } = split
   // Of an even split the earlier stages get the remainder.
   const stages = split.layers ?? evenParts(shape.layers, pp * chunks)
-  return { stages, ranks: Array.from({ length: pp }, (_, rank) => rankOf(stages, split, rank)) }
+  const ranks = Array.from({ length: pp }, (_, rank) => rankOf(stages, split, rank))
+  return { stages, ranks, ...alike(ranks) }
+}
+
+function alike(ranks: readonly PipelineRank[]): Pick<Pipeline, 'firsts' | 'lasts'> {
+  const [firsts, lasts] = [new Map<string, PipelineRank>(), new Map<string, PipelineRank>()]
+  for (const rank of ranks) {
+    const { stages, layers, first, last, turns, layerTurns, firstTurns, lastTurns, stagesBefore } = rank
+    const key = [stages.length, layers, first, last, turns, layerTurns, firstTurns, lastTurns].join()
+    if (!firsts.has(key)) firsts.set(key, rank)
+    if (stagesBefore >= (lasts.get(key)?.stagesBefore ?? 0)) lasts.set(key, rank)
+  }
+  return { firsts: [...firsts.values()], lasts: [...lasts.values()] }
 }
 
 function rankOf(stages: readonly number[], split: Split, rank: number): PipelineRank {
