@@ -4,7 +4,7 @@
  */
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
-import { check, Job, type JobInput, scheduleNames } from '../src/plan/index.js'
+import { check, contextOf, Job, type JobInput, scheduleFacts, scheduleNames } from '../src/plan/index.js'
 import { scheduleProblems } from '../src/schedule/index.js'
 import { expertModels } from './expert-models.js'
 import { computesWhatOneRankComputes, models as denseModels, titleOf } from './jobs.js'
@@ -48,14 +48,25 @@ function jobAt({ model, ...plan }: Point): Job {
   return { ...job, model: { ...job.model, layers: Math.max(job.model.layers, stages) } }
 }
 
-const possible = (point: Point): boolean => {
-  const { dp, cp, tp, pp, schedule } = point
-  if (dp * cp * tp * pp > (asked > 0 ? 16 : 8) || dp * cp * tp === 1) return false
-  const job = jobAt(point)
-  const { chunks, microbatches } = job.plan
-  if (scheduleProblems(schedule, { ranks: pp, chunks, microbatches }).length > 0) return false
-  return check(job).every(({ severity }) => severity !== 'error')
+/** What can be seen at a glance: most points are not possible, and to check a job takes long. */
+function mayBe({ model, dp, cp, tp, pp, ep, etp, attention, schedule, microbatches }: Point): boolean {
+  const ranks = dp * cp * tp
+  const { ulysses, outer } = contextOf({ cp, attention })
+  const { chunks } = scheduleFacts[schedule]
+  return (
+    ranks > 1 &&
+    ranks * pp <= (asked > 0 ? 16 : 8) &&
+    ranks % (ep * etp) === 0 &&
+    (ep * etp === 1 || model in expertModels) &&
+    ulysses * outer === cp &&
+    4 % (ulysses * tp) === 0 &&
+    8 % (dp * microbatches) === 0 &&
+    scheduleProblems(schedule, { ranks: pp, chunks, microbatches }).length === 0
+  )
 }
+
+const possible = (point: Point): boolean =>
+  mayBe(point) && check(jobAt(point)).every(({ severity }) => severity !== 'error')
 
 const asked = Number(process.env.PLANS ?? 0)
 const seed = Number(process.env.SEED ?? 1)

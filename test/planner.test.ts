@@ -72,6 +72,15 @@ const withMemory = ({ cluster }: Request, memory: number): Request['cluster'] =>
   device: { ...cluster.device, memory },
 })
 
+test('where nothing fits, a few programs tell that the others would not either: those are not compiled', () => {
+  const request = requestOf({ devices: 4, batch: 8, software: 'lockstep' })
+  const found = search(request, { keep: 40 })
+  const least = Math.min(...found.best.map(({ bytes }) => bytes))
+  const tight = { ...request, cluster: withMemory(request, least / 2) }
+  const { listed, compiled } = finish(rankingPlans(tight, found, { ...options, simulate: 0 }))
+  deepEqual([listed.length, compiled.length], [0, 4])
+})
+
 test('a plan that cannot be simulated is left out and named; the others are listed', () => {
   const request = requestOf({ devices: 4, batch: 8, software: 'lockstep' })
   const found = search(request, { keep: 20 })

@@ -49,6 +49,13 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
     equal(pruned.memory + pruned.time + priced, considered)
   })
 
+function boundsHold(request: Request, { split, estimate: { step } }: Priced): void {
+  const setup = setupOf(request, split)
+  const price = new CutPrice(setup).withPipeline(setup)
+  for (const least of [price.least(), price.leastInOrder(), price.leastBeside()])
+    ok(step >= least * (1 - 1e-12), `${step} < ${least}: ${JSON.stringify(split)}`)
+}
+
 for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5, 6])
   test(`no plan is below the bounds of its group (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
@@ -56,6 +63,7 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
       ...{ devices: pick([6, 8, 16]), batch: pick([8, 24]), layers: 1 + int(9) },
       ...{ software: pick(['lockstep', 'megatron-2021', 'torchtitan']) },
     })
+    let plans = 0
     for (const group of groupsOf(request)) {
       const step = stepBound(request, group)
       for (const saving of savingsOf(group)) {
@@ -64,13 +72,7 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
           const plan = priceOf(request, splitFrom(group, pipeline, saving))
           ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)
           ok(plan.bytes >= bytes * (1 - 1e-12), `${plan.bytes} < ${bytes}: ${JSON.stringify(plan.split)}`)
-          const setup = setupOf(request, plan.split)
-          const price = new CutPrice(setup).withPipeline(setup)
-          for (const least of [price.least(), price.leastInOrder(), price.leastBeside()])
-            ok(
-              plan.estimate.step >= least * (1 - 1e-12),
-              `${plan.estimate.step} < ${least}: ${JSON.stringify(plan.split)}`,
-            )
+          if (plans++ % 5 === 0) boundsHold(request, plan)
         }
       }
     }

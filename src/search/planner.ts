@@ -77,7 +77,10 @@ const mostOutlined = 2 ** 21
 const mostCompiled = 2 ** 19
 
 /** Where so many of the best do not fit once compiled, the search is repeated. */
-const mostUnfit = 64
+const mostUnfit = 24
+/** So many programs tell by how much a program at least differs from its price, but for this share. */
+const fewPrograms = 4
+const otherwise = 0.01
 
 /** Steps that differ by less than this share are equally fast. */
 const equallyFast = 1e-3
@@ -234,7 +237,7 @@ class Planner {
     let calls = 0
     for (const plan of plans) {
       if (listed.length >= this.#options.top) break
-      if (seen.has(kindOf(plan))) continue
+      if (seen.has(kindOf(plan)) || this.#isTooLarge(plan)) continue
       calls += callsOfPlan(this.#request.shape, plan.split)
       if (listed.length > 0 ? calls > mostCompiled : this.#compiled.size >= mostUnfit) break
       const share = listed.length / this.#options.top
@@ -244,6 +247,13 @@ class Planner {
       listed.push(one)
     }
     return listed.sort((a, b) => timeOf(a) - timeOf(b))
+  }
+
+  /** Whether it would not fit although it grew as little as any plan that was compiled. */
+  #isTooLarge({ bytes }: Priced): boolean {
+    if (this.#compiled.size < fewPrograms) return false
+    const growth = Math.min(...[...this.#compiled.values()].map(({ plan, arena }) => arena / plan.bytes))
+    return bytes * growth * (1 - otherwise) > capacityOf(this.#request)
   }
 
   *#compileFront(plans: readonly Priced[]): Work<RankedPlan[]> {
