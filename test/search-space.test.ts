@@ -194,7 +194,7 @@ test('where a sequence is split, keys meet queries in the way that takes a layer
   const request = requestOf({ devices: 8, seq: 32768, software: 'lockstep', constraints: ['cp=8'] })
   const [split] = spaceOf(request)
   const { ring: _, ulysses: __, ...gathered } = split
-  const busy = (of: Split) => new CutPrice(setupOf(request, of)).busy()
+  const busy = (of: Split) => new CutPrice(setupOf(request, { ...of, microbatch: 1 })).busy()
   ok(split.ring || split.ulysses)
   for (const other of [gathered, { ...gathered, ring: true as const }, { ...gathered, ulysses: 8 }])
     ok(check(jobOf(request, other)).some(({ severity }) => severity === 'error') || busy(split) <= busy(other))

@@ -51,7 +51,7 @@ export const contextHeads: Rule = function* ({ model, plan }) {
 }
 
 /** Why the heads that tp leaves a rank cannot be split over so many ranks. */
-function unexchangeable(model: ModelConfig, ranks: number, ulysses: number): string | undefined {
+export function unexchangeable(model: ModelConfig, ranks: number, ulysses: number): string | undefined {
   if (model.family === 'mlp' || ulysses === 1) return undefined
   const kvHeads = model.family === 'llama' ? model.kvHeads : model.heads
   const { tp, ulysses: split } = headSplit(ranks, ulysses, kvHeads)

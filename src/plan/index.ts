@@ -1,4 +1,5 @@
 export { check, worldOfPlan } from './check.js'
+export { unexchangeable } from './context.js'
 export * from './data.js'
 export { type Kind, parseText } from './document.js'
 export { commonFactors, type ExpertAxis, expertGrid, type Factors } from './folding.js'

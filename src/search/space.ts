@@ -6,7 +6,7 @@
  */
 import { evenParts, type MeshAxis } from '../base/index.js'
 import { CutPrice, type Shape, type Split } from '../estimate/index.js'
-import { check, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
+import { check, type ScheduleName, scheduleFacts, scheduleNames, unexchangeable } from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import { jobOf, plainSplit, type Request } from './request.js'
 
@@ -94,39 +94,43 @@ export function* groupsOf(request: Request): Generator<Group> {
     }
 }
 
+/** Beside a ring, more ranks hardly exchange heads. */
+const mostExchanging = 8
+
 type Meeting = Pick<Group, 'ulysses' | 'ring'>
-type LayerCut = Pick<Group, 'tp' | 'cp' | 'sequenceParallel' | 'microbatch'>
+type LayerCut = Pick<Group, 'tp' | 'cp' | 'sequenceParallel'>
 
 /**
  * How queries meet keys where a sequence is split: of the ways that the heads allow, the one with which a layer takes the least
- * time. What a rank holds hardly depends on it. Other people's software, and models with experts, gather keys.
+ * time for one sequence. What a rank holds hardly depends on it. Other people's software, and models with experts, gather keys.
  */
 function meetings(request: Request): (cut: LayerCut) => Meeting {
   const { shape, cluster, precision, software, book } = request
-  const known = new Map<string, unknown>()
-  const remembered = <T>(key: string, make: () => T): T => {
-    if (!known.has(key)) known.set(key, make())
-    return known.get(key) as T // keys of different things differ
-  }
   const waysOf = ({ tp, cp }: LayerCut): Meeting[] => {
-    const both = divisors(cp).filter(ulysses => ulysses > 1 && ulysses < cp)
-    const ways: Meeting[] = [
-      { ring: true },
-      { ulysses: cp },
-      ...both.map(ulysses => ({ ulysses, ring: true as const })),
+    const exchanging = divisors(cp).filter(n => n > 1 && unexchangeable(request.model, tp, n) === undefined)
+    const beside = exchanging.findLast(n => n < cp && n <= mostExchanging)
+    return [
+      ...[{}, { ring: true as const }],
+      ...(beside ? [{ ulysses: beside, ring: true as const }] : []),
+      ...(exchanging.at(-1) === cp ? [{ ulysses: cp }] : []),
     ]
-    return [{}, ...ways.filter(way => allowed({ ...request, globalBatch: 1 }, { tp, cp, ...way }))]
   }
-  const busy = ({ tp, cp, sequenceParallel, microbatch }: LayerCut, way: Meeting): number => {
-    const split: Split = { ...plainSplit, tp, cp, sequenceParallel, microbatch, ...way }
+  const busy = ({ tp, cp, sequenceParallel }: LayerCut, way: Meeting): number => {
+    const split: Split = { ...plainSplit, tp, cp, sequenceParallel, ...way }
     return new CutPrice({ shape, split, cluster, precision, software, book }).busy()
   }
+  const fastest = (cut: LayerCut): Meeting => {
+    const [first, ...others] = waysOf(cut).map(way => ({ way, seconds: busy(cut, way) }))
+    return others.reduce((best, one) => (one.seconds < best.seconds ? one : best), first).way
+  }
+  const known = new Map<string, Meeting>()
   return cut => {
-    const { tp, cp, sequenceParallel, microbatch } = cut
+    const { tp, cp, sequenceParallel } = cut
     if (cp === 1 || !software.own || shape.experts) return {}
-    const ways = remembered(`${tp} ${cp}`, () => waysOf(cut))
-    const key = `${tp} ${cp} ${sequenceParallel} ${microbatch}`
-    return remembered(key, () => ways.reduce((best, way) => (busy(cut, way) < busy(cut, best) ? way : best)))
+    const key = `${tp} ${cp} ${sequenceParallel}`
+    const meeting = known.get(key) ?? fastest(cut)
+    known.set(key, meeting)
+    return meeting
   }
 }
 
