@@ -58,6 +58,54 @@ function contextOf({ pick, chance }: Random) {
 /** More are not simulated by the hundred. */
 const mostDevices = 64
 
+/** Experts, latent attention, or both; and how a split sequence meets itself, and who shares experts. */
+function kindsOf({ pick, chance }: Random) {
+  const latent = { queryRank: pick([undefined, 1536]), keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 }
+  const [experts, chosen, ffn] = pick([
+    [8, 2, 7168],
+    [16, 4, 2048],
+    [64, 8, 1024],
+  ])
+  const moe = {
+    ...{ experts, chosen, ffn, dense: pick([0, 0, 1]), scores: pick(['softmax', 'sigmoid'] as const) },
+    ...(chance(0.5) ? { shared: pick([1024, 2048]) } : {}),
+  }
+  const [routed, narrow] = pick([
+    [true, false],
+    [true, true],
+    [false, true],
+    [false, false],
+  ])
+  const attention = pick([
+    'ring',
+    'ring',
+    'ulysses',
+    { ulysses: 2, ring: 2 },
+    { ulysses: 2, ring: 4 },
+    'gather',
+  ] as const)
+  const cp = typeof attention === 'object' ? attention.ulysses * attention.ring : pick([2, 4, 8])
+  const split = routed && chance(0.4) ? { cp: 1 } : { cp, attention }
+  const shared = routed ? { ep: pick([2, 4, 8]), etp: pick([1, 1, 1, 2]), rows: pick([1, 2, 2]) } : {}
+  return {
+    model: { ...(routed && { moe }), ...(narrow && { mla: latent }) },
+    plan: { ...split, ...shared },
+  }
+}
+
+/** A plan of what not every model and not every plan has. */
+function randomKind(random: Random): RandomPlan | undefined {
+  const { pick } = random
+  const [plain, plan, kinds] = [modelOf(random), planOf(random), kindsOf(random)]
+  const isPlain = Object.keys(kinds.model).length === 0
+  const { kvHeads: _, ...llama } = plain.family === 'llama' ? plain : { ...plain, kvHeads: 0 }
+  if (!isPlain && plain.family === 'gpt') return undefined
+  const model = isPlain ? plain : kinds.model.mla ? { ...llama, ...kinds.model } : { ...plain, ...kinds.model }
+  const { cp } = kinds.plan
+  const training = { seq: pick([1024, 2048, 4096]) * cp, globalBatch: plan.dp * plan.microbatches * pick([1, 1, 2]) }
+  return runnable({ model, training, plan: { ...plan, ...kinds.plan } } as JobInput, pick(['h100', 'h100', 'a100'])) // the families were told apart
+}
+
 /** Undefined: it would not run. */
 function randomPlan(random: Random): RandomPlan | undefined {
   const { pick } = random
@@ -70,14 +118,19 @@ function randomPlan(random: Random): RandomPlan | undefined {
     training: { ...training, seq: training.seq * context.cp },
     plan: { ...plan, ...context },
   }
+  return runnable(input, device)
+}
+
+function runnable(input: JobInput, device: string): RandomPlan | undefined {
   const job = Job.safeParse(input)
   if (!job.success || worldOfPlan(job.data.plan) > mostDevices) return undefined
   return check(job.data).some(({ severity }) => severity === 'error') ? undefined : { job: job.data, device }
 }
 
-export function* randomPlans(seed: number): Generator<RandomPlan> {
+/** `kinds`: with experts, latent attention, rings and exchanges. */
+export function* randomPlans(seed: number, kinds = false): Generator<RandomPlan> {
   for (let draw = 0; ; draw++) {
-    const plan = randomPlan(choices(seed * 1e6 + draw))
+    const plan = (kinds ? randomKind : randomPlan)(choices(seed * 1e6 + draw))
     if (plan) yield plan
   }
 }
@@ -108,9 +161,9 @@ export function compared({ job, device }: RandomPlan): ComparedPlan | undefined 
 }
 
 /** So many that fit. */
-export function comparedPlans(seed: number, count: number): ComparedPlan[] {
+export function comparedPlans(seed: number, count: number, kinds = false): ComparedPlan[] {
   const plans: ComparedPlan[] = []
-  for (const plan of randomPlans(seed)) {
+  for (const plan of randomPlans(seed, kinds)) {
     const one = compared(plan)
     if (one) plans.push(one)
     if (plans.length === count) break

@@ -27,6 +27,7 @@ const hybrid = { ulysses: 2, ring: 2 } as const
 
 const plans = [
   ['gpt tied', { cp: 3, attention: 'ring', zigzag: false, dp: 2, zero: 2 }, 6],
+  ['gpt', { cp: 2, attention: 'ulysses', tp: 2, zero: 1 }, 4],
   ['llama tied', { cp: 4, attention: 'ring', zigzag: false, recompute: 'selective' }, 8],
   ['llama tied', { cp: 4, attention: hybrid, tp: 2, sequenceParallel: true }, 8],
   ['llama', { cp: 4, attention: 'ulysses', recompute: 'full', zero: 3, overlap: false }, 4],

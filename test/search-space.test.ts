@@ -2,7 +2,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
-import { type FrameworkName, frameworks, type Split, splitOf } from '../src/estimate/index.js'
+import { CutPrice, type FrameworkName, frameworks, type Split, splitOf } from '../src/estimate/index.js'
 import { check, Job, layersPerStage, worldOfPlan } from '../src/plan/index.js'
 import {
   abilitiesOf,
@@ -17,6 +17,7 @@ import {
   plainSplit,
   type Request,
   savingsOf,
+  setupOf,
   splitFrom,
   zeroName,
   zerosOf,
@@ -187,4 +188,14 @@ test('long sequences are cut over cp, short ones where that is asked for; ZeRO s
   const errorsOf = (split: Split) =>
     check(jobOf(requestOf({ devices: 8 }), split)).filter(({ severity }) => severity === 'error')
   ok(alone.every(split => split.dp === 1 && split.cp === 8 && errorsOf(split).length === 0))
+})
+
+test('where a sequence is split, keys meet queries in the way that takes a layer the least time', () => {
+  const request = requestOf({ devices: 8, seq: 32768, software: 'lockstep', constraints: ['cp=8'] })
+  const [split] = spaceOf(request)
+  const { ring: _, ulysses: __, ...gathered } = split
+  const busy = (of: Split) => new CutPrice(setupOf(request, of)).busy()
+  ok(split.ring || split.ulysses)
+  for (const other of [gathered, { ...gathered, ring: true as const }, { ...gathered, ulysses: 8 }])
+    ok(check(jobOf(request, other)).some(({ severity }) => severity === 'error') || busy(split) <= busy(other))
 })

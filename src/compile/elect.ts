@@ -79,12 +79,15 @@ function pass(rule: Sharding, ins: readonly Candidate[], axis: Axis): Winner {
 
 /**
  * Gradients of keys and values, which every rank of cp has of all tokens, do not pass: each rank sums up its own tokens at
- * once, before they grow.
+ * once, before they grow. What lies by heads that the axis claims goes back to tokens in the same way.
  */
 function scatter(rule: Sharding, ins: readonly Candidate[], axis: Axis): Winner {
+  const claimed = claimOf(axis)
   for (const [i, operand] of ins.entries()) {
+    const { partial, splits } = operand.layout
+    const moves = partial[axis] === 'sum' || (claimed !== undefined && splits[claimed]?.includes(axis))
     const index = rule.ins[i]?.[tokenDim(operand, axis)]
-    if (operand.layout.partial[axis] === 'sum' && index !== undefined && !rule.fixed.includes(index)) return { index }
+    if (moves && index !== undefined && !rule.fixed.includes(index)) return { index }
   }
   return undefined
 }

@@ -3,7 +3,7 @@
  * and edp x ep x etp for the experts, the last varying fastest. A rank of the second grid holds count / ep experts, of
  * each an etp-th, and works on the rows that its part of the tokens send there.
  */
-import { dataRanks } from '../base/index.js'
+import { dataRanks, type MeshAxis } from '../base/index.js'
 import type { Split } from './setup.js'
 import type { Experts, Shape } from './shape.js'
 
@@ -12,8 +12,15 @@ export type ExpertSplit = Pick<Split, 'tp' | 'cp' | 'ep' | 'etp' | 'microbatch'>
 
 export const expertTensor = ({ etp = 1 }: Pick<Split, 'etp'>): number => etp
 
+type ExpertGrid = Pick<Split, MeshAxis | 'etp'>
+
 /** Ranks that hold the same experts. */
-export const expertCopies = (split: Split): number => (dataRanks(split) * split.tp) / (split.ep * expertTensor(split))
+export const expertCopies = (split: ExpertGrid): number =>
+  (dataRanks(split) * split.tp) / (split.ep * expertTensor(split))
+
+/** Whether any parameter has copies on other tokens: those of experts may where no others have. */
+export const hasCopies = (split: ExpertGrid): boolean =>
+  dataRanks(split) > 1 || (split.ep > 1 && expertCopies(split) > 1)
 
 /** How far apart they are. */
 export const expertStride = (split: Split): number => split.ep * expertTensor(split)

@@ -1,7 +1,15 @@
 /** A job in the numbers its price depends on. */
 import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/index.js'
 import { type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
-import { isZigzag, type Job, layersPerStage, type Plan, type ScheduleName, usualFlights } from '../plan/index.js'
+import {
+  contextOf,
+  isZigzag,
+  type Job,
+  layersPerStage,
+  type Plan,
+  type ScheduleName,
+  usualFlights,
+} from '../plan/index.js'
 import { ownSoftware } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
 import type { Experts, Latent, Shape } from './shape.js'
@@ -32,7 +40,8 @@ function expertsOf(model: LlamaConfig): Experts | undefined {
   const dense = layers - routedLayers(model).length
   const limited = groups !== undefined &&
     chosenGroups !== undefined && { groups: { all: groups, chosen: chosenGroups } }
-  return { count, active, ffn, shared, dense, ...limited }
+  const spread = moe.every > 1 && { spread: true as const }
+  return { count, active, ffn, shared, dense, ...spread, ...limited }
 }
 
 const latentOf = ({
@@ -52,6 +61,16 @@ function expertSplit({ moe }: Pick<LlamaConfig, 'moe'>, { ep, etp, rows }: Plan)
   const worst = Math.min(ep * etp, moe.experts / moe.chosen)
   const imbalance = Math.max(1, Math.min(worst, rows === 'worst' ? worst : rows))
   return { ...(etp > 1 && { etp }), ...(imbalance > 1 && { imbalance }) }
+}
+
+/** How attention sees a sequence that is split. */
+function contextSplit(plan: Plan, seq: number): Pick<Split, 'inOrder' | 'ulysses' | 'ring'> {
+  const { outer, ulysses, ring } = contextOf(plan)
+  return {
+    ...(outer > 1 && !isZigzag(plan, seq) && { inOrder: true }),
+    ...(ulysses > 1 && { ulysses }),
+    ...(ring && { ring }),
+  }
 }
 
 /** What ZeRO does once a step, where it splits anything. */
@@ -81,7 +100,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     zero: plan.zero as Split['zero'], // the schema holds it between 0 and 3
     microbatch: training.globalBatch / (batchRanks(plan) * microbatches),
     recompute: typeof plan.recompute === 'string' ? plan.recompute : 'per-op',
-    ...(plan.cp > 1 && !isZigzag(plan, training.seq) && { inOrder: true }),
+    ...contextSplit(plan, training.seq),
     ...(plan.layers === 'even' ? {} : { layers: layersPerStage(plan, model.layers) }),
     ...(model.family === 'llama' ? expertSplit(model, plan) : {}),
     ...onceAStep(plan),

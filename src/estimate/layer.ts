@@ -18,6 +18,8 @@ export const cutFields = [
   'etp',
   'sequenceParallel',
   'inOrder',
+  'ulysses',
+  'ring',
   'imbalance',
   'microbatch',
 ] as const satisfies readonly (keyof Split)[]
@@ -131,9 +133,10 @@ function weightKernels(linear: Linear, precision: Precision, software: Software)
 }
 
 export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
-  const heads = shape.heads / cut.tp
-  const [queries, keys] = [shape.seq / cut.cp, shape.seq]
-  const kvHeads = shape.latent ? heads : Math.max(1, shape.kvHeads / cut.tp)
+  const exchanging = cut.ulysses ?? 1
+  const heads = shape.heads / (cut.tp * exchanging)
+  const [queries, keys] = [(exchanging * shape.seq) / cut.cp, shape.seq]
+  const kvHeads = shape.latent ? heads : Math.max(1, shape.kvHeads / (cut.tp * exchanging))
   if (attention === 'unfused') {
     const batch = cut.microbatch * heads
     const of = (m: number, n: number, k: number): Kernel => ({
@@ -161,7 +164,7 @@ export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, {
     headDim: shape.latent ? meanWidth(shape.latent, pass) : shape.headDim,
     causal: window === undefined,
     // Of a sequence that is cut in order the last rank sees most: its pairs over those of the average.
-    ...(cut.inOrder && { unevenness: 2 - 1 / cut.cp }),
+    ...(cut.inOrder && { unevenness: 2 - exchanging / cut.cp }),
     precision: uncast(precision),
     generation: attention,
   })

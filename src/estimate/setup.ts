@@ -22,6 +22,10 @@ export interface Split extends AxisSizes {
   readonly recompute: 'none' | 'selective' | 'full' | 'per-op'
   /** cp: the sequence is cut in order, not in zigzag: the last rank sees most. */
   readonly inOrder?: true
+  /** cp: ranks that exchange sequence for heads, where that is not 1. */
+  readonly ulysses?: number
+  /** cp: keys go round among the other ranks; else they are gathered. */
+  readonly ring?: true
   /** tp of the experts, where that is not 1. */
   readonly etp?: number
   /** Rows of the busiest rank over those of the average, where choices are not balanced. */

@@ -34,8 +34,9 @@ export interface Experts {
   readonly ffn: number
   /** Width of what every token passes beside them. */
   readonly shared: number
-  /** Layers that have none. */
+  /** Layers that have none: the first, or spread among the others. */
   readonly dense: number
+  readonly spread?: true
   /** Groups of experts that a token may choose from, of all groups, where its choice is limited. */
   readonly groups?: { readonly all: number; readonly chosen: number }
 }

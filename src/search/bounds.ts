@@ -12,12 +12,14 @@ import type { Group, Saving } from './space.js'
  * that had all the layers. Bubble, recomputation, data ranks and messages only add to that.
  */
 export function stepBound({ shape, cluster, precision, software, book }: Request, group: Group): number {
-  const { tp, cp, dp, ep, sequenceParallel, microbatch, microbatches, imbalance } = group
+  const { tp, cp, dp, ep, sequenceParallel, microbatch, microbatches, imbalance, ulysses, ring } = group
   const split: Split = {
     ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch, microbatches },
     // Experts are shared with the ranks of dp: their rows travel.
     ...(ep > 1 && { dp, ep }),
     ...(imbalance && { imbalance }),
+    ...(ulysses && { ulysses }),
+    ...(ring && { ring }),
   }
   return new CutPrice({ shape, split, cluster, precision, software, book }).busy() / group.pp
 }

@@ -57,9 +57,12 @@ function onMesh(request: Request, split: Split, axes: AxisSizes): Pick<Move, 'sp
     return { splits: [], refused: `a batch of ${globalBatch} cannot be shared by dp ${dp}` }
   if (pp > shape.layers + 2) return { splits: [], refused: `${shape.layers} layers do not fill ${pp} stages` }
   const microbatch = divisors(sequences).findLast(size => size <= split.microbatch) ?? 1
-  const { layers: _, ...rest } = split
+  const { layers: _, ulysses, ring, ...rest } = split
   const base: Split = {
     ...rest,
+    // Among other ranks, keys meet as they did.
+    ...(axes.cp === split.cp && { ...(ulysses && { ulysses }), ...(ring && { ring }) }),
+    ...(axes.cp > 1 && !ulysses && ring && { ring }),
     ...axes,
     ...{ microbatch, microbatches: sequences / microbatch },
     zero: dp * axes.cp === 1 ? 0 : split.zero,

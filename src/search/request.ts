@@ -81,6 +81,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(tp > 1 && { tp }),
     ...(cp > 1 && { cp }),
     ...(cp > 1 && split.inOrder && { zigzag: false }),
+    ...(cp > 1 && attentionOf(split)),
     ...(split.ep > 1 && { ep: split.ep }),
     ...((split.etp ?? 1) > 1 && { etp: split.etp! }),
     ...(pp > 1 && { pp }),
@@ -97,6 +98,12 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
     ...(stored !== 'f32' && { precision: stored }),
   }
+}
+
+/** How queries meet keys, where these are not gathered. */
+function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attention'> {
+  if (ulysses === 1) return ring ? { attention: 'ring' } : {}
+  return { attention: ulysses === cp ? 'ulysses' : { ulysses, ring: cp / ulysses } }
 }
 
 type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>

@@ -5,7 +5,7 @@
  * `check`. Experts are shared by ep of the ranks of dp x cp x tp, each whole (etp 1).
  */
 import { evenParts, type MeshAxis } from '../base/index.js'
-import type { Shape, Split } from '../estimate/index.js'
+import { CutPrice, type Shape, type Split } from '../estimate/index.js'
 import { check, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import { jobOf, plainSplit, type Request } from './request.js'
@@ -23,6 +23,9 @@ export interface Group {
   readonly microbatches: number
   /** Our own program works on as many rows of experts as it has room for. */
   readonly imbalance?: number
+  /** How queries meet keys where a sequence is split, if these are not gathered. */
+  readonly ulysses?: number
+  readonly ring?: true
 }
 
 export interface Pipeline {
@@ -76,6 +79,7 @@ const mostStages = (layers: number): number => layers + 2
 
 export function* groupsOf(request: Request): Generator<Group> {
   const { cluster, globalBatch, shape, constraints } = request
+  const meetingOf = meetings(request)
   for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
     for (const pp of divisors(cluster.devices / (tp * cp))) {
       const dp = cluster.devices / (tp * cp * pp)
@@ -84,10 +88,46 @@ export function* groupsOf(request: Request): Generator<Group> {
       for (const ep of expertsOver(request, { tp, cp, dp, sequenceParallel }))
         for (const microbatch of divisors(globalBatch / dp)) {
           const cut = { tp, cp, ep, pp, dp, sequenceParallel, microbatch, ...roomOfRows(request, ep) }
-          const group = { ...cut, microbatches: globalBatch / dp / microbatch }
+          const group = { ...cut, ...meetingOf(cut), microbatches: globalBatch / dp / microbatch }
           if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
         }
     }
+}
+
+type Meeting = Pick<Group, 'ulysses' | 'ring'>
+type LayerCut = Pick<Group, 'tp' | 'cp' | 'sequenceParallel' | 'microbatch'>
+
+/**
+ * How queries meet keys where a sequence is split: of the ways that the heads allow, the one with which a layer takes the least
+ * time. What a rank holds hardly depends on it. Other people's software, and models with experts, gather keys.
+ */
+function meetings(request: Request): (cut: LayerCut) => Meeting {
+  const { shape, cluster, precision, software, book } = request
+  const known = new Map<string, unknown>()
+  const remembered = <T>(key: string, make: () => T): T => {
+    if (!known.has(key)) known.set(key, make())
+    return known.get(key) as T // keys of different things differ
+  }
+  const waysOf = ({ tp, cp }: LayerCut): Meeting[] => {
+    const both = divisors(cp).filter(ulysses => ulysses > 1 && ulysses < cp)
+    const ways: Meeting[] = [
+      { ring: true },
+      { ulysses: cp },
+      ...both.map(ulysses => ({ ulysses, ring: true as const })),
+    ]
+    return [{}, ...ways.filter(way => allowed({ ...request, globalBatch: 1 }, { tp, cp, ...way }))]
+  }
+  const busy = ({ tp, cp, sequenceParallel, microbatch }: LayerCut, way: Meeting): number => {
+    const split: Split = { ...plainSplit, tp, cp, sequenceParallel, microbatch, ...way }
+    return new CutPrice({ shape, split, cluster, precision, software, book }).busy()
+  }
+  return cut => {
+    const { tp, cp, sequenceParallel, microbatch } = cut
+    if (cp === 1 || !software.own || shape.experts) return {}
+    const ways = remembered(`${tp} ${cp}`, () => waysOf(cut))
+    const key = `${tp} ${cp} ${sequenceParallel} ${microbatch}`
+    return remembered(key, () => ways.reduce((best, way) => (busy(cut, way) < busy(cut, best) ? way : best)))
+  }
 }
 
 /** Usually twice an even share, where so many can come. */
@@ -199,6 +239,8 @@ export function zerosOf({ dp, cp, microbatches }: Copies): Zero[] {
 
 export const splitFrom = (group: Group, { schedule, chunks, layers }: Pipeline, saving: Saving): Split => ({
   ...(group.imbalance && { imbalance: group.imbalance }),
+  ...(group.ulysses && { ulysses: group.ulysses }),
+  ...(group.ring && { ring: group.ring }),
   tp: group.tp,
   pp: group.pp,
   dp: group.dp,

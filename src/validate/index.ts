@@ -1,6 +1,7 @@
 export * from './figure.js'
 export * from './memory.js'
 export * from './origins.js'
+export * from './parts.js'
 export * from './ranking.js'
 export * from './reading.js'
 export * from './row.js'

@@ -90,7 +90,7 @@ function numberOf(cell: string): number | undefined {
 }
 
 /** Comma separated values: a quoted cell may hold commas, line ends and doubled quotes. */
-function recordsOf(text: string): string[][] {
+export function recordsOf(text: string): string[][] {
   const records: string[][] = [[]]
   for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/g)) {
     records.at(-1)?.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'))

@@ -3,7 +3,9 @@ import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { didYouMean, error, ProblemsError } from '../../base/index.js'
 import {
+  type AttentionRows,
   classifyLayouts,
+  compareAttention,
   compareMemory,
   compareTimes,
   type Row,
@@ -48,7 +50,10 @@ export function registerValidate(program: Command, io: Io, done: (code: number) 
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action((options: ValidateOptions) => {
-      const found = validationOf(rowsFor(options, io), options.rows !== undefined)
+      const found = {
+        ...validationOf(rowsFor(options, io), options.rows !== undefined),
+        attention: partsFor(options, io),
+      }
       io.out(options.json ? `${JSON.stringify(asJson(found), null, 2)}\n` : validationText(found, options.worst))
       done(found.times.timed.length + found.peaks.length > 0 ? 0 : 1)
     })
@@ -62,6 +67,13 @@ function validationOf(rows: readonly Row[], unseen: boolean): Validation {
     peaks: compareMemory(rows, unseen).compared,
     layouts: classifyLayouts(rows.filter(row => studyOf(row)?.[0] === 'layouts')).classified,
   }
+}
+
+/** Parts belong to no study. */
+function partsFor({ source, rows }: ValidateOptions, io: Io): AttentionRows | undefined {
+  const paths = source || rows ? [] : (io.list(`${folder}/parts`) ?? [])
+  const path = paths.find(name => name.endsWith('attention.csv'))
+  return path === undefined ? undefined : compareAttention(io.read(path))
 }
 
 function rowsFor({ source = [], rows }: ValidateOptions, io: Io): Row[] {
@@ -84,7 +96,7 @@ function readRows(path: string, io: Io): Row[] {
   }
 }
 
-const asJson = ({ times, choices, peaks, layouts }: Validation) => ({
+const asJson = ({ times, choices, peaks, layouts, attention }: Validation) => ({
   studies: summarise(times),
   times: times.timed.map(({ row, setup, ...numbers }) => ({
     ...numbers,
@@ -99,4 +111,5 @@ const asJson = ({ times, choices, peaks, layouts }: Validation) => ({
   memory: peaks.map(({ row, ...numbers }) => ({ ...numbers, line: row.line, source: row.source, model: row.model })),
   layouts: layouts.map(({ row, ...verdict }) => ({ ...verdict, line: row.line, source: row.source })),
   aside: reasonsOf(times.aside),
+  ...(attention && { attention }),
 })

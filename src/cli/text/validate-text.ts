@@ -2,6 +2,7 @@
 import { meshAxes, table } from '../../base/index.js'
 import type { Split } from '../../estimate/index.js'
 import {
+  type AttentionRows,
   type Classified,
   type Compared,
   counted,
@@ -22,14 +23,17 @@ export interface Validation {
   /** Peaks that were measured, and layouts that ran or ran out of memory. */
   readonly peaks: readonly Compared[]
   readonly layouts: readonly Classified[]
+  /** Attention of split sequences, by itself. */
+  readonly attention?: AttentionRows | undefined
 }
 
-export function validationText({ times, choices, peaks, layouts }: Validation, worst: number): string {
+export function validationText({ times, choices, peaks, layouts, attention }: Validation, worst: number): string {
   const parts = [
     timesText(times),
     choicesText(choices),
     peaksText(peaks),
     layoutsText(layouts),
+    attention ? attentionText(attention) : '',
     worstText(times, worst),
     asideText(times),
   ]
@@ -92,6 +96,20 @@ function layoutsText(layouts: readonly Classified[]): string {
   return [
     `Out of memory or not, ${layouts.length} layouts: recall ${percent(recall)}, precision ${percent(precision)}`,
     `Of ${near.length} with a chance between 5 and 95 %, ${ran} ran; ${expected.toFixed(1)} were expected to`,
+  ].join('\n')
+}
+
+function attentionText({ compared, aside }: AttentionRows): string {
+  const milliseconds = (seconds: number) => `${(1e3 * seconds).toFixed(1)} ms`
+  const lines = compared.map(({ variant, pass, measured, predicted, error }) => [
+    ...[variant, pass, milliseconds(measured), milliseconds(predicted), percent(error)],
+  ])
+  const mean = compared.reduce((sum, { error }) => sum + Math.abs(error), 0) / compared.length
+  return [
+    'Attention of a sequence over 8 ranks, by itself.\n',
+    table(['split', 'pass', 'measured', 'predicted', 'error'], lines),
+    `\nAll: mean error ${percent(mean)}`,
+    ...aside.map(({ reason, rows }) => `Set aside: ${rows} rows, ${reason}`),
   ].join('\n')
 }
 

@@ -38,7 +38,7 @@ export const repeated: Readonly<Record<Split['recompute'], { readonly forward: n
 
 export function layerCost(setup: Setup, table: PriceTable, prices: Prices): LayerCost {
   const { split, software } = setup
-  if (prices.own && !setup.shape.experts && !setup.shape.latent) return ownLayerCost(setup, table, prices.own)
+  if (prices.own) return ownLayerCost(setup, table, prices.own)
   const { layer, tp, cp, ep } = prices
   const { exposed, launch } = software
   const again = repeated[split.recompute]

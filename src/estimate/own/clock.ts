@@ -4,6 +4,10 @@
  * kept: beside what the data axes move it takes longer, and is played again.
  */
 import { type Acts, starts, startsApart, waits, works } from '../schedules/acts.js'
+import type { Lane } from './lanes.js'
+
+/** Axes whose collectives are part of a layer. */
+export type WaitedAxis = 'tp' | 'cp' | 'ep'
 
 export interface Flight {
   readonly slot: number
@@ -13,10 +17,9 @@ export interface Flight {
 
 export class Clock {
   now = 0
-  /** Of that: computing forward values again, waiting for collectives over tp, and for keys and values over cp. */
+  /** Of that: computing forward values again, and waiting for collectives, by axis. */
   again = 0
-  waited = 0
-  waitedForKeys = 0
+  readonly waited: Record<WaitedAxis, number> = { tp: 0, cp: 0, ep: 0 }
   readonly #acts: number[] = []
   readonly #slower: number
   /** By lane: when it is free. */
@@ -52,7 +55,7 @@ export class Clock {
   }
 
   /** `lane`: 1 for links that the other collectives do not use. Undefined: there is nothing to carry. */
-  start(seconds: number, lane: 0 | 1 = 0): Flight | undefined {
+  start(seconds: number, lane: Lane = 0): Flight | undefined {
     if (seconds === 0) return undefined
     this.#acts.push(lane === 0 ? starts : startsApart, seconds)
     const start = Math.max(this.now, this.#free[lane])
@@ -63,16 +66,14 @@ export class Clock {
     return flight
   }
 
-  /** `keys`: of cp, not of tp. */
-  wait(flight: Flight | undefined, keys = false): void {
+  wait(flight: Flight | undefined, axis: WaitedAxis = 'tp'): void {
     if (!flight) return
     const at = this.#flying.indexOf(flight)
     if (at < 0) return
     this.#acts.push(waits, flight.slot)
     this.#flying.splice(at, 1)
     if (flight.end <= this.now) return
-    if (keys) this.waitedForKeys += flight.end - this.now
-    else this.waited += flight.end - this.now
+    this.waited[axis] += flight.end - this.now
     this.now = flight.end
   }
 }

@@ -3,10 +3,10 @@
  * each call is a property of its block; what moves once a step is planned here for each rank, from the first forward and
  * the last backward pass of each of its stages.
  */
-import { dataRanks } from '../../base/index.js'
 import { usualFlights } from '../../plan/index.js'
 import { type DataCall, type DataPolicy, type Flight, planFlights } from '../../schedule/index.js'
 import { entry } from '../entry.js'
+import { hasCopies } from '../experts.js'
 import type { Order, StageTurns } from '../schedules/order.js'
 import type { PipelineFlights, StepFlights } from '../schedules/play.js'
 import { fetchesEach, type Pipeline, reducesEach } from '../schedules/stages.js'
@@ -23,7 +23,7 @@ export function pipelineFlights(
   known: KnownFlights,
 ): PipelineFlights | undefined {
   const { split, software, shape } = setup
-  if (dataRanks(split) === 1 && !traffic.messagesBesideTp) return undefined
+  if (!hasCopies(split) && !traffic.messagesBesideTp) return undefined
   const stages = blocksOfStages(blocks, pipeline, shape.tied)
   const fetches = fetchesEach(split)
   return {
@@ -61,8 +61,8 @@ function blocksOfStages(blocks: FlyingBlocks, { stages, ranks }: Pipeline, tied:
 }
 
 const policyOf = (split: Split): DataPolicy => ({
-  gather: split.zero === 0 || dataRanks(split) === 1 || fetchesEach(split) ? 'never' : 'step',
-  reduce: dataRanks(split) === 1 || reducesEach(split) ? 'never' : 'step',
+  gather: split.zero === 0 || !hasCopies(split) || fetchesEach(split) ? 'never' : 'step',
+  reduce: !hasCopies(split) || reducesEach(split) ? 'never' : 'step',
   bucket: split.bucket ?? usualFlights.bucket,
   prefetch: 0,
   waits: false,

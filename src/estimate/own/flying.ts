@@ -1,12 +1,14 @@
 /** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
 import { activationBytes, dataRanks, ranksOf } from '../../base/index.js'
-import { hopsOf, type Kernel, priceInStep } from '../../cost/index.js'
+import { type Kernel, priceInStep } from '../../cost/index.js'
 import { kvSplit, layerCounts } from '../counts.js'
+import { expertCopies, expertStride } from '../experts.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
 import type { Setup } from '../setup.js'
 import type { Ends } from './ends.js'
-import { type BlockTime, keysApart } from './layer.js'
+import { lanesOf } from './lanes.js'
+import type { BlockTime } from './layer.js'
 
 /** Parameters that always fly together, in elements. */
 export interface Flyer {
@@ -15,6 +17,8 @@ export interface Flyer {
   /** Of the gradients, those that tp sums up as well: over all its ranks, or over the copies of key-value heads. */
   readonly overAll: number
   readonly overCopies: number
+  /** Those of experts, of which other ranks have copies. */
+  readonly experts: number
 }
 
 export interface FlyingBlock extends FlownBlock {
@@ -36,32 +40,40 @@ export interface BlockTraffic {
 }
 
 export function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): BlockTraffic {
-  const { tp, cp, pp, zero } = split
+  const { tp, pp, zero } = split
   const { gradientBytes: wide } = software
   const element = activationBytes(precision)
   const data = dataRanks(split)
   const copies = tp / kvSplit(shape, tp)
-  const linkOf = (size: number, stride: number) => hopsOf({ size, stride }, cluster).at(-1)?.link.kind
   const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
-  const link = linkOf(data, tp)
-  const near = cp > 1 && !keysApart({ tp, cp }, cluster)
+  const lanes = lanesOf(split, cluster)
+  const [sharing, apart] = [expertCopies(split), expertStride(split)]
+  const between = ranksOf(split) / pp
   return {
-    gather: params => table.collective('all-gather', element * total(params, p => p.elements), data, tp),
+    gather: params => {
+      const experts = total(params, p => p.experts)
+      return (
+        table.collective('all-gather', element * (total(params, p => p.elements) - experts), data, tp) +
+        table.collective('all-gather', element * experts, sharing, apart)
+      )
+    },
     reduce: params => {
       const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
-      const own = total(params, p => p.elements) - overAll - overCopies
+      const experts = total(params, p => p.experts)
+      const own = total(params, p => p.elements) - overAll - overCopies - experts
+      const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
       return (
-        table.collective(zero === 0 ? 'all-reduce' : 'reduce-scatter', wide * own, data, tp) +
+        table.collective(kind, wide * own, data, tp) +
+        table.collective(kind, wide * experts, sharing, apart) +
         table.collective('all-reduce', wide * overAll, data * tp, 1) +
         table.collective('all-reduce', wide * overCopies, data * copies, 1)
       )
     },
-    besideTp: data > 1 && ((tp > 1 && linkOf(tp, 1) === link) || (near && linkOf(cp, tp) === link)),
-    besideApart: data > 1 && cp > 1 && !near && linkOf(cp, tp) === link,
-    besideMessages: pp > 1 && data > 1 && linkOf(2, ranksOf(split) / pp) === link,
-    messagesBesideApart: pp > 1 && cp > 1 && !near && linkOf(2, ranksOf(split) / pp) === linkOf(cp, tp),
-    messagesBesideTp:
-      pp > 1 && (tp > 1 || cp > 1) && linkOf(2, ranksOf(split) / pp) === (tp > 1 ? linkOf(tp, 1) : linkOf(cp, tp)),
+    besideTp: data > 1 && lanes.shares(0, data, tp),
+    besideApart: data > 1 && lanes.shares(1, data, tp),
+    besideMessages: pp > 1 && data > 1 && lanes.alike([data, tp], [2, between]),
+    messagesBesideTp: pp > 1 && lanes.shares(0, 2, between),
+    messagesBesideApart: pp > 1 && lanes.shares(1, 2, between),
   }
 }
 
@@ -84,8 +96,8 @@ export function flyingBlocks(
 ): FlyingBlocks {
   const { shape, split, software } = setup
   const sums = split.sequenceParallel && split.tp > 1
-  const flyer = (name: string, elements: number, whole: number, overCopies = 0): Flyer => ({
-    ...{ name, elements, overAll: sums ? whole : 0, overCopies },
+  const flyer = (name: string, elements: number, whole: number, overCopies = 0, experts = 0): Flyer => ({
+    ...{ name, elements, overAll: sums ? whole : 0, overCopies, experts },
   })
   const { whole, byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)
@@ -100,7 +112,8 @@ export function flyingBlocks(
     reduce: traffic.reduce(params),
     add: addSeconds(setup, params, pieces),
   })
-  const each = block(layer, software.pieces, flyer('layer', prices.layerParameters, whole, copied))
+  const params = flyer('layer', prices.layerParameters, whole, copied, prices.expertParameters)
+  const each = block(layer, software.pieces, params)
   return {
     embedding: { ...block(first, 1, table), readsBack: false },
     layer: each,
@@ -121,9 +134,11 @@ function numberedLayers(layer: FlyingBlock): (number: number) => FlyingBlock {
 
 function addSeconds({ split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
   if (split.microbatches === 1) return 0
-  const elements = params.reduce((sum, param) => sum + param.elements, 0)
+  const total = (of: (param: Flyer) => number) => params.reduce((sum, param) => sum + of(param), 0)
+  const experts = total(param => param.experts)
+  const elements = (total(param => param.elements) - experts) / dataRanks(split) + experts / expertCopies(split)
   // The first of a step is kept as it is.
-  const bytes = (elements * software.gradientBytes * (1 - 1 / split.microbatches)) / dataRanks(split)
+  const bytes = elements * software.gradientBytes * (1 - 1 / split.microbatches)
   const kernel: Kernel = { kind: 'memory', read: 2 * bytes, written: bytes }
   return Math.max(priceInStep(kernel, cluster.device), pieces * cluster.device.curves.floor)
 }

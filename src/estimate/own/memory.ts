@@ -7,15 +7,8 @@
 import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
-import {
-  embeddingParameters,
-  expertParameters,
-  headParameters,
-  kvSplit,
-  layerParameters,
-  tableRanks,
-} from '../counts.js'
-import { expertCopies, routedShare } from '../experts.js'
+import { embeddingParameters, expertParameters, headParameters, layerParameters, tableRanks } from '../counts.js'
+import { denseOf, expertCopies, routedOf } from '../experts.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
 import {
@@ -30,103 +23,9 @@ import {
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Footprint, Placed } from '../setup.js'
-import type { Latent, Shape } from '../shape.js'
-
-/** Elements a token has on one rank, by what they are. */
-interface Widths {
-  /** The residual stream, whole and as the plan splits the sequence. */
-  readonly whole: number
-  readonly residual: number
-  readonly queries: number
-  /** Keys and values together; and those of all ranks of cp, where the sequence is cut. */
-  readonly keys: number
-  readonly allKeys: number
-  readonly ffn: number
-  /** Tensors of the width of the feed-forward layer: gate, up and their product, or up and its activation. */
-  readonly wide: number
-  readonly vocab: number
-  /** A sum per head, in f32 whatever the precision. */
-  readonly sums: number
-}
+import { headStash, layerStash, type Stash, type Widths, widthsOf } from './stash.js'
 
 const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, split.tp)
-
-function widthsOf(placed: Placed): Widths {
-  const { shape, split } = placed
-  const { embed, heads, vocab, gated, latent } = shape
-  const { tp, cp, sequenceParallel } = split
-  const { kvHeads, headDim } = latent ? expanded(shape, latent) : shape
-  const keys = (2 * kvHeads * headDim) / (latent ? tp : kvSplit(shape, tp))
-  return {
-    whole: embed,
-    residual: sequenceParallel ? embed / tp : embed,
-    queries: (heads * headDim) / tp,
-    keys,
-    allKeys: cp > 1 ? cp * keys : 0,
-    ffn: feedWidth(shape, split) / tp,
-    wide: gated ? 3 : 2,
-    vocab: vocab / ranksOfTable(placed),
-    sums: heads / tp,
-  }
-}
-
-/** Keys and values of every head, as wide as they are on average. */
-const expanded = ({ heads }: Shape, { plain, turned, values }: Latent) => ({
-  kvHeads: heads,
-  headDim: (plain + turned + values) / 2,
-})
-
-/** Of the feed-forward part of the mean layer: rows of experts beside what they are made from, as far as there is room for them. */
-function feedWidth(shape: Shape, { imbalance = 1 }: Placed['split']): number {
-  const { experts, ffn, embed, gated } = shape
-  if (!experts) return ffn
-  const routed = imbalance * experts.active * (experts.ffn + embed / (gated ? 3 : 2)) + experts.shared
-  const share = routedShare(shape)
-  return share * routed + (1 - share) * ffn
-}
-
-/** Elements per token that lie in a layer, and in the head, in each state of a microbatch. */
-interface Stash {
-  /** Between forward and input gradient, what enters included. */
-  readonly open: number
-  /** Between input gradient and weight gradient. */
-  readonly pending: number
-  /** What the backward pass, or its first half, needs beside that. */
-  readonly work: number
-}
-
-/** Norms and what leaves the first half, queries, keys, values, the result of attention, the feed-forward layer. */
-const everything = (w: Widths): number => 3 * w.residual + w.wide * w.ffn + w.keys + 2 * w.queries
-
-function layerStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
-  const collective = tp === 1 ? 0 : sequenceParallel ? 4 * w.whole + 2 * w.residual : 5 * w.whole
-  // Keys and values of all ranks of cp come before attention goes back, where nothing else is on its way at once.
-  const feed = Math.max(w.wide * w.ffn, collective) + (tp === 1 ? w.allKeys : 0)
-  const attention = w.allKeys > 0 ? 2 * w.allKeys + 2 * w.queries + (tp === 1 ? 0 : w.whole) : 0
-  const plain = Math.max(feed, attention) + 2 * w.residual
-  const pending = everything(w) + 5 * w.residual
-  if (recompute === 'full')
-    return {
-      open: w.residual,
-      pending: pending + (w.wide - 2) * w.ffn,
-      work:
-        everything(w) +
-        Math.max((w.wide - 1) * w.ffn + w.allKeys, attention) +
-        (sequenceParallel ? 2.5 * w.whole : 0) +
-        2 * w.residual,
-    }
-  if (recompute === 'selective')
-    return { open: everything(w) + w.residual - w.queries, pending, work: plain + w.queries }
-  return { open: everything(w) + w.residual, pending, work: plain }
-}
-
-function headStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
-  const pending = 3 * w.residual + w.vocab
-  const collective = tp === 1 ? 0 : w.whole + (sequenceParallel ? w.whole : 0)
-  return recompute === 'full'
-    ? { open: w.residual, pending, work: 2 * w.vocab + w.whole + w.residual }
-    : { open: 2 * w.residual + w.vocab, pending, work: w.vocab + 2 * w.residual + collective }
-}
 
 /** What does not depend on the rank. */
 interface Facts {
@@ -143,8 +42,10 @@ interface Facts {
   readonly layer: Stash
   readonly head: Stash
   readonly layerParameters: number
-  /** Of that, those of experts. */
+  /** Of that, those of experts; and where only some layers have them, of one that has and of one that has not. */
   readonly expert: number
+  readonly routed: Held
+  readonly denseLayer: number
   /** Parameters of the token table. */
   readonly table: number
   readonly scratch: Scratches
@@ -167,7 +68,7 @@ type BlockBytes = Readonly<Record<BlockSize, number>>
 
 function factsOf(placed: Placed): Facts {
   const { shape, split } = placed
-  const widths = widthsOf(placed)
+  const widths = widthsOf(placed, ranksOfTable(placed))
   const element = activationBytes(placed.precision)
   const tokens = tokensOf(placed)
   const token = tokens * element
@@ -178,6 +79,8 @@ function factsOf(placed: Placed): Facts {
   return {
     ...{ placed, widths, tokens, token, element, data: dataRanks(split), state: stateBytes(placed), layer, head },
     expert: expertParameters(shape, split),
+    routed: { all: layerParameters(routedOf(shape), split), experts: expertParameters(routedOf(shape), split) },
+    denseLayer: layerParameters(denseOf(shape), split),
     ...{ layerParameters: parameters, table, scratch, extras: extrasOf(token, layer, head, scratch) },
   }
 }
@@ -192,11 +95,14 @@ function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
   const prefetch = split.prefetch ?? usualFlights.prefetch
   const { gradientBytes: wide } = software
   const whole = reducesEach(split)
-  const fetched: BlockBytes = { nothing: 0, layer: element * layer, table: element * table }
+  // Where only experts have copies, only they fly.
+  const apart = dataRanks(split) === 1
+  const flown = apart ? { layer: expertParameters(placed.shape, split), table: 0 } : { layer, table }
+  const fetched: BlockBytes = { nothing: 0, layer: element * flown.layer, table: element * flown.table }
   return {
-    layer: wide * (whole ? layer : largestWeight(placed)),
+    layer: wide * (whole ? flown.layer : largestWeight(placed)),
     table: wide * table,
-    behind: { nothing: 0, layer: whole ? wide * layer : 0, table: whole ? wide * table : 0 },
+    behind: { nothing: 0, layer: whole ? wide * flown.layer : 0, table: whole ? wide * flown.table : 0 },
     fetched,
     ahead: (next, { layers, first, last }) => {
       // A rank of one block finds what it has fetched; one of two fetches them in turn.
@@ -220,16 +126,24 @@ export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
   return holding => {
     const held = heldParameters(facts, holding)
     const { activations, workspace, gathered } = worstOf(facts, holding, gatheredBytes(facts, held))
-    const { parameters, gradients, optimizer } = statesOf(facts, held, holding.layers)
+    const { parameters, gradients, optimizer } = statesOf(facts, held)
     return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
   }
 }
 
-function heldParameters({ placed, layerParameters: layer }: Facts, { layers, first, last }: RankLayers): number {
+/** Parameters of a rank, and of these those of experts. */
+interface Held {
+  readonly all: number
+  readonly experts: number
+}
+
+function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers): Held {
+  const { placed, layerParameters: layer, expert, routed, denseLayer } = facts
   const { shape } = placed
   const ranks = ranksOfTable(placed)
   const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
-  return layers * layer + ends
+  if (dense === undefined) return { all: layers * layer + ends, experts: layers * expert }
+  return { all: (layers - dense) * routed.all + dense * denseLayer + ends, experts: (layers - dense) * routed.experts }
 }
 
 const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
@@ -240,11 +154,11 @@ function stateBytes({ precision, software, optimizer = usual }: Placed): number 
 }
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
-function statesOf({ placed, element, data, state, expert }: Facts, held: number, layers: number) {
+function statesOf({ placed, element, data, state }: Facts, { all: held, experts }: Held) {
   const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
   // Experts are split over those ranks alone that hold the same.
-  const part = (held - layers * expert) / data + (layers * expert) / expertCopies(placed.split)
+  const part = (held - experts) / data + experts / expertCopies(placed.split)
   return {
     parameters: element * (zero >= 3 ? part : held),
     gradients: wide * (zero >= 2 && reduce !== 'step' ? part : held),
@@ -253,8 +167,8 @@ function statesOf({ placed, element, data, state, expert }: Facts, held: number,
 }
 
 /** ZeRO-3 that gathers once a step: parameters as they are computed with, until the last call that reads them. */
-const gatheredBytes = ({ placed, element, data }: Facts, held: number): number =>
-  placed.split.gather === 'step' && data > 1 ? element * held : 0
+const gatheredBytes = ({ placed, element, data }: Facts, { all }: Held): number =>
+  placed.split.gather === 'step' && data > 1 ? element * all : 0
 
 interface Bytes {
   readonly activations: number
@@ -300,10 +214,10 @@ function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches):
   const { fetched, behind } = scratch
   const rows: Readonly<Record<AtWork, readonly [work: number, scratch: number]>> = {
     layer: [layer.work, fetched.layer + scratch.layer],
-    'layer input': [layer.work, fetched.layer],
+    'layer input': [layer.input, fetched.layer],
     'layer weight': [0, scratch.layer],
     head: [head.work, fetched.table + scratch.table],
-    'head input': [head.work, fetched.table],
+    'head input': [head.input, fetched.table],
     'head weight': [0, scratch.table],
     table: [0, scratch.table],
   }
@@ -322,7 +236,7 @@ export function ownHeld(placed: Placed): (held: RankLayers, open: number) => num
   const facts = factsOf(placed)
   const each = facts.token * facts.layer.open
   return (held, open) => {
-    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held), held.layers)
+    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
     return parameters + gradients + optimizer + open * each
   }
 }
@@ -344,7 +258,7 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     const own = holdings.all[rank]
     // Of two directions only one may have microbatches.
     const surely = placement === 'both ends' ? { layers: pipeline.stages[rank], first: false, last: false } : own
-    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely), surely.layers)
+    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely))
     const body = token * own.open * kept + (own.open > 0 ? made * largestWeight(placed) : 0)
     const head = own.last ? token * 2 * widths.vocab + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)

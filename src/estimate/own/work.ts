@@ -1,17 +1,13 @@
 /** A layer of our own program in pieces: every product by itself, and the small kernels that are left between them. */
 import { activationBytes } from '../../base/index.js'
-import { type Kernel, priceInStep } from '../../cost/index.js'
-import { kvSplit, tableRanks } from '../counts.js'
-import { attentionKernels, type Cut } from '../layer.js'
+import { tableRanks } from '../counts.js'
+import type { Cut } from '../layer.js'
 import type { Setup } from '../setup.js'
-
-/** A product with a matrix: seconds forward, of the gradient of its input, and of its own; and its parameters. */
-export interface Linear {
-  readonly forward: number
-  readonly input: number
-  readonly weight: number
-  readonly parameters: number
-}
+import { attendedWidths, meetingWork } from './context.js'
+import { kernelPrices, type Linear } from './kernels.js'
+import { type LatentWork, latentWork } from './latent.js'
+import type { MeetingWork } from './meeting.js'
+import { type RoutedWork, routedWork } from './routed.js'
 
 export interface OwnWork {
   readonly queries: Linear
@@ -21,7 +17,7 @@ export interface OwnWork {
   /** Gate and up, or up alone. */
   readonly feed: readonly Linear[]
   readonly down: Linear
-  readonly attention: { readonly forward: number; readonly backward: number }
+  readonly meeting: MeetingWork
   /** Between the products: rotation or biases of queries, keys and values, and the way back of a rotation; the activation. */
   readonly turn: { readonly queries: number; readonly keys: number; readonly values: number }
   readonly turnBack: { readonly queries: number; readonly keys: number }
@@ -34,43 +30,37 @@ export interface OwnWork {
   /** The product with the table of the head, and passes over the logits. */
   readonly table: Linear
   readonly logitPass: (times: number) => number
+  /** Where queries, keys and values are made from narrow vectors, and where a layer has experts. */
+  readonly latent?: LatentWork
+  readonly routed?: RoutedWork
 }
 
-export function ownWork({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut): OwnWork {
+export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
+  const { shape, precision } = setup
   const { tp, cp, microbatch, sequenceParallel } = cut
-  const { device } = cluster
   const rows = (microbatch * shape.seq) / cp
   const element = activationBytes(precision)
-  const price = (kernel: Kernel) => priceInStep(kernel, device)
-  const memory = (bytes: number, kernels = 1) =>
-    Math.max(price({ kind: 'memory', read: bytes / 2, written: bytes / 2 }), kernels * device.curves.floor)
-  const product = (m: number, n: number, k: number, resultBytes: number) =>
-    price({ kind: 'matmul', m, n, k, batch: 1, precision, resultBytes })
-  const linear = (from: number, to: number): Linear => ({
-    forward: product(rows, to, from, element),
-    input: product(rows, from, to, element),
-    weight: product(from, to, rows, software.gradientBytes),
-    parameters: from * to,
-  })
-  const queries = (shape.heads * shape.headDim) / tp
-  const keys = (shape.kvHeads * shape.headDim) / kvSplit(shape, tp)
+  const prices = kernelPrices(setup)
+  const { memory } = prices
+  const linear = (from: number, to: number): Linear => prices.linear(rows, from, to)
+  const { queries, keys, values, results } = attendedWidths(shape, tp)
   const ffn = shape.ffn / tp
   const vocab = shape.vocab / tableRanks(shape, tp)
   const [q, k, h] = [queries, keys, ffn].map(width => rows * width * element)
   const whole = rows * shape.embed * element
   const residual = sequenceParallel ? whole / tp : whole
-  const { forward, backward } = attentionKernels(shape, cut, precision, software)
-  const sum = (kernels: readonly Kernel[]) => kernels.reduce((seconds, kernel) => seconds + price(kernel), 0)
+  const meeting = meetingWork(setup, cut, prices)
+  const back = shape.positions === 'rotary' ? (meeting.turns.length > 0 && meeting.turnsBack ? 1 : 2) : 0
   return {
     queries: linear(shape.embed, queries),
     keys: linear(shape.embed, keys),
-    values: linear(shape.embed, keys),
-    out: linear(queries, shape.embed),
+    values: linear(shape.embed, values),
+    out: linear(results, shape.embed),
     feed: Array.from({ length: shape.gated ? 2 : 1 }, () => linear(shape.embed, ffn)),
     down: linear(ffn, shape.embed),
-    attention: { forward: sum(forward), backward: sum(backward) },
+    meeting,
     turn: { queries: memory(2 * q), keys: memory(2 * k), values: shape.biases ? memory(2 * k) : 0 },
-    turnBack: shape.positions === 'rotary' ? { queries: memory(2 * q), keys: memory(2 * k) } : { queries: 0, keys: 0 },
+    turnBack: { queries: memory(back * q), keys: memory(back * k) },
     activation: {
       forward: memory(3 * h, shape.biases ? 2 : 1),
       backward: memory((shape.gated ? 5 : 3) * h),
@@ -80,5 +70,7 @@ export function ownWork({ shape, cluster, precision, software }: Omit<Setup, 'sp
     sumOfRows: width => memory(rows * width * element),
     table: linear(shape.embed, vocab),
     logitPass: times => memory(times * rows * vocab * element),
+    ...(shape.latent && { latent: latentWork(shape, shape.latent, cut, prices, element) }),
+    ...(shape.experts && { routed: routedWork(shape, shape.experts, cut, prices, element) }),
   }
 }

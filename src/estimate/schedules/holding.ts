@@ -41,21 +41,24 @@ export class HoldingBook {
     const more = split.microbatches / order.microbatches
     if (more > 1 && scheduleFacts[split.schedule].forwardsFirst) return holdingsOf(order, pipeline, more)
     const byStages = entry(this.#known, order, (): ByStages => new Map())
-    return entry(byStages, pipeline.stages.join(), () => holdingsOf(order, pipeline, 1))
+    return entry(byStages, keyOf(pipeline), () => holdingsOf(order, pipeline, 1))
   }
 }
+
+const keyOf = ({ stages, ranks }: Pipeline): string =>
+  `${stages.join()} ${ranks[0].dense === undefined ? '' : ranks.map(({ dense }) => dense).join()}`
 
 /** `more`: how many times as many microbatches go forward first as were played. */
 function holdingsOf(order: Order, { stages, ranks }: Pipeline, more: number): Holdings {
   const moments = momentsOf(order, stages)
-  const all = ranks.map(({ layers, first, last }, rank): Holding => {
+  const all = ranks.map(({ layers, dense, first, last }, rank): Holding => {
     const own = more > 1 ? grown(moments[rank], more) : moments[rank]
     let [held, open] = [0, 0]
     for (let at = 0; at < own.length; at += momentWidth) {
       held = Math.max(held, own[at + 1] + own[at + 2])
       open = Math.max(open, own[at + 1])
     }
-    return { layers, first, last, held, open, moments: own }
+    return { layers, ...(dense !== undefined && { dense }), first, last, held, open, moments: own }
   })
   return { all, undominated: undominated(all) }
 }
@@ -69,6 +72,7 @@ function undominated(all: readonly Holding[]): Holding[] {
 
 const covers = (a: Holding, b: Holding): boolean =>
   a.layers >= b.layers &&
+  a.dense === b.dense &&
   a.held >= b.held &&
   (a.first || !b.first) &&
   (a.last || !b.last) &&

@@ -394,6 +394,6 @@ class FlownRank {
 }
 
 /** Of collectives within a block, by slot. */
-const arrivals = new Float64Array(64)
+const arrivals = new Float64Array(2 ** 14)
 
 const reads = (kind: TaskKind, { readsBack }: FlownBlock): boolean => kind === 'F' || (kind !== 'W' && readsBack)

@@ -1,11 +1,14 @@
 /** Which layers the stages and ranks of a pipeline hold, and how often a step passes them. */
-import { dataRanks, evenParts, type MeshAxis } from '../../base/index.js'
+import { evenParts, type MeshAxis } from '../../base/index.js'
 import { type ScheduleName, scheduleFacts } from '../../plan/index.js'
+import { hasCopies } from '../experts.js'
 import type { Split } from '../setup.js'
 import type { Shape } from '../shape.js'
 
 export interface RankLayers {
   readonly layers: number
+  /** Of these, those without experts, where others have some. */
+  readonly dense?: number
   readonly first: boolean
   readonly last: boolean
 }
@@ -36,7 +39,7 @@ export function pipelineOf(shape: Shape, split: Split): Pipeline {
   const { pp, chunks } = split
   // Of an even split the earlier stages get the remainder.
   const stages = split.layers ?? evenParts(shape.layers, pp * chunks)
-  const ranks = Array.from({ length: pp }, (_, rank) => rankOf(stages, split, rank))
+  const ranks = Array.from({ length: pp }, (_, rank) => rankOf(shape, stages, split, rank))
   return { stages, ranks, ...alike(ranks) }
 }
 
@@ -51,7 +54,7 @@ function alike(ranks: readonly PipelineRank[]): Pick<Pipeline, 'firsts' | 'lasts
   return { firsts: [...firsts.values()], lasts: [...lasts.values()] }
 }
 
-function rankOf(stages: readonly number[], split: Split, rank: number): PipelineRank {
+function rankOf(shape: Shape, stages: readonly number[], split: Split, rank: number): PipelineRank {
   const visits = visitsOf(split, rank)
   const total = (of: (stage: number, times: number) => number) =>
     visits.reduce((sum, { stage, times }) => sum + of(stage, times), 0)
@@ -60,6 +63,7 @@ function rankOf(stages: readonly number[], split: Split, rank: number): Pipeline
   return {
     stages: visits.map(({ stage }) => stage),
     layers: total(stage => stages[stage]),
+    ...(shape.experts && shape.experts.dense > 0 && { dense: total(stage => denseIn(shape, stages, stage)) }),
     first: visits.some(({ stage }) => stage === 0),
     last: visits.some(({ stage }) => stage === last),
     turns: total((_, times) => times),
@@ -69,6 +73,14 @@ function rankOf(stages: readonly number[], split: Split, rank: number): Pipeline
     stagesBefore: nearest,
     layersBefore: stages.slice(0, nearest).reduce((a, b) => a + b, 0),
   }
+}
+
+/** Layers without experts come first, or are spread evenly. */
+function denseIn({ layers, experts }: Shape, stages: readonly number[], stage: number): number {
+  const { dense = 0, spread } = experts ?? {}
+  if (spread) return (stages[stage] * dense) / layers
+  const before = stages.slice(0, stage).reduce((a, b) => a + b, 0)
+  return Math.max(0, Math.min(stages[stage], dense - before))
 }
 
 interface Visit {
@@ -104,9 +116,9 @@ export const splitsAll = ({ schedule }: Pick<Split, 'schedule'>): boolean =>
 export const fetchesWhole = (split: Split): boolean => split.recompute === 'full' || splitsAll(split)
 
 /** Gradients leave after each microbatch. */
-export const reducesEach = (split: Pick<Split, MeshAxis | 'zero' | 'reduce'>): boolean =>
-  split.zero >= 2 && dataRanks(split) > 1 && split.reduce !== 'step'
+export const reducesEach = (split: Pick<Split, MeshAxis | 'etp' | 'zero' | 'reduce'>): boolean =>
+  split.zero >= 2 && hasCopies(split) && split.reduce !== 'step'
 
 /** Parameters come for each use. */
-export const fetchesEach = (split: Pick<Split, MeshAxis | 'zero' | 'gather'>): boolean =>
-  split.zero === 3 && dataRanks(split) > 1 && split.gather !== 'step'
+export const fetchesEach = (split: Pick<Split, MeshAxis | 'etp' | 'zero' | 'gather'>): boolean =>
+  split.zero === 3 && hasCopies(split) && split.gather !== 'step'

@@ -1,0 +1,116 @@
+/** What cp makes of attention, in seconds: its kernels, and the collectives that bring queries and keys together. */
+import { activationBytes, gcd } from '../../base/index.js'
+import type { Kernel } from '../../cost/index.js'
+import { kvSplit } from '../counts.js'
+import { attentionKernels, type Cut } from '../layer.js'
+import type { PriceTable } from '../prices.js'
+import type { Setup, Split } from '../setup.js'
+import type { Shape } from '../shape.js'
+import type { KernelPrices } from './kernels.js'
+import type { Lanes } from './lanes.js'
+import type { BothWays, MeetingTraffic, MeetingWork } from './meeting.js'
+
+/** Elements of one token on one rank. */
+interface AttendedWidths {
+  readonly queries: number
+  readonly keys: number
+  readonly values: number
+  /** What attention gives. */
+  readonly results: number
+}
+
+export function attendedWidths(shape: Shape, tp: number): AttendedWidths {
+  const { heads, kvHeads, headDim, latent } = shape
+  if (latent) {
+    const [asked, given] = [(heads * (latent.plain + latent.turned)) / tp, (heads * latent.values) / tp]
+    return { queries: asked, keys: asked, values: given, results: given }
+  }
+  const [queries, keys] = [(heads * headDim) / tp, (kvHeads * headDim) / kvSplit(shape, tp)]
+  return { queries, keys, values: keys, results: queries }
+}
+
+export function meetingWork(setup: Omit<Setup, 'split'>, cut: Cut, prices: KernelPrices): MeetingWork {
+  const { shape, precision, software } = setup
+  const rows = (cut.microbatch * shape.seq) / cut.cp
+  const element = activationBytes(precision)
+  const widths = attendedWidths(shape, cut.tp)
+  const { forward, backward } = attentionKernels(shape, cut, precision, software)
+  const sum = (kernels: readonly Kernel[]) => kernels.reduce((seconds, kernel) => seconds + prices.of(kernel), 0)
+  const ofWidth = (width: number) => (times: number) => prices.memory(times * rows * width * element)
+  const sums = (4 * shape.heads) / cut.tp
+  const seen = cut.ring ? keysOfTurns(shape, cut) : []
+  const [ahead] = forward
+  const [back] = backward
+  return {
+    attention: { forward: sum(forward), backward: sum(backward) },
+    turns: seen.map((keys): BothWays => {
+      const ofTurn = (kernel: Kernel): Kernel =>
+        kernel.kind === 'attention' ? { ...kernel, keys, causal: false, unevenness: 1 } : kernel
+      return { forward: prices.of(ofTurn(ahead)), backward: prices.of(ofTurn(back)) }
+    }),
+    results: times => prices.memory(times * rows * (widths.results * element + sums)),
+    queries: ofWidth(widths.queries),
+    keys: ofWidth(widths.keys),
+    values: ofWidth(widths.values),
+    turnsBack: shape.positions === 'rotary' && !shape.latent && (cut.ulysses ?? 1) === 1,
+  }
+}
+
+/**
+ * Keys that a query sees at each turn on the rank where it sees most. In zigzag every rank sees half of what comes; in order
+ * the last sees all of it. At first a rank sees its own.
+ */
+function keysOfTurns({ seq }: Shape, { cp, ulysses = 1, inOrder }: Cut): number[] {
+  const ranks = cp / ulysses
+  const own = seq / ranks
+  return Array.from({ length: ranks }, (_, turn) => (turn === 0 ? (own + 1) / 2 : inOrder ? own : own / 2))
+}
+
+type ContextSplit = Pick<Split, 'tp' | 'cp' | 'ulysses' | 'ring' | 'microbatch'>
+type ContextSetup = Omit<Setup, 'split'> & { readonly split: ContextSplit }
+
+export function meetingTraffic(
+  { shape, split, precision }: ContextSetup,
+  table: PriceTable,
+  lanes: Lanes,
+): MeetingTraffic {
+  const { tp, cp, ulysses = 1, ring, microbatch } = split
+  const outer = cp / ulysses
+  const bytes = ((microbatch * shape.seq) / cp) * activationBytes(precision)
+  const { queries, keys, values, results } = attendedWidths(shape, tp)
+  const [size, stride] = [outer, tp * ulysses]
+  const gathers = !ring && outer > 1
+  const gathered = (kind: 'all-gather' | 'reduce-scatter') => (width: number) =>
+    gathers ? table.collective(kind, outer * bytes * width, size, stride) : 0
+  const [gather, sum] = [gathered('all-gather'), gathered('reduce-scatter')]
+  const swap = exchange(shape, split, table)
+  return {
+    gather: { keys: gather(keys), values: gather(values) },
+    sum: { keys: sum(keys), values: sum(values) },
+    shift: ring ? table.collective('send', bytes * (keys + values), size, stride) : 0,
+    around: lanes.of(size, stride),
+    exchange: {
+      queries: swap.queries(bytes * queries),
+      keys: swap.keys(bytes * keys),
+      values: swap.keys(bytes * values),
+      result: swap.queries(bytes * results),
+      again: swap.again(bytes * (queries + results), bytes * (keys + values)),
+    },
+    exchanging: lanes.of(ulysses, tp),
+  }
+}
+
+/** Key-value heads that are too few are exchanged among as many ranks as there are, and copied to the others. */
+function exchange(shape: Shape, { tp, ulysses = 1 }: ContextSplit, table: PriceTable) {
+  const own = shape.latent ? shape.heads / tp : shape.kvHeads / kvSplit(shape, tp)
+  const few = gcd(ulysses, own)
+  const groups = ulysses / few
+  const swapped = (bytes: number, size: number, stride: number) => table.collective('all-to-all', bytes, size, stride)
+  const copied = (bytes: number) => table.collective('all-gather', groups * bytes, groups, tp * few)
+  return {
+    queries: (bytes: number) => swapped(bytes, few, tp) + swapped(bytes, groups, tp * few),
+    keys: (bytes: number) => swapped(bytes, few, tp) + copied(bytes),
+    /** What is kept has taken the first step: going back it takes the second once more. */
+    again: (asked: number, given: number) => swapped(asked / 2, groups, tp * few) + 2 * copied(given / 2),
+  }
+}
