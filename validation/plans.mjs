@@ -28,6 +28,11 @@ const questions = values.models
   .filter((_, i) => i % parts === part)
 
 const wrong = []
+/** At once: of a sweep that is broken off its lines are what is left. */
+const tell = line => {
+  wrong.push(line)
+  console.log(`wrong: ${line}`)
+}
 let [searches, listed, unfit] = [0, 0, 0]
 for (const { model, device, devices } of questions) {
   const where = `${model} on ${devices} ${device}`
@@ -45,11 +50,11 @@ for (const { model, device, devices } of questions) {
     if (answer.listed.length === 0) unfit++
     for (const { plan, simulated } of answer.listed) {
       listed++
-      if (!simulated) wrong.push(`${where}: a plan is listed that was not compiled`)
+      if (!simulated) tell(`${where}: a plan is listed that was not compiled`)
       else if (!(simulated.step > 0 && simulated.arena > 0))
-        wrong.push(`${where}: ${simulated.step} s, ${simulated.arena} bytes`)
-      else if (!simulated.fits) wrong.push(`${where}: a plan is listed that does not fit`)
-      if (!Number.isFinite(plan.estimate.step)) wrong.push(`${where}: priced ${plan.estimate.step} s`)
+        tell(`${where}: ${simulated.step} s, ${simulated.arena} bytes`)
+      else if (!simulated.fits) tell(`${where}: a plan is listed that does not fit`)
+      if (!Number.isFinite(plan.estimate.step)) tell(`${where}: priced ${plan.estimate.step} s`)
     }
     const { user, system } = process.cpuUsage(started)
     console.log(
@@ -59,11 +64,10 @@ for (const { model, device, devices } of questions) {
     if (error instanceof ProblemsError) {
       unfit++
       console.log(`${where}: ${error.message.split('\n')[0]}`)
-    } else wrong.push(`${where}: ${error.stack}`)
+    } else tell(`${where}: ${error.stack}`)
   }
 }
 console.log(
   `${searches} searches, ${listed} plans listed, all compiled; ${unfit} where nothing fits; ${wrong.length} wrong`,
 )
-for (const line of wrong) console.log(line)
 process.exit(wrong.length > 0 ? 1 : 0)
