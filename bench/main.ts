@@ -62,26 +62,45 @@ ${Object.entries(races)
   .join('\n')}
 `
 
+interface Asked extends Options {
+  readonly names: readonly string[]
+  readonly json: boolean
+}
+
+/** What is asked for, or all that is wrong with it. */
+function read(args: readonly string[]): Asked | { readonly problems: readonly string[] } {
+  const texts = { rounds: { type: 'string' }, only: { type: 'string' } } as const
+  const flags = { json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } as const
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: { ...texts, ...flags },
+    })
+    const { rounds, only, json = false, help = false } = values
+    const problems = positionals.filter(name => !Object.hasOwn(races, name)).map(name => `there is no race ${name}`)
+    if (rounds !== undefined && !/^[1-9]\d*$/.test(rounds)) problems.push(`--rounds ${rounds} is not a number of turns`)
+    if (problems.length > 0) return { problems }
+    const options = { ...(rounds !== undefined && { rounds: Number(rounds) }), ...(only !== undefined && { only }) }
+    return { names: help ? [] : positionals, json, ...options }
+  } catch (e) {
+    return { problems: [(e as Error).message] } // parseArgs throws nothing else
+  }
+}
+
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { rounds: { type: 'string' }, only: { type: 'string' }, json: { type: 'boolean', default: false } },
-  })
-  const unknown = positionals.filter(name => !Object.hasOwn(races, name))
-  if (positionals.length === 0 || unknown.length > 0) {
-    const error = unknown.map(name => `there is no race ${name}\n\n`).join('')
-    process.stdout.write(error + usage)
-    return unknown.length > 0 ? 2 : 0
+  const asked = read(process.argv.slice(2))
+  if ('problems' in asked || asked.names.length === 0) {
+    const problems = 'problems' in asked ? asked.problems : []
+    process.stdout.write(problems.map(problem => `${problem}\n\n`).join('') + usage)
+    return problems.length > 0 ? 2 : 0
   }
-  const options = {
-    ...(values.rounds === undefined ? {} : { rounds: Number(values.rounds) }),
-    ...(values.only === undefined ? {} : { only: values.only }),
-  }
-  for (const name of positionals) {
+  const { names, json, ...options } = asked
+  for (const name of names) {
     const { race, show } = races[name]
     const results = await race(line => process.stderr.write(`${line}\n`), options)
-    const text = values.json ? JSON.stringify({ race: name, machine: machine(), results }) : show(results)
-    process.stdout.write(values.json ? `${text}\n` : `${name}: ${showMachine(machine())}\n${text}\n\n`)
+    const text = json ? JSON.stringify({ race: name, machine: machine(), results }) : show(results)
+    process.stdout.write(json ? `${text}\n` : `${name}: ${showMachine(machine())}\n${text}\n\n`)
   }
   return 0
 }

@@ -32,15 +32,14 @@ type TrainingInput = Partial<JobInput['training']>
 
 const adamw = { kind: 'adamw', lr: 3e-3, eps: 1e-5, weightDecay: 0.1 } as const
 
-/** Every feature at least once, and what is known to be hard together. */
+/**
+ * Every feature at least once, and what is known to be hard together. One player plays every schedule: of each kind one is here
+ * (in order, in chunks, breadth first, with weights apart, in a V, from both ends).
+ */
 const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
-  ['mlp', {}],
-  ['mlp', { dp: 2, microbatches: 2 }],
-  ['mlp', { tp: 2 }],
+  ['mlp', { dp: 2, microbatches: 2 }, { clip: undefined }],
   ['mlp', { pp: 2, microbatches: 4 }],
   ['gpt', {}],
-  ['gpt', { dp: 2 }],
-  ['gpt', { tp: 2 }],
   ['gpt', { tp: 2, sequenceParallel: true }],
   ['gpt', { tp: 4, sequenceParallel: true, overlap: false }],
   ['gpt', { dp: 2, zero: 1, microbatches: 2 }],
@@ -48,12 +47,10 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt', { dp: 2, zero: 2, microbatches: 2, reduce: 'step' }],
   ['gpt', { dp: 2, zero: 3, microbatches: 2 }],
   ['gpt', { dp: 2, zero: 3, microbatches: 2, gather: 'step' }],
-  ['gpt', { recompute: 'full', dp: 2 }],
   ['gpt', { recompute: 'selective', tp: 2 }],
   ['gpt', { recompute: ['gelu', 'layerNorm', 'contract'], tp: 2, sequenceParallel: true }],
   ['gpt', { dp: 2 }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, weightDecay: 0.01 } }],
   ['gpt', { dp: 2, zero: 1 }, { optimizer: { kind: 'sgd', lr: 0.05 } }],
-  ['gpt', { dp: 4, microbatches: 2 }, { clip: undefined }],
   ['gpt', { dp: 2, tp: 2, order: 'dp-tp-pp' }],
   [
     'gpt',
@@ -66,16 +63,10 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt tied', { tp: 2, sequenceParallel: true, recompute: 'full' }],
   ['llama', { dp: 2, tp: 2, sequenceParallel: true }],
   ['llama', { tp: 4 }],
-  ['llama', { pp: 2, microbatches: 4, schedule: 'gpipe' }],
-  ['llama', { pp: 2, microbatches: 4, schedule: '1f1b' }],
   ['llama', { pp: 2, microbatches: 4, schedule: 'looped-bfs' }],
   ['llama', { pp: 2, microbatches: 4, schedule: 'interleaved' }],
-  ['llama', { pp: 2, microbatches: 4, schedule: 'interleaved-zb' }],
   ['llama', { pp: 2, microbatches: 4, schedule: 'zb-h1' }],
-  ['llama', { pp: 2, microbatches: 4, schedule: 'zb-h2' }],
   ['llama', { pp: 2, microbatches: 4, schedule: 'zb-v' }],
-  ['llama', { pp: 2, microbatches: 4, schedule: 'v-half' }],
-  ['llama', { pp: 2, microbatches: 4, schedule: 'v-min' }],
   ['llama', { pp: 2, microbatches: 4, schedule: 'dualpipe-v' }],
   ['llama', { pp: 2, microbatches: 4, schedule: 'dualpipe' }],
   ['llama', { pp: 4, microbatches: 4, schedule: '1f1b' }],
@@ -87,8 +78,6 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     'llama',
     { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 2, schedule: 'zb-h1', recompute: 'full' },
   ],
-  ['gpt tied', { dp: 2, tp: 2, pp: 2, zero: 2, sequenceParallel: true, microbatches: 4, schedule: 'interleaved' }],
-  ['llama tied', { dp: 4, tp: 2, zero: 1, microbatches: 2, recompute: 'selective' }],
   ['gpt tied', { cp: 2, tp: 2, sequenceParallel: true }],
   ['llama', { cp: 2, dp: 2, zero: 3, microbatches: 2 }],
   ['llama tied', { cp: 4, zigzag: false, recompute: 'full' }],
