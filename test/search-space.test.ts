@@ -100,6 +100,32 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ 
     equal(found, sound && (!inert || (plan.pp === 1 && plan.schedule === '1f1b' && plan.dp * plan.tp === 8)))
   })
 
+test('experts are split where that is asked for, and only there', () => {
+  const asking = (...constraints: string[]) =>
+    spaceOf(requestOf({ devices: 4, batch: 4, layers: 2, experts: 8, software: 'lockstep', constraints }))
+  const names = (space: readonly Split[]) => [...new Set(space.map(({ ep, etp = 1 }) => `${ep} x ${etp}`))].sort()
+  deepEqual(names(asking()), ['1 x 1', '2 x 1', '4 x 1'])
+  deepEqual(asking('etp=1'), asking())
+  deepEqual(names(asking('etp<=4')), ['1 x 1', '1 x 2', '1 x 4', '2 x 1', '2 x 2', '4 x 1'])
+  const request = requestOf({
+    devices: 4,
+    batch: 4,
+    layers: 2,
+    experts: 8,
+    software: 'lockstep',
+    constraints: ['etp=2'],
+  })
+  for (const split of spaceOf(request)) {
+    equal(split.etp, 2)
+    const job = jobOf(request, split)
+    deepEqual(
+      check(job).filter(p => p.severity === 'error'),
+      [],
+    )
+    deepEqual(splitOf(job), split)
+  }
+})
+
 test('layers per stage of a job are those of the split', () => {
   const split: Split = { ...plainSplit, pp: 3, layers: [1, 3, 2] }
   deepEqual(layersPerStage(jobOf(requestOf({ layers: 6 }), split).plan, 6), [1, 3, 2])

@@ -56,6 +56,22 @@ function boundsHold(request: Request, { split, estimate: { step } }: Priced): vo
     ok(step >= least * (1 - 1e-12), `${step} < ${least}: ${JSON.stringify(split)}`)
 }
 
+function noneIsBelowItsBounds(request: Request): void {
+  let plans = 0
+  for (const group of groupsOf(request)) {
+    const step = stepBound(request, group)
+    for (const saving of savingsOf(group)) {
+      const bytes = bytesBound(request, group, saving)
+      for (const pipeline of pipelinesOf(request, group.pp)) {
+        const plan = priceOf(request, splitFrom(group, pipeline, saving))
+        ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)
+        ok(plan.bytes >= bytes * (1 - 1e-12), `${plan.bytes} < ${bytes}: ${JSON.stringify(plan.split)}`)
+        if (plans++ % 5 === 0) boundsHold(request, plan)
+      }
+    }
+  }
+}
+
 for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5, 6])
   test(`no plan is below the bounds of its group (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
@@ -63,20 +79,13 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
       ...{ devices: pick([6, 8, 16]), batch: pick([8, 24]), layers: 1 + int(9) },
       ...{ software: pick(['lockstep', 'megatron-2021', 'torchtitan']) },
     })
-    let plans = 0
-    for (const group of groupsOf(request)) {
-      const step = stepBound(request, group)
-      for (const saving of savingsOf(group)) {
-        const bytes = bytesBound(request, group, saving)
-        for (const pipeline of pipelinesOf(request, group.pp)) {
-          const plan = priceOf(request, splitFrom(group, pipeline, saving))
-          ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)
-          ok(plan.bytes >= bytes * (1 - 1e-12), `${plan.bytes} < ${bytes}: ${JSON.stringify(plan.split)}`)
-          if (plans++ % 5 === 0) boundsHold(request, plan)
-        }
-      }
-    }
+    noneIsBelowItsBounds(request)
   })
+
+test('no plan with experts is below the bounds of its group, be they shared or split', () =>
+  noneIsBelowItsBounds(
+    requestOf({ devices: 4, batch: 8, layers: 2, experts: 8, software: 'lockstep', constraints: ['etp<=2', 'dp<=2'] }),
+  ))
 
 test('both kinds of pruning happen', () => {
   const { pruned } = find({ devices: 64, batch: 64, layers: 32, memory: 40 }, true).counts

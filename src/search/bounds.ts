@@ -12,11 +12,12 @@ import type { Group, Saving } from './space.js'
  * that had all the layers. Bubble, recomputation, data ranks and messages only add to that.
  */
 export function stepBound({ shape, cluster, precision, software, book }: Request, group: Group): number {
-  const { tp, cp, dp, ep, sequenceParallel, microbatch, microbatches, imbalance, ulysses, ring } = group
+  const { tp, cp, dp, ep, etp, sequenceParallel, microbatch, microbatches, imbalance, ulysses, ring } = group
   const split: Split = {
     ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch, microbatches },
     // Experts are shared with the ranks of dp: their rows travel.
-    ...(ep > 1 && { dp, ep }),
+    ...((ep > 1 || etp) && { dp, ep }),
+    ...(etp && { etp }),
     ...(imbalance && { imbalance }),
     ...(ulysses && { ulysses }),
     ...(ring && { ring }),

@@ -17,7 +17,7 @@ const relations = {
 export type Relation = keyof typeof relations
 
 /** Numbers may be compared in every way, words only be equal or not. */
-const counts = [...meshAxes, 'zero', 'chunks', 'microbatches', 'microbatch'] as const
+const counts = [...meshAxes, 'etp', 'zero', 'chunks', 'microbatches', 'microbatch'] as const
 type CountField = (typeof counts)[number]
 type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers' | 'reduce' | 'gather'
 
@@ -55,9 +55,13 @@ export function holds(split: Partial<Split>, constraint: Constraint): boolean {
     const word = wordOf(split, constraint.field)
     return word === undefined || constraint.values.includes(word) === (constraint.relation === '=')
   }
-  const count = split[constraint.field]
+  const count = countOf(split, constraint.field)
   return count === undefined || relations[constraint.relation](count, constraint.value)
 }
+
+/** Where it is decided who shares experts, it is decided too that nobody splits them. */
+const countOf = (split: Partial<Split>, field: CountField): number | undefined =>
+  field === 'etp' && split.ep !== undefined ? (split.etp ?? 1) : split[field]
 
 function wordOf(split: Partial<Split>, field: WordField): string | undefined {
   // ZeRO below has nothing to reduce to parts, or to gather from them.

@@ -302,6 +302,7 @@ const isSameCut = (a: Group, b: Group): boolean =>
   a.tp === b.tp &&
   a.cp === b.cp &&
   a.ep === b.ep &&
+  a.etp === b.etp &&
   a.pp === b.pp &&
   a.dp === b.dp &&
   a.sequenceParallel === b.sequenceParallel &&

@@ -2,7 +2,7 @@
  * Every plan there is for a request, in two levels. A *group* fixes how the devices and the batch are cut (tp, sequence
  * parallelism, cp, pp, dp, microbatch); bounds are computed for groups. Within a group vary the *pipeline* (schedule,
  * chunks, layer split) and what trades memory for time (ZeRO stage, recomputation). Every plan of the space passes
- * `check`. Experts are shared by ep of the ranks of dp x cp x tp, each whole (etp 1).
+ * `check`. Experts are shared by ep of the ranks of dp x cp x tp, each whole (etp 1) unless a user asks for more.
  */
 import { evenParts, type MeshAxis } from '../base/index.js'
 import { CutPrice, type Shape, type Split } from '../estimate/index.js'
@@ -16,6 +16,8 @@ export interface Group {
   readonly tp: number
   readonly cp: number
   readonly ep: number
+  /** Ranks that split each expert, if these are several. */
+  readonly etp?: number
   readonly pp: number
   readonly dp: number
   readonly sequenceParallel: boolean
@@ -85,9 +87,9 @@ export function* groupsOf(request: Request): Generator<Group> {
       const dp = cluster.devices / (tp * cp * pp)
       if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
       if (globalBatch % dp !== 0) continue
-      for (const ep of expertsOver(request, { tp, cp, dp, sequenceParallel }))
+      for (const grid of expertsOver(request, { tp, cp, dp, sequenceParallel }))
         for (const microbatch of divisors(globalBatch / dp)) {
-          const cut = { tp, cp, ep, pp, dp, sequenceParallel, microbatch, ...roomOfRows(request, ep) }
+          const cut = { tp, cp, pp, dp, sequenceParallel, microbatch, ...grid, ...roomOfRows(request, grid) }
           const group = { ...cut, ...meetingOf(cut), microbatches: globalBatch / dp / microbatch }
           if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
         }
@@ -135,20 +137,31 @@ function meetings(request: Request): (cut: LayerCut) => Meeting {
 }
 
 /** Usually twice an even share, where so many can come. */
-function roomOfRows({ shape: { experts }, software }: Request, ep: number): Pick<Group, 'imbalance'> {
-  const room = experts && software.own ? Math.min(usualRows, ep, experts.count / experts.active) : 1
+function roomOfRows({ shape: { experts }, software }: Request, { ep, etp = 1 }: ExpertRanks): Pick<Group, 'imbalance'> {
+  const room = experts && software.own ? Math.min(usualRows, ep * etp, experts.count / experts.active) : 1
   return room > 1 ? { imbalance: room } : {}
 }
 
 const usualRows = 2
 
-/** Sizes of ep that divide the experts and the ranks of a stage. */
-function expertsOver(request: Request, dense: Pick<Group, 'tp' | 'cp' | 'dp' | 'sequenceParallel'>): number[] {
-  const { experts } = request.shape
-  if (!experts) return [1]
+type ExpertRanks = Pick<Group, 'ep' | 'etp'>
+
+/**
+ * Sizes of ep that divide the experts and the ranks of a stage. To split experts moves more and multiplies less at a time than to
+ * share them, so that is searched only where a user asks for it.
+ */
+function expertsOver(request: Request, dense: Pick<Group, 'tp' | 'cp' | 'dp' | 'sequenceParallel'>): ExpertRanks[] {
+  const { shape, constraints } = request
+  if (!shape.experts) return [{ ep: 1 }]
+  const { count, ffn } = shape.experts
   const { tp, cp, dp } = dense
-  const sizes = divisors(tp * cp * dp).filter(ep => experts.count % ep === 0 && keeps({ ep }, request.constraints))
-  return sizes.filter(ep => ep === 1 || allowed({ ...request, globalBatch: dp }, { ...dense, ep }))
+  const asked = constraints.some(({ field }) => field === 'etp')
+  const splits = asked ? divisors(tp).filter(etp => ffn % etp === 0) : [1]
+  return divisors(tp * cp * dp)
+    .filter(ep => count % ep === 0)
+    .flatMap(ep => splits.map(etp => ({ ep, ...(etp > 1 && { etp }) })))
+    .filter(grid => keeps(grid, constraints))
+    .filter(grid => grid.ep * (grid.etp ?? 1) === 1 || allowed({ ...request, globalBatch: dp }, { ...dense, ...grid }))
 }
 
 export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'constraints'>, pp: number): Pipeline[] {
@@ -242,6 +255,7 @@ export function zerosOf({ dp, cp, microbatches }: Copies): Zero[] {
 }
 
 export const splitFrom = (group: Group, { schedule, chunks, layers }: Pipeline, saving: Saving): Split => ({
+  ...(group.etp && { etp: group.etp }),
   ...(group.imbalance && { imbalance: group.imbalance }),
   ...(group.ulysses && { ulysses: group.ulysses }),
   ...(group.ring && { ring: group.ring }),

@@ -18,9 +18,12 @@ import { scaled, showPercent, showSeconds } from './numbers.js'
 export const showDollars = (dollars: number): string =>
   dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
 
-/** How it is cut along an axis, in one cell: '8 sp'. */
-export const showAxis = (split: Split, axis: MeshAxis): string =>
-  `${split[axis]}${axis === 'tp' && split.sequenceParallel ? ' sp' : ''}`
+/** How it is cut along an axis, in one cell: '8 sp', '4 etp 2'. */
+export function showAxis(split: Split, axis: MeshAxis): string {
+  const more = { tp: split.sequenceParallel && 'sp', ep: split.etp && `etp ${split.etp}` }
+  const said = axis === 'tp' || axis === 'ep' ? more[axis] : undefined
+  return said ? `${split[axis]} ${said}` : `${split[axis]}`
+}
 
 /** 'interleaved x4 ends 7': so many chunks a rank, so many layers in the first and in the last stage. */
 export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
@@ -48,7 +51,7 @@ const showZero = ({ zero, reduce, gather }: Split): string =>
 /** Axes worth a column, or a word: cp where a sequence is cut, ep where experts are shared. */
 const shownAxes = (splits: readonly Split[]): readonly MeshAxis[] =>
   [...searchedAxes, 'ep' as const].filter(
-    axis => (axis !== 'cp' && axis !== 'ep') || splits.some(split => split[axis] > 1),
+    axis => (axis !== 'cp' && axis !== 'ep') || splits.some(split => showAxis(split, axis) !== '1'),
   )
 
 /** A header, and the cells of a plan, for a table of some plans. */
