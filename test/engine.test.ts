@@ -38,7 +38,7 @@ function run(drawn: Point, note: string, kinds: readonly Kind[]): void {
 }
 
 // What the kernels compute is compared kernel by kernel elsewhere; how ranks meet is the same in both.
-for (const [i, point] of pairwise(1, 20_000, 16).entries())
+for (const [i, point] of pairwise(1, 20_000, 8).entries())
   run(point, '', i % 4 === 0 || nativeMissing() ? ['native', 'wasm'] : ['native'])
 
 const more = Number(process.env.GRID ?? 0)

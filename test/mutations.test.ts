@@ -13,12 +13,10 @@ import { type Mutation, mutationsOf } from './mutate/index.js'
 import { type Toy, toy } from './toy.js'
 
 const plans: readonly [ModelName, Parameters<typeof jobOf>[1]][] = [
-  ['mlp', { dp: 2, tp: 2, pp: 2, microbatches: 2, schedule: '1f1b', zero: 1 }],
   ['gpt tied', { dp: 2, pp: 2, microbatches: 4, schedule: 'zb-h1', zero: 2 }],
   ['gpt tied', { pp: 2, microbatches: 4, schedule: 'dualpipe', tp: 2 }],
   ['llama', { tp: 4, dp: 2, microbatches: 2, sequenceParallel: true, zero: 3 }],
-  ['gpt', { dp: 2, tp: 2, zero: 1, precision: 'bf16' }],
-  ['gpt', { dp: 2, zero: 2, microbatches: 2, precision: 'pure-bf16' }],
+  ['gpt', { dp: 2, zero: 1, microbatches: 2, precision: 'bf16' }],
   ['llama', { cp: 4, attention: { ulysses: 2, ring: 2 }, recompute: 'selective' }],
   ['llama tied', { tp: 2, pp: 2, microbatches: 2, schedule: 'interleaved', recompute: 'full', sequenceParallel: true }],
 ]
