@@ -4,23 +4,13 @@
  */
 import { ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { comparedPlans, spread } from './random-plans.js'
+import { comparedPlans, staysWithinLimits } from './random-plans.js'
 
 const seed = Number(process.env.SEED ?? 1)
 const count = Number(process.env.PLANS ?? 24)
-const percent = (share: number): string => `${(100 * share).toFixed(2)} %`
 
 const plans = comparedPlans(seed, count, true)
-for (const [what, mean, worst] of [
-  ['time', 0.015, 0.12],
-  ['memory', 0.02, 0.1],
-] as const)
-  test(`${count} random plans of other kinds: ${what} of the estimate within ${percent(mean)} on average and ${percent(worst)} at the worst (SEED=${seed})`, () => {
-    const found = spread(plans.map(plan => plan[what]))
-    const farthest = plans.reduce((a, b) => (Math.abs(b[what]) > Math.abs(a[what]) ? b : a))
-    const text = `mean ${percent(found.mean)}, worst ${percent(found.worst)}: ${JSON.stringify(farthest.job)} on ${farthest.device}`
-    ok(found.mean <= mean && found.worst <= worst, text)
-  })
+staysWithinLimits(plans, `${count} random plans of other kinds`, seed)
 
 test('the plans have rings, exchanges and both, experts that are shared and split, and latent attention', () => {
   const has = (isThere: (plan: (typeof plans)[number]['job']) => boolean) => ok(plans.some(({ job }) => isThere(job)))

@@ -6,23 +6,12 @@
 import { ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { scheduleNames } from '../src/plan/index.js'
-import { comparedPlans, spread } from './random-plans.js'
+import { comparedPlans, staysWithinLimits } from './random-plans.js'
 
 const seed = Number(process.env.SEED ?? 1)
 const count = Number(process.env.PLANS ?? 60)
-const percent = (share: number): string => `${(100 * share).toFixed(2)} %`
-
 const plans = comparedPlans(seed, count)
-for (const [what, mean, worst] of [
-  ['time', 0.015, 0.12],
-  ['memory', 0.02, 0.1],
-] as const)
-  test(`${count} random plans: ${what} of the estimate within ${percent(mean)} on average and ${percent(worst)} at the worst (SEED=${seed})`, () => {
-    const found = spread(plans.map(plan => plan[what]))
-    const farthest = plans.reduce((a, b) => (Math.abs(b[what]) > Math.abs(a[what]) ? b : a))
-    const text = `mean ${percent(found.mean)}, worst ${percent(found.worst)}: ${JSON.stringify(farthest.job)} on ${farthest.device}`
-    ok(found.mean <= mean && found.worst <= worst, text)
-  })
+staysWithinLimits(plans, `${count} random plans`, seed)
 
 test('the plans have every schedule, every ZeRO stage, fewer microbatches than stages, and models of both families', () => {
   const has = (isThere: (plan: (typeof plans)[number]['job']) => boolean) => ok(plans.some(({ job }) => isThere(job)))

@@ -1,5 +1,5 @@
 /** Routed models small enough to be interpreted by the hundred. */
-import type { JobInput } from '../src/plan/index.js'
+import { type JobInput, scheduleNames } from '../src/plan/index.js'
 
 const llama = { family: 'llama', layers: 2, embed: 8, heads: 4, kvHeads: 2, ffn: 8, vocab: 8 } as const
 const loss = { sequence: 0.05, microbatch: 0.03, z: 0.01 }
@@ -38,3 +38,22 @@ export const expertModels = {
     },
   },
 } as const satisfies Record<string, JobInput['model']>
+
+/** What a plan may do with experts, and with sequences that are cut: values to draw from. */
+export const routedPlans = {
+  dp: [1, 2, 4],
+  cp: [1, 2, 4],
+  attention: ['gather', 'ring', 'ulysses', { ulysses: 2, ring: 2 }],
+  tp: [1, 2, 4],
+  ep: [1, 2, 4, 8],
+  etp: [1, 2, 4],
+  pp: [1, 2],
+  sequenceParallel: [false, true],
+  zigzag: [undefined, false],
+  zero: [0, 1, 2, 3],
+  rows: ['worst', 4],
+  recompute: ['none', 'selective', 'full', ['scores', 'dispatch', 'expertContract', 'weightedSwiglu']],
+  microbatches: [2, 4],
+  schedule: scheduleNames,
+  precision: ['f32', 'bf16', 'pure-bf16'],
+} as const

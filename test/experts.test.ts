@@ -4,9 +4,9 @@
  */
 import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
-import { check, contextOf, Job, type JobInput, scheduleFacts, scheduleNames } from '../src/plan/index.js'
+import { check, contextOf, Job, type JobInput, scheduleFacts } from '../src/plan/index.js'
 import { scheduleProblems } from '../src/schedule/index.js'
-import { expertModels } from './expert-models.js'
+import { expertModels, routedPlans } from './expert-models.js'
 import { computesWhatOneRankComputes, models as denseModels, titleOf } from './jobs.js'
 
 const models = {
@@ -16,24 +16,7 @@ const models = {
   'dense latent': denseModels.latent,
 }
 
-const grid = {
-  model: Object.keys(models) as (keyof typeof models)[],
-  dp: [1, 2, 4],
-  cp: [1, 2, 4],
-  attention: ['gather', 'ring', 'ulysses', { ulysses: 2, ring: 2 }],
-  tp: [1, 2, 4],
-  ep: [1, 2, 4, 8],
-  etp: [1, 2, 4],
-  pp: [1, 2],
-  sequenceParallel: [false, true],
-  zigzag: [undefined, false],
-  zero: [0, 1, 2, 3],
-  rows: ['worst', 4],
-  recompute: ['none', 'selective', 'full', ['scores', 'dispatch', 'expertContract', 'weightedSwiglu']],
-  microbatches: [2, 4],
-  schedule: scheduleNames,
-  precision: ['f32', 'bf16', 'pure-bf16'],
-} as const
+const grid = { model: Object.keys(models) as (keyof typeof models)[], ...routedPlans } as const
 
 type Point = { readonly [K in keyof typeof grid]: (typeof grid)[K][number] }
 const names = Object.keys(grid) as (keyof typeof grid)[]

@@ -2,6 +2,8 @@
  * Random plans of models of some billions of parameters on some tens of devices, from a seed: each compiled, simulated
  * and estimated. Layers are few, since one more adds nothing new; their widths are real ones.
  */
+import { ok } from 'node:assert/strict'
+import { test } from 'node:test'
 import { choices, worldOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
@@ -175,4 +177,20 @@ export function comparedPlans(seed: number, count: number, kinds = false): Compa
 export function spread(errors: readonly number[]): { readonly mean: number; readonly worst: number } {
   const sizes = errors.map(Math.abs)
   return { mean: sizes.reduce((a, b) => a + b, 0) / sizes.length, worst: Math.max(...sizes) }
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(2)} %`
+
+/** Tests that the estimate of such plans is as near to their simulation as it is said to be. */
+export function staysWithinLimits(plans: readonly ComparedPlan[], title: string, seed: number): void {
+  for (const [what, mean, worst] of [
+    ['time', 0.015, 0.12],
+    ['memory', 0.02, 0.1],
+  ] as const)
+    test(`${title}: ${what} of the estimate within ${percent(mean)} on average and ${percent(worst)} at the worst (SEED=${seed})`, () => {
+      const found = spread(plans.map(plan => plan[what]))
+      const farthest = plans.reduce((a, b) => (Math.abs(b[what]) > Math.abs(a[what]) ? b : a))
+      const text = `mean ${percent(found.mean)}, worst ${percent(found.worst)}: ${JSON.stringify(farthest.job)} on ${farthest.device}`
+      ok(found.mean <= mean && found.worst <= worst, text)
+    })
 }

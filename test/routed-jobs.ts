@@ -1,8 +1,8 @@
 /** Jobs over everything a plan may do with experts, and with sequences that are cut, from a seed. */
 import { choices } from '../src/base/index.js'
-import { check, Job, type JobInput, scheduleNames } from '../src/plan/index.js'
+import { check, Job, type JobInput } from '../src/plan/index.js'
 import { scheduleProblems } from '../src/schedule/index.js'
-import { expertModels } from './expert-models.js'
+import { expertModels, routedPlans } from './expert-models.js'
 import { models as plainModels, titleOf } from './jobs.js'
 
 const models = {
@@ -14,21 +14,8 @@ const models = {
 
 const grid = {
   model: Object.keys(models) as (keyof typeof models)[],
-  dp: [1, 2, 4],
-  cp: [1, 2, 4],
-  attention: ['gather', 'ring', 'ulysses', { ulysses: 2, ring: 2 }],
-  tp: [1, 2, 4],
-  ep: [1, 2, 4, 8],
-  etp: [1, 2],
-  pp: [1, 2],
-  sequenceParallel: [false, true],
-  zigzag: [undefined, false],
-  zero: [0, 1, 2, 3],
-  rows: ['worst', 4],
-  recompute: ['none', 'selective', 'full', ['scores', 'dispatch', 'expertContract', 'weightedSwiglu']],
-  microbatches: [1, 2, 4],
-  schedule: scheduleNames,
-  precision: ['f32', 'f32', 'bf16'],
+  ...routedPlans,
+  ...{ etp: [1, 2], microbatches: [1, 2, 4], precision: ['f32', 'f32', 'bf16'] },
 } as const
 
 type Point = { readonly [K in keyof typeof grid]: (typeof grid)[K][number] }

@@ -94,24 +94,33 @@ class Whole implements Meeting {
   queriesBack(): void {}
 }
 
-class Gathered extends Whole {
-  readonly #traffic: MeetingTraffic
-  #keys: Flight | undefined
-  #values: Flight | undefined
-  #asked = false
+/** Keys and values lie on other ranks, and are asked for. */
+class Apart extends Whole {
+  readonly traffic: MeetingTraffic
+  /** Whether they have been asked for. */
+  asked = false
 
   constructor(clock: Clock, work: MeetingWork, traffic: MeetingTraffic) {
     super(clock, work)
-    this.#traffic = traffic
+    this.traffic = traffic
   }
 
+  override askLate(): void {
+    if (!this.asked) this.ask()
+  }
+}
+
+class Gathered extends Apart {
+  #keys: Flight | undefined
+  #values: Flight | undefined
+
   override keys(): void {
-    this.#keys = this.clock.start(this.#traffic.gather.keys, this.#traffic.around)
+    this.#keys = this.clock.start(this.traffic.gather.keys, this.traffic.around)
   }
 
   override values(): void {
-    this.#values = this.clock.start(this.#traffic.gather.values, this.#traffic.around)
-    this.#asked = true
+    this.#values = this.clock.start(this.traffic.gather.values, this.traffic.around)
+    this.asked = true
   }
 
   override forward(again: boolean): void {
@@ -125,17 +134,13 @@ class Gathered extends Whole {
     this.values()
   }
 
-  override askLate(): void {
-    if (!this.#asked) this.ask()
-  }
-
   override backward(beside: () => void): void {
     this.valuesBack()
     this.keysBack()
     this.clock.work(this.work.attention.backward)
-    this.#values = this.clock.start(this.#traffic.sum.values, this.#traffic.around)
+    this.#values = this.clock.start(this.traffic.sum.values, this.traffic.around)
     beside()
-    this.#keys = this.clock.start(this.#traffic.sum.keys, this.#traffic.around)
+    this.#keys = this.clock.start(this.traffic.sum.keys, this.traffic.around)
   }
 
   override valuesBack(): void {
@@ -147,16 +152,9 @@ class Gathered extends Whole {
   }
 }
 
-class Ring extends Whole {
-  readonly #traffic: MeetingTraffic
+class Ring extends Apart {
   /** Keys and values that are on their way here. */
   #coming: Flight | undefined
-  #asked = false
-
-  constructor(clock: Clock, work: MeetingWork, traffic: MeetingTraffic) {
-    super(clock, work)
-    this.#traffic = traffic
-  }
 
   override values(): void {
     this.ask()
@@ -164,11 +162,7 @@ class Ring extends Whole {
 
   override ask(): void {
     this.#coming = this.#shift()
-    this.#asked = true
-  }
-
-  override askLate(): void {
-    if (!this.#asked) this.ask()
+    this.asked = true
   }
 
   override forward(again: boolean): void {
@@ -184,7 +178,7 @@ class Ring extends Whole {
       if (turn > 0) this.clock.work(results((turn === 1 ? 2 : 1) + (turn === last ? 1 : 0)), again)
     })
     this.#coming = next
-    this.#asked = again
+    this.asked = again
   }
 
   override backward(beside: () => void): void {
@@ -217,7 +211,7 @@ class Ring extends Whole {
   }
 
   #shift(): Flight | undefined {
-    return this.clock.start(this.#traffic.shift, this.#traffic.around)
+    return this.clock.start(this.traffic.shift, this.traffic.around)
   }
 }
 
