@@ -205,7 +205,11 @@ for (const { cp, seq, ...splits } of maps)
       const mesh: Mesh = { axes: [{ name: 'cp', size: cp }], ...zigzag }
       const dims = [{ name: 'seq', size: seq / cp }]
       const held = (turn: number) => {
-        const layout = { splits: { seq: ['cp' as const] }, partial: {}, ...(turn > 0 && { turn: { axes: ['cp' as const], by: turn } }) }
+        const layout = {
+          splits: { seq: ['cp' as const] },
+          partial: {},
+          ...(turn > 0 && { turn: { axes: ['cp' as const], by: turn } }),
+        }
         return { dtype: 'f32' as const, dims, layout, role: 0, offset: 0 }
       }
       const most = Array.from({ length: cp }, (_, turn) => (keysOfTurn(mesh, held(0), held(turn)) ?? 0) * (seq / cp))
