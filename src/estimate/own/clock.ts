@@ -63,8 +63,10 @@ export class Clock {
     const start = Math.max(this.now, this.#free[lane])
     const flight = { slot: this.#slots++, start, end: start + seconds }
     this.#free[lane] = flight.end
-    this.#flying.push(flight)
-    this.#flying.sort((a, b) => a.start - b.start)
+    // In the order of their starts.
+    let at = this.#flying.length
+    while (at > 0 && this.#flying[at - 1].start > start) at--
+    this.#flying.splice(at, 0, flight)
     return flight
   }
 
