@@ -79,7 +79,7 @@ function chosenOnOneRank(job: Job, steps: number): string {
 /** Losses of a run by the engine that repeats choices. */
 async function lossesOf(job: Job, chosen: string, steps: number): Promise<number[]> {
   const program = compileJob(job)
-  const [engine, replay] = [await startEngine(program, { seed: 1, pool }), readReplay(chosen)]
+  const [engine, replay] = [await startEngine(program, { seed: 1, pool }), readReplay(new TextEncoder().encode(chosen))]
   const batch = dataFor(program, optionsOf(job))(0)
   const losses: number[] = []
   for (let step = 0; step < steps; step++)

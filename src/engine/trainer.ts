@@ -43,7 +43,7 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
 /** Those that are faster than the definition, as far as they are there. */
 export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && isThere(name))
 
-type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | 'peaks' | 'spans'
+type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | 'peaks' | 'choices' | 'spans'
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
@@ -63,7 +63,7 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
   let judge: Runner | undefined
   const ready = async (): Promise<Runner> => {
     if (!options.evaluation) throw new Error('this trainer was started without an evaluation program')
-    judge ??= await start(options.evaluation, { ...options, measure: false, watcher: unwatched })
+    judge ??= await start(options.evaluation, { ...options, measure: false, choices: false, watcher: unwatched })
     for (const { name } of program.params) judge.setParameter(name, engine.parameter(name))
     return judge
   }
@@ -86,6 +86,9 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
     hold: (at, values) => engine.hold(at, values),
     get peaks() {
       return engine.peaks
+    },
+    get choices() {
+      return engine.choices
     },
     get spans() {
       return engine.spans
