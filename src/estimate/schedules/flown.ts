@@ -19,8 +19,7 @@ export class FlownPlay {
   }
 
   run(): PlayedRanks {
-    const { rank, what, after, marks, stages } = this.#order
-    const arrived = arrivalsOf(rank.length)
+    const { rank, what, after, marks, stages, arrived } = this.#order
     const { prefetch } = this.#flights
     if (prefetch !== undefined)
       for (let task = 0; task < rank.length; task++)
@@ -259,14 +258,6 @@ class FlownRank {
     if (besideApart && apart > this.#free) this.#free = apart
   }
 }
-
-/** When the results of tasks arrive: the same room for every play, each of which writes before it reads. */
-export function arrivalsOf(tasks: number): Float64Array {
-  if (ofTasks.length < tasks) ofTasks = new Float64Array(2 * tasks)
-  return ofTasks
-}
-
-let ofTasks = new Float64Array(2 ** 12)
 
 /** Of collectives within a block, by slot. */
 const arrivals = new Float64Array(2 ** 14)

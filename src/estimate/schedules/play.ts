@@ -4,7 +4,7 @@
  */
 import type { TaskKind } from '../../schedule/index.js'
 import type { Acts } from './acts.js'
-import { arrivalsOf, FlownPlay } from './flown.js'
+import { FlownPlay } from './flown.js'
 import { farther, firstOfPair, nowhere, type Order, type PlayedOrders, taskIndex, taskKinds } from './order.js'
 
 /** Seconds of one microbatch, by what is done with it. */
@@ -111,8 +111,7 @@ const play = (order: Order, costs: PipelineCosts): PlayedRanks =>
   costs.flights ? new FlownPlay(order, costs, costs.flights).run() : plainPlay(order, costs)
 
 function plainPlay(order: Order, { tasks, near, far }: PipelineCosts): PlayedRanks {
-  const { ranks, rank, what, after, sends, marks } = order
-  const arrived = arrivalsOf(rank.length)
+  const { ranks, rank, what, after, sends, marks, arrived } = order
   const [now, idle, lane] = [new Float64Array(ranks), new Float64Array(ranks), new Float64Array(ranks)]
   for (let task = 0; task < rank.length; task++) {
     const by = rank[task]
