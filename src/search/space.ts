@@ -101,7 +101,7 @@ export function* groupsOf(request: Request): Generator<Group> {
 /** Beside a ring, more ranks hardly exchange heads. */
 const mostExchanging = 8
 
-type Meeting = Pick<Group, 'ulysses' | 'ring'>
+export type Meeting = Pick<Group, 'ulysses' | 'ring'>
 type LayerCut = Pick<Group, 'tp' | 'cp' | 'sequenceParallel'>
 
 /**
@@ -110,17 +110,8 @@ type LayerCut = Pick<Group, 'tp' | 'cp' | 'sequenceParallel'>
  * software gathers keys.
  */
 function meetings(request: Request): (cut: LayerCut) => readonly Meeting[] {
-  const waysOf = ({ tp, cp }: LayerCut): Meeting[] => {
-    const exchanging = divisors(cp).filter(n => n > 1 && unexchangeable(request.model, tp, n) === undefined)
-    const beside = exchanging.findLast(n => n < cp && n <= mostExchanging)
-    return [
-      ...[{}, { ring: true as const }],
-      ...(beside ? [{ ulysses: beside, ring: true as const }] : []),
-      ...(exchanging.at(-1) === cp ? [{ ulysses: cp }] : []),
-    ]
-  }
   const worthwhile = (cut: LayerCut): Meeting[] => {
-    const priced = waysOf(cut).map(way => ({ way, ...priceOfMeeting(request, cut, way) }))
+    const priced = meetingsAlong(request, cut).map(way => ({ way, ...priceOfMeeting(request, cut, way) }))
     return lighterAndLighter(priced.sort((a, b) => a.seconds - b.seconds)).map(({ way }) => way)
   }
   const known = new Map<string, readonly Meeting[]>()
@@ -132,6 +123,23 @@ function meetings(request: Request): (cut: LayerCut) => readonly Meeting[] {
     known.set(key, found)
     return found
   }
+}
+
+/** All ways that the heads allow. */
+export function meetingsAlong({ model }: Request, { tp, cp }: Pick<Group, 'tp' | 'cp'>): Meeting[] {
+  const exchanging = divisors(cp).filter(n => n > 1 && unexchangeable(model, tp, n) === undefined)
+  const beside = exchanging.findLast(n => n < cp && n <= mostExchanging)
+  return [
+    ...[{}, { ring: true as const }],
+    ...(beside ? [{ ulysses: beside, ring: true as const }] : []),
+    ...(exchanging.at(-1) === cp ? [{ ulysses: cp }] : []),
+  ]
+}
+
+/** In words: 'ring', 'ulysses 2 x ring 4'. */
+export function meetingName({ cp, ulysses = 1, ring }: Pick<Split, 'cp' | 'ulysses' | 'ring'>): string {
+  if (ulysses === 1) return ring ? 'ring' : 'gather'
+  return ulysses === cp ? 'ulysses' : `ulysses ${ulysses} x ring ${cp / ulysses}`
 }
 
 /** Seconds of a layer, and the share of a device that its memory takes with all layers of a rank beside it. */
@@ -196,7 +204,8 @@ function expertsOver(request: Request, dense: Pick<Group, 'tp' | 'cp' | 'dp' | '
     .flatMap(grid => roomsFor(request, experts, grid))
 }
 
-const rooms = [1, 1.25, 1.5, usualRows, 3, 4, 6, 8, 'worst'] as const
+/** Room for rows that is tried where a user asks for other than the usual. */
+export const rooms = [1, 1.25, 1.5, usualRows, 3, 4, 6, 8, 'worst'] as const
 
 /** With the room for rows that our own program has; what cannot be used up is the same as less. */
 function roomsFor(
