@@ -20,6 +20,8 @@ import {
   behindOf,
   blockSizes,
   momentWidth,
+  type NextBlock,
+  nextBlocks,
   worksAt,
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
@@ -40,7 +42,9 @@ interface Facts {
   readonly data: number
   /** Bytes that the optimizer keeps of a parameter. */
   readonly state: number
+  /** Of the mean layer; and, by the share of them that have experts, of those of a rank. */
   readonly layer: Stash
+  readonly mixes: Map<number, Mix>
   readonly head: Stash
   readonly layerParameters: number
   /** Of that, those of experts; and where only some layers have them, of one that has and of one that has not. */
@@ -62,7 +66,9 @@ interface Scratches {
   readonly behind: BlockBytes
   /** From ZeRO-3 on, parameters as they are computed with: of the block at work, and of those ahead. */
   readonly fetched: BlockBytes
-  readonly ahead: (next: BlockSize, held: RankLayers) => number
+  readonly ahead: (next: NextBlock, held: RankLayers) => number
+  /** What a rank that fetches for one block alone has while another is at work, until the last call that reads it. */
+  readonly stays: (at: AtWork, held: RankLayers) => number
 }
 
 type BlockBytes = Readonly<Record<BlockSize, number>>
@@ -88,6 +94,7 @@ function factsOf(placed: Placed): Facts {
     data: dataRanks(split),
     state: stateBytes(placed),
     layer,
+    mixes: new Map(),
     head,
     expert: expertParameters(shape, split),
     routed: { all: layerParameters(routed, split), experts: expertParameters(routed, split) },
@@ -113,16 +120,23 @@ function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
   const apart = dataRanks(split) === 1
   const flown = apart ? { layer: expertParameters(placed.shape, split), table: 0 } : { layer, table }
   const fetched: BlockBytes = { nothing: 0, layer: element * flown.layer, table: element * flown.table }
+  const blocksOf = ({ layers, first, last }: RankLayers) => layers + (apart ? 0 : (first ? 1 : 0) + (last ? 1 : 0))
   return {
     layer: wide * (whole ? flown.layer : largestWeight(placed)),
     table: wide * table,
     behind: { nothing: 0, layer: whole ? wide * flown.layer : 0, table: whole ? wide * flown.table : 0 },
     fetched,
-    ahead: (next, { layers, first, last }) => {
-      // A rank of one block finds what it has fetched; one of two fetches them in turn.
-      if (next === 'nothing' || layers + (first ? 1 : 0) + (last ? 1 : 0) <= 1) return 0
-      const second = layers === 1 && next === 'layer' ? 'table' : 'layer'
-      return prefetch === 0 ? 0 : fetched[next] + (prefetch - 1) * fetched[second]
+    ahead: (next, held) => {
+      // A rank of one block finds what it has fetched.
+      if (next === 'nothing' || prefetch === 0 || blocksOf(held) <= 1) return 0
+      const further = (prefetch - 1) * fetched.layer
+      if (next !== 'same') return fetched[next] + further
+      return fetched.layer + fetched[held.layers === 1 ? 'table' : 'layer'] + further
+    },
+    stays: (at, held) => {
+      const own = held.layers > 0 ? 'layer' : 'table'
+      const isIts = own === 'layer' ? at === 'layer' || at === 'layer input' : at === 'head' || at === 'head input'
+      return blocksOf(held) <= 1 && !isIts ? fetched[own] : 0
     },
   }
 }
@@ -137,7 +151,6 @@ const largestWeight = ({ shape, split }: Placed): number =>
 /** Bytes of each rank of the compiled program, nearly. */
 export function ownMemory(placed: Placed): PipelineMemory {
   const facts = factsOf(placed)
-  const each = facts.token * facts.layer.open
   return {
     of: holding => {
       const held = heldParameters(facts, holding)
@@ -147,7 +160,7 @@ export function ownMemory(placed: Placed): PipelineMemory {
     },
     least: (held, open) => {
       const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
-      return parameters + gradients + optimizer + open * each
+      return parameters + gradients + optimizer + open * facts.token * mixOn(facts, held).layer.open
     },
   }
 }
@@ -188,8 +201,10 @@ function statesOf({ placed, element, data, state }: Facts, { all: held, experts 
 }
 
 /** ZeRO-3 that gathers once a step: parameters as they are computed with, until the last call that reads them. */
-const gatheredBytes = ({ placed, element, data }: Facts, { all }: Held): number =>
-  placed.split.gather === 'step' && data > 1 ? element * all : 0
+function gatheredBytes({ placed: { split }, element, data }: Facts, { all, experts }: Held): number {
+  if (split.gather !== 'step') return 0
+  return element * (data > 1 ? all : expertCopies(split) > 1 ? experts : 0)
+}
 
 interface Bytes {
   readonly activations: number
@@ -198,11 +213,31 @@ interface Bytes {
   readonly gathered: number
 }
 
+interface Mix {
+  readonly layer: Stash
+  readonly extras: Extras
+}
+
+/** The layers of a rank: those with experts and those without. */
+function mixOn(facts: Facts, { layers, dense }: RankLayers): Mix {
+  const { placed, widths, token, head, scratch, mixes } = facts
+  if (dense === undefined || layers === 0) return facts
+  const share = 1 - dense / layers
+  const known = mixes.get(share)
+  if (known) return known
+  const layer = layerStash(placed, widths, share)
+  const mix = { layer, extras: extrasOf(token, layer, head, scratch) }
+  mixes.set(share, mix)
+  return mix
+}
+
 function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
   const { moments } = holding
-  const { placed, tokens, token, layer, head, widths, extras } = facts
+  const { placed, tokens, token, head, widths } = facts
+  const { layer, extras } = mixOn(facts, holding)
   const { split } = placed
-  const ahead = blockSizes.map(next => facts.scratch.ahead(next, holding))
+  const ahead = nextBlocks.map(next => facts.scratch.ahead(next, holding))
+  const stays = worksAt.map(at => facts.scratch.stays(at, holding))
   const sums = split.recompute === 'none' ? 4 * widths.sums * tokens : 0
   const handed = split.pp > 1 ? token * widths.residual : 0
   const [open, pending] = [token * layer.open + sums, token * layer.pending]
@@ -212,7 +247,7 @@ function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
     const [atWork, behind, next] = [atWorkOf(moments[at]), behindOf(moments[at]), aheadOf(moments[at])]
     const kept = moments[at + 1] * open + moments[at + 2] * pending
     const all = kept + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + extras.work[atWork]
-    const scratch = extras.scratch[atWork] + extras.behind[behind] + ahead[next]
+    const scratch = extras.scratch[atWork] + extras.behind[behind] + ahead[next] + (next > 0 ? stays[atWork] : 0)
     // Parameters of the last block to read any count for little.
     const there = next === 0 ? 0 : (whole * moments[at + 5]) / Math.max(1, holding.layers)
     if (all + scratch + there <= most) continue
@@ -257,13 +292,13 @@ function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches):
 export function ownLeast(placed: Placed): (rank: number) => number {
   const facts = factsOf(placed)
   const { split } = placed
-  const { token, layer, widths } = facts
+  const { token, widths } = facts
   const { placement, backward } = scheduleFacts[split.schedule]
   const { pipeline, holdings } = pipelineIn(placed)
   const made = backward === 'whole' ? placed.software.gradientBytes : 0
-  const kept = split.recompute === 'per-op' ? widths.residual : layer.open
   return rank => {
     const own = holdings.all[rank]
+    const kept = split.recompute === 'per-op' ? widths.residual : mixOn(facts, own).layer.open
     // Of two directions only one may have microbatches.
     const surely = placement === 'both ends' ? { layers: pipeline.stages[rank], first: false, last: false } : own
     const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely))

@@ -55,10 +55,15 @@ interface Half {
   readonly again: number
 }
 
-/** Of the mean layer; what is at work is the larger. */
-export function layerStash(placed: Placed, w: Widths): Stash {
+/** Attention: what it needs to meet other ranks, and what it needs at least. */
+interface AttentionHalf extends Half {
+  readonly meeting: number
+  readonly least: number
+}
+
+/** Of the mean of layers of which a share has experts; what is at work is the larger. */
+export function layerStash(placed: Placed, w: Widths, share = routedShare(placed.shape)): Stash {
   if (!placed.shape.experts) return stashOf(placed, w)
-  const share = routedShare(placed.shape)
   const of = (shape: Placed['shape']) => stashOf({ ...placed, shape }, w)
   const routed = share > 0 ? of(routedOf(placed.shape)) : undefined
   const dense = share < 1 ? of(denseOf(placed.shape)) : undefined
@@ -83,11 +88,14 @@ function stashOf(placed: Placed, w: Widths): Stash {
   // What enters on the way back, and what leaves.
   const handed = 2 * w.residual
   const input = Math.max(feed.input, attention.input) + handed
+  const gathered = sequenceParallel ? 2.5 * w.whole : 0
+  // What forward makes again for the second half of the layer, and what is gathered for it, are gone when keys go round.
+  const around = split.ring ? attention.meeting - feed.kept - gathered : attention.meeting
   if (recompute === 'full')
     return {
       open: w.residual,
       pending: pending + feed.twice,
-      work: everything + Math.max(feed.again, attention.work) + (sequenceParallel ? 2.5 * w.whole : 0) + handed,
+      work: everything + Math.max(feed.again, attention.least, around) + gathered + handed,
       input: pending + feed.twice - handed + input + 1.5 * w.whole,
     }
   const work = Math.max(feed.work, attention.work) + handed
@@ -98,7 +106,7 @@ function stashOf(placed: Placed, w: Widths): Stash {
   return { open: everything + w.residual, pending, work, input: left + input }
 }
 
-function attentionHalf({ shape, split }: Placed, w: Widths): Half {
+function attentionHalf({ shape, split }: Placed, w: Widths): AttentionHalf {
   const { tp, cp, ulysses = 1, ring } = split
   const { queries, keys: known, values, results } = attendedWidths(shape, tp)
   const keys = known + values
@@ -111,13 +119,15 @@ function attentionHalf({ shape, split }: Placed, w: Widths): Half {
   const gathered = all > 0 ? 2 * all + 2 * queries + (alone ? 0 : w.whole) : 0
   const around = ring ? 3 * queries + results + 7 * keys : 0
   const meeting = Math.max(gathered, around, ulysses > 1 ? 4 * results + keys / 2 : 0)
+  const met = meeting + (ring ? w.residual : 0)
+  const least = alone ? (shape.latent ? 6 : 5) * w.whole : 0
   return {
     kept: queries + keys + results + narrow + exchanged,
     keptOn: results + narrow + exchanged,
     left: shares + narrow,
-    work: Math.max(meeting + (ring ? w.residual : 0), alone ? (shape.latent ? 6 : 5) * w.whole : 0),
+    work: Math.max(met, least),
     input: Math.max(meeting, (alone ? 3 : 4) * w.whole),
-    ...{ twice: 0, again: 0 },
+    ...{ twice: 0, again: 0, meeting: met, least },
   }
 }
 

@@ -13,7 +13,11 @@ export type AtWork = (typeof worksAt)[number]
 /** Blocks by what decides the size of their parameters. */
 export const blockSizes = ['nothing', 'layer', 'table'] as const
 export type BlockSize = (typeof blockSizes)[number]
-const [nothing, layer, table] = [0, 1, 2]
+const [nothing, layer, table, same] = [0, 1, 2, 3]
+
+/** The block that is the next to read parameters; or the one that read its own last is, and another comes after it. */
+export const nextBlocks = [...blockSizes, 'same'] as const
+export type NextBlock = (typeof nextBlocks)[number]
 
 /**
  * Rows of six: a code; layers that are open and that are pending; heads that are open and that are pending; layers whose
@@ -23,12 +27,12 @@ const [nothing, layer, table] = [0, 1, 2]
 export type Moments = Float64Array
 export const momentWidth = 6
 
-const codes = worksAt.length * blockSizes.length ** 2
-const codeOf = (atWork: number, behind: number, ahead: number): number => (atWork * 3 + behind) * 3 + ahead
+const codes = worksAt.length * blockSizes.length * nextBlocks.length
+const codeOf = (atWork: number, behind: number, ahead: number): number => (atWork * 3 + behind) * 4 + ahead
 /** Places in the lists above. */
-export const atWorkOf = (code: number): number => Math.floor(code / 9)
-export const behindOf = (code: number): number => Math.floor(code / 3) % 3
-export const aheadOf = (code: number): number => code % 3
+export const atWorkOf = (code: number): number => Math.floor(code / 12)
+export const behindOf = (code: number): number => Math.floor(code / 4) % 3
+export const aheadOf = (code: number): number => code % 4
 
 /** Of each rank. */
 export function momentsOf(order: Order, layersOfStage: readonly number[]): Moments[] {
@@ -49,7 +53,8 @@ export function momentsOf(order: Order, layersOfStage: readonly number[]): Momen
 const [forward, input, weight] = (['F', 'I', 'W'] as const).map(kind => taskKinds.indexOf(kind))
 
 /** By task: which block of its rank is the next to read parameters when it is done. */
-function nextReads({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[]): Uint8Array {
+function nextReads(order: Order, layersOfStage: readonly number[]): Uint8Array {
+  const { ranks, rank, what, stages } = order
   const nexts = new Uint8Array(rank.length)
   const next = new Uint8Array(ranks)
   for (let task = rank.length - 1; task >= 0; task--) {
@@ -59,7 +64,25 @@ function nextReads({ ranks, rank, what, stages }: Order, layersOfStage: readonly
     const isEnd = stage === (kind === forward ? 0 : stages - 1)
     if (kind !== weight) next[rank[task]] = isEnd || layersOfStage[stage] === 0 ? table : layer
   }
+  markSame(order, layersOfStage, nexts)
   return nexts
+}
+
+/** Weight gradients read none: around them, what went backward last to the first layer of a stage may go forward from there. */
+function markSame({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[], nexts: Uint8Array): void {
+  const last = new Int32Array(ranks).fill(-1)
+  const since: number[][] = Array.from({ length: ranks }, () => [])
+  for (let task = 0; task < rank.length; task++) {
+    const [kind, stage, waiting] = [Math.floor(what[task] / stages), what[task] % stages, since[rank[task]]]
+    if (kind === weight) {
+      waiting.push(task)
+      continue
+    }
+    const isSame = kind === forward && stage > 0 && layersOfStage[stage] > 0 && last[rank[task]] === stage
+    if (isSame) for (const between of waiting) nexts[between] = same
+    waiting.length = 0
+    last[rank[task]] = kind === input ? stage : -1
+  }
 }
 
 /** By task: whether nobody reads the parameters of its stage after it; and the layers of each rank. */
