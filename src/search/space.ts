@@ -6,9 +6,9 @@
  */
 import { evenParts, type MeshAxis } from '../base/index.js'
 import { CutPrice, type Shape, type Split } from '../estimate/index.js'
-import { check, type ScheduleName, scheduleFacts, scheduleNames, unexchangeable } from '../plan/index.js'
+import { check, Plan, type ScheduleName, scheduleFacts, scheduleNames, unexchangeable } from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
-import { jobOf, plainSplit, type Request } from './request.js'
+import { jobOf, plainSplit, planInput, type Request } from './request.js'
 
 export const searchedAxes = ['tp', 'cp', 'pp', 'dp'] as const satisfies readonly MeshAxis[]
 
@@ -53,11 +53,12 @@ export function divisors(n: number): number[] {
 /** tp, sequence parallelism and cp as model and sequence allow them; the rest of a plan has no say in that. */
 export function layerSplitsOf(request: Request): Pick<Group, 'tp' | 'sequenceParallel' | 'cp'>[] {
   const { devices } = request.cluster
+  const isAllowed = allowing(request)
   return divisors(devices)
     .filter(tp => tp <= request.shape.heads)
     .flatMap(tp => (tp === 1 ? [false] : [true, false]).map(sequenceParallel => ({ tp, sequenceParallel })))
     .flatMap(split => contextsOf(request, devices / split.tp).map(cp => ({ ...split, cp })))
-    .filter(split => keeps(split, request.constraints) && allowed({ ...request, globalBatch: 1 }, split))
+    .filter(split => keeps(split, request.constraints) && isAllowed(1, split))
 }
 
 /** Shorter sequences are not worth cutting, and no rank should have fewer tokens than the latter. */
@@ -71,8 +72,17 @@ function contextsOf({ shape: { seq }, constraints }: Request, ranks: number): nu
   return divisors(ranks).filter(cp => cp === 1 || (seq % (2 * cp) === 0 && (asked || isUsual(cp))))
 }
 
-const allowed = (request: Request, split: Partial<Split>): boolean =>
-  !check(jobOf(request, { ...plainSplit, ...split })).some(p => p.severity === 'error')
+type Allowing = (globalBatch: number, split: Partial<Split>) => boolean
+
+/** Whether a plan passes `check`. Of the jobs that are asked about all but the plan is read once. */
+function allowing(request: Request): Allowing {
+  const job = jobOf(request, plainSplit)
+  return (globalBatch, split) => {
+    const plan = Plan.parse(planInput({ ...plainSplit, ...split }, request.precision))
+    const asked = { ...job, training: { ...job.training, globalBatch }, plan }
+    return !check(asked).some(({ severity }) => severity === 'error')
+  }
+}
 
 /** Schedules of more tasks are not made. */
 const mostTasks = 1e6
@@ -82,17 +92,20 @@ const mostStages = (layers: number): number => layers + 2
 export function* groupsOf(request: Request): Generator<Group> {
   const { cluster, globalBatch, shape, constraints } = request
   const meetingOf = meetings(request)
+  const isAllowed = allowing(request)
   for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
     for (const pp of divisors(cluster.devices / (tp * cp))) {
       const dp = cluster.devices / (tp * cp * pp)
       if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
       if (globalBatch % dp !== 0) continue
-      for (const grid of expertsOver(request, { tp, cp, dp, sequenceParallel }))
+      const dense = { tp, cp, dp, sequenceParallel }
+      for (const grid of expertsOver(request, dense, isAllowed)) {
+        const cut = { pp, ...dense, ...grid, ...roomOfRows(request, grid), ...meetingOf(dense) }
         for (const microbatch of divisors(globalBatch / dp)) {
-          const cut = { tp, cp, pp, dp, sequenceParallel, microbatch, ...grid, ...roomOfRows(request, grid) }
-          const group = { ...cut, ...meetingOf(cut), microbatches: globalBatch / dp / microbatch }
+          const group = { ...cut, microbatch, microbatches: globalBatch / dp / microbatch }
           if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
         }
+      }
     }
 }
 
@@ -150,7 +163,11 @@ type ExpertRanks = Pick<Group, 'ep' | 'etp'>
  * Sizes of ep that divide the experts and the ranks of a stage. To split experts moves more and multiplies less at a time than to
  * share them, so that is searched only where a user asks for it.
  */
-function expertsOver(request: Request, dense: Pick<Group, 'tp' | 'cp' | 'dp' | 'sequenceParallel'>): ExpertRanks[] {
+function expertsOver(
+  request: Request,
+  dense: Pick<Group, 'tp' | 'cp' | 'dp' | 'sequenceParallel'>,
+  isAllowed: Allowing,
+): ExpertRanks[] {
   const { shape, constraints } = request
   if (!shape.experts) return [{ ep: 1 }]
   const { count, ffn } = shape.experts
@@ -161,7 +178,7 @@ function expertsOver(request: Request, dense: Pick<Group, 'tp' | 'cp' | 'dp' | '
     .filter(ep => count % ep === 0)
     .flatMap(ep => splits.map(etp => ({ ep, ...(etp > 1 && { etp }) })))
     .filter(grid => keeps(grid, constraints))
-    .filter(grid => grid.ep * (grid.etp ?? 1) === 1 || allowed({ ...request, globalBatch: dp }, { ...dense, ...grid }))
+    .filter(grid => grid.ep * (grid.etp ?? 1) === 1 || isAllowed(dp, { ...dense, ...grid }))
 }
 
 export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'constraints'>, pp: number): Pipeline[] {
