@@ -59,7 +59,7 @@ export interface DimPart {
 
 /** The part of a dim, of local size `size`, that the rank at `at` holds where the dim is split over `axes`. */
 export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim, at: Coordinates): DimPart {
-  const turning = mesh.zigzag?.dim === name ? zigzagAxes(mesh, axes) : []
+  const turning = isBroken(mesh, name) ? zigzagAxes(mesh, axes) : []
   if (turning.length === 0) return { origin: indexAlong(mesh, axes, at) * size, until: size, gap: 0 }
   const [ranks, rank, minor] = [sizeOfAll(mesh, turning), indexAlong(mesh, turning, at), axes.slice(turning.length)]
   const chunk = (size * sizeOfAll(mesh, minor)) / 2
@@ -70,6 +70,9 @@ export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim
     ...(first < chunk && chunk < first + size && gap > 0 ? { until: chunk - first, gap } : { until: size, gap: 0 }),
   }
 }
+
+/** Whether ranks hold two runs of the dim: documents that are cut one by one lie in runs of slots. */
+const isBroken = ({ zigzag }: Mesh, dim: string | undefined): boolean => zigzag?.dim === dim && !zigzag?.documents
 
 /**
  * Those of the axes, from the first on, that are the axis of the zigzag or factors of it. The minor factors alone are a zigzag
@@ -93,7 +96,7 @@ export function homeOf(mesh: Mesh, { turns }: Layout, at: Coordinates): Coordina
 
 /** Whether a cut of the dim along these axes is not in order. */
 export const isZigzagCut = (mesh: Mesh, axes: readonly Axis[], dim: string | undefined): boolean =>
-  mesh.zigzag !== undefined && mesh.zigzag.dim === dim && zigzagAxes(mesh, axes).length > 0
+  mesh.zigzag !== undefined && isBroken(mesh, dim) && zigzagAxes(mesh, axes).length > 0
 
 /** Where the element at `index` of a part lies in the whole dim. */
 export const positionIn = ({ origin, until, gap }: DimPart, index: number): number =>

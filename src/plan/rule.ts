@@ -47,12 +47,17 @@ export function headSplit(tp: number, ulysses: number, kvHeads: number | undefin
 }
 
 /**
- * Whether the sequence is split in zigzag over cp: where a plan does not say, wherever it can be. Ranks that exchange
+ * What is split in zigzag over cp, if anything: where a plan does not say, the sequence wherever it can be. Ranks that exchange
  * sequence for heads see all of it, so their cut is in order.
  */
-export const isZigzag = (plan: Pick<Plan, 'cp' | 'zigzag' | 'attention'>, seq: number): boolean => {
+export function zigzagOf(
+  plan: Pick<Plan, 'cp' | 'zigzag' | 'attention'>,
+  seq: number,
+): 'sequence' | 'documents' | undefined {
   const { outer } = contextOf(plan)
-  return outer > 1 && (plan.zigzag ?? seq % (2 * outer) === 0)
+  if (outer === 1) return undefined
+  if (plan.zigzag === 'documents') return 'documents'
+  return (plan.zigzag ?? seq % (2 * outer) === 0) ? 'sequence' : undefined
 }
 
 /** A sequence of a few tokens that is split as a longer one is, and the plan that says so. */
@@ -61,9 +66,10 @@ export function fewTokens(
   plan: Plan,
   ranks: Pick<Plan, 'tp' | 'cp'>,
 ): { seq: number; plan: Partial<Plan> } {
-  const zigzag = isZigzag(plan, seq)
+  const zigzag = zigzagOf(plan, seq)
   const unit = ranks.tp * ranks.cp * (zigzag ? 2 : 1)
-  return { seq: Math.min(seq, unit * Math.ceil(4 / unit)), plan: plan.cp > 1 ? { zigzag } : {} }
+  const said = zigzag === 'documents' ? zigzag : zigzag !== undefined
+  return { seq: Math.min(seq, unit * Math.ceil(4 / unit)), plan: plan.cp > 1 ? { zigzag: said } : {} }
 }
 
 /** Bytes per number of gradients and optimizer state. */

@@ -82,9 +82,13 @@ const withoutRound = (type: Type): Type => {
   return { ...type, layout: { splits, partial: type.layout.partial } }
 }
 
-/** Turns along which some rank has a query that sees a key of the rank so many before it, by the positions both hold. */
+/**
+ * Turns along which some rank has a query that sees a key of the rank so many before it, by the positions both hold. Where
+ * documents are cut one by one, that is known to the data alone: every turn counts.
+ */
 export function neededTurns({ zigzag, ...mesh }: Mesh, axis: Axis, size: number, window = Infinity): number[] {
   const ranks = sizeOf(mesh, axis)
+  if (zigzag?.documents) return [...Array(ranks).keys()]
   const broken = zigzag?.dim === 'seq' && zigzag.axis === axis
   const [chunk, chunks] = broken ? [size / 2, 2 * ranks] : [size, ranks]
   const held = (rank: number) => (broken ? [rank, chunks - 1 - rank] : [rank])
