@@ -84,6 +84,12 @@ export function zigzagAxes({ zigzag }: Mesh, axes: readonly Axis[]): readonly Ax
   return end < 0 ? axes : axes.slice(0, end)
 }
 
+/** How many ranks each document is cut over; 1: tokens lie as they follow each other. */
+export function documentRanks(mesh: Mesh): number {
+  const axes = mesh.axes.map(({ name }) => name).filter(name => zigzagAxes(mesh, [name]).length > 0)
+  return mesh.zigzag?.documents ? sizeOfAll(mesh, axes) : 1
+}
+
 /** Where the part that a rank holds belongs: to the rank so many turns before it. */
 export function homeOf(mesh: Mesh, { turns }: Layout, at: Coordinates): Coordinates {
   if (!turns) return at

@@ -2,8 +2,8 @@
  * The data of a step, checked before a number of it is used: an id outside the vocabulary would be looked up as zeros, and
  * a learning rate that is no number would make every parameter one, without a word.
  */
-import { elementsOf, error, type Mesh, type Problem, ProblemsError } from '../base/index.js'
-import { documentRanks, inputsOf, laid, ordersOf, wholeDims } from '../geometry/index.js'
+import { documentRanks, elementsOf, error, type Mesh, type Problem, ProblemsError } from '../base/index.js'
+import { inputsOf, laid, ordersOf, wholeDims } from '../geometry/index.js'
 import type { Buffer, Instr, Program, Segment } from '../ir/index.js'
 import type { StepData } from './runner.js'
 

@@ -2,16 +2,10 @@
  * The order in which the tokens of a sequence lie where each document is cut in zigzag by itself: rank after rank, and of each rank
  * its two chunks of one document after the other. Where documents begin is data; so is the order.
  */
-import { type Dim, type Mesh, sizeOfAll, zigzagAxes } from '../base/index.js'
+import type { Dim } from '../base/index.js'
 import { strideOf } from './tensor.js'
 
-/** Of ranks that cut documents one by one; 1: tokens lie as they follow each other. */
-export const documentRanks = (mesh: Mesh): number => {
-  const axes = mesh.axes.map(({ name }) => name).filter(name => zigzagAxes(mesh, [name]).length > 0)
-  return mesh.zigzag?.documents ? sizeOfAll(mesh, axes) : 1
-}
-
-/** The token at each slot of a sequence whose tokens have these positions in their documents. */
+/** The token at each slot of a sequence whose tokens have these positions in their documents, cut over so many ranks. */
 export function orderOf(positions: ArrayLike<number>, ranks: number): Int32Array {
   const order = new Int32Array(positions.length)
   if (ranks === 1) return order.map((_, slot) => slot)
