@@ -135,5 +135,12 @@ export const attentionGrad: Make = d => {
   const [dq, dk, dv] = reference(op, operands, shapes.q, shapes.k, shapes.v)
   const ins = { dout: dout.values, q: q.values, k: some.k.values, v: some.v.values, out: out.values, lse: lse.values }
   const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
-  return { command: 'attentionGrad', ins, ...orNone(tables, documents, words), expected: { dq, dk, dv }, magnitude, bound: 2e-6 }
+  return {
+    command: 'attentionGrad',
+    ins,
+    ...orNone(tables, documents, words),
+    expected: { dq, dk, dv },
+    magnitude,
+    bound: 2e-6,
+  }
 }

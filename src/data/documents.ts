@@ -36,8 +36,6 @@ export function packed(dataset: Dataset, documents: Documents): Dataset {
   }
 }
 
-const arrays = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array } as Readonly<Record<number, typeof Uint32Array | typeof Uint16Array | typeof Uint8Array>> // by width
-
 /** Ids with room behind each document, filled with the token that ends it, so that the next begins at a multiple of `pad`. */
 export function padded(ids: Ids, { separator, pad }: Pick<Documents, 'separator' | 'pad'>): Ids {
   if (pad === 1) return ids
@@ -48,7 +46,7 @@ export function padded(ids: Ids, { separator, pad }: Pick<Documents, 'separator'
   }
   const last = lengths.pop() ?? 0
   const room = lengths.reduce((sum, length) => sum + roundUp(length, pad), last)
-  const roomy = new (arrays[ids.BYTES_PER_ELEMENT] ?? Uint32Array)(room).fill(separator)
+  const roomy = roomFor(ids, room).fill(separator)
   let [from, to] = [0, 0]
   for (const length of [...lengths, last]) {
     roomy.set(ids.subarray(from, from + length), to)
@@ -57,6 +55,14 @@ export function padded(ids: Ids, { separator, pad }: Pick<Documents, 'separator'
   }
   return roomy
 }
+
+/** As wide as the others. */
+const roomFor = (ids: Ids, room: number): Ids =>
+  ids instanceof Uint8Array
+    ? new Uint8Array(room)
+    : ids instanceof Uint16Array
+      ? new Uint16Array(room)
+      : new Uint32Array(room)
 
 /** Samples of a dataset whose documents are told apart; what a document is filled up with takes the place of what was there. */
 function inDocuments(samples: Samples, documents: Documents): Samples {

@@ -23,8 +23,7 @@ export function orderOf(positions: ArrayLike<number>, ranks: number): Int32Array
 /** The same of all sequences, one after the other. */
 export function ordersOf(positions: ArrayLike<number>, seq: number, ranks: number): Int32Array {
   const all = Int32Array.from(positions)
-  for (let first = 0; first < all.length; first += seq)
-    all.set(orderOf(all.subarray(first, first + seq), ranks), first)
+  for (let first = 0; first < all.length; first += seq) all.set(orderOf(all.subarray(first, first + seq), ranks), first)
   return all
 }
 

@@ -87,7 +87,11 @@ async function openTokens(job: Job, files: Files, options: DataOptions): Promise
   const { training } = job
   const data = job.data ?? Data.parse({})
   if (formOf(data) === 'synthetic') return { dataset: syntheticOf(job) }
-  const { ids: read, name, ...encoded } = await idsOf(job, data, {
+  const {
+    ids: read,
+    name,
+    ...encoded
+  } = await idsOf(job, data, {
     files,
     locate: name => name,
     watcher: unwatched,

@@ -102,9 +102,10 @@ const readers: Readonly<Record<string, Reader>> = {
     program.blocks.push({ name: word.read(block), kind: word.read(kind), stage: count.read(stage) })
   },
   input({ program }, [input, type, ...shape]) {
-    const every = shape.at(-1)?.startsWith('every=') ? { every: count.read(shape.at(-1)!.slice('every='.length)) } : {}
-    const layout = growing(readShaped('every' in every ? shape.slice(0, -1) : shape))
-    program.inputs.push({ name: word.read(input), dtype: dtype.read(type), ...layout, ...every })
+    const named = { name: word.read(input), dtype: dtype.read(type) }
+    const every = shape.at(-1)?.startsWith('every=') ? shape.pop()!.slice('every='.length) : undefined
+    const multiples = every === undefined ? {} : { every: count.read(every) }
+    program.inputs.push({ ...named, ...growing(readShaped(shape)), ...multiples })
   },
   result({ program }, [result, ...places]) {
     const at = places

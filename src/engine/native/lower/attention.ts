@@ -16,7 +16,10 @@ function placesOf(s: Site, positions: Ref | undefined, tokens: Ref): number {
 /** Which token lies at each slot of its sequence. 0: every token lies at its place. */
 function orderIn(s: Site, order: Ref | undefined, q: Ref): number {
   if (order === undefined) return 0
-  const all = [dims(s, q).find(({ name }) => name === 'batch')!, { name: 'slot', size: sizeIn(s.shape(q).whole, 'seq') ?? 1 }]
+  const all = [
+    dims(s, q).find(({ name }) => name === 'batch')!,
+    { name: 'slot', size: sizeIn(s.shape(q).whole, 'seq') ?? 1 },
+  ]
   if (!same(dims(s, order), all)) refuse(`the order ${showDims(dims(s, order))} is not of ${showDims(all)}`)
   return s.at(order)
 }
