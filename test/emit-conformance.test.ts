@@ -152,6 +152,7 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
   // Rows that need not fit, and a zigzag over factors that experts cut.
   ['mixtral', { dp: 4, ep: 4, rows: 3 }],
   ['mixtral', { cp: 4, ep: 2, tp: 2, sequenceParallel: true }],
+  ['mixtral', { cp: 4, ep: 2, attention: 'ring' }],
 ]
 const withExperts = routed.map(([model, plan]) => ({
   job: Job.parse({

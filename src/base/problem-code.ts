@@ -120,6 +120,7 @@ export const problemCodes = {
   'run/foreign': 'a file of somebody else would be overwritten',
   'run/exists': 'the run folder belongs to another run',
   'run/write': 'a file cannot be written',
+  'run/choices': 'there are no choices of experts to record',
   'emit/exists': 'the folder to emit into belongs to another run',
   'launch/python': 'there is no Python with PyTorch',
   'launch/failed': 'torchrun ended with an error',

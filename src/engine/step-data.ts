@@ -39,14 +39,17 @@ const known = ['lr', 'step', 'order']
 
 type Values = ReadonlyMap<string, ArrayLike<number>>
 
+/** The orders of all sequences of a step, where tokens have one. */
+export function ordersIn(program: Program, inputs: StepData['inputs']): Int32Array | undefined {
+  const order = program.inputs.find(({ name }) => name === 'order')
+  return order && ordersOf(inputs('positions'), order.dims.at(-1)?.size ?? 1, documentRanks(program.mesh))
+}
+
 /** Inputs as tokens lie: data comes as tokens follow each other, the same for every plan. */
 function inOrder(program: Program, given: Values): Values {
-  const positions = given.get('positions')
-  const shapes = inputsOf(program)
-  const order = shapes.find(({ name }) => name === 'order')
-  if (!order || !positions) return given
-  const orders = ordersOf(positions, order.dims.at(-1)?.size ?? 1, documentRanks(program.mesh))
-  const lying = shapes.flatMap(({ name, dims }) => {
+  const orders = ordersIn(program, name => given.get(name) ?? [])
+  if (!orders) return given
+  const lying = inputsOf(program).flatMap(({ name, dims }) => {
     const values = given.get(name)
     return values ? [[name, laid(values, dims, orders)] as const] : []
   })

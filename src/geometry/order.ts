@@ -29,9 +29,24 @@ export function ordersOf(positions: ArrayLike<number>, seq: number, ranks: numbe
 
 /** Values of [batch seq ..], which follow each other, as they lie in these orders. */
 export function laid(values: ArrayLike<number>, dims: readonly Dim[], orders: Int32Array): ArrayLike<number> {
-  const seq = dims[1]
-  if (seq?.name !== 'seq') return values
-  const each = strideOf(dims, 'seq')
-  const token = (slot: number) => slot - (slot % seq.size) + orders[slot]
-  return Float64Array.from({ length: values.length }, (_, i) => values[token(Math.floor(i / each)) * each + (i % each)])
+  if (dims[1]?.name !== 'seq') return values
+  const from = tokensOf(dims, orders)
+  return Float64Array.from({ length: values.length }, (_, i) => values[from(i)])
+}
+
+/** The inverse: values that lie in these orders, as they follow each other. */
+export function followed(values: Int32Array, dims: readonly Dim[], orders: Int32Array): Int32Array {
+  const to = tokensOf(dims, orders)
+  const all = new Int32Array(values.length)
+  for (let i = 0; i < values.length; i++) all[to(i)] = values[i]
+  return all
+}
+
+/** For each value of [batch seq ..] as they lie, which it is of those that follow each other. */
+function tokensOf(dims: readonly Dim[], orders: Int32Array): (value: number) => number {
+  const [each, { size }] = [strideOf(dims, 'seq'), dims[1]]
+  return value => {
+    const slot = Math.floor(value / each)
+    return (slot - (slot % size) + orders[slot]) * each + (value % each)
+  }
 }

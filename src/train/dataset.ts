@@ -57,7 +57,7 @@ export async function openData(job: Job, files: Files, options: DataOptions = {}
   const choices = job.data?.choices
   if (choices === undefined) return opened
   const { locate = name => name } = options
-  const replay = readReplay(attempt('data.choices', choices, () => files.read(locate(choices))))
+  const replay = readReplay(attempt('data.choices', choices, () => files.readBytes(locate(choices))))
   return { ...opened, dataset: { ...opened.dataset, replay } }
 }
 

@@ -2,7 +2,9 @@
 The samples of a run, by number. Which samples a step holds depends on the seed and the step alone, and a rank reads
 only its own: the same order as Lockstep's engine, under every plan.
 """
+import json
 import os
+import re
 from typing import Callable, Dict, Sequence
 
 import torch
@@ -165,10 +167,53 @@ class Batches:
     def row(self, name: str, number: int) -> torch.Tensor:
         return self.samples.row(name, self.sample(number))
 
+    def has(self, step: int) -> bool:
+        return True
+
     def cursor(self, steps: int) -> Dict:
         """How far into the data so many steps lead."""
         seen = steps * self.global_batch
         return {"samples": seen, "epoch": seen // self.samples.count}
+
+
+class Repeating(Batches):
+    """With choices of experts that were made elsewhere: a line of JSON per step. The last line that names a step counts."""
+
+    def __init__(self, samples: Samples, global_batch: int, seed: int, path: str):
+        super().__init__(samples, global_batch, seed)
+        self.path, self.places, self.known = path, {}, (-1, {})
+        with open(path, "rb") as file:
+            at = index = 0
+            for line in file:
+                if line.strip():
+                    named = re.match(rb'\s*\{\s*"step"\s*:\s*(\d+)', line[:64])
+                    self.places[int(named[1]) - 1 if named else index] = at
+                    index += 1
+                at += len(line)
+
+    def part(self, step: int, name: str, starts: Sequence[parts.Start], sizes: Sequence[int]) -> torch.Tensor:
+        if not name.endswith(".choices"):
+            return super().part(step, name, starts, sizes)
+        all_choices = torch.tensor(self.choices(step, name[: -len(".choices")]), dtype=torch.int64)
+        rows = all_choices.reshape(self.global_batch, -1, sizes[2])[starts[0] : starts[0] + sizes[0]]
+        if isinstance(self.samples, Ordered):
+            first = step * self.global_batch + starts[0]
+            rows = torch.stack([row[self.row("order", first + i)] for i, row in enumerate(rows)])
+        return parts.narrow(rows, 1, starts[1], sizes[1])
+
+    def choices(self, step: int, layer: str):
+        if not self.has(step):
+            raise RuntimeError(f"{self.path} has {len(self.places)} steps, step {step + 1} is asked for")
+        if self.known[0] != step:
+            with open(self.path, "rb") as file:
+                file.seek(self.places[step])
+                self.known = (step, json.loads(file.readline()))
+        if layer not in self.known[1]:
+            raise RuntimeError(f"step {step + 1} of {self.path} has no choices of {layer}")
+        return self.known[1][layer]
+
+    def has(self, step: int) -> bool:
+        return step in self.places
 
 
 class InOrder(Batches):
@@ -192,7 +237,8 @@ def batches_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
         samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], run["seq"])
     else:
         samples = _synthetic(run)
-    return Batches(_packed(samples, run, ranks), run["globalBatch"], run["seed"])
+    kept = _packed(samples, run, ranks), run["globalBatch"], run["seed"]
+    return Repeating(*kept, os.path.join(folder, run["choices"])) if "choices" in run else Batches(*kept)
 
 
 def held_out_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
