@@ -133,6 +133,9 @@ const amountOfMemory = (example: string) =>
     { error: `expected an amount of memory such as ${example}, or a number of bytes` },
   )
 
+/** Room for rows of experts, over an even share, where a plan does not say. */
+export const usualRows = 2
+
 /** What a plan that does not say does. */
 export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
 
@@ -151,7 +154,7 @@ export const Plan = z
         ],
         { error: 'expected worst, or a number of at least 1' },
       )
-      .default(2)
+      .default(usualRows)
       .describe('room for rows of experts, over an even share: a number, or worst; more stops the step'),
     zero: z
       .int()
