@@ -195,7 +195,7 @@ const changed =
 function turned(segment: Segment): Segment {
   const { positions } = segment.buffers
   const role = segment.roles.findIndex(({ name }) => name.is === 'scratch')
-  const other: Buffer = { ...positions, role, layout: { ...positions.layout, turns: { cp: 1 } } }
+  const other: Buffer = { ...positions, role, layout: { ...positions.layout, turn: { axes: ['cp'], by: 1 } } }
   const attends = segment.instrs.findIndex(({ kind }) => kind === 'attention')
   const shift: Instr[] = [
     { kind: 'shift', ins: ['positions'], outs: ['turned'], by: 1, group: { axes: ['cp'] } },

@@ -44,6 +44,7 @@ const cases: readonly (readonly [keyof typeof expertModels, Plan])[] = [
   ['mixtral', { dp: 4, ep: 4, zero: 3, microbatches: 2 }],
   ['deepseek', { dp: 2, cp: 2, ep: 4, zero: 1 }],
   ['deepseek', { cp: 4, zigzag: false, ep: 4, attention: 'ring' }],
+  ['deepseek', { cp: 4, ep: 2, attention: 'ring' }],
   ['mixtral', { dp: 2, cp: 2, tp: 2, ep: 4, sequenceParallel: true }],
   ['gshard', { dp: 2, tp: 2, ep: 2, etp: 2, microbatches: 2 }],
   ['qwen', { pp: 2, dp: 2, ep: 2, microbatches: 4, schedule: 'zb-v', zero: 2 }],
@@ -79,7 +80,7 @@ function chosenOnOneRank(job: Job, steps: number): string {
 /** Losses of a run by the engine that repeats choices. */
 async function lossesOf(job: Job, chosen: string, steps: number): Promise<number[]> {
   const program = compileJob(job)
-  const [engine, replay] = [await startEngine(program, { seed: 1, pool }), readReplay(chosen)]
+  const [engine, replay] = [await startEngine(program, { seed: 1, pool }), readReplay(new TextEncoder().encode(chosen))]
   const batch = dataFor(program, optionsOf(job))(0)
   const losses: number[] = []
   for (let step = 0; step < steps; step++)

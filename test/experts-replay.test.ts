@@ -3,7 +3,7 @@ import { deepEqual, equal, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProblemsError } from '../src/base/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
-import { readReplay, withChoices } from '../src/data/index.js'
+import { readReplay as readBytes, withChoices } from '../src/data/index.js'
 import { boot, dataFor } from '../src/engine/index.js'
 import { verify } from '../src/ir/index.js'
 import { check, Job, type PlanInput } from '../src/plan/index.js'
@@ -19,6 +19,8 @@ const jobOf = (plan: PlanInput, data?: { choices: string }): Job =>
     plan,
     ...(data && { data }),
   })
+
+const readReplay = (text: string) => readBytes(new TextEncoder().encode(text))
 
 /** A step on one rank, and the choices of its layers as a file would have them. */
 function recorded() {

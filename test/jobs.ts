@@ -59,7 +59,7 @@ export const shallow = (job: Job): Job =>
     : { ...job, model: { ...job.model, layers: Math.max(2, job.plan.pp * job.plan.chunks) } }
 
 /** The same job, of sequences that hold several documents. */
-export const packed = (job: Job): Job => ({ ...job, data: Data.parse({ documents: { separator: 0 } }) })
+export const packed = (job: Job, pad = 1): Job => ({ ...job, data: Data.parse({ documents: { separator: 0, pad } }) })
 
 /** Two steps: the second begins with all that the first left behind. */
 export const optionsOf = ({ training, model }: Job, steps = 2): CompareOptions => ({

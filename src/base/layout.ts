@@ -7,11 +7,11 @@
  * one line of N elements, cut over the flat axes into n equal parts of ceil(N / n). So any number of ranks can share any
  * tensor. The last parts may be shorter or empty; beyond the last element a part holds zeros.
  *
- * Parts may go round: with a *turn* of n along an axis a rank holds the part of the rank n before it. An op that sees the
+ * Parts may go round: with a *turn* of n along axes read as one a rank holds the part of the rank n before it. An op that sees the
  * parts of others one turn after the other gives a *share* of its results at each; the shares of all turns make the value.
  */
 import type { Axis } from './axis.js'
-import { type Coordinates, indexAlong, type Mesh, sizeOf, sizeOfAll } from './mesh.js'
+import { type Coordinates, coordinatesAlong, indexAlong, type Mesh, sizeOfAll } from './mesh.js'
 
 export type Combine = 'sum' | 'max'
 
@@ -20,15 +20,20 @@ export interface Layout {
   readonly partial: Readonly<Partial<Record<Axis, Combine>>>
   /** Axes over which the line of the block is cut, major first. */
   readonly flat?: readonly Axis[]
-  /** Axes along which parts have gone round, and how far. */
-  readonly turns?: Readonly<Partial<Record<Axis, number>>>
+  readonly turn?: Turn
   /** It is not the value yet, but the shares of some turns. */
   readonly shares?: Shares
 }
 
-/** Shares of the turns `held`, of all those that are `needed`, along an axis; both ascend. */
+/** How far parts have gone round along the axes that split a dim first, read as one. */
+export interface Turn {
+  readonly axes: readonly Axis[]
+  readonly by: number
+}
+
+/** Shares of the turns `held`, of all those that are `needed`, along axes read as one; both ascend. */
 export interface Shares {
-  readonly axis: Axis
+  readonly axes: readonly Axis[]
   readonly held: readonly number[]
   readonly needed: readonly number[]
 }
@@ -59,7 +64,7 @@ export interface DimPart {
 
 /** The part of a dim, of local size `size`, that the rank at `at` holds where the dim is split over `axes`. */
 export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim, at: Coordinates): DimPart {
-  const turning = mesh.zigzag?.dim === name ? zigzagAxes(mesh, axes) : []
+  const turning = isBroken(mesh, name) ? zigzagAxes(mesh, axes) : []
   if (turning.length === 0) return { origin: indexAlong(mesh, axes, at) * size, until: size, gap: 0 }
   const [ranks, rank, minor] = [sizeOfAll(mesh, turning), indexAlong(mesh, turning, at), axes.slice(turning.length)]
   const chunk = (size * sizeOfAll(mesh, minor)) / 2
@@ -71,6 +76,9 @@ export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim
   }
 }
 
+/** Whether ranks hold two runs of the dim: documents that are cut one by one lie in runs of slots. */
+const isBroken = ({ zigzag }: Mesh, dim: string | undefined): boolean => zigzag?.dim === dim && !zigzag?.documents
+
 /**
  * Those of the axes, from the first on, that are the axis of the zigzag or factors of it. The minor factors alone are a zigzag
  * too, of what a rank of the major ones holds.
@@ -81,19 +89,23 @@ export function zigzagAxes({ zigzag }: Mesh, axes: readonly Axis[]): readonly Ax
   return end < 0 ? axes : axes.slice(0, end)
 }
 
+/** How many ranks each document is cut over; 1: tokens lie as they follow each other. */
+export function documentRanks(mesh: Mesh): number {
+  const axes = mesh.axes.map(({ name }) => name).filter(name => zigzagAxes(mesh, [name]).length > 0)
+  return mesh.zigzag?.documents ? sizeOfAll(mesh, axes) : 1
+}
+
 /** Where the part that a rank holds belongs: to the rank so many turns before it. */
-export function homeOf(mesh: Mesh, { turns }: Layout, at: Coordinates): Coordinates {
-  if (!turns) return at
-  const home = Object.entries(turns).map(([name, by = 0]) => {
-    const size = sizeOf(mesh, name as Axis) // keys of a layout are axes
-    return [name, ((at[name] ?? 0) + size - (by % size)) % size]
-  })
-  return { ...at, ...Object.fromEntries(home) }
+export function homeOf(mesh: Mesh, { turn }: Layout, at: Coordinates): Coordinates {
+  if (!turn) return at
+  const { axes, by } = turn
+  const ranks = sizeOfAll(mesh, axes)
+  return { ...at, ...coordinatesAlong(mesh, axes, (indexAlong(mesh, axes, at) + ranks - (by % ranks)) % ranks) }
 }
 
 /** Whether a cut of the dim along these axes is not in order. */
 export const isZigzagCut = (mesh: Mesh, axes: readonly Axis[], dim: string | undefined): boolean =>
-  mesh.zigzag !== undefined && mesh.zigzag.dim === dim && zigzagAxes(mesh, axes).length > 0
+  mesh.zigzag !== undefined && isBroken(mesh, dim) && zigzagAxes(mesh, axes).length > 0
 
 /** Where the element at `index` of a part lies in the whole dim. */
 export const positionIn = ({ origin, until, gap }: DimPart, index: number): number =>
@@ -123,8 +135,8 @@ export const layoutKey = (layout: Layout): string =>
       .map(([dim, axes]) => `${dim}/${axes.join('.')}`)
       .sort(),
     ...(flatAxes(layout).length > 0 ? [`flat/${flatAxes(layout).join('.')}`] : []),
-    ...Object.entries(layout.turns ?? {}).map(([axis, by]) => `turn:${axis}+${by}`),
-    ...(layout.shares ? [`share:${layout.shares.axis}=${layout.shares.held}/${layout.shares.needed}`] : []),
+    ...(layout.turn ? [`turn:${layout.turn.axes.join('.')}+${layout.turn.by}`] : []),
+    ...(layout.shares ? [`share:${layout.shares.axes.join('.')}=${layout.shares.held}/${layout.shares.needed}`] : []),
     ...Object.entries(layout.partial)
       .map(([axis, combine]) => `${combine}:${axis}`)
       .sort(),

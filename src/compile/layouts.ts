@@ -27,8 +27,8 @@ export interface ShardedMesh {
   readonly sequenceParallel: boolean
   /** How experts see these axes. */
   readonly experts: ExpertAxes
-  /** The axis along which keys and values go round in attention. */
-  readonly ring?: Axis
+  /** The axes along which, read as one, keys and values go round in attention; major first. */
+  readonly ring?: readonly Axis[]
 }
 
 /** Axes whose ranks hold different experts, and those whose ranks split each of them; on the others experts are whole. */
@@ -44,12 +44,12 @@ export const shardedOn = (
 ): ShardedMesh => {
   const axes = mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
   const { sequenceParallel } = plan
-  const around = axes.find(axis => baseOf(axis) === 'cp' && claimOf(axis) === undefined)
+  const around = axes.filter(axis => baseOf(axis) === 'cp' && claimOf(axis) === undefined)
   const byOrder = (list: readonly Axis[]) => [...list].sort(byMajor)
   return {
     ...{ mesh, axes: byOrder(axes), sequenceParallel },
     experts: { ep: byOrder(experts.ep), etp: byOrder(experts.etp) },
-    ...(contextOf(plan).ring && around && { ring: around }),
+    ...(contextOf(plan).ring && around.length > 0 && { ring: byOrder(around) }),
   }
 }
 

@@ -1,18 +1,19 @@
 /**
  * *ring*: attention whose keys go round. Every rank keeps its queries and sees the keys and values of one rank after the
- * other: at turn n those of the rank n before it. What it makes at a turn is a share; shares of outputs are merged by their
+ * other, along one axis or several read as one: at turn n those of the rank n before it. What it makes at a turn is a share; shares of outputs are merged by their
  * lse, those of gradients added up, after those of keys and values have gone home. All of it is ordinary instructions: the
  * next keys are sent for before the present ones are used, so that they travel meanwhile.
  */
 import {
   type Axis,
+  coordinatesAlong,
   type DimPart,
   type Layout,
   type Mesh,
   type Op,
   type OpOf,
   partAlong,
-  sizeOf,
+  sizeOfAll,
 } from '../base/index.js'
 import type { Compute, Ref } from '../ir/index.js'
 import type { Value } from '../model/index.js'
@@ -38,22 +39,22 @@ export const isAttention = (op: Op): op is AttentionOp => op.kind === 'attention
 const firstKey: Readonly<Record<AttentionOp['kind'], number>> = { attention: 1, attentionGrad: 2 }
 
 /** Writes the op, turn by turn. */
-export const writeRing = (attended: Attended, axis: Axis): void =>
-  attended.op.kind === 'attention' ? new Ring(attended, axis).forward() : new Ring(attended, axis).backward()
+export const writeRing = (attended: Attended, axes: readonly Axis[]): void =>
+  attended.op.kind === 'attention' ? new Ring(attended, axes).forward() : new Ring(attended, axes).backward()
 
 class Ring {
   readonly #of: Attended
-  readonly #axis: Axis
+  readonly #axes: readonly Axis[]
   readonly #turns: readonly number[]
   readonly #keys: readonly Value[]
 
-  constructor(of: Attended, axis: Axis) {
+  constructor(of: Attended, axes: readonly Axis[]) {
     this.#of = of
-    this.#axis = axis
+    this.#axes = axes
     const first = firstKey[of.op.kind]
     this.#keys = of.ins.slice(first, first + 2)
     const seq = this.#keys[0].dims.find(({ name }) => name === 'seq')?.size ?? 1
-    this.#turns = turnsSeen(of.s.mesh, axis, seq, of.op.window)
+    this.#turns = turnsSeen(of.s.mesh, axes, seq, of.op.window)
   }
 
   forward(): void {
@@ -116,18 +117,18 @@ class Ring {
 
   /** A layout in which keys are gathered, or partial where they are split, with those of one rank instead. */
   #own({ splits, partial }: Layout): Layout {
-    const { [this.#axis]: _, ...sums } = partial
-    return { splits: { ...splits, seq: [this.#axis] }, partial: sums }
+    const sums = Object.entries(partial).filter(([axis]) => !this.#axes.some(name => name === axis))
+    return { splits: { ...splits, seq: this.#axes }, partial: Object.fromEntries(sums) }
   }
 
   #turned(layout: Layout, turn: number): Layout {
-    const { turns: _, ...home } = layout
-    return turn === 0 ? home : { ...home, turns: { [this.#axis]: turn } }
+    const { turn: _, ...home } = layout
+    return turn === 0 ? home : { ...home, turn: { axes: this.#axes, by: turn } }
   }
 
   #share(layout: Layout, held: readonly number[]): Layout {
     const needed = this.#turns
-    return held.length === needed.length ? layout : { ...layout, shares: { axis: this.#axis, held, needed } }
+    return held.length === needed.length ? layout : { ...layout, shares: { axes: this.#axes, held, needed } }
   }
 
   /** Turns up to and with this one. */
@@ -171,12 +172,12 @@ class Ring {
 
   #shift(values: readonly Value[], ins: readonly Ref[], layouts: readonly Layout[], by: number): readonly Ref[] {
     const { writer, s } = this.#of
-    const size = sizeOf(s.mesh, this.#axis)
+    const size = sizeOfAll(s.mesh, this.#axes)
     const outs = values.map((value, i) => {
-      const turn = ((layouts[i].turns?.[this.#axis] ?? 0) + by + size) % size
+      const turn = ((layouts[i].turn?.by ?? 0) + by + size) % size
       return this.#make(value, this.#turned(layouts[i], turn), false, turn === 0 ? 'home' : `turn${turn}`)
     })
-    writer.emit({ kind: 'shift', ins, outs, by, group: { axes: [this.#axis] } })
+    writer.emit({ kind: 'shift', ins, outs, by, group: { axes: this.#axes } })
     writer.emit({ kind: 'wait', on: outs[0] })
     return outs
   }
@@ -188,10 +189,11 @@ interface Arriving {
   readonly refs: readonly Ref[]
 }
 
-/** The turns at which some rank has a query that sees a key. */
-function turnsSeen(mesh: Mesh, axis: Axis, seq: number, window = Infinity): number[] {
-  const ranks = sizeOf(mesh, axis)
-  const runs = Array.from({ length: ranks }, (_, rank) => runsOf(mesh, axis, seq / ranks, rank))
+/** The turns at which some rank has a query that sees a key: of documents that are cut one by one and may be short, all. */
+function turnsSeen(mesh: Mesh, axes: readonly Axis[], seq: number, window = Infinity): number[] {
+  const ranks = sizeOfAll(mesh, axes)
+  if (mesh.zigzag?.documents) return Array.from({ length: ranks }, (_, turn) => turn)
+  const runs = Array.from({ length: ranks }, (_, rank) => runsOf(mesh, axes, seq / ranks, rank))
   const sees = (query: Run, key: Run) => key.first <= query.last && query.first - key.last < window
   const seen = (turn: number) =>
     runs.some((queries, rank) => {
@@ -206,8 +208,9 @@ interface Run {
   readonly last: number
 }
 
-function runsOf(mesh: Mesh, axis: Axis, size: number, rank: number): Run[] {
-  const { origin, until, gap }: DimPart = partAlong(mesh, [axis], { name: 'seq', size }, { [axis]: rank })
+function runsOf(mesh: Mesh, axes: readonly Axis[], size: number, rank: number): Run[] {
+  const at = coordinatesAlong(mesh, axes, rank)
+  const { origin, until, gap }: DimPart = partAlong(mesh, axes, { name: 'seq', size }, at)
   const early = { first: origin, last: origin + until - 1 }
   return until < size ? [early, { first: origin + until + gap, last: origin + gap + size - 1 }] : [early]
 }

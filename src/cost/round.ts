@@ -1,19 +1,31 @@
 /** What attention has to do where keys go round: at a turn, the pairs of a query and a key of the rank that has most of them. */
-import { type Axis, homeOf, type Mesh, partAlong, sizeOf, splitOf } from '../base/index.js'
+import {
+  type Axis,
+  type Coordinates,
+  coordinatesAlong,
+  homeOf,
+  type Mesh,
+  partAlong,
+  sizeOfAll,
+  splitOf,
+} from '../base/index.js'
 import type { Buffer } from '../ir/index.js'
 
-/** Keys that a query sees on average on that rank; undefined where keys do not go round. */
-export function keysOfTurn(mesh: Mesh, queries: Buffer, keys: Buffer, window = Infinity): number | undefined {
+/**
+ * Keys that a query sees on average on that rank; undefined where keys do not go round. Documents that are cut one by one are
+ * counted as one that is.
+ */
+export function keysOfTurn(on: Mesh, queries: Buffer, keys: Buffer, window = Infinity): number | undefined {
+  const mesh: Mesh = on.zigzag?.documents ? { ...on, zigzag: { dim: on.zigzag.dim, axis: on.zigzag.axis } } : on
   const [asked, held] = [splitOf(queries.layout, 'seq'), splitOf(keys.layout, 'seq')]
-  if (asked.length !== 1 || held.join() !== asked.join()) return undefined
-  const [axis] = asked
+  if (asked.length === 0 || held.join() !== asked.join()) return undefined
   const size = keys.dims.find(({ name }) => name === 'seq')?.size ?? 1
   const pairsOf = (rank: number) => {
-    const runs = runsOf(mesh, axis, size, rank)
-    const seen = runsOf(mesh, axis, size, homeOf(mesh, keys.layout, { [axis]: rank })[axis])
+    const at = coordinatesAlong(mesh, asked, rank)
+    const [runs, seen] = [at, homeOf(mesh, keys.layout, at)].map(place => runsOf(mesh, asked, size, place))
     return runs.flatMap(query => seen.map(key => pairs(query, key, window))).reduce((a, b) => a + b, 0)
   }
-  return Math.max(...Array.from({ length: sizeOf(mesh, axis) }, (_, rank) => pairsOf(rank))) / size
+  return Math.max(...Array.from({ length: sizeOfAll(mesh, asked) }, (_, rank) => pairsOf(rank))) / size
 }
 
 interface Run {
@@ -21,8 +33,8 @@ interface Run {
   readonly length: number
 }
 
-function runsOf(mesh: Mesh, axis: Axis, size: number, rank: number): Run[] {
-  const { origin, until, gap } = partAlong(mesh, [axis], { name: 'seq', size }, { [axis]: rank })
+function runsOf(mesh: Mesh, axes: readonly Axis[], size: number, at: Coordinates): Run[] {
+  const { origin, until, gap } = partAlong(mesh, axes, { name: 'seq', size }, at)
   const early = { first: origin, length: Math.min(until, size) }
   return until < size ? [early, { first: origin + until + gap, length: size - until }] : [early]
 }

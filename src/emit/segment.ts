@@ -222,16 +222,19 @@ const zigzagOf = (mesh: Mesh, axes: readonly Axis[], dim: string): readonly Axis
 function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
   const axes = splitOf(layout, name)
   const parts = sizeOfAll(mesh, axes)
-  const turn = axes.map(axis => layout.turns?.[axis] ?? 0).find(by => by > 0)
-  const turned = turn === undefined ? [] : [`turn=${turn}`]
+  const ring = layout.turn?.axes ?? []
+  const by = axes.slice(0, ring.length).join() === ring.join() ? layout.turn?.by : undefined
+  const turned = (ranksEach: number) => (by === undefined ? [] : [`turn=${by * ranksEach}`])
   const zigzag = zigzagOf(mesh, axes, name)
   if (zigzag.length > 0) {
     const major = zigzag.length === 1 ? quote(zigzag[0]) : tuple(zigzag.map(quote))
-    return `here.zigzag(${[size, major, ...axes.slice(zigzag.length).map(quote), ...turned].join(', ')})`
+    return `here.zigzag(${[size, major, ...axes.slice(zigzag.length).map(quote), ...turned(1)].join(', ')})`
   }
   const terms = [
     ...(name === 'batch' ? [`here.microbatch * ${size * parts}`] : []),
-    ...(parts > 1 ? [`here.at(${[...axes.map(quote), ...turned].join(', ')}) * ${size}`] : []),
+    ...(parts > 1
+      ? [`here.at(${[...axes.map(quote), ...turned(sizeOfAll(mesh, axes.slice(ring.length)))].join(', ')}) * ${size}`]
+      : []),
   ]
   return terms.join(' + ') || '0'
 }

@@ -1,3 +1,4 @@
+export type { Choices, Chosen } from './choices.js'
 export * from './native/index.js'
 export * from './reference/index.js'
 export * from './runner.js'

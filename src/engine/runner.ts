@@ -3,6 +3,7 @@ import type { Rank, States, Watcher } from '../base/index.js'
 import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
+import type { Choices } from './choices.js'
 
 /** The data of one training step. */
 export interface StepData {
@@ -59,6 +60,8 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   spread(name: string): number
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
+  /** The experts that the tokens of the last step chose, as these lay, where the runner was asked to keep them. */
+  readonly choices: Choices
   /** What the last step did, where the runner was asked to measure. Seconds from the runner's start. */
   readonly spans: readonly Span[]
   stop(): void | Promise<void>
@@ -68,6 +71,8 @@ export interface StartOptions {
   readonly seed: number
   /** Write down when each instruction begins and ends. */
   readonly measure?: boolean
+  /** Keep the choices of experts that a step makes. */
+  readonly choices?: boolean
   /** Where the flight record of a failed step goes. */
   readonly flightRecord?: string
   /** Is shown how far the start is, where it takes long. */

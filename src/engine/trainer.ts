@@ -5,10 +5,12 @@
  */
 import { error, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
+import { type Choices, choicesInOrder } from './choices.js'
 import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
 import { startEngine } from './native/run/engine.js'
 import { startReference } from './reference/engine.js'
 import type { Runner, Start, StartOptions, StepData, StepResult } from './runner.js'
+import { ordersIn } from './step-data.js'
 
 export const kernelNames = ['native', 'vectors', 'wasm', 'reference'] as const
 export type KernelName = (typeof kernelNames)[number]
@@ -43,10 +45,12 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
 /** Those that are faster than the definition, as far as they are there. */
 export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && isThere(name))
 
-type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | 'peaks' | 'spans'
+type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | 'peaks' | 'choices' | 'spans'
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
+  /** As tokens follow each other. */
+  readonly choices: Choices
   /** The mean loss over all labels of the batches, with the parameters of now. Changes nothing. */
   evaluate(batches: readonly StepData['inputs'][]): Promise<{ readonly loss: number; readonly count: number }>
   stop(): Promise<void>
@@ -61,16 +65,21 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
   const start = starts[kernelsFor(options.kernels)]
   const engine = await start(program, options)
   let judge: Runner | undefined
+  let orders: Int32Array | undefined
   const ready = async (): Promise<Runner> => {
     if (!options.evaluation) throw new Error('this trainer was started without an evaluation program')
-    judge ??= await start(options.evaluation, { ...options, measure: false, watcher: unwatched })
+    judge ??= await start(options.evaluation, { ...options, measure: false, choices: false, watcher: unwatched })
     for (const { name } of program.params) judge.setParameter(name, engine.parameter(name))
     return judge
   }
   return {
     description: engine.description,
     concurrent: engine.concurrent,
-    step: async data => engine.step(data),
+    async step(data) {
+      const result = await engine.step(data)
+      orders = options.choices ? ordersIn(program, data.inputs) : undefined
+      return result
+    },
     async evaluate(batches) {
       const judge = await ready()
       let [sum, count] = [0, 0]
@@ -86,6 +95,9 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
     hold: (at, values) => engine.hold(at, values),
     get peaks() {
       return engine.peaks
+    },
+    get choices() {
+      return orders ? choicesInOrder(engine.choices, orders) : engine.choices
     },
     get spans() {
       return engine.spans

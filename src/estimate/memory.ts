@@ -10,7 +10,7 @@ import { embeddingParameters, expertParameters, headParameters, layerParameters 
 import { expertCopies } from './experts.js'
 import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
 import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
-import { ownHeld, ownLeast, ownMemory } from './own/memory.js'
+import { ownLeast, ownMemory } from './own/memory.js'
 import type { Holding } from './schedules/holding.js'
 import type { RankLayers } from './schedules/stages.js'
 import type { Footprint, Placed } from './setup.js'
@@ -19,40 +19,31 @@ export const totalBytes = (f: Footprint): number =>
   f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
 
 /** Bytes on the heaviest rank. */
-export const footprint = (placed: Placed): Footprint => footprintsLike(placed)(placed)
+export const footprint = (placed: Placed): Footprint =>
+  heaviestOf(memoryLike(placed), pipelineIn(placed).holdings.undominated)
 
-/** The same for plans that differ from this one in their pipeline alone: what they share is found once. */
-export function footprintsLike(placed: Placed): (other: Placed) => Footprint {
-  const of = memoryOf(placed)
-  return other => {
-    const holdings = pipelineIn(other).holdings.undominated
-    let heaviest = of(holdings[0])
-    for (let i = 1; i < holdings.length; i++) {
-      const one = of(holdings[i])
-      if (totalBytes(one) > totalBytes(heaviest)) heaviest = one
-    }
-    return heaviest
-  }
+/** What plans that differ in their pipeline alone share of their memory is found once; the rest is asked for rank by rank. */
+export interface PipelineMemory {
+  readonly of: (holding: Holding) => Footprint
+  /** Bytes below which no such plan is, if some rank holds these layers and so many are between forward and backward there. */
+  readonly least: (held: RankLayers, open: number) => number
 }
 
-/**
- * Bytes below which no plan is that differs from this one in its pipeline alone, if some rank holds these layers and so
- * many are between forward and backward there at one time.
- */
-export const heldBytesLike = (placed: Placed): ((held: RankLayers, open: number) => number) =>
-  placed.software.own ? ownHeld(placed) : othersHeld(placed, memoryProfileOf(placed.software))
+export const memoryLike = (placed: Placed): PipelineMemory =>
+  placed.software.own ? ownMemory(placed) : othersMemory(placed, memoryProfileOf(placed.software))
 
-function othersHeld(placed: Placed, profile: MemoryProfile): (held: RankLayers, open: number) => number {
-  const [kept, states] = [keptBytes(placed, profile), statesOf(placed, profile)]
-  return ({ layers, first, last }, open) => {
-    const { parameters, gradients, optimizer } = states(layers, first, last)
-    return parameters + gradients + optimizer + open * kept
+export function heaviestOf({ of }: PipelineMemory, holdings: readonly Holding[]): Footprint {
+  let heaviest = of(holdings[0])
+  for (let i = 1; i < holdings.length; i++) {
+    const one = of(holdings[i])
+    if (totalBytes(one) > totalBytes(heaviest)) heaviest = one
   }
+  return heaviest
 }
 
 /** Bytes on the ranks of one pipeline coordinate. */
 export const rankFootprint = (placed: Placed, rank: number): Footprint =>
-  memoryOf(placed)(pipelineIn(placed).holdings.all[rank])
+  memoryLike(placed).of(pipelineIn(placed).holdings.all[rank])
 
 /**
  * Bytes below which no program of this plan can be on these ranks: what they surely hold at one time. Of other people's
@@ -66,11 +57,7 @@ export const capacityOf = ({ memory, reserve }: Device): number => memory * (1 -
 
 export const fits = (placed: Placed, device: Device): boolean => totalBytes(footprint(placed)) <= capacityOf(device)
 
-/** What does not depend on the rank is found once; the rest is asked for rank by rank. */
-const memoryOf = (placed: Placed): ((holding: Holding) => Footprint) =>
-  placed.software.own ? ownMemory(placed) : othersMemory(placed, memoryProfileOf(placed.software))
-
-function othersMemory(placed: Placed, profile: MemoryProfile): (holding: Holding) => Footprint {
+function othersMemory(placed: Placed, profile: MemoryProfile): PipelineMemory {
   const { shape, split } = placed
   const element = activationBytes(placed.precision)
   const kept = keptBytes(placed, profile)
@@ -81,7 +68,11 @@ function othersMemory(placed: Placed, profile: MemoryProfile): (holding: Holding
   const boundaries = split.pp > 1 ? profile.boundaries * split.microbatches * crossing : 0
   const loss = lossBytes(placed, profile)
   const states = statesOf(placed, profile)
-  return ({ layers, first, last, held }) => {
+  const least: PipelineMemory['least'] = ({ layers, first, last }, open) => {
+    const { parameters, gradients, optimizer } = states(layers, first, last)
+    return parameters + gradients + optimizer + open * kept
+  }
+  const of: PipelineMemory['of'] = ({ layers, first, last, held }) => {
     const activations = held * kept + boundaries
     const workspace = gathered + Math.max(again, last ? loss : 0)
     const framework = profile.context + profile.slack * (activations + workspace)
@@ -89,6 +80,7 @@ function othersMemory(placed: Placed, profile: MemoryProfile): (holding: Holding
     // Written out: objects made by spreading are ten times slower to make and to read.
     return { parameters, gradients, optimizer, activations, workspace, framework }
   }
+  return { of, least }
 }
 
 type States = Pick<Footprint, 'parameters' | 'gradients' | 'optimizer'>

@@ -9,7 +9,8 @@ import { embeddingParameters, expertParameters, headParameters, layerParameters,
 import { ByFields, entry } from './entry.js'
 import { denseOf, partsOfToken, routedOf, routedShare, routedTokens } from './experts.js'
 import { type Cut, cutFields, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
-import { type OwnLayerCosts, ownLayerCosts } from './own/layer.js'
+import type { Ends } from './own/ends.js'
+import { type BlockTime, BySaving, OwnLayerCosts } from './own/layer.js'
 import { type OwnWork, ownWork } from './own/work.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
@@ -50,10 +51,11 @@ export interface Prices {
   readonly own?: OwnLayers
 }
 
-/** The pieces of a layer, and what it takes by what else it depends on. */
+/** The pieces of a layer, and what it takes, and what embedding and head take, by what else that depends on. */
 export interface OwnLayers {
   readonly work: OwnWork
   readonly known: OwnLayerCosts
+  readonly ends: BySaving<Ends<BlockTime>>
 }
 
 const kinds: readonly Collective['kind'][] = [
@@ -115,7 +117,7 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     embeddingParameters: embeddingParameters(shape, ranks),
     headParameters: headParameters(shape, ranks, false),
     headBesideEmbedding: headParameters(shape, ranks, true),
-    ...(software.own && { own: { work: ownWork(setup, cut), known: ownLayerCosts() } }),
+    ...(software.own && { own: { work: ownWork(setup, cut), known: new OwnLayerCosts(), ends: new BySaving() } }),
   }
 }
 

@@ -41,26 +41,31 @@ export interface Busiest {
   readonly busy: number
   readonly endsBusy: number
   readonly endsTp: number
-  /** Parameters of the rank that holds most. */
-  readonly parameters: HeldParameters
 }
 
 export function busiestOf({ firsts: ranks }: Pipeline, prices: Prices, parts: StageParts): Busiest {
   let rank = ranks[0]
   let busy = busyOf(rank, parts)
-  let parameters = parametersOf(rank, prices)
   for (let i = 1; i < ranks.length; i++) {
     const seconds = busyOf(ranks[i], parts)
-    parameters = Math.max(parameters, parametersOf(ranks[i], prices))
     if (seconds <= busy) continue
     busy = seconds
     rank = ranks[i]
   }
   const endsTp = rank.firstTurns * prices.tpEmbedding
   const layers = rank.layerTurns * totalOf(parts.layer, parts)
-  const experts = Math.max(...ranks.map(one => one.layers)) * prices.expertParameters
   const endsBusy = busy - layers - endsTp - rank.turns * parts.host
-  return { rank, busy, endsBusy, endsTp, parameters: { all: parameters, experts } }
+  return { rank, busy, endsBusy, endsTp }
+}
+
+/** Parameters of the rank that holds most. */
+export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): HeldParameters {
+  let [all, layers] = [0, 0]
+  for (const rank of ranks) {
+    all = Math.max(all, parametersOf(rank, prices))
+    layers = Math.max(layers, rank.layers)
+  }
+  return { all, experts: layers * prices.expertParameters }
 }
 
 /** Seconds a rank works in a step. */
@@ -99,7 +104,7 @@ export const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices
  * for each layer and microbatch, with so many fetches each.
  */
 export function leastEnd(
-  { stages, ranks, lasts }: Pipeline,
+  { stages, layers, ranks, lasts }: Pipeline,
   parts: StageParts,
   message: number,
   flown: (fetches: number) => number,
@@ -107,7 +112,6 @@ export function leastEnd(
   const { layer, ends } = parts
   const whole = parts.backward === 'whole'
   const back = ({ I, B }: TaskTimes): number => (whole ? B : Math.min(I, B))
-  const layers = stages.reduce((a, b) => a + b, 0)
   // On a V the turn at the bottom is not sent.
   const hops = ranks.length === 1 ? 0 : Math.max(0, stages.length - 2)
   const pass = (of: TaskTimes) => of.F + back(of)

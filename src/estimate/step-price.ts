@@ -21,6 +21,7 @@ import {
   layerTimes,
   leastEnd,
   meanTimes,
+  mostHeld,
   type StageParts,
   stageTimes,
   totalOf,
@@ -35,8 +36,8 @@ import {
   type TaskTimes,
   taskCosts,
 } from './schedules/play.js'
-import { fetchesEach, reducesEach } from './schedules/stages.js'
-import type { Estimate, Setup } from './setup.js'
+import { fetchesEach, type Pipeline, reducesEach } from './schedules/stages.js'
+import type { Estimate, Setup, Split } from './setup.js'
 import { dataCost, messageCost, optimizerCost } from './step-cost.js'
 
 /** What flies in our own program. */
@@ -73,7 +74,8 @@ export class CutPrice {
       this.ends = usualEnds(prices)
       return
     }
-    const ends = ownEnds(setup, table, prices, prices.own.work)
+    const { work, ends: known } = prices.own
+    const ends = known.of(setup.split, () => ownEnds(setup, table, prices, work))
     this.ends = { first: ends.first.seconds, last: ends.last.seconds }
     this.#flying = () => {
       const traffic = trafficOf(setup, table)
@@ -110,6 +112,31 @@ export class CutPrice {
     )
   }
 
+  /** What the stages of a pipeline are made of. */
+  partsOf({ schedule, chunks }: Pick<Split, 'schedule' | 'chunks'>): StageParts {
+    const host = this.#setup.software.launch.batch / chunks
+    return { layer: this.times, ends: this.ends, host, backward: scheduleFacts[schedule].backward }
+  }
+
+  /** When the tasks of such a pipeline can be done at the soonest, whatever their order. */
+  leastEnd(pipeline: Pipeline, parts: StageParts): number {
+    return leastEnd(pipeline, parts, this.near, fetches => this.flownEach(fetches))
+  }
+
+  /** No step with such a pipeline takes less, whatever the order of its tasks. */
+  leastWith(pipeline: Pipeline, split: Pick<Split, 'schedule' | 'chunks'>): number {
+    return this.withRest(this.leastEnd(pipeline, this.partsOf(split)), pipeline)
+  }
+
+  /** A step whose gradients are sums after so many seconds. */
+  withRest(end: number, pipeline: Pipeline): number {
+    return (end + this.optimizer(pipeline)) * (1 + latenessOf(this.#setup))
+  }
+
+  optimizer(pipeline: Pipeline): number {
+    return optimizerCost(this.#setup, mostHeld(pipeline, this.prices))
+  }
+
   /**
    * Seconds a layer's gradients, and so many times its parameters, are on their way for each microbatch, at the least:
    * forward and backward fetch, but a call may find what the one before it has fetched.
@@ -141,14 +168,8 @@ function laneSeconds(
   acts: Readonly<Record<TaskKind, Acts>>,
   backward: StageParts['backward'],
 ): number {
-  const of = (kind: TaskKind): number => {
-    let sum = 0
-    for (let i = 0; i < acts[kind].length; i += 2) {
-      const shares = acts[kind][i] === starts ? traffic.besideTp : acts[kind][i] === startsApart && traffic.besideApart
-      if (shares) sum += acts[kind][i + 1]
-    }
-    return sum
-  }
+  const of = (kind: TaskKind): number =>
+    (traffic.besideTp ? acts[kind].carried(starts) : 0) + (traffic.besideApart ? acts[kind].carried(startsApart) : 0)
   return of('F') + (backward === 'whole' ? of('B') : backward === 'split' ? of('I') + of('W') : 0)
 }
 
@@ -174,7 +195,6 @@ export class StepPrice {
   readonly #known: KnownPipeline
   readonly #parts: StageParts
   readonly #busiest: Busiest
-  readonly #optimizer: number
   #least: number | undefined
   #alone: number | undefined
   #knownFlights: PipelineFlights | undefined
@@ -183,16 +203,13 @@ export class StepPrice {
     this.#setup = setup
     this.#cut = cut
     this.#known = pipelineIn(setup)
-    const { backward } = scheduleFacts[setup.split.schedule]
-    const host = setup.software.launch.batch / setup.split.chunks
-    this.#parts = { layer: cut.times, ends: cut.ends, host, backward }
+    this.#parts = cut.partsOf(setup.split)
     this.#busiest = busiestOf(this.#known.pipeline, cut.prices, this.#parts)
-    this.#optimizer = optimizerCost(setup, this.#busiest.parameters)
   }
 
   /** No order of the tasks takes less. */
   least(): number {
-    return (this.#leastEnd() + this.#optimizer) * (1 + latenessOf(this.#setup))
+    return this.#withRest(this.#leastEnd())
   }
 
   /** Whether something may fly beside the tasks: there are further bounds then. */
@@ -205,12 +222,12 @@ export class StepPrice {
     const { orders } = this.#known
     const { microbatches } = this.#setup.split
     const bare = orders.shorter ? 0 : Math.max(...playPipeline(orders, microbatches, this.#costs()).finish)
-    return (Math.max(this.#leastEnd(), bare * (1 - rounding)) + this.#optimizer) * (1 + latenessOf(this.#setup))
+    return this.#withRest(Math.max(this.#leastEnd(), bare * (1 - rounding)))
   }
 
   /** No less, knowing what flies beside the tasks of the busiest rank. */
   leastBeside(): number {
-    return (Math.max(this.#leastEnd(), this.#leastAlone()) + this.#optimizer) * (1 + latenessOf(this.#setup))
+    return this.#withRest(Math.max(this.#leastEnd(), this.#leastAlone()))
   }
 
   times(): Omit<Estimate, 'memory'> {
@@ -218,7 +235,7 @@ export class StepPrice {
     const { layer, near } = this.#cut
     const { rank, busy, endsBusy, endsTp } = this.#busiest
     const { pipelined, end, within, after } = this.#played()
-    const optimizer = this.#optimizer
+    const optimizer = this.#cut.optimizer(this.#known.pipeline)
     // What the busiest rank sends and waits for on the way, and all else it waits for.
     const exposed = 2 * software.exposed.pp * near * split.chunks * split.microbatches
     const waited = Math.max(0, pipelined - busy - within - exposed)
@@ -248,13 +265,14 @@ export class StepPrice {
     const { split } = setup
     const { pipeline, orders } = this.#known
     const { table, prices, flying } = this.#cut
-    const { rank, busy, parameters } = this.#busiest
+    const { rank, busy } = this.#busiest
     const flights = this.#flights()
     const { finish, idle } = playPipeline(orders, split.microbatches, { ...this.#costs(), ...(flights && { flights }) })
     // Of many microbatches a part is played: a rank that is a little busier than the others may tell only later.
     const pipelined = Math.max(this.#leastEnd(), this.#leastAlone(), ...finish)
     if (!flying) {
-      const after = dataCost(setup, table, prices, parameters, meanTimes(rank, this.#parts, split.microbatches))
+      const held = mostHeld(pipeline, prices)
+      const after = dataCost(setup, table, prices, held, meanTimes(rank, this.#parts, split.microbatches))
       return { pipelined, end: pipelined + after, within: 0, after }
     }
     const end = Math.max(pipelined, ...holderSums(setup, table, prices, pipeline, finish))
@@ -295,7 +313,11 @@ export class StepPrice {
   }
 
   #leastEnd(): number {
-    this.#least ??= leastEnd(this.#known.pipeline, this.#parts, this.#cut.near, fetches => this.#cut.flownEach(fetches))
+    this.#least ??= this.#cut.leastEnd(this.#known.pipeline, this.#parts)
     return this.#least
+  }
+
+  #withRest(end: number): number {
+    return this.#cut.withRest(end, this.#known.pipeline)
   }
 }

@@ -87,12 +87,6 @@ export const ranksOfExperts: Rule = function* ({ model, plan }) {
         `of ${endsIn(plan, kvHeads).join(', ')} each must divide the next`,
       `try etp ${either(divisorsNear(tp, etp))}, or ep ${either(divisorsNear(ranks / etp, ep))}`,
     )
-  else if (contextOf(plan).ring && piecesOfContext(plan, kvHeads) > 1)
-    yield say(
-      'attention',
-      `keys go round over ${contextOf(plan).outer} ranks of cp ${cp}, which ep ${ep} and etp ${etp} cut in ${piecesOfContext(plan, kvHeads)}`,
-      'try attention: gather, or an ep that takes all of cp or none of it',
-    )
   if (plan.order !== defaultOrder)
     yield say('order', `experts are split in the order ${defaultOrder} only, not ${plan.order}`, 'leave order out')
   if (moe.experts % ep !== 0)
@@ -123,10 +117,6 @@ function denseGrid(plan: Plan, kvHeads: number) {
     { name: 'dp', size: plan.dp },
   ] as const
 }
-
-/** Factors that experts tell apart, of those ranks of cp that have different queries. */
-const piecesOfContext = (plan: Plan, kvHeads: number): number =>
-  commonFactors(denseGrid(plan, kvHeads), expertGrid(plan))?.filter(({ dense }) => dense === 'cp').length ?? 0
 
 /** Ranks below the end of each axis of either grid. */
 function endsIn(plan: Plan, kvHeads: number): number[] {

@@ -84,6 +84,14 @@ function visits(ranks: number, rank: number, microbatches: number): Cell[] {
   return row.cells
 }
 
+/** Of each chunk of the first rank: microbatches that it has begun before its first backward. */
+export const leadOfDualPipeV = ({ ranks, microbatches }: Counts): number[] => [Math.min(2 * ranks - 1, microbatches), 1]
+
+/** The same of what goes down: as on a V of half the size. */
+export const leadOfDualPipe = ({ ranks, microbatches }: Counts): number[] => [
+  Math.min(2 * Math.ceil(ranks / 2) - 1, Math.ceil(microbatches / 2)),
+]
+
 /** Only what exists: a pair that lost a part is a task alone. */
 function actionsOf(cells: readonly Cell[], taskOf: (visit: Visit) => Task | undefined): Action[] {
   return cells.flatMap((cell): Action[] => {

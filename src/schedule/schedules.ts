@@ -2,7 +2,7 @@
 import { error, nearest, type Problem, ProblemsError } from '../base/index.js'
 import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import { alternate, type Knobs, leadOfFirst } from './alternate.js'
-import { dualPipe, dualPipeV } from './dualpipe.js'
+import { dualPipe, dualPipeV, leadOfDualPipe, leadOfDualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
 import type { Counts, Schedule } from './task.js'
 import { vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
@@ -51,8 +51,13 @@ export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
   'zb-v': kind('ZB-V', 'zero bubble on a V, in the memory of 1F1B', c => vShaped(c, zbVLimit(c.ranks))),
   'v-half': kind('V-Half', 'on a V, in about half the memory', c => vShaped(c, vHalfLimit(c.ranks))),
   'v-min': kind('V-Min', 'on a V, in the least memory that keeps ranks busy', c => vShaped(c, vMinLimit(c.ranks))),
-  'dualpipe-v': kind('DualPipeV', 'overlapping pairs of forward and backward on a V', dualPipeV),
-  dualpipe: kind('DualPipe', 'overlapping pairs, fed from both ends; every stage is held twice', dualPipe),
+  'dualpipe-v': kind('DualPipeV', 'overlapping pairs of forward and backward on a V', dualPipeV, leadOfDualPipeV),
+  dualpipe: kind(
+    'DualPipe',
+    'overlapping pairs, fed from both ends; every stage is held twice',
+    dualPipe,
+    leadOfDualPipe,
+  ),
 }
 
 /** Every reason why a schedule of that name and those counts cannot be made. */

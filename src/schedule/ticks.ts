@@ -13,7 +13,6 @@ const passes = [
   { kind: 'I', chunk: 0 },
 ] as const
 export type Pass = 0 | 1 | 2 | 3
-const everyPass: readonly Pass[] = [0, 1, 2, 3]
 
 /** A microbatch is six tasks on every rank: two forwards, two input gradients, two weight gradients. */
 export const period = 6
@@ -59,6 +58,8 @@ export function runTicks(counts: Counts, ways: Ways, most = Number.POSITIVE_INFI
 type Choice = Pass | typeof weight | typeof nothing
 const weight = 4
 const nothing = -1
+/** When a pass is due of which nothing remains. */
+const never = 2 ** 31 - 1
 
 /** All ranks, as numbers in rows: a search runs this for thousands of pipelines. */
 class Ranks {
@@ -66,7 +67,7 @@ class Ranks {
   readonly #microbatches: number
   readonly #limit: number
   readonly #patience: Patience
-  /** At 4 * rank + pass: when microbatch 0 is due, the microbatch that comes next, and which that was when the tick began. */
+  /** At 4 * rank + pass: when the next microbatch is due, which that is, and which it was when the tick began. */
   readonly #due: Int32Array
   readonly #next: Int32Array
   readonly #seen: Int32Array
@@ -132,24 +133,31 @@ class Ranks {
 
   #choose(rank: number): Choice {
     const { before, after, spare } = this.#patience
-    const head = this.#earliest(rank, everyPass)
+    const head = this.#head(rank)
     if (head !== nothing && this.#isReady(rank, head, 0)) return head
     const sooner = this.#earliest(rank, before, spare)
     if (sooner !== nothing) return sooner
     return this.#weights[rank].length > this.#weightsDone[rank] ? weight : this.#earliest(rank, after, spare)
   }
 
-  /** The pass that is due first: of all that remain, or, where `spare` is given, of those that can run now. */
-  #earliest(rank: number, among: readonly Pass[], spare?: number): Pass | typeof nothing {
+  /** Of all passes that remain the one that is due first. */
+  #head(rank: number): Pass | typeof nothing {
+    const [due, at] = [this.#due, 4 * rank]
+    let best: Pass = 0
+    if (due[at + 1] < due[at]) best = 1
+    if (due[at + 2] < due[at + best]) best = 2
+    if (due[at + 3] < due[at + best]) best = 3
+    return due[at + best] === never ? nothing : best
+  }
+
+  /** Of those that can run now the one that is due first. */
+  #earliest(rank: number, among: readonly Pass[], spare: number): Pass | typeof nothing {
     let best: Pass | typeof nothing = nothing
-    let soonest = Number.POSITIVE_INFINITY
+    let soonest = never
     for (let i = 0; i < among.length; i++) {
-      const pass = among[i]
-      const microbatch = this.#next[4 * rank + pass]
-      const due = period * microbatch + this.#due[4 * rank + pass]
-      if (microbatch >= this.#microbatches || due >= soonest) continue
-      if (spare !== undefined && !this.#isReady(rank, pass, spare)) continue
-      best = pass
+      const due = this.#due[4 * rank + among[i]]
+      if (due >= soonest || !this.#isReady(rank, among[i], spare)) continue
+      best = among[i]
       soonest = due
     }
     return best
@@ -180,7 +188,8 @@ class Ranks {
       if (this.#weights[rank][this.#weightsDone[rank]++] === 0) this.#liveDown[rank]--
       return
     }
-    this.#next[4 * rank + choice]++
+    const at = 4 * rank + choice
+    this.#due[at] = ++this.#next[at] < this.#microbatches ? this.#due[at] + period : never
     const { kind, chunk } = passes[choice]
     if (kind === 'I') this.#weights[rank].push(chunk)
     else {

@@ -4,12 +4,18 @@ export class Agenda<T extends { readonly least: number }> {
   readonly #added: number[] = []
   #count = 0
 
-  add(item: T): void {
+  /** So many turns, one after the other, for items that are to be added later: the first of them. */
+  take(turns: number): number {
+    const first = this.#count
+    this.#count += turns
+    return first
+  }
+
+  add(item: T, added: number = this.take(1)): void {
     let at = this.#items.length
-    const added = this.#count++
     while (at > 0) {
       const parent = (at - 1) >> 1
-      if (this.#items[parent].least <= item.least) break
+      if (this.#isBefore(parent, item.least, added)) break
       this.#set(at, this.#items[parent], this.#added[parent])
       at = parent
     }

@@ -2,10 +2,10 @@
  * What no plan of a group can be better than. Each bound is the price of something that every plan of the group has
  * and that depends on the group alone; the test prices whole spaces and finds no plan below its bounds.
  */
-import { CutPrice, rankFootprint, type Split, totalBytes } from '../estimate/index.js'
+import { CutPrice, type Holding, memoryLike, pipelineIn, type Split, totalBytes } from '../estimate/index.js'
 import type { ScheduleName } from '../plan/index.js'
-import { plainSplit, type Request } from './request.js'
-import type { Group, Saving } from './space.js'
+import { plainSplit, type Request, setupOf } from './request.js'
+import { type Group, type Saving, splitFrom } from './space.js'
 
 /**
  * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
@@ -30,28 +30,35 @@ export function stepBound({ shape, cluster, precision, software, book }: Request
  * microbatch. With one rank that is all there is; of several, one may hold neither embedding nor head. Backward passes
  * that are split in two need less at a time than whole ones, or more.
  */
-export function bytesBound(request: Request, group: Group, saving: Saving, lists: EqualLayers = equalLayers()): number {
-  const { shape, precision, software, book } = request
-  // Of three ranks the second is between the ends.
-  const [pp, rank] = group.pp === 1 ? [1, 0] : [3, 1]
-  const layers = lists(pp, Math.ceil(shape.layers / group.pp))
-  const bytesOf = (schedule: ScheduleName): number => {
-    const split: Split = { ...plainSplit, ...group, ...saving, pp, schedule, microbatches: 1, layers }
-    return totalBytes(rankFootprint({ shape, split, precision, software, book }, rank))
+export const bytesBound = (request: Request, group: Group, saving: Saving): number => byteBounds(request)(group)(saving)
+
+/** The same for many groups: what a rank holds is found once for all that have as many layers there. */
+export function byteBounds(request: Request): (group: Group) => (saving: Saving) => number {
+  const known = new Map<number, readonly Holding[]>()
+  const { layers } = request.shape
+  return group => {
+    const each = Math.ceil(layers / group.pp)
+    // Of three ranks the second is between the ends.
+    const pp = group.pp === 1 ? 1 : 3
+    const plain = { ...group, pp, microbatches: 1 }
+    const holdings = known.get(group.pp) ?? heldBetween(request, pp, each)
+    known.set(group.pp, holdings)
+    return saving => {
+      const memory = memoryLike(setupOf(request, splitFrom(plain, onePass, saving)))
+      return Math.min(...holdings.map(holding => totalBytes(memory.of(holding))))
+    }
   }
-  // Of others' programs it is not known what a backward pass in two would keep.
-  return software.own ? Math.min(bytesOf('1f1b'), bytesOf('zb-h1')) : bytesOf('1f1b')
 }
 
-/** So many stages of so many layers each: the same list every time, since what it comes to is remembered by the list. */
-export type EqualLayers = (stages: number, each: number) => readonly number[]
+const onePass = { schedule: '1f1b', chunks: 1 } as const
 
-export function equalLayers(): EqualLayers {
-  const known = new Map<string, readonly number[]>()
-  return (stages, each) => {
-    const key = `${stages} ${each}`
-    const list = known.get(key) ?? new Array<number>(stages).fill(each)
-    known.set(key, list)
-    return list
-  }
+/** By a rank between the ends, or by the only one, of one microbatch: of backward passes that are whole, and in two. */
+function heldBetween({ shape, precision, software, book }: Request, pp: number, each: number): Holding[] {
+  const layers = new Array<number>(pp).fill(each)
+  // Of others' programs it is not known what a backward pass in two would keep.
+  const schedules: readonly ScheduleName[] = software.own ? ['1f1b', 'zb-h1'] : ['1f1b']
+  return schedules.map(schedule => {
+    const split: Split = { ...plainSplit, pp, schedule, layers }
+    return pipelineIn({ shape, split, precision, software, book }).holdings.all[pp === 1 ? 0 : 1]
+  })
 }

@@ -5,6 +5,7 @@ import {
   EstimateBook,
   type FrameworkName,
   frameworks,
+  type Setup,
   type Shape,
   type Software,
   type Split,
@@ -84,6 +85,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(cp > 1 && attentionOf(split)),
     ...(split.ep > 1 && { ep: split.ep }),
     ...((split.etp ?? 1) > 1 && { etp: split.etp! }),
+    ...(split.rows !== undefined && { rows: split.rows }),
     ...(pp > 1 && { pp }),
     ...(zero > 0 && { zero }),
     ...(zero >= 2 && reduce && { reduce }),
@@ -99,6 +101,16 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(stored !== 'f32' && { precision: stored }),
   }
 }
+
+/** All that the price of a plan depends on. */
+export const setupOf = ({ shape, cluster, precision, software, book }: Request, split: Split): Setup => ({
+  shape,
+  split,
+  cluster,
+  precision,
+  software,
+  book,
+})
 
 /** How queries meet keys, where these are not gathered. */
 function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attention'> {

@@ -1,4 +1,5 @@
 export * from './checkpoints.js'
+export * from './choices.js'
 export * from './data-problems.js'
 export * from './dataset.js'
 export { divergenceOf } from './divergence.js'

@@ -12,6 +12,7 @@ import { type Job, lrAt } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
 import { type Beginning, beginningProblems, load, takenBy } from './checkpoints.js'
+import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
 import { brokenBy, divergenceLimit, risingLoss } from './divergence.js'
 
@@ -67,6 +68,8 @@ export interface SessionOptions {
   readonly beginning?: Beginning | undefined
   /** Whether the spans of each step are kept; without it they are where that says something about the program. */
   readonly measure?: boolean
+  /** Whether the choices of experts are kept after each step. */
+  readonly choices?: boolean
   /** Where the flight record of a failed step goes. */
   readonly flightRecord?: string
   readonly watcher?: Watcher
@@ -77,6 +80,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
   const { beginning, schedule, watcher = unwatched } = options
   const kernels = kernelsFor(options.kernels ?? 'auto')
   const program = options.program ?? runnable(job, kernels, schedule)
+  required(options.choices ? recordingProblems(job) : [])
   required(beginning ? beginningProblems(beginning, program, job, dataset) : [])
   watcher.say('starting the ranks')
   const evaluation = evaluationOf(job, dataset, schedule)
@@ -86,6 +90,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
       // The interpreter's clock says nothing of the program, and asking it takes time.
       measure: options.measure ?? kernels !== 'reference',
       ...(options.flightRecord === undefined ? {} : { flightRecord: options.flightRecord }),
+      choices: options.choices ?? false,
       ...(evaluation ? { evaluation } : {}),
     }),
   )

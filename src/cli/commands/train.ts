@@ -16,10 +16,12 @@ import { printChrome, type Span, waitsApart } from '../../trace/index.js'
 import {
   beginningOf,
   beginningText,
+  type ChoiceFile,
   divergenceOf,
   isDue,
   oneRankLosses,
   openCheckpoints,
+  openChoices,
   openData,
   type Session,
   type StepRecord,
@@ -45,6 +47,7 @@ interface TrainOptions extends CheckpointOptions {
   readonly out?: string
   readonly json?: boolean
   readonly spans?: string
+  readonly recordChoices?: string
   readonly seed?: number
   readonly beside?: number
   readonly demo?: boolean
@@ -72,6 +75,7 @@ export function registerTrain(program: Command, io: Io, done: (code: number) => 
     .option('--out <folder>', 'the run folder (default: a new one below runs/)')
     .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
+    .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
     .option('--demo', 'a small GPT on the sources of lockstep itself')
   withCheckpointOptions(train)
@@ -110,6 +114,7 @@ async function run(path: string, loaded: Loaded, options: TrainOptions, io: Io):
     const session = await startSession(job, dataset, {
       ...{ program, schedule, beginning, kernels: options.kernels, watcher },
       ...(options.spans !== undefined && { measure: true }),
+      choices: options.recordChoices !== undefined,
       flightRecord: join(options.out ?? '.', 'flight.txt'),
     })
     return { session, tokenizer }
@@ -135,13 +140,14 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   const place = options.out ?? freeFolder(session.job, path, io)
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
   requireUnused(place, io)
+  const choices = options.recordChoices === undefined ? undefined : openChoices(options.recordChoices, session, io)
   const checkpoints = plan && openCheckpoints(plan.folder, session, { files: io, run: randomUUID(), job, tokenizer })
   try {
     if (checkpoints?.note) io.err(`${checkpoints.note}\n`)
     const folder = openRunFolder(place, job, io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
     const saving = plan && checkpoints && { every: plan.every, save: checkpoints.save }
-    return await shown(session, { folder, saving }, setting)
+    return await shown(session, { folder, saving, choices }, setting)
   } finally {
     checkpoints?.close()
   }
@@ -152,7 +158,7 @@ async function shown(session: Session, places: Places, { path, options, io }: Se
   const peak = options.json ? undefined : peakOf(session)
   const display = displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
-  else io.out(`${[...introduction(session, places.folder), ...(peak ? [peak.words] : [])].join('\n')}\n`)
+  else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
   const losses = records.map(({ loss }) => loss)
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
@@ -179,9 +185,11 @@ interface Places {
   readonly folder: RunFolder
   /** Every so many steps (0: only after the last one) what saves a checkpoint and returns where it is. */
   readonly saving: { readonly every: number; readonly save: () => string } | undefined
+  readonly choices: ChoiceFile | undefined
 }
 
-async function follow(session: Session, display: Display, { folder, saving }: Places, io: Io): Promise<Followed> {
+async function follow(session: Session, display: Display, places: Places, io: Io): Promise<Followed> {
+  const { folder, saving, choices } = places
   const { job, program, trainer, dataset } = session
   const { steps } = job.training
   const records: StepRecord[] = []
@@ -201,6 +209,7 @@ async function follow(session: Session, display: Display, { folder, saving }: Pl
   }
   try {
     for await (const taken of train(session)) {
+      choices?.write() // before the checkpoint: who resumes from it has them
       const record = saving && (stopped !== undefined || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
@@ -231,13 +240,14 @@ const kernelsText = ({ trainer, kernels }: Session): string => {
   return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
 }
 
-const introduction = (session: Session, folder: RunFolder): string[] => {
+const introduction = (session: Session, { folder, choices }: Places): string[] => {
   const { job, trainer, dataset, beginning } = session
   return [
     paragraph(job),
     `Data: ${dataset.description}.`,
     ...(beginning ? [beginningText(beginning)] : []),
     `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
+    ...(choices ? [`Choices of experts are recorded in ${choices.path}.`] : []),
     ...sharing(job, trainer),
     ...patience(job, trainer),
   ]

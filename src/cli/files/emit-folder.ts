@@ -17,6 +17,7 @@ import type { Loaded } from './program.js'
 
 const runtimeFolder = fileURLToPath(new URL('../../../../src/emit/runtime', import.meta.url))
 const tokenFile = 'tokens.bin'
+const choiceFile = 'choices.jsonl'
 
 /** The hand-written part: Python that lies in the repository as Python. */
 export const runtimeFiles = (): Files =>
@@ -68,6 +69,7 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
   const contents = {
     ...files,
     ...(ids && { [tokenFile]: bytesOf(ids) }),
+    ...(job.data?.choices !== undefined && { [choiceFile]: { copyOf: besides(path, job.data.choices) } }),
     ...(beginning && carries ? copiesOf(program, beginning) : {}),
   }
   writeFolder(folder, contents, { io, later: ['metrics.jsonl', 'torchrun.log'] })
@@ -98,6 +100,7 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     learningRate: { lr: training.optimizer.lr, ...training.lrSchedule },
     data: dataOf(job, dataset, ids),
     ...(dataset.documents && { documents: dataset.documents }),
+    ...(job.data?.choices !== undefined && { choices: choiceFile }),
     fingerprint: dataset.fingerprint,
     ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),
     job,
@@ -112,7 +115,7 @@ function dataOf({ model, data }: Job, { train, heldOut }: Dataset, ids: Ids | un
       file: tokenFile,
       width: ids.BYTES_PER_ELEMENT as 1 | 2 | 4, // all that Ids can be
       samples: train.count,
-      heldOut: { firstToken: heldOutFrom(ids, data?.evalFraction ?? 0), samples: heldOut.count },
+      heldOut: { firstToken: heldOutFrom(ids, data?.evalFraction ?? 0, data?.documents?.pad), samples: heldOut.count },
     }
   return model.family === 'mlp'
     ? { kind: 'rotations', embed: model.embed }

@@ -80,7 +80,7 @@ class Here:
         self._ahead = {
             (step, name, starts): self._read(step, name, starts, sizes)
             for name, starts, sizes, _ in self._loaded or {}
-            if sizes
+            if sizes and self.data.has(step)
         }
 
     def keep_loaded(self) -> None:

@@ -2,15 +2,24 @@
 import { seconds } from '../../base/index.js'
 import type { Program } from '../../ir/index.js'
 import { type Span, spanOf } from '../../trace/index.js'
+import { ChoiceBook } from '../choices.js'
 import type { Runner, StartOptions, StepResult } from '../runner.js'
 import { boot } from './machine.js'
 import type { Observation } from './world.js'
 
-export async function startReference(program: Program, { seed, measure }: StartOptions): Promise<Runner<StepResult>> {
+export async function startReference(program: Program, options: StartOptions): Promise<Runner<StepResult>> {
+  const { seed, measure } = options
   const clock = new Stopwatch(program)
+  const book = options.choices ? new ChoiceBook(program) : undefined
   // All digits where nothing is rounded; else those the program stores.
   const precision = program.params.some(({ dtype }) => dtype !== 'f32') ? 'f32' : 'f64'
-  const watch = measure ? { observe: (done: Observation) => clock.observe(done) } : {}
+  const observe = (done: Observation) => {
+    if (measure) clock.observe(done)
+    const { rank, call, instr, read } = done
+    if (book && instr.kind === 'topK')
+      book.write(rank, call, program.segments[call.segment].buffers[instr.outs[0]], read(instr.outs[0]))
+  }
+  const watch = measure || book ? { observe } : {}
   const runner = boot(program, { seed, precision, ...watch })
   return {
     ...runner,
@@ -18,6 +27,7 @@ export async function startReference(program: Program, { seed, measure }: StartO
       clock.restart()
       return runner.step(data)
     },
+    choices: book?.choices ?? new Map(),
     get spans() {
       return clock.spans
     },

@@ -76,6 +76,7 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
     peaks: actors.map(actor => actor.memory.peak),
+    choices: new Map(),
     spans: [],
     stop() {},
   }

@@ -3,7 +3,7 @@
  * alike. Collectives start at once if their lane is free and are waited for later; work beside them is slower. The list is
  * kept: beside what the data axes move it takes longer, and is played again.
  */
-import { type Acts, starts, startsApart, waits, works } from '../schedules/acts.js'
+import { Acts, starts, startsApart, waits, works } from '../schedules/acts.js'
 import type { Lane } from './lanes.js'
 
 /** Axes whose collectives are part of a layer. */
@@ -21,6 +21,7 @@ export class Clock {
   again = 0
   readonly waited: Record<WaitedAxis, number> = { tp: 0, cp: 0, ep: 0 }
   readonly #acts: number[] = []
+  readonly #contention: number
   readonly #slower: number
   /** By lane: when it is free. */
   readonly #free = [0, 0]
@@ -29,11 +30,12 @@ export class Clock {
 
   /** `contention`: what work loses while a collective runs. */
   constructor(contention: number) {
+    this.#contention = contention
     this.#slower = 1 + contention
   }
 
   get acts(): Acts {
-    return Float64Array.from(this.#acts)
+    return new Acts(this.#acts, this.#contention)
   }
 
   work(seconds: number, again = false): void {
@@ -61,8 +63,10 @@ export class Clock {
     const start = Math.max(this.now, this.#free[lane])
     const flight = { slot: this.#slots++, start, end: start + seconds }
     this.#free[lane] = flight.end
-    this.#flying.push(flight)
-    this.#flying.sort((a, b) => a.start - b.start)
+    // In the order of their starts.
+    let at = this.#flying.length
+    while (at > 0 && this.#flying[at - 1].start > start) at--
+    this.#flying.splice(at, 0, flight)
     return flight
   }
 

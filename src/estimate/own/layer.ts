@@ -6,7 +6,7 @@
 import { activationBytes, type MeshAxis } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import type { TaskKind } from '../../schedule/index.js'
-import { ByFields } from '../entry.js'
+import { entry } from '../entry.js'
 import { expertLoad, expertTensor, routedShare, routedTokens } from '../experts.js'
 import type { Cut } from '../layer.js'
 import type { LayerCost } from '../others/layer-cost.js'
@@ -47,8 +47,13 @@ export interface OwnLayerCost extends LayerCost {
 }
 
 /** Of all parts of a layer. */
-interface LayerTraffic {
+interface LayerTraffic extends CutTraffic {
   readonly common: Traffic
+}
+
+/** All of it but how gradients are added up, which the cut of a layer does not tell. */
+interface CutTraffic {
+  readonly common: Omit<Traffic, 'accumulate'>
   readonly meeting: MeetingTraffic
   readonly latent: LatentTraffic
   readonly routed?: RoutedTraffic
@@ -141,33 +146,58 @@ const productsOf = ({ queries, keys, values, out, feed, down }: OwnWork): number
   [queries, keys, values, out, ...feed, down].reduce((sum, { forward }) => sum + forward, 0)
 
 /** One layer and one microbatch on one rank. */
-export function ownLayerCost(setup: Setup, table: PriceTable, own: OwnLayers): OwnLayerCost {
-  const inTwo = splitsAll(setup.split)
-  const known = inTwo ? own.known.inTwo : own.known.whole
-  const { microbatches, recompute } = setup.split
-  const key = { microbatches, recompute, reducesEach: reducesEach(setup.split) }
-  return known.of(key, () => meanLayer(setup, table, own.work, inTwo))
+export function ownLayerCost(setup: Setup, table: PriceTable, { work, known }: OwnLayers): OwnLayerCost {
+  const { split } = setup
+  const { whole, inTwo } = known.of(split, () => meanLayers(new CutLayer(setup, table, work, known.shared), split))
+  return splitsAll(split) ? inTwo : whole
 }
 
-/** What of a plan the time of a layer depends on, beside what its kernels do and whether its backward pass is split. */
-const layerFields = ['microbatches', 'recompute', 'reducesEach'] as const
+/** Its backward passes are one task each, or two. */
+export interface LayerCosts {
+  readonly whole: OwnLayerCost
+  readonly inTwo: OwnLayerCost
+}
+
 /** Of data ranks, ZeRO and `reduce` only whether gradients leave after each microbatch. */
 type LayerSplit = Cut & Pick<Split, MeshAxis | 'zero' | 'reduce' | 'microbatches' | 'recompute'>
 type LayerSetup = Omit<Setup, 'split'> & { readonly split: LayerSplit }
 
-export const ownLayerCosts = () => {
-  const none = () => new ByFields<(typeof layerFields)[number], OwnLayerCost>(layerFields)
-  return { whole: none(), inTwo: none() }
+/**
+ * Of one cut, by what else of a plan the time of a layer depends on: what is computed again, and of how many microbatches
+ * gradients are added up. Those that leave after each are not.
+ */
+export class BySaving<T> {
+  readonly #known = new Map<Split['recompute'], Map<number, T>>()
+
+  of(split: LayerSplit, make: () => T): T {
+    const byAdded = entry(this.#known, split.recompute, () => new Map<number, T>())
+    return entry(byAdded, reducesEach(split) ? 0 : split.microbatches, make)
+  }
 }
-export type OwnLayerCosts = ReturnType<typeof ownLayerCosts>
+
+/** What all layers of a cut share: their traffic, and the forward pass of those without experts and of those with some. */
+interface SharedByCut {
+  traffic?: CutTraffic
+  readonly forwards: Clock[]
+}
+
+export class OwnLayerCosts extends BySaving<LayerCosts> {
+  readonly shared: SharedByCut = { forwards: [] }
+}
 
 /** Where only some layers are routed, the mean: what it does is what most of them do. */
-function meanLayer(setup: LayerSetup, table: PriceTable, work: OwnWork, inTwo: boolean): OwnLayerCost {
-  const share = routedShare(setup.shape)
-  const [some, others] = [share > 0, share < 1].map((is, i) =>
-    is ? played(setup, table, work, inTwo, i === 0) : undefined,
-  )
-  if (!some || !others) return (some ?? others)! // one of them is there
+function meanLayers(layer: CutLayer, { recompute }: LayerSplit): LayerCosts {
+  const { share } = layer
+  const some = share > 0 ? layer.played(recompute, true) : undefined
+  const others = share < 1 ? layer.played(recompute, false) : undefined
+  const of = (inTwo: boolean): OwnLayerCost => {
+    if (!some || !others) return costOf((some ?? others)!, inTwo) // one of them is there
+    return meanCost(costOf(some, inTwo), costOf(others, inTwo), share)
+  }
+  return { whole: of(false), inTwo: of(true) }
+}
+
+function meanCost(some: OwnLayerCost, others: OwnLayerCost, share: number): OwnLayerCost {
   const mean = (a: number, b: number) => share * a + (1 - share) * b
   const { block: a, ...cost } = some
   const { block: b, ...other } = others
@@ -178,20 +208,44 @@ function meanLayer(setup: LayerSetup, table: PriceTable, work: OwnWork, inTwo: b
   return { ...(costs as unknown as LayerCost), block: { seconds, acts: share < 0.5 ? b.acts : a.acts } } // the same names
 }
 
-function played(setup: LayerSetup, table: PriceTable, work: OwnWork, inTwo: boolean, isRouted: boolean): OwnLayerCost {
-  const { split, software } = setup
-  const traffic = trafficOf(setup, table)
-  const play = (act: (task: LayerTask) => void): Clock => {
-    const clock = new Clock(software.contention)
-    act(new LayerTask(clock, work, traffic, isRouted))
-    return clock
+type Clocks = Readonly<Record<TaskKind, Clock>>
+
+/** A layer that is cut in one way, and its gradients added up in one. */
+class CutLayer {
+  /** Of the layers, those with experts. */
+  readonly share: number
+  readonly #work: OwnWork
+  readonly #traffic: LayerTraffic
+  readonly #contention: number
+  readonly #forwards: Clock[]
+
+  constructor(setup: LayerSetup, table: PriceTable, work: OwnWork, shared: SharedByCut) {
+    shared.traffic ??= trafficOf(setup, table)
+    const { common, ...traffic } = shared.traffic
+    this.share = routedShare(setup.shape)
+    this.#work = work
+    this.#traffic = { ...traffic, common: { ...common, accumulate: accumulation(setup) } }
+    this.#contention = setup.software.contention
+    this.#forwards = shared.forwards
   }
-  const clocks: Readonly<Record<TaskKind, Clock>> = {
-    F: play(task => task.forward()),
-    I: play(task => task.backward(split.recompute, false)),
-    W: play(task => task.weights(split.recompute)),
-    B: play(task => task.backward(split.recompute, true)),
+
+  played(recompute: Split['recompute'], isRouted: boolean): Clocks {
+    const play = (act: (task: LayerTask) => void): Clock => {
+      const clock = new Clock(this.#contention)
+      act(new LayerTask(clock, this.#work, this.#traffic, isRouted))
+      return clock
+    }
+    this.#forwards[isRouted ? 1 : 0] ??= play(task => task.forward())
+    return {
+      F: this.#forwards[isRouted ? 1 : 0],
+      I: play(task => task.backward(recompute, false)),
+      W: play(task => task.weights(recompute)),
+      B: play(task => task.backward(recompute, true)),
+    }
   }
+}
+
+function costOf(clocks: Clocks, inTwo: boolean): OwnLayerCost {
   const block = blockTime(clocks)
   const done = inTwo ? [clocks.F, clocks.I, clocks.W] : [clocks.F, clocks.B]
   const total = (read: (clock: Clock) => number) => done.reduce((sum, clock) => sum + read(clock), 0)
@@ -214,7 +268,7 @@ export function accumulation({ split, cluster, software }: LayerSetup): (paramet
   return n => (microbatches === 1 || reducesEach(split) ? 0 : priceInStep(kernel(n), cluster.device))
 }
 
-function trafficOf(setup: LayerSetup, table: PriceTable): LayerTraffic {
+function trafficOf(setup: LayerSetup, table: PriceTable): CutTraffic {
   const { shape, split, precision, cluster } = setup
   const { tp, cp, sequenceParallel, microbatch } = split
   const rows = ((microbatch * shape.seq) / cp) * activationBytes(precision)
@@ -227,7 +281,6 @@ function trafficOf(setup: LayerSetup, table: PriceTable): LayerTraffic {
     common: {
       gather: gathered(shape.embed),
       sum: summed(shape.embed),
-      accumulate: accumulation(setup),
       embed: shape.embed,
       biases: shape.biases,
     },

@@ -9,6 +9,7 @@ import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
 import { embeddingParameters, expertParameters, headParameters, layerParameters, tableRanks } from '../counts.js'
 import { denseOf, expertCopies, routedOf } from '../experts.js'
+import type { PipelineMemory } from '../memory.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
 import {
@@ -22,7 +23,7 @@ import {
   worksAt,
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
-import type { Footprint, Placed } from '../setup.js'
+import type { Placed } from '../setup.js'
 import { headStash, layerStash, type Stash, type Widths, widthsOf } from './stash.js'
 
 const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, split.tp)
@@ -76,12 +77,25 @@ function factsOf(placed: Placed): Facts {
   const table = (shape.vocab * shape.embed) / ranksOfTable(placed)
   const [layer, head] = [layerStash(placed, widths), headStash(placed, widths)]
   const scratch = scratchesOf(placed, parameters, table)
+  const [routed, dense] = shape.experts ? [routedOf(shape), denseOf(shape)] : [shape, shape]
+  // Written out, here and below: a search makes these by the ten thousand, and spreading takes longer than the sums do.
   return {
-    ...{ placed, widths, tokens, token, element, data: dataRanks(split), state: stateBytes(placed), layer, head },
+    placed,
+    widths,
+    tokens,
+    token,
+    element,
+    data: dataRanks(split),
+    state: stateBytes(placed),
+    layer,
+    head,
     expert: expertParameters(shape, split),
-    routed: { all: layerParameters(routedOf(shape), split), experts: expertParameters(routedOf(shape), split) },
-    denseLayer: layerParameters(denseOf(shape), split),
-    ...{ layerParameters: parameters, table, scratch, extras: extrasOf(token, layer, head, scratch) },
+    routed: { all: layerParameters(routed, split), experts: expertParameters(routed, split) },
+    denseLayer: layerParameters(dense, split),
+    layerParameters: parameters,
+    table,
+    scratch,
+    extras: extrasOf(token, layer, head, scratch),
   }
 }
 
@@ -121,13 +135,20 @@ const largestWeight = ({ shape, split }: Placed): number =>
   )
 
 /** Bytes of each rank of the compiled program, nearly. */
-export function ownMemory(placed: Placed): (holding: Holding) => Footprint {
+export function ownMemory(placed: Placed): PipelineMemory {
   const facts = factsOf(placed)
-  return holding => {
-    const held = heldParameters(facts, holding)
-    const { activations, workspace, gathered } = worstOf(facts, holding, gatheredBytes(facts, held))
-    const { parameters, gradients, optimizer } = statesOf(facts, held)
-    return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
+  const each = facts.token * facts.layer.open
+  return {
+    of: holding => {
+      const held = heldParameters(facts, holding)
+      const { activations, workspace, gathered } = worstOf(facts, holding, gatheredBytes(facts, held))
+      const { parameters, gradients, optimizer } = statesOf(facts, held)
+      return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
+    },
+    least: (held, open) => {
+      const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
+      return parameters + gradients + optimizer + open * each
+    },
   }
 }
 
@@ -225,19 +246,6 @@ function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches):
     work: worksAt.map(at => token * rows[at][0]),
     scratch: worksAt.map(at => rows[at][1]),
     behind: blockSizes.map(size => behind[size]),
-  }
-}
-
-/**
- * No plan that differs from this one in its pipeline alone takes less, if a rank holds these layers and so many are between
- * forward and backward there at one time.
- */
-export function ownHeld(placed: Placed): (held: RankLayers, open: number) => number {
-  const facts = factsOf(placed)
-  const each = facts.token * facts.layer.open
-  return (held, open) => {
-    const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
-    return parameters + gradients + optimizer + open * each
   }
 }
 

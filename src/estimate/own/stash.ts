@@ -57,6 +57,7 @@ interface Half {
 
 /** Of the mean layer; what is at work is the larger. */
 export function layerStash(placed: Placed, w: Widths): Stash {
+  if (!placed.shape.experts) return stashOf(placed, w)
   const share = routedShare(placed.shape)
   const of = (shape: Placed['shape']) => stashOf({ ...placed, shape }, w)
   const routed = share > 0 ? of(routedOf(placed.shape)) : undefined

@@ -63,11 +63,18 @@ function holdingsOf(order: Order, { stages, ranks }: Pipeline, more: number): Ho
   return { all, undominated: undominated(all) }
 }
 
-/** Memory grows with each number: who has no more of anything than another is not the heaviest. */
+/**
+ * Memory grows with each number: who has no more of anything than another is not the heaviest. Neighbours are the most alike, so
+ * that each is compared with those last kept.
+ */
 function undominated(all: readonly Holding[]): Holding[] {
   const kept: Holding[] = []
-  for (const one of all) if (!kept.some(other => covers(other, one))) kept.push(one)
-  return kept.filter((one, i) => !kept.some((other, j) => j !== i && covers(other, one)))
+  for (const one of all) {
+    if (kept.some(other => covers(other, one))) continue
+    while (kept.length > 0 && covers(one, kept[kept.length - 1])) kept.pop()
+    kept.push(one)
+  }
+  return kept
 }
 
 const covers = (a: Holding, b: Holding): boolean =>

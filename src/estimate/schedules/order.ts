@@ -26,6 +26,8 @@ export interface Order {
   readonly sends: Uint8Array
   /** By task: marks, added up. */
   readonly marks: Uint8Array
+  /** By task: when its result arrives. Room for whoever plays, who writes before it is read. */
+  readonly arrived: Float64Array
   /** By rank. */
   readonly turns: readonly StageTurns[]
 }
@@ -81,6 +83,7 @@ class OrderWriter {
       after: new Int32Array(tasks),
       sends: new Uint8Array(tasks),
       marks: new Uint8Array(tasks),
+      arrived: new Float64Array(tasks),
       turns: rows.map(() => ({ firsts: [], lasts: [] })),
     }
     this.#forwards = new Int32Array(stages * microbatches).fill(missing)
@@ -168,8 +171,8 @@ export interface PlayedOrders {
   readonly shorter?: Order
 }
 
-/** Tasks of orders that are kept, 12 bytes each: more would fill the memory. */
-const mostTasks = 2 ** 24
+/** Tasks of orders that are kept, 20 bytes each: more would fill the memory. */
+const mostTasks = 2 ** 23
 
 /** Orders that plans share, by name and counts. */
 export class OrderBook {

@@ -27,8 +27,9 @@ export interface PipelineRank extends RankLayers {
 }
 
 export interface Pipeline {
-  /** Layers of each stage. */
+  /** Layers of each stage, and of all of them. */
   readonly stages: readonly number[]
+  readonly layers: number
   readonly ranks: readonly PipelineRank[]
   /** Of ranks that do as much the first, and the one that a microbatch comes to last. */
   readonly firsts: readonly PipelineRank[]
@@ -40,7 +41,7 @@ export function pipelineOf(shape: Shape, split: Split): Pipeline {
   // Of an even split the earlier stages get the remainder.
   const stages = split.layers ?? evenParts(shape.layers, pp * chunks)
   const ranks = Array.from({ length: pp }, (_, rank) => rankOf(shape, stages, split, rank))
-  return { stages, ranks, ...alike(ranks) }
+  return { stages, layers: shape.layers, ranks, ...alike(ranks) }
 }
 
 function alike(ranks: readonly PipelineRank[]): Pick<Pipeline, 'firsts' | 'lasts'> {

@@ -6,6 +6,7 @@ import {
   isMeshAxis,
   type Layout,
   sizeOf,
+  sizeOfAll,
   zigzagAxes,
 } from '../../base/index.js'
 import { type Group, type Instr, isCollective, isCompute, isRouted } from '../instr.js'
@@ -87,8 +88,24 @@ function outline(program: Program): string[] {
     ...(mesh.zigzag && !mesh.axes.some(({ name }) => zigzagAxes(mesh, [name]).length > 0)
       ? [`zigzag is over ${mesh.zigzag.axis}, which the mesh does not have`]
       : []),
+    ...cutDocuments(program),
     ...twice(params).map(name => `parameter ${name} is declared twice`),
     ...twice(inputs).map(name => `input ${name} is declared twice`),
+  ]
+}
+
+/** Documents that are cut one by one begin where each rank gets two chunks of them, and their tokens have an order. */
+function cutDocuments({ mesh, inputs, params }: Program): string[] {
+  if (!mesh.zigzag?.documents) return []
+  const { dim } = mesh.zigzag
+  const ranks = mesh.axes.filter(({ name }) => zigzagAxes(mesh, [name]).length > 0).reduce((n, { size }) => n * size, 1)
+  const positions = inputs.find(({ name }) => name === 'positions')
+  const table = params.find(({ dims }) => dims.some(({ name }) => name === dim))
+  const odd = (positions?.every ?? 1) % (2 * ranks) !== 0
+  return [
+    ...(odd ? [`documents are cut in 2 x ${ranks} chunks, but begin at multiples of ${positions?.every ?? 1}`] : []),
+    ...(inputs.some(({ name }) => name === 'order') ? [] : ['documents are cut one by one, but tokens have no order']),
+    ...(table ? [`documents are cut one by one, but ${table.name} is looked up by ${dim}`] : []),
   ]
 }
 
@@ -114,8 +131,8 @@ function declarations(program: Program): Finding[] {
   return [...params, ...inputs]
 }
 
-const atHome = ({ turns, shares }: Layout): string[] =>
-  turns || shares ? ['only what a segment computes goes round, or has shares'] : []
+const atHome = ({ turn, shares }: Layout): string[] =>
+  turn || shares ? ['only what a segment computes goes round, or has shares'] : []
 
 function layoutForm(program: Program, dims: readonly Dim[], layout: Layout): string[] {
   const { splits, partial, flat = [] } = layout
@@ -135,20 +152,20 @@ function layoutForm(program: Program, dims: readonly Dim[], layout: Layout): str
   ]
 }
 
-/** What goes round is split over the axis; of the shares that are needed some are there. */
-function roundForm({ mesh }: Program, { splits, turns = {}, shares }: Layout): string[] {
-  const split = Object.values(splits).flat()
-  const isTurn = (axis: Axis, turn: number) => Number.isInteger(turn) && turn >= 0 && turn < sizeOf(mesh, axis)
-  const unsplit = (Object.keys(turns) as Axis[]).find(axis => !split.includes(axis)) // keys of a layout are axes
-  const wild = (Object.entries(turns) as [Axis, number][]).find(([axis, turn]) => turn === 0 || !isTurn(axis, turn))
-  const ascends = (list: readonly number[]) => list.every((turn, i) => i === 0 || list[i - 1] < turn)
-  const { axis = 'pp', held = [], needed = [] } = shares ?? {}
-  const some = held.length > 0 && held.length < needed.length && held.every(turn => needed.includes(turn))
-  const sound = some && [held, needed].every(ascends) && needed.every(turn => isTurn(axis, turn))
+/** What goes round is split over the axes, before all others; of the shares that are needed some are there. */
+function roundForm({ mesh }: Program, { splits, turn, shares }: Layout): string[] {
+  const begins = (split: readonly Axis[], axes: readonly Axis[]) => split.slice(0, axes.length).join() === axes.join()
+  const isTurn = (axes: readonly Axis[], by: number) => Number.isInteger(by) && by >= 0 && by < sizeOfAll(mesh, axes)
+  const unsplit = turn && !Object.values(splits).some(split => begins(split, turn.axes))
+  const wild = turn && (turn.by === 0 || !isTurn(turn.axes, turn.by))
+  const ascends = (list: readonly number[]) => list.every((by, i) => i === 0 || list[i - 1] < by)
+  const { axes = [], held = [], needed = [] } = shares ?? {}
+  const some = held.length > 0 && held.length < needed.length && held.every(by => needed.includes(by))
+  const sound = some && [held, needed].every(ascends) && needed.every(by => isTurn(axes, by))
   return [
-    ...(unsplit === undefined ? [] : [`it has gone round along ${unsplit}, which does not split it`]),
-    ...(wild === undefined ? [] : [`${wild[1]} is not a turn along ${wild[0]}`]),
-    ...(shares && !sound ? [`it cannot have the shares ${held.join()} of ${needed.join()} along ${axis}`] : []),
+    ...(unsplit ? [`it has gone round along ${turn.axes.join()}, which does not split it first`] : []),
+    ...(wild ? [`${turn.by} is not a turn along ${turn.axes.join()}`] : []),
+    ...(shares && !sound ? [`it cannot have the shares ${held.join()} of ${needed.join()} along ${axes.join()}`] : []),
   ]
 }
 

@@ -8,7 +8,7 @@ type Reshaping = Exclude<Collective, InstrOf<'all-dispatch' | 'all-combine'>>
 import type { Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { unfinished } from './turns.js'
-import { dimsSplitBy, isWhole, namesOf, type Partial, type Say, type Type } from './type.js'
+import { isWhole, namesOf, type Partial, type Say, type Type } from './type.js'
 
 interface Moving<I> {
   readonly program: Program
@@ -60,17 +60,17 @@ export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Reshapin
   return to === undefined ? gathered : cut(mesh, gathered, to, axes)
 }
 
-/** Every rank has the part of the rank `by` more turns before it. */
+/** Every rank has the part of the rank `by` more turns before it, along the axes that split a dim first, read as one. */
 function shifted(mesh: Mesh, x: Type, by: number, axes: readonly Axis[]): Type | undefined {
   if (axes.length === 0) return x
-  const [axis] = axes
-  if (axes.length > 1 || flatAxes(x.layout).length > 0 || dimsSplitBy(x.layout, axis).length === 0) return undefined
-  const { turns = {}, ...layout } = x.layout
-  const { [axis]: before = 0, ...others } = turns
-  const size = sizeOf(mesh, axis)
-  const turn = (((before + by) % size) + size) % size
-  const after = turn === 0 ? others : { ...others, [axis]: turn }
-  return { ...x, layout: { ...layout, ...(Object.keys(after).length > 0 && { turns: after }) } }
+  const { turn, ...layout } = x.layout
+  const along = axes.join()
+  const elsewhere = turn !== undefined && turn.axes.join() !== along
+  const splits = Object.values(layout.splits).some(split => split.slice(0, axes.length).join() === along)
+  if (elsewhere || !splits || flatAxes(layout).length > 0) return undefined
+  const size = sizeOfAll(mesh, axes)
+  const after = ((((turn?.by ?? 0) + by) % size) + size) % size
+  return { ...x, layout: { ...layout, ...(after > 0 && { turn: { axes, by: after } }) } }
 }
 
 /** Why a type cannot be cut along a dim or, where none is named, as a line. */

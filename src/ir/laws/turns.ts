@@ -3,7 +3,7 @@
  * then gives shares. Shares of different turns are added up, or merged, and all that are needed make the value; nobody
  * else is given what has gone round or lacks shares.
  */
-import { type Axis, type Mesh, type Shares, sizeOf, splitOf } from '../../base/index.js'
+import { type Axis, type Mesh, type Shares, sizeOfAll, splitOf, zigzagAxes } from '../../base/index.js'
 import type { Compute } from '../instr.js'
 import { showShaped } from '../text/codec.js'
 import { signatures } from './signatures.js'
@@ -23,9 +23,8 @@ export interface Unrolled {
 }
 
 /** Why a type is not a value in its place. */
-export function unfinished({ layout: { turns = {}, shares } }: Type): string | undefined {
-  const [axis] = Object.keys(turns)
-  if (axis !== undefined) return `it has gone round along ${axis}`
+export function unfinished({ layout: { turn, shares } }: Type): string | undefined {
+  if (turn) return `it has gone round along ${turn.axes.join()}`
   return shares && `it has the shares of turns ${shares.held.join()} of ${shares.needed.join()}`
 }
 
@@ -33,8 +32,8 @@ export function unfinished({ layout: { turns = {}, shares } }: Type): string | u
 export function unrolled(given: Given): Unrolled | undefined {
   const { instr, operands } = given
   const { round, sums } = signatures[instr.kind]
-  const axis = round && axisOfRound(operands[round.queries], operands[round.keys[0]])
-  if (round && axis !== undefined) return attended(given, round, axis)
+  const axes = round && axesOfRound(given.mesh, operands[round.queries], operands[round.keys[0]])
+  if (round && axes) return attended(given, round, axes)
   if (sums && (operands.some(({ layout }) => layout.shares) || sums !== 'all'))
     return summed(given, sums === 'all' ? [operands.map((_, i) => i)] : sums)
   return operands.every((_, i) => isFinished(given, i)) ? { operands, finish: type => type } : undefined
@@ -46,33 +45,37 @@ function isFinished({ instr, operands, say }: Given, i: number): boolean {
   return why === undefined
 }
 
-/** The axis that splits keys as it splits queries: every rank sees those of one rank. */
-function axisOfRound(queries: Type, keys: Type): Axis | undefined {
+/** The axes that split keys as they split queries, all of them in zigzag or none: every rank sees those of one rank. */
+function axesOfRound(mesh: Mesh, queries: Type, keys: Type): readonly Axis[] | undefined {
   const [asked, held] = [splitOf(queries.layout, 'seq'), splitOf(keys.layout, 'keys')]
-  return held.length === 1 && asked.length === 1 && asked[0] === held[0] ? held[0] : undefined
+  const zigzag = zigzagAxes(mesh, held).length
+  const alike = held.length > 0 && asked.join() === held.join() && (zigzag === 0 || zigzag === held.length)
+  return alike ? held : undefined
 }
 
-function attended(given: Given, { keys }: { keys: readonly number[] }, axis: Axis): Unrolled | undefined {
+function attended(given: Given, { keys }: { keys: readonly number[] }, axes: readonly Axis[]): Unrolled | undefined {
   const { mesh, instr, operands, say } = given
-  const turnOf = (i: number) => operands[i].layout.turns?.[axis] ?? 0
-  const turn = turnOf(keys[0])
-  if (keys.some(i => turnOf(i) !== turn || operands[i].layout.shares)) {
+  const along = axes.join()
+  const turnOf = (i: number) => operands[i].layout.turn ?? { axes, by: 0 }
+  const { by: turn } = turnOf(keys[0])
+  const isOdd = (i: number) => turnOf(i).by !== turn || turnOf(i).axes.join() !== along
+  if (keys.some(i => isOdd(i) || operands[i].layout.shares)) {
     const wrong = keys.map(i => `%${instr.ins[i]} is ${showShaped(operands[i])}`).join(', ')
     return void say('T1', `keys and values are not those of one rank: ${wrong}`)
   }
   if (!operands.every((_, i) => keys.includes(i) || isFinished(given, i))) return undefined
   const size = operands[keys[0]].dims.find(({ name }) => name === 'keys')?.size ?? 1
-  const needed = neededTurns(mesh, axis, size, 'window' in instr ? instr.window : undefined)
+  const needed = neededTurns(mesh, axes, size, 'window' in instr ? instr.window : undefined)
   if (!needed.includes(turn)) return void say('T1', `no query sees a key of turn ${turn}`)
-  const shares = needed.length > 1 ? { shares: { axis, held: [turn], needed } } : {}
+  const shares = needed.length > 1 ? { shares: { axes, held: [turn], needed } } : {}
   return {
     operands: operands.map((type, i) => (keys.includes(i) ? withoutRound(type) : type)),
     finish: type => {
       const { splits, partial } = type.layout
       if (!type.dims.some(({ name }) => name === 'keys')) return { ...type, layout: { splits, partial, ...shares } }
-      const { [axis]: _, ...sums } = partial
-      const turns = turn > 0 ? { turns: { [axis]: turn } } : {}
-      return { ...type, layout: { splits: { ...splits, keys: [axis] }, partial: sums, ...turns, ...shares } }
+      const sums = Object.fromEntries(Object.entries(partial).filter(([axis]) => !axes.some(name => name === axis)))
+      const turned = turn > 0 ? { turn: { axes, by: turn } } : {}
+      return { ...type, layout: { splits: { ...splits, keys: axes }, partial: sums, ...turned, ...shares } }
     },
   }
 }
@@ -82,10 +85,14 @@ const withoutRound = (type: Type): Type => {
   return { ...type, layout: { splits, partial: type.layout.partial } }
 }
 
-/** Turns along which some rank has a query that sees a key of the rank so many before it, by the positions both hold. */
-export function neededTurns({ zigzag, ...mesh }: Mesh, axis: Axis, size: number, window = Infinity): number[] {
-  const ranks = sizeOf(mesh, axis)
-  const broken = zigzag?.dim === 'seq' && zigzag.axis === axis
+/**
+ * Turns along which some rank has a query that sees a key of the rank so many before it, by the positions both hold. Where
+ * documents are cut one by one, that is known to the data alone: every turn counts.
+ */
+export function neededTurns(mesh: Mesh, axes: readonly Axis[], size: number, window = Infinity): number[] {
+  const ranks = sizeOfAll(mesh, axes)
+  if (mesh.zigzag?.documents) return [...Array(ranks).keys()]
+  const broken = mesh.zigzag?.dim === 'seq' && zigzagAxes(mesh, axes).length > 0
   const [chunk, chunks] = broken ? [size / 2, 2 * ranks] : [size, ranks]
   const held = (rank: number) => (broken ? [rank, chunks - 1 - rank] : [rank])
   // The distances from a query of one chunk to a key of another are a run of whole numbers; 0 to window - 1 are seen.
@@ -108,16 +115,16 @@ function summed(given: Given, sums: readonly (readonly number[])[]): Unrolled | 
   }
   const shares = found as Shares[][] // all are there
   const [first] = shares
-  const kinds = new Set(shares.flat().map(({ axis, needed }) => `${axis} ${needed}`))
+  const kinds = new Set(shares.flat().map(({ axes, needed }) => `${axes} ${needed}`))
   const alike = shares.every(list => list.every(({ held }, i) => held.join() === first[i].held.join()))
-  const turned = operands.findIndex(({ layout }) => layout.turns)
+  const turned = operands.findIndex(({ layout }) => layout.turn)
   if (turned >= 0) return refuse(`%${instr.ins[turned]} is ${showShaped(operands[turned])}; it is not where it belongs`)
   if (kinds.size > 1 || !alike) return refuse(`shares of different things: ${operands.map(showShaped).join(', ')}`)
   const held = first.flatMap(share => share.held).sort((a, b) => a - b)
   const twice = held.find((turn, i) => held[i + 1] === turn)
   if (twice !== undefined) return refuse(`the share of turn ${twice} is added twice`)
-  const { axis, needed } = first[0]
-  const left = held.length < needed.length ? { shares: { axis, held, needed } } : {}
+  const { axes, needed } = first[0]
+  const left = held.length < needed.length ? { shares: { axes, held, needed } } : {}
   return {
     operands: operands.map(type => {
       const { shares: _, ...layout } = type.layout

@@ -15,7 +15,7 @@ export const axesThatMatter = (mesh: Mesh): Axis[] =>
   mesh.axes.filter(({ name, size }) => size > 1 && name !== 'pp').map(({ name }) => name)
 
 /** Axes of size 1 split nothing and make nothing partial, and `pp` has no types. */
-export function plain(mesh: Mesh, { splits, partial, flat = [], turns = {}, shares }: Layout): Layout {
+export function plain(mesh: Mesh, { splits, partial, flat = [], turn, shares }: Layout): Layout {
   const matters = (axis: string) => axis !== 'pp' && sizeOf(mesh, axis as Axis) > 1 // keys of a layout are axes
   const parts = flat.filter(matters)
   const kept = Object.entries(splits).map(([dim, axes]) => [dim, axes.filter(matters)] as const)
@@ -23,8 +23,8 @@ export function plain(mesh: Mesh, { splits, partial, flat = [], turns = {}, shar
     splits: Object.fromEntries(kept.filter(([, axes]) => axes.length > 0)),
     partial: Object.fromEntries(Object.entries(partial).filter(([axis]) => matters(axis))),
     ...(parts.length > 0 && { flat: parts }),
-    ...(Object.keys(turns).some(matters) && { turns }),
-    ...(shares && matters(shares.axis) && { shares }),
+    ...(turn?.axes.some(matters) && { turn: { ...turn, axes: turn.axes.filter(matters) } }),
+    ...(shares?.axes.some(matters) && { shares: { ...shares, axes: shares.axes.filter(matters) } }),
   }
 }
 

@@ -16,6 +16,7 @@ import {
   ropeScalingNumbers,
   type Shares,
   scorings,
+  type Turn,
 } from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
 
@@ -234,33 +235,39 @@ export interface DimsAndLayout {
   readonly layout: Layout
 }
 
-const show = (dim: string, size: string, split: readonly Axis[] | undefined, turns: Layout['turns'] = {}) =>
-  name.show(dim) + size + (split === undefined ? '' : `/${split.map(along => along + turned(turns[along])).join(',')}`)
+const show = (dim: string, size: string, split: readonly Axis[] | undefined, turn: Layout['turn']) =>
+  name.show(dim) + size + (split === undefined ? '' : `/${showSplit(split, turn)}`)
 
-const turned = (by: number | undefined) => (by === undefined ? '' : `+${by}`)
+function showSplit(split: readonly Axis[], turn: Layout['turn']): string {
+  const last = turn && split.slice(0, turn.axes.length).join() === turn.axes.join() ? turn.axes.length - 1 : -1
+  return split.map((along, i) => (i === last ? `${along}+${turn?.by}` : along)).join(',')
+}
 
 /** `cp=0,1/0,1,2`: what is there of the turns 0, 1 and 2 along cp are the first two. */
 const shares: Codec<Shares> = {
-  show: ({ axis: along, held, needed }) => `${axis.show(along)}=${counts.show(held)}/${counts.show(needed)}`,
+  show: ({ axes: along, held, needed }) => `${axes.show(along)}=${counts.show(held)}/${counts.show(needed)}`,
   read: (text = '') => {
     const [along, turns] = atMost(2, text.split('='))
     const [held, needed] = atMost(2, (turns ?? '').split('/'))
-    return { axis: axis.read(along), held: counts.read(held), needed: counts.read(needed) }
+    return { axes: axes.read(along), held: counts.read(held), needed: counts.read(needed) }
   },
 }
 
-/** Axes that split a dim, and how far parts have gone round along them: `cp+1,tp`. */
-function readSplit(text: string): { split: Axis[]; turns: Record<string, number> } {
+/** Axes that split a dim, and how far parts have gone round along those that stand before it: `cp+1,tp`, `cp.0.0,cp.0.1+3`. */
+function readSplit(text: string): { split: Axis[]; turns: Turn[] } {
   const pairs = (text === '' ? [] : cut(text, ',')).map(part => atMost(2, part.split('+')))
-  const moved = pairs.flatMap(([along, by]) => (by === undefined ? [] : [[axis.read(along), count.read(by)]]))
-  return { split: pairs.map(([along]) => axis.read(along)), turns: Object.fromEntries(moved) }
+  const split = pairs.map(([along]) => axis.read(along))
+  const turns = pairs.flatMap(([, by], i) =>
+    by === undefined ? [] : [{ axes: split.slice(0, i + 1), by: count.read(by) }],
+  )
+  return { split, turns }
 }
 
 export function showShaped({ dims, layout }: DimsAndLayout): string {
   const own = new Set(dims.map(dim => dim.name))
-  const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name], layout.turns))
+  const parts = dims.map(dim => show(dim.name, `:${dim.size}`, layout.splits[dim.name], layout.turn))
   const others = Object.keys(layout.splits).filter(dim => !own.has(dim))
-  const bracket = `[${[...parts, ...others.map(dim => show(dim, '', layout.splits[dim], layout.turns))].join(' ')}]`
+  const bracket = `[${[...parts, ...others.map(dim => show(dim, '', layout.splits[dim], layout.turn))].join(' ')}]`
   const flat = layout.flat ? [`flat/${axes.show(layout.flat)}`] : []
   const share = layout.shares ? [`share:${shares.show(layout.shares)}`] : []
   return [bracket, ...flat, ...share, ...Object.entries(layout.partial).map(([along, how]) => `${how}:${along}`)].join(
@@ -282,7 +289,7 @@ export function readShaped([bracket = '', ...rest]: readonly string[]): DimsAndL
   if (!/^\[.*\]$/.test(bracket)) unreadable(`expected dims such as [batch:2/dp], found '${bracket}'`)
   const dims: Dim[] = []
   const splits: Record<string, readonly Axis[]> = {}
-  const turns: Record<string, number> = {}
+  const turns: Turn[] = []
   for (const part of cut(bracket.slice(1, -1), ' ').filter(text => text !== '')) {
     const [sized, split] = atMost(2, cut(part, '/'))
     const [dim, size] = atMost(2, cut(sized, ':'))
@@ -291,8 +298,9 @@ export function readShaped([bracket = '', ...rest]: readonly string[]): DimsAndL
     if (split === undefined) continue
     const read = readSplit(split)
     splits[name.read(dim)] = read.split
-    Object.assign(turns, read.turns)
+    turns.push(...read.turns)
   }
+  if (turns.length > 1) unreadable(`${bracket} has gone round twice`)
   const flat = rest.find(text => text.startsWith('flat/'))
   const share = rest.find(text => text.startsWith('share:'))
   const partials = rest.filter(text => text !== flat && text !== share)
@@ -301,7 +309,7 @@ export function readShaped([bracket = '', ...rest]: readonly string[]): DimsAndL
     .map(([how, along]) => [axis.read(along), combine.read(how)])
   const more = {
     ...(flat === undefined ? {} : { flat: axes.read(flat.slice('flat/'.length)) }),
-    ...(Object.keys(turns).length === 0 ? {} : { turns }),
+    ...(turns.length === 0 ? {} : { turn: turns[0] }),
     ...(share === undefined ? {} : { shares: shares.read(share.slice('share:'.length)) }),
   }
   return { dims, layout: { splits, partial: Object.fromEntries(pairs), ...more } }

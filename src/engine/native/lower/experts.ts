@@ -2,8 +2,9 @@
 import { coordinatesAlong, type Dim, elementsOf, gcd, partAlong, roomOrders, splitOf } from '../../../base/index.js'
 import { has, sizeIn } from '../../../geometry/index.js'
 import type { InstrOf, Ref } from '../../../ir/index.js'
-import { isPrefix, refuse, rowsBy, same, showDims } from './shapes.js'
-import { alike, dims, type Site, size } from './site.js'
+import type { MemoryMap } from './map.js'
+import { backwards, isPrefix, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
+import { alike, copyRuns, dims, type Site, size } from './site.js'
 
 const last = (s: Site, ref: Ref): readonly Dim[] => dims(s, ref).slice(-1)
 
@@ -206,4 +207,13 @@ export function placesOf({ ins: [x], group: { axes } }: Moves, s: Site) {
         places.splice(2 * (part * chunks + (from + at) / chunk), 2, member, start + at)
   const sizes = { batch: own[0].size, seq: own[1].size, wholeSeq, chunk, chunks }
   return { ...sizes, placesLength: places.length, places }
+}
+
+/** Those who want to see choices get a copy, in the order of the global batch: from one of the ranks that have the same ones. */
+export function keepChoices({ outs: [choice] }: InstrOf<'topK'>, s: Site, { choices }: MemoryMap): void {
+  const place = choices.get(s.block)
+  const split = Object.values(s.buffer(choice).layout.splits).flat()
+  const alone = s.mesh.axes.flatMap(({ name }) => (name === 'pp' || split.includes(name) ? [] : [name]))
+  if (!place || !s.isFirst(alone)) return
+  copyRuns(s, partRuns(dims(s, choice), s.parts(choice), place.dims).map(backwards), s.at(choice), place.offset)
 }

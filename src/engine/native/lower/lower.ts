@@ -49,7 +49,7 @@ import {
 } from '../../../ir/index.js'
 import { meaningOf } from '../../text.js'
 import { finishCollective, meetsOnce } from './collectives.js'
-import { routesOf } from './experts.js'
+import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
@@ -279,6 +279,7 @@ class RankLowering {
       this.#list.origin = { step: index, instr: what === written ? instr : segment.instrs.indexOf(what) }
       this.#observe(call, what, site)
       this.#attempt(segment, what, () => applyRule(rules, what, site))
+      if (what.kind === 'topK') keepChoices(what, site, this.#world.map)
     }
     if (call.tag !== undefined) this.#started.set(call.tag, { step: index, segment, site })
   }

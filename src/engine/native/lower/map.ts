@@ -3,9 +3,10 @@
  * the step, and for each rank its status, its kernels' workspace and its arena; then what lowering adds: the blocks
  * ranks meet at, the command lists, the rings of spans. All offsets are bytes from the start of the memory.
  */
-import { coordinatesOf, elementsOf, type Rank, worldOf } from '../../../base/index.js'
+import { coordinatesOf, type Dim, elementsOf, type Rank, worldOf } from '../../../base/index.js'
 import { inputsOf } from '../../../geometry/index.js'
 import { bytesPer, type DType, type Program, type Stream } from '../../../ir/index.js'
+import { choosersIn } from '../../choices.js'
 import { Status, Sync } from './commands.js'
 
 /** A line of cache: what different ranks write lies on different ones. */
@@ -32,6 +33,11 @@ export interface InputPlace {
   readonly elements: number
 }
 
+export interface ChoicePlace {
+  readonly offset: number
+  readonly dims: readonly Dim[]
+}
+
 export interface RankPlace {
   readonly status: number
   readonly workspace: number
@@ -47,6 +53,8 @@ export interface MemoryMap {
   readonly lr: number
   readonly step: number
   readonly ranks: readonly RankPlace[]
+  /** Where the choices of each layer are gathered, for those who want to see them. */
+  readonly choices: ReadonlyMap<string, ChoicePlace>
 }
 
 export interface MapOptions {
@@ -55,6 +63,7 @@ export interface MapOptions {
   /** Workspace of each rank's kernels. */
   readonly workspaceBytes: number
   readonly observeGradients?: boolean | undefined
+  readonly choices?: boolean | undefined
 }
 
 export const streamOf = (program: Program, rank: Rank): Stream =>
@@ -81,8 +90,15 @@ export function mapOf(program: Program, options: MapOptions, region: Region): Me
       arena: region.take(streamOf(program, rank).arena, pageBytes),
     }
   })
-  return { control, inputs, lr, step, ranks }
+  const choices = new Map(options.choices ? choicesOf(program, region) : [])
+  return { control, inputs, lr, step, ranks, choices }
 }
+
+const choicesOf = (program: Program, region: Region): [string, ChoicePlace][] =>
+  [...choosersIn(program)].map(([layer, dims]) => [
+    layer,
+    { dims, offset: region.take(elementsOf(dims) * bytesPer.i32) },
+  ])
 
 /** Room for each gradient whole: a rank's part is never larger. */
 const gradientsOf = ({ params }: Program, region: Region): [string, number][] =>

@@ -8,19 +8,8 @@ import { bytesPer, type InstrOf, type Ref, type Rules } from '../../../ir/index.
 import { attentionRules } from './attention.js'
 import { collective, wait } from './collectives.js'
 import { expertRules } from './experts.js'
-import {
-  counterOf,
-  isPrefix,
-  isSuffix,
-  matmulOf,
-  partRuns,
-  type Run,
-  refuse,
-  rowsBy,
-  same,
-  showDims,
-} from './shapes.js'
-import { alike, dims, mask, originAlong, type Site, size } from './site.js'
+import { counterOf, isPrefix, isSuffix, matmulOf, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
+import { alike, copyRuns, dims, mask, originAlong, type Site, size } from './site.js'
 
 /** Commands of elementwise ops with one period: (out, a, b, n, period). */
 function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]): void {
@@ -34,18 +23,6 @@ function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]):
   if (!full(wide) || !isSuffix(dims(s, other), dims(s, out)))
     refuse(`${name} broadcasts over leading dims only, not ${showDims(dims(s, other))} over ${showDims(dims(s, out))}`)
   s.list.write(name, { out: s.at(out), a: s.at(wide), b: s.at(other), n: size(s, out), period: size(s, other) })
-}
-
-function copyRuns(s: Site, runs: readonly Run[], x: number, out: number): void {
-  for (const { from, to, rows, columns, strideFrom, strideTo } of runs)
-    s.list.write('copy', {
-      x: x + from * bytesPer.f32,
-      out: out + to * bytesPer.f32,
-      rows,
-      columns,
-      strideX: strideFrom,
-      strideOut: strideTo,
-    })
 }
 
 /** Loss ops work on tokens in one order and give one number. */

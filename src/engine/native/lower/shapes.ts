@@ -148,6 +148,12 @@ export function partRuns(dims: Dims, parts: readonly DimPart[], whole: Dims): Ru
   })
 }
 
+/** The same runs the other way. */
+export const backwards = (run: Run): Run => ({
+  ...run,
+  ...{ from: run.to, to: run.from, strideFrom: run.strideTo, strideTo: run.strideFrom },
+})
+
 /** Where elements lie in a whole tensor: index = base + i0 stride0 + i1 stride1 + i2, with a gap from i1 = until on. */
 export interface Counter {
   readonly n0: number

@@ -1,12 +1,12 @@
 /** What the commands of an instruction depend on besides itself. */
 import { type Axis, type Dim, type DimPart, elementsOf, hashName, type Mesh, maskName } from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
-import type { Buffer, Collective, InstrOf, Ref } from '../../../ir/index.js'
+import { type Buffer, bytesPer, type Collective, type InstrOf, type Ref } from '../../../ir/index.js'
 import type { FusedResult } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { RankCollective } from './rendezvous.js'
-import { dense } from './shapes.js'
+import { dense, type Run } from './shapes.js'
 
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
@@ -71,3 +71,15 @@ export const alike = (s: Site, refs: readonly Ref[]): number =>
 
 /** The keys of a mask by counter. */
 export const mask = (s: Site, key: string) => ({ seed: s.seed >>> 0, name: hashName(maskName(s.block, key)) })
+
+export function copyRuns(s: Site, runs: readonly Run[], x: number, out: number): void {
+  for (const { from, to, rows, columns, strideFrom, strideTo } of runs)
+    s.list.write('copy', {
+      x: x + from * bytesPer.f32,
+      out: out + to * bytesPer.f32,
+      rows,
+      columns,
+      strideX: strideFrom,
+      strideOut: strideTo,
+    })
+}

@@ -30,6 +30,7 @@ import {
 } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
+import type { Choices } from '../../choices.js'
 import { stepResultOf } from '../../result.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
 import { stepCheckOf } from '../../step-data.js'
@@ -148,6 +149,9 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
     get peaks() {
       return state.peaks()
+    },
+    get choices() {
+      return state.choices()
     },
     get spans() {
       return spans
@@ -318,6 +322,15 @@ class State {
       const peaks = new Float64Array(this.#buffer, status + Status.live + 8 * kinds.length, kinds.length)
       return Object.fromEntries(kinds.map((kind, i) => [kind, peaks[i]])) as Record<Kind, number> // one entry per kind
     })
+  }
+
+  choices(): Choices {
+    return new Map(
+      [...this.#map.choices].map(([layer, { offset, dims }]) => [
+        layer,
+        { dims, values: new Int32Array(this.#buffer, offset, elementsOf(dims)).slice() },
+      ]),
+    )
   }
 
   /** Spans of the commands that ran since this was last called. */

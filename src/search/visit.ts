@@ -1,0 +1,287 @@
+/**
+ * One search on its way. Groups, what is left of them once a saving is chosen, and plans wait on one agenda, and what may be
+ * the fastest is looked at first: what it leaves behind makes others useless.
+ */
+import {
+  CutPrice,
+  type Footprint,
+  heaviestOf,
+  type KnownPipeline,
+  memoryLike,
+  type PipelineMemory,
+  pipelineIn,
+  type Setup,
+  type StepPrice,
+  totalBytes,
+  withMemory,
+} from '../estimate/index.js'
+import { scheduleFacts } from '../plan/index.js'
+import { Agenda } from './agenda.js'
+import { Best } from './best.js'
+import { byteBounds, stepBound } from './bounds.js'
+import { type Request, setupOf } from './request.js'
+import type { Found, Options } from './search.js'
+import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
+
+/** A group with what its plans have at the least. */
+interface Bounded {
+  readonly group: Group
+  readonly pipelines: readonly Pipeline[]
+  readonly savings: readonly Saving[]
+  readonly plans: number
+  /** Seconds. */
+  readonly least: number
+}
+
+/** Plans that differ in their pipeline alone. */
+interface Pipelines {
+  readonly group: Group
+  readonly saving: Saving
+  readonly laid: readonly LaidPipeline[]
+  readonly cuts: Cuts
+  readonly bytes: number
+  readonly least: number
+}
+
+interface LaidPipeline extends Pipeline {
+  readonly known: KnownPipeline
+}
+
+/** The price of a cut whose backward passes are whole, or some of them, and of one where all are in two. */
+interface Cuts {
+  readonly whole: CutPrice
+  readonly inTwo: CutPrice
+}
+
+/** A plan of these with the bounds it is known by; behind it wait those of its siblings that have greater ones. */
+interface Unweighed {
+  readonly siblings: Siblings
+  readonly at: number
+  readonly least: number
+}
+
+/** By their bounds on time, the least first. */
+interface Siblings extends Pick<Pipelines, 'group' | 'saving' | 'cuts'> {
+  readonly memory: PipelineMemory
+  readonly plans: readonly { readonly laid: LaidPipeline; readonly least: number; readonly bytes: number }[]
+  /** Their places on the agenda, among equals. */
+  readonly turns: readonly number[]
+}
+
+/** Its memory is known, and it fits. */
+interface Weighed {
+  readonly setup: Setup
+  readonly least: number
+  readonly bytes: number
+  readonly memory: Footprint
+  readonly price: StepPrice
+  /** How many of its further bounds were found. */
+  readonly bounded: number
+}
+
+/** Bounds on the time of a plan beside which something flies, each dearer than the one before. */
+const furtherBounds = [(price: StepPrice) => price.leastInOrder(), (price: StepPrice) => price.leastBeside()]
+
+export class Visit {
+  readonly #request: Request
+  readonly #capacity: number
+  readonly #prune: boolean
+  readonly #best: Best
+  readonly #bytesOf: ReturnType<typeof byteBounds>
+  readonly #laid: ReturnType<typeof laidOnce>
+  readonly #agenda = new Agenda<Bounded | Pipelines | Unweighed | Weighed>()
+  readonly #pruned = { memory: 0, time: 0 }
+  #priced = 0
+  #unfit = 0
+
+  constructor(request: Request, { keep, capacity, front, prune }: Required<Options>, groups: BoundedGroups) {
+    this.#request = request
+    this.#capacity = capacity
+    this.#prune = prune
+    this.#best = new Best(keep, front)
+    this.#bytesOf = byteBounds(request)
+    this.#laid = laidOnce(request)
+    this.#pruned.memory = groups.tooHeavy
+    for (const group of groups.fitting) this.#agenda.add(group)
+  }
+
+  /** Looks at what comes next; how many plans are decided. -1: there was nothing left. */
+  next(): number {
+    const item = this.#agenda.next()
+    if (item === undefined) return -1
+    if ('savings' in item) this.#group(item)
+    else if ('laid' in item) this.#pipelines(item)
+    else if ('siblings' in item) this.#sibling(item)
+    else this.#weighed(item)
+    return this.#pruned.memory + this.#pruned.time + this.#priced
+  }
+
+  found(considered: number): Found {
+    const counts = { considered, pruned: this.#pruned, priced: this.#priced, unfit: this.#unfit }
+    return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#capacity }
+  }
+
+  #group({ group, pipelines, savings, plans, least }: Bounded): void {
+    if (this.#isUseless(plans, least, 0)) return
+    const bytes = savings.map(this.#bytesOf(group))
+    if (this.#isUseless(plans, least, Math.min(...bytes))) return
+    const laid = this.#laid(group, pipelines)
+    for (const [i, saving] of savings.entries()) this.#saving({ group, laid, saving, bytes: bytes[i], least })
+  }
+
+  #saving(some: Omit<Pipelines, 'cuts'>): void {
+    const { group, saving, laid } = some
+    if (this.#isUseless(laid.length, some.least, some.bytes)) return
+    const cutOf = (schedule: Pipeline['schedule']) =>
+      new CutPrice(setupOf(this.#request, splitFrom(group, { schedule, chunks: 1 }, saving)))
+    const whole = cutOf('1f1b')
+    const inTwo = laid.some(isInTwo) ? cutOf('zb-h1') : whole
+    this.#agenda.add({ ...some, cuts: { whole, inTwo }, least: Math.min(whole.least(), inTwo.least()) })
+  }
+
+  #pipelines({ group, saving, laid, cuts, bytes, least: atLeast }: Pipelines): void {
+    if (this.#isUseless(laid.length, atLeast, bytes)) return
+    const memory = memoryLike(setupOf(this.#request, splitFrom(group, laid[0], saving)))
+    const plans: { laid: LaidPipeline; least: number; bytes: number }[] = []
+    for (const one of laid) {
+      const { pipeline, leastOpen } = one.known
+      const held = Math.max(bytes, memory.least(pipeline.ranks[0], leastOpen))
+      if (this.#isUseless(1, atLeast, held)) continue
+      const least = (isInTwo(one) ? cuts.inTwo : cuts.whole).leastWith(pipeline, one)
+      if (!this.#isUseless(1, least, held)) plans.push({ laid: one, least, bytes: held })
+    }
+    const first = this.#agenda.take(plans.length)
+    const order = [...plans.keys()].sort((a, b) => plans[a].least - plans[b].least || a - b)
+    const turns = order.map(i => first + i)
+    this.#wait({ group, saving, cuts, memory, plans: order.map(i => plans[i]), turns }, 0)
+  }
+
+  /** The first of these from here on that is of any use waits for its turn. */
+  #wait(siblings: Siblings, from: number): void {
+    for (let at = from; at < siblings.plans.length; at++) {
+      const { least, bytes } = siblings.plans[at]
+      if (this.#isUseless(1, least, bytes)) continue
+      this.#agenda.add({ siblings, at, least }, siblings.turns[at])
+      return
+    }
+  }
+
+  /** Its bounds are found one after the other, and a plan waits its turn by each: few are played. */
+  #sibling({ siblings, at }: Unweighed): void {
+    const { least, bytes } = siblings.plans[at]
+    if (!this.#isUseless(1, least, bytes)) this.#weigh(siblings, at)
+    this.#wait(siblings, at + 1)
+  }
+
+  #weigh({ group, saving, cuts, memory: like, plans }: Siblings, at: number): void {
+    const { laid, least } = plans[at]
+    const memory = heaviestOf(like, laid.known.holdings.undominated)
+    const bytes = totalBytes(memory)
+    if (bytes > this.#capacity) {
+      this.#priced++
+      this.#unfit++
+      return
+    }
+    const setup = setupOf(this.#request, splitFrom(group, laid, saving))
+    const price = (isInTwo(laid) ? cuts.inTwo : cuts.whole).withPipeline(setup)
+    this.#agenda.add({ setup, least, bytes, memory, price, bounded: price.flies ? 0 : furtherBounds.length })
+  }
+
+  #weighed(plan: Weighed): void {
+    const { setup, least, bytes, memory, price, bounded } = plan
+    if (this.#isUseless(1, least, bytes)) return
+    if (bounded < furtherBounds.length) {
+      const further = Math.max(least, furtherBounds[bounded](price))
+      this.#agenda.add({ setup, least: further, bytes, memory, price, bounded: bounded + 1 })
+      return
+    }
+    this.#priced++
+    this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
+  }
+
+  /** Whether so many plans, that take at least so long and so much memory, can be left out. */
+  #isUseless(plans: number, least: number, bytes: number): boolean {
+    if (!this.#prune) return false
+    const reason = bytes > this.#capacity ? 'memory' : this.#best.cannotUse(least, bytes) ? 'time' : undefined
+    if (reason) this.#pruned[reason] += plans
+    return reason !== undefined
+  }
+}
+
+const isInTwo = ({ schedule }: Pipeline): boolean => scheduleFacts[schedule].backward === 'split'
+
+export interface BoundedGroups {
+  /** Groups with plans that may fit. */
+  readonly fitting: readonly Bounded[]
+  /** All plans, and those of groups too heavy for so many bytes. */
+  readonly plans: number
+  readonly tooHeavy: number
+}
+
+export function boundedGroups(request: Request, capacity: number): BoundedGroups {
+  const [pipelinesFor, savingsFor, bytesOf] = [pipelinesOnce(request), savingsOnce(request), byteBounds(request)]
+  const fitting: Bounded[] = []
+  let [all, tooHeavy] = [0, 0]
+  let heavy: Group | undefined
+  for (const group of groupsOf(request)) {
+    const [pipelines, savings] = [pipelinesFor(group), savingsFor(group)]
+    const plans = pipelines.length * savings.length
+    all += plans
+    if (plans === 0) continue
+    const isHeavier = heavy !== undefined && isSameCut(group, heavy) && group.microbatch > heavy.microbatch
+    // The last of the savings leave least.
+    const bytesWith = bytesOf(group)
+    if (isHeavier || savings.findLast(saving => bytesWith(saving) <= capacity) === undefined) {
+      heavy = group
+      tooHeavy += plans
+    } else fitting.push({ group, pipelines, savings, plans, least: stepBound(request, group) })
+  }
+  return { fitting, plans: all, tooHeavy }
+}
+
+/** Alike in all but microbatches: the larger they are, the more lies there. */
+const isSameCut = (a: Group, b: Group): boolean =>
+  a.tp === b.tp &&
+  a.cp === b.cp &&
+  a.ep === b.ep &&
+  a.etp === b.etp &&
+  a.pp === b.pp &&
+  a.dp === b.dp &&
+  a.sequenceParallel === b.sequenceParallel &&
+  a.imbalance === b.imbalance &&
+  a.ulysses === b.ulysses &&
+  a.ring === b.ring
+
+function pipelinesOnce(request: Request): (group: Group) => readonly Pipeline[] {
+  const known = new Map<number, readonly Pipeline[]>()
+  return ({ pp }) => {
+    const pipelines = known.get(pp) ?? pipelinesOf(request, pp)
+    known.set(pp, pipelines)
+    return pipelines
+  }
+}
+
+/** They depend on whether there are copies, and several microbatches. */
+function savingsOnce({ constraints }: Request): (group: Group) => readonly Saving[] {
+  const known = new Map<string, readonly Saving[]>()
+  return group => {
+    const key = `${group.dp * group.cp > 1} ${group.microbatches > 1}`
+    const savings = known.get(key) ?? savingsOf(group, constraints)
+    known.set(key, savings)
+    return savings
+  }
+}
+
+/** Pipelines as they lie on the ranks of a group: of groups with as many ranks and microbatches the same. */
+function laidOnce(request: Request): (group: Group, pipelines: readonly Pipeline[]) => readonly LaidPipeline[] {
+  const known = new Map<string, readonly LaidPipeline[]>()
+  const saving = { zero: 0, recompute: 'none' } as const
+  return (group, pipelines) => {
+    const key = `${group.pp} ${group.microbatches}`
+    const laid =
+      known.get(key) ??
+      pipelines.map(one => ({ ...one, known: pipelineIn(setupOf(request, splitFrom(group, one, saving))) }))
+    known.set(key, laid)
+    return laid
+  }
+}
