@@ -162,18 +162,20 @@ const withExperts = routed.map(([model, plan]) => ({
   }),
   title: `experts, ${model}: ${titleOf(plan)}`,
 }))
-/** Sequences of several documents, under every kind of attention. */
-const ofDocuments: readonly (readonly [ModelName, PlanInput])[] = [
+/** Sequences of several documents, under every kind of attention, and each cut in zigzag by itself. */
+const ofDocuments: readonly (readonly [ModelName, PlanInput, pad?: number])[] = [
   ['gpt tied', { cp: 2, tp: 2, sequenceParallel: true }],
   ['llama tied', { cp: 4, attention: 'ring', zigzag: false, recompute: 'full' }],
   ['latent', { cp: 2, attention: 'ring', dp: 2, zero: 1 }],
   ['llama', { cp: 4, attention: { ulysses: 2, ring: 2 } }],
   ['gpt', { pp: 2, microbatches: 2, schedule: 'zb-h1', precision: 'bf16' }],
+  ['llama tied', { cp: 2, zigzag: 'documents', attention: 'ring', tp: 2, sequenceParallel: true }, 4],
+  ['latent', { cp: 2, zigzag: 'documents', dp: 2, zero: 3 }, 4],
 ]
-const withDocuments = ofDocuments.map(([model, plan], i) => ({
+const withDocuments = ofDocuments.map(([model, plan, pad = 1], i) => ({
   job: {
-    ...shallow(jobOf(model, plan, { seq: 8, steps, evalBatches: 2, optimizer: adamw })),
-    data: Data.parse({ documents: { separator: i % 3, labels: i % 2 === 0 ? 'within' : 'all' } }),
+    ...shallow(jobOf(model, plan, { seq: 8 * Math.min(pad, 2), steps, evalBatches: 2, optimizer: adamw })),
+    data: Data.parse({ documents: { separator: i % 3, labels: i % 2 === 0 ? 'within' : 'all', pad } }),
   },
   title: `documents, ${model}: ${titleOf(plan)}`,
 }))

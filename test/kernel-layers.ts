@@ -197,7 +197,7 @@ export const rope: Make = ({ tensor, integers, pick, chance, int }) => {
   const rotation = rotationOf(shape.headDim, theta, scaling)
   const words = { ...shape, ...rotation, inverse: +inverse, origin, until, gap }
   const rest = { expected: { y }, magnitude: largest(x.values), bound: 3e-7 }
-  return { command: 'rope', ins: { x: x.values }, ...orNone(places, words), ...rest }
+  return { command: 'rope', ins: { x: x.values }, ...orNone(['places'], places, words), ...rest }
 }
 
 /** A row of a part, as often as the other part has rows for it. */

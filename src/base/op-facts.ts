@@ -79,10 +79,10 @@ export const opFacts: OpTable<OpFacts> = {
   join: op('a b -> out', { recomputed: 'listed' }),
   joinGrad: op('dout -> da db'),
   rope: op('x positions -> y', { recomputed: 'listed' }),
-  attention: op('q k v positions -> out lse', {
+  attention: op('q k v positions order -> out lse', {
     ...{ work: 'attention', statistic: 1, wide: 1, recomputed: 'selective', unlike: ['seq'] },
   }),
-  attentionGrad: op('dout q k v out lse positions -> dq dk dv', {
+  attentionGrad: op('dout q k v out lse positions order -> dq dk dv', {
     work: 'attentionBackward',
     like: 1,
     unlike: ['seq'],

@@ -227,7 +227,7 @@ export const attentionDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim'] as 
 
 export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, site: Site): Options {
   const [q, k] = instr.kind === 'attention' ? instr.ins : instr.ins.slice(1)
-  const positions = instr.ins[instr.kind === 'attention' ? 3 : 6]
+  const [positions, order] = instr.ins.slice(instr.kind === 'attention' ? 3 : 6)
   if (namesIn(site.dims(q)) !== attentionDims.join(' ')) throw new Unwritten(`queries of [${namesIn(site.dims(q))}]`)
   const dim = (ref: Ref, name: string): readonly [Ref, Dim] => [ref, site.dims(ref).find(dim => dim.name === name)!]
   const scores = [dim(q, 'batch'), dim(q, 'kvHeads'), dim(q, 'group'), dim(q, 'seq'), dim(k, 'seq')]
@@ -237,8 +237,16 @@ export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, 
     query_first: seqFirst(site, q),
     key_first: seqFirst(site, k),
     places: positions && placed(site, positions, q),
+    order: order && ordered(site, order, instr),
     ...(instr.dropout && { dropout: instr.dropout.rate, chance: chance(site, instr.dropout, scores) }),
   }
+}
+
+/** The token at each slot: [batch slot]. */
+function ordered(site: Site, order: Ref, { dropout }: InstrOf<'attention' | 'attentionGrad'>): string {
+  if (namesIn(site.dims(order)) !== 'batch slot') throw new Unwritten(`an order of [${namesIn(site.dims(order))}]`)
+  if (dropout) throw new Unwritten('dropout of documents that are cut one by one')
+  return site.name(order)
 }
 
 export function collective(name: string, options: (x: Ref, site: Site) => string[]) {

@@ -3,12 +3,13 @@ import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/i
 import { type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
 import {
   contextOf,
-  isZigzag,
   type Job,
   layersPerStage,
   type Plan,
   type ScheduleName,
   usualFlights,
+  usualRows,
+  zigzagOf,
 } from '../plan/index.js'
 import { ownSoftware } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
@@ -55,19 +56,27 @@ const latentOf = ({
   ...(queryRank !== undefined && { queries: queryRank }),
 })
 
-/** What of a plan concerns experts: rows are worked on as far as there is room for them. */
-function expertSplit({ moe }: Pick<LlamaConfig, 'moe'>, { ep, etp, rows }: Plan): Pick<Split, 'etp' | 'imbalance'> {
+/** What of a plan concerns experts. */
+function expertSplit({ moe }: Pick<LlamaConfig, 'moe'>, plan: Plan): Pick<Split, 'etp' | 'imbalance' | 'rows'> {
   if (!moe) return {}
-  const worst = Math.min(ep * etp, moe.experts / moe.chosen)
-  const imbalance = Math.max(1, Math.min(worst, rows === 'worst' ? worst : rows))
-  return { ...(etp > 1 && { etp }), ...(imbalance > 1 && { imbalance }) }
+  const { ep, etp, rows } = plan
+  return { ...(etp > 1 && { etp }), ...roomForRows({ count: moe.experts, active: moe.chosen }, { ep, etp, rows }) }
+}
+
+/** As many rows as a plan has room for are worked on; there are never more than if all tokens chose experts of one rank. */
+export function roomForRows(
+  { count, active }: Pick<Experts, 'count' | 'active'>,
+  { ep, etp = 1, rows }: Pick<Split, 'ep' | 'etp'> & Pick<Plan, 'rows'>,
+): Pick<Split, 'imbalance' | 'rows'> {
+  const imbalance = Math.max(1, Math.min(ep * etp, count / active, rows === 'worst' ? Infinity : rows))
+  return { ...(imbalance > 1 && { imbalance }), ...(rows !== usualRows && { rows }) }
 }
 
 /** How attention sees a sequence that is split. */
 function contextSplit(plan: Plan, seq: number): Pick<Split, 'inOrder' | 'ulysses' | 'ring'> {
   const { outer, ulysses, ring } = contextOf(plan)
   return {
-    ...(outer > 1 && !isZigzag(plan, seq) && { inOrder: true }),
+    ...(outer > 1 && zigzagOf(plan, seq) === undefined && { inOrder: true }),
     ...(ulysses > 1 && { ulysses }),
     ...(ring && { ring }),
   }

@@ -30,6 +30,8 @@ export interface Split extends AxisSizes {
   readonly etp?: number
   /** Rows of the busiest rank over those of the average, where choices are not balanced. */
   readonly imbalance?: number
+  /** Our own program: the room for rows that the plan names, where that is not the usual. */
+  readonly rows?: number | 'worst'
   /** Layers of each stage where they are not shared out evenly. */
   readonly layers?: readonly number[]
   /** ZeRO-2 and 3: gradients are reduced once a step, not after each microbatch. */

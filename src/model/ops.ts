@@ -202,13 +202,13 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
       const rows = q.filter(dim => dim.name !== 'headDim')
       return [[...rows, ...v.filter(dim => depths.includes(dim.name))], rows]
     },
-    fixed: () => ['keys', ...depths],
+    fixed: () => ['keys', 'slot', ...depths],
     byHeads: true,
     renames: { ins: { 1: inKeys, 2: inKeys } },
     vjp: (b, op) => {
-      const [[q, k, v, ...positions], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
+      const [[q, k, v, ...placed], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
       if (!dout) return []
-      const operands = [dout, q, k, v, out, lse, ...positions]
+      const operands = [dout, q, k, v, out, lse, ...placed]
       const [dq, dk, dv] = b.build.emit({ ...op, kind: 'attentionGrad' }, operands, `d.${q.name}`, [
         q.dims,
         k.dims,
@@ -223,7 +223,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   attentionGrad: {
     shape: wanted,
-    fixed: () => ['keys', ...depths],
+    fixed: () => ['keys', 'slot', ...depths],
     byHeads: true,
     renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
   },

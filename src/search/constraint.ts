@@ -4,7 +4,7 @@
  */
 import { error, meshAxes, nearest, type Problem, parseBytes, shorten } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
-import { scheduleNames } from '../plan/index.js'
+import { scheduleNames, usualRows } from '../plan/index.js'
 
 const relations = {
   '<=': (a: number, b: number) => a <= b,
@@ -17,7 +17,7 @@ const relations = {
 export type Relation = keyof typeof relations
 
 /** Numbers may be compared in every way, words only be equal or not. */
-const counts = [...meshAxes, 'etp', 'zero', 'chunks', 'microbatches', 'microbatch'] as const
+const counts = [...meshAxes, 'etp', 'rows', 'zero', 'chunks', 'microbatches', 'microbatch'] as const
 type CountField = (typeof counts)[number]
 type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers' | 'reduce' | 'gather'
 
@@ -59,9 +59,14 @@ export function holds(split: Partial<Split>, constraint: Constraint): boolean {
   return count === undefined || relations[constraint.relation](count, constraint.value)
 }
 
-/** Where it is decided who shares experts, it is decided too that nobody splits them. */
-const countOf = (split: Partial<Split>, field: CountField): number | undefined =>
-  field === 'etp' && split.ep !== undefined ? (split.etp ?? 1) : split[field]
+/** Where it is decided who shares experts, it is decided too that nobody splits them, and how many rows have room. */
+function countOf(split: Partial<Split>, field: CountField): number | undefined {
+  if (field === 'rows') return split.ep === undefined ? undefined : roomCount(split.rows ?? usualRows)
+  return field === 'etp' && split.ep !== undefined ? (split.etp ?? 1) : split[field]
+}
+
+/** The worst case is more than any number. */
+const roomCount = (rows: number | 'worst'): number => (rows === 'worst' ? Number.POSITIVE_INFINITY : rows)
 
 function wordOf(split: Partial<Split>, field: WordField): string | undefined {
   // ZeRO below has nothing to reduce to parts, or to gather from them.
@@ -97,11 +102,20 @@ function parseConstraint(text: string): Constraint | Problem {
     const meant = nearest(field, fields)
     return refuse(`there is no field ${name}`, meant ? `did you mean ${meant}?` : `there are ${fields.join(', ')}`)
   }
+  if (field === 'rows') return rowsConstraint(text, relation, value, refuse)
   if (!/^\d{1,9}$/.test(value)) return refuse(`${value} is not an integer`)
   return { field, relation, value: Number(value), text: text.trim() }
 }
 
 type Refuse = (message: string, suggestion?: string) => Problem
+
+/** Room for rows is a number, or that of the worst case. */
+function rowsConstraint(text: string, relation: Relation, value: string, refuse: Refuse): Constraint | Problem {
+  const room = value === 'worst' ? Number.POSITIVE_INFINITY : Number(value)
+  if (Number.isNaN(room) || room < 1)
+    return refuse(`${value} is no room for rows: a number of at least 1, or worst`, "write it like 'rows<=1.5'")
+  return { field: 'rows', relation, value: room, text: text.trim() }
+}
 
 function memoryConstraint(text: string, relation: Relation, value: string, refuse: Refuse): Constraint | Problem {
   const bytes = parseBytes(value)

@@ -3,10 +3,19 @@
  * must halve; fewer stages hold fewer chunks). They are what an engineer would try next.
  */
 import { type AxisSizes, type MeshAxis, sizesOf } from '../base/index.js'
-import type { Split } from '../estimate/index.js'
+import { roomForRows, type Split } from '../estimate/index.js'
 import { type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import type { Request } from './request.js'
-import { divisors, longSequence, pipelinesOf, searchedAxes, zerosOf } from './space.js'
+import {
+  divisors,
+  longSequence,
+  meetingName,
+  meetingsAlong,
+  pipelinesOf,
+  rooms,
+  searchedAxes,
+  zerosOf,
+} from './space.js'
 
 export interface Move {
   /** What is decided differently: 'tp x2, dp /2'. */
@@ -18,7 +27,7 @@ export interface Move {
   readonly refused?: string
 }
 
-export type Topic = 'mesh' | 'batch' | 'zero' | 'recompute' | 'tensor' | 'schedule' | 'layers'
+export type Topic = 'mesh' | 'batch' | 'zero' | 'recompute' | 'tensor' | 'attention' | 'rows' | 'schedule' | 'layers'
 
 export const movesFrom = (request: Request, split: Split): Move[] => [
   ...meshMoves(request, split),
@@ -26,6 +35,8 @@ export const movesFrom = (request: Request, split: Split): Move[] => [
   ...zeroMoves(split),
   ...recomputeMoves(split),
   ...tensorMoves(split),
+  ...attentionMoves(request, split),
+  ...rowMoves(request, split),
   ...scheduleMoves(request, split),
   ...layerMoves(request, split),
 ]
@@ -127,6 +138,34 @@ const tensorMoves = (split: Split): Move[] =>
           splits: [{ ...split, sequenceParallel: !split.sequenceParallel }],
         },
       ]
+
+/** Other people's software gathers keys. */
+function attentionMoves(request: Request, split: Split): Move[] {
+  if (split.cp === 1 || !request.software.own) return []
+  const { ulysses: _, ring: __, ...rest } = split
+  return meetingsAlong(request, split)
+    .map(meeting => ({ ...rest, ...meeting }))
+    .filter(other => meetingName(other) !== meetingName(split))
+    .map(other => ({ name: `attention ${meetingName(other)}`, topic: 'attention', splits: [other] }))
+}
+
+/** The next less and the next more room for rows of experts, and that of the worst case. */
+function rowMoves({ shape: { experts }, software }: Request, split: Split): Move[] {
+  if (!experts || !software.own) return []
+  const { imbalance: now = 1, rows: _, ...rest } = split
+  const others = rooms.map(rows => ({ rows, room: roomForRows(experts, { ...split, rows }) }))
+  const roomOf = ({ room: { imbalance = 1 } }: (typeof others)[number]) => imbalance
+  const [less, more] = [others.findLast(one => roomOf(one) < now), others.find(one => roomOf(one) > now)]
+  const worst = others.findLast(one => roomOf(one) > now)
+  return [...new Set([less, more, worst])]
+    .filter(one => one !== undefined)
+    .map(({ rows, room }) => ({ name: `rows ${rows}`, topic: 'rows', splits: [withRoom(rest, room)] }))
+}
+
+const withRoom = ({ imbalance: _, ...split }: Split, room: Pick<Split, 'imbalance' | 'rows'>): Split => ({
+  ...split,
+  ...room,
+})
 
 function scheduleMoves(request: Request, split: Split): Move[] {
   if (split.pp === 1) return []

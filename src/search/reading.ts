@@ -4,12 +4,14 @@
  */
 import { showBytes, showCount } from '../base/index.js'
 import { matmulParameters, type Shape } from '../estimate/index.js'
+import { usualRows } from '../plan/index.js'
 import { endsOf } from './moves.js'
 import type { Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
+import { meetingName } from './space.js'
 
 export interface Sentence {
-  readonly topic: 'fit' | 'tp' | 'cp' | 'pp' | 'dp' | 'batch' | 'memory'
+  readonly topic: 'fit' | 'tp' | 'cp' | 'ep' | 'pp' | 'dp' | 'batch' | 'memory'
   readonly text: string
 }
 
@@ -18,6 +20,7 @@ export function readingOf(request: Request, plan: Priced): Sentence[] {
     fit(request),
     tensor(request, plan),
     ...context(request, plan),
+    ...experts(request, plan),
     pipeline(request, plan),
     data(plan),
     batch(request, plan),
@@ -58,12 +61,33 @@ function tensor({ cluster: { topology } }: Request, { split: { tp, sequenceParal
   return { topic: 'tp', text: `tp ${tp} ${where} (${node.link.kind})${sp}` }
 }
 
-function context({ shape, cluster: { topology } }: Request, { split: { tp, cp } }: Priced): Sentence[] {
+function context({ shape, cluster: { topology }, software }: Request, { split }: Priced): Sentence[] {
+  const { tp, cp } = split
   if (cp === 1) return []
   const node = topology.kind === 'tree' ? topology.levels[0] : undefined
   const where = node && tp * cp > node.size ? `, across ${node.name}s` : ''
-  return [{ topic: 'cp', text: `cp ${cp} cuts ${shape.seq} tokens into ${shape.seq / cp} a rank${where}` }]
+  const how = software.own ? `, attention ${meetingName(split)}` : ''
+  return [{ topic: 'cp', text: `cp ${cp} cuts ${shape.seq} tokens into ${shape.seq / cp} a rank${where}${how}` }]
 }
+
+/** Which imbalance the price assumes: nobody should find out from a run that stops. */
+function experts({ shape: { experts }, software }: Request, { split }: Priced): Sentence[] {
+  if (!experts) return []
+  const { ep, etp = 1, imbalance = 1, rows = usualRows } = split
+  const shared =
+    ep > 1 ? `ep ${ep} shares ${experts.count} experts, ${experts.count / ep} a rank` : 'experts are not shared'
+  const say = (text: string): Sentence[] => [{ topic: 'ep', text: `${shared}; ${text}` }]
+  if (!software.own) return say(imbalance > 1 ? `the busiest rank has ${imbalance} times the mean` : evenly)
+  const worst = Math.min(ep * etp, experts.count / experts.active)
+  if (imbalance >= worst)
+    return say(worst > 1 ? `room for all rows that may come, ${worst} times an even share` : allRows)
+  return say(
+    `priced with ${imbalance} times an even share of rows (rows: ${rows}); a step that has more stops before its update, rows: worst has room for ${worst}`,
+  )
+}
+
+const evenly = 'priced as if all were chosen equally often'
+const allRows = 'every rank has room for its rows'
 
 function pipeline({ shape }: Request, { split }: Priced): Sentence {
   const { pp, chunks, zero } = split

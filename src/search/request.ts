@@ -85,6 +85,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(cp > 1 && attentionOf(split)),
     ...(split.ep > 1 && { ep: split.ep }),
     ...((split.etp ?? 1) > 1 && { etp: split.etp! }),
+    ...(split.rows !== undefined && { rows: split.rows }),
     ...(pp > 1 && { pp }),
     ...(zero > 0 && { zero }),
     ...(zero >= 2 && reduce && { reduce }),

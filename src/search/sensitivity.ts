@@ -1,6 +1,7 @@
 /** What would change the choice: the same search on a machine, or with a batch, that is a little different. */
 import type { Cluster, Topology } from '../cluster/index.js'
 import type { Split } from '../estimate/index.js'
+import { usualRows } from '../plan/index.js'
 import type { Request } from './request.js'
 import { type Priced, search } from './search.js'
 import { searchedAxes } from './space.js'
@@ -68,9 +69,26 @@ function withNetwork(cluster: Cluster, by: number): Cluster {
   return { ...cluster, topology: changed }
 }
 
-const fields = [...searchedAxes, 'zero', 'reduce', 'gather', 'microbatch', 'schedule', 'chunks', 'recompute'] as const
+const fields = [
+  ...searchedAxes,
+  'ep',
+  'etp',
+  'rows',
+  'zero',
+  'reduce',
+  'gather',
+  'microbatch',
+  'schedule',
+  'chunks',
+  'recompute',
+] as const
 
-const unsaid: Readonly<Record<string, string>> = { reduce: 'microbatch', gather: 'use' }
+const unsaid: Readonly<Record<string, string>> = {
+  reduce: 'microbatch',
+  gather: 'use',
+  etp: '1',
+  rows: String(usualRows),
+}
 
 /** Where two plans differ, in the words of a plan. Microbatches follow from the rest. */
 export function differencesOf(a: Split, b: Split): Difference[] {

@@ -5,8 +5,16 @@
  * `check`. Experts are shared by ep of the ranks of dp x cp x tp, each whole (etp 1) unless a user asks for more.
  */
 import { evenParts, type MeshAxis } from '../base/index.js'
-import { CutPrice, type Shape, type Split } from '../estimate/index.js'
-import { check, Plan, type ScheduleName, scheduleFacts, scheduleNames, unexchangeable } from '../plan/index.js'
+import { CutPrice, type Experts, footprint, roomForRows, type Shape, type Split } from '../estimate/index.js'
+import {
+  check,
+  Plan,
+  type ScheduleName,
+  scheduleFacts,
+  scheduleNames,
+  unexchangeable,
+  usualRows,
+} from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
 import { jobOf, plainSplit, planInput, type Request } from './request.js'
 
@@ -25,6 +33,7 @@ export interface Group {
   readonly microbatches: number
   /** Our own program works on as many rows of experts as it has room for. */
   readonly imbalance?: number
+  readonly rows?: number | 'worst'
   /** How queries meet keys where a sequence is split, if these are not gathered. */
   readonly ulysses?: number
   readonly ring?: true
@@ -91,7 +100,7 @@ const mostStages = (layers: number): number => layers + 2
 
 export function* groupsOf(request: Request): Generator<Group> {
   const { cluster, globalBatch, shape, constraints } = request
-  const meetingOf = meetings(request)
+  const meetingsOf = meetings(request)
   const isAllowed = allowing(request)
   for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
     for (const pp of divisors(cluster.devices / (tp * cp))) {
@@ -99,69 +108,100 @@ export function* groupsOf(request: Request): Generator<Group> {
       if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
       if (globalBatch % dp !== 0) continue
       const dense = { tp, cp, dp, sequenceParallel }
-      for (const grid of expertsOver(request, dense, isAllowed)) {
-        const cut = { pp, ...dense, ...grid, ...roomOfRows(request, grid), ...meetingOf(dense) }
-        for (const microbatch of divisors(globalBatch / dp)) {
-          const group = { ...cut, microbatch, microbatches: globalBatch / dp / microbatch }
-          if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
+      for (const grid of expertsOver(request, dense, isAllowed))
+        for (const meeting of beside({ ...dense, ...grid }, meetingsOf(dense), isAllowed)) {
+          const cut = { pp, ...dense, ...grid, ...meeting }
+          for (const microbatch of divisors(globalBatch / dp)) {
+            const group = { ...cut, microbatch, microbatches: globalBatch / dp / microbatch }
+            if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
+          }
         }
-      }
     }
 }
 
 /** Beside a ring, more ranks hardly exchange heads. */
 const mostExchanging = 8
 
-type Meeting = Pick<Group, 'ulysses' | 'ring'>
+export type Meeting = Pick<Group, 'ulysses' | 'ring'>
 type LayerCut = Pick<Group, 'tp' | 'cp' | 'sequenceParallel'>
 
 /**
  * How queries meet keys where a sequence is split: of the ways that the heads allow, the one with which a layer takes the least
- * time for one sequence. What a rank holds hardly depends on it. Other people's software, and models with experts, gather keys.
+ * time for one sequence; and each that takes more but needs less memory, by as much as may decide what fits. Other people's
+ * software gathers keys.
  */
-function meetings(request: Request): (cut: LayerCut) => Meeting {
-  const { shape, cluster, precision, software, book } = request
-  const waysOf = ({ tp, cp }: LayerCut): Meeting[] => {
-    const exchanging = divisors(cp).filter(n => n > 1 && unexchangeable(request.model, tp, n) === undefined)
-    const beside = exchanging.findLast(n => n < cp && n <= mostExchanging)
-    return [
-      ...[{}, { ring: true as const }],
-      ...(beside ? [{ ulysses: beside, ring: true as const }] : []),
-      ...(exchanging.at(-1) === cp ? [{ ulysses: cp }] : []),
-    ]
+function meetings(request: Request): (cut: LayerCut) => readonly Meeting[] {
+  const worthwhile = (cut: LayerCut): Meeting[] => {
+    const priced = meetingsAlong(request, cut).map(way => ({ way, ...priceOfMeeting(request, cut, way) }))
+    return lighterAndLighter(priced.sort((a, b) => a.seconds - b.seconds)).map(({ way }) => way)
   }
-  const busy = ({ tp, cp, sequenceParallel }: LayerCut, way: Meeting): number => {
-    const split: Split = { ...plainSplit, tp, cp, sequenceParallel, ...way }
-    return new CutPrice({ shape, split, cluster, precision, software, book }).busy()
-  }
-  const fastest = (cut: LayerCut): Meeting => {
-    const [first, ...others] = waysOf(cut).map(way => ({ way, seconds: busy(cut, way) }))
-    return others.reduce((best, one) => (one.seconds < best.seconds ? one : best), first).way
-  }
-  const known = new Map<string, Meeting>()
+  const known = new Map<string, readonly Meeting[]>()
   return cut => {
     const { tp, cp, sequenceParallel } = cut
-    if (cp === 1 || !software.own || shape.experts) return {}
+    if (cp === 1 || !request.software.own) return [{}]
     const key = `${tp} ${cp} ${sequenceParallel}`
-    const meeting = known.get(key) ?? fastest(cut)
-    known.set(key, meeting)
-    return meeting
+    const found = known.get(key) ?? worthwhile(cut)
+    known.set(key, found)
+    return found
   }
 }
 
-/** Usually twice an even share, where so many can come. */
-function roomOfRows({ shape: { experts }, software }: Request, { ep, etp = 1 }: ExpertRanks): Pick<Group, 'imbalance'> {
-  const room = experts && software.own ? Math.min(usualRows, ep * etp, experts.count / experts.active) : 1
-  return room > 1 ? { imbalance: room } : {}
+/** All ways that the heads allow. */
+export function meetingsAlong({ model }: Request, { tp, cp }: Pick<Group, 'tp' | 'cp'>): Meeting[] {
+  const exchanging = divisors(cp).filter(n => n > 1 && unexchangeable(model, tp, n) === undefined)
+  const beside = exchanging.findLast(n => n < cp && n <= mostExchanging)
+  return [
+    ...[{}, { ring: true as const }],
+    ...(beside ? [{ ulysses: beside, ring: true as const }] : []),
+    ...(exchanging.at(-1) === cp ? [{ ulysses: cp }] : []),
+  ]
 }
 
-const usualRows = 2
+/** In words: 'ring', 'ulysses 2 x ring 4'. */
+export function meetingName({ cp, ulysses = 1, ring }: Pick<Split, 'cp' | 'ulysses' | 'ring'>): string {
+  if (ulysses === 1) return ring ? 'ring' : 'gather'
+  return ulysses === cp ? 'ulysses' : `ulysses ${ulysses} x ring ${cp / ulysses}`
+}
 
-type ExpertRanks = Pick<Group, 'ep' | 'etp'>
+/** Seconds of a layer, and the share of a device that its memory takes with all layers of a rank beside it. */
+function priceOfMeeting(request: Request, { tp, cp, sequenceParallel }: LayerCut, way: Meeting) {
+  const { shape, cluster, precision, software, book } = request
+  const setup = {
+    shape,
+    split: { ...plainSplit, tp, cp, sequenceParallel, ...way },
+    cluster,
+    precision,
+    software,
+    book,
+  }
+  const { activations, workspace } = footprint(setup)
+  return { seconds: new CutPrice(setup).busy(), memory: (activations + workspace) / cluster.device.memory }
+}
+
+/** Differences of less are not worth looking at twice as many plans. */
+const tellingMemory = 0.02
+
+/** The first, and each that is lighter than all before it by a share of a device that counts. */
+function lighterAndLighter<T extends { readonly memory: number }>(ways: readonly T[]): T[] {
+  const kept: T[] = []
+  for (const way of ways) if (way.memory < (kept.at(-1)?.memory ?? Infinity) - tellingMemory) kept.push(way)
+  return kept
+}
+
+/** Of the ways in which queries meet keys those that leave the experts their ranks; to gather keys always does. */
+function beside(cut: LayerCut & Partial<Split>, all: readonly Meeting[], isAllowed: Allowing): readonly Meeting[] {
+  const { dp = 1, ep = 1, etp = 1 } = cut
+  const fits = (meeting: Meeting) => !meeting.ulysses || isAllowed(dp, { ...cut, ...meeting })
+  const left = ep * etp === 1 ? all : all.filter(fits)
+  return left.length > 0 ? left : [{}]
+}
+
+type ExpertRanks = Pick<Group, 'ep' | 'etp' | 'imbalance' | 'rows'>
 
 /**
  * Sizes of ep that divide the experts and the ranks of a stage. To split experts moves more and multiplies less at a time than to
- * share them, so that is searched only where a user asks for it.
+ * share them, so that is searched only where a user asks for it; and so is other room for rows than the usual, since less of it
+ * may stop a run.
  */
 function expertsOver(
   request: Request,
@@ -169,16 +209,43 @@ function expertsOver(
   isAllowed: Allowing,
 ): ExpertRanks[] {
   const { shape, constraints } = request
-  if (!shape.experts) return [{ ep: 1 }]
-  const { count, ffn } = shape.experts
+  const { experts } = shape
+  if (!experts) return [{ ep: 1 }]
   const { tp, cp, dp } = dense
   const asked = constraints.some(({ field }) => field === 'etp')
-  const splits = asked ? divisors(tp).filter(etp => ffn % etp === 0) : [1]
+  const splits = asked ? divisors(tp).filter(etp => experts.ffn % etp === 0) : [1]
   return divisors(tp * cp * dp)
-    .filter(ep => count % ep === 0)
+    .filter(ep => experts.count % ep === 0)
     .flatMap(ep => splits.map(etp => ({ ep, ...(etp > 1 && { etp }) })))
-    .filter(grid => keeps(grid, constraints))
+    .filter(grid =>
+      keeps(
+        grid,
+        constraints.filter(({ field }) => field !== 'rows'),
+      ),
+    )
     .filter(grid => grid.ep * (grid.etp ?? 1) === 1 || isAllowed(dp, { ...dense, ...grid }))
+    .flatMap(grid => roomsFor(request, experts, grid))
+}
+
+/** Room for rows that is tried where a user asks for other than the usual. */
+export const rooms = [1, 1.25, 1.5, usualRows, 3, 4, 6, 8, 'worst'] as const
+
+/** With the room for rows that our own program has; what cannot be used up is the same as less. */
+function roomsFor(
+  { constraints, software }: Request,
+  experts: Experts,
+  grid: Pick<Group, 'ep' | 'etp'>,
+): ExpertRanks[] {
+  if (!software.own) return [grid]
+  const asked = constraints.flatMap(one => (one.field === 'rows' ? [one.value] : []))
+  const named = asked.length > 0 ? [...rooms, ...asked.filter(Number.isFinite)] : [usualRows]
+  const found = new Map<number, ExpertRanks>()
+  for (const rows of named) {
+    const group = { ...grid, ...roomForRows(experts, { ...grid, rows }) }
+    const room = group.imbalance ?? 1
+    if (keeps(group, constraints) && (!found.has(room) || rows === usualRows)) found.set(room, group)
+  }
+  return [...found.values()]
 }
 
 export function pipelinesOf({ shape, constraints }: Pick<Request, 'shape' | 'constraints'>, pp: number): Pipeline[] {
@@ -289,6 +356,7 @@ export function splitFrom(group: Group, { schedule, chunks, layers }: Pipeline, 
   }
   if (group.etp) split.etp = group.etp
   if (group.imbalance) split.imbalance = group.imbalance
+  if (group.rows !== undefined) split.rows = group.rows
   if (group.ulysses) split.ulysses = group.ulysses
   if (group.ring) split.ring = group.ring
   if (saving.reduce) split.reduce = saving.reduce

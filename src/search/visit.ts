@@ -263,7 +263,9 @@ const isSameCut = (a: Group, b: Group): boolean =>
   a.pp === b.pp &&
   a.dp === b.dp &&
   a.sequenceParallel === b.sequenceParallel &&
-  a.imbalance === b.imbalance
+  a.imbalance === b.imbalance &&
+  a.ulysses === b.ulysses &&
+  a.ring === b.ring
 
 function pipelinesOnce(request: Request): (group: Group) => readonly Pipeline[] {
   const known = new Map<number, readonly Pipeline[]>()

@@ -182,6 +182,7 @@ function asJson({ request, plan, fit, scale, neighbours, best }: Explanation) {
     fit,
     scale,
     capacity: capacityOf(request),
+    ...(request.shape.experts && { imbalance: plan.split.imbalance ?? 1 }),
     reading: readingOf(request, plan),
     neighbours: neighbours.map(({ move, verdict, plan: next }) => ({
       ...{ move: move.name, verdict },

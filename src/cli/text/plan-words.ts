@@ -4,6 +4,7 @@ import type { Fit, Parts, Split } from '../../estimate/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import {
   type Difference,
+  meetingName,
   type Neighbour,
   type Priced,
   type Request,
@@ -18,11 +19,14 @@ import { scaled, showPercent, showSeconds } from './numbers.js'
 export const showDollars = (dollars: number): string =>
   dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
 
-/** How it is cut along an axis, in one cell: '8 sp', '4 etp 2'. */
+/** How it is cut along an axis, in one cell: '8 sp', '4 ring', '4 etp 2'. */
 export function showAxis(split: Split, axis: MeshAxis): string {
-  const more = { tp: split.sequenceParallel && 'sp', ep: split.etp && `etp ${split.etp}` }
-  const said = axis === 'tp' || axis === 'ep' ? more[axis] : undefined
-  return said ? `${split[axis]} ${said}` : `${split[axis]}`
+  const more: Partial<Record<MeshAxis, readonly (string | number | false | undefined)[]>> = {
+    tp: [split.sequenceParallel && 'sp'],
+    cp: [(split.ring || (split.ulysses ?? 1) > 1) && meetingName(split)],
+    ep: [split.etp && `etp ${split.etp}`, split.rows !== undefined && `rows ${split.rows}`],
+  }
+  return [split[axis], ...(more[axis] ?? []).filter(Boolean)].join(' ')
 }
 
 /** 'interleaved x4 ends 7': so many chunks a rank, so many layers in the first and in the last stage. */
