@@ -25,11 +25,13 @@ struct problem {
   struct mask mask;
   size batch_origin, head_origin, group_origin, heads, groups;
   const int32_t *places;  // [batch queries]: where queries stand in their documents; null: a sequence is one document
+  const int32_t *order;   // [batch positions]: the token at each slot of a sequence; null: each lies at its place
 };
 
-// The words from `batch` on are the same in attention and attentionGrad.
-static struct problem problem_of(const double *w, const int32_t *places) {
-  enum { shift = ATTENTION_BATCH };
+// The words from `places` on are the same in attention and attentionGrad.
+static struct problem problem_of(const struct context *c, const double *w) {
+  enum { shift = ATTENTION_PLACES };
+  const double places = w[ATTENTION_PLACES - shift], order = w[ATTENTION_ORDER - shift];
   struct problem p = {
       .batch = (size)w[ATTENTION_BATCH - shift],
       .queries = {(size)w[ATTENTION_QUERIES - shift], (size)w[ATTENTION_QUERY_ORIGIN - shift],
@@ -51,7 +53,8 @@ static struct problem problem_of(const double *w, const int32_t *places) {
       .group_origin = (size)w[ATTENTION_GROUP_ORIGIN - shift],
       .heads = (size)w[ATTENTION_HEADS - shift],
       .groups = (size)w[ATTENTION_GROUPS - shift],
-      .places = places,
+      .places = places > 0 ? ints(c, places) : 0,
+      .order = order > 0 ? ints(c, order) : 0,
   };
   if (p.window <= 0) p.window = p.positions;
   p.k_stride = p.kv_heads * p.depth;
@@ -88,6 +91,20 @@ static uint64_t mask_index(const struct problem *p, struct row r, size query, si
   const uint64_t row = (batch * (uint64_t)p->heads + head) * (uint64_t)p->groups + (uint64_t)(p->group_origin + r.group);
   return (row * (uint64_t)p->positions + (uint64_t)query) * (uint64_t)p->positions + (uint64_t)key;
 }
+
+// From its element `first` on, what follows each other in a part and in its sequence. Beyond the last element: nothing.
+static struct run run_from(const struct problem *p, struct part part, size batch, size first) {
+  if (first >= part.length) return (struct run){first, 0, 0};
+  const size end = first < part.until ? min_size(part.until, part.length) : part.length;
+  const size slot = part.origin + first + (first < part.until ? 0 : part.gap);
+  if (!p->order) return (struct run){first, slot, end - first};
+  const int32_t *token = p->order + batch * p->positions + slot;
+  size length = 1;
+  while (first + length < end && token[length] == token[0] + length) length++;
+  return (struct run){first, token[0], length};
+}
+#define EACH_RUN(run, p, part, batch) \
+  for (struct run run = run_from(p, part, batch, 0); run.length > 0; run = run_from(p, part, batch, run.first + run.length))
 
 // The first position that a query sees: of its window, and of its document.
 static size first_seen(const struct problem *p, struct row r, struct run query) {
@@ -200,8 +217,9 @@ static void attend(const struct problem *p, struct row r, struct forward_space *
                    struct run queries) {
   copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
   begin(p, r, s, o, queries);
-  EACH_RUN(run, p->keys) {
-    const size seen = max_size(0, first_seen_by_any(p, r, queries) - run.position) / KEYS * KEYS;
+  const size first = first_seen_by_any(p, r, queries);
+  EACH_RUN(run, p, p->keys, r.batch) {
+    const size seen = max_size(0, first - run.position) / KEYS * KEYS;
     for (size key = seen; key < run.length && run.position + key < queries.position + queries.length; key += KEYS)
       attend_block(p, r, s, o->k, o->v, queries, piece_of(run, key, KEYS));
   }
@@ -227,7 +245,7 @@ static float *take(struct context *c, size *used, size count) {
       for (r.group = 0; r.group < (p).group; r.group++)
 
 COMMAND(attention) {
-  const struct problem p = problem_of(w + ATTENTION_BATCH, w[ATTENTION_PLACES] > 0 ? ints(c, w[ATTENTION_PLACES]) : 0);
+  const struct problem p = problem_of(c, w + ATTENTION_PLACES);
   size used = 0;
   struct forward_space s = {.q = take(c, &used, MANY_QUERIES * p.depth),
                             .out = take(c, &used, MANY_QUERIES * p.width),
@@ -244,7 +262,7 @@ COMMAND(attention) {
                              .out = floats(c, w[ATTENTION_OUT]),
                              .lse = floats(c, w[ATTENTION_LSE])};
   EACH_ROW(r, p)
-  EACH_RUN(run, p.queries)
+  EACH_RUN(run, &p, p.queries, r.batch)
   for (size query = 0; query < run.length; query += MANY_QUERIES)
     attend(&p, r, &s, &o, piece_of(run, query, MANY_QUERIES));
 }
@@ -337,7 +355,7 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
   for (size i = 0; i < keys.length * depth; i++) s->dk[i] = 0;
   for (size i = 0; i < keys.length * width; i++) s->dv[i] = 0;
   for (r.group = 0; r.group < p->group; r.group++)
-    EACH_RUN(run, p->queries) {
+    EACH_RUN(run, p, p->queries, r.batch) {
       const size first = max_size(0, keys.position - run.position) / QUERIES * QUERIES;  // queries before do not see the block
       const size last = min_size(run.length, keys.position + keys.length - 1 + p->window - run.position);  // nor those after
       for (size query = first; query < last; query += QUERIES) {
@@ -353,8 +371,7 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
 }
 
 COMMAND(attentionGrad) {
-  const int32_t *places = w[ATTENTION_GRAD_PLACES] > 0 ? ints(c, w[ATTENTION_GRAD_PLACES]) : 0;
-  const struct problem p = problem_of(w + ATTENTION_GRAD_BATCH, places);
+  const struct problem p = problem_of(c, w + ATTENTION_GRAD_PLACES);
   const struct operands o = {floats(c, w[ATTENTION_GRAD_DQ]),   floats(c, w[ATTENTION_GRAD_DK]),
                              floats(c, w[ATTENTION_GRAD_DV]),   floats(c, w[ATTENTION_GRAD_DOUT]),
                              floats(c, w[ATTENTION_GRAD_Q]),    floats(c, w[ATTENTION_GRAD_K]),
@@ -379,6 +396,6 @@ COMMAND(attentionGrad) {
   for (size i = 0; i < elements; i++) o.dq[i] = 0;
   for (struct row r = {}; r.batch < p.batch; r.batch++)
     for (r.head = 0; r.head < p.kv_heads; r.head++)
-      EACH_RUN(run, p.keys)
+      EACH_RUN(run, &p, p.keys, r.batch)
       for (size key = 0; key < run.length; key += KEYS) slope_keys(&p, r, &o, &s, piece_of(run, key, KEYS));
 }

@@ -21,6 +21,7 @@ const together = 12
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 process.chdir(root)
+await import('./build-kernels.mjs') // kernels older than their sources would compute something else
 const words = process.argv.slice(2)
 // Listed from the sources, so that the compiled leftover of a deleted test does not run.
 const sources = readdirSync('test', { recursive: true, encoding: 'utf8' })
@@ -51,7 +52,7 @@ const others = sources.filter(file => !apart.includes(file))
 const alone = apart.filter(file => sources.includes(file)).map(compiled)
 const files = words.length > 0 ? [...alone, ...others.map(compiled)] : [...alone, ...batches(others)]
 // Files run side by side, so none of them needs threads to collect its garbage: a quarter of the time of many.
-process.execArgv.push('--single-threaded-gc', '--max-semi-space-size=64') // which each of them is started with
+process.execArgv.push('--single-threaded-gc', '--max-semi-space-size=64', '--always-sparkplug') // which each of them is started with
 // Some files wait more than they compute: with one file more than there are cores, these are never idle.
 run({ files, concurrency: availableParallelism() + 1 })
   .on('test:fail', () => {

@@ -118,26 +118,41 @@ def check_documents(op, x, window):
         places.copy_(index % 50)  # other documents where those lay
 
 
+def laid(x, orders):
+    return torch.stack([row[order] for row, order in zip(x, orders)])
+
+
 def check_document_parts(op, ranks, zigzag, x):
-    """Gathered and turn by turn, of documents that end within and between parts."""
+    """Gathered and turn by turn, of documents that end within and between parts, or are cut one by one."""
     dout, q, k, v = (torch.cat((each, each.flip(1))) for each in x)
     index = torch.arange(q.shape[1], device=device).expand(2, -1)
     places = index % torch.tensor([[37], [200]], device=device)
+    order = None
+    if zigzag == "documents":
+        places = torch.stack([torch.cat([torch.arange(n) for n in lengths]) for lengths in ([16, 48, 64], [128])]).to(device)
+        order = torch.stack([parts.order(row, ranks) for row in places.cpu()]).to(device)
     out, lse = module.attention(q, k, v, query_first=0, places=places)
     grads = module.attention_grad(dout, q, k, v, out, lse, query_first=0, places=places)
+    if order is not None:
+        dout, q, k, v, out, lse, places, *grads = (laid(each, order) for each in (dout, q, k, v, out, lse, places, *grads))
+        made = module.attention(q, k, v, places=places, order=order)
+        for given, expected in zip((*made, *module.attention_grad(dout, q, k, v, *made, places=places, order=order)), (out, lse, *grads)):
+            near(given, expected, "documents in another order")
+    zigzag = zigzag is True
     size = q.shape[1] // ranks
     sums = [torch.zeros_like(each) for each in (k, v)]
     for rank in range(ranks):
         first = start_of(rank, ranks, size, zigzag)
         *mine, here = [parts.narrow(each, 1, first, size) for each in (dout, q, out, lse, grads[0], places)]
-        made, total = documents.forward_parts(op, mine[1], k, v, None, documents.pieces_of(here, first, 0, k.shape[1]))
+        made, total = documents.forward_parts(op, mine[1], k, v, None, documents.pieces_of(here, first, 0, k.shape[1], order))
         near(made, mine[2], "gathered out of documents")
         near(total, mine[3], "gathered lse of documents")
         sum_out, dq = None, torch.zeros_like(mine[4])
         for turn in range(ranks):
             at = start_of((rank - turn) % ranks, ranks, size, zigzag)
             held = [parts.narrow(each, 1, at, size) for each in (k, v)]
-            cut = documents.pieces_of(here, first, at, size)
+            cut = documents.pieces_of(here, first, at, size, order)
+            assert cut is not None
             share = documents.forward_parts(op, mine[1], *held, None, cut)
             sum_out = share if sum_out is None else fused.merge(*sum_out, *share)
             made = documents.backward_parts(op, mine[0], mine[1], *held, mine[2], mine[3], None, cut)
@@ -171,7 +186,7 @@ for op in ops:
 for window in (None, 20):
     check_documents(varlen, tensors, window)
 for ranks in (2, 4):
-    for zigzag in (False, True):
+    for zigzag in (False, True, "documents"):
         check_document_parts(varlen, ranks, zigzag, tensors)
 assert fused.blocks(0, 4, 2, 4) is None, "half of a square is no block"
 print("ok")

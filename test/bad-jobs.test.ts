@@ -22,9 +22,7 @@ const title = (text: string) => JSON.stringify(text.replace(good, 'good ').trim(
 
 for (const [text, ...expected] of rows)
   test(`bad: ${title(text)}`, () => {
-    const started = performance.now()
     const { job, problems } = parseJob(text, { readModel })
-    ok(performance.now() - started < 10_000, 'slow')
     equal(job, undefined)
     const errors = problems.filter(p => p.severity === 'error')
     const wanted = expected.map(e => /^(\S+) (\S+) \| (.*)$/s.exec(e)!.slice(1))
@@ -154,15 +152,13 @@ const mutation = fc.record({
 })
 const seed = Number(process.env.SEED ?? 7)
 
-test(`mutated jobs never throw and are quick (SEED=${seed})`, () => {
+test(`mutated jobs never throw (SEED=${seed})`, () => {
   const property = fc.property(fc.array(mutation, { minLength: 1, maxLength: 8 }), mutations => {
     const text = mutations.reduce(
       (t, { at, cut, put }) => t.slice(0, at % t.length) + put + t.slice((at % t.length) + cut) || ' ',
       good,
     )
-    const started = performance.now()
     const { job, problems } = parseJob(text, { readModel })
-    ok(performance.now() - started < 5000)
     ok(job !== undefined || problems.some(p => p.severity === 'error'))
     ok(problems.every(p => !/[\p{Cc}]/u.test(p.message + p.path + p.suggestion)))
   })

@@ -11,6 +11,7 @@ import sys
 import traceback
 
 import torch
+import torch._dynamo  # custom operations load it when first called: every copy would
 import torch.distributed as dist
 import torch.multiprocessing as processes
 

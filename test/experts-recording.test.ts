@@ -68,6 +68,18 @@ for (const [i, plan] of plans.entries())
     deepEqual(readFileSync(file, 'utf8'), readFileSync(at('choices-0.jsonl'), 'utf8'), 'every plan chooses alike')
   })
 
+const documents = 'documents: { separator: 3, pad: 4 }'
+
+test('where documents are cut one by one, choices are those of tokens that follow each other', async () => {
+  const [one, several] = [at('documents-one.jsonl'), at('documents.jsonl')]
+  const made = await losses(jobOf('', documents), ...reference, '--record-choices', one)
+  const cut = 'dp: 2, cp: 2, ep: 2, zigzag: documents'
+  near(await losses(jobOf(cut, documents), ...reference, '--record-choices', several), made, 1e-12)
+  deepEqual(readFileSync(several, 'utf8'), readFileSync(one, 'utf8'))
+  const ring = 'cp: 2, attention: ring, zigzag: documents'
+  near(await losses(jobOf(ring, `${documents}, choices: ${several}`), ...reference), made, 1e-12)
+})
+
 for (const kernels of fastKernels())
   test(`the ${kernels} kernels record, and the interpreter repeats`, async () => {
     const file = at(`choices-${kernels}.jsonl`)
@@ -91,8 +103,8 @@ test('emitted PyTorch repeats them, each rank its own part', {
   timeout: 120_000,
 }, async () => {
   const [file, folder, job] = [at('to-emit.jsonl'), at('emitted'), at('emitted.yaml')]
-  const made = await losses(jobOf('pp: 2, microbatches: 2'), ...reference, '--record-choices', file)
-  writeFileSync(job, jobOf('cp: 2, ep: 2', `choices: ${file}`))
+  const made = await losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', file)
+  writeFileSync(job, jobOf('cp: 2, ep: 2, zigzag: documents', `${documents}, choices: ${file}`))
   equal(await run(['emit', job, '--out', folder], quiet), 0)
   const torchrun = ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2']
   const { code, out, err } = await finished(

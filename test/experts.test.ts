@@ -8,6 +8,7 @@ import { check, contextOf, Job, type JobInput, scheduleFacts } from '../src/plan
 import { scheduleProblems } from '../src/schedule/index.js'
 import { expertModels, routedPlans } from './expert-models.js'
 import { computesWhatOneRankComputes, models as denseModels, titleOf } from './jobs.js'
+import { covering } from './pairs.js'
 
 const models = {
   ...expertModels,
@@ -64,20 +65,7 @@ function drawn(): Point {
   }
 }
 
-const pairsOf = (p: Point) => names.flatMap((a, i) => names.slice(i + 1).map(b => JSON.stringify([a, p[a], b, p[b]])))
-
-/** Of many points, those that show most pairs that none before has shown. */
-function sample(count: number): Point[] {
-  const [all, seen] = [Array.from({ length: 40 * count }, drawn), new Set<string>()]
-  return Array.from({ length: count }, () => {
-    const news = (point: Point) => pairsOf(point).filter(pair => !seen.has(pair)).length
-    const best = all.reduce((a, b) => (news(b) > news(a) ? b : a))
-    for (const pair of pairsOf(best)) seen.add(pair)
-    return best
-  })
-}
-
-const points = asked > 0 ? Array.from({ length: asked }, drawn) : sample(8)
+const points = asked > 0 ? Array.from({ length: asked }, drawn) : covering(Array.from({ length: 400 }, drawn), 12)
 for (const [i, { model, ...plan }] of points.entries())
   test(`${model} ${titleOf(plan as JobInput['plan'] & object)} (SEED=${seed} #${i})`, () =>
-    computesWhatOneRankComputes(jobAt({ model, ...plan })))
+    computesWhatOneRankComputes(jobAt({ model, ...plan }), 3))

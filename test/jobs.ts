@@ -59,32 +59,33 @@ export const shallow = (job: Job): Job =>
     : { ...job, model: { ...job.model, layers: Math.max(2, job.plan.pp * job.plan.chunks) } }
 
 /** The same job, of sequences that hold several documents. */
-export const packed = (job: Job): Job => ({ ...job, data: Data.parse({ documents: { separator: 0 } }) })
+export const packed = (job: Job, pad = 1): Job => ({ ...job, data: Data.parse({ documents: { separator: 0, pad } }) })
 
-export const optionsOf = ({ training, model }: Job): CompareOptions => ({
-  ...{ steps: 3, seed: 1, lr: training.optimizer.lr, vocab: 'vocab' in model ? model.vocab : 1 },
+/** Two steps: the second begins with all that the first left behind. */
+export const optionsOf = ({ training, model }: Job, steps = 2): CompareOptions => ({
+  ...{ steps, seed: 1, lr: training.optimizer.lr, vocab: 'vocab' in model ? model.vocab : 1 },
 })
 
 const serials = new Map<string, SerialRun>()
 
 /** One run on one rank in one piece serves every plan of the same model and training. */
-export function serialOf(job: Job): SerialRun {
+export function serialOf(job: Job, steps?: number): SerialRun {
   const serial = serialJob(job)
-  const key = JSON.stringify([job.model, job.training, job.data, serial.plan.microbatches])
-  const known = serials.get(key) ?? runSerial(compileJob(serial), optionsOf(job))
+  const key = JSON.stringify([job.model, job.training, job.data, serial.plan.microbatches, steps])
+  const known = serials.get(key) ?? runSerial(compileJob(serial), optionsOf(job, steps))
   serials.set(key, known)
   return known
 }
 
 /** The job is sound, its program lawful, its losses, gradients, parameters and peaks those of one rank. */
-export function computesWhatOneRankComputes(job: Job): void {
+export function computesWhatOneRankComputes(job: Job, steps?: number): void {
   assert.deepEqual(
     check(job).filter(problem => problem.severity === 'error'),
     [],
   )
   const program = compileJob(job)
   assert.deepEqual(verify(program, compileJob(serialJob(job, job.plan.microbatches))).slice(0, 3), [])
-  const comparison = compare(program, serialOf(job), optionsOf(job))
+  const comparison = compare(program, serialOf(job, steps), optionsOf(job, steps))
   assert.ok(
     worstOf(comparison) <= 1e-12,
     `differs from one rank: ${JSON.stringify({ steps: comparison.steps, parameter: comparison.parameter })}`,

@@ -36,6 +36,21 @@ function cut(of: Tensor, seq: number, { length, origin, until, gap }: Part): Ten
   }
 }
 
+/** What documents have: positions of queries, and an order of all tokens. */
+const tables = ['places', 'order']
+
+/** Tokens of each sequence in runs that follow each other, and these in any order. */
+function shuffled({ int, pick }: Draw, batch: number, slot: number): Tensor {
+  const orders = Array.from({ length: batch }, () => {
+    const order = Array.from({ length: slot }, (_, i) => i)
+    const runs: number[][] = []
+    while (order.length > 0) runs.splice(int(runs.length + 1), 0, order.splice(0, pick([1, 3, 40, 70])))
+    return runs.flat()
+  })
+  const dims = Object.entries({ batch, slot }).map(([name, size]) => ({ name, size }))
+  return { dims, values: Int32Array.from(orders.flat()) }
+}
+
 /** Local and whole sizes of q, k, v; window and dropout sometimes; and now and then some of the keys only. */
 function attentionInput(d: Draw) {
   const { tensor, pick, chance, int } = d
@@ -53,6 +68,7 @@ function attentionInput(d: Draw) {
   const [window, rate] = [pick([0, 0, 1, 5, 70]), chance(0.4) ? 0.3 : 0]
   // Short documents, and long ones: some lie in other blocks than their keys.
   const places = chance(0.5) ? [d.integers({ batch, seq: queries.length }, 0, pick([1, 4, 80, seq]))] : []
+  const documents = places.length > 0 && chance(0.5) ? [...places, shuffled(d, batch, seq)] : places
   const words = {
     ...{ batch, queries: queries.length, keys: keys.length, positions: seq, kvHeads, group, headDim, valueDim, scale },
     ...{ window, rate },
@@ -70,7 +86,7 @@ function attentionInput(d: Draw) {
     ...{ k: { ...held, headDim }, v: { ...held, valueDim } },
   }
   const some = keys === all ? undefined : { k: cut(k, seq, keys), v: cut(v, seq, keys) }
-  return { q, k, v, some, places, words, choice, shapes }
+  return { q, k, v, some, documents, words, choice, shapes }
 }
 
 const f32 = (like: Tensor, values: Float64Array, shape: Record<string, number>): Tensor => ({
@@ -81,20 +97,20 @@ const f32 = (like: Tensor, values: Float64Array, shape: Record<string, number>):
 
 /** To some of the keys only it starts from what others gave. */
 export const attention: Make = d => {
-  const { q, k, v, some, places, words, choice, shapes } = attentionInput(d)
+  const { q, k, v, some, documents, words, choice, shapes } = attentionInput(d)
   const given = some ?? { k, v }
-  const share = reference({ kind: 'attention', ...choice }, [q, given.k, given.v, ...places], shapes.out, shapes.lse)
+  const share = reference({ kind: 'attention', ...choice }, [q, given.k, given.v, ...documents], shapes.out, shapes.lse)
   const ins = { q: q.values, k: given.k.values as Float32Array, v: given.v.values as Float32Array }
   const rest = { command: 'attention', magnitude: 4, bound: 1e-6 } as const
   if (!some) {
     const [out, lse] = share
-    return { ...rest, ins, ...orNone(places, { ...words, before: 0, beforeLse: 0 }), expected: { out, lse } }
+    return { ...rest, ins, ...orNone(tables, documents, { ...words, before: 0, beforeLse: 0 }), expected: { out, lse } }
   }
   const [before, beforeLse] = [d.tensor(shapes.out), d.tensor(shapes.lse)]
   const parts = [before, beforeLse, f32(q, share[0], shapes.out), f32(q, share[1], shapes.lse)]
   const [out, lse] = reference({ kind: 'attentionMerge' }, parts, shapes.out, shapes.lse)
   const more = { before: before.values, beforeLse: beforeLse.values }
-  return { ...rest, ins: { ...ins, ...more }, ...orNone(places, words), expected: { out, lse } }
+  return { ...rest, ins: { ...ins, ...more }, ...orNone(tables, documents, words), expected: { out, lse } }
 }
 
 export const attentionMerge: Make = ({ tensor, size, int }) => {
@@ -110,14 +126,21 @@ export const attentionMerge: Make = ({ tensor, size, int }) => {
 
 /** Of some keys only, given the output and lse of all of them. */
 export const attentionGrad: Make = d => {
-  const { q, k, v, some = { k, v }, places, words, choice, shapes } = attentionInput(d)
-  const results = reference({ kind: 'attention', ...choice }, [q, k, v, ...places], shapes.out, shapes.lse)
+  const { q, k, v, some = { k, v }, documents, words, choice, shapes } = attentionInput(d)
+  const results = reference({ kind: 'attention', ...choice }, [q, k, v, ...documents], shapes.out, shapes.lse)
   const [out, lse] = results.map((values, i) => f32(q, values, i === 0 ? shapes.out : shapes.lse))
   const dout = { ...out, values: d.values(out.values.length) }
   const op: Op = { kind: 'attentionGrad', ...choice }
-  const operands = [dout, q, some.k, some.v, out, lse, ...places]
+  const operands = [dout, q, some.k, some.v, out, lse, ...documents]
   const [dq, dk, dv] = reference(op, operands, shapes.q, shapes.k, shapes.v)
   const ins = { dout: dout.values, q: q.values, k: some.k.values, v: some.v.values, out: out.values, lse: lse.values }
   const magnitude = Math.max(4, largest(dq), largest(dk), largest(dv))
-  return { command: 'attentionGrad', ins, ...orNone(places, words), expected: { dq, dk, dv }, magnitude, bound: 2e-6 }
+  return {
+    command: 'attentionGrad',
+    ins,
+    ...orNone(tables, documents, words),
+    expected: { dq, dk, dv },
+    magnitude,
+    bound: 2e-6,
+  }
 }

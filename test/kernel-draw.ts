@@ -59,6 +59,12 @@ export const moment = { seed: 41, step: 3, block: 'block' }
 export const absolute = ({ dims, values }: Tensor): Tensor => ({ dims, values: Array.from(values, Math.abs) })
 export const largest = (values: ArrayLike<number>) => Array.from(values).reduce((a, b) => Math.max(a, Math.abs(b)), 0)
 
-/** Positions in documents, as an operand of i32; or the word that there are none. */
-export const orNone = (places: readonly Tensor[], words: KernelCase['words']): Pick<KernelCase, 'ids' | 'words'> =>
-  places.length > 0 ? { ids: { places: places[0].values }, words } : { words: { ...words, places: 0 } }
+/** Operands of i32 that may be there, such as positions in documents; or the words that they are not. */
+export const orNone = (
+  names: readonly string[],
+  given: readonly Tensor[],
+  words: KernelCase['words'],
+): Pick<KernelCase, 'ids' | 'words'> => ({
+  ids: Object.fromEntries(given.map(({ values }, i) => [names[i], values])),
+  words: { ...words, ...Object.fromEntries(names.slice(given.length).map(name => [name, 0])) },
+})

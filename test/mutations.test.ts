@@ -28,7 +28,7 @@ for (const [model, plan] of plans)
   test(`the laws catch what changes a number: ${model}, ${titleOf(plan)} (SEED=${seed})`, () => {
     const job = shallow(jobOf(model, plan))
     const [program, serial] = [compileJob(job), compileJob(serialJob(job, job.plan.microbatches))]
-    const options = { ...optionsOf(job), steps: 2 }
+    const options = optionsOf(job)
     caughtOrHarmless({ program, serial, options, expected: runSerial(compileJob(serialJob(job)), options) }, each)
   })
 

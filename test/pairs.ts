@@ -35,9 +35,13 @@ function splitsSequence({ model, context, tp, sequenceParallel }: Point): boolea
   return (cp === 1 || model !== 'mlp') && 4 % (ulysses * tp) === 0 && 4 % (cp * (sequenceParallel ? tp : 1)) === 0
 }
 
-/** Within so many ranks, with samples for every microbatch, on a schedule that exists. */
+/**
+ * Within so many ranks, with samples for every microbatch, on a schedule that exists; more than two microbatches a stage only
+ * repeat what two do.
+ */
 const possible = (p: Point, most: number): boolean =>
   p.dp * p.tp * p.context.cp * p.pp <= most &&
+  p.microbatches <= 2 * p.pp &&
   splitsSequence(p) &&
   16 % (p.dp * p.microbatches) === 0 &&
   scheduleProblems(p.schedule, { ranks: p.pp, chunks: scheduleFacts[p.schedule].chunks, microbatches: p.microbatches })
@@ -55,22 +59,34 @@ export function* draw(seed: number, most: number): Generator<Point> {
   }
 }
 
-/** Draws points until every pair of choices that any possible point has was seen, keeping those that show a new pair. */
-export function pairwise(seed: number, tries: number, most: number): Point[] {
-  const random = choices(seed)
+/** A few of the points (or so many) that hold every pair of choices that any of them has: each time the one with most news. */
+export function covering<P extends object>(points: readonly P[], count = Infinity): P[] {
+  const pairsOf = (point: P): string[] => {
+    const entries = Object.entries(point)
+    return entries.flatMap((a, i) => entries.slice(i + 1).map(b => JSON.stringify([a, b])))
+  }
+  const pool = points.map(point => ({ point, fresh: pairsOf(point) }))
   const seen = new Set<string>()
-  const pairs = (p: Point) => names.flatMap((a, i) => names.slice(i + 1).map(b => JSON.stringify([a, p[a], b, p[b]])))
-  const kept: Point[] = []
-  for (let i = 0; i < tries; i++) {
-    const point = drawn(random)
-    if (!possible(point, most)) continue
-    const fresh = pairs(point).filter(pair => !seen.has(pair))
-    // Early on every point is news; ask for more of it then, and for less as pairs run out.
-    if (fresh.length < Math.max(1, 24 - i / 200)) continue
-    for (const pair of fresh) seen.add(pair)
-    kept.push(point)
+  const kept: P[] = []
+  while (kept.length < count) {
+    // What was news can only get less: where it was less than the best has now, nobody need look again.
+    let best = pool[0]
+    for (const each of pool) {
+      if (each !== best && each.fresh.length <= best.fresh.length) continue
+      each.fresh = each.fresh.filter(pair => !seen.has(pair))
+      if (each.fresh.length > best.fresh.length) best = each
+    }
+    if (best.fresh.length === 0) break
+    for (const pair of best.fresh) seen.add(pair)
+    kept.push(best.point)
   }
   return kept
+}
+
+/** Of so many points that are drawn, a few that hold every pair of choices that is possible within so many ranks. */
+export function pairwise(seed: number, tries: number, most: number): Point[] {
+  const random = choices(seed)
+  return covering(Array.from({ length: tries }, () => drawn(random)).filter(point => possible(point, most)))
 }
 
 export const jobAt = ({ model, context, ...plan }: Point) =>

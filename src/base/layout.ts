@@ -64,7 +64,7 @@ export interface DimPart {
 
 /** The part of a dim, of local size `size`, that the rank at `at` holds where the dim is split over `axes`. */
 export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim, at: Coordinates): DimPart {
-  const turning = mesh.zigzag?.dim === name ? zigzagAxes(mesh, axes) : []
+  const turning = isBroken(mesh, name) ? zigzagAxes(mesh, axes) : []
   if (turning.length === 0) return { origin: indexAlong(mesh, axes, at) * size, until: size, gap: 0 }
   const [ranks, rank, minor] = [sizeOfAll(mesh, turning), indexAlong(mesh, turning, at), axes.slice(turning.length)]
   const chunk = (size * sizeOfAll(mesh, minor)) / 2
@@ -76,6 +76,9 @@ export function partAlong(mesh: Mesh, axes: readonly Axis[], { name, size }: Dim
   }
 }
 
+/** Whether ranks hold two runs of the dim: documents that are cut one by one lie in runs of slots. */
+const isBroken = ({ zigzag }: Mesh, dim: string | undefined): boolean => zigzag?.dim === dim && !zigzag?.documents
+
 /**
  * Those of the axes, from the first on, that are the axis of the zigzag or factors of it. The minor factors alone are a zigzag
  * too, of what a rank of the major ones holds.
@@ -84,6 +87,12 @@ export function zigzagAxes({ zigzag }: Mesh, axes: readonly Axis[]): readonly Ax
   const turns = (axis: Axis) => axis === zigzag?.axis || axis.startsWith(`${zigzag?.axis}.`)
   const end = axes.findIndex(axis => !turns(axis))
   return end < 0 ? axes : axes.slice(0, end)
+}
+
+/** How many ranks each document is cut over; 1: tokens lie as they follow each other. */
+export function documentRanks(mesh: Mesh): number {
+  const axes = mesh.axes.map(({ name }) => name).filter(name => zigzagAxes(mesh, [name]).length > 0)
+  return mesh.zigzag?.documents ? sizeOfAll(mesh, axes) : 1
 }
 
 /** Where the part that a rank holds belongs: to the rank so many turns before it. */
@@ -96,7 +105,7 @@ export function homeOf(mesh: Mesh, { turn }: Layout, at: Coordinates): Coordinat
 
 /** Whether a cut of the dim along these axes is not in order. */
 export const isZigzagCut = (mesh: Mesh, axes: readonly Axis[], dim: string | undefined): boolean =>
-  mesh.zigzag !== undefined && mesh.zigzag.dim === dim && zigzagAxes(mesh, axes).length > 0
+  mesh.zigzag !== undefined && isBroken(mesh, dim) && zigzagAxes(mesh, axes).length > 0
 
 /** Where the element at `index` of a part lies in the whole dim. */
 export const positionIn = ({ origin, until, gap }: DimPart, index: number): number =>

@@ -13,8 +13,10 @@ export interface Mesh {
   /**
    * The split of this dim over this axis, of c ranks, is not in order: rank r holds chunks r and 2c-1-r of 2c, so that
    * causal attention gives every rank as much to do. Axes that split the dim further cut what a rank holds in its order.
+   * `documents`: each document of a sequence is cut so by itself. Where they begin is data, so a rank holds a run of *slots*, and
+   * which token lies at a slot is data too: `order`.
    */
-  readonly zigzag?: { readonly dim: string; readonly axis: Axis }
+  readonly zigzag?: { readonly dim: string; readonly axis: Axis; readonly documents?: true }
 }
 
 export type Coordinates = Readonly<Record<string, number>>

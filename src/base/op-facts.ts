@@ -79,16 +79,16 @@ export const opFacts: OpTable<OpFacts> = {
   join: op('a b -> out', { recomputed: 'listed' }),
   joinGrad: op('dout -> da db'),
   rope: op('x positions -> y', { recomputed: 'listed' }),
-  attention: op('q k v positions -> out lse', {
+  attention: op('q k v positions order -> out lse', {
     ...{ work: 'attention', statistic: 1, wide: 1, recomputed: 'selective', unlike: ['seq'] },
   }),
-  attentionGrad: op('dout q k v out lse positions -> dq dk dv', {
+  attentionGrad: op('dout q k v out lse positions order -> dq dk dv', {
     work: 'attentionBackward',
     like: 1,
     unlike: ['seq'],
   }),
   attentionMerge: op('out lse more moreLse -> out lse', { statistic: 1, wide: 1, like: 0 }),
-  dropout: op('x -> y', { recomputed: 'listed' }),
+  dropout: op('x order -> y', { recomputed: 'listed' }),
   embed: op('ids table -> out', { work: { lookInto: 1 }, recomputed: 'listed' }),
   embedGrad: op('ids dout -> dtable', { wide: 0 }),
   maxOver: op('x -> out', { statistic: 0 }),

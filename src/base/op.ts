@@ -54,20 +54,24 @@ export type Op =
    */
   | { readonly kind: 'rope'; readonly theta: number; readonly inverse: boolean; readonly scaling?: RopeScaling }
   /**
-   * (q, k, v, positions) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group; headDim of v and
+   * (q, k, v, positions, order) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group; headDim of v and
    * out is named valueDim where it is another. lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores
    * are multiplied by `scale`, or by 1/sqrt(headDim). A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
    * Where there are positions [batch seq], of the queries within their documents, a query at n sees itself and the n before it.
+   * Where there is an order [batch slot], the token at a slot of the sequence, query or key, is the one it names.
    */
   | ({ readonly kind: 'attention' } & AttentionOptions)
-  /** (dout, q, k, v, out, lse, positions) -> (dq, dk, dv): out and lse are those of all keys, even where k and v are some of them. */
+  /** (dout, q, k, v, out, lse, positions, order) -> (dq, dk, dv): out and lse are those of all keys, even where k and v are some of them. */
   | ({ readonly kind: 'attentionGrad' } & AttentionOptions)
   /**
    * (out, lse, more, moreLse) -> (out, lse): of attention to some keys and to some others, attention to all of them. With
    * lse = log(exp(lse) + exp(moreLse)), each is weighed by exp(its lse - lse). Where no key was seen lse is -infinity.
    */
   | { readonly kind: 'attentionMerge' }
-  /** (x) -> (y): kept elements divided by 1 - rate, the others 0. It is its own gradient. */
+  /**
+   * (x, order) -> (y): kept elements divided by 1 - rate, the others 0, by their index in the whole tensor; an order as that of attention.
+   * It is its own gradient.
+   */
   | { readonly kind: 'dropout'; readonly dropout: Dropout }
   /** (ids, table) -> (out): rows of table; an id outside this rank's rows gives 0, so out is a sum over vocab. */
   | { readonly kind: 'embed' }

@@ -133,7 +133,7 @@ const byName = (segments: readonly Segment[]): Record<string, Segment> =>
   Object.fromEntries(segments.map(segment => [segment.name, segment]))
 
 const inputsOf = (model: Model, s: ShardedMesh, onlyForward: boolean): DataInput[] => [
-  ...model.inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims, layout: canonical(s, dims, 'input') })),
+  ...model.inputs.map(input => ({ ...input, layout: canonical(s, input.dims, 'input') })),
   ...(onlyForward ? [] : ['lr', 'step']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]
 

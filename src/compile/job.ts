@@ -1,8 +1,8 @@
 /** From a job to its program, and to the one-rank program it is compared with. */
 import { finish, type Work } from '../base/index.js'
 import type { Program, Stream } from '../ir/index.js'
-import { buildModel, type StepShape } from '../model/index.js'
-import type { Job, Plan } from '../plan/index.js'
+import { buildModel, type DocumentsShape, type StepShape } from '../model/index.js'
+import type { Documents, Job, Plan } from '../plan/index.js'
 import { makeSchedule, type Schedule } from '../schedule/index.js'
 import { compiling } from './compile.js'
 import type { CompileInput } from './compiled.js'
@@ -20,9 +20,16 @@ export function inputOf(job: Job, schedule: Schedule): CompileInput {
   return { model: buildModel(model, { ...stepOf(job), replays }), plan, training, schedule }
 }
 
-export const stepOf = ({ training: { globalBatch, seq }, plan: { microbatches }, data }: Job): StepShape => ({
+export const stepOf = ({ training: { globalBatch, seq }, plan: { microbatches, zigzag }, data }: Job): StepShape => ({
   batch: globalBatch / microbatches,
-  ...{ seq, microbatches, documents: data?.documents !== undefined },
+  ...{ seq, microbatches },
+  ...(data?.documents && { documents: documentsOf(data.documents, zigzag) }),
+})
+
+/** One rank has the documents of the plan that it is compared with, and an order as well, in which every token is at its place. */
+const documentsOf = ({ pad }: Documents, zigzag: Plan['zigzag']): DocumentsShape => ({
+  ...(pad > 1 && { every: pad }),
+  ...(zigzag === 'documents' && { ordered: true }),
 })
 
 export function scheduleOf(plan: Plan): Schedule {
@@ -39,7 +46,7 @@ export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
   ...job,
   plan: {
     ...job.plan,
-    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false },
+    ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false, attention: 'gather' },
     ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
   },
 })

@@ -1,9 +1,9 @@
 /**
  * The mesh of a plan: its axes in their rank order, factored where heads are split by several, every factor cut further where the
- * grid of experts cuts it; the sequence in zigzag over the major factor of cp.
+ * grid of experts cuts it; the sequence, or each document of it, in zigzag over the major factor of cp.
  */
 import type { Axis, Mesh, MeshAxis } from '../base/index.js'
-import { commonFactors, contextOf, expertGrid, headSplit, isZigzag, type Plan } from '../plan/index.js'
+import { commonFactors, contextOf, expertGrid, headSplit, type Plan, zigzagOf } from '../plan/index.js'
 import type { ExpertAxes } from './layouts.js'
 
 export type MeshPlan = Pick<Plan, MeshAxis | 'etp' | 'order' | 'zigzag' | 'attention'>
@@ -13,7 +13,9 @@ type AxisSize = Mesh['axes'][number]
 export function meshOf(plan: MeshPlan, dims: Sizes): Mesh {
   const axes = axesOf(plan, dims).map(({ name, size }) => ({ name, size }))
   const axis = factorsOf(plan, dims.kvHeads).cp.at(-1)!.name
-  return isZigzag(plan, dims.seq) ? { axes, zigzag: { dim: 'seq', axis } } : { axes }
+  const zigzag = zigzagOf(plan, dims.seq)
+  if (zigzag === undefined) return { axes }
+  return { axes, zigzag: { dim: 'seq', axis, ...(zigzag === 'documents' && { documents: true }) } }
 }
 
 /** Which axes of that mesh the experts are split over. */

@@ -189,9 +189,10 @@ interface Arriving {
   readonly refs: readonly Ref[]
 }
 
-/** The turns at which some rank has a query that sees a key. */
+/** The turns at which some rank has a query that sees a key: of documents that are cut one by one and may be short, all. */
 function turnsSeen(mesh: Mesh, axes: readonly Axis[], seq: number, window = Infinity): number[] {
   const ranks = sizeOfAll(mesh, axes)
+  if (mesh.zigzag?.documents) return Array.from({ length: ranks }, (_, turn) => turn)
   const runs = Array.from({ length: ranks }, (_, rank) => runsOf(mesh, axes, seq / ranks, rank))
   const sees = (query: Run, key: Run) => key.first <= query.last && query.first - key.last < window
   const seen = (turn: number) =>

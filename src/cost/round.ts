@@ -11,8 +11,12 @@ import {
 } from '../base/index.js'
 import type { Buffer } from '../ir/index.js'
 
-/** Keys that a query sees on average on that rank; undefined where keys do not go round. */
-export function keysOfTurn(mesh: Mesh, queries: Buffer, keys: Buffer, window = Infinity): number | undefined {
+/**
+ * Keys that a query sees on average on that rank; undefined where keys do not go round. Documents that are cut one by one are
+ * counted as one that is.
+ */
+export function keysOfTurn(on: Mesh, queries: Buffer, keys: Buffer, window = Infinity): number | undefined {
+  const mesh: Mesh = on.zigzag?.documents ? { ...on, zigzag: { dim: on.zigzag.dim, axis: on.zigzag.axis } } : on
   const [asked, held] = [splitOf(queries.layout, 'seq'), splitOf(keys.layout, 'seq')]
   if (asked.length === 0 || held.join() !== asked.join()) return undefined
   const size = keys.dims.find(({ name }) => name === 'seq')?.size ?? 1

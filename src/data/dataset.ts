@@ -1,4 +1,5 @@
 /** What a run is trained and judged on: two sets of samples that share no token. */
+import { roundUp } from '../base/index.js'
 import type { Documents } from './documents.js'
 import { fingerprint } from './fingerprint.js'
 import type { Replay } from './replay.js'
@@ -18,12 +19,12 @@ export interface Dataset {
   readonly documents?: Documents
 }
 
-/** The last share of the tokens is held out; what is before is trained on. */
+/** The last share of the tokens is held out; what is before is trained on. `pad`: documents begin at multiples of so many tokens. */
 export function datasetOfIds(
   ids: Ids,
-  { seq, evalFraction, name }: { seq: number; evalFraction: number; name: string },
+  { seq, evalFraction, name, pad = 1 }: { seq: number; evalFraction: number; name: string; pad?: number },
 ): Dataset {
-  const cut = heldOutFrom(ids, evalFraction)
+  const cut = heldOutFrom(ids, evalFraction, pad)
   const train = windows(ids.subarray(0, cut), seq)
   const heldOut = windows(ids.subarray(cut), seq)
   return {
@@ -36,7 +37,8 @@ export function datasetOfIds(
 }
 
 /** The first token that is not trained on. */
-export const heldOutFrom = (ids: Ids, evalFraction: number): number => Math.ceil(ids.length * (1 - evalFraction))
+export const heldOutFrom = (ids: Ids, evalFraction: number, pad = 1): number =>
+  Math.min(ids.length, roundUp(Math.ceil(ids.length * (1 - evalFraction)), pad))
 
 /** Runs of `seq` tokens side by side; labels are the tokens one further, so the last token is a label only. */
 export const windows = (ids: Ids, seq: number): Samples => ({

@@ -1,33 +1,71 @@
 /**
  * Documents packed into sequences: a token that ends one of them says where the next begins. A token's *position* is its place in
- * its document. A document that a sequence cuts in two goes on in the next sequence as another one, and blank samples are
- * documents of one token each. All of it follows from the tokens of a sample, so every plan and every resumed run sees the same.
+ * its document. A document that a sequence cuts in two goes on in the next sequence as another one. Where documents are *padded*,
+ * each is filled up to a multiple of so many tokens: what fills it belongs to it, reads as the token that ends it, and predicts
+ * nothing. All of it follows from the tokens of a sample, so every plan and every resumed run sees the same.
  */
+import { roundUp } from '../base/index.js'
 import type { Dataset } from './dataset.js'
 import { fingerprint } from './fingerprint.js'
 import type { Samples, Values } from './samples.js'
 import { ignored } from './synthetic.js'
+import type { Ids } from './tokenizer.js'
 
 export interface Documents {
   /** The token that ends a document, and belongs to it. */
   readonly separator: number
   /** What the last token of a document is to predict: the first of the next (`all`), or nothing (`within`). */
   readonly labels: 'all' | 'within'
+  /** Documents are filled up to multiples of so many tokens. */
+  readonly pad: number
 }
 
-export const packed = (dataset: Dataset, documents: Documents): Dataset => ({
-  ...dataset,
-  documents,
-  description: `${dataset.description}; documents end with token ${documents.separator}`,
-  train: withPositions(dataset.train, documents),
-  heldOut: withPositions(dataset.heldOut, documents),
-  fingerprint: fingerprint(`${dataset.fingerprint} documents`, [
-    documents.separator,
-    Number(documents.labels === 'all'),
-  ]),
-})
+export function packed(dataset: Dataset, documents: Documents): Dataset {
+  const { separator, labels, pad } = documents
+  const filled = pad > 1 ? `, filled up to multiples of ${pad}` : ''
+  return {
+    ...dataset,
+    documents,
+    description: `${dataset.description}; documents end with token ${separator}${filled}`,
+    train: inDocuments(dataset.train, documents),
+    heldOut: inDocuments(dataset.heldOut, documents),
+    fingerprint: fingerprint(`${dataset.fingerprint} documents`, [
+      ...[separator, Number(labels === 'all')],
+      ...(pad > 1 ? [pad] : []),
+    ]),
+  }
+}
 
-function withPositions(samples: Samples, { separator, labels }: Documents): Samples {
+/** Ids with room behind each document, filled with the token that ends it, so that the next begins at a multiple of `pad`. */
+export function padded(ids: Ids, { separator, pad }: Pick<Documents, 'separator' | 'pad'>): Ids {
+  if (pad === 1) return ids
+  const lengths: number[] = []
+  for (let from = 0, end = 0; end >= 0; from = end + 1) {
+    end = ids.indexOf(separator, from)
+    lengths.push((end < 0 ? ids.length : end + 1) - from)
+  }
+  const last = lengths.pop() ?? 0
+  const room = lengths.reduce((sum, length) => sum + roundUp(length, pad), last)
+  const roomy = roomFor(ids, room).fill(separator)
+  let [from, to] = [0, 0]
+  for (const length of [...lengths, last]) {
+    roomy.set(ids.subarray(from, from + length), to)
+    from += length
+    to += roundUp(length, pad)
+  }
+  return roomy
+}
+
+/** As wide as the others. */
+const roomFor = (ids: Ids, room: number): Ids =>
+  ids instanceof Uint8Array
+    ? new Uint8Array(room)
+    : ids instanceof Uint16Array
+      ? new Uint16Array(room)
+      : new Uint32Array(room)
+
+/** Samples of a dataset whose documents are told apart; what a document is filled up with takes the place of what was there. */
+function inDocuments(samples: Samples, documents: Documents): Samples {
   const { size } = samples.inputs.tokens
   const tokensOf = (sample: number): Int32Array => {
     const tokens = new Int32Array(size)
@@ -36,22 +74,33 @@ function withPositions(samples: Samples, { separator, labels }: Documents): Samp
   }
   return {
     ...samples,
-    inputs: { ...samples.inputs, positions: { dtype: 'i32', size, blank: 0 } },
+    inputs: { ...samples.inputs, positions: { dtype: 'i32', size, blank: place => place % documents.pad } },
     write(input, sample, into) {
-      if (input === 'positions') into.set(positionsOf(tokensOf(sample), separator))
-      else samples.write(input, sample, into)
-      if (input === 'labels' && labels === 'within') ignoreEnds(into, tokensOf(sample), separator)
+      const tokens = tokensOf(sample)
+      const { positions, ends, fills } = documentsIn(tokens, documents)
+      if (input === 'positions') return into.set(positions)
+      samples.write(input, sample, into)
+      if (input === 'tokens') for (const i of fills) into[i] = documents.separator
+      if (input === 'labels') relabel(into, ends, documents)
+      if (input === 'labels') for (const i of fills) into[i] = ignored
     },
   }
 }
 
-/** Counted from 0 after each separator. */
-export function positionsOf(tokens: Int32Array, separator: number): Int32Array {
-  const positions = new Int32Array(tokens.length)
-  for (let i = 1; i < tokens.length; i++) positions[i] = tokens[i - 1] === separator ? 0 : positions[i - 1] + 1
-  return positions
+/** The positions of a sequence's tokens, which of them end a document, and which come after that in it. */
+export function documentsIn(tokens: Int32Array, { separator, pad }: Pick<Documents, 'separator' | 'pad'>) {
+  const [positions, ends, fills] = [new Int32Array(tokens.length), [] as number[], [] as number[]]
+  for (let i = 0, ended = false; i < tokens.length; i++) {
+    const begins: boolean = i === 0 || (ended && i % pad === 0)
+    positions[i] = begins ? 0 : positions[i - 1] + 1
+    if (ended && !begins) fills.push(i)
+    else if (tokens[i] === separator) ends.push(i)
+    ended = (ended && !begins) || tokens[i] === separator
+  }
+  return { positions, ends, fills }
 }
 
-function ignoreEnds(labels: Values, tokens: Int32Array, separator: number): void {
-  for (const [i, token] of tokens.entries()) if (token === separator) labels[i] = ignored
+/** The last token of a document predicts the first of the next, wherever that begins, or nothing. */
+function relabel(labels: Values, ends: readonly number[], { labels: kind, pad }: Documents): void {
+  for (const i of ends) labels[i] = kind === 'all' ? labels[roundUp(i + 1, pad) - 1] : ignored
 }

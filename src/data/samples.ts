@@ -8,11 +8,11 @@ import { permutation } from './order.js'
 
 export type Values = Int32Array | Float32Array
 
-/** An input of one sample: how many values it has, and what stands where there is no sample. */
+/** An input of one sample: how many values it has, and what stands at each place where there is no sample. */
 export interface SampleInput {
   readonly dtype: DType
   readonly size: number
-  readonly blank: number
+  readonly blank: (place: number) => number
 }
 
 export interface Samples {
@@ -85,6 +85,6 @@ function batchOf(samples: Samples, chosen: readonly number[]): Batch {
 }
 
 function valuesOf({ dtype, size, blank }: SampleInput, samples: number): Values {
-  const length = samples * size
-  return (dtype === 'i32' ? new Int32Array(length) : new Float32Array(length)).fill(blank)
+  const values = dtype === 'i32' ? new Int32Array(samples * size) : new Float32Array(samples * size)
+  return values.map((_, i) => blank(i % size))
 }

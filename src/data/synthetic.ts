@@ -31,7 +31,7 @@ export function rotations(shape: { seq: number; embed: number }, seed: number): 
       into[i] = input === 'target' ? noise(sample * size + turned) / 2 : noise(sample * size + i)
     }
   }
-  const input = { dtype: 'f32', size, blank: 0 } as const
+  const input = { dtype: 'f32', size, blank: () => 0 } as const
   return { count: many, inputs: { x: input, target: input }, write }
 }
 
@@ -39,8 +39,8 @@ export function rotations(shape: { seq: number; embed: number }, seed: number): 
 export const ignored = -100
 
 export const tokenInputs = (seq: number): Samples['inputs'] => ({
-  tokens: { dtype: 'i32', size: seq, blank: 0 },
-  labels: { dtype: 'i32', size: seq, blank: ignored },
+  tokens: { dtype: 'i32', size: seq, blank: () => 0 },
+  labels: { dtype: 'i32', size: seq, blank: () => ignored },
 })
 
 const many = 2 ** 30

@@ -3,7 +3,7 @@
  * that calls them, beside them what the ranks must know of mesh, parameters and run, and how to start it all.
  * Pure: paths and texts come out, and somebody else writes them.
  */
-import { asPart, finish, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
+import { asPart, documentRanks, finish, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
 import { isGuarded } from './experts.js'
 import { groupLabel, Unwritten } from './expressions.js'
@@ -119,7 +119,7 @@ function programText(program: Program): string {
   "mesh": ${text(mesh.axes)},
   "world": ${worldOf(mesh)},
   "reporter": ${reporterOf(program)},
-  "microbatches": ${microbatches},${isGuarded(program) ? '\n  "guarded": true,' : ''}
+  "microbatches": ${microbatches},${isGuarded(program) ? '\n  "guarded": true,' : ''}${mesh.zigzag?.documents ? `\n  "documentRanks": ${documentRanks(mesh)},` : ''}
   "groups": ${list(groupsOf(program))},
   "inputs": ${list(inputs)},
   "results": ${text(results)},

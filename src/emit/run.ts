@@ -10,7 +10,7 @@ export interface Run {
   readonly learningRate: LearningRate
   readonly data: RunData
   /** What ends a document, and whether its last token predicts what follows, where a sequence holds several. */
-  readonly documents?: { readonly separator: number; readonly labels: 'all' | 'within' }
+  readonly documents?: { readonly separator: number; readonly labels: 'all' | 'within'; readonly pad: number }
   /** The file of choices that experts repeat. */
   readonly choices?: string
   /** A hash of the data: it tells what a checkpoint was trained on from anything else. */

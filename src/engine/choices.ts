@@ -3,7 +3,7 @@
  * samples, whoever held them.
  */
 import { type Dim, elementsOf, type Rank } from '../base/index.js'
-import { acrossMicrobatches, indicesOf, wholeDims } from '../geometry/index.js'
+import { acrossMicrobatches, followed, indicesOf, wholeDims } from '../geometry/index.js'
 import type { Buffer, Call, Program } from '../ir/index.js'
 
 export interface Chosen {
@@ -14,6 +14,10 @@ export interface Chosen {
 
 /** By the name of the layer. */
 export type Choices = ReadonlyMap<string, Chosen>
+
+/** Choices of a step whose tokens lay in these orders, as tokens follow each other. */
+export const choicesInOrder = (choices: Choices, orders: Int32Array): Choices =>
+  new Map([...choices].map(([layer, { dims, values }]) => [layer, { dims, values: followed(values, dims, orders) }]))
 
 /** The layers that choose, and how many choices a step makes there. */
 export function choosersIn({ mesh, microbatches, blocks, segments, streams }: Program): Map<string, readonly Dim[]> {

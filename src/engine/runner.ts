@@ -60,7 +60,7 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   spread(name: string): number
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
-  /** The experts that the tokens of the last step chose, where the runner was asked to keep them. */
+  /** The experts that the tokens of the last step chose, as these lay, where the runner was asked to keep them. */
   readonly choices: Choices
   /** What the last step did, where the runner was asked to measure. Seconds from the runner's start. */
   readonly spans: readonly Span[]

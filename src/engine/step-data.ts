@@ -2,15 +2,16 @@
  * The data of a step, checked before a number of it is used: an id outside the vocabulary would be looked up as zeros, and
  * a learning rate that is no number would make every parameter one, without a word.
  */
-import { elementsOf, error, type Mesh, type Problem, ProblemsError } from '../base/index.js'
-import { inputsOf, wholeDims } from '../geometry/index.js'
+import { documentRanks, elementsOf, error, type Mesh, type Problem, ProblemsError } from '../base/index.js'
+import { inputsOf, laid, ordersOf, wholeDims } from '../geometry/index.js'
 import type { Buffer, Instr, Program, Segment } from '../ir/index.js'
 import type { StepData } from './runner.js'
 
 /** Throws all that is wrong with the data of a step, or gives it back with every input asked for once. */
 export function stepCheckOf(program: Program): (data: StepData) => StepData {
-  const shapes = inputsOf(program).filter(({ name }) => name !== 'lr' && name !== 'step')
-  const sizes = shapes.map(({ name, dtype, dims }) => ({ name, dtype, dims, elements: elementsOf(dims) }))
+  const sizes = inputsOf(program)
+    .filter(({ name }) => !known.includes(name))
+    .map(input => ({ ...input, elements: elementsOf(input.dims) }))
   const limits = idLimits(program)
   const trains = program.inputs.some(({ name }) => name === 'lr')
   return data => {
@@ -18,19 +19,41 @@ export function stepCheckOf(program: Program): (data: StepData) => StepData {
     const problems = [
       ...(trains ? lrProblems(data.lr) : []),
       ...stepProblems(data.step),
-      ...sizes.flatMap(({ name, dtype, dims, elements }) => {
+      ...sizes.flatMap(({ name, dtype, dims, every, elements }) => {
         const given = values.get(name)
         if (given?.length !== elements) return [wrong(name, `${given?.length ?? 'no'} values, not ${elements}`)]
-        if (name === 'positions') return placeProblems(name, given, dims.at(-1)?.size ?? 1)
+        if (name === 'positions') return placeProblems(name, given, { seq: dims.at(-1)?.size ?? 1, every })
         // What is a layer's own is named after it.
         const limit = limits.get(name) ?? limits.get(name.slice(name.lastIndexOf('.') + 1))
         return dtype === 'i32' ? idProblems(name, given, limit) : []
       }),
     ]
     if (problems.length > 0) throw new ProblemsError(problems)
-    const inputs = (name: string) => values.get(name) ?? data.inputs(name)
-    return { inputs, lr: data.lr, step: data.step }
+    const lying = inOrder(program, values)
+    return { inputs: name => lying.get(name) ?? data.inputs(name), lr: data.lr, step: data.step }
   }
+}
+
+/** Inputs that no data holds: what a step is told, and the order of tokens, which follows from their positions. */
+const known = ['lr', 'step', 'order']
+
+type Values = ReadonlyMap<string, ArrayLike<number>>
+
+/** The orders of all sequences of a step, where tokens have one. */
+export function ordersIn(program: Program, inputs: StepData['inputs']): Int32Array | undefined {
+  const order = program.inputs.find(({ name }) => name === 'order')
+  return order && ordersOf(inputs('positions'), order.dims.at(-1)?.size ?? 1, documentRanks(program.mesh))
+}
+
+/** Inputs as tokens lie: data comes as tokens follow each other, the same for every plan. */
+function inOrder(program: Program, given: Values): Values {
+  const orders = ordersIn(program, name => given.get(name) ?? [])
+  if (!orders) return given
+  const lying = inputsOf(program).flatMap(({ name, dims }) => {
+    const values = given.get(name)
+    return values ? [[name, laid(values, dims, orders)] as const] : []
+  })
+  return new Map([...lying, ['order', orders]])
 }
 
 const wrong = (input: string, message: string): Problem => error('step/data', `inputs.${input}`, message)
@@ -67,12 +90,20 @@ function idProblems(name: string, ids: ArrayLike<number>, limit: Limit | undefin
   return [wrong(name, `${ids[first]} at ${first}${more} is outside ${range}`)]
 }
 
+interface Sequences {
+  readonly seq: number
+  /** Documents begin at multiples of it. */
+  readonly every: number | undefined
+}
+
 /** Places in documents are counted: from 0 where one begins, and at the latest where a sequence does. */
-function placeProblems(name: string, places: ArrayLike<number>, seq: number): Problem[] {
+function placeProblems(name: string, places: ArrayLike<number>, { seq, every = 1 }: Sequences): Problem[] {
   for (let i = 0; i < places.length; i++) {
     const next = i % seq === 0 ? 0 : places[i - 1] + 1
     if (places[i] !== 0 && places[i] !== next)
       return [wrong(name, `${places[i]} at ${i} is neither ${next}, the next in its document, nor 0, where one begins`)]
+    if (places[i] === 0 && i % every !== 0)
+      return [wrong(name, `a document begins at ${i}, but they begin at multiples of ${every}`)]
   }
   return []
 }

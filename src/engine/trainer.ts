@@ -5,10 +5,12 @@
  */
 import { error, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
+import { type Choices, choicesInOrder } from './choices.js'
 import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
 import { startEngine } from './native/run/engine.js'
 import { startReference } from './reference/engine.js'
 import type { Runner, Start, StartOptions, StepData, StepResult } from './runner.js'
+import { ordersIn } from './step-data.js'
 
 export const kernelNames = ['native', 'vectors', 'wasm', 'reference'] as const
 export type KernelName = (typeof kernelNames)[number]
@@ -47,6 +49,8 @@ type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | '
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
+  /** As tokens follow each other. */
+  readonly choices: Choices
   /** The mean loss over all labels of the batches, with the parameters of now. Changes nothing. */
   evaluate(batches: readonly StepData['inputs'][]): Promise<{ readonly loss: number; readonly count: number }>
   stop(): Promise<void>
@@ -61,6 +65,7 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
   const start = starts[kernelsFor(options.kernels)]
   const engine = await start(program, options)
   let judge: Runner | undefined
+  let orders: Int32Array | undefined
   const ready = async (): Promise<Runner> => {
     if (!options.evaluation) throw new Error('this trainer was started without an evaluation program')
     judge ??= await start(options.evaluation, { ...options, measure: false, choices: false, watcher: unwatched })
@@ -70,7 +75,11 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
   return {
     description: engine.description,
     concurrent: engine.concurrent,
-    step: async data => engine.step(data),
+    async step(data) {
+      const result = await engine.step(data)
+      orders = options.choices ? ordersIn(program, data.inputs) : undefined
+      return result
+    },
     async evaluate(batches) {
       const judge = await ready()
       let [sum, count] = [0, 0]
@@ -88,7 +97,7 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
       return engine.peaks
     },
     get choices() {
-      return engine.choices
+      return orders ? choicesInOrder(engine.choices, orders) : engine.choices
     },
     get spans() {
       return engine.spans

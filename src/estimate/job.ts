@@ -3,13 +3,13 @@ import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/i
 import { type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
 import {
   contextOf,
-  isZigzag,
   type Job,
   layersPerStage,
   type Plan,
   type ScheduleName,
   usualFlights,
   usualRows,
+  zigzagOf,
 } from '../plan/index.js'
 import { ownSoftware } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
@@ -76,7 +76,7 @@ export function roomForRows(
 function contextSplit(plan: Plan, seq: number): Pick<Split, 'inOrder' | 'ulysses' | 'ring'> {
   const { outer, ulysses, ring } = contextOf(plan)
   return {
-    ...(outer > 1 && !isZigzag(plan, seq) && { inOrder: true }),
+    ...(outer > 1 && zigzagOf(plan, seq) === undefined && { inOrder: true }),
     ...(ulysses > 1 && { ulysses }),
     ...(ring && { ring }),
   }

@@ -7,10 +7,15 @@ export interface InputShape {
   readonly name: string
   readonly dtype: DType
   readonly dims: readonly Dim[]
+  /** Of positions: documents begin at multiples of so many tokens. */
+  readonly every?: number
 }
 
 export const inputsOf = ({ inputs, microbatches }: Program): InputShape[] =>
-  inputs.map(({ name, dtype, dims }) => ({ name, dtype, dims: acrossMicrobatches(dims, microbatches) }))
+  inputs.map(({ name, dtype, dims, every }) => ({
+    ...{ name, dtype, dims: acrossMicrobatches(dims, microbatches) },
+    ...(every !== undefined && { every }),
+  }))
 
 export function wholeInput(program: Program, name: string): readonly Dim[] {
   const input = inputsOf(program).find(input => input.name === name)

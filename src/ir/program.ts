@@ -156,6 +156,8 @@ export interface DataInput {
   /** Whole, of one microbatch; its `batch` dim is a run of the global batch. Scalars (lr, step) have none. */
   readonly dims: readonly Dim[]
   readonly layout: Layout
+  /** Of positions in documents: these begin at multiples of so many tokens of their sequence. Absent: anywhere. */
+  readonly every?: number
 }
 
 export interface Block {

@@ -19,6 +19,7 @@ import {
   type Value,
 } from './graph.js'
 import { shapeOf } from './ops.js'
+import type { Placed } from './transformer.js'
 
 export type Carry = Readonly<Record<string, Value>>
 /** Reads what the block before handed on, returns what this one hands on. */
@@ -120,13 +121,13 @@ export class BlockBuilder<D extends string> {
     this.#model = model
   }
 
-  /** A tensor of the training data, the same for every block that asks for it. */
-  input(name: string, dims: readonly D[], dtype: DType = 'f32'): Value {
+  /** A tensor of the training data, the same for every block that asks for it. `every`: see InputSpec. */
+  input(name: string, dims: readonly D[], dtype: DType = 'f32', every?: number): Value {
     const sizes = this.#model.sizes(dims)
     const known = this.#model.inputs.get(name)
     if (known && !(known.dtype === dtype && sameDims(known.dims, sizes)))
       throw new Error(`input ${name} is asked for as ${dtype} ${show(sizes)} and as ${known.dtype} ${show(known.dims)}`)
-    this.#model.inputs.set(name, { name, dtype, dims: sizes })
+    this.#model.inputs.set(name, { name, dtype, dims: sizes, ...(every && { every }) })
     return this.#graph.source({ kind: 'input', name }, name, sizes, dtype)
   }
 
@@ -241,23 +242,26 @@ export class BlockBuilder<D extends string> {
 
   /**
    * Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a valueDim instead. With positions,
-   * as those of rope, no query sees beyond its document.
+   * as those of rope, no query sees beyond its document; `order` [batch slot] says which token lies where, if not each at its place.
    */
   attention(
     q: Value,
     k: Value,
     v: Value,
-    options: Omit<AttentionOptions, 'dropout'> & { readonly dropout?: number; readonly positions?: Value } = {},
+    options: Omit<AttentionOptions, 'dropout'> & Placed & { readonly dropout?: number } = {},
   ): Value {
     const dropout = options.dropout ? { dropout: { rate: options.dropout, key: this.#key('attention') } } : {}
     const window = options.window ? { window: options.window } : {}
     const scale = options.scale ? { scale: options.scale } : {}
-    const positions = options.positions ? [options.positions] : []
-    return this.#one({ kind: 'attention', ...window, ...dropout, ...scale }, [q, k, v, ...positions], 'attention')
+    const placed = [options.positions, options.order].filter(value => value !== undefined)
+    return this.#one({ kind: 'attention', ...window, ...dropout, ...scale }, [q, k, v, ...placed], 'attention')
   }
 
-  dropout(x: Value, rate: number): Value {
-    return rate === 0 ? x : this.#one({ kind: 'dropout', dropout: { rate, key: this.#key('dropout') } }, [x], 'dropout')
+  /** With an order, as that of attention, elements are those of the tokens that lie there. */
+  dropout(x: Value, rate: number, { order }: Pick<Placed, 'order'> = {}): Value {
+    if (rate === 0) return x
+    const op: Op = { kind: 'dropout', dropout: { rate, key: this.#key('dropout') } }
+    return this.#one(op, order ? [x, order] : [x], 'dropout')
   }
 
   embed(ids: Value, rows: Value): Value {
@@ -312,7 +316,7 @@ export class BlockBuilder<D extends string> {
 
 interface RopeOptions {
   readonly scaling?: RopeScaling | undefined
-  readonly positions?: Value
+  readonly positions?: Value | undefined
 }
 
 const show = (dims: readonly Dim[]): string => `[${dims.map(dim => dim.name).join(' ')}]`

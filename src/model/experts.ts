@@ -17,8 +17,15 @@ export interface StepShape {
   readonly microbatches: number
   /** Choices are data, of each routed layer, instead of made: `layers.3.choices`. */
   readonly replays?: boolean
-  /** A sequence holds several documents: where tokens stand in theirs is data, `positions`. */
-  readonly documents?: boolean
+  readonly documents?: DocumentsShape
+}
+
+/** A sequence holds several documents: where tokens stand in theirs is data, `positions`. */
+export interface DocumentsShape {
+  /** Documents begin at multiples of so many tokens. */
+  readonly every?: number
+  /** Tokens do not lie in the order in which they follow each other: which lies where is data, `order`. */
+  readonly ordered?: boolean
 }
 
 const small = normal(0.02)

@@ -3,7 +3,7 @@ import { defineModel, normal, zeros } from './builder.js'
 import type { GptConfig } from './config.js'
 import type { StepShape } from './experts.js'
 import type { Model, Value } from './graph.js'
-import { positionsIn, type TransformerBlock } from './transformer.js'
+import { placedIn, type TransformerBlock } from './transformer.js'
 
 const small = normal(0.02)
 
@@ -20,7 +20,7 @@ function attend(b: TransformerBlock, x: Value, c: GptConfig, step: StepShape): V
     b.add(q, b.param('attn.q.bias', ['kvHeads', 'group', 'headDim'], zeros, { decay: false })),
     b.add(k, b.param('attn.k.bias', ['kvHeads', 'headDim'], zeros, { decay: false })),
     b.add(v, b.param('attn.v.bias', ['kvHeads', 'headDim'], zeros, { decay: false })),
-    { dropout: c.dropout, ...positionsIn(b, step) },
+    { dropout: c.dropout, ...placedIn(b, step) },
   )
   const out = b.contract(
     heads,
@@ -41,7 +41,7 @@ function feed(b: TransformerBlock, x: Value, c: GptConfig): Value {
 
 /** A vector for each place in the sequence, or in the document of a token. */
 function placed(b: TransformerBlock, step: StepShape): Value {
-  const { positions } = positionsIn(b, step)
+  const { positions } = placedIn(b, step)
   const init = normal(0.01)
   return positions
     ? b.embed(positions, b.param('positions', ['position', 'embed'], init))
@@ -51,15 +51,17 @@ function placed(b: TransformerBlock, step: StepShape): Value {
 export function gpt(c: GptConfig, step: StepShape): Model {
   const { embed, heads, ffn, vocab } = c
   const { batch, seq } = step
-  const sizes = { batch, seq, embed, kvHeads: heads, group: 1, headDim: embed / heads, ffn, vocab, position: seq }
+  const ofSequence = { batch, seq, position: seq, slot: seq }
+  const sizes = { ...ofSequence, embed, kvHeads: heads, group: 1, headDim: embed / heads, ffn, vocab }
   return defineModel('gpt', sizes, model => {
     model.block('embed', b => {
       const tokens = b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), b.param('tokens', ['vocab', 'embed'], small))
-      return { x: b.dropout(b.add(tokens, placed(b, step)), c.dropout) }
+      return { x: b.dropout(b.add(tokens, placed(b, step)), c.dropout, placedIn(b, step)) }
     })
     model.repeat('layers', c.layers, (b, { x }) => {
-      const middle = b.add(x, b.dropout(attend(b, b.layerNorm(x, 'norm1', ['embed'], c.eps), c, step), c.dropout))
-      return { x: b.add(middle, b.dropout(feed(b, b.layerNorm(middle, 'norm2', ['embed'], c.eps), c), c.dropout)) }
+      const dropped = (of: Value) => b.dropout(of, c.dropout, placedIn(b, step))
+      const middle = b.add(x, dropped(attend(b, b.layerNorm(x, 'norm1', ['embed'], c.eps), c, step)))
+      return { x: b.add(middle, dropped(feed(b, b.layerNorm(middle, 'norm2', ['embed'], c.eps), c))) }
     })
     model.block('head', (b, { x }) => {
       const table = c.tied ? b.tied('embed.tokens') : b.param('out', ['vocab', 'embed'], small)

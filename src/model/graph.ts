@@ -78,6 +78,8 @@ export interface InputSpec {
   readonly name: string
   readonly dtype: DType
   readonly dims: readonly Dim[]
+  /** Of positions in documents: these begin at multiples of so many tokens. */
+  readonly every?: number
 }
 
 export interface Model {

@@ -1,6 +1,6 @@
 export * from './builder.js'
 export * from './config.js'
-export { roomOf, type StepShape } from './experts.js'
+export { type DocumentsShape, roomOf, type StepShape } from './experts.js'
 export * from './family.js'
 export * from './flops.js'
 export * from './gpt.js'

@@ -8,7 +8,7 @@ import { scoreGrowthOf } from '../base/index.js'
 import { normal } from './builder.js'
 import type { LlamaConfig } from './config.js'
 import type { Value } from './graph.js'
-import type { LlamaBlock, LlamaDim } from './transformer.js'
+import type { LlamaBlock, LlamaDim, Placed } from './transformer.js'
 
 export type LatentConfig = NonNullable<LlamaConfig['mla']>
 
@@ -21,7 +21,7 @@ export function latentAttention(
   b: LlamaBlock,
   x: Value,
   { mla, ...c }: LlamaConfig & { readonly mla: LatentConfig },
-  placed: { readonly positions?: Value },
+  placed: Placed,
 ): Value {
   const small = normal(0.02)
   const heads: LlamaDim[] = ['kvHeads', 'group']
@@ -29,7 +29,7 @@ export function latentAttention(
     b.contract(of, b.param(`attn.${name}`, [from, ...to], small), ['batch', 'seq', ...to], name)
   const latent = (name: string, to: LlamaDim) =>
     b.rmsNorm(product(x, `${name}.down`, 'embed', [to]), `attn.${name}.norm`, [to], c.eps)
-  const turned = (of: Value) => b.rope(of, c.ropeTheta, { scaling: c.ropeScaling, ...placed })
+  const turned = (of: Value) => b.rope(of, c.ropeTheta, { scaling: c.ropeScaling, positions: placed.positions })
 
   const [from, asked] = mla.queryRank ? (['queryRank', latent('q', 'queryRank')] as const) : (['embed', x] as const)
   const q = b.join(

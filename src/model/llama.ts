@@ -4,11 +4,11 @@ import { type LlamaConfig, routedLayers } from './config.js'
 import { expertSizes, routed, type StepShape } from './experts.js'
 import type { Model, Value } from './graph.js'
 import { latentAttention, latentSizes } from './latent.js'
-import { type LlamaBlock, type LlamaDim, positionsIn } from './transformer.js'
+import { type LlamaBlock, type LlamaDim, placedIn } from './transformer.js'
 
 const sizesOf = (c: LlamaConfig, step: StepShape) =>
   ({
-    ...{ batch: step.batch, seq: step.seq, embed: c.embed, ffn: c.ffn, vocab: c.vocab },
+    ...{ batch: step.batch, seq: step.seq, slot: step.seq, embed: c.embed, ffn: c.ffn, vocab: c.vocab },
     ...{ kvHeads: c.kvHeads, group: c.heads / c.kvHeads, headDim: c.headDim },
     ...(c.moe && expertSizes(c.moe, step)),
     ...(c.mla && latentSizes(c.mla)),
@@ -27,9 +27,9 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
   }
 
   const attend = (b: LlamaBlock, x: Value): Value => {
-    const placed = positionsIn(b, step)
+    const placed = placedIn(b, step)
     if (c.mla) return latentAttention(b, x, { ...c, mla: c.mla }, placed)
-    const turned = (of: Value) => b.rope(of, c.ropeTheta, { scaling: c.ropeScaling, ...placed })
+    const turned = (of: Value) => b.rope(of, c.ropeTheta, { scaling: c.ropeScaling, positions: placed.positions })
     const [q, k] = [turned(project(b, x, 'q', many, true)), turned(project(b, x, 'k', few, true))]
     const heads = b.attention(q, k, project(b, x, 'v', few, false), {
       ...(c.window && { window: c.window }),

@@ -202,13 +202,13 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
       const rows = q.filter(dim => dim.name !== 'headDim')
       return [[...rows, ...v.filter(dim => depths.includes(dim.name))], rows]
     },
-    fixed: () => ['keys', ...depths],
+    fixed: () => ['keys', 'slot', ...depths],
     byHeads: true,
     renames: { ins: { 1: inKeys, 2: inKeys } },
     vjp: (b, op) => {
-      const [[q, k, v, ...positions], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
+      const [[q, k, v, ...placed], [out, lse], [dout]] = [b.ins, b.outs, b.douts]
       if (!dout) return []
-      const operands = [dout, q, k, v, out, lse, ...positions]
+      const operands = [dout, q, k, v, out, lse, ...placed]
       const [dq, dk, dv] = b.build.emit({ ...op, kind: 'attentionGrad' }, operands, `d.${q.name}`, [
         q.dims,
         k.dims,
@@ -223,12 +223,19 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   },
   attentionGrad: {
     shape: wanted,
-    fixed: () => ['keys', ...depths],
+    fixed: () => ['keys', 'slot', ...depths],
     byHeads: true,
     renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
   },
   attentionMerge: { shape: ([out, lse]) => [out, lse] }, // made where keys go round only
-  dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
+  dropout: {
+    shape: like,
+    fixed: () => ['slot'],
+    vjp: (b, op) => {
+      const [[x, ...order], [dy]] = [b.ins, b.douts]
+      return [[x, dy && one(b, op, [dy, ...order], x)]]
+    },
+  },
   embed: {
     shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => !lookedUp.includes(dim.name))]],
     linear: [[1]],

@@ -26,7 +26,7 @@ import {
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
-import { context, contextHeads } from './context.js'
+import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
@@ -275,6 +275,7 @@ const rules: readonly Rule[] = [
   sequence,
   context,
   contextHeads,
+  cutDocuments,
   choices,
   layersOfExperts,
   ranksOfExperts,

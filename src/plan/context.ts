@@ -15,7 +15,7 @@ export const context: Rule = function* ({ model, training: { seq }, plan }) {
   const fitting = `try seq ${roundUp(seq, 2 * cp)}, or cp ${either(divisorsNear(seq, cp))}`
   if (model.family === 'mlp') yield refuse('cp', `cp ${cp} splits a sequence, an mlp has none`, 'leave cp at 1')
   else if (seq % cp !== 0) yield refuse('cp', `seq ${seq} % cp ${cp} = ${seq % cp}, must be 0`, fitting)
-  else if (zigzag && outer > 1 && seq % (2 * outer) !== 0) {
+  else if (zigzag === true && outer > 1 && seq % (2 * outer) !== 0) {
     const ranks = outer === cp ? `cp ${cp}` : `ring ${outer}`
     const equation = `seq ${seq} % (2 x ${ranks}) = ${seq % (2 * outer)}, must be 0`
     yield refuse('zigzag', equation, `${fitting}, or zigzag: false`)
@@ -28,6 +28,24 @@ function* withoutEffect({ cp, zigzag, attention }: Plan): Iterable<Problem> {
   if (cp === 1 && (attention === 'ring' || attention === 'ulysses')) yield say('attention', 'cp 1')
   if (cp > 1 && zigzag && contextOf({ cp, attention }).outer === 1)
     yield say('zigzag', 'ulysses, whose ranks attend to the whole sequence')
+}
+
+/** Where each document is cut by itself, each has as many chunks as it takes, and nothing goes by a token's place in the sequence. */
+export const cutDocuments: Rule = function* ({ model, data, plan }) {
+  const { outer } = contextOf(plan)
+  if (plan.zigzag !== 'documents' || outer === 1) return
+  const say = (path: string, message: string, suggestion: string) =>
+    error('plan/documents', path, message, `${suggestion}, or zigzag: true`)
+  const fitting = `data: { documents: { pad: ${2 * outer} } }`
+  const documents = data?.documents
+  if (!documents) return void (yield say('plan.zigzag', 'the data does not tell documents apart', `try ${fitting}`))
+  const ranks = outer === plan.cp ? `cp ${outer}` : `ring ${outer}`
+  const left = documents.pad % (2 * outer)
+  const pad = roundUp(documents.pad, 2 * outer)
+  if (left !== 0)
+    yield say('data.documents.pad', `pad ${documents.pad} % (2 x ${ranks}) = ${left}, must be 0`, `try pad ${pad}`)
+  if (model.family === 'llama' && model.moe?.capacity)
+    yield say('model.moe.capacity', 'room goes by the places of tokens in the sequence', 'leave capacity out')
 }
 
 /** The ranks of a plan's kind of attention are cp, and those that exchange heads have heads enough. */

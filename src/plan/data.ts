@@ -1,5 +1,5 @@
 /** What a job says of its data and of its learning rate, checked against the model. What files hold is seen when they are read. */
-import { error, type Problem, shorten, warning } from '../base/index.js'
+import { divisorsNear, either, error, type Problem, roundUp, shorten, warning } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
 import type { Rule } from './rule.js'
 import type { Data } from './schema.js'
@@ -29,7 +29,7 @@ export const labels: Rule = function* ({ model, data, training: { seq } }) {
     )
 }
 
-export const data: Rule = function* ({ model, data }) {
+export const data: Rule = function* ({ model, data, training: { seq } }) {
   if (!data) return
   const form = formOf(data)
   if (model.family === 'mlp' && form !== 'synthetic')
@@ -41,6 +41,7 @@ export const data: Rule = function* ({ model, data }) {
     )
   else if (form === 'text') yield* tokenizer(model, data)
   yield* documents(model, data)
+  yield* padding(data, seq)
   if (data.choices !== undefined && !(model.family === 'llama' && model.moe))
     yield error('data/family', 'data.choices', 'the model has no experts to choose', 'leave it out')
   if (data.vocab !== undefined && !(form === 'text' && data.tokenizer === 'bpe'))
@@ -68,6 +69,17 @@ function* documents(model: ModelConfig, data: Data): Iterable<Problem> {
       `${path}.separator`,
       `separator ${separator} >= model.vocab ${model.vocab}: no token ends a document`,
       `try ${model.vocab - 1}`,
+    )
+}
+
+function* padding({ documents }: Data, seq: number): Iterable<Problem> {
+  const pad = documents?.pad ?? 1
+  if (seq % pad !== 0)
+    yield error(
+      'data/documents',
+      'data.documents.pad',
+      `seq ${seq} % pad ${pad} = ${seq % pad}, must be 0`,
+      `try seq ${roundUp(seq, pad)}, or pad ${either(divisorsNear(seq, pad))}`,
     )
 }
 

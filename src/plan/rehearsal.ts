@@ -37,14 +37,14 @@ export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const pp = pipelineOf(job.plan, Math.max(1, Math.floor(sizes.ranks / (dp * cp * tensor.tp))))
   const microbatches = microbatchesOf(job.plan, pp, sizes.tasks)
   const { deviceMemory: _, ...kept } = job.plan
-  const few = fewTokens(job.training.seq, job.plan, { tp: tensor.tp, cp })
+  const few = fewTokens(job, tensor)
   const plan: Plan = { ...kept, ...few.plan, dp, cp, attention: tensor.attention, tp: tensor.tp, pp, microbatches }
   const { layers, split } = layersOf(job, plan)
   const training = { ...job.training, seq: few.seq, globalBatch: dp * microbatches }
-  const { data, ...rest } = job
+  const { data: _data, ...rest } = job
   const small: Job = {
     ...rest,
-    ...(data?.documents && { data: Data.parse({ documents: { ...data.documents, separator: 0 } }) }),
+    ...(few.data?.documents && { data: Data.parse({ documents: { ...few.data.documents, separator: 0 } }) }),
     model: { ...narrowed(job.model, tensor, sizes), layers },
     training,
     plan: { ...plan, layers: split },

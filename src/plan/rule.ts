@@ -1,7 +1,7 @@
 /** What `check` is made of: functions of a job that yield what is wrong with it. */
 import { bytesPer, gcd, type Problem, planPrecisionFacts } from '../base/index.js'
 import { type ScheduleFacts, scheduleFacts } from './schedule.js'
-import type { Job, Plan } from './schema.js'
+import type { Data, Job, Plan } from './schema.js'
 
 export type Rule = (job: Job) => Iterable<Problem>
 
@@ -47,23 +47,39 @@ export function headSplit(tp: number, ulysses: number, kvHeads: number | undefin
 }
 
 /**
- * Whether the sequence is split in zigzag over cp: where a plan does not say, wherever it can be. Ranks that exchange
+ * What is split in zigzag over cp, if anything: where a plan does not say, the sequence wherever it can be. Ranks that exchange
  * sequence for heads see all of it, so their cut is in order.
  */
-export const isZigzag = (plan: Pick<Plan, 'cp' | 'zigzag' | 'attention'>, seq: number): boolean => {
+export function zigzagOf(
+  plan: Pick<Plan, 'cp' | 'zigzag' | 'attention'>,
+  seq: number,
+): 'sequence' | 'documents' | undefined {
   const { outer } = contextOf(plan)
-  return outer > 1 && (plan.zigzag ?? seq % (2 * outer) === 0)
+  if (outer === 1) return undefined
+  if (plan.zigzag === 'documents') return 'documents'
+  return (plan.zigzag ?? seq % (2 * outer) === 0) ? 'sequence' : undefined
 }
 
-/** A sequence of a few tokens that is split as a longer one is, and the plan that says so. */
-export function fewTokens(
-  seq: number,
-  plan: Plan,
-  ranks: Pick<Plan, 'tp' | 'cp'>,
-): { seq: number; plan: Partial<Plan> } {
-  const zigzag = isZigzag(plan, seq)
-  const unit = ranks.tp * ranks.cp * (zigzag ? 2 : 1)
-  return { seq: Math.min(seq, unit * Math.ceil(4 / unit)), plan: plan.cp > 1 ? { zigzag } : {} }
+/** A sequence of a few tokens that is split as a longer one is, the plan that says so, and data whose documents fit in. */
+export interface FewTokens {
+  readonly seq: number
+  readonly plan: Partial<Plan>
+  readonly data: Data | undefined
+}
+
+/** Where documents are cut one by one, a sequence has room for two of them. */
+export function fewTokens(job: Job, ranks: Pick<Plan, 'tp' | 'cp' | 'attention'>): FewTokens {
+  const { plan, data } = job
+  const zigzag = zigzagOf(plan, job.training.seq)
+  const unit = ranks.tp * ranks.cp * (zigzag === undefined ? 1 : zigzag === 'documents' ? 4 : 2)
+  const seq = Math.min(job.training.seq, unit * Math.ceil(4 / unit))
+  const said = zigzag === 'documents' ? zigzag : zigzag !== undefined
+  const documents = data?.documents
+  const pad = zigzag === 'documents' ? 2 * contextOf(ranks).outer : gcd(documents?.pad ?? 1, seq)
+  return {
+    ...{ seq, plan: plan.cp > 1 ? { zigzag: said } : {} },
+    data: documents ? { ...data, documents: { ...documents, pad } } : data,
+  }
 }
 
 /** Bytes per number of gradients and optimizer state. */

@@ -164,10 +164,10 @@ export const Plan = z
       .describe('1 splits optimizer state over dp, 2 gradients too, 3 parameters too'),
     sequenceParallel: z.boolean().default(false).describe('split the sequence over tp where no matmul needs it whole'),
     zigzag: z
-      .boolean()
+      .union([z.boolean(), z.literal('documents')], { error: 'expected true, false or documents' })
       .optional()
       .describe(
-        'cp: each rank gets an early and a late chunk of the sequence, for equal work; on where 2 cp divides seq',
+        'cp: each rank gets an early and a late chunk of the sequence, for equal work; on where 2 cp divides seq; documents: of each document',
       ),
     attention,
     microbatches: count
@@ -290,6 +290,10 @@ export const Documents = z.strictObject({
     .enum(['all', 'within'])
     .default('all')
     .describe('all: the last token of a document predicts the first of the next; within: it predicts nothing'),
+  pad: count
+    .max(2 ** 16)
+    .default(1)
+    .describe('documents are filled up to a multiple of so many tokens, which predict nothing'),
 })
 
 /** Where the tokens come from. Paths are relative to the job file. */
@@ -339,5 +343,6 @@ export type Optimizer = z.output<typeof Optimizer>
 export type Training = z.output<typeof Training>
 export type LrSchedule = z.output<typeof LrSchedule>
 export type Data = z.output<typeof Data>
+export type Documents = z.output<typeof Documents>
 export type Job = z.output<typeof Job>
 export type JobInput = z.input<typeof Job>

@@ -25,9 +25,10 @@ export function shrink(job: Job): Shrunk {
   const plan = { ...job.plan, dp: Math.min(job.plan.dp, 2) }
   const layered = fewerLayers(job, plan)
   const model = narrower(layered.model, plan.tp)
-  const few = fewTokens(job.training.seq, job.plan, plan)
+  const few = fewTokens(job, plan)
   const training = { ...job.training, seq: few.seq, globalBatch: plan.dp * plan.microbatches }
-  const small: Job = { ...job, model, training, plan: { ...plan, ...few.plan, layers: layered.layers } }
+  const planned = { ...plan, ...few.plan, layers: layered.layers }
+  const small: Job = { ...job, model, training, plan: planned, ...(few.data && { data: few.data }) }
   return { job: small, changes: differences(job, small) }
 }
 
@@ -60,10 +61,11 @@ export function narrowLatent({ mla }: LlamaConfig, width: number): Partial<Llama
 }
 
 export function differences(before: Job, after: Job): Change[] {
-  const flat = (job: Job) => ({
+  const flat = (job: Job): Record<string, unknown> => ({
     ...prefixed('model', job.model),
     ...prefixed('training', job.training),
     ...prefixed('plan', job.plan),
+    ...(job.data?.documents && { 'data.documents.pad': job.data.documents.pad }),
   })
   const [from, to] = [flat(before), flat(after)]
   return Object.keys(to).flatMap(path => (from[path] !== to[path] ? [{ path, from: from[path], to: to[path] }] : []))

@@ -18,7 +18,9 @@ export function dataProblems(job: Job, files: Files, locate: (name: string) => s
     const width = formOf(data) === 'text' ? 1 : data.width === 'u32' ? 4 : 2
     const wanted = Math.min(mostBytes, tokensFor(training.globalBatch, job) * width)
     const { bytes, texts } = sizeOf(locate(data.source), files, wanted)
-    problems.push(...shortProblems(job, Math.floor(bytes / width) + (width === 1 ? texts : 0)))
+    // Documents that are filled up have at most so many times as many.
+    const tokens = Math.floor(bytes / width) + (width === 1 ? texts : 0)
+    problems.push(...shortProblems(job, tokens * (data.documents?.pad ?? 1)))
   } catch (e) {
     refuse('data.source', data.source, e)
   }

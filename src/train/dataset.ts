@@ -14,12 +14,14 @@ import {
   bpeTokenizer,
   byteTokenizer,
   type Dataset,
+  type Documents,
   datasetOfIds,
   encodingAll,
   greatestId,
   type Ids,
   looksBinary,
   packed,
+  padded,
   printTokenizer,
   readIds,
   readReplay,
@@ -51,7 +53,7 @@ export interface DataOptions {
 }
 
 export async function openData(job: Job, files: Files, options: DataOptions = {}): Promise<OpenedData> {
-  const opened = documentsIn(job, await openTokens(job, files, options))
+  const opened = await openTokens(job, files, options)
   const choices = job.data?.choices
   if (choices === undefined) return opened
   const { locate = name => name } = options
@@ -59,47 +61,52 @@ export async function openData(job: Job, files: Files, options: DataOptions = {}
   return { ...opened, dataset: { ...opened.dataset, replay } }
 }
 
-/** The documents of the data told apart, where the job asks for it. */
-function documentsIn({ data }: Job, opened: OpenedData): OpenedData {
-  if (!data?.documents) return opened
-  const { separator: asked, labels } = data.documents
-  const separator = asked === 'end' ? opened.end : asked
+/** What tells documents apart, where the job asks for it; `end` stands after each text. */
+function documentsOf({ documents, tokenizer }: Data, end: number | undefined): Documents | undefined {
+  if (!documents) return undefined
+  const separator = documents.separator === 'end' ? end : documents.separator
   if (separator === undefined)
     throw refuse(
       'data/documents',
-      `${data.tokenizer} names no token that ends a text`,
+      `${tokenizer} names no token that ends a text`,
       'data.documents.separator',
       'give the id of the token',
     )
-  return { ...opened, dataset: packed(opened.dataset, { separator, labels }) }
+  return { ...documents, separator }
 }
 
 /** The synthetic task of a job, whatever data it names. */
 export function syntheticOf({ model, training, data }: Job): Dataset {
   const shape = model.family === 'mlp' ? { embed: model.embed } : { vocab: model.vocab }
   const dataset = syntheticDataset({ seq: training.seq, ...shape }, training.seed)
-  if (!data?.documents) return dataset
-  const { separator, labels } = data.documents
-  return packed(dataset, { separator: separator === 'end' ? 0 : separator, labels })
+  const documents = data && documentsOf(data, 0)
+  return documents ? packed(dataset, documents) : dataset
 }
 
 async function openTokens(job: Job, files: Files, options: DataOptions): Promise<OpenedData> {
   const { training } = job
   const data = job.data ?? Data.parse({})
-  if (formOf(data) === 'synthetic') return { dataset: syntheticOf({ ...job, data: undefined }) }
-  const { ids, name, ...encoded } = await idsOf(job, data, {
+  if (formOf(data) === 'synthetic') return { dataset: syntheticOf(job) }
+  const {
+    ids: read,
+    name,
+    ...encoded
+  } = await idsOf(job, data, {
     files,
     locate: name => name,
     watcher: unwatched,
     ...options,
   })
-  const dataset = datasetOfIds(ids, { seq: training.seq, evalFraction: data.evalFraction, name })
+  const documents = documentsOf(data, encoded.end)
+  const ids = documents ? padded(read, documents) : read
+  const cut = { seq: training.seq, evalFraction: data.evalFraction, name, pad: documents?.pad ?? 1 }
+  const dataset = datasetOfIds(ids, cut)
   if (dataset.train.count === 0)
     throw refuse(
       'data/short',
       `${data.source} has ${ids.length} tokens, but a sequence needs seq ${training.seq} + 1 = ${training.seq + 1} to train on`,
     )
-  return { dataset, ids, ...encoded }
+  return { dataset: documents ? packed(dataset, documents) : dataset, ids, ...encoded }
 }
 
 /** The program that judges, where there is something to judge by. */

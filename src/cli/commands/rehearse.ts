@@ -55,6 +55,7 @@ const reasons: Readonly<Record<string, string>> = {
   'plan.cp': 'two ranks cut, gather and exchange a sequence as many do; a ring keeps its ranks',
   'plan.attention': 'as many ranks as cp has left',
   'plan.zigzag': 'said, so that a shorter sequence is cut in the same way',
+  'data.documents.pad': 'two chunks of a document for each rank, of a token each',
   'plan.pp': 'as deep as there is room for; the rows follow the same rule',
   'plan.microbatches': 'warm-up, steady state and drain stay; only rounds are left out',
   'plan.layers': 'every stage that has layers keeps one',

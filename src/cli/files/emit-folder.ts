@@ -115,7 +115,7 @@ function dataOf({ model, data }: Job, { train, heldOut }: Dataset, ids: Ids | un
       file: tokenFile,
       width: ids.BYTES_PER_ELEMENT as 1 | 2 | 4, // all that Ids can be
       samples: train.count,
-      heldOut: { firstToken: heldOutFrom(ids, data?.evalFraction ?? 0), samples: heldOut.count },
+      heldOut: { firstToken: heldOutFrom(ids, data?.evalFraction ?? 0, data?.documents?.pad), samples: heldOut.count },
     }
   return model.family === 'mlp'
     ? { kind: 'rotations', embed: model.embed }

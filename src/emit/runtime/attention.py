@@ -3,7 +3,8 @@ Causal attention, forward and backward. Queries are [batch, seq, kvHeads, group,
 group; values may have another width than keys. Scores are multiplied by `scale`, or by 1/sqrt(headDim). In half precision on
 a GPU it is PyTorch's own fused ops; everywhere else it is written out, scores and all. Where queries are a part of the
 sequence, `query_first` says which, and so does `key_first` of keys that are one. Where a sequence holds several documents,
-`places` [batch, queries] says where queries stand in theirs, beyond which they do not look.
+`places` [batch, queries] says where queries stand in theirs, beyond which they do not look; `order` [batch, slots] which token lies at
+a slot, where that is not the one whose place it is.
 """
 import math
 from typing import List, Optional
@@ -18,20 +19,20 @@ from .parts import Start, positions
 
 def attention(
     q, k, v, scale: Optional[float] = None, window: Optional[int] = None, query_first: Optional[Start] = None,
-    key_first: Start = 0, dropout: float = 0.0, chance=None, places=None,
+    key_first: Start = 0, dropout: float = 0.0, chance=None, places=None, order=None,
 ):
     """(out, lse): lse is the log of the sum of exp(scores), which backward needs."""
-    if places is not None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
+    if places is not None and order is None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
         return documents.forward(chosen_for_documents, q, k, v, scale, window, places)
     if query_first is None and chosen is not None and _fusable(q, v, window, dropout, places):
         return fused.forward(chosen, q, k, v, scale)
     cut = _blocks(q, k, v, window, query_first, key_first, dropout, places)
     if cut is not None:
         return fused.forward_blocks(chosen_for_parts, q, k, v, scale, cut)
-    pieces = _pieces(q, k, v, window, query_first, key_first, dropout, places)
+    pieces = _pieces(q, k, v, window, query_first, key_first, dropout, places, order)
     if pieces is not None:
         return documents.forward_parts(chosen_for_documents, q, k, v, scale, pieces)
-    scores = _scores(q, k, scale, window, query_first, key_first, places)
+    scores = _scores(q, k, scale, window, query_first, key_first, places, order)
     lse = torch.logsumexp(scores, -1)
     # A query that sees no key here has -inf, which it must not be subtracted from.
     seen = lse.masked_fill(lse == -math.inf, 0.0)
@@ -42,20 +43,20 @@ def attention(
 
 def attention_grad(
     dout, q, k, v, out, lse, scale: Optional[float] = None, window: Optional[int] = None,
-    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, chance=None, places=None,
+    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, chance=None, places=None, order=None,
 ):
     """With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it."""
-    if places is not None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
+    if places is not None and order is None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
         return documents.backward(chosen_for_documents, dout, q, k, v, out, lse, scale, window, places)
     if query_first is None and chosen is not None and _fusable(q, v, window, dropout, places):
         return fused.backward(chosen, dout, q, k, v, out, lse, scale)
     cut = _blocks(q, k, v, window, query_first, key_first, dropout, places)
     if cut is not None:
         return fused.backward_blocks(chosen_for_parts, dout, q, k, v, out, lse, scale, cut)
-    pieces = _pieces(q, k, v, window, query_first, key_first, dropout, places)
+    pieces = _pieces(q, k, v, window, query_first, key_first, dropout, places, order)
     if pieces is not None:
         return documents.backward_parts(chosen_for_documents, dout, q, k, v, out, lse, scale, pieces)
-    scores = _scores(q, k, scale, window, query_first, key_first, places)
+    scores = _scores(q, k, scale, window, query_first, key_first, places, order)
     p = torch.exp(scores - lse.permute(0, 2, 3, 1).unsqueeze(-1))
     delta = (dout * out).sum(-1).permute(0, 2, 3, 1).unsqueeze(-1)
     dp = _kept(torch.einsum("bskgd,btkd->bkgst", dout, v), dropout, chance)
@@ -70,12 +71,15 @@ def _scale(q, scale: Optional[float]) -> float:
     return 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
 
-def _scores(q, k, scale, window, query_first, key_first, places):
+def _scores(q, k, scale, window, query_first, key_first, places, order):
     """[batch, kvHeads, group, query, key]; -inf where a query must not look."""
     scores = torch.einsum("bskgd,btkd->bkgst", q, k) * _scale(q, scale)
     scores = scores if scores.dtype == torch.float64 else scores.float()
-    query = positions(query_first or 0, q.shape[1], q.device).unsqueeze(1)
+    query = positions(query_first or 0, q.shape[1], q.device)
     key = positions(key_first, k.shape[1], q.device)
+    if order is not None:
+        query, key = order[:, query], order[:, key].unsqueeze(1)
+    query = query.unsqueeze(-1)
     hidden = key > query if window is None else (key > query) | (key <= query - window)
     if places is not None:
         hidden = (hidden | (key < query - places.unsqueeze(2)))[:, None, None]
@@ -179,7 +183,8 @@ def _blocks(q, k, v, window, query_first, key_first, dropout, places) -> Optiona
     return fused.blocks(query_first, q.shape[1], key_first, k.shape[1])
 
 
-def _pieces(q, k, v, window, query_first, key_first, dropout, places) -> Optional[List[documents.Piece]]:
-    if places is None or query_first is None or window is not None or chosen_for_documents is None or not _half(q, v, dropout):
+def _pieces(q, k, v, window, query_first, key_first, dropout, places, order) -> Optional[List[documents.Piece]]:
+    whole = query_first is None and order is None
+    if places is None or whole or window is not None or chosen_for_documents is None or not _half(q, v, dropout):
         return None
-    return documents.pieces_of(places, query_first, key_first, k.shape[1])
+    return documents.pieces_of(places, query_first or 0, key_first, k.shape[1], order)

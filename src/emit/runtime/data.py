@@ -5,7 +5,7 @@ only its own: the same order as Lockstep's engine, under every plan.
 import json
 import os
 import re
-from typing import Dict, Sequence
+from typing import Callable, Dict, Sequence
 
 import torch
 
@@ -84,25 +84,67 @@ class Beyond(Samples):
 
 
 class Packed(Samples):
-    """Documents told apart by the token that ends each: tokens have positions in their own."""
+    """
+    Documents told apart by the token that ends each: tokens have positions in their own. What follows that token up to a multiple of
+    `pad` fills the document up.
+    """
 
-    def __init__(self, samples: Samples, separator: int, labels: str):
-        self.samples, self.separator, self.labels = samples, separator, labels
+    def __init__(self, samples: Samples, separator: int, labels: str, pad: int):
+        self.samples, self.separator, self.labels, self.pad = samples, separator, labels, pad
         self.count = samples.count
 
     def row(self, name: str, sample: int) -> torch.Tensor:
         tokens = self.samples.row("tokens", sample)
+        index = torch.arange(len(tokens))
+        # In each run of `pad` tokens, what comes after the first that ends a document.
+        separates = tokens == self.separator
+        runs = separates.reshape(-1, self.pad)
+        fills = ((runs.cumsum(1) - runs.long()) > 0).flatten()
         if name == "positions":
-            index = torch.arange(len(tokens))
-            begins = torch.cat((torch.ones(1, dtype=torch.bool), tokens[:-1] == self.separator))
+            after = runs.any(1).roll(1)
+            after[0] = True
+            begins = after.repeat_interleave(self.pad) & (index % self.pad == 0)
             return index - torch.where(begins, index, 0).cummax(0).values
         row = self.samples.row(name, sample)
-        return row.masked_fill(tokens == self.separator, IGNORED) if name == "labels" and self.labels == "within" else row
+        if name == "tokens":
+            return row.masked_fill(fills, self.separator)
+        if name != "labels":
+            return row
+        # The last token of a document predicts the first of the next, wherever that begins, or nothing.
+        following = row[index - index % self.pad + self.pad - 1] if self.labels == "all" else torch.full_like(row, IGNORED)
+        return torch.where(separates, following, row).masked_fill(fills, IGNORED)
+
+    def blank(self, name: str) -> torch.Tensor:
+        blank = super().blank(name)
+        return torch.arange(len(blank)) % self.pad if name == "positions" else blank
 
 
-def _packed(samples: Samples, run: Dict) -> Samples:
+class Ordered(Samples):
+    """As tokens lie where each document is cut in zigzag by itself: data comes as they follow each other."""
+
+    def __init__(self, samples: Samples, ranks: int):
+        self.samples, self.ranks = samples, ranks
+        self.count = samples.count
+
+    def row(self, name: str, sample: int) -> torch.Tensor:
+        return self._laid(name, lambda of: self.samples.row(of, sample))
+
+    def blank(self, name: str) -> torch.Tensor:
+        return self._laid(name, self.samples.blank)
+
+    def _laid(self, name: str, row: Callable[[str], torch.Tensor]) -> torch.Tensor:
+        if name != "order" and self.ranks == 1:
+            return row(name)
+        order = parts.order(row("positions"), self.ranks)
+        return order if name == "order" else row(name)[order]
+
+
+def _packed(samples: Samples, run: Dict, ranks: int) -> Samples:
     documents = run.get("documents")
-    return Packed(samples, documents["separator"], documents["labels"]) if documents else samples
+    if not documents:
+        return samples
+    packed = Packed(samples, documents["separator"], documents["labels"], documents["pad"])
+    return Ordered(packed, ranks)
 
 
 class Batches:
@@ -154,6 +196,9 @@ class Repeating(Batches):
             return super().part(step, name, starts, sizes)
         all_choices = torch.tensor(self.choices(step, name[: -len(".choices")]), dtype=torch.int64)
         rows = all_choices.reshape(self.global_batch, -1, sizes[2])[starts[0] : starts[0] + sizes[0]]
+        if isinstance(self.samples, Ordered):
+            first = step * self.global_batch + starts[0]
+            rows = torch.stack([row[self.row("order", first + i)] for i, row in enumerate(rows)])
         return parts.narrow(rows, 1, starts[1], sizes[1])
 
     def choices(self, step: int, layer: str):
@@ -185,21 +230,22 @@ def _synthetic(run: Dict) -> Samples:
     return Rotations(data["embed"], seq, seed)
 
 
-def batches_of(run: Dict, folder: str) -> Batches:
+def batches_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
+    """`ranks`: so many cut each document, and tokens lie in that order."""
     data = run["data"]
     if data["kind"] == "tokens":
         samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], run["seq"])
     else:
         samples = _synthetic(run)
-    kept = _packed(samples, run), run["globalBatch"], run["seed"]
+    kept = _packed(samples, run, ranks), run["globalBatch"], run["seed"]
     return Repeating(*kept, os.path.join(folder, run["choices"])) if "choices" in run else Batches(*kept)
 
 
-def held_out_of(run: Dict, folder: str) -> Batches:
+def held_out_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
     data = run["data"]
     if data["kind"] == "tokens":
         held, path = data["heldOut"], os.path.join(folder, data["file"])
         samples: Samples = Tokens(path, data["width"], held["samples"], run["seq"], held["firstToken"])
     else:
         samples = Beyond(_synthetic(run))
-    return InOrder(_packed(samples, run), run["globalBatch"], run["seed"])
+    return InOrder(_packed(samples, run, ranks), run["globalBatch"], run["seed"])

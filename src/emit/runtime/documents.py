@@ -2,6 +2,7 @@
 Attention of sequences that hold several documents, by PyTorch's flash attention: it takes segments of any lengths one after the
 other, and here each document, or what a rank has of its queries and of the keys they see, is one.
 """
+from bisect import bisect_left, bisect_right
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -106,25 +107,50 @@ class Piece(NamedTuple):
 Segment = Tuple[int, int, List[Tuple[int, int]]]
 
 
-def pieces_of(places, query_first: Start, key_first: Start, held: int) -> Optional[List[Piece]]:
-    """What the queries of a part of each sequence see of a part of the keys; None: documents are cut within the last of them."""
+def pieces_of(places, query_first: Start, key_first: Start, held: int, order=None) -> Optional[List[Piece]]:
+    """
+    What the queries of a part of each sequence see of a part of the keys; None: documents are cut within the last of them. `order`:
+    the token at each slot.
+    """
     known = _known(places)
     cut = (query_first, key_first, held)
     if cut not in known:
         if "rows" not in known:
-            known["rows"] = places.tolist()
-        found = _segments(known["rows"], runs(query_first, places.shape[1]), runs(key_first, held), held)
+            known["rows"], known["order"] = places.tolist(), None if order is None else order.cpu()
+        queries, keys = runs(query_first, places.shape[1]), runs(key_first, held)
+        found = _segments(known["rows"], _held(queries, known), _held(keys, known), held)
         known[cut] = found and [_piece(found[causal], causal, places.device) for causal in found if found[causal]]
     return known[cut]
 
 
-def _segments(rows, queries, keys, held: int) -> Optional[Dict[bool, List[Segment]]]:
+# The first of some elements of a part, the token it is, and how many follow each other.
+Run = Tuple[int, int, int]
+
+
+def _held(part: List[Run], known: Dict) -> List[List[Run]]:
+    """For each sequence the runs of its tokens in a part, in the order of the tokens."""
+    if known["order"] is None:
+        return [part] * len(known["rows"])
+    return [sorted((run for runs in part for run in _in_order(row, *runs)), key=lambda run: run[1]) for row in known["order"]]
+
+
+def _in_order(order: torch.Tensor, at: int, slot: int, many: int):
+    tokens = order[slot : slot + many]
+    breaks = (torch.nonzero(torch.diff(tokens) != 1).flatten() + 1).tolist()
+    for begin, end in zip([0, *breaks], [*breaks, many]):
+        yield at + begin, int(tokens[begin]), end - begin
+
+
+def _segments(rows, queries: List[List[Run]], keys: List[List[Run]], held: int) -> Optional[Dict[bool, List[Segment]]]:
     found: Dict[bool, List[Segment]] = {True: [], False: []}
     for sample, row in enumerate(rows):
-        for at, position, many in queries:
+        begins = [start for _, start, _ in keys[sample]]
+        for at, position, many in queries[sample]:
             for begin, end in _documents(row[at : at + many]):
                 first, last = position + begin, position + end
-                seen = [(place, start, max(first - row[at + begin], start), min(last, start + count)) for place, start, count in keys]
+                least = first - row[at + begin]
+                near = keys[sample][max(0, bisect_right(begins, least) - 1) : bisect_left(begins, last)]
+                seen = [(place, start, max(least, start), min(last, start + count)) for place, start, count in near]
                 seen = [run for run in seen if run[2] < run[3]]
                 # Queries see each other only where all of their keys are here.
                 causal = bool(seen) and seen[-1][3] > first

@@ -43,6 +43,17 @@ def runs(start: Start, size: int) -> List[Tuple[int, int, int]]:
     return [(0, start.origin, start.until), (start.until, late, size - start.until)]
 
 
+def order(places: torch.Tensor, ranks: int) -> torch.Tensor:
+    """
+    The tokens of a sequence, by their places in their documents, as they lie where each document is cut in zigzag over so many
+    ranks: rank after rank, and of each rank its two chunks of one document after the other.
+    """
+    begins = torch.nonzero(places == 0).flatten()
+    lengths = torch.diff(begins, append=torch.tensor([len(places)]))
+    chunk = places * 2 * ranks // lengths.repeat_interleave(lengths)
+    return torch.argsort(torch.minimum(chunk, 2 * ranks - 1 - chunk), stable=True)
+
+
 def narrow(x: torch.Tensor, dim: int, start: Start, size: int) -> torch.Tensor:
     if isinstance(start, int):
         return x.narrow(dim, start, size)

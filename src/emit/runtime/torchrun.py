@@ -6,12 +6,14 @@ import logging
 import os
 import signal
 import sys
-from typing import Dict, Tuple
+from typing import Dict, List, Tuple
 
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import Std
 from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+from .copies import start_ranks_as_copies
 
 # What a rank exits with when a peer was lost: it is not the one to blame.
 EXIT_PEER_LOST = 76
@@ -28,6 +30,8 @@ def main() -> None:
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     mend_redirects()
     end_gently()
+    if on_cpu(sys.argv):
+        start_ranks_as_copies()
     try:
         run.main()
     except ChildFailedError as error:
@@ -39,6 +43,11 @@ def main() -> None:
         end(f"stopped by {error.sigval.name}", 128 + error.sigval)
     except Exception as error:  # nodes that did not meet
         end(f"torchrun: {(str(error).splitlines() or [type(error).__name__])[0]}")
+
+
+def on_cpu(words: List[str]) -> bool:
+    """Ranks are to use no GPU, whose driver would not survive a fork."""
+    return ("--device", "cpu") in zip(words, words[1:]) and hasattr(os, "fork")
 
 
 def blame(exits: Dict[int, int]) -> str:

@@ -57,7 +57,7 @@ class Trainer:
         mesh = Mesh(self.program["mesh"])
         backend = "nccl" if device.type == "cuda" else "gloo"
         made = Groups(mesh, rank, self.program["groups"], backend, patience, groups)
-        self.data = batches_of(self.settings, folder)
+        self.data = batches_of(self.settings, folder, self.program.get("documentRanks", 1))
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), self.data, self.settings["seed"])
         self.stage = Stage(folder, self.program, self.here, compiled)
         self.stage.initialise()

@@ -1,9 +1,11 @@
 /**
  * Rotary positions and causal attention. A *row* is one (sample, head): every dim but seq and headDim. Keys and
  * values lack the group dim, so the rows of one group share them and their gradients are sums over it.
- * Positions are those of the whole sequence: a rank that holds a part of it knows where the part begins.
+ * Positions are those of the whole sequence: a rank that holds a part of it knows where the part begins, and where tokens lie in
+ * another order than they follow each other, which of them lies where.
  */
 import {
+  type AttentionOptions,
   type Dim,
   type DimPart,
   type Dropout,
@@ -90,20 +92,51 @@ function placesOf(rows: readonly Dim[], places: Shape | undefined): InDocument |
   return (cells, at, row, s) => cells[at.at + strip.rows[row] + s * strip.seq]
 }
 
-/** Which of a rank's keys, by local index, the query at a position sees of so many: in each of the two runs they may lie in. */
-type Visible = (position: number, reach: number) => readonly (readonly [from: number, to: number])[]
+/** Which token of its sequence the one at a local index of a row is. */
+type TokenAt = (row: number, index: number) => number
 
-const visibleOf = (keys: number, window = Infinity) => {
-  const seen = (least: number, position: number, [first, end]: readonly [number, number], origin: number) =>
-    [Math.max(first, least - origin), Math.min(end, position + 1 - origin)] as const
-  return ({ origin, until, gap }: DimPart): Visible =>
-    (position, reach) => {
-      const least = position - Math.min(window, reach) + 1
+/** Each token lies at its place, or where the order of its sequence, [batch slot], says. */
+function tokensOf(q: Shape, of: Shape, order: Shape | undefined) {
+  const rows = order && offsets(rowDims(q), order.dims)
+  return (cells: Cells, at: Place, atOrder: Place): TokenAt => {
+    const part = along(of, at, 'seq')
+    if (!rows) return (_, index) => positionIn(part, index)
+    return (row, index) => cells[atOrder.at + rows[row] + positionIn(part, index)]
+  }
+}
+
+/** A query: its row, which token it is, and how many keys it sees at most. */
+interface Query {
+  readonly row: number
+  readonly token: number
+  readonly reach: number
+}
+
+/** Which of a rank's keys, by local index, a query sees: runs of them. */
+type Visible = (query: Query) => readonly (readonly [from: number, to: number])[]
+
+/** Where tokens lie at their places, in each of the two runs that keys may lie in. */
+function visibleOf(k: Shape, order: Shape | undefined, window = Infinity) {
+  const keys = sizeIn(k.dims, 'seq') ?? 1
+  const seen = (least: number, token: number, [first, end]: readonly [number, number], origin: number) =>
+    [Math.max(first, least - origin), Math.min(end, token + 1 - origin)] as const
+  const inRuns =
+    ({ origin, until, gap }: DimPart): Visible =>
+    ({ token, reach }) => {
+      const least = token - Math.min(window, reach) + 1
       return [
-        seen(least, position, [0, Math.min(keys, until)], origin),
-        ...(until < keys ? [seen(least, position, [until, keys], origin + gap)] : []),
+        seen(least, token, [0, Math.min(keys, until)], origin),
+        ...(until < keys ? [seen(least, token, [until, keys], origin + gap)] : []),
       ]
     }
+  const oneByOne =
+    (keyAt: TokenAt): Visible =>
+    ({ row, token, reach }) =>
+      Array.from({ length: keys }, (_, t) => [t, t + 1] as const).filter(([t]) => {
+        const distance = token - keyAt(row, t)
+        return distance >= 0 && distance < Math.min(window, reach)
+      })
+  return (atK: Place, keyAt: TokenAt): Visible => (order ? oneByOne(keyAt) : inRuns(along(k, atK, 'seq')))
 }
 
 /** How many keys a query sees at most: all of its document up to itself. */
@@ -112,8 +145,8 @@ function reachOf(q: Shape, places: Shape | undefined): (cells: Cells, at: Place,
   return inDocument ? (...of) => inDocument(...of) + 1 : () => Infinity
 }
 
-/** What a query begins with. A position that is NaN was never written, or freed: it makes NaN of what it touches. */
-const nothing = (reach: number): number => (Number.isNaN(reach) ? reach : 0)
+/** What a query begins with. A position or an order that is NaN was never written, or freed: it makes NaN of what it touches. */
+const nothing = ({ reach, token }: Query): number => (Number.isNaN(reach + token) ? NaN : 0)
 
 /** What the probability of (row, query, key) is multiplied by: 0 or 1 / (1 - rate). */
 type Mask = (row: number, query: number, key: number) => number
@@ -127,12 +160,11 @@ function maskOf(q: Shape, k: Shape, dropout: Dropout | undefined) {
   const keys = sizeIn(k.whole, 'seq') ?? 1
   const scores = [...named(q.whole), { name: 'key', size: keys }]
   const rows = indices(rowDims(q), scores)
-  return (atQ: Place, atK: Place, { seed, step, block }: Moment): Mask => {
+  return (atQ: Place, [queryAt, keyAt]: readonly TokenAt[], { seed, step, block }: Moment): Mask => {
     const chance = uniform({ seed, name: maskName(block, dropout.key), step })
-    const [queries, from] = [along(q, atQ, 'seq'), along(k, atK, 'seq')]
-    const first = firstIndex(q.dims, atQ.parts, scores) - queries.origin * keys
+    const first = firstIndex(q.dims, atQ.parts, scores) - along(q, atQ, 'seq').origin * keys
     return (row, query, key) => {
-      const index = first + rows[row] + positionIn(queries, query) * keys + positionIn(from, key)
+      const index = first + rows[row] + queryAt(row, query) * keys + keyAt(row, key)
       return chance(index) >= dropout.rate ? 1 / (1 - dropout.rate) : 0
     }
   }
@@ -149,22 +181,36 @@ function dot(cells: Cells, [a, strideA]: [number, number], [b, strideB]: [number
   return sum
 }
 
-export const attention: Prepare<'attention'> = ({ window, dropout, scale }, [q, k, v, places], [out, lse]) => {
+/** What attention and its gradient ask of tokens: who sees whom, and what dropout leaves. */
+function lookingOf({ window, dropout }: AttentionOptions, [q, k, places, order]: readonly Shape[]) {
+  const [queriesIn, keysIn] = [tokensOf(q, q, order), tokensOf(q, k, order)]
+  const visibleIn = visibleOf(k, order, window)
+  const [masks, reach] = [maskOf(q, k, dropout), reachOf(q, places)]
+  return (cells: Cells, [atQ, atK, atPlaces, atOrder]: readonly Place[], moment: Moment) => {
+    const tokens = [queriesIn(cells, atQ, atOrder), keysIn(cells, atK, atOrder)]
+    return {
+      queryAt: (row: number, s: number): Query => ({
+        ...{ row, token: tokens[0](row, s), reach: reach(cells, atPlaces, row, s) },
+      }),
+      visible: visibleIn(atK, tokens[1]),
+      mask: masks(atQ, tokens, moment),
+    }
+  }
+}
+
+export const attention: Prepare<'attention'> = (op, [q, k, v, places, order], [out, lse]) => {
   const [qs, ks, vs, outs, lses] = [q, k, v, out, lse].map(operand => stripOf(rowDims(q), operand))
   const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
   const [depth, width] = [depthOf(q).size, depthOf(v).size]
-  const factor = scale ?? 1 / Math.sqrt(depth)
-  const visibleIn = visibleOf(keys, window)
-  const masks = maskOf(q, k, dropout)
-  const reach = reachOf(q, places)
+  const factor = op.scale ?? 1 / Math.sqrt(depth)
+  const looking = lookingOf(op, [q, k, places, order])
   const scores = new Float64Array(keys)
-  return (cells, [atQ, atK, atV, atPlaces], [toOut, toLse], moment) => {
-    const [asked, visible] = [along(q, atQ, 'seq'), visibleIn(along(k, atK, 'seq'))]
-    const mask = masks(atQ, atK, moment)
+  return (cells, [atQ, atK, atV, atPlaces, atOrder], [toOut, toLse], moment) => {
+    const { queryAt, visible, mask } = looking(cells, [atQ, atK, atPlaces, atOrder], moment)
     for (let r = 0; r < qs.rows.length; r++)
       for (let s = 0; s < queries; s++) {
-        const most = reach(cells, atPlaces, r, s)
-        const seen = visible(positionIn(asked, s), most)
+        const query = queryAt(r, s)
+        const seen = visible(query)
         const [fromQ, fromK] = [atQ.at + qs.rows[r] + s * qs.seq, atK.at + ks.rows[r]]
         let greatest = -Infinity
         for (const [from, to] of seen)
@@ -172,13 +218,13 @@ export const attention: Prepare<'attention'> = ({ window, dropout, scale }, [q, 
             scores[t] = factor * dot(cells, [fromQ, qs.depth], [fromK + t * ks.seq, ks.depth], depth)
             greatest = Math.max(greatest, scores[t])
           }
-        let total = nothing(most)
+        let total = nothing(query)
         for (const [from, to] of seen)
           for (let t = from; t < to; t++) total += scores[t] = Math.exp(scores[t] - greatest)
         cells[toLse.at + lses.rows[r] + s * lses.seq] = greatest + Math.log(total)
         for (const [from, to] of seen) for (let t = from; t < to; t++) scores[t] *= mask(r, s, t) / total
         for (let d = 0; d < width; d++) {
-          let sum = nothing(most)
+          let sum = nothing(query)
           const fromV = atV.at + vs.rows[r] + d * vs.depth
           for (const [from, to] of seen) for (let t = from; t < to; t++) sum += scores[t] * cells[fromV + t * vs.seq]
           cells[toOut.at + outs.rows[r] + s * outs.seq + d * outs.depth] = sum
@@ -188,25 +234,23 @@ export const attention: Prepare<'attention'> = ({ window, dropout, scale }, [q, 
 }
 
 /** With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it. */
-export const attentionGrad: Prepare<'attentionGrad'> = (op, [dout, q, k, v, out, lse, places], results) => {
+export const attentionGrad: Prepare<'attentionGrad'> = (op, operands, results) => {
+  const [dout, q, k, v, out, lse, places, order] = operands
   const strips = [dout, q, k, v, out, lse, ...results].map(operand => stripOf(rowDims(q), operand))
   const [douts, qs, ks, vs, outs, lses, dqs, dks, dvs] = strips
-  const [queries, keys] = [sizeIn(q.dims, 'seq') ?? 1, sizeIn(k.dims, 'seq') ?? 1]
+  const queries = sizeIn(q.dims, 'seq') ?? 1
   const [depth, width] = [depthOf(q).size, depthOf(v).size]
   const factor = op.scale ?? 1 / Math.sqrt(depth)
-  const visibleIn = visibleOf(keys, op.window)
-  const masks = maskOf(q, k, op.dropout)
-  const reach = reachOf(q, places)
+  const looking = lookingOf(op, [q, k, places, order])
   const [sumQ, sumK, sumV] = results.map(result => new Float64Array(elementsOf(result.dims)))
-  return (cells, [atDout, atQ, atK, atV, atOut, atLse, atPlaces], [toQ, toK, toV], moment) => {
-    const [asked, visible] = [along(q, atQ, 'seq'), visibleIn(along(k, atK, 'seq'))]
-    const mask = masks(atQ, atK, moment)
+  return (cells, [atDout, atQ, atK, atV, atOut, atLse, ...atDocuments], [toQ, toK, toV], moment) => {
+    const { queryAt, visible, mask } = looking(cells, [atQ, atK, ...atDocuments], moment)
     for (const sums of [sumQ, sumK, sumV]) sums.fill(0)
     for (let r = 0; r < qs.rows.length; r++)
       for (let s = 0; s < queries; s++) {
-        const most = reach(cells, atPlaces, r, s)
-        const seen = visible(positionIn(asked, s), most)
-        for (let d = 0; d < depth; d++) sumQ[dqs.rows[r] + s * dqs.seq + d * dqs.depth] += nothing(most)
+        const query = queryAt(r, s)
+        const seen = visible(query)
+        for (let d = 0; d < depth; d++) sumQ[dqs.rows[r] + s * dqs.seq + d * dqs.depth] += nothing(query)
         const fromQ = atQ.at + qs.rows[r] + s * qs.seq
         const fromDout = atDout.at + douts.rows[r] + s * douts.seq
         const fromOut = atOut.at + outs.rows[r] + s * outs.seq

@@ -36,7 +36,7 @@ interface Draw {
 }
 
 /** Integers named `labels` are labels, those named `positions` places in documents, others tokens; the rest is normal noise. */
-function drawFrom({ name, dtype, dims }: InputShape, { vocab, seed, step }: Draw): Value {
+function drawFrom({ name, dtype, dims, every }: InputShape, { vocab, seed, step }: Draw): Value {
   const perSample = elementsOf(dims.filter(dim => dim.name !== 'batch'))
   if (dtype !== 'i32') {
     const noise = normal({ seed, name, step })
@@ -51,7 +51,7 @@ function drawFrom({ name, dtype, dims }: InputShape, { vocab, seed, step }: Draw
       const first = Math.floor(draw(sample * (perSample + 1) + Math.floor(position / chosen)) * chosen)
       return (first + (position % chosen)) % chosen
     }
-  if (name === 'positions') return placesIn(documentsOf(seed, step, sizeIn(dims, 'seq') ?? 1))
+  if (name === 'positions') return placesIn(documentsOf({ seed, step }, sizeIn(dims, 'seq') ?? 1, every))
   return name === 'labels' ? labelsOf(token, ignoring(seed, step, sizeIn(dims, 'seq') ?? 1)) : token
 }
 
@@ -71,11 +71,12 @@ const placesIn =
     return place
   }
 
-/** Each sample has documents of its own lengths: one in some, one for nearly every token in others. */
-function documentsOf(seed: number, step: number, length: number): (sample: number, position: number) => boolean {
+/** Each sample has documents of its own lengths: one in some, in others one begins nearly wherever it may. */
+function documentsOf({ seed, step }: Omit<Draw, 'vocab'>, length: number, every = 1) {
   const share = uniform({ seed, name: 'documents share', step })
   const chance = uniform({ seed, name: 'documents', step })
-  return (sample, position) => position === 0 || chance(sample * length + position) < share(sample) ** 2
+  return (sample: number, position: number): boolean =>
+    position === 0 || (position % every === 0 && chance(sample * length + position) < share(sample) ** 2)
 }
 
 /** Each sample ignores its own share of labels, from none to 7 in 10; the very first label always counts. */

@@ -88,8 +88,24 @@ function outline(program: Program): string[] {
     ...(mesh.zigzag && !mesh.axes.some(({ name }) => zigzagAxes(mesh, [name]).length > 0)
       ? [`zigzag is over ${mesh.zigzag.axis}, which the mesh does not have`]
       : []),
+    ...cutDocuments(program),
     ...twice(params).map(name => `parameter ${name} is declared twice`),
     ...twice(inputs).map(name => `input ${name} is declared twice`),
+  ]
+}
+
+/** Documents that are cut one by one begin where each rank gets two chunks of them, and their tokens have an order. */
+function cutDocuments({ mesh, inputs, params }: Program): string[] {
+  if (!mesh.zigzag?.documents) return []
+  const { dim } = mesh.zigzag
+  const ranks = mesh.axes.filter(({ name }) => zigzagAxes(mesh, [name]).length > 0).reduce((n, { size }) => n * size, 1)
+  const positions = inputs.find(({ name }) => name === 'positions')
+  const table = params.find(({ dims }) => dims.some(({ name }) => name === dim))
+  const odd = (positions?.every ?? 1) % (2 * ranks) !== 0
+  return [
+    ...(odd ? [`documents are cut in 2 x ${ranks} chunks, but begin at multiples of ${positions?.every ?? 1}`] : []),
+    ...(inputs.some(({ name }) => name === 'order') ? [] : ['documents are cut one by one, but tokens have no order']),
+    ...(table ? [`documents are cut one by one, but ${table.name} is looked up by ${dim}`] : []),
   ]
 }
 

@@ -44,6 +44,8 @@ export interface Signature {
   readonly flat?: true
   /** Dims of operands and results, by place, that mean something else than their name does elsewhere: the new names. */
   readonly renames?: { readonly ins: Renames; readonly outs?: Renames }
+  /** It depends on which token lies where: the operand that says so where that is not the one whose place it is; none can. */
+  readonly slots?: { readonly by?: string; readonly at?: number }
   /** What is wrong with sizes that no dim of one name tells. */
   readonly sizes?: (operands: readonly (readonly Dim[])[], results: readonly (readonly Dim[])[]) => string | undefined
   /** Dims that must be whole. The results' claimed dims are given too. */
@@ -91,7 +93,7 @@ const dimsOfGain = (i: number) => (operands: readonly (readonly string[])[]) => 
 const dimsOfResult = (_: unknown, results: readonly (readonly string[])[]) => results[0]
 /** The positions of keys and values are another dim than those of queries: ranks may hold a part of these, never of those. */
 const inKeys = { seq: 'keys' }
-const ofKeys = () => ['keys', 'headDim', 'valueDim']
+const ofKeys = () => ['keys', 'slot', 'headDim', 'valueDim']
 /** The queries' dims, as wide as values are. */
 const asWideAsValues: ShapeRule = ([q, , v]) =>
   q.map(dim => (dim === 'headDim' && v.includes('valueDim') ? 'valueDim' : dim))
@@ -102,6 +104,14 @@ function ofTokens(tokens: readonly Dim[], positions: readonly Dim[] | undefined)
   return positions === undefined || wanted.join() === given.join()
     ? undefined
     : `positions have dims [${given.join(' ')}], not [${wanted.join(' ')}]`
+}
+
+/** Every rank knows which token lies at each slot of its sequences, no more. */
+function ofSlots(order: readonly Dim[] | undefined): string | undefined {
+  const given = order?.map(({ name }) => name) ?? ['batch', 'slot']
+  return given.length === 2 && given.includes('batch') && given.includes('slot')
+    ? undefined
+    : `the order has dims [${given.join(' ')}], not [batch slot]`
 }
 
 /** Of a join: the dim that each part has alone, and the one that only the whole has. */
@@ -195,28 +205,31 @@ export const signatures: OpTable<Signature> = {
     linear: [0],
     stuck: () => ['headDim', 'ropeDim'],
     sizes: ([x, positions]) => ofTokens(x, positions),
+    slots: { by: 'positions', at: 1 },
   },
   attention: {
-    ins: [3, 4],
+    ins: [3, 5],
     outs: n(2),
-    dtypes: { ins: 'xxxi', outs: 'xf' },
+    dtypes: { ins: 'xxxii', outs: 'xf' },
     shapes: [asWideAsValues, like(0, 'headDim')],
     renames: { ins: { 1: inKeys, 2: inKeys } },
     round: { queries: 0, keys: [1, 2] },
     stuck: ofKeys,
-    sizes: ([q, , , positions]) => ofTokens(q, positions),
+    sizes: ([q, , , positions, order]) => ofTokens(q, positions) ?? ofSlots(order),
+    slots: { by: 'order', at: 4 },
   },
   attentionGrad: {
-    ins: [6, 7],
+    ins: [6, 8],
     outs: n(3),
-    dtypes: { ins: 'xxxxxfi', outs: 'xxx' },
+    dtypes: { ins: 'xxxxxfii', outs: 'xxx' },
     shapes: [like(1), like(2), like(3)],
     linear: [0],
     reduces: 'sum',
     renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
     round: { queries: 1, keys: [2, 3] },
     stuck: ofKeys,
-    sizes: ([, q, , , , , positions]) => ofTokens(q, positions),
+    sizes: ([, q, , , , , positions, order]) => ofTokens(q, positions) ?? ofSlots(order),
+    slots: { by: 'order', at: 7 },
   },
   attentionMerge: {
     ins: n(4),
@@ -228,7 +241,14 @@ export const signatures: OpTable<Signature> = {
       [1, 3],
     ],
   },
-  dropout: elementwise(1, { linear: [0] }),
+  dropout: elementwise(1, {
+    ins: [1, 2],
+    dtypes: { ins: 'xi', outs: 'x' },
+    linear: [0],
+    stuck: () => ['slot'],
+    sizes: ([, order]) => ofSlots(order),
+    slots: { by: 'order', at: 1 },
+  }),
   embed: { ins: n(2), outs: n(1), dtypes: { ins: 'ix', outs: 'x' }, shapes: [lookup], linear: [1], reduces: 'sum' },
   embedGrad: {
     ins: n(2),
@@ -262,6 +282,7 @@ export const signatures: OpTable<Signature> = {
     dtypes: { ins: 'fi', outs: 'i' },
     shapes: [like(1)],
     stuck: () => ['candidate', 'choice', 'seq'],
+    slots: {},
   },
   rowsOf: { ins: n(1), outs: n(3), dtypes: { ins: 'i', outs: 'iii' }, shapes: [like(0), free, free] },
   dispatch: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [toRows] },

@@ -85,9 +85,13 @@ const withoutRound = (type: Type): Type => {
   return { ...type, layout: { splits, partial: type.layout.partial } }
 }
 
-/** Turns along which some rank has a query that sees a key of the rank so many before it, by the positions both hold. */
+/**
+ * Turns along which some rank has a query that sees a key of the rank so many before it, by the positions both hold. Where
+ * documents are cut one by one, that is known to the data alone: every turn counts.
+ */
 export function neededTurns(mesh: Mesh, axes: readonly Axis[], size: number, window = Infinity): number[] {
   const ranks = sizeOfAll(mesh, axes)
+  if (mesh.zigzag?.documents) return [...Array(ranks).keys()]
   const broken = mesh.zigzag?.dim === 'seq' && zigzagAxes(mesh, axes).length > 0
   const [chunk, chunks] = broken ? [size / 2, 2 * ranks] : [size, ranks]
   const held = (rank: number) => (broken ? [rank, chunks - 1 - rank] : [rank])

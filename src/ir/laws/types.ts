@@ -123,6 +123,7 @@ function loaded({ inputs, mesh }: Program, { input }: InstrOf<'load'>, claimed: 
 
 /** Ops over dims by name: contract, add, norms, attention, loss and the like, all by their signature. */
 function computed(of: Case<Compute>): readonly Type[] | undefined {
+  if (!knowsSlots(of)) return undefined
   const { ins = {}, outs = {} } = signatures[of.instr.kind].renames ?? {}
   const [operands, claimed] = [
     of.operands.map((type, i) => renamed(type, ins[i])),
@@ -131,6 +132,15 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
   const round = unrolled({ ...of, mesh: of.program.mesh, operands })
   const found = round && bySignature({ ...of, operands: round.operands, claimed })
   return found?.map((type, i) => renamed(round!.finish(type, i), reversed(outs[i])))
+}
+
+/** Where documents are cut one by one, which token lies at a slot is data: whoever depends on it is given that, or refused. */
+function knowsSlots({ program, instr, say }: Case<Compute>): boolean {
+  const { slots } = signatures[instr.kind]
+  if (!slots || !program.mesh.zigzag?.documents || instr.ins.length > (slots.at ?? Infinity)) return true
+  const why = slots.by === undefined ? 'it goes by places in the sequence' : `it is not told the ${slots.by}`
+  say('T1', `documents are cut one by one, but ${why}`)
+  return false
 }
 
 type Names = Readonly<Record<string, string>>

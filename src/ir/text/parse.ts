@@ -85,9 +85,11 @@ const readers: Readonly<Record<string, Reader>> = {
   program: ({ program }, words) => (program.name = word.read(only(words))),
   mesh: ({ program }, words) => (program.mesh.axes = dimsAlone([`[${words.join(' ')}]`]) as typeof program.mesh.axes), // names are checked by the laws
   zigzag({ program }, words) {
-    const [dim, axis, ...rest] = word.read(only(words)).split('/')
+    const [cut, each, ...more] = words
+    const [dim, axis, ...rest] = word.read(only([cut, ...more])).split('/')
     if (!dim || !axis || rest.length > 0) unreadable('expected a dim and an axis, as in seq/cp')
-    program.mesh.zigzag = { dim, axis: axis as Axis } // checked by the laws
+    if (each !== undefined && each !== 'documents') unreadable(`expected documents, or nothing more, not ${each}`)
+    program.mesh.zigzag = { dim, axis: axis as Axis, ...(each && { documents: true }) } // checked by the laws
   },
   microbatches: ({ program }, words) => (program.microbatches = count.read(only(words))),
   stages: ({ program }, words) => (program.stages = count.read(only(words))),
@@ -100,7 +102,10 @@ const readers: Readonly<Record<string, Reader>> = {
     program.blocks.push({ name: word.read(block), kind: word.read(kind), stage: count.read(stage) })
   },
   input({ program }, [input, type, ...shape]) {
-    program.inputs.push({ name: word.read(input), dtype: dtype.read(type), ...growing(readShaped(shape)) })
+    const named = { name: word.read(input), dtype: dtype.read(type) }
+    const every = shape.at(-1)?.startsWith('every=') ? shape.pop()!.slice('every='.length) : undefined
+    const multiples = every === undefined ? {} : { every: count.read(every) }
+    program.inputs.push({ ...named, ...growing(readShaped(shape)), ...multiples })
   },
   result({ program }, [result, ...places]) {
     const at = places

@@ -1,8 +1,9 @@
 /** The text form, written: sections for the whole, then segments, then streams; one line per thing. */
-import { stateEntries } from '../../base/index.js'
+import { type Mesh, stateEntries } from '../../base/index.js'
 import type { Instr } from '../instr.js'
 import {
   type Buffer,
+  type DataInput,
   type Param,
   type Program,
   resultPlaces,
@@ -17,18 +18,24 @@ export const print = (program: Program): string =>
   [
     `program ${word.show(program.name)}`,
     `mesh ${program.mesh.axes.map(({ name: axis, size }) => `${axis}:${size}`).join(' ')}`.trimEnd(),
-    ...(program.mesh.zigzag ? [`zigzag ${program.mesh.zigzag.dim}/${program.mesh.zigzag.axis}`] : []),
+    ...(program.mesh.zigzag ? [printZigzag(program.mesh.zigzag)] : []),
     `microbatches ${program.microbatches}`,
     `stages ${program.stages}`,
     ...(program.evaluates ? ['evaluates'] : []),
     ...program.blocks.map(b => `block ${word.show(b.name)} kind=${word.show(b.kind)} stage=${b.stage}`),
-    ...program.inputs.map(input => `input ${word.show(input.name)} ${input.dtype} ${showShaped(input)}`),
+    ...program.inputs.map(printInput),
     ...printResults(program),
     ...program.params.flatMap(printParam),
     ...Object.entries(program.segments).flatMap(([key, segment]) => ['', ...printSegment(segment, key)]),
     ...program.streams.flatMap((stream, pipeline) => ['', ...printStream(stream, pipeline)]),
     '',
   ].join('\n')
+
+const printZigzag = ({ dim, axis, documents }: NonNullable<Mesh['zigzag']>): string =>
+  `zigzag ${dim}/${axis}${documents ? ' documents' : ''}`
+
+const printInput = (input: DataInput): string =>
+  `input ${word.show(input.name)} ${input.dtype} ${showShaped(input)}${input.every === undefined ? '' : ` every=${input.every}`}`
 
 /** `result loss 0:12 3:12`: on pipeline coordinates 0 and 3, in frame 12. */
 const printResults = ({ results }: Program): string[] =>

@@ -51,7 +51,7 @@ function attentions({ batch, seq }: Tokens): Trial[] {
   const kv = { batch, seq, heads, headDim }
   const words = {
     ...{ batch, queries: seq, keys: seq, positions: seq, queryOrigin: 0, queryUntil: seq, queryGap: 0 },
-    ...{ keyOrigin: 0, keyUntil: seq, keyGap: 0, before: 0, beforeLse: 0, places: 0 },
+    ...{ keyOrigin: 0, keyUntil: seq, keyGap: 0, before: 0, beforeLse: 0, places: 0, order: 0 },
     ...{
       kvHeads: heads,
       group: 1,

@@ -13,6 +13,17 @@ function placesOf(s: Site, positions: Ref | undefined, tokens: Ref): number {
   return s.at(positions)
 }
 
+/** Which token lies at each slot of its sequence. 0: every token lies at its place. */
+export function orderIn(s: Site, order: Ref | undefined, q: Ref): number {
+  if (order === undefined) return 0
+  const all = [
+    dims(s, q).find(({ name }) => name === 'batch')!,
+    { name: 'slot', size: sizeIn(s.shape(q).whole, 'seq') ?? 1 },
+  ]
+  if (!same(dims(s, order), all)) refuse(`the order ${showDims(dims(s, order))} is not of ${showDims(all)}`)
+  return s.at(order)
+}
+
 const headDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim', 'valueDim']
 
 function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }, [q, k, v]: readonly Ref[]) {
@@ -61,7 +72,7 @@ export const attentionRules: { readonly [K in AttentionKind]: (instr: InstrOf<K>
     })
   },
   attention(instr, s) {
-    const [q, k, v, positions] = instr.ins
+    const [q, k, v, positions, order] = instr.ins
     const [out, lse] = instr.outs
     const merge = s.merged(instr)
     const places = merge
@@ -73,7 +84,8 @@ export const attentionRules: { readonly [K in AttentionKind]: (instr: InstrOf<K>
         }
       : { out: s.at(out), lse: s.at(lse), before: 0, beforeLse: 0 }
     s.list.writeTimed('attention', {
-      ...{ ...places, q: s.at(q), k: s.at(k), v: s.at(v), places: placesOf(s, positions, q) },
+      ...{ ...places, q: s.at(q), k: s.at(k), v: s.at(v) },
+      ...{ places: placesOf(s, positions, q), order: orderIn(s, order, q) },
       ...heads(s, instr, [q, k, v]),
     })
   },
@@ -87,11 +99,12 @@ export const attentionRules: { readonly [K in AttentionKind]: (instr: InstrOf<K>
     s.list.write('attentionMerge', { ...places, rows, columns: size(s, out) / rows })
   },
   attentionGrad(instr, s) {
-    const [dout, q, k, v, out, lse, positions] = instr.ins
+    const [dout, q, k, v, out, lse, positions, order] = instr.ins
     const [dq, dk, dv] = instr.outs
     const at = { dq: s.at(dq), dk: s.at(dk), dv: s.at(dv), dout: s.at(dout), q: s.at(q), k: s.at(k), v: s.at(v) }
     s.list.writeTimed('attentionGrad', {
-      ...{ ...at, out: s.at(out), lse: s.at(lse), places: placesOf(s, positions, q) },
+      ...{ ...at, out: s.at(out), lse: s.at(lse) },
+      ...{ places: placesOf(s, positions, q), order: orderIn(s, order, q) },
       ...heads(s, instr, [q, k, v]),
     })
   },

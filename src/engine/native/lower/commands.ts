@@ -103,17 +103,21 @@ export const commands = {
    * q [batch seq kvHeads group headDim], out the same with valueDim; k [batch seq kvHeads headDim], v with valueDim;
    * lse [batch seq kvHeads group]. Scores are multiplied by `scale`. window 0: all. before, beforeLse: the out and lse of other
    * keys, with which these are merged; 0: there are none. places [batch queries], i32: how many keys before it a query may see; 0:
-   * all.
+   * all. order [batch positions], i32: the token at each slot, which queryOrigin and keyOrigin count; 0: the token whose place it is.
    */
-  attention: ['out', 'lse', 'before', 'beforeLse', 'q', 'k', 'v', 'places', ...attentionWords],
+  attention: ['out', 'lse', 'before', 'beforeLse', 'q', 'k', 'v', 'places', 'order', ...attentionWords],
   /** out and lse of some keys (a) and of others (b) become those of all; rows of `columns`, with an lse each. */
   attentionMerge: ['out', 'lse', 'a', 'aLse', 'b', 'bLse', 'rows', 'columns'],
-  attentionGrad: ['dq', 'dk', 'dv', 'dout', 'q', 'k', 'v', 'out', 'lse', 'places', ...attentionWords],
+  attentionGrad: ['dq', 'dk', 'dv', 'dout', 'q', 'k', 'v', 'out', 'lse', 'places', 'order', ...attentionWords],
   /**
    * Mask by counter: element (i0 i1 i2), local sizes n0 n1 n2 (rows of one dense run each), has global index
-   * base + i0 * stride0 + i1 * stride1 + i2, where i1 counts `gap` more from `until` on. seed and name are 32-bit keys of philox4x32-10, step the third counter word.
+   * base + i0 * stride0 + i1 * stride1 + i2, where i1 counts `gap` more from `until` on. order [i0 slots], i32: i1 is what it says of
+   * slot origin + i1, less origin; 0: there is none. seed and name are 32-bit keys of philox4x32-10, step the third counter word.
    */
-  dropout: ['y', 'x', 'n0', 'n1', 'n2', 'base', 'stride0', 'stride1', 'until', 'gap', 'rate', 'seed', 'name', 'step'],
+  dropout: [
+    ...['y', 'x', 'order', 'slots', 'origin', 'n0', 'n1', 'n2', 'base', 'stride0', 'stride1', 'until', 'gap'],
+    ...['rate', 'seed', 'name', 'step'],
+  ],
   /** Rows of this rank are [origin, origin + rows); other ids give 0. */
   embed: ['out', 'ids', 'table', 'n', 'rows', 'columns', 'origin'],
   /** dtable is overwritten: zero, then added to. */

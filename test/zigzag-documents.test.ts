@@ -1,0 +1,246 @@
+/**
+ * Documents that are cut in zigzag one by one: each rank has two chunks of every document, so all have as much to do, and the
+ * step is the one that any other plan makes of the same batch.
+ */
+import { deepEqual, equal, ok, throws } from 'node:assert/strict'
+import { test } from 'node:test'
+import { choices } from '../src/base/index.js'
+import { compileEvaluation, compileJob, serialJob } from '../src/compile/index.js'
+import { boot } from '../src/engine/index.js'
+import { orderOf } from '../src/geometry/index.js'
+import {
+  type Instr,
+  type InstrOf,
+  type Program,
+  parse,
+  print,
+  type Segment,
+  SerialReplay,
+  verify,
+} from '../src/ir/index.js'
+import { check, Job, type JobInput, type PlanInput, rehearsalOf, rehearsalSizes } from '../src/plan/index.js'
+import { readFixture } from './fixtures.js'
+import { computesWhatOneRankComputes, jobOf, type ModelName, packed, titleOf } from './jobs.js'
+
+interface Packed {
+  readonly docs: readonly number[]
+  readonly cp: number
+  readonly positions: readonly (readonly number[])[]
+  readonly pairs_rank: readonly number[]
+}
+const { packed_documents }: { packed_documents: readonly Packed[] } = JSON.parse(readFixture('cp/splits.json'))
+
+for (const { docs, cp, positions, pairs_rank } of packed_documents)
+  test(`documents of ${docs.join(', ')} tokens over cp ${cp} lie as others lay them, rank after rank, in equal shares`, () => {
+    const inDocument = docs.flatMap(length => Array.from({ length }, (_, i) => i))
+    const order = [...orderOf(inDocument, cp)]
+    const held = inDocument.length / cp
+    const ranks = Array.from({ length: cp }, (_, rank) => order.slice(rank * held, (rank + 1) * held))
+    deepEqual(ranks, positions)
+    deepEqual(
+      ranks.map(tokens => tokens.reduce((pairs, token) => pairs + inDocument[token] + 1, 0)),
+      pairs_rank,
+    )
+    equal(new Set(pairs_rank).size, 1)
+  })
+
+const hybrid = { ulysses: 2, ring: 2 } as const
+
+/** Two layers in all, or one a stage, of sequences that hold at least two documents. */
+function jobIn(name: ModelName, plan: PlanInput, pad: number): Job {
+  const job = packed(jobOf(name, { ...plan, zigzag: 'documents' }, { seq: Math.max(8, 2 * pad), globalBatch: 4 }), pad)
+  const { pp, chunks } = job.plan
+  return { ...job, model: { ...job.model, layers: pp * chunks } }
+}
+
+const plans: readonly (readonly [ModelName, PlanInput, pad: number])[] = [
+  ['gpt', { cp: 2, zero: 3, microbatches: 2 }, 4],
+  ['gpt tied', { cp: 2, tp: 2, sequenceParallel: true, attention: 'ring', recompute: 'full' }, 8],
+  ['llama', { cp: 4, attention: 'ring', zero: 1 }, 8],
+  ['llama tied', { cp: 4, attention: hybrid }, 4],
+  ['latent', { cp: 2, tp: 2, sequenceParallel: true, attention: 'ring' }, 4],
+  ['llama tied', { cp: 2, pp: 2, microbatches: 4, schedule: 'zb-v', zero: 2 }, 4],
+]
+for (const [model, plan, pad] of plans)
+  test(`${model} with ${titleOf(plan)}, documents of multiples of ${pad}, computes what one rank computes`, () =>
+    computesWhatOneRankComputes(jobIn(model, plan, pad)))
+
+/** The first sound plan of a seed. */
+function randomPlan(seed: number): readonly [ModelName, Job] {
+  const { pick, chance, int } = choices(seed)
+  for (;;) {
+    const model = pick(['gpt tied', 'llama', 'llama tied', 'latent'] as const)
+    const [cp, tp, pp] = [pick([2, 2, 3, 4]), pick([1, 2]), pick([1, 1, 2])]
+    const plan: PlanInput = {
+      ...{ cp, tp, pp, dp: pick([1, 1, 2]), zero: int(4), sequenceParallel: chance(0.5) },
+      ...{ attention: pick(['gather', 'ring', ...(cp === 4 ? [hybrid] : [])] as const), overlap: chance(0.5) },
+      ...{ microbatches: pick([1, 2]), schedule: pick(['gpipe', '1f1b', 'zb-h1'] as const) },
+      ...{ recompute: pick(['none', 'selective', 'full'] as const), precision: pick(['f32', 'bf16'] as const) },
+    }
+    const job = jobIn(model, plan, 2 * cp * pick([1, 1, 2]))
+    if (check(job).every(({ severity }) => severity === 'warning')) return [model, job]
+  }
+}
+
+const seeds = process.env.SEED
+  ? [Number(process.env.SEED)]
+  : Array.from({ length: Number(process.env.PLANS ?? 2) }, (_, i) => i + 1)
+for (const seed of seeds) {
+  const [model, job] = randomPlan(seed)
+  const { cp, tp, pp, dp, attention } = job.plan
+  test(`${model} with ${titleOf({ cp, tp, pp, dp, attention })} computes what one rank computes (SEED=${seed})`, () =>
+    computesWhatOneRankComputes(job))
+}
+
+const sizes = { family: 'llama', layers: 1, embed: 8, heads: 4, kvHeads: 4, ffn: 8, vocab: 8 } as const
+const moe = { experts: 4, chosen: 2, ffn: 8, loss: { sequence: 0.1, microbatch: 0.1 }, bias: 0.01 } as const
+
+test('experts choose for each token, wherever it lies', () => {
+  const plan = { dp: 2, cp: 2, ep: 4, rows: 'worst', zigzag: 'documents' } as const
+  const training = { seq: 8, globalBatch: 4 }
+  computesWhatOneRankComputes(packed(Job.parse({ model: { ...sizes, moe }, training, plan }), 4))
+})
+
+test('a batch is the same under every plan: data comes as tokens follow each other', () => {
+  const { int } = choices(5)
+  const tokens = Array.from({ length: 32 }, () => int(8))
+  const positions = Array.from({ length: 32 }, (_, i) => (i < 16 ? i % 8 : i < 20 ? i - 16 : i - 20))
+  const data = { tokens, labels: [...tokens.slice(1), -100], positions }
+  const lossOf = (plan: PlanInput) => {
+    const job = packed(jobOf('llama tied', plan, { seq: 16, globalBatch: 2 }), 4)
+    return boot(compileJob(job), { seed: 1, precision: 'f64' }).step({
+      ...{ inputs: (name: string) => data[name as keyof typeof data], lr: 0, step: 0 },
+    })
+  }
+  const one = lossOf({})
+  for (const plan of [
+    { cp: 2, zigzag: 'documents' },
+    { cp: 2, zigzag: 'documents', attention: 'ring' },
+    { cp: 2, zigzag: true },
+  ] as const) {
+    const { loss, count } = lossOf(plan)
+    equal(count, one.count)
+    ok(Math.abs(loss - one.loss) < 1e-12, `${loss} and ${one.loss}`)
+  }
+})
+
+test('a rehearsal keeps what is cut, in sequences of two documents', () => {
+  const long = { seq: 4096, globalBatch: 8 }
+  const job = packed(jobOf('llama', { cp: 4, attention: 'ring', tp: 2, zigzag: 'documents' }, long), 64)
+  const { job: small, changes } = rehearsalOf(job, rehearsalSizes[0])
+  deepEqual([small.plan.zigzag, small.data?.documents?.pad, small.training.seq], ['documents', 8, 32])
+  ok(changes.some(({ path }) => path === 'data.documents.pad'))
+  computesWhatOneRankComputes(small)
+})
+
+const job = packed(
+  jobOf('llama', { cp: 2, attention: 'ring', zigzag: 'documents', microbatches: 2 }, { seq: 8, globalBatch: 2 }),
+  4,
+)
+const program = compileJob(job)
+const serial = new SerialReplay(compileJob(serialJob(job, 2)))
+
+test('a program says how documents lie, moves no order, and prints and parses back', () => {
+  deepEqual(verify(program, serial), [])
+  deepEqual(parse(print(program)), program)
+  const lines = print(program).split('\n')
+  ok(lines.includes('zigzag seq/cp documents'))
+  ok(lines.includes('input positions i32 [batch:1 seq:8/cp] every=4'))
+  ok(lines.includes('input order i32 [batch:1 slot:8]'))
+  const moved = Object.values(program.segments).flatMap(({ instrs }) =>
+    instrs.flatMap(instr => (instr.kind === 'shift' || instr.kind === 'all-gather' ? instr.ins : [])),
+  )
+  ok(moved.every(ref => ref !== 'order' && ref !== 'positions'))
+  deepEqual(
+    compileEvaluation(job).inputs.map(({ name }) => name),
+    ['tokens', 'positions', 'order', 'labels'],
+  )
+})
+
+const brokenBy = (change: Partial<Program>): string[] =>
+  verify({ ...program, ...change }, serial).map(({ law, message }) => `${law} ${message}`)
+
+const changed =
+  <K extends Instr['kind']>(kind: K, change: (instr: InstrOf<K>) => Instr) =>
+  (segment: Segment): Segment => ({
+    ...segment,
+    instrs: segment.instrs.map(instr => (instr.kind === kind ? change(instr as InstrOf<K>) : instr)),
+  })
+
+/** Another table of the same size, in the place of the order. */
+const swapped = (kind: 'attention' | 'attentionGrad', at: number) => (segment: Segment) =>
+  changed(kind, instr => ({ ...instr, ins: instr.ins.with(at, 'positions') }))(segment)
+
+// biome-ignore format: a slip a line
+const slips: readonly (readonly [what: string, segment: string, RegExp, (segment: Segment) => Segment])[] = [
+  ['attention takes slots for places', 'layers.F', /^T1 attention: documents are cut one by one, but it is not told the order/, changed('attention', instr => ({ ...instr, ins: instr.ins.slice(0, 4) }))],
+  ['its gradient does', 'layers.B', /^T1 attentionGrad: .* not told the order/, changed('attentionGrad', instr => ({ ...instr, ins: instr.ins.slice(0, 7) }))],
+  ['rotary positions are those of slots', 'layers.F', /^T1 rope: .* not told the positions/, changed('rope', instr => ({ ...instr, ins: instr.ins.slice(0, 1) }))],
+  ['another table is taken for the order', 'layers.F', /^T3 attention: the order has dims \[batch seq\]/, swapped('attention', 4)],
+  ['the order is a table of real numbers', 'layers.F', /^T3 attention: /, changed('attention', instr => ({ ...instr, ins: instr.ins.with(4, instr.ins[0]) }))],
+]
+for (const [what, name, law, change] of slips)
+  test(`${what}: a law says so`, () => {
+    const found = brokenBy({ segments: { ...program.segments, [name]: change(program.segments[name]) } })
+    ok(
+      found.some(line => law.test(line)),
+      found.slice(0, 3).join('\n') || 'nothing',
+    )
+  })
+
+test('dropout that takes slots for places is found', () => {
+  const program = compileJob(jobIn('gpt tied', { cp: 2 }, 4))
+  const alone = changed('dropout', instr => ({ ...instr, ins: instr.ins.slice(0, 1) }))
+  const segments = { ...program.segments, 'layers.F': alone(program.segments['layers.F']) }
+  const [first] = verify({ ...program, segments })
+  equal(`${first.law} ${first.message}`, 'T1 dropout: documents are cut one by one, but it is not told the order')
+})
+
+test('documents that cannot be cut so, or whose tokens have no order, are found', () => {
+  const inputs = program.inputs.map(({ every: _, ...input }) => input)
+  deepEqual(brokenBy({ inputs }), ['W1 documents are cut in 2 x 2 chunks, but begin at multiples of 1'])
+  const others = program.inputs.filter(({ name }) => name !== 'order')
+  ok(brokenBy({ inputs: others }).includes('W1 documents are cut one by one, but tokens have no order'))
+})
+
+test('a microbatch in the order of another is found', () => {
+  const [stream] = program.streams
+  const steps = stream.steps.map(step =>
+    step.kind === 'call' && step.segment === 'load order' ? { ...step, microbatch: 0 } : step,
+  )
+  ok(brokenBy({ streams: [{ ...stream, steps }] }).some(line => line.startsWith('P6')))
+})
+
+test('documents that do not begin where they may are refused with the data of the step', () => {
+  const machine = boot(program, { seed: 1 })
+  const step = (positions: number[]) =>
+    machine.step({ inputs: name => (name === 'positions' ? positions : new Array(16).fill(1)), lr: 0, step: 0 })
+  throws(
+    () => step([0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 2, 3, 0, 1, 2, 3]),
+    /a document begins at 6, but they begin at multiples of 4/,
+  )
+  ok(Number.isFinite(step([0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7]).loss))
+})
+
+const problemsOf = (job: Partial<JobInput>) =>
+  check(
+    Job.parse({ model: sizes, training: { seq: 16, globalBatch: 1 }, plan: { cp: 2, zigzag: 'documents' }, ...job }),
+  ).map(p => `${p.code} ${p.path}: ${p.message}; ${p.suggestion}`)
+
+test('documents that ranks cannot share equally are refused', () => {
+  const documents = { separator: 0, pad: 4 }
+  deepEqual(problemsOf({ data: { documents } }), [])
+  deepEqual(problemsOf({}), [
+    'plan/documents plan.zigzag: the data does not tell documents apart; try data: { documents: { pad: 4 } }, or zigzag: true',
+  ])
+  deepEqual(problemsOf({ data: { documents: { separator: 0 } } }), [
+    'plan/documents data.documents.pad: pad 1 % (2 x cp 2) = 1, must be 0; try pad 4, or zigzag: true',
+  ])
+  deepEqual(problemsOf({ data: { documents: { separator: 0, pad: 12 } } }), [
+    'data/documents data.documents.pad: seq 16 % pad 12 = 4, must be 0; try seq 24, or pad 8 or 16',
+  ])
+  const capacity = { factor: 1 }
+  deepEqual(problemsOf({ model: { ...sizes, moe: { ...moe, capacity } }, data: { documents } }), [
+    'plan/documents model.moe.capacity: room goes by the places of tokens in the sequence; leave capacity out, or zigzag: true',
+  ])
+})
