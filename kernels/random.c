@@ -100,9 +100,12 @@ COMMAND(dropout) {
   const float *x = floats(c, w[DROPOUT_X]);
   const size n1 = (size)w[DROPOUT_N1], n2 = (size)w[DROPOUT_N2];
   const struct mask mask = mask_of(w[DROPOUT_RATE], w[DROPOUT_SEED], w[DROPOUT_NAME], w[DROPOUT_STEP]);
+  const size slots = (size)w[DROPOUT_SLOTS], origin = (size)w[DROPOUT_ORIGIN];
+  const int *order = w[DROPOUT_ORDER] > 0 ? ints(c, w[DROPOUT_ORDER]) + origin : 0;
   for (size i = 0; i < (size)w[DROPOUT_N0]; i++)
     for (size j = 0; j < n1; j++, x += n2, y += n2) {
-      const double row = (double)j + (j < (size)w[DROPOUT_UNTIL] ? 0 : w[DROPOUT_GAP]);
+      const size slot = j + (j < (size)w[DROPOUT_UNTIL] ? 0 : (size)w[DROPOUT_GAP]);
+      const double row = (double)(order ? order[i * slots + slot] - origin : slot);
       const double index = w[DROPOUT_BASE] + (double)i * w[DROPOUT_STRIDE0] + row * w[DROPOUT_STRIDE1];
       drop_row(y, x, mask, (uint64_t)index, n2);
     }

@@ -24,6 +24,7 @@ const cases: readonly (readonly [ModelName, PlanInput, pad?: number])[] = [
   ['llama', { pp: 2, microbatches: 4, schedule: 'zb-v' }],
   ['llama tied', { cp: 2, zigzag: 'documents', attention: 'ring', tp: 2, sequenceParallel: true }, 4],
   ['latent', { cp: 2, zigzag: 'documents', dp: 2, zero: 3 }, 8],
+  ['gpt tied', { cp: 2, zigzag: 'documents', tp: 2, sequenceParallel: true }, 4],
 ]
 for (const [model, plan, pad] of cases)
   for (const kernels of ['native', 'wasm'] as const)

@@ -162,7 +162,7 @@ const ofDocuments: readonly (readonly [ModelName, PlanInput, pad?: number])[] = 
   ['llama', { cp: 4, attention: { ulysses: 2, ring: 2 } }],
   ['gpt', { pp: 2, microbatches: 2, schedule: 'zb-h1', precision: 'bf16' }],
   ['llama tied', { cp: 2, zigzag: 'documents', attention: 'ring', tp: 2, sequenceParallel: true }, 4],
-  ['latent', { cp: 2, zigzag: 'documents', dp: 2, zero: 3 }, 4],
+  ['gpt tied', { cp: 2, zigzag: 'documents', dp: 2, zero: 3 }, 4],
 ]
 const withDocuments = ofDocuments.map(([model, plan, pad = 1], i) => ({
   job: {

@@ -228,19 +228,35 @@ export const joinPart =
     }
   }
 
-export const dropout: Make = ({ tensor, pick, int }) => {
-  const [n0, n1, n2] = [pick([1, 3]), pick([1, 4, 9]), pick([1, 5, 40, 300])]
-  const whole = { a: 7, b: 2 ** 20, c: 2 ** 10 }
-  const origin = { a: int(4), b: int(2 ** 19), c: int(100) } // indices beyond 2^32
-  const [until, gap] = [int(n1) + 1, pick([0, int(1000)])]
-  const x = { ...tensor({ a: n0, b: n1, c: n2 }), whole, origin, gap: { dim: 'b', until, gap } }
+export const dropout: Make = ({ tensor, pick, int, chance, integers }) => {
+  const [batch, seq, embed] = [pick([1, 3]), pick([1, 4, 9]), pick([1, 5, 40, 300])]
+  const ordered = chance(0.4)
+  const whole = { batch: 7, seq: ordered ? 2 ** 11 : 2 ** 20, embed: 2 ** 10 }
+  const origin = { batch: int(4), seq: int(whole.seq / 2), embed: int(100) } // indices beyond 2^32, where there is no order
+  const [until, gap] = [int(seq) + 1, pick([0, int(1000)])]
+  const x = { ...tensor({ batch, seq, embed }), whole, origin, gap: { dim: 'seq', until, gap } }
+  const order = ordered ? [integers({ batch, slot: whole.seq }, 0, whole.seq)] : []
   const rate = pick([0.1, 0.5, 0.9])
-  const [y] = reference({ kind: 'dropout', dropout: { rate, key: 'mask' } }, [x], { ...x, values: [] })
-  const [stride0, stride1] = [whole.b * whole.c, whole.c]
-  const base = origin.a * stride0 + origin.b * stride1 + origin.c
-  const name = hashName('block.mask')
-  const words = { n0, n1, n2, base, stride0, stride1, until, gap, rate, seed: moment.seed, name, step: moment.step }
-  return { command: 'dropout', ins: { x: x.values }, words, expected: { y }, bound: 2e-7 }
+  const [y] = reference({ kind: 'dropout', dropout: { rate, key: 'mask' } }, [x, ...order], { ...x, values: [] })
+  const [stride0, stride1] = [whole.seq * whole.embed, whole.embed]
+  const base = origin.batch * stride0 + origin.seq * stride1 + origin.embed
+  const words = {
+    ...{
+      n0: batch,
+      n1: seq,
+      n2: embed,
+      base,
+      stride0,
+      stride1,
+      until,
+      gap,
+      rate,
+      slots: whole.seq,
+      origin: origin.seq,
+    },
+    ...{ seed: moment.seed, name: hashName('block.mask'), step: moment.step },
+  }
+  return { command: 'dropout', ins: { x: x.values }, ...orNone(['order'], order, words), expected: { y }, bound: 2e-7 }
 }
 
 export function table({ size, pick }: ReturnType<typeof draw>) {

@@ -88,7 +88,7 @@ export const opFacts: OpTable<OpFacts> = {
     unlike: ['seq'],
   }),
   attentionMerge: op('out lse more moreLse -> out lse', { statistic: 1, wide: 1, like: 0 }),
-  dropout: op('x -> y', { recomputed: 'listed' }),
+  dropout: op('x order -> y', { recomputed: 'listed' }),
   embed: op('ids table -> out', { work: { lookInto: 1 }, recomputed: 'listed' }),
   embedGrad: op('ids dout -> dtable', { wide: 0 }),
   maxOver: op('x -> out', { statistic: 0 }),

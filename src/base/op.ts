@@ -68,7 +68,10 @@ export type Op =
    * lse = log(exp(lse) + exp(moreLse)), each is weighed by exp(its lse - lse). Where no key was seen lse is -infinity.
    */
   | { readonly kind: 'attentionMerge' }
-  /** (x) -> (y): kept elements divided by 1 - rate, the others 0. It is its own gradient. */
+  /**
+   * (x, order) -> (y): kept elements divided by 1 - rate, the others 0, by their index in the whole tensor; an order as that of attention.
+   * It is its own gradient.
+   */
   | { readonly kind: 'dropout'; readonly dropout: Dropout }
   /** (ids, table) -> (out): rows of table; an id outside this rank's rows gives 0, so out is a sum over vocab. */
   | { readonly kind: 'embed' }

@@ -192,11 +192,13 @@ export const ropeScaling = ({ kind, ...numbers }: RopeScaling): string =>
   tuple([quote(kind), ...ropeScalingNumbers[kind].map(of => number(numbers[of as never]))]) // each kind has its own
 
 /** `here.chance(key, starts, sizes, wholes)`: a number per element by its index in the whole tensor. */
-export function chance(site: Site, { key }: Dropout, parts: readonly (readonly [Ref, Dim])[]): string {
+export function chance(site: Site, { key }: Dropout, parts: readonly (readonly [Ref, Dim])[], order?: Ref): string {
+  const along = parts.flatMap(([, { name }], i) => (name === 'seq' ? [i] : []))
+  const lying = order === undefined ? '' : `, order=${ordered(site, order)}, along=${tuple(along)}`
   const starts = parts.map(([ref, dim]) => site.first(ref, dim))
   const sizes = parts.map(([, dim]) => dim.size)
   const wholes = parts.map(([ref, dim]) => site.whole(ref, dim))
-  return `here.chance(${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)})`
+  return `here.chance(${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)}${lying})`
 }
 
 /** A part of a join with a place for every dim of the whole but the last, along which they are joined. */
@@ -237,15 +239,14 @@ export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, 
     query_first: seqFirst(site, q),
     key_first: seqFirst(site, k),
     places: positions && placed(site, positions, q),
-    order: order && ordered(site, order, instr),
-    ...(instr.dropout && { dropout: instr.dropout.rate, chance: chance(site, instr.dropout, scores) }),
+    order: order && ordered(site, order),
+    ...(instr.dropout && { dropout: instr.dropout.rate, chance: chance(site, instr.dropout, scores, order) }),
   }
 }
 
 /** The token at each slot: [batch slot]. */
-function ordered(site: Site, order: Ref, { dropout }: InstrOf<'attention' | 'attentionGrad'>): string {
+function ordered(site: Site, order: Ref): string {
   if (namesIn(site.dims(order)) !== 'batch slot') throw new Unwritten(`an order of [${namesIn(site.dims(order))}]`)
-  if (dropout) throw new Unwritten('dropout of documents that are cut one by one')
   return site.name(order)
 }
 

@@ -118,7 +118,8 @@ export const torchOf: Rules<string[], Site> = {
     const [out] = instr.outs
     const parts = site.dims(out).map(dim => [out, dim] as const)
     const x = aligned(site, instr.ins[0], site.dims(out))
-    return assign(site, instr, call('dropout', [x, number(instr.dropout.rate), chance(site, instr.dropout, parts)]))
+    const drawn = chance(site, instr.dropout, parts, instr.ins[1])
+    return assign(site, instr, call('dropout', [x, number(instr.dropout.rate), drawn]))
   },
   embed(instr, site) {
     const [ids, table] = instr.ins.map(site.dims)

@@ -257,8 +257,11 @@ export class BlockBuilder<D extends string> {
     return this.#one({ kind: 'attention', ...window, ...dropout, ...scale }, [q, k, v, ...placed], 'attention')
   }
 
-  dropout(x: Value, rate: number): Value {
-    return rate === 0 ? x : this.#one({ kind: 'dropout', dropout: { rate, key: this.#key('dropout') } }, [x], 'dropout')
+  /** With an order, as that of attention, elements are those of the tokens that lie there. */
+  dropout(x: Value, rate: number, { order }: Pick<Placed, 'order'> = {}): Value {
+    if (rate === 0) return x
+    const op: Op = { kind: 'dropout', dropout: { rate, key: this.#key('dropout') } }
+    return this.#one(op, order ? [x, order] : [x], 'dropout')
   }
 
   embed(ids: Value, rows: Value): Value {

@@ -56,11 +56,12 @@ export function gpt(c: GptConfig, step: StepShape): Model {
   return defineModel('gpt', sizes, model => {
     model.block('embed', b => {
       const tokens = b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), b.param('tokens', ['vocab', 'embed'], small))
-      return { x: b.dropout(b.add(tokens, placed(b, step)), c.dropout) }
+      return { x: b.dropout(b.add(tokens, placed(b, step)), c.dropout, placedIn(b, step)) }
     })
     model.repeat('layers', c.layers, (b, { x }) => {
-      const middle = b.add(x, b.dropout(attend(b, b.layerNorm(x, 'norm1', ['embed'], c.eps), c, step), c.dropout))
-      return { x: b.add(middle, b.dropout(feed(b, b.layerNorm(middle, 'norm2', ['embed'], c.eps), c), c.dropout)) }
+      const dropped = (of: Value) => b.dropout(of, c.dropout, placedIn(b, step))
+      const middle = b.add(x, dropped(attend(b, b.layerNorm(x, 'norm1', ['embed'], c.eps), c, step)))
+      return { x: b.add(middle, dropped(feed(b, b.layerNorm(middle, 'norm2', ['embed'], c.eps), c))) }
     })
     model.block('head', (b, { x }) => {
       const table = c.tied ? b.tied('embed.tokens') : b.param('out', ['vocab', 'embed'], small)

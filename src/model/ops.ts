@@ -228,7 +228,14 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
     renames: { ins: { 2: inKeys, 3: inKeys }, outs: { 1: inKeys, 2: inKeys } },
   },
   attentionMerge: { shape: ([out, lse]) => [out, lse] }, // made where keys go round only
-  dropout: { shape: like, vjp: (b, op) => [[b.ins[0], b.douts[0] && one(b, op, [b.douts[0]], b.ins[0])]] },
+  dropout: {
+    shape: like,
+    fixed: () => ['slot'],
+    vjp: (b, op) => {
+      const [[x, ...order], [dy]] = [b.ins, b.douts]
+      return [[x, dy && one(b, op, [dy, ...order], x)]]
+    },
+  },
   embed: {
     shape: ([ids, rows]) => [[...ids, ...rows.filter(dim => !lookedUp.includes(dim.name))]],
     linear: [[1]],

@@ -44,8 +44,6 @@ export const cutDocuments: Rule = function* ({ model, data, plan }) {
   const pad = roundUp(documents.pad, 2 * outer)
   if (left !== 0)
     yield say('data.documents.pad', `pad ${documents.pad} % (2 x ${ranks}) = ${left}, must be 0`, `try pad ${pad}`)
-  if (model.family === 'gpt' && model.dropout > 0)
-    yield say('model.dropout', 'dropout goes by the places of tokens in the sequence', 'try dropout 0')
   if (model.family === 'llama' && model.moe?.capacity)
     yield say('model.moe.capacity', 'room goes by the places of tokens in the sequence', 'leave capacity out')
 }

@@ -52,11 +52,19 @@ def normal(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Te
     return (radius * torch.cos(2 * math.pi * b.double() / 2.0**32)).float().double()
 
 
-def grid(starts: Sequence[parts.Start], sizes: Sequence[int], wholes: Sequence[int], device) -> torch.Tensor:
-    """The row-major index in a tensor of `wholes` of every element of the part that begins at `starts`."""
+def grid(
+    starts: Sequence[parts.Start], sizes: Sequence[int], wholes: Sequence[int], device, order=None, along: Sequence[int] = ()
+) -> torch.Tensor:
+    """
+    The row-major index in a tensor of `wholes` of every element of the part that begins at `starts`. Along some dims it is not
+    the element at its place that lies there, but the one that `order` [batch, slots] names; the batch is the first dim.
+    """
     index = torch.zeros((), dtype=torch.int64, device=device)
-    for start, size, whole in zip(starts, sizes, wholes):
-        index = index.unsqueeze(-1) * whole + parts.positions(start, size, device)
+    for dim, (start, size, whole) in enumerate(zip(starts, sizes, wholes)):
+        at = parts.positions(start, size, device)
+        if dim in along and order is not None:
+            at = order[:, at].long().reshape(-1, *[1] * (dim - 1), size)
+        index = index.unsqueeze(-1) * whole + at
     return index
 
 

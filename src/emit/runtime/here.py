@@ -92,10 +92,12 @@ class Here:
         for asked, values in (self._loaded or {}).items():
             values.copy_(self._fetch(*asked))
 
-    def chance(self, key: str, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int]) -> torch.Tensor:
+    def chance(
+        self, key: str, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int], order=None, along: Sequence[int] = ()
+    ) -> torch.Tensor:
         """A number in [0, 1) per element, by its index in the whole tensor: every plan draws the same."""
         self.drew = True
-        index = counter.grid(starts, sizes, wholes, self.device)
+        index = counter.grid(starts, sizes, wholes, self.device, order, along)
         return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
 
     def clip(self, most: float, norm_squared: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,16 @@
 /** One element of the result from one element of each operand. A dim an operand lacks is broadcast. */
-import { elementsOf, maskName, uniform } from '../../base/index.js'
-import { indexing, offsets, type Shape, within } from '../../geometry/index.js'
+import { elementsOf, maskName, positionIn, uniform } from '../../base/index.js'
+import {
+  along,
+  type Cells,
+  indexing,
+  offsets,
+  type Place,
+  type Shape,
+  sizeIn,
+  strideOf,
+  within,
+} from '../../geometry/index.js'
 import type { Kernel, Prepare } from './kernel.js'
 import { gelu as geluExact, geluSlope, geluTanh, geluTanhSlope, silu, siluSlope } from './math.js'
 
@@ -59,16 +69,37 @@ export const swigluGrad: Prepare<'swigluGrad'> = (_, ins, [dgate, dup]) => {
   }
 }
 
-/** An element is kept or dropped by its index in the whole tensor, so every plan drops the same ones. */
-export const dropout: Prepare<'dropout'> = ({ dropout: { rate, key } }, [x], [out]) => {
+/**
+ * An element is kept or dropped by its index in the whole tensor, so every plan drops the same ones; where tokens have an order
+ * [batch slot], by the index it would have if each token lay at its place.
+ */
+export const dropout: Prepare<'dropout'> = ({ dropout: { rate, key } }, [x, order], [out]) => {
   const [xs] = aligned([x], out)
   const indexed = indexing(out.dims, out.whole)
-  return (cells, [from], [to], { seed, step, block }) => {
+  const moved = order && movedBy(order, out)
+  return (cells, [from, atOrder], [to], { seed, step, block }) => {
     const chance = uniform({ seed, name: maskName(block, key), step })
     const indexOf = indexed(to.parts)
+    const move = moved?.(cells, atOrder, to)
     for (let i = 0; i < xs.length; i++) {
       const x = cells[from.at + xs[i]]
-      cells[to.at + i] = chance(indexOf(i)) >= rate ? x / (1 - rate) : 0
+      const index = indexOf(i) + (move?.(i) ?? 0)
+      // An order that is NaN was never written, or freed.
+      cells[to.at + i] = Number.isNaN(index) ? NaN : chance(index) >= rate ? x / (1 - rate) : 0
+    }
+  }
+}
+
+/** How far each element's index in the whole tensor is from where its token would lie at its place. */
+function movedBy(order: Shape, out: Shape) {
+  const samples = offsets(out.dims, order.dims)
+  const [each, size] = [strideOf(out.dims, 'seq'), sizeIn(out.dims, 'seq') ?? 1]
+  const stride = strideOf(out.whole, 'seq')
+  return (cells: Cells, atOrder: Place, to: Place) => {
+    const part = along(out, to, 'seq')
+    return (i: number): number => {
+      const slot = positionIn(part, Math.floor(i / each) % size)
+      return (cells[atOrder.at + samples[i] + slot] - slot) * stride
     }
   }
 }

@@ -241,7 +241,14 @@ export const signatures: OpTable<Signature> = {
       [1, 3],
     ],
   },
-  dropout: elementwise(1, { linear: [0], slots: {} }),
+  dropout: elementwise(1, {
+    ins: [1, 2],
+    dtypes: { ins: 'xi', outs: 'x' },
+    linear: [0],
+    stuck: () => ['slot'],
+    sizes: ([, order]) => ofSlots(order),
+    slots: { by: 'order', at: 1 },
+  }),
   embed: { ins: n(2), outs: n(1), dtypes: { ins: 'ix', outs: 'x' }, shapes: [lookup], linear: [1], reduces: 'sum' },
   embedGrad: {
     ins: n(2),

@@ -14,7 +14,7 @@ function placesOf(s: Site, positions: Ref | undefined, tokens: Ref): number {
 }
 
 /** Which token lies at each slot of its sequence. 0: every token lies at its place. */
-function orderIn(s: Site, order: Ref | undefined, q: Ref): number {
+export function orderIn(s: Site, order: Ref | undefined, q: Ref): number {
   if (order === undefined) return 0
   const all = [
     dims(s, q).find(({ name }) => name === 'batch')!,

@@ -111,9 +111,13 @@ export const commands = {
   attentionGrad: ['dq', 'dk', 'dv', 'dout', 'q', 'k', 'v', 'out', 'lse', 'places', 'order', ...attentionWords],
   /**
    * Mask by counter: element (i0 i1 i2), local sizes n0 n1 n2 (rows of one dense run each), has global index
-   * base + i0 * stride0 + i1 * stride1 + i2, where i1 counts `gap` more from `until` on. seed and name are 32-bit keys of philox4x32-10, step the third counter word.
+   * base + i0 * stride0 + i1 * stride1 + i2, where i1 counts `gap` more from `until` on. order [i0 slots], i32: i1 is what it says of
+   * slot origin + i1, less origin; 0: there is none. seed and name are 32-bit keys of philox4x32-10, step the third counter word.
    */
-  dropout: ['y', 'x', 'n0', 'n1', 'n2', 'base', 'stride0', 'stride1', 'until', 'gap', 'rate', 'seed', 'name', 'step'],
+  dropout: [
+    ...['y', 'x', 'order', 'slots', 'origin', 'n0', 'n1', 'n2', 'base', 'stride0', 'stride1', 'until', 'gap'],
+    ...['rate', 'seed', 'name', 'step'],
+  ],
   /** Rows of this rank are [origin, origin + rows); other ids give 0. */
   embed: ['out', 'ids', 'table', 'n', 'rows', 'columns', 'origin'],
   /** dtable is overwritten: zero, then added to. */

@@ -3,9 +3,9 @@
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
 import { elementsOf, type OpKind } from '../../../base/index.js'
-import { firstIndex, has } from '../../../geometry/index.js'
+import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
 import { bytesPer, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
-import { attentionRules } from './attention.js'
+import { attentionRules, orderIn } from './attention.js'
 import { collective, wait } from './collectives.js'
 import { expertRules } from './experts.js'
 import { counterOf, isPrefix, isSuffix, matmulOf, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
@@ -168,10 +168,13 @@ const compute: ComputeRules = {
   ...attentionRules,
   dropout(instr, s) {
     const [y] = instr.outs
+    const [given, order] = instr.ins
     const { whole } = s.shape(y)
-    const { y: to, x } = unaryName(instr, s)
+    alike(s, [y, given])
+    const counter = counterOf(dims(s, y), whole, s.parts(y), order !== undefined)
+    const lying = { order: orderIn(s, order, y), slots: sizeIn(whole, 'seq') ?? 1, origin: originAlong(s, y, 'seq') }
     s.list.writeTimed('dropout', {
-      ...{ y: to, x, ...counterOf(dims(s, y), whole, s.parts(y)), base: firstIndex(dims(s, y), s.parts(y), whole) },
+      ...{ y: s.at(y), x: s.at(given), ...lying, ...counter, base: firstIndex(dims(s, y), s.parts(y), whole) },
       ...{ rate: instr.dropout.rate, ...mask(s, instr.dropout.key) },
     })
   },

@@ -165,8 +165,8 @@ export interface Counter {
   readonly gap: number
 }
 
-export function counterOf(dims: Dims, whole: Dims, parts: readonly DimPart[]): Counter {
-  const broken = parts.findIndex(({ gap }) => gap > 0)
+export function counterOf(dims: Dims, whole: Dims, parts: readonly DimPart[], ordered = false): Counter {
+  const broken = ordered ? dims.findIndex(({ name }) => name === 'seq') : parts.findIndex(({ gap }) => gap > 0)
   if (broken >= 0) return brokenCounter(dims, whole, broken, parts[broken])
   const levels = levelsOf(dims, whole, whole)
   const last = levels.at(-1)
@@ -177,7 +177,7 @@ export function counterOf(dims: Dims, whole: Dims, parts: readonly DimPart[]): C
   return { n0: two?.size ?? 1, n1, n2, stride0: two?.from ?? 0, stride1: one?.from ?? 0, until: n1, gap: 0 }
 }
 
-/** The dim with the gap is the middle one of three: what is before it and what is behind it must be one run each. */
+/** The dim with the gap, or with an order, is the middle one of three: what is before it and what is behind it must be one run each. */
 function brokenCounter(dims: Dims, whole: Dims, broken: number, { until, gap }: DimPart): Counter {
   const [before, behind] = [dims.slice(0, broken), dims.slice(broken + 1)].map(some => levelsOf(some, whole, whole))
   if (before.length > 1 || behind.length > 1 || (behind[0]?.from ?? 1) !== 1)
