@@ -60,9 +60,17 @@ function shared(others) {
     before += costOf(file)
   }
   return parts.map((files, n) => {
-    const imports = files.map(file => `await import(${JSON.stringify(compiled(file))})\n`)
+    const imports = files.map(file => `await import(${JSON.stringify(compiled(file))})`)
     const path = join(folder, `${n + 1}.mjs`)
-    writeFileSync(path, imports.join(''))
+    // A test begins at once where none is under way, even before the rest of its file was run.
+    const lines = [
+      `import { test } from 'node:test'`,
+      'let loaded',
+      `test('${files.length} files are loaded', () => new Promise(resolve => { loaded = resolve }))`,
+      ...imports,
+      'loaded()',
+    ]
+    writeFileSync(path, `${lines.join('\n')}\n`)
     return path
   })
 }
