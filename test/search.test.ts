@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { CutPrice, EstimateBook, frameworks, shapeOf } from '../src/estimate/index.js'
+import { CutPrice, EstimateBook, frameworks, memoryLike, pipelineIn, shapeOf } from '../src/estimate/index.js'
 import { LlamaConfig, presets } from '../src/model/index.js'
 import {
   abilitiesOf,
@@ -49,8 +49,11 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
     equal(pruned.memory + pruned.time + priced, considered)
   })
 
-function boundsHold(request: Request, { split, estimate: { step } }: Priced): void {
+function boundsHold(request: Request, { split, estimate: { step }, bytes }: Priced): void {
   const setup = setupOf(request, split)
+  const { pipeline, leastOpen } = pipelineIn(setup)
+  const held = memoryLike(setup).least(pipeline.ranks[0], leastOpen)
+  ok(bytes >= held * (1 - 1e-12), `${bytes} < ${held}: ${JSON.stringify(split)}`)
   const price = new CutPrice(setup).withPipeline(setup)
   for (const least of [price.least(), price.leastInOrder(), price.leastBeside()])
     ok(step >= least * (1 - 1e-12), `${step} < ${least}: ${JSON.stringify(split)}`)

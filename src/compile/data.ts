@@ -97,6 +97,10 @@ export class FlightDrafter {
   readonly #paramOf: (name: string) => CompiledParam
   readonly #used = new Map<SegmentDraft, DataCall>()
   readonly #known = new Map<string, FlightSegments>()
+  readonly #lists: Readonly<Record<Flight['kind'], Map<readonly string[], FlightSegments>>> = {
+    gather: new Map(),
+    reduce: new Map(),
+  }
   readonly #names = new Map<string, number>()
 
   constructor(sharding: Sharding, paramOf: (name: string) => CompiledParam) {
@@ -118,8 +122,19 @@ export class FlightDrafter {
 
   draft(calls: readonly DataCall[]): FlightDrafts {
     const plan = planFlights(calls, policyOf(this.#sharding), param => bytesIn(this.#sharding, this.#paramOf(param)))
-    const flights = [plan.begin, ...plan.before, ...plan.after].flat().map(({ flight }) => flight)
-    return { plan, segments: new Map(flights.map(flight => [flight, this.#segmentsOf(flight)])) }
+    const segments = new Map<Flight, FlightSegments>()
+    for (const events of [[plan.begin], plan.before, plan.after])
+      for (const some of events)
+        for (const { flight } of some) if (!segments.has(flight)) segments.set(flight, this.#ofList(flight))
+    return { plan, segments }
+  }
+
+  /** Flights of single calls of one block have one list of parameters. */
+  #ofList(flight: Flight): FlightSegments {
+    if (flight.call === undefined) return this.#segmentsOf(flight)
+    const known = this.#lists[flight.kind].get(flight.params) ?? this.#segmentsOf(flight)
+    this.#lists[flight.kind].set(flight.params, known)
+    return known
   }
 
   #segmentsOf(flight: Flight): FlightSegments {

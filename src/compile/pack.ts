@@ -143,16 +143,24 @@ class Packer {
   readonly #filled: Int32Array
 
   constructor(leases: readonly Lease[]) {
-    const column = (of: (lease: Lease) => number) => Float64Array.from(leases, of)
-    this.#bytes = column(({ bytes }) => bytes)
-    this.#sizes = column(({ bytes }) => align(bytes))
-    this.#starts = column(({ start }) => start)
-    this.#ends = column(({ end }) => end)
+    const column = () => new Float64Array(leases.length)
+    this.#bytes = column()
+    this.#sizes = column()
+    this.#starts = column()
+    this.#ends = column()
+    this.#touched = new Int32Array(leases.length)
+    this.#filled = new Int32Array(leases.length)
     let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
     for (const { start, end } of leases) [first, last] = [Math.min(first, start), Math.max(last, end)]
     const part = (time: number) => Math.floor((32 * (time - first)) / (last - first))
-    this.#touched = Int32Array.from(leases, ({ start, end }) => bits(part(start), part(end - 1) + 1))
-    this.#filled = Int32Array.from(leases, ({ start, end }) => bits(part(start - 1) + 1, part(end)))
+    for (const [i, { bytes, start, end }] of leases.entries()) {
+      this.#bytes[i] = bytes
+      this.#sizes[i] = align(bytes)
+      this.#starts[i] = start
+      this.#ends[i] = end
+      this.#touched[i] = bits(part(start), part(end - 1) + 1)
+      this.#filled[i] = bits(part(start - 1) + 1, part(end))
+    }
   }
 
   /** Undefined: not below so many bytes. */

@@ -53,7 +53,7 @@ export class KnownPipeline {
 
   /** Layers that the first rank surely has between forward and backward at one time. */
   get leastOpen(): number {
-    this.#leastOpen ??= leastOpenOf(this.#split, this.pipeline)
+    this.#leastOpen ??= leastOpenOf(this.#split, this.pipeline, this.#book.orders)
     return this.#leastOpen
   }
 }

@@ -68,11 +68,7 @@ function othersMemory(placed: Placed, profile: MemoryProfile): PipelineMemory {
   const boundaries = split.pp > 1 ? profile.boundaries * split.microbatches * crossing : 0
   const loss = lossBytes(placed, profile)
   const states = statesOf(placed, profile)
-  const least: PipelineMemory['least'] = ({ layers, first, last }, open) => {
-    const { parameters, gradients, optimizer } = states(layers, first, last)
-    return parameters + gradients + optimizer + open * kept
-  }
-  const of: PipelineMemory['of'] = ({ layers, first, last, held }) => {
+  const of = ({ layers, first, last, held }: RankLayers & Pick<Holding, 'held'>): Footprint => {
     const activations = held * kept + boundaries
     const workspace = gathered + Math.max(again, last ? loss : 0)
     const framework = profile.context + profile.slack * (activations + workspace)
@@ -80,7 +76,7 @@ function othersMemory(placed: Placed, profile: MemoryProfile): PipelineMemory {
     // Written out: objects made by spreading are ten times slower to make and to read.
     return { parameters, gradients, optimizer, activations, workspace, framework }
   }
-  return { of, least }
+  return { of, least: ({ layers, first, last }, open) => totalBytes(of({ layers, first, last, held: open })) }
 }
 
 type States = Pick<Footprint, 'parameters' | 'gradients' | 'optimizer'>

@@ -4,7 +4,7 @@
  */
 
 import { activationBytes } from '../base/index.js'
-import { type Collective, type Kernel, priceCollective, priceExchange, priceInStep } from '../cost/index.js'
+import { type Collective, hopsOf, type Kernel, priceCollective, priceExchange, priceInStep } from '../cost/index.js'
 import { embeddingParameters, expertParameters, headParameters, layerParameters, tableRanks } from './counts.js'
 import { ByFields, entry } from './entry.js'
 import { denseOf, partsOfToken, routedOf, routedShare, routedTokens } from './experts.js'
@@ -67,9 +67,12 @@ const kinds: readonly Collective['kind'][] = [
   'send',
 ]
 
+type LinkKind = ReturnType<typeof hopsOf>[number]['link']['kind']
+
 export class PriceTable {
   readonly #rows = new ByFields<keyof Cut, Prices>(cutFields)
   readonly #collectives = new Map<number, Map<number, number>>()
+  readonly #links = new Map<number, { readonly kind: LinkKind | undefined }>()
   readonly #setup: Omit<Setup, 'split'>
 
   constructor(setup: Omit<Setup, 'split'>) {
@@ -78,6 +81,13 @@ export class PriceTable {
 
   of(cut: Cut): Prices {
     return this.#rows.of(cut, () => pricesOf(this.#setup, cut))
+  }
+
+  /** The kind of the outermost links among so many ranks so far apart; undefined: there are none. */
+  linkOf(size: number, stride: number): LinkKind | undefined {
+    return entry(this.#links, size * 2 ** 20 + stride, () => ({
+      kind: hopsOf({ size, stride }, this.#setup.cluster).at(-1)?.link.kind,
+    })).kind
   }
 
   collective(kind: Collective['kind'], bytes: number, size: number, stride: number): number {

@@ -197,6 +197,7 @@ export class StepPrice {
   readonly #busiest: Busiest
   #least: number | undefined
   #alone: number | undefined
+  #tasks: Float64Array | undefined
   #knownFlights: PipelineFlights | undefined
 
   constructor(setup: Setup, cut: CutPrice) {
@@ -308,8 +309,9 @@ export class StepPrice {
 
   #costs(): PipelineCosts {
     const { near, far } = this.#cut
-    const { pipeline } = this.#known
-    return { tasks: taskCosts(stageTimes(pipeline, this.#parts, this.#setup.software.exposed.pp * near)), near, far }
+    const late = this.#setup.software.exposed.pp * near
+    this.#tasks ??= taskCosts(stageTimes(this.#known.pipeline, this.#parts, late))
+    return { tasks: this.#tasks, near, far }
   }
 
   #leastEnd(): number {

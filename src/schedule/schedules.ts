@@ -5,7 +5,7 @@ import { alternate, type Knobs, leadOfFirst } from './alternate.js'
 import { dualPipe, dualPipeV, leadOfDualPipe, leadOfDualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
 import type { Counts, Schedule } from './task.js'
-import { vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
+import { leadOfV, vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
 
 export { isScheduleName, type ScheduleName, scheduleNames }
 
@@ -36,6 +36,15 @@ const turns = (title: string, describe: string, knobsOf: (counts: Counts) => Kno
     counts => leadOfFirst(counts, knobsOf(counts)),
   )
 
+/** On a V, with no more activations than a limit. */
+const onV = (title: string, describe: string, limitOf: (ranks: number) => number): ScheduleKind =>
+  kind(
+    title,
+    describe,
+    counts => vShaped(counts, limitOf(counts.ranks)),
+    counts => leadOfV(counts, limitOf(counts.ranks)),
+  )
+
 export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
   gpipe: kind('GPipe', 'all forwards, then all backwards', gpipe, all),
   '1f1b': turns('1F1B', 'one forward, one backward in turn', () => ({ lead: 1 })),
@@ -48,9 +57,9 @@ export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
   })),
   'zb-h1': turns('ZB-H1', '1F1B with weight gradients in the bubble, in the same memory', () => ({ lead: 1, lag: 1 })),
   'zb-h2': turns('ZB-H2', 'no bubble between first and last task, in twice the memory', () => ({ lead: 2, lag: 2 })),
-  'zb-v': kind('ZB-V', 'zero bubble on a V, in the memory of 1F1B', c => vShaped(c, zbVLimit(c.ranks))),
-  'v-half': kind('V-Half', 'on a V, in about half the memory', c => vShaped(c, vHalfLimit(c.ranks))),
-  'v-min': kind('V-Min', 'on a V, in the least memory that keeps ranks busy', c => vShaped(c, vMinLimit(c.ranks))),
+  'zb-v': onV('ZB-V', 'zero bubble on a V, in the memory of 1F1B', zbVLimit),
+  'v-half': onV('V-Half', 'on a V, in about half the memory', vHalfLimit),
+  'v-min': onV('V-Min', 'on a V, in the least memory that keeps ranks busy', vMinLimit),
   'dualpipe-v': kind('DualPipeV', 'overlapping pairs of forward and backward on a V', dualPipeV, leadOfDualPipeV),
   dualpipe: kind(
     'DualPipe',

@@ -8,7 +8,7 @@
  * the limit, so all are tried and the shortest schedule wins. zb-v, v-half and v-min differ in the limit only.
  */
 import type { Counts, Schedule } from './task.js'
-import { type Patience, period, runTicks, type TickRun } from './ticks.js'
+import { leadInTicks, type Patience, period, runTicks, type TickRun } from './ticks.js'
 
 /** When one microbatch would pass, and what a rank does when the pass it is due for cannot run. */
 interface Recipe {
@@ -64,6 +64,17 @@ export function vShaped(counts: Counts, limit: number): Schedule {
     if (!best || run.ticks < best.ticks || (run.ticks === best.ticks && run.inside < best.inside)) best = run
   }
   return { stages: 2 * counts.ranks, microbatches: counts.microbatches, rows: best?.rows() ?? [] }
+}
+
+/** Of each chunk of the first rank: microbatches that it surely has begun before its first backward, whatever the recipe. */
+export function leadOfV({ ranks, microbatches }: Counts, limit: number): number[] {
+  // It begins no more than the limit, so that further microbatches change nothing.
+  const counts: Counts = { ranks, chunks: 2, microbatches: Math.min(microbatches, limit) }
+  const leads = recipes.flatMap(recipe => {
+    const lead = leadInTicks(counts, { limit, due: dueTimes(ranks, recipe), patience: recipe.patience })
+    return lead ? [lead] : []
+  })
+  return [0, 1].map(chunk => Math.min(...leads.map(lead => lead[chunk])))
 }
 
 /** The limit of zb-v is what 1f1b holds on its first rank: p stages, which is 2p chunks. */

@@ -9,12 +9,16 @@ import { type Group, type Saving, splitFrom } from './space.js'
 
 /**
  * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
- * that had all the layers. Bubble, recomputation, data ranks and messages only add to that.
+ * that had all the layers. Bubble, recomputation, data ranks, messages and adding up gradients only add to that.
  */
-export function stepBound({ shape, cluster, precision, software, book }: Request, group: Group): number {
-  const { tp, cp, dp, ep, etp, sequenceParallel, microbatch, microbatches, imbalance, ulysses, ring } = group
+export const stepBound = (request: Request, group: Group): number =>
+  (group.microbatches * commonPrice(request, group).busy()) / group.pp
+
+/** The price of what one microbatch takes with all plans of a group, on one rank that has all the layers. */
+export function commonPrice({ shape, cluster, precision, software, book }: Request, group: Group): CutPrice {
+  const { tp, cp, dp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring } = group
   const split: Split = {
-    ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch, microbatches },
+    ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch },
     // Experts are shared with the ranks of dp: their rows travel.
     ...((ep > 1 || etp) && { dp, ep }),
     ...(etp && { etp }),
@@ -22,7 +26,7 @@ export function stepBound({ shape, cluster, precision, software, book }: Request
     ...(ulysses && { ulysses }),
     ...(ring && { ring }),
   }
-  return new CutPrice({ shape, split, cluster, precision, software, book }).busy() / group.pp
+  return new CutPrice({ shape, split, cluster, precision, software, book })
 }
 
 /**

@@ -6,9 +6,17 @@
  */
 import { evenParts, type MeshAxis } from '../base/index.js'
 import { CutPrice, type Experts, footprint, roomForRows, type Shape, type Split } from '../estimate/index.js'
-import { check, type ScheduleName, scheduleFacts, scheduleNames, unexchangeable, usualRows } from '../plan/index.js'
+import {
+  check,
+  Plan,
+  type ScheduleName,
+  scheduleFacts,
+  scheduleNames,
+  unexchangeable,
+  usualRows,
+} from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
-import { jobOf, plainSplit, type Request } from './request.js'
+import { jobOf, plainSplit, planInput, type Request } from './request.js'
 
 export const searchedAxes = ['tp', 'cp', 'pp', 'dp'] as const satisfies readonly MeshAxis[]
 
@@ -54,11 +62,12 @@ export function divisors(n: number): number[] {
 /** tp, sequence parallelism and cp as model and sequence allow them; the rest of a plan has no say in that. */
 export function layerSplitsOf(request: Request): Pick<Group, 'tp' | 'sequenceParallel' | 'cp'>[] {
   const { devices } = request.cluster
+  const isAllowed = allowing(request)
   return divisors(devices)
     .filter(tp => tp <= request.shape.heads)
     .flatMap(tp => (tp === 1 ? [false] : [true, false]).map(sequenceParallel => ({ tp, sequenceParallel })))
     .flatMap(split => contextsOf(request, devices / split.tp).map(cp => ({ ...split, cp })))
-    .filter(split => keeps(split, request.constraints) && allowed({ ...request, globalBatch: 1 }, split))
+    .filter(split => keeps(split, request.constraints) && isAllowed(1, split))
 }
 
 /** Shorter sequences are not worth cutting, and no rank should have fewer tokens than the latter. */
@@ -72,8 +81,17 @@ function contextsOf({ shape: { seq }, constraints }: Request, ranks: number): nu
   return divisors(ranks).filter(cp => cp === 1 || (seq % (2 * cp) === 0 && (asked || isUsual(cp))))
 }
 
-const allowed = (request: Request, split: Partial<Split>): boolean =>
-  !check(jobOf(request, { ...plainSplit, ...split })).some(p => p.severity === 'error')
+type Allowing = (globalBatch: number, split: Partial<Split>) => boolean
+
+/** Whether a plan passes `check`. Of the jobs that are asked about all but the plan is read once. */
+function allowing(request: Request): Allowing {
+  const job = jobOf(request, plainSplit)
+  return (globalBatch, split) => {
+    const plan = Plan.parse(planInput({ ...plainSplit, ...split }, request.precision))
+    const asked = { ...job, training: { ...job.training, globalBatch }, plan }
+    return !check(asked).some(({ severity }) => severity === 'error')
+  }
+}
 
 /** Schedules of more tasks are not made. */
 const mostTasks = 1e6
@@ -83,18 +101,21 @@ const mostStages = (layers: number): number => layers + 2
 export function* groupsOf(request: Request): Generator<Group> {
   const { cluster, globalBatch, shape, constraints } = request
   const meetingsOf = meetings(request)
+  const isAllowed = allowing(request)
   for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
     for (const pp of divisors(cluster.devices / (tp * cp))) {
       const dp = cluster.devices / (tp * cp * pp)
       if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
       if (globalBatch % dp !== 0) continue
-      const batches = (microbatch: number) => ({ microbatches: globalBatch / dp / microbatch })
-      for (const grid of expertsOver(request, { tp, cp, dp, sequenceParallel }))
-        for (const meeting of beside(request, { tp, cp, dp, sequenceParallel, ...grid }, meetingsOf))
+      const dense = { tp, cp, dp, sequenceParallel }
+      for (const grid of expertsOver(request, dense, isAllowed))
+        for (const meeting of beside({ ...dense, ...grid }, meetingsOf(dense), isAllowed)) {
+          const cut = { pp, ...dense, ...grid, ...meeting }
           for (const microbatch of divisors(globalBatch / dp)) {
-            const group = { tp, cp, pp, dp, sequenceParallel, microbatch, ...grid, ...meeting, ...batches(microbatch) }
+            const group = { ...cut, microbatch, microbatches: globalBatch / dp / microbatch }
             if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
           }
+        }
     }
 }
 
@@ -168,11 +189,9 @@ function lighterAndLighter<T extends { readonly memory: number }>(ways: readonly
 }
 
 /** Of the ways in which queries meet keys those that leave the experts their ranks; to gather keys always does. */
-function beside(request: Request, cut: LayerCut & Partial<Split>, meetingsOf: (cut: LayerCut) => readonly Meeting[]) {
+function beside(cut: LayerCut & Partial<Split>, all: readonly Meeting[], isAllowed: Allowing): readonly Meeting[] {
   const { dp = 1, ep = 1, etp = 1 } = cut
-  const all = meetingsOf(cut)
-  const fits = (meeting: Meeting) =>
-    !meeting.ulysses || allowed({ ...request, globalBatch: dp }, { ...cut, ...meeting })
+  const fits = (meeting: Meeting) => !meeting.ulysses || isAllowed(dp, { ...cut, ...meeting })
   const left = ep * etp === 1 ? all : all.filter(fits)
   return left.length > 0 ? left : [{}]
 }
@@ -184,7 +203,11 @@ type ExpertRanks = Pick<Group, 'ep' | 'etp' | 'imbalance' | 'rows'>
  * share them, so that is searched only where a user asks for it; and so is other room for rows than the usual, since less of it
  * may stop a run.
  */
-function expertsOver(request: Request, dense: Pick<Group, 'tp' | 'cp' | 'dp' | 'sequenceParallel'>): ExpertRanks[] {
+function expertsOver(
+  request: Request,
+  dense: Pick<Group, 'tp' | 'cp' | 'dp' | 'sequenceParallel'>,
+  isAllowed: Allowing,
+): ExpertRanks[] {
   const { shape, constraints } = request
   const { experts } = shape
   if (!experts) return [{ ep: 1 }]
@@ -200,7 +223,7 @@ function expertsOver(request: Request, dense: Pick<Group, 'tp' | 'cp' | 'dp' | '
         constraints.filter(({ field }) => field !== 'rows'),
       ),
     )
-    .filter(grid => grid.ep * (grid.etp ?? 1) === 1 || allowed({ ...request, globalBatch: dp }, { ...dense, ...grid }))
+    .filter(grid => grid.ep * (grid.etp ?? 1) === 1 || isAllowed(dp, { ...dense, ...grid }))
     .flatMap(grid => roomsFor(request, experts, grid))
 }
 

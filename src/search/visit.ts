@@ -18,7 +18,7 @@ import {
 import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
 import { Best } from './best.js'
-import { byteBounds, stepBound } from './bounds.js'
+import { byteBounds, commonPrice, stepBound } from './bounds.js'
 import { type Request, setupOf } from './request.js'
 import type { Found, Options } from './search.js'
 import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
@@ -31,6 +31,8 @@ interface Bounded {
   readonly plans: number
   /** Seconds. */
   readonly least: number
+  /** Found once it is its turn: its pipelines as they lie on ranks. */
+  readonly laidOut?: readonly LaidPipeline[]
 }
 
 /** Plans that differ in their pipeline alone. */
@@ -121,12 +123,25 @@ export class Visit {
     return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#capacity }
   }
 
-  #group({ group, pipelines, savings, plans, least }: Bounded): void {
+  #group(some: Bounded): void {
+    const { group, savings, plans, least, laidOut } = some
     if (this.#isUseless(plans, least, 0)) return
+    if (!laidOut) {
+      this.#layOut(some)
+      return
+    }
     const bytes = savings.map(this.#bytesOf(group))
     if (this.#isUseless(plans, least, Math.min(...bytes))) return
-    const laid = this.#laid(group, pipelines)
-    for (const [i, saving] of savings.entries()) this.#saving({ group, laid, saving, bytes: bytes[i], least })
+    for (const [i, saving] of savings.entries()) this.#saving({ group, laid: laidOut, saving, bytes: bytes[i], least })
+  }
+
+  /** Its pipelines have bubbles: it waits until it is its turn by the least of them. */
+  #layOut(some: Bounded): void {
+    const laidOut = this.#laid(some.group, some.pipelines)
+    const price = commonPrice(this.#request, some.group)
+    let end = Number.POSITIVE_INFINITY
+    for (const one of laidOut) end = Math.min(end, price.leastEnd(one.known.pipeline, price.partsOf(one)))
+    this.#agenda.add({ ...some, least: Math.max(some.least, end), laidOut })
   }
 
   #saving(some: Omit<Pipelines, 'cuts'>): void {

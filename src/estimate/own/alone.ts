@@ -9,9 +9,10 @@ import { type BothWays, type Meeting, meetingOn } from './meeting.js'
 
 /** Of one layer and one microbatch. */
 export function attentionAlone(setup: Setup): BothWays {
-  const { split, cluster, software } = setup
+  const { split, software } = setup
+  const table = tableOf(setup)
   const work = meetingWork(setup, split, kernelPrices(setup))
-  const traffic = meetingTraffic(setup, tableOf(setup), lanesOf(split, cluster))
+  const traffic = meetingTraffic(setup, table, lanesOf(split, table))
   const play = (act: (meeting: Meeting) => void): number => {
     const clock = new Clock(software.contention)
     act(meetingOn(clock, work, traffic))

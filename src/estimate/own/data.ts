@@ -26,14 +26,17 @@ export function pipelineFlights(
   if (!hasCopies(split) && !traffic.messagesBesideTp) return undefined
   const stages = blocksOfStages(blocks, pipeline, shape.tied)
   const fetches = fetchesEach(split)
+  const found: StepFlights[] = []
   return {
     blocks: stages,
-    ofStep: order.turns.map(turns =>
-      atStages(
+    ofStep: rank => {
+      const turns = order.turns[rank]
+      found[rank] ??= atStages(
         turns,
         entry(known, keyOf(stages, turns), () => stepFlights(setup, traffic, stages, turns)),
-      ),
-    ),
+      )
+      return found[rank]
+    },
     ...(fetches && { prefetch: split.prefetch ?? usualFlights.prefetch }),
     reducesEach: reducesEach(split),
     contention: software.contention,
@@ -48,14 +51,15 @@ export function pipelineFlights(
 /** In the order of forward. */
 function blocksOfStages(blocks: FlyingBlocks, { stages, ranks }: Pipeline, tied: boolean): FlyingBlock[][] {
   const together = ranks.some(({ first, last }) => first && last)
+  const { embedding, head, tiedHead } = blocks.ends()
   const last = stages.length - 1
   let layer = 0
   return stages.map((layers, stage) => {
     const own = Array.from({ length: layers }, () => blocks.layerAt(layer++))
     return [
-      ...(stage === 0 ? [blocks.embedding] : []),
+      ...(stage === 0 ? [embedding] : []),
       ...own,
-      ...(stage === last ? [tied && together ? blocks.tiedHead : blocks.head] : []),
+      ...(stage === last ? [tied && together ? tiedHead : head] : []),
     ]
   })
 }

@@ -39,14 +39,14 @@ export interface BlockTraffic {
   readonly messagesBesideApart: boolean
 }
 
-export function trafficOf({ shape, split, cluster, precision, software }: Setup, table: PriceTable): BlockTraffic {
+export function trafficOf({ shape, split, precision, software }: Setup, table: PriceTable): BlockTraffic {
   const { tp, pp, zero } = split
   const { gradientBytes: wide } = software
   const element = activationBytes(precision)
   const data = dataRanks(split)
   const copies = tp / kvSplit(shape, tp)
   const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
-  const lanes = lanesOf(split, cluster)
+  const lanes = lanesOf(split, table)
   const [sharing, apart] = [expertCopies(split), expertStride(split)]
   const between = ranksOf(split) / pp
   return {
@@ -79,9 +79,14 @@ export function trafficOf({ shape, split, cluster, precision, software }: Setup,
 
 /** What all stages of a plan are made of. */
 export interface FlyingBlocks {
-  readonly embedding: FlyingBlock
   readonly layer: FlyingBlock
   readonly layerAt: (number: number) => FlyingBlock
+  /** Found when asked for: bounds ask for layers alone. */
+  readonly ends: () => FlyingEnds
+}
+
+export interface FlyingEnds {
+  readonly embedding: FlyingBlock
   readonly head: FlyingBlock
   /** The head of a rank that holds the table it shares with the embedding. */
   readonly tiedHead: FlyingBlock
@@ -102,10 +107,6 @@ export function flyingBlocks(
   const { whole, byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)
   const copied = split.tp > kv ? byKvHeads / kv : 0
-  const normElements = (shape.norm === 'layer' ? 2 : 1) * shape.embed
-  const table = flyer('table', prices.embeddingParameters, 0)
-  const norm = flyer('norm', normElements, normElements)
-  const out = flyer('out', prices.headParameters - normElements, 0)
   const block = ({ seconds, acts }: BlockTime, pieces: number, ...params: readonly Flyer[]): FlyingBlock => ({
     ...{ seconds, acts, params, readsBack: true },
     gather: traffic.gather(params),
@@ -114,13 +115,19 @@ export function flyingBlocks(
   })
   const params = flyer('layer', prices.layerParameters, whole, copied, prices.expertParameters)
   const each = block(layer, software.pieces, params)
-  return {
-    embedding: { ...block(first, 1, table), readsBack: false },
-    layer: each,
-    layerAt: numberedLayers(each),
-    head: block(last, 2, norm, out),
-    tiedHead: block(last, 2, norm, table),
+  const endsOf = (): FlyingEnds => {
+    const normElements = (shape.norm === 'layer' ? 2 : 1) * shape.embed
+    const table = flyer('table', prices.embeddingParameters, 0)
+    const norm = flyer('norm', normElements, normElements)
+    const out = flyer('out', prices.headParameters - normElements, 0)
+    return {
+      embedding: { ...block(first, 1, table), readsBack: false },
+      head: block(last, 2, norm, out),
+      tiedHead: block(last, 2, norm, table),
+    }
   }
+  let known: FlyingEnds | undefined
+  return { layer: each, layerAt: numberedLayers(each), ends: () => (known ??= endsOf()) }
 }
 
 /** Layers by number: the parameters of each are its own. Made once for all pipelines. */

@@ -2,14 +2,13 @@
  * Links of different kinds do not wait for each other. The collectives of a layer use two kinds at the most: those of the
  * first of tp, cp and ep that has any are lane 0, the others lane 1.
  */
-import type { Cluster } from '../../cluster/index.js'
-import { hopsOf } from '../../cost/index.js'
 import { expertTensor } from '../experts.js'
+import type { PriceTable } from '../prices.js'
 import type { Split } from '../setup.js'
 
 export type Lane = 0 | 1
 
-type LinkKind = ReturnType<typeof hopsOf>[number]['link']['kind']
+type LinkKind = ReturnType<PriceTable['linkOf']>
 
 export interface Lanes {
   readonly of: (size: number, stride: number) => Lane
@@ -23,16 +22,16 @@ type Members = readonly [size: number, stride: number]
 
 export type LaneSplit = Pick<Split, 'tp' | 'cp' | 'ep' | 'etp' | 'ulysses'>
 
-export function lanesOf(split: LaneSplit, cluster: Cluster): Lanes {
+export function lanesOf(split: LaneSplit, table: PriceTable): Lanes {
   const { tp, cp, ep } = split
-  const linkOf = (size: number, stride: number) => hopsOf({ size, stride }, cluster).at(-1)?.link.kind
+  const linkOf = (size: number, stride: number) => table.linkOf(size, stride)
   const groups: readonly Members[] = [
     [tp, 1],
     [split.ulysses ?? 1, tp],
     [cp, tp],
     [ep, expertTensor(split)],
   ]
-  const kinds = groups.flatMap(([size, stride]): (LinkKind | undefined)[] => (size > 1 ? [linkOf(size, stride)] : []))
+  const kinds = groups.flatMap(([size, stride]): LinkKind[] => (size > 1 ? [linkOf(size, stride)] : []))
   const [first] = kinds
   const second = kinds.find(kind => kind !== first)
   return {

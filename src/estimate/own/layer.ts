@@ -269,13 +269,13 @@ export function accumulation({ split, cluster, software }: LayerSetup): (paramet
 }
 
 function trafficOf(setup: LayerSetup, table: PriceTable): CutTraffic {
-  const { shape, split, precision, cluster } = setup
+  const { shape, split, precision } = setup
   const { tp, cp, sequenceParallel, microbatch } = split
   const rows = ((microbatch * shape.seq) / cp) * activationBytes(precision)
   const gathered = (width: number) => (sequenceParallel ? table.collective('all-gather', rows * width, tp, 1) : 0)
   const summed = (width: number) =>
     table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', rows * width, tp, 1)
-  const lanes = lanesOf(split, cluster)
+  const lanes = lanesOf(split, table)
   const { queries = 0, keyValues = 0, turned = 0 } = shape.latent ?? {}
   return {
     common: {

@@ -137,7 +137,10 @@ const largestWeight = ({ shape, split }: Placed): number =>
 /** Bytes of each rank of the compiled program, nearly. */
 export function ownMemory(placed: Placed): PipelineMemory {
   const facts = factsOf(placed)
-  const each = facts.token * facts.layer.open
+  const { open, handed } = keptOf(facts)
+  const { work, scratch } = facts.extras
+  // When a layer goes backward, whole or first in its input alone.
+  const atWork = Math.min(work[0] + scratch[0], work[1] + scratch[1])
   return {
     of: holding => {
       const held = heldParameters(facts, holding)
@@ -145,10 +148,23 @@ export function ownMemory(placed: Placed): PipelineMemory {
       const { parameters, gradients, optimizer } = statesOf(facts, held)
       return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
     },
-    least: (held, open) => {
+    least: (held, layers) => {
       const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
-      return parameters + gradients + optimizer + open * each
+      return parameters + gradients + optimizer + handed + (layers > 0 ? layers * open + atWork : 0)
     },
+  }
+}
+
+/** Bytes that lie there for a layer and for the head in each state of a microbatch, and what comes from the next stage. */
+function keptOf({ placed, tokens, token, layer, head, widths }: Facts) {
+  const { recompute, pp } = placed.split
+  const sums = recompute === 'none' ? 4 * widths.sums * tokens : 0
+  return {
+    open: token * layer.open + sums,
+    pending: token * layer.pending,
+    openHead: token * head.open,
+    pendingHead: token * head.pending,
+    handed: pp > 1 ? token * widths.residual : 0,
   }
 }
 
@@ -200,13 +216,9 @@ interface Bytes {
 
 function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
   const { moments } = holding
-  const { placed, tokens, token, layer, head, widths, extras } = facts
-  const { split } = placed
+  const { extras } = facts
   const ahead = blockSizes.map(next => facts.scratch.ahead(next, holding))
-  const sums = split.recompute === 'none' ? 4 * widths.sums * tokens : 0
-  const handed = split.pp > 1 ? token * widths.residual : 0
-  const [open, pending] = [token * layer.open + sums, token * layer.pending]
-  const [openHead, pendingHead] = [token * head.open, token * head.pending]
+  const { open, pending, openHead, pendingHead, handed } = keptOf(facts)
   let [most, activations, workspace, gathered] = [-1, 0, 0, 0]
   for (let at = 0; at < moments.length; at += momentWidth) {
     const [atWork, behind, next] = [atWorkOf(moments[at]), behindOf(moments[at]), aheadOf(moments[at])]

@@ -9,23 +9,21 @@ export class FlownPlay {
   readonly #order: Order
   readonly #costs: PipelineCosts
   readonly #flights: PipelineFlights
-  readonly #ranks: readonly FlownRank[]
 
   constructor(order: Order, costs: PipelineCosts, flights: PipelineFlights) {
     this.#order = order
     this.#costs = costs
     this.#flights = flights
-    this.#ranks = flights.ofStep.map(step => new FlownRank(flights, step))
   }
 
   run(): PlayedRanks {
     const { rank, what, after, marks, stages, arrived } = this.#order
-    const { prefetch } = this.#flights
-    if (prefetch !== undefined)
+    const ranks = Array.from({ length: this.#order.ranks }, (_, one) => this.#rank(one))
+    if (this.#flights.prefetch !== undefined)
       for (let task = 0; task < rank.length; task++)
-        this.#ranks[rank[task]].expect(taskKinds[Math.floor(what[task] / stages)], what[task] % stages)
+        ranks[rank[task]].expect(taskKinds[Math.floor(what[task] / stages)], what[task] % stages)
     for (let task = 0; task < rank.length; task++) {
-      const by = this.#ranks[rank[task]]
+      const by = ranks[rank[task]]
       const need = after[task]
       if (need >= 0) by.idleUntil(arrived[need])
       this.#task(by, task)
@@ -34,15 +32,15 @@ export class FlownPlay {
       arrived[task] = this.#send(by, task)
       by.depart()
     }
-    for (const by of this.#ranks) by.end()
-    const column = (of: (rank: FlownRank) => number) => Float64Array.from(this.#ranks, of)
+    for (const by of ranks) by.end()
+    const column = (of: (rank: FlownRank) => number) => Float64Array.from(ranks, of)
     return { finish: column(({ now }) => now), idle: column(({ idle }) => idle) }
   }
 
   /** One rank, with all that comes from others there at once. */
   runAlone(alone: number): number {
     const { rank, what, marks, stages } = this.#order
-    const by = this.#ranks[alone]
+    const by = this.#rank(alone)
     if (this.#flights.prefetch !== undefined)
       for (let task = 0; task < rank.length; task++)
         if (rank[task] === alone) by.expect(taskKinds[Math.floor(what[task] / stages)], what[task] % stages)
@@ -56,6 +54,10 @@ export class FlownPlay {
     }
     by.end()
     return by.now
+  }
+
+  #rank(rank: number): FlownRank {
+    return new FlownRank(this.#flights, this.#flights.ofStep(rank))
   }
 
   #task(by: FlownRank, task: number): void {

@@ -3,11 +3,10 @@
  * number of microbatches alone, which plans share by the thousand: it is found once for all of them.
  */
 import { scheduleFacts } from '../../plan/index.js'
-import { schedules } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
 import { exceedsAll, grown, type Moments, momentsOf, momentWidth } from './moments.js'
-import type { Order, PlayedOrders } from './order.js'
+import type { Order, OrderBook, PlayedOrders } from './order.js'
 import type { Pipeline, RankLayers } from './stages.js'
 
 export interface Holding extends RankLayers {
@@ -25,8 +24,8 @@ export interface Holdings {
 }
 
 /** Layers that the first rank has between forward and backward when it begins to go back, at the least. */
-export function leastOpenOf({ schedule, pp, chunks, microbatches }: Split, { stages, ranks }: Pipeline): number {
-  const begun = schedules[schedule].begun({ ranks: pp, chunks, microbatches })
+export function leastOpenOf(split: Split, { stages, ranks }: Pipeline, book: OrderBook): number {
+  const begun = book.begun(split)
   return ranks[0].stages.reduce((sum, stage, chunk) => sum + (begun[chunk] ?? 0) * stages[stage], 0)
 }
 

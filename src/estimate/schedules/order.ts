@@ -9,10 +9,12 @@ import {
   groupSize,
   makeSchedule,
   type Schedule,
+  schedules,
   type Task,
   type TaskKind,
   tasksOf,
 } from '../../schedule/index.js'
+import { entry } from '../entry.js'
 
 export interface Order {
   readonly ranks: number
@@ -178,6 +180,7 @@ const mostTasks = 2 ** 23
 export class OrderBook {
   readonly #orders = new Map<number, Order>()
   readonly #played = new Map<number, PlayedOrders>()
+  readonly #begun = new Map<number, readonly number[]>()
   #tasks = 0
 
   of({ schedule, pp, chunks, microbatches }: PipelineCounts): PlayedOrders {
@@ -192,6 +195,12 @@ export class OrderBook {
     const played = { order: order!, ...(shorter && { shorter }) }
     this.#played.set(key, played)
     return played
+  }
+
+  /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
+  begun({ schedule, pp, chunks, microbatches }: PipelineCounts): readonly number[] {
+    const counts = { ranks: pp, chunks, microbatches }
+    return entry(this.#begun, keyOf(schedule, counts), () => schedules[schedule].begun(counts))
   }
 
   #order(schedule: ScheduleName, counts: Counts): Order {

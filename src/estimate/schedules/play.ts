@@ -47,7 +47,8 @@ export interface StepFlights {
 export interface PipelineFlights {
   /** By stage, in the order of forward. */
   readonly blocks: readonly (readonly FlownBlock[])[]
-  readonly ofStep: readonly StepFlights[]
+  /** By rank: found when asked for, since a bound looks at one of them. */
+  readonly ofStep: (rank: number) => StepFlights
   /** Parameters are gathered for each call, so many calls ahead. */
   readonly prefetch?: number
   /** Gradients leave after each call. */
