@@ -8,16 +8,29 @@ import { run } from 'node:test'
 import { spec, tap } from 'node:test/reporters'
 import { fileURLToPath } from 'node:url'
 
-/** Files that take longer than 10 s or change their process, longest first: each has a process of its own. */
+/** Files that start programs or change their process, longest first: each has a process of its own. */
 const apart = `
-  emit-conformance emit-launch calibrate estimate-plans engine plan-cli estimate-simulate planner mutations browser emit grid examples
-  random-jobs installed emit-checkpoint resume train rehearse planner-refusals emit-faults data-parallel add-a-fact
-  progress search text race`
+  emit-conformance emit-launch engine calibrate browser emit emit-checkpoint train rehearse examples installed resume emit-faults
+  add-a-fact progress race`
   .trim()
   .split(/\s+/)
   .map(name => `${name}.test.ts`)
-/** The others run so many to a process: what one has made the compiler of JavaScript learn, the next need not teach it again. */
-const together = 12
+/**
+ * The others share a few processes, neighbours by name: what one has made the compiler of JavaScript learn, the next need not
+ * teach it again, which saves a third of their time.
+ */
+const processes = 7
+/** Roughly what files take, in seconds of which most take fewer than 5: only the balance depends on it. */
+const seconds = Object.fromEntries(
+  `grid 50, mutations 40, planner-refusals 35, plan-cli 35, planner 30, estimate-memory-own 30, estimate-simulate 27,
+  experts-engine 26, differences 25, experts 22, data-parallel 21, precision 21, torch-models 21, documents-engine 20,
+  estimate-plans 20, random-jobs 20, search 20, golden 19, documents 18, latent 17, text 17, printable 16, ring 16,
+  attack-engine 15, collectives-engine 15, kernels 15, outline 14, api 14, cli 14, estimate-kinds 13, context 12, evaluate 12,
+  plan-words 12`
+    .split(/,\s+/)
+    .map(entry => entry.split(' '))
+    .map(([name, cost]) => [`${name}.test.ts`, Number(cost)]),
+)
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 process.chdir(root)
@@ -33,24 +46,38 @@ if (sources.length === 0 || !sources.map(compiled).every(existsSync)) {
   process.exit(1)
 }
 
-/** Files that import some of the others, every n-th: neighbours by name take similar time. */
-function batches(others) {
+/** Files that import some of the others, one after the other. */
+function shared(others) {
   const folder = join(root, 'dist/test-batches')
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder)
-  const count = Math.ceil(others.length / together)
-  return Array.from({ length: count }, (_, n) => {
-    const file = join(folder, `${n + 1}.mjs`)
-    const imports = others
-      .filter((_, i) => i % count === n)
-      .map(each => `await import(${JSON.stringify(compiled(each))})\n`)
-    writeFileSync(file, imports.join(''))
-    return file
+  const costOf = file => seconds[file] ?? 3
+  const whole = others.reduce((sum, file) => sum + costOf(file), 0)
+  const parts = Array.from({ length: processes }, () => [])
+  let before = 0
+  for (const file of others) {
+    parts[Math.floor((before / whole) * processes)].push(file)
+    before += costOf(file)
+  }
+  return parts.map((files, n) => {
+    const imports = files.map(file => `await import(${JSON.stringify(compiled(file))})`)
+    const path = join(folder, `${n + 1}.mjs`)
+    // A test begins at once where none is under way, even before the rest of its file was run.
+    const lines = [
+      `import { test } from 'node:test'`,
+      'let loaded',
+      `test('${files.length} files are loaded', () => new Promise(resolve => { loaded = resolve }))`,
+      ...imports,
+      'loaded()',
+    ]
+    writeFileSync(path, `${lines.join('\n')}\n`)
+    return path
   })
 }
 const others = sources.filter(file => !apart.includes(file))
 const alone = apart.filter(file => sources.includes(file)).map(compiled)
-const files = words.length > 0 ? [...alone, ...others.map(compiled)] : [...alone, ...batches(others)]
+const [longest, shorter] = [alone.slice(0, 2), alone.slice(2)]
+const files = words.length > 0 ? [...alone, ...others.map(compiled)] : [...longest, ...shared(others), ...shorter]
 // Files run side by side, so none of them needs threads to collect its garbage: a quarter of the time of many.
 process.execArgv.push('--single-threaded-gc', '--max-semi-space-size=64', '--always-sparkplug') // which each of them is started with
 // Some files wait more than they compute: with one file more than there are cores, these are never idle.

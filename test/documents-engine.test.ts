@@ -58,6 +58,8 @@ test('documents are filled up with separators, which belong to them and predict 
   const x = -100
   deepEqual(sample('all', 'labels'), [6, 0, 7, x, 8, 9, 0, 0, 4, x, x, x, 4, 4, 4, 0, 3, x, x, x])
   deepEqual(sample('within', 'labels'), [6, 0, x, x, 8, 9, 0, x, x, x, x, x, 4, 4, 4, 0, x, x, x, x])
+  const named = [1, 4].map(pad => packedData(plain, { separator: 0, labels: 'all', pad }).fingerprint)
+  notEqual(named[0], named[1], 'a checkpoint tells them apart')
   // What counts on and on has no room for it: some of it is left out.
   const counting = Uint8Array.from({ length: 21 }, (_, i) => (i + 2) % 3)
   deepEqual(sample('all', 'tokens', counting), [2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0])
