@@ -5,9 +5,8 @@ const request = requestOf({
   ...{ model: ModelConfig.parse(presets['llama3-8b']), seq: 8192, globalBatch: 128 },
   ...{ cluster: clusterOf('h100', 32), constraints: ['schedule=1f1b|interleaved', 'memory<=70GiB'] },
 })
-const { found, outlined, listed } = findPlans(request, { top: 3, simulate: 20 })
-const { considered, priced } = found.counts
-console.log(`${considered} plans considered, ${priced} priced, ${outlined.length} simulated`)
+const { found, listed } = findPlans(request, { top: 3, simulate: 20 })
+console.log(`${found.counts.considered} plans considered, ${listed.length} listed`)
 
 const GiB = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`
 for (const { plan, simulated } of listed) {
@@ -20,7 +19,7 @@ for (const { plan, simulated } of listed) {
 const unfit = neighboursOf(request, listed[0].plan).filter(({ verdict }) => verdict.kind === 'unfit')
 console.log(`next to the first, but too large: ${unfit.map(({ move }) => move.name).join('; ')}`)
 
-//> 25386 plans considered, 237 priced, 5 simulated
+//> 25386 plans considered, 3 listed
 //> tp 1, pp 1, dp 32, ZeRO-2, microbatch 1, recompute none
 //>   priced 3.28 s, 60.8 GiB a rank
 //>   simulated 3.29 s, compiled 60.8 GiB

@@ -24,7 +24,7 @@ const pool = new Pool()
 after(() => pool.close())
 
 const combines = ['sum', 'mean', 'max', 'min', 'product'] as const
-const sizes = [0, 1, 7, 33, 1000, 4097]
+const sizes = [0, 1, 33, 4097]
 
 /** How a type rounds what is added up. */
 const rounding: Readonly<Record<ElementType, (x: number) => number>> = {
@@ -148,7 +148,7 @@ for (const kernels of ['native', 'wasm'] as const)
       for (const dtype of elementTypes)
         for (const size of sizes) {
           await checkMoves(group, dtype, size)
-          if (size === 33 || size === 1000) for (const combine of combines) await checkSums(group, dtype, size, combine)
+          if (size === 33) for (const combine of combines) await checkSums(group, dtype, size, combine)
           else await checkSums(group, dtype, size, 'sum')
         }
       await group.stop()

@@ -25,13 +25,13 @@ function slope(lossAt: (values: Float64Array) => number, at: Float64Array, direc
   return (8 * rise(h) - rise(2 * h)) / (12 * h)
 }
 
-/** A few single elements, and one direction that moves them all. */
+/** A single element, and one direction that moves them all. */
 function directionsOf(size: number, seed: number, name: string): Float64Array[] {
   const { int } = choices(seed)
   const noise = noiseOf({ seed, name })
-  const elements = [0, 1].map(() => int(size))
-  const single = elements.map(element => new Float64Array(size).map((_, i) => (i === element ? 1 : 0)))
-  return [...single, new Float64Array(size).map((_, i) => noise(i) / Math.sqrt(size))]
+  const element = int(size)
+  const single = new Float64Array(size).map((_, i) => (i === element ? 1 : 0))
+  return [single, new Float64Array(size).map((_, i) => noise(i) / Math.sqrt(size))]
 }
 
 const dot = (a: Float64Array, b: Float64Array) => a.reduce((sum, value, i) => sum + value * b[i], 0)

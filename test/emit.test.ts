@@ -13,7 +13,7 @@ import { Job } from '../src/plan/index.js'
 import { printSchedule } from '../src/schedule/index.js'
 import { emittedFiles, programsOf, temporaryFolder, writeFiles } from './emitted.js'
 import { expertModels } from './expert-models.js'
-import { jobOf } from './jobs.js'
+import { jobOf, shallow } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython, oneThread } from './python.js'
 import { randomJob } from './random-job.js'
@@ -192,8 +192,8 @@ test('torch.compile makes one piece of every segment', { skip: python ? false : 
   try {
     const { deepseek, gshard } = expertModels
     const model = { ...deepseek, moe: { ...deepseek.moe, capacity: gshard.moe.capacity } }
-    const routed = Job.parse({ model, training: { seq: 8, globalBatch: 4 } })
-    const jobs = [jobOf('gpt', { recompute: 'selective' }), jobOf('llama', { precision: 'bf16' }), routed]
+    const routed = Job.parse({ model, training: { seq: 8, globalBatch: 4 }, plan: { precision: 'bf16' } })
+    const jobs = [shallow(jobOf('gpt', { recompute: 'selective' })), routed]
     const folders = jobs.map((_, i) => join(folder, `job${i}`))
     for (const [i, job] of jobs.entries()) writeFiles(folders[i], emittedFiles(job))
     const { status, stdout, stderr } = spawnSync(python!, [scriptOf('emit_compiled.py'), ...folders], {

@@ -142,7 +142,7 @@ test('names and numbers of any kind survive', () => {
       const block = { name: h, kind: g, stage: 0 }
       back({ ...program, name: a, blocks: [block], segments: { ...program.segments, [f]: segment } })
     }),
-    { seed: 7, numRuns: 200 },
+    { seed: 7, numRuns: 60 },
   )
 })
 
@@ -233,9 +233,9 @@ for (const [what, text] of [
         if (typeof read === 'number') refused++
         else verify(read)
       }),
-      { seed: 3, numRuns: 300 },
+      { seed: 3, numRuns: 100 },
     )
-    assert.ok(refused > 100, `only ${refused} refused`)
+    assert.ok(refused > 30, `only ${refused} refused`)
   })
 
 test('one rank of many reads on a page: its place, its groups, each segment once, its stream', () => {
