@@ -126,8 +126,8 @@ test('emitted PyTorch repeats them, each rank its own part', {
 test('what cannot be recorded is refused, with what to do', async () => {
   const there = at('there.jsonl')
   writeFileSync(there, 'kept\n')
-  const refused = async (job: string, file: string, message: RegExp) => {
-    const { code, out, err } = await train(job, ...reference, '--record-choices', file)
+  const refused = async (job: string, file: string, message: RegExp, ...more: string[]) => {
+    const { code, out, err } = await train(job, ...reference, '--record-choices', file, ...more)
     equal(code, 1)
     match(out + err, message)
   }
@@ -138,6 +138,8 @@ test('what cannot be recorded is refused, with what to do', async () => {
   const file = at('choices-0.jsonl')
   await refused(jobOf('', `choices: ${file}`), at('new.jsonl'), /choices are repeated from .*: nothing is chosen/)
   await refused(jobOf('').replace(`, ${moe}`, ''), at('new.jsonl'), /the model has no experts to choose/)
+  // Checkpoints that cannot be saved: the file is not there when the run is tried again.
+  await refused(jobOf(''), at('new.jsonl'), /there\.jsonl/, '--save', there)
   ok(!existsSync(at('new.jsonl')))
 })
 

@@ -140,10 +140,11 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   const place = options.out ?? freeFolder(session.job, path, io)
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
   requireUnused(place, io)
-  const choices = options.recordChoices === undefined ? undefined : openChoices(options.recordChoices, session, io)
   const checkpoints = plan && openCheckpoints(plan.folder, session, { files: io, run: randomUUID(), job, tokenizer })
   try {
     if (checkpoints?.note) io.err(`${checkpoints.note}\n`)
+    // Opened when all that may refuse the run has had its say: the file is there from then on.
+    const choices = options.recordChoices === undefined ? undefined : openChoices(options.recordChoices, session, io)
     const folder = openRunFolder(place, job, io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
     const saving = plan && checkpoints && { every: plan.every, save: checkpoints.save }
