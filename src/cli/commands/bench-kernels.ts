@@ -1,5 +1,4 @@
 /** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
-import type { Command } from 'commander'
 import { type Dim, elementsOf, table, type Work } from '../../base/index.js'
 import { prepare } from '../../engine/index.js'
 import {
@@ -16,6 +15,7 @@ import { KernelBed, type Operand } from '../../engine/native/kernels/bed.js'
 import { type Sizes, type Trial, trials } from '../../engine/native/kernels/table.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
+import type { KernelTarget } from '../words/bench.js'
 
 interface Target {
   readonly load: (tuning: Tuning) => Kernels
@@ -28,7 +28,7 @@ const targets: Readonly<Record<string, Target>> = {
   vectors: { load: tuning => loadKernels('vectors', tuning), choice: () => chosenFor('native') },
   wasm: { load: tuning => loadWasm('relaxed', tuning), choice: () => chosenFor('relaxed') },
   'wasm-plain': { load: tuning => loadWasm('plain', tuning), choice: () => chosenFor('plain') },
-}
+} satisfies Record<KernelTarget, Target>
 
 /** Small enough for the plain reference, and large enough to time. */
 const checked = { batch: 2, seq: 32 }
@@ -256,29 +256,3 @@ const showTuning = ({ variant, blockRows, blockK, blockColumns, unpacked }: Tuni
 
 const sameTuning = (a: Tuning, b: Tuning): boolean =>
   (Object.keys(a) as (keyof Tuning)[]).every(word => a[word] === b[word]) // all of its words
-
-export function registerBenchKernels(bench: Command, io: Io, done: (code: number) => void): void {
-  bench
-    .command('kernels')
-    .description('GFLOP/s and GB/s of each kernel on one core, on the shapes of a small GPT')
-    .option('--kernels <targets>', `some of ${Object.keys(targets).join(',')} (default: all)`)
-    .option('--only <text>', 'kernels whose name contains it')
-    .option('--ms <time>', 'milliseconds to measure each (default: 100)')
-    .option('--json', 'one object per kernel and target')
-    .addHelpText(
-      'after',
-      `
-Each kernel is compared with the reference before it is timed. Times are processor time. GB/s counts every operand read
-once and every result written once.
-
-The variants of matmul's register tile that were compiled, and blocks around what the caches suggest, were timed on this
-machine, each for some milliseconds, when the kernels were built or first loaded; the choice holds until the CPU or the
-kernels change. LOCKSTEP_VARIANT=NAME,... takes those asked for instead, of each target the first it has.
-
-Example:
-  lockstep bench kernels --kernels native --only matmul
-
-Exit code 0: fine, 1: a kernel is wrong, 2: usage error.`,
-    )
-    .action(async (options: BenchKernelsOptions) => done(await benchKernels(options, io)))
-}
