@@ -10,6 +10,7 @@ import { error, ProblemsError, save } from '../../base/index.js'
 import { calibration, inTurns, measuredCluster } from '../../calibrate/index.js'
 import { type Cluster, parseMeasured } from '../../cluster/index.js'
 import { thisHost } from '../../node/index.js'
+import { requireOutputs } from '../files/outputs.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 
@@ -50,6 +51,7 @@ Exit code 0: fine, 1: problems, 2: usage error, 130: interrupted.`,
 }
 
 async function calibrate(options: CalibrateOptions, io: Io): Promise<number> {
+  requireOutputs(io, options.out)
   if (options.emit === 'torch') {
     deliver(readFileSync(new URL('../../../../scripts/measure.py', import.meta.url), 'utf8'), options, io)
     return 0

@@ -19,6 +19,7 @@ import { printChrome, type Span } from '../../trace/index.js'
 import { openData } from '../../train/index.js'
 import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
+import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, type Tried, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { positive } from '../text/integer.js'
@@ -68,6 +69,7 @@ export function registerCompare(program: Command, io: Io, done: (code: number) =
 type NamedJob = { readonly path: string; readonly loaded: Loaded }
 
 async function compareAll(paths: readonly string[], options: CompareOptions, io: Io): Promise<number> {
+  requireOutputs(io, options.svg, options.trace)
   const jobs = await loadAll(paths, options, io)
   if (!jobs) return 1
   const { cluster: given, steps } = options

@@ -25,6 +25,7 @@ import {
   type Request,
   ratesOfPlan,
 } from '../../search/index.js'
+import { requireOutputs } from '../files/outputs.js'
 import type { Io } from '../io.js'
 import { integer, size } from '../text/integer.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
@@ -76,6 +77,7 @@ export function registerPlan(program: Command, io: Io, done: (code: number) => v
 
 async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
+  requireOutputs(io, options.out)
   if (options.out !== undefined) requireWritable(options.precision)
   const told = await answerTo(planning.request, options, io)
   const [first = told.possible[0]] = told.listed

@@ -9,6 +9,7 @@ import { stepTimeline, timelineSvg } from '../../report/index.js'
 import { type Simulation, scaledPrices, simulating, simulatingInTurns } from '../../simulate/index.js'
 import { printChrome } from '../../trace/index.js'
 import { loadCluster } from '../files/load-cluster.js'
+import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
@@ -77,6 +78,7 @@ const timeOption = (flags: string, about: string, usual: string): Option =>
   new Option(flags, about).argParser(duration).default(duration(usual), usual)
 
 async function run(loaded: Loaded, options: SimulateOptions, io: Io): Promise<number> {
+  requireOutputs(io, options.trace, options.svg)
   const { program } = loaded
   const cluster = clusterFor(program, options, io)
   const { simulation, scale } = await withProgress(io, watcher => watched(program, cluster, options, watcher))
