@@ -96,6 +96,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   )
   await crew.start(rank => ({
     kernels: kernels.kind,
+    tuning: kernels.tuning,
     memory,
     rank,
     ranks,

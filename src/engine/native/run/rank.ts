@@ -6,7 +6,7 @@ import { Control } from '../lower/map.js'
 import type { Assignment, FromRank } from './protocol.js'
 
 export function serve(assignment: Assignment, tell: (message: FromRank) => void): void {
-  const kernels = loadKernels(assignment.kernels)
+  const kernels = loadKernels(assignment.kernels, assignment.tuning)
   kernels.bind(assignment.rank, assignment.ranks)
   const exec = kernels.attach(assignment.memory)
   const words = new Int32Array(assignment.memory.buffer)
