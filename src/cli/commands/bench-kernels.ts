@@ -1,5 +1,5 @@
 /** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
-import { type Dim, elementsOf, table, type Work } from '../../base/index.js'
+import { type Dim, elementsOf, showBytes, table, type Work } from '../../base/index.js'
 import { prepare } from '../../engine/index.js'
 import {
   type Chosen,
@@ -279,14 +279,16 @@ function showChoices(loaded: readonly Loaded[]): string {
       ])
     })
   })
-  const blocks = 'blocks, rows x k x columns'
-  return `\n${table(['target', 'tile', blocks, 'rows in place up to', 'GFLOP/s', 'of the best', ''], rows)}\n`
+  const head = ['target', 'tile', 'blocks, rows x k x columns', 'rows in place up to', 'pieces, fetched up to']
+  return `\n${table([...head, 'GFLOP/s', 'of the best', ''], rows)}\n`
 }
 
-const showTuning = ({ variant, blockRows, blockK, blockColumns, unpacked }: Tuning): string[] => [
+/** Tile and blocks of products, pieces of collectives. */
+const showTuning = ({ variant, blockRows, blockK, blockColumns, unpacked, pieceBytes, fetched }: Tuning): string[] => [
   variant,
   `${blockRows} x ${blockK} x ${blockColumns}`,
   unpacked > 0 ? `${unpacked} columns` : '',
+  `${showBytes(pieceBytes)}, ${showBytes(4 * fetched)}`,
 ]
 
 const sameTuning = (a: Tuning, b: Tuning): boolean =>
