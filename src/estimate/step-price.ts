@@ -27,8 +27,8 @@ import {
   totalOf,
   usualEnds,
 } from './rank-cost.js'
-import { type Acts, starts, startsApart } from './schedules/acts.js'
 import {
+  type FlownBlock,
   type PipelineCosts,
   type PipelineFlights,
   playAlone,
@@ -36,7 +36,7 @@ import {
   type TaskTimes,
   taskCosts,
 } from './schedules/play.js'
-import { fetchesEach, type Pipeline, reducesEach } from './schedules/stages.js'
+import { fetchesEach, type Pipeline, reducesEach, splitsAll } from './schedules/stages.js'
 import type { Estimate, Setup, Split } from './setup.js'
 import { dataCost, messageCost, optimizerCost } from './step-cost.js'
 
@@ -59,7 +59,7 @@ export class CutPrice {
   readonly #setup: Setup
   readonly #flying: (() => Flying) | undefined
   #known: Flying | undefined
-  #each: { readonly gather: number; readonly reduce: number } | undefined
+  #each: MovedEach | undefined
 
   constructor(setup: Setup) {
     this.#setup = setup
@@ -101,7 +101,8 @@ export class CutPrice {
   least(): number {
     const { shape, split } = this.#setup
     const layers = shape.layers / split.pp
-    const end = Math.max(this.busy() / split.pp, split.microbatches * layers * this.flownEach(0))
+    const flown = split.microbatches * layers * this.flownEach(0, anyBackward(split))
+    const end = Math.max(this.busy() / split.pp, flown)
     return (
       (end +
         optimizerCost(this.#setup, {
@@ -120,7 +121,7 @@ export class CutPrice {
 
   /** When the tasks of such a pipeline can be done at the soonest, whatever their order. */
   leastEnd(pipeline: Pipeline, parts: StageParts): number {
-    return leastEnd(pipeline, parts, this.near, fetches => this.flownEach(fetches))
+    return leastEnd(pipeline, parts, this.near, fetches => this.flownEach(fetches, parts.backward))
   }
 
   /** No step with such a pipeline takes less, whatever the order of its tasks. */
@@ -139,22 +140,25 @@ export class CutPrice {
 
   /**
    * Seconds a layer's gradients, and so many times its parameters, are on their way for each microbatch, at the least:
-   * forward and backward fetch, but a call may find what the one before it has fetched.
+   * forward and backward fetch, but a call may find what the one before it has fetched. Where the collectives of a layer use the
+   * same links they wait for what left before, and what leaves later waits for its call to end.
    */
-  flownEach(fetches: number): number {
+  flownEach(fetches: number, backward: StageParts['backward']): number {
     this.#each ??= this.#movedEach()
-    return fetches * this.#each.gather + this.#each.reduce
+    const { gather, reduce, beside } = this.#each
+    return fetches * gather + reduce + (beside ? totalOf(beside, { backward }) : 0)
   }
 
-  #movedEach(): { readonly gather: number; readonly reduce: number } {
+  #movedEach(): MovedEach {
     const { split } = this.#setup
     const [fetches, reduces] = [fetchesEach(split), reducesEach(split)]
     const layer = fetches || reduces ? this.flying?.blocks.layer : undefined
-    if (!layer) return { gather: 0, reduce: 0 }
-    const beside = this.flying
-      ? laneSeconds(this.flying.traffic, layer.acts, scheduleFacts[split.schedule].backward)
-      : 0
-    return { gather: fetches ? layer.gather : 0, reduce: (reduces ? layer.reduce : 0) + beside }
+    if (!this.flying || !layer) return { gather: 0, reduce: 0 }
+    return {
+      gather: fetches ? layer.gather : 0,
+      reduce: reduces ? layer.reduce : 0,
+      beside: besideFlights(this.flying.traffic, layer),
+    }
   }
 
   withPipeline(setup: Setup): StepPrice {
@@ -162,15 +166,20 @@ export class CutPrice {
   }
 }
 
-/** Seconds that the collectives of a layer and a microbatch use the links of the flights. */
-function laneSeconds(
-  traffic: BlockTraffic,
-  acts: Readonly<Record<TaskKind, Acts>>,
-  backward: StageParts['backward'],
-): number {
-  const of = (kind: TaskKind): number =>
-    (traffic.besideTp ? acts[kind].carried(starts) : 0) + (traffic.besideApart ? acts[kind].carried(startsApart) : 0)
-  return of('F') + (backward === 'whole' ? of('B') : backward === 'split' ? of('I') + of('W') : 0)
+/** What flies for each microbatch because of a layer, and what of its tasks can be done only while nothing does. */
+interface MovedEach {
+  readonly gather: number
+  readonly reduce: number
+  readonly beside?: TaskTimes
+}
+
+/** Backward passes of plans that share a cut: if they are not all in two, some may be. */
+const anyBackward = (split: Split): StageParts['backward'] => (splitsAll(split) ? 'split' : 'paired')
+
+/** Seconds of each task from its first collective over the links of the flights on. */
+function besideFlights({ besideTp, besideApart }: BlockTraffic, { seconds, acts }: FlownBlock): TaskTimes {
+  const of = (kind: TaskKind): number => Math.min(seconds[kind], acts[kind].restFrom(besideTp, besideApart))
+  return { F: of('F'), I: of('I'), W: of('W'), B: of('B') }
 }
 
 /** Of stragglers, as a share of the step. */

@@ -6,6 +6,7 @@ export class Acts {
   readonly #list: readonly number[]
   readonly #contention: number
   #alone: ActsAlone | undefined
+  readonly #rests: number[] = []
 
   /** `contention`: what work loses while a collective runs. */
   constructor(list: readonly number[], contention: number) {
@@ -19,11 +20,20 @@ export class Acts {
     return this.#alone
   }
 
-  /** Seconds that its collectives use the links of tp, and others. */
-  carried(what: typeof starts | typeof startsApart): number {
-    let sum = 0
-    for (let i = 0; i < this.#list.length; i += 2) if (this.#list[i] === what) sum += this.#list[i + 1]
-    return sum
+  /**
+   * Seconds from its first collective over the links of tp, or over others, to its end, at the least: when what was started
+   * before has come and nothing else is on its way. 0: it has none over such links.
+   */
+  restFrom(overTp: boolean, overOthers: boolean): number {
+    const which = (overTp ? 1 : 0) + (overOthers ? 2 : 0)
+    this.#rests[which] ??= restFrom(this.#list, this.#firstOver(overTp, overOthers), 1 + this.#contention)
+    return this.#rests[which]
+  }
+
+  #firstOver(overTp: boolean, overOthers: boolean): number {
+    for (let i = 0; i < this.#list.length; i += 2)
+      if ((overTp && this.#list[i] === starts) || (overOthers && this.#list[i] === startsApart)) return i
+    return this.#list.length
   }
 }
 
@@ -59,6 +69,21 @@ function actsAlone(pairs: Float64Array, slower: number): ActsAlone {
   }
   const rest = begun.map(at => (at >= 0 ? now - at : -1))
   return { pairs, rest, free: free - now, freeApart: apart - now }
+}
+
+function restFrom(list: readonly number[], from: number, slower: number): number {
+  const arrivals: number[] = []
+  let [now, free, apart] = [0, 0, 0]
+  for (let i = 0; i < list.length; i += 2) {
+    const [what, value] = [list[i], list[i + 1]]
+    if (i < from) {
+      if (what === starts || what === startsApart) arrivals.push(0)
+    } else if (what === works) now += workBeside(value, Math.max(free, apart) - now, slower)
+    else if (what === starts) arrivals.push((free = Math.max(free, now) + value))
+    else if (what === startsApart) arrivals.push((apart = Math.max(apart, now) + value))
+    else now = Math.max(now, arrivals[value])
+  }
+  return now
 }
 
 /** How long work takes while collectives run for so long. */
