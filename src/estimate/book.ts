@@ -3,8 +3,9 @@
  * layers, schedule and microbatches. Whoever prices many plans keeps a book and passes it with each setup.
  */
 import type { Cluster, Precision } from '../cluster/index.js'
-import { entry } from './entry.js'
+import { ByFields, entry } from './entry.js'
 import type { Software } from './others/software.js'
+import { type CutFacts, sharedFields } from './own/cut-facts.js'
 import { PriceTable } from './prices.js'
 import { HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
 import { OrderBook, type PlayedOrders } from './schedules/order.js'
@@ -61,6 +62,7 @@ export class KnownPipeline {
 export class EstimateBook {
   readonly #tables = new WeakMap<Shape, ByCluster>()
   readonly #orders = orderedHoldings()
+  readonly #cuts = new WeakMap<Shape, ByFields<(typeof sharedFields)[number], CutFacts>>()
   /** Of a list of layers, or of a shape where they are shared out evenly: by schedule, then by numbers. */
   readonly #pipelines = new WeakMap<object, Map<string, ByStages>>()
 
@@ -69,6 +71,14 @@ export class EstimateBook {
     const bySoftware = entry(byCluster, cluster, (): BySoftware => new WeakMap())
     const byPrecision = entry(bySoftware, software, (): ByPrecision => new Map())
     return entry(byPrecision, precision, () => new PriceTable({ shape, cluster, software, precision }))
+  }
+
+  /** What memory depends on of the cut of a layer. */
+  cutFacts(shape: Shape, split: Split, make: () => CutFacts): CutFacts {
+    return entry(this.#cuts, shape, () => new ByFields<(typeof sharedFields)[number], CutFacts>(sharedFields)).of(
+      split,
+      make,
+    )
   }
 
   pipeline(shape: Shape, split: Split): KnownPipeline {

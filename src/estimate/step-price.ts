@@ -27,10 +27,12 @@ import {
   totalOf,
   usualEnds,
 } from './rank-cost.js'
+import { finishHeld } from './schedules/held.js'
 import {
   type FlownBlock,
   type PipelineCosts,
   type PipelineFlights,
+  plainPlay,
   playAlone,
   playPipeline,
   type TaskTimes,
@@ -152,12 +154,13 @@ export class CutPrice {
   #movedEach(): MovedEach {
     const { split } = this.#setup
     const [fetches, reduces] = [fetchesEach(split), reducesEach(split)]
-    const layer = fetches || reduces ? this.flying?.blocks.layer : undefined
-    if (!this.flying || !layer) return { gather: 0, reduce: 0 }
+    const flying = fetches || reduces ? this.flying : undefined
+    if (!flying) return { gather: 0, reduce: 0 }
+    const { traffic, blocks } = flying
     return {
-      gather: fetches ? layer.gather : 0,
-      reduce: reduces ? layer.reduce : 0,
-      beside: besideFlights(this.flying.traffic, layer),
+      gather: fetches ? blocks.layer.gather : 0,
+      reduce: reduces ? blocks.layer.reduce : 0,
+      beside: besideFlights(traffic, blocks.layer),
     }
   }
 
@@ -222,17 +225,25 @@ export class StepPrice {
     return this.#withRest(this.#leastEnd())
   }
 
-  /** Whether something may fly beside the tasks: there are further bounds then. */
-  get flies(): boolean {
-    return this.#cut.flying !== undefined
+  /** Further bounds, each dearer than the one before, where something may fly beside the tasks. */
+  get further(): readonly (() => number)[] {
+    if (!this.#cut.flying) return []
+    const inOrder = this.#known.orders.shorter ? [] : [() => this.leastInOrder(), () => this.leastHeld()]
+    // What is fetched for each call is seen by one rank alone; so is what grows with microbatches that are not played.
+    const alone = this.#known.orders.shorter || fetchesEach(this.#setup.split)
+    return alone ? [...inOrder, () => this.leastBeside()] : inOrder
   }
 
-  /** No less, knowing the order of the tasks, where all of it is played: what flies only delays them. */
+  /** No less, knowing the order of the tasks, where all of it is played. */
   leastInOrder(): number {
-    const { orders } = this.#known
-    const { microbatches } = this.#setup.split
-    const bare = orders.shorter ? 0 : Math.max(...playPipeline(orders, microbatches, this.#costs()).finish)
-    return this.#withRest(Math.max(this.#leastEnd(), bare * (1 - rounding)))
+    const { order } = this.#known.orders
+    return this.#leastOf(plainPlay(order, this.#costs()).finish)
+  }
+
+  /** No less, knowing also when links are taken. */
+  leastHeld(): number {
+    const flights = this.#flights()
+    return flights ? this.#leastOf(finishHeld(this.#known.orders.order, { ...this.#costs(), flights })) : 0
   }
 
   /** No less, knowing what flies beside the tasks of the busiest rank. */
@@ -288,6 +299,10 @@ export class StepPrice {
     const end = Math.max(pipelined, ...holderSums(setup, table, prices, pipeline, finish))
     const at = pipeline.ranks.indexOf(rank)
     return { pipelined, end, within: Math.max(0, finish[at] - idle[at] - busy), after: end - pipelined }
+  }
+
+  #leastOf(finish: Float64Array): number {
+    return this.#withRest(Math.max(this.#leastEnd(), Math.max(...finish) * (1 - rounding)))
   }
 
   /** When the busiest rank would be done if it never waited for another; 0 where nothing flies. */

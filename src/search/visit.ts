@@ -31,8 +31,19 @@ interface Bounded {
   readonly plans: number
   /** Seconds. */
   readonly least: number
-  /** Found once it is its turn: its pipelines as they lie on ranks. */
-  readonly laidOut?: readonly LaidPipeline[]
+}
+
+/** A group once it was its turn: what it needs with each saving that may be of use, and its pipelines as they lie on ranks. */
+interface LaidGroup {
+  readonly group: Group
+  readonly laidOut: readonly LaidPipeline[]
+  readonly weighed: readonly WeighedSaving[]
+  readonly least: number
+}
+
+interface WeighedSaving {
+  readonly saving: Saving
+  readonly bytes: number
 }
 
 /** Plans that differ in their pipeline alone. */
@@ -77,12 +88,9 @@ interface Weighed {
   readonly bytes: number
   readonly memory: Footprint
   readonly price: StepPrice
-  /** How many of its further bounds were found. */
-  readonly bounded: number
+  /** Bounds on its time that were not found yet. */
+  readonly further: readonly (() => number)[]
 }
-
-/** Bounds on the time of a plan beside which something flies, each dearer than the one before. */
-const furtherBounds = [(price: StepPrice) => price.leastInOrder(), (price: StepPrice) => price.leastBeside()]
 
 export class Visit {
   readonly #request: Request
@@ -91,7 +99,7 @@ export class Visit {
   readonly #best: Best
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
-  readonly #agenda = new Agenda<Bounded | Pipelines | Unweighed | Weighed>()
+  readonly #agenda = new Agenda<Bounded | LaidGroup | Pipelines | Unweighed | Weighed>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
   #unfit = 0
@@ -112,6 +120,7 @@ export class Visit {
     const item = this.#agenda.next()
     if (item === undefined) return -1
     if ('savings' in item) this.#group(item)
+    else if ('laidOut' in item) this.#laidGroup(item)
     else if ('laid' in item) this.#pipelines(item)
     else if ('siblings' in item) this.#sibling(item)
     else this.#weighed(item)
@@ -123,25 +132,26 @@ export class Visit {
     return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#capacity }
   }
 
-  #group(some: Bounded): void {
-    const { group, savings, plans, least, laidOut } = some
+  #group({ group, pipelines, savings, plans, least }: Bounded): void {
     if (this.#isUseless(plans, least, 0)) return
-    if (!laidOut) {
-      this.#layOut(some)
-      return
-    }
-    const bytes = savings.map(this.#bytesOf(group))
-    if (this.#isUseless(plans, least, Math.min(...bytes))) return
-    for (const [i, saving] of savings.entries()) this.#saving({ group, laid: laidOut, saving, bytes: bytes[i], least })
+    const bytesOf = this.#bytesOf(group)
+    const weighed = savings
+      .map(saving => ({ saving, bytes: bytesOf(saving) }))
+      .filter(({ bytes }) => !this.#isUseless(pipelines.length, least, bytes))
+    if (weighed.length > 0) this.#layOut(group, pipelines, weighed, least)
   }
 
   /** Its pipelines have bubbles: it waits until it is its turn by the least of them. */
-  #layOut(some: Bounded): void {
-    const laidOut = this.#laid(some.group, some.pipelines)
-    const price = commonPrice(this.#request, some.group)
+  #layOut(group: Group, pipelines: readonly Pipeline[], weighed: readonly WeighedSaving[], atLeast: number): void {
+    const laidOut = this.#laid(group, pipelines)
+    const price = commonPrice(this.#request, group)
     let end = Number.POSITIVE_INFINITY
     for (const one of laidOut) end = Math.min(end, price.leastEnd(one.known.pipeline, price.partsOf(one)))
-    this.#agenda.add({ ...some, least: Math.max(some.least, end), laidOut })
+    this.#agenda.add({ group, laidOut, weighed, least: Math.max(atLeast, end) })
+  }
+
+  #laidGroup({ group, laidOut, weighed, least }: LaidGroup): void {
+    for (const { saving, bytes } of weighed) this.#saving({ group, laid: laidOut, saving, bytes, least })
   }
 
   #saving(some: Omit<Pipelines, 'cuts'>): void {
@@ -199,15 +209,15 @@ export class Visit {
     }
     const setup = setupOf(this.#request, splitFrom(group, laid, saving))
     const price = (isInTwo(laid) ? cuts.inTwo : cuts.whole).withPipeline(setup)
-    this.#agenda.add({ setup, least, bytes, memory, price, bounded: price.flies ? 0 : furtherBounds.length })
+    this.#agenda.add({ setup, least, bytes, memory, price, further: price.further })
   }
 
   #weighed(plan: Weighed): void {
-    const { setup, least, bytes, memory, price, bounded } = plan
+    const { least, bytes, further, memory, price, setup } = plan
     if (this.#isUseless(1, least, bytes)) return
-    if (bounded < furtherBounds.length) {
-      const further = Math.max(least, furtherBounds[bounded](price))
-      this.#agenda.add({ setup, least: further, bytes, memory, price, bounded: bounded + 1 })
+    const [next, ...later] = further
+    if (next) {
+      this.#agenda.add({ ...plan, least: Math.max(least, next()), further: later })
       return
     }
     this.#priced++

@@ -12,7 +12,6 @@ import {
   schedules,
   type Task,
   type TaskKind,
-  tasksOf,
 } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 
@@ -76,7 +75,7 @@ class OrderWriter {
 
   constructor(schedule: Schedule) {
     const { stages, microbatches, rows } = schedule
-    const tasks = rows.reduce((sum, row) => sum + tasksOf(row).length, 0)
+    const tasks = rows.reduce((sum, row) => sum + countTasks(row), 0)
     this.#schedule = schedule
     this.#order = {
       ...{ ranks: rows.length, stages, microbatches },
@@ -98,8 +97,10 @@ class OrderWriter {
     const next = rows.map(() => 0)
     while (this.#written < this.#order.rank.length) {
       const before = this.#written
-      for (const [rank, row] of rows.entries())
+      for (let rank = 0; rank < rows.length; rank++) {
+        const row = rows[rank]
         while (next[rank] < row.length && this.#add(rank, row[next[rank]])) next[rank]++
+      }
       if (this.#written === before) throw new Error('internal: the schedule stalls')
     }
     const { marks, rank, what, turns } = this.#order
@@ -153,6 +154,12 @@ class OrderWriter {
     if (kind === 'W' || from < 0 || from === stages) return nothing
     return (kind === 'F' ? this.#forwards : this.#gradients)[from * microbatches + microbatch]
   }
+}
+
+function countTasks(row: readonly Action[]): number {
+  let count = row.length
+  for (const action of row) if (action.kind === 'overlap') count++
+  return count
 }
 
 const wayFrom = (one: number, other: number): number =>

@@ -111,7 +111,8 @@ const grownBy = (order: Order, shorter: Order, microbatches: number): number =>
 const play = (order: Order, costs: PipelineCosts): PlayedRanks =>
   costs.flights ? new FlownPlay(order, costs, costs.flights).run() : plainPlay(order, costs)
 
-function plainPlay(order: Order, { tasks, near, far }: PipelineCosts): PlayedRanks {
+/** With nothing beside the tasks. */
+export function plainPlay(order: Order, { tasks, near, far }: PipelineCosts): PlayedRanks {
   const { ranks, rank, what, after, sends, marks, arrived } = order
   const [now, idle, lane] = [new Float64Array(ranks), new Float64Array(ranks), new Float64Array(ranks)]
   for (let task = 0; task < rank.length; task++) {
