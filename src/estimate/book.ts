@@ -9,6 +9,7 @@ import { type CutFacts, sharedFields } from './own/cut-facts.js'
 import { PriceTable } from './prices.js'
 import { HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
 import { OrderBook, type PlayedOrders } from './schedules/order.js'
+import type { TaskPath } from './schedules/path.js'
 import { type Pipeline, pipelineOf } from './schedules/stages.js'
 import type { Placed, Setup, Split } from './setup.js'
 import type { Shape } from './shape.js'
@@ -30,6 +31,8 @@ const orderedHoldings = (): OrderedHoldings => ({ orders: new OrderBook(), holdi
 /** The stages of a pipeline, the order of its tasks, and what its ranks hold: the latter two are found when asked for. */
 export class KnownPipeline {
   readonly pipeline: Pipeline
+  /** Chains of tasks that decided how long some plan with this pipeline takes. */
+  readonly paths: TaskPath[] = []
   readonly #split: Split
   readonly #book: OrderedHoldings
   #orders: PlayedOrders | undefined

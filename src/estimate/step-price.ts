@@ -28,6 +28,7 @@ import {
   usualEnds,
 } from './rank-cost.js'
 import { finishHeld } from './schedules/held.js'
+import { pathTo, secondsOfPath } from './schedules/path.js'
 import {
   type FlownBlock,
   type PipelineCosts,
@@ -126,9 +127,18 @@ export class CutPrice {
     return leastEnd(pipeline, parts, this.near, fetches => this.flownEach(fetches, parts.backward))
   }
 
-  /** No step with such a pipeline takes less, whatever the order of its tasks. */
-  leastWith(pipeline: Pipeline, split: Pick<Split, 'schedule' | 'chunks'>): number {
-    return this.withRest(this.leastEnd(pipeline, this.partsOf(split)), pipeline)
+  /** No step with such a pipeline takes less, as far as the order of its tasks is known. */
+  leastWith({ pipeline, paths }: KnownPipeline, split: Pick<Split, 'schedule' | 'chunks'>): number {
+    const parts = this.partsOf(split)
+    const messages = { near: this.near, far: this.far, late: this.late }
+    let end = this.leastEnd(pipeline, parts)
+    for (const path of paths) end = Math.max(end, secondsOfPath(path, parts, messages) * (1 - rounding))
+    return this.withRest(end, pipeline)
+  }
+
+  /** What a message costs the rank that sends it. */
+  get late(): number {
+    return this.#setup.software.exposed.pp * this.near
   }
 
   /** A step whose gradients are sums after so many seconds. */
@@ -228,16 +238,19 @@ export class StepPrice {
   /** Further bounds, each dearer than the one before, where something may fly beside the tasks. */
   get further(): readonly (() => number)[] {
     if (!this.#cut.flying) return []
-    const inOrder = this.#known.orders.shorter ? [] : [() => this.leastInOrder(), () => this.leastHeld()]
+    const { shorter } = this.#known.orders
+    const held = shorter ? [] : [() => this.leastHeld()]
     // What is fetched for each call is seen by one rank alone; so is what grows with microbatches that are not played.
-    const alone = this.#known.orders.shorter || fetchesEach(this.#setup.split)
-    return alone ? [...inOrder, () => this.leastBeside()] : inOrder
+    return shorter || fetchesEach(this.#setup.split) ? [...held, () => this.leastBeside()] : held
   }
 
-  /** No less, knowing the order of the tasks, where all of it is played. */
+  /** No less, knowing the order of the tasks, where all of it is played. What was found out is kept for others. */
   leastInOrder(): number {
-    const { order } = this.#known.orders
-    return this.#leastOf(plainPlay(order, this.#costs()).finish)
+    const { orders, pipeline, paths } = this.#known
+    if (orders.shorter) return this.least()
+    const { finish, last } = plainPlay(orders.order, this.#costs())
+    paths.push(pathTo(orders.order, pipeline, last[finish.indexOf(Math.max(...finish))]))
+    return this.#leastOf(finish)
   }
 
   /** No less, knowing also when links are taken. */
@@ -332,8 +345,7 @@ export class StepPrice {
   }
 
   #costs(): PipelineCosts {
-    const { near, far } = this.#cut
-    const late = this.#setup.software.exposed.pp * near
+    const { near, far, late } = this.#cut
     this.#tasks ??= taskCosts(stageTimes(this.#known.pipeline, this.#parts, late))
     return { tasks: this.#tasks, near, far }
   }

@@ -71,6 +71,8 @@ interface Unweighed {
   readonly siblings: Siblings
   readonly at: number
   readonly least: number
+  /** It has not had its turn yet, and so the next has not begun to wait. */
+  readonly isFirst: boolean
 }
 
 /** By their bounds on time, the least first. */
@@ -157,10 +159,10 @@ export class Visit {
   #saving(some: Omit<Pipelines, 'cuts'>): void {
     const { group, saving, laid } = some
     if (this.#isUseless(laid.length, some.least, some.bytes)) return
-    const cutOf = (schedule: Pipeline['schedule']) =>
+    const priceWith = (schedule: Pipeline['schedule']) =>
       new CutPrice(setupOf(this.#request, splitFrom(group, { schedule, chunks: 1 }, saving)))
-    const whole = cutOf('1f1b')
-    const inTwo = laid.some(isInTwo) ? cutOf('zb-h1') : whole
+    const whole = priceWith('1f1b')
+    const inTwo = laid.some(isInTwo) ? priceWith('zb-h1') : whole
     this.#agenda.add({ ...some, cuts: { whole, inTwo }, least: Math.min(whole.least(), inTwo.least()) })
   }
 
@@ -172,7 +174,7 @@ export class Visit {
       const { pipeline, leastOpen } = one.known
       const held = Math.max(bytes, memory.least(pipeline.ranks[0], leastOpen))
       if (this.#isUseless(1, atLeast, held)) continue
-      const least = (isInTwo(one) ? cuts.inTwo : cuts.whole).leastWith(pipeline, one)
+      const least = cutOf(cuts, one).leastWith(one.known, one)
       if (!this.#isUseless(1, least, held)) plans.push({ laid: one, least, bytes: held })
     }
     const first = this.#agenda.take(plans.length)
@@ -186,20 +188,32 @@ export class Visit {
     for (let at = from; at < siblings.plans.length; at++) {
       const { least, bytes } = siblings.plans[at]
       if (this.#isUseless(1, least, bytes)) continue
-      this.#agenda.add({ siblings, at, least }, siblings.turns[at])
+      this.#agenda.add({ siblings, at, least, isFirst: true }, siblings.turns[at])
       return
     }
   }
 
   /** Its bounds are found one after the other, and a plan waits its turn by each: few are played. */
-  #sibling({ siblings, at }: Unweighed): void {
-    const { least, bytes } = siblings.plans[at]
-    if (!this.#isUseless(1, least, bytes)) this.#weigh(siblings, at)
-    this.#wait(siblings, at + 1)
+  #sibling(plan: Unweighed): void {
+    const { siblings, at, least } = plan
+    const { bytes } = siblings.plans[at]
+    if (plan.isFirst) this.#wait(siblings, at + 1)
+    if (this.#isUseless(1, least, bytes)) return
+    const further = this.#leastInOrder(siblings, at)
+    if (further <= least) this.#weigh(siblings, at, least)
+    else if (!this.#isUseless(1, further, bytes)) this.#agenda.add({ siblings, at, least: further, isFirst: false })
   }
 
-  #weigh({ group, saving, cuts, memory: like, plans }: Siblings, at: number): void {
-    const { laid, least } = plans[at]
+  /** Of plans with the same pipeline one is played; what decided its time is known to take that of the others, too. */
+  #leastInOrder({ group, saving, cuts, plans }: Siblings, at: number): number {
+    const { laid } = plans[at]
+    const cut = cutOf(cuts, laid)
+    if (laid.known.paths.length > 0) return cut.leastWith(laid.known, laid)
+    return cut.withPipeline(setupOf(this.#request, splitFrom(group, laid, saving))).leastInOrder()
+  }
+
+  #weigh({ group, saving, cuts, memory: like, plans }: Siblings, at: number, least: number): void {
+    const { laid } = plans[at]
     const memory = heaviestOf(like, laid.known.holdings.undominated)
     const bytes = totalBytes(memory)
     if (bytes > this.#capacity) {
@@ -208,7 +222,7 @@ export class Visit {
       return
     }
     const setup = setupOf(this.#request, splitFrom(group, laid, saving))
-    const price = (isInTwo(laid) ? cuts.inTwo : cuts.whole).withPipeline(setup)
+    const price = cutOf(cuts, laid).withPipeline(setup)
     this.#agenda.add({ setup, least, bytes, memory, price, further: price.further })
   }
 
@@ -232,6 +246,8 @@ export class Visit {
     return reason !== undefined
   }
 }
+
+const cutOf = ({ inTwo, whole }: Cuts, pipeline: Pipeline): CutPrice => (isInTwo(pipeline) ? inTwo : whole)
 
 const isInTwo = ({ schedule }: Pipeline): boolean => scheduleFacts[schedule].backward === 'split'
 

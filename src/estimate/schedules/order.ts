@@ -29,6 +29,8 @@ export interface Order {
   readonly marks: Uint8Array
   /** By task: when its result arrives. Room for whoever plays, who writes before it is read. */
   readonly arrived: Float64Array
+  /** By task: the one it waited for, of its rank or of another; -1: none. Room, as above. */
+  readonly from: Int32Array
   /** By rank. */
   readonly turns: readonly StageTurns[]
 }
@@ -85,6 +87,7 @@ class OrderWriter {
       sends: new Uint8Array(tasks),
       marks: new Uint8Array(tasks),
       arrived: new Float64Array(tasks),
+      from: new Int32Array(tasks),
       turns: rows.map(() => ({ firsts: [], lasts: [] })),
     }
     this.#forwards = new Int32Array(stages * microbatches).fill(missing)
@@ -180,7 +183,7 @@ export interface PlayedOrders {
   readonly shorter?: Order
 }
 
-/** Tasks of orders that are kept, 20 bytes each: more would fill the memory. */
+/** Tasks of orders that are kept, 24 bytes each: more would fill the memory. */
 const mostTasks = 2 ** 23
 
 /** Orders that plans share, by name and counts. */
