@@ -55,8 +55,9 @@ function dueTimes(ranks: number, { slopes, bottom, top }: Recipe): number[][] {
   return due
 }
 
-/** Mostly the best: what takes longer is soon given up. */
-const tried = [2, 0, 1, 3, 4, 5, 6].map(at => ({ ...recipes[at], at }))
+/** In the order tried, mostly the best first: what takes longer is soon given up. */
+const inOrder = recipes.map((recipe, at) => ({ ...recipe, at }))
+const tightFirst = [2, 0, 1, 3, 4, 5, 6].map(at => inOrder[at])
 
 interface TriedRun extends TickRun {
   readonly at: number
@@ -65,7 +66,7 @@ interface TriedRun extends TickRun {
 /** No rank ever holds more than `limit` chunk activations; 2 is the least that can move. Of equals the first recipe wins. */
 export function vShaped(counts: Counts, limit: number): Schedule {
   let best: TriedRun | undefined
-  for (const { at, ...recipe } of tried) {
+  for (const { at, ...recipe } of limit < 2 * counts.ranks ? tightFirst : inOrder) {
     const due = dueTimes(counts.ranks, recipe)
     const run = { ...runTicks(counts, { limit, due, patience: recipe.patience }, best?.ticks), at }
     if (!best || isBetter(run, best)) best = run

@@ -47,13 +47,17 @@ interface WeighedSaving {
 }
 
 /** Plans that differ in their pipeline alone. */
-interface Pipelines {
+interface Saved {
   readonly group: Group
   readonly saving: Saving
   readonly laid: readonly LaidPipeline[]
-  readonly cuts: Cuts
   readonly bytes: number
   readonly least: number
+}
+
+/** The same when it was their turn. */
+interface Pipelines extends Saved {
+  readonly cuts: Cuts
 }
 
 interface LaidPipeline extends Pipeline {
@@ -101,7 +105,7 @@ export class Visit {
   readonly #best: Best
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
-  readonly #agenda = new Agenda<Bounded | LaidGroup | Pipelines | Unweighed | Weighed>()
+  readonly #agenda = new Agenda<Bounded | LaidGroup | Saved | Pipelines | Unweighed | Weighed>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
   #unfit = 0
@@ -123,7 +127,8 @@ export class Visit {
     if (item === undefined) return -1
     if ('savings' in item) this.#group(item)
     else if ('laidOut' in item) this.#laidGroup(item)
-    else if ('laid' in item) this.#pipelines(item)
+    else if ('cuts' in item) this.#pipelines(item)
+    else if ('laid' in item) this.#saving(item)
     else if ('siblings' in item) this.#sibling(item)
     else this.#weighed(item)
     return this.#pruned.memory + this.#pruned.time + this.#priced
@@ -146,24 +151,32 @@ export class Visit {
   /** Its pipelines have bubbles: it waits until it is its turn by the least of them. */
   #layOut(group: Group, pipelines: readonly Pipeline[], weighed: readonly WeighedSaving[], atLeast: number): void {
     const laidOut = this.#laid(group, pipelines)
-    const price = commonPrice(this.#request, group)
-    let end = Number.POSITIVE_INFINITY
-    for (const one of laidOut) end = Math.min(end, price.leastEnd(one.known.pipeline, price.partsOf(one)))
-    this.#agenda.add({ group, laidOut, weighed, least: Math.max(atLeast, end) })
+    const least = Math.max(atLeast, leastEndOf(commonPrice(this.#request, group), laidOut))
+    this.#agenda.add({ group, laidOut, weighed, least })
   }
 
-  #laidGroup({ group, laidOut, weighed, least }: LaidGroup): void {
-    for (const { saving, bytes } of weighed) this.#saving({ group, laid: laidOut, saving, bytes, least })
+  /** What is computed again takes its time, too. */
+  #laidGroup({ group, laidOut: laid, weighed, least: atLeast }: LaidGroup): void {
+    const known = new Map<Saving['recompute'], number>([['none', atLeast]])
+    for (const { saving, bytes } of weighed) {
+      const { recompute } = saving
+      if (this.#isUseless(laid.length, known.get(recompute) ?? atLeast, bytes)) continue
+      const end = known.get(recompute) ?? leastEndOf(commonPrice(this.#request, group, recompute), laid)
+      const least = Math.max(atLeast, end)
+      known.set(recompute, least)
+      if (!this.#isUseless(laid.length, least, bytes)) this.#agenda.add({ group, saving, laid, bytes, least })
+    }
   }
 
-  #saving(some: Omit<Pipelines, 'cuts'>): void {
-    const { group, saving, laid } = some
-    if (this.#isUseless(laid.length, some.least, some.bytes)) return
+  #saving(some: Saved): void {
+    const { group, saving, laid, bytes, least } = some
+    if (this.#isUseless(laid.length, least, bytes)) return
     const priceWith = (schedule: Pipeline['schedule']) =>
       new CutPrice(setupOf(this.#request, splitFrom(group, { schedule, chunks: 1 }, saving)))
     const whole = priceWith('1f1b')
     const inTwo = laid.some(isInTwo) ? priceWith('zb-h1') : whole
-    this.#agenda.add({ ...some, cuts: { whole, inTwo }, least: Math.min(whole.least(), inTwo.least()) })
+    const further = Math.max(least, Math.min(whole.least(), inTwo.least()))
+    this.#agenda.add({ group, saving, laid, bytes, cuts: { whole, inTwo }, least: further })
   }
 
   #pipelines({ group, saving, laid, cuts, bytes, least: atLeast }: Pipelines): void {
@@ -245,6 +258,13 @@ export class Visit {
     if (reason) this.#pruned[reason] += plans
     return reason !== undefined
   }
+}
+
+/** When the soonest of these pipelines can be done. */
+function leastEndOf(price: CutPrice, laid: readonly LaidPipeline[]): number {
+  let end = Number.POSITIVE_INFINITY
+  for (const one of laid) end = Math.min(end, price.leastEnd(one.known.pipeline, price.partsOf(one)))
+  return end
 }
 
 const cutOf = ({ inTwo, whole }: Cuts, pipeline: Pipeline): CutPrice => (isInTwo(pipeline) ? inTwo : whole)

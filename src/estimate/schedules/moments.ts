@@ -88,13 +88,13 @@ function markSame({ ranks, rank, what, stages }: Order, layersOfStage: readonly 
 /** By task: whether nobody reads the parameters of its stage after it; and the layers of each rank. */
 function lastReads({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[]) {
   const lasts = new Uint8Array(rank.length)
-  const seen = new Set<number>()
+  const seen = new Uint8Array(ranks * stages)
   const layers = new Array<number>(ranks).fill(0)
   for (let task = rank.length - 1; task >= 0; task--) {
     const [kind, stage] = [Math.floor(what[task] / stages), what[task] % stages]
     const held = rank[task] * stages + stage
-    if (kind === weight || seen.has(held)) continue
-    seen.add(held)
+    if (kind === weight || seen[held]) continue
+    seen[held] = 1
     lasts[task] = 1
     layers[rank[task]] += layersOfStage[stage]
   }
