@@ -227,7 +227,7 @@ export class Visit {
 
   #weigh({ group, saving, cuts, memory: like, plans }: Siblings, at: number, least: number): void {
     const { laid } = plans[at]
-    const memory = heaviestOf(like, laid.known.holdings.undominated)
+    const memory = heaviestOf(like, laid.known.holdings.lumped)
     const bytes = totalBytes(memory)
     if (bytes > this.#capacity) {
       this.#priced++

@@ -21,19 +21,13 @@ export class Acts {
   }
 
   /**
-   * Seconds from its first collective over the links of tp, or over others, to its end, at the least: when what was started
-   * before has come and nothing else is on its way. 0: it has none over such links.
+   * Seconds from when its first collective over the links of tp, or over others, is let on to them, to its end, at the least: all
+   * that need not wait for it may have been done before. 0: it has none over such links.
    */
   restFrom(overTp: boolean, overOthers: boolean): number {
     const which = (overTp ? 1 : 0) + (overOthers ? 2 : 0)
-    this.#rests[which] ??= restFrom(this.#list, this.#firstOver(overTp, overOthers), 1 + this.#contention)
+    this.#rests[which] ??= restFrom(this.#list, overTp, overOthers)
     return this.#rests[which]
-  }
-
-  #firstOver(overTp: boolean, overOthers: boolean): number {
-    for (let i = 0; i < this.#list.length; i += 2)
-      if ((overTp && this.#list[i] === starts) || (overOthers && this.#list[i] === startsApart)) return i
-    return this.#list.length
   }
 }
 
@@ -71,19 +65,18 @@ function actsAlone(pairs: Float64Array, slower: number): ActsAlone {
   return { pairs, rest, free: free - now, freeApart: apart - now }
 }
 
-function restFrom(list: readonly number[], from: number, slower: number): number {
+function restFrom(list: readonly number[], overTp: boolean, overOthers: boolean): number {
+  const before = Number.NEGATIVE_INFINITY
   const arrivals: number[] = []
-  let [now, free, apart] = [0, 0, 0]
+  let [now, free, apart] = [before, overTp ? 0 : before, overOthers ? 0 : before]
   for (let i = 0; i < list.length; i += 2) {
     const [what, value] = [list[i], list[i + 1]]
-    if (i < from) {
-      if (what === starts || what === startsApart) arrivals.push(0)
-    } else if (what === works) now += workBeside(value, Math.max(free, apart) - now, slower)
+    if (what === works) now += value
     else if (what === starts) arrivals.push((free = Math.max(free, now) + value))
     else if (what === startsApart) arrivals.push((apart = Math.max(apart, now) + value))
     else now = Math.max(now, arrivals[value])
   }
-  return now
+  return Math.max(0, now)
 }
 
 /** How long work takes while collectives run for so long. */

@@ -4,7 +4,7 @@
  * free. Nothing else is slower for what flies: a play of all of it takes no less, and ten times as long to find.
  */
 import type { TaskKind } from '../../schedule/index.js'
-import { firstForward, firstOfPair, lastMaker, nowhere, farther, type Order, taskIndex, taskKinds } from './order.js'
+import { farther, firstForward, firstOfPair, lastMaker, nowhere, type Order, taskIndex, taskKinds } from './order.js'
 import type { FlownBlock, FlownCosts, PipelineFlights } from './play.js'
 
 /** By task, where `taskIndex` says. */
