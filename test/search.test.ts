@@ -77,7 +77,7 @@ function noneIsBelowItsBounds(request: Request): void {
         const plan = priceOf(request, splitFrom(group, pipeline, saving))
         ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)
         ok(plan.bytes >= bytes * (1 - 1e-12), `${plan.bytes} < ${bytes}: ${JSON.stringify(plan.split)}`)
-        const least = common.leastWith(pipelineIn(setupOf(request, plan.split)), pipeline)
+        const least = common.leastEnd(pipelineIn(setupOf(request, plan.split)).pipeline, common.partsOf(pipeline))
         ok(plan.estimate.step >= least * (1 - 1e-12), `${plan.estimate.step} < ${least}: ${JSON.stringify(plan.split)}`)
         if (plans++ % 5 === 0) boundsHold(request, plan)
       }

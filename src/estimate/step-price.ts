@@ -170,7 +170,7 @@ export class CutPrice {
     return {
       gather: fetches ? blocks.layer.gather : 0,
       reduce: reduces ? blocks.layer.reduce : 0,
-      beside: besideFlights(traffic, blocks.layer),
+      ...((traffic.besideTp || traffic.besideApart) && { beside: besideFlights(traffic, blocks.layer) }),
     }
   }
 
