@@ -847,6 +847,17 @@ enum {
 #define STATUS_LIVE_BYTES 64
 #define MEMORY_KINDS 6
 
+// How kernels are tuned to a machine: i32 words.
+enum {
+  TUNING_VARIANT,
+  TUNING_TILES,
+  TUNING_BLOCK_K,
+  TUNING_BLOCK_ROWS,
+  TUNING_BLOCK_COLUMNS,
+  TUNING_UNPACKED,
+  TUNING_COUNT
+};
+
 // The lines that ranks wait at, in i32 words.
 enum { LINE = 16, MESSAGE_X = 8, MESSAGE_OUT = 10 };
 

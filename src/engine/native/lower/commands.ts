@@ -274,6 +274,12 @@ export const Status = {
  */
 export const Sync = { lineBytes: 64, messageX: 32, messageOut: 40 } as const
 
+/**
+ * How kernels are tuned to a machine, as exec is told, in i32: which variant of the register tile, whether matrix tiles may
+ * be used, the largest blocks of a product, and up to how many columns rows of its left operand are read where they lie.
+ */
+export const tuningWords = ['variant', 'tiles', 'blockK', 'blockRows', 'blockColumns', 'unpacked'] as const
+
 /** What exec returns, and what it means: the order is the code. */
 export const errorMeanings = {
   ok: 'done',

@@ -98,8 +98,8 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   await watcher.run(
     phase,
     starting(crew, ranks, rank => ({
-      ...{ kernels: kernels.kind, memory, rank, ranks, drawing, control: lowered.map.control },
-      ...{ list: lowered.listAt[rank], status: lowered.map.ranks[rank].status },
+      ...{ kernels: kernels.kind, tuning: kernels.tuning, memory, rank, ranks, drawing },
+      ...{ control: lowered.map.control, list: lowered.listAt[rank], status: lowered.map.ranks[rank].status },
     })),
   )
   options.tamper?.(lowered, memory.buffer)

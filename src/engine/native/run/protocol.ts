@@ -2,11 +2,12 @@
  * What crosses threads. A rank's thread is told once where everything lies; from then on a step is asked for by one word
  * of shared memory and done by one call of exec. Only what main must be woken for is a message.
  */
-import type { Kernels, SharedMemory } from '../kernels/kernels.js'
+import type { Kernels, SharedMemory, Tuning } from '../kernels/kernels.js'
 import type { Drawing } from './draw.js'
 
 export interface Assignment {
   readonly kernels: Kernels['kind']
+  readonly tuning: Tuning
   readonly memory: SharedMemory
   readonly rank: number
   readonly ranks: number

@@ -7,7 +7,7 @@ import { draw } from './draw.js'
 import type { Assignment, FromRank } from './protocol.js'
 
 export function serve(assignment: Assignment, tell: (message: FromRank) => void): void {
-  const kernels = loadKernels(assignment.kernels)
+  const kernels = loadKernels(assignment.kernels, assignment.tuning)
   kernels.bind(assignment.rank, assignment.ranks)
   const exec = kernels.attach(assignment.memory)
   const words = new Int32Array(assignment.memory.buffer)
