@@ -68,6 +68,7 @@ const inPlace = {
   layerNorm: ['y', 'x'],
   layerNormInputGrad: ['dx', 'dy'],
   rmsNorm: ['y', 'x'],
+  rmsNormInputGrad: ['dx', 'add'],
   rope: ['y', 'x'],
   dropout: ['y', 'x'],
   tokenLossGrad: ['dx', 'x'],

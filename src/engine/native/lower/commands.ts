@@ -85,10 +85,14 @@ export const commands = {
   swiglu: ['y', 'gate', 'up', 'n'],
   swigluGrad: ['dgate', 'dup', 'dy', 'gate', 'up', 'n'],
   layerNorm: ['y', 'x', 'gain', 'bias', 'rows', 'columns', 'eps'],
-  layerNormInputGrad: ['dx', 'dy', 'x', 'gain', 'rows', 'columns', 'eps'],
+  /**
+   * dx starts from add (0: from nothing). dgain and dbias are those of the WeightGrads, 0: they are not asked for. dx may
+   * lie where dy, x or add does.
+   */
+  layerNormInputGrad: ['dx', 'dgain', 'dbias', 'dy', 'x', 'gain', 'add', 'rows', 'columns', 'eps'],
   layerNormWeightGrad: ['dgain', 'dbias', 'dy', 'x', 'rows', 'columns', 'eps'],
   rmsNorm: ['y', 'x', 'gain', 'rows', 'columns', 'eps'],
-  rmsNormInputGrad: ['dx', 'dy', 'x', 'gain', 'rows', 'columns', 'eps'],
+  rmsNormInputGrad: ['dx', 'dgain', 'dy', 'x', 'gain', 'add', 'rows', 'columns', 'eps'],
   rmsNormWeightGrad: ['dgain', 'dy', 'x', 'rows', 'columns', 'eps'],
   /**
    * x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. Pair i turns by its frequency
