@@ -59,6 +59,10 @@ export function neighbours(tuning: Tuning, { rows, columns }: Variant): Tuning[]
   ]
 }
 
+/** The columns of the tile that was chosen. */
+export const columnsOf = ({ variant }: Tuning, variants: readonly Variant[]): number =>
+  variants.find(({ name }) => name === variant)?.columns ?? 0
+
 /** As exec is told. */
 export function wordsOf(tuning: Tuning, variants: readonly Variant[], tiles: boolean): Int32Array {
   const variant = variants.findIndex(({ name }) => name === tuning.variant)
