@@ -49,8 +49,9 @@ struct variant {
   void (*multiply_blocks)(const struct blocks *most, const struct product *x, float *space);
   // Packs b[k n] as multiply_blocks would, block after block: k rows of n floats, n filled up to whole panels.
   void (*pack_blocks)(const struct blocks *most, float *to, struct matrix b, size k, size n);
-  // From rows of a where they lie and all columns of b, packed: x->b is not read.
-  void (*multiply_rows)(const struct product *x, const float *panels);
+  // From rows of a where they lie and all columns of b, packed in panels of so many rows, of which the first x->k are read:
+  // x->b is not.
+  void (*multiply_rows)(const struct product *x, const float *panels, size height);
   // Packs b[k columns] into panels, the last one filled up with zeros. Returns the end of what was written.
   float *(*pack_columns)(float *to, struct matrix b, size k, size columns);
 };
