@@ -46,8 +46,9 @@ struct variant {
   int rows, columns;
   // With VECTORS_BYTES of space.
   void (*multiply_blocks)(const struct blocks *most, const struct product *x, float *space);
-  // From rows of a where they lie and all columns of b, packed: x->b is not read.
-  void (*multiply_rows)(const struct product *x, const float *panels);
+  // From rows of a where they lie and all columns of b, packed in panels of so many rows, of which the first x->k are read:
+  // x->b is not.
+  void (*multiply_rows)(const struct product *x, const float *panels, size height);
   // Packs b[k columns] into panels, the last one filled up with zeros. Returns the end of what was written.
   float *(*pack_columns)(float *to, struct matrix b, size k, size columns);
 };

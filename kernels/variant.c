@@ -175,23 +175,38 @@ static void multiply_edge(tile_function *multiply, struct tile t, int rows, int 
     }
 }
 
+// Few columns of a panel go vector by vector.
+static void multiply_narrow(const struct tile *whole, int height, size columns) {
+  for (size j = 0; j < columns; j += LANES) {
+    struct tile t = *whole;
+    t.b += j;
+    t.out += j;
+    if (t.bias) t.bias += j;
+    if (t.add) t.add += j;
+    if (columns - j >= LANES)
+      narrow_tiles[height](&t);
+    else
+      multiply_edge(narrow_tiles[height], t, height, (int)(columns - j));
+  }
+}
+
 INLINE void multiply_at(tile_function *const *tiles, const struct tile *t, size rows, size columns) {
   const int height = (int)min_size(rows, TILE_ROWS);
   if (columns >= TILE_COLUMNS)
     tiles[height](t);
-  else if (columns == LANES)
-    narrow_tiles[height](t);
+  else if (columns > (TILE_VECTORS - 1) * LANES)
+    multiply_edge(tiles[height], *t, height, (int)columns);
   else
-    multiply_edge((columns < LANES ? narrow_tiles : tiles)[height], *t, height, (int)columns);
+    multiply_narrow(t, height, columns);
 }
 
 // The tile at (i, j), from elements of a and a panel of b.
-INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panels) {
+INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panel) {
   const size at = i * x->stride + j;
   return (struct tile){.a = a.at,
                        .a_row = a.row_stride,
                        .a_k = a.column_stride,
-                       .b = panels + j * x->k,
+                       .b = panel,
                        .out = x->out + at,
                        .bias = x->bias ? x->bias + j : 0,
                        .add = x->add ? x->add + at : 0,
@@ -200,10 +215,10 @@ INLINE struct tile tile_of(const struct product *x, size i, size j, struct matri
 }
 
 // The result, from rows of a where they lie.
-static void multiply_rows(const struct product *x, const float *panels) {
+static void multiply_rows(const struct product *x, const float *panels, size height) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels);
+      const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels + j * height);
       multiply_at(strided_tiles, &t, x->m - i, x->n - j);
     }
 }
@@ -248,7 +263,7 @@ static void pack_rows(float *to, struct matrix a, size rows, size k) {
 static void multiply_block(const struct product *x, const float *a, const float *panels) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = tile_of(x, i, j, (struct matrix){a + i * x->k, 1, TILE_ROWS}, panels);
+      const struct tile t = tile_of(x, i, j, (struct matrix){a + i * x->k, 1, TILE_ROWS}, panels + j * x->k);
       multiply_at(packed_tiles, &t, x->m - i, x->n - j);
     }
 }
@@ -268,7 +283,7 @@ static void multiply_blocks(const struct blocks *most, const struct product *x, 
       for (size i = 0; i < x->m; i += step_m) {
         const struct product part = part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth);
         if (x->a.column_stride == 1 && x->n <= most->unpacked) {
-          multiply_rows(&part, packed_b);
+          multiply_rows(&part, packed_b, depth);
         } else {
           pack_rows(packed_a, part.a, part.m, depth);
           multiply_block(&part, packed_a, packed_b);

@@ -277,8 +277,13 @@ export const Sync = { lineBytes: 64, messageX: 32, messageOut: 40 } as const
 /**
  * How kernels are tuned to a machine, as exec is told, in i32: which variant of the register tile, whether matrix tiles may
  * be used, the largest blocks of a product, and up to how many columns rows of its left operand are read where they lie.
+ * Then of collectives: bytes of a piece that one rank takes, up to how many elements of a tensor the lines of a result are
+ * fetched so many elements ahead, and from how many bytes on it is written past the caches.
  */
-export const tuningWords = ['variant', 'tiles', 'blockK', 'blockRows', 'blockColumns', 'unpacked'] as const
+export const tuningWords = [
+  ...['variant', 'tiles', 'blockK', 'blockRows', 'blockColumns', 'unpacked'],
+  ...['pieceBytes', 'fetched', 'fetchedAhead', 'streamedBytes'],
+] as const
 
 /** What exec returns, and what it means: the order is the code. */
 export const errorMeanings = {
