@@ -1,3 +1,7 @@
+const matmulWords = [
+  ...['out', 'a', 'b', 'bias', 'add', 'm', 'n', 'k', 'transA', 'transB', 'batch', 'strideA', 'strideB', 'strideOut'],
+] as const
+
 /** Of attention and its gradient: sizes, positions of queries and keys, and the mask of dropout. */
 const attentionWords = [
   'batch',
@@ -50,22 +54,12 @@ export const commands = {
    * out[m n] = op(a) op(b) + bias[n] + add[m n]; a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all
    * dense rows. bias and add are 0 where there is none; add may be out.
    */
-  matmul: [
-    'out',
-    'a',
-    'b',
-    'bias',
-    'add',
-    'm',
-    'n',
-    'k',
-    'transA',
-    'transB',
-    'batch',
-    'strideA',
-    'strideB',
-    'strideOut',
-  ],
+  matmul: matmulWords,
+  /**
+   * The same, of one batch and with the same bits, where several products share b: it is packed at panels by the first of
+   * them (`packs`), for all that follow. panels 0: nobody shares it.
+   */
+  matmulPanels: [...matmulWords, 'panels', 'packs'],
   /** `repeats` rows of out, `stride` apart, are each row of x: out[(r * repeats + i) * stride + c] = x[r c]. */
   joinPart: ['out', 'x', 'rows', 'repeats', 'columns', 'stride'],
   /** The inverse, summed: out[r c] = sum over i of x[(r * repeats + i) * stride + c]. */
