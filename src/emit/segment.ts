@@ -21,6 +21,7 @@ import {
   isCompute,
   type Program,
   type Ref,
+  type Role,
   type Segment,
   traitsOf,
 } from '../ir/index.js'
@@ -100,7 +101,9 @@ const worksOnLists = (instr: Instr): boolean => isCompute(instr) && opFacts[inst
 
 function listsOf({ phase, roles, instrs }: Segment): number[] {
   if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(worksOnLists)) return []
-  return roles.flatMap(({ kind }, i) => (['parameters', 'gradients', 'optimizer'].includes(kind) ? [i] : []))
+  const isOwn = ({ kind, name }: Role) =>
+    name.is !== 'scalar' && ['parameters', 'gradients', 'optimizer'].includes(kind)
+  return roles.flatMap((role, i) => (isOwn(role) ? [i] : []))
 }
 
 interface Flow {

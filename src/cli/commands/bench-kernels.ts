@@ -64,7 +64,7 @@ const hashed = (i: number, salt: number): number =>
   (Math.imul(Math.imul(i + 1, 2654435761) + salt, 2246822519) >>> 8) / 2 ** 22 - 2
 
 function valuesOf(trial: Trial, word: string, n: number): Float64Array {
-  if (word === 'step') return Float64Array.of(1)
+  if (word === 'taken') return Float64Array.of(1)
   if (word === 'ids') return Float64Array.from({ length: n }, (_, i) => (i * 7919) % (trial.below ?? 1))
   const values = new Float64Array(n)
   const salt = word.length * 40503 + word.charCodeAt(0)

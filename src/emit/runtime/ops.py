@@ -11,7 +11,7 @@ from .attention import attention, attention_grad, attention_merge  # noqa: F401 
 from .contract import contract  # noqa: F401
 from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403
-from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401
+from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, take_, wide, zero_  # noqa: F401
 from .rope import rope  # noqa: F401
 
 

@@ -357,7 +357,7 @@ class RankLowering {
         const place = map.inputs.get(name)
         return place && { ...place, dims: wholeInput(program, name) }
       },
-      scalar: name => map[name],
+      rate: map.lr,
       fused: instr => fusion?.contractions.get(instr),
       merged: instr => fusion?.merges.get(instr),
       once,

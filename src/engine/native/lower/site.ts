@@ -37,7 +37,8 @@ export interface Site {
   /** Whether the rank is the first along these axes. */
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
-  scalar(name: 'lr' | 'step'): number
+  /** Where the learning rate of the step lies. */
+  readonly rate: number
   /** One collective for all pairs or, where `meetsOnce` says no, one for each. */
   join(collective: Collective): readonly RankCollective[]
   /** What a contraction writes, where it does more than its own instruction. */

@@ -8,7 +8,9 @@ import {
   heldElements,
   mapStates,
   type Rank,
+  type Scalars,
   type States,
+  scalarEntries,
   seconds,
   stateEntries,
   unwatched,
@@ -31,7 +33,7 @@ import {
 import { platform } from '../../../platform/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
 import type { Choices } from '../../choices.js'
-import { stepResultOf } from '../../result.js'
+import { scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
 import { stepCheckOf } from '../../step-data.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
@@ -125,11 +127,12 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
     async step(data) {
       crew.mustBeReady()
       state.prepare(checked(data))
+      const before = state.scalars
       const start = performance.now()
       await crew.step()
       const took = (performance.now() - start) / 1000
       if (measure) spans = state.spans()
-      return { ...state.result(), seconds: took }
+      return { ...state.result(before), seconds: took }
     },
     parameter: name => state.parameter(name).values,
     setParameter(name, values) {
@@ -140,6 +143,13 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
     setStates(name, states) {
       crew.mustBeReady()
       state.setStates(name, states)
+    },
+    get scalars() {
+      return state.scalars
+    },
+    setScalars(scalars) {
+      crew.mustBeReady()
+      state.setScalars(scalars)
     },
     held: ({ rank, frame, first }) => state.frame(rank, frame).subarray(first),
     // All of it is f32: writing rounds.
@@ -182,6 +192,7 @@ class State {
     for (const [rank, { words }] of this.#lowered.lists.entries())
       new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length).set(words)
     for (const rank of this.#map.ranks.keys()) this.#residents(rank)
+    this.setScalars(scalarStartsOf(this.#program))
     const all = this.#program.params.reduce((sum, { dims }) => sum + elementsOf(dims), 0)
     let drawn = 0
     for (const param of this.#program.params) {
@@ -211,12 +222,11 @@ class State {
   /** The data of a step, its number where masks need it, and counters from 0. */
   prepare({ inputs, lr, step }: StepData): void {
     for (const [name, { offset, dtype, elements }] of this.#map.inputs) {
-      if (name === 'lr' || name === 'step') continue
+      if (name === 'lr') continue
       if (dtype === 'i32') new Int32Array(this.#buffer, offset, elements).set(inputs(name))
       else new Float32Array(this.#buffer, offset, elements).set(inputs(name))
     }
     new Float32Array(this.#buffer, this.#map.lr, 1)[0] = lr
-    new Float32Array(this.#buffer, this.#map.step, 1)[0] = step
     for (const [rank, { stepWords, words }] of this.#lowered.lists.entries()) {
       const list = new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length)
       for (const word of stepWords) list[word] = step
@@ -225,8 +235,20 @@ class State {
     new Uint8Array(this.#buffer, offset, bytes).fill(0)
   }
 
-  result(): StepResult {
-    return stepResultOf(this.#program, (rank, frame) => this.frame(rank, frame)[0])
+  result(before: Scalars<number>): StepResult {
+    return stepResultOf(this.#program, (rank, frame) => this.frame(rank, frame)[0], before)
+  }
+
+  get scalars(): Scalars<number> {
+    return scalarsIn(this.#program, (rank, frame) => this.frame(rank, frame)[0])
+  }
+
+  setScalars(scalars: Scalars<number>): void {
+    for (const [name, value] of scalarEntries(scalars))
+      for (const [rank, pp] of this.#coordinates.entries()) {
+        const frame = this.#program.scalars?.[name]?.frames[pp]
+        if (frame !== undefined) this.frame(rank, frame)[0] = value
+      }
   }
 
   frame(rank: Rank, index: number): Float32Array {
