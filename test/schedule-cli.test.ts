@@ -2,7 +2,8 @@
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { test } from 'node:test'
 import { Command } from 'commander'
-import { registerSchedule, type ScheduleOptions, scheduleCommand } from '../src/cli/commands/schedule.js'
+import { type ScheduleOptions, scheduleCommand } from '../src/cli/commands/schedule.js'
+import { register } from '../src/cli/words/schedule.js'
 import { scheduleFacts } from '../src/plan/index.js'
 import {
   communicate,
@@ -172,7 +173,7 @@ test('the command line reaches it, and help shows an example', async () => {
   const { io, said } = world()
   const codes: number[] = []
   const program = new Command('lockstep').exitOverride()
-  registerSchedule(program, io, code => void codes.push(code))
+  register(program.command('schedule'), io, code => void codes.push(code))
   await program.parseAsync(['schedule', 'zb-h1', '--pp', '1', '--microbatches', '1', '--format', 'csv'], {
     from: 'user',
   })

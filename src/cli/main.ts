@@ -1,6 +1,6 @@
 /**
- * The command line. Only the command that is asked for is loaded: schemas, YAML and the compiler each take longer to
- * load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 usage error, 130 interrupted, 143 terminated.
+ * The command line. Only what is asked for is loaded, for help no more than the words of a command: schemas, YAML and the
+ * compiler each take longer to load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 usage error, 130 interrupted, 143 terminated.
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
@@ -11,31 +11,46 @@ import { showProblems } from './text/problems.js'
 import { Interrupted } from './text/progress.js'
 import { usageProblems } from './text/usage.js'
 
-export type Register = (program: Command, io: Io, done: (code: number) => void) => void
+export type Register = (command: Command, io: Io, done: (code: number) => void) => void
 
-/** All commands, in the order of the help. A command is one file that exports its `register`; this is the list it is added to. */
-const commands: Readonly<Record<string, () => Promise<Register>>> = {
-  plan: async () => (await import('./commands/plan.js')).registerPlan,
-  explain: async () => (await import('./commands/explain.js')).registerExplain,
-  scale: async () => (await import('./commands/scale.js')).registerScale,
-  check: async () => (await import('./commands/check.js')).registerCheck,
-  presets: async () => (await import('./commands/presets.js')).registerPresets,
-  compile: async () => (await import('./commands/compile.js')).registerCompile,
-  verify: async () => (await import('./commands/verify.js')).registerVerify,
-  train: async () => (await import('./commands/train.js')).registerTrain,
-  rehearse: async () => (await import('./commands/rehearse.js')).registerRehearse,
-  emit: async () => (await import('./commands/emit.js')).registerEmit,
-  launch: async () => (await import('./commands/launch.js')).registerLaunch,
-  memory: async () => (await import('./commands/memory.js')).registerMemory,
-  simulate: async () => (await import('./commands/simulate.js')).registerSimulate,
-  schedule: async () => (await import('./commands/schedule.js')).registerSchedule,
-  cluster: async () => (await import('./commands/cluster.js')).registerCluster,
-  groups: async () => (await import('./commands/groups.js')).registerGroups,
-  calibrate: async () => (await import('./commands/calibrate.js')).registerCalibrate,
-  compare: async () => (await import('./commands/compare.js')).registerCompare,
-  validate: async () => (await import('./commands/validate.js')).registerValidate,
-  bench: async () => (await import('./commands/bench.js')).registerBench,
-  demo: async () => (await import('./commands/demo.js')).registerDemo,
+/** A command on the list of all of them; `words` loads its options, whose actions load what it does. */
+interface Listed {
+  readonly summary: string
+  readonly words: () => Promise<{ readonly register: Register }>
+}
+
+/** All commands, in the order of the help. A command is a file of words/ and one of commands/; this is the list it is added to. */
+const commands: Readonly<Record<string, Listed>> = {
+  plan: { summary: 'find the best plan for a model on a cluster', words: () => import('./words/plan.js') },
+  explain: { summary: 'what limits a plan, and what to try next', words: () => import('./words/explain.js') },
+  scale: { summary: 'strong and weak scaling, with their limit', words: () => import('./words/scale.js') },
+  check: { summary: 'say everything that is wrong with a job', words: () => import('./words/check.js') },
+  presets: { summary: 'list the models a job can name', words: () => import('./words/presets.js') },
+  compile: { summary: 'compile the program of every rank', words: () => import('./words/compile.js') },
+  verify: { summary: 'prove a program, and compare it with one rank', words: () => import('./words/verify.js') },
+  train: { summary: 'train a job on the ranks of this machine', words: () => import('./words/train.js') },
+  rehearse: {
+    summary: 'run a plan of thousands of ranks here, at a small size',
+    words: () => import('./words/rehearse.js'),
+  },
+  emit: { summary: 'write the program as PyTorch, for torchrun and NCCL', words: () => import('./words/emit.js') },
+  launch: { summary: 'emit a job as PyTorch and run it here with torchrun', words: () => import('./words/launch.js') },
+  memory: { summary: 'peak bytes per rank and kind', words: () => import('./words/memory.js') },
+  simulate: { summary: 'step time, utilisation and timeline on a cluster', words: () => import('./words/simulate.js') },
+  schedule: { summary: 'make, check, time and draw a pipeline schedule', words: () => import('./words/schedule.js') },
+  cluster: { summary: 'list devices and draw clusters of them', words: () => import('./words/cluster.js') },
+  groups: { summary: 'list the rank groups of a layout', words: () => import('./words/groups.js') },
+  calibrate: {
+    summary: 'measure a machine and write it as a cluster file',
+    words: () => import('./words/calibrate.js'),
+  },
+  compare: { summary: 'predicted against measured, on one timeline', words: () => import('./words/compare.js') },
+  validate: {
+    summary: 'compare predicted step times and memory with published ones',
+    words: () => import('./words/validate.js'),
+  },
+  bench: { summary: 'measure this machine', words: () => import('./words/bench.js') },
+  demo: { summary: 'a small 3D-parallel job, from plan to proof', words: () => import('./words/demo.js') },
 }
 
 export async function run(argv: readonly string[], given: Io = processIo()): Promise<number> {
@@ -44,11 +59,10 @@ export async function run(argv: readonly string[], given: Io = processIo()): Pro
   const io = guarded(json ? { ...given, progressColumns: () => undefined } : given)
   const program = frame(io)
   try {
-    const asked = argv[0] !== undefined && Object.hasOwn(commands, argv[0]) ? [argv[0]] : Object.keys(commands)
-    for (const register of await Promise.all(asked.map(name => commands[name]())))
-      register(program, io, given => {
-        code = given
-      })
+    const finish = (given: number) => {
+      code = given
+    }
+    await addCommands(program, argv, (command, { register }) => register(command, io, finish))
     const problems = usageProblems(program, argv)
     if (problems.length > 0) {
       io.err(
@@ -60,6 +74,21 @@ export async function run(argv: readonly string[], given: Io = processIo()): Pro
     return code
   } catch (e) {
     return failed(e, io, { name: argv[0], json })
+  }
+}
+
+/** The command that is asked for, or all of them where the answer is their list; `help plan` asks for plan. */
+async function addCommands(
+  program: Command,
+  argv: readonly string[],
+  fill: (command: Command, words: { readonly register: Register }) => void,
+): Promise<void> {
+  const isCommand = (word: string) => Object.hasOwn(commands, word)
+  const asked = argv.slice(0, 2).find(isCommand)
+  const listed = argv.slice(0, 1).some(isCommand) ? argv.slice(0, 1) : Object.keys(commands)
+  for (const name of listed) {
+    const command = program.command(name).summary(commands[name].summary)
+    if (name === asked) fill(command, await commands[name].words())
   }
 }
 

@@ -1,4 +1,5 @@
 export type { Choices, Chosen } from './choices.js'
+export * from './kernel-names.js'
 export * from './native/index.js'
 export * from './reference/index.js'
 export * from './runner.js'

@@ -6,14 +6,12 @@
 import { error, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Choices, choicesInOrder } from './choices.js'
+import { type KernelName, kernelNames } from './kernel-names.js'
 import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
 import { startEngine } from './native/run/engine.js'
 import { startReference } from './reference/engine.js'
 import type { Runner, Start, StartOptions, StepData, StepResult } from './runner.js'
 import { ordersIn } from './step-data.js'
-
-export const kernelNames = ['native', 'vectors', 'wasm', 'reference'] as const
-export type KernelName = (typeof kernelNames)[number]
 
 const startOn =
   (kernels: Kernels['kind']): Start =>

@@ -6,8 +6,6 @@
  */
 import { activeParametersOf, type ModelConfig } from './config.js'
 
-export const flopsDefinition = '6 x parameters + 12 x layers x heads x headDim x seq for each token'
-
 export function flopsPerToken(model: ModelConfig, seq: number): number {
   const dense = 6 * activeParametersOf(model, seq)
   if (model.family === 'mlp') return dense

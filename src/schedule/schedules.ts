@@ -1,6 +1,6 @@
 /** Every schedule there is, by the name the plan and the command line use. */
 import { error, nearest, type Problem, ProblemsError } from '../base/index.js'
-import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
+import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/schedule.js'
 import { alternate, type Knobs, leadOfFirst } from './alternate.js'
 import { dualPipe, dualPipeV, leadOfDualPipe, leadOfDualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'

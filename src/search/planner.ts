@@ -7,6 +7,7 @@
 import { asPart, error, finish, type Problem, ProblemsError, seconds, type Work } from '../base/index.js'
 import { certainly, edgesOf, type Fit, memoryProfileOf } from '../estimate/index.js'
 import { fitOfPrice } from './fitting.js'
+import { keptPlans } from './kept-plans.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { Race } from './race.js'
 import { readingOf, type Sentence } from './reading.js'
@@ -64,9 +65,6 @@ export interface PlannerOptions {
   /** False: no front of time against memory is asked for, which takes half the time. */
   readonly front: boolean
 }
-
-/** Kept, so that what is listed is the best of what differs. */
-export const keptPlans = 100
 
 const defaults: PlannerOptions = { top: 10, simulate: keptPlans, front: true }
 

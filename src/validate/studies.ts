@@ -4,7 +4,8 @@
  */
 import { shorten } from '../base/index.js'
 import type { Overrides } from '../cluster/index.js'
-import { type Definition, type FrameworkName, frameworks, type Shape, type Software } from '../estimate/index.js'
+import type { Definition, FrameworkName, Shape, Software } from '../estimate/index.js'
+import { frameworks } from '../estimate/others/frameworks.js'
 import type { Reading } from './reading.js'
 import type { Row } from './row.js'
 

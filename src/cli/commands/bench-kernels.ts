@@ -1,5 +1,4 @@
 /** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
-import type { Command } from 'commander'
 import { type Dim, elementsOf, table, type Work } from '../../base/index.js'
 import { prepare } from '../../engine/index.js'
 import { type CommandName, type Kernels, loadKernels, loadWasm, type WordsOf } from '../../engine/native/index.js'
@@ -7,13 +6,14 @@ import { KernelBed, type Operand } from '../../engine/native/kernels/bed.js'
 import { type Sizes, type Trial, trials } from '../../engine/native/kernels/table.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
+import type { KernelTarget } from '../words/bench.js'
 
 const targets: Readonly<Record<string, () => Kernels>> = {
   native: () => loadKernels('native'),
   vectors: () => loadKernels('vectors'),
   wasm: () => loadWasm('relaxed'),
   'wasm-plain': () => loadWasm('plain'),
-}
+} satisfies Record<KernelTarget, () => Kernels>
 
 /** Small enough for the plain reference, and large enough to time. */
 const checked = { batch: 2, seq: 32 }
@@ -206,25 +206,3 @@ const showRates = (rates: readonly KernelRate[]): string =>
       wrong === undefined ? 'right' : `wrong: ${wrong}`,
     ]),
   )
-
-export function registerBenchKernels(bench: Command, io: Io, done: (code: number) => void): void {
-  bench
-    .command('kernels')
-    .description('GFLOP/s and GB/s of each kernel on one core, on the shapes of a small GPT')
-    .option('--kernels <targets>', `some of ${Object.keys(targets).join(',')} (default: all)`)
-    .option('--only <text>', 'kernels whose name contains it')
-    .option('--ms <time>', 'milliseconds to measure each (default: 100)')
-    .option('--json', 'one object per kernel and target')
-    .addHelpText(
-      'after',
-      `
-Each kernel is compared with the reference before it is timed. Times are processor time. GB/s counts every operand read
-once and every result written once.
-
-Example:
-  lockstep bench kernels --kernels native --only matmul
-
-Exit code 0: fine, 1: a kernel is wrong, 2: usage error.`,
-    )
-    .action(async (options: BenchKernelsOptions) => done(await benchKernels(options, io)))
-}

@@ -4,7 +4,6 @@
  */
 
 import { readFileSync } from 'node:fs'
-import { type Command, Option } from 'commander'
 import { Document, isPair, isScalar, isSeq, visit } from 'yaml'
 import { error, ProblemsError, save } from '../../base/index.js'
 import { calibration, inTurns, measuredCluster } from '../../calibrate/index.js'
@@ -13,7 +12,7 @@ import { thisHost } from '../../node/index.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 
-interface CalibrateOptions {
+export interface CalibrateOptions {
   readonly out?: string
   readonly emit?: 'torch'
   readonly read?: string
@@ -21,35 +20,7 @@ interface CalibrateOptions {
   readonly json?: boolean
 }
 
-export function registerCalibrate(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('calibrate')
-    .summary('measure a machine and write it as a cluster file')
-    .description(
-      'Measures the kernels and collectives of this machine (about three minutes; nothing else should run) and writes a cluster file that --cluster reads. --emit torch prints a script that measures a GPU machine with PyTorch; --read makes a cluster file of what it wrote.',
-    )
-    .option('--out <file>', 'write the cluster file there, instead of printing it')
-    .addOption(new Option('--emit <kind>', 'print the script that measures a GPU machine').choices(['torch']))
-    .option('--read <file>', 'a JSON file that the script wrote')
-    .option('--quick', 'few and short measurements: to try it')
-    .option('--json', 'JSON instead of YAML')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  lockstep calibrate --out this-machine.yaml
-  lockstep calibrate --emit torch --out measure.py
-  lockstep calibrate --read measured.json --out h200.yaml
-
-Exit code 0: fine, 1: problems, 2: usage error, 130: interrupted.`,
-    )
-    .action(async (options: CalibrateOptions, command: Command) => {
-      if (options.emit && options.read) command.error('error: --emit and --read cannot be combined')
-      done(await calibrate(options, io))
-    })
-}
-
-async function calibrate(options: CalibrateOptions, io: Io): Promise<number> {
+export async function calibrateCommand(options: CalibrateOptions, io: Io): Promise<number> {
   if (options.emit === 'torch') {
     deliver(readFileSync(new URL('../../../../scripts/measure.py', import.meta.url), 'utf8'), options, io)
     return 0

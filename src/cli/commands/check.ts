@@ -1,32 +1,16 @@
 /** lockstep check: is this job sound, and what does it amount to? */
-import type { Command } from 'commander'
 import { either, hasErrors, meshAxes, type Problem, printable, showCount } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, layersPerStage, type ParsedJob, stagesOf, worldOfPlan } from '../../plan/index.js'
-import { dataProblems } from '../../train/index.js'
+import { dataProblems } from '../../train/data-problems.js'
 import { besides, loadJob } from '../files/load.js'
-import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
 
-export function registerCheck(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('check')
-    .summary('say everything that is wrong with a job')
-    .description(
-      'Reads a job file and reports every problem with its line, its equation and a suggestion, those with the data it names too; if there are none, prints what the job amounts to.',
-    )
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .option('--json', 'problems and summary as JSON')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep check job.yaml\n\nExit code 0: no errors (there may be warnings), 1: errors, 2: usage error.',
-    )
-    .action(async (path: string, options: { json?: boolean }) => {
-      const { job, problems } = await checked(path, io)
-      io.out(options.json ? `${JSON.stringify(asJson(problems, job), null, 2)}\n` : asText(path, problems, io, job))
-      done(job ? 0 : 1)
-    })
+export async function checkCommand(path: string, { json }: { json?: boolean }, io: Io): Promise<number> {
+  const { job, problems } = await checked(path, io)
+  io.out(json ? `${JSON.stringify(asJson(problems, job), null, 2)}\n` : asText(path, problems, io, job))
+  return job ? 0 : 1
 }
 
 interface Checked {
@@ -48,6 +32,7 @@ async function checked(path: string, io: Io): Promise<Checked> {
 async function compiled(parsed: ParsedJob, path: string, io: Io): Promise<Checked> {
   const { plan } = parsed.job ?? {}
   if (!plan || (typeof plan.schedule === 'string' && plan.deviceMemory === undefined)) return parsed
+  const { programOf } = await import('../files/program.js')
   const { loaded, problems } = await programOf(parsed, path, io)
   return { problems, ...(loaded && { job: loaded.job }) }
 }

@@ -1,5 +1,4 @@
 /** lockstep cluster: the devices that are known, and how many of them would be joined. */
-import type { Command } from 'commander'
 import { save, showBytes, table } from '../../base/index.js'
 import {
   type Cluster,
@@ -10,59 +9,30 @@ import {
   findEntry,
   precisions,
 } from '../../cluster/index.js'
-import {
-  linkFigures,
-  linkNames,
-  showLatency,
-  showRate,
-  topologySvg,
-  topologyText,
-  torusShape,
-} from '../../report/index.js'
+// Not through the folder's index, here and below: it loads the instructions too, which take longer to load than this takes.
+import { linkFigures, linkNames, showLatency, showRate, topologyText, torusShape } from '../../report/topology.js'
+import { topologySvg } from '../../report/topology-svg.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
-import { size } from '../text/integer.js'
 import { scaled } from '../text/numbers.js'
 
-interface ShowOptions {
+export interface ShowOptions {
   readonly devices?: number
   readonly svg?: string
   readonly json?: boolean
 }
 
-export function registerCluster(program: Command, io: Io): void {
-  const cluster = program
-    .command('cluster')
-    .summary('list devices and draw clusters of them')
-    .description('Devices of the catalog with their rates, memory and price, and how clusters of them are joined.')
-    .addHelpText('after', `${examples}\n\nExit code 0: fine, 1: no such cluster, 2: usage error. Both have --json.`)
-
-  cluster
-    .command('list')
-    .description('Every device of the catalog.')
-    .option('--json', 'devices as JSON')
-    .action(({ json }: { json?: boolean }) => {
-      io.out(`${json ? JSON.stringify(deviceNames.map(deviceOf), null, 2) : listText()}\n`)
-    })
-
-  cluster
-    .command('show')
-    .description('One cluster: a picture of how its devices are joined, what a device does, and the sources.')
-    .argument('<cluster>', 'a device of the catalog, or a cluster file')
-    .option('--devices <n>', 'how many', size)
-    .option('--svg <file>', 'write the picture there')
-    .option('--json', 'the cluster as JSON: a cluster file that can be changed')
-    .addHelpText('after', examples)
-    .action((given: string, options: ShowOptions) => {
-      const shown = loadCluster(given, io, options.devices ?? (findEntry(given) ? fewOf(given) : undefined))
-      const { svg } = options
-      if (svg !== undefined) save(svg, topologySvg({ ...headline(shown), cluster: shown }), io)
-      if (options.json) io.out(`${JSON.stringify(shown, null, 2)}\n`)
-      else io.out(`${showText(shown)}\n`)
-    })
+export function clusterList({ json }: { json?: boolean }, io: Io): number {
+  io.out(`${json ? JSON.stringify(deviceNames.map(deviceOf), null, 2) : listText()}\n`)
+  return 0
 }
 
-const examples = '\nExamples:\n  lockstep cluster list\n  lockstep cluster show h100 --devices 1024 --svg h100.svg'
+export function clusterShow(given: string, { devices, svg, json }: ShowOptions, io: Io): number {
+  const shown = loadCluster(given, io, devices ?? (findEntry(given) ? fewOf(given) : undefined))
+  if (svg !== undefined) save(svg, topologySvg({ ...headline(shown), cluster: shown }), io)
+  io.out(`${json ? JSON.stringify(shown, null, 2) : showText(shown)}\n`)
+  return 0
+}
 
 /** Enough of them to see how they are joined. */
 function fewOf(name: string): number {

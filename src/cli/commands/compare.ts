@@ -1,6 +1,5 @@
 /** lockstep compare: a step as it was simulated and as it ran on this machine, on one timeline. */
 
-import type { Command } from 'commander'
 import { error, mean, ProblemsError, printable, type Rank, save, table, worldOf } from '../../base/index.js'
 import {
   type Calibration,
@@ -21,11 +20,10 @@ import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { type Loaded, type Tried, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
-import { positive } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 
-interface CompareOptions {
+export interface CompareOptions {
   readonly cluster?: string
   readonly steps: number
   readonly svg?: string
@@ -38,36 +36,9 @@ interface Compared extends StepComparison {
   readonly program: Program
 }
 
-export function registerCompare(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('compare')
-    .summary('predicted against measured, on one timeline')
-    .description(
-      'Simulates a step of a job on the calibrated machine, runs it on the engine, and shows both: the step, each kind of instruction, every rank. For several jobs it prints one line each. Measuring the machine as well takes a minute or two.',
-    )
-    .argument('<jobs...>', 'job files (YAML or JSON)')
-    .option(
-      '--cluster <file>',
-      'this machine, as lockstep calibrate wrote it (default: measured now, interleaved with the jobs)',
-    )
-    .option('--steps <n>', 'steps to measure of each job', positive, 60)
-    .option('--svg <file>', 'draw both on one timeline')
-    .option('--trace <file>', 'both for chrome://tracing or ui.perfetto.dev: measured ranks after the simulated ones')
-    .option('--json', 'the numbers as JSON')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: usage error, 130: interrupted.',
-    )
-    .action(async (paths: string[], options: CompareOptions, command: Command) => {
-      if (paths.length > 1 && (options.svg ?? options.trace))
-        command.error('error: a timeline is of one job: give one job with --svg and --trace')
-      done(await compareAll(paths, options, io))
-    })
-}
-
 type NamedJob = { readonly path: string; readonly loaded: Loaded }
 
-async function compareAll(paths: readonly string[], options: CompareOptions, io: Io): Promise<number> {
+export async function compareCommand(paths: readonly string[], options: CompareOptions, io: Io): Promise<number> {
   const jobs = await loadAll(paths, options, io)
   if (!jobs) return 1
   const { cluster: given, steps } = options

@@ -1,47 +1,33 @@
 /** lockstep compile: the program as a value, in numbers or as text. */
-import type { Command } from 'commander'
 import { save, showBytes, worldOf } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
 import { type Program, print, printRank } from '../../ir/index.js'
-import { type Loaded, withProgram } from '../files/program.js'
+import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
-import { integer } from '../text/integer.js'
 
-interface CompileOptions {
+export interface CompileOptions {
   readonly rank?: number
   readonly text?: boolean
   readonly out?: string
   readonly json?: boolean
 }
 
-export function registerCompile(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('compile')
-    .summary('compile the program of every rank')
-    .description('Compiles a job into one program for every rank and says what it consists of; --text prints it.')
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .option('--rank <rank>', 'look at one rank', integer)
-    .option('--text', 'print the program in its text form (of one rank, with --rank)')
-    .option('--out <file>', 'write the text form of the whole program to a file')
-    .option('--json', 'the summary as JSON, with --text the text in it')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep compile job.yaml\n  lockstep compile job.yaml --rank 3 --text\n\nExit code 0: fine, 1: the job has problems, 2: usage error.',
-    )
-    .action(async (path: string, options: CompileOptions, command: Command) => {
-      const started = performance.now()
-      const use = ({ program }: Loaded): number => {
-        const world = worldOf(program.mesh)
-        if (options.rank !== undefined && options.rank >= world)
-          command.error(`error: there is no rank ${options.rank}: the program has ranks 0 to ${world - 1}`, {
-            exitCode: 2,
-          })
-        if (options.out !== undefined) save(options.out, print(program), io)
-        io.out(shown(program, options, (performance.now() - started) / 1000))
-        return 0
-      }
-      done(await withProgram(path, io, options, use))
-    })
+/** `misused` says what is wrong with the command line, and throws. */
+export async function compileCommand(
+  path: string,
+  options: CompileOptions,
+  io: Io,
+  misused: (message: string) => never,
+): Promise<number> {
+  const started = performance.now()
+  return withProgram(path, io, options, ({ program }) => {
+    const world = worldOf(program.mesh)
+    if (options.rank !== undefined && options.rank >= world)
+      misused(`error: there is no rank ${options.rank}: the program has ranks 0 to ${world - 1}`)
+    if (options.out !== undefined) save(options.out, print(program), io)
+    io.out(shown(program, options, (performance.now() - started) / 1000))
+    return 0
+  })
 }
 
 function shown(program: Program, { rank, text, json }: CompileOptions, seconds: number): string {

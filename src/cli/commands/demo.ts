@@ -1,5 +1,4 @@
 /** lockstep demo: a small 3D-parallel job, compiled, proved and compared with one rank. What `npm start` shows. */
-import type { Command } from 'commander'
 import { worldOf } from '../../base/index.js'
 import { compileJob, scheduleOf } from '../../compile/index.js'
 import { Job } from '../../plan/index.js'
@@ -29,48 +28,34 @@ const job = Job.parse({
   },
 })
 
-export function registerDemo(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('demo')
-    .summary('a small 3D-parallel job, from plan to proof')
-    .description(
-      'Compiles a small job over dp, tp and pp, shows its schedule and memory, and compares a run of it with one rank.',
+export async function demoCommand(options: { json?: boolean }, io: Io): Promise<number> {
+  const started = performance.now()
+  const compiled = compileJob(job)
+  const seconds = (performance.now() - started) / 1000
+  const { bold, green, red } = colorsOf(io)
+  const title = (text: string) => io.out(`\n${bold(text)}\n`)
+  if (!options.json) {
+    title('The job')
+    io.out(`${paragraph(job)}\n`)
+    const { segments, instructions } = summarise(compiled)
+    io.out(
+      `Compiled in ${seconds.toFixed(2)} s: ${segments} segments of ${instructions} instructions serve all ${worldOf(compiled.mesh)} ranks.\n`,
     )
-    .option('--json', 'the verdict as JSON')
-    .addHelpText('after', '\nExample:\n  lockstep demo\n\nExit code 0: lawful and equal, 1: not, 2: usage error.')
-    .action(async (options: { json?: boolean }) => {
-      const started = performance.now()
-      const compiled = compileJob(job)
-      const seconds = (performance.now() - started) / 1000
-      const { bold, green, red } = colorsOf(io)
-      const title = (text: string) => io.out(`\n${bold(text)}\n`)
-      if (!options.json) {
-        title('The job')
-        io.out(`${paragraph(job)}\n`)
-        const { segments, instructions } = summarise(compiled)
-        io.out(
-          `Compiled in ${seconds.toFixed(2)} s: ${segments} segments of ${instructions} instructions serve all ${worldOf(compiled.mesh)} ranks.\n`,
-        )
-        title('The schedule (rank | tasks; F forward, B backward, a number for the microbatch)')
-        const schedule = scheduleOf(job.plan)
-        io.out(`${draw(schedule)}\n`)
-        io.out(
-          `bubble ${(100 * timing(schedule).bubble).toFixed(0)} % of the time, if forward, input and weight gradient cost the same\n`,
-        )
-        title('Memory, before anything runs')
-        io.out(`${memoryText(compiled)}\n`)
-        title('The proof: every law, then 3 steps compared with one rank in f64')
-      }
-      const verdict = await withProgress(io, watcher =>
-        prove({ job, program: compiled }, { steps: 3, full: true, watcher }),
-      )
-      io.out(
-        options.json ? `${JSON.stringify(verdict, null, 2)}\n` : `${(verdict.ok ? green : red)(describe(verdict))}\n`,
-      )
-      if (!options.json)
-        io.out(
-          '\nYour own: write a job file and run  npx lockstep verify job.yaml  (npx lockstep --help lists the rest)\n',
-        )
-      done(verdict.ok ? 0 : 1)
-    })
+    title('The schedule (rank | tasks; F forward, B backward, a number for the microbatch)')
+    const schedule = scheduleOf(job.plan)
+    io.out(`${draw(schedule)}\n`)
+    io.out(
+      `bubble ${(100 * timing(schedule).bubble).toFixed(0)} % of the time, if forward, input and weight gradient cost the same\n`,
+    )
+    title('Memory, before anything runs')
+    io.out(`${memoryText(compiled)}\n`)
+    title('The proof: every law, then 3 steps compared with one rank in f64')
+  }
+  const verdict = await withProgress(io, watcher =>
+    prove({ job, program: compiled }, { steps: 3, full: true, watcher }),
+  )
+  io.out(options.json ? `${JSON.stringify(verdict, null, 2)}\n` : `${(verdict.ok ? green : red)(describe(verdict))}\n`)
+  if (!options.json)
+    io.out('\nYour own: write a job file and run  npx lockstep verify job.yaml  (npx lockstep --help lists the rest)\n')
+  return verdict.ok ? 0 : 1
 }

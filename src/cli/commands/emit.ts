@@ -1,6 +1,5 @@
 /** lockstep emit: the program of a job as a folder of PyTorch, for torchrun, Slurm and Kubernetes. */
 import { join } from 'node:path'
-import type { Command } from 'commander'
 import { showBytes, worldOf } from '../../base/index.js'
 import { heaviest, scheduleOf } from '../../compile/index.js'
 import type { Job } from '../../plan/index.js'
@@ -10,12 +9,11 @@ import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { writeFolder } from '../files/folder-record.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
-import { integer, size } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import { expectedOn } from './simulate.js'
 
-interface EmitOptions {
+export interface EmitOptions {
   readonly out: string
   readonly steps?: number
   readonly seed?: number
@@ -26,30 +24,7 @@ interface EmitOptions {
   readonly json?: boolean
 }
 
-export function registerEmit(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('emit')
-    .summary('write the program as PyTorch, for torchrun and NCCL')
-    .description(
-      'Writes a folder that trains the job with PyTorch and needs nothing of lockstep: readable code per pipeline stage, the schedule as data, a small runtime, launchers for torchrun, Slurm and Kubernetes, and a README.',
-    )
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .requiredOption('--out <folder>', 'where to write')
-    .option('--steps <n>', 'number of steps, instead of the job’s', integer)
-    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
-    .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
-    .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')
-    .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', size)
-    .option('--schedule-csv', 'only the schedule, as the CSV of PyTorch’s pipelining (schedule.csv)')
-    .option('--json', 'what was written, as JSON')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && sh launch.sh\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
-    )
-    .action(async (path: string, options: EmitOptions) => done(await command(path, options, io)))
-}
-
-async function command(path: string, options: EmitOptions, io: Io): Promise<number> {
+export async function emitCommand(path: string, options: EmitOptions, io: Io): Promise<number> {
   const { loaded, problems } = await tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems }, null, 2)}\n`)

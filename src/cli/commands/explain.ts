@@ -1,5 +1,4 @@
 /** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
-import type { Command } from 'commander'
 import { printable, showCount } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
 import { type Fit, type FrameworkName, frameworks } from '../../estimate/index.js'
@@ -23,47 +22,22 @@ import { loadJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
-import { someTime } from '../text/amounts.js'
 import { colorsOf } from '../text/colors.js'
 import { kernelLines, type RankLoad, rankLoadOf, trafficLines } from '../text/loads.js'
 import { scaled, showPercent, showSeconds } from '../text/numbers.js'
 import { neighbourLines, partsLines } from '../text/plan-text.js'
 import { partNames, showChance, showDifferences, showGiB, showPlan } from '../text/plan-words.js'
-import { softwareOption } from '../text/planning.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 
-interface ExplainOptions {
+export interface ExplainOptions {
   readonly cluster: string
   readonly software: FrameworkName
   readonly measuredStep?: number
   readonly json?: boolean
 }
 
-const help = `
-Examples:
-  lockstep explain job.yaml --cluster h100
-  lockstep explain job.yaml --cluster a100 --software megatron-2024 --measured-step 4.2s
-
-Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
-
-export function registerExplain(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('explain')
-    .summary('what limits a plan, and what to try next')
-    .description(
-      'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what would be faster and by how much, what is not possible and why.',
-    )
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
-    .addOption(softwareOption())
-    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
-    .option('--json', 'everything as JSON')
-    .addHelpText('after', help)
-    .action(async (path: string, options: ExplainOptions) => done(await explainCommand(path, options, io)))
-}
-
-async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
+export async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
   const parsed = loadJob(path, io)
   const { job } = parsed
   const isOwn = frameworks[options.software].own === true

@@ -1,12 +1,11 @@
 /** lockstep groups: which ranks talk to each other, in Megatron's order or another system's. */
-import { type Command, InvalidArgumentError } from 'commander'
 import { table } from '../../base/index.js'
 // Not through the folder's index: groups need neither schemas nor YAML, and these take longer to load than to use.
-import { defaultGroupOrder, type Groups, type RankGroups, rankGroups, type System, systems } from '../../plan/groups.js'
+import { type Groups, type RankGroups, rankGroups, type System } from '../../plan/groups.js'
 import type { Io } from '../io.js'
 import { showProblems } from '../text/problems.js'
 
-interface GroupsOptions {
+export interface GroupsOptions {
   readonly world: number
   readonly tp: number
   readonly cp: number
@@ -19,38 +18,13 @@ interface GroupsOptions {
   readonly json?: boolean
 }
 
-const number = (text: string): number => {
-  if (!/^-?\d+(\.\d+)?$/.test(text)) throw new InvalidArgumentError('It must be a number.')
-  return Number(text)
-}
-
-export function registerGroups(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('groups')
-    .summary('list the rank groups of a layout')
-    .description('Partitions the ranks of a world along every axis, for dense and for expert layers.')
-    .requiredOption('--world <n>', 'ranks', number)
-    .option('--tp <n>', 'tensor parallel ranks', number, 1)
-    .option('--cp <n>', 'context parallel ranks', number, 1)
-    .option('--ep <n>', 'expert parallel ranks', number, 1)
-    .option('--etp <n>', 'tensor parallel ranks of expert layers (default: tp)', number)
-    .option('--pp <n>', 'pipeline ranks', number, 1)
-    .option('--dp-replicate <n>', 'torchtitan: copies of the sharded model', number, 1)
-    .option('--order <axes>', 'rank order, fastest varying first', defaultGroupOrder)
-    .addOption(program.createOption('--like <system>', 'whose order of ranks').choices(systems).default('megatron'))
-    .option('--json', 'groups as JSON')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep groups --world 16 --tp 2 --cp 2 --pp 2 --json\n\nExit code 0: fine, 1: the sizes do not fit together, 2: usage error.',
-    )
-    .action((options: GroupsOptions) => {
-      const sizes = { ...options, etp: options.etp ?? options.tp }
-      const { groups, problems } = rankGroups(sizes, options.like)
-      if (options.json) io.out(`${JSON.stringify(groups ? asJson(groups, options.like) : { problems })}\n`)
-      else if (groups) io.out(asText(groups, options))
-      if (groups || !options.json) io.err(showProblems(problems, io))
-      done(groups ? 0 : 1)
-    })
+export function groupsCommand(options: GroupsOptions, io: Io): number {
+  const sizes = { ...options, etp: options.etp ?? options.tp }
+  const { groups, problems } = rankGroups(sizes, options.like)
+  if (options.json) io.out(`${JSON.stringify(groups ? asJson(groups, options.like) : { problems })}\n`)
+  else if (groups) io.out(asText(groups, options))
+  if (groups || !options.json) io.err(showProblems(problems, io))
+  return groups ? 0 : 1
 }
 
 /** Megatron's groups are the two tables and no more; another system's come with the mapping that was used. */

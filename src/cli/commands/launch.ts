@@ -1,6 +1,5 @@
 /** lockstep launch: emit a job and run it here, every rank a process of torchrun on gloo (or on this machine's GPUs). */
 import { join, resolve } from 'node:path'
-import { type Command, InvalidArgumentError } from 'commander'
 import { error, ProblemsError, worldOf } from '../../base/index.js'
 import {
   type Beginning,
@@ -15,16 +14,15 @@ import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder } from '../files/run-folder.js'
 import { pythonWithTorch, startTorchrun } from '../files/torchrun.js'
 import type { Io } from '../io.js'
-import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
+import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
 import { displayOf } from '../text/display.js'
-import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 import { withOptions } from './emit.js'
 
-interface LaunchOptions extends CheckpointOptions {
+export interface LaunchOptions extends CheckpointOptions {
   readonly out?: string
   readonly steps?: number
   readonly seed?: number
@@ -33,35 +31,7 @@ interface LaunchOptions extends CheckpointOptions {
   readonly json?: boolean
 }
 
-export function registerLaunch(program: Command, io: Io, done: (code: number) => void): void {
-  const launch = program
-    .command('launch')
-    .summary('emit a job as PyTorch and run it here with torchrun')
-    .description(
-      'Emits the job and runs it on this machine: one process per rank, started by torchrun. Shows what train shows. Ctrl-C or SIGTERM ends all ranks; where checkpoints are written, one is written first.',
-    )
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .option('--out <folder>', 'where to write it (default: a new one below runs/)')
-    .option('--steps <n>', 'number of steps, instead of the job’s', integer)
-    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
-    .option('--device <name>', 'auto, cpu or cuda', 'cpu')
-    .option('--timeout <seconds>', 'how long a rank waits for its peers', seconds, 120)
-  withCheckpointOptions(launch)
-    .option('--json', 'one JSON object a step')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted, 143: terminated.',
-    )
-    .action(async (path: string, options: LaunchOptions) => done(await command(path, options, io)))
-}
-
-function seconds(text: string): number {
-  const value = Number(text)
-  if (!(value > 0 && value <= 1e6)) throw new InvalidArgumentError('expected a number of seconds.')
-  return value
-}
-
-async function command(path: string, options: LaunchOptions, io: Io): Promise<number> {
+export async function launchCommand(path: string, options: LaunchOptions, io: Io): Promise<number> {
   const { loaded, problems } = await tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)

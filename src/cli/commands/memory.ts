@@ -1,32 +1,15 @@
 /** lockstep memory: what each rank needs, by kind, before anything runs. */
-import type { Command } from 'commander'
 import { showBytes, table } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
 import { bytesPer, kinds, type Program } from '../../ir/index.js'
 import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 
-export function registerMemory(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('memory')
-    .summary('peak bytes per rank and kind')
-    .description('Compiles a job and prints the peak memory of every pipeline rank by kind, and the arena they share.')
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .option('--json', 'bytes as JSON')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep memory job.yaml\n\nExit code 0: fine, 1: the job has problems, 2: usage error.',
-    )
-    .action(async (path: string, options: { json?: boolean }) => {
-      const show = (p: Program) => (options.json ? JSON.stringify(memoryJson(p), null, 2) : memoryText(p))
-      done(
-        await withProgram(path, io, { ...options, fits: false }, loaded => {
-          io.out(`${show(loaded.program)}\n`)
-          return 0
-        }),
-      )
-    })
-}
+export const memoryCommand = (path: string, options: { json?: boolean }, io: Io): Promise<number> =>
+  withProgram(path, io, { ...options, fits: false }, ({ program }) => {
+    io.out(`${options.json ? JSON.stringify(memoryJson(program), null, 2) : memoryText(program)}\n`)
+    return 0
+  })
 
 export const memoryJson = (program: Program) => ({
   ranksPerStage: program.mesh.axes.filter(({ name }) => name !== 'pp').reduce((n, { size }) => n * size, 1),

@@ -1,6 +1,5 @@
 /** lockstep plan: the best ways to split a model over a cluster, and why they are. */
 import { dirname, relative } from 'node:path'
-import type { Command } from 'commander'
 import { stringify } from 'yaml'
 import {
   either,
@@ -19,19 +18,17 @@ import {
   findingPlans,
   findingReasons,
   findingWhatWorks,
-  keptPlans,
   planInput,
   type RankedPlan,
   type Request,
   ratesOfPlan,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
-import { integer, size } from '../text/integer.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
-import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
+import { type Planning, type PlanningOptions, planningOf } from '../text/planning.js'
 import { withProgress } from '../text/progress.js'
 
-interface PlanOptions extends PlanningOptions {
+export interface PlanOptions extends PlanningOptions {
   readonly devices?: number
   readonly top: number
   readonly why: boolean
@@ -41,40 +38,7 @@ interface PlanOptions extends PlanningOptions {
   readonly json?: boolean
 }
 
-const help = `
-Examples:
-  lockstep plan --model llama3-70b --cluster h100 --devices 64 --seq 8192 --global-batch 256
-  lockstep plan --model llama3-405b --cluster h100 --devices 16384 --seq 8192 --global-batch 2048 \\
-    --software megatron-2024 --constraint 'tp<=8' 'memory<=70GiB' --out job.yaml
-
-Exit code 0: a plan was found, 1: no plan works or the request has problems, 2: usage error.`
-
-export function registerPlan(program: Command, io: Io, done: (code: number) => void): void {
-  planningOptions(
-    program
-      .command('plan')
-      .summary('find the best plan for a model on a cluster')
-      .description(
-        'Searches all ways to split a model over a cluster: the fastest that fit, what they cost, and why the others are not chosen.',
-      ),
-  )
-    .option('--devices <n>', 'how many devices there are', size)
-    .option('--top <n>', 'how many plans to list', integer, 10)
-    .option(
-      '--simulate <n>',
-      'how many of the best plans to simulate, before those listed are compiled',
-      integer,
-      keptPlans,
-    )
-    .option('--no-simulate', 'prices in closed form alone: nothing is compiled, except for --out')
-    .option('--no-why', 'the plans alone, without neighbours and sensitivity')
-    .option('--out <file>', 'write the best plan as a job file')
-    .option('--json', 'everything as JSON')
-    .addHelpText('after', help)
-    .action(async (options: PlanOptions) => done(await planCommand(options, io)))
-}
-
-async function planCommand(options: PlanOptions, io: Io): Promise<number> {
+export async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
   if (options.out !== undefined) requireWritable(options.precision)
   const told = await answerTo(planning.request, options, io)

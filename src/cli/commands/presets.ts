@@ -1,22 +1,12 @@
 /** lockstep presets: the models that a job can name, with their sizes. */
-import type { Command } from 'commander'
 import { showCount, table } from '../../base/index.js'
 import { ModelConfig, type PresetName, parametersOf, presetNames, presets } from '../../model/index.js'
 import type { Io } from '../io.js'
 
-export function registerPresets(program: Command, io: Io): void {
-  program
-    .command('presets')
-    .summary('list the models a job can name')
-    .description(
-      'Lists the models that `model: name` means in a job, with their sizes. `model: { preset: name, layers: 4 }` changes some of them.',
-    )
-    .option('--json', 'their sizes as JSON')
-    .addHelpText('after', '\nExample:\n  lockstep presets\n\nExit code 0: fine, 2: usage error.')
-    .action(({ json }: { json?: boolean }) => {
-      const models = presetNames.map(name => ({ name, model: ModelConfig.parse(presets[name]) }))
-      io.out(json ? `${JSON.stringify(Object.fromEntries(models.map(asEntry)), null, 2)}\n` : `${asText(models)}\n`)
-    })
+export function presetsCommand({ json }: { json?: boolean }, io: Io): number {
+  const models = presetNames.map(name => ({ name, model: ModelConfig.parse(presets[name]) }))
+  io.out(json ? `${JSON.stringify(Object.fromEntries(models.map(asEntry)), null, 2)}\n` : `${asText(models)}\n`)
+  return 0
 }
 
 interface NamedModel {

@@ -2,48 +2,31 @@
  * lockstep rehearse: a plan too large for this machine, made small enough to run here without becoming another program,
  * and run beside one rank: the dress rehearsal of a job of thousands of GPUs on a laptop.
  */
-import type { Command } from 'commander'
 import { printable, table } from '../../base/index.js'
 import { collectivesOf, type SegmentTally, type Tally } from '../../compile/index.js'
 import { type Change, type Job, worldOfPlan } from '../../plan/index.js'
 import { isFine, type Rehearsal, rehearse } from '../../prove/index.js'
 import { tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
-import { integer } from '../text/integer.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import { describe } from './verify.js'
 
-interface RehearseOptions {
+export interface RehearseOptions {
   readonly steps: number
   readonly json?: boolean
 }
 
-export function registerRehearse(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('rehearse')
-    .summary('run a plan of thousands of ranks here, at a small size')
-    .description(
-      'Shrinks a job until this machine can run it, shows that it is still the same program (the same segments with the same instructions and collectives), checks it against the laws and compares a run of it with one rank.',
-    )
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .option('--steps <n>', 'training steps to compare', integer, 2)
-    .option('--json', 'what was shrunk, the tally and the verdict as JSON')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep rehearse examples/jobs/llama3-405b.yaml\n\nExit code 0: the same program, lawful and equal to one rank; 1: problems, or one of these does not hold; 2: usage error.',
-    )
-    .action(async (path: string, options: RehearseOptions) => {
-      const { loaded, problems } = await tryProgram(path, io, { fits: false })
-      if (!options.json || !loaded) io.err(showProblems(problems, io, path))
-      if (!loaded) {
-        io.err(`${countProblems(problems)}\n`)
-        return done(1)
-      }
-      const rehearsal = await withProgress(io, progress => rehearse(loaded, options.steps, progress))
-      io.out(options.json ? `${JSON.stringify(asJson(rehearsal), null, 2)}\n` : `${asText(loaded.job, rehearsal)}\n`)
-      done(isFine(rehearsal) ? 0 : 1)
-    })
+export async function rehearseCommand(path: string, options: RehearseOptions, io: Io): Promise<number> {
+  const { loaded, problems } = await tryProgram(path, io, { fits: false })
+  if (!options.json || !loaded) io.err(showProblems(problems, io, path))
+  if (!loaded) {
+    io.err(`${countProblems(problems)}\n`)
+    return 1
+  }
+  const rehearsal = await withProgress(io, progress => rehearse(loaded, options.steps, progress))
+  io.out(options.json ? `${JSON.stringify(asJson(rehearsal), null, 2)}\n` : `${asText(loaded.job, rehearsal)}\n`)
+  return isFine(rehearsal) ? 0 : 1
 }
 
 const reasons: Readonly<Record<string, string>> = {

@@ -1,6 +1,5 @@
 /** lockstep scale: how a job grows with the cluster, strong and weak, and the limit Amdahl's law sets. */
-import { type Command, InvalidArgumentError } from 'commander'
-import { parseCount, table } from '../../base/index.js'
+import { table } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Amdahl, planInput, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
 import type { Io } from '../io.js'
@@ -8,44 +7,15 @@ import { colorsOf } from '../text/colors.js'
 import { scaled, showPercent, showSeconds } from '../text/numbers.js'
 import { headline } from '../text/plan-text.js'
 import { showMesh } from '../text/plan-words.js'
-import { type Planning, type PlanningOptions, planningOf, planningOptions } from '../text/planning.js'
+import { type Planning, type PlanningOptions, planningOf } from '../text/planning.js'
 import { withProgress } from '../text/progress.js'
 
-interface ScaleOptions extends PlanningOptions {
+export interface ScaleOptions extends PlanningOptions {
   readonly devices: readonly number[]
   readonly json?: boolean
 }
 
-const help = `
-Example:
-  lockstep scale --model llama3-70b --cluster h100 --devices 64,128,256,512,1024 --seq 8192 --global-batch 512
-
-Strong: the same batch on more devices. Weak: a batch that grows with them, the given one at the fewest devices.
-Exit code 0: fine, 1: the request has problems or nothing fits anywhere, 2: usage error.`
-
-export function registerScale(program: Command, io: Io, done: (code: number) => void): void {
-  planningOptions(
-    program
-      .command('scale')
-      .summary('strong and weak scaling, with their limit')
-      .description(
-        'Finds the best plan for each size of a cluster: how speed grows with devices, and where it stops growing.',
-      ),
-  )
-    .requiredOption('--devices <list>', 'numbers of devices, such as 8,16,32', counts)
-    .option('--json', 'everything as JSON')
-    .addHelpText('after', help)
-    .action(async (options: ScaleOptions) => done(await scaleCommand(options, io)))
-}
-
-function counts(text: string): number[] {
-  const parts = text.split(',').map(part => parseCount(part, 1024))
-  const wrong = parts.findIndex(part => !part || part >= 1e7)
-  if (wrong >= 0) throw new InvalidArgumentError('expected numbers such as 8,16,1k.')
-  return parts.map(Number)
-}
-
-async function scaleCommand(options: ScaleOptions, io: Io): Promise<number> {
+export async function scaleCommand(options: ScaleOptions, io: Io): Promise<number> {
   const planning = planningOf(options, Math.min(...options.devices), io)
   const { request, clusterAt } = planning
   const { devices } = options

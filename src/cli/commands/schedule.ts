@@ -1,8 +1,8 @@
 /** `lockstep schedule`: makes, reads, checks, times and draws pipeline schedules. */
-import type { Command } from 'commander'
 import { type Problem, showProblem, table } from '../../base/index.js'
-import { scheduleFacts } from '../../plan/index.js'
-import { timelineSvg } from '../../report/index.js'
+// Not through the folders' indices, which load schemas, YAML and the instructions: these take longer to load than to use.
+import { scheduleFacts } from '../../plan/schedule.js'
+import { timelineSvg } from '../../report/timeline.js'
 import {
   type AutoOptions,
   autoProblems,
@@ -30,6 +30,7 @@ import {
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 import { scheduleTimeline } from '../text/schedule-timeline.js'
+import { auto, type Format, formats } from '../words/schedule.js'
 
 /** The options as they stand on the command line. */
 export interface ScheduleOptions {
@@ -47,9 +48,6 @@ export interface ScheduleOptions {
   readonly file?: string | undefined
   readonly out?: string | undefined
 }
-
-const formats = ['csv', 'text', 'svg'] as const
-type Format = (typeof formats)[number]
 
 /** 0 fine, 1 problems in what was given, 2 the command was used wrongly. */
 type ExitCode = 0 | 1 | 2
@@ -138,7 +136,6 @@ function countsOf<K extends 'pp' | 'microbatches' | 'chunks' | 'limit'>(
   return Object.fromEntries(names.map(name => [name, Number(options[name])])) as Record<K, number> // each of the names
 }
 
-const auto = 'zb-auto'
 const searching = 'searching for an order'
 const autoKeys = ['limit', 'held', 'goal'] as const
 
@@ -261,51 +258,4 @@ function summary({ makespan, span, idle, bubble, peak }: Timing, { name, held }:
   const longest = name === auto ? `, longest rank ${shown(span)} from its first task to its last` : ''
   const rows = idle.map((time, rank) => [rank, shown(time), shown(peak[rank])])
   return `makespan ${shown(makespan)}, bubble ${(100 * bubble).toFixed(1)} %${longest}\n${table(['rank', 'idle', held === undefined ? 'peak activations' : 'peak held'], rows)}`
-}
-
-const help = `
-Schedules:
-${scheduleNames.map(name => `  ${name.padEnd(15)} ${schedules[name].describe}`).join('\n')}
-  ${auto.padEnd(15)} zero bubble, ordered for --cost within --limit; its csv is a plan's schedule
-
-Examples:
-  lockstep schedule 1f1b --pp 4 --microbatches 8
-  lockstep schedule zb-v --pp 4 --microbatches 8 --format svg --out zb-v.svg
-  lockstep schedule interleaved --pp 4 --chunks 2 --microbatches 8 --format csv --comms
-  lockstep schedule zb-auto --pp 8 --microbatches 24 --cost F=18.5,I=18.1,W=9.3,C=0.6 --limit 16 --format csv --out zb.csv
-  lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0 --json
-
-Exit code 0: fine, 1: the schedule has problems, 2: usage error.`
-
-export function registerSchedule(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('schedule')
-    .summary('make, check, time and draw a pipeline schedule')
-    .description('Makes, checks, times and draws a pipeline schedule.')
-    .argument('[name]', 'which schedule')
-    .option('--pp <ranks>', 'pipeline ranks')
-    .option('--microbatches <count>', 'microbatches of a step')
-    .option('--chunks <count>', 'chunks of layers on each rank (default: what the schedule needs)')
-    .option('--format <form>', `${formats.join(', ')} (default: text)`)
-    .option('--comms', 'with messages, parameter gathers and gradient reductions')
-    .option(
-      '--cost <costs>',
-      'time of each task, and of a transfer between ranks, as F=1,I=1,W=1,C=0; or one for each rank, separated by ;',
-    )
-    .option('--limit <amount>', 'zb-auto: the most a rank may hold (default: as many activations as there are ranks)')
-    .option(
-      '--held <amounts>',
-      'zb-auto: what an activation holds before its input gradient and before its weight gradient, as I=1,W=1',
-    )
-    .option(
-      '--goal <goal>',
-      'zb-auto: makespan, the whole step (default), or span, from the first task of a rank to its last',
-    )
-    .option('--json', 'rows and timing as JSON; with --cost the timing only (zb-auto: both)')
-    .option('--file <csv>', "a schedule in PyTorch's CSV notation instead of a name")
-    .option('--out <file>', 'write there instead of printing')
-    .addHelpText('after', help)
-    .action(async (name: string | undefined, options: Omit<ScheduleOptions, 'name'>) =>
-      done(await scheduleCommand({ ...options, name }, io)),
-    )
 }

@@ -2,14 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-import { type Command, Option } from 'commander'
 import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
-import { type KernelName, kernelNames, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
+import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
 import { kinds, type Program } from '../../ir/index.js'
-import { flopsDefinition, flopsPerToken } from '../../model/index.js'
+import { flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import { printChrome, type Span, waitsApart } from '../../trace/index.js'
@@ -32,16 +30,16 @@ import { besides, portable } from '../files/load.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
 import type { Io } from '../io.js'
-import { type CheckpointOptions, savePlanOf, withCheckpointOptions } from '../text/checkpoint-options.js'
+import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
 import { type Display, displayOf } from '../text/display.js'
-import { integer, positive } from '../text/integer.js'
 import { duration, scaled } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { Progress, withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
+import { stepsTraced } from '../words/train.js'
 import { paragraph } from './check.js'
 
-interface TrainOptions extends CheckpointOptions {
+export interface TrainOptions extends CheckpointOptions {
   readonly steps?: number
   readonly kernels: KernelName | 'auto'
   readonly out?: string
@@ -53,44 +51,7 @@ interface TrainOptions extends CheckpointOptions {
   readonly demo?: boolean
 }
 
-/** Steps whose spans are kept: enough to look at, and bounded. */
-const stepsTraced = 5
-
-const demoJob = fileURLToPath(new URL('../../../../examples/jobs/start.yaml', import.meta.url))
-
-export function registerTrain(program: Command, io: Io, done: (code: number) => void): void {
-  const train = program
-    .command('train')
-    .summary('train a job on the ranks of this machine')
-    .description(
-      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step, with a checkpoint where checkpoints are written; a second one stops at once.`,
-    )
-    .argument('[job]', 'job file (YAML or JSON; - for standard input)')
-    .option('--steps <n>', 'number of steps, instead of the job’s', positive)
-    .addOption(
-      new Option('--kernels <name>', 'the kernels that compute')
-        .choices(['auto', ...kernelNames])
-        .default('auto' as const),
-    )
-    .option('--out <folder>', 'the run folder (default: a new one below runs/)')
-    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
-    .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
-    .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
-    .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
-    .option('--demo', 'a small GPT on the sources of lockstep itself')
-  withCheckpointOptions(train)
-    .option('--json', 'one JSON object a step')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
-    )
-    .action(async (path: string | undefined, options: TrainOptions) => {
-      if ((path === undefined) !== (options.demo === true)) train.error('error: give a job file, or --demo')
-      done(await command(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
-    })
-}
-
-async function command(path: string, options: TrainOptions, io: Io): Promise<number> {
+export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
   const { loaded, problems } = await tryProgram(path, io, { runs: options.kernels !== 'reference' })
   if (loaded) {
     io.err(showProblems(problems, io, path))

@@ -1,6 +1,5 @@
 /** lockstep validate: published step times and peaks beside what the closed forms say, and the plans we would have chosen. */
 import { fileURLToPath } from 'node:url'
-import type { Command } from 'commander'
 import { didYouMean, error, ProblemsError } from '../../base/index.js'
 import {
   type AttentionRows,
@@ -17,10 +16,9 @@ import {
   summarise,
 } from '../../validate/index.js'
 import type { Io } from '../io.js'
-import { integer } from '../text/integer.js'
 import { type Validation, validationText } from '../text/validate-text.js'
 
-interface ValidateOptions {
+export interface ValidateOptions {
   readonly source?: readonly string[]
   readonly rows?: readonly string[]
   readonly worst: number
@@ -29,34 +27,13 @@ interface ValidateOptions {
 
 const folder = fileURLToPath(new URL('../../../../validation', import.meta.url))
 
-const help = `
-Studies: ${Object.keys(studies).join(', ')}
-
-Example:
-  lockstep validate --source layouts bloom --worst 10
-
-Exit code 0: compared, 1: nothing to compare, 2: usage error.`
-
-export function registerValidate(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('validate')
-    .summary('compare predicted step times and memory with published ones')
-    .description(
-      'Prices every published training run that reports enough to be priced: the error of each study, the worst rows, what was set aside and why, and how much slower the plan we would choose was than the best one measured.',
-    )
-    .option('--source <study...>', 'these studies only')
-    .option('--rows <file...>', 'rows of your own instead, with the columns of validation/README.md')
-    .option('--worst <n>', 'how many of the worst rows to list', integer, 5)
-    .option('--json', 'everything as JSON')
-    .addHelpText('after', help)
-    .action((options: ValidateOptions) => {
-      const found = {
-        ...validationOf(rowsFor(options, io), options.rows !== undefined),
-        attention: partsFor(options, io),
-      }
-      io.out(options.json ? `${JSON.stringify(asJson(found), null, 2)}\n` : validationText(found, options.worst))
-      done(found.times.timed.length + found.peaks.length > 0 ? 0 : 1)
-    })
+export function validateCommand(options: ValidateOptions, io: Io): number {
+  const found = {
+    ...validationOf(rowsFor(options, io), options.rows !== undefined),
+    attention: partsFor(options, io),
+  }
+  io.out(options.json ? `${JSON.stringify(asJson(found), null, 2)}\n` : validationText(found, options.worst))
+  return found.times.timed.length + found.peaks.length > 0 ? 0 : 1
 }
 
 function validationOf(rows: readonly Row[], unseen: boolean): Validation {

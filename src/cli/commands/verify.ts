@@ -1,45 +1,25 @@
 /** lockstep verify: is the program lawful, and does it compute what one rank computes? */
-import type { Command } from 'commander'
 import { showViolation } from '../../ir/index.js'
 import { prove, tolerance, type Verdict } from '../../prove/index.js'
-import { type Loaded, withProgram } from '../files/program.js'
+import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
-import { integer } from '../text/integer.js'
 import { withProgress } from '../text/progress.js'
 
-interface VerifyOptions {
+export interface VerifyOptions {
   readonly steps: number
   readonly lawsOnly?: boolean
   readonly full?: boolean
   readonly json?: boolean
 }
 
-export function registerVerify(program: Command, io: Io, done: (code: number) => void): void {
-  program
-    .command('verify')
-    .summary('prove a program, and compare it with one rank')
-    .description(
-      'Checks the compiled program against the laws of SPEC.md, then runs it on the reference interpreter in f64 and compares it with the one-rank program: losses, gradients, parameters and peak memory must agree.',
-    )
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .option('--steps <n>', 'training steps to compare', integer, 3)
-    .option('--laws-only', 'do not run it')
-    .option('--full', 'run the model at its full size, however long that takes')
-    .option('--json', 'the verdict as JSON')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep verify job.yaml\n\nExit code 0: lawful and equal, 1: the job has problems, a law is broken or a number differs, 2: usage error.',
-    )
-    .action(async (path: string, options: VerifyOptions) => {
-      const { full } = options
-      const steps = options.lawsOnly ? 0 : options.steps
-      const use = async (loaded: Loaded): Promise<number> => {
-        const verdict = await withProgress(io, watcher => prove(loaded, { steps, full, watcher }))
-        io.out(`${options.json ? JSON.stringify(verdict, null, 2) : describe(verdict)}\n`)
-        return verdict.ok ? 0 : 1
-      }
-      done(await withProgram(path, io, { ...options, fits: false }, use))
-    })
+export async function verifyCommand(path: string, options: VerifyOptions, io: Io): Promise<number> {
+  const { full } = options
+  const steps = options.lawsOnly ? 0 : options.steps
+  return withProgram(path, io, { ...options, fits: false }, async loaded => {
+    const verdict = await withProgress(io, watcher => prove(loaded, { steps, full, watcher }))
+    io.out(`${options.json ? JSON.stringify(verdict, null, 2) : describe(verdict)}\n`)
+    return verdict.ok ? 0 : 1
+  })
 }
 
 export function describe({ ok, violations, numbers }: Verdict): string {

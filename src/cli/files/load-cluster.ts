@@ -8,7 +8,7 @@ import {
   type ParsedCluster,
   parseCluster,
 } from '../../cluster/index.js'
-import { parseText } from '../../plan/index.js'
+import { parseText } from '../../plan/document.js'
 import type { Io } from '../io.js'
 
 const kind = { name: 'cluster', holds: 'such as {device: h100, devices: 64}' }

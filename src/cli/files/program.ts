@@ -4,7 +4,6 @@ import { compilingJob, memoryProblems } from '../../compile/index.js'
 import type { Program } from '../../ir/index.js'
 import type { Job, ParsedJob } from '../../plan/index.js'
 import { parseSchedule, type Schedule } from '../../schedule/index.js'
-import { kernelProblems } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
@@ -44,7 +43,7 @@ export async function programOf(parsed: ParsedJob, path: string, io: Io, demands
     })
     const found = [
       ...((demands.fits ?? true) ? memoryProblems(program, job) : []),
-      ...(demands.runs ? kernelProblems(job) : []),
+      ...(demands.runs ? await problemsOfKernels(job) : []),
     ]
     if (found.length > 0) throw new ProblemsError(found)
     return { loaded: { job, schedule, program }, problems }
@@ -52,6 +51,12 @@ export async function programOf(parsed: ParsedJob, path: string, io: Io, demands
     if (!(e instanceof ProblemsError)) throw e
     return { problems: [...problems, ...e.problems.map(locate)] }
   }
+}
+
+/** Only what runs loads what trains. */
+async function problemsOfKernels(job: Job): Promise<Problem[]> {
+  const { kernelProblems } = await import('../../train/index.js')
+  return kernelProblems(job)
 }
 
 /** Runs `use` on the program, or says what is wrong: on standard error, or as JSON where that was asked for. */

@@ -1,14 +1,12 @@
-/** What `plan` and `scale` are asked, from the command line to a request; and the words they share with `explain`. */
-import { type Command, Option } from 'commander'
+/** What `plan` and `scale` are asked, from the command line to a request. */
 import { type Problem, ProblemsError } from '../../base/index.js'
-import { type Cluster, type Precision, precisions } from '../../cluster/index.js'
-import { type FrameworkName, frameworks } from '../../estimate/index.js'
+import type { Cluster, Precision } from '../../cluster/index.js'
+import type { FrameworkName } from '../../estimate/index.js'
 import type { ModelConfig } from '../../model/index.js'
 import { parseJob } from '../../plan/index.js'
 import { abilitiesOf, parseConstraints, type Request, requestOf } from '../../search/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
-import { size } from './integer.js'
 
 export interface PlanningOptions {
   readonly model: string
@@ -19,28 +17,6 @@ export interface PlanningOptions {
   readonly software: FrameworkName
   readonly constraint: readonly string[]
 }
-
-export const softwareOption = (): Option =>
-  new Option('--software <name>', 'the framework that runs it: what it fuses, overlaps and keeps in memory')
-    .choices(Object.keys(frameworks))
-    .default('lockstep')
-
-export const precisionOption = (): Option =>
-  new Option('--precision <name>', 'what numbers are multiplied in').choices([...precisions]).default('bf16')
-
-export const planningOptions = (command: Command): Command =>
-  command
-    .requiredOption('--model <name>', 'a preset (llama3-405b), or a Hugging Face config.json')
-    .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
-    .requiredOption('--seq <tokens>', 'tokens in a sequence: 8192, or 8k', size)
-    .requiredOption('--global-batch <sequences>', 'sequences in one step, over all devices', size)
-    .addOption(precisionOption())
-    .addOption(softwareOption())
-    .option(
-      '--constraint <what...>',
-      "what a plan must satisfy: 'tp<=8' 'pp=16' 'zero!=3' 'schedule=1f1b|interleaved' 'memory<=70GiB'",
-      [],
-    )
 
 export interface Planning {
   readonly request: Request

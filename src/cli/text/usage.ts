@@ -4,7 +4,8 @@
  */
 import { type Argument, type Command, CommanderError, type Option } from 'commander'
 import { didYouMean, nearest, shorten } from '../../base/index.js'
-import { keyMeant } from '../../plan/index.js'
+// Not through the folder's index, which loads schemas and YAML.
+import { keyMeant } from '../../plan/synonyms.js'
 
 interface Seen {
   readonly problems: string[]

@@ -1,11 +1,6 @@
 export { type ElementType, elementTypes } from '../../base/index.js'
-export {
-  type BenchOp,
-  type BenchOptions,
-  type BenchRow,
-  benchCollectives,
-  benchOps,
-} from './group/bench-collectives.js'
+export { type BenchOptions, type BenchRow, benchCollectives } from './group/bench-collectives.js'
+export { type BenchOp, benchOps } from './group/bench-ops.js'
 export type { Collectives, Combine as GroupCombine, Tensor } from './group/collectives.js'
 export { createGroup, type Group } from './group/group.js'
 export type { GroupOptions, GroupToken } from './group/heap.js'

@@ -7,23 +7,10 @@
 import { median, type Rank } from '../../../base/index.js'
 import { Status } from '../lower/commands.js'
 import type { ListWriter } from '../lower/list.js'
+import { type BenchOp, benchOps } from './bench-ops.js'
 import { type Collectives, collectivesOf, type Tensor, type Work } from './collectives.js'
 import { type OpenGroup, openGroup } from './group.js'
 import { exchange, type GroupOptions } from './heap.js'
-
-export const benchOps = [
-  'copy',
-  'all-reduce',
-  'all-gather',
-  'reduce-scatter',
-  'all-to-all',
-  'broadcast',
-  'reduce',
-  'gather',
-  'scatter',
-  'send-recv',
-] as const
-export type BenchOp = (typeof benchOps)[number]
 
 export interface BenchRow {
   readonly op: BenchOp

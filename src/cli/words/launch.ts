@@ -1,0 +1,35 @@
+/** What `lockstep launch` is called with. */
+import { type Command, InvalidArgumentError } from 'commander'
+import type { LaunchOptions } from '../commands/launch.js'
+import type { Io } from '../io.js'
+import { withCheckpointOptions } from '../text/checkpoint-options.js'
+import { integer } from '../text/integer.js'
+
+export function register(command: Command, io: Io, done: (code: number) => void): void {
+  command
+    .description(
+      'Emits the job and runs it on this machine: one process per rank, started by torchrun. Shows what train shows. Ctrl-C or SIGTERM ends all ranks; where checkpoints are written, one is written first.',
+    )
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+    .option('--out <folder>', 'where to write it (default: a new one below runs/)')
+    .option('--steps <n>', 'number of steps, instead of the job’s', integer)
+    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
+    .option('--device <name>', 'auto, cpu or cuda', 'cpu')
+    .option('--timeout <seconds>', 'how long a rank waits for its peers', seconds, 120)
+  withCheckpointOptions(command)
+    .option('--json', 'one JSON object a step')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted, 143: terminated.',
+    )
+    .action(async (path: string, options: LaunchOptions) => {
+      const { launchCommand } = await import('../commands/launch.js')
+      done(await launchCommand(path, options, io))
+    })
+}
+
+function seconds(text: string): number {
+  const value = Number(text)
+  if (!(value > 0 && value <= 1e6)) throw new InvalidArgumentError('expected a number of seconds.')
+  return value
+}

@@ -1,0 +1,42 @@
+/** What `lockstep plan` is called with. */
+import type { Command } from 'commander'
+import { keptPlans } from '../../search/kept-plans.js'
+import type { PlanOptions } from '../commands/plan.js'
+import { compileSoon } from '../compile-soon.js'
+import type { Io } from '../io.js'
+import { integer, size } from '../text/integer.js'
+import { planningOptions } from './planning.js'
+
+const help = `
+Examples:
+  lockstep plan --model llama3-70b --cluster h100 --devices 64 --seq 8192 --global-batch 256
+  lockstep plan --model llama3-405b --cluster h100 --devices 16384 --seq 8192 --global-batch 2048 \\
+    --software megatron-2024 --constraint 'tp<=8' 'memory<=70GiB' --out job.yaml
+
+Exit code 0: a plan was found, 1: no plan works or the request has problems, 2: usage error.`
+
+export function register(command: Command, io: Io, done: (code: number) => void): void {
+  planningOptions(
+    command.description(
+      'Searches all ways to split a model over a cluster: the fastest that fit, what they cost, and why the others are not chosen.',
+    ),
+  )
+    .option('--devices <n>', 'how many devices there are', size)
+    .option('--top <n>', 'how many plans to list', integer, 10)
+    .option(
+      '--simulate <n>',
+      'how many of the best plans to simulate, before those listed are compiled',
+      integer,
+      keptPlans,
+    )
+    .option('--no-simulate', 'prices in closed form alone: nothing is compiled, except for --out')
+    .option('--no-why', 'the plans alone, without neighbours and sensitivity')
+    .option('--out <file>', 'write the best plan as a job file')
+    .option('--json', 'everything as JSON')
+    .addHelpText('after', help)
+    .action(async (options: PlanOptions) => {
+      compileSoon()
+      const { planCommand } = await import('../commands/plan.js')
+      done(await planCommand(options, io))
+    })
+}

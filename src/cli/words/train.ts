@@ -1,0 +1,45 @@
+/** What `lockstep train` is called with. */
+import { fileURLToPath } from 'node:url'
+import { type Command, Option } from 'commander'
+import { kernelNames } from '../../engine/kernel-names.js'
+import { flopsDefinition } from '../../model/flops-definition.js'
+import type { TrainOptions } from '../commands/train.js'
+import type { Io } from '../io.js'
+import { withCheckpointOptions } from '../text/checkpoint-options.js'
+import { integer, positive } from '../text/integer.js'
+
+/** Steps whose spans are kept: enough to look at, and bounded. */
+export const stepsTraced = 5
+
+const demoJob = fileURLToPath(new URL('../../../../examples/jobs/start.yaml', import.meta.url))
+
+export function register(command: Command, io: Io, done: (code: number) => void): void {
+  command
+    .description(
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step, with a checkpoint where checkpoints are written; a second one stops at once.`,
+    )
+    .argument('[job]', 'job file (YAML or JSON; - for standard input)')
+    .option('--steps <n>', 'number of steps, instead of the job’s', positive)
+    .addOption(
+      new Option('--kernels <name>', 'the kernels that compute')
+        .choices(['auto', ...kernelNames])
+        .default('auto' as const),
+    )
+    .option('--out <folder>', 'the run folder (default: a new one below runs/)')
+    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
+    .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
+    .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
+    .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
+    .option('--demo', 'a small GPT on the sources of lockstep itself')
+  withCheckpointOptions(command)
+    .option('--json', 'one JSON object a step')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
+    )
+    .action(async (path: string | undefined, options: TrainOptions) => {
+      if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
+      const { trainCommand } = await import('../commands/train.js')
+      done(await trainCommand(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
+    })
+}

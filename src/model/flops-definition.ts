@@ -1,0 +1,2 @@
+/** How FLOP/s are counted, in one line: what commands say beside them (flops.ts counts). */
+export const flopsDefinition = '6 x parameters + 12 x layers x heads x headDim x seq for each token'
