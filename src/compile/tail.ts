@@ -174,7 +174,7 @@ export const normAxes = (s: ShardedMesh) =>
 /** Where a number of the whole step lies: a sum of it, one that it is told, or one that lives from step to step. */
 export function scalarSlot(of: StepScalar): Slot {
   if (of === 'normSquared') return slotOf({ is: 'result', of }, 'workspace')
-  return of === 'lr' ? slotOf({ is: 'named', of }, 'data') : slotOf({ is: 'scalar', of }, 'optimizer')
+  return of === 'lr' ? slotOf({ is: 'named', of }, 'data') : slotOf({ is: 'scalar', of }, 'workspace')
 }
 
 /** Whatever a step changes for the next one, it changes under the same condition. */

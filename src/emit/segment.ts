@@ -21,7 +21,6 @@ import {
   isCompute,
   type Program,
   type Ref,
-  type Role,
   type Segment,
   traitsOf,
 } from '../ir/index.js'
@@ -101,9 +100,7 @@ const worksOnLists = (instr: Instr): boolean => isCompute(instr) && opFacts[inst
 
 function listsOf({ phase, roles, instrs }: Segment): number[] {
   if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(worksOnLists)) return []
-  const isOwn = ({ kind, name }: Role) =>
-    name.is !== 'scalar' && ['parameters', 'gradients', 'optimizer'].includes(kind)
-  return roles.flatMap((role, i) => (isOwn(role) ? [i] : []))
+  return roles.flatMap(({ kind }, i) => (['parameters', 'gradients', 'optimizer'].includes(kind) ? [i] : []))
 }
 
 interface Flow {

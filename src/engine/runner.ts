@@ -55,7 +55,7 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   states(name: string): States<Float64Array>
   setStates(name: string, states: States<ArrayLike<number>>): void
   /** Numbers of the program that live from step to step. */
-  readonly scalars: Scalars<number>
+  scalars(): Scalars<number>
   setScalars(scalars: Scalars<number>): void
   /** What lives in a frame from step to step, in the order of the parameter's dims, and maybe more behind it. Not a copy. */
   held(at: Held): Cells

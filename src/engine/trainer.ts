@@ -91,9 +91,7 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
       return { loss: sum / count, count }
     },
     parameter: name => engine.parameter(name),
-    get scalars() {
-      return engine.scalars
-    },
+    scalars: () => engine.scalars(),
     setScalars: scalars => engine.setScalars(scalars),
     held: at => engine.held(at),
     hold: (at, values) => engine.hold(at, values),

@@ -103,7 +103,7 @@ function saveCheckpoint({ folder, lock, files, snapshot }: SavingFolder, session
     writing(partial, () => files.makeFolder(partial))
     const contents = printCheckpoint(
       program,
-      { step, seed: training.seed, data, scalars: trainer.scalars, ...snapshot },
+      { step, seed: training.seed, data, scalars: trainer.scalars(), ...snapshot },
       shard => trainer.held(shard),
     )
     for (const [name, content] of printed(contents, path)) save(within(partial, name), content, files)

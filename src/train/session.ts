@@ -141,7 +141,7 @@ function sessionOf(parts: Parts): Session {
   const { training } = job
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
   let behind = stepsBehind(parts.beginning)
-  const taken = () => trainer.scalars.taken ?? behind
+  const taken = () => trainer.scalars().taken ?? behind
   let limit = divergenceLimit(job)
   let [warned, skips] = [false, 0]
   let broken: readonly Problem[] = []

@@ -16,6 +16,6 @@ export function residents({ compiled, held, results, out }: StreamContext): void
     for (const state of segments.states)
       out.resident(frameNames.state(state, spec.name), 'optimizer', bytes(segments.state))
   }
-  for (const name of evaluates(compiled) ? [] : scalarNames) out.resident(frameNames.scalar(name), 'optimizer', 4)
+  for (const name of evaluates(compiled) ? [] : scalarNames) out.resident(frameNames.scalar(name), 'workspace', 4)
   for (const name of results) out.resident(frameNames.result(name), 'workspace', 4)
 }

@@ -75,9 +75,7 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
       const param = paramOf(program, name)
       for (const [state, values] of stateEntries(states)) lay(program, actors, param, stateOf(param, state), values)
     },
-    get scalars() {
-      return scalarsIn(program, read)
-    },
+    scalars: () => scalarsIn(program, read),
     setScalars: scalars => setScalars(program, actors, scalars),
     held: ({ rank, frame, first }) => actors[rank].memory.view(frame).subarray(first),
     hold: ({ rank, frame, dtype, first }, values) =>

@@ -127,7 +127,7 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
     async step(data) {
       crew.mustBeReady()
       state.prepare(checked(data))
-      const before = state.scalars
+      const before = state.scalars()
       const start = performance.now()
       await crew.step()
       const took = (performance.now() - start) / 1000
@@ -144,9 +144,7 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
       crew.mustBeReady()
       state.setStates(name, states)
     },
-    get scalars() {
-      return state.scalars
-    },
+    scalars: () => state.scalars(),
     setScalars(scalars) {
       crew.mustBeReady()
       state.setScalars(scalars)
@@ -239,7 +237,7 @@ class State {
     return stepResultOf(this.#program, (rank, frame) => this.frame(rank, frame)[0], before)
   }
 
-  get scalars(): Scalars<number> {
+  scalars(): Scalars<number> {
     return scalarsIn(this.#program, (rank, frame) => this.frame(rank, frame)[0])
   }
 
