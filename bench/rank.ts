@@ -12,7 +12,7 @@ import { digest, wholeNumber } from './numbers.js'
 import { type Assignment, line, mostSpans, type Operation, type Request, spanBytes, spanWords } from './requests.js'
 
 const { token, rank } = workerData as Assignment // from collectives.ts
-const kernels = loadKernels(token.kernels)
+const kernels = loadKernels(token.kernels, token.tuning)
 kernels.bind(rank, token.ranks)
 const exec = kernels.attach(token.memory)
 const members = Array.from({ length: token.ranks }, (_, i) => i)

@@ -33,17 +33,18 @@ static napi_value number_of(napi_env env, double value) {
   return result;
 }
 
-// exec(memory, list, status, tiles): the error code, 0 when all went well. Matrix tiles are used only where asked for.
+// exec(memory, list, status, tuning): the error code, 0 when all went well. The tuning is an Int32Array of the words of
+// commands.h. Matrix tiles are used only where asked for.
 static napi_value exec(napi_env env, napi_callback_info info) {
   napi_value args[4];
   size_t count = 4;
   napi_get_cb_info(env, info, &count, args, 0, 0);
-  char *base = bytes_of(env, args[0]);
-  if (!base) return 0;
+  char *base = bytes_of(env, args[0]), *words = base ? bytes_of(env, args[3]) : 0;
+  if (!words) return 0;
   size list = offset_of(env, args[1]), status = offset_of(env, args[2]);
-  bool tiles = false;
-  napi_get_value_bool(env, args[3], &tiles);
-  return number_of(env, lockstep_exec(base, (double *)(base + list), base + status, tiles && tiles_allowed()));
+  struct tuning tuning = tuning_of((const int32_t *)words);
+  tuning.tiles = tuning.tiles && tiles_allowed();
+  return number_of(env, lockstep_exec(base, (double *)(base + list), base + status, tuning));
 }
 
 // wake(memory, offset): wakes the ranks that sleep on the i32 at offset.
@@ -84,6 +85,25 @@ static void set_text(napi_env env, napi_value object, const char *name, const ch
   napi_set_named_property(env, object, name, value);
 }
 
+// The variants of the register tile: name, rows and columns of the tile.
+static napi_value variants_of(napi_env env) {
+  napi_value all;
+  napi_create_array(env, &all);
+  for (int i = 0; variant_at(i); i++) {
+    napi_value object;
+    napi_create_object(env, &object);
+    set_text(env, object, "name", variant_at(i)->name);
+    napi_set_named_property(env, object, "rows", number_of(env, variant_at(i)->rows));
+    napi_set_named_property(env, object, "columns", number_of(env, variant_at(i)->columns));
+    napi_set_element(env, all, (uint32_t)i, object);
+  }
+  return all;
+}
+
+#ifndef BUILD
+#define BUILD "by hand"
+#endif
+
 // info(): what this build was made for.
 static napi_value info(napi_env env, napi_callback_info unused) {
   (void)unused;
@@ -100,6 +120,8 @@ static napi_value info(napi_env env, napi_callback_info unused) {
 #else
   set_text(env, object, "target", "portable");
 #endif
+  set_text(env, object, "build", BUILD);
+  napi_set_named_property(env, object, "variants", variants_of(env));
   napi_value tiles;
   napi_get_boolean(env, tiles_allowed(), &tiles);
   napi_set_named_property(env, object, "tiles", tiles);

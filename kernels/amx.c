@@ -297,7 +297,7 @@ int tiles_pay(size m, size n, size k) {
 
 // Rows of a against all columns of b, k pass by pass. Some rows of a are packed when their turn comes, and kept only if
 // more columns wait than are packed at once.
-static void multiply_rows(const struct product *x, char *packed_a, char *packed_b, char *rest) {
+static void multiply_rows(const struct tuning *t, const struct product *x, char *packed_a, char *packed_b, char *rest) {
   const size step_n = even_block(x->n, BLOCK_COLUMNS, SIDE), step_k = even_block(x->k, BLOCK_K, DEPTH);
   struct range ranges[BLOCK_ROWS / STEP_ROWS];
   for (size p = 0; p < x->k; p += step_k)
@@ -312,18 +312,18 @@ static void multiply_rows(const struct product *x, char *packed_a, char *packed_
         if (within_tiles(ranges[i / STEP_ROWS], b_range))
           multiply_packed(&rows, a, packed_b);
         else
-          multiply_vectors(&rows, rest);
+          multiply_vectors(t, &rows, rest);
       }
     }
 }
 
-void multiply_tiles(const struct product *x, char *space) {
+void multiply_tiles(const struct tuning *t, const struct product *x, char *space) {
   char *packed_a = (char *)round_up((size)space, 64), *packed_b = packed_a + BLOCK_ROWS * BLOCK_K * ELEMENT_BYTES;
   char *rest = packed_b + BLOCK_COLUMNS * BLOCK_K * ELEMENT_BYTES;
   configure_tiles();
   for (size i = 0; i < x->m; i += BLOCK_ROWS) {
     const struct product rows = part_of(x, i, 0, 0, min_size(BLOCK_ROWS, x->m - i), x->n, x->k);
-    multiply_rows(&rows, packed_a, packed_b, rest);
+    multiply_rows(t, &rows, packed_a, packed_b, rest);
   }
   _tile_release();
 }
@@ -331,5 +331,5 @@ void multiply_tiles(const struct product *x, char *space) {
 #else
 int tiles_allowed(void) { return 0; }
 int tiles_pay(size m, size n, size k) { return 0; }
-void multiply_tiles(const struct product *x, char *space) { multiply_vectors(x, space); }
+void multiply_tiles(const struct tuning *t, const struct product *x, char *space) { multiply_vectors(t, x, space); }
 #endif

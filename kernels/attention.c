@@ -13,9 +13,9 @@
 #define KEYS 64
 #define QUERIES 64        // backward
 #define MANY_QUERIES 128  // forward, where every block of queries packs the keys again
-_Static_assert(KEYS % TILE_COLUMNS == 0, "a block of keys is whole panels");
 
 struct problem {
+  const struct variant *variant;  // of the register tile
   size batch, kv_heads, group, depth, width, window;
   struct part queries, keys;
   size positions;           // of the whole sequence
@@ -33,6 +33,7 @@ static struct problem problem_of(const struct context *c, const double *w) {
   enum { shift = ATTENTION_PLACES };
   const double places = w[ATTENTION_PLACES - shift], order = w[ATTENTION_ORDER - shift];
   struct problem p = {
+      .variant = c->tuning.variant,
       .batch = (size)w[ATTENTION_BATCH - shift],
       .queries = {(size)w[ATTENTION_QUERIES - shift], (size)w[ATTENTION_QUERY_ORIGIN - shift],
                   (size)w[ATTENTION_QUERY_UNTIL - shift], (size)w[ATTENTION_QUERY_GAP - shift]},
@@ -62,6 +63,21 @@ static struct problem problem_of(const struct context *c, const double *w) {
   p.v_stride = p.kv_heads * p.width;
   p.out_stride = p.v_stride * p.group;
   return p;
+}
+
+// Panels of the variant's own width: k rows of so many columns each.
+static size padded(const struct problem *p, size columns) { return round_up(columns, p->variant->columns); }
+
+static float *pack(const struct problem *p, float *to, struct matrix b, size k, size columns) {
+  return p->variant->pack_columns(to, b, k, columns);
+}
+
+// out[rows columns] = (or +=, where accumulate) a[rows k] times panels of b.
+static void multiply_panels(const struct problem *p, float *out, size stride, struct matrix a, const float *panels, size rows,
+                            size columns, size k, int accumulate) {
+  const struct product x = {
+      .out = out, .add = accumulate ? out : 0, .stride = stride, .a = a, .m = rows, .n = columns, .k = k};
+  p->variant->multiply_rows(&x, panels);
 }
 
 // One row of queries: a sample, a kv head, and one of the query heads that share it.
@@ -175,10 +191,10 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
   const size first = max_size(0, keys.position - queries.position);  // queries before the block do not see it
   const size rest = queries.length - first;
   float *out = s->out + first * p->width;
-  pack_panels(s->k_panels, (struct matrix){k + k_offset(p, r, keys.first), 1, p->k_stride}, p->depth, keys.length);
-  pack_panels(s->v_panels, (struct matrix){v + v_offset(p, r, keys.first), p->v_stride, 1}, keys.length, p->width);
-  multiply_panels(s->scores, KEYS, (struct matrix){s->q + first * p->depth, p->depth, 1}, s->k_panels, rest, keys.length,
-                  p->depth, 0);
+  pack(p, s->k_panels, (struct matrix){k + k_offset(p, r, keys.first), 1, p->k_stride}, p->depth, keys.length);
+  pack(p, s->v_panels, (struct matrix){v + v_offset(p, r, keys.first), p->v_stride, 1}, keys.length, p->width);
+  multiply_panels(p, s->scores, KEYS, (struct matrix){s->q + first * p->depth, p->depth, 1}, s->k_panels, rest,
+                  keys.length, p->depth, 0);
   for (size i = first; i < queries.length; i++) {
     float *row = s->scores + (i - first) * KEYS;
     const struct visible seen = visible_keys(p, r, piece_of(queries, i, 1), keys);
@@ -191,7 +207,7 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
     if (correction != 1)
       for (size d = 0; d < p->width; d++) s->out[i * p->width + d] *= correction;
   }
-  multiply_panels(out, p->width, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->width, keys.length, 1);
+  multiply_panels(p, out, p->width, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->width, keys.length, 1);
 }
 
 // Where attention reads and writes; before: the output of other keys, or null.
@@ -249,8 +265,8 @@ COMMAND(attention) {
   size used = 0;
   struct forward_space s = {.q = take(c, &used, MANY_QUERIES * p.depth),
                             .out = take(c, &used, MANY_QUERIES * p.width),
-                            .k_panels = take(c, &used, KEYS * p.depth),
-                            .v_panels = take(c, &used, KEYS * round_up(p.width, TILE_COLUMNS)),
+                            .k_panels = take(c, &used, padded(&p, KEYS) * p.depth),
+                            .v_panels = take(c, &used, KEYS * padded(&p, p.width)),
                             .scores = take(c, &used, MANY_QUERIES * KEYS)};
   if (c->error) return;
   const int merges = w[ATTENTION_BEFORE] > 0;
@@ -328,19 +344,19 @@ static void slope_block(const struct problem *p, struct row r, const struct oper
   const size many = queries.length, depth = p->depth, width = p->width;
   const float *dout = o->dout + out_offset(p, r, queries.first);
   copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, many, depth, p->scale);
-  pack_panels(s->q_panels, (struct matrix){s->q, depth, 1}, many, depth);
-  pack_panels(s->dout_panels, (struct matrix){dout, p->out_stride, 1}, many, width);
-  multiply_panels(s->scores, KEYS, (struct matrix){s->q, depth, 1}, s->k_transposed, many, keys.length, depth, 0);
-  multiply_panels(s->slopes, KEYS, (struct matrix){dout, p->out_stride, 1}, s->v_transposed, many, keys.length, width, 0);
+  pack(p, s->q_panels, (struct matrix){s->q, depth, 1}, many, depth);
+  pack(p, s->dout_panels, (struct matrix){dout, p->out_stride, 1}, many, width);
+  multiply_panels(p, s->scores, KEYS, (struct matrix){s->q, depth, 1}, s->k_transposed, many, keys.length, depth, 0);
+  multiply_panels(p, s->slopes, KEYS, (struct matrix){dout, p->out_stride, 1}, s->v_transposed, many, keys.length, width, 0);
   for (size i = 0; i < many; i++) {
     const struct run query = piece_of(queries, i, 1);
     const float delta = dot(dout + i * p->out_stride, o->out + out_offset(p, r, query.first), width);
     slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, query, keys, o->lse[lse_offset(p, r, query.first)], delta);
   }
-  multiply_panels(s->dv, width, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys.length, width, many, 1);
-  multiply_panels(s->dk, depth, (struct matrix){s->slopes, 1, KEYS}, s->q_panels, keys.length, depth, many, 1);
-  multiply_panels(o->dq + q_offset(p, r, queries.first), p->q_stride, (struct matrix){s->slopes, KEYS, 1}, s->k_panels,
-                  many, depth, keys.length, 1);
+  multiply_panels(p, s->dv, width, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys.length, width, many, 1);
+  multiply_panels(p, s->dk, depth, (struct matrix){s->slopes, 1, KEYS}, s->q_panels, keys.length, depth, many, 1);
+  multiply_panels(p, o->dq + q_offset(p, r, queries.first), p->q_stride, (struct matrix){s->slopes, KEYS, 1},
+                  s->k_panels, many, depth, keys.length, 1);
 }
 
 // All that has to do with one block of keys: dk and dv of it, and its part of every dq.
@@ -348,9 +364,9 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
                        struct run keys) {
   const size depth = p->depth, width = p->width;
   const float *k = o->k + k_offset(p, r, keys.first), *v = o->v + v_offset(p, r, keys.first);
-  pack_panels(s->k_transposed, (struct matrix){k, 1, p->k_stride}, depth, keys.length);
-  pack_panels(s->v_transposed, (struct matrix){v, 1, p->v_stride}, width, keys.length);
-  float *end = pack_panels(s->k_panels, (struct matrix){k, p->k_stride, 1}, keys.length, depth);
+  pack(p, s->k_transposed, (struct matrix){k, 1, p->k_stride}, depth, keys.length);
+  pack(p, s->v_transposed, (struct matrix){v, 1, p->v_stride}, width, keys.length);
+  float *end = pack(p, s->k_panels, (struct matrix){k, p->k_stride, 1}, keys.length, depth);
   for (float *x = s->k_panels; x < end; x++) *x *= p->scale;
   for (size i = 0; i < keys.length * depth; i++) s->dk[i] = 0;
   for (size i = 0; i < keys.length * width; i++) s->dv[i] = 0;
@@ -377,15 +393,15 @@ COMMAND(attentionGrad) {
                              floats(c, w[ATTENTION_GRAD_Q]),    floats(c, w[ATTENTION_GRAD_K]),
                              floats(c, w[ATTENTION_GRAD_V]),    floats(c, w[ATTENTION_GRAD_OUT]),
                              floats(c, w[ATTENTION_GRAD_LSE])};
-  const size padded = round_up(p.depth, TILE_COLUMNS);
+  const size keys = padded(&p, KEYS), depth = padded(&p, p.depth);
   size used = 0;
   struct backward_space s = {
-      .k_transposed = take(c, &used, KEYS * p.depth),
-      .v_transposed = take(c, &used, KEYS * p.width),
-      .k_panels = take(c, &used, KEYS * padded),
+      .k_transposed = take(c, &used, keys * p.depth),
+      .v_transposed = take(c, &used, keys * p.width),
+      .k_panels = take(c, &used, KEYS * depth),
       .q = take(c, &used, QUERIES * p.depth),
-      .q_panels = take(c, &used, QUERIES * padded),
-      .dout_panels = take(c, &used, QUERIES * round_up(p.width, TILE_COLUMNS)),
+      .q_panels = take(c, &used, QUERIES * depth),
+      .dout_panels = take(c, &used, QUERIES * padded(&p, p.width)),
       .dk = take(c, &used, KEYS * p.depth),
       .dv = take(c, &used, KEYS * p.width),
       .scores = take(c, &used, QUERIES * KEYS),

@@ -48,8 +48,8 @@ static void run(struct context *c, size opcode, const double *words, int index) 
   record(c, index, start, lockstep_now());
 }
 
-int lockstep_exec(char *base, double *list, char *status, int tiles) {
-  struct context c = {.base = base, .status = (int *)status, .tiles = tiles};
+int lockstep_exec(char *base, double *list, char *status, struct tuning tuning) {
+  struct context c = {.base = base, .status = (int *)status, .tuning = tuning};
   for (int index = 0;; index++) {
     __atomic_store_n(&c.status[STATUS_COMMAND], index, __ATOMIC_RELAXED);
     size opcode = (size)list[0];

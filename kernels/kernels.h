@@ -4,10 +4,23 @@
 #include "commands.h"
 #include "vector.h"
 
+// The largest blocks of a product that are packed at once: k of one pass, rows of a and columns of b. Up to `unpacked`
+// columns rows of a are read where they lie: packing them would cost more than it saves.
+struct blocks {
+  size k, rows, columns, unpacked;
+};
+
+// How the kernels are tuned to the machine: the same for all ranks of a run.
+struct tuning {
+  const struct variant *variant;  // of the register tile: matmul.h
+  struct blocks blocks;
+  int tiles;  // whether matmul may use the CPU's matrix tiles
+};
+
 struct context {
+  struct tuning tuning;
   char *base;    // of the memory all ranks share: offsets in commands count from here
   int *status;   // this rank's status block
-  int tiles;     // whether matmul may use the CPU's matrix tiles
   int *abort;    // nonzero: stop waiting; null before `config`
   double timeout_ms;
   int spin, yields;
@@ -28,7 +41,10 @@ struct context {
 #endif
 #define LOCKSTEP_WORKSPACE_BYTES (VECTORS_BYTES + TILES_BYTES)
 
-int lockstep_exec(char *base, double *list, char *status, int tiles);
+// From the words that JavaScript asks in.
+struct tuning tuning_of(const int32_t *words);
+
+int lockstep_exec(char *base, double *list, char *status, struct tuning tuning);
 double lockstep_now(void);  // seconds, never going back
 
 // A word that is an offset, as a pointer. Added as integers: WebAssembly's base is 0, and a compiler may take a pointer

@@ -1,25 +1,7 @@
-// The inner product of everything: a register tile of TILE_ROWS x TILE_COLUMNS of the result, which runs over k with
-// all of its sums in registers. Tile and vector width are chosen so that the sums, a row of b and one element of a fit
-// the target's registers: more spills, less waits for memory.
+// Products of matrices. The work is done by a variant of the register tile (variant.c), chosen where the kernels run, or by
+// the CPU's matrix tiles.
 #pragma once
 #include "kernels.h"
-
-#ifndef TILE_ROWS
-#if defined(__AVX512F__)  // 32 registers of 16 lanes
-#define TILE_ROWS 12
-#define TILE_VECTORS 2
-#elif defined(__AVX2__)  // 16 of 8
-#define TILE_ROWS 6
-#define TILE_VECTORS 2
-#elif defined(__aarch64__)  // 32 of 4
-#define TILE_ROWS 8
-#define TILE_VECTORS 2
-#else  // 16 of 4: WebAssembly on x64, where 4 x 16 spills and is a third slower, and plain SSE
-#define TILE_ROWS 4
-#define TILE_VECTORS 2
-#endif
-#endif
-#define TILE_COLUMNS (TILE_VECTORS * LANES)
 
 // A matrix by strides: element (row, column) is at[row * row_stride + column * column_stride].
 struct matrix {
@@ -57,22 +39,32 @@ INLINE struct product part_of(const struct product *x, size i, size j, size p, s
                           .k = k};
 }
 
+// One register tile and what is built on it. A panel of b is `columns` columns wide: k rows of so many floats, one panel
+// after the other.
+struct variant {
+  const char *name;
+  int rows, columns;
+  // With VECTORS_BYTES of space.
+  void (*multiply_blocks)(const struct blocks *most, const struct product *x, float *space);
+  // From rows of a where they lie and all columns of b, packed: x->b is not read.
+  void (*multiply_rows)(const struct product *x, const float *panels);
+  // Packs b[k columns] into panels, the last one filled up with zeros. Returns the end of what was written.
+  float *(*pack_columns)(float *to, struct matrix b, size k, size columns);
+};
+
+// Those that were compiled, or null beyond the last.
+const struct variant *variant_at(int index);
+
 // On whatever is fastest here. Needs the whole workspace, or sets the error.
 void multiply(struct context *c, const struct product *x);
 
 // On vectors, with VECTORS_BYTES of space.
-void multiply_vectors(const struct product *x, char *space);
+INLINE void multiply_vectors(const struct tuning *t, const struct product *x, char *space) {
+  t->variant->multiply_blocks(&t->blocks, x, (float *)space);
+}
 
 // On the CPU's matrix tiles, with LOCKSTEP_WORKSPACE_BYTES of space: whether it has any that may be used, whether they
 // are worth it, and the product.
 int tiles_allowed(void);
 int tiles_pay(size m, size n, size k);
-void multiply_tiles(const struct product *x, char *space);
-
-// out[rows columns] = (or +=, where accumulate) a[rows k] times panels of b: TILE_COLUMNS columns each, k rows of
-// TILE_COLUMNS floats, one panel after the other, the last one filled up with anything finite.
-void multiply_panels(float *out, size out_stride, struct matrix a, const float *panels, size rows, size columns, size k,
-                     int accumulate);
-
-// Packs b[k columns] into such panels, the last one filled up with zeros. Returns the end of what was written.
-float *pack_panels(float *to, struct matrix b, size k, size columns);
+void multiply_tiles(const struct tuning *t, const struct product *x, char *space);

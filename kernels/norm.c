@@ -49,38 +49,6 @@ COMMAND(rmsNorm) {
             (size)w[RMS_NORM_COLUMNS], w[RMS_NORM_EPS]);
 }
 
-// dx = (g - mean g - xhat mean(g xhat)) / deviation with g = dy gain; without centring the middle term is absent.
-INLINE void input_grad(float *dx, const float *dy, const float *x, const float *gain, size rows, size n, double eps,
-                       const int centred) {
-  for (size r = 0; r < rows; r++, x += n, dy += n, dx += n) {
-    const struct statistics s = statistics_of(x, n, eps, centred);
-    vec sums = {}, products = {};
-    for (size i = 0; i < n; i += LANES) {
-      const vec g = load_some(dy + i, n - i) * load_some(gain + i, n - i);  // 0 past the end, whatever xhat is there
-      sums += g;
-      products = fma_lanes(g, (load_some(x + i, n - i) - s.mean) * s.scale, products);
-    }
-    const float sum = centred ? sum_lanes(sums) / (float)n : 0, product = sum_lanes(products) / (float)n;
-    for (size i = 0; i < n; i += LANES) {
-      const vec g = load_some(dy + i, n - i) * load_some(gain + i, n - i);
-      const vec xhat = (load_some(x + i, n - i) - s.mean) * s.scale;
-      store_some(dx + i, s.scale * (g - fma_lanes(xhat, splat(product), splat(sum))), n - i);
-    }
-  }
-}
-
-COMMAND(layerNormInputGrad) {
-  input_grad(floats(c, w[LAYER_NORM_INPUT_GRAD_DX]), floats(c, w[LAYER_NORM_INPUT_GRAD_DY]),
-             floats(c, w[LAYER_NORM_INPUT_GRAD_X]), floats(c, w[LAYER_NORM_INPUT_GRAD_GAIN]),
-             (size)w[LAYER_NORM_INPUT_GRAD_ROWS], (size)w[LAYER_NORM_INPUT_GRAD_COLUMNS], w[LAYER_NORM_INPUT_GRAD_EPS], 1);
-}
-
-COMMAND(rmsNormInputGrad) {
-  input_grad(floats(c, w[RMS_NORM_INPUT_GRAD_DX]), floats(c, w[RMS_NORM_INPUT_GRAD_DY]),
-             floats(c, w[RMS_NORM_INPUT_GRAD_X]), floats(c, w[RMS_NORM_INPUT_GRAD_GAIN]),
-             (size)w[RMS_NORM_INPUT_GRAD_ROWS], (size)w[RMS_NORM_INPUT_GRAD_COLUMNS], w[RMS_NORM_INPUT_GRAD_EPS], 0);
-}
-
 #define STRIP (16 * LANES)  // columns summed at once: the sums stay in the first cache
 #define BATCH 64            // rows whose statistics are taken before the strips run over them
 
@@ -104,26 +72,96 @@ INLINE void add_batch(float *dgain, float *dbias, const float *dy, const float *
   }
 }
 
-INLINE void weight_grad(float *dgain, float *dbias, const float *dy, const float *x, size rows, size n, double eps) {
-  for (size i = 0; i < n; i++) dgain[i] = 0;
-  if (dbias)
-    for (size i = 0; i < n; i++) dbias[i] = 0;
-  for (size start = 0; start < rows; start += BATCH) {
-    const size count = min_size(BATCH, rows - start);
-    struct statistics s[BATCH];
-    for (size r = 0; r < count; r++) s[r] = statistics_of(x + (start + r) * n, n, eps, dbias != 0);
-    add_batch(dgain, dbias, dy + start * n, x + start * n, s, count, n);
+// dx = add + (g - mean g - xhat mean(g xhat)) / deviation with g = dy gain; without centring the middle term is absent.
+// add is null where dx starts from nothing.
+INLINE void input_grad_row(float *dx, const float *dy, const float *x, const float *gain, const float *add,
+                           struct statistics s, size n, const int centred) {
+  vec sums = {}, products = {};
+  for (size i = 0; i < n; i += LANES) {
+    const vec g = load_some(dy + i, n - i) * load_some(gain + i, n - i);  // 0 past the end, whatever xhat is there
+    sums += g;
+    products = fma_lanes(g, (load_some(x + i, n - i) - s.mean) * s.scale, products);
+  }
+  const float sum = centred ? sum_lanes(sums) / (float)n : 0, product = sum_lanes(products) / (float)n;
+  for (size i = 0; i < n; i += LANES) {
+    const vec g = load_some(dy + i, n - i) * load_some(gain + i, n - i);
+    const vec xhat = (load_some(x + i, n - i) - s.mean) * s.scale;
+    const vec d = s.scale * (g - fma_lanes(xhat, splat(product), splat(sum)));
+    store_some(dx + i, add ? load_some(add + i, n - i) + d : d, n - i);
   }
 }
 
+struct norm_grad {
+  float *dx, *dgain, *dbias;  // null: not asked for
+  const float *dy, *x, *gain, *add;
+};
+
+// Gradients of the weights are summed batch by batch, before dx is written: it may lie where dy or x does.
+INLINE void norm_grads(struct norm_grad t, size rows, size n, double eps, const int centred) {
+  for (size i = 0; t.dgain && i < n; i++) t.dgain[i] = 0;
+  for (size i = 0; t.dbias && i < n; i++) t.dbias[i] = 0;
+  for (size start = 0; start < rows; start += BATCH) {
+    const size count = min_size(BATCH, rows - start), from = start * n;
+    struct statistics s[BATCH];
+    for (size r = 0; r < count; r++) s[r] = statistics_of(t.x + from + r * n, n, eps, centred);
+    if (t.dgain) add_batch(t.dgain, t.dbias, t.dy + from, t.x + from, s, count, n);
+    for (size r = 0, at = from; t.dx && r < count; r++, at += n)
+      input_grad_row(t.dx + at, t.dy + at, t.x + at, t.gain, t.add ? t.add + at : 0, s[r], n, centred);
+  }
+}
+
+INLINE float *floats_or_null(const struct context *c, double offset) { return offset == 0 ? 0 : floats(c, offset); }
+
+COMMAND(layerNormInputGrad) {
+  const struct norm_grad t = {
+      floats(c, w[LAYER_NORM_INPUT_GRAD_DX]),
+      floats_or_null(c, w[LAYER_NORM_INPUT_GRAD_DGAIN]),
+      floats_or_null(c, w[LAYER_NORM_INPUT_GRAD_DBIAS]),
+      floats(c, w[LAYER_NORM_INPUT_GRAD_DY]),
+      floats(c, w[LAYER_NORM_INPUT_GRAD_X]),
+      floats(c, w[LAYER_NORM_INPUT_GRAD_GAIN]),
+      floats_or_null(c, w[LAYER_NORM_INPUT_GRAD_ADD]),
+  };
+  norm_grads(t, (size)w[LAYER_NORM_INPUT_GRAD_ROWS], (size)w[LAYER_NORM_INPUT_GRAD_COLUMNS], w[LAYER_NORM_INPUT_GRAD_EPS],
+             1);
+}
+
+COMMAND(rmsNormInputGrad) {
+  const struct norm_grad t = {
+      floats(c, w[RMS_NORM_INPUT_GRAD_DX]),
+      floats_or_null(c, w[RMS_NORM_INPUT_GRAD_DGAIN]),
+      0,
+      floats(c, w[RMS_NORM_INPUT_GRAD_DY]),
+      floats(c, w[RMS_NORM_INPUT_GRAD_X]),
+      floats(c, w[RMS_NORM_INPUT_GRAD_GAIN]),
+      floats_or_null(c, w[RMS_NORM_INPUT_GRAD_ADD]),
+  };
+  norm_grads(t, (size)w[RMS_NORM_INPUT_GRAD_ROWS], (size)w[RMS_NORM_INPUT_GRAD_COLUMNS], w[RMS_NORM_INPUT_GRAD_EPS], 0);
+}
+
 COMMAND(layerNormWeightGrad) {
-  weight_grad(floats(c, w[LAYER_NORM_WEIGHT_GRAD_DGAIN]), floats(c, w[LAYER_NORM_WEIGHT_GRAD_DBIAS]),
-              floats(c, w[LAYER_NORM_WEIGHT_GRAD_DY]), floats(c, w[LAYER_NORM_WEIGHT_GRAD_X]),
-              (size)w[LAYER_NORM_WEIGHT_GRAD_ROWS], (size)w[LAYER_NORM_WEIGHT_GRAD_COLUMNS], w[LAYER_NORM_WEIGHT_GRAD_EPS]);
+  const struct norm_grad t = {
+      0,
+      floats(c, w[LAYER_NORM_WEIGHT_GRAD_DGAIN]),
+      floats(c, w[LAYER_NORM_WEIGHT_GRAD_DBIAS]),
+      floats(c, w[LAYER_NORM_WEIGHT_GRAD_DY]),
+      floats(c, w[LAYER_NORM_WEIGHT_GRAD_X]),
+      0,
+      0,
+  };
+  norm_grads(t, (size)w[LAYER_NORM_WEIGHT_GRAD_ROWS], (size)w[LAYER_NORM_WEIGHT_GRAD_COLUMNS],
+             w[LAYER_NORM_WEIGHT_GRAD_EPS], 1);
 }
 
 COMMAND(rmsNormWeightGrad) {
-  weight_grad(floats(c, w[RMS_NORM_WEIGHT_GRAD_DGAIN]), 0, floats(c, w[RMS_NORM_WEIGHT_GRAD_DY]),
-              floats(c, w[RMS_NORM_WEIGHT_GRAD_X]), (size)w[RMS_NORM_WEIGHT_GRAD_ROWS],
-              (size)w[RMS_NORM_WEIGHT_GRAD_COLUMNS], w[RMS_NORM_WEIGHT_GRAD_EPS]);
+  const struct norm_grad t = {
+      0,
+      floats(c, w[RMS_NORM_WEIGHT_GRAD_DGAIN]),
+      0,
+      floats(c, w[RMS_NORM_WEIGHT_GRAD_DY]),
+      floats(c, w[RMS_NORM_WEIGHT_GRAD_X]),
+      0,
+      0,
+  };
+  norm_grads(t, (size)w[RMS_NORM_WEIGHT_GRAD_ROWS], (size)w[RMS_NORM_WEIGHT_GRAD_COLUMNS], w[RMS_NORM_WEIGHT_GRAD_EPS], 0);
 }

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__AVX512F__)
+#if defined(VECTOR_BYTES)  // a variant of matmul may want narrower ones
+#elif defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32

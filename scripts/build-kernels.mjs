@@ -1,6 +1,9 @@
 // Compiles kernels/*.c into dist/kernels/lockstep.node with the system's C compiler, tuned for this CPU, when the
 // sources, the compiler or the CPU have changed. Where that cannot be done, dist/kernels/native.json says why, and
-// WebAssembly runs instead: this script fails only if asked to (--strict).
+// WebAssembly runs instead: this script fails only if asked to (--strict). The register tile of matmul is compiled in the
+// variants that kernels/variants.mjs has for the target, or, with --all, in all that the CPU has the vectors for.
+// LOCKSTEP_MARCH names another target than this CPU: x86-64-v3 has AVX2 and no more, x86-64 plain SSE.
+// --to FOLDER builds elsewhere.
 // With --cached it builds into the user's cache folder, one folder per version, sources, compiler and CPU, and prints where
 // the kernels are or why there are none: an installed package cannot count on writing to its own folder.
 import { execFile, execFileSync } from 'node:child_process'
@@ -9,18 +12,23 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { createRequire } from 'node:module'
 import { cpus, homedir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import { flagsOf, listFlag, targetOf, variants, vectorBytes } from '../kernels/variants.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const cached = process.argv.includes('--cached')
 const compiler = process.env.CC ?? 'cc'
-const tune = process.arch === 'arm64' ? '-mcpu=native' : '-march=native'
+const march = process.env.LOCKSTEP_MARCH ?? 'native'
+const tune = process.arch === 'arm64' ? `-mcpu=${march}` : `-march=${march}`
+const all = process.argv.includes('--all')
 // Not -ffast-math: exp cuts off its exponent by adding a large number, which it would cancel.
 const flags = ['-O3', tune, '-std=gnu11', '-fno-math-errno', '-fno-trapping-math', '-fPIC', '-fvisibility=hidden']
 const headers = headersFolder()
+const to = process.argv.indexOf('--to')
+const beside = to < 0 ? join(root, 'dist/kernels') : process.argv[to + 1]
 
-const files = readdirSync(join(root, 'kernels')).filter(name => /\.[ch]$/.test(name) && name !== 'wasm.c')
+const files = readdirSync(join(root, 'kernels')).filter(name => /\.([ch]|mjs)$/.test(name) && name !== 'wasm.c')
 
 /** Installed packages lie beside each other, so the headers need not be below this one. */
 function headersFolder() {
@@ -38,7 +46,7 @@ function cacheFolder() {
 
 function fingerprint(version) {
   const hash = createHash('sha256')
-  for (const part of [version, cpus()[0]?.model ?? '', process.arch, ...flags]) hash.update(`${part}\n`)
+  for (const part of [version, cpus()[0]?.model ?? '', process.arch, ...flags, all]) hash.update(`${part}\n`)
   for (const name of files.sort()) hash.update(name).update(readFileSync(join(root, 'kernels', name)))
   return hash.digest('hex')
 }
@@ -53,19 +61,37 @@ function versionOf(command) {
   }
 }
 
-async function compile(addon) {
+/** The variants of the register tile for what the compiler compiles for. */
+function variantsHere() {
+  const macros = execFileSync(compiler, [...flags, '-dM', '-E', '-x', 'c', '/dev/null'], { encoding: 'utf8' })
+  const target = targetOf(macros)
+  return variants.filter(({ bytes, targets }) => (all ? bytes <= vectorBytes[target] : targets.includes(target)))
+}
+
+/** What is compiled: the name of an object, the source, and what it needs beside the flags of all. */
+function units(hash) {
+  const chosen = variantsHere()
+  const more = { 'variants.c': [listFlag(chosen)], 'addon.c': [`-I${headers}`, `-DBUILD="${hash.slice(0, 16)}"`] }
+  return files
+    .filter(name => name.endsWith('.c'))
+    .flatMap(source =>
+      source === 'variant.c'
+        ? chosen.map(variant => ({ object: `variant-${variant.name}`, source, more: flagsOf(variant) }))
+        : [{ object: basename(source, '.c'), source, more: more[source] ?? [] }],
+    )
+}
+
+async function compile(addon, hash) {
   const scratch = join(dirname(addon), `build-${process.pid}`)
   mkdirSync(scratch, { recursive: true })
   try {
     const run = promisify(execFile)
     const objects = await Promise.all(
-      files
-        .filter(name => name.endsWith('.c'))
-        .map(async name => {
-          const object = join(scratch, `${basename(name, '.c')}.o`)
-          await run(compiler, [...flags, `-I${headers}`, '-c', join(root, 'kernels', name), '-o', object])
-          return object
-        }),
+      units(hash).map(async ({ object, source, more }) => {
+        const path = join(scratch, `${object}.o`)
+        await run(compiler, [...flags, ...more, '-c', join(root, 'kernels', source), '-o', path])
+        return path
+      }),
     )
     const undefinedIsNode = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : []
     await run(compiler, ['-shared', ...undefinedIsNode, ...objects, '-o', join(scratch, 'lockstep.node')])
@@ -80,7 +106,7 @@ async function build() {
   const version = versionOf(compiler)
   const hash = version && fingerprint(version)
   const name = `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}-${hash?.slice(0, 16)}`
-  const folder = cached ? join(cacheFolder(), 'lockstep', name) : join(root, 'dist/kernels')
+  const folder = cached ? join(cacheFolder(), 'lockstep', name) : beside
   const [path, record] = [join(folder, 'lockstep.node'), join(folder, 'native.json')]
   const last = existsSync(record) ? JSON.parse(readFileSync(record, 'utf8')) : {}
   if (hash && last.hash === hash && (existsSync(path) || !last.built)) return { ...last, path }
@@ -90,7 +116,19 @@ async function build() {
     writeFileSync(`${record}.${process.pid}`, `${JSON.stringify(result, null, 2)}\n`)
     renameSync(`${record}.${process.pid}`, record)
   }
+  if (!cached && to < 0) await chooseVariants()
   return { ...result, path }
+}
+
+/** Chooses now among the variants of what was built, and of WebAssembly, so that no first run has to. */
+async function chooseVariants() {
+  const engine = join(root, 'dist/src/engine/native/index.js')
+  if (!existsSync(engine)) return
+  const { chosenFor } = await import(pathToFileURL(engine))
+  for (const target of ['native', 'relaxed', 'plain'])
+    try {
+      chosenFor(target)
+    } catch {} // it cannot run here; who asks for it is told why
 }
 
 async function attempt(version, hash, path) {
@@ -98,7 +136,7 @@ async function attempt(version, hash, path) {
   if (!headers) return { built: false, reason: 'the package node-api-headers is not installed' }
   if (cached) console.error('lockstep: building native kernels for this CPU, once')
   try {
-    await compile(path)
+    await compile(path, hash)
     return { built: true, hash, compiler: version, flags: flags.join(' ') }
   } catch (error) {
     rmSync(path, { force: true })

@@ -12,6 +12,7 @@ import {
   Sync,
   severalKinds,
   statusWords,
+  tuningWords,
 } from '../dist/src/engine/native/lower/commands.js'
 import { kinds } from '../dist/src/ir/index.js'
 
@@ -58,6 +59,9 @@ const commandsHeader = () =>
     ...enumOf('STATUS', statusWords),
     `#define STATUS_LIVE_BYTES ${Status.live}`,
     `#define MEMORY_KINDS ${kinds.length}`,
+    '',
+    '// How kernels are tuned to a machine: i32 words.',
+    ...enumOf('TUNING', tuningWords),
     '',
     '// The lines that ranks wait at, in i32 words.',
     `enum { LINE = ${Sync.lineBytes / 4}, MESSAGE_X = ${Sync.messageX / 4}, MESSAGE_OUT = ${Sync.messageOut / 4} };`,

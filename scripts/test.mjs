@@ -1,6 +1,7 @@
 // Runs the compiled test files by name: Node 20 given a folder of .ts files runs nothing and exits 0.
-// Usage: npm test [-- word ...]   only files whose name contains one of the words
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+// Usage: npm test [-- word ...]            only files whose name contains one of the words
+//        npm run test:rest [-- word ...]   what npm test leaves out of families of cases (test/share.ts says which)
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
@@ -35,10 +36,13 @@ const seconds = Object.fromEntries(
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 process.chdir(root)
 await import('./build-kernels.mjs') // kernels older than their sources would compute something else
-const words = process.argv.slice(2)
+const rest = process.argv[2] === '--rest'
+if (rest) process.env.LOCKSTEP_TESTS = 'rest'
+const words = process.argv.slice(rest ? 3 : 2)
 // Listed from the sources, so that the compiled leftover of a deleted test does not run.
 const sources = readdirSync('test', { recursive: true, encoding: 'utf8' })
   .filter(file => file.endsWith('.test.ts') && (words.length === 0 || words.some(word => file.includes(word))))
+  .filter(file => !rest || readFileSync(join('test', file), 'utf8').includes("'./share.js'"))
   .sort()
 const compiled = file => join(root, 'dist/test', file.replace(/\.ts$/, '.js'))
 if (sources.length === 0 || !sources.map(compiled).every(existsSync)) {

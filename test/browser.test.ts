@@ -12,6 +12,7 @@ import { type BrowserContext, chromium, type Page } from 'playwright-core'
 import { type Serving, serve } from '../examples/browser/serve.js'
 import * as suite from './browser/suite.js'
 import { findChromium, noChromium } from './chromium.js'
+import { later, once } from './share.js'
 
 test('only one module beside the command line and the folder node imports Node', () => {
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' })
@@ -76,8 +77,9 @@ async function suitePage(from: Serving): Promise<Page> {
   return page
 }
 
-for (const name of ['gpt', 'llama'] as const)
-  test(`${name}, dp 2 tp 2 pp 2: a page's losses, parameters and peaks are Node's, to the bit`, options, async () => {
+for (const name of ['gpt', 'llama'] as const) {
+  const tested = name === 'gpt' ? once : later
+  tested(`${name}, dp 2 tp 2 pp 2: a page's losses, parameters and peaks are Node's, to the bit`, options, async () => {
     const page = await suitePage(serving)
     const theirs = await inPage<Awaited<ReturnType<typeof suite.train>>>(page, `train('${name}')`)
     const ours = await suite.train(name)
@@ -86,8 +88,9 @@ for (const name of ['gpt', 'llama'] as const)
     deepEqual(theirs, ours)
     await page.close()
   })
+}
 
-test('a group of four workers sums', options, async () => {
+once('a group of four workers sums', options, async () => {
   const page = await suitePage(serving)
   const theirs = await inPage(page, 'allReduce()')
   deepEqual(theirs, Array(4).fill([6, 6]))
@@ -95,7 +98,7 @@ test('a group of four workers sums', options, async () => {
   await page.close()
 })
 
-test('a rank that does not come is named in a page as it is in Node', options, async () => {
+later('a rank that does not come is named in a page as it is in Node', options, async () => {
   const page = await suitePage(serving)
   const theirs = await inPage<string>(page, 'fail(false)')
   match(theirs, /^the ranks stand still[\s\S]*waits for rank 1/)
@@ -103,21 +106,21 @@ test('a rank that does not come is named in a page as it is in Node', options, a
   await page.close()
 })
 
-test('a worker that is ended mid-step ends the step', options, async () => {
+later('a worker that is ended mid-step ends the step', options, async () => {
   const page = await suitePage(serving)
   const theirs = await inPage<string>(page, 'fail(true)')
   match(theirs, /^rank 1 failed: its thread was ended[\s\S]*rank 0 waiting in .*waits for rank 1/)
   await page.close()
 })
 
-test('a page that is not isolated is told which headers it needs', options, async () => {
+once('a page that is not isolated is told which headers it needs', options, async () => {
   const page = await suitePage(await start(false))
   const message = await inPage<string>(page, 'allReduce().then(() => "", error => error.message)')
   match(message, /not cross-origin isolated.*Cross-Origin-Opener-Policy: same-origin/)
   await page.close()
 })
 
-test('examples/browser trains, and its loss falls', options, async () => {
+once('examples/browser trains, and its loss falls', options, async () => {
   const { page, errors } = await visit(`${serving.address}/examples/browser/index.html`)
   await page.waitForFunction("document.querySelector('pre').textContent.endsWith('done\\n')").catch(error => {
     throw new Error([error.message, ...errors].join('\n'))

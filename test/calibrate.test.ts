@@ -16,6 +16,7 @@ import {
 import { bend, fitMatmul, interpolate, matmulSeconds, priceCollective, priceKernel } from '../src/cost/index.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
+import { later, once } from './share.js'
 
 const python = findPython()
 const h200 = readFileSync('validation/gpu/h200.json', 'utf8')
@@ -228,22 +229,26 @@ describe('lockstep calibrate', () => {
       match(err, message)
     })
 
-  test('--emit torch prints a script that runs, and what it writes is read', {
-    skip: python ? false : noPython,
-  }, async () => {
-    const { out } = await lockstep(['calibrate', '--emit', 'torch'])
-    const file = join(tmpdir(), `lockstep-measured-${process.pid}.json`)
-    execFileSync(python ?? '', ['-', '--device', 'cpu', '--quick', '--out', file], {
-      ...{ input: out, stdio: ['pipe', 'pipe', 'ignore'], env: { ...process.env, OMP_NUM_THREADS: '1' } },
-    })
-    const { code, written } = await lockstep(['calibrate', '--read', 'm.json', '--out', 'cpu.yaml'], {
-      'm.json': readFileSync(file, 'utf8'),
-    })
-    equal(code, 0)
-    match(written['cpu.yaml'], /peaks are the best rates that were measured/)
-  })
+  once(
+    '--emit torch prints a script that runs, and what it writes is read',
+    {
+      skip: python ? false : noPython,
+    },
+    async () => {
+      const { out } = await lockstep(['calibrate', '--emit', 'torch'])
+      const file = join(tmpdir(), `lockstep-measured-${process.pid}.json`)
+      execFileSync(python ?? '', ['-', '--device', 'cpu', '--quick', '--out', file], {
+        ...{ input: out, stdio: ['pipe', 'pipe', 'ignore'], env: { ...process.env, OMP_NUM_THREADS: '1' } },
+      })
+      const { code, written } = await lockstep(['calibrate', '--read', 'm.json', '--out', 'cpu.yaml'], {
+        'm.json': readFileSync(file, 'utf8'),
+      })
+      equal(code, 0)
+      match(written['cpu.yaml'], /peaks are the best rates that were measured/)
+    },
+  )
 
-  test('measures this machine, and compare predicts a job on it', async () => {
+  once('measures this machine, and compare predicts a job on it', async () => {
     const { code, out } = await lockstep(['calibrate', '--quick', '--json'])
     equal(code, 0)
     const { cluster, problems } = parseCluster(JSON.parse(out))
@@ -268,7 +273,7 @@ describe('lockstep calibrate', () => {
     ])
   })
 
-  test('compare without a machine measures it in turns with the jobs', async () => {
+  later('compare without a machine measures it in turns with the jobs', async () => {
     const job = (dp: number) => `{ model: gpt-tiny, training: { seq: 8, globalBatch: 4 }, plan: { dp: ${dp} } }`
     const { code, out, err } = await lockstep(['compare', 'one.yaml', 'two.yaml', '--steps', '1', '--json'], {
       ...{ 'one.yaml': job(1), 'two.yaml': job(2) },

@@ -15,6 +15,7 @@ import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
+import { later, once } from './share.js'
 
 const python = findPython()
 
@@ -50,7 +51,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     rmSync(root, { recursive: true, force: true })
   })
 
-  test('every logical tensor is there once, and equals the reference after as many steps', () => {
+  once('every logical tensor is there once, and equals the reference after as many steps', () => {
     const checkpoint = readCheckpoint((name, begin, end) => readFileSync(join(saved, name)).subarray(begin, end))
     equal(checkpoint.step, 2)
     const expected = expectedOf(job, 2)
@@ -89,12 +90,12 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     near(await run(emitted, ranks, '--resume', join(kept, 'step-00000003')), expected.slice(3))
   }
 
-  test('train goes on from it under another plan, and a third plan, emitted, from what train has saved', async () => {
+  later('train goes on from it under another plan, and a third plan, emitted, from what train has saved', async () => {
     const third = jobOf('gpt tied', { dp: 2, pp: 2, zero: 3, microbatches: 4 }, { steps: 4 })
     await goesOn(saved, losses, third, 'second', 2)
   })
 
-  test('experts saved under ep 4 go on under ep 2, etp 2 and cp 2, and under ep 2, emitted', async () => {
+  once('experts saved under ep 4 go on under ep 2, etp 2 and cp 2, and under ep 2, emitted', async () => {
     const experts = (plan: PlanInput): Job =>
       Job.parse({
         ...{ model: { ...expertModels.deepseek, layers: 2 }, training: { seq: 8, globalBatch: 4, steps: 4 } },
@@ -107,26 +108,29 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     await goesOn(join(root, 'ep 4', 'checkpoints', 'step-00000002'), expected, resumed, 'ep 2', 2)
   })
 
-  test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', async () => {
-    const { said } = await asked(
-      'import json, sys',
-      'from runtime import checkpoint',
-      'found = checkpoint.complete_in("checkpoints")',
-      'manifest = checkpoint.read_manifest(found)',
-      'def said(**changes):',
-      '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
-      '    try: checkpoint.require_continuation(found, manifest, position)',
-      '    except checkpoint.Damaged as refusal: return str(refusal)',
-      'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
-      'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
-    )
-    const [found, same, seed, data, batch] = said
-    equal(found, 'checkpoints/step-00000004')
-    equal(same, null)
-    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
-    match(data, /was trained on other data, or on sequences cut differently/)
-    match(batch, /has seen 64 sequences in 4 steps, not 5/)
-  })
+  once(
+    'an emitted program finds the last whole one, and refuses those of another seed, other data, another batch',
+    async () => {
+      const { said } = await asked(
+        'import json, sys',
+        'from runtime import checkpoint',
+        'found = checkpoint.complete_in("checkpoints")',
+        'manifest = checkpoint.read_manifest(found)',
+        'def said(**changes):',
+        '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
+        '    try: checkpoint.require_continuation(found, manifest, position)',
+        '    except checkpoint.Damaged as refusal: return str(refusal)',
+        'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
+        'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
+      )
+      const [found, same, seed, data, batch] = said
+      equal(found, 'checkpoints/step-00000004')
+      equal(same, null)
+      match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
+      match(data, /was trained on other data, or on sequences cut differently/)
+      match(batch, /has seen 64 sequences in 4 steps, not 5/)
+    },
+  )
 
   /** What the runtime of the first folder says, as JSON, when it is asked in Python. */
   const asked = async (...script: string[]) => {
@@ -178,7 +182,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     match(said[3], /manifest\.json is damaged or was changed: its CRC-32/)
   })
 
-  test('values that are not finite are named: file, tensor and element', async () => {
+  later('values that are not finite are named: file, tensor and element', async () => {
     const { said } = await asked(
       ...refusals,
       'import torch',
@@ -197,7 +201,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     )
   })
 
-  test('its folder is locked as train locks it, and closed to a run that starts anew', async () => {
+  later('its folder is locked as train locks it, and closed to a run that starts anew', async () => {
     const holder = { run: 'mine', pid: process.pid, host: hostname(), since: 'now' }
     for (const [folder, text] of [
       ['held', JSON.stringify(holder)],

@@ -3,11 +3,12 @@ import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { expectedOf, finished, temporaryFolder, writeEmittedJob } from './emitted.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
+import { later, once } from './share.js'
 
 const python = findPython()
 const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
@@ -67,7 +68,7 @@ describe('lockstep launch', { skip }, () => {
   })
   after(() => rmSync(root, { recursive: true, force: true }))
 
-  test('emits, trains, evaluates and saves, and streams what train streams', async () => {
+  once('emits, trains, evaluates and saves, and streams what train streams', async () => {
     const { code, out, err } = await launch('--json', '--save-every', '2', '--out', 'run').done
     equal(code, 0, err)
     const [launched, trained] = [recordsIn(out), await train('--save-every', '2', '--out', 'trained')]
@@ -93,19 +94,22 @@ describe('lockstep launch', { skip }, () => {
     deepEqual(readdirSync(join(root, 'run', 'checkpoints')), ['step-00000002', 'step-00000003'])
   })
 
-  test('goes on from the last checkpoint of train; one that does not fit is refused before torch is started', async () => {
-    const resumed = await launch('--resume', join('trained', 'checkpoints'), '--steps', '4', '--out', 'resumed').done
-    equal(resumed.code, 0, resumed.err)
-    match(resumed.out, /Resumes from trained\/checkpoints\/step-00000003, after step 3\.\n/)
-    match(resumed.out, /trained 4 to 4 of 4 steps in .*, held-out loss \d/)
-    const [expected] = await train('--resume', 'trained', '--steps', '4', '--out', 'expected')
-    near(lossesIn(readFileSync(join(root, 'resumed', 'metrics.jsonl'), 'utf8')), [expected.loss])
-    const refused = await launch('--resume', 'trained', '--seed', '9', '--out', 'refused').done
-    equal(refused.code, 1)
-    match(refused.err, /training\.seed: .*: the checkpoint’s seed is 1, the job’s 9; try --seed 1/)
-  })
+  once(
+    'goes on from the last checkpoint of train; one that does not fit is refused before torch is started',
+    async () => {
+      const resumed = await launch('--resume', join('trained', 'checkpoints'), '--steps', '4', '--out', 'resumed').done
+      equal(resumed.code, 0, resumed.err)
+      match(resumed.out, /Resumes from trained\/checkpoints\/step-00000003, after step 3\.\n/)
+      match(resumed.out, /trained 4 to 4 of 4 steps in .*, held-out loss \d/)
+      const [expected] = await train('--resume', 'trained', '--steps', '4', '--out', 'expected')
+      near(lossesIn(readFileSync(join(root, 'resumed', 'metrics.jsonl'), 'utf8')), [expected.loss])
+      const refused = await launch('--resume', 'trained', '--seed', '9', '--out', 'refused').done
+      equal(refused.code, 1)
+      match(refused.err, /training\.seed: .*: the checkpoint’s seed is 1, the job’s 9; try --seed 1/)
+    },
+  )
 
-  test('Ctrl-C ends every rank', async () => {
+  later('Ctrl-C ends every rank', async () => {
     const { child, done } = launch('--json', '--steps', '100000', '--out', 'long')
     await new Promise(resolve => child.stdout.once('data', resolve))
     child.kill('SIGINT')
@@ -114,7 +118,7 @@ describe('lockstep launch', { skip }, () => {
     deepEqual(processesIn(join(root, 'long')), [])
   })
 
-  test('Ctrl-C with --save: all ranks stop after one step, it is saved and can be resumed', async () => {
+  once('Ctrl-C with --save: all ranks stop after one step, it is saved and can be resumed', async () => {
     const { child, done } = launch('--json', '--steps', '100000', '--save', 'saved', '--out', 'stopped')
     await new Promise(resolve => child.stdout.once('data', resolve))
     child.kill('SIGINT')
@@ -130,7 +134,7 @@ describe('lockstep launch', { skip }, () => {
     equal(next.step, step + 1)
   })
 
-  test('launch.sh with --save: SIGTERM to it alone saves, and its exit code says so', async () => {
+  later('launch.sh with --save: SIGTERM to it alone saves, and its exit code says so', async () => {
     const out = join(root, 'by-hand')
     equal((await lockstep('emit', '--steps', '100000', '--out', out).done).code, 0)
     const { child, done } = finished('sh', [join(out, 'launch.sh'), '--device', 'cpu', '--save', 'kept'], {
@@ -144,7 +148,7 @@ describe('lockstep launch', { skip }, () => {
     doesNotMatch(err, /Traceback|fail/)
   })
 
-  test('a rank that is killed: who and by what signal comes first, then its peer and its instruction', async () => {
+  once('a rank that is killed: who and by what signal comes first, then its peer and its instruction', async () => {
     const { child, done } = launch('--steps', '100000', '--save', 'never', '--out', 'killed')
     await new Promise(resolve => child.stdout.on('data', data => String(data).includes('step ') && resolve(0)))
     process.kill(ranksIn(join(root, 'killed'))[0], 'SIGKILL')
@@ -153,7 +157,7 @@ describe('lockstep launch', { skip }, () => {
     match(err, /torchrun ended with exit code 1\n +rank \d was killed by SIGKILL\n +rank \d: [\s\S]* step \d+: \w+/)
   })
 
-  test('a shard that is damaged: the rank that read it and the file are blamed', async () => {
+  later('a shard that is damaged: the rank that read it and the file are blamed', async () => {
     const folder = join(root, 'run', 'checkpoints', 'step-00000003')
     const shard = join(folder, 'rank-00000.safetensors')
     const bytes = readFileSync(shard)
@@ -169,7 +173,7 @@ describe('lockstep launch', { skip }, () => {
     )
   })
 
-  test('--timeout: a rank that is stopped while it starts does not keep the others for long', async () => {
+  later('--timeout: a rank that is stopped while it starts does not keep the others for long', async () => {
     const { child, done, said } = launch('--timeout', '4', '--steps', '100000', '--out', 'suspended')
     const folder = join(root, 'suspended')
     while (ranksIn(folder).length < 2 && child.exitCode === null) await new Promise(resolve => setTimeout(resolve, 20))
@@ -234,21 +238,21 @@ describe('two nodes with a network between them', { skip: unjoined ?? false }, (
     })
   }
 
-  test('launch.sh on each: torchrun meets, and trains what the reference trains', async () => {
+  once('launch.sh on each: torchrun meets, and trains what the reference trains', async () => {
     const [first, second] = await Promise.all([onNode(0).done, onNode(1).done])
     equal(first.code, 0, first.err)
     equal(second.code, 0, second.err)
     near(lossesIn(first.out), expectedOf(job, 3).losses)
   })
 
-  test('a node that never comes: the other says so, and ends', async () => {
+  later('a node that never comes: the other says so, and ends', async () => {
     const { code, err } = await onNode(0, { RENDEZVOUS: '4' }).done
     equal(code, 1)
     match(err, /lockstep: node 0 \(ranks 0 to 0\): .* not all 2 nodes met at 10\.231\.7\.1:29400 within 4 s/)
     doesNotMatch(err, /Traceback/)
   })
 
-  test('the cable is cut mid-run: both nodes end, and each says where', async () => {
+  later('the cable is cut mid-run: both nodes end, and each says where', async () => {
     rmSync(join(root, 'metrics.jsonl'), { force: true })
     const both = [0, 1].map(i => onNode(i, {}, '--steps', '100000', '--timeout', '10'))
     await new Promise(resolve => both[0].child.stdout.once('data', resolve))

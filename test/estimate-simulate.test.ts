@@ -3,7 +3,6 @@
  * program instruction by instruction. They share prices of kernels and collectives and nothing else.
  */
 import { ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { roundUp, worldOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
@@ -21,6 +20,7 @@ import {
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { randomSplits } from './random-splits.js'
 import { requestOf } from './search-requests.js'
+import { later, once, oneIn } from './share.js'
 
 /** The closed form over the simulation, less one. */
 function errorOf(given: JobInput): number {
@@ -33,8 +33,9 @@ function errorOf(given: JobInput): number {
   return step / simulate(program, clusterPrices(program, cluster), { watch: [] }).step - 1
 }
 
+const tested = oneIn(2)
 const agrees = (title: string, job: JobInput, within: number) =>
-  test(`${title}, ${JSON.stringify(job.plan)}: within ${100 * within} % of its simulation`, () => {
+  tested(`${title}, ${JSON.stringify(job.plan)}: within ${100 * within} % of its simulation`, () => {
     const error = errorOf(job)
     ok(Math.abs(error) <= within, `${(100 * error).toFixed(1)} %`)
   })
@@ -100,7 +101,7 @@ function errorsOf(request: Request, splits: readonly Split[]): { mean: number; w
 const llama = requestOf({ devices: 64, batch: 64, layers: 24, software: 'lockstep' })
 
 /** Plans nobody would choose too: few microbatches in a deep pipeline, ends far heavier than the rest. */
-test('24 layers on 64 devices, 25 random plans: within 1.5 % on average (SEED=1)', () => {
+once('24 layers on 64 devices, 25 random plans: within 1.5 % on average (SEED=1)', () => {
   const { mean, text } = errorsOf(llama, randomSplits(llama, 1, 25))
   ok(mean <= 0.015, text)
 })
@@ -110,12 +111,15 @@ for (const [devices, batch, layers] of [
   [16, 32, 12],
   [128, 256, 48],
 ] as const)
-  test(`${layers} layers on ${devices} devices, the 25 best plans: within 2 % on average, 10 % at the worst`, () => {
-    const request = requestOf({ devices, batch, layers, software: 'lockstep' })
-    const plans = bestOfEachFirst(search(request, { keep: 200, front: false }).best).slice(0, 25)
-    const { mean, worst, text } = errorsOf(
-      request,
-      plans.map(({ split }) => split),
-    )
-    ok(mean <= 0.02 && worst <= 0.1, text)
-  })
+  (devices > 16 ? later : once)(
+    `${layers} layers on ${devices} devices, the 25 best plans: within 2 % on average, 10 % at the worst`,
+    () => {
+      const request = requestOf({ devices, batch, layers, software: 'lockstep' })
+      const plans = bestOfEachFirst(search(request, { keep: 200, front: false }).best).slice(0, 25)
+      const { mean, worst, text } = errorsOf(
+        request,
+        plans.map(({ split }) => split),
+      )
+      ok(mean <= 0.02 && worst <= 0.1, text)
+    },
+  )

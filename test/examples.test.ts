@@ -2,10 +2,11 @@
 import { deepEqual } from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { test } from 'node:test'
+import { oneIn } from './share.js'
 
+const tested = oneIn(2)
 for (const file of readdirSync('examples').filter(name => name.endsWith('.ts')))
-  test(`examples/${file} prints what it says`, () => {
+  tested(`examples/${file} prints what it says`, () => {
     const promised = readFileSync(`examples/${file}`, 'utf8').match(/(?<=^\/\/> ).*$/gm)
     const printed = execFileSync(process.execPath, [`dist/examples/${file.replace(/\.ts$/, '.js')}`], {
       encoding: 'utf8',

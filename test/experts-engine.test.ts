@@ -4,7 +4,7 @@
  * that f32 chooses as f64 does. And rows that do not fit: the step stops, and says what would do.
  */
 import assert from 'node:assert/strict'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { readReplay, withChoices } from '../src/data/index.js'
 import { boot, compareRun, dataFor, syntheticData } from '../src/engine/index.js'
@@ -15,6 +15,7 @@ import { check, Job, type JobInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
 import { optionsOf, serialOf, titleOf } from './jobs.js'
 import { isWithinBounds, record } from './recorded.js'
+import { once, oneIn } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -51,14 +52,19 @@ const cases: readonly (readonly [keyof typeof expertModels, Plan])[] = [
   ['deepseek', { pp: 2, tp: 2, ep: 2, microbatches: 4, schedule: '1f1b', recompute: 'selective' }],
 ]
 
+const tested = oneIn(3)
 for (const [model, plan] of cases)
   for (const kernels of ['native', 'wasm'] as const)
-    test(`${kernels}: ${model} with ${titleOf(plan)}`, { skip: kernels === 'native' && nativeMissing() }, async () => {
-      const job = jobOf(model, plan)
-      const program = compileJob(job)
-      // After two steps, one up and one down, a bias is 0 but for rounding, and everything is far from that.
-      isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job, 3)), serialOf(job, 3)))
-    })
+    tested(
+      `${kernels}: ${model} with ${titleOf(plan)}`,
+      { skip: kernels === 'native' && nativeMissing() },
+      async () => {
+        const job = jobOf(model, plan)
+        const program = compileJob(job)
+        // After two steps, one up and one down, a bias is 0 but for rounding, and everything is far from that.
+        isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job, 3)), serialOf(job, 3)))
+      },
+    )
 
 /** The choices of each step on one rank in f64, as a file has them; the batch is always the same. */
 function chosenOnOneRank(job: Job, steps: number): string {
@@ -91,24 +97,28 @@ async function lossesOf(job: Job, chosen: string, steps: number): Promise<number
 }
 
 for (const preset of ['mixtral-tiny', 'deepseek-tiny'] as const)
-  test(`${preset} trains on 8 ranks as on one, if both choose the same experts`, {
-    skip: nativeMissing() ?? false,
-  }, async () => {
-    const [steps, training] = [6, { seq: 16, globalBatch: 4, clip: 0.5 }]
-    const job = Job.parse({
-      ...{ model: presets[preset], training, data: { choices: 'choices.jsonl' } },
-      plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
-    })
-    const chosen = chosenOnOneRank({ ...job, data: undefined }, steps)
-    const [losses, expected] = [await lossesOf(job, chosen, steps), await lossesOf(serialJob(job), chosen, steps)]
-    for (const [step, loss] of losses.entries()) {
-      const off = Math.abs(loss / expected[step] - 1)
-      assert.ok(off < 1e-5, `step ${step + 1}: ${loss}, on one rank ${expected[step]}`)
-    }
-    assert.ok(losses[steps - 1] < losses[0] - 0.05, `it does not learn: ${losses}`)
-  })
+  once(
+    `${preset} trains on 8 ranks as on one, if both choose the same experts`,
+    {
+      skip: nativeMissing() ?? false,
+    },
+    async () => {
+      const [steps, training] = [6, { seq: 16, globalBatch: 4, clip: 0.5 }]
+      const job = Job.parse({
+        ...{ model: presets[preset], training, data: { choices: 'choices.jsonl' } },
+        plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
+      })
+      const chosen = chosenOnOneRank({ ...job, data: undefined }, steps)
+      const [losses, expected] = [await lossesOf(job, chosen, steps), await lossesOf(serialJob(job), chosen, steps)]
+      for (const [step, loss] of losses.entries()) {
+        const off = Math.abs(loss / expected[step] - 1)
+        assert.ok(off < 1e-5, `step ${step + 1}: ${loss}, on one rank ${expected[step]}`)
+      }
+      assert.ok(losses[steps - 1] < losses[0] - 0.05, `it does not learn: ${losses}`)
+    },
+  )
 
-test('rows that do not fit stop the step, say how many would, and leave parameters as they were', async () => {
+once('rows that do not fit stop the step, say how many would, and leave parameters as they were', async () => {
   const job = jobOf('mixtral', { dp: 2, ep: 2, rows: 1 })
   const program = compileJob(job)
   const engine = await startEngine(program, { seed: 1, pool })

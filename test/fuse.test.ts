@@ -9,7 +9,8 @@ import { jobOf } from './jobs.js'
 
 /**
  * One instruction a line: `y = x w` contracts, `y = x + u` adds, `y += x` accumulates, `y ~ x` is anything else that reads
- * x and writes y. Matrices are [r 4, c 4] at 64 bytes each, b* are biases [c 4]; a name is a place: `y@2` lies at place 2.
+ * x and writes y; `y <- x` begins a sum over ranks and `wait y` ends it; `y dnorm x` is the gradient of a norm's input and
+ * `y dgain x` that of its weights, of the same x. Matrices are [r 4, c 4] at 64 bytes each, b* are biases [c 4]; a name is a place: `y@2` lies at place 2.
  * Capital letters lie in frames that others read.
  */
 function segment(text: string): Segment {
@@ -30,8 +31,12 @@ function segment(text: string): Segment {
     .split('\n')
     .map((line): Instr => {
       const [out, sign, ...ins] = line.trim().split(' ')
+      if (out === 'wait') return { kind: 'wait', on: sign }
       const outs = [ref(out)]
       const operands = ins.filter(word => word !== '+').map(ref)
+      if (sign === '<-') return { kind: 'all-reduce', ins: operands, outs, combine: 'sum', group: { axes: ['tp'] } }
+      if (sign === 'dnorm') return { kind: 'rmsNormInputGrad', ins: [...operands, ref('U'), ref('b')], outs, eps: 1 }
+      if (sign === 'dgain') return { kind: 'rmsNormWeightGrad', ins: [...operands, ref('U')], outs, eps: 1 }
       if (sign === '+=') return { kind: 'accumulate', ins: operands, outs }
       if (sign === '~') return { kind: 'scale', by: 2, ins: operands, outs }
       return { kind: ins.includes('+') ? 'add' : 'contract', ins: operands, outs }
@@ -43,15 +48,19 @@ function segment(text: string): Segment {
   return { name: 's', phase: 'F', roles, buffers, instrs }
 }
 
-/** The contractions that do more than their own: `y = x w + b + u`. */
+/** Those that do more than their own: `y = x w + b + u`, by the first along tp; `t at y`: t lies where y was to. */
 function fused(text: string): string[] {
-  const { contractions, instead } = fusionOf(segment(text))
-  const lines = [...contractions].map(
-    ([instr, { out, bias, add }]) =>
-      `${out} = ${(instr as { readonly ins: readonly string[] }).ins.join(' ')}${bias ? ` + ${bias}` : ''}${add ? ` + ${add}` : ''}`,
+  const { sums, norms, instead, places } = fusionOf(segment(text))
+  const operands = (instr: Instr) => (instr as { readonly ins: readonly string[] }).ins.join(' ')
+  const lines = [...sums].map(
+    ([instr, { out, bias, add, first }]) =>
+      `${out} = ${operands(instr)}${bias ? ` + ${bias}` : ''}${add ? ` + ${add}` : ''}${first ? `, first ${first}` : ''}`,
   )
+  const weights = [...norms].map(([instr, { outs }]) => `${outs} of ${operands(instr)}`)
+  const placed = [...places].map(([ref, place]) => `${ref} at ${place}`)
   const less = [...instead.values()].filter(instr => instr === undefined).length
-  return less === 0 ? [] : [...lines, `${less} less${[...instead.values()].some(Boolean) ? ', later' : ''}`]
+  const done = `${less} less${[...instead.values()].some(Boolean) ? ', later' : ''}`
+  return less === 0 ? [] : [...lines, ...weights, ...placed, done]
 }
 
 const cases: [title: string, text: string, expected: string[]][] = [
@@ -87,7 +96,34 @@ const cases: [title: string, text: string, expected: string[]][] = [
   ],
   ['a gradient that others add to in between', 'p = x w\nG += d\nG += p', ['G = x w + G', '1 less, later']],
   ['what is added comes later, over an operand', 'p = x@7 w\nu@7 ~ V\nY = p + u', []],
-  ['the sum lies over an operand', 'p = x@7 w\ny@7 = p + b', []],
+  ['the sum lies over an operand', 'p = x@7 w\ny@7 = p + b\nZ ~ y', ['y = x w + b', 'y at p', '1 less']],
+  ['the sum lies over an operand, in a frame of others', 'p = x w\nt ~ Y\nY = p + b', ['Y = x w + b', '1 less, later']],
+  [
+    'the sum lies over an operand of the last of three, and what would be its place is taken before it was read',
+    'p = x w\nq = x1 w1\nr@5 = x2@7 w2\ny@7 = p + q + r\nt@5 ~ V\nZ ~ y',
+    ['p = x w', 'q = x1 w1 + p', 'y = x2 w2 + q', 'y at q', '1 less'],
+  ],
+  ['all places are taken', 'p@5 = x@7 w\ny@7 = p + b\nt@5 ~ V\nZ ~ y', []],
+  [
+    'bias and residual behind a sum over ranks',
+    'p = x w\nt <- p\nwait t\nq = t + b\nY = U + q',
+    ['p = x w + b + U, first tp', 't at Y', '2 less'],
+  ],
+  [
+    'the sum lies over the share',
+    'p@5 = x w\nt <- p\nwait t\ny@5 = t + b\nZ ~ y',
+    ['p = x w + b, first tp', 't at y', '1 less'],
+  ],
+  ['somebody reads the place of the sum while ranks meet', 'p = x w\nt <- p\nz ~ v@7\nwait t\ny@7 = t + b', []],
+  ['a residual that comes after the share', 'p = x w\nt <- p\nU ~ V\nwait t\nY = t + U', []],
+  ['a sum over ranks that others read', 'p = x w\nt <- p\nwait t\nY = t + U\nZ ~ t', []],
+  ['the gradient of a norm starts from another', 'p dnorm D\nY = p + V', ['Y = D U b + V', '1 less']],
+  [
+    'gradients of a norm in one pass, over what they read',
+    'p dnorm d@7\ng dgain d@7\nG += g\ny@7 = V + p\nZ ~ y',
+    ['y = d U b + V', 'g of d U b', '2 less'],
+  ],
+  ['of a norm, over what others read later', 'p@5 dnorm d@7\nt ~ d\ny@7 = V + p\ns@5 ~ V\nZ ~ y', []],
 ]
 for (const [title, text, expected] of cases) test(`fuse: ${title}`, () => deepEqual(fused(text), expected))
 
@@ -101,8 +137,9 @@ test('of a layer of GPT no bias is added apart, no weight gradient accumulated a
   }
   const [one, two] = [1, 2].map(count)
   const perLayer = (name: string) => two(name) - one(name)
-  // Gradients of the residual stream (2), and of the three readers of the first norm (2), in each microbatch.
-  equal(perLayer('add'), 8)
+  // Neither gradients of the residual stream nor those of the three readers of the first norm.
+  equal(perLayer('add'), 0)
+  equal(perLayer('layerNormWeightGrad'), 0)
   // Gains and biases of two norms, biases of four products with weights and of the MLP's two; the first microbatch
   // writes what the second adds to, so nothing is cleared.
   equal(perLayer('copy'), 10)

@@ -4,7 +4,8 @@ import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
+import { later, once } from './share.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-installed-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
@@ -55,7 +56,7 @@ function hasty(): string {
   return file
 }
 
-test('two first uses at once build the native kernels, the next finds them', { skip }, async () => {
+once('two first uses at once build the native kernels, the next finds them', { skip }, async () => {
   writeFileSync(join(folder, 'job.yaml'), job)
   const env: Readonly<Record<string, string>> = compiler ? { CC: hasty() } : {}
   const runs = [...(await Promise.all([train('a', env), train('b', env)])), await train('c')]
@@ -70,7 +71,7 @@ test('two first uses at once build the native kernels, the next finds them', { s
   ok(!runs[2].err.includes('building'), runs[2].err)
 })
 
-test('without a compiler WebAssembly runs, and says why', { skip }, async () => {
+later('without a compiler WebAssembly runs, and says why', { skip }, async () => {
   writeFileSync(join(folder, 'job.yaml'), job)
   const { code, err } = await train('d', { CC: '/nonexistent' })
   equal(code, 0, err)

@@ -155,14 +155,29 @@ export const normInputGrad =
   d => {
     const { r, c, x, words } = normInput(d)
     const [dy, gain] = [d.tensor({ r, c }), d.tensor({ c })]
-    const [dx] = reference({ kind, eps }, [dy, x, gain], { r, c })
+    const [own] = reference({ kind, eps }, [dy, x, gain], { r, c })
     const g = dy.values.map((dy, i) => dy * gain.values[i % c])
-    const magnitude = {
-      dx: g.map((_, i) => rowWeight(x.values, g, Math.floor(i / c), c, kind === 'layerNormInputGrad')),
+    const [centred, add] = [kind === 'layerNormInputGrad', d.chance(0.5) ? d.tensor({ r, c }) : undefined]
+    const dx = own.map((value, i) => value + (add?.values[i] ?? 0))
+    const weight = (i: number) => rowWeight(x.values, g, Math.floor(i / c), c, centred) + Math.abs(add?.values[i] ?? 0)
+    const weights = weightGrads(centred, dy, x, d.chance(0.5))
+    return {
+      ...{ command: kind, ins: { dy: dy.values, x: x.values, gain: gain.values, ...(add && { add: add.values }) } },
+      words: { ...words, ...(!add && { add: 0 }), ...weights.words },
+      expected: { dx, ...weights.expected },
+      magnitude: { dx: g.map((_, i) => weight(i)), dgain: 2 * Math.sqrt(r), dbias: 2 * Math.sqrt(r) },
+      bound: 2e-6,
     }
-    const ins = { dy: dy.values, x: x.values, gain: gain.values }
-    return { command: kind, ins, words, expected: { dx }, magnitude, bound: 2e-6 }
   }
+
+/** The gradients of a norm's weights, which the gradient of its input may be asked for as well. */
+function weightGrads(centred: boolean, dy: Tensor, x: Tensor, asked: boolean) {
+  const names = centred ? ['dgain', 'dbias'] : ['dgain']
+  if (!asked) return { words: Object.fromEntries(names.map(name => [name, 0])), expected: {} }
+  const kind = centred ? 'layerNormWeightGrad' : 'rmsNormWeightGrad'
+  const results = reference({ kind, eps }, [dy, x], ...names.map(() => ({ c: x.dims[1].size })))
+  return { words: {}, expected: Object.fromEntries(names.map((name, i) => [name, results[i]])) }
+}
 
 export const normWeightGrad =
   (kind: 'layerNormWeightGrad' | 'rmsNormWeightGrad'): Make =>

@@ -68,6 +68,7 @@ const inPlace = {
   layerNorm: ['y', 'x'],
   layerNormInputGrad: ['dx', 'dy'],
   rmsNorm: ['y', 'x'],
+  rmsNormInputGrad: ['dx', 'add'],
   rope: ['y', 'x'],
   dropout: ['y', 'x'],
   tokenLossGrad: ['dx', 'x'],
@@ -235,7 +236,7 @@ test('WebAssembly built here from source agrees too, seeds 1 to 2', clang ? {} :
     execFileSync(process.execPath, [script, folder])
     for (const flavour of ['plain', 'relaxed'] as const) {
       const file = join(folder, flavour === 'plain' ? 'lockstep.wasm' : 'lockstep-relaxed.wasm')
-      const bench = new KernelBench(loadWasm(flavour, () => file))
+      const bench = new KernelBench(loadWasm(flavour, undefined, () => file))
       for (const command of computeCommands)
         for (const seed of [1, 2]) {
           const given = kernelCase(command, seed)

@@ -1,6 +1,5 @@
 /** A plan in outline takes as long as its program: no memory is planned, and everything else is the same. */
 import { ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob, scheduleOf } from '../src/compile/index.js'
 import { EstimateBook, frameworks, type Split, shapeOf } from '../src/estimate/index.js'
@@ -9,6 +8,7 @@ import { jobOf, Outlines, plainSplit, type Request } from '../src/search/index.j
 import { clusterPrices, type Part, simulate } from '../src/simulate/index.js'
 import { randomSplits } from './random-splits.js'
 import { requestOf } from './search-requests.js'
+import { once, oneIn } from './share.js'
 
 /** The difference is made by sends that are waited for. */
 const bound = 0.01
@@ -55,9 +55,10 @@ const cases: readonly (readonly [Split['schedule'], Partial<Split>])[] = [
   ['dualpipe-v', { pp: 4, chunks: 2, dp: 2, tp: 2, microbatches: 8 }],
 ]
 
+const tested = oneIn(3)
 for (const [name, request] of [['a llama', llama] as const, ['a gpt with one table', tied] as const])
   for (const [schedule, given] of cases)
-    test(`${name}, ${schedule} ${JSON.stringify(given)}: in outline as compiled`, () => {
+    tested(`${name}, ${schedule} ${JSON.stringify(given)}: in outline as compiled`, () => {
       const { dp, microbatches } = { ...plainSplit, ...given }
       agrees(request, { ...plainSplit, ...given, schedule, microbatch: 16 / dp / microbatches })
     })
@@ -83,17 +84,17 @@ const withExperts: readonly (readonly [Request, Split['schedule'], Partial<Split
   [everyThird, 'zb-h1', { pp: 4, dp: 2, tp: 2, sequenceParallel: true, ep: 4, microbatches: 8, zero: 1 }],
 ]
 for (const [request, schedule, given] of withExperts)
-  test(`experts, ${schedule} ${JSON.stringify(given)}: in outline as compiled`, () => {
+  tested(`experts, ${schedule} ${JSON.stringify(given)}: in outline as compiled`, () => {
     const { dp, microbatches } = { ...plainSplit, ...given }
     agrees(request, { ...plainSplit, ...given, schedule, microbatch: 16 / dp / microbatches })
   })
 
 for (const seed of [1, 2])
-  test(`random plans: in outline as compiled (SEED=${seed})`, () => {
+  tested(`random plans: in outline as compiled (SEED=${seed})`, () => {
     for (const split of randomSplits(llama, seed, 8)) agrees(llama, split)
   })
 
-test('70B on 512 devices, 8 x 8 x 8: in outline as compiled', () => {
+once('70B on 512 devices, 8 x 8 x 8: in outline as compiled', () => {
   const model = ModelConfig.parse(presets['llama3-70b'])
   const request: Request = {
     ...{ model, shape: shapeOf(model, 8192)!, globalBatch: 128, cluster: clusterOf('h100', 512) },

@@ -11,6 +11,7 @@ const files = {
   'shape.yaml': 'device: { name: x }\ndevices: -4\ntopology: 3\n',
   'list.yaml': '[1, 2]\n',
   'open.yaml': '{\n',
+  'folder/file': '',
 }
 
 const asked = 'plan --model llama3-8b --seq 4096 --global-batch 64 --no-simulate --no-why'
@@ -27,6 +28,7 @@ const problems: readonly [command: string, says: RegExp][] = [
   [`${asked} --cluster open.yaml`, /not valid YAML/],
   [`${asked} ${h100} --constraint tp~8 foo=1`, /'foo=1': there is no field foo/],
   [`${asked} ${h100} --out folder`, /cannot write folder: is a directory/],
+  [`${asked} ${h100} --out absent/job.yaml`, /cannot write absent\/job.yaml: there is no folder absent/],
   [
     `${asked} --cluster a100 --devices 8 --precision fp8`,
     /A100.* does not multiply in fp8; it has f32, tf32, f16 or bf16/,
@@ -36,7 +38,10 @@ const problems: readonly [command: string, says: RegExp][] = [
   [`simulate half.yaml --cluster v100`, /V100.* does not multiply in bf16; it has f32 or f16/],
   [`explain half.yaml --cluster v100`, /V100.* does not multiply in bf16; it has f32 or f16/],
   [`simulate job.yaml --cluster h100 --svg folder`, /cannot write folder: is a directory/],
-  [`simulate job.yaml --cluster h100 --trace folder`, /cannot write folder: is a directory/],
+  [
+    `simulate job.yaml --cluster h100 --trace folder --svg no/a.svg`,
+    /folder: is a directory[\s\S]*there is no folder no/,
+  ],
   [`simulate job.yaml --cluster shape.yaml`, /topology: expected a mapping, got 3/],
   [`simulate no.yaml --cluster h100`, /cannot read the job: no such file/],
   [`explain no.yaml --cluster h100`, /cannot read the job: no such file/],

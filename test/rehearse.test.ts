@@ -14,6 +14,7 @@ import {
 } from '../src/plan/index.js'
 import { makeSchedule, printSchedule, scheduleProblems } from '../src/schedule/index.js'
 import { lockstep } from './memory-io.js'
+import { later, once, oneIn } from './share.js'
 
 const llama405 = `
 name: llama3-405b
@@ -22,7 +23,7 @@ training: { seq: 8192, globalBatch: 4096 }
 plan: { tp: 8, pp: 4, dp: 512, zero: 1, schedule: interleaved, microbatches: 8 }
 `
 
-test('16,384 ranks are rehearsed on 16: the same program, and equal to one rank', async () => {
+once('16,384 ranks are rehearsed on 16: the same program, and equal to one rank', async () => {
   const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': llama405 })
   equal(code, 0, out)
   match(out, /^llama3-405b: 16384 ranks rehearsed on 16\n/)
@@ -32,7 +33,7 @@ test('16,384 ranks are rehearsed on 16: the same program, and equal to one rank'
   match(out, /equal: 16 ranks compute what one rank computes/)
 })
 
-test('a plan in bf16 is rehearsed in bf16, but for the kernels of this machine', async () => {
+later('a plan in bf16 is rehearsed in bf16, but for the kernels of this machine', async () => {
   const text = llama405.replace('zero: 1', 'zero: 1, precision: bf16')
   const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(code, 0, out)
@@ -40,7 +41,7 @@ test('a plan in bf16 is rehearsed in bf16, but for the kernels of this machine',
   match(out, /the same program: all \d+ kinds of segments agree[\s\S]*equal: 16 ranks compute what one rank computes/)
 })
 
-test('what makes tp two factors, a short pipeline and a file of a schedule are kept', async () => {
+later('what makes tp two factors, a short pipeline and a file of a schedule are kept', async () => {
   const text = `
 model: llama2-70b
 training: { seq: 4096, globalBatch: 512 }
@@ -92,9 +93,10 @@ function drawn(): { title: string; job: Job } {
   return sound ? { title: `${name}: ${JSON.stringify(plan)}`, job: job.data } : drawn()
 }
 
+const tested = oneIn(2)
 for (let i = 0; i < Number(process.env.GRID ?? 5); i++) {
   const { title, job } = drawn()
-  test(`a small size of it is the same program: ${title} (SEED=${seed} #${i})`, () => {
+  tested(`a small size of it is the same program: ${title} (SEED=${seed} #${i})`, () => {
     const full = tallyOf(compileJob(job))
     const sizes = rehearsalSizes.find(sizes => {
       const { job: small } = rehearsalOf(job, sizes)

@@ -9,6 +9,7 @@ import { type Io, processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
 import { fastKernels } from '../src/engine/index.js'
 import type { StepRecord } from '../src/train/session.js'
+import { oneIn } from './share.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-resume-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -79,18 +80,22 @@ const pairs: readonly (readonly [from: string, to: string, bound: number, more?:
   ['dp: 2, zero: 3', 'tp: 2', 1e-10, { model: '{ family: mlp, layers: 2, embed: 4 }' }],
   ['cp: 2, attention: ring', 'tp: 2', 1e-10, { data: '{ documents: { separator: 0, labels: within } }' }],
 ]
+const tested = oneIn(2)
 for (const [from, to, bound, more] of pairs)
-  test(`${from || 'one rank'} -> ${to || 'one rank'}${more ? ` ${Object.values(more)}` : ''}: ${bound ? `as never interrupted to ${bound}` : 'the same bits'}`, async () => {
-    const saved = at(`saved${ran}`)
-    const all = await steps(jobOf(from, more), '--save', saved, '--save-every', '2')
-    deepEqual(
-      all.map(({ checkpoint }) => checkpoint?.slice(saved.length + 1)),
-      [undefined, 'step-00000002', undefined, 'step-00000004'],
-    )
-    const resumed = await steps(jobOf(to, more), '--resume', join(saved, 'step-00000002'))
-    if (bound === 0) deepEqual(numbers(resumed), numbers(all.slice(2)))
-    else near(resumed, all.slice(2), bound)
-  })
+  tested(
+    `${from || 'one rank'} -> ${to || 'one rank'}${more ? ` ${Object.values(more)}` : ''}: ${bound ? `as never interrupted to ${bound}` : 'the same bits'}`,
+    async () => {
+      const saved = at(`saved${ran}`)
+      const all = await steps(jobOf(from, more), '--save', saved, '--save-every', '2')
+      deepEqual(
+        all.map(({ checkpoint }) => checkpoint?.slice(saved.length + 1)),
+        [undefined, 'step-00000002', undefined, 'step-00000004'],
+      )
+      const resumed = await steps(jobOf(to, more), '--resume', join(saved, 'step-00000002'))
+      if (bound === 0) deepEqual(numbers(resumed), numbers(all.slice(2)))
+      else near(resumed, all.slice(2), bound)
+    },
+  )
 
 test('documents that ended elsewhere are other data; without documents the weights are the same', async () => {
   const documents = (separator: number) => jobOf('', { data: `{ documents: { separator: ${separator} } }` })

@@ -1,12 +1,13 @@
 /** Node: worker threads, files, native addons. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { availableParallelism, totalmem } from 'node:os'
+import { availableParallelism, cpus, homedir, totalmem } from 'node:os'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { getEnvironmentData, parentPort, setEnvironmentData, Worker } from 'node:worker_threads'
-import type { Addon, Platform, ThreadEvents, ThreadHandle } from './platform.js'
+import type { Addon, Caches, Platform, ThreadEvents, ThreadHandle } from './platform.js'
 
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
@@ -47,6 +48,60 @@ function nativeMissing(): string | undefined {
   return path === undefined ? (reason ?? 'the build is gone: run `npm run setup`') : undefined
 }
 
+/** A checkout remembers beside its build, an installed package in the user's cache. */
+function memoryOf(name: string): string {
+  const beside = at('../../kernels')
+  const user =
+    process.env.XDG_CACHE_HOME ?? join(homedir(), process.platform === 'darwin' ? 'Library/Caches' : '.cache')
+  return join(existsSync(beside) ? beside : join(user, 'lockstep'), `${name}.json`)
+}
+
+function recall(name: string): string | undefined {
+  try {
+    return readFileSync(memoryOf(name), 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** At once: others may be reading it. A folder that cannot be written to only means that nothing is remembered. */
+function remember(name: string, text: string): void {
+  const [path, scratch] = [memoryOf(name), `${memoryOf(name)}.${process.pid}`]
+  try {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(scratch, text)
+    renameSync(scratch, path)
+  } catch {}
+}
+
+/** As Linux lists them, or macOS, whose quick cores come first. */
+function caches(): Caches | undefined {
+  const sizes = process.platform === 'darwin' ? darwinCaches() : linuxCaches()
+  const [first, second, third] = [1, 2, 3].map(level => sizes.get(level))
+  return first && second ? { first, second, last: third ?? second } : undefined
+}
+
+function linuxCaches(): Map<number, number> {
+  const folder = '/sys/devices/system/cpu/cpu0/cache'
+  const read = (index: string, file: string) => readFileSync(join(folder, index, file), 'utf8').trim()
+  try {
+    const data = readdirSync(folder).filter(name => /^index/.test(name) && read(name, 'type') !== 'Instruction')
+    return new Map(data.map(name => [Number(read(name, 'level')), 1024 * Number.parseInt(read(name, 'size'), 10)]))
+  } catch {
+    return new Map()
+  }
+}
+
+function darwinCaches(): Map<number, number> {
+  try {
+    const names = ['hw.perflevel0.l1dcachesize', 'hw.perflevel0.l2cachesize']
+    const said = execFileSync('sysctl', ['-n', ...names], { stdio: ['ignore', 'pipe', 'ignore'] }).toString()
+    return new Map(said.split('\n').flatMap((line, i) => (Number(line) > 0 ? [[i + 1, Number(line)] as const] : [])))
+  } catch {
+    return new Map()
+  }
+}
+
 function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): ThreadHandle<To> {
   const worker = new Worker(module, { stderr: false })
   worker.on('message', message)
@@ -63,6 +118,12 @@ function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): T
 
 export const nodePlatform: Platform = {
   cores: availableParallelism(),
+  cpu: `${cpus()[0]?.model ?? ''}, ${process.arch}`,
+  runtime: `Node ${process.version}`,
+  caches,
+  variants: (process.env.LOCKSTEP_VARIANT ?? '').split(',').filter(name => name !== ''),
+  recall,
+  remember,
   // 0: nobody set a limit.
   memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Infinity),
   spawn,

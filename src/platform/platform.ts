@@ -6,7 +6,7 @@
 
 /** Native kernels, as kernels/addon.c exports them. */
 export interface Addon {
-  exec(memory: Uint8Array, list: number, status: number, tiles: boolean): number
+  exec(memory: Uint8Array, list: number, status: number, tuning: Int32Array): number
   wake(memory: Uint8Array, offset: number): void
   bind(rank: number, ranks: number): void
   enlargePages(memory: Uint8Array): void
@@ -15,8 +15,19 @@ export interface Addon {
     readonly vector: number
     /** Whether this CPU's matrix tiles can be used. */
     readonly tiles: boolean
+    /** Of sources, compiler and CPU. */
+    readonly build: string
+    /** The variants of matmul's register tile. */
+    readonly variants: readonly { readonly name: string; readonly rows: number; readonly columns: number }[]
     readonly workspaceBytes: number
   }
+}
+
+/** Bytes of data that a core finds close by: in its first and second cache, and in the last, shared or not. */
+export interface Caches {
+  readonly first: number
+  readonly second: number
+  readonly last: number
 }
 
 /** A thread, as main sees it. */
@@ -36,6 +47,18 @@ export interface ThreadEvents<From> {
 export interface Platform {
   /** Threads that can run beside each other. */
   readonly cores: number
+  /** Its model, as far as the runtime tells. */
+  readonly cpu: string
+  /** What runs us: its name and version. */
+  readonly runtime: string
+  /** undefined: the machine does not say. */
+  caches(): Caches | undefined
+  /** Variants of kernels that whoever started us asked for, by name. */
+  readonly variants: readonly string[]
+  /** A short text that was remembered on this machine; undefined: none, or it cannot be read. */
+  recall(name: string): string | undefined
+  /** Remembers a short text where that is possible. */
+  remember(name: string, text: string): void
   /** All memory this runtime could give. */
   readonly memoryBytes: number
   /** Starts a thread that runs a module. */

@@ -14,7 +14,9 @@ interface WebWorker<In, Out> extends Port<In, Out> {
   terminate(): void
 }
 declare const Worker: new <In, Out>(url: URL, options: { readonly type: 'module' }) => WebWorker<In, Out>
-declare const navigator: { readonly hardwareConcurrency?: number }
+declare const navigator: { readonly hardwareConcurrency?: number; readonly userAgent?: string }
+/** A page has one, if it may store anything; a worker has none. */
+declare const localStorage: { getItem(name: string): string | null; setItem(name: string, text: string): void }
 declare const crossOriginIsolated: boolean
 
 /** A worker's first message: those sent before its modules are evaluated would be lost. */
@@ -59,10 +61,30 @@ class FetchedFiles {
   }
 }
 
+function recall(name: string): string | undefined {
+  try {
+    return localStorage.getItem(`lockstep ${name}`) ?? undefined
+  } catch {
+    return undefined
+  }
+}
+
+function remember(name: string, text: string): void {
+  try {
+    localStorage.setItem(`lockstep ${name}`, text)
+  } catch {}
+}
+
 export function webPlatform(): Platform {
   const files = new FetchedFiles()
   return {
     cores: navigator.hardwareConcurrency ?? 1,
+    cpu: `${navigator.hardwareConcurrency ?? 1} cores`, // its model a browser does not tell
+    runtime: navigator.userAgent ?? '',
+    caches: () => undefined,
+    variants: [],
+    recall,
+    remember,
     memoryBytes: 2 ** 32, // what WebAssembly can address; what the machine has a browser does not tell
     spawn,
     listen<To, From>(hear: (message: To) => void) {

@@ -1,19 +1,34 @@
 /** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
 import { type Dim, elementsOf, table, type Work } from '../../base/index.js'
 import { prepare } from '../../engine/index.js'
-import { type CommandName, type Kernels, loadKernels, loadWasm, type WordsOf } from '../../engine/native/index.js'
+import {
+  type Chosen,
+  type CommandName,
+  chosenFor,
+  type Kernels,
+  loadKernels,
+  loadWasm,
+  type Tuning,
+  type WordsOf,
+} from '../../engine/native/index.js'
 import { KernelBed, type Operand } from '../../engine/native/kernels/bed.js'
 import { type Sizes, type Trial, trials } from '../../engine/native/kernels/table.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 import type { KernelTarget } from '../words/bench.js'
 
-const targets: Readonly<Record<string, () => Kernels>> = {
-  native: () => loadKernels('native'),
-  vectors: () => loadKernels('vectors'),
-  wasm: () => loadWasm('relaxed'),
-  'wasm-plain': () => loadWasm('plain'),
-} satisfies Record<KernelTarget, () => Kernels>
+interface Target {
+  readonly load: (tuning: Tuning) => Kernels
+  /** Why it is tuned as it is. */
+  readonly choice: () => Chosen
+}
+
+const targets: Readonly<Record<string, Target>> = {
+  native: { load: tuning => loadKernels('native', tuning), choice: () => chosenFor('native') },
+  vectors: { load: tuning => loadKernels('vectors', tuning), choice: () => chosenFor('native') },
+  wasm: { load: tuning => loadWasm('relaxed', tuning), choice: () => chosenFor('relaxed') },
+  'wasm-plain': { load: tuning => loadWasm('plain', tuning), choice: () => chosenFor('plain') },
+} satisfies Record<KernelTarget, Target>
 
 /** Small enough for the plain reference, and large enough to time. */
 const checked = { batch: 2, seq: 32 }
@@ -138,11 +153,18 @@ function rateOf(target: string, kernels: Kernels, index: number, milliseconds: n
   return { kernel, target, seconds, gigabytes, ...(trial.flops && { gflops: trial.flops / seconds / 1e9 }) }
 }
 
+interface Loaded {
+  readonly name: string
+  readonly kernels: Kernels
+  readonly choice: Chosen
+}
+
 /** What can run here, and why the rest cannot. */
-function available(names: readonly string[], io: Io): [string, Kernels][] {
+function available(names: readonly string[], io: Io): Loaded[] {
   return names.flatMap(name => {
     try {
-      return [[name, targets[name]()] as [string, Kernels]]
+      const choice = targets[name].choice()
+      return [{ name, kernels: targets[name].load(choice.tuning), choice }]
     } catch (error) {
       io.err(`skipped ${name}: ${(error as Error).message}\n`)
       return []
@@ -171,7 +193,7 @@ export async function benchKernels(options: BenchKernelsOptions, io: Io): Promis
   const loaded = available(names, io)
   const runs = wanted.flatMap(i =>
     loaded.map(
-      ([name, kernels]) =>
+      ({ name, kernels }) =>
         () =>
           rateOf(name, kernels, i, milliseconds),
     ),
@@ -181,7 +203,7 @@ export async function benchKernels(options: BenchKernelsOptions, io: Io): Promis
     return progress.run('timing kernels', timing(runs))
   })
   if (options.json) io.out(rates.map(rate => `${JSON.stringify(rate)}\n`).join(''))
-  else io.out(`${loaded.map(([name, { description }]) => `${name}: ${description}\n`).join('')}${showRates(rates)}\n`)
+  else io.out(`${loaded.map(showLoaded).join('')}${showChoices(loaded)}\n${showRates(rates)}\n`)
   return rates.some(({ wrong }) => wrong !== undefined) ? 1 : 0
 }
 
@@ -206,3 +228,31 @@ const showRates = (rates: readonly KernelRate[]): string =>
       wrong === undefined ? 'right' : `wrong: ${wrong}`,
     ]),
   )
+
+const showLoaded = ({ name, kernels }: Loaded): string => `${name}: ${kernels.description}\n`
+
+/** What each target's register tile was chosen from, and in which blocks it multiplies. */
+function showChoices(loaded: readonly Loaded[]): string {
+  const rows = loaded.flatMap(({ name, choice: { tuning, probed } }) => {
+    if (name === 'vectors' && loaded.some(({ name }) => name === 'native')) return [] // the same choice
+    if (!probed) return [[name, ...showTuning(tuning), '', '', 'asked for']]
+    return probed.races.flatMap((race, i) => {
+      const best = Math.max(...race.map(({ gflops }) => gflops))
+      return race.map(({ tuning: tried, gflops }) => [
+        ...[name, ...showTuning(tried), gflops.toFixed(1), `${Math.round((100 * gflops) / best)} %`],
+        i === probed.races.length - 1 && sameTuning(tried, tuning) ? 'chosen' : '',
+      ])
+    })
+  })
+  const blocks = 'blocks, rows x k x columns'
+  return `\n${table(['target', 'tile', blocks, 'rows in place up to', 'GFLOP/s', 'of the best', ''], rows)}\n`
+}
+
+const showTuning = ({ variant, blockRows, blockK, blockColumns, unpacked }: Tuning): string[] => [
+  variant,
+  `${blockRows} x ${blockK} x ${blockColumns}`,
+  unpacked > 0 ? `${unpacked} columns` : '',
+]
+
+const sameTuning = (a: Tuning, b: Tuning): boolean =>
+  (Object.keys(a) as (keyof Tuning)[]).every(word => a[word] === b[word]) // all of its words

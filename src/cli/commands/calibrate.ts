@@ -9,6 +9,7 @@ import { error, ProblemsError, save } from '../../base/index.js'
 import { calibration, inTurns, measuredCluster } from '../../calibrate/index.js'
 import { type Cluster, parseMeasured } from '../../cluster/index.js'
 import { thisHost } from '../../node/index.js'
+import { requireOutputs } from '../files/outputs.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 
@@ -21,6 +22,7 @@ export interface CalibrateOptions {
 }
 
 export async function calibrateCommand(options: CalibrateOptions, io: Io): Promise<number> {
+  requireOutputs(io, options.out)
   if (options.emit === 'torch') {
     deliver(readFileSync(new URL('../../../../scripts/measure.py', import.meta.url), 'utf8'), options, io)
     return 0

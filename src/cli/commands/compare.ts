@@ -18,6 +18,7 @@ import { printChrome, type Span } from '../../trace/index.js'
 import { openData } from '../../train/index.js'
 import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
+import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, type Tried, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
@@ -39,6 +40,7 @@ interface Compared extends StepComparison {
 type NamedJob = { readonly path: string; readonly loaded: Loaded }
 
 export async function compareCommand(paths: readonly string[], options: CompareOptions, io: Io): Promise<number> {
+  requireOutputs(io, options.svg, options.trace)
   const jobs = await loadAll(paths, options, io)
   if (!jobs) return 1
   const { cluster: given, steps } = options

@@ -23,6 +23,7 @@ import {
   type Request,
   ratesOfPlan,
 } from '../../search/index.js'
+import { requireOutputs } from '../files/outputs.js'
 import type { Io } from '../io.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf } from '../text/planning.js'
@@ -40,6 +41,7 @@ export interface PlanOptions extends PlanningOptions {
 
 export async function planCommand(options: PlanOptions, io: Io): Promise<number> {
   const planning = planningOf(options, options.devices, io)
+  requireOutputs(io, options.out)
   if (options.out !== undefined) requireWritable(options.precision)
   const told = await answerTo(planning.request, options, io)
   const [first = told.possible[0]] = told.listed

@@ -8,6 +8,7 @@ import { stepTimeline, timelineSvg } from '../../report/index.js'
 import { type Simulation, scaledPrices, simulating, simulatingInTurns } from '../../simulate/index.js'
 import { printChrome } from '../../trace/index.js'
 import { loadCluster } from '../files/load-cluster.js'
+import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { type Asked, forecastOf, forecastText, pipelineOf } from '../text/forecast.js'
@@ -31,6 +32,7 @@ export const simulateCommand = (path: string, options: SimulateOptions, io: Io):
   withProgram(path, io, { ...options, fits: false }, loaded => run(loaded, options, io))
 
 async function run(loaded: Loaded, options: SimulateOptions, io: Io): Promise<number> {
+  requireOutputs(io, options.trace, options.svg)
   const { program } = loaded
   const cluster = clusterFor(program, options, io)
   const { simulation, scale } = await withProgress(io, watcher => watched(program, cluster, options, watcher))

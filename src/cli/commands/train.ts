@@ -27,6 +27,7 @@ import {
   train,
 } from '../../train/index.js'
 import { besides, portable } from '../files/load.js'
+import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
 import type { Io } from '../io.js'
@@ -52,6 +53,7 @@ export interface TrainOptions extends CheckpointOptions {
 }
 
 export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
+  requireOutputs(io, options.spans)
   const { loaded, problems } = await tryProgram(path, io, { runs: options.kernels !== 'reference' })
   if (loaded) {
     io.err(showProblems(problems, io, path))

@@ -50,6 +50,10 @@ function registerKernels(bench: Command, io: Io, done: (code: number) => void): 
 Each kernel is compared with the reference before it is timed. Times are processor time. GB/s counts every operand read
 once and every result written once.
 
+The variants of matmul's register tile that were compiled, and blocks around what the caches suggest, were timed on this
+machine, each for some milliseconds, when the kernels were built or first loaded; the choice holds until the CPU or the
+kernels change. LOCKSTEP_VARIANT=NAME,... takes those asked for instead, of each target the first it has.
+
 Example:
   lockstep bench kernels --kernels native --only matmul
 

@@ -74,7 +74,7 @@ export async function openGroup(ranks: number, options: GroupOptions): Promise<O
           failure: trouble => new Error(describe(heap, lists, trouble)),
         })
   await crew?.start(rank => ({
-    ...{ kernels: token.kernels, memory: token.memory, rank, control: token.control },
+    ...{ kernels: token.kernels, tuning: token.tuning, memory: token.memory, rank, control: token.control },
     ...{ ranks: token.ranks, list: token.lists[rank], status: token.statuses[rank] },
   }))
   return {

@@ -5,7 +5,7 @@
 import { type ElementType, type Rank, showBytes } from '../../../base/index.js'
 import { platform } from '../../../platform/index.js'
 import { type Elements, elementBytes, viewOf } from '../kernels/dtypes.js'
-import { type Kernels, loadKernels, type SharedMemory } from '../kernels/kernels.js'
+import { type Kernels, loadKernels, type SharedMemory, type Tuning } from '../kernels/kernels.js'
 import { Status, Sync } from '../lower/commands.js'
 import { type CommandList, ListWriter } from '../lower/list.js'
 import { type Waiting, waitingFor } from '../lower/lower.js'
@@ -34,6 +34,7 @@ export interface GroupOptions {
 /** Everything a thread needs to join. It can be sent to a worker as it is. */
 export interface GroupToken {
   readonly kernels: Kernels['kind']
+  readonly tuning: Tuning
   readonly memory: SharedMemory
   readonly ranks: number
   readonly waiting: Waiting
@@ -87,7 +88,7 @@ export function layOut(ranks: number, options: GroupOptions): GroupToken {
   }
   const memory = kernels.memory(region.bytes)
   const waiting = waitingFor(ranks, platform.cores, options.timeoutMs ?? defaultTimeoutMs)
-  return { kernels: kernels.kind, memory, ranks, waiting, ...layout }
+  return { kernels: kernels.kind, tuning: kernels.tuning, memory, ranks, waiting, ...layout }
 }
 
 /** What is wrong with a token, which is a plain value too. */

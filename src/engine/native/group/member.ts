@@ -34,7 +34,7 @@ const showShape = (code: number): string =>
 export function joinGroup(token: GroupToken, rank: Rank): Member {
   refuse('joinGroup', tokenProblems(token, rank))
   const heap = new Heap(token)
-  const exec = loadKernels(token.kernels).attach(token.memory)
+  const exec = loadKernels(token.kernels, token.tuning).attach(token.memory)
   const everyone = heap.circle(Array.from({ length: token.ranks }, (_, i) => i))
   const run = (fill: (list: ListWriter) => void) => {
     const list = heap.write(rank, fill)

@@ -1,16 +1,9 @@
 /** A memory of its own to run single kernels in, on the calling thread: for timing them and for comparing their answers. */
 
 import { platform } from '../../../platform/index.js'
-import {
-  type CommandName,
-  CommandWriter,
-  type Exec,
-  execErrors,
-  type Kernels,
-  type SharedMemory,
-  Status,
-  type WordsOf,
-} from '../index.js'
+import { type CommandName, Status } from '../lower/commands.js'
+import { CommandWriter, type WordsOf } from '../lower/writer.js'
+import { type Exec, execErrors, type Kernels, type SharedMemory } from './target.js'
 
 /** Operands lie where a rank's buffers would: at multiples of a cache line. */
 const line = 64
@@ -23,7 +16,7 @@ export interface Operand {
 
 export class KernelBed {
   readonly #memory: SharedMemory
-  readonly #exec: Exec
+  #exec: Exec
   readonly #status: number
   readonly #workspace: number
   readonly #workspaceBytes: number
@@ -40,6 +33,11 @@ export class KernelBed {
     this.#workspace = this.#status + roundUp(Status.bytes)
     this.#list = this.#workspace + roundUp(this.#workspaceBytes)
     this.#free = this.#list + listBytes
+  }
+
+  /** From now on commands are run by these, which are the same but for how they are tuned. */
+  use(kernels: Kernels): void {
+    this.#exec = kernels.attach(this.#memory)
   }
 
   /** Room for n elements. */

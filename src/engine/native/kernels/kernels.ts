@@ -3,45 +3,16 @@
  * everywhere else. Both execute the command lists of commands.ts. Every worker thread loads its own, and attaches to
  * the one memory it was sent.
  */
-import { platform } from '../../../platform/index.js'
+import { type Addon, platform } from '../../../platform/index.js'
+import { type Probed, probed } from './probe.js'
+import type { Kernels } from './target.js'
+import { type Tuning, tuningFor, wordsOf } from './tuning.js'
 import { wasmKernels } from './wasm.js'
-import { type Memory, WebAssembly } from './webassembly.js'
+import { WebAssembly } from './webassembly.js'
 
-/** A memory that all ranks share. It can be sent to a worker as it is. */
-export interface SharedMemory {
-  readonly buffer: SharedArrayBuffer
-  /** The first byte that is free: offsets in commands count from the start of the buffer, but 0 is nowhere. */
-  readonly start: number
-  /** What WebAssembly calls it. */
-  readonly memory?: Memory
-}
-
-/** Executes the list at a byte offset for the rank whose status block is at another; returns 0, or what went wrong. */
-export type Exec = (list: number, status: number) => number
-
-export interface Kernels {
-  /** vectors: native, but without the CPU's matrix tiles, where it has any. */
-  readonly kind: 'native' | 'vectors' | 'wasm'
-  readonly description: string
-  /** What `config` must give each rank. */
-  readonly workspaceBytes: number
-  /** A memory with at least so many bytes from its start on. */
-  memory(bytes: number): SharedMemory
-  attach(memory: SharedMemory): Exec
-  /** Gives the calling thread its part of the cores, where the runtime can. */
-  bind(rank: number, ranks: number): void
-  /** Wakes the ranks that sleep on the i32 at a byte offset. */
-  wake(memory: SharedMemory, offset: number): void
-}
-
-/** What an exec that did not return 0 met, as in kernels/kernels.h. */
-export const execErrors = {
-  1: 'the run was aborted',
-  2: 'a peer did not come in time',
-  3: 'unknown command',
-  4: 'a kernel needs more workspace than it was given',
-  5: 'experts get more rows than there is room for',
-} as const
+export type { Attempt, Probed } from './probe.js'
+export * from './target.js'
+export { type Tuning, tuningFor, type Variant } from './tuning.js'
 
 const wasmFile = (flavour: WasmFlavour) =>
   new URL(`../../../../../kernels/lockstep${flavour === 'relaxed' ? '-relaxed' : ''}.wasm`, import.meta.url)
@@ -64,26 +35,29 @@ function alignedBuffer(bytes: number): SharedArrayBuffer {
   return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true }).buffer
 }
 
-function nativeKernels(kind: 'native' | 'vectors'): Kernels {
-  const addon = platform.loadNative()
-  const { target, vector, tiles, workspaceBytes } = addon.info()
+export function nativeKernels(kind: 'native' | 'vectors', addon: Addon = platform.loadNative()): Kernels {
+  const { target, vector, tiles, variants, workspaceBytes } = addon.info()
   const withTiles = kind === 'native' && tiles
-  return {
+  const tunedTo = (tuning: Tuning): Kernels => ({
     kind,
     description: `native, ${target}, ${8 * vector}-bit vectors${withTiles ? ', AMX tiles' : ''}`,
     workspaceBytes,
+    variants,
+    tuning,
+    tuned: tunedTo,
     memory(bytes) {
       const buffer = alignedBuffer(64 + bytes)
       addon.enlargePages(new Uint8Array(buffer))
       return { buffer, start: 64 }
     },
     attach({ buffer }) {
-      const memory = new Uint8Array(buffer)
-      return (list, status) => addon.exec(memory, list, status, withTiles)
+      const [memory, words] = [new Uint8Array(buffer), wordsOf(tuning, variants, withTiles)]
+      return (list, status) => addon.exec(memory, list, status, words)
     },
     bind: (rank, ranks) => addon.bind(rank, ranks),
     wake: ({ buffer }, offset) => addon.wake(new Uint8Array(buffer), offset),
-  }
+  })
+  return tunedTo(tuningFor(kind, variants[0]))
 }
 
 export type WasmFlavour = 'plain' | 'relaxed'
@@ -95,22 +69,69 @@ function relaxedAllowed(bytes: Uint8Array): boolean {
   return WebAssembly.validate(bytes)
 }
 
-/** WebAssembly kernels from a file: the faster flavour that this runtime takes, or the one asked for. */
-export function loadWasm(flavour?: WasmFlavour, fileOf: (flavour: WasmFlavour) => string | URL = wasmFile): Kernels {
-  if (flavour !== 'plain') {
+/** The faster flavour that this runtime takes, or the one asked for, tuned to nothing yet. */
+function wasmOf(asked: WasmFlavour | undefined, fileOf: (flavour: WasmFlavour) => string | URL) {
+  if (asked !== 'plain') {
     const bytes = platform.read(fileOf('relaxed'))
-    if (relaxedAllowed(bytes)) return wasmKernels(new WebAssembly.Module(bytes), 'WebAssembly, relaxed SIMD')
-    if (flavour === 'relaxed') throw new Error('this runtime has no relaxed SIMD')
+    if (relaxedAllowed(bytes)) return { flavour: 'relaxed', bytes, description: 'WebAssembly, relaxed SIMD' }
+    if (asked === 'relaxed') throw new Error('this runtime has no relaxed SIMD')
   }
-  return wasmKernels(new WebAssembly.Module(platform.read(fileOf('plain'))), 'WebAssembly, SIMD')
+  return { flavour: 'plain', bytes: platform.read(fileOf('plain')), description: 'WebAssembly, SIMD' }
 }
 
-/** `auto` takes native kernels where they were built. */
-export function loadKernels(kind: Kernels['kind'] | 'auto' = 'auto'): Kernels {
-  if (kind === 'wasm') return loadWasm()
+/** The last word of a hash that every byte goes into: which build a file is. */
+const digestOf = (bytes: Uint8Array): string =>
+  bytes.reduce((hash, byte) => Math.imul(hash ^ byte, 16777619), bytes.length).toString(16)
+
+/** How kernels are tuned to this machine, and what was measured to know it. */
+export interface Chosen {
+  readonly tuning: Tuning
+  /** undefined: nothing was measured, because a variant was asked for or there is only one. */
+  readonly probed?: Probed
+}
+
+/** `build` and the CPU, and for WebAssembly its engine, are what a choice holds for. */
+function choose(kernels: Kernels, name: string, build: string): Chosen {
+  const { variants } = kernels
+  const asked = platform.variants
+  const forced = variants.find(({ name }) => asked.includes(name))
+  if (asked.length > 0 && !forced)
+    throw new Error(`there is no variant ${asked.join(', ')}, but ${variants.map(({ name }) => name).join(', ')}`)
+  if (forced || variants.length === 1)
+    return { tuning: tuningFor(kernels.kind, forced ?? variants[0], platform.caches()) }
+  const machine = `${platform.cpu}; ${kernels.kind === 'wasm' ? platform.runtime : 'native'}; ${build}`
+  const found = probed(kernels, name, machine)
+  return { tuning: found.chosen, probed: found }
+}
+
+/** Matrix tiles would multiply in the place of every variant: they are left out of what is measured. */
+const chooseNative = (addon = platform.loadNative()): Chosen =>
+  choose(nativeKernels('vectors', addon), 'tuning-native', addon.info().build)
+
+/** The choice that kernels of a target come with. */
+export function chosenFor(target: 'native' | WasmFlavour): Chosen {
+  if (target === 'native') return chooseNative()
+  const { bytes, description } = wasmOf(target, wasmFile)
+  return choose(wasmKernels(new WebAssembly.Module(bytes), description), `tuning-${target}`, digestOf(bytes))
+}
+
+/** WebAssembly kernels from a file, tuned as asked or to this machine. */
+export function loadWasm(
+  flavour?: WasmFlavour,
+  tuning?: Tuning,
+  fileOf: (flavour: WasmFlavour) => string | URL = wasmFile,
+): Kernels {
+  const { bytes, description, flavour: taken } = wasmOf(flavour, fileOf)
+  const kernels = wasmKernels(new WebAssembly.Module(bytes), description)
+  return kernels.tuned(tuning ?? choose(kernels, `tuning-${taken}`, digestOf(bytes)).tuning)
+}
+
+/** `auto` takes native kernels where they were built. Threads of a run are told the tuning that its first thread found. */
+export function loadKernels(kind: Kernels['kind'] | 'auto' = 'auto', tuning?: Tuning): Kernels {
+  if (kind === 'wasm') return loadWasm(undefined, tuning)
   if (!['auto', 'native', 'vectors'].includes(kind)) throw new Error(`there are no ${kind} kernels`)
   const missing = nativeMissing()
-  if (!missing) return nativeKernels(kind === 'vectors' ? kind : 'native')
+  if (!missing) return nativeKernels(kind === 'vectors' ? kind : 'native').tuned(tuning ?? chooseNative().tuning)
   if (kind !== 'auto') throw new Error(`there are no native kernels: ${missing}`)
-  return loadWasm()
+  return loadWasm(undefined, tuning)
 }

@@ -1,6 +1,6 @@
 /** What a core of this machine reaches in a large product, measured in a moment: what the speed of a run is relative to. */
-import type { Kernels } from '../index.js'
 import { KernelBed } from './bed.js'
+import type { Kernels } from './target.js'
 
 /** The product is peakSize x peakSize x peakSize: large enough that its speed is that of the arithmetic. */
 export const peakSize = 512

@@ -85,7 +85,8 @@ function norms(rows: number): Trial[] {
   return [
     { command: 'layerNorm', op: { kind: 'layerNorm', eps }, ins: { x, gain: w, bias: w }, outs: { y: x }, words },
     {
-      ...{ command: 'layerNormInputGrad', op: { kind: 'layerNormInputGrad', eps }, words },
+      ...{ command: 'layerNormInputGrad', op: { kind: 'layerNormInputGrad', eps } },
+      words: { ...words, dgain: 0, dbias: 0, add: 0 },
       ...{ ins: { dy: x, x, gain: w }, outs: { dx: x } },
     },
     {

@@ -3,11 +3,15 @@
  * All ranks share one memory. Its first bytes hold the module's constants, and every rank that attaches grows the memory
  * by a stack of its own: instances of one module would otherwise all push onto the same one.
  */
-import type { Kernels, SharedMemory } from './kernels.js'
+import type { Kernels, SharedMemory } from './target.js'
+import { type Tuning, tuningFor, type Variant, wordsOf } from './tuning.js'
 import { type Global, type Memory, type Module, WebAssembly } from './webassembly.js'
 
 interface Exports {
-  readonly exec: (base: number, list: number, status: number) => number
+  readonly exec: (base: number, list: number, status: number, tuning: number) => number
+  readonly variant_name: (index: number) => number
+  readonly variant_rows: (index: number) => number
+  readonly variant_columns: (index: number) => number
   readonly workspace_bytes: () => number
   readonly __stack_pointer: Global
   readonly __heap_base: Global
@@ -16,6 +20,7 @@ interface Exports {
 const page = 65536
 const stackPages = 2
 const mostRanks = 1024
+const tuningBytes = 256
 
 /** Rounded up to a page, so that what the runtime lays out does not depend on the build. */
 const start = 2 * page
@@ -37,25 +42,48 @@ function wasmMemory(bytes: number): SharedMemory {
   return { buffer: memory.buffer, start, memory }
 }
 
-function attach(module: Module, { memory }: SharedMemory) {
+/** The words of a tuning lie above the stack. */
+function attach(module: Module, { memory }: SharedMemory, tuning: Int32Array) {
   if (!memory) throw new Error('internal: this memory was not made for WebAssembly kernels')
   const exports = instantiate(module, memory)
   if (exports.__heap_base.value > start) throw new Error('internal: the constants of the kernels overlap the ranks')
   const stack = memory.grow(stackPages)
-  exports.__stack_pointer.value = (stack + stackPages) * page
-  return (list: number, status: number) => exports.exec(0, list, status)
+  const top = (stack + stackPages) * page - tuningBytes
+  new Int32Array(memory.buffer, top).set(tuning)
+  exports.__stack_pointer.value = top
+  return (list: number, status: number) => exports.exec(0, list, status, top)
+}
+
+/** A text of C. */
+function textAt(memory: Memory, offset: number): string {
+  const bytes = new Uint8Array(memory.buffer, offset)
+  return String.fromCharCode(...bytes.subarray(0, bytes.indexOf(0)))
+}
+
+function variantsOf({ variant_name, variant_rows, variant_columns }: Exports, memory: Memory): Variant[] {
+  const variants: Variant[] = []
+  for (let i = 0; variant_name(i) !== 0; i++)
+    variants.push({ name: textAt(memory, variant_name(i)), rows: variant_rows(i), columns: variant_columns(i) })
+  return variants
 }
 
 /** Kernels from a compiled module; `description` names what it was compiled for. */
-export function wasmKernels(module: Module, description: string): Kernels {
-  const probe = instantiate(module, new WebAssembly.Memory({ initial: 4, maximum: 65536, shared: true }))
-  return {
+export function wasmKernels(module: Module, description: string, tuning?: Tuning): Kernels {
+  const memory = new WebAssembly.Memory({ initial: 4, maximum: 65536, shared: true })
+  const look = instantiate(module, memory)
+  const variants = variantsOf(look, memory)
+  const workspaceBytes = look.workspace_bytes()
+  const tunedTo = (tuning: Tuning): Kernels => ({
     kind: 'wasm',
     description,
-    workspaceBytes: probe.workspace_bytes(),
+    workspaceBytes,
+    variants,
+    tuning,
+    tuned: tunedTo,
     memory: wasmMemory,
-    attach: memory => attach(module, memory),
+    attach: memory => attach(module, memory, wordsOf(tuning, variants, false)),
     bind: () => {},
     wake: ({ buffer }, offset) => void Atomics.notify(new Int32Array(buffer), offset / 4),
-  }
+  })
+  return tunedTo(tuning ?? tuningFor('wasm', variants[0]))
 }

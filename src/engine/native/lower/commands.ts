@@ -85,10 +85,14 @@ export const commands = {
   swiglu: ['y', 'gate', 'up', 'n'],
   swigluGrad: ['dgate', 'dup', 'dy', 'gate', 'up', 'n'],
   layerNorm: ['y', 'x', 'gain', 'bias', 'rows', 'columns', 'eps'],
-  layerNormInputGrad: ['dx', 'dy', 'x', 'gain', 'rows', 'columns', 'eps'],
+  /**
+   * dx starts from add (0: from nothing). dgain and dbias are those of the WeightGrads, 0: they are not asked for. dx may
+   * lie where dy, x or add does.
+   */
+  layerNormInputGrad: ['dx', 'dgain', 'dbias', 'dy', 'x', 'gain', 'add', 'rows', 'columns', 'eps'],
   layerNormWeightGrad: ['dgain', 'dbias', 'dy', 'x', 'rows', 'columns', 'eps'],
   rmsNorm: ['y', 'x', 'gain', 'rows', 'columns', 'eps'],
-  rmsNormInputGrad: ['dx', 'dy', 'x', 'gain', 'rows', 'columns', 'eps'],
+  rmsNormInputGrad: ['dx', 'dgain', 'dy', 'x', 'gain', 'add', 'rows', 'columns', 'eps'],
   rmsNormWeightGrad: ['dgain', 'dy', 'x', 'rows', 'columns', 'eps'],
   /**
    * x [batch seq heads headDim]; position = origin + s, and `gap` more from s = `until` on. Pair i turns by its frequency
@@ -289,6 +293,12 @@ export const Status = {
  * in its line where their tensor lies: at these bytes, in f64.
  */
 export const Sync = { lineBytes: 64, messageX: 32, messageOut: 40 } as const
+
+/**
+ * How kernels are tuned to a machine, as exec is told, in i32: which variant of the register tile, whether matrix tiles may
+ * be used, the largest blocks of a product, and up to how many columns rows of its left operand are read where they lie.
+ */
+export const tuningWords = ['variant', 'tiles', 'blockK', 'blockRows', 'blockColumns', 'unpacked'] as const
 
 /** What exec returns, and what it means: the order is the code. */
 export const errorMeanings = {

@@ -319,7 +319,8 @@ class RankLowering {
     const frameOf = (ref: Ref) => call.bind[buffer(ref).role]
     const elements = (ref: Ref) => elementsOf(shape(ref).dims)
     const before = (ref: Ref) => bytesBefore(mesh, buffer(ref), this.#at)
-    const at = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset + before(ref)
+    const planned = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset + before(ref)
+    const at = (ref: Ref) => planned(fusion?.places.get(ref) ?? ref)
     const runOf = (ref: Ref) => ({ from: buffer(ref).offset + before(ref), n: elements(ref) })
     const isCleared = (ref: Ref) => {
       const [run, cleared] = [runOf(ref), this.#cleared.get(frameOf(ref))]
@@ -358,7 +359,8 @@ class RankLowering {
         return place && { ...place, dims: wholeInput(program, name) }
       },
       rate: map.lr,
-      fused: instr => fusion?.contractions.get(instr),
+      fused: instr => fusion?.sums.get(instr),
+      normWeights: instr => fusion?.norms.get(instr),
       merged: instr => fusion?.merges.get(instr),
       once,
       join,

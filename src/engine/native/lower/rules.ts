@@ -8,6 +8,7 @@ import { bytesPer, type InstrOf, type Ref, type Rules } from '../../../ir/index.
 import { attentionRules, orderIn } from './attention.js'
 import { collective, wait } from './collectives.js'
 import { expertRules } from './experts.js'
+import type { FusedResult, NormInputGrad } from './fuse.js'
 import { counterOf, isPrefix, isSuffix, matmulOf, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
 import { alike, copyRuns, dims, mask, originAlong, type Site, size } from './site.js'
 
@@ -76,16 +77,31 @@ const normRows = (s: Site, x: Ref, gain: Ref, others: readonly Ref[]) => {
   return rowsBy(dims(s, x), dims(s, gain), 'a norm')
 }
 
+/** Where an addend lies; 0: there is nothing to add, or another rank adds it. */
+function addend(s: Site, sum: FusedResult | undefined, ref: Ref | undefined): number {
+  if (ref === undefined || (sum?.first && !s.isFirst(sum.first))) return 0
+  return ref === sum?.out && s.fresh(ref) ? 0 : s.at(ref)
+}
+
+/** What the gradient of a norm's input may do besides: start from another gradient, make those of the weights. */
+function normGrad(s: Site, instr: NormInputGrad) {
+  const sum = s.fused(instr)
+  const [dgain, dbias] = s.normWeights(instr)?.outs ?? []
+  const place = (ref: Ref | undefined) => (ref === undefined ? 0 : s.at(ref))
+  return {
+    at: { dx: s.at(sum?.out ?? instr.outs[0]), add: addend(s, sum, sum?.add), dgain: place(dgain) },
+    dbias: place(dbias),
+  }
+}
+
 const compute: ComputeRules = {
   contract(instr, s) {
     const [[a, b], [out]] = [instr.ins, instr.outs]
     const { swap, transA, transB, m, n, k, batch } = s.once(instr, () => matmulOf(dims(s, a), dims(s, b), dims(s, out)))
     const [left, right] = swap ? [b, a] : [a, b]
     const sum = s.fused(instr)
-    const place = (ref: Ref | undefined) => (ref === undefined || (ref === sum?.out && s.fresh(ref)) ? 0 : s.at(ref))
     s.list.write('matmul', {
-      add: place(sum?.add),
-      bias: place(sum?.bias),
+      ...{ add: addend(s, sum, sum?.add), bias: addend(s, sum, sum?.bias) },
       out: s.at(sum?.out ?? out),
       a: s.at(left),
       b: s.at(right),
@@ -133,9 +149,11 @@ const compute: ComputeRules = {
     const at = { y: s.at(y), x: s.at(x), gain: s.at(gain), bias: s.at(bias) }
     s.list.write('layerNorm', { ...at, ...normRows(s, x, gain, [y]), eps })
   },
-  layerNormInputGrad({ ins: [dy, x, gain], outs: [dx], eps }, s) {
-    const at = { dx: s.at(dx), dy: s.at(dy), x: s.at(x), gain: s.at(gain) }
-    s.list.write('layerNormInputGrad', { ...at, ...normRows(s, x, gain, [dy, dx]), eps })
+  layerNormInputGrad(instr, s) {
+    const [[dy, x, gain], [dx]] = [instr.ins, instr.outs]
+    const { at, dbias } = normGrad(s, instr)
+    const operands = { dy: s.at(dy), x: s.at(x), gain: s.at(gain), eps: instr.eps }
+    s.list.write('layerNormInputGrad', { ...at, dbias, ...operands, ...normRows(s, x, gain, [dy, dx]) })
   },
   layerNormWeightGrad({ ins: [dy, x], outs: [dgain, dbias], eps }, s) {
     const at = { dgain: s.at(dgain), dbias: s.at(dbias), dy: s.at(dy), x: s.at(x) }
@@ -144,9 +162,10 @@ const compute: ComputeRules = {
   rmsNorm({ ins: [x, gain], outs: [y], eps }, s) {
     s.list.write('rmsNorm', { y: s.at(y), x: s.at(x), gain: s.at(gain), ...normRows(s, x, gain, [y]), eps })
   },
-  rmsNormInputGrad({ ins: [dy, x, gain], outs: [dx], eps }, s) {
-    const at = { dx: s.at(dx), dy: s.at(dy), x: s.at(x), gain: s.at(gain) }
-    s.list.write('rmsNormInputGrad', { ...at, ...normRows(s, x, gain, [dy, dx]), eps })
+  rmsNormInputGrad(instr, s) {
+    const [[dy, x, gain], [dx]] = [instr.ins, instr.outs]
+    const operands = { dy: s.at(dy), x: s.at(x), gain: s.at(gain), eps: instr.eps }
+    s.list.write('rmsNormInputGrad', { ...normGrad(s, instr).at, ...operands, ...normRows(s, x, gain, [dy, dx]) })
   },
   rmsNormWeightGrad({ ins: [dy, x], outs: [dgain], eps }, s) {
     s.list.write('rmsNormWeightGrad', {

@@ -2,7 +2,7 @@
 import { type Axis, type Dim, type DimPart, elementsOf, hashName, type Mesh, maskName } from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
 import { type Buffer, bytesPer, type Collective, type InstrOf, type Ref } from '../../../ir/index.js'
-import type { FusedResult } from './fuse.js'
+import type { FusedResult, NormInputGrad, NormWeightGrad, Summing } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { RankCollective } from './rendezvous.js'
@@ -41,8 +41,10 @@ export interface Site {
   readonly rate: number
   /** One collective for all pairs or, where `meetsOnce` says no, one for each. */
   join(collective: Collective): readonly RankCollective[]
-  /** What a contraction writes, where it does more than its own instruction. */
-  fused(instr: InstrOf<'contract'>): FusedResult | undefined
+  /** What an instruction writes, where it sums more than its own. */
+  fused(instr: Summing): FusedResult | undefined
+  /** The gradients of a norm's weights that the gradient of its input makes as well. */
+  normWeights(instr: NormInputGrad): NormWeightGrad | undefined
   /** The merge that an attention does as well. */
   merged(instr: InstrOf<'attention'>): InstrOf<'attentionMerge'> | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */

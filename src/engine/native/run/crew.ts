@@ -50,13 +50,20 @@ export class Crew {
     this.#threads = this.#pool.take(board.statuses.length)
   }
 
-  /** Every thread has loaded its kernels, or the first reason why one cannot. */
-  async start(assignmentOf: (rank: Rank) => Assignment): Promise<void> {
+  /** Every thread is ready for the first step, or the first reason why one cannot be; `drawn` hears how far each is. */
+  async start(
+    assignmentOf: (rank: Rank) => Assignment,
+    drawn: (rank: Rank, share: number) => void = () => {},
+  ): Promise<void> {
     const ready = this.#threads.map(
       (thread, rank) =>
         new Promise<void>((resolve, reject) => {
           thread.busy()
-          thread.onMessage = message => (message.type === 'ready' ? resolve() : reject(new Error(textOf(message))))
+          thread.onMessage = message => {
+            if (message.type === 'drawing') drawn(rank, message.share)
+            else if (message.type === 'ready') resolve()
+            else reject(new Error(textOf(message)))
+          }
           thread.onDeath = reason => reject(new Error(`rank ${rank} did not start: ${reason}`))
           thread.load(assignmentOf(rank))
         }),

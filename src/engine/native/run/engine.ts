@@ -7,6 +7,7 @@ import {
   elementsOf,
   heldElements,
   mapStates,
+  mean,
   type Rank,
   type Scalars,
   type States,
@@ -14,10 +15,9 @@ import {
   seconds,
   stateEntries,
   unwatched,
-  type Work,
   worldOf,
 } from '../../../base/index.js'
-import { assemble, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../../geometry/index.js'
+import { assemble, offsets, ownPart, partOf, type Whole, wholeDims } from '../../../geometry/index.js'
 import {
   type Buffer,
   type Holding,
@@ -41,9 +41,11 @@ import { Status } from '../lower/commands.js'
 import { type LoweredProgram, lower, spanBytes, waitingFor } from '../lower/lower.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
 import { Crew } from './crew.js'
+import type { Drawing } from './draw.js'
 import { failureOf } from './flight.js'
 import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
 import type { Pool } from './pool.js'
+import type { Assignment } from './protocol.js'
 
 export interface EngineOptions extends StartOptions {
   /** auto: native where it is built, else WebAssembly. */
@@ -82,10 +84,6 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer)
-  const watcher = options.watcher ?? unwatched
-  watcher.expect({ [drawing]: 1 })
-  await watcher.run(drawing, state.initialising(options.seed))
-  options.tamper?.(lowered, memory.buffer)
   const words = new Int32Array(memory.buffer)
   const ranks = lowered.lists.length
   const crew = new Crew(
@@ -96,20 +94,53 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
       failure: trouble => failureOf({ program, lowered, words, trouble }, options.flightRecord),
     },
   )
-  await crew.start(rank => ({
-    kernels: kernels.kind,
-    memory,
-    rank,
-    ranks,
-    control: lowered.map.control,
-    list: lowered.listAt[rank],
-    status: lowered.map.ranks[rank].status,
-  }))
+  const drawing = state.drawing(options.seed)
+  const watcher = options.watcher ?? unwatched
+  watcher.expect({ [phase]: 1 })
+  await watcher.run(
+    phase,
+    starting(crew, ranks, rank => ({
+      ...{ kernels: kernels.kind, tuning: kernels.tuning, memory, rank, ranks, drawing },
+      ...{ control: lowered.map.control, list: lowered.listAt[rank], status: lowered.map.ranks[rank].status },
+    })),
+  )
+  options.tamper?.(lowered, memory.buffer)
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
   return runnerOf({ description, measure, crew, state, checked: stepCheckOf(program) })
 }
 
-const drawing = 'drawing the initial weights'
+const phase = 'drawing the initial weights'
+const millisecondsBetweenLooks = 20
+
+/** The ranks get ready, by themselves; whoever watches may stop them. */
+async function* starting(
+  crew: Crew,
+  ranks: number,
+  assignmentOf: (rank: Rank) => Assignment,
+): AsyncGenerator<number, void, void> {
+  const shares = new Array<number>(ranks).fill(0)
+  let isSettled = false
+  const started = crew
+    .start(assignmentOf, (rank, share) => {
+      shares[rank] = share
+    })
+    .finally(() => {
+      isSettled = true
+    })
+  try {
+    while (!isSettled) {
+      yield mean(shares)
+      const pause = new Promise<void>(resolve => platform.later(millisecondsBetweenLooks, resolve))
+      await Promise.race([started.catch(() => {}), pause])
+    }
+    await started
+  } finally {
+    if (!isSettled) {
+      started.catch(() => {}) // nobody waits for it any more
+      await crew.stop()
+    }
+  }
+}
 
 interface Parts {
   readonly description: string
@@ -168,8 +199,6 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
   }
 }
 
-const elementsBetweenLooks = 2 ** 17
-
 /** What lies in the memory, read and written between steps. */
 class State {
   readonly #program: Program
@@ -184,25 +213,22 @@ class State {
     this.#map = lowered.map
     this.#buffer = buffer
     this.#coordinates = lowered.map.ranks.map((_, rank) => coordinatesOf(program.mesh, rank).pp ?? 0)
+    for (const [rank, { words }] of lowered.lists.entries())
+      new Float64Array(buffer, lowered.listAt[rank], words.length).set(words)
+    for (const rank of this.#map.ranks.keys()) this.#residents(rank)
+    this.setScalars(scalarStartsOf(program))
   }
 
-  *initialising(seed: number): Work<void> {
-    for (const [rank, { words }] of this.#lowered.lists.entries())
-      new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length).set(words)
-    for (const rank of this.#map.ranks.keys()) this.#residents(rank)
-    this.setScalars(scalarStartsOf(this.#program))
-    const all = this.#program.params.reduce((sum, { dims }) => sum + elementsOf(dims), 0)
-    let drawn = 0
-    for (const param of this.#program.params) {
-      const value = initial(param, seed)
-      const values = new Float32Array(elementsOf(param.dims))
-      for (let i = 0; i < values.length; i++) {
-        if (i % elementsBetweenLooks === 0) yield (drawn + i) / all
-        values[i] = value(i)
-      }
-      this.setParameter(param.name, values)
-      drawn += values.length
-    }
+  /** What ranks need to know to draw the initial weights. */
+  drawing(seed: number): Drawing {
+    const { mesh } = this.#program
+    const params = this.#program.params.map(param => {
+      const parts = this.#parts(param, keptAs(param), frames => frames.param)
+      const holders = [...parts].map(([rank, { byteOffset }]) => ({ rank, offset: byteOffset }))
+      const { name, init, dims, kept } = param
+      return { name, init, dims, kept, holders }
+    })
+    return { seed, mesh, params }
   }
 
   /** What lives from step to step is counted from the start. */

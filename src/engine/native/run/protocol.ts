@@ -2,10 +2,12 @@
  * What crosses threads. A rank's thread is told once where everything lies; from then on a step is asked for by one word
  * of shared memory and done by one call of exec. Only what main must be woken for is a message.
  */
-import type { Kernels, SharedMemory } from '../kernels/kernels.js'
+import type { Kernels, SharedMemory, Tuning } from '../kernels/kernels.js'
+import type { Drawing } from './draw.js'
 
 export interface Assignment {
   readonly kernels: Kernels['kind']
+  readonly tuning: Tuning
   readonly memory: SharedMemory
   readonly rank: number
   readonly ranks: number
@@ -13,12 +15,16 @@ export interface Assignment {
   readonly control: number
   readonly list: number
   readonly status: number
+  /** The initial weights, of which every rank draws a share before the first step; a group of collectives has none. */
+  readonly drawing?: Drawing
 }
 
 export type ToRank = { readonly type: 'load'; readonly assignment: Assignment }
 
 export type FromRank =
-  /** The kernels are loaded and the rank waits for the first step. */
+  /** So much of its share of the initial weights is drawn. */
+  | { readonly type: 'drawing'; readonly rank: number; readonly share: number }
+  /** The kernels are loaded, its share is drawn, and the rank waits for the first step. */
   | { readonly type: 'ready' }
   /** This was the last rank to finish the step. */
   | { readonly type: 'stepped' }

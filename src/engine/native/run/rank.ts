@@ -3,15 +3,23 @@
 import { type Exec, loadKernels } from '../kernels/kernels.js'
 import { errors, Status } from '../lower/commands.js'
 import { Control } from '../lower/map.js'
+import { draw } from './draw.js'
 import type { Assignment, FromRank } from './protocol.js'
 
 export function serve(assignment: Assignment, tell: (message: FromRank) => void): void {
-  const kernels = loadKernels(assignment.kernels)
+  const kernels = loadKernels(assignment.kernels, assignment.tuning)
   kernels.bind(assignment.rank, assignment.ranks)
   const exec = kernels.attach(assignment.memory)
   const words = new Int32Array(assignment.memory.buffer)
   const control = assignment.control / 4
+  const { rank, drawing } = assignment
+  // Before the drawing: main may ask for the end in the midst of it.
   let seen = Atomics.load(words, control + Control.go)
+  const look = (share: number) => {
+    tell({ type: 'drawing', rank, share })
+    return Atomics.load(words, control + Control.stop) === 0
+  }
+  if (drawing) draw(drawing, { ...assignment, buffer: assignment.memory.buffer }, look)
   tell({ type: 'ready' })
   for (;;) {
     Atomics.wait(words, control + Control.go, seen)

@@ -1,0 +1,287 @@
+// The inner product of everything, after Goto and van de Geijn: blocks of a and b are packed into the order in which a
+// register tile of TILE_ROWS x TILE_COLUMNS of the result reads them, sized for the caches they are read from. The tile
+// runs over k with all of its sums in registers. Sums over k run in ascending order, one pass per block of k, so the bits
+// of a result depend on the sizes, and on how long a pass is, alone.
+//
+// Which tile is fastest differs between CPUs: this file is compiled once for each variant of variants.mjs, and the
+// machine it is to run on chooses. The plain rung, which all of them must agree with:
+//
+//   for (i < m) for (j < n) for (p < k) out[i][j] += a[i][p] * b[p][j];
+#ifndef VARIANT  // compiled by hand
+#define VARIANT variant_plain
+#define NAME plain
+#define TILE_ROWS 4
+#define TILE_VECTORS 2
+#endif
+#ifndef READS_LANES
+#define READS_LANES 0  // 1: a comes four numbers a load, each of which multiplies as a lane; 0: one number at a time
+#endif
+#ifndef FETCHES
+#define FETCHES 0  // how many steps of k ahead a and b are fetched; 0: the CPU sees by itself what comes
+#endif
+#ifndef OVERWRITES
+#define OVERWRITES 0  // 1: a result that is not read is not fetched either: the CPU sees lines that are written as a whole
+#endif
+#include "matmul.h"
+#include "transpose.h"
+
+#define TILE_COLUMNS (TILE_VECTORS * LANES)
+_Static_assert(!READS_LANES || TILE_ROWS % 4 == 0, "four rows a load");
+
+// What one tile reads and writes.
+struct tile {
+  const float *a;
+  size a_row, a_k;  // strides of a
+  const float *b;   // k rows of TILE_COLUMNS
+  float *out;
+  const float *bias, *add;  // or null
+  size stride, k;           // of out and add
+};
+
+// One number at a time; across: four rows of one k lie side by side; along: four k of one row do.
+enum reading { EACH, ACROSS, ALONG };
+
+// One of four numbers in all lanes.
+INLINE vec lane_of(vec4 x, const int lane) {
+#ifdef __wasm__
+  // By bytes, of x and of nothing else: where a shuffle has an operand that does not matter, LLVM names one of the sums,
+  // and V8 keeps it alive.
+#define BYTES(l) 4 * l, 4 * l + 1, 4 * l + 2, 4 * l + 3
+#define COPIES(l) (vec)__builtin_wasm_shuffle_i8x16((bytes)x, (bytes)x, BYTES(l), BYTES(l), BYTES(l), BYTES(l))
+  typedef signed char bytes __attribute__((vector_size(16)));
+  return lane == 0 ? COPIES(0) : lane == 1 ? COPIES(1) : lane == 2 ? COPIES(2) : COPIES(3);
+#undef COPIES
+#undef BYTES
+#else
+  return splat(x[lane]);
+#endif
+}
+
+// Adds the products of one row of b with one number of every row of a.
+#define MULTIPLY_ROW(i, x)                                                                            \
+  _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) sums[i][v] = fma_lanes(x, row[v], sums[i][v])
+#define LOAD_ROW                                                                                      \
+  vec row[TILE_VECTORS];                                                                              \
+  _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) row[v] = load(b + v * LANES);             \
+  if (FETCHES) _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v += 64 / VECTOR_BYTES)           \
+      __builtin_prefetch(b + FETCHES * TILE_COLUMNS + v * LANES)
+
+INLINE void multiply_tile(const int rows, const int vectors, const enum reading reading, const struct tile *t, size a_row,
+                          size a_k) {
+  vec sums[TILE_ROWS][TILE_VECTORS] = {};
+  const float *a = t->a, *b = t->b;
+  size p = 0;
+  if (!OVERWRITES || t->add)
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {  // so that the result has come by the time the sums are done
+      __builtin_prefetch(t->out + i * t->stride, 1);
+      __builtin_prefetch(t->out + i * t->stride + vectors * LANES - 1, 1);
+    }
+  if (reading == ALONG)
+    for (; p + 4 <= t->k; p += 4, a += 4) {
+      vec4 x[TILE_ROWS];
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; i++) x[i] = load4(a + i * a_row);
+#pragma GCC unroll 4
+      for (int step = 0; step < 4; step++, b += TILE_COLUMNS) {
+        LOAD_ROW;
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, lane_of(x[i], step));
+      }
+    }
+  for (; p < t->k; p++, a += a_k, b += TILE_COLUMNS) {
+    LOAD_ROW;
+    if (FETCHES && a_row == 1) __builtin_prefetch(a + FETCHES * a_k);
+    if (reading == ACROSS) {
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; i += 4) {
+        const vec4 x = load4(a + i);
+        MULTIPLY_ROW(i, lane_of(x, 0));
+        MULTIPLY_ROW(i + 1, lane_of(x, 1));
+        MULTIPLY_ROW(i + 2, lane_of(x, 2));
+        MULTIPLY_ROW(i + 3, lane_of(x, 3));
+      }
+    } else {
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, splat(a[i * a_row]));
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++) {
+      const size at = i * t->stride + v * LANES;
+      vec sum = sums[i][v];
+      if (t->bias) sum += load(t->bias + v * LANES);
+      if (t->add) sum += load(t->add + at);
+      store(t->out + at, sum);
+    }
+}
+
+// One function per number of rows: a tile at the lower edge does not compute rows that nobody reads. The first kind runs
+// on packed blocks, whose strides are known; the second on any matrix; the third on one vector of columns.
+typedef void tile_function(const struct tile *);
+#define BELOW_2(do) do(1)
+#define BELOW_4(do) BELOW_2(do) do(2) do(3)
+#define BELOW_6(do) BELOW_4(do) do(4) do(5)
+#define BELOW_8(do) BELOW_6(do) do(6) do(7)
+#define BELOW_12(do) BELOW_8(do) do(8) do(9) do(10) do(11)
+#define BELOW_14(do) BELOW_12(do) do(12) do(13)
+#define JOIN(a, b) a##b
+#define BELOW(n, do) JOIN(BELOW_, n)(do)
+
+#define DEFINE(rows)                                                                                                    \
+  static void packed_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, 1, TILE_ROWS); }         \
+  static void strided_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, t->a_row, t->a_k); }    \
+  static void narrow_##rows(const struct tile *t) { multiply_tile(rows, 1, EACH, t, t->a_row, t->a_k); }
+BELOW(TILE_ROWS, DEFINE)
+
+// All rows, read in the way that how they lie allows.
+INLINE void multiply_strided(const int vectors, const struct tile *t) {
+  if (READS_LANES && t->a_row == 1)
+    multiply_tile(TILE_ROWS, vectors, ACROSS, t, 1, t->a_k);
+  else if (READS_LANES && t->a_k == 1)
+    multiply_tile(TILE_ROWS, vectors, ALONG, t, t->a_row, 1);
+  else
+    multiply_tile(TILE_ROWS, vectors, EACH, t, t->a_row, t->a_k);
+}
+static void packed_whole(const struct tile *t) {
+  multiply_tile(TILE_ROWS, TILE_VECTORS, READS_LANES ? ACROSS : EACH, t, 1, TILE_ROWS);
+}
+static void strided_whole(const struct tile *t) { multiply_strided(TILE_VECTORS, t); }
+static void narrow_whole(const struct tile *t) { multiply_strided(1, t); }
+
+#define PACKED(rows) packed_##rows,
+#define STRIDED(rows) strided_##rows,
+#define NARROW(rows) narrow_##rows,
+static tile_function *const packed_tiles[TILE_ROWS + 1] = {0, BELOW(TILE_ROWS, PACKED) packed_whole};
+static tile_function *const strided_tiles[TILE_ROWS + 1] = {0, BELOW(TILE_ROWS, STRIDED) strided_whole};
+static tile_function *const narrow_tiles[TILE_ROWS + 1] = {0, BELOW(TILE_ROWS, NARROW) narrow_whole};
+
+// A tile at the right edge goes through a whole one of its own, and only its columns are copied out.
+static void multiply_edge(tile_function *multiply, struct tile t, int rows, int columns) {
+  float whole[TILE_ROWS * TILE_COLUMNS];
+  const struct tile edge = t;
+  t.out = whole;
+  t.bias = t.add = 0;
+  t.stride = TILE_COLUMNS;
+  multiply(&t);
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      float sum = whole[i * TILE_COLUMNS + j];
+      if (edge.bias) sum += edge.bias[j];
+      if (edge.add) sum += edge.add[i * edge.stride + j];
+      edge.out[i * edge.stride + j] = sum;
+    }
+}
+
+INLINE void multiply_at(tile_function *const *tiles, const struct tile *t, size rows, size columns) {
+  const int height = (int)min_size(rows, TILE_ROWS);
+  if (columns >= TILE_COLUMNS)
+    tiles[height](t);
+  else if (columns == LANES)
+    narrow_tiles[height](t);
+  else
+    multiply_edge((columns < LANES ? narrow_tiles : tiles)[height], *t, height, (int)columns);
+}
+
+// The tile at (i, j), from elements of a and a panel of b.
+INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panels) {
+  const size at = i * x->stride + j;
+  return (struct tile){.a = a.at,
+                       .a_row = a.row_stride,
+                       .a_k = a.column_stride,
+                       .b = panels + j * x->k,
+                       .out = x->out + at,
+                       .bias = x->bias ? x->bias + j : 0,
+                       .add = x->add ? x->add + at : 0,
+                       .stride = x->stride,
+                       .k = x->k};
+}
+
+// The result, from rows of a where they lie.
+static void multiply_rows(const struct product *x, const float *panels) {
+  for (size j = 0; j < x->n; j += TILE_COLUMNS)
+    for (size i = 0; i < x->m; i += TILE_ROWS) {
+      const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels);
+      multiply_at(strided_tiles, &t, x->m - i, x->n - j);
+    }
+}
+
+// A panel: k rows of `width` floats. `from` has k rows (stride k_stride) of `count` <= width elements (stride across).
+INLINE void pack_panel(float *to, const float *from, size k_stride, size across, size k, size count, const size width) {
+  size done = 0;
+  if (across == 1 && count == width) {
+    for (size p = 0; p < k; p++, from += k_stride, to += width)
+#pragma GCC unroll 8
+      for (size j = 0; j < width; j++) to[j] = from[j];
+    return;
+  }
+  if (k_stride == 1) {
+    const size fours = k & ~(size)3;
+    for (; done + LANES <= count; done += LANES)
+      for (size p = 0; p < fours; p += 4) transpose_lanes(to + p * width + done, width, from + done * across + p, across);
+    for (; done + 4 <= count; done += 4)
+      for (size p = 0; p < fours; p += 4) transpose4(to + p * width + done, width, from + done * across + p, across);
+    for (size p = fours; p < k; p++)
+      for (size j = 0; j < done; j++) to[p * width + j] = from[j * across + p];
+  }
+  for (size p = 0; p < k; p++) {
+    for (size j = done; j < count; j++) to[p * width + j] = from[p * k_stride + j * across];
+    for (size j = count; j < width; j++) to[p * width + j] = 0;
+  }
+}
+
+static float *pack_columns(float *to, struct matrix b, size k, size columns) {
+  for (size j = 0; j < columns; j += TILE_COLUMNS, to += k * TILE_COLUMNS)
+    pack_panel(to, b.at + j * b.column_stride, b.row_stride, b.column_stride, k, min_size(columns - j, TILE_COLUMNS),
+               TILE_COLUMNS);
+  return to;
+}
+
+static void pack_rows(float *to, struct matrix a, size rows, size k) {
+  for (size i = 0; i < rows; i += TILE_ROWS, to += k * TILE_ROWS)
+    pack_panel(to, a.at + i * a.row_stride, a.column_stride, a.row_stride, k, min_size(rows - i, TILE_ROWS), TILE_ROWS);
+}
+
+// The same from a packed block of a.
+static void multiply_block(const struct product *x, const float *a, const float *panels) {
+  for (size j = 0; j < x->n; j += TILE_COLUMNS)
+    for (size i = 0; i < x->m; i += TILE_ROWS) {
+      const struct tile t = tile_of(x, i, j, (struct matrix){a + i * x->k, 1, TILE_ROWS}, panels);
+      multiply_at(packed_tiles, &t, x->m - i, x->n - j);
+    }
+}
+
+// The most of `most` that is whole tiles.
+INLINE size whole_tiles(size most, size unit) { return max_size(most / unit, 1) * unit; }
+
+static void multiply_blocks(const struct blocks *most, const struct product *x, float *space) {
+  const size most_rows = whole_tiles(most->rows, TILE_ROWS);
+  const size step_n = even_block(x->n, whole_tiles(most->columns, TILE_COLUMNS), TILE_COLUMNS);
+  const size step_k = even_block(x->k, most->k, 4), step_m = even_block(x->m, most_rows, TILE_ROWS);
+  float *packed_a = space, *packed_b = packed_a + most_rows * most->k;
+  for (size j = 0; j < x->n; j += step_n)
+    for (size p = 0; p < x->k; p += step_k) {
+      const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
+      pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
+      for (size i = 0; i < x->m; i += step_m) {
+        const struct product part = part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth);
+        if (x->a.column_stride == 1 && x->n <= most->unpacked) {
+          multiply_rows(&part, packed_b);
+        } else {
+          pack_rows(packed_a, part.a, part.m, depth);
+          multiply_block(&part, packed_a, packed_b);
+        }
+      }
+    }
+}
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+const struct variant VARIANT = {.name = TEXT(NAME),
+                                .rows = TILE_ROWS,
+                                .columns = TILE_COLUMNS,
+                                .multiply_blocks = multiply_blocks,
+                                .multiply_rows = multiply_rows,
+                                .pack_columns = pack_columns};

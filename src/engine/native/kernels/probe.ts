@@ -1,0 +1,126 @@
+/**
+ * Which variant of the register tile is fastest here: each multiplies a few small matrices for some milliseconds, in turns,
+ * and the best of its turns counts. The winner is then tried with other blocks. What was found is remembered for this
+ * CPU and this build, and whoever cannot remember measures again.
+ */
+import { platform } from '../../../platform/index.js'
+import { KernelBed } from './bed.js'
+import type { Kernels } from './target.js'
+import { neighbours, type Tuning, tuningFor } from './tuning.js'
+
+/** The speed of a tuning: the geometric mean over the products. */
+export interface Attempt {
+  readonly tuning: Tuning
+  readonly gflops: number
+}
+
+export interface Probed {
+  /** What it holds for: a CPU and a build. */
+  readonly machine: string
+  readonly chosen: Tuning
+  /** All that were tried, in the order of preference where they are equally fast; the chosen one is of the last race. */
+  readonly races: readonly (readonly Attempt[])[]
+}
+
+interface Product {
+  readonly m: number
+  readonly n: number
+  readonly k: number
+  readonly form: 'NN' | 'NT' | 'TN'
+}
+
+/** Of a layer of a small model: forward, gradient of the input, gradient of the weight. */
+const products: readonly Product[] = [
+  { m: 96, n: 1024, k: 512, form: 'NN' },
+  { m: 96, n: 512, k: 1024, form: 'NT' },
+  { m: 256, n: 384, k: 192, form: 'TN' },
+]
+const flopsOf = ({ m, n, k }: Product): number => 2 * m * n * k
+
+/** In all turns of one tuning together, after a first that warms up: a runtime may compile better what is run often. */
+const rounds = { least: 4, most: 12, seconds: 0.04 }
+
+/** A later candidate must be so much faster to replace an earlier one: noise changes nothing. */
+const margin = 1.03
+
+/** Operands for all products, in one memory. */
+class Bench {
+  readonly #bed: KernelBed
+  readonly #words
+
+  constructor(kernels: Kernels) {
+    const [m, n, k] = (['m', 'n', 'k'] as const).map(size => Math.max(...products.map(product => product[size])))
+    this.#bed = new KernelBed(kernels, 4 * (m * k + k * n + m * n) + 256)
+    const [a, b, out] = [m * k, k * n, m * n].map(count => this.#bed.operand(count))
+    for (const { values } of [a, b]) for (let i = 0; i < values.length; i++) values[i] = (i % 1021) / 1021 - 0.5
+    this.#words = products.map(({ form, ...sizes }) => ({
+      ...{ out: out.offset, a: a.offset, b: b.offset, bias: 0, add: 0, ...sizes },
+      ...{ transA: Number(form[0] === 'T'), transB: Number(form[1] === 'T') },
+      ...{ batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
+    }))
+  }
+
+  /** Of every product once. */
+  seconds(kernels: Kernels): number[] {
+    this.#bed.use(kernels)
+    return this.#words.map(words => Math.max(this.#bed.time('matmul', words), 1e-6))
+  }
+}
+
+const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b), Infinity)
+const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0)
+
+/** Times tunings in turns. */
+function timed(bench: Bench, contenders: readonly Kernels[]): Attempt[] {
+  const turns: number[][][] = [] // [round][contender][product]
+  const turn = () => contenders.map(kernels => bench.seconds(kernels))
+  turn()
+  const over = () =>
+    turns.length >= rounds.most ||
+    (turns.length >= rounds.least && sum(turns.map(([first]) => sum(first))) > rounds.seconds)
+  while (!over()) turns.push(turn())
+  return contenders.map(({ tuning }, i) => {
+    const rates = products.map((product, p) => flopsOf(product) / least(turns.map(turn => turn[i][p])))
+    return { tuning, gflops: Math.exp(sum(rates.map(Math.log)) / rates.length) / 1e9 }
+  })
+}
+
+const fastest = (attempts: readonly Attempt[]): Attempt =>
+  attempts.reduce((best, attempt) => (attempt.gflops > margin * best.gflops ? attempt : best))
+
+/** Variants first; then the winner with other blocks, where the machine tells its caches. A browser does not. */
+export function probe(kernels: Kernels, machine: string): Probed {
+  const [bench, caches] = [new Bench(kernels), platform.caches()]
+  const race = (tunings: readonly Tuning[]) =>
+    timed(
+      bench,
+      tunings.map(tuning => kernels.tuned(tuning)),
+    )
+  const variants = race(kernels.variants.map(variant => tuningFor(kernels.kind, variant, caches)))
+  const { tuning } = fastest(variants)
+  if (!caches || kernels.kind === 'wasm') return { machine, chosen: tuning, races: [variants] }
+  const variant = kernels.variants.find(({ name }) => name === tuning.variant)!
+  const blocks = race([tuning, ...neighbours(tuning, variant)])
+  return { machine, chosen: fastest(blocks).tuning, races: [variants, blocks] }
+}
+
+/** What is remembered of this machine, or measured now and remembered. */
+export function probed(kernels: Kernels, name: string, machine: string): Probed {
+  const known = parsed(platform.recall(name))
+  if (known?.machine === machine && kernels.variants.some(({ name }) => name === known.chosen.variant)) return known
+  const found = probe(kernels, machine)
+  platform.remember(name, `${JSON.stringify(found, null, 2)}\n`)
+  return found
+}
+
+/** undefined: nothing, or nothing that was written by `probed`. */
+function parsed(text: string | undefined): Probed | undefined {
+  try {
+    const { machine, chosen, races } = JSON.parse(text ?? '') as Probed // looked at below
+    const { variant, ...blocks } = chosen
+    const whole = Object.values(blocks).every(Number.isInteger) && Object.keys(blocks).length === 4
+    return whole && typeof variant === 'string' && Array.isArray(races) ? { machine, chosen, races } : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,44 @@
+/** What kernels are, wherever they run: native or WebAssembly. kernels.ts loads them. */
+import type { Tuning, Variant } from './tuning.js'
+import type { Memory } from './webassembly.js'
+
+/** A memory that all ranks share. It can be sent to a worker as it is. */
+export interface SharedMemory {
+  readonly buffer: SharedArrayBuffer
+  /** The first byte that is free: offsets in commands count from the start of the buffer, but 0 is nowhere. */
+  readonly start: number
+  /** What WebAssembly calls it. */
+  readonly memory?: Memory
+}
+
+/** Executes the list at a byte offset for the rank whose status block is at another; returns 0, or what went wrong. */
+export type Exec = (list: number, status: number) => number
+
+export interface Kernels {
+  /** vectors: native, but without the CPU's matrix tiles, where it has any. */
+  readonly kind: 'native' | 'vectors' | 'wasm'
+  readonly description: string
+  /** What `config` must give each rank. */
+  readonly workspaceBytes: number
+  /** Of matmul's register tile, those that were compiled: the first where nothing was measured. */
+  readonly variants: readonly Variant[]
+  readonly tuning: Tuning
+  /** The same, tuned otherwise. */
+  tuned(tuning: Tuning): Kernels
+  /** A memory with at least so many bytes from its start on. */
+  memory(bytes: number): SharedMemory
+  attach(memory: SharedMemory): Exec
+  /** Gives the calling thread its part of the cores, where the runtime can. */
+  bind(rank: number, ranks: number): void
+  /** Wakes the ranks that sleep on the i32 at a byte offset. */
+  wake(memory: SharedMemory, offset: number): void
+}
+
+/** What an exec that did not return 0 met, as in kernels/kernels.h. */
+export const execErrors = {
+  1: 'the run was aborted',
+  2: 'a peer did not come in time',
+  3: 'unknown command',
+  4: 'a kernel needs more workspace than it was given',
+  5: 'experts get more rows than there is room for',
+} as const

@@ -1,0 +1,68 @@
+/**
+ * How kernels are tuned to a machine: which variant of the register tile multiplies, and in which blocks. Blocks follow
+ * from the caches. Of all this only the length of a pass over k, which the first cache says, is part of what a sum rounds
+ * to: what is measured (probe.ts) changes how long a product takes, and no bit of it.
+ */
+import type { Caches } from '../../../platform/index.js'
+import { tuningWords } from '../lower/commands.js'
+import type { Kernels } from './target.js'
+
+/** A register tile: so many rows and columns of a result are summed in registers (kernels/variants.mjs). */
+export interface Variant {
+  readonly name: string
+  readonly rows: number
+  readonly columns: number
+}
+
+export interface Tuning {
+  /** By name. */
+  readonly variant: string
+  /** The most of k, of rows of a and of columns of b that are packed at once. */
+  readonly blockK: number
+  readonly blockRows: number
+  readonly blockColumns: number
+  /** Up to so many columns rows of a are read where they lie. */
+  readonly unpacked: number
+}
+
+/** What is packed of both operands, in elements: VECTORS_BYTES of kernels/kernels.h. */
+const mostPacked = 2 ** 20
+
+/** Of a core of a server, where the machine does not say. */
+const usual: Caches = { first: 32768, second: 2 ** 20, last: 2 ** 24 }
+
+/** With wide vectors few columns are soon done, and packing rows of a for them costs more than it saves. */
+const unpacked: Readonly<Record<Kernels['kind'], number>> = { native: 768, vectors: 768, wasm: 0 }
+
+const between = (least: number, value: number, most: number): number => Math.max(least, Math.min(most, value))
+const wholeTiles = (value: number, tile: number): number => Math.max(1, Math.floor(value / tile)) * tile
+
+/**
+ * A panel of a, a tile high, stays in the first cache with what passes by of b; the block of a in 0.3 of the second;
+ * the block of b in half of the last. WebAssembly has the same blocks everywhere, and so the same bits.
+ */
+export function tuningFor(kind: Kernels['kind'], variant: Variant, caches: Caches = usual): Tuning {
+  const { first, second, last } = kind === 'wasm' ? usual : caches
+  const blockK = first >= 65536 ? 512 : first >= 32768 ? 384 : 256
+  const blockRows = wholeTiles(between(48, (0.3 * second) / (4 * blockK), 384), variant.rows)
+  const room = mostPacked / blockK - blockRows
+  const blockColumns = wholeTiles(Math.min(room, between(512, last / (8 * blockK), 2048)), variant.columns)
+  return { variant: variant.name, blockK, blockRows, blockColumns, unpacked: unpacked[kind] }
+}
+
+/** The same variant with one thing changed that changes no bit. */
+export function neighbours(tuning: Tuning, { rows, columns }: Variant): Tuning[] {
+  return [
+    { ...tuning, unpacked: tuning.unpacked > 0 ? 0 : 768 },
+    { ...tuning, blockRows: wholeTiles(tuning.blockRows / 2, rows) },
+    { ...tuning, blockColumns: wholeTiles(tuning.blockColumns / 2, columns) },
+  ]
+}
+
+/** As exec is told. */
+export function wordsOf(tuning: Tuning, variants: readonly Variant[], tiles: boolean): Int32Array {
+  const variant = variants.findIndex(({ name }) => name === tuning.variant)
+  if (variant < 0) throw new Error(`internal: there is no variant ${tuning.variant}`)
+  const words = { ...tuning, variant, tiles: Number(tiles) }
+  return Int32Array.from(tuningWords, word => words[word])
+}

@@ -1,0 +1,60 @@
+/**
+ * The first values of all parameters, drawn by all ranks at once: each draws an even share of every parameter, and lays it
+ * wherever it is held, its own arena or another's. A number depends on its place in the whole tensor alone, so who draws
+ * it makes no difference.
+ */
+import { coordinatesOf, elementsOf, type Mesh, type Rank } from '../../../base/index.js'
+import { heldRuns, initial } from '../../../geometry/index.js'
+import type { Param } from '../../../ir/index.js'
+
+export interface Drawing {
+  readonly seed: number
+  readonly mesh: Mesh
+  readonly params: readonly DrawnParam[]
+}
+
+export interface DrawnParam extends Pick<Param, 'name' | 'init' | 'dims' | 'kept'> {
+  /** Where the own part of each rank that holds it begins, in bytes. */
+  readonly holders: readonly { readonly rank: Rank; readonly offset: number }[]
+}
+
+const elementsBetweenLooks = 2 ** 17
+
+/** Draws a rank's share of so many; `look` hears how much of it is done, and says whether to go on. */
+export function draw(
+  { seed, mesh, params }: Drawing,
+  { rank, ranks, buffer }: { readonly rank: Rank; readonly ranks: number; readonly buffer: SharedArrayBuffer },
+  look: (share: number) => boolean,
+): void {
+  const all = params.reduce((sum, { dims }) => sum + elementsOf(dims), 0) / ranks
+  let drawn = 0
+  for (const param of params) {
+    const [from, until] = [rank, rank + 1].map(share => Math.floor((elementsOf(param.dims) * share) / ranks))
+    const value = initial(param, seed)
+    const values = new Float32Array(until - from)
+    for (let i = 0; i < values.length; i++) {
+      if (i % elementsBetweenLooks === 0 && !look((drawn + i) / all)) return
+      values[i] = value(from + i)
+    }
+    for (const holder of param.holders) lay({ mesh, param, from, values, buffer }, holder)
+    drawn += values.length
+  }
+}
+
+interface Share {
+  readonly mesh: Mesh
+  readonly param: DrawnParam
+  /** Index in the whole tensor of the first of the values. */
+  readonly from: number
+  readonly values: Float32Array
+  readonly buffer: SharedArrayBuffer
+}
+
+function lay({ mesh, param, from, values, buffer }: Share, { rank, offset }: DrawnParam['holders'][number]): void {
+  for (const { held, index, length } of heldRuns(mesh, param.dims, param.kept, coordinatesOf(mesh, rank))) {
+    const [first, end] = [Math.max(index, from), Math.min(index + length, from + values.length)]
+    if (first >= end) continue
+    const part = new Float32Array(buffer, offset + 4 * (held + first - index), end - first)
+    part.set(values.subarray(first - from, end - from))
+  }
+}
