@@ -9,6 +9,7 @@ import { LlamaConfig, presets } from '../src/model/index.js'
 import {
   abilitiesOf,
   bytesBound,
+  commonPrice,
   type Found,
   groupsOf,
   jobOf,
@@ -54,9 +55,15 @@ function boundsHold(request: Request, { split, estimate: { step }, bytes }: Pric
   const { pipeline, leastOpen } = pipelineIn(setup)
   const held = memoryLike(setup).least(pipeline.ranks[0], leastOpen)
   ok(bytes >= held * (1 - 1e-12), `${bytes} < ${held}: ${JSON.stringify(split)}`)
-  const price = new CutPrice(setup).withPipeline(setup)
-  for (const least of [price.least(), price.leastInOrder(), price.leastBeside()])
-    ok(step >= least * (1 - 1e-12), `${step} < ${least}: ${JSON.stringify(split)}`)
+  const cut = new CutPrice(setup)
+  const price = cut.withPipeline(setup)
+  const bounds = {
+    ...{ cut: cut.least(), pipeline: price.least(), beside: price.leastBeside(), held: price.leastHeld() },
+    // Chains of tasks that decided other plans with this pipeline, and then its own.
+    ...{ paths: cut.leastWith(pipelineIn(setup), split), order: price.leastInOrder() },
+  }
+  for (const [name, least] of Object.entries(bounds))
+    ok(step >= least * (1 - 1e-12), `${step} < ${least} (${name}): ${JSON.stringify(split)}`)
 }
 
 function noneIsBelowItsBounds(request: Request): void {
@@ -65,10 +72,13 @@ function noneIsBelowItsBounds(request: Request): void {
     const step = stepBound(request, group)
     for (const saving of savingsOf(group)) {
       const bytes = bytesBound(request, group, saving)
+      const common = commonPrice(request, group, saving.recompute)
       for (const pipeline of pipelinesOf(request, group.pp)) {
         const plan = priceOf(request, splitFrom(group, pipeline, saving))
         ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)
         ok(plan.bytes >= bytes * (1 - 1e-12), `${plan.bytes} < ${bytes}: ${JSON.stringify(plan.split)}`)
+        const least = common.leastEnd(pipelineIn(setupOf(request, plan.split)).pipeline, common.partsOf(pipeline))
+        ok(plan.estimate.step >= least * (1 - 1e-12), `${plan.estimate.step} < ${least}: ${JSON.stringify(plan.split)}`)
         if (plans++ % 5 === 0) boundsHold(request, plan)
       }
     }
@@ -89,6 +99,22 @@ test('no plan with experts is below the bounds of its group, be they shared or s
   noneIsBelowItsBounds(
     requestOf({ devices: 4, batch: 8, layers: 2, experts: 8, software: 'lockstep', constraints: ['etp<=2', 'dp<=2'] }),
   ))
+
+const longSequences: Asked = {
+  ...{ devices: 16, batch: 4, layers: 4, seq: 32_768, software: 'lockstep', memory: 40 },
+  constraints: ['cp>=2', 'tp<=2', 'pp<=2', 'sequenceParallel=true'],
+}
+
+test('no plan that splits sequences is below its bounds: rings wait for what flies on their links', () =>
+  noneIsBelowItsBounds(
+    requestOf({ ...longSequences, constraints: [...longSequences.constraints!, 'zero>=1', 'cp<=4'] }),
+  ))
+
+test('pruned and unpruned find the same where sequences are split', () => {
+  const [quick, whole] = [find(longSequences, true), find(longSequences, false)]
+  deepEqual(steps(quick.best), steps(whole.best))
+  deepEqual(points(quick.front), points(whole.front))
+})
 
 test('both kinds of pruning happen', () => {
   const { pruned } = find({ devices: 64, batch: 64, layers: 32, memory: 40 }, true).counts

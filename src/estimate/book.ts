@@ -3,11 +3,13 @@
  * layers, schedule and microbatches. Whoever prices many plans keeps a book and passes it with each setup.
  */
 import type { Cluster, Precision } from '../cluster/index.js'
-import { entry } from './entry.js'
+import { ByFields, entry } from './entry.js'
 import type { Software } from './others/software.js'
+import { type CutFacts, sharedFields } from './own/cut-facts.js'
 import { PriceTable } from './prices.js'
 import { HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
 import { OrderBook, type PlayedOrders } from './schedules/order.js'
+import type { TaskPath } from './schedules/path.js'
 import { type Pipeline, pipelineOf } from './schedules/stages.js'
 import type { Placed, Setup, Split } from './setup.js'
 import type { Shape } from './shape.js'
@@ -29,6 +31,8 @@ const orderedHoldings = (): OrderedHoldings => ({ orders: new OrderBook(), holdi
 /** The stages of a pipeline, the order of its tasks, and what its ranks hold: the latter two are found when asked for. */
 export class KnownPipeline {
   readonly pipeline: Pipeline
+  /** Chains of tasks that decided how long some plan with this pipeline takes. */
+  readonly paths: TaskPath[] = []
   readonly #split: Split
   readonly #book: OrderedHoldings
   #orders: PlayedOrders | undefined
@@ -61,6 +65,7 @@ export class KnownPipeline {
 export class EstimateBook {
   readonly #tables = new WeakMap<Shape, ByCluster>()
   readonly #orders = orderedHoldings()
+  readonly #cuts = new WeakMap<Shape, ByFields<(typeof sharedFields)[number], CutFacts>>()
   /** Of a list of layers, or of a shape where they are shared out evenly: by schedule, then by numbers. */
   readonly #pipelines = new WeakMap<object, Map<string, ByStages>>()
 
@@ -69,6 +74,14 @@ export class EstimateBook {
     const bySoftware = entry(byCluster, cluster, (): BySoftware => new WeakMap())
     const byPrecision = entry(bySoftware, software, (): ByPrecision => new Map())
     return entry(byPrecision, precision, () => new PriceTable({ shape, cluster, software, precision }))
+  }
+
+  /** What memory depends on of the cut of a layer. */
+  cutFacts(shape: Shape, split: Split, make: () => CutFacts): CutFacts {
+    return entry(this.#cuts, shape, () => new ByFields<(typeof sharedFields)[number], CutFacts>(sharedFields)).of(
+      split,
+      make,
+    )
   }
 
   pipeline(shape: Shape, split: Split): KnownPipeline {

@@ -20,7 +20,7 @@ export const totalBytes = (f: Footprint): number =>
 
 /** Bytes on the heaviest rank. */
 export const footprint = (placed: Placed): Footprint =>
-  heaviestOf(memoryLike(placed), pipelineIn(placed).holdings.undominated)
+  heaviestOf(memoryLike(placed), pipelineIn(placed).holdings.lumped)
 
 /** What plans that differ in their pipeline alone share of their memory is found once; the rest is asked for rank by rank. */
 export interface PipelineMemory {

@@ -27,16 +27,19 @@ import {
   totalOf,
   usualEnds,
 } from './rank-cost.js'
-import { type Acts, starts, startsApart } from './schedules/acts.js'
+import { finishHeld } from './schedules/held.js'
+import { pathTo, secondsOfPath } from './schedules/path.js'
 import {
+  type FlownBlock,
   type PipelineCosts,
   type PipelineFlights,
+  plainPlay,
   playAlone,
   playPipeline,
   type TaskTimes,
   taskCosts,
 } from './schedules/play.js'
-import { fetchesEach, type Pipeline, reducesEach } from './schedules/stages.js'
+import { fetchesEach, type Pipeline, reducesEach, splitsAll } from './schedules/stages.js'
 import type { Estimate, Setup, Split } from './setup.js'
 import { dataCost, messageCost, optimizerCost } from './step-cost.js'
 
@@ -59,7 +62,7 @@ export class CutPrice {
   readonly #setup: Setup
   readonly #flying: (() => Flying) | undefined
   #known: Flying | undefined
-  #each: { readonly gather: number; readonly reduce: number } | undefined
+  #each: MovedEach | undefined
 
   constructor(setup: Setup) {
     this.#setup = setup
@@ -101,7 +104,8 @@ export class CutPrice {
   least(): number {
     const { shape, split } = this.#setup
     const layers = shape.layers / split.pp
-    const end = Math.max(this.busy() / split.pp, split.microbatches * layers * this.flownEach(0))
+    const flown = split.microbatches * layers * this.flownEach(0, anyBackward(split))
+    const end = Math.max(this.busy() / split.pp, flown)
     return (
       (end +
         optimizerCost(this.#setup, {
@@ -120,12 +124,21 @@ export class CutPrice {
 
   /** When the tasks of such a pipeline can be done at the soonest, whatever their order. */
   leastEnd(pipeline: Pipeline, parts: StageParts): number {
-    return leastEnd(pipeline, parts, this.near, fetches => this.flownEach(fetches))
+    return leastEnd(pipeline, parts, this.near, fetches => this.flownEach(fetches, parts.backward))
   }
 
-  /** No step with such a pipeline takes less, whatever the order of its tasks. */
-  leastWith(pipeline: Pipeline, split: Pick<Split, 'schedule' | 'chunks'>): number {
-    return this.withRest(this.leastEnd(pipeline, this.partsOf(split)), pipeline)
+  /** No step with such a pipeline takes less, as far as the order of its tasks is known. */
+  leastWith({ pipeline, paths }: KnownPipeline, split: Pick<Split, 'schedule' | 'chunks'>): number {
+    const parts = this.partsOf(split)
+    const messages = { near: this.near, far: this.far, late: this.late }
+    let end = this.leastEnd(pipeline, parts)
+    for (const path of paths) end = Math.max(end, secondsOfPath(path, parts, messages) * (1 - rounding))
+    return this.withRest(end, pipeline)
+  }
+
+  /** What a message costs the rank that sends it. */
+  get late(): number {
+    return this.#setup.software.exposed.pp * this.near
   }
 
   /** A step whose gradients are sums after so many seconds. */
@@ -139,22 +152,26 @@ export class CutPrice {
 
   /**
    * Seconds a layer's gradients, and so many times its parameters, are on their way for each microbatch, at the least:
-   * forward and backward fetch, but a call may find what the one before it has fetched.
+   * forward and backward fetch, but a call may find what the one before it has fetched. Where the collectives of a layer use the
+   * same links they wait for what left before, and what leaves later waits for its call to end.
    */
-  flownEach(fetches: number): number {
+  flownEach(fetches: number, backward: StageParts['backward']): number {
     this.#each ??= this.#movedEach()
-    return fetches * this.#each.gather + this.#each.reduce
+    const { gather, reduce, beside } = this.#each
+    return fetches * gather + reduce + (beside ? totalOf(beside, { backward }) : 0)
   }
 
-  #movedEach(): { readonly gather: number; readonly reduce: number } {
+  #movedEach(): MovedEach {
     const { split } = this.#setup
     const [fetches, reduces] = [fetchesEach(split), reducesEach(split)]
-    const layer = fetches || reduces ? this.flying?.blocks.layer : undefined
-    if (!layer) return { gather: 0, reduce: 0 }
-    const beside = this.flying
-      ? laneSeconds(this.flying.traffic, layer.acts, scheduleFacts[split.schedule].backward)
-      : 0
-    return { gather: fetches ? layer.gather : 0, reduce: (reduces ? layer.reduce : 0) + beside }
+    const flying = fetches || reduces ? this.flying : undefined
+    if (!flying) return { gather: 0, reduce: 0 }
+    const { traffic, blocks } = flying
+    return {
+      gather: fetches ? blocks.layer.gather : 0,
+      reduce: reduces ? blocks.layer.reduce : 0,
+      ...((traffic.besideTp || traffic.besideApart) && { beside: besideFlights(traffic, blocks.layer) }),
+    }
   }
 
   withPipeline(setup: Setup): StepPrice {
@@ -162,15 +179,20 @@ export class CutPrice {
   }
 }
 
-/** Seconds that the collectives of a layer and a microbatch use the links of the flights. */
-function laneSeconds(
-  traffic: BlockTraffic,
-  acts: Readonly<Record<TaskKind, Acts>>,
-  backward: StageParts['backward'],
-): number {
-  const of = (kind: TaskKind): number =>
-    (traffic.besideTp ? acts[kind].carried(starts) : 0) + (traffic.besideApart ? acts[kind].carried(startsApart) : 0)
-  return of('F') + (backward === 'whole' ? of('B') : backward === 'split' ? of('I') + of('W') : 0)
+/** What flies for each microbatch because of a layer, and what of its tasks can be done only while nothing does. */
+interface MovedEach {
+  readonly gather: number
+  readonly reduce: number
+  readonly beside?: TaskTimes
+}
+
+/** Backward passes of plans that share a cut: if they are not all in two, some may be. */
+const anyBackward = (split: Split): StageParts['backward'] => (splitsAll(split) ? 'split' : 'paired')
+
+/** Seconds of each task from its first collective over the links of the flights on. */
+function besideFlights({ besideTp, besideApart }: BlockTraffic, { seconds, acts }: FlownBlock): TaskTimes {
+  const of = (kind: TaskKind): number => Math.min(seconds[kind], acts[kind].restFrom(besideTp, besideApart))
+  return { F: of('F'), I: of('I'), W: of('W'), B: of('B') }
 }
 
 /** Of stragglers, as a share of the step. */
@@ -213,17 +235,28 @@ export class StepPrice {
     return this.#withRest(this.#leastEnd())
   }
 
-  /** Whether something may fly beside the tasks: there are further bounds then. */
-  get flies(): boolean {
-    return this.#cut.flying !== undefined
+  /** Further bounds, each dearer than the one before, where something may fly beside the tasks. */
+  get further(): readonly (() => number)[] {
+    if (!this.#cut.flying) return []
+    const { shorter } = this.#known.orders
+    const held = shorter ? [] : [() => this.leastHeld()]
+    // What is fetched for each call is seen by one rank alone; so is what grows with microbatches that are not played.
+    return shorter || fetchesEach(this.#setup.split) ? [...held, () => this.leastBeside()] : held
   }
 
-  /** No less, knowing the order of the tasks, where all of it is played: what flies only delays them. */
+  /** No less, knowing the order of the tasks, where all of it is played. What was found out is kept for others. */
   leastInOrder(): number {
-    const { orders } = this.#known
-    const { microbatches } = this.#setup.split
-    const bare = orders.shorter ? 0 : Math.max(...playPipeline(orders, microbatches, this.#costs()).finish)
-    return this.#withRest(Math.max(this.#leastEnd(), bare * (1 - rounding)))
+    const { orders, pipeline, paths } = this.#known
+    if (orders.shorter) return this.least()
+    const { finish, last } = plainPlay(orders.order, this.#costs())
+    paths.push(pathTo(orders.order, pipeline, last[finish.indexOf(Math.max(...finish))]))
+    return this.#leastOf(finish)
+  }
+
+  /** No less, knowing also when links are taken. */
+  leastHeld(): number {
+    const flights = this.#flights()
+    return flights ? this.#leastOf(finishHeld(this.#known.orders.order, { ...this.#costs(), flights })) : 0
   }
 
   /** No less, knowing what flies beside the tasks of the busiest rank. */
@@ -281,6 +314,10 @@ export class StepPrice {
     return { pipelined, end, within: Math.max(0, finish[at] - idle[at] - busy), after: end - pipelined }
   }
 
+  #leastOf(finish: Float64Array): number {
+    return this.#withRest(Math.max(this.#leastEnd(), Math.max(...finish) * (1 - rounding)))
+  }
+
   /** When the busiest rank would be done if it never waited for another; 0 where nothing flies. */
   #leastAlone(): number {
     if (this.#alone !== undefined) return this.#alone
@@ -308,8 +345,7 @@ export class StepPrice {
   }
 
   #costs(): PipelineCosts {
-    const { near, far } = this.#cut
-    const late = this.#setup.software.exposed.pp * near
+    const { near, far, late } = this.#cut
     this.#tasks ??= taskCosts(stageTimes(this.#known.pipeline, this.#parts, late))
     return { tasks: this.#tasks, near, far }
   }

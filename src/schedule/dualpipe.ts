@@ -15,12 +15,15 @@ import type { Action, Counts, Schedule, Task, TaskKind } from './task.js'
 
 /** Task of chunk 0 or 1 as the row meets it; the caller knows which stage and microbatch that is. */
 type Visit = Pick<Task, 'kind' | 'microbatch'> & { readonly chunk: 0 | 1 }
-type Cell = readonly Visit[]
+type Cell = readonly [Visit, Visit?]
 
 /** A row being written; each chunk's tasks of one kind take the microbatches in order. */
 class VisitRow {
   readonly cells: Cell[] = []
-  readonly #counts = new Map<string, number>()
+  /** By chunk. */
+  readonly #forwards = [0, 0]
+  readonly #inputs = [0, 0]
+  readonly #weights = [0, 0]
 
   alone(kind: TaskKind, chunk: 0 | 1): void {
     this.cells.push([this.#visit(kind, chunk)])
@@ -31,16 +34,10 @@ class VisitRow {
   }
 
   #visit(kind: TaskKind, chunk: 0 | 1): Visit {
-    const microbatch = this.#next(`${kind === 'B' ? 'I' : kind}${chunk}`)
     // A whole backward is both halves: the weight gradients done later must not name it again.
-    if (kind === 'B') this.#next(`W${chunk}`)
-    return { kind, chunk, microbatch }
-  }
-
-  #next(key: string): number {
-    const count = this.#counts.get(key) ?? 0
-    this.#counts.set(key, count + 1)
-    return count
+    if (kind === 'B') this.#weights[chunk]++
+    const counts = kind === 'F' ? this.#forwards : kind === 'W' ? this.#weights : this.#inputs
+    return { kind, chunk, microbatch: counts[chunk]++ }
   }
 }
 
@@ -94,10 +91,13 @@ export const leadOfDualPipe = ({ ranks, microbatches }: Counts): number[] => [
 
 /** Only what exists: a pair that lost a part is a task alone. */
 function actionsOf(cells: readonly Cell[], taskOf: (visit: Visit) => Task | undefined): Action[] {
-  return cells.flatMap((cell): Action[] => {
-    const tasks = cell.map(taskOf).filter(task => task !== undefined)
-    return tasks.length === 2 ? [{ kind: 'overlap', tasks: [tasks[0], tasks[1]] }] : tasks
-  })
+  const actions: Action[] = []
+  for (const [one, other] of cells) {
+    const [first, second] = [taskOf(one), other && taskOf(other)]
+    if (first && second) actions.push({ kind: 'overlap', tasks: [first, second] })
+    else if (first ?? second) actions.push((first ?? second)!)
+  }
+  return actions
 }
 
 export function dualPipeV({ ranks, microbatches }: Counts): Schedule {

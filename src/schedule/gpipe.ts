@@ -13,13 +13,15 @@ export const gpipe = (counts: Counts): Schedule => allThenAll(counts, upTo(count
 export const loopedBfs = (counts: Counts): Schedule => allThenAll(counts, upTo(counts.microbatches).reverse())
 
 function allThenAll({ ranks, chunks, microbatches }: Counts, wayBack: readonly number[]): Schedule {
-  const pass = (kind: 'F' | 'B', rank: number, chunk: number, order: readonly number[]): Task[] =>
-    order.map(microbatch => ({ kind, stage: loopStage(ranks, rank, chunk), microbatch }))
-  const row = (rank: number): Task[] => [
-    ...upTo(chunks).flatMap(chunk => pass('F', rank, chunk, upTo(microbatches))),
-    ...upTo(chunks)
-      .reverse()
-      .flatMap(chunk => pass('B', rank, chunk, wayBack)),
-  ]
+  const row = (rank: number): Task[] => {
+    const tasks: Task[] = []
+    const pass = (kind: 'F' | 'B', chunk: number, order: readonly number[]) => {
+      const stage = loopStage(ranks, rank, chunk)
+      for (const microbatch of order) tasks.push({ kind, stage, microbatch })
+    }
+    for (let chunk = 0; chunk < chunks; chunk++) pass('F', chunk, upTo(microbatches))
+    for (let chunk = chunks - 1; chunk >= 0; chunk--) pass('B', chunk, wayBack)
+    return tasks
+  }
   return { stages: ranks * chunks, microbatches, rows: upTo(ranks).map(row) }
 }

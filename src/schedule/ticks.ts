@@ -49,7 +49,7 @@ export function runTicks(counts: Counts, ways: Ways, most = Number.POSITIVE_INFI
   for (let left = period * counts.ranks * counts.microbatches; left > 0; ticks++) {
     const before = left
     left -= ranks.tick(ticks)
-    if (left === before || ticks >= most) return useless
+    if (left === before || ranks.leastTicks() > most) return useless
   }
   return { rows: () => ranks.rows(), ticks, inside: ranks.idle() }
 }
@@ -87,6 +87,8 @@ class Ranks {
   readonly #last: Int32Array
   /** By rank: what was chosen, one after the other, and of input gradients alone the chunks, oldest first. */
   readonly #chosen: Choice[][]
+  /** Ticks that some rank has waited. */
+  #waited = 0
   readonly #weights: (0 | 1)[][]
 
   constructor({ ranks, microbatches }: Counts, { limit, due, patience }: Ways) {
@@ -112,11 +114,20 @@ class Ranks {
     let busy = 0
     for (let rank = 0; rank < this.#ranks; rank++) {
       const choice = this.#choose(rank)
-      if (choice === nothing) continue
+      if (choice === nothing) {
+        const done = this.#chosen[rank].length
+        if (done < period * this.#microbatches) this.#waited = Math.max(this.#waited, at + 1 - done)
+        continue
+      }
       this.#perform(rank, choice, at)
       busy++
     }
     return busy
+  }
+
+  /** No run takes less: the rank that has waited longest does all its tasks as well. */
+  leastTicks(): number {
+    return period * this.#microbatches + this.#waited
   }
 
   /** Whether the first rank has begun to go back; and how often it went forward, by chunk. */

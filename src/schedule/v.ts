@@ -55,15 +55,28 @@ function dueTimes(ranks: number, { slopes, bottom, top }: Recipe): number[][] {
   return due
 }
 
-/** No rank ever holds more than `limit` chunk activations; 2 is the least that can move. */
+/** In the order tried, mostly the best first: what takes longer is soon given up. */
+const inOrder = recipes.map((recipe, at) => ({ ...recipe, at }))
+const tightFirst = [2, 0, 1, 3, 4, 5, 6].map(at => inOrder[at])
+
+interface TriedRun extends TickRun {
+  readonly at: number
+}
+
+/** No rank ever holds more than `limit` chunk activations; 2 is the least that can move. Of equals the first recipe wins. */
 export function vShaped(counts: Counts, limit: number): Schedule {
-  let best: TickRun | undefined
-  for (const recipe of recipes) {
+  let best: TriedRun | undefined
+  for (const { at, ...recipe } of limit < 2 * counts.ranks ? tightFirst : inOrder) {
     const due = dueTimes(counts.ranks, recipe)
-    const run = runTicks(counts, { limit, due, patience: recipe.patience }, best?.ticks)
-    if (!best || run.ticks < best.ticks || (run.ticks === best.ticks && run.inside < best.inside)) best = run
+    const run = { ...runTicks(counts, { limit, due, patience: recipe.patience }, best?.ticks), at }
+    if (!best || isBetter(run, best)) best = run
   }
   return { stages: 2 * counts.ranks, microbatches: counts.microbatches, rows: best?.rows() ?? [] }
+}
+
+function isBetter(a: TriedRun, b: TriedRun): boolean {
+  if (a.ticks !== b.ticks) return a.ticks < b.ticks
+  return a.inside !== b.inside ? a.inside < b.inside : a.at < b.at
 }
 
 /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward, whatever the recipe. */

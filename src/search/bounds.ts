@@ -14,11 +14,18 @@ import { type Group, type Saving, splitFrom } from './space.js'
 export const stepBound = (request: Request, group: Group): number =>
   (group.microbatches * commonPrice(request, group).busy()) / group.pp
 
-/** The price of what one microbatch takes with all plans of a group, on one rank that has all the layers. */
-export function commonPrice({ shape, cluster, precision, software, book }: Request, group: Group): CutPrice {
+/**
+ * The price of what one microbatch takes with all plans of a group, or with those that compute as much again, on one rank that
+ * has all the layers.
+ */
+export function commonPrice(
+  { shape, cluster, precision, software, book }: Request,
+  group: Group,
+  recompute: Saving['recompute'] = 'none',
+): CutPrice {
   const { tp, cp, dp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring } = group
   const split: Split = {
-    ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch },
+    ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch, recompute },
     // Experts are shared with the ranks of dp: their rows travel.
     ...((ep > 1 || etp) && { dp, ep }),
     ...(etp && { etp }),

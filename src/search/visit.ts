@@ -31,18 +31,33 @@ interface Bounded {
   readonly plans: number
   /** Seconds. */
   readonly least: number
-  /** Found once it is its turn: its pipelines as they lie on ranks. */
-  readonly laidOut?: readonly LaidPipeline[]
+}
+
+/** A group once it was its turn: what it needs with each saving that may be of use, and its pipelines as they lie on ranks. */
+interface LaidGroup {
+  readonly group: Group
+  readonly laidOut: readonly LaidPipeline[]
+  readonly weighed: readonly WeighedSaving[]
+  readonly least: number
+}
+
+interface WeighedSaving {
+  readonly saving: Saving
+  readonly bytes: number
 }
 
 /** Plans that differ in their pipeline alone. */
-interface Pipelines {
+interface Saved {
   readonly group: Group
   readonly saving: Saving
   readonly laid: readonly LaidPipeline[]
-  readonly cuts: Cuts
   readonly bytes: number
   readonly least: number
+}
+
+/** The same when it was their turn. */
+interface Pipelines extends Saved {
+  readonly cuts: Cuts
 }
 
 interface LaidPipeline extends Pipeline {
@@ -60,6 +75,8 @@ interface Unweighed {
   readonly siblings: Siblings
   readonly at: number
   readonly least: number
+  /** It has not had its turn yet, and so the next has not begun to wait. */
+  readonly isFirst: boolean
 }
 
 /** By their bounds on time, the least first. */
@@ -77,12 +94,9 @@ interface Weighed {
   readonly bytes: number
   readonly memory: Footprint
   readonly price: StepPrice
-  /** How many of its further bounds were found. */
-  readonly bounded: number
+  /** Bounds on its time that were not found yet. */
+  readonly further: readonly (() => number)[]
 }
-
-/** Bounds on the time of a plan beside which something flies, each dearer than the one before. */
-const furtherBounds = [(price: StepPrice) => price.leastInOrder(), (price: StepPrice) => price.leastBeside()]
 
 export class Visit {
   readonly #request: Request
@@ -91,7 +105,7 @@ export class Visit {
   readonly #best: Best
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
-  readonly #agenda = new Agenda<Bounded | Pipelines | Unweighed | Weighed>()
+  readonly #agenda = new Agenda<Bounded | LaidGroup | Saved | Pipelines | Unweighed | Weighed>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
   #unfit = 0
@@ -112,7 +126,9 @@ export class Visit {
     const item = this.#agenda.next()
     if (item === undefined) return -1
     if ('savings' in item) this.#group(item)
-    else if ('laid' in item) this.#pipelines(item)
+    else if ('laidOut' in item) this.#laidGroup(item)
+    else if ('cuts' in item) this.#pipelines(item)
+    else if ('laid' in item) this.#saving(item)
     else if ('siblings' in item) this.#sibling(item)
     else this.#weighed(item)
     return this.#pruned.memory + this.#pruned.time + this.#priced
@@ -123,35 +139,44 @@ export class Visit {
     return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#capacity }
   }
 
-  #group(some: Bounded): void {
-    const { group, savings, plans, least, laidOut } = some
+  #group({ group, pipelines, savings, plans, least }: Bounded): void {
     if (this.#isUseless(plans, least, 0)) return
-    if (!laidOut) {
-      this.#layOut(some)
-      return
-    }
-    const bytes = savings.map(this.#bytesOf(group))
-    if (this.#isUseless(plans, least, Math.min(...bytes))) return
-    for (const [i, saving] of savings.entries()) this.#saving({ group, laid: laidOut, saving, bytes: bytes[i], least })
+    const bytesOf = this.#bytesOf(group)
+    const weighed = savings
+      .map(saving => ({ saving, bytes: bytesOf(saving) }))
+      .filter(({ bytes }) => !this.#isUseless(pipelines.length, least, bytes))
+    if (weighed.length > 0) this.#layOut(group, pipelines, weighed, least)
   }
 
   /** Its pipelines have bubbles: it waits until it is its turn by the least of them. */
-  #layOut(some: Bounded): void {
-    const laidOut = this.#laid(some.group, some.pipelines)
-    const price = commonPrice(this.#request, some.group)
-    let end = Number.POSITIVE_INFINITY
-    for (const one of laidOut) end = Math.min(end, price.leastEnd(one.known.pipeline, price.partsOf(one)))
-    this.#agenda.add({ ...some, least: Math.max(some.least, end), laidOut })
+  #layOut(group: Group, pipelines: readonly Pipeline[], weighed: readonly WeighedSaving[], atLeast: number): void {
+    const laidOut = this.#laid(group, pipelines)
+    const least = Math.max(atLeast, leastEndOf(commonPrice(this.#request, group), laidOut))
+    this.#agenda.add({ group, laidOut, weighed, least })
   }
 
-  #saving(some: Omit<Pipelines, 'cuts'>): void {
-    const { group, saving, laid } = some
-    if (this.#isUseless(laid.length, some.least, some.bytes)) return
-    const cutOf = (schedule: Pipeline['schedule']) =>
+  /** What is computed again takes its time, too. */
+  #laidGroup({ group, laidOut: laid, weighed, least: atLeast }: LaidGroup): void {
+    const known = new Map<Saving['recompute'], number>([['none', atLeast]])
+    for (const { saving, bytes } of weighed) {
+      const { recompute } = saving
+      if (this.#isUseless(laid.length, known.get(recompute) ?? atLeast, bytes)) continue
+      const end = known.get(recompute) ?? leastEndOf(commonPrice(this.#request, group, recompute), laid)
+      const least = Math.max(atLeast, end)
+      known.set(recompute, least)
+      if (!this.#isUseless(laid.length, least, bytes)) this.#agenda.add({ group, saving, laid, bytes, least })
+    }
+  }
+
+  #saving(some: Saved): void {
+    const { group, saving, laid, bytes, least } = some
+    if (this.#isUseless(laid.length, least, bytes)) return
+    const priceWith = (schedule: Pipeline['schedule']) =>
       new CutPrice(setupOf(this.#request, splitFrom(group, { schedule, chunks: 1 }, saving)))
-    const whole = cutOf('1f1b')
-    const inTwo = laid.some(isInTwo) ? cutOf('zb-h1') : whole
-    this.#agenda.add({ ...some, cuts: { whole, inTwo }, least: Math.min(whole.least(), inTwo.least()) })
+    const whole = priceWith('1f1b')
+    const inTwo = laid.some(isInTwo) ? priceWith('zb-h1') : whole
+    const further = Math.max(least, Math.min(whole.least(), inTwo.least()))
+    this.#agenda.add({ group, saving, laid, bytes, cuts: { whole, inTwo }, least: further })
   }
 
   #pipelines({ group, saving, laid, cuts, bytes, least: atLeast }: Pipelines): void {
@@ -162,7 +187,7 @@ export class Visit {
       const { pipeline, leastOpen } = one.known
       const held = Math.max(bytes, memory.least(pipeline.ranks[0], leastOpen))
       if (this.#isUseless(1, atLeast, held)) continue
-      const least = (isInTwo(one) ? cuts.inTwo : cuts.whole).leastWith(pipeline, one)
+      const least = cutOf(cuts, one).leastWith(one.known, one)
       if (!this.#isUseless(1, least, held)) plans.push({ laid: one, least, bytes: held })
     }
     const first = this.#agenda.take(plans.length)
@@ -176,21 +201,33 @@ export class Visit {
     for (let at = from; at < siblings.plans.length; at++) {
       const { least, bytes } = siblings.plans[at]
       if (this.#isUseless(1, least, bytes)) continue
-      this.#agenda.add({ siblings, at, least }, siblings.turns[at])
+      this.#agenda.add({ siblings, at, least, isFirst: true }, siblings.turns[at])
       return
     }
   }
 
   /** Its bounds are found one after the other, and a plan waits its turn by each: few are played. */
-  #sibling({ siblings, at }: Unweighed): void {
-    const { least, bytes } = siblings.plans[at]
-    if (!this.#isUseless(1, least, bytes)) this.#weigh(siblings, at)
-    this.#wait(siblings, at + 1)
+  #sibling(plan: Unweighed): void {
+    const { siblings, at, least } = plan
+    const { bytes } = siblings.plans[at]
+    if (plan.isFirst) this.#wait(siblings, at + 1)
+    if (this.#isUseless(1, least, bytes)) return
+    const further = this.#leastInOrder(siblings, at)
+    if (further <= least) this.#weigh(siblings, at, least)
+    else if (!this.#isUseless(1, further, bytes)) this.#agenda.add({ siblings, at, least: further, isFirst: false })
   }
 
-  #weigh({ group, saving, cuts, memory: like, plans }: Siblings, at: number): void {
-    const { laid, least } = plans[at]
-    const memory = heaviestOf(like, laid.known.holdings.undominated)
+  /** Of plans with the same pipeline one is played; what decided its time is known to take that of the others, too. */
+  #leastInOrder({ group, saving, cuts, plans }: Siblings, at: number): number {
+    const { laid } = plans[at]
+    const cut = cutOf(cuts, laid)
+    if (laid.known.paths.length > 0) return cut.leastWith(laid.known, laid)
+    return cut.withPipeline(setupOf(this.#request, splitFrom(group, laid, saving))).leastInOrder()
+  }
+
+  #weigh({ group, saving, cuts, memory: like, plans }: Siblings, at: number, least: number): void {
+    const { laid } = plans[at]
+    const memory = heaviestOf(like, laid.known.holdings.lumped)
     const bytes = totalBytes(memory)
     if (bytes > this.#capacity) {
       this.#priced++
@@ -198,16 +235,16 @@ export class Visit {
       return
     }
     const setup = setupOf(this.#request, splitFrom(group, laid, saving))
-    const price = (isInTwo(laid) ? cuts.inTwo : cuts.whole).withPipeline(setup)
-    this.#agenda.add({ setup, least, bytes, memory, price, bounded: price.flies ? 0 : furtherBounds.length })
+    const price = cutOf(cuts, laid).withPipeline(setup)
+    this.#agenda.add({ setup, least, bytes, memory, price, further: price.further })
   }
 
   #weighed(plan: Weighed): void {
-    const { setup, least, bytes, memory, price, bounded } = plan
+    const { least, bytes, further, memory, price, setup } = plan
     if (this.#isUseless(1, least, bytes)) return
-    if (bounded < furtherBounds.length) {
-      const further = Math.max(least, furtherBounds[bounded](price))
-      this.#agenda.add({ setup, least: further, bytes, memory, price, bounded: bounded + 1 })
+    const [next, ...later] = further
+    if (next) {
+      this.#agenda.add({ ...plan, least: Math.max(least, next()), further: later })
       return
     }
     this.#priced++
@@ -222,6 +259,15 @@ export class Visit {
     return reason !== undefined
   }
 }
+
+/** When the soonest of these pipelines can be done. */
+function leastEndOf(price: CutPrice, laid: readonly LaidPipeline[]): number {
+  let end = Number.POSITIVE_INFINITY
+  for (const one of laid) end = Math.min(end, price.leastEnd(one.known.pipeline, price.partsOf(one)))
+  return end
+}
+
+const cutOf = ({ inTwo, whole }: Cuts, pipeline: Pipeline): CutPrice => (isInTwo(pipeline) ? inTwo : whole)
 
 const isInTwo = ({ schedule }: Pipeline): boolean => scheduleFacts[schedule].backward === 'split'
 

@@ -7,8 +7,8 @@
 import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
-import { embeddingParameters, expertParameters, headParameters, layerParameters, tableRanks } from '../counts.js'
-import { denseOf, expertCopies, routedOf } from '../experts.js'
+import { embeddingParameters, headParameters } from '../counts.js'
+import { expertCopies } from '../experts.js'
 import type { PipelineMemory } from '../memory.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
@@ -26,14 +26,12 @@ import {
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Placed } from '../setup.js'
-import { headStash, layerStash, type Stash, type Widths, widthsOf } from './stash.js'
-
-const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, split.tp)
+import { type CutFacts, cutFacts, type Held, ranksOfTable } from './cut-facts.js'
+import { layerStash, type Stash } from './stash.js'
 
 /** What does not depend on the rank. */
-interface Facts {
+interface Facts extends CutFacts {
   readonly placed: Placed
-  readonly widths: Widths
   readonly tokens: number
   /** Bytes of an activation as wide as one element a token. */
   readonly token: number
@@ -42,17 +40,8 @@ interface Facts {
   readonly data: number
   /** Bytes that the optimizer keeps of a parameter. */
   readonly state: number
-  /** Of the mean layer; and, by the share of them that have experts, of those of a rank. */
-  readonly layer: Stash
+  /** By the share of them that have experts, the layers of a rank. */
   readonly mixes: Map<number, Mix>
-  readonly head: Stash
-  readonly layerParameters: number
-  /** Of that, those of experts; and where only some layers have them, of one that has and of one that has not. */
-  readonly expert: number
-  readonly routed: Held
-  readonly denseLayer: number
-  /** Parameters of the token table. */
-  readonly table: number
   readonly scratch: Scratches
   readonly extras: Extras
 }
@@ -74,16 +63,13 @@ interface Scratches {
 type BlockBytes = Readonly<Record<BlockSize, number>>
 
 function factsOf(placed: Placed): Facts {
-  const { shape, split } = placed
-  const widths = widthsOf(placed, ranksOfTable(placed))
+  const { shape, split, book } = placed
+  const cut = book ? book.cutFacts(shape, split, () => cutFacts(placed)) : cutFacts(placed)
+  const { widths, layer, head, expert, routed, denseLayer, largest, table } = cut
   const element = activationBytes(placed.precision)
   const tokens = tokensOf(placed)
   const token = tokens * element
-  const parameters = layerParameters(shape, split)
-  const table = (shape.vocab * shape.embed) / ranksOfTable(placed)
-  const [layer, head] = [layerStash(placed, widths), headStash(placed, widths)]
-  const scratch = scratchesOf(placed, parameters, table)
-  const [routed, dense] = shape.experts ? [routedOf(shape), denseOf(shape)] : [shape, shape]
+  const scratch = scratchesOf(placed, cut)
   // Written out, here and below: a search makes these by the ten thousand, and spreading takes longer than the sums do.
   return {
     placed,
@@ -96,10 +82,11 @@ function factsOf(placed: Placed): Facts {
     layer,
     mixes: new Map(),
     head,
-    expert: expertParameters(shape, split),
-    routed: { all: layerParameters(routed, split), experts: expertParameters(routed, split) },
-    denseLayer: layerParameters(dense, split),
-    layerParameters: parameters,
+    expert,
+    routed,
+    denseLayer,
+    layerParameters: cut.layerParameters,
+    largest,
     table,
     scratch,
     extras: extrasOf(token, layer, head, scratch),
@@ -110,7 +97,7 @@ function factsOf(placed: Placed): Facts {
  * Gradients that are added up as they are made pass one by one; others lie there for all of a block, and those of the
  * block before until the next have left. Parameters that are fetched for a call lie beside those of the calls after it.
  */
-function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
+function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, table }: CutFacts): Scratches {
   const { split, software } = placed
   const element = fetchesEach(split) ? activationBytes(placed.precision) : 0
   const prefetch = split.prefetch ?? usualFlights.prefetch
@@ -118,11 +105,11 @@ function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
   const whole = reducesEach(split)
   // Where only experts have copies, only they fly.
   const apart = dataRanks(split) === 1
-  const flown = apart ? { layer: expertParameters(placed.shape, split), table: 0 } : { layer, table }
+  const flown = apart ? { layer: expert, table: 0 } : { layer, table }
   const fetched: BlockBytes = { nothing: 0, layer: element * flown.layer, table: element * flown.table }
   const blocksOf = ({ layers, first, last }: RankLayers) => layers + (apart ? 0 : (first ? 1 : 0) + (last ? 1 : 0))
   return {
-    layer: wide * (whole ? flown.layer : largestWeight(placed)),
+    layer: wide * (whole ? flown.layer : largest),
     table: wide * table,
     behind: { nothing: 0, layer: whole ? wide * flown.layer : 0, table: whole ? wide * flown.table : 0 },
     fetched,
@@ -140,13 +127,6 @@ function scratchesOf(placed: Placed, layer: number, table: number): Scratches {
     },
   }
 }
-
-/** Elements of the largest matrix of a layer. */
-const largestWeight = ({ shape, split }: Placed): number =>
-  Math.max(
-    (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp,
-    ((shape.experts?.count ?? 0) * shape.embed * (shape.experts?.ffn ?? 0)) / (split.ep * (split.etp ?? 1)),
-  )
 
 /** Bytes of each rank of the compiled program, nearly. */
 export function ownMemory(placed: Placed): PipelineMemory {
@@ -173,7 +153,7 @@ export function ownMemory(placed: Placed): PipelineMemory {
 /** Bytes that lie there for a layer and for the head in each state of a microbatch, and what comes from the next stage. */
 function keptOf({ placed, tokens, token, head, widths }: Facts, layer: Stash) {
   const { recompute, pp } = placed.split
-  const sums = recompute === 'none' ? 4 * widths.sums * tokens : 0
+  const sums = recompute === 'none' || recompute === 'cheap' ? 4 * widths.sums * tokens : 0
   return {
     open: token * layer.open + sums,
     pending: token * layer.pending,
@@ -181,12 +161,6 @@ function keptOf({ placed, tokens, token, head, widths }: Facts, layer: Stash) {
     pendingHead: token * head.pending,
     handed: pp > 1 ? token * widths.residual : 0,
   }
-}
-
-/** Parameters of a rank, and of these those of experts. */
-interface Held {
-  readonly all: number
-  readonly experts: number
 }
 
 function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers): Held {
@@ -315,7 +289,7 @@ export function ownLeast(placed: Placed): (rank: number) => number {
     // Of two directions only one may have microbatches.
     const surely = placement === 'both ends' ? { layers: pipeline.stages[rank], first: false, last: false } : own
     const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, surely))
-    const body = token * own.open * kept + (own.open > 0 ? made * largestWeight(placed) : 0)
+    const body = token * own.open * kept + (own.open > 0 ? made * facts.largest : 0)
     const head = own.last ? token * 2 * widths.vocab + made * facts.table : 0
     return parameters + gradients + optimizer + Math.max(body, head)
   }

@@ -6,6 +6,7 @@ export class Acts {
   readonly #list: readonly number[]
   readonly #contention: number
   #alone: ActsAlone | undefined
+  readonly #rests: number[] = []
 
   /** `contention`: what work loses while a collective runs. */
   constructor(list: readonly number[], contention: number) {
@@ -19,11 +20,14 @@ export class Acts {
     return this.#alone
   }
 
-  /** Seconds that its collectives use the links of tp, and others. */
-  carried(what: typeof starts | typeof startsApart): number {
-    let sum = 0
-    for (let i = 0; i < this.#list.length; i += 2) if (this.#list[i] === what) sum += this.#list[i + 1]
-    return sum
+  /**
+   * Seconds from when its first collective over the links of tp, or over others, is let on to them, to its end, at the least: all
+   * that need not wait for it may have been done before. 0: it has none over such links.
+   */
+  restFrom(overTp: boolean, overOthers: boolean): number {
+    const which = (overTp ? 1 : 0) + (overOthers ? 2 : 0)
+    this.#rests[which] ??= restFrom(this.#list, overTp, overOthers)
+    return this.#rests[which]
   }
 }
 
@@ -59,6 +63,20 @@ function actsAlone(pairs: Float64Array, slower: number): ActsAlone {
   }
   const rest = begun.map(at => (at >= 0 ? now - at : -1))
   return { pairs, rest, free: free - now, freeApart: apart - now }
+}
+
+function restFrom(list: readonly number[], overTp: boolean, overOthers: boolean): number {
+  const before = Number.NEGATIVE_INFINITY
+  const arrivals: number[] = []
+  let [now, free, apart] = [before, overTp ? 0 : before, overOthers ? 0 : before]
+  for (let i = 0; i < list.length; i += 2) {
+    const [what, value] = [list[i], list[i + 1]]
+    if (what === works) now += value
+    else if (what === starts) arrivals.push((free = Math.max(free, now) + value))
+    else if (what === startsApart) arrivals.push((apart = Math.max(apart, now) + value))
+    else now = Math.max(now, arrivals[value])
+  }
+  return Math.max(0, now)
 }
 
 /** How long work takes while collectives run for so long. */

@@ -5,7 +5,7 @@
 import { scheduleFacts } from '../../plan/index.js'
 import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
-import { exceedsAll, grown, type Moments, momentsOf, momentWidth } from './moments.js'
+import { grown, type Moments, momentsOf, momentWidth, mostOf } from './moments.js'
 import type { Order, OrderBook, PlayedOrders } from './order.js'
 import type { Pipeline, RankLayers } from './stages.js'
 
@@ -19,8 +19,8 @@ export interface Holding extends RankLayers {
 
 export interface Holdings {
   readonly all: readonly Holding[]
-  /** Ranks of which one is the heaviest: earlier ranks first. */
-  readonly undominated: readonly Holding[]
+  /** What ranks hold that differ in their part of the model: earlier ranks first. */
+  readonly lumped: readonly Holding[]
 }
 
 /** Layers that the first rank has between forward and backward when it begins to go back, at the least. */
@@ -59,27 +59,28 @@ function holdingsOf(order: Order, { stages, ranks }: Pipeline, more: number): Ho
     }
     return { layers, ...(dense !== undefined && { dense }), first, last, held, open, moments: own }
   })
-  return { all, undominated: undominated(all) }
+  return { all, lumped: lumped(all) }
 }
 
-/**
- * Memory grows with each number: who has no more of anything than another is not the heaviest. Neighbours are the most alike, so
- * that each is compared with those last kept.
- */
-function undominated(all: readonly Holding[]): Holding[] {
-  const kept: Holding[] = []
+/** Ranks that hold as much of the model are one, with the moments of all of them: whichever is the heaviest is among these. */
+function lumped(all: readonly Holding[]): Holding[] {
+  const alike: Holding[][] = []
   for (const one of all) {
-    if (kept.some(other => covers(other, one))) continue
-    while (kept.length > 0 && covers(one, kept[kept.length - 1])) kept.pop()
-    kept.push(one)
+    const others = alike.find(([other]) => isAlike(one, other))
+    if (others) others.push(one)
+    else alike.push([one])
   }
-  return kept
+  return alike.map(([first, ...others]) =>
+    others.length === 0
+      ? first
+      : {
+          ...first,
+          held: Math.max(first.held, ...others.map(({ held }) => held)),
+          open: Math.max(first.open, ...others.map(({ open }) => open)),
+          moments: mostOf([first, ...others].map(({ moments }) => moments)),
+        },
+  )
 }
 
-const covers = (a: Holding, b: Holding): boolean =>
-  a.layers >= b.layers &&
-  a.dense === b.dense &&
-  a.held >= b.held &&
-  (a.first || !b.first) &&
-  (a.last || !b.last) &&
-  exceedsAll(a.moments, b.moments)
+const isAlike = (a: Holding, b: Holding): boolean =>
+  a.layers === b.layers && a.dense === b.dense && a.first === b.first && a.last === b.last

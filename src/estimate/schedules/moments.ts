@@ -37,14 +37,18 @@ export const aheadOf = (code: number): number => code % 4
 /** Of each rank. */
 export function momentsOf(order: Order, layersOfStage: readonly number[]): Moments[] {
   const { rank, what, stages } = order
-  const { lasts, layers } = lastReads(order, layersOfStage)
+  const { nexts, again, lasts, layers } = readsToCome(order, layersOfStage)
   const ranks = Array.from({ length: order.ranks }, (_, i) => new RankWatch(layers[i]))
-  const nexts = nextReads(order, layersOfStage)
+  // By rank: the stage that last went backward in its input alone, if nothing but weight gradients came since.
+  const behind = new Int32Array(order.ranks).fill(-1)
   for (let task = 0; task < rank.length; task++) {
-    const stage = what[task] % stages
+    const by = rank[task]
     const kind = Math.floor(what[task] / stages)
-    const watch = ranks[rank[task]]
-    watch.take(kind, layersOfStage[stage], stage === 0, stage === stages - 1, nexts[task])
+    const stage = what[task] - kind * stages
+    const isSame = again[task] >= 0 && again[task] === behind[by]
+    const watch = ranks[by]
+    watch.take(kind, layersOfStage[stage], stage === 0, stage === stages - 1, isSame ? same : nexts[task])
+    if (kind !== weight) behind[by] = kind === input ? stage : -1
     if (lasts[task]) watch.unread(layersOfStage[stage])
   }
   return ranks.map(watch => watch.moments())
@@ -52,53 +56,41 @@ export function momentsOf(order: Order, layersOfStage: readonly number[]): Momen
 
 const [forward, input, weight] = (['F', 'I', 'W'] as const).map(kind => taskKinds.indexOf(kind))
 
-/** By task: which block of its rank is the next to read parameters when it is done. */
-function nextReads(order: Order, layersOfStage: readonly number[]): Uint8Array {
-  const { ranks, rank, what, stages } = order
-  const nexts = new Uint8Array(rank.length)
-  const next = new Uint8Array(ranks)
-  for (let task = rank.length - 1; task >= 0; task--) {
-    nexts[task] = next[rank[task]]
-    const kind = Math.floor(what[task] / stages)
-    const stage = what[task] % stages
-    const isEnd = stage === (kind === forward ? 0 : stages - 1)
-    if (kind !== weight) next[rank[task]] = isEnd || layersOfStage[stage] === 0 ? table : layer
-  }
-  markSame(order, layersOfStage, nexts)
-  return nexts
+interface ReadsToCome {
+  /** By task: which block of its rank is the next to read parameters when it is done. */
+  readonly nexts: Uint8Array
+  /** By task that makes weight gradients, which reads none: the stage that goes forward after it, from a layer; else -1. */
+  readonly again: Int32Array
+  /** By task: whether nobody reads the parameters of its stage after it. */
+  readonly lasts: Uint8Array
+  /** By rank. */
+  readonly layers: readonly number[]
 }
 
-/** Weight gradients read none: around them, what went backward last to the first layer of a stage may go forward from there. */
-function markSame({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[], nexts: Uint8Array): void {
-  const last = new Int32Array(ranks).fill(-1)
-  const since: number[][] = Array.from({ length: ranks }, () => [])
-  for (let task = 0; task < rank.length; task++) {
-    const [kind, stage, waiting] = [Math.floor(what[task] / stages), what[task] % stages, since[rank[task]]]
-    if (kind === weight) {
-      waiting.push(task)
-      continue
-    }
-    const isSame = kind === forward && stage > 0 && layersOfStage[stage] > 0 && last[rank[task]] === stage
-    if (isSame) for (const between of waiting) nexts[between] = same
-    waiting.length = 0
-    last[rank[task]] = kind === input ? stage : -1
-  }
-}
-
-/** By task: whether nobody reads the parameters of its stage after it; and the layers of each rank. */
-function lastReads({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[]) {
-  const lasts = new Uint8Array(rank.length)
-  const seen = new Set<number>()
+function readsToCome({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[]): ReadsToCome {
+  const [nexts, lasts] = [new Uint8Array(rank.length), new Uint8Array(rank.length)]
+  const again = new Int32Array(rank.length).fill(-1)
+  const [next, ahead] = [new Uint8Array(ranks), new Int32Array(ranks).fill(-1)]
+  const seen = new Uint8Array(ranks * stages)
   const layers = new Array<number>(ranks).fill(0)
   for (let task = rank.length - 1; task >= 0; task--) {
-    const [kind, stage] = [Math.floor(what[task] / stages), what[task] % stages]
-    const held = rank[task] * stages + stage
-    if (kind === weight || seen.has(held)) continue
-    seen.add(held)
+    const by = rank[task]
+    const kind = Math.floor(what[task] / stages)
+    const stage = what[task] - kind * stages
+    nexts[task] = next[by]
+    if (kind === weight) {
+      again[task] = ahead[by]
+      continue
+    }
+    const isEnd = stage === (kind === forward ? 0 : stages - 1)
+    next[by] = isEnd || layersOfStage[stage] === 0 ? table : layer
+    ahead[by] = kind === forward && stage > 0 && layersOfStage[stage] > 0 ? stage : -1
+    if (seen[by * stages + stage]) continue
+    seen[by * stages + stage] = 1
     lasts[task] = 1
-    layers[rank[task]] += layersOfStage[stage]
+    layers[by] += layersOfStage[stage]
   }
-  return { lasts, layers }
+  return { nexts, again, lasts, layers }
 }
 
 const [atLayer, atLayerInput, atLayerWeight, atHead, atHeadInput, atHeadWeight, atTable] = worksAt.keys()
@@ -136,12 +128,7 @@ class RankWatch {
   }
 
   moments(): Moments {
-    const all: number[] = []
-    for (let code = 0; code < codes; code++) {
-      const rows = this.#rows[code]
-      if (rows) for (let i = 0; i < rows.length; i += numbers) all.push(code, ...rows.slice(i, i + numbers))
-    }
-    return Float64Array.from(all)
+    return inOneRow(this.#rows)
   }
 
   #whole(layers: number, first: boolean, last: boolean, next: number): void {
@@ -205,19 +192,40 @@ class RankWatch {
     now[2] = this.#openHeads
     now[3] = this.#pendingHeads
     now[4] = this.#unread
-    const rows = this.#rows[code] ?? []
-    // What came last is the likeliest to come again.
-    for (let i = rows.length - numbers; i >= 0; i -= numbers) if (reaches(rows, i, now, 0)) return
-    let kept = 0
-    for (let i = 0; i < rows.length; i += numbers) {
-      if (reaches(now, 0, rows, i)) continue
-      for (let k = 0; k < numbers; k++) rows[kept + k] = rows[i + k]
-      kept += numbers
-    }
-    rows.length = kept
-    for (let k = 0; k < numbers; k++) rows.push(now[k])
-    this.#rows[code] = rows
+    this.#rows[code] ??= []
+    note(this.#rows[code], now, 0)
   }
+}
+
+/** Adds a row, unless one of these reaches it; those that it reaches go. */
+function note(rows: number[], other: ArrayLike<number>, at: number): void {
+  // What came last is the likeliest to come again.
+  for (let i = rows.length - numbers; i >= 0; i -= numbers) if (reaches(rows, i, other, at)) return
+  let kept = 0
+  for (let i = 0; i < rows.length; i += numbers) {
+    if (reaches(other, at, rows, i)) continue
+    if (kept < i) for (let k = 0; k < numbers; k++) rows[kept + k] = rows[i + k]
+    kept += numbers
+  }
+  if (kept < rows.length) rows.length = kept
+  for (let k = 0; k < numbers; k++) rows.push(other[at + k])
+}
+
+const inOneRow = (byCode: readonly (readonly number[] | undefined)[]): Moments => {
+  const all: number[] = []
+  for (let code = 0; code < codes; code++) {
+    const rows = byCode[code]
+    if (rows) for (let i = 0; i < rows.length; i += numbers) all.push(code, ...rows.slice(i, i + numbers))
+  }
+  return Float64Array.from(all)
+}
+
+/** Of several ranks: those that no other exceeds. */
+export function mostOf(ranks: readonly Moments[]): Moments {
+  const byCode: number[][] = []
+  for (const moments of ranks)
+    for (let i = 0; i < moments.length; i += momentWidth) note((byCode[moments[i]] ??= []), moments, i + 1)
+  return inOneRow(byCode)
 }
 
 /** Of a row, but for its code. */
@@ -228,19 +236,6 @@ function reaches(one: ArrayLike<number>, i: number, other: ArrayLike<number>, j:
   for (let k = 0; k < numbers; k++) if (one[i + k] < other[j + k]) return false
   return true
 }
-
-/** Every moment of the one is exceeded by a moment of the other with the same at work. */
-export function exceedsAll(one: Moments, other: Moments): boolean {
-  for (let j = 0; j < other.length; j += momentWidth) {
-    let found = false
-    for (let i = 0; i < one.length && !found; i += momentWidth) found = exceeds(one, i, other, j)
-    if (!found) return false
-  }
-  return true
-}
-
-const exceeds = (one: Moments, i: number, other: Moments, j: number): boolean =>
-  one[i] === other[j] && reaches(one, i + 1, other, j + 1)
 
 /** Where all forwards come first, what is open grows with the microbatches. */
 export const grown = (moments: Moments, by: number): Moments =>

@@ -12,7 +12,6 @@ import {
   schedules,
   type Task,
   type TaskKind,
-  tasksOf,
 } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 
@@ -30,6 +29,8 @@ export interface Order {
   readonly marks: Uint8Array
   /** By task: when its result arrives. Room for whoever plays, who writes before it is read. */
   readonly arrived: Float64Array
+  /** By task: the one it waited for, of its rank or of another; -1: none. Room, as above. */
+  readonly from: Int32Array
   /** By rank. */
   readonly turns: readonly StageTurns[]
 }
@@ -50,11 +51,13 @@ export const firstForward = 1
 export const lastMaker = 2
 export const firstOfPair = 4
 
+/** In the order of their places in tables. */
 export const taskKinds: readonly TaskKind[] = ['F', 'I', 'W', 'B']
 
+const places: Readonly<Record<TaskKind, number>> = { F: 0, I: 1, W: 2, B: 3 }
+
 /** One number for each kind of task of each stage: where its cost lies. */
-export const taskIndex = (stages: number, kind: TaskKind, stage: number): number =>
-  taskKinds.indexOf(kind) * stages + stage
+export const taskIndex = (stages: number, kind: TaskKind, stage: number): number => places[kind] * stages + stage
 
 export const kindOfTask = (stages: number, index: number): TaskKind => taskKinds[Math.floor(index / stages)]
 
@@ -72,12 +75,16 @@ class OrderWriter {
   readonly #gradients: Int32Array
   /** By rank and stage: the last task written that makes gradients; `missing` before the first forward. */
   readonly #makers: Int32Array
+  readonly #stages: number
+  readonly #microbatches: number
   #written = 0
 
   constructor(schedule: Schedule) {
     const { stages, microbatches, rows } = schedule
-    const tasks = rows.reduce((sum, row) => sum + tasksOf(row).length, 0)
+    const tasks = rows.reduce((sum, row) => sum + countTasks(row), 0)
     this.#schedule = schedule
+    this.#stages = stages
+    this.#microbatches = microbatches
     this.#order = {
       ...{ ranks: rows.length, stages, microbatches },
       rank: new Uint16Array(tasks),
@@ -86,6 +93,7 @@ class OrderWriter {
       sends: new Uint8Array(tasks),
       marks: new Uint8Array(tasks),
       arrived: new Float64Array(tasks),
+      from: new Int32Array(tasks),
       turns: rows.map(() => ({ firsts: [], lasts: [] })),
     }
     this.#forwards = new Int32Array(stages * microbatches).fill(missing)
@@ -98,61 +106,71 @@ class OrderWriter {
     const next = rows.map(() => 0)
     while (this.#written < this.#order.rank.length) {
       const before = this.#written
-      for (const [rank, row] of rows.entries())
-        while (next[rank] < row.length && this.#add(rank, row[next[rank]])) next[rank]++
+      for (let rank = 0; rank < rows.length; rank++) next[rank] = this.#advance(rank, rows[rank], next[rank])
       if (this.#written === before) throw new Error('internal: the schedule stalls')
     }
     const { marks, rank, what, turns } = this.#order
     for (const task of this.#makers.filter(maker => maker >= 0).sort()) {
       marks[task] += lastMaker
-      turns[rank[task]].lasts.push(what[task] % this.#schedule.stages)
+      turns[rank[task]].lasts.push(what[task] % this.#stages)
     }
     return this.#order
   }
 
-  /** Writes one action, if what it needs is there. What a pair makes is sent when both are done. */
-  #add(rank: number, action: Action): boolean {
-    if (action.kind !== 'overlap') {
-      const need = this.#needOf(action)
-      if (need === missing) return false
-      this.#task(rank, action, need)
-      return true
+  /** Writes actions of a row as far as what they need is there. What a pair makes is sent when both are done. */
+  #advance(rank: number, row: readonly Action[], from: number): number {
+    for (let at = from; at < row.length; at++) {
+      const action = row[at]
+      if (action.kind !== 'overlap') {
+        const need = this.#needOf(action)
+        if (need === missing) return at
+        this.#task(rank, action, need)
+        continue
+      }
+      const [one, other] = action.tasks
+      const [first, second] = [this.#needOf(one), this.#needOf(other)]
+      if (first === missing || second === missing) return at
+      this.#order.marks[this.#written] += firstOfPair
+      this.#task(rank, one, first)
+      this.#task(rank, other, second)
     }
-    const [one, other] = action.tasks
-    const [first, second] = [this.#needOf(one), this.#needOf(other)]
-    if (first === missing || second === missing) return false
-    this.#order.marks[this.#written] += firstOfPair
-    this.#task(rank, one, first)
-    this.#task(rank, other, second)
-    return true
+    return row.length
   }
 
   #task(rank: number, { kind, stage, microbatch }: Task, need: number): void {
-    const { stages, microbatches } = this.#schedule
-    const { rank: ranks, what, after, sends, marks, turns } = this.#order
+    const order = this.#order
     const at = this.#written++
-    ranks[at] = rank
-    what[at] = taskIndex(stages, kind, stage)
-    after[at] = need
-    if (need >= 0) sends[need] = wayFrom(ranks[need], rank)
-    if (kind === 'F') this.#forwards[stage * microbatches + microbatch] = at
-    else if (kind !== 'W') this.#gradients[stage * microbatches + microbatch] = at
-    const place = rank * stages + stage
-    if (kind === 'F' && this.#makers[place] === missing) {
-      this.#makers[place] = nothing
-      marks[at] += firstForward
-      turns[rank].firsts.push(stage)
+    const place = rank * this.#stages + stage
+    const cell = stage * this.#microbatches + microbatch
+    order.rank[at] = rank
+    order.after[at] = need
+    if (need >= 0) order.sends[need] = wayFrom(order.rank[need], rank)
+    order.what[at] = taskIndex(this.#stages, kind, stage)
+    if (kind === 'F') {
+      this.#forwards[cell] = at
+      if (this.#makers[place] === missing) {
+        this.#makers[place] = nothing
+        order.marks[at] += firstForward
+        order.turns[rank].firsts.push(stage)
+      }
+      return
     }
-    if (kind === 'B' || kind === 'W') this.#makers[place] = at
+    if (kind !== 'W') this.#gradients[cell] = at
+    if (kind !== 'I') this.#makers[place] = at
   }
 
   /** The task it waits for beside those before it in its row. */
   #needOf({ kind, stage, microbatch }: Task): number {
-    const { stages, microbatches } = this.#schedule
-    const from = kind === 'F' ? stage - 1 : stage + 1
-    if (kind === 'W' || from < 0 || from === stages) return nothing
-    return (kind === 'F' ? this.#forwards : this.#gradients)[from * microbatches + microbatch]
+    if (kind === 'W') return nothing
+    if (kind === 'F') return stage === 0 ? nothing : this.#forwards[(stage - 1) * this.#microbatches + microbatch]
+    return stage + 1 === this.#stages ? nothing : this.#gradients[(stage + 1) * this.#microbatches + microbatch]
   }
+}
+
+function countTasks(row: readonly Action[]): number {
+  let count = row.length
+  for (const action of row) if (action.kind === 'overlap') count++
+  return count
 }
 
 const wayFrom = (one: number, other: number): number =>
@@ -173,7 +191,7 @@ export interface PlayedOrders {
   readonly shorter?: Order
 }
 
-/** Tasks of orders that are kept, 20 bytes each: more would fill the memory. */
+/** Tasks of orders that are kept, 24 bytes each: more would fill the memory. */
 const mostTasks = 2 ** 23
 
 /** Orders that plans share, by name and counts. */
@@ -199,7 +217,9 @@ export class OrderBook {
 
   /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
   begun({ schedule, pp, chunks, microbatches }: PipelineCounts): readonly number[] {
-    const counts = { ranks: pp, chunks, microbatches }
+    // On a V there are never more on their way than two a rank.
+    const begun = scheduleFacts[schedule].placement === 'v' ? Math.min(microbatches, 2 * pp) : microbatches
+    const counts = { ranks: pp, chunks, microbatches: begun }
     return entry(this.#begun, keyOf(schedule, counts), () => schedules[schedule].begun(counts))
   }
 

@@ -78,6 +78,11 @@ export interface PlayedRanks {
   readonly idle: Float64Array
 }
 
+export interface PlainPlay extends PlayedRanks {
+  /** By rank: its last task. */
+  readonly last: Int32Array
+}
+
 export function playPipeline(
   { order, shorter }: PlayedOrders,
   microbatches: number,
@@ -111,22 +116,28 @@ const grownBy = (order: Order, shorter: Order, microbatches: number): number =>
 const play = (order: Order, costs: PipelineCosts): PlayedRanks =>
   costs.flights ? new FlownPlay(order, costs, costs.flights).run() : plainPlay(order, costs)
 
-function plainPlay(order: Order, { tasks, near, far }: PipelineCosts): PlayedRanks {
-  const { ranks, rank, what, after, sends, marks, arrived } = order
+/** With nothing beside the tasks. */
+export function plainPlay(order: Order, { tasks, near, far }: PipelineCosts): PlainPlay {
+  const { ranks, rank, what, after, sends, marks, arrived, from } = order
   const [now, idle, lane] = [new Float64Array(ranks), new Float64Array(ranks), new Float64Array(ranks)]
+  const last = new Int32Array(ranks).fill(-1)
   for (let task = 0; task < rank.length; task++) {
     const by = rank[task]
     const need = after[task]
     const free = now[by]
-    const start = need >= 0 && arrived[need] > free ? arrived[need] : free
+    const waits = need >= 0 && arrived[need] > free
+    const start = waits ? arrived[need] : free
     const end = start + tasks[what[task]]
+    // What a pair has made is sent when both are done.
+    from[task] = waits ? (marks[need] & firstOfPair ? need + 1 : need) : last[by]
     idle[by] += start - free
     now[by] = end
+    last[by] = task
     if (marks[task] & firstOfPair) continue
     if (task > 0 && marks[task - 1] & firstOfPair) arrived[task - 1] = send(task - 1, by, end)
     arrived[task] = send(task, by, end)
   }
-  return { finish: now, idle }
+  return { finish: now, idle, last }
 
   function send(task: number, by: number, at: number): number {
     if (sends[task] === nowhere) return at

@@ -40,48 +40,70 @@ export function pipelineOf(shape: Shape, split: Split): Pipeline {
   const { pp, chunks } = split
   // Of an even split the earlier stages get the remainder.
   const stages = split.layers ?? evenParts(shape.layers, pp * chunks)
-  const ranks = Array.from({ length: pp }, (_, rank) => rankOf(shape, stages, split, rank))
+  const before = [0]
+  for (const [stage, layers] of stages.entries()) before.push(before[stage] + layers)
+  const ranks = Array.from({ length: pp }, (_, rank) => rankOf(shape, { stages, before }, split, rank))
   return { stages, layers: shape.layers, ranks, ...alike(ranks) }
 }
 
 function alike(ranks: readonly PipelineRank[]): Pick<Pipeline, 'firsts' | 'lasts'> {
-  const [firsts, lasts] = [new Map<string, PipelineRank>(), new Map<string, PipelineRank>()]
+  const [firsts, lasts]: PipelineRank[][] = [[], []]
   for (const rank of ranks) {
-    const { stages, layers, first, last, turns, layerTurns, firstTurns, lastTurns, stagesBefore } = rank
-    const key = [stages.length, layers, first, last, turns, layerTurns, firstTurns, lastTurns].join()
-    if (!firsts.has(key)) firsts.set(key, rank)
-    if (stagesBefore >= (lasts.get(key)?.stagesBefore ?? 0)) lasts.set(key, rank)
+    const at = firsts.findIndex(other => doesAsMuch(rank, other))
+    if (at < 0) {
+      firsts.push(rank)
+      lasts.push(rank)
+    } else if (rank.stagesBefore >= lasts[at].stagesBefore) lasts[at] = rank
   }
-  return { firsts: [...firsts.values()], lasts: [...lasts.values()] }
+  return { firsts, lasts }
 }
 
-function rankOf(shape: Shape, stages: readonly number[], split: Split, rank: number): PipelineRank {
+const doesAsMuch = (a: PipelineRank, b: PipelineRank): boolean =>
+  a.stages.length === b.stages.length &&
+  a.layers === b.layers &&
+  a.first === b.first &&
+  a.last === b.last &&
+  a.turns === b.turns &&
+  a.layerTurns === b.layerTurns &&
+  a.firstTurns === b.firstTurns &&
+  a.lastTurns === b.lastTurns
+
+/** Layers of each stage, and of all before it. */
+interface StageLayers {
+  readonly stages: readonly number[]
+  readonly before: readonly number[]
+}
+
+function rankOf(shape: Shape, { stages, before }: StageLayers, split: Split, rank: number): PipelineRank {
   const visits = visitsOf(split, rank)
-  const total = (of: (stage: number, times: number) => number) =>
-    visits.reduce((sum, { stage, times }) => sum + of(stage, times), 0)
   const last = stages.length - 1
-  const nearest = Math.min(...visits.map(({ stage }) => stage))
+  let nearest = last
+  let [layers, dense, turns, layerTurns, firstTurns, lastTurns] = [0, 0, 0, 0, 0, 0]
+  for (const { stage, times } of visits) {
+    nearest = Math.min(nearest, stage)
+    layers += stages[stage]
+    dense += denseIn(shape, stages[stage], before[stage])
+    turns += times
+    layerTurns += times * stages[stage]
+    if (stage === 0) firstTurns += times
+    if (stage === last) lastTurns += times
+  }
   return {
     stages: visits.map(({ stage }) => stage),
-    layers: total(stage => stages[stage]),
-    ...(shape.experts && shape.experts.dense > 0 && { dense: total(stage => denseIn(shape, stages, stage)) }),
+    layers,
+    ...(shape.experts && shape.experts.dense > 0 && { dense }),
     first: visits.some(({ stage }) => stage === 0),
     last: visits.some(({ stage }) => stage === last),
-    turns: total((_, times) => times),
-    layerTurns: total((stage, times) => times * stages[stage]),
-    firstTurns: total((stage, times) => (stage === 0 ? times : 0)),
-    lastTurns: total((stage, times) => (stage === last ? times : 0)),
+    ...{ turns, layerTurns, firstTurns, lastTurns },
     stagesBefore: nearest,
-    layersBefore: stages.slice(0, nearest).reduce((a, b) => a + b, 0),
+    layersBefore: before[nearest],
   }
 }
 
 /** Layers without experts come first, or are spread evenly. */
-function denseIn({ layers, experts }: Shape, stages: readonly number[], stage: number): number {
+function denseIn({ layers, experts }: Shape, own: number, before: number): number {
   const { dense = 0, spread } = experts ?? {}
-  if (spread) return (stages[stage] * dense) / layers
-  const before = stages.slice(0, stage).reduce((a, b) => a + b, 0)
-  return Math.max(0, Math.min(stages[stage], dense - before))
+  return spread ? (own * dense) / layers : Math.max(0, Math.min(own, dense - before))
 }
 
 interface Visit {
