@@ -203,9 +203,8 @@ const resultForm = ({ results, streams }: Program): Finding[] =>
       })),
   )
 
-const scalarForm = ({ scalars, streams, evaluates }: Program): Finding[] =>
+const scalarForm = ({ scalars, streams }: Program): Finding[] =>
   scalarEntries(scalars).flatMap(([name, { start, frames }]) => [
-    ...(evaluates ? [{ law: 'W1' as const, message: `an evaluation has no ${name}` }] : []),
     ...(Number.isFinite(start) ? [] : [{ law: 'W1' as const, message: `${name} starts as ${start}` }]),
     ...resultPlaces(frames)
       .filter(([pipeline, frame]) => !streams[pipeline]?.frames[frame])

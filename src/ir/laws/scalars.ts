@@ -75,11 +75,14 @@ export class Verdicts {
     })
   }
 
+  /** In a training step; never in an evaluation. */
   #movesOnce(program: Program, pipeline: number, left: Left): Finding[] {
     return scalarEntries(program.scalars).flatMap(([scalar, { frames }]) => {
       const own = this.moves.filter(move => move.scalar === scalar && move.pipeline === pipeline)
       const [move, again] = own
-      if (own.length !== 1) return [say('P9', again ?? { pipeline }, `${scalar} moves ${own.length} times`)]
+      if (own.length !== (program.evaluates ? 0 : 1))
+        return [say('P9', again ?? move ?? { pipeline }, `${scalar} moves ${own.length} times`)]
+      if (!move) return []
       if (!same(move.before, valueOfScalar(scalar)))
         return [say('P9', move, `${scalar} does not move from what it was at the step’s start`)]
       const end = left(pipeline, frames[pipeline])
