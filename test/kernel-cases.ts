@@ -17,6 +17,7 @@ import {
   geluGrad,
   joinPart,
   matmul,
+  matmulPanels,
   norm,
   normInputGrad,
   normWeightGrad,
@@ -212,6 +213,7 @@ const copy: Make = ({ size, values, int }) => {
 
 const makers = {
   matmul,
+  matmulPanels,
   add: broadcast('add'),
   mul: broadcast('mul'),
   scale,
