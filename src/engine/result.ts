@@ -35,3 +35,9 @@ export const scalarsIn = ({ mesh, scalars }: Pick<Program, 'mesh' | 'scalars'>, 
 /** What they are before the first step. */
 export const scalarStartsOf = ({ scalars }: Pick<Program, 'scalars'>): Scalars<number> =>
   Object.fromEntries(scalarEntries(scalars).map(([name, { start }]) => [name, start]))
+
+/** Where values of them go: a frame of every stream. */
+export const placedScalars = ({ scalars }: Pick<Program, 'scalars'>, values: Scalars<number>) =>
+  scalarEntries(values).flatMap(([name, value]) =>
+    resultPlaces(scalars?.[name]?.frames).map(([pp, frame]) => ({ pp, frame, value })),
+  )

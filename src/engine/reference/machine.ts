@@ -10,7 +10,6 @@ import {
   type Rank,
   type Scalars,
   type StateName,
-  scalarEntries,
   stateEntries,
   type Work,
   worldOf,
@@ -26,7 +25,7 @@ import {
   type Program,
   requireSound,
 } from '../../ir/index.js'
-import { scalarStartsOf, scalarsIn, stepResultOf } from '../result.js'
+import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../result.js'
 import type { Runner, StepData, StepResult } from '../runner.js'
 import { stepCheckOf } from '../step-data.js'
 import { Actor } from './actor.js'
@@ -124,11 +123,8 @@ function clearState({ memory, stream: { frames, resident } }: Actor): void {
 }
 
 function setScalars(program: Program, actors: readonly Actor[], scalars: Scalars<number>): void {
-  for (const [name, value] of scalarEntries(scalars))
-    for (const { at, memory } of actors) {
-      const frame = program.scalars?.[name]?.frames[at.pp ?? 0]
-      if (frame !== undefined) memory.view(frame)[0] = value
-    }
+  for (const { pp, frame, value } of placedScalars(program, scalars))
+    for (const { at, memory } of actors) if ((at.pp ?? 0) === pp) memory.view(frame)[0] = value
 }
 
 function initialise(program: Program, actors: readonly Actor[], param: Param, seed: number): void {

@@ -11,7 +11,6 @@ import {
   type Rank,
   type Scalars,
   type States,
-  scalarEntries,
   seconds,
   stateEntries,
   unwatched,
@@ -33,7 +32,7 @@ import {
 import { platform } from '../../../platform/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
 import type { Choices } from '../../choices.js'
-import { scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
+import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
 import { stepCheckOf } from '../../step-data.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
@@ -267,20 +266,13 @@ class State {
     new Uint8Array(this.#buffer, offset, bytes).fill(0)
   }
 
-  result(before: Scalars<number>): StepResult {
-    return stepResultOf(this.#program, (rank, frame) => this.frame(rank, frame)[0], before)
-  }
-
-  scalars(): Scalars<number> {
-    return scalarsIn(this.#program, (rank, frame) => this.frame(rank, frame)[0])
-  }
+  #first = (rank: Rank, frame: number): number => this.frame(rank, frame)[0]
+  result = (before: Scalars<number>): StepResult => stepResultOf(this.#program, this.#first, before)
+  scalars = (): Scalars<number> => scalarsIn(this.#program, this.#first)
 
   setScalars(scalars: Scalars<number>): void {
-    for (const [name, value] of scalarEntries(scalars))
-      for (const [rank, pp] of this.#coordinates.entries()) {
-        const frame = this.#program.scalars?.[name]?.frames[pp]
-        if (frame !== undefined) this.frame(rank, frame)[0] = value
-      }
+    for (const { pp, frame, value } of placedScalars(this.#program, scalars))
+      for (const [rank, at] of this.#coordinates.entries()) if (at === pp) this.frame(rank, frame)[0] = value
   }
 
   frame(rank: Rank, index: number): Float32Array {
