@@ -72,12 +72,46 @@ static float *pack(const struct problem *p, float *to, struct matrix b, size k, 
   return p->variant->pack_columns(to, b, k, columns);
 }
 
-// out[rows columns] = (or +=, where accumulate) a[rows k] times panels of b.
-static void multiply_panels(const struct problem *p, float *out, size stride, struct matrix a, const float *panels, size rows,
-                            size columns, size k, int accumulate) {
-  const struct product x = {
-      .out = out, .add = accumulate ? out : 0, .stride = stride, .a = a, .m = rows, .n = columns, .k = k};
-  p->variant->multiply_rows(&x, panels);
+// a[rows k] times panels of b, which are k high; added to what is there, or not.
+struct panelled {
+  float *out;
+  size stride;
+  struct matrix a;
+  const float *panels;
+  size rows, columns, k;
+};
+
+static void multiply_part(const struct problem *p, const struct panelled *x, struct run rows, size columns, struct run k,
+                          int accumulate) {
+  float *out = x->out + rows.first * x->stride;
+  const struct product part = {.out = out,
+                               .add = accumulate ? out : 0,
+                               .stride = x->stride,
+                               .a = block_of(x->a, rows.first, k.first),
+                               .m = rows.length,
+                               .n = columns,
+                               .k = k.length};
+  p->variant->multiply_rows(&part, x->panels + k.first * p->variant->columns, x->k);
+}
+
+// What a row of the left operand needs of the others near the diagonal, where row i sees the first i + shift + 1: of columns,
+// of k, or, where k are those who see, of k from i - shift on. Rows go by groups, and what is not needed is left as it is.
+enum side { COLUMNS_TO, K_TO, K_FROM };
+
+static void multiply_seen(const struct problem *p, struct panelled x, const enum side side, size shift) {
+  const size group = round_up(16, p->variant->rows), all = side == COLUMNS_TO ? x.columns : x.k;
+  for (size i = 0; i < x.rows;) {
+    struct run rows = {.first = i, .length = min_size(group, x.rows - i)};
+    const size reach = min_size(round_up(max_size(i + rows.length + shift, 0), 16), all), from = max_size(i - shift, 0);
+    const int whole = side == K_FROM ? i + rows.length <= shift : reach == all;
+    if (whole) rows.length = side == K_FROM ? min_size(shift, x.rows) - i : x.rows - i;
+    const struct run k = side == COLUMNS_TO ? (struct run){.length = x.k}
+                         : side == K_TO     ? (struct run){.length = reach}
+                                            : (struct run){.first = from, .length = max_size(x.k - from, 0)};
+    const size columns = side == COLUMNS_TO ? reach : x.columns;
+    if (columns > 0 && k.length > 0) multiply_part(p, &x, rows, columns, k, side != COLUMNS_TO);
+    i += rows.length;
+  }
 }
 
 // One row of queries: a sample, a kv head, and one of the query heads that share it.
@@ -150,28 +184,37 @@ static void copy_scaled(float *to, const float *from, size stride, size rows, si
     for (size d = 0; d < depth; d++) to[d] = from[d] * scale;
 }
 
-static void hide(float *scores, struct visible v, float with) {
-  for (size t = 0; t < v.from; t++) scores[t] = with;
-  for (size t = v.to; t < KEYS; t++) scores[t] = with;
+// A vector of a row, from its element t on, with something else where a key is not seen.
+INLINE vec seen_or(vec x, size t, struct visible v, float otherwise) {
+  ivec keys;
+#pragma GCC unroll 16
+  for (int lane = 0; lane < LANES; lane++) keys[lane] = lane;
+  keys += (int32_t)t;
+  return select_lanes((keys >= (int32_t)v.from) & (keys < (int32_t)v.to), x, splat(otherwise));
 }
 
-// Turns a row of scores into exp(score - max), updates the running maximum and sum, and returns what everything
-// accumulated so far is to be multiplied by.
-static float soften(float *scores, struct visible v, float *max, float *sum) {
-  hide(scores, v, -__builtin_inff());
-  vec most = load(scores);
-  for (size t = LANES; t < KEYS; t += LANES) most = greater(load(scores + t), most);
-  const float best = max_lanes(most), next = best > *max ? best : *max;
-  const float correction = exp_lanes(splat(*max - next))[0];
-  vec sums = {};
+// Hides the scores of keys that are not seen, and returns the largest of the others.
+static float hide(float *scores, struct visible v) {
+  vec most = splat(-__builtin_inff());
+#pragma GCC unroll 4
   for (size t = 0; t < KEYS; t += LANES) {
-    const vec e = exp_lanes(load(scores + t) - next);
+    const vec x = seen_or(load(scores + t), t, v, -__builtin_inff());
+    store(scores + t, x);
+    most = greater(x, most);
+  }
+  return max_lanes(most);
+}
+
+// Turns a row of scores into exp(score - max), and returns their sum.
+static float soften(float *scores, float max) {
+  vec sums = {};
+#pragma GCC unroll 4
+  for (size t = 0; t < KEYS; t += LANES) {
+    const vec e = exp_lanes(load(scores + t) - max);
     store(scores + t, e);
     sums += e;
   }
-  *max = next;
-  *sum = *sum * correction + sum_lanes(sums);
-  return correction;
+  return sum_lanes(sums);
 }
 
 static void apply_mask(const struct problem *p, struct row r, float *probabilities, size query, size first) {
@@ -185,6 +228,36 @@ struct forward_space {
   float max[MANY_QUERIES], sum[MANY_QUERIES];
 };
 
+// The scores of a block become probabilities, of one query after the other; the maxima come first, so that what was
+// accumulated before can be corrected for many of them at once.
+static void soften_block(const struct problem *p, struct row r, struct forward_space *s, struct run queries, struct run keys,
+                         size first) {
+  float next[MANY_QUERIES], corrections[MANY_QUERIES];
+  int seen[MANY_QUERIES];
+  for (size i = first; i < queries.length; i++) {
+    float *row = s->scores + (i - first) * KEYS;
+    const struct visible v = visible_keys(p, r, piece_of(queries, i, 1), keys);
+    seen[i] = v.from < v.to;  // a window, or a document, may begin after this block
+    if (!seen[i]) __builtin_memset(row, 0, KEYS * 4);
+    const float best = seen[i] ? hide(row, v) : s->max[i];
+    next[i] = best > s->max[i] ? best : s->max[i];
+  }
+  for (size i = first; i < queries.length; i += LANES) {
+    const vec before = load_some(s->max + i, queries.length - i), now = load_some(next + i, queries.length - i);
+    const vec change = (vec)((ivec)(before - now) & ~(ivec)(before == now));  // 0 where both are -infinity
+    store_some(corrections + i, exp_lanes(change), queries.length - i);
+  }
+  for (size i = first; i < queries.length; i++) {
+    if (!seen[i]) continue;
+    float *row = s->scores + (i - first) * KEYS;
+    s->sum[i] = s->sum[i] * corrections[i] + soften(row, next[i]);
+    s->max[i] = next[i];
+    if (p->dropping) apply_mask(p, r, row, queries.position + i, keys.position);
+    if (corrections[i] != 1)
+      for (size d = 0; d < p->width; d++) s->out[i * p->width + d] *= corrections[i];
+  }
+}
+
 // One block of keys: scores, probabilities, and their product with v added to out.
 static void attend_block(const struct problem *p, struct row r, struct forward_space *s, const float *k, const float *v,
                          struct run queries, struct run keys) {
@@ -193,21 +266,11 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
   float *out = s->out + first * p->width;
   pack(p, s->k_panels, (struct matrix){k + k_offset(p, r, keys.first), 1, p->k_stride}, p->depth, keys.length);
   pack(p, s->v_panels, (struct matrix){v + v_offset(p, r, keys.first), p->v_stride, 1}, keys.length, p->width);
-  multiply_panels(p, s->scores, KEYS, (struct matrix){s->q + first * p->depth, p->depth, 1}, s->k_panels, rest,
-                  keys.length, p->depth, 0);
-  for (size i = first; i < queries.length; i++) {
-    float *row = s->scores + (i - first) * KEYS;
-    const struct visible seen = visible_keys(p, r, piece_of(queries, i, 1), keys);
-    if (seen.from >= seen.to) {  // a window, or a document, may begin after this block
-      for (size t = 0; t < KEYS; t++) row[t] = 0;
-      continue;
-    }
-    const float correction = soften(row, seen, &s->max[i], &s->sum[i]);
-    if (p->dropping) apply_mask(p, r, row, queries.position + i, keys.position);
-    if (correction != 1)
-      for (size d = 0; d < p->width; d++) s->out[i * p->width + d] *= correction;
-  }
-  multiply_panels(p, out, p->width, (struct matrix){s->scores, KEYS, 1}, s->v_panels, rest, p->width, keys.length, 1);
+  const size shift = queries.position + first - keys.position;
+  const struct matrix q = {s->q + first * p->depth, p->depth, 1}, scores = {s->scores, KEYS, 1};
+  multiply_seen(p, (struct panelled){s->scores, KEYS, q, s->k_panels, rest, keys.length, p->depth}, COLUMNS_TO, shift);
+  soften_block(p, r, s, queries, keys, first);
+  multiply_seen(p, (struct panelled){out, p->width, scores, s->v_panels, rest, p->width, keys.length}, K_TO, shift);
 }
 
 // Where attention reads and writes; before: the output of other keys, or null.
@@ -229,6 +292,12 @@ static void begin(const struct problem *p, struct row r, struct forward_space *s
   }
 }
 
+// The CPU does not see short rows coming that lie far apart.
+static void fetch(const float *rows, size stride, size count, size width) {
+  for (size i = 0; i < count; i++, rows += stride)
+    for (size d = 0; d < width; d += 16) __builtin_prefetch(rows + d);
+}
+
 static void attend(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o,
                    struct run queries) {
   copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
@@ -236,8 +305,13 @@ static void attend(const struct problem *p, struct row r, struct forward_space *
   const size first = first_seen_by_any(p, r, queries);
   EACH_RUN(run, p, p->keys, r.batch) {
     const size seen = max_size(0, first - run.position) / KEYS * KEYS;
-    for (size key = seen; key < run.length && run.position + key < queries.position + queries.length; key += KEYS)
+    const size end = min_size(run.length, queries.position + queries.length - run.position);
+    for (size key = seen; key < end; key += KEYS) {
+      const struct run next = piece_of(run, min_size(key + KEYS, end), min_size(KEYS, max_size(0, end - key - KEYS)));
+      fetch(o->k + k_offset(p, r, next.first), p->k_stride, next.length, p->depth);
+      fetch(o->v + v_offset(p, r, next.first), p->v_stride, next.length, p->width);
       attend_block(p, r, s, o->k, o->v, queries, piece_of(run, key, KEYS));
+    }
   }
   for (size i = 0; i < queries.length; i++) {
     const float scale = s->sum[i] > 0 ? 1 / s->sum[i] : 0;  // no key was seen: lse is -infinity
@@ -323,10 +397,10 @@ static void slope_row(const struct problem *p, struct row r, float *scores, floa
   const struct visible seen = visible_keys(p, r, query, keys);
   float factors[KEYS];
   if (p->dropping) mask_factors(factors, p->mask, mask_index(p, r, query.position, keys.position), KEYS);
-  hide(scores, seen, -__builtin_inff());
-  hide(slopes, seen, 0);
+#pragma GCC unroll 4
   for (size t = 0; t < KEYS; t += LANES) {
-    const vec probability = exp_lanes(load(scores + t) - lse), dp = load(slopes + t);
+    const vec probability = exp_lanes(seen_or(load(scores + t), t, seen, -__builtin_inff()) - lse);
+    const vec dp = seen_or(load(slopes + t), t, seen, 0);
     if (p->dropping) {
       const vec kept = load(factors + t);
       store(scores + t, probability * kept);
@@ -346,17 +420,20 @@ static void slope_block(const struct problem *p, struct row r, const struct oper
   copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, many, depth, p->scale);
   pack(p, s->q_panels, (struct matrix){s->q, depth, 1}, many, depth);
   pack(p, s->dout_panels, (struct matrix){dout, p->out_stride, 1}, many, width);
-  multiply_panels(p, s->scores, KEYS, (struct matrix){s->q, depth, 1}, s->k_transposed, many, keys.length, depth, 0);
-  multiply_panels(p, s->slopes, KEYS, (struct matrix){dout, p->out_stride, 1}, s->v_transposed, many, keys.length, width, 0);
+  const size shift = queries.position - keys.position;
+  const struct matrix q = {s->q, depth, 1}, d = {dout, p->out_stride, 1};
+  multiply_seen(p, (struct panelled){s->scores, KEYS, q, s->k_transposed, many, keys.length, depth}, COLUMNS_TO, shift);
+  multiply_seen(p, (struct panelled){s->slopes, KEYS, d, s->v_transposed, many, keys.length, width}, COLUMNS_TO, shift);
   for (size i = 0; i < many; i++) {
     const struct run query = piece_of(queries, i, 1);
     const float delta = dot(dout + i * p->out_stride, o->out + out_offset(p, r, query.first), width);
     slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, query, keys, o->lse[lse_offset(p, r, query.first)], delta);
   }
-  multiply_panels(p, s->dv, width, (struct matrix){s->scores, 1, KEYS}, s->dout_panels, keys.length, width, many, 1);
-  multiply_panels(p, s->dk, depth, (struct matrix){s->slopes, 1, KEYS}, s->q_panels, keys.length, depth, many, 1);
-  multiply_panels(p, o->dq + q_offset(p, r, queries.first), p->q_stride, (struct matrix){s->slopes, KEYS, 1},
-                  s->k_panels, many, depth, keys.length, 1);
+  const struct matrix by_key = {s->scores, 1, KEYS}, slopes_by_key = {s->slopes, 1, KEYS}, slopes = {s->slopes, KEYS, 1};
+  float *dq = o->dq + q_offset(p, r, queries.first);
+  multiply_seen(p, (struct panelled){s->dv, width, by_key, s->dout_panels, keys.length, width, many}, K_FROM, shift);
+  multiply_seen(p, (struct panelled){s->dk, depth, slopes_by_key, s->q_panels, keys.length, depth, many}, K_FROM, shift);
+  multiply_seen(p, (struct panelled){dq, p->q_stride, slopes, s->k_panels, many, depth, keys.length}, K_TO, shift);
 }
 
 // All that has to do with one block of keys: dk and dv of it, and its part of every dq.

@@ -3,7 +3,7 @@
 #pragma once
 #include "vector.h"
 
-enum { STREAMED_BYTES = 4 << 20, STREAMED_RUN = 4096 };  // results and runs of bytes in them from these sizes on
+enum { STREAMED_RUN = 4096 };  // from so many bytes on
 enum { CACHE_LINE = 64 };
 
 #if defined(__SSE2__)
@@ -36,10 +36,10 @@ static __attribute__((unused)) void stream_bytes(char *to, const char *from, siz
 }
 #endif
 
-// Some of a result of `whole` bytes.
-INLINE void copy_bytes(char *to, const char *from, size bytes, size whole) {
+// Some of a result, large or not.
+INLINE void copy_bytes(char *to, const char *from, size bytes, int large) {
   if (to == from) return;
-  if (whole >= STREAMED_BYTES && bytes >= STREAMED_RUN)
+  if (large && bytes >= STREAMED_RUN)
     stream_bytes(to, from, bytes);
   else
     __builtin_memcpy(to, from, (size_t)bytes);

@@ -102,32 +102,56 @@ static const struct {
   void (*divide)(void *, size, int);
 } types[DTYPE_COUNT] = {DTYPES(TYPE_ROW)};
 
-// What is folded: n elements that lie `from` bytes into every operand and go `to` bytes into the results.
+// What is folded: n elements, of `whole` that every member has, that lie `from` bytes into every operand and go `to` bytes
+// into the results.
 struct fold {
   const double *x, *out;
   int operands, results, combine, dtype;
-  size from, to, n;
+  size from, to, n, whole;
 };
 
-// The sum of f32, by which training lives, needs no memory between operands and results. A line that will be written is
-// fetched to be written: fetched to be read, it would have to be asked for twice where another core has it.
-enum { MOST_DIRECT = 16 };
+// The sum of f32, by which training lives, needs no memory between operands and results. It goes a cache line of every
+// operand at a time. A line that will be written may be fetched to be written: fetched to be read, it would have to be asked
+// for twice where another core has it. In large results that can cost more than it saves: some CPUs see by themselves that
+// lines are overwritten as a whole, unless somebody has asked for them.
+enum { MOST_DIRECT = 16, LINE_FLOATS = 16 };
+
+INLINE void sum_lines(const float *const *x, float *const *out, size n, const int operands, const int results, size ahead) {
+  enum { VECTORS = LINE_FLOATS / LANES };
+  size i = 0;
+  for (; i + LINE_FLOATS <= n; i += LINE_FLOATS) {
+    vec sums[VECTORS];
+    for (int p = 0; p < results && ahead > 0 && i + ahead < n; p++) __builtin_prefetch(out[p] + i + ahead, 1);
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) sums[v] = load(x[0] + i + v * LANES);
+    for (int p = 1; p < operands; p++)
+#pragma GCC unroll 4
+      for (int v = 0; v < VECTORS; v++) sums[v] += load(x[p] + i + v * LANES);
+    for (int p = 0; p < results; p++)
+#pragma GCC unroll 4
+      for (int v = 0; v < VECTORS; v++) store(out[p] + i + v * LANES, sums[v]);
+  }
+  for (; i < n; i += LANES) {
+    vec sum = load_some(x[0] + i, n - i);
+    for (int p = 1; p < operands; p++) sum += load_some(x[p] + i, n - i);
+    for (int p = 0; p < results; p++) store_some(out[p] + i, sum, n - i);
+  }
+}
 
 static void sum_f32(struct context *c, const struct fold *s) {
-  enum { AHEAD = 512 };
   const float *x[MOST_DIRECT];
   float *out[MOST_DIRECT];
+  const size ahead = s->whole <= c->tuning.moving.fetched ? c->tuning.moving.ahead : 0;
   int results = 0;
   for (int p = 0; p < s->operands; p++) x[p] = (float *)((char *)address(c, s->x[p]) + s->from);
   for (int p = 0; p < s->results; p++)
     if (s->out[p] >= 0) out[results++] = (float *)((char *)address(c, s->out[p]) + s->to);
-  for (size i = 0; i < s->n; i += LANES) {
-    const size left = s->n - i;
-    for (int p = 0; left > AHEAD && p < results; p++) __builtin_prefetch(out[p] + i + AHEAD, 1);
-    vec sum = load_some(x[0] + i, left);
-    for (int p = 1; p < s->operands; p++) sum += load_some(x[p] + i, left);
-    for (int p = 0; p < results; p++) store_some(out[p] + i, sum, left);
-  }
+  if (s->operands == 2 && results == 2)
+    sum_lines(x, out, s->n, 2, 2, ahead);
+  else if (s->operands == 4 && results == 4)
+    sum_lines(x, out, s->n, 4, 4, ahead);
+  else
+    sum_lines(x, out, s->n, s->operands, results, ahead);
 }
 
 static void fold(struct context *c, const struct fold *s) {
@@ -168,8 +192,6 @@ static void share_out(struct context *c, const double *w, size whole, size piece
   lockstep_meet(c, &m, DONE);
 }
 
-enum { PIECE_BYTES = 1 << 16 };  // of one operand
-
 // Shares of an all-reduce end on cache lines: nobody writes another's.
 static size reduced_share(const double *w) {
   enum { GRAIN = 32 };
@@ -190,11 +212,12 @@ static void all_reduce(struct context *c, const double *w, int share, size low, 
                          .dtype = dtype,
                          .from = from * bytes_per[dtype],
                          .to = from * bytes_per[dtype],
-                         .n = to - from});
+                         .n = to - from,
+                         .whole = n});
 }
 
 COMMAND(waitAllReduce) {
-  share_out(c, w, reduced_share(w), PIECE_BYTES / bytes_per[(int)w[WAIT_ALL_REDUCE_DTYPE]], all_reduce);
+  share_out(c, w, reduced_share(w), c->tuning.moving.piece / bytes_per[(int)w[WAIT_ALL_REDUCE_DTYPE]], all_reduce);
 }
 
 // Where column `column` of a member's row of `inner` lies in the row of all members, and how many follow it there. In
@@ -226,13 +249,14 @@ static void reduce_scatter(struct context *c, const double *w, int share, size l
                            .dtype = dtype,
                            .from = (row * members * inner + k.at) * bytes_per[dtype],
                            .to = at * bytes_per[dtype],
-                           .n = n});
+                           .n = n,
+                           .whole = (size)w[WAIT_REDUCE_SCATTER_OUTER] * inner * members});
   }
 }
 
 COMMAND(waitReduceScatter) {
   const size whole = (size)w[WAIT_REDUCE_SCATTER_OUTER] * (size)w[WAIT_REDUCE_SCATTER_INNER];
-  share_out(c, w, whole, PIECE_BYTES / bytes_per[(int)w[WAIT_REDUCE_SCATTER_DTYPE]], reduce_scatter);
+  share_out(c, w, whole, c->tuning.moving.piece / bytes_per[(int)w[WAIT_REDUCE_SCATTER_DTYPE]], reduce_scatter);
 }
 
 // A member's result that is copied: so many runs of bytes from every member, beginning with its own, so that not all
@@ -255,7 +279,7 @@ static void copy_runs(struct context *c, const double *w, const struct runs *r, 
     const struct place p = place(w, share, member, run);
     n = min_size(r->bytes - byte, high - at);
     copy_bytes((char *)address(c, x[r->members + share]) + p.out + byte, (char *)address(c, x[member]) + p.x + byte, n,
-               r->members * each);
+               r->members * each >= c->tuning.moving.streamed);
   }
 }
 
@@ -280,7 +304,7 @@ static void all_gather(struct context *c, const double *w, int share, size low, 
 
 COMMAND(waitAllGather) {
   const struct runs r = gathered(w);
-  share_out(c, w, r.members * r.count * r.bytes, PIECE_BYTES, all_gather);
+  share_out(c, w, r.members * r.count * r.bytes, c->tuning.moving.piece, all_gather);
 }
 
 static struct runs exchanged(const double *w) {
@@ -306,7 +330,7 @@ static void all_to_all(struct context *c, const double *w, int share, size low, 
 
 COMMAND(waitAllToAll) {
   const struct runs r = exchanged(w);
-  share_out(c, w, r.members * r.count * r.bytes, PIECE_BYTES, all_to_all);
+  share_out(c, w, r.members * r.count * r.bytes, c->tuning.moving.piece, all_to_all);
 }
 
 // A member's result is what the member `by` before it has.
@@ -314,10 +338,11 @@ static void shift(struct context *c, const double *w, int share, size low, size 
   const size members = (size)w[WAIT_SHIFT_MEMBERS], bytes = (size)w[WAIT_SHIFT_BYTES];
   const double *x = w + WAIT_SHIFT_BY + 1;
   const size from = (share + members - (size)w[WAIT_SHIFT_BY]) % members;
-  copy_bytes((char *)address(c, x[members + share]) + low, (char *)address(c, x[from]) + low, high - low, bytes);
+  copy_bytes((char *)address(c, x[members + share]) + low, (char *)address(c, x[from]) + low, high - low,
+             bytes >= c->tuning.moving.streamed);
 }
 
-COMMAND(waitShift) { share_out(c, w, (size)w[WAIT_SHIFT_BYTES], PIECE_BYTES, shift); }
+COMMAND(waitShift) { share_out(c, w, (size)w[WAIT_SHIFT_BYTES], c->tuning.moving.piece, shift); }
 
 // Several tensors at one collective: a member's shares of all of them lie one behind the other, and are cut into pieces as if
 // they were one. Parts of a line are equal, so that the last may reach beyond its end: there a sum is zero, and nothing is
@@ -353,7 +378,8 @@ static void sum_part(struct context *c, const double *w, const struct tensor *t,
                            .dtype = dtype,
                            .from = (start + low) * width,
                            .to = (everybody ? start + low : low) * width,
-                           .n = end - low});
+                           .n = end - low,
+                           .whole = t->whole});
   if (!everybody && high > end)
     __builtin_memset((char *)address(c, t->out[share]) + end * width, 0, (size_t)((high - end) * width));
 }
@@ -366,7 +392,7 @@ static void gather_parts(struct context *c, const double *w, const struct tensor
     const size start = member * t->part + from, there = min_size(n, t->whole - start);
     if (there > 0)
       copy_bytes((char *)address(c, t->out[share]) + start * width, (char *)address(c, t->x[member]) + from * width,
-                 there * width, t->whole * width);
+                 there * width, t->whole * width >= c->tuning.moving.streamed);
   }
 }
 
@@ -386,7 +412,7 @@ COMMAND(waitSeveral) {
     const struct tensor t = tensor_of(w, i);
     whole += share_of(w, &t);
   }
-  share_out(c, w, whole, PIECE_BYTES / bytes_per[(int)w[WAIT_SEVERAL_DTYPE]], several);
+  share_out(c, w, whole, c->tuning.moving.piece / bytes_per[(int)w[WAIT_SEVERAL_DTYPE]], several);
 }
 
 // Rows that go to the experts of other members, and back. A share is a member's result; where its rows come from, its own
@@ -426,7 +452,7 @@ static void all_dispatch(struct context *c, const double *w, int share, size low
 }
 
 COMMAND(waitAllDispatch) {
-  const size piece = max_size(1, PIECE_BYTES / (4 * (size)w[WAIT_ALL_DISPATCH_COLUMNS]));
+  const size piece = max_size(1, c->tuning.moving.piece / (4 * (size)w[WAIT_ALL_DISPATCH_COLUMNS]));
   share_out(c, w, (size)w[WAIT_ALL_DISPATCH_ROWS], piece, all_dispatch);
 }
 
@@ -447,6 +473,6 @@ static void all_combine(struct context *c, const double *w, int share, size low,
 }
 
 COMMAND(waitAllCombine) {
-  const size piece = max_size(1, PIECE_BYTES / (4 * (size)w[WAIT_ALL_COMBINE_COLUMNS]));
+  const size piece = max_size(1, c->tuning.moving.piece / (4 * (size)w[WAIT_ALL_COMBINE_COLUMNS]));
   share_out(c, w, (size)w[WAIT_ALL_COMBINE_TOKENS], piece, all_combine);
 }

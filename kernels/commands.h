@@ -7,6 +7,7 @@ enum {
   CMD_ALLOC,
   CMD_FREE,
   CMD_MATMUL,
+  CMD_MATMUL_PANELS,
   CMD_JOIN_PART,
   CMD_JOIN_GRAD_PART,
   CMD_ADD,
@@ -113,6 +114,22 @@ enum {
 #define MATMUL_STRIDE_A 11
 #define MATMUL_STRIDE_B 12
 #define MATMUL_STRIDE_OUT 13
+#define MATMUL_PANELS_OUT 0
+#define MATMUL_PANELS_A 1
+#define MATMUL_PANELS_B 2
+#define MATMUL_PANELS_BIAS 3
+#define MATMUL_PANELS_ADD 4
+#define MATMUL_PANELS_M 5
+#define MATMUL_PANELS_N 6
+#define MATMUL_PANELS_K 7
+#define MATMUL_PANELS_TRANS_A 8
+#define MATMUL_PANELS_TRANS_B 9
+#define MATMUL_PANELS_BATCH 10
+#define MATMUL_PANELS_STRIDE_A 11
+#define MATMUL_PANELS_STRIDE_B 12
+#define MATMUL_PANELS_STRIDE_OUT 13
+#define MATMUL_PANELS_PANELS 14
+#define MATMUL_PANELS_PACKS 15
 #define JOIN_PART_OUT 0
 #define JOIN_PART_X 1
 #define JOIN_PART_ROWS 2
@@ -663,6 +680,7 @@ COMMAND(config);
 COMMAND(alloc);
 COMMAND(free);
 COMMAND(matmul);
+COMMAND(matmulPanels);
 COMMAND(joinPart);
 COMMAND(joinGradPart);
 COMMAND(add);
@@ -745,6 +763,7 @@ COMMAND(waitSeveral);
   [CMD_ALLOC] = cmd_alloc, \
   [CMD_FREE] = cmd_free, \
   [CMD_MATMUL] = cmd_matmul, \
+  [CMD_MATMUL_PANELS] = cmd_matmulPanels, \
   [CMD_JOIN_PART] = cmd_joinPart, \
   [CMD_JOIN_GRAD_PART] = cmd_joinGradPart, \
   [CMD_ADD] = cmd_add, \
@@ -855,6 +874,10 @@ enum {
   TUNING_BLOCK_ROWS,
   TUNING_BLOCK_COLUMNS,
   TUNING_UNPACKED,
+  TUNING_PIECE_BYTES,
+  TUNING_FETCHED,
+  TUNING_FETCHED_AHEAD,
+  TUNING_STREAMED_BYTES,
   TUNING_COUNT
 };
 

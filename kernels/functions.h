@@ -4,34 +4,29 @@
 #pragma once
 #include "vector.h"
 
-// exp(high + low), where low is a small correction to high. Within 2 ulp; below 2.4e-38 it is 0, above the range
-// infinite. The exponent is cut off by adding 1.5 * 2^23, which leaves the integer in the low bits (so: no -ffast-math),
-// and the polynomial on [-ln 2 / 2, ln 2 / 2] is Cephes' expf, doubled, so that 2^128 needs no exponent of its own.
-INLINE vec exp_split(vec high, vec low) {
+// exp(x + low) for -86.6 <= x <= 88, where low is a small correction to x; within 2 ulp. Nothing is too large or too small,
+// so the exponent, cut off by adding 1.5 * 2^23, which leaves the integer in the low bits (so: no -ffast-math), is added to
+// that of the polynomial on [-ln 2 / 2, ln 2 / 2]. That is of degree 6, in halves, so that few steps wait for each other.
+INLINE vec exp_between(vec x, vec low) {
   const vec magic = splat(12582912.f);
-  const vec clamped = lesser(splat(90.f), greater(splat(-104.f), high));  // in this order NaN passes
-  const vec shifted = fma_lanes(clamped, splat(1.44269504f), magic);
-  const vec n = shifted - magic;
-  vec r = fma_lanes(n, splat(-0.693359375f), clamped);
-  r = fma_lanes(n, splat(2.12194440e-4f), r) + low;
-  vec p = splat(2 * 1.9875691500e-4f);
-  p = fma_lanes(p, r, splat(2 * 1.3981999507e-3f));
-  p = fma_lanes(p, r, splat(2 * 8.3334519073e-3f));
-  p = fma_lanes(p, r, splat(2 * 4.1665795894e-2f));
-  p = fma_lanes(p, r, splat(2 * 1.6666665459e-1f));
-  p = fma_lanes(p, r, splat(2 * 5.0000001201e-1f));
-  p = fma_lanes(p, r * r, 2 * r + 2);
-  const ivec power = ((ivec)shifted - (ivec)magic + 126) << 23;
-  const vec result = p * (vec)power;
-  const ivec keep = ~(ivec)(high < splat(-86.6f));  // NaN is kept
-  const vec finite = (vec)((ivec)result & keep);
-  return select_lanes(high > splat(88.7228394f), splat(__builtin_inff()), finite);
+  const vec shifted = fma_lanes(x, splat(1.44269504f), magic), n = shifted - magic;
+  const vec r = fma_lanes(n, splat(2.12194440e-4f), fma_lanes(n, splat(-0.693359375f), x)) + low, r2 = r * r;
+  const vec upper = fma_lanes(r2, splat(0.00138145697f), fma_lanes(r, splat(0.00836873148f), splat(0.041668389f)));
+  const vec lower = fma_lanes(r, splat(0.166665211f), splat(0.49999994f));
+  const vec p = fma_lanes(r2, fma_lanes(r2, upper, lower), r + 1);
+  return (vec)((ivec)p + ((ivec)shifted << 23));
+}
+
+// exp(x + low) for x <= 88, as differences from a maximum are: 0 below -86.6.
+INLINE vec exp_split(vec x, vec low) {
+  const vec e = exp_between(greater(splat(-86.6f), x), low);  // in this order NaN passes
+  return (vec)((ivec)e & ~(ivec)(x < splat(-86.6f)));
 }
 
 INLINE vec exp_lanes(vec x) { return exp_split(x, (vec){}); }
 
 // 1 / (1 + exp(-x)), within 4 ulp where it is over 1e-30; never 0, so that products with it stay finite.
-INLINE vec sigmoid(vec x) { return 1 / (1 + exp_lanes(lesser(splat(69.f), -x))); }
+INLINE vec sigmoid(vec x) { return 1 / (1 + exp_between(lesser(splat(69.f), greater(splat(-86.f), -x)), (vec){})); }
 
 // exp(-x^2 / 2): the square is taken in two parts, because its last bits are the result's first.
 INLINE vec exp_half_square(vec x) {
@@ -123,15 +118,14 @@ INLINE double power_f64(double x, double n) {
   return result;
 }
 
-// In f64. Two sums in turn, so that one addition need not wait for the last.
+// In f64. Four sums in turn, so that one addition need not wait for the last.
 INLINE double sum_of(const float *x, size n) {
-  dvec even = {}, odd = {};
+  dvec sums[4] = {};
   size i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    even += load_wide(x + i);
-    odd += load_wide(x + i + LANES / 2);
-  }
-  double sum = sum_wide(even + odd);
+  for (; i + 2 * LANES <= n; i += 2 * LANES)
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) sums[q] += load_wide(x + i + q * LANES / 2);
+  double sum = sum_wide((sums[0] + sums[1]) + (sums[2] + sums[3]));
   for (; i < n; i++) sum += (double)x[i];
   return sum;
 }

@@ -10,10 +10,17 @@ struct blocks {
   size k, rows, columns, unpacked;
 };
 
+// How bytes move between ranks: pieces that are taken at once; up to how many elements of a tensor lines to be written are
+// fetched, and how many elements ahead; from how many bytes on a result is written past the caches.
+struct moving {
+  size piece, fetched, ahead, streamed;
+};
+
 // How the kernels are tuned to the machine: the same for all ranks of a run.
 struct tuning {
   const struct variant *variant;  // of the register tile: matmul.h
   struct blocks blocks;
+  struct moving moving;
   int tiles;  // whether matmul may use the CPU's matrix tiles
 };
 

@@ -10,14 +10,15 @@ struct statistics {
 
 INLINE double sum_row_squares(const float *x, size n, double mean) {
   const dvec centre = splat_wide(mean);
-  dvec even = {}, odd = {};
+  dvec sums[4] = {};
   size i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    const dvec a = load_wide(x + i) - centre, b = load_wide(x + i + LANES / 2) - centre;
-    even += a * a;
-    odd += b * b;
-  }
-  double sum = sum_wide(even + odd);
+  for (; i + 2 * LANES <= n; i += 2 * LANES)
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+      const dvec a = load_wide(x + i + q * LANES / 2) - centre;
+      sums[q] += a * a;
+    }
+  double sum = sum_wide((sums[0] + sums[1]) + (sums[2] + sums[3]));
   for (; i < n; i++) sum += ((double)x[i] - mean) * ((double)x[i] - mean);
   return sum;
 }

@@ -83,8 +83,22 @@ COMMAND(copy) {
   for (size r = 0; r < rows; r++) __builtin_memmove(out + r * stride_out, x + r * stride_x, (size_t)columns * 4);
 }
 
-// Columns of a strip are summed in f64, so the order of rows does not show.
-#define STRIP (8 * LANES)
+// Columns are summed in f64, so the order of rows does not show. A strip is so wide that rows are read in long runs, and its
+// sums, which stay in the first cache, are fetched once for several rows.
+#define STRIP 512
+#define AT_ONCE 8
+INLINE void add_rows(double *sums, const float *x, size columns, size width, const int rows) {
+  size i = 0;
+  for (; i + LANES / 2 <= width; i += LANES / 2) {
+    dvec sum = *(dvec_at *)(sums + i);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) sum += load_wide(x + r * columns + i);
+    *(dvec_at *)(sums + i) = sum;
+  }
+  for (; i < width; i++)
+    for (int r = 0; r < rows; r++) sums[i] += (double)x[r * columns + i];
+}
+
 COMMAND(sumRows) {
   float *out = floats(c, w[SUM_ROWS_OUT]);
   const float *x = floats(c, w[SUM_ROWS_X]);
@@ -92,12 +106,9 @@ COMMAND(sumRows) {
   for (size start = 0; start < columns; start += STRIP) {
     const size width = min_size(STRIP, columns - start);
     double sums[STRIP] = {};
-    if (width == STRIP)
-      for (size r = 0; r < rows; r++)
-        for (size i = 0; i < STRIP; i++) sums[i] += (double)x[r * columns + start + i];
-    else
-      for (size r = 0; r < rows; r++)
-        for (size i = 0; i < width; i++) sums[i] += (double)x[r * columns + start + i];
+    size r = 0;
+    for (; r + AT_ONCE <= rows; r += AT_ONCE) add_rows(sums, x + r * columns + start, columns, width, AT_ONCE);
+    for (; r < rows; r++) add_rows(sums, x + r * columns + start, columns, width, 1);
     for (size i = 0; i < width; i++) out[start + i] = (float)sums[i];
   }
 }
@@ -113,14 +124,15 @@ COMMAND(sumSquares) {
   const float *x = floats(c, w[SUM_SQUARES_X]);
   const size n = (size)w[SUM_SQUARES_N];
   float *out = floats(c, w[SUM_SQUARES_OUT]);
-  dvec even = {}, odd = {};
+  dvec sums[4] = {};
   size i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    const dvec a = load_wide(x + i), b = load_wide(x + i + LANES / 2);
-    even += a * a;
-    odd += b * b;
-  }
-  double sum = sum_wide(even + odd);
+  for (; i + 2 * LANES <= n; i += 2 * LANES)
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+      const dvec a = load_wide(x + i + q * LANES / 2);
+      sums[q] += a * a;
+    }
+  double sum = sum_wide((sums[0] + sums[1]) + (sums[2] + sums[3]));
   for (; i < n; i++) sum += (double)x[i] * (double)x[i];
   *out = (float)((double)*out + sum);
 }
@@ -136,9 +148,11 @@ INLINE vec gelu_slope_exact(vec x) {
   return normal_cumulative(x, e) + x * e * 0.398942280f;
 }
 
+// The sigmoid of t and that of -t have one exponential and one quotient between them.
 INLINE vec gelu_slope_tanh(vec x) {
-  const vec below = sigmoid(tanh_argument_doubled(x)), above = sigmoid(-tanh_argument_doubled(x));
-  return below + x * below * above * 1.59576912f * fma_lanes(3 * 0.044715f * x, x, splat(1.f));
+  const vec e = exp_between(lesser(splat(69.f), greater(splat(-86.f), -tanh_argument_doubled(x))), (vec){});
+  const vec below = 1 / (1 + e);
+  return below + x * below * (e * below) * 1.59576912f * fma_lanes(3 * 0.044715f * x, x, splat(1.f));
 }
 
 COMMAND(gelu) {

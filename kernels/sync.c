@@ -179,7 +179,8 @@ static void finish_message(struct context *c, const double *w, int other) {
     return;
   }
   const size bytes = (size)w[WAIT_RECV_BYTES];
-  copy_bytes(end_of(c, w[WAIT_RECV_OUT], line + MESSAGE_OUT), end_of(c, w[WAIT_RECV_X], line + MESSAGE_X), bytes, bytes);
+  copy_bytes(end_of(c, w[WAIT_RECV_OUT], line + MESSAGE_OUT), end_of(c, w[WAIT_RECV_X], line + MESSAGE_X), bytes,
+             bytes >= c->tuning.moving.streamed);
   post(line, COPIED, message);
 }
 
@@ -188,5 +189,5 @@ COMMAND(waitSend) { finish_message(c, w, READY); }
 
 COMMAND(copyBytes) {
   const size bytes = (size)w[COPY_BYTES_BYTES];
-  copy_bytes(address(c, w[COPY_BYTES_OUT]), address(c, w[COPY_BYTES_X]), bytes, bytes);
+  copy_bytes(address(c, w[COPY_BYTES_OUT]), address(c, w[COPY_BYTES_X]), bytes, bytes >= c->tuning.moving.streamed);
 }

@@ -175,23 +175,38 @@ static void multiply_edge(tile_function *multiply, struct tile t, int rows, int 
     }
 }
 
+// Few columns of a panel go vector by vector.
+static void multiply_narrow(const struct tile *whole, int height, size columns) {
+  for (size j = 0; j < columns; j += LANES) {
+    struct tile t = *whole;
+    t.b += j;
+    t.out += j;
+    if (t.bias) t.bias += j;
+    if (t.add) t.add += j;
+    if (columns - j >= LANES)
+      narrow_tiles[height](&t);
+    else
+      multiply_edge(narrow_tiles[height], t, height, (int)(columns - j));
+  }
+}
+
 INLINE void multiply_at(tile_function *const *tiles, const struct tile *t, size rows, size columns) {
   const int height = (int)min_size(rows, TILE_ROWS);
   if (columns >= TILE_COLUMNS)
     tiles[height](t);
-  else if (columns == LANES)
-    narrow_tiles[height](t);
+  else if (columns > (TILE_VECTORS - 1) * LANES)
+    multiply_edge(tiles[height], *t, height, (int)columns);
   else
-    multiply_edge((columns < LANES ? narrow_tiles : tiles)[height], *t, height, (int)columns);
+    multiply_narrow(t, height, columns);
 }
 
 // The tile at (i, j), from elements of a and a panel of b.
-INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panels) {
+INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panel) {
   const size at = i * x->stride + j;
   return (struct tile){.a = a.at,
                        .a_row = a.row_stride,
                        .a_k = a.column_stride,
-                       .b = panels + j * x->k,
+                       .b = panel,
                        .out = x->out + at,
                        .bias = x->bias ? x->bias + j : 0,
                        .add = x->add ? x->add + at : 0,
@@ -200,10 +215,10 @@ INLINE struct tile tile_of(const struct product *x, size i, size j, struct matri
 }
 
 // The result, from rows of a where they lie.
-static void multiply_rows(const struct product *x, const float *panels) {
+static void multiply_rows(const struct product *x, const float *panels, size height) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels);
+      const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels + j * height);
       multiply_at(strided_tiles, &t, x->m - i, x->n - j);
     }
 }
@@ -248,7 +263,7 @@ static void pack_rows(float *to, struct matrix a, size rows, size k) {
 static void multiply_block(const struct product *x, const float *a, const float *panels) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = tile_of(x, i, j, (struct matrix){a + i * x->k, 1, TILE_ROWS}, panels);
+      const struct tile t = tile_of(x, i, j, (struct matrix){a + i * x->k, 1, TILE_ROWS}, panels + j * x->k);
       multiply_at(packed_tiles, &t, x->m - i, x->n - j);
     }
 }
@@ -256,25 +271,39 @@ static void multiply_block(const struct product *x, const float *a, const float 
 // The most of `most` that is whole tiles.
 INLINE size whole_tiles(size most, size unit) { return max_size(most / unit, 1) * unit; }
 
+INLINE size step_of_n(const struct blocks *most, size n) {
+  return even_block(n, whole_tiles(most->columns, TILE_COLUMNS), TILE_COLUMNS);
+}
+INLINE size step_of_k(const struct blocks *most, size k) { return even_block(k, most->k, 4); }
+
 static void multiply_blocks(const struct blocks *most, const struct product *x, float *space) {
   const size most_rows = whole_tiles(most->rows, TILE_ROWS);
-  const size step_n = even_block(x->n, whole_tiles(most->columns, TILE_COLUMNS), TILE_COLUMNS);
-  const size step_k = even_block(x->k, most->k, 4), step_m = even_block(x->m, most_rows, TILE_ROWS);
+  const size step_n = step_of_n(most, x->n), step_k = step_of_k(most, x->k);
+  const size step_m = even_block(x->m, most_rows, TILE_ROWS);
   float *packed_a = space, *packed_b = packed_a + most_rows * most->k;
+  const float *panels = x->panels ? x->panels : packed_b;
   for (size j = 0; j < x->n; j += step_n)
     for (size p = 0; p < x->k; p += step_k) {
       const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
-      pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
+      if (!x->panels) pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
       for (size i = 0; i < x->m; i += step_m) {
         const struct product part = part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth);
         if (x->a.column_stride == 1 && x->n <= most->unpacked) {
-          multiply_rows(&part, packed_b);
+          multiply_rows(&part, panels, depth);
         } else {
           pack_rows(packed_a, part.a, part.m, depth);
-          multiply_block(&part, packed_a, packed_b);
+          multiply_block(&part, packed_a, panels);
         }
       }
+      if (x->panels) panels += depth * round_up(columns, TILE_COLUMNS);
     }
+}
+
+static void pack_blocks(const struct blocks *most, float *to, struct matrix b, size k, size n) {
+  const size step_n = step_of_n(most, n), step_k = step_of_k(most, k);
+  for (size j = 0; j < n; j += step_n)
+    for (size p = 0; p < k; p += step_k)
+      to = pack_columns(to, block_of(b, p, j), min_size(step_k, k - p), min_size(step_n, n - j));
 }
 
 #define TEXT_OF(x) #x
@@ -283,5 +312,6 @@ const struct variant VARIANT = {.name = TEXT(NAME),
                                 .rows = TILE_ROWS,
                                 .columns = TILE_COLUMNS,
                                 .multiply_blocks = multiply_blocks,
+                                .pack_blocks = pack_blocks,
                                 .multiply_rows = multiply_rows,
                                 .pack_columns = pack_columns};

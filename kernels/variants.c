@@ -23,5 +23,9 @@ struct tuning tuning_of(const int32_t *words) {
                          .blocks = {.k = words[TUNING_BLOCK_K],
                                     .rows = words[TUNING_BLOCK_ROWS],
                                     .columns = words[TUNING_BLOCK_COLUMNS],
-                                    .unpacked = words[TUNING_UNPACKED]}};
+                                    .unpacked = words[TUNING_UNPACKED]},
+                         .moving = {.piece = words[TUNING_PIECE_BYTES],
+                                    .fetched = words[TUNING_FETCHED],
+                                    .ahead = words[TUNING_FETCHED_AHEAD],
+                                    .streamed = words[TUNING_STREAMED_BYTES]}};
 }

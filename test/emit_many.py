@@ -1,8 +1,8 @@
 """
 Runs many emitted folders one after the other, in processes that are copies of this one: torch is loaded once.
-emit_many.py list.json: [{"folder": ..., "ranks": n, "steps": n, "precisions": [...]}]; each folder gets result.json:
+emit_many.py list.json [cuda]: [{"folder": ..., "ranks": n, "steps": n, "precisions": [...]}]; each folder gets result.json:
 losses per step, the held-out loss after the last, and whole parameters put together from the ranks' parts, by precision.
-The first folder has the runtime that all of them use.
+The first folder has the runtime that all of them use. Where cuda is asked for, all ranks share one GPU and meet over NCCL.
 """
 import gc
 import json
@@ -10,13 +10,16 @@ import os
 import sys
 import traceback
 
+import time
+
 import torch
 import torch._dynamo  # custom operations load it when first called: every copy would
 import torch.distributed as dist
 import torch.multiprocessing as processes
 
 with open(sys.argv[1]) as file:
-    jobs = json.load(file)
+    jobs = [{**job, "folder": os.path.join(os.path.dirname(sys.argv[1]), job["folder"])} for job in json.load(file)]
+device = torch.device("cuda", 0) if sys.argv[2:] == ["cuda"] else torch.device("cpu")
 sys.path.insert(0, jobs[0]["folder"])
 
 from runtime.trainer import Trainer  # noqa: E402
@@ -30,7 +33,7 @@ def assembled(trainer):
         values = trainer.stage.parameter(param)
         if values is not None:
             starts, sizes, _ = mesh.part(param["dims"], param["kept"], rank)
-            values = values.double().flatten().numpy()  # arrays are sent faster than tensors
+            values = values.double().flatten().cpu().numpy()  # arrays are sent faster than tensors
             mine[param["name"]] = (starts, sizes, mesh.cut(sizes, param["kept"], rank), values)
     parts = [None] * mesh.world
     dist.all_gather_object(parts, mine)
@@ -52,7 +55,7 @@ def assembled(trainer):
 
 
 def run(job, precision, groups):
-    trainer = Trainer(job["folder"], dist.get_rank(), torch.device("cpu"), precision, groups=groups)
+    trainer = Trainer(job["folder"], dist.get_rank(), device, precision, groups=groups)
     records = [trainer.step(step) for step in range(job["steps"])]
     told = [None] * dist.get_world_size()
     dist.all_gather_object(told, (records, trainer.evaluate()))
@@ -60,13 +63,24 @@ def run(job, precision, groups):
     return {"records": reported, "heldOut": held_out, "parameters": assembled(trainer)}
 
 
+def share_gpu(rank):
+    """NCCL refuses two ranks on one GPU of one host: each says it is another host, and they meet over sockets."""
+    names = {"NCCL_HOSTID": f"rank{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
+    os.environ.update({**names, "NCCL_IB_DISABLE": "1", "NCCL_MAX_NCHANNELS": "1", "NCCL_BUFFSIZE": str(1 << 20)})
+    torch.cuda.set_device(device)
+
+
 def work(rank, mine, store):
     """What one rank of so many does."""
     torch.set_num_threads(1)
     ranks = mine[0]["ranks"]
-    dist.init_process_group("gloo", store=dist.FileStore(store, ranks), rank=rank, world_size=ranks)
+    if device.type == "cuda":
+        share_gpu(rank)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=dist.FileStore(store, ranks), rank=rank, world_size=ranks)
     groups = {}
     for job in mine:
+        started = time.perf_counter()
         try:
             result = {precision: run(job, precision, groups) for precision in job["precisions"]}
         except Exception:
@@ -77,6 +91,8 @@ def work(rank, mine, store):
         if rank == 0:
             with open(os.path.join(job["folder"], "result.json"), "w") as file:
                 file.write(json.dumps(result))
+            if device.type == "cuda":
+                print(f"{ranks} ranks, {time.perf_counter() - started:.1f} s: {job['title']}", flush=True)
 
 
 def main():

@@ -21,7 +21,7 @@ function sensibleJob({ pick, chance, int }: Random): JobInput {
   const plan = {
     ...{ tp, pp, dp, microbatches, zero: int(4), schedule: pick(scheduleNames) },
     sequenceParallel: tp > 1 && chance(0.5),
-    recompute: pick(['none', 'none', 'selective', 'full'] as const),
+    recompute: pick(['none', 'cheap', 'selective', 'full'] as const),
     precision: pick(['f32', 'bf16'] as const),
   }
   return { model, plan, training: { seq: pick([32, 64, 128]), globalBatch: dp * microbatches * pick([1, 2, 4]) } }

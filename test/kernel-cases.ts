@@ -16,6 +16,7 @@ import {
   geluGrad,
   joinPart,
   matmul,
+  matmulPanels,
   norm,
   normInputGrad,
   normWeightGrad,
@@ -198,6 +199,7 @@ const copy: Make = ({ size, values, int }) => {
 
 const makers = {
   matmul,
+  matmulPanels,
   add: broadcast('add'),
   mul: broadcast('mul'),
   scale,

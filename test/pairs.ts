@@ -22,7 +22,7 @@ const grid = {
   sequenceParallel: [false, true],
   microbatches: [1, 2, 4, 8],
   precision: ['f32', 'bf16', 'pure-bf16'],
-  recompute: ['none', 'selective', 'full', ['gelu', 'swiglu', 'rmsNorm', 'layerNorm']],
+  recompute: ['none', 'cheap', 'selective', 'full', ['gelu', 'swiglu', 'rmsNorm', 'layerNorm']],
 } as const
 
 export type Point = { readonly [K in keyof typeof grid]: (typeof grid)[K][number] }

@@ -33,8 +33,8 @@ export interface OpFacts {
   readonly loss?: true
   /** It reads what it writes. */
   readonly updates?: true
-  /** A forward op that a plan may have computed again in backward: where it says so, or also where it says `selective`. */
-  readonly recomputed?: 'listed' | 'selective'
+  /** A forward op that a plan may have computed again in backward: where it says so, or also where it says `selective`, or `cheap`. */
+  readonly recomputed?: 'listed' | 'selective' | 'cheap'
   /** The first of the results that are whole numbers. */
   readonly index?: number
   /** It moves numbers or adds them up: what all its real operands are stored in, its result is too. */
@@ -66,19 +66,19 @@ export const opFacts: OpTable<OpFacts> = {
   mul: op('a b -> out'),
   scale: op('x -> out', { lists: true }),
   sumTo: op('x -> out'),
-  gelu: op('x -> y', { recomputed: 'listed' }),
+  gelu: op('x -> y', { recomputed: 'cheap' }),
   geluGrad: op('dy x -> dx'),
-  swiglu: op('gate up -> y', { recomputed: 'listed' }),
+  swiglu: op('gate up -> y', { recomputed: 'cheap' }),
   swigluGrad: op('dy gate up -> dgate dup'),
-  layerNorm: op('x gain bias -> y', { recomputed: 'listed' }),
+  layerNorm: op('x gain bias -> y', { recomputed: 'cheap' }),
   layerNormInputGrad: op('dy x gain -> dx'),
   layerNormWeightGrad: op('dy x -> dgain dbias', { wide: 0 }),
-  rmsNorm: op('x gain -> y', { recomputed: 'listed' }),
+  rmsNorm: op('x gain -> y', { recomputed: 'cheap' }),
   rmsNormInputGrad: op('dy x gain -> dx'),
   rmsNormWeightGrad: op('dy x -> dgain', { wide: 0 }),
   join: op('a b -> out', { recomputed: 'listed' }),
   joinGrad: op('dout -> da db'),
-  rope: op('x positions -> y', { recomputed: 'listed' }),
+  rope: op('x positions -> y', { recomputed: 'cheap' }),
   attention: op('q k v positions order -> out lse', {
     ...{ work: 'attention', statistic: 1, wide: 1, recomputed: 'selective', unlike: ['seq'] },
   }),
@@ -113,7 +113,7 @@ export const opFacts: OpTable<OpFacts> = {
   combine: op('rows to from counts -> out', { moves: true, like: 0 }),
   expertContract: op('rows counts w -> out', { work: 'experts', like: 0, recomputed: 'listed' }),
   expertWeightGrad: op('rows drows counts -> dw', { work: 'expertsBackward', like: 0 }),
-  weightedSwiglu: op('gate up weight -> y', { like: 0, recomputed: 'listed' }),
+  weightedSwiglu: op('gate up weight -> y', { like: 0, recomputed: 'cheap' }),
   weightedSwigluGrad: op('dy gate up weight -> dgate dup dweight', { like: 0, statistic: 2, wide: 2 }),
   countChoices: op('choice -> counts', { statistic: 0, wide: 0, kept: true }),
   countTop: op('scores -> counts', { statistic: 0, wide: 0, kept: true }),

@@ -5,9 +5,10 @@
  */
 import { opFacts, opKinds } from '../base/index.js'
 import type { Graph, ValueId } from '../model/index.js'
+import type { recomputePolicies } from '../plan/index.js'
 import type { DerivedGraph } from './differentiate.js'
 
-export type Recompute = 'none' | 'selective' | 'full' | readonly string[]
+export type Recompute = (typeof recomputePolicies)[number] | readonly string[]
 
 export interface Phases {
   /** Nodes each phase runs, in order. */
@@ -27,11 +28,7 @@ const selective = opKinds.filter(kind => opFacts[kind].recomputed === 'selective
 
 export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   const { graph, forward, inputSide } = derived
-  const names = what === 'none' ? [] : what === 'selective' ? selective : what
-  const repeats = (node: number) => {
-    const { kind } = graph.nodes[node].op
-    return !opFacts[kind].kept && (names === 'full' || names.includes(kind))
-  }
+  const repeats = what === 'cheap' ? cheaply(derived) : named(derived, what)
   const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count)
   const backward = range(forward, graph.nodes.length)
 
@@ -61,6 +58,31 @@ export function recompute(derived: DerivedGraph, what: Recompute): Phases {
     keptForW,
     held: [...madeI].filter(id => needW.has(id) && !madeW.has(id)),
   }
+}
+
+/** Whether a forward node is computed again, by the kind of its op. */
+function named({ graph }: DerivedGraph, what: Exclude<Recompute, 'cheap'>): (node: number) => boolean {
+  const names = what === 'none' ? [] : what === 'selective' ? selective : what
+  return node => {
+    const { kind } = graph.nodes[node].op
+    return !opFacts[kind].kept && (names === 'full' || names.includes(kind))
+  }
+}
+
+/**
+ * Norms, activations and rotations, which take one pass over memory: those made of what is there anyway. Another would
+ * only keep its operand instead of its result.
+ */
+function cheaply({ graph, forward }: DerivedGraph): (node: number) => boolean {
+  const needed = new Set(graph.nodes.slice(forward).flatMap(({ ins }) => ins))
+  const again = new Set<number>()
+  const isThere = (id: ValueId) => {
+    const { source } = graph.values[id]
+    return source.kind !== 'node' || needed.has(id) || again.has(source.node)
+  }
+  for (const [node, { op, ins }] of graph.nodes.slice(0, forward).entries())
+    if (opFacts[op.kind].recomputed === 'cheap' && ins.every(isThere)) again.add(node)
+  return node => again.has(node)
 }
 
 /** The nodes plus the forward nodes whose results they need and nobody kept; forward ones first, each in its order. */

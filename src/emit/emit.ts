@@ -5,10 +5,12 @@
  */
 import { asPart, documentRanks, finish, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
+import { type Beside, besideIn } from './beside.js'
 import { isGuarded } from './experts.js'
 import { groupLabel, Unwritten } from './expressions.js'
 import { emitFlight, isFlight } from './flights.js'
 import { functionsOf, type PythonFunction } from './functions.js'
+import { headsMerged } from './heads.js'
 import { launchers } from './launchers.js'
 import { plain } from './python.js'
 import { readme } from './readme.js'
@@ -27,9 +29,11 @@ export type Files = Readonly<Record<string, string>>
 export const emit = (program: Program, run: Run, runtime: Files, evaluation?: Program): Files =>
   finish(emitting(program, run, runtime, evaluation))
 
-export function* emitting(program: Program, run: Run, runtime: Files, evaluation?: Program): Work<Files> {
-  const trains = yield* asPart(0, evaluation ? 0.8 : 1, writingProgram(program))
-  const evaluates = evaluation && (yield* asPart(0.8, 1, writingProgram(evaluation)))
+export function* emitting(compiled: Program, run: Run, runtime: Files, evaluation?: Program): Work<Files> {
+  const program = headsMerged(compiled)
+  const beside = besideIn(program)
+  const trains = yield* asPart(0, evaluation ? 0.8 : 1, writingProgram(program, beside))
+  const evaluates = evaluation && (yield* asPart(0.8, 1, writingProgram(evaluation, besideIn(evaluation, beside))))
   const { job, tokenizer, ...settings } = run
   return {
     'README.md': readme(program, run),
@@ -47,16 +51,16 @@ export function* emitting(program: Program, run: Run, runtime: Files, evaluation
 const below = (folder: string, files: Files): Files =>
   Object.fromEntries(Object.entries(files).map(([name, text]) => [`${folder}/${name}`, text]))
 
-function* writingProgram(program: Program): Work<Files> {
+function* writingProgram(program: Program, beside: Beside): Work<Files> {
   const usage = yield* asPart(0, 0.6, findingUsage(program))
   const places = program.streams.map(stream => placesOf(program, stream))
   const files: Record<string, string> = { 'program.json': programText(program) }
   for (const pp of program.streams.keys()) {
     yield 0.6 + (0.4 * pp) / program.streams.length
-    const segments = segmentsOf(program, pp).map(segment => emitted(program, segment, usage.get(segment.name)!))
+    const segments = segmentsOf(program, pp).map(segment => emitted(program, segment, usage.get(segment.name)!, beside))
     const functions = functionsOf(segments)
     files[`stage${pp}.py`] = moduleText(program, pp, functions)
-    files[`stage${pp}.json`] = scheduleText(program, pp, functions, places)
+    files[`stage${pp}.json`] = scheduleText(program, pp, functions, places, beside.rows(pp))
   }
   return files
 }
@@ -67,9 +71,11 @@ function segmentsOf({ segments, streams }: Program, pp: number): Segment[] {
   return [...new Set(names)].map(name => segments[name])
 }
 
-function emitted(program: Program, segment: Segment, usage: Usage): SegmentFunction {
+function emitted(program: Program, segment: Segment, usage: Usage, beside: Beside): SegmentFunction {
   try {
-    return isFlight(segment) ? emitFlight(segment, usage) : emitSegment(program, segment, usage)
+    return isFlight(segment)
+      ? emitFlight(segment, usage, beside.within(segment))
+      : emitSegment(program, segment, usage, beside.uses(segment))
   } catch (e) {
     if (e instanceof Unwritten) throw new Error(`internal: ${segment.name} cannot be written: ${e.message}`)
     throw e

@@ -66,6 +66,8 @@ export const usual: Readonly<Record<string, string>> = {
   ffn: 'f',
   vocab: 'v',
   expert: 'x',
+  /** Parameters side by side. */
+  joined: 'n',
 }
 
 /** A letter per dim name, the usual one where it is free. */
@@ -181,15 +183,21 @@ function placed(site: Site, positions: Ref, tokens: Ref): string {
 }
 
 /** The same, and how many places there may be. */
-export function places(site: Site, positions: Ref | undefined, tokens: Ref): Options {
+function places(site: Site, positions: Ref | undefined, tokens: Ref): Options {
   if (positions === undefined) return {}
   const [, seq] = site.dims(tokens)
   return { places: placed(site, positions, tokens), length: site.whole(tokens, seq) }
 }
 
 /** `("llama3", 8, 1, 4, 8192)`: the kind and its numbers. */
-export const ropeScaling = ({ kind, ...numbers }: RopeScaling): string =>
+const ropeScaling = ({ kind, ...numbers }: RopeScaling): string =>
   tuple([quote(kind), ...ropeScalingNumbers[kind].map(of => number(numbers[of as never]))]) // each kind has its own
+
+export const ropeOptions = ({ ins: [x, positions], ...rope }: InstrOf<'rope'>, site: Site): Options => ({
+  ...{ theta: rope.theta, scaling: rope.scaling && ropeScaling(rope.scaling) },
+  ...{ first: positions === undefined ? seqFirst(site, x) : undefined, inverse: rope.inverse || undefined },
+  ...places(site, positions, x),
+})
 
 /** `here.chance(key, starts, sizes, wholes)`: a number per element by its index in the whole tensor. */
 export function chance(site: Site, { key }: Dropout, parts: readonly (readonly [Ref, Dim])[], order?: Ref): string {

@@ -10,8 +10,12 @@ import type { Usage } from './usage.js'
 
 export const isFlight = ({ instrs }: Segment): boolean => instrs.length > 0 && instrs.every(isCollective)
 
-export function emitFlight(segment: Segment, { names }: Usage): SegmentFunction {
-  const collectives = segment.instrs.filter(isCollective)
+/** `within`: tensors that lie within others of the flight, and travel with them. */
+export function emitFlight(segment: Segment, { names }: Usage, within: ReadonlySet<Ref>): SegmentFunction {
+  const alone = (refs: readonly Ref[]) => refs.filter(ref => !within.has(ref))
+  const collectives = segment.instrs
+    .filter(isCollective)
+    .map(instr => ({ ...instr, ins: alone(instr.ins), outs: alone(instr.outs) }))
   const slot = (ref: Ref): Slot => [segment.buffers[ref].role, segment.buffers[ref].offset]
   const results = collectives.map(({ kind }, i) => `${words[kind]}${collectives.length > 1 ? `_${i + 1}` : ''}`)
   const list = (refs: readonly Ref[]) => `[${refs.map(ref => names.get(ref)!).join(', ')}]`

@@ -27,13 +27,11 @@ import {
   op,
   ownedFrom,
   placeOf,
-  places,
-  ropeScaling,
+  ropeOptions,
   rounds,
   rows,
   type Site,
   scaled,
-  seqFirst,
   sizesOf,
   tuple,
   unjoined,
@@ -96,14 +94,9 @@ export const torchOf: Rules<string[], Site> = {
   join: (instr, site) => assign(site, instr, joined(instr, site)),
   joinGrad: (instr, site) => assign(site, instr, unjoined(instr, site)),
   rope(instr, site) {
-    const [x, positions] = instr.ins
+    const [x] = instr.ins
     inOrder(site.dims(instr.outs[0]), site.dims(x), 'the result')
-    const options = {
-      ...{ theta: instr.theta, scaling: instr.scaling && ropeScaling(instr.scaling) },
-      ...{ first: positions === undefined ? seqFirst(site, x) : undefined, inverse: instr.inverse || undefined },
-      ...places(site, positions, x),
-    }
-    return assign(site, instr, call('rope', [site.name(x)], options))
+    return assign(site, instr, call('rope', [site.name(x)], ropeOptions(instr, site)))
   },
   attention: (instr, site) => {
     const [operands, options] = [instr.ins.slice(0, 3).map(site.name), attentionOptions(instr, site)]

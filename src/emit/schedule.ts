@@ -1,7 +1,9 @@
 /** A stream as data for the runtime: frames by name, steps in order, and where each segment's tensors lie in frames. */
-import { heldElements, lineElements } from '../base/index.js'
+import { type Dim, heldElements, lineElements } from '../base/index.js'
 import type { Buffer, Call, Program, Step, Stream } from '../ir/index.js'
+import { isWithin, type SideBySide } from './beside.js'
 import type { PythonFunction } from './functions.js'
+import { joinedDims } from './joined.js'
 import { outliving } from './usage.js'
 
 /** A tensor in a frame: its place, its sizes as one rank holds it, its dtype, and for how many elements there must be room. */
@@ -34,12 +36,13 @@ function placeOf({ mesh }: Program, offset: number, { dims, dtype, layout, insid
 type Row = readonly unknown[]
 type Places = readonly (readonly Place[])[]
 
-/** `places` of every stream: what is sent is what the other side reads. */
+/** `places` of every stream: what is sent is what the other side reads; `beside`: frames that lie side by side. */
 export function scheduleText(
   program: Program,
   pp: number,
   functions: readonly PythonFunction[],
   places: readonly Places[],
+  beside: ReadonlyMap<number, SideBySide>,
 ): string {
   const stream = program.streams[pp]
   const { frames, resident, steps } = stream
@@ -55,18 +58,35 @@ export function scheduleText(
     ),
     table(
       'resident',
-      resident.map(frame => [frame, places[pp][frame]]),
+      resident.map(frame => [frame, placesBeside(places[pp][frame], beside.get(frame), frame)]),
     ),
+    ...(beside.size > 0 ? [table('beside', besideRows(frames, beside))] : []),
     table(
       'segments',
       functions.map(({ name, phase, takes, gives, lists }) => [name, phase, takes, gives, lists]),
     ),
     table(
       'steps',
-      bundled(steps.filter(happens), of).map(step => rowOf({ program, pp, places, of }, step)),
+      bundled(steps.filter(happens), of).flatMap(step => rowsOf({ program, pp, places, of, beside }, step)),
     ),
   ]
   return `{\n${tables.join(',\n')}\n}\n`
+}
+
+/** The first of those that lie side by side has room for all, the others have none. */
+function placesBeside(places: readonly Place[], row: SideBySide | undefined, frame: number): readonly Place[] {
+  if (row === undefined) return places
+  if (row.frames[0] !== frame) return []
+  const [[offset, , dtype]] = places
+  return [[offset, [...row.rows, ...joinedDims(row.widths)].map(({ size }) => size), dtype]]
+}
+
+/** What stays from step to step: gradients are made anew. */
+function besideRows(frames: Stream['frames'], beside: ReadonlyMap<number, SideBySide>): Row[] {
+  const sizes = (dims: readonly Dim[]) => dims.map(({ size }) => size)
+  return [...new Set(beside.values())]
+    .filter(row => frames[row.frames[0]].kind !== 'gradients')
+    .map(row => [row.frames, row.widths.map(sizes)])
 }
 
 type Functions = ReadonlyMap<string, PythonFunction>
@@ -108,9 +128,20 @@ interface At {
   readonly places: readonly Places[]
   /** The function that a segment became. */
   readonly of: Functions
+  readonly beside: ReadonlyMap<number, SideBySide>
 }
 
-function rowOf({ program, pp, places, of }: At, step: Step | Bundle): Row {
+/** None for what is done to a parameter within another: that one's row does it. */
+function rowsOf(at: At, step: Step | Bundle): Row[] {
+  const isAlone = (call: Call) => call.param === undefined || !call.bind.some(frame => isWithin(at.beside, frame))
+  if (step.kind === 'call') return isAlone(step) ? [rowOf(at, step)] : []
+  if (step.kind !== 'each') return [rowOf(at, step)]
+  const names = step.calls.map(({ param }) => param ?? '')
+  const binds = step.calls.filter(isAlone).map(({ bind }) => bind)
+  return binds.length > 0 ? [['each', step.function.name, names, binds]] : []
+}
+
+function rowOf({ program, pp, places, of }: At, step: Step): Row {
   const whose = ({ block, param }: Call) => program.blocks[block]?.name ?? param ?? ''
   switch (step.kind) {
     case 'alloc':
@@ -119,8 +150,6 @@ function rowOf({ program, pp, places, of }: At, step: Step | Bundle): Row {
     case 'call':
       if (step.tag !== undefined) return ['start', of.get(step.segment)!.name, step.bind, step.tag]
       return ['call', of.get(step.segment)!.name, whose(step), step.microbatch, step.bind]
-    case 'each':
-      return ['each', step.function.name, step.calls.map(whose), step.calls.map(({ bind }) => bind)]
     case 'recv':
       return ['recv', step.frame, step.peer, step.tag, places[pp][step.frame]]
     case 'send':

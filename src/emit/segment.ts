@@ -24,10 +24,13 @@ import {
   type Segment,
   traitsOf,
 } from '../ir/index.js'
+import { crossEntropyIn, crossEntropyLine } from './cross-entropy.js'
 import { call, groupLabel, isRounding, type Options, type Site, tuple } from './expressions.js'
+import { inWritingOrder, joinedLines, residualLines } from './joined.js'
 import { quote } from './python.js'
 import { torchOf } from './rules.js'
 import { isNorm, type Norm, normalised } from './scales.js'
+import type { Together } from './together.js'
 import type { Usage } from './usage.js'
 
 /** Where an argument comes from and a result goes to: the index of a role, and the place in its frame. */
@@ -46,20 +49,37 @@ export interface SegmentFunction {
   readonly lists: readonly number[]
 }
 
-export function emitSegment(program: Program, segment: Segment, usage: Usage): SegmentFunction {
+/** `uses`: what it does with parameters that lie side by side. */
+export function emitSegment(
+  program: Program,
+  segment: Segment,
+  usage: Usage,
+  uses: readonly Together[] = [],
+): SegmentFunction {
   const flow = flowOf(segment, usage)
   const scales = scalesIn(segment, usage)
   const site = siteOf(program, segment, usage, { args: flow.args, scale: scales.of })
-  const [reads, writes] = [flow.args, flow.results].map(refs => groupsOf(segment, refs))
+  const joint = joinedLines(segment, usage, uses)
+  const lines = new Map([...residualLines(segment), ...joint.lines, ...lossLines(segment)])
+  const [reads, writes] = [flow.args, flow.results].map(refs =>
+    groupsOf(
+      segment,
+      refs.filter(ref => !joint.within.has(ref)),
+    ),
+  )
+  const nameOf = (ref: Ref) => joint.names.get(ref) ?? site.name(ref)
   // The variable that holds a place may change on the way: arguments are named before it.
-  const args = reads.map(group => group.map(site.name))
-  const body = [...viewsOf(segment, flow.args, site), ...segment.instrs.flatMap(instr => linesOf(instr, site))]
+  const args = reads.map(group => group.map(nameOf))
+  const body = [
+    ...viewsOf(segment, flow.args, site),
+    ...inWritingOrder(segment).flatMap(instr => linesOf(instr, site, lines.get(instr))),
+  ]
   const slot = (ref: Ref): Slot => [segment.buffers[ref].role, segment.buffers[ref].offset]
   return {
     segment,
     args: [...args, scales.taken.map(scales.name)].filter(group => group.length > 0),
     body,
-    results: [...writes.map(group => group.map(site.name)), scales.left.map(scales.name)].filter(
+    results: [...writes.map(group => group.map(nameOf)), scales.left.map(scales.name)].filter(
       ({ length }) => length > 0,
     ),
     takes: [...reads.flat().map(slot), ...scales.taken.map(scales.slot)],
@@ -239,8 +259,15 @@ function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
   return terms.join(' + ') || '0'
 }
 
-function linesOf(instr: Instr, site: Site): string[] {
-  const lines = applyRule(torchOf, instr, site)
+/** One line for all of a loss and its gradients. */
+function lossLines(segment: Segment): (readonly [Instr, (site: Site) => string[]])[] {
+  const found = crossEntropyIn(segment)
+  if (!found) return []
+  return [...found.instrs].map(instr => [instr, site => (instr === found.loss ? crossEntropyLine(site, found) : [])])
+}
+
+function linesOf(instr: Instr, site: Site, others?: (site: Site) => string[]): string[] {
+  const lines = others ? others(site) : applyRule(torchOf, instr, site)
   for (const ref of traitsOf(instr).writes) site.wrote(ref)
   return lines
 }

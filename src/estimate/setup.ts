@@ -19,7 +19,7 @@ export interface Split extends AxisSizes {
   readonly microbatches: number
   /** Sequences of one microbatch on one data-parallel rank. */
   readonly microbatch: number
-  readonly recompute: 'none' | 'selective' | 'full' | 'per-op'
+  readonly recompute: 'none' | 'cheap' | 'selective' | 'full' | 'per-op'
   /** cp: the sequence is cut in order, not in zigzag: the last rank sees most. */
   readonly inOrder?: true
   /** cp: ranks that exchange sequence for heads, where that is not 1. */

@@ -70,9 +70,12 @@ const schedule = z
   .default('1f1b')
   .describe('order of the pipeline tasks: a name, or a CSV file in the notation of PyTorch')
 
+/** What is computed again, by one word. */
+export const recomputePolicies = ['none', 'cheap', 'selective', 'full'] as const
+
 const recompute = z
-  .union([z.enum(['none', 'selective', 'full']), z.array(z.enum(recomputable))], {
-    error: 'expected none, selective, full or a list of op names',
+  .union([z.enum(recomputePolicies), z.array(z.enum(recomputable))], {
+    error: 'expected none, cheap, selective, full or a list of op names',
   })
   .default('none')
   .describe('forward values computed again in backward instead of kept')

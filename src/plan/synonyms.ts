@@ -71,7 +71,7 @@ const remarks: Readonly<Record<string, string>> = {
   'plan.zero': '1 splits optimizer state over dp, 2 gradients too, 3 parameters too (FSDP)',
   'plan.microbatches': 'a microbatch has globalBatch / (dp x microbatches) sequences',
   'plan.chunks': 'stages each pipeline rank holds, with schedule interleaved',
-  'plan.recompute': 'none, selective or full',
+  'plan.recompute': 'none, cheap, selective or full',
   'plan.cp': 'attention says how its ranks meet: gather, ring, ulysses or { ulysses, ring }',
   'plan.ep': 'more than 1 is not supported yet',
   'training.lrSchedule': 'kind constant, cosine or linear',
@@ -123,6 +123,7 @@ const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     ...spelt('`full`', 'true yes on all uniform block'),
     ...spelt('`none`', 'false no off'),
     ...spelt('`selective`', 'attention core'),
+    ...spelt('`cheap`', 'norms activations pointwise elementwise'),
   },
   kind: {
     ...spelt('`adamw`', 'adam adamoptimizer fusedadam'),

@@ -4,7 +4,7 @@
  */
 import { error, meshAxes, nearest, type Problem, parseBytes, shorten } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
-import { scheduleNames, usualRows } from '../plan/index.js'
+import { recomputePolicies, scheduleNames, usualRows } from '../plan/index.js'
 
 const relations = {
   '<=': (a: number, b: number) => a <= b,
@@ -23,7 +23,7 @@ type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers' | 'red
 
 const words: Readonly<Record<WordField, readonly string[]>> = {
   schedule: scheduleNames,
-  recompute: ['none', 'selective', 'full'],
+  recompute: recomputePolicies,
   sequenceParallel: ['true', 'false'],
   layers: ['even', 'uneven'],
   reduce: ['microbatch', 'step'],

@@ -123,6 +123,7 @@ function memory(request: Request, { bytes, split }: Priced): Sentence {
   const left = capacityOf(request) - bytes
   const again = {
     none: 'nothing is computed again',
+    cheap: 'norms and activations are computed again',
     selective: 'attention is computed again',
     full: 'every forward is computed again',
     'per-op': 'some ops are computed again',

@@ -9,6 +9,7 @@ import { CutPrice, type Experts, footprint, roomForRows, type Shape, type Split 
 import {
   check,
   Plan,
+  recomputePolicies,
   type ScheduleName,
   scheduleFacts,
   scheduleNames,
@@ -47,7 +48,7 @@ export interface Pipeline {
 
 export interface Saving {
   readonly zero: Split['zero']
-  readonly recompute: 'none' | 'selective' | 'full'
+  readonly recompute: (typeof recomputePolicies)[number]
   readonly reduce?: 'step'
   readonly gather?: 'step'
 }
@@ -307,7 +308,11 @@ export const headWeight = ({ heads, kvHeads, headDim, ffn, gated, vocab }: Shape
 type Copies = Pick<Group, 'dp' | 'cp' | 'microbatches'>
 
 export function savingsOf(copies: Copies, constraints: readonly Constraint[] = []): Saving[] {
-  const kinds = ['none', 'selective', 'full'] as const
+  // `cheap` where it is asked for: a fourth kind of saving for every plan is a third more of them.
+  const asked = constraints.some(
+    one => one.field === 'recompute' && one.relation === '=' && one.values.includes('cheap'),
+  )
+  const kinds = recomputePolicies.filter(kind => kind !== 'cheap' || asked)
   const zeros = zerosOf(copies).filter(zero => keeps(zero, constraints))
   return zeros
     .filter(zero => !zeros.some(other => comesTo(zero, other)))

@@ -54,7 +54,7 @@ static void multiply_by(const struct variant *v, const struct product *x, const 
     return;
   }
   v->pack_columns(space, x->b, x->k, x->n);
-  v->multiply_rows(x, space);
+  v->multiply_rows(x, space, x->k);
 }
 
 int main(void) {

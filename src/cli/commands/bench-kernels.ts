@@ -1,5 +1,5 @@
 /** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
-import { type Dim, elementsOf, table, type Work } from '../../base/index.js'
+import { type Dim, elementsOf, showBytes, table, type Work } from '../../base/index.js'
 import { prepare } from '../../engine/index.js'
 import {
   type Chosen,
@@ -12,6 +12,7 @@ import {
   type WordsOf,
 } from '../../engine/native/index.js'
 import { KernelBed, type Operand } from '../../engine/native/kernels/bed.js'
+import { type Limits, limitsOf, productFlops } from '../../engine/native/kernels/roofline.js'
 import { type Sizes, type Trial, trials } from '../../engine/native/kernels/table.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
@@ -61,7 +62,7 @@ class Stage {
 
   #fill(word: string, operand: Operand): void {
     const values = valuesOf(this.trial, word, operand.values.length)
-    if (word === 'ids') this.#bed.integers(operand).set(values)
+    if (integers.includes(word)) this.#bed.integers(operand).set(values)
     else operand.values.set(values)
   }
 
@@ -78,13 +79,18 @@ class Stage {
 const hashed = (i: number, salt: number): number =>
   (Math.imul(Math.imul(i + 1, 2654435761) + salt, 2246822519) >>> 8) / 2 ** 22 - 2
 
+/** Ids of rows and of classes. */
+const integers = ['ids', 'labels']
+/** The step of the optimizer; no less than any number that `hashed` gives; as many labels as count. */
+const fixed: Readonly<Record<string, number>> = { step: 1, max: 2, count: 64 }
+
 function valuesOf(trial: Trial, word: string, n: number): Float64Array {
-  if (word === 'step') return Float64Array.of(1)
-  if (word === 'ids') return Float64Array.from({ length: n }, (_, i) => (i * 7919) % (trial.below ?? 1))
+  if (Object.hasOwn(fixed, word)) return new Float64Array(n).fill(fixed[word])
+  if (integers.includes(word)) return Float64Array.from({ length: n }, (_, i) => (i * 7919) % (trial.below ?? 1))
   const values = new Float64Array(n)
   const salt = word.length * 40503 + word.charCodeAt(0)
   // What is a sum of squares or a rate is above 0.
-  const positive = trial.command === 'adamw' && ['v', 'lr', 'normSquared'].includes(word)
+  const positive = word === 'sumExp' || (trial.command === 'adamw' && ['v', 'lr', 'normSquared'].includes(word))
   for (let i = 0; i < n; i++) values[i] = positive ? Math.fround(0.01 * Math.abs(hashed(i, salt))) : hashed(i, salt)
   return values
 }
@@ -124,12 +130,26 @@ function mistake(kernels: Kernels, trial: Trial): string | undefined {
   return undefined
 }
 
-/** The best of several turns, each long enough for the clock. */
-function secondsOf(kernels: Kernels, trial: Trial, milliseconds: number): number {
+const best = (times: readonly number[]): number => Math.min(...times)
+
+/** The best of several turns, each long enough for the clock; in turns with its limits, where they are asked for. */
+function timesOf(kernels: Kernels, trial: Trial, milliseconds: number, limits?: Limits) {
   const stage = new Stage(kernels, trial)
   const once = Math.max(stage.run(), stage.run(3), 1e-6)
   const times = Math.max(1, Math.ceil(milliseconds / 5 / 1000 / once))
-  return Math.min(...Array.from({ length: 5 }, () => stage.run(times)))
+  limits?.copy() // its pages are touched
+  const turns = Array.from({ length: 5 }, () => [stage.run(times), limits?.copy() ?? 0, limits?.product() ?? 0])
+  return {
+    seconds: best(turns.map(([it]) => it)),
+    copy: best(turns.map(t => t[1])),
+    product: best(turns.map(t => t[2])),
+  }
+}
+
+/** What a kernel reaches of the least time that memory and arithmetic would let it take. */
+function roofOf({ flops = 0, steps = 0 }: Trial, { seconds, copy, product }: ReturnType<typeof timesOf>) {
+  const arithmetic = ((flops + 2 * steps) / productFlops) * product
+  return { limit: arithmetic > copy ? 'compute' : 'memory', share: Math.max(arithmetic, copy) / seconds }
 }
 
 export interface KernelRate {
@@ -139,18 +159,31 @@ export interface KernelRate {
   readonly gflops?: number
   /** Operands once read and results once written. */
   readonly gigabytes?: number
+  /** What it is limited by, and the share of that limit that it reaches. */
+  readonly limit?: string
+  readonly share?: number
   readonly wrong?: string
 }
 
-function rateOf(target: string, kernels: Kernels, index: number, milliseconds: number): KernelRate {
+interface Asked {
+  readonly milliseconds: number
+  readonly roofline: boolean
+}
+
+function rateOf(target: string, kernels: Kernels, index: number, { milliseconds, roofline }: Asked): KernelRate {
   const trial = trials(timed)[index]
   const kernel = trial.form ? `${trial.command} ${trial.form}` : trial.command
   const wrong = mistake(kernels, trials(checked)[index])
   if (wrong !== undefined) return { kernel, target, wrong }
-  const seconds = secondsOf(kernels, trial, milliseconds)
   const [ins, outs] = [trial.ins, trial.outs].map(all => Object.values(all).reduce((sum, x) => sum + countOf(x), 0))
-  const gigabytes = (4 * (ins + outs * (trial.updates ? 2 : 1))) / seconds / 1e9
-  return { kernel, target, seconds, gigabytes, ...(trial.flops && { gflops: trial.flops / seconds / 1e9 }) }
+  const bytes = 4 * (ins + outs * (trial.updates ? 2 : 1))
+  const limits = roofline ? limitsOf(kernels, 4 * (ins + outs), milliseconds) : undefined
+  const times = timesOf(kernels, trial, milliseconds, limits)
+  return {
+    ...{ kernel, target, seconds: times.seconds, gigabytes: bytes / times.seconds / 1e9 },
+    ...(trial.flops && { gflops: trial.flops / times.seconds / 1e9 }),
+    ...(roofline && roofOf(trial, { ...times, copy: (times.copy * bytes) / (4 * (ins + outs)) })),
+  }
 }
 
 interface Loaded {
@@ -176,6 +209,7 @@ export interface BenchKernelsOptions {
   readonly kernels?: string
   readonly only?: string
   readonly ms?: string
+  readonly roofline?: boolean
   readonly json?: boolean
 }
 
@@ -195,7 +229,7 @@ export async function benchKernels(options: BenchKernelsOptions, io: Io): Promis
     loaded.map(
       ({ name, kernels }) =>
         () =>
-          rateOf(name, kernels, i, milliseconds),
+          rateOf(name, kernels, i, { milliseconds, roofline: options.roofline ?? false }),
     ),
   )
   const rates = await withProgress(io, progress => {
@@ -218,13 +252,15 @@ function* timing(runs: readonly (() => KernelRate)[]): Work<KernelRate[]> {
 
 const showRates = (rates: readonly KernelRate[]): string =>
   table(
-    ['kernel', 'target', 'time', 'GFLOP/s', 'GB/s', 'answer'],
-    rates.map(({ kernel, target, seconds, gflops, gigabytes, wrong }) => [
+    ['kernel', 'target', 'time', 'GFLOP/s', 'GB/s', 'limit', 'reached', 'answer'],
+    rates.map(({ kernel, target, seconds, gflops, gigabytes, limit, share, wrong }) => [
       kernel,
       target,
       seconds === undefined ? '' : `${(seconds * 1e6).toFixed(1)} us`,
       gflops?.toFixed(1) ?? '',
       gigabytes?.toFixed(1) ?? '',
+      limit ?? '',
+      share?.toFixed(2) ?? '',
       wrong === undefined ? 'right' : `wrong: ${wrong}`,
     ]),
   )
@@ -244,14 +280,16 @@ function showChoices(loaded: readonly Loaded[]): string {
       ])
     })
   })
-  const blocks = 'blocks, rows x k x columns'
-  return `\n${table(['target', 'tile', blocks, 'rows in place up to', 'GFLOP/s', 'of the best', ''], rows)}\n`
+  const head = ['target', 'tile', 'blocks, rows x k x columns', 'rows in place up to', 'pieces, fetched up to']
+  return `\n${table([...head, 'GFLOP/s', 'of the best', ''], rows)}\n`
 }
 
-const showTuning = ({ variant, blockRows, blockK, blockColumns, unpacked }: Tuning): string[] => [
+/** Tile and blocks of products, pieces of collectives. */
+const showTuning = ({ variant, blockRows, blockK, blockColumns, unpacked, pieceBytes, fetched }: Tuning): string[] => [
   variant,
   `${blockRows} x ${blockK} x ${blockColumns}`,
   unpacked > 0 ? `${unpacked} columns` : '',
+  `${showBytes(pieceBytes)}, ${showBytes(4 * fetched)}`,
 ]
 
 const sameTuning = (a: Tuning, b: Tuning): boolean =>

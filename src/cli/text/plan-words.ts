@@ -67,7 +67,7 @@ export function planColumns(splits: readonly Split[]) {
   }
 }
 
-const recomputed = { none: '-', selective: 'attn', full: 'all', 'per-op': 'some' } as const
+const recomputed = { none: '-', cheap: 'cheap', selective: 'attn', full: 'all', 'per-op': 'some' } as const
 
 const planCells = (split: Split): string[] => [
   showZero(split),

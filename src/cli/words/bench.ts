@@ -43,16 +43,18 @@ function registerKernels(bench: Command, io: Io, done: (code: number) => void): 
     .option('--kernels <targets>', `some of ${kernelTargets.join(',')} (default: all)`)
     .option('--only <text>', 'kernels whose name contains it')
     .option('--ms <time>', 'milliseconds to measure each (default: 100)')
+    .option('--roofline', 'each against its limit, compute or memory, measured in turns with it')
     .option('--json', 'one object per kernel and target')
     .addHelpText(
       'after',
       `
 Each kernel is compared with the reference before it is timed. Times are processor time. GB/s counts every operand read
-once and every result written once.
+once and every result written once. --roofline holds each against the least it could take: a copy of as many bytes, or its
+arithmetic at the speed of a product of two matrices in cache.
 
-The variants of matmul's register tile that were compiled, and blocks around what the caches suggest, were timed on this
-machine, each for some milliseconds, when the kernels were built or first loaded; the choice holds until the CPU or the
-kernels change. LOCKSTEP_VARIANT=NAME,... takes those asked for instead, of each target the first it has.
+The variants of matmul's register tile that were compiled, blocks around what the caches suggest, and ways to move the bytes
+of an all-reduce were timed on this machine, each for some milliseconds, when the kernels were built or first loaded; the
+choice holds until the CPU or the kernels change. LOCKSTEP_VARIANT=NAME,... takes those asked for instead, of each target the first it has.
 
 Example:
   lockstep bench kernels --kernels native --only matmul

@@ -92,7 +92,7 @@ def box_held(mesh: Mesh, shard: Shard, rank: int) -> Dict:
 
 def held_values(stage, shard: Shard) -> torch.Tensor:
     """The very memory in which a rank keeps its part: as its box, or in one row without what pads it."""
-    values = stage.frames[shard.frame][0]
+    values = stage.values(shard.frame)
     if "flat" not in shard.layout:
         return values
     begin, end = box_held(stage.here.mesh, shard, stage.here.rank)["line"]
@@ -329,5 +329,5 @@ def _fill(shards: Shards, shard: Shard, stage) -> None:
 def _piece(values: torch.Tensor, piece: Tuple[List[int], List[int], int], both: List[Tuple[int, int]]) -> torch.Tensor:
     """Of a part's values those of a window, which lies in one piece of it: a view."""
     start, shape, at = piece
-    box = values.view(-1).narrow(0, at, torch.Size(shape).numel()).view(shape)
+    box = values if list(values.shape) == list(shape) else values.view(-1).narrow(0, at, torch.Size(shape).numel()).view(shape)
     return box[tuple(slice(begin - a, end - a) for (begin, end), a in zip(both, start))]

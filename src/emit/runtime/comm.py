@@ -45,6 +45,7 @@ class Groups:
 
     def __init__(self, mesh: Mesh, rank: int, specs: Sequence[Dict], backend: str, timeout: timedelta, made=None):
         self.made: Dict[Tuple[int, ...], object] = {} if made is None else made
+        self.opened: set = set()
         self.backend = backend
         self.timeout = timeout
         self.of_rank: Dict[str, Group] = {}
@@ -72,6 +73,24 @@ class Groups:
                 if rank in ends:
                     found[(source, target)] = process_group
         return found
+
+    def open(self, rank: int, device) -> None:
+        """NCCL connects the ranks of a group when they first meet: on purpose now, all in one order, and not within a step."""
+        if self.backend != "nccl":
+            return
+        for key, process_group in self.made.items():
+            members = key[1:] if key[0] < 0 else key
+            if rank not in members or key in self.opened:
+                continue
+            self.opened.add(key)
+            token = torch.zeros(1, device=device)
+            if key[0] >= 0:
+                dist.all_reduce(token, group=process_group)
+                continue
+            here, there = members if rank == members[0] else reversed(members)
+            way = send if here == members[0] else receive
+            way(token, there, process_group, "").wait()
+        torch.cuda.synchronize(device)
 
     def _make(self, key: Tuple[int, ...], ranks: Optional[Tuple[int, ...]] = None):
         if len(key) == 1:
@@ -106,6 +125,10 @@ class Pending:
         if self.work is not None:
             self.work.wait()
         return self.finish()
+
+    def works(self) -> List:
+        """What says whether it has happened: over NCCL `wait` makes the GPU wait, and returns."""
+        return [] if self.work is None else getattr(self.work, "works", [self.work])
 
 
 def _split(x: torch.Tensor, dim: int, parts: int) -> torch.Tensor:
@@ -203,12 +226,12 @@ class _Together:
     """Messages that are waited for together, once."""
 
     def __init__(self, works: List):
-        self.works = works
+        self.works, self.left = works, works
 
     def wait(self) -> None:
-        for work in self.works:
+        for work in self.left:
             work.wait()
-        self.works = []
+        self.left = []
 
 
 def shift(tensors: Sequence[torch.Tensor], group: Group, by: int) -> List[Pending]:
@@ -230,8 +253,15 @@ def shift(tensors: Sequence[torch.Tensor], group: Group, by: int) -> List[Pendin
 
 def send(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
     tensor = tensor.contiguous()
-    return Pending(dist.isend(tensor, peer, group=channel), lambda: tensor, text, held=tensor)
+    return Pending(_message(dist.isend, tensor, peer, channel), lambda: tensor, text, held=tensor)
 
 
 def receive(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
-    return Pending(dist.irecv(tensor, peer, group=channel), lambda: tensor, text, held=tensor)
+    return Pending(_message(dist.irecv, tensor, peer, channel), lambda: tensor, text, held=tensor)
+
+
+def _message(how: Callable, tensor: torch.Tensor, peer: int, channel):
+    """Over NCCL as a batch of one: that is sent on the channel's communicator, where a message alone would make another."""
+    if channel is None:
+        return how(tensor, peer)
+    return _Together(dist.batch_isend_irecv([dist.P2POp(how, tensor, peer, channel)]))

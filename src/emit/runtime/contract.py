@@ -1,35 +1,42 @@
 """Sums of products by letters, as in einsum: "b s e, e f -> b s f" is a matmul because e is missing from the result."""
 import math
-from typing import Optional
+from typing import Optional, Sequence, Tuple
 
 import torch
 
 from . import products
 from .dtypes import DTYPES
 
-# torch.mm that sums bf16 into f32 and leaves it there.
-MM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
-
-
-def contract(equation: str, a: torch.Tensor, b: torch.Tensor, dtype: Optional[str] = None) -> torch.Tensor:
-    """One matmul wherever it is one. `dtype` is what comes out, where that is not what goes in."""
+def contract(
+    equation: str, a: torch.Tensor, b: torch.Tensor, dtype: Optional[str] = None, plus: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    """One matmul wherever it is one. `dtype` is what comes out, where that is not what goes in; `plus` is added to it."""
     ins, out = equation.replace(" ", "").split("->")
     left, right = ins.split(",")
     if dtype is not None and a.dtype != torch.float64:
-        return _wider(left, right, out, a, b, DTYPES[dtype])
-    product = _matmul(left, right, out, a, b)
-    return torch.einsum(f"{ins}->{out}", a, b) if product is None else product
+        product = _matmul(left, right, out, a, b, DTYPES[dtype]) if a.is_cuda else None
+        return torch.einsum(f"{ins}->{out}", a.to(DTYPES[dtype]), b.to(DTYPES[dtype])) if product is None else product
+    product = _matmul(left, right, out, a, b, plus=plus)
+    if product is not None:
+        return product
+    product = torch.einsum(f"{ins}->{out}", a, b)
+    return product if plus is None else plus + product
 
 
-def _wider(left: str, right: str, out: str, a, b, dtype: torch.dtype) -> torch.Tensor:
-    """Half precision in, full precision out: the sum is rounded once (by older releases on a GPU twice)."""
-    product = _matmul(left, right, out, a, b, dtype if MM_HAS_OUT_DTYPE else None) if a.is_cuda else None
-    if product is None:
-        product = torch.einsum(f"{left},{right}->{out}", a.to(dtype), b.to(dtype))
-    return product.to(dtype)
+def beside(*parts: torch.Tensor, after: int) -> torch.Tensor:
+    """Side by side in one dim: what each has behind its first `after` dims."""
+    return torch.cat([part.flatten(after) for part in parts], after)
 
 
-def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None) -> Optional[torch.Tensor]:
+def apart(joined: torch.Tensor, *sizes: Sequence[int]) -> Tuple[torch.Tensor, ...]:
+    """What lies side by side in the last dim, each of its own sizes: views."""
+    parts = joined.split([math.prod(each) for each in sizes], -1)
+    return tuple([part.unflatten(-1, each) for part, each in zip(parts, sizes)])
+
+
+def _matmul(
+    left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None, plus: Optional[torch.Tensor] = None
+) -> Optional[torch.Tensor]:
     """None unless the dims of a and those of b stand side by side in out, and what is summed in both."""
     k = "".join(d for d in left if d not in out)
     m = "".join(d for d in out if d in left)
@@ -37,7 +44,7 @@ def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] 
     if set(left) & set(right) != set(k) or out not in (m + n, n + m):
         return None
     if out != m + n:
-        return _matmul(right, left, out, b, a, dtype)
+        return _matmul(right, left, out, b, a, dtype, plus)
     if left not in (m + k, k + m) or right not in (k + n, n + k):
         return None
     sizes = {**dict(zip(left, a.shape)), **dict(zip(right, b.shape))}
@@ -45,4 +52,5 @@ def _matmul(left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] 
     depth = math.prod([sizes[d] for d in k])
     rows = a.reshape(-1, depth) if left == m + k else a.reshape(depth, -1).t()
     columns = b.reshape(depth, -1) if right == k + n else b.reshape(-1, depth).t()
-    return products.mm(rows, columns, dtype).reshape([sizes[d] for d in out])
+    added = None if plus is None else plus.reshape(rows.shape[0], -1)
+    return products.mm(rows, columns, dtype, added).reshape([sizes[d] for d in out])

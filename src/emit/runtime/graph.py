@@ -42,6 +42,8 @@ class Recorded:
             return _say("the host asks how many rows the experts have")
         if documents.asked:
             return _say("the host asks where documents end")
+        self.stage.forget_gradients()
+        torch.cuda.empty_cache()
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):

@@ -1,6 +1,7 @@
 """A rank as emitted functions see it: where it stands on the mesh, whom it meets, the step and microbatch it is at."""
 import math
-from typing import Dict, List, Optional, Sequence, Union
+from collections import deque
+from typing import Deque, Dict, List, Optional, Sequence, Union
 
 import torch
 
@@ -32,8 +33,9 @@ class Here:
         self.drew = False
         # What `require_room` will look at.
         self._guards: List = []
-        # For whoever asks why it takes so long.
+        # For whoever asks why it takes so long: what the host waits for, and what the GPU was told to wait for last.
         self.waiting_for = ""
+        self._waited: Deque = deque(maxlen=256)
 
     def at(self, *axes: str, turn: int = 0) -> int:
         """The rank's place along one axis, or along several read as one (major first); or that of the rank `turn` before."""
@@ -201,7 +203,14 @@ class Here:
         self.waiting_for = pending.text
         result = pending.wait()
         self.waiting_for = ""
+        if self.device.type == "cuda":
+            self._waited.append((pending.works(), pending.text))
         return result
+
+    def awaited(self) -> str:
+        """What has not happened yet of all that was waited for, the first of it."""
+        late = (text for works, text in list(self._waited) if not all(work.is_completed() for work in works))
+        return self.waiting_for or next(late, "")
 
 
 COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "shift", "dispatch", "combine", "guard", "wait"]

@@ -16,10 +16,13 @@ class Flight(Pending):
 
     def __init__(self, works: List, tensors: List[torch.Tensor], text: str, finish: Sequence[Callable[[], object]] = ()):
         super().__init__(None, lambda: None, text)
-        self.works, self.tensors, self.steps = works, tensors, finish
+        self.started, self.tensors, self.steps = works, tensors, finish
+
+    def works(self) -> List:
+        return [work for one in self.started for work in getattr(one, "works", [one])]
 
     def wait(self):
-        for work in self.works:
+        for work in self.started:
             work.wait()
         for step in self.steps:
             step()

@@ -8,11 +8,13 @@ import torch
 import torch.nn.functional as F
 
 from .attention import attention, attention_grad, attention_merge  # noqa: F401  (emitted code calls them as ops.attention...)
-from .contract import contract  # noqa: F401
+from .contract import apart, beside, contract  # noqa: F401
 from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403
+from .kernels import swiglu_and_grad_beside, swiglu_grad, swiglu_grad_beside  # noqa: F401
+from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_grad  # noqa: F401
 from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, wide, zero_  # noqa: F401
-from .rope import rope  # noqa: F401
+from .rope import rope, turned_beside  # noqa: F401
 
 
 def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:
@@ -35,12 +37,6 @@ def gelu_grad(dy: torch.Tensor, x: torch.Tensor, approximate: bool) -> torch.Ten
 
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return F.silu(gate) * up
-
-
-def swiglu_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor):
-    sigmoid = torch.sigmoid(gate)
-    silu = gate * sigmoid
-    return dy * up * (sigmoid + silu * (1 - sigmoid)), dy * silu
 
 
 def join(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -115,45 +111,15 @@ def embed(ids: torch.Tensor, table: torch.Tensor, first: Optional[int] = None) -
     """Rows of the table; where this rank holds rows from `first` on, another rank's row is 0."""
     if first is None:
         return F.embedding(ids, table)
-    mine, row = _owned(ids, first, table.shape[0])
+    mine, row = owned(ids, first, table.shape[0])
     return F.embedding(row, table) * mine.unsqueeze(-1)
 
 
 def embed_grad(ids: torch.Tensor, dout: torch.Tensor, rows: int, first: Optional[int] = None) -> torch.Tensor:
     if first is not None:
-        mine, ids = _owned(ids, first, rows)
+        mine, ids = owned(ids, first, rows)
         dout = dout * mine.unsqueeze(-1)
     return torch.ops.aten.embedding_dense_backward(wide(dout), ids, rows, -1, False)
-
-
-def _owned(ids: torch.Tensor, first: int, count: int):
-    row = ids - first
-    mine = (row >= 0) & (row < count)
-    return mine, torch.where(mine, row, torch.zeros_like(row))
-
-
-def sum_exp(logits: torch.Tensor, greatest: torch.Tensor) -> torch.Tensor:
-    return torch.exp(wide(logits) - greatest.unsqueeze(-1)).sum(-1)
-
-
-def pick(logits: torch.Tensor, labels: torch.Tensor, first: Optional[int] = None) -> torch.Tensor:
-    """The logit of each label; 0 where another rank owns it or the label is ignored."""
-    mine, row = _owned(labels, first or 0, logits.shape[-1])
-    return wide(logits.gather(-1, row.unsqueeze(-1)).squeeze(-1)) * mine
-
-
-def token_loss(greatest, sums, picked, labels) -> torch.Tensor:
-    loss = torch.log(sums) + greatest - picked
-    return torch.where(labels >= 0, loss, torch.zeros_like(loss)).sum()
-
-
-def token_loss_grad(logits, greatest, sums, labels, count, first: Optional[int] = None) -> torch.Tensor:
-    """(softmax - onehot) / count, 0 where the label is ignored."""
-    share = torch.where(labels >= 0, 1 / count, torch.zeros_like(sums))
-    softmax = torch.exp(wide(logits) - greatest.unsqueeze(-1)) * (share / sums).unsqueeze(-1)
-    classes = torch.arange(logits.shape[-1], device=logits.device) + (first or 0)
-    onehot = classes == labels.unsqueeze(-1)
-    return (softmax - onehot * share.unsqueeze(-1)).to(logits.dtype)
 
 
 def count_labels(labels: torch.Tensor) -> torch.Tensor:

@@ -8,14 +8,11 @@ import torch
 
 
 class Nothing:
-    """A gradient that is 0 so far. Its memory is kept: the first addend will take its place."""
-
-    def __init__(self, held):
-        self.held = held.held if isinstance(held, Nothing) else held
+    """A gradient that is 0 so far, and takes no memory: the first addend will take its place."""
 
 
 def nothing(held):
-    return [Nothing(each) for each in held] if isinstance(held, list) else Nothing(held)
+    return [Nothing() for _ in held] if isinstance(held, list) else Nothing()
 
 
 def accumulate_(total, value: torch.Tensor):

@@ -12,7 +12,7 @@ import torch
 
 # How many kernels are asked for; of these the best at a look of so many seconds are compared, in some turns: in each they
 # first feel the limit of power and then are timed.
-PROPOSALS, LOOK = 8, 0.005
+PROPOSALS, LOOK = 16, 0.005
 COMPARED, TURNS, SETTLE, TIMED = 5, 3, 0.03, 0.06
 WORKSPACE = 32 << 20
 
@@ -29,24 +29,25 @@ class Proposal(ctypes.Structure):
 
 
 class Product:
-    """One shape of a product: how its matrices lie, and the kernel that was found for it."""
+    """One shape of a product, or of one with something added: how its matrices lie, and the kernel that was found for it."""
 
-    def __init__(self, library: "Library", a: torch.Tensor, b: torch.Tensor, out: torch.Tensor):
+    def __init__(self, library: "Library", a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, plus: Optional[torch.Tensor]):
         self.library = library
+        self.share = ctypes.c_float(0 if plus is None else 1)
         # cuBLAS counts along columns: it is given the product of the transposes, b first.
         (self.b, b_transposed), (self.a, a_transposed), (self.out, _) = (library.layout(x) for x in (b, a, out))
         self.how = library.made("cublasLtMatmulDescCreate", ctypes.c_int(SUMS_IN_F32), ctypes.c_int(TYPES[torch.float32]))
         for what, transposed in ((TRANSPOSED_A, b_transposed), (TRANSPOSED_B, a_transposed)):
             library.set("cublasLtMatmulDescSetAttribute", self.how, what, ctypes.c_int(transposed))
         algorithms = [proposal.algorithm for proposal in library.proposals(self)]
-        self.algorithm = algorithms[fastest([lambda one=one: self.run(a, b, out, one) for one in algorithms])]
+        self.algorithm = algorithms[fastest([lambda one=one: self.run(a, b, out, plus, one) for one in algorithms])]
 
-    def run(self, a, b, out, algorithm=None) -> None:
+    def run(self, a, b, out, plus, algorithm=None) -> None:
         pointer = lambda x: ctypes.c_void_p(x.data_ptr())  # noqa: E731
         stream = ctypes.c_void_p(torch.cuda.current_stream(a.device).cuda_stream)
         self.library.call(
             "cublasLtMatmul", self.library.handle, self.how, ctypes.byref(ctypes.c_float(1)), pointer(b), self.b, pointer(a),
-            self.a, ctypes.byref(ctypes.c_float(0)), pointer(out), self.out, pointer(out), self.out,
+            self.a, ctypes.byref(self.share), pointer(out if plus is None else plus), self.out, pointer(out), self.out,
             ctypes.byref(algorithm or self.algorithm), pointer(self.library.workspace), ctypes.c_size_t(WORKSPACE), stream,
         )
 
@@ -92,12 +93,14 @@ class Library:
         )
         return list(found)[: count.value]
 
-    def product(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    def product(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, plus: Optional[torch.Tensor]) -> None:
         a, b = (x if _fit(x) else x.clone(memory_format=torch.contiguous_format) for x in (a, b))
-        key = (a.shape, a.stride(), b.shape, b.stride(), out.dtype)
+        if plus is not None and not (plus.is_contiguous() and _fit(plus)):
+            plus = plus.clone(memory_format=torch.contiguous_format)
+        key = (a.shape, a.stride(), b.shape, b.stride(), out.dtype, plus is None)
         if key not in self.products:
-            self.products[key] = Product(self, a, b, out)
-        self.products[key].run(a, b, out)
+            self.products[key] = Product(self, a, b, out, plus)
+        self.products[key].run(a, b, out, plus)
 
 
 def _fit(x: torch.Tensor) -> bool:
@@ -132,6 +135,9 @@ def seconds(way: Callable[[], None], least: float) -> float:
         more = max(1, int(calls * (least - past) / past))
 
 
+# torch.mm that sums bf16 into f32 and leaves it there.
+HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
+
 # Set by `start`; None: products are PyTorch's.
 library: Optional[Library] = None
 
@@ -151,20 +157,30 @@ def start(device) -> None:
         print(f"lockstep: products are as PyTorch chooses them: {error or 'no cuBLASLt'}", file=sys.stderr, flush=True)
 
 
-def mm(a: torch.Tensor, b: torch.Tensor, dtype: Optional[torch.dtype] = None) -> torch.Tensor:
-    """a b, summed in f32; `dtype` is what comes out, where that is not what goes in."""
-    if library is not None and a.dtype == torch.bfloat16:
-        return torch.ops.lockstep.product(a, b, dtype or a.dtype)
-    return torch.mm(a, b) if dtype is None else torch.mm(a, b, out_dtype=dtype)
+def mm(
+    a: torch.Tensor, b: torch.Tensor, dtype: Optional[torch.dtype] = None, plus: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    """a b, summed in f32, and what is to be added; `dtype` is what comes out, where that is not what goes in."""
+    if library is not None and a.dtype == torch.bfloat16 and (plus is None or plus.dtype == (dtype or a.dtype)):
+        return torch.ops.lockstep.product(a, b, dtype or a.dtype, plus)
+    product = torch.mm(a, b) if dtype in (None, a.dtype) else _wider(a, b, dtype)
+    return product if plus is None else plus + product
 
 
-def _product(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    out = _result(a, b, dtype)
-    library.product(a, b, out)
+def _wider(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Half precision in, full precision out: the sum is rounded once (by older releases on a GPU twice)."""
+    if not a.is_cuda:
+        return torch.mm(a.to(dtype), b.to(dtype))
+    return torch.mm(a, b, out_dtype=dtype) if HAS_OUT_DTYPE else torch.mm(a, b).to(dtype)
+
+
+def _product(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, plus: Optional[torch.Tensor]) -> torch.Tensor:
+    out = _result(a, b, dtype, plus)
+    library.product(a, b, out, plus)
     return out
 
 
-def _result(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _result(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, plus: Optional[torch.Tensor]) -> torch.Tensor:
     return torch.empty((a.shape[0], b.shape[1]), dtype=dtype, device=a.device)
 
 

@@ -1,9 +1,10 @@
 """Rotary positions. How far each pair turns at each position is worked out once, in f64."""
 import math
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 import torch
 
+from . import kernels
 from .optimizer import wide
 from .parts import Start, positions
 
@@ -27,6 +28,19 @@ def rope(
         sin = -sin
     a, b = full[..., :half], full[..., half:]
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
+
+
+def turned_beside(
+    parts: Sequence[torch.Tensor], turned: Sequence[bool], theta: float, scaling: Tuple = (), first: Start = 0, inverse: bool = False,
+    places: Optional[torch.Tensor] = None, length: int = 0,
+) -> torch.Tensor:
+    """Of [batch, seq, ..., headDim] some turned, all side by side: [batch, seq, all]."""
+    half = parts[0].shape[-1] // 2
+    if places is None and kernels.can_turn(parts, half):
+        turns = _turns(parts[0].shape[1], half, theta, scaling, first, torch.float32, parts[0].device)
+        return torch.ops.lockstep.turned_beside([x.flatten(2, -2) for x in parts], list(turned), turns, inverse)
+    how = dict(theta=theta, scaling=scaling, first=first, inverse=inverse, places=places, length=length)
+    return torch.cat([(rope(x, **how) if turns else x).flatten(2) for x, turns in zip(parts, turned)], 2)
 
 
 def constant(function):

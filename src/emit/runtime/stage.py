@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import comm, counter, grouped, optimizer, products
+from . import comm, contract, counter, grouped, optimizer, products
 from .here import Here, keep_out_of_compiled_code
 
 # A frame's tensors, by their place in it.
@@ -45,6 +45,7 @@ class Stage:
             optimizer.compile_updates(COMPILE)
             products.start(here.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
+        self.begins = {name for name, phase, *_ in schedule["segments"] if phase == "begin"}
         self.segments = {
             name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives, lists)
             for name, phase, takes, gives, lists in schedule["segments"]
@@ -54,25 +55,33 @@ class Stage:
         self.guarded_until = first if program.get("guarded") else None
         self.frames: List[Frame] = [{} for _ in schedule["frames"]]
         self.params, self.results = program["params"], program["results"]
-        shared = {} if trained is None else self._shared(trained)
+        joined = {frame for frames, _ in schedule.get("beside", []) for frame in frames}
+        shared = {} if trained is None else self._shared(trained, joined)
         for frame, places in schedule["resident"]:
             if frame in shared:
                 self.frames[frame] = shared[frame]
             else:
                 self.frames[frame] = {offset: here.zeros(sizes, dtype, *room) for offset, sizes, dtype, *room in places}
+        # Of tensors that lie side by side in the frame of the first, each as it is by itself.
+        self.views: Dict[int, torch.Tensor] = {}
+        for frames, widths in schedule.get("beside", []):
+            parts = contract.apart(self.frames[frames[0]][0], *widths)
+            self.views.update(zip(frames, parts))
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
         # Where it is, for whoever asks why it takes so long.
         self.at: List = ["start"]
         self.done = 0
 
-    def _shared(self, trained: "Stage") -> Dict[int, Frame]:
-        """By frame of this stage: the frame of the other in which the same parameter lies."""
+    def _shared(self, trained: "Stage", joined) -> Dict[int, Frame]:
+        """By frame of this stage: the frame of the other in which the same parameter lies; alone, where it is not read with others."""
         pp = str(self.pp)
         other = {param["name"]: param["frames"] for param in trained.params}
         mine = [param for param in self.params if pp in param["frames"]]
+        pairs = [(param["frames"][pp]["param"], other[param["name"]][pp]["param"]) for param in mine]
         return {
-            param["frames"][pp]["param"]: trained.frames[other[param["name"]][pp]["param"]] for param in mine
+            frame: {0: trained.views[of]} if of in trained.views and frame not in joined else trained.frames[of]
+            for frame, of in pairs
         }
 
     def initialise(self) -> None:
@@ -82,12 +91,20 @@ class Stage:
                 starts, sizes, wholes = self.here.mesh.part(param["dims"], layout, self.here.rank)
                 index = counter.grid(starts, sizes, wholes, self.here.device)
                 begin, end = self.here.mesh.cut(sizes, layout, self.here.rank)
-                values = self.own_part(frame, param, layout).view(-1)
-                values[: end - begin].copy_(_initial(param, index.view(-1)[begin:end], self.here.seed))
+                values = self.own_part(frame, param, layout)
+                first = _initial(param, index.view(-1)[begin:end], self.here.seed)
+                if frame in self.views:
+                    values.copy_(first.view(values.shape))
+                else:
+                    values.view(-1)[: end - begin].copy_(first)
+
+    def values(self, frame: int) -> torch.Tensor:
+        """The one tensor of a frame that stays from step to step."""
+        return self.views[frame] if frame in self.views else self.frames[frame][0]
 
     def own_part(self, frame: int, param: Dict, layout: Dict) -> torch.Tensor:
         """What the rank keeps in a frame of a parameter from step to step: all of it, or its part inside the whole."""
-        values = self.frames[frame][0]
+        values = self.values(frame)
         inside = param.get("keptInside") and frame == param["frames"][str(self.pp)]["param"]
         return self.here.own(values, *layout["flat"]) if inside else values
 
@@ -128,6 +145,12 @@ class Stage:
         if self.guarded_until == len(self.steps):
             self.here.require_room()
         self.at = ["end of the step"]
+
+    def forget_gradients(self) -> None:
+        """As every step begins: gradients of the step before need not lie there until then."""
+        for kind, name, *rest in self.steps:
+            if kind == "each" and name in self.begins:
+                self._each(name, *rest)
 
     def _alloc(self, frame: int) -> None:
         self.frames[frame] = {}

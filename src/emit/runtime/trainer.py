@@ -61,6 +61,7 @@ class Trainer:
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), self.data, self.settings["seed"])
         self.stage = Stage(folder, self.program, self.here, compiled)
         self.stage.initialise()
+        made.open(rank, device)
         # A rank that meets no other can replay its step from a recording.
         self.runner = Recorded(self.stage) if recorded else self.stage
         self.first = 0
@@ -151,6 +152,7 @@ class Trainer:
             what = f"{kind} {rest[2]}"
         else:
             what = " ".join([kind, *(str(item) for item in rest[:1])])
-        waiting = f", waiting for {here.waiting_for}" if here.waiting_for else ""
+        awaited = here.awaited()
+        waiting = f", waiting for {awaited}" if awaited else ""
         when = f"batch {here.step + 1} of the evaluation after step" if self.judging else "step"
         return f"{when} {self.here.step + 1}: {what}{waiting}"

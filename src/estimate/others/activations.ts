@@ -61,6 +61,7 @@ export function keptBytes(setup: Placed, profile: MemoryProfile): number {
   const input = (tokensOf(setup) * element * shape.embed) / (split.sequenceParallel ? split.tp : 1)
   switch (split.recompute) {
     case 'none':
+    case 'cheap':
       return layerBytes(setup, profile)
     case 'selective':
       return layerBytes(setup, profile) - tokensOf(setup) * scoreBytes(setup, profile)

@@ -31,6 +31,7 @@ export interface LayerCost extends PassTimes {
 /** Of the forward pass, how much is computed again: all of it, the attention core, or what costs little to make. */
 export const repeated: Readonly<Record<Split['recompute'], { readonly forward: number; readonly core: number }>> = {
   none: { forward: 0, core: 0 },
+  cheap: { forward: 0, core: 0 },
   selective: { forward: 0, core: 1 },
   full: { forward: 1, core: 0 },
   'per-op': { forward: 0.42, core: 0 },

@@ -85,6 +85,7 @@ function headTime(setup: Setup, table: PriceTable, work: OwnWork): BlockTime {
   }
   const backward = (both: boolean) => (clock: Clock) => {
     if (split.recompute === 'full') logits(clock, true)
+    if (both && split.recompute === 'cheap') clock.work(work.pass(2), true)
     clock.work(work.logitPass(2) + work.table.input)
     const summed = clock.start(sum)
     if (both) clock.work(made)
@@ -92,6 +93,7 @@ function headTime(setup: Setup, table: PriceTable, work: OwnWork): BlockTime {
     clock.work(both ? work.pass(3) + work.pass(2) + norms : work.pass(3))
   }
   const weights = (clock: Clock) => {
+    if (split.recompute === 'cheap') clock.work(work.pass(2), true)
     clock.wait(clock.start(gather))
     clock.work(made + work.pass(2) + norms)
   }

@@ -102,6 +102,7 @@ class LayerTask {
     // With nothing before them on their way, keys and values are asked for at once.
     if (!full && (recompute === 'selective' || alone)) this.#meeting.ask()
     if (recompute === 'selective') this.#meeting.forward(true)
+    if (both && recompute === 'cheap') this.cheaply()
     if (recompute === 'per-op') clock.work(0.42 * productsOf(work), true)
     this.#feed.backward(both, full)
     this.#phase.pass(2)
@@ -124,6 +125,13 @@ class LayerTask {
     clock.wait(this.#feed.makeWhole())
   }
 
+  /** Both norms and the activation once more, for the gradients of weights. */
+  cheaply(): void {
+    this.#phase.pass(2, true)
+    this.#phase.pass(2, true)
+    this.#feed.again()
+  }
+
   /** Weight gradients alone: all gathers start at once. */
   weights(recompute: Split['recompute']): void {
     const { work, traffic } = this.#phase
@@ -131,6 +139,7 @@ class LayerTask {
     const gradient = this.#phase.gather()
     this.#projection.ask()
     if (recompute === 'full') this.#feed.again()
+    if (recompute === 'cheap') this.cheaply()
     this.#feed.weights()
     this.#phase.pass(2)
     this.#phase.normGradient()

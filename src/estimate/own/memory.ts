@@ -153,7 +153,7 @@ export function ownMemory(placed: Placed): PipelineMemory {
 /** Bytes that lie there for a layer and for the head in each state of a microbatch, and what comes from the next stage. */
 function keptOf({ placed, tokens, token, head, widths }: Facts, layer: Stash) {
   const { recompute, pp } = placed.split
-  const sums = recompute === 'none' ? 4 * widths.sums * tokens : 0
+  const sums = recompute === 'none' || recompute === 'cheap' ? 4 * widths.sums * tokens : 0
   return {
     open: token * layer.open + sums,
     pending: token * layer.pending,

@@ -53,6 +53,9 @@ interface Half {
   readonly twice: number
   /** What repeating forward needs beside what it makes. */
   readonly again: number
+  /** Of what is kept, what norms and activations make; and what is needed on where these are made again then. */
+  readonly cheap: number
+  readonly cheapOn: number
 }
 
 /** Attention: what it needs to meet other ranks, and what it needs at least. */
@@ -101,6 +104,16 @@ function stashOf(placed: Placed, w: Widths): Stash {
   const work = Math.max(feed.work, attention.work) + handed
   // Of heads and of tokens, where they are exchanged.
   const result = attendedWidths(shape, tp).results * ((split.ulysses ?? 1) > 1 ? 2 : 1)
+  if (recompute === 'cheap') {
+    const made = feed.cheap + attention.cheap
+    const kept = everything + w.residual - 2 * w.residual - made
+    return {
+      open: kept,
+      pending: norms - 2 * w.residual + attention.cheapOn + feed.cheapOn + left + 2 * w.residual,
+      work: Math.max(feed.work + feed.cheap, attention.work + attention.cheap) + w.residual + handed,
+      input: left + input,
+    }
+  }
   if (recompute === 'selective')
     return { open: everything + w.residual - result, pending, work: work + result, input: left + result + input }
   return { open: everything + w.residual, pending, work, input: left + input }
@@ -128,6 +141,7 @@ function attentionHalf({ shape, split }: Placed, w: Widths): AttentionHalf {
     work: Math.max(met, least),
     input: Math.max(meeting, (alone ? 3 : 4) * w.whole),
     ...{ twice: 0, again: 0, meeting: met, least },
+    ...{ cheap: narrow / 2, cheapOn: results + narrow / 2 + exchanged },
   }
 }
 
@@ -153,6 +167,7 @@ function denseHalf(placed: Placed, w: Widths): Half {
     input: ffn + coming,
     twice: (wide - 2) * ffn,
     again: (wide - 1) * ffn + coming,
+    ...{ cheap: ffn, cheapOn: (wide - 1) * ffn },
   }
 }
 
@@ -171,6 +186,7 @@ function routedHalf({ shape, split }: Placed, experts: Experts, w: Widths): Half
     input: back,
     twice: hidden + shared,
     again: given + hidden,
+    ...{ cheap: hidden + shared, cheapOn: given + 2 * hidden + 2 * shared },
   }
 }
 
@@ -182,5 +198,7 @@ export function headStash({ split: { recompute, tp, sequenceParallel } }: Placed
     return { open: w.residual, pending, work, input: work }
   }
   const work = w.vocab + 2 * w.residual + collective
+  if (recompute === 'cheap')
+    return { open: w.residual + w.vocab, pending: pending - w.residual, work: work + w.residual, input: work }
   return { open: 2 * w.residual + w.vocab, pending, work, input: work }
 }

@@ -87,15 +87,13 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     k_rope = ops.rope(k, theta=10000)
     v = ops.contract("b s e, e k d -> b s k d", norm1, attn_v)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
-    attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
-    add = x + attended
+    add = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out, plus=x)
     add_scale = ops.rms_scale(add, eps=1e-5)
     norm2 = ops.rms_norm(add, norm2_gain, add_scale)
     gate = ops.contract("b s e, e f -> b s f", norm2, mlp_gate)
     up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
     swiglu = ops.swiglu(gate, up)
-    down = ops.contract("b s f, f e -> b s e", swiglu, mlp_down)
-    add_1 = add + down
+    add_1 = ops.contract("b s f, f e -> b s e", swiglu, mlp_down, plus=add)
     return (
         add_1,
         norm1, q_rope, k_rope, v, attention, attention_lse, add, norm2, gate, up, swiglu,
@@ -103,38 +101,17 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     )
 
 
-def head_F(here, labels, x, norm_gain, out, loss):
-    """Forward: head.F."""
+def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, count):
+    """Backward: head.FB."""
     x_scale = ops.rms_scale(x, eps=1e-5)
     norm = ops.rms_norm(x, norm_gain, x_scale)
-    logits = ops.contract("b s e, v e -> b s v", norm, out)
-    max = ops.cast(logits.amax(2), "f32")
-    sumExp = ops.sum_exp(logits, max)
-    picked = ops.pick(logits, labels)
-    loss_2 = ops.token_loss(max, sumExp, picked, labels)
+    loss_2, d_norm, d_out = ops.cross_entropy(norm, out, labels, count, dtype="f32")
     loss = ops.accumulate_(loss, loss_2)
-    return (norm, logits, max, sumExp, loss, x_scale)
-
-
-def head_B(
-    here,
-    labels,
-    x,
-    out, norm_gain,
-    logits, max, sumExp, norm,
-    grad_out, grad_norm_gain,
-    count,
-    x_scale,
-):
-    """Backward: head.B."""
-    d_logits = ops.token_loss_grad(logits, max, sumExp, labels, count)
-    d_norm = ops.contract("b s v, v e -> b s e", d_logits, out)
-    d_out = ops.contract("b s e, b s v -> v e", norm, d_logits, dtype="f32")
     grad_out = ops.accumulate_(grad_out, d_out)
     d_x = ops.rms_norm_input_grad(d_norm, x, norm_gain, x_scale)
     d_norm_gain = ops.rms_norm_weight_grad(d_norm, x, x_scale)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
-    return (d_x, grad_out, grad_norm_gain)
+    return (d_x, grad_out, grad_norm_gain, loss)
 
 
 def layers_B(
@@ -151,13 +128,12 @@ def layers_B(
     d_mlp_down = ops.contract("b s f, b s e -> f e", swiglu, d_x_out, dtype="f32")
     grad_mlp_down = ops.accumulate_(grad_mlp_down, d_mlp_down)
     d_gate, d_up = ops.swiglu_grad(d_swiglu, gate, up)
-    d_norm2 = ops.contract("b s f, e f -> b s e", d_up, mlp_up)
     d_mlp_up = ops.contract("b s e, b s f -> e f", norm2, d_up, dtype="f32")
     grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
     d_norm2_1 = ops.contract("b s f, e f -> b s e", d_gate, mlp_gate)
     d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2, d_gate, dtype="f32")
     grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
-    d_norm2_sum = d_norm2 + d_norm2_1
+    d_norm2_sum = ops.contract("b s f, e f -> b s e", d_up, mlp_up, plus=d_norm2_1)
     d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, add_scale)
     d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, add_scale)
     grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)

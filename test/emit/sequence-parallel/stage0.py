@@ -59,17 +59,17 @@ def embed_F(here, tokens, param_tokens):
     return (embedded_scattered,)
 
 
-def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
+def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up, mlp_down):
     """Forward: layers.F."""
     x_scale = ops.rms_scale(x, eps=1e-5)
     norm1 = ops.rms_norm(x, norm1_gain, x_scale)
     norm1_gathered = here.all_gather(norm1, "tp", dim=1)
     norm1_gathered = here.wait(norm1_gathered)
-    q = ops.contract("b s e, e k g d -> b s k g d", norm1_gathered, attn_q)
+    q_k_v = ops.contract("b s e, e n -> b s n", norm1_gathered, attn_q_k_v)
+    q, k, v = ops.apart(q_k_v, (1, 2, 4), (1, 4), (1, 4))
+    v = v.contiguous()
     q_rope = ops.rope(q, theta=10000)
-    k = ops.contract("b s e, e k d -> b s k d", norm1_gathered, attn_k)
     k_rope = ops.rope(k, theta=10000)
-    v = ops.contract("b s e, e k d -> b s k d", norm1_gathered, attn_v)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
     attended_scattered = here.reduce_scatter(attended, "tp", dim=1)
@@ -79,8 +79,8 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     norm2 = ops.rms_norm(add, norm2_gain, add_scale)
     norm2_gathered = here.all_gather(norm2, "tp", dim=1)
     norm2_gathered = here.wait(norm2_gathered)
-    gate = ops.contract("b s e, e f -> b s f", norm2_gathered, mlp_gate)
-    up = ops.contract("b s e, e f -> b s f", norm2_gathered, mlp_up)
+    gate_up = ops.contract("b s e, e n -> b s n", norm2_gathered, mlp_gate_up)
+    gate, up = ops.apart(gate_up, (8,), (8,))
     swiglu = ops.swiglu(gate, up)
     down = ops.contract("b s f, f e -> b s e", swiglu, mlp_down)
     down_scattered = here.reduce_scatter(down, "tp", dim=1)
@@ -93,61 +93,31 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     )
 
 
-def head_F(here, labels, x, norm_gain, out, loss):
-    """Forward: head.F."""
+def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, count):
+    """Backward: head.FB."""
     x_scale = ops.rms_scale(x, eps=1e-5)
     norm = ops.rms_norm(x, norm_gain, x_scale)
     norm_gathered = here.all_gather(norm, "tp", dim=1)
     norm_gathered = here.wait(norm_gathered)
-    logits = ops.contract("b s e, v e -> b s v", norm_gathered, out)
-    max = logits.amax(2)
-    max_reduced = here.all_reduce_(max, "tp", "max")
-    max_reduced = here.wait(max_reduced)
-    sumExp = ops.sum_exp(logits, max_reduced)
-    sumExp_reduced = here.all_reduce_(sumExp, "tp")
-    picked = ops.pick(logits, labels, first=here.at("tp") * 16)
-    picked_reduced = here.all_reduce_(picked, "tp")
-    picked_reduced = here.wait(picked_reduced)
-    sumExp_reduced = here.wait(sumExp_reduced)
-    loss_2 = ops.token_loss(max_reduced, sumExp_reduced, picked_reduced, labels)
-    loss = ops.accumulate_(loss, loss_2)
-    return (norm, logits, max_reduced, sumExp_reduced, loss, x_scale)
-
-
-def head_B(
-    here,
-    labels,
-    x,
-    out, norm_gain,
-    norm, logits, max_reduced, sumExp_reduced,
-    grad_out, grad_norm_gain,
-    count,
-    x_scale,
-):
-    """Backward: head.B."""
-    norm_gathered = here.all_gather(norm, "tp", dim=1)
-    d_logits = ops.token_loss_grad(
-        logits, max_reduced, sumExp_reduced, labels, count, first=here.at("tp") * 16,
+    loss_2, d_norm, d_out = ops.cross_entropy(
+        norm_gathered, out, labels, count, first=here.at("tp") * 16, here=here, group="tp",
     )
-    d_norm = ops.contract("b s v, v e -> b s e", d_logits, out)
+    loss = ops.accumulate_(loss, loss_2)
     d_norm_scattered = here.reduce_scatter(d_norm, "tp", dim=1)
-    norm_gathered = here.wait(norm_gathered)
-    d_out = ops.contract("b s e, b s v -> v e", norm_gathered, d_logits)
     grad_out = ops.accumulate_(grad_out, d_out)
     d_norm_scattered = here.wait(d_norm_scattered)
     d_x = ops.rms_norm_input_grad(d_norm_scattered, x, norm_gain, x_scale)
     d_norm_gain = ops.rms_norm_weight_grad(d_norm_scattered, x, x_scale)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
-    return (d_x, grad_out, grad_norm_gain)
+    return (d_x, grad_out, grad_norm_gain, loss)
 
 
 def layers_B(
     here,
     d_x_out, x,
-    mlp_down, mlp_up, mlp_gate, norm2_gain, attn_out, attn_v, attn_k, attn_q, norm1_gain,
+    mlp_down, mlp_gate_up, norm2_gain, attn_out, attn_q_k_v, norm1_gain,
     norm2, swiglu, gate, up, add, norm1, attention, q_rope, k_rope, v, attention_lse,
-    grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
-    grad_attn_q, grad_norm1_gain,
+    grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,
     add_scale, x_scale,
 ):
     """Backward: layers.B."""
@@ -157,15 +127,11 @@ def layers_B(
     d_swiglu = ops.contract("b s e, f e -> b s f", d_x_out_gathered, mlp_down)
     d_mlp_down = ops.contract("b s f, b s e -> f e", swiglu, d_x_out_gathered)
     grad_mlp_down = ops.accumulate_(grad_mlp_down, d_mlp_down)
-    d_gate, d_up = ops.swiglu_grad(d_swiglu, gate, up)
-    d_norm2 = ops.contract("b s f, e f -> b s e", d_up, mlp_up)
+    d_gate_up = ops.swiglu_grad_beside(d_swiglu, gate, up)
     norm2_gathered = here.wait(norm2_gathered)
-    d_mlp_up = ops.contract("b s e, b s f -> e f", norm2_gathered, d_up)
-    grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
-    d_norm2_1 = ops.contract("b s f, e f -> b s e", d_gate, mlp_gate)
-    d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2_gathered, d_gate)
-    grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
-    d_norm2_sum = d_norm2 + d_norm2_1
+    d_mlp_gate_up = ops.contract("b s e, b s n -> e n", norm2_gathered, d_gate_up)
+    grad_mlp_gate_up = ops.accumulate_(grad_mlp_gate_up, d_mlp_gate_up)
+    d_norm2_sum = ops.contract("b s n, e n -> b s e", d_gate_up, mlp_gate_up)
     d_norm2_sum_scattered = here.reduce_scatter(d_norm2_sum, "tp", dim=1)
     d_norm2_sum_scattered = here.wait(d_norm2_sum_scattered)
     d_add = ops.rms_norm_input_grad(d_norm2_sum_scattered, add, norm2_gain, add_scale)
@@ -179,19 +145,11 @@ def layers_B(
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum_gathered)
     grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
     d_q_rope, d_k_rope, d_v = ops.attention_grad(d_attention, q_rope, k_rope, v, attention, attention_lse)
-    d_norm1 = ops.contract("b s k d, e k d -> b s e", d_v, attn_v)
     norm1_gathered = here.wait(norm1_gathered)
-    d_attn_v = ops.contract("b s e, b s k d -> e k d", norm1_gathered, d_v)
-    grad_attn_v = ops.accumulate_(grad_attn_v, d_attn_v)
-    d_k = ops.rope(d_k_rope, theta=10000, inverse=True)
-    d_norm1_1 = ops.contract("b s k d, e k d -> b s e", d_k, attn_k)
-    d_attn_k = ops.contract("b s e, b s k d -> e k d", norm1_gathered, d_k)
-    grad_attn_k = ops.accumulate_(grad_attn_k, d_attn_k)
-    d_q = ops.rope(d_q_rope, theta=10000, inverse=True)
-    d_norm1_2 = ops.contract("b s k g d, e k g d -> b s e", d_q, attn_q)
-    d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1_gathered, d_q)
-    grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
-    d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
+    d_q_k_v = ops.turned_beside((d_q_rope, d_k_rope, d_v), (True, True, False), theta=10000, inverse=True)
+    d_attn_q_k_v = ops.contract("b s e, b s n -> e n", norm1_gathered, d_q_k_v)
+    grad_attn_q_k_v = ops.accumulate_(grad_attn_q_k_v, d_attn_q_k_v)
+    d_norm1_sum = ops.contract("b s n, e n -> b s e", d_q_k_v, attn_q_k_v)
     d_norm1_sum_scattered = here.reduce_scatter(d_norm1_sum, "tp", dim=1)
     d_norm1_sum_scattered = here.wait(d_norm1_sum_scattered)
     d_x = ops.rms_norm_input_grad(d_norm1_sum_scattered, x, norm1_gain, x_scale)
@@ -200,8 +158,7 @@ def layers_B(
     d_x_sum = d_add_sum + d_x
     return (
         d_x_sum,
-        grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
-        grad_attn_q, grad_norm1_gain,
+        grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,
     )
 
 

@@ -48,14 +48,13 @@ def count(here, labels, count):
 def layers_F(
     here,
     x,
-    norm1_gain, norm1_bias, attn_q, attn_k, attn_v, attn_q_bias, attn_k_bias, attn_v_bias, attn_out,
-    attn_out_bias, norm2_gain, norm2_bias, mlp_up, mlp_up_bias, mlp_down, mlp_down_bias,
+    norm1_gain, norm1_bias, attn_q_k_v, attn_q_bias, attn_k_bias, attn_v_bias, attn_out, attn_out_bias,
+    norm2_gain, norm2_bias, mlp_up, mlp_up_bias, mlp_down, mlp_down_bias,
 ):
     """Forward: layers.F."""
     norm1 = ops.layer_norm(x, norm1_gain, norm1_bias, eps=1e-5)
-    q = ops.contract("b s e, e k g d -> b s k g d", norm1, attn_q)
-    k = ops.contract("b s e, e k d -> b s k d", norm1, attn_k)
-    v = ops.contract("b s e, e k d -> b s k d", norm1, attn_v)
+    q_k_v = ops.contract("b s e, e n -> b s n", norm1, attn_q_k_v)
+    q, k, v = ops.apart(q_k_v, (2, 1, 4), (2, 4), (2, 4))
     add = q + attn_q_bias
     add_1 = k + attn_k_bias
     add_2 = v + attn_v_bias
@@ -73,47 +72,34 @@ def layers_F(
     return (add_7, norm1, add, add_1, add_2, attention, attention_lse, add_4, norm2, add_5, gelu)
 
 
-def head_F(here, labels, x, norm_gain, norm_bias, embed_tokens, loss):
-    """Forward: head.F."""
-    norm = ops.layer_norm(x, norm_gain, norm_bias, eps=1e-5)
-    logits = ops.contract("b s e, v e -> b s v", norm, embed_tokens)
-    max = logits.amax(2)
-    sumExp = ops.sum_exp(logits, max)
-    picked = ops.pick(logits, labels)
-    loss_2 = ops.token_loss(max, sumExp, picked, labels)
-    loss = ops.accumulate_(loss, loss_2)
-    return (norm, logits, max, sumExp, loss)
-
-
-def head_B(
+def head_FB(
     here,
     labels,
     x,
-    embed_tokens, norm_gain,
-    logits, max, sumExp, norm,
+    norm_gain, norm_bias, embed_tokens,
     grad_embed_tokens, grad_norm_gain, grad_norm_bias,
-    count,
+    loss, count,
 ):
-    """Backward: head.B."""
-    d_logits = ops.token_loss_grad(logits, max, sumExp, labels, count)
-    d_norm = ops.contract("b s v, v e -> b s e", d_logits, embed_tokens)
-    d_embed_tokens = ops.contract("b s e, b s v -> v e", norm, d_logits)
+    """Backward: head.FB."""
+    norm = ops.layer_norm(x, norm_gain, norm_bias, eps=1e-5)
+    loss_2, d_norm, d_embed_tokens = ops.cross_entropy(norm, embed_tokens, labels, count)
+    loss = ops.accumulate_(loss, loss_2)
     grad_embed_tokens = ops.accumulate_(grad_embed_tokens, d_embed_tokens)
     d_x = ops.layer_norm_input_grad(d_norm, x, norm_gain, eps=1e-5)
     d_norm_gain, d_norm_bias = ops.layer_norm_weight_grad(d_norm, x, eps=1e-5)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
     grad_norm_bias = ops.accumulate_(grad_norm_bias, d_norm_bias)
-    return (d_x, grad_embed_tokens, grad_norm_gain, grad_norm_bias)
+    return (d_x, grad_embed_tokens, grad_norm_gain, grad_norm_bias, loss)
 
 
 def layers_B(
     here,
     d_x_out, x,
-    mlp_down, mlp_up, norm2_gain, attn_out, attn_v, attn_k, attn_q, norm1_gain,
+    mlp_down, mlp_up, norm2_gain, attn_out, attn_q_k_v, norm1_gain,
     gelu, add_5, norm2, add_4, attention, add, add_1, add_2, attention_lse, norm1,
     grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_gain, grad_norm2_bias,
-    grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias, grad_attn_v,
-    grad_attn_k, grad_attn_q, grad_norm1_gain, grad_norm1_bias,
+    grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias, grad_attn_q_k_v,
+    grad_norm1_gain, grad_norm1_bias,
 ):
     """Backward: layers.B."""
     d_mlp_down_bias = d_x_out.sum((0, 1))
@@ -144,16 +130,10 @@ def layers_B(
     grad_attn_k_bias = ops.accumulate_(grad_attn_k_bias, d_attn_k_bias)
     d_attn_q_bias = d_add.sum((0, 1))
     grad_attn_q_bias = ops.accumulate_(grad_attn_q_bias, d_attn_q_bias)
-    d_norm1 = ops.contract("b s k d, e k d -> b s e", d_add_2, attn_v)
-    d_attn_v = ops.contract("b s e, b s k d -> e k d", norm1, d_add_2)
-    grad_attn_v = ops.accumulate_(grad_attn_v, d_attn_v)
-    d_norm1_1 = ops.contract("b s k d, e k d -> b s e", d_add_1, attn_k)
-    d_attn_k = ops.contract("b s e, b s k d -> e k d", norm1, d_add_1)
-    grad_attn_k = ops.accumulate_(grad_attn_k, d_attn_k)
-    d_norm1_2 = ops.contract("b s k g d, e k g d -> b s e", d_add, attn_q)
-    d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_add)
-    grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
-    d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
+    d_add_add_1_add_2 = ops.beside(d_add, d_add_1, d_add_2, after=2)
+    d_attn_q_k_v = ops.contract("b s e, b s n -> e n", norm1, d_add_add_1_add_2)
+    grad_attn_q_k_v = ops.accumulate_(grad_attn_q_k_v, d_attn_q_k_v)
+    d_norm1_sum = ops.contract("b s n, e n -> b s e", d_add_add_1_add_2, attn_q_k_v)
     d_x = ops.layer_norm_input_grad(d_norm1_sum, x, norm1_gain, eps=1e-5)
     d_norm1_gain, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
     grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
@@ -162,8 +142,8 @@ def layers_B(
     return (
         d_x_sum,
         grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_gain, grad_norm2_bias,
-        grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias, grad_attn_v,
-        grad_attn_k, grad_attn_q, grad_norm1_gain, grad_norm1_bias,
+        grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias,
+        grad_attn_q_k_v, grad_norm1_gain, grad_norm1_bias,
     )
 
 

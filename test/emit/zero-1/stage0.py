@@ -104,10 +104,9 @@ def layers_B(here, d_x_out, x, down, up, gelu, add, grad_down_bias, grad_down, g
     d_add = ops.gelu_grad(d_gelu, add, approximate=False)
     d_up_bias = d_add.sum((0, 1))
     grad_up_bias = ops.accumulate_(grad_up_bias, d_up_bias)
-    d_x = ops.contract("b s f, e f -> b s e", d_add, up)
     d_up = ops.contract("b s e, b s f -> e f", x, d_add)
     grad_up = ops.accumulate_(grad_up, d_up)
-    d_x_sum = d_x_out + d_x
+    d_x_sum = ops.contract("b s f, e f -> b s e", d_add, up, plus=d_x_out)
     return (d_x_sum, grad_down_bias, grad_down, grad_up_bias, grad_up)
 
 

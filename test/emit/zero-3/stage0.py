@@ -109,9 +109,8 @@ def layers_B(here, d_x_out, x, down, up, gelu, add):
     d_down = ops.contract("b s f, b s e -> f e", gelu, d_x_out)
     d_add = ops.gelu_grad(d_gelu, add, approximate=False)
     d_up_bias = d_add.sum((0, 1))
-    d_x = ops.contract("b s f, e f -> b s e", d_add, up)
     d_up = ops.contract("b s e, b s f -> e f", x, d_add)
-    d_x_sum = d_x_out + d_x
+    d_x_sum = ops.contract("b s f, e f -> b s e", d_add, up, plus=d_x_out)
     return (d_x_sum, d_down_bias, d_down, d_up_bias, d_up)
 
 

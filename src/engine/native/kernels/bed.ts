@@ -57,20 +57,23 @@ export class KernelBed {
    * this is the time on the clock; on a busy one it leaves out the others' turns.
    */
   time<N extends CommandName>(name: N, words: WordsOf<N>, runs = 1): number {
-    this.#write(name, words)
+    return this.timeAll(writer => writer.put(name, words), runs)
+  }
+
+  /** The same of several commands in a row. */
+  timeAll(put: (writer: CommandWriter) => CommandWriter, runs = 1): number {
+    this.#write(put)
     const before = platform.cpuSeconds()
     for (let run = 0; run < runs; run++) this.#run()
     return (platform.cpuSeconds() - before) / runs
   }
 
-  #write<N extends CommandName>(name: N, words: WordsOf<N>): void {
-    const list = new CommandWriter()
-      .put('config', {
-        ...{ abort: 0, timeoutMs: 1000, spin: 0, yields: 0, spans: 0, spanCapacity: 0 },
-        ...{ workspace: this.#workspace, workspaceBytes: this.#workspaceBytes },
-      })
-      .put(name, words)
-      .list()
+  #write(put: (writer: CommandWriter) => CommandWriter): void {
+    const config = new CommandWriter().put('config', {
+      ...{ abort: 0, timeoutMs: 1000, spin: 0, yields: 0, spans: 0, spanCapacity: 0 },
+      ...{ workspace: this.#workspace, workspaceBytes: this.#workspaceBytes },
+    })
+    const list = put(config).list()
     new Float64Array(this.#memory.buffer, this.#list, list.length).set(list)
   }
 

@@ -4,11 +4,12 @@
  * CPU and this build, and whoever cannot remember measures again.
  */
 import { platform } from '../../../platform/index.js'
+import { Sync, tuningWords } from '../lower/commands.js'
 import { KernelBed } from './bed.js'
 import type { Kernels } from './target.js'
-import { neighbours, type Tuning, tuningFor } from './tuning.js'
+import { movements, neighbours, type Tuning, tuningFor } from './tuning.js'
 
-/** The speed of a tuning: the geometric mean over the products. */
+/** The speed of a tuning: the geometric mean over the products, or what an all-reduce adds up. */
 export interface Attempt {
   readonly tuning: Tuning
   readonly gflops: number
@@ -67,11 +68,47 @@ class Bench {
   }
 }
 
+/**
+ * An all-reduce of two ranks, both of them played by this thread: the second has only started when the first does the work
+ * of both. What one core makes of its stores shows; what two cores take from each other does not.
+ */
+class Reduction {
+  readonly #bed: KernelBed
+  readonly #words
+  #collective = 0
+
+  constructor(kernels: Kernels) {
+    this.#bed = new KernelBed(kernels, 8 * reduced + 4 * Sync.lineBytes)
+    const [sync, a, b] = [Sync.lineBytes, reduced, reduced].map(count => this.#bed.operand(count))
+    for (const { values } of [a, b]) values.fill(1)
+    sync.values.fill(0)
+    const all = [a.offset, b.offset]
+    this.#words = { sync: sync.offset, members: 2, n: reduced, combine: 0, dtype: 0, x: all, out: all }
+  }
+
+  seconds(kernels: Kernels): number[] {
+    this.#bed.use(kernels)
+    const { sync, members } = this.#words
+    const collective = ++this.#collective
+    const both = [0, 1].map(me => ({ sync, me, members, collective }))
+    const seconds = this.#bed.timeAll(writer =>
+      both
+        .reduce((started, words) => started.put('start', words), writer)
+        .put('waitAllReduce', { ...this.#words, ...both[0] })
+        .put('waitAllReduce', { ...this.#words, ...both[1] }),
+    )
+    return [Math.max(seconds, 1e-6)]
+  }
+}
+
+/** Elements: 4 MiB a rank, more than a second cache. */
+const reduced = 2 ** 20
+
 const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b), Infinity)
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0)
 
 /** Times tunings in turns. */
-function timed(bench: Bench, contenders: readonly Kernels[]): Attempt[] {
+function timed(bench: Bench | Reduction, contenders: readonly Kernels[], flops: readonly number[]): Attempt[] {
   const turns: number[][][] = [] // [round][contender][product]
   const turn = () => contenders.map(kernels => bench.seconds(kernels))
   turn()
@@ -80,7 +117,7 @@ function timed(bench: Bench, contenders: readonly Kernels[]): Attempt[] {
     (turns.length >= rounds.least && sum(turns.map(([first]) => sum(first))) > rounds.seconds)
   while (!over()) turns.push(turn())
   return contenders.map(({ tuning }, i) => {
-    const rates = products.map((product, p) => flopsOf(product) / least(turns.map(turn => turn[i][p])))
+    const rates = flops.map((count, p) => count / least(turns.map(turn => turn[i][p])))
     return { tuning, gflops: Math.exp(sum(rates.map(Math.log)) / rates.length) / 1e9 }
   })
 }
@@ -88,20 +125,22 @@ function timed(bench: Bench, contenders: readonly Kernels[]): Attempt[] {
 const fastest = (attempts: readonly Attempt[]): Attempt =>
   attempts.reduce((best, attempt) => (attempt.gflops > margin * best.gflops ? attempt : best))
 
-/** Variants first; then the winner with other blocks, where the machine tells its caches. A browser does not. */
+/**
+ * Variants first; then the winner with other blocks, where the machine tells its caches; then how collectives move bytes.
+ * WebAssembly chooses among variants alone.
+ */
 export function probe(kernels: Kernels, machine: string): Probed {
   const [bench, caches] = [new Bench(kernels), platform.caches()]
-  const race = (tunings: readonly Tuning[]) =>
-    timed(
-      bench,
-      tunings.map(tuning => kernels.tuned(tuning)),
-    )
+  const tuned = (tunings: readonly Tuning[]) => tunings.map(tuning => kernels.tuned(tuning))
+  const race = (tunings: readonly Tuning[]) => timed(bench, tuned(tunings), products.map(flopsOf))
   const variants = race(kernels.variants.map(variant => tuningFor(kernels.kind, variant, caches)))
   const { tuning } = fastest(variants)
-  if (!caches || kernels.kind === 'wasm') return { machine, chosen: tuning, races: [variants] }
+  if (kernels.kind === 'wasm') return { machine, chosen: tuning, races: [variants] }
   const variant = kernels.variants.find(({ name }) => name === tuning.variant)!
-  const blocks = race([tuning, ...neighbours(tuning, variant)])
-  return { machine, chosen: fastest(blocks).tuning, races: [variants, blocks] }
+  const blocks = race(caches ? [tuning, ...neighbours(tuning, variant)] : [tuning])
+  const moved = fastest(blocks).tuning
+  const sums = timed(new Reduction(kernels), tuned([moved, ...movements(moved)]), [reduced])
+  return { machine, chosen: fastest(sums).tuning, races: [variants, blocks, sums] }
 }
 
 /** What is remembered of this machine, or measured now and remembered. */
@@ -118,7 +157,7 @@ function parsed(text: string | undefined): Probed | undefined {
   try {
     const { machine, chosen, races } = JSON.parse(text ?? '') as Probed // looked at below
     const { variant, ...blocks } = chosen
-    const whole = Object.values(blocks).every(Number.isInteger) && Object.keys(blocks).length === 4
+    const whole = Object.values(blocks).every(Number.isInteger) && Object.keys(blocks).length === tuningWords.length - 2 // variant by name, tiles not at all
     return whole && typeof variant === 'string' && Array.isArray(races) ? { machine, chosen, races } : undefined
   } catch {
     return undefined

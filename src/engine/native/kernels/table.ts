@@ -22,7 +22,12 @@ export interface Trial {
   readonly updates?: boolean
   /** Multiplications and additions, where they and not the bytes are what it costs. */
   readonly flops?: number
+  /** Vector instructions, one an element, of functions such as exp, beside the products: a division counts for eight. */
+  readonly steps?: number
 }
+
+/** Of exp, of a sigmoid. */
+const [expSteps, sigmoidSteps] = [16, 26]
 
 const [embed, ffn, vocab, heads, eps] = [384, 1536, 256, 6, 1e-5]
 const headDim = embed / heads
@@ -70,10 +75,16 @@ function attentions({ batch, seq }: Tokens): Trial[] {
   return [
     {
       ...{ command: 'attention', op: { kind: 'attention' }, ins: { q, k: kv, v: kv }, outs: { out: q, lse }, words },
-      flops: 2 * products,
+      ...{ flops: 2 * products, steps: (expSteps * products) / headDim / 2 },
     },
     {
-      ...{ command: 'attentionGrad', op: { kind: 'attentionGrad' }, words, flops: 5 * products },
+      ...{
+        command: 'attentionGrad',
+        op: { kind: 'attentionGrad' },
+        words,
+        flops: 5 * products,
+        steps: (expSteps * products) / headDim / 2,
+      },
       ...{ ins: { dout: q, q, k: kv, v: kv, out: q, lse }, outs: { dq: q, dk: kv, dv: kv } },
     },
   ]
@@ -94,6 +105,10 @@ function norms(rows: number): Trial[] {
       ...{ ins: { dy: x, x }, outs: { dgain: w, dbias: w } },
     },
     { command: 'rmsNorm', op: { kind: 'rmsNorm', eps }, ins: { x, gain: w }, outs: { y: x }, words },
+    {
+      ...{ command: 'rmsNormInputGrad', op: { kind: 'rmsNormInputGrad', eps }, words: { ...words, dgain: 0, add: 0 } },
+      ...{ ins: { dy: x, x, gain: w }, outs: { dx: x } },
+    },
   ]
 }
 
@@ -102,13 +117,30 @@ function pointwise(rows: number): Trial[] {
   const n = rows * ffn
   const gelu = { n, approximate: 1 }
   return [
-    { command: 'add', op: { kind: 'add' }, ins: { a: x, b: bias }, outs: { out: x }, words: { n, period: ffn } },
-    { command: 'gelu', op: { kind: 'gelu', approximate: true }, ins: { x }, outs: { y: x }, words: gelu },
+    {
+      ...{ command: 'add', form: 'bias', op: { kind: 'add' }, words: { n, period: ffn } },
+      ...{ ins: { a: x, b: bias }, outs: { out: x } },
+    },
+    {
+      ...{ command: 'add', form: 'residual', op: { kind: 'add' }, words: { n, period: n } },
+      ...{ ins: { a: x, b: x }, outs: { out: x } },
+    },
+    {
+      ...{ command: 'gelu', op: { kind: 'gelu', approximate: true }, words: gelu, steps: n * (sigmoidSteps + 4) },
+      ...{ ins: { x }, outs: { y: x } },
+    },
     {
       ...{ command: 'geluGrad', op: { kind: 'geluGrad', approximate: true }, words: gelu },
-      ...{ ins: { dy: x, x }, outs: { dx: x } },
+      ...{ ins: { dy: x, x }, outs: { dx: x }, steps: n * (sigmoidSteps + 10) },
     },
-    { command: 'swiglu', op: { kind: 'swiglu' }, ins: { gate: x, up: x }, outs: { y: x }, words: { n } },
+    {
+      ...{ command: 'swiglu', op: { kind: 'swiglu' }, words: { n }, steps: n * (sigmoidSteps + 2) },
+      ...{ ins: { gate: x, up: x }, outs: { y: x } },
+    },
+    {
+      ...{ command: 'swigluGrad', op: { kind: 'swigluGrad' }, words: { n }, steps: n * (sigmoidSteps + 7) },
+      ...{ ins: { dy: x, gate: x, up: x }, outs: { dgate: x, dup: x } },
+    },
     { command: 'sumRows', op: { kind: 'sumTo' }, ins: { x }, outs: { out: bias }, words: { rows, columns: ffn } },
     { command: 'accumulate', op: { kind: 'accumulate' }, ins: { x }, outs: { out: x }, words: { n }, updates: true },
     {
@@ -134,6 +166,27 @@ function tables(n: number): Trial[] {
   ]
 }
 
+function losses(rows: number): Trial[] {
+  const [x, row, columns] = [{ rows, vocab: 8 * vocab }, { rows }, 8 * vocab]
+  return [
+    { command: 'maxColumns', op: { kind: 'maxOver' }, ins: { x }, outs: { out: row }, words: { rows, columns } },
+    {
+      ...{
+        command: 'sumExp',
+        op: { kind: 'sumExp' },
+        words: { rows, columns },
+        steps: rows * columns * (expSteps + 2),
+      },
+      ...{ ins: { x, max: row }, outs: { out: row } },
+    },
+    {
+      ...{ command: 'tokenLossGrad', op: { kind: 'tokenLossGrad' }, words: { rows, columns, origin: 0 } },
+      ...{ ins: { x, max: row, sumExp: row, labels: row, count: {} }, outs: { dx: x }, below: columns },
+      steps: rows * columns * (expSteps + 2),
+    },
+  ]
+}
+
 function updates(tokens: number): Trial[] {
   const x = { n: tokens * embed }
   const how = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 }
@@ -152,6 +205,6 @@ export interface Tokens {
 
 export function trials(tokens: Tokens): Trial[] {
   const rows = tokens.batch * tokens.seq
-  const [products, others] = [matmuls(rows), [norms, pointwise, tables, updates].flatMap(make => make(rows))]
+  const [products, others] = [matmuls(rows), [norms, pointwise, tables, losses, updates].flatMap(make => make(rows))]
   return [...products, ...attentions(tokens), ...others]
 }

@@ -23,7 +23,19 @@ export interface Tuning {
   readonly blockColumns: number
   /** Up to so many columns rows of a are read where they lie. */
   readonly unpacked: number
+  /** Collectives: what one rank takes of a tensor at once. */
+  readonly pieceBytes: number
+  /** Up to so many elements, lines of a result are fetched, so many elements ahead. */
+  readonly fetched: number
+  readonly fetchedAhead: number
+  /** From so many bytes on, a result is written past the caches. */
+  readonly streamedBytes: number
 }
+
+/** What fetches: all results; only those that the caches of two cores hold; none. */
+const always = { fetched: 2 ** 30, fetchedAhead: 512 }
+const small = { fetched: 32768, fetchedAhead: 128 }
+const moving = { pieceBytes: 65536, ...always, streamedBytes: 4 << 20 }
 
 /** What is packed of both operands, in elements: VECTORS_BYTES of kernels/kernels.h. */
 const mostPacked = 2 ** 20
@@ -47,7 +59,7 @@ export function tuningFor(kind: Kernels['kind'], variant: Variant, caches: Cache
   const blockRows = wholeTiles(between(48, (0.3 * second) / (4 * blockK), 384), variant.rows)
   const room = mostPacked / blockK - blockRows
   const blockColumns = wholeTiles(Math.min(room, between(512, last / (8 * blockK), 2048)), variant.columns)
-  return { variant: variant.name, blockK, blockRows, blockColumns, unpacked: unpacked[kind] }
+  return { variant: variant.name, blockK, blockRows, blockColumns, unpacked: unpacked[kind], ...moving }
 }
 
 /** The same variant with one thing changed that changes no bit. */
@@ -58,6 +70,17 @@ export function neighbours(tuning: Tuning, { rows, columns }: Variant): Tuning[]
     { ...tuning, blockColumns: wholeTiles(tuning.blockColumns / 2, columns) },
   ]
 }
+
+/** The columns of the tile that was chosen. */
+export const columnsOf = ({ variant }: Tuning, variants: readonly Variant[]): number =>
+  variants.find(({ name }) => name === variant)?.columns ?? 0
+
+/** The same with collectives that move their bytes otherwise. */
+export const movements = (tuning: Tuning): Tuning[] => [
+  { ...tuning, ...small },
+  { ...tuning, ...small, pieceBytes: 4 * tuning.pieceBytes },
+  { ...tuning, pieceBytes: 4 * tuning.pieceBytes },
+]
 
 /** As exec is told. */
 export function wordsOf(tuning: Tuning, variants: readonly Variant[], tiles: boolean): Int32Array {

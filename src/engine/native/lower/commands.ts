@@ -1,3 +1,7 @@
+const matmulWords = [
+  ...['out', 'a', 'b', 'bias', 'add', 'm', 'n', 'k', 'transA', 'transB', 'batch', 'strideA', 'strideB', 'strideOut'],
+] as const
+
 /** Of attention and its gradient: sizes, positions of queries and keys, and the mask of dropout. */
 const attentionWords = [
   'batch',
@@ -50,22 +54,12 @@ export const commands = {
    * out[m n] = op(a) op(b) + bias[n] + add[m n]; a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all
    * dense rows. bias and add are 0 where there is none; add may be out.
    */
-  matmul: [
-    'out',
-    'a',
-    'b',
-    'bias',
-    'add',
-    'm',
-    'n',
-    'k',
-    'transA',
-    'transB',
-    'batch',
-    'strideA',
-    'strideB',
-    'strideOut',
-  ],
+  matmul: matmulWords,
+  /**
+   * The same, of one batch and with the same bits, where several products share b: it is packed at panels by the first of
+   * them (`packs`), for all that follow. panels 0: nobody shares it.
+   */
+  matmulPanels: [...matmulWords, 'panels', 'packs'],
   /** `repeats` rows of out, `stride` apart, are each row of x: out[(r * repeats + i) * stride + c] = x[r c]. */
   joinPart: ['out', 'x', 'rows', 'repeats', 'columns', 'stride'],
   /** The inverse, summed: out[r c] = sum over i of x[(r * repeats + i) * stride + c]. */
@@ -277,8 +271,13 @@ export const Sync = { lineBytes: 64, messageX: 32, messageOut: 40 } as const
 /**
  * How kernels are tuned to a machine, as exec is told, in i32: which variant of the register tile, whether matrix tiles may
  * be used, the largest blocks of a product, and up to how many columns rows of its left operand are read where they lie.
+ * Then of collectives: bytes of a piece that one rank takes, up to how many elements of a tensor the lines of a result are
+ * fetched so many elements ahead, and from how many bytes on it is written past the caches.
  */
-export const tuningWords = ['variant', 'tiles', 'blockK', 'blockRows', 'blockColumns', 'unpacked'] as const
+export const tuningWords = [
+  ...['variant', 'tiles', 'blockK', 'blockRows', 'blockColumns', 'unpacked'],
+  ...['pieceBytes', 'fetched', 'fetchedAhead', 'streamedBytes'],
+] as const
 
 /** What exec returns, and what it means: the order is the code. */
 export const errorMeanings = {

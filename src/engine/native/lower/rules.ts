@@ -100,7 +100,7 @@ const compute: ComputeRules = {
     const { swap, transA, transB, m, n, k, batch } = s.once(instr, () => matmulOf(dims(s, a), dims(s, b), dims(s, out)))
     const [left, right] = swap ? [b, a] : [a, b]
     const sum = s.fused(instr)
-    s.list.write('matmul', {
+    const words = {
       ...{ add: addend(s, sum, sum?.add), bias: addend(s, sum, sum?.bias) },
       out: s.at(sum?.out ?? out),
       a: s.at(left),
@@ -114,7 +114,10 @@ const compute: ComputeRules = {
       strideA: m * k,
       strideB: k * n,
       strideOut: m * n,
-    })
+    }
+    const share = batch === 1 ? s.panels(right) : undefined
+    if (!share) s.list.write('matmul', words)
+    else share({ m, n, k, transB, start: s.list.write('matmulPanels', { ...words, panels: 0, packs: 0 }) })
   },
   add({ ins, outs: [out] }, s) {
     const full = ins.find(ref => same(dims(s, ref), dims(s, out))) ?? ins[0]

@@ -38,6 +38,7 @@ import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js
 import { Status } from '../lower/commands.js'
 import { type LoweredProgram, lower, spanBytes, waitingFor } from '../lower/lower.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
+import type { PanelOptions } from '../lower/panels.js'
 import { Crew } from './crew.js'
 import type { Drawing } from './draw.js'
 import { failureOf } from './flight.js'
@@ -78,7 +79,8 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   const reserved = kernels.memory(0).start
   const { measure = false } = options
   const { workspaceBytes } = kernels
-  const lowered = lower(program, { ...options, spans: measure, waiting, reserved, workspaceBytes })
+  const panels = panelsOf(kernels)
+  const lowered = lower(program, { ...options, spans: measure, waiting, reserved, workspaceBytes, panels })
   affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer)
@@ -106,6 +108,12 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
   return runnerOf({ description, measure, crew, state, checked: stepCheckOf(program) })
 }
+
+/** What a rank may spend on packed operands; the memory of WebAssembly ends at 4 GiB. */
+const mostPanels: Readonly<Record<Kernels['kind'], number>> = { native: 2 ** 27, vectors: 2 ** 27, wasm: 2 ** 25 }
+
+const panelsOf = ({ kind, panelColumns }: Kernels): PanelOptions | undefined =>
+  panelColumns > 0 ? { columns: panelColumns, mostBytes: mostPanels[kind] } : undefined
 
 const phase = 'drawing the initial weights'
 const millisecondsBetweenLooks = 20

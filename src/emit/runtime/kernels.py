@@ -1,0 +1,145 @@
+"""
+Passes over memory that torch.compile would make twice, as kernels of our own where there is Triton: what they compute is the formula
+beside each, which is used everywhere else.
+"""
+from typing import List, Sequence, Tuple
+
+import torch
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+BLOCK = 1024
+
+
+def swiglu_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor):
+    sigmoid = torch.sigmoid(gate)
+    silu = gate * sigmoid
+    return dy * up * (sigmoid + silu * (1 - sigmoid)), dy * silu
+
+
+def swiglu_grad_beside(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Gradients of gate and up, side by side in the last dim."""
+    if _is_for_kernels(dy, gate, up):
+        return torch.ops.lockstep.swiglu_grad(dy, gate, up)[0]
+    return torch.cat(swiglu_grad(dy, gate, up), -1)
+
+
+def swiglu_and_grad_beside(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    """The same, and silu(gate) * up, computed again."""
+    if _is_for_kernels(dy, gate, up):
+        return torch.ops.lockstep.swiglu_and_grad(dy, gate, up)
+    return torch.cat(swiglu_grad(dy, gate, up), -1), torch.nn.functional.silu(gate) * up
+
+
+def _is_for_kernels(*operands: torch.Tensor) -> bool:
+    return triton is not None and all([x.is_cuda and x.dtype == torch.bfloat16 for x in operands])
+
+
+def _rows(x: torch.Tensor) -> torch.Tensor:
+    """[rows, width], whose rows may lie apart but not their elements."""
+    rows = x.flatten(0, -2)
+    return rows if rows.stride(-1) == 1 else rows.contiguous()
+
+
+def _result(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    *rows, width = dy.shape
+    return dy.new_empty((*rows, 2 * width)), dy.new_empty((*rows, width))
+
+
+def _result_alone(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    return _result(dy, gate, up)[0], dy.new_empty(0)
+
+
+def _launch(dy, gate, up, out, again) -> None:
+    dy, gate, up = _rows(dy), _rows(gate), _rows(up)
+    rows, width = dy.shape
+    _swiglu_grad[(rows, triton.cdiv(width, BLOCK))](
+        dy, gate, up, out, again, width, dy.stride(0), gate.stride(0), up.stride(0), AGAIN=again.numel() > 0, BLOCK=BLOCK
+    )
+
+
+def _swiglu_and_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    out, again = _result(dy, gate, up)
+    _launch(dy, gate, up, out, again)
+    return out, again
+
+
+def _swiglu_grad_alone(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    out, again = _result_alone(dy, gate, up)
+    _launch(dy, gate, up, out, again)
+    return out, again
+
+
+def can_turn(parts: Sequence[torch.Tensor], half: int) -> bool:
+    """Heads of a power of two, all as wide."""
+    return _is_for_kernels(*parts) and half & (half - 1) == 0 and all([x.shape[-1] == 2 * half for x in parts])
+
+
+def _beside(parts: List[torch.Tensor], turned: List[bool], turns: torch.Tensor, inverse: bool) -> torch.Tensor:
+    """parts are [batch, seq, heads, headDim], turns [cos or sin, seq, headDim / 2]."""
+    batch, seq = parts[0].shape[:2]
+    return parts[0].new_empty((batch, seq, sum([x.shape[2] * x.shape[3] for x in parts])))
+
+
+def _turned_beside(parts: List[torch.Tensor], turned: List[bool], turns: torch.Tensor, inverse: bool) -> torch.Tensor:
+    out, column = _beside(parts, turned, turns, inverse), 0
+    for x, turn in zip(parts, turned):
+        x = x if x.stride(-1) == 1 else x.contiguous()
+        batch, seq, heads, depth = x.shape
+        _turned[(batch * seq, triton.cdiv(heads, max(1, BLOCK // depth)))](
+            x, out, turns, seq, heads, column, out.shape[-1], x.stride(0), x.stride(1), x.stride(2),
+            TURN=(-1 if inverse else 1) * turn, HALF=depth // 2, HEADS=max(1, BLOCK // depth),
+        )
+        column += heads * depth
+    return out
+
+
+if triton is not None and hasattr(torch.library, "custom_op"):
+
+    @triton.jit
+    def _swiglu_grad(
+        dy, gate, up, out, again, width, dy_row, gate_row, up_row, AGAIN: tl.constexpr, BLOCK: tl.constexpr
+    ):
+        row = tl.program_id(0).to(tl.int64)
+        column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        inside = column < width
+        slope = tl.load(dy + row * dy_row + column, mask=inside).to(tl.float32)
+        x = tl.load(gate + row * gate_row + column, mask=inside).to(tl.float32)
+        y = tl.load(up + row * up_row + column, mask=inside).to(tl.float32)
+        sigmoid = tl.sigmoid(x)
+        silu = x * sigmoid
+        place = out + row * 2 * width + column
+        tl.store(place, (slope * y * (sigmoid + silu * (1 - sigmoid))).to(out.dtype.element_ty), mask=inside)
+        tl.store(place + width, (slope * silu).to(out.dtype.element_ty), mask=inside)
+        if AGAIN:
+            tl.store(again + row * width + column, (silu * y).to(again.dtype.element_ty), mask=inside)
+
+    @triton.jit
+    def _turned(
+        x, out, turns, seq, heads, column, width, batch_step, seq_step, head_step,
+        TURN: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
+    ):
+        token = tl.program_id(0).to(tl.int64)
+        head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)[:, None]
+        pair = tl.arange(0, HALF)[None, :]
+        inside = (head < heads) & (pair < HALF)
+        place = x + (token // seq) * batch_step + (token % seq) * seq_step + head * head_step + pair
+        a = tl.load(place, mask=inside).to(tl.float32)
+        b = tl.load(place + HALF, mask=inside).to(tl.float32)
+        if TURN != 0:
+            angle = turns + (token % seq) * HALF + pair
+            cos, sin = tl.load(angle), TURN * tl.load(angle + seq * HALF)
+            a, b = a * cos - b * sin, b * cos + a * sin
+        into = out + token * width + column + head * 2 * HALF + pair
+        tl.store(into, a.to(out.dtype.element_ty), mask=inside)
+        tl.store(into + HALF, b.to(out.dtype.element_ty), mask=inside)
+
+    torch.library.custom_op("lockstep::turned_beside", _turned_beside, mutates_args=()).register_fake(_beside)
+    torch.library.custom_op("lockstep::swiglu_grad", _swiglu_grad_alone, mutates_args=()).register_fake(_result_alone)
+    torch.library.custom_op("lockstep::swiglu_and_grad", _swiglu_and_grad, mutates_args=()).register_fake(_result)
+else:
+    triton = None

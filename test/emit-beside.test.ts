@@ -1,0 +1,63 @@
+/** Which parameters an emitted program lays side by side, and where the loss is worked out a few tokens at a time. */
+import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { compileJob } from '../src/compile/index.js'
+import { besideIn } from '../src/emit/beside.js'
+import { headsMerged } from '../src/emit/heads.js'
+import type { JobInput } from '../src/plan/index.js'
+import { emittedFiles } from './emitted.js'
+import { jobOf, type ModelName, titleOf } from './jobs.js'
+
+type PlanInput = NonNullable<JobInput['plan']>
+
+const both = ['layers attn.q attn.k attn.v', 'layers mlp.gate mlp.up']
+const cases: readonly (readonly [ModelName, PlanInput, beside: readonly string[], merged: boolean])[] = [
+  ['llama', {}, both, true],
+  ['llama', { precision: 'bf16' }, both, true],
+  ['llama', { recompute: 'full' }, both, true],
+  ['llama', { tp: 2, sequenceParallel: true }, both, true],
+  ['llama', { dp: 2 }, both, true],
+  ['llama tied', { pp: 2, microbatches: 2 }, both, true],
+  ['llama', { pp: 2, microbatches: 2, schedule: 'zb-h1' }, both, false],
+  ['llama', { pp: 2, microbatches: 4, schedule: 'looped-bfs' }, both, false],
+  ['gpt', {}, ['layers attn.q attn.k attn.v'], true],
+  // What lies in parts has no columns.
+  ['llama', { dp: 2, zero: 1 }, [], true],
+  ['llama', { dp: 2, zero: 3 }, [], true],
+  ['mlp', {}, [], false],
+]
+
+for (const [model, plan, beside, merged] of cases)
+  test(`side by side of ${model} with ${titleOf(plan) || 'one rank'}: ${beside.join(', ') || 'nothing'}`, () => {
+    const program = compileJob(jobOf(model, plan))
+    deepEqual([...besideIn(program).names], beside)
+    const heads = Object.keys(headsMerged(program).segments).filter(name => name.endsWith('.FB'))
+    equal(heads.length > 0, merged)
+  })
+
+test('a program without such parameters, or with one that is treated in another way, is written as it is', () => {
+  const program = compileJob(jobOf('llama', {}))
+  const { segments, streams } = program
+  const isUpdate = (name: string) => segments[name].phase === 'update'
+  const update = streams[0].steps.find(
+    step => step.kind === 'call' && step.param === 'layers.0.attn.k' && isUpdate(step.segment),
+  )
+  ok(update?.kind === 'call')
+  const other = { ...segments[update.segment], instrs: segments[update.segment].instrs.map(slower) }
+  const changed = { ...program, segments: { ...segments, [update.segment]: other } }
+  // Segments of an update are one for each parameter of a kind of block.
+  deepEqual([...besideIn(changed).names], ['layers mlp.gate mlp.up'])
+})
+
+const slower = <I extends { readonly kind: string }>(instr: I): I =>
+  instr.kind === 'adamw' ? { ...instr, weightDecay: 0.5 } : instr
+
+test('all that touches joined parameters is one line, and logits are nowhere', () => {
+  const text = emittedFiles(jobOf('llama', { recompute: ['swiglu'] }))['stage0.py']
+  match(text, /q, k, v = ops\.apart\(q_k_v, /)
+  match(text, /d_norm1_sum = ops\.contract\("b s n, e n -> b s e", d_q_k_v, attn_q_k_v\)/)
+  // What is computed again waits for its gradient, and what needs it waits too.
+  match(text, /d_gate_up, swiglu = ops\.swiglu_and_grad_beside\(d_swiglu, gate, up\)\n +d_mlp_down = /)
+  match(text, /loss_2, d_norm, d_out = ops\.cross_entropy\(norm, out, labels, count\)/)
+  doesNotMatch(text, /logits|attn_k\b|mlp_up\b/)
+})
