@@ -177,7 +177,8 @@ function rateOf(target: string, kernels: Kernels, index: number, { milliseconds,
   if (wrong !== undefined) return { kernel, target, wrong }
   const [ins, outs] = [trial.ins, trial.outs].map(all => Object.values(all).reduce((sum, x) => sum + countOf(x), 0))
   const bytes = 4 * (ins + outs * (trial.updates ? 2 : 1))
-  const times = timesOf(kernels, trial, milliseconds, roofline ? limitsOf(kernels, 4 * (ins + outs)) : undefined)
+  const limits = roofline ? limitsOf(kernels, 4 * (ins + outs), milliseconds) : undefined
+  const times = timesOf(kernels, trial, milliseconds, limits)
   return {
     ...{ kernel, target, seconds: times.seconds, gigabytes: bytes / times.seconds / 1e9 },
     ...(trial.flops && { gflops: trial.flops / times.seconds / 1e9 }),

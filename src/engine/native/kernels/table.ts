@@ -106,7 +106,7 @@ function norms(rows: number): Trial[] {
     },
     { command: 'rmsNorm', op: { kind: 'rmsNorm', eps }, ins: { x, gain: w }, outs: { y: x }, words },
     {
-      ...{ command: 'rmsNormInputGrad', op: { kind: 'rmsNormInputGrad', eps }, words },
+      ...{ command: 'rmsNormInputGrad', op: { kind: 'rmsNormInputGrad', eps }, words: { ...words, dgain: 0, add: 0 } },
       ...{ ins: { dy: x, x, gain: w }, outs: { dx: x } },
     },
   ]
