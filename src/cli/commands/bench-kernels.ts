@@ -81,8 +81,8 @@ const hashed = (i: number, salt: number): number =>
 
 /** Ids of rows and of classes. */
 const integers = ['ids', 'labels']
-/** The step of the optimizer; no less than any number that `hashed` gives; as many labels as count. */
-const fixed: Readonly<Record<string, number>> = { step: 1, max: 2, count: 64 }
+/** Steps that were taken; no less than any number that `hashed` gives; as many labels as count. */
+const fixed: Readonly<Record<string, number>> = { taken: 1, max: 2, count: 64 }
 
 function valuesOf(trial: Trial, word: string, n: number): Float64Array {
   if (Object.hasOwn(fixed, word)) return new Float64Array(n).fill(fixed[word])

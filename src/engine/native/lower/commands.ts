@@ -158,14 +158,34 @@ export const commands = {
   balanceLossGrad: ['dscores', 'scores', 'counts', 'groups', 'rows', 'columns', 'by', 'shares'],
   zLoss: ['loss', 'logits', 'rows', 'columns', 'by'],
   zLossGrad: ['dlogits', 'logits', 'rows', 'columns', 'by'],
-  balance: ['bias', 'counts', 'n', 'rate', 'mean'],
+  /** Nothing is done unless normSquared is below `limit`, a square as well; this holds for take, adamw and sgd too. */
+  balance: ['bias', 'counts', 'normSquared', 'n', 'rate', 'mean', 'limit'],
   fill: ['out', 'n', 'value'],
   accumulate: ['out', 'x', 'n'],
   sumSquares: ['out', 'x', 'n'],
-  /** clip 0: never. lr and step are read from scalars in memory. */
-  adamw: ['param', 'm', 'v', 'grad', 'normSquared', 'lr', 'step', 'n', 'beta1', 'beta2', 'eps', 'weightDecay', 'clip'],
+  /** A step is counted. */
+  take: ['taken', 'normSquared', 'limit'],
+  /** clip 0: never. lr and taken are read from scalars in memory. */
+  adamw: [
+    ...[
+      'param',
+      'm',
+      'v',
+      'grad',
+      'normSquared',
+      'lr',
+      'taken',
+      'n',
+      'beta1',
+      'beta2',
+      'eps',
+      'weightDecay',
+      'clip',
+      'limit',
+    ],
+  ],
   /** m 0: no momentum. */
-  sgd: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'momentum', 'weightDecay', 'clip'],
+  sgd: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'momentum', 'weightDecay', 'clip', 'limit'],
   /** rows runs of `columns` elements, from stride to stride. */
   copy: ['out', 'x', 'rows', 'columns', 'strideOut', 'strideX'],
 

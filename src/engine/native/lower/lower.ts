@@ -362,7 +362,7 @@ class RankLowering {
         const place = map.inputs.get(name)
         return place && { ...place, dims: wholeInput(program, name) }
       },
-      scalar: name => map[name],
+      rate: map.lr,
       fused: instr => fusion?.sums.get(instr),
       panels: ref => this.#sharing(segment, ref, frameOf(ref), at),
       normWeights: instr => fusion?.norms.get(instr),

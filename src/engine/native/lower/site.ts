@@ -38,7 +38,8 @@ export interface Site {
   /** Whether the rank is the first along these axes. */
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
-  scalar(name: 'lr' | 'step'): number
+  /** Where the learning rate of the step lies. */
+  readonly rate: number
   /** One collective for all pairs or, where `meetsOnce` says no, one for each. */
   join(collective: Collective): readonly RankCollective[]
   /** What an instruction writes, where it sums more than its own. */
