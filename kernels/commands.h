@@ -7,6 +7,7 @@ enum {
   CMD_ALLOC,
   CMD_FREE,
   CMD_MATMUL,
+  CMD_MATMUL_PANELS,
   CMD_JOIN_PART,
   CMD_JOIN_GRAD_PART,
   CMD_ADD,
@@ -65,6 +66,7 @@ enum {
   CMD_FILL,
   CMD_ACCUMULATE,
   CMD_SUM_SQUARES,
+  CMD_TAKE,
   CMD_ADAMW,
   CMD_SGD,
   CMD_COPY,
@@ -113,6 +115,22 @@ enum {
 #define MATMUL_STRIDE_A 11
 #define MATMUL_STRIDE_B 12
 #define MATMUL_STRIDE_OUT 13
+#define MATMUL_PANELS_OUT 0
+#define MATMUL_PANELS_A 1
+#define MATMUL_PANELS_B 2
+#define MATMUL_PANELS_BIAS 3
+#define MATMUL_PANELS_ADD 4
+#define MATMUL_PANELS_M 5
+#define MATMUL_PANELS_N 6
+#define MATMUL_PANELS_K 7
+#define MATMUL_PANELS_TRANS_A 8
+#define MATMUL_PANELS_TRANS_B 9
+#define MATMUL_PANELS_BATCH 10
+#define MATMUL_PANELS_STRIDE_A 11
+#define MATMUL_PANELS_STRIDE_B 12
+#define MATMUL_PANELS_STRIDE_OUT 13
+#define MATMUL_PANELS_PANELS 14
+#define MATMUL_PANELS_PACKS 15
 #define JOIN_PART_OUT 0
 #define JOIN_PART_X 1
 #define JOIN_PART_ROWS 2
@@ -521,9 +539,11 @@ enum {
 #define Z_LOSS_GRAD_BY 4
 #define BALANCE_BIAS 0
 #define BALANCE_COUNTS 1
-#define BALANCE_N 2
-#define BALANCE_RATE 3
-#define BALANCE_MEAN 4
+#define BALANCE_NORM_SQUARED 2
+#define BALANCE_N 3
+#define BALANCE_RATE 4
+#define BALANCE_MEAN 5
+#define BALANCE_LIMIT 6
 #define FILL_OUT 0
 #define FILL_N 1
 #define FILL_VALUE 2
@@ -533,19 +553,23 @@ enum {
 #define SUM_SQUARES_OUT 0
 #define SUM_SQUARES_X 1
 #define SUM_SQUARES_N 2
+#define TAKE_TAKEN 0
+#define TAKE_NORM_SQUARED 1
+#define TAKE_LIMIT 2
 #define ADAMW_PARAM 0
 #define ADAMW_M 1
 #define ADAMW_V 2
 #define ADAMW_GRAD 3
 #define ADAMW_NORM_SQUARED 4
 #define ADAMW_LR 5
-#define ADAMW_STEP 6
+#define ADAMW_TAKEN 6
 #define ADAMW_N 7
 #define ADAMW_BETA1 8
 #define ADAMW_BETA2 9
 #define ADAMW_EPS 10
 #define ADAMW_WEIGHT_DECAY 11
 #define ADAMW_CLIP 12
+#define ADAMW_LIMIT 13
 #define SGD_PARAM 0
 #define SGD_M 1
 #define SGD_GRAD 2
@@ -555,6 +579,7 @@ enum {
 #define SGD_MOMENTUM 6
 #define SGD_WEIGHT_DECAY 7
 #define SGD_CLIP 8
+#define SGD_LIMIT 9
 #define COPY_OUT 0
 #define COPY_X 1
 #define COPY_ROWS 2
@@ -663,6 +688,7 @@ COMMAND(config);
 COMMAND(alloc);
 COMMAND(free);
 COMMAND(matmul);
+COMMAND(matmulPanels);
 COMMAND(joinPart);
 COMMAND(joinGradPart);
 COMMAND(add);
@@ -721,6 +747,7 @@ COMMAND(balance);
 COMMAND(fill);
 COMMAND(accumulate);
 COMMAND(sumSquares);
+COMMAND(take);
 COMMAND(adamw);
 COMMAND(sgd);
 COMMAND(copy);
@@ -745,6 +772,7 @@ COMMAND(waitSeveral);
   [CMD_ALLOC] = cmd_alloc, \
   [CMD_FREE] = cmd_free, \
   [CMD_MATMUL] = cmd_matmul, \
+  [CMD_MATMUL_PANELS] = cmd_matmulPanels, \
   [CMD_JOIN_PART] = cmd_joinPart, \
   [CMD_JOIN_GRAD_PART] = cmd_joinGradPart, \
   [CMD_ADD] = cmd_add, \
@@ -803,6 +831,7 @@ COMMAND(waitSeveral);
   [CMD_FILL] = cmd_fill, \
   [CMD_ACCUMULATE] = cmd_accumulate, \
   [CMD_SUM_SQUARES] = cmd_sumSquares, \
+  [CMD_TAKE] = cmd_take, \
   [CMD_ADAMW] = cmd_adamw, \
   [CMD_SGD] = cmd_sgd, \
   [CMD_COPY] = cmd_copy, \

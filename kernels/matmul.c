@@ -24,14 +24,23 @@ void multiply(struct context *c, const struct product *x) {
     multiply_vectors(&c->tuning, x, c->workspace);
 }
 
-COMMAND(matmul) {
+// Where b lies packed, packed here if it is to be; null where the CPU's tiles multiply, which pack for themselves.
+static const float *panels_of(struct context *c, const struct product *x, double offset, int packs) {
+  if (offset == 0 || (c->tuning.tiles && tiles_pay(x->m, x->n, x->k))) return 0;
+  float *panels = floats(c, offset);
+  if (packs) c->tuning.variant->pack_blocks(&c->tuning.blocks, panels, x->b, x->k, x->n);
+  return panels;
+}
+
+// The words of matmulPanels begin with those of matmul.
+static void multiply_words(struct context *c, const double *w, double panels, int packs) {
   const size m = (size)w[MATMUL_M], n = (size)w[MATMUL_N], k = (size)w[MATMUL_K];
   const int trans_a = w[MATMUL_TRANS_A] != 0, trans_b = w[MATMUL_TRANS_B] != 0;
   for (size i = 0; i < (size)w[MATMUL_BATCH]; i++) {
     const float *a = floats(c, w[MATMUL_A]) + i * (size)w[MATMUL_STRIDE_A];
     const float *b = floats(c, w[MATMUL_B]) + i * (size)w[MATMUL_STRIDE_B];
     const size at = i * (size)w[MATMUL_STRIDE_OUT];
-    const struct product x = {.out = floats(c, w[MATMUL_OUT]) + at,
+    struct product x = {.out = floats(c, w[MATMUL_OUT]) + at,
                               .bias = w[MATMUL_BIAS] ? floats(c, w[MATMUL_BIAS]) : 0,
                               .add = w[MATMUL_ADD] ? floats(c, w[MATMUL_ADD]) + at : 0,
                               .stride = n,
@@ -40,6 +49,11 @@ COMMAND(matmul) {
                               .m = m,
                               .n = n,
                               .k = k};
+    x.panels = panels_of(c, &x, panels, packs);
     multiply(c, &x);
   }
 }
+
+COMMAND(matmul) { multiply_words(c, w, 0, 0); }
+
+COMMAND(matmulPanels) { multiply_words(c, w, w[MATMUL_PANELS_PANELS], w[MATMUL_PANELS_PACKS] != 0); }

@@ -23,6 +23,7 @@ struct product {
   size stride;  // from one row of out and add to the next
   struct matrix a, b;
   size m, n, k;
+  const float *panels;  // b packed before by the variant's pack_blocks, or null
 };
 
 // The part of a product that is rows [i, i + m), columns [j, j + n), of k [p, p + k): parts are done in the order of p.
@@ -46,6 +47,8 @@ struct variant {
   int rows, columns;
   // With VECTORS_BYTES of space.
   void (*multiply_blocks)(const struct blocks *most, const struct product *x, float *space);
+  // Packs b[k n] as multiply_blocks would, block after block: k rows of n floats, n filled up to whole panels.
+  void (*pack_blocks)(const struct blocks *most, float *to, struct matrix b, size k, size n);
   // From rows of a where they lie and all columns of b, packed in panels of so many rows, of which the first x->k are read:
   // x->b is not.
   void (*multiply_rows)(const struct product *x, const float *panels, size height);

@@ -286,6 +286,7 @@ COMMAND(zLossGrad) {
 }
 
 COMMAND(balance) {
+  if (!((double)*floats(c, w[BALANCE_NORM_SQUARED]) < w[BALANCE_LIMIT])) return;
   float *bias = floats(c, w[BALANCE_BIAS]);
   const float *counts = floats(c, w[BALANCE_COUNTS]);
   for (size i = 0; i < (size)w[BALANCE_N]; i++) {

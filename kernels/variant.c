@@ -271,25 +271,39 @@ static void multiply_block(const struct product *x, const float *a, const float 
 // The most of `most` that is whole tiles.
 INLINE size whole_tiles(size most, size unit) { return max_size(most / unit, 1) * unit; }
 
+INLINE size step_of_n(const struct blocks *most, size n) {
+  return even_block(n, whole_tiles(most->columns, TILE_COLUMNS), TILE_COLUMNS);
+}
+INLINE size step_of_k(const struct blocks *most, size k) { return even_block(k, most->k, 4); }
+
 static void multiply_blocks(const struct blocks *most, const struct product *x, float *space) {
   const size most_rows = whole_tiles(most->rows, TILE_ROWS);
-  const size step_n = even_block(x->n, whole_tiles(most->columns, TILE_COLUMNS), TILE_COLUMNS);
-  const size step_k = even_block(x->k, most->k, 4), step_m = even_block(x->m, most_rows, TILE_ROWS);
+  const size step_n = step_of_n(most, x->n), step_k = step_of_k(most, x->k);
+  const size step_m = even_block(x->m, most_rows, TILE_ROWS);
   float *packed_a = space, *packed_b = packed_a + most_rows * most->k;
+  const float *panels = x->panels ? x->panels : packed_b;
   for (size j = 0; j < x->n; j += step_n)
     for (size p = 0; p < x->k; p += step_k) {
       const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
-      pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
+      if (!x->panels) pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
       for (size i = 0; i < x->m; i += step_m) {
         const struct product part = part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth);
         if (x->a.column_stride == 1 && x->n <= most->unpacked) {
-          multiply_rows(&part, packed_b, depth);
+          multiply_rows(&part, panels, depth);
         } else {
           pack_rows(packed_a, part.a, part.m, depth);
-          multiply_block(&part, packed_a, packed_b);
+          multiply_block(&part, packed_a, panels);
         }
       }
+      if (x->panels) panels += depth * round_up(columns, TILE_COLUMNS);
     }
+}
+
+static void pack_blocks(const struct blocks *most, float *to, struct matrix b, size k, size n) {
+  const size step_n = step_of_n(most, n), step_k = step_of_k(most, k);
+  for (size j = 0; j < n; j += step_n)
+    for (size p = 0; p < k; p += step_k)
+      to = pack_columns(to, block_of(b, p, j), min_size(step_k, k - p), min_size(step_n, n - j));
 }
 
 #define TEXT_OF(x) #x
@@ -298,5 +312,6 @@ const struct variant VARIANT = {.name = TEXT(NAME),
                                 .rows = TILE_ROWS,
                                 .columns = TILE_COLUMNS,
                                 .multiply_blocks = multiply_blocks,
+                                .pack_blocks = pack_blocks,
                                 .multiply_rows = multiply_rows,
                                 .pack_columns = pack_columns};

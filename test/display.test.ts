@@ -7,7 +7,7 @@ import type { StepRecord } from '../src/train/index.js'
 import { memoryIo } from './memory-io.js'
 
 const record: StepRecord = {
-  ...{ step: 12345, loss: 2.3456, gradientNorm: 1.2345, lr: 0.00123, counted: 2048, seconds: 0.1234 },
+  ...{ step: 12345, loss: 2.3456, gradientNorm: 1.2345, lr: 0.00123, taken: 12345, counted: 2048, seconds: 0.1234 },
   ...{ tokensPerSecond: 123456, flopsPerSecond: 4.56e11 },
   shares: { compute: 0.41, communication: 0.07, waiting: 0.42, bubble: 0.1 },
 }

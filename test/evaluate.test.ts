@@ -68,6 +68,6 @@ test('[P2] [P3] an evaluation that goes back, or a training step that does not, 
   const { evaluates, ...pretends } = evaluation
   equal(evaluates, true)
   equal(laws(pretends), 'P2 P3')
-  equal(laws({ ...compileJob(job), evaluates: true }), 'P2 P3')
+  equal(laws({ ...compileJob(job), evaluates: true }), 'P2 P3 P9')
   deepEqual(parse(print(evaluation)), evaluation)
 })

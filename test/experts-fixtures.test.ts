@@ -228,7 +228,8 @@ test('a bias follows the load as Megatron’s does, and stays where all are equa
   for (const { rate, steps } of read<Update[]>('bias_update'))
     for (const { tokens_per_expert: counts, bias, megatron } of steps) {
       const mean = counts.reduce((a, b) => a + b, 0) / counts.length
-      const [moved] = runOp({ kind: 'balance', rate, mean }, [list('candidate', counts)], [list('candidate', bias)])
+      const operands = [list('candidate', counts), { dims: [], values: [1] }]
+      const [moved] = runOp({ kind: 'balance', rate, mean }, operands, [list('candidate', bias)])
       close(moved, megatron, 'bias')
     }
 })

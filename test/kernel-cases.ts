@@ -3,6 +3,7 @@
  * around the widths of vectors, tiles and blocks, or 0. A result may differ by `bound` times its own size plus
  * `magnitude`: what the terms that were summed for it weigh.
  */
+import { type Guard, squaredLimit } from '../src/base/index.js'
 import type { CommandName } from '../src/engine/native/index.js'
 import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
@@ -16,6 +17,7 @@ import {
   geluGrad,
   joinPart,
   matmul,
+  matmulPanels,
   norm,
   normInputGrad,
   normWeightGrad,
@@ -148,18 +150,31 @@ const sumSquares: Make = ({ size, tensor }) => {
 
 const scalar = (value: number): Tensor => ({ dims: [], values: [Math.fround(value)] })
 
+/** Norms and limits of steps that are taken, and of some that are skipped. */
+const norms = [50, 50, Number.NaN, Number.POSITIVE_INFINITY]
+const guards: readonly Guard[] = [{}, { limit: 8 }, { limit: 7 }]
+
+const take: Make = ({ pick }) => {
+  const [normSquared, taken, guard] = [scalar(pick(norms)), scalar(pick([0, 1, 1000])), pick(guards)]
+  const [expected] = reference({ kind: 'take', ...guard }, [normSquared], taken)
+  return {
+    ...{ command: 'take', ins: { normSquared: normSquared.values }, initial: { taken: taken.values } },
+    ...{ words: { limit: squaredLimit(guard) }, expected: { taken: expected }, bound: 0 },
+  }
+}
+
 const adamw: Make = ({ size, tensor, pick }) => {
   const n = size(500)
-  const op = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1, clip: pick([0, 1, 100]) }
+  const op = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1, clip: pick([0, 1, 100]), ...pick(guards) }
   const [grad, param, m, v] = [tensor({ n }), tensor({ n }), tensor({ n }), tensor({ n })]
   for (let i = 0; i < n; i++) v.values[i] = v.values[i] ** 2
-  const [normSquared, lr, step] = [scalar(50), scalar(0.01), scalar(pick([0, 1, 1000]))]
-  const results = reference({ kind: 'adamw', ...op }, [grad, normSquared, lr, step], param, m, v)
+  const [normSquared, lr, taken] = [scalar(pick(norms)), scalar(0.01), scalar(pick([0, 1, 1000]))]
+  const results = reference({ kind: 'adamw', ...op }, [grad, normSquared, lr, taken], param, m, v)
   return {
     command: 'adamw',
-    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values, step: step.values },
+    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values, taken: taken.values },
     initial: { param: param.values, m: m.values, v: v.values },
-    words: { n, ...op },
+    words: { n, ...op, limit: squaredLimit(op) },
     expected: { param: results[0], m: results[1], v: results[2] },
     magnitude: { param: 0.1, m: 1, v: 0 },
     bound: 4e-7,
@@ -169,15 +184,15 @@ const adamw: Make = ({ size, tensor, pick }) => {
 const sgd: Make = ({ size, tensor, pick, chance }) => {
   const n = size(500)
   const kept = chance(0.5)
-  const op = { momentum: kept ? 0.9 : 0, weightDecay: 0.1, clip: pick([0, 1]) }
+  const op = { momentum: kept ? 0.9 : 0, weightDecay: 0.1, clip: pick([0, 1]), ...pick(guards) }
   const [grad, param, m] = [tensor({ n }), tensor({ n }), tensor({ n })]
-  const [normSquared, lr] = [scalar(50), scalar(0.1)]
+  const [normSquared, lr] = [scalar(pick(norms)), scalar(0.1)]
   const results = reference({ kind: 'sgd', ...op }, [grad, normSquared, lr], ...(kept ? [param, m] : [param]))
   return {
     command: 'sgd',
     ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values },
     initial: { param: param.values, ...(kept && { m: m.values }) },
-    words: { n, ...op, ...(!kept && { m: 0 }) },
+    words: { n, ...op, limit: squaredLimit(op), ...(!kept && { m: 0 }) },
     expected: { param: results[0], ...(kept && { m: results[1] }) },
     magnitude: 1,
     bound: 4e-7,
@@ -198,6 +213,7 @@ const copy: Make = ({ size, values, int }) => {
 
 const makers = {
   matmul,
+  matmulPanels,
   add: broadcast('add'),
   mul: broadcast('mul'),
   scale,
@@ -233,6 +249,7 @@ const makers = {
   fill,
   accumulate,
   sumSquares,
+  take,
   adamw,
   sgd,
   copy,

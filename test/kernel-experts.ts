@@ -334,9 +334,10 @@ const zLoss =
 const balance: Make = ({ tensor, pick, integers }) => {
   const candidate = pick([1, 8, 33])
   const [bias, counts] = [tensor({ candidate }, 0.1), integers({ candidate }, 0, 6)]
-  const [out] = reference({ kind: 'balance', rate: 0.001, mean: 3 }, [counts], bias)
-  const words = { n: candidate, rate: 0.001, mean: 3 }
-  const ins = { counts: Float32Array.from(counts.values) }
+  const norm: Tensor = { dims: [], values: [pick([2, 2, Number.NaN])] }
+  const [out] = reference({ kind: 'balance', rate: 0.001, mean: 3 }, [counts, norm], bias)
+  const words = { n: candidate, rate: 0.001, mean: 3, limit: Number.POSITIVE_INFINITY }
+  const ins = { counts: Float32Array.from(counts.values), normSquared: norm.values }
   return { command: 'balance', ins, initial: { bias: bias.values }, words, expected: { bias: out }, bound: 3e-7 }
 }
 

@@ -3,8 +3,8 @@ import { hashName, type RopeScaling, rotationOf } from '../src/base/index.js'
 import { absolute, type draw, largest, type Make, moment, orNone, reference } from './kernel-draw.js'
 import type { Tensor } from './tiny.js'
 
-export const matmul: Make = ({ size, tensor, chance, pick, int }) => {
-  const [b, big] = [pick([1, 1, 2, 3]), pick(['', '', 'm', 'n', 'k'])]
+const product = ({ size, tensor, chance, pick, int }: ReturnType<typeof draw>, batches: readonly number[]) => {
+  const [b, big] = [pick(batches), pick(['', '', 'm', 'n', 'k'])]
   const [m, n, k] = ['m', 'n', 'k'].map(name => (name === big ? 401 + int(2000) : size()))
   const [transA, transB] = [chance(0.5), chance(0.5)]
   const [a, x] = [tensor(transA ? { b, k, m } : { b, m, k }), tensor(transB ? { b, n, k } : { b, k, n })]
@@ -32,7 +32,19 @@ export const matmul: Make = ({ size, tensor, chance, pick, int }) => {
     expected: { out: product.map((sum, i) => addends(i).reduce((total, addend) => total + addend, sum)) },
     magnitude: { out: weight.map((sum, i) => addends(i).reduce((total, addend) => total + Math.abs(addend), sum)) },
     bound: 1e-6,
-  }
+  } as const
+}
+
+export const matmul: Make = d => product(d, [1, 1, 2, 3])
+
+/** Wider than any panel. */
+const widest = 64
+
+/** The first of those that share an operand, which packs it. */
+export const matmulPanels: Make = d => {
+  const { ins, words, ...rest } = product(d, [1])
+  const panels = new Float32Array(words.k * (words.n + widest))
+  return { ...rest, command: 'matmulPanels', ins: { ...ins, panels }, words: { ...words, packs: 1 } }
 }
 
 export const broadcast =

@@ -182,6 +182,24 @@ for (const { name, load, skip } of contenders) {
     deepEqual([...bench.read(x, 4)], [2, 4, 6, 8])
   })
 
+  test(`${name}: products that share a packed operand have the bits of products that pack it`, options, () => {
+    const bench = benchOf()
+    const [m, n, k] = [40, 200, 500]
+    const some = (count: number, by: number) =>
+      Float32Array.from({ length: count }, (_, i) => ((i * by) % 97) / 97 - 0.5)
+    const b = bench.put(some(k * n, 31))
+    const lefts = [7, 11].map(by => bench.put(some(m * k, by)))
+    const [panels, ...outs] = [k * (n + 64), m * n, m * n, m * n].map(count => bench.place(count))
+    const sizes = { m, n, k, transA: 0, transB: 0, batch: 1, strideA: m * k, strideB: k * n, strideOut: m * n }
+    const words = (a: number, out: number) => ({ out, a, b, bias: 0, add: 0, ...sizes })
+    const writer = bench.writer().put('matmul', words(lefts[1], outs[0]))
+    writer.put('matmulPanels', { ...words(lefts[0], outs[1]), panels, packs: 1 })
+    writer.put('fill', { out: b, n: k * n, value: Number.NaN }) // nobody reads it any more
+    writer.put('matmulPanels', { ...words(lefts[1], outs[2]), panels, packs: 0 })
+    equal(bench.run(writer), 0)
+    deepEqual(bench.read(outs[2], m * n), bench.read(outs[0], m * n))
+  })
+
   test(`${name}: workers attach to one memory`, options, async () => {
     const kernels = load()
     const memory = kernels.memory(2 ** 22)

@@ -17,7 +17,7 @@ const sum = (ref: string, ...axes: ('dp' | 'tp')[]): Instr[] => [
 
 /** y = x w against t; the number of elements is an input here, for brevity. */
 const segments: Record<string, Instr[]> = {
-  begin: [...['loss', 'count', 'normSquared', 'g'].map(zero), ...['lr', 'step', 'elements'].map(load)],
+  begin: [...['loss', 'count', 'normSquared', 'g'].map(zero), ...['lr', 'elements'].map(load)],
   forward: [
     load('x'),
     load('t'),
@@ -38,12 +38,13 @@ const segments: Record<string, Instr[]> = {
     ...sum('normSquared', 'dp', 'tp'),
     {
       ...{ kind: 'adamw', beta1: 0.9, beta2: 0.99, eps: 1e-8, weightDecay: 0.1, clip: 0.5 },
-      ...{ ins: ['g', 'normSquared', 'lr', 'step'], outs: ['w', 'm', 'v'] },
+      ...{ ins: ['g', 'normSquared', 'lr', 'taken'], outs: ['w', 'm', 'v'] },
     },
+    { kind: 'take', ins: ['normSquared'], outs: ['taken'] },
   ],
 }
 
-const scalars = ['one', 'elements', 'loss', 'count', 'normSquared', 'lr', 'step']
+const scalars = ['one', 'elements', 'loss', 'count', 'normSquared', 'lr', 'taken']
 
 function regression(mesh: Record<string, number>, microbatches: number): Program {
   const samples = elements / 2 / microbatches

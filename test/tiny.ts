@@ -171,11 +171,11 @@ export function tiny(given: Tiny): Program {
   const stages = given.mesh?.pp ?? 1
   const frameOf = (name: string) => frames.findIndex(frame => frame.name === name)
   const resultAt = (name: ResultName) => (frameOf(name) < 0 ? {} : { 0: frameOf(name) })
+  const everyStream = <T>(held: T) => Object.fromEntries(Array.from({ length: stages }, (_, pp) => [pp, held]))
   const params = Object.entries(given.params ?? {}).map(
     ([name, { init, param, grad, states = {}, ...text }]): Param => {
       const { dims, layout } = tensorOf(text.dims)
       const held = { param: frameOf(param), grad: frameOf(grad), states: mapStates(states, frameOf) }
-      const everywhere = Object.fromEntries(Array.from({ length: stages }, (_, pp) => [pp, held]))
       return {
         name,
         dtype: 'f32',
@@ -183,7 +183,7 @@ export function tiny(given: Tiny): Program {
         init,
         kept: layout,
         state: layout,
-        frames: everywhere,
+        frames: everyStream(held),
       }
     },
   )
@@ -197,6 +197,7 @@ export function tiny(given: Tiny): Program {
     params,
     inputs: Object.entries(given.inputs ?? {}).map(([name, text]) => ({ name, dtype: 'f32', ...tensorOf(text) })),
     results: { loss: resultAt('loss'), count: resultAt('count'), normSquared: resultAt('normSquared') },
+    ...(frameOf('taken') < 0 ? {} : { scalars: { taken: { start: 0, frames: everyStream(frameOf('taken')) } } }),
     segments: Object.fromEntries(segments.map(segment => [segment.name, segment])),
     streams: steps.map(stream),
   }

@@ -159,6 +159,12 @@ export function partsOf(given: Sizes): Record<string, Part> {
       buffers: [`g g ${own}`, 'norm norm []', `w w ${own}`, `m m ${own.replace(' inside', '')}`, 'lr work []'],
       instrs: ['%lr = load input=lr', '%w %m = sgd %g %norm %lr momentum=0.9 weightDecay=0 clip=1'],
     },
+    take: {
+      phase: 'update',
+      roles: { norm: 'workspace', taken: 'workspace' },
+      buffers: ['norm norm []', 'taken taken []'],
+      instrs: ['%taken = take %norm'],
+    },
   }
 }
 

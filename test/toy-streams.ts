@@ -75,6 +75,7 @@ function callsOf({ zero, tied, pp, microbatches: m }: Sizes) {
       ...counted.map(p => `use norm -1 -1 g=g${p} norm=normSquared ${p}`),
       'use norm.reduce -1 -1 norm=normSquared',
       ...params.map(p => `use update -1 -1 g=g${p} norm=normSquared w=${p} m=m${p} work=u${p} ${p}`),
+      'use take -1 -1 norm=normSquared taken=taken',
     ],
     v,
   }
@@ -122,7 +123,7 @@ export function pipeline(given: Sizes): string[][] {
   ]
 }
 
-const resident = /^(m?w|m?v|gw|gv|loss|count|normSquared)$/
+const resident = /^(m?w|m?v|gw|gv|loss|count|normSquared|taken)$/
 
 interface FrameLine {
   readonly kind: Kind

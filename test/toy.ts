@@ -37,6 +37,7 @@ export function toyText(of: Toy): string {
     `input target f32 [batch:${batch}/dp embed:${embed}]`,
     'input lr f32 []',
     ...['loss', 'count', 'normSquared'].map(name => resultText(name, placed)),
+    `scalar taken 0${placesText('taken', placed)}`,
     ...(tied
       ? [param(given, 'w', placed, [0, pp - 1])]
       : [param(given, 'w', placed, [0]), param(given, 'v', placed, [pp - 1])]
@@ -47,7 +48,10 @@ export function toyText(of: Toy): string {
 }
 
 const resultText = (name: string, streams: readonly { index: Record<string, number> }[]) =>
-  `result ${name}${streams.map(({ index }, i) => (name in index ? ` ${i}:${index[name]}` : '')).join('')}`
+  `result ${name}${placesText(name, streams)}`
+
+const placesText = (name: string, streams: readonly { index: Record<string, number> }[]) =>
+  streams.map(({ index }, i) => (name in index ? ` ${i}:${index[name]}` : '')).join('')
 
 const param = (
   { embed, ffn, zero }: Sizes,

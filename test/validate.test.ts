@@ -8,6 +8,7 @@ import {
   compareTimes,
   counted,
   meanAbsolute,
+  meanRegret,
   medianRegret,
   rankings,
   readingOf,
@@ -32,10 +33,10 @@ const of = (study: string) => scored.filter(t => t.study === study)
 const percent = (x: number) => `${(100 * x).toFixed(2)} %`
 const atMost = (got: number, most: number) => ok(got <= most, `${percent(got)}, promised ${percent(most)}`)
 
-test('A100 and H100: a mean error of at most 6 %, over rows and over studies', () => {
+test('A100 and H100: a mean error of at most 5.7 % over rows, 6 % over studies', () => {
   const usual = scored.filter(({ setup }) => /^(a100|h100)/.test(setup.cluster.device.name))
   ok(usual.length > 900)
-  atMost(meanAbsolute(usual), 0.06)
+  atMost(meanAbsolute(usual), 0.057)
   const names = [...new Set(usual.map(({ study }) => study))]
   ok(names.length >= 12)
   atMost(names.reduce((sum, name) => sum + meanAbsolute(usual.filter(t => t.study === name)), 0) / names.length, 0.06)
@@ -47,10 +48,10 @@ for (const [study, most] of [
   ['korthikanti', 0.035],
   ['mt-nlg', 0.03],
   ['bloom', 0.06],
-  ['vtrain', 0.07],
+  ['vtrain', 0.065],
   ['zero-bubble', 0.06],
   ['layouts', 0.06],
-  ['mosaic', 0.05],
+  ['mosaic', 0.04],
   ['mlperf', 0.05],
   ['megatron-bridge', 0.05],
 ] as const)
@@ -116,9 +117,10 @@ test('B200: neither too fast nor too slow', () => {
   atMost(Math.abs(meanOf(b200)), 0.05)
 })
 
-test('the plan we would choose is at most 2 % slower than the best measured, in the median', () => {
+test('the plan we would choose is at most 2 % slower than the best measured in the median, 2.3 % on average', () => {
   const all = rankings(times.timed)
   ok(all.length >= 100)
+  atMost(meanRegret(all), 0.023)
   atMost(medianRegret(all), 0.02)
   atMost(Math.max(...all.map(({ regret }) => regret)), 0.26)
   for (const study of ['layouts', 'bloom', 'vtrain', 'zero-bubble'])

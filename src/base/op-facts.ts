@@ -121,10 +121,11 @@ export const opFacts: OpTable<OpFacts> = {
   balanceLossGrad: op('scores counts -> dscores', { statistic: 0, wide: 0 }),
   zLoss: op('logits -> loss', { statistic: 0, wide: 0, loss: true }),
   zLossGrad: op('logits -> dlogits'),
-  balance: op('counts -> bias', { updates: true }),
+  balance: op('counts normSquared -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
+  take: op('normSquared -> taken', { updates: true }),
   ...optimizerOps,
 }
 

@@ -6,7 +6,7 @@
  *
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
-import type { Optimizer } from './optimizer.js'
+import type { Guard, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
 
 export type Op =
@@ -153,19 +153,21 @@ export type Op =
   | { readonly kind: 'zLoss'; readonly by: number }
   /** (logits) -> (dlogits) */
   | { readonly kind: 'zLossGrad'; readonly by: number }
-  /** (counts) -> (bias): bias += rate * sign(mean - counts). Reads what it writes. */
-  | { readonly kind: 'balance'; readonly rate: number; readonly mean: number }
+  /** (counts, normSquared) -> (bias): bias += rate * sign(mean - counts), in a step that is taken. Reads what it writes. */
+  | ({ readonly kind: 'balance'; readonly rate: number; readonly mean: number } & Guard)
   /** () -> (out): zeros. */
   | { readonly kind: 'zero' }
   /** (value) -> (out): out += value. Reads what it writes. */
   | { readonly kind: 'accumulate' }
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
+  /** (normSquared) -> (taken): one more, in a step that is taken. Reads what it writes. */
+  | ({ readonly kind: 'take' } & Guard)
   /**
-   * Reads what it writes. adamw: (grad, normSquared, lr, step) -> (param, m, v), with decoupled weight decay; step counts
-   * from 0. sgd: (grad, normSquared, lr) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
+   * Reads what it writes, and changes it in a step that is taken. adamw: (grad, normSquared, lr, taken) -> (param, m, v), with
+   * decoupled weight decay. sgd: (grad, normSquared, lr) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
    */
-  | (Optimizer & Clip)
+  | (Optimizer & Clip & Guard)
 
 export interface AttentionOptions {
   readonly window?: number

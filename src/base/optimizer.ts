@@ -18,8 +18,38 @@ export type Optimizer = ({ readonly kind: 'adamw' } & AdamW) | ({ readonly kind:
 export type OptimizerKind = Optimizer['kind']
 export type OptimizerOf<K extends OptimizerKind> = Extract<Optimizer, { kind: K }>
 
-/** A number of the whole step that an optimizer reads. */
-export type StepScalar = 'normSquared' | 'lr' | 'step'
+/**
+ * Numbers of the whole program that live from step to step, the same bits on every rank, with what they are before the
+ * first step. A step that is skipped leaves them, like everything that lives so long, as they were.
+ */
+export const scalarStarts = {
+  /** How many steps were taken: what bias corrections and learning rates go by. */
+  taken: 0,
+} as const satisfies Readonly<Record<string, number>>
+
+export type ScalarName = keyof typeof scalarStarts
+export const scalarNames = Object.keys(scalarStarts) as readonly ScalarName[] // its own keys
+
+/** Something of each scalar that a program has. */
+export type Scalars<T> = Readonly<Partial<Record<ScalarName, T>>>
+
+/** In the order of `scalarNames`. */
+export const scalarEntries = <T>(scalars: Scalars<T> = {}): (readonly [ScalarName, T])[] =>
+  scalarNames.flatMap(name => (scalars[name] === undefined ? [] : [[name, scalars[name]] as const]))
+
+/** A number of the whole step, or of the program, that an optimizer reads. */
+export type StepScalar = 'normSquared' | 'lr' | ScalarName
+
+/**
+ * A step is taken where the norm of its whole gradient is finite, and below the limit if there is one; else it is skipped:
+ * what reads a number that lives from step to step and writes it writes what it read.
+ */
+export interface Guard {
+  readonly limit?: number
+}
+
+/** What the square of the norm must be below; NaN is below nothing. */
+export const squaredLimit = ({ limit = Number.POSITIVE_INFINITY }: Guard): number => limit * limit
 
 export interface StateFacts {
   /** What it holds before the first step. A state that starts from the parameter is updated in its place. */
@@ -59,7 +89,7 @@ interface OptimizerFacts<O extends Optimizer> {
 }
 
 export const optimizerFacts: { readonly [K in OptimizerKind]: OptimizerFacts<OptimizerOf<K>> } = {
-  adamw: { states: ['m', 'v'], scalars: ['normSquared', 'lr', 'step'] },
+  adamw: { states: ['m', 'v'], scalars: ['normSquared', 'lr', 'taken'] },
   sgd: { states: ['m'], keeps: ({ momentum }) => momentum > 0, scalars: ['normSquared', 'lr'] },
 }
 

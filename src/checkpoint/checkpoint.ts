@@ -4,14 +4,16 @@
  * in it. Every shard says which run and rank wrote it and which part of which tensor it holds: one that says anything
  * else than the manifest is refused.
  */
-import { type Dim, elementsOf } from '../base/index.js'
+import { type Dim, elementsOf, type Scalars } from '../base/index.js'
 import { type Box, copyShared, elementsIn, type Numbers, storedShape } from './box.js'
-import { type Entry, type Manifest, type Part, type Position, parseManifest, sumOf } from './manifest.js'
+import { type Entry, type Manifest, type Part, type Position, parseManifest, scalarsOf, sumOf } from './manifest.js'
 import { openSafetensors, type Safetensors } from './safetensors.js'
 
 export interface Checkpoint extends Position {
   /** The run that wrote it. */
   readonly run: string
+  /** Numbers of its program that live from step to step. */
+  readonly scalars: Scalars<number>
   /** 'param.NAME', 'm.NAME', 'v.NAME' -> its dims. */
   readonly tensors: ReadonlyMap<string, readonly Dim[]>
   /** The files beside the manifest. */
@@ -44,6 +46,7 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
     step,
     seed,
     ...(data && { data }),
+    scalars: scalarsOf(manifest),
     run,
     tensors: new Map(Object.entries(tensors).map(([name, { dims }]) => [name, dims])),
     files: Object.keys(manifest.files).sort(),

@@ -3,7 +3,7 @@
  * of every file. Its last member is the CRC-32 of all the text before it, so that a manifest somebody has changed is not
  * taken for one that was written. `write.ts` prints it, and so does the runtime of emitted programs.
  */
-import type { Dim } from '../base/index.js'
+import { type Dim, type Scalars, scalarNames } from '../base/index.js'
 import { type Box, elementsIn } from './box.js'
 import { crc32 } from './crc32.js'
 
@@ -11,11 +11,13 @@ export const format = 'lockstep checkpoint 2'
 
 /** Where a run stood. */
 export interface Position {
-  /** Steps it had taken. */
+  /** Steps behind it, those that were skipped included. */
   readonly step: number
   readonly seed: number
   /** What of the data it had seen. */
   readonly data?: { readonly samples: number; readonly epoch: number; readonly fingerprint: string }
+  /** Numbers of its program that live from step to step; a checkpoint of earlier versions, which skipped no step, has none. */
+  readonly scalars?: Scalars<number>
 }
 
 export interface Part extends Box {
@@ -69,8 +71,9 @@ const unknownFormat = (found: unknown): string =>
       ? `its format is "${found}", and this version of lockstep reads "${format}": resume it with the version that wrote it`
       : `manifest.json is not that of a ${format}`
 
-const isSound = ({ step, seed, run, files, tensors }: Manifest): boolean =>
+const isSound = ({ step, seed, run, files, tensors, scalars }: Manifest): boolean =>
   [step, seed].every(Number.isSafeInteger) &&
+  isRecordOfNumbers(scalars ?? {}) &&
   typeof run === 'string' &&
   [files, tensors].every(value => typeof value === 'object' && value !== null) &&
   Object.entries(files).every(([file, sum]) => isFileName(file) && typeof sum === 'string') &&
@@ -80,6 +83,16 @@ const isSound = ({ step, seed, run, files, tensors }: Manifest): boolean =>
       Array.isArray(entry.shards) &&
       entry.shards.every(part => isPart(part, entry) && Object.hasOwn(files, part.file)),
   )
+
+const isRecordOfNumbers = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && Object.values(value).every(Number.isFinite)
+
+/** What a program's scalars were. Without a word of it, every step was taken. */
+export const scalarsOf = ({ step, scalars = {} }: Position): Scalars<number> =>
+  Object.fromEntries([
+    ['taken', step],
+    ...scalarNames.flatMap(name => (name in scalars ? [[name, scalars[name]]] : [])),
+  ])
 
 /** The name of a file beside the manifest, never a path out of the folder. */
 const isFileName = (file: unknown): boolean => typeof file === 'string' && /^[\w-][\w.-]*$/.test(file)

@@ -3,13 +3,14 @@
  * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
  * hardly on depth (a kind of block is compiled once).
  */
-import { asPart, finish, type Work, whole } from '../base/index.js'
+import { asPart, finish, type Scalars, scalarNames, scalarStarts, type Work, whole } from '../base/index.js'
 import {
   type DataInput,
   type Param,
   type Program,
   type Results,
   resultNames,
+  type Scalar,
   type Segment,
   type Stream,
 } from '../ir/index.js'
@@ -80,6 +81,7 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
     params: params.map(param => programParam(param, scripts)),
     inputs: inputsOf(model, s, evaluates(given)),
     results: resultsOf(scripts),
+    ...(evaluates(given) ? {} : { scalars: scalarsOf(scripts) }),
     segments,
     streams,
   }
@@ -119,7 +121,7 @@ function segmentsOf({ blocks, params, once }: Drafts, flights: readonly FlightDr
   return [...new Map(all.map(draft => [draft.name, draft])).values()]
 }
 
-const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumTerms, sumNorm }: OnceDrafts): SegmentDraft[] => [
+const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumTerms, sumNorm, take }: OnceDrafts): SegmentDraft[] => [
   ...Object.values(clear),
   ...Object.values(loads),
   count,
@@ -127,6 +129,7 @@ const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumTerms, sumNorm }: O
   ...sumLoss,
   ...sumTerms,
   ...sumNorm,
+  ...take,
 ]
 
 const byName = (segments: readonly Segment[]): Record<string, Segment> =>
@@ -134,7 +137,7 @@ const byName = (segments: readonly Segment[]): Record<string, Segment> =>
 
 const inputsOf = (model: Model, s: ShardedMesh, onlyForward: boolean): DataInput[] => [
   ...model.inputs.map(input => ({ ...input, layout: canonical(s, input.dims, 'input') })),
-  ...(onlyForward ? [] : ['lr', 'step']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
+  ...(onlyForward ? [] : ['lr']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]
 
 /** A program without losses of single blocks does not speak of them. */
@@ -145,6 +148,14 @@ const resultsOf = (streams: readonly StreamScript[]): Results =>
       return name === 'terms' && places.length === 0 ? [] : [[name, Object.fromEntries(places)]]
     }),
   ) as Results // a record of every name
+
+const scalarsOf = (streams: readonly StreamScript[]): Scalars<Scalar> =>
+  Object.fromEntries(
+    scalarNames.map(name => {
+      const places = streams.map(({ frameOf }, pp) => [pp, frameOf(frameNames.scalar(name))])
+      return [name, { start: scalarStarts[name], frames: Object.fromEntries(places) }]
+    }),
+  )
 
 function programParam({ spec, dtype, holders, segments }: CompiledParam, streams: readonly StreamScript[]): Param {
   const { name, dims, init } = spec

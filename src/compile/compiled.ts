@@ -17,7 +17,7 @@ export interface CompileInput {
   /** The model of one microbatch: its batch is globalBatch / microbatches. */
   readonly model: Model
   readonly plan: Plan
-  readonly training: Pick<Training, 'optimizer' | 'clip'>
+  readonly training: Pick<Training, 'optimizer' | 'clip' | 'skipAbove'>
   /** rows = pp, stages = pp * chunks. */
   readonly schedule: Schedule
 }

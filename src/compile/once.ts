@@ -1,9 +1,9 @@
 /**
  * What happens once a step and belongs to no parameter: clearing the sums, reading data, counting the tokens the loss
- * is divided by, and adding loss and gradient norm up over the ranks. The count is known before the first backward,
+ * is divided by, adding loss and gradient norm up over the ranks, and counting the step. The count is known before the first backward,
  * so 1/count is folded into the gradient of the loss and no collective spans the pipeline on its behalf.
  */
-import { type Layout, partialAxes, whole } from '../base/index.js'
+import { type Guard, type Layout, partialAxes, whole } from '../base/index.js'
 import { type ResultName, resultNames } from '../ir/index.js'
 import { type Model, shardingOf } from '../model/index.js'
 import type { BlockDrafts } from './blocks.js'
@@ -11,7 +11,7 @@ import { type ByKind, evaluates, type Facts, lossHolders, termHolders } from './
 import { elect } from './elect.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
-import { normAxes } from './tail.js'
+import { guardOf, normAxes, scalarSlot } from './tail.js'
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const place = (of: ResultName): Slot => ({ role: { is: 'result', of }, kind: 'workspace', offset: 0 })
@@ -26,6 +26,8 @@ export interface OnceDrafts {
   readonly sumLoss: readonly SegmentDraft[]
   readonly sumTerms: readonly SegmentDraft[]
   readonly sumNorm: readonly SegmentDraft[]
+  /** Counts the step where it is taken; none in an evaluation. */
+  readonly take: readonly SegmentDraft[]
 }
 
 export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts {
@@ -40,7 +42,7 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
   const terms = termHolders(facts)
   const isHere = { loss: true, count: true, normSquared: trains, terms: terms.length > 0 }
   const sums = resultNames.filter(name => isHere[name])
-  const inputs = [...model.inputs, ...(trains ? [scalar('lr'), scalar('step')] : [])]
+  const inputs = [...model.inputs, ...(trains ? [scalar('lr')] : [])]
   return {
     clear: Object.fromEntries(sums.map(name => [name, clear(s, name)])),
     loads: Object.fromEntries(inputs.map(input => [input.name, load(s, input)])),
@@ -49,7 +51,16 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
     sumTerms: isHere.terms ? sumUp(s, 'terms', termLayout(s, model.dims), several(terms)) : [],
     sumNorm: trains ? sumUp(s, 'normSquared', everywhere) : [],
+    take: trains ? [take(s, guardOf(facts.training))] : [],
   }
+}
+
+function take(s: ShardedMesh, guard: Guard): SegmentDraft {
+  const w = new SegmentWriter(s)
+  const norm = w.given('norm', scalar('normSquared'), whole, place('normSquared'))
+  const taken = w.given('taken', scalar('taken'), whole, scalarSlot('taken'))
+  w.emit({ kind: 'take', ...guard, ins: [norm.ref], outs: [taken.ref] })
+  return w.draft('take', 'update')
 }
 
 const several = (holders: readonly number[]) => (holders.length > 1 ? holders : undefined)

@@ -5,11 +5,13 @@
  */
 import {
   type Axis,
+  type Guard,
   type Layout,
   layoutKey,
   optimizerFacts,
   partialAxes,
   type StateName,
+  type StepScalar,
   statesKept,
   statesOf,
   whole,
@@ -25,7 +27,7 @@ import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 export interface ParamContext {
   readonly s: ShardedMesh
   readonly plan: Pick<Plan, 'zero' | 'reduce'>
-  readonly training: Pick<Training, 'optimizer' | 'clip'>
+  readonly training: Pick<Training, 'optimizer' | 'clip' | 'skipAbove'>
 }
 
 export interface ParamClass extends ParamDtypes {
@@ -169,8 +171,15 @@ export const normAxes = (s: ShardedMesh) =>
     .map(({ name }) => name)
     .reverse()
 
-const scalarSlot = (of: string): Slot =>
-  of === 'normSquared' ? slotOf({ is: 'result', of }, 'workspace') : slotOf({ is: 'named', of }, 'data')
+/** Where a number of the whole step lies: a sum of it, one that it is told, or one that lives from step to step. */
+export function scalarSlot(of: StepScalar): Slot {
+  if (of === 'normSquared') return slotOf({ is: 'result', of }, 'workspace')
+  return of === 'lr' ? slotOf({ is: 'named', of }, 'data') : slotOf({ is: 'scalar', of }, 'workspace')
+}
+
+/** Whatever a step changes for the next one, it changes under the same condition. */
+export const guardOf = ({ skipAbove }: Pick<Training, 'skipAbove'>): Guard =>
+  skipAbove === undefined ? {} : { limit: skipAbove }
 
 interface UpdateSources {
   readonly reduced: SlotHolding
@@ -182,7 +191,7 @@ interface UpdateSources {
 function draftBalance(
   param: ParamClass,
   produced: Layout,
-  { s }: ParamContext,
+  { s, training }: ParamContext,
 ): Pick<ParamDrafts, 'reduce' | 'update'> {
   const { spec, dtype, holders, layouts } = param
   const sum = new SegmentWriter(s)
@@ -193,9 +202,10 @@ function draftBalance(
   const reduce = sum.draft(`reduce ${param.name}`, 'reduce')
   const w = new SegmentWriter(s)
   const own = { ...spec, name: 'param', dtype }
-  const whole = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
+  const summed = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
+  const norm = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
   const followed = w.given('param', own, layouts.compute, slotOf({ is: 'param' }, 'parameters')).ref
-  w.emit({ kind: 'balance', ...spec.balance!, ins: [whole], outs: [followed] })
+  w.emit({ kind: 'balance', ...spec.balance!, ...guardOf(training), ins: [summed, norm], outs: [followed] })
   const update = w.draft(`update ${param.name}`, 'update')
   return { update, ...(reduce.instrs.length > 0 && { reduce }) }
 }
@@ -210,7 +220,7 @@ function draftUpdate(
   const { spec, dtype, stateDtype } = param
   const ofState = (name: StateName) =>
     w.given(name, { ...spec, name, dtype: stateDtype }, state, slotOf({ is: 'state', of: name }, 'optimizer')).ref
-  const whence = (name: string) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
+  const whence = (name: StepScalar) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const slot = slotOf({ is: 'param' }, 'parameters')
   const own = w.held('param', { ...spec, name: 'param', dtype }, kept, slot).ref
@@ -218,7 +228,7 @@ function draftUpdate(
   const { lr: _, ...optimizer } = training.optimizer
   const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
   const { scalars } = optimizerFacts[optimizer.kind]
-  w.emit({ ...optimizer, ...settings, ins: [gradient, ...scalars.map(whence)], outs })
+  w.emit({ ...optimizer, ...settings, ...guardOf(training), ins: [gradient, ...scalars.map(whence)], outs })
   // The master as the parameter's dtype can hold it.
   if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
   return w.draft(`update ${param.name}`, 'update')

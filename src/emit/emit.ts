@@ -116,7 +116,7 @@ function runsOf(names: readonly string[]): string {
 
 /** What every rank must know: all of them make all groups, in this order. */
 function programText(program: Program): string {
-  const { name, mesh, microbatches, params, inputs, results, streams } = program
+  const { name, mesh, microbatches, params, inputs, results, scalars = {}, streams } = program
   const text = (value: unknown) => JSON.stringify(value)
   const list = (items: readonly unknown[]) => `[\n${items.map(item => `    ${text(item)}`).join(',\n')}\n  ]`
   const arenas = streams.map(({ arena, peak }) => ({ arena, peak }))
@@ -129,6 +129,7 @@ function programText(program: Program): string {
   "groups": ${list(groupsOf(program))},
   "inputs": ${list(inputs)},
   "results": ${text(results)},
+  "scalars": ${text(scalars)},
   "params": ${list(params.map(paramOf))},
   "memory": ${list(arenas)}
 }

@@ -1,7 +1,18 @@
 /** Ops of experts in PyTorch: runtime/experts.py, and rows that move between ranks in runtime/comm.py. */
 import { elementsOf, sizeOfAll, splitOf } from '../base/index.js'
 import type { Compute, InstrOf, Program, Ref } from '../ir/index.js'
-import { aligned, assign, call, elementwise, has, namesIn, type Site, tuple, Unwritten } from './expressions.js'
+import {
+  aligned,
+  assign,
+  call,
+  elementwise,
+  has,
+  namesIn,
+  type Site,
+  tuple,
+  Unwritten,
+  verdict,
+} from './expressions.js'
 import { number, quote } from './python.js'
 
 /** The tokens' dims in order, then what each of them has. */
@@ -100,8 +111,9 @@ export const expertRules = {
   balanceLossGrad: balancing('balance_loss_grad'),
   zLoss: plain('z_loss', by),
   zLossGrad: plain('z_loss_grad', by),
-  balance({ ins: [counts], outs: [bias], rate, mean }: InstrOf<'balance'>, site: Site) {
-    return line(site, [bias], call('balance_', [site.name(bias), site.name(counts)], { rate, mean }))
+  balance({ ins: [counts, norm], outs: [bias], rate, mean, ...guard }: InstrOf<'balance'>, site: Site) {
+    const operands = [site.name(bias), site.name(counts), verdict(guard, site.name(norm))]
+    return line(site, [bias], call('balance_', operands, { rate, mean }))
   },
 }
 

@@ -4,6 +4,7 @@ import {
   type Dim,
   type Dropout,
   elementFacts,
+  type Guard,
   opFacts,
   type RopeScaling,
   ropeScalingNumbers,
@@ -283,6 +284,10 @@ export const approximate = (instr: Compute): Options =>
   'approximate' in instr ? { approximate: instr.approximate } : {}
 export const clipped = (clip: number, norm: string): Options =>
   clip > 0 ? { scale: `here.clip(${number(clip)}, ${norm})` } : {}
+
+/** Whether the step is taken: a number on the device, which nobody waits for. */
+export const verdict = ({ limit }: Guard, norm: string): string =>
+  `here.verdict(${norm}${limit === undefined ? '' : `, ${number(limit)}`})`
 
 /** The parameter that is kept in less precision than the optimizer keeps it: written in the same pass over memory. */
 export function rounds(site: Site, { outs: [param] }: InstrOf<'adamw' | 'sgd'>): Options {

@@ -35,6 +35,7 @@ import {
   sizesOf,
   tuple,
   unjoined,
+  verdict,
   zigzagged,
 } from './expressions.js'
 import { number, quote } from './python.js'
@@ -170,13 +171,18 @@ export const torchOf: Rules<string[], Site> = {
     // Ranks that hold the same numbers count them once.
     return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
   },
+  take(instr, site) {
+    const [taken] = instr.outs
+    return [`${site.result(taken)} = ${call('take_', [site.name(taken), verdict(instr, site.name(instr.ins[0]))])}`]
+  },
   adamw(instr, site) {
-    const [grad, norm, lr, step] = instr.ins.map(site.name)
+    const [grad, norm, lr, taken] = instr.ins.map(site.name)
     const [param, m, v] = instr.outs.map(site.name)
     const { beta1, beta2, weightDecay, clip } = instr
     const options = {
+      verdict: verdict(instr, norm),
       lr,
-      step,
+      taken,
       betas: tuple([beta1, beta2]),
       eps: instr.eps,
       decay: weightDecay,
@@ -190,6 +196,7 @@ export const torchOf: Rules<string[], Site> = {
     const [param, m] = instr.outs.map(site.name)
     const { momentum, weightDecay, clip } = instr
     const options = {
+      verdict: verdict(instr, norm),
       lr,
       momentum: m === undefined ? undefined : momentum,
       decay: weightDecay,

@@ -8,6 +8,9 @@ export interface Run {
   readonly globalBatch: number
   readonly seq: number
   readonly learningRate: LearningRate
+  /** What the gradient norm of a step that is taken is below, where there is a limit; so many skipped in a row end the run. */
+  readonly skipAbove?: number
+  readonly mostSkips: number
   readonly data: RunData
   /** What ends a document, and whether its last token predicts what follows, where a sequence holds several. */
   readonly documents?: { readonly separator: number; readonly labels: 'all' | 'within'; readonly pad: number }

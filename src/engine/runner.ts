@@ -1,5 +1,5 @@
 /** What runs a program, on whatever kernels: the one interface of the reference interpreter and of the native engine. */
-import type { Rank, States, Watcher } from '../base/index.js'
+import type { Rank, Scalars, States, Watcher } from '../base/index.js'
 import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
@@ -10,7 +10,7 @@ export interface StepData {
   /** An input's whole global batch, row-major over its dims; microbatch k holds the samples from k times its size. */
   inputs(name: string): ArrayLike<number>
   readonly lr: number
-  /** Counts from 0. */
+  /** Which step of the run it is, from 0, those that were skipped included: it fixes masks. */
   readonly step: number
 }
 
@@ -24,6 +24,10 @@ export interface StepResult {
   /** Losses of single blocks, such as those that balance experts; 0 where there are none. */
   readonly terms: number
   readonly normSquared: number
+  /** Steps taken so far, this one included. */
+  readonly taken: number
+  /** The gradient norm was not finite, or not below the limit: parameters, their states and scalars are what they were. */
+  readonly skipped: boolean
 }
 
 /** Where a rank keeps something: an index into the frames of its stream. */
@@ -50,6 +54,9 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   /** What is kept of it from step to step. */
   states(name: string): States<Float64Array>
   setStates(name: string, states: States<ArrayLike<number>>): void
+  /** Numbers of the program that live from step to step. */
+  scalars(): Scalars<number>
+  setScalars(scalars: Scalars<number>): void
   /** What lives in a frame from step to step, in the order of the parameter's dims, and maybe more behind it. Not a copy. */
   held(at: Held): Cells
   /** Puts numbers there, rounded as they are kept. */

@@ -35,7 +35,7 @@ export function stepCheckOf(program: Program): (data: StepData) => StepData {
 }
 
 /** Inputs that no data holds: what a step is told, and the order of tokens, which follows from their positions. */
-const known = ['lr', 'step', 'order']
+const known = ['lr', 'order']
 
 type Values = ReadonlyMap<string, ArrayLike<number>>
 

@@ -43,7 +43,9 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
 /** Those that are faster than the definition, as far as they are there. */
 export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && isThere(name))
 
-type OfRunner = 'description' | 'concurrent' | 'parameter' | 'held' | 'hold' | 'peaks' | 'choices' | 'spans'
+type OfRunner =
+  | ('description' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
+  | ('held' | 'hold' | 'peaks' | 'choices' | 'spans')
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
@@ -89,6 +91,8 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
       return { loss: sum / count, count }
     },
     parameter: name => engine.parameter(name),
+    scalars: () => engine.scalars(),
+    setScalars: scalars => engine.setScalars(scalars),
     held: at => engine.held(at),
     hold: (at, values) => engine.hold(at, values),
     get peaks() {

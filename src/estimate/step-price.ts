@@ -235,13 +235,13 @@ export class StepPrice {
     return this.#withRest(this.#leastEnd())
   }
 
-  /** Further bounds, each dearer than the one before, where something may fly beside the tasks. */
-  get further(): readonly (() => number)[] {
-    if (!this.#cut.flying) return []
-    const { shorter } = this.#known.orders
-    const held = shorter ? [] : [() => this.leastHeld()]
+  /** A further bound, dearer than the others, where something may fly beside the tasks. */
+  get further(): (() => number) | undefined {
+    const { split } = this.#setup
+    if (!this.#cut.flying || split.pp === 1) return undefined
     // What is fetched for each call is seen by one rank alone; so is what grows with microbatches that are not played.
-    return shorter || fetchesEach(this.#setup.split) ? [...held, () => this.leastBeside()] : held
+    const alone = this.#known.orders.shorter !== undefined || fetchesEach(split)
+    return alone ? () => this.leastBeside() : () => this.leastHeld()
   }
 
   /** No less, knowing the order of the tasks, where all of it is played. What was found out is kept for others. */

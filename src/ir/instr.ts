@@ -65,7 +65,7 @@ export type Instr =
       readonly axes: readonly Axis[]
       readonly dim?: string
     }
-  /** The rank's part of one microbatch of a data input, or of a scalar of the step (lr, step). */
+  /** The rank's part of one microbatch of a data input, or of a scalar of the step (lr). */
   | { readonly kind: 'load'; readonly out: Ref; readonly input: string }
 
 export type InstrKind = Instr['kind']

@@ -14,6 +14,7 @@ import {
   type Init,
   type Layout,
   type Mesh,
+  type Scalars,
   type States,
   stateEntries,
   stateFacts,
@@ -176,8 +177,15 @@ export type Results = Readonly<Record<Exclude<ResultName, 'terms'>, Places>> & {
 type Places = Readonly<Record<number, number>>
 
 /** `[pipeline coordinate, frame]` of each. */
-export const resultPlaces = (frames: Results[ResultName] = {}): [pipeline: number, frame: number][] =>
+export const resultPlaces = (frames: Places = {}): [pipeline: number, frame: number][] =>
   Object.entries(frames).map(([pipeline, frame]) => [Number(pipeline), frame])
+
+/** A number of the whole program that lives from step to step: on every stream, in a frame of its own. */
+export interface Scalar {
+  /** What it is before the first step. */
+  readonly start: number
+  readonly frames: Places
+}
 
 export interface Program {
   readonly name: string
@@ -191,6 +199,8 @@ export interface Program {
   readonly params: readonly Param[]
   readonly inputs: readonly DataInput[]
   readonly results: Results
+  /** Absent in an evaluation. */
+  readonly scalars?: Scalars<Scalar>
   readonly segments: Readonly<Record<string, Segment>>
   /** One per pipeline coordinate. */
   readonly streams: readonly Stream[]

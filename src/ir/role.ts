@@ -2,7 +2,7 @@
  * What a frame is to a segment: a closed union, so that who binds frames or asks what outlives a call looks at a value.
  * The printed name of a role derives from it here and is read back here, and nowhere else.
  */
-import { type StateName, stateNames } from '../base/index.js'
+import { type ScalarName, type StateName, scalarNames, stateNames } from '../base/index.js'
 import { type Kind, kinds } from './program.js'
 
 /** The sums a step leaves behind; `terms` are losses beside the model's own, which are not divided by the count. */
@@ -29,11 +29,15 @@ export type RoleName =
   /** One of the optimizer's numbers per parameter. */
   | { readonly is: 'state'; readonly of: StateName }
   | { readonly is: 'result'; readonly of: ResultName }
-  /** The frame of that name: scalars of the step (lr, step), and whatever a program written by hand says. */
+  /** A number of the program that lives from step to step. */
+  | { readonly is: 'scalar'; readonly of: ScalarName }
+  /** The frame of that name: scalars of the step (lr), and whatever a program written by hand says. */
   | { readonly is: 'named'; readonly of: string }
 
 /** Roles that print as their own word, and what may stand behind the dot. */
-const words: Readonly<Record<Exclude<RoleName['is'], 'state' | 'result' | 'named'>, (of: string) => boolean>> = {
+const words: Readonly<
+  Record<Exclude<RoleName['is'], 'state' | 'result' | 'scalar' | 'named'>, (of: string) => boolean>
+> = {
   param: () => true,
   full: () => true,
   grad: () => true,
@@ -51,7 +55,7 @@ const words: Readonly<Record<Exclude<RoleName['is'], 'state' | 'result' | 'named
 
 /** `param.attn.q`, `in.x`, `keep.I`, `m`, `loss`. */
 export function showRole(name: RoleName): string {
-  if (name.is === 'state' || name.is === 'result' || name.is === 'named') return name.of
+  if (name.is === 'state' || name.is === 'result' || name.is === 'scalar' || name.is === 'named') return name.of
   return 'of' in name && name.of !== undefined ? `${name.is}.${name.of}` : name.is
 }
 
@@ -62,5 +66,8 @@ export function readRole(text: string): RoleName {
   if (Object.hasOwn(words, is) && !text.endsWith('.') && words[is as keyof typeof words](of))
     return { is, ...(of === '' ? {} : { of }) } as RoleName // the table just agreed to it
   const [result, state] = [resultNames.find(name => name === text), stateNames.find(name => name === text)]
-  return result ? { is: 'result', of: result } : state ? { is: 'state', of: state } : { is: 'named', of: text }
+  if (result) return { is: 'result', of: result }
+  if (state) return { is: 'state', of: state }
+  const scalar = scalarNames.find(name => name === text)
+  return scalar ? { is: 'scalar', of: scalar } : { is: 'named', of: text }
 }

@@ -266,6 +266,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   zero: { shape: wanted },
   accumulate: { shape: wanted },
   sumSquares: { shape: wanted },
+  take: { shape: wanted },
   adamw: { shape: wanted },
   sgd: { shape: wanted },
 }

@@ -255,6 +255,18 @@ export const Training = z.strictObject({
   globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
+  skipAbove: z
+    .number()
+    .positive()
+    .max(1e18)
+    .optional()
+    .describe('a step whose gradient norm is not below it changes nothing; nor does one whose norm is not finite'),
+  mostSkips: z
+    .int()
+    .min(1)
+    .max(2 ** 30)
+    .default(3)
+    .describe('so many steps skipped in a row end the run'),
   seed: z
     .int()
     .min(0)

@@ -94,8 +94,8 @@ interface Weighed {
   readonly bytes: number
   readonly memory: Footprint
   readonly price: StepPrice
-  /** Bounds on its time that were not found yet. */
-  readonly further: readonly (() => number)[]
+  /** A bound on its time that was not found yet. */
+  readonly further?: (() => number) | undefined
 }
 
 export class Visit {
@@ -242,9 +242,8 @@ export class Visit {
   #weighed(plan: Weighed): void {
     const { least, bytes, further, memory, price, setup } = plan
     if (this.#isUseless(1, least, bytes)) return
-    const [next, ...later] = further
-    if (next) {
-      this.#agenda.add({ ...plan, least: Math.max(least, next()), further: later })
+    if (further) {
+      this.#agenda.add({ setup, least: Math.max(least, further()), bytes, memory, price })
       return
     }
     this.#priced++

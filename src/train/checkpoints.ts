@@ -20,7 +20,8 @@ export interface Beginning {
   readonly share: Share
 }
 
-export const takenBy = (beginning: Beginning | undefined): number =>
+/** Steps that were behind it, those that were skipped included. */
+export const stepsBehind = (beginning: Beginning | undefined): number =>
   beginning?.share === 'everything' ? beginning.checkpoint.step : 0
 
 export const beginningText = ({ path, share, checkpoint: { step } }: Beginning): string =>
@@ -129,5 +130,6 @@ function positionProblems(position: Position, training: Job['training'], { train
 export function load(beginning: Beginning, program: Program, trainer: Trainer): void {
   const { checkpoint, share } = beginning
   const problems = loadCheckpoint(program, checkpoint, share, (shard, values) => trainer.hold(shard, values))
+  if (share === 'everything') trainer.setScalars(checkpoint.scalars)
   if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
 }

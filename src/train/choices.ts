@@ -21,11 +21,11 @@ export interface ChoiceFile {
 
 /** Of a session that keeps choices: a new file; a run that resumes may go on with the one it wrote before. */
 export function openChoices(path: string, session: Session, files: Files): ChoiceFile {
-  if (files.exists(path) && session.taken === 0)
+  if (files.exists(path) && session.behind === 0)
     throw new ProblemsError([error('run/exists', '', `${path} exists already`, 'name another file')])
   const append = (text: string) => writing(path, () => files.append(path, text))
   append(files.exists(path) && !endsLine(path, files) ? '\n' : '') // before hours are spent
-  return { path, write: () => append(printChoices(session.taken - 1, session.trainer.choices)) }
+  return { path, write: () => append(printChoices(session.behind - 1, session.trainer.choices)) }
 }
 
 /** Whoever was stopped while it wrote left half a line. */

@@ -1,31 +1,36 @@
 /**
- * What went wrong with a run that still takes steps: a loss or a gradient norm that is no number, and a loss far above that
- * of a model that has learned nothing. A norm that is not finite has already spoilt the parameters it scaled.
+ * What went wrong with a run that still takes steps: steps that are skipped because their gradient norm is no number or too
+ * large, a loss that is no number, and a loss far above that of a model that has learned nothing.
  */
 import { error, type Problem, warning } from '../base/index.js'
-import type { StepResult } from '../engine/index.js'
-import type { Program } from '../ir/index.js'
-import type { Job } from '../plan/index.js'
+import type { Job, Training } from '../plan/index.js'
 
 const remedy = 'try a smaller lr, a warm-up, or clip'
 
-/** Why the run must not go on after a step; steps count from 1. */
-export function brokenBy({ results }: Program, { loss, normSquared }: StepResult, step: number): Problem[] {
-  const hasNorm = Object.keys(results.normSquared).length > 0
+/** Why the run must not go on after a step that was taken; steps count from 1. */
+export const brokenBy = (loss: number, step: number): Problem[] =>
+  Number.isFinite(loss) ? [] : [error('training/loss', 'training', `the loss of step ${step} is ${loss}`, remedy)]
+
+/** Why a step with such a gradient norm was skipped. */
+export const whySkipped = ({ skipAbove }: Pick<Training, 'skipAbove'>, norm: number): string =>
+  Number.isFinite(norm) && skipAbove !== undefined
+    ? `gradient norm ${norm.toPrecision(3)} is not below ${skipAbove}`
+    : 'gradient norm is not finite'
+
+export interface Skips {
+  /** How many in a row, the last of them this step. */
+  readonly skips: number
+  readonly step: number
+  readonly why: string
+}
+
+/** Why a run whose steps are skipped one after the other must not go on. */
+export function tooManySkips({ mostSkips }: Pick<Training, 'mostSkips'>, { skips, step, why }: Skips): Problem[] {
+  if (skips < mostSkips) return []
+  const which = skips > 1 ? `steps ${step - skips + 1} to ${step} were skipped` : `step ${step} was skipped`
+  const message = `${which}: ${why}; parameters and optimizer are as step ${step - skips} left them`
   return [
-    ...(Number.isFinite(loss)
-      ? []
-      : [error('training/loss', 'training', `the loss of step ${step} is ${loss}`, remedy)]),
-    ...(!hasNorm || Number.isFinite(normSquared)
-      ? []
-      : [
-          error(
-            'training/norm',
-            'training',
-            `the gradient norm of step ${step} is ${Math.sqrt(normSquared)}, and the parameters it updated are lost`,
-            remedy,
-          ),
-        ]),
+    error('training/norm', 'training.mostSkips', message, `${remedy}, look at the data of these steps, or allow more`),
   ]
 }
 

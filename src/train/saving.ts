@@ -27,20 +27,20 @@ export interface CheckpointFolder {
   close(): void
 }
 
-/** What keeps a run that has taken so many steps from saving into a folder. */
-export const savingProblems = (folder: string, taken: number, files: Files): Problem[] =>
-  files.exists(folder) ? [...lockProblems(folder, files), ...laterProblems(folder, taken, files)] : []
+/** What keeps a run with so many steps behind it from saving into a folder. */
+export const savingProblems = (folder: string, behind: number, files: Files): Problem[] =>
+  files.exists(folder) ? [...lockProblems(folder, files), ...laterProblems(folder, behind, files)] : []
 
 /** Locks the folder; throws all that is wrong with it. */
 export function openCheckpoints(folder: string, session: Session, options: SavingOptions): CheckpointFolder {
   const { files, run, job = session.job, tokenizer } = options
-  const { taken } = session
-  const problems = savingProblems(folder, taken, files)
+  const { behind } = session
+  const problems = savingProblems(folder, behind, files)
   if (problems.length > 0) throw new ProblemsError(problems)
   writing(folder, () => files.makeFolder(folder)) // before hours are spent
   const lock = takeLock(folder, run, files)
   // Another run may have written here until the lock was ours.
-  const later = laterProblems(folder, taken, files)
+  const later = laterProblems(folder, behind, files)
   if (later.length > 0) {
     lock.release()
     throw new ProblemsError(later)
@@ -52,13 +52,13 @@ export function openCheckpoints(folder: string, session: Session, options: Savin
   }
 }
 
-function laterProblems(folder: string, taken: number, files: Files): Problem[] {
-  const steps = stepsIn(folder, files).filter(step => step > taken)
+function laterProblems(folder: string, behind: number, files: Files): Problem[] {
+  const steps = stepsIn(folder, files).filter(step => step > behind)
   if (steps.length === 0) return []
   const last = nameOf(Math.max(...steps))
   const [resume, other] = [`resume with --resume ${within(folder, last)}`, 'name another folder with --save']
   return [
-    taken === 0
+    behind === 0
       ? error(
           'checkpoint/exists',
           '',
@@ -68,7 +68,7 @@ function laterProblems(folder: string, taken: number, files: Files): Problem[] {
       : error(
           'checkpoint/exists',
           '',
-          `${folder} holds ${last} of another run, which is later than step ${taken} that this run resumes from`,
+          `${folder} holds ${last} of another run, which is later than step ${behind} that this run resumes from`,
           `${resume}, or ${other}`,
         ),
   ]
@@ -93,7 +93,7 @@ interface SavingFolder {
 }
 
 function saveCheckpoint({ folder, lock, files, snapshot }: SavingFolder, session: Session): string {
-  const { program, trainer, dataset, taken: step } = session
+  const { program, trainer, dataset, behind: step } = session
   const { training } = session.job
   const path = within(folder, nameOf(step))
   const partial = `${path}.${snapshot.run}.partial`
@@ -101,8 +101,10 @@ function saveCheckpoint({ folder, lock, files, snapshot }: SavingFolder, session
   try {
     lock.require()
     writing(partial, () => files.makeFolder(partial))
-    const contents = printCheckpoint(program, { step, seed: training.seed, data, ...snapshot }, shard =>
-      trainer.held(shard),
+    const contents = printCheckpoint(
+      program,
+      { step, seed: training.seed, data, scalars: trainer.scalars(), ...snapshot },
+      shard => trainer.held(shard),
     )
     for (const [name, content] of printed(contents, path)) save(within(partial, name), content, files)
     lock.require()

@@ -11,10 +11,10 @@ import { flopsPerToken } from '../model/index.js'
 import { type Job, lrAt } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
-import { type Beginning, beginningProblems, load, takenBy } from './checkpoints.js'
+import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
 import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
-import { brokenBy, divergenceLimit, risingLoss } from './divergence.js'
+import { brokenBy, divergenceLimit, risingLoss, tooManySkips, whySkipped } from './divergence.js'
 
 export interface StepRecord {
   /** Counts from 1. */
@@ -22,6 +22,10 @@ export interface StepRecord {
   readonly loss: number
   readonly gradientNorm: number
   readonly lr: number
+  /** Steps taken so far. */
+  readonly taken: number
+  /** Why it changed nothing: then it was not taken, and its loss says nothing of the run. */
+  readonly skipped?: string
   /** Labels that counted. */
   readonly counted: number
   readonly seconds: number
@@ -46,10 +50,14 @@ export interface Session {
   readonly trainer: Trainer
   /** The checkpoint it began with, where there was one. */
   readonly beginning?: Beginning
-  /** Steps taken so far, those of the run it resumes included. */
+  /** Steps behind it, those that were skipped and those of the run it resumes included. */
+  readonly behind: number
+  /** Of these, those that were taken. */
   readonly taken: number
-  /** Takes the next step. Throws where the engine fails, or where loss or gradient norm is not finite: then for good. */
+  /** Takes the next step. Throws where the engine fails, where the loss of a step that was taken is not finite, or where it must not go on. */
   step(): Promise<StepRecord>
+  /** Why it must not go on. */
+  readonly broken: readonly Problem[]
   /** The loss that a run which learns stays below. */
   readonly divergenceLimit: number
   /** The mean loss over the held-out samples; undefined where the job has none. */
@@ -132,34 +140,46 @@ function sessionOf(parts: Parts): Session {
   const { job, program, dataset, trainer } = parts
   const { training } = job
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
-  let taken = takenBy(parts.beginning)
+  let behind = stepsBehind(parts.beginning)
+  const taken = () => trainer.scalars().taken ?? behind
   let limit = divergenceLimit(job)
-  let warned = false
+  let [warned, skips] = [false, 0]
   let broken: readonly Problem[] = []
   return {
     ...parts,
+    get behind() {
+      return behind
+    },
     get taken() {
-      return taken
+      return taken()
+    },
+    get broken() {
+      return broken
     },
     get divergenceLimit() {
       return limit
     },
     async step() {
       required(broken)
-      const inputs = withChoices(batchAt(dataset.train, training, taken), dataset.replay, taken)
-      const lr = lrAt(training, taken)
+      const inputs = withChoices(batchAt(dataset.train, training, behind), dataset.replay, behind)
+      const lr = lrAt(training, taken())
       const started = performance.now()
-      const result = await engineFailures(`step ${taken + 1}`, () => trainer.step({ inputs, lr, step: taken }))
+      const result = await engineFailures(`step ${behind + 1}`, () => trainer.step({ inputs, lr, step: behind }))
       const seconds = (performance.now() - started) / 1000
-      taken++
-      broken = brokenBy(program, result, taken)
+      behind++
+      const { loss, skipped } = result
+      const record = recordOf({ job, program, trainer }, result, { step: behind, lr, seconds })
+      skips = skipped ? skips + 1 : 0
+      if (skipped) {
+        broken = tooManySkips(training, { skips, step: behind, why: record.skipped ?? '' })
+        return record
+      }
+      broken = brokenBy(loss, behind)
       required(broken)
-      const { loss } = result
-      if (taken === 1) limit = divergenceLimit(job, loss)
+      if (behind === 1) limit = divergenceLimit(job, loss)
       const rises = loss > limit && !warned
       warned ||= rises
-      const record = recordOf({ job, program, trainer }, result, { step: taken, lr, seconds })
-      return rises ? { ...record, warning: risingLoss(taken, loss, limit) } : record
+      return rises ? { ...record, warning: risingLoss(behind, loss, limit) } : record
     },
     evaluate: async () => (heldOut.length > 0 ? (await trainer.evaluate(heldOut)).loss : undefined),
     stop: () => trainer.stop(),
@@ -168,25 +188,28 @@ function sessionOf(parts: Parts): Session {
 
 function recordOf(
   { job, program, trainer }: Pick<Session, 'job' | 'program' | 'trainer'>,
-  { loss, count, normSquared }: StepResult,
+  { loss, count, normSquared, taken, skipped }: StepResult,
   { step, lr, seconds }: Pick<StepRecord, 'step' | 'lr' | 'seconds'>,
 ): StepRecord {
   const { globalBatch, seq } = job.training
   const tokensPerSecond = (globalBatch * seq) / seconds
   return {
-    ...{ step, loss, gradientNorm: Math.sqrt(normSquared), lr, counted: count, seconds, tokensPerSecond },
+    ...{ step, loss, gradientNorm: Math.sqrt(normSquared), lr, taken },
+    ...(skipped && { skipped: whySkipped(job.training, Math.sqrt(normSquared)) }),
+    ...{ counted: count, seconds, tokensPerSecond },
     flopsPerSecond: tokensPerSecond * flopsPerToken(job.model, seq),
     ...(trainer.concurrent && trainer.spans.length > 0 ? { shares: sharesOf(program, trainer.spans) } : {}),
   }
 }
 
-/** Takes the steps the job still has, and evaluates where that is due; ends early when nobody asks for the next. */
+/** Takes the steps the job still has, and evaluates where that is due; ends early when nobody asks for the next, or where it must. */
 export async function* train(session: Session): AsyncGenerator<StepRecord> {
   const { steps, evalEvery } = session.job.training
-  while (session.taken < steps) {
+  while (session.behind < steps) {
     const record = await session.step()
     const evalLoss = isDue(record.step, steps, evalEvery) ? await session.evaluate() : undefined
     yield evalLoss === undefined ? record : { ...record, evalLoss }
+    required(session.broken)
   }
 }
 

@@ -52,6 +52,9 @@ function rankingOf({ study, row, setup }: Timed, plans: readonly ReturnType<type
   }
 }
 
+export const meanRegret = (all: readonly Ranking[]): number =>
+  all.reduce((sum, { regret }) => sum + regret, 0) / all.length
+
 export function medianRegret(all: readonly Ranking[]): number {
   const sorted = all.map(({ regret }) => regret).sort((a, b) => a - b)
   const middle = sorted.length / 2

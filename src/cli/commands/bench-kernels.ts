@@ -81,8 +81,8 @@ const hashed = (i: number, salt: number): number =>
 
 /** Ids of rows and of classes. */
 const integers = ['ids', 'labels']
-/** The step of the optimizer; no less than any number that `hashed` gives; as many labels as count. */
-const fixed: Readonly<Record<string, number>> = { step: 1, max: 2, count: 64 }
+/** Steps that were taken; no less than any number that `hashed` gives; as many labels as count. */
+const fixed: Readonly<Record<string, number>> = { taken: 1, max: 2, count: 64 }
 
 function valuesOf(trial: Trial, word: string, n: number): Float64Array {
   if (Object.hasOwn(fixed, word)) return new Float64Array(n).fill(fixed[word])
@@ -177,7 +177,8 @@ function rateOf(target: string, kernels: Kernels, index: number, { milliseconds,
   if (wrong !== undefined) return { kernel, target, wrong }
   const [ins, outs] = [trial.ins, trial.outs].map(all => Object.values(all).reduce((sum, x) => sum + countOf(x), 0))
   const bytes = 4 * (ins + outs * (trial.updates ? 2 : 1))
-  const times = timesOf(kernels, trial, milliseconds, roofline ? limitsOf(kernels, 4 * (ins + outs)) : undefined)
+  const limits = roofline ? limitsOf(kernels, 4 * (ins + outs), milliseconds) : undefined
+  const times = timesOf(kernels, trial, milliseconds, limits)
   return {
     ...{ kernel, target, seconds: times.seconds, gigabytes: bytes / times.seconds / 1e9 },
     ...(trial.flops && { gflops: trial.flops / times.seconds / 1e9 }),

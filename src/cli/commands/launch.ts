@@ -7,7 +7,7 @@ import {
   beginningText,
   type StepRecord,
   savingProblems,
-  takenBy,
+  stepsBehind,
 } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { type Loaded, tryProgram } from '../files/program.js'
@@ -44,7 +44,7 @@ export async function launchCommand(path: string, options: LaunchOptions, io: Io
   const folder = options.out ?? freeFolder(job, path, io)
   const beginning = beginningOf(options, io)
   const plan = savePlanOf(options, folder)
-  const refusals = plan ? savingProblems(plan.folder, takenBy(beginning), io) : []
+  const refusals = plan ? savingProblems(plan.folder, stepsBehind(beginning), io) : []
   if (refusals.length > 0) throw new ProblemsError(refusals)
   const emitted = await withProgress(io, watcher =>
     writeEmitted({ ...loaded, job }, { path, folder, beginning, io, watcher }),
@@ -124,7 +124,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   forget()
   display.finish()
   if (stopped === undefined && code !== 0) throw failure(code, complaints, log)
-  if (!options.json) for (const line of summaryOf(loaded.job, records, takenBy(beginning))) display.note(line)
+  if (!options.json) for (const line of summaryOf(loaded.job, records, stepsBehind(beginning))) display.note(line)
   if (stopped !== undefined && saves && records.at(-1)?.checkpoint === undefined)
     io.err(`launch: stopped before a checkpoint could be written; what the ranks said is in ${log}\n`)
   return stopped ?? 0
@@ -135,12 +135,18 @@ function recordOf(line: string): StepRecord | undefined {
   try {
     const value: unknown = JSON.parse(line)
     return typeof value === 'object' && value !== null && 'step' in value && 'loss' in value
-      ? (value as StepRecord) // the runtime writes these fields
+      ? { ...(value as StepRecord), ...unfinite(value as StepRecord) } // the runtime writes these fields
       : undefined
   } catch {
     return undefined
   }
 }
+
+/** JSON has no word for what is not finite. */
+const unfinite = ({ loss, gradientNorm }: StepRecord) => ({
+  loss: loss ?? Number.NaN,
+  gradientNorm: gradientNorm ?? Number.NaN,
+})
 
 /** What the runtime says; torchrun's own account stays in the log. */
 const isOurs = (line: string): boolean => /^(lockstep: | {2,4}(at |stage\d+\.py:))/.test(line)

@@ -118,16 +118,16 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
 }
 
 async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
-  const { job, program, trainer, taken } = session
+  const { job, program, trainer, behind } = session
   const peak = options.json ? undefined : peakOf(session)
   const display = displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
-  const losses = records.map(({ loss }) => loss)
+  const losses = records.flatMap(({ loss, skipped }) => (skipped === undefined ? [loss] : []))
   if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
   if (!options.json || records.length === 0)
-    for (const line of summaryOf(job, records, taken, peak?.flops)) display.note(line)
+    for (const line of summaryOf(job, records, behind, peak?.flops)) display.note(line)
   if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
   if (options.beside && stopped === undefined && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
@@ -172,9 +172,9 @@ async function follow(session: Session, display: Display, places: Places, io: Io
     return { ...record, checkpoint }
   }
   try {
-    for await (const taken of train(session)) {
+    for await (const done of train(session)) {
       choices?.write() // before the checkpoint: who resumes from it has them
-      const record = saving && (stopped !== undefined || isDue(taken.step, steps, saving.every)) ? saved(taken) : taken
+      const record = saving && (stopped !== undefined || isDue(done.step, steps, saving.every)) ? saved(done) : done
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
       traced.push(trainer.spans)

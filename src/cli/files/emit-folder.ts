@@ -98,6 +98,8 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     globalBatch: training.globalBatch,
     seq: training.seq,
     learningRate: { lr: training.optimizer.lr, ...training.lrSchedule },
+    ...(training.skipAbove !== undefined && { skipAbove: training.skipAbove }),
+    mostSkips: training.mostSkips,
     data: dataOf(job, dataset, ids),
     ...(dataset.documents && { documents: dataset.documents }),
     ...(job.data?.choices !== undefined && { choices: choiceFile }),

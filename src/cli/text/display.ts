@@ -36,7 +36,7 @@ function plainLines({ training: { steps } }: Job, io: Io, peak: number | undefin
     step(record) {
       const due = first || record.step % every === 0 || record.step === steps
       first = false
-      if (due || record.evalLoss !== undefined || record.checkpoint !== undefined)
+      if (due || record.evalLoss !== undefined || record.checkpoint !== undefined || record.skipped !== undefined)
         io.out(`${lineOf(record, steps, peak)}\n`)
     },
     note: text => io.out(`${text}\n`),
@@ -45,15 +45,19 @@ function plainLines({ training: { steps } }: Job, io: Io, peak: number | undefin
 }
 
 export function lineOf(record: StepRecord, steps: number, peak?: number): string {
-  const { step, loss, evalLoss, checkpoint } = record
+  const { step, evalLoss, checkpoint } = record
   return [
     `step ${String(step).padStart(String(steps).length)}/${steps}`,
-    `loss ${loss.toFixed(4)}`,
+    lossText(record),
     ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
     ...numbersOf(record, peak),
     ...(checkpoint === undefined ? [] : [`saved ${checkpoint}`]),
   ].join('  ')
 }
+
+/** The loss of a step that was skipped is marked. */
+const lossText = ({ loss, skipped }: StepRecord): string =>
+  `loss ${skipped === undefined ? loss.toFixed(4) : `(${loss.toFixed(4)}) skipped: ${skipped}`}`
 
 const percent = (share: number): string => showPercent(share, 0)
 
@@ -83,7 +87,7 @@ function livePicture(job: Job, io: Io, peak: number | undefined): Display {
   }
   return {
     step(record, spans = () => []) {
-      losses.push(record.loss)
+      losses.push(record.skipped === undefined ? record.loss : Number.NaN)
       held = record.evalLoss ?? held
       spent += record.seconds
       const now = performance.now()
@@ -138,7 +142,7 @@ export function pictureOf(picture: Picture, io: Io): string[] {
   const legend = `rank, one step: ${laneLetters.compute} computes ${laneLetters.communication} collective ${laneLetters.wait} waits`
   const evaluated = held === undefined ? '' : `  held-out ${held.toFixed(4)}`
   return [
-    cut(`loss ${record.loss.toFixed(4)}${evaluated}`, columns, bold),
+    cut(`${lossText(record)}${evaluated}`, columns, bold),
     ...curve.map(line => cut(line, columns, cyan)),
     ...(lanes.length > 0 ? [cut(legend, columns, dim), ...lanes.map(line => cut(line, columns, green))] : []),
     ...numbers,

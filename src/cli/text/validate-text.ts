@@ -8,6 +8,7 @@ import {
   counted,
   meanAbsolute,
   meanError,
+  meanRegret,
   medianRegret,
   type Ranking,
   reasonsOf,
@@ -64,12 +65,13 @@ function choicesText(choices: readonly Ranking[]): string {
   const lines = namesOf(choices, ({ study }) => study).map(name => {
     const own = choices.filter(({ study }) => study === name)
     const plans = own.reduce((sum, r) => sum + r.plans, 0)
-    return [name, own.length, plans, percent(medianRegret(own)), percent(Math.max(...own.map(r => r.regret)))]
+    const regrets = [meanRegret(own), medianRegret(own), Math.max(...own.map(r => r.regret))]
+    return [name, own.length, plans, ...regrets.map(percent)]
   })
   return [
     'Where many plans of one model were measured: how much slower the one we choose was than the best.\n',
-    table(['study', 'choices', 'plans', 'median', 'worst'], lines),
-    `\nAll: ${choices.length} choices, median ${percent(medianRegret(choices))}`,
+    table(['study', 'choices', 'plans', 'mean', 'median', 'worst'], lines),
+    `\nAll: ${choices.length} choices, mean ${percent(meanRegret(choices))}, median ${percent(medianRegret(choices))}`,
   ].join('\n')
 }
 

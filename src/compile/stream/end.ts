@@ -1,13 +1,12 @@
-/** What ends a step: gradients are reduced, loss and norm are summed over the ranks, parameters are updated. */
-import { optimizerFacts } from '../../base/index.js'
+/** What ends a step: gradients are reduced, loss and norm are summed over the ranks, parameters are updated, the step is counted. */
 import { evaluates } from '../compiled.js'
 import { callOnce, callParam } from './calls.js'
 import type { StreamContext } from './context.js'
 import { fly } from './flights.js'
 
 export function end(context: StreamContext): void {
-  const { compiled, pp, tasks, held, holdsLoss, holdsTerms } = context
-  const { once, training } = compiled
+  const { compiled, pp, held, holdsLoss, holdsTerms } = context
+  const { once } = compiled
   fly(context, context.flights.plan.end)
   for (const param of held) callParam(context, param, param.segments.reduce)
   if (holdsLoss) callOnce(context, once.sumLoss)
@@ -15,11 +14,8 @@ export function end(context: StreamContext): void {
   // A parameter with several holders counts in the norm of the first.
   for (const param of held) if (param.holders[0] === pp) callParam(context, param, param.segments.norm)
   callOnce(context, once.sumNorm)
-  if (evaluates(compiled) || (tasks.length === 0 && held.length === 0)) return
-  const scalars = optimizerFacts[training.optimizer.kind].scalars.filter(name => name !== 'normSquared')
-  callOnce(
-    context,
-    scalars.map(name => once.loads[name]),
-  )
+  if (evaluates(compiled)) return
+  if (held.length > 0) callOnce(context, [once.loads.lr])
   for (const param of held) callParam(context, param, param.segments.update)
+  callOnce(context, once.take)
 }

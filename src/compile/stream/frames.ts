@@ -14,7 +14,7 @@ export const frameNames = {
   reduced: (param: string): string => `reduced.${param}`,
   state: (state: string, param: string): string => `${state}.${param}`,
   result: (result: ResultName): string => result,
-  /** A scalar of the step. */
+  /** A scalar of the step, or of the program. */
   scalar: (name: string): string => name,
   input: (input: string, microbatch: number): string => `${input}@${microbatch}`,
   /** A carry that enters a block, and the gradient of it. */
@@ -27,7 +27,7 @@ export const frameNames = {
 /** What plays a role in a segment that happens once a step; undefined: a frame for the call alone. */
 export function onceFrame(role: RoleName): string | undefined {
   if (role.is === 'result') return frameNames.result(role.of)
-  if (role.is === 'named' || role.is === 'input') return frameNames.scalar(role.of)
+  if (role.is === 'scalar' || role.is === 'named' || role.is === 'input') return frameNames.scalar(role.of)
   return role.is === 'scratch' ? undefined : unplayed(role)
 }
 

@@ -1,10 +1,12 @@
-/** What lives from step to step: parameters, their gradients and states, and the results. */
-import type { Layout } from '../../base/index.js'
+/** What lives from step to step: parameters, their gradients and states, scalars, and the results. */
+import { type Layout, scalarNames } from '../../base/index.js'
+import { evaluates } from '../compiled.js'
 import { lineBytes, localBytes } from '../segment.js'
 import type { StreamContext } from './context.js'
 import { frameNames } from './frames.js'
 
-export function residents({ compiled: { s }, held, results, out }: StreamContext): void {
+export function residents({ compiled, held, results, out }: StreamContext): void {
+  const { s } = compiled
   for (const { spec, dtype, stateDtype, segments } of held) {
     const { kept, gradient } = segments
     const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: stateDtype }, layout)
@@ -14,5 +16,6 @@ export function residents({ compiled: { s }, held, results, out }: StreamContext
     for (const state of segments.states)
       out.resident(frameNames.state(state, spec.name), 'optimizer', bytes(segments.state))
   }
+  for (const name of evaluates(compiled) ? [] : scalarNames) out.resident(frameNames.scalar(name), 'workspace', 4)
   for (const name of results) out.resident(frameNames.result(name), 'workspace', 4)
 }

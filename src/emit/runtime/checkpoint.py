@@ -298,6 +298,9 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
         frames = param["frames"].get(str(stage.pp), {})
         if "master" in frames:
             _fill(shards, kept(param, frames["param"], first=0), stage)
+    if not weights_only:
+        # Where nothing was written of them, no step was skipped.
+        stage.set_scalars({"taken": manifest["step"], **manifest.get("scalars", {})})
 
 
 def _fill(shards: Shards, shard: Shard, stage) -> None:

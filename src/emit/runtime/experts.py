@@ -181,5 +181,5 @@ def z_loss_grad(logits, by: float) -> torch.Tensor:
     return (2 * by * torch.logsumexp(full, -1, keepdim=True) * torch.softmax(full, -1)).to(logits.dtype)
 
 
-def balance_(bias, counts, rate: float, mean: float) -> torch.Tensor:
-    return bias.add_(rate * torch.sign(mean - counts))
+def balance_(bias, counts, verdict, rate: float, mean: float) -> torch.Tensor:
+    return bias.copy_(torch.where(verdict, bias + rate * torch.sign(mean - counts), bias))

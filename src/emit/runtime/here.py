@@ -63,9 +63,9 @@ class Here:
         return self._loaded[asked]
 
     def _fetch(self, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str):
-        if name in ("lr", "step"):
-            value = self.lr if name == "lr" else self.step
-            return value if self.device.type == "cpu" else torch.full((), value, dtype=torch.float64, device=self.device)
+        if name == "lr":
+            # On a GPU a tensor, so that a recorded step can be told a new one.
+            return self.lr if self.device.type == "cpu" else torch.full((), self.lr, dtype=torch.float64, device=self.device)
         values = self._ahead.pop((self.step, name, starts), None)
         if values is None:
             values = self._read(self.step, name, starts, sizes)
@@ -101,6 +101,10 @@ class Here:
         self.drew = True
         index = counter.grid(starts, sizes, wholes, self.device, order, along)
         return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
+
+    def verdict(self, norm_squared: torch.Tensor, limit: float = math.inf) -> torch.Tensor:
+        """Whether the step is taken; all ranks have the same bits of the norm. What is not a number is below nothing."""
+        return norm_squared < limit * limit
 
     def clip(self, most: float, norm_squared: torch.Tensor) -> torch.Tensor:
         """What gradients are multiplied by so that their norm is at most `most`: once a step, the same for all."""

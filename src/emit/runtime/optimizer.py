@@ -1,6 +1,8 @@
 """
 What happens to parameters once a step. Operands are tensors, or lists with one for each parameter: a GPU is given all of
-them at once. lr and step are numbers, or on a GPU tensors, so that a recorded step can be told new ones.
+them at once. lr is a number, or on a GPU a tensor, so that a recorded step can be told a new one; taken, the steps that were
+taken before, is a tensor. So is the verdict: where it is false the step is skipped, and what is written is what was read.
+No host waits for it.
 """
 from typing import Dict, Optional
 
@@ -35,44 +37,49 @@ def add_squares_(total: torch.Tensor, x) -> torch.Tensor:
     return total
 
 
-def adamw_(param, m, v, grad, lr, step, betas, eps: float, decay: float, scale=None, rounded=None):
+def take_(taken: torch.Tensor, verdict: torch.Tensor) -> torch.Tensor:
+    return taken.add_(verdict)
+
+
+def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: float, scale=None, rounded=None):
     """
-    Decoupled weight decay; step counts from 0; scale is what clipping multiplies gradients by; rounded is where the
-    parameter is kept in less precision.
+    Decoupled weight decay; scale is what clipping multiplies gradients by; rounded is where the parameter is kept in less
+    precision.
     """
     beta1, beta2 = betas
-    numbers = (1 - lr * decay, lr / (1 - beta1 ** (step + 1)), 1 - beta2 ** (step + 1))
+    time = taken.double() + 1
+    numbers = (1 - lr * decay, lr / (1 - beta1**time), 1 - beta2**time)
     shrink, rate, unbias = (_number(x, param) for x in numbers)
     for tensors in _each(param, m, v, _contiguous(grad), rounded):
-        adamw_one(*tensors, shrink, rate, unbias, scale, beta1, beta2, eps)
+        adamw_one(*tensors, verdict, shrink, rate, unbias, scale, beta1, beta2, eps)
     return param, m, v
 
 
-def _adamw(param, m, v, grad, rounded, shrink, rate, unbias, scale, beta1: float, beta2: float, eps: float) -> None:
+def _adamw(param, m, v, grad, rounded, verdict, shrink, rate, unbias, scale, beta1: float, beta2: float, eps: float) -> None:
     grad = wide(grad) if scale is None else wide(grad) * scale
     # In half precision every result is worked out in full and rounded once.
-    mean = wide(m).mul_(beta1).add_(grad, alpha=1 - beta1)
-    square = wide(v).mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    value = wide(param).mul_(shrink).sub_(rate * mean / ((square / unbias).sqrt_() + eps))
+    mean = (wide(m) * beta1).add_(grad, alpha=1 - beta1)
+    square = (wide(v) * beta2).addcmul_(grad, grad, value=1 - beta2)
+    value = (wide(param) * shrink).sub_(rate * mean / ((square / unbias).sqrt_() + eps))
     for into, result in ((param, value), (m, mean), (v, square), (rounded, value)):
-        _stored(into, result)
+        _stored(into, result, verdict)
 
 
-def sgd_(param, m, grad, lr, decay: float, momentum: float = 0.0, scale=None, rounded=None):
+def sgd_(param, m, grad, verdict, lr, decay: float, momentum: float = 0.0, scale=None, rounded=None):
     """m = momentum * m + grad + decay * param; param -= lr * m."""
     for tensors in _each(param, m, _contiguous(grad), rounded):
-        sgd_one(*tensors, _number(lr, param), decay, momentum, scale)
+        sgd_one(*tensors, verdict, _number(lr, param), decay, momentum, scale)
     return param, m
 
 
-def _sgd(param, m, grad, rounded, lr, decay: float, momentum: float, scale) -> None:
+def _sgd(param, m, grad, rounded, verdict, lr, decay: float, momentum: float, scale) -> None:
     value = wide(param)
     direction = (wide(grad) if scale is None else wide(grad) * scale) + decay * value
     if m is not None:
-        direction = wide(m).mul_(momentum).add_(direction)
-    value.sub_(lr * direction)
+        direction = (wide(m) * momentum).add_(direction)
+    value = value - lr * direction
     for into, result in ((param, value), (m, direction), (rounded, value)):
-        _stored(into, result)
+        _stored(into, result, verdict)
 
 
 adamw_one, sgd_one = _adamw, _sgd
@@ -112,6 +119,6 @@ def _number(x, param):
     return x.float() if isinstance(x, torch.Tensor) and not double else x
 
 
-def _stored(into: Optional[torch.Tensor], value: torch.Tensor) -> None:
-    if into is not None and into is not value:
-        into.copy_(value)
+def _stored(into: Optional[torch.Tensor], value: torch.Tensor, verdict: torch.Tensor) -> None:
+    if into is not None:
+        into.copy_(torch.where(verdict, value.to(into.dtype), into))

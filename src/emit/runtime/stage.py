@@ -55,6 +55,9 @@ class Stage:
         self.guarded_until = first if program.get("guarded") else None
         self.frames: List[Frame] = [{} for _ in schedule["frames"]]
         self.params, self.results = program["params"], program["results"]
+        # Where each number lies that lives from step to step, the same on every rank.
+        self.scalar_frames = {name: scalar["frames"][str(self.pp)] for name, scalar in program["scalars"].items()}
+        self.starts = {name: scalar["start"] for name, scalar in program["scalars"].items()}
         joined = {frame for frames, _ in schedule.get("beside", []) for frame in frames}
         shared = {} if trained is None else self._shared(trained, joined)
         for frame, places in schedule["resident"]:
@@ -86,6 +89,7 @@ class Stage:
 
     def initialise(self) -> None:
         """The same first weights as the engine's, each rank its own part."""
+        self.set_scalars(self.starts)
         for param in self.params:
             for frame, layout in self._held(param):
                 starts, sizes, wholes = self.here.mesh.part(param["dims"], layout, self.here.rank)
@@ -130,6 +134,14 @@ class Stage:
         """A sum of the step (loss, count, normSquared, terms), where this rank has it."""
         frame = self.results.get(name, {}).get(str(self.pp))
         return None if frame is None else self.frames[frame][0]
+
+    def scalars(self) -> Dict[str, float]:
+        """Numbers that live from step to step. Waits for the device."""
+        return {name: self.frames[frame][0].item() for name, frame in self.scalar_frames.items()}
+
+    def set_scalars(self, scalars: Dict[str, float]) -> None:
+        for name, frame in self.scalar_frames.items():
+            self.frames[frame][0].fill_(scalars[name])
 
     def run(self, step: int, lr: float) -> None:
         self.here.start(step, lr)

@@ -17,6 +17,10 @@ class Stopped(Exception):
         self.code = 128 + number
 
 
+class Skipped(Exception):
+    """Too many steps in a row were skipped; it has been said."""
+
+
 class Stopping:
     """What one rank knows of it. All ranks call `agreed` after every step."""
 

@@ -16,7 +16,7 @@ from . import attention, products, stage
 from .lock import Refused
 from .safetensors import Damaged
 from .saving import Saving
-from .stopping import Stopped, Stopping
+from .stopping import Skipped, Stopped, Stopping
 from .trainer import Trainer, read_json
 from .watchdog import EXIT_PEER_LOST, Watchdog
 
@@ -156,8 +156,8 @@ def train(trainer: Trainer, options: argparse.Namespace) -> None:
     steps, evaluation = trainer.settings["steps"], trainer.settings.get("evaluation")
     for step in range(trainer.first + 1, steps + 1):
         record = trainer.step(step - 1)
-        # Before the others write: what they would save is of no use.
-        if reports and not math.isfinite(record["loss"]):
+        # Before the others write: what they would save is of no use. A step that was skipped has changed nothing.
+        if reports and "skipped" not in record and not math.isfinite(record["loss"]):
             raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a smaller lr, a warm-up, or clip")
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
@@ -166,10 +166,26 @@ def train(trainer: Trainer, options: argparse.Namespace) -> None:
             record["checkpoint"] = trainer.save(step)
         if reports:
             tell(record, trainer.position(step)["data"], options.metrics)
+        if trainer.skips >= trainer.settings["mostSkips"]:
+            raise too_many_skips(trainer, step)
         if stop and step < steps:
             raise Stopped(stop, step)
     if trainer.stopping:
         trainer.stopping.close()
+
+
+def too_many_skips(trainer: Trainer, step: int) -> Skipped:
+    """All ranks know of it. The first says so before any of them ends."""
+    if trainer.here.rank == 0:
+        first = step - trainer.skips + 1
+        which = f"steps {first} to {step} were" if step > first else f"step {step} was"
+        norm = trainer.stage.result("normSquared").item()
+        why = trainer.why(math.sqrt(norm) if norm >= 0 else math.nan)
+        left = f"parameters and optimizer are as step {first - 1} left them"
+        hint = "try a smaller lr, a warm-up, or clip, look at the data of these steps, or allow more (mostSkips)"
+        print(f"lockstep: {which} skipped: {why}; {left}; {hint}", file=sys.stderr, flush=True)
+    dist.barrier()
+    return Skipped()
 
 
 def is_due(step: int, steps: int, every: int) -> bool:
@@ -177,9 +193,11 @@ def is_due(step: int, steps: int, every: int) -> bool:
 
 
 def tell(record: Dict, cursor: Dict, metrics: str) -> None:
-    print(json.dumps(record), flush=True)
+    # JSON has no word for what is not finite.
+    said = {key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in record.items()}
+    print(json.dumps(said), flush=True)
     with open(metrics, "a") as file:
-        file.write(json.dumps({**record, "cursor": cursor}) + "\n")
+        file.write(json.dumps({**said, "cursor": cursor}) + "\n")
 
 
 def report(error: BaseException, watchdog: Watchdog) -> int:
@@ -190,6 +208,8 @@ def report(error: BaseException, watchdog: Watchdog) -> int:
         if watchdog.rank == 0:
             print(f"lockstep: {error}, which is saved", file=sys.stderr)
         return error.code
+    if isinstance(error, Skipped):
+        return 1
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, Refused) and watchdog.rank != 0):
         return EXIT_PEER_LOST
     what = str(error).strip().split("\n")[0] or type(error).__name__

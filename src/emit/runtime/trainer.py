@@ -65,6 +65,8 @@ class Trainer:
         # A rank that meets no other can replay its step from a recording.
         self.runner = Recorded(self.stage) if recorded else self.stage
         self.first = 0
+        # Steps that were taken, and how many of the last were skipped in a row.
+        self.taken, self.skips = 0, 0
         self.saving: Optional[Saving] = None
         self.stopping: Optional[Stopping] = None
         # What the evaluation is made from when it is first asked for: most runs train for a while before.
@@ -79,7 +81,7 @@ class Trainer:
 
     def save(self, step: int) -> str:
         self.stage.at = ["save", f"the checkpoint of step {step}"]
-        return checkpoint.save(self.saving, self.program, self.stage, self.position(step))
+        return checkpoint.save(self.saving, self.program, self.stage, {**self.position(step), "scalars": self.stage.scalars()})
 
     def find(self, asked: str, weights_only: bool = False) -> Tuple[str, Dict]:
         """The folder of a checkpoint, and its manifest."""
@@ -93,6 +95,7 @@ class Trainer:
     def load(self, folder: str, manifest: Dict, weights_only: bool = False) -> None:
         self.stage.at = ["load", f"the checkpoint {folder}"]
         checkpoint.load(folder, manifest, self.program, self.stage, weights_only)
+        self.taken = int(self.stage.scalars()["taken"])
 
     @torch.no_grad()
     def evaluate(self) -> Optional[float]:
@@ -106,15 +109,25 @@ class Trainer:
         self.judging = False
         return loss
 
-    def lr(self, step: int) -> float:
-        return lr_at(self.settings["learningRate"], self.settings["steps"], step)
+    def lr(self, taken: int) -> float:
+        return lr_at(self.settings["learningRate"], self.settings["steps"], taken)
+
+    def why(self, norm: float) -> str:
+        """Why a step with such a gradient norm is skipped."""
+        limit = self.settings.get("skipAbove")
+        over = math.isfinite(norm) and limit is not None
+        return f"gradient norm {norm:.3g} is not below {limit:g}" if over else "gradient norm is not finite"
 
     @torch.no_grad()
     def step(self, step: int) -> Dict:
         """What there is to say of it, on ranks that know: the loss, the count, the norm."""
-        run, lr = self.settings, self.lr(step)
+        run, lr, before = self.settings, self.lr(self.taken), self.taken
         started = time.perf_counter()
         self.runner.run(step, lr)
+        # All ranks have the same number, and end together where too many steps are skipped.
+        self.taken = int(self.stage.scalars()["taken"])
+        skipped = self.taken == before
+        self.skips = self.skips + 1 if skipped else 0
         names = {"loss": "loss", "counted": "count", "gradientNorm": "normSquared"}
         scalars = {key: self.stage.result(name) for key, name in names.items()}
         if any(value is None for value in scalars.values()):
@@ -123,11 +136,14 @@ class Trainer:
         terms = self.stage.result("terms")
         seconds = time.perf_counter() - started
         tokens = run["globalBatch"] * run["seq"] / seconds
+        norm = math.sqrt(norm) if norm >= 0 else math.nan
         return {
             "step": step + 1,
             "loss": loss / count + (0 if terms is None else terms.item()),
-            "gradientNorm": math.sqrt(norm) if norm >= 0 else math.nan,
+            "gradientNorm": norm,
             "lr": lr,
+            "taken": self.taken,
+            **({"skipped": self.why(norm)} if skipped else {}),
             "counted": count,
             "seconds": seconds,
             "tokensPerSecond": tokens,

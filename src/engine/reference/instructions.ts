@@ -157,16 +157,13 @@ const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = 
       return true
     }
   },
-  load: (instr, station) =>
-    instr.input === 'lr' || instr.input === 'step'
-      ? loadScalar(instr.input, instr.out, station)
-      : loadPart(instr, station),
+  load: (instr, station) => (instr.input === 'lr' ? loadRate(instr.out, station) : loadPart(instr, station)),
 }
 
-function loadScalar(input: 'lr' | 'step', out: Ref, { world, seat, memory: { cells } }: Station): Action {
+function loadRate(out: Ref, { world, seat, memory: { cells } }: Station): Action {
   const to = seat.place(out)
   return () => {
-    cells[to.at] = world.data[input]
+    cells[to.at] = world.data.lr
     return true
   }
 }

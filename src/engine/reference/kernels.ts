@@ -9,7 +9,7 @@ import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
-import { adamw, sgd } from './optimizer.js'
+import { adamw, sgd, take } from './optimizer.js'
 import * as routing from './routing.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
@@ -71,6 +71,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   zero: elementwise.zero,
   accumulate: elementwise.accumulate,
   sumSquares,
+  take,
   adamw,
   sgd,
 }

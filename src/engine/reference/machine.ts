@@ -7,6 +7,8 @@ import {
   elementsOf,
   finish,
   mapStates,
+  type Rank,
+  type Scalars,
   type StateName,
   stateEntries,
   type Work,
@@ -23,7 +25,7 @@ import {
   type Program,
   requireSound,
 } from '../../ir/index.js'
-import { stepResultOf } from '../result.js'
+import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../result.js'
 import type { Runner, StepData, StepResult } from '../runner.js'
 import { stepCheckOf } from '../step-data.js'
 import { Actor } from './actor.js'
@@ -50,12 +52,15 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
   for (const actor of actors) clearState(actor)
   for (const param of program.params) initialise(program, actors, param, options.seed)
+  setScalars(program, actors, scalarStartsOf(program))
   const wholes = wholesOf(program, actors)
+  const read = (rank: Rank, frame: number) => actors[rank].memory.view(frame)[0]
   const checked = stepCheckOf(program)
   function* stepping(data: StepData): Work<StepResult> {
     Object.assign(world, freshStep(checked(data)))
+    const before = scalarsIn(program, read)
     yield* run(actors)
-    return stepResultOf(program, (rank, frame) => actors[rank].memory.view(frame)[0])
+    return stepResultOf(program, read, before)
   }
   return {
     description: describe(program, options, actors.length),
@@ -69,6 +74,8 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
       const param = paramOf(program, name)
       for (const [state, values] of stateEntries(states)) lay(program, actors, param, stateOf(param, state), values)
     },
+    scalars: () => scalarsIn(program, read),
+    setScalars: scalars => setScalars(program, actors, scalars),
     held: ({ rank, frame, first }) => actors[rank].memory.view(frame).subarray(first),
     hold: ({ rank, frame, dtype, first }, values) =>
       store(actors[rank].memory.view(frame).subarray(first), values, dtype),
@@ -113,6 +120,11 @@ function* run(actors: readonly Actor[]): Work<void> {
 function clearState({ memory, stream: { frames, resident } }: Actor): void {
   for (const frame of resident)
     if (frames[frame].kind === 'gradients' || frames[frame].kind === 'optimizer') memory.view(frame).fill(0)
+}
+
+function setScalars(program: Program, actors: readonly Actor[], scalars: Scalars<number>): void {
+  for (const { pp, frame, value } of placedScalars(program, scalars))
+    for (const { at, memory } of actors) if ((at.pp ?? 0) === pp) memory.view(frame)[0] = value
 }
 
 function initialise(program: Program, actors: readonly Actor[], param: Param, seed: number): void {

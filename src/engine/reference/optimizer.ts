@@ -1,4 +1,5 @@
-/** Updates in place, element by element, with the gradient first scaled to the norm the plan allows. */
+/** Updates in place, element by element, with the gradient first scaled to the norm the plan allows. A step that is skipped updates nothing. */
+import { squaredLimit } from '../../base/index.js'
 import { aligned } from './elementwise.js'
 import type { Prepare } from './kernel.js'
 
@@ -6,11 +7,13 @@ import type { Prepare } from './kernel.js'
 export const clipScale = (clip: number, normSquared: number): number =>
   clip > 0 ? Math.min(1, clip / (Math.sqrt(normSquared) + 1e-6)) : 1
 
-export const adamw: Prepare<'adamw'> = ({ beta1, beta2, eps, weightDecay, clip }, [grad], [param, m, v]) => {
+export const adamw: Prepare<'adamw'> = (op, [grad], [param, m, v]) => {
+  const { beta1, beta2, eps, weightDecay, clip } = op
   const [grads, ms, vs] = aligned([grad, m, v], param)
-  return (cells, [atGrad, atNorm, atLr, atStep], [toParam, toM, toV]) => {
+  return (cells, [atGrad, atNorm, atLr, atTaken], [toParam, toM, toV]) => {
+    if (!(cells[atNorm.at] < squaredLimit(op))) return
     const scale = clipScale(clip, cells[atNorm.at])
-    const [lr, time] = [cells[atLr.at], cells[atStep.at] + 1]
+    const [lr, time] = [cells[atLr.at], cells[atTaken.at] + 1]
     for (let i = 0; i < grads.length; i++) {
       const g = cells[atGrad.at + grads[i]] * scale
       const mean = beta1 * cells[toM.at + ms[i]] + (1 - beta1) * g
@@ -24,10 +27,12 @@ export const adamw: Prepare<'adamw'> = ({ beta1, beta2, eps, weightDecay, clip }
 }
 
 /** Without momentum there may be no m: the direction is the gradient itself. */
-export const sgd: Prepare<'sgd'> = ({ momentum, weightDecay, clip }, [grad], [param, m]) => {
+export const sgd: Prepare<'sgd'> = (op, [grad], [param, m]) => {
+  const { momentum, weightDecay, clip } = op
   const [grads, ms] = aligned(m ? [grad, m] : [grad], param)
   if (!m && momentum !== 0) throw new Error(`momentum ${momentum} needs a buffer to keep it in`)
   return (cells, [atGrad, atNorm, atLr], [toParam, toM]) => {
+    if (!(cells[atNorm.at] < squaredLimit(op))) return
     const scale = clipScale(clip, cells[atNorm.at])
     for (let i = 0; i < grads.length; i++) {
       const past = m ? momentum * cells[toM.at + ms[i]] : 0
@@ -37,3 +42,9 @@ export const sgd: Prepare<'sgd'> = ({ momentum, weightDecay, clip }, [grad], [pa
     }
   }
 }
+
+export const take: Prepare<'take'> =
+  op =>
+  (cells, [norm], [taken]) => {
+    if (cells[norm.at] < squaredLimit(op)) cells[taken.at] += 1
+  }

@@ -2,7 +2,7 @@
  * How tokens choose experts: a router scores all candidates, the best are chosen, and losses keep the load even.
  * Of equal scores the one of lower number is the higher, so that every plan chooses alike.
  */
-import { elementsOf } from '../../base/index.js'
+import { elementsOf, squaredLimit } from '../../base/index.js'
 import { type Cells, offsets, type Shape, sizeIn, within, without } from '../../geometry/index.js'
 import { aligned } from './elementwise.js'
 import type { Kernel, Prepare } from './kernel.js'
@@ -255,9 +255,11 @@ export const zLossGrad: Prepare<'zLossGrad'> = ({ by }, ins, [out]) =>
     return softmax(logits).map(share => slope * share)
   })
 
-export const balance: Prepare<'balance'> = ({ rate, mean }, [counts], [out]) => {
+export const balance: Prepare<'balance'> = (op, [counts], [out]) => {
+  const { rate, mean } = op
   const [from] = aligned([counts], out)
-  return (cells, [at], [to]) => {
+  return (cells, [at, norm], [to]) => {
+    if (!(cells[norm.at] < squaredLimit(op))) return
     for (let i = 0; i < from.length; i++) cells[to.at + i] += rate * Math.sign(mean - cells[at.at + from[i]])
   }
 }

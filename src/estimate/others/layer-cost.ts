@@ -82,21 +82,20 @@ const splitsSoftmax = ({ shape, split, software }: Setup): boolean =>
 const unequal = 0.05
 
 /**
- * How sharply time turns from the host's to the device's where ranks meet within a layer: 1 would be their sum. Of 2, 3
- * and 6, the one that is best on the marked rows of vTrain.
+ * How sharply time turns from the host's to the device's, where ranks meet within a layer and where one is alone: 1 would be
+ * their sum. Of 2, 3 and 6, and of 3, 4, 6, 8, 12 and a corner, those that are best on the marked rows of vTrain.
  */
-const sharpness = 3
+const sharpness = { meeting: 3, alone: 8 }
 
 /**
- * How much longer a layer takes because the host must launch it. A host that is ahead costs nothing; but where ranks
- * meet within the layer, one that is nearly late on any of them is late for all.
+ * How much longer a layer takes because the host must launch it. A host that is far ahead costs nothing; but a layer has
+ * stretches of small kernels, and where ranks meet within it, one that is nearly late on any of them is late for all.
  */
 function hostWait({ split, software }: Setup, host: number, device: number): number {
-  if (software.synchronous) return host
+  if (software.synchronous || host === 0) return host
   const slowest = host * (1 + unequal * (split.tp - 1))
-  return split.tp > 1
-    ? (slowest ** sharpness + device ** sharpness) ** (1 / sharpness) - device
-    : Math.max(0, host - device)
+  const power = split.tp > 1 ? sharpness.meeting : sharpness.alone
+  return (slowest ** power + device ** power) ** (1 / power) - device
 }
 
 /**

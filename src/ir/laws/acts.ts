@@ -2,7 +2,15 @@
  * What each instruction does to values: most compute a new one from what they are given, sums add, collectives
  * and slices leave the value what it was. A segment is translated once and replayed for every call.
  */
-import { isOptimizer, opFacts, type StateName, statesOf } from '../../base/index.js'
+import {
+  isOptimizer,
+  opFacts,
+  optimizerFacts,
+  type ScalarName,
+  type StateName,
+  scalarNames,
+  statesOf,
+} from '../../base/index.js'
 import { type Collective, type Compute, type Instr, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
 import { bytesPer, type Program, type Segment } from '../program.js'
 import { traitsOf } from '../traits.js'
@@ -41,7 +49,12 @@ export type Act = {
       readonly states: readonly StateName[]
       /** It has a gradient, which the norm counts. */
       readonly trains: boolean
+      /** Scalars of the program among its operands. */
+      readonly reads: readonly { readonly scalar: ScalarName; readonly in: number }[]
+      readonly limit: number | undefined
     }
+  /** A scalar of the program moves, where the norm, its operand, allows it. */
+  | { readonly op: 'move'; readonly in: number; readonly out: number; readonly limit: number | undefined }
   | {
       readonly op: 'arrive'
       readonly in: number
@@ -124,7 +137,14 @@ function computes(segment: Segment, instr: Compute, slot: (ref: string) => numbe
 
 function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
-  if (isOptimizer(instr)) return { op: 'update', ins, outs, states: statesOf(instr), trains: true }
+  if (isOptimizer(instr)) {
+    const { scalars } = optimizerFacts[instr.kind]
+    const reads = scalarNames.flatMap(scalar => {
+      const at = scalars.indexOf(scalar)
+      return at < 0 ? [] : [{ scalar, in: ins[1 + at] }]
+    })
+    return { op: 'update', ins, outs, states: statesOf(instr), trains: true, reads, limit: instr.limit }
+  }
   switch (instr.kind) {
     case 'add':
       return { op: 'add', ins, out: outs[0] }
@@ -136,7 +156,9 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
     case 'balance':
-      return { op: 'update', ins, outs, states: [], trains: false }
+      return { op: 'update', ins, outs, states: [], trains: false, reads: [], limit: instr.limit }
+    case 'take':
+      return { op: 'move', in: ins[0], out: outs[0], limit: instr.limit }
     case 'zero':
       return { op: 'zero', outs }
     case 'sumSquares':

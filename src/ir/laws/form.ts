@@ -5,6 +5,7 @@ import {
   isAxis as isAxisName,
   isMeshAxis,
   type Layout,
+  scalarEntries,
   sizeOf,
   sizeOfAll,
   zigzagAxes,
@@ -36,7 +37,7 @@ export function form(program: Program): Finding[] {
   const say = (message: string, place: Place = {}) => findings.push({ law: 'W1', message, ...place })
   for (const message of outline(program)) say(message)
   for (const param of program.params) findings.push(...holders(param, program))
-  findings.push(...resultForm(program))
+  findings.push(...resultForm(program), ...scalarForm(program))
   findings.push(...declarations(program))
   for (const [key, segment] of Object.entries(program.segments)) findings.push(...segmentForm(program, key, segment))
   const params = new Set(program.params.map(({ name }) => name))
@@ -201,6 +202,18 @@ const resultForm = ({ results, streams }: Program): Finding[] =>
         message: `the ${name} lies in frame ${frame}, which stream ${pipeline} does not have`,
       })),
   )
+
+const scalarForm = ({ scalars, streams }: Program): Finding[] =>
+  scalarEntries(scalars).flatMap(([name, { start, frames }]) => [
+    ...(Number.isFinite(start) ? [] : [{ law: 'W1' as const, message: `${name} starts as ${start}` }]),
+    ...resultPlaces(frames)
+      .filter(([pipeline, frame]) => !streams[pipeline]?.frames[frame])
+      .map(([pipeline, frame]) => ({
+        law: 'W1' as const,
+        pipeline,
+        message: `${name} lies in frame ${frame}, which stream ${pipeline} does not have`,
+      })),
+  ])
 
 function segmentForm(program: Program, segment: string, body: Segment): Finding[] {
   const findings: Finding[] = Object.entries(body.buffers)

@@ -43,6 +43,7 @@ export function identity(program: Program, serial: SerialReplay, outcome: Outcom
     ...otherGradients(pairs),
     ...otherUpdates(pairs),
     ...otherResults(outcome.results, expected.results),
+    ...otherMoves(outcome, expected),
   ]
   if (differing.length === 0) return []
   const [known, made] = [serial.record, recordOf(program)]
@@ -99,6 +100,15 @@ function otherResults(results: readonly Result[], expected: readonly Result[]): 
       .map(({ pipeline }) => ({ law: 'I3', pipeline, message: `${name} is not the serial program’s` }))
   })
 }
+
+const otherMoves = ({ moves }: Outcome, expected: Outcome): Finding[] =>
+  moves
+    .filter(own => !expected.moves.some(right => right.scalar === own.scalar && same(right.after, own.after)))
+    .map(own => ({
+      law: 'I3',
+      ...placeOf(own),
+      message: `${own.scalar} becomes another than in the serial program`,
+    }))
 
 interface Records {
   readonly program: Program

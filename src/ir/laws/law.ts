@@ -32,6 +32,9 @@ export const laws = {
   P5: 'every gradient enters the norm exactly once',
   P6: 'a call reads what its own microbatch left',
   P7: 'nothing is added to a sum after its reduction',
+  P8: 'one norm and one limit decide whether a step is taken, for all that it would change',
+  P9: 'every scalar of the program moves exactly once, from its value at the step’s start, which all others read',
+  P10: 'a scalar of the program is on every stream, and becomes the same there',
   T1: 'operands lie as the instruction needs them',
   T2: 'a buffer lies as declared',
   T3: 'dims and dtypes fit',
@@ -42,8 +45,8 @@ export const laws = {
   R2: 'rows go back by the routes they came by',
   I1: 'every value is one that the serial program computes',
   I2: 'every gradient is the serial program’s',
-  I3: 'loss, norm and updated parameters are the serial program’s',
-  I4: 'every parameter starts as the serial program’s',
+  I3: 'loss, norm, updated parameters and scalars are the serial program’s',
+  I4: 'every parameter and every scalar starts as the serial program’s',
 } as const
 
 export type Law = keyof typeof laws

@@ -3,12 +3,14 @@ import type { Call } from '../program.js'
 import type { ResultName } from '../role.js'
 import type { Finding, Place } from './law.js'
 import type { Update } from './ledger.js'
+import type { ScalarMove } from './scalars.js'
 import type { Value } from './value.js'
 
 export interface Outcome {
   readonly findings: readonly Finding[]
   readonly updates: readonly Update[]
   readonly results: readonly Result[]
+  readonly moves: readonly ScalarMove[]
 }
 
 /** What the step leaves in a frame that is read after it. */

@@ -1,5 +1,5 @@
 /** Segments made ready for replay: buffers become slots, types become numbers, each segment once per pattern of binding. */
-import { type Layout, layoutKey, localDims } from '../../base/index.js'
+import { type Layout, layoutKey, localDims, whole } from '../../base/index.js'
 import type { Instr } from '../instr.js'
 import { type Call, type DType, dtypeOfState, type Param, type Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
@@ -90,6 +90,8 @@ export class Shelf {
     type: this.#typeOfPart(param, param.state, dtypeOfState(param)),
     inside: false,
   })
+
+  ofScalar = (): HeldType => ({ type: this.numberOf({ dtype: 'f32', dims: [], layout: whole }), inside: false })
 
   #typeOfPart({ dims }: Param, kept: Layout, dtype: DType): number {
     const { mesh } = this.#program

@@ -2,9 +2,9 @@
  * All streams, played once on values instead of numbers: frames hold entries (a value, its type, its bytes),
  * calls take entries and leave entries, messages carry them, collectives between streams add them up.
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
- * It settles L6 and T4 (each call finds what it reads, as it was written), T5 and P3 to P5.
+ * It settles L6 and T4 (each call finds what it reads, as it was written), T5, P3 to P5 and P8 to P10.
  */
-import { stateEntries, stateFacts } from '../../base/index.js'
+import { scalarEntries, stateEntries, stateFacts } from '../../base/index.js'
 import { dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
 import { resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
@@ -26,6 +26,7 @@ import { Ledger, type Update } from './ledger.js'
 import type { Outcome, Result, Watch } from './outcome.js'
 import { type HeldType, type Ready, Shelf, type Slot } from './ready.js'
 import { RowRoutes } from './rows.js'
+import { Verdicts, valueOfScalar } from './scalars.js'
 import { hashValues, keyOf, mixA, mixB, nothing, plus, same, shareOf, type Value } from './value.js'
 
 export const replay = (program: Program, flows = new Flows(program), watch?: Watch): Outcome =>
@@ -34,6 +35,7 @@ export const replay = (program: Program, flows = new Flows(program), watch?: Wat
 class Replay {
   readonly #findings: Finding[] = []
   readonly #ledger = new Ledger()
+  readonly #verdicts = new Verdicts()
   readonly #rows = new RowRoutes()
   readonly #shelf: Shelf
   readonly #memory: Contents[][]
@@ -54,6 +56,9 @@ class Replay {
     this.#memory = program.streams.map(stream => stream.frames.map(() => new Map()))
     this.#reduced = program.streams.map(() => new Set())
     for (const param of program.params) this.#begin(param)
+    for (const [name, { frames }] of scalarEntries(program.scalars))
+      for (const [pipeline, frame] of resultPlaces(frames))
+        this.#keep(pipeline, frame, valueOfScalar(name), this.#shelf.ofScalar())
   }
 
   run(): Outcome {
@@ -64,9 +69,11 @@ class Replay {
     }
     for (const param of this.#program.params) this.#end(param)
     const results = this.#results()
+    const verdicts = this.#verdicts.findings(this.#program, (pipeline, frame) => this.#memory[pipeline][frame].get(0))
     return {
-      findings: [...this.#findings, ...this.#ledger.findings(this.#program)],
+      findings: [...this.#findings, ...this.#ledger.findings(this.#program), ...verdicts],
       updates: this.#ledger.updates,
+      moves: this.#verdicts.moves,
       results,
     }
   }
@@ -77,18 +84,16 @@ class Replay {
     const start = valueOfParam(name)
     this.#params.set(keyOf(start.a, start.b), param)
     for (const [pipeline, held] of Object.entries(frames)) {
-      const memory = this.#memory[Number(pipeline)]
-      const put = (frame: number, value: Value, lying: HeldType) =>
-        memory[frame].set(0, {
-          ...value,
-          ...lying,
-          to: this.#program.streams[Number(pipeline)].frames[frame].bytes,
-          microbatch: -1,
-        })
-      put(held.param, heldAs(param, start), this.#shelf.ofParam(param))
+      this.#keep(Number(pipeline), held.param, heldAs(param, start), this.#shelf.ofParam(param))
       for (const [state, frame] of stateEntries(held.states))
-        put(frame, startOf(name, state), this.#shelf.ofState(param))
+        this.#keep(Number(pipeline), frame, startOf(name, state), this.#shelf.ofState(param))
     }
+  }
+
+  /** What a frame holds when the step begins. */
+  #keep(pipeline: number, frame: number, value: Value, lying: HeldType): void {
+    const to = this.#program.streams[pipeline].frames[frame].bytes
+    this.#memory[pipeline][frame].set(0, { ...value, ...lying, to, microbatch: -1 })
   }
 
   /** The updated parameter is back where it is kept, and so are its state and what it was rounded from. */
@@ -297,6 +302,9 @@ class Replay {
       case 'square':
         this.#square(frame, act)
         break
+      case 'move':
+        this.#verdicts.move(this.#program, frame, act)
+        break
       case 'update':
         this.#update(frame, act)
     }
@@ -366,6 +374,9 @@ class Replay {
     const [updated, ...states] = after
     if (before.slice(1).some((value, i) => !isStart(param.name, act.states[i], value)))
       this.#findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
+    for (const { scalar, in: slot } of act.reads)
+      if (!same(valueIn(frame, slot), valueOfScalar(scalar)))
+        this.#say(frame, act.instr, 'P9', `the update of ${param.name} does not read ${scalar} of the step’s start`)
     const grad = frame.ready.slots[act.ins[0]]
     const state = this.#shelf.ofState(param)
     if (grad.type !== state.type)
@@ -374,6 +385,7 @@ class Replay {
         ...place,
         message: `the gradient of ${param.name} is ${this.#shelf.show(grad)}, its state ${this.#shelf.show(state)}`,
       })
+    this.#verdicts.updated({ ...place, norm: ins[1] ?? nothing, limit: act.limit })
     this.#ledger.updates.push({
       ...place,
       pipeline: frame.pipeline,

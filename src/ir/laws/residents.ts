@@ -1,8 +1,8 @@
 /**
- * L5 and L9 for what lives from step to step: parameters, their states and the results are written and read between steps
+ * L5 and L9 for what lives from step to step: parameters, their states, scalars and the results are written and read between steps
  * too, whether or not a call is given them.
  */
-import { heldElements, type Layout, lineElements, localDims } from '../../base/index.js'
+import { heldElements, type Layout, lineElements, localDims, scalarEntries } from '../../base/index.js'
 import { bytesPer, type DType, dtypeOfState, type Param, type Program, resultPlaces } from '../program.js'
 import { resultNames } from '../role.js'
 import type { Finding } from './law.js'
@@ -30,6 +30,9 @@ export function residents(program: Program): Finding[] {
   for (const name of resultNames)
     for (const [pipeline, frame] of resultPlaces(program.results[name]))
       check(`the ${name}`, pipeline, frame, { bytes: bytesPer.f32, dtype: 'f32' })
+  for (const [name, { frames }] of scalarEntries(program.scalars))
+    for (const [pipeline, frame] of resultPlaces(frames))
+      check(name, pipeline, frame, { bytes: bytesPer.f32, dtype: 'f32' })
   return findings
 }
 

@@ -309,10 +309,11 @@ export const signatures: OpTable<Signature> = {
   balanceLossGrad: elementwise(2, { dtypes: { ins: 'ff', outs: 'f' }, stuck: ofChoice }),
   zLoss: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
   zLossGrad: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, stuck: ofChoice }),
-  balance: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'p' }, shapes: [like(0)], flat: true },
+  balance: { ins: n(2), outs: n(1), dtypes: { ins: 'pf', outs: 'p' }, shapes: [like(0)], flat: true },
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
   sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },
+  take: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [scalar] },
   adamw: {
     ins: n(4),
     outs: n(3),

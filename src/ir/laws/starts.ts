@@ -1,12 +1,21 @@
-/** I4: initial values depend on a parameter's name, its dims (their order too) and its init, and on nothing a plan changes. */
+/**
+ * I4: initial values depend on a parameter's name, its dims (their order too) and its init, and on nothing a plan changes; so
+ * do those of scalars.
+ */
+import { scalarNames } from '../../base/index.js'
 import type { Param, Program } from '../program.js'
 import type { Finding } from './law.js'
 
-export function starts({ params }: Program, serial: Program): Finding[] {
+export function starts({ params, scalars }: Program, serial: Program): Finding[] {
   const right = new Map(serial.params.map(param => [param.name, startOf(param)]))
   const own = new Map(params.map(param => [param.name, startOf(param)]))
   const say = (message: string): Finding => ({ law: 'I4', message })
+  const told = (start: number | undefined) => (start === undefined ? 'is missing' : `starts as ${start}`)
   return [
+    ...scalarNames.flatMap(name => {
+      const [is, expected] = [told(scalars?.[name]?.start), told(serial.scalars?.[name]?.start)]
+      return is === expected ? [] : [say(`${name} ${is}, in the serial program it ${expected}`)]
+    }),
     ...[...own].flatMap(([name, start]) => {
       const expected = right.get(name)
       if (expected === undefined) return [say(`the serial program has no parameter ${name}`)]

@@ -3,7 +3,7 @@
  * with `%` (or is a bare `wait %x`) is an instruction. The first line that cannot be read is thrown as a problem:
  * the lines after it may depend on it.
  */
-import { type Axis, type Dim, dtypes, nearest, ProblemsError, stateNames } from '../../base/index.js'
+import { type Axis, type Dim, dtypes, nearest, ProblemsError, scalarNames, stateNames } from '../../base/index.js'
 import type { Instr, InstrKind } from '../instr.js'
 import { type DType, type Init, type Kind, kinds, type Param, type Program, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
@@ -107,11 +107,11 @@ const readers: Readonly<Record<string, Reader>> = {
     const multiples = every === undefined ? {} : { every: count.read(every) }
     program.inputs.push({ ...named, ...growing(readShaped(shape)), ...multiples })
   },
-  result({ program }, [result, ...places]) {
-    const at = places
-      .map(place => atMost(2, place.split(':')))
-      .map(([stream, frame]) => [count.read(stream), count.read(frame)])
-    program.results[oneOf(...resultNames).read(result)] = Object.fromEntries(at)
+  result: ({ program }, [result, ...places]) =>
+    (program.results[oneOf(...resultNames).read(result)] = readPlaces(places)),
+  scalar({ program }, [scalar, start, ...places]) {
+    const read = { start: number.read(start), frames: readPlaces(places) }
+    program.scalars = { ...program.scalars, [oneOf(...scalarNames).read(scalar)]: read }
   },
   /** f32 where no dtype is written. */
   param(draft, [param, ...rest]) {
@@ -172,6 +172,12 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
     }
   },
 }
+
+/** `0:12 3:12`: on pipeline coordinates 0 and 3, in frame 12. */
+const readPlaces = (places: readonly string[]): Record<number, number> =>
+  Object.fromEntries(
+    places.map(place => atMost(2, place.split(':'))).map(([stream, frame]) => [count.read(stream), count.read(frame)]),
+  )
 
 /** `inside`, where it is, is the last word. */
 const readInside = (words: readonly string[]) =>
@@ -312,7 +318,7 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 
 /** Attributes that may be missing: a dropout op without a dropout may not. */
 const optional = (kind: InstrKind, key: string): boolean =>
-  ['window', 'scale', 'scaling', 'dim', 'groups'].includes(key) || (key === 'dropout' && kind !== 'dropout')
+  ['window', 'scale', 'scaling', 'dim', 'groups', 'limit'].includes(key) || (key === 'dropout' && kind !== 'dropout')
 
 function readAttributes(kind: InstrKind, words: readonly string[]): Record<string, unknown> {
   const codecs = attributes[kind] as Record<string, Codec<unknown>> // the table gives each kind its own

@@ -1,5 +1,5 @@
 /** The text form, written: sections for the whole, then segments, then streams; one line per thing. */
-import { type Mesh, stateEntries } from '../../base/index.js'
+import { type Mesh, scalarEntries, stateEntries } from '../../base/index.js'
 import type { Instr } from '../instr.js'
 import {
   type Buffer,
@@ -25,6 +25,7 @@ export const print = (program: Program): string =>
     ...program.blocks.map(b => `block ${word.show(b.name)} kind=${word.show(b.kind)} stage=${b.stage}`),
     ...program.inputs.map(printInput),
     ...printResults(program),
+    ...printScalars(program),
     ...program.params.flatMap(printParam),
     ...Object.entries(program.segments).flatMap(([key, segment]) => ['', ...printSegment(segment, key)]),
     ...program.streams.flatMap((stream, pipeline) => ['', ...printStream(stream, pipeline)]),
@@ -41,7 +42,16 @@ const printInput = (input: DataInput): string =>
 const printResults = ({ results }: Program): string[] =>
   resultNames
     .filter(result => resultPlaces(results[result]).length > 0)
-    .map(result => ['result', result, ...resultPlaces(results[result]).map(place => place.join(':'))].join(' '))
+    .map(result => ['result', result, ...printPlaces(results[result])].join(' '))
+
+/** `scalar taken 0 0:13 1:9`: what it is before the first step, and where it lies. */
+const printScalars = ({ scalars }: Program): string[] =>
+  scalarEntries(scalars).map(([scalar, { start, frames }]) =>
+    ['scalar', scalar, number.show(start), ...printPlaces(frames)].join(' '),
+  )
+
+const printPlaces = (frames: Parameters<typeof resultPlaces>[0]): string[] =>
+  resultPlaces(frames).map(place => place.join(':'))
 
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,

@@ -139,13 +139,16 @@ def load_lr(here):
     return (lr,)
 
 
-def load_step(here):
-    """Data: load step."""
-    step = here.load("step")
-    return (step,)
-
-
-def update(here, lr, step, param, grad, m, v, normSquared):
+def update(here, lr, param, grad, m, v, normSquared, taken):
     """Optimizer: update layers.norm1.gain and 10 more, in lists."""
-    param, m, v = ops.adamw_(param, m, v, grad, lr=lr, step=step, betas=(0.9, 0.95), eps=1e-8, decay=0)
+    param, m, v = ops.adamw_(
+        param, m, v, grad, verdict=here.verdict(normSquared), lr=lr, taken=taken, betas=(0.9, 0.95), eps=1e-8,
+        decay=0,
+    )
     return (param, m, v)
+
+
+def take(here, normSquared, taken):
+    """Optimizer: take."""
+    taken = ops.take_(taken, here.verdict(normSquared))
+    return (taken,)

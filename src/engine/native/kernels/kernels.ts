@@ -6,7 +6,7 @@
 import { type Addon, platform } from '../../../platform/index.js'
 import { type Probed, probed } from './probe.js'
 import type { Kernels } from './target.js'
-import { type Tuning, tuningFor, wordsOf } from './tuning.js'
+import { columnsOf, type Tuning, tuningFor, wordsOf } from './tuning.js'
 import { wasmKernels } from './wasm.js'
 import { WebAssembly } from './webassembly.js'
 
@@ -44,6 +44,7 @@ export function nativeKernels(kind: 'native' | 'vectors', addon: Addon = platfor
     workspaceBytes,
     variants,
     tuning,
+    panelColumns: withTiles ? 0 : columnsOf(tuning, variants),
     tuned: tunedTo,
     memory(bytes) {
       const buffer = alignedBuffer(64 + bytes)

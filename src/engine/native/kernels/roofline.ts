@@ -18,8 +18,8 @@ export interface Limits {
 
 export const productFlops = 2 * size ** 3
 
-/** `bytes`: of all operands and results. */
-export function limitsOf(kernels: Kernels, bytes: number): Limits {
+/** `bytes`: of all operands and results. Both are repeated for about as long as a kernel is, out of `milliseconds` in all. */
+export function limitsOf(kernels: Kernels, bytes: number, milliseconds: number): Limits {
   const columns = Math.max(1, Math.ceil(bytes / 8)) // half is read, half is written
   const bed = new KernelBed(kernels, 8 * columns + 12 * size * size + 1024)
   const [x, out] = [bed.operand(columns), bed.operand(columns)]
@@ -30,6 +30,9 @@ export function limitsOf(kernels: Kernels, bytes: number): Limits {
     ...{ out: c.offset, a: a.offset, b: b.offset, bias: 0, add: 0, m: size, n: size, k: size },
     ...{ transA: 0, transB: 0, batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
   }
-  const times = Math.max(1, Math.ceil(2 ** 26 / bytes))
-  return { copy: () => bed.time('copy', copied, times), product: () => bed.time('matmul', multiplied, 64) }
+  const times = (each: number) => Math.max(1, Math.ceil((each * milliseconds) / 100))
+  return {
+    copy: () => bed.time('copy', copied, times(2 ** 26 / bytes)),
+    product: () => bed.time('matmul', multiplied, times(64)),
+  }
 }

@@ -106,7 +106,7 @@ function norms(rows: number): Trial[] {
     },
     { command: 'rmsNorm', op: { kind: 'rmsNorm', eps }, ins: { x, gain: w }, outs: { y: x }, words },
     {
-      ...{ command: 'rmsNormInputGrad', op: { kind: 'rmsNormInputGrad', eps }, words },
+      ...{ command: 'rmsNormInputGrad', op: { kind: 'rmsNormInputGrad', eps }, words: { ...words, dgain: 0, add: 0 } },
       ...{ ins: { dy: x, x, gain: w }, outs: { dx: x } },
     },
   ]
@@ -192,8 +192,9 @@ function updates(tokens: number): Trial[] {
   const how = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 }
   return [
     {
-      ...{ command: 'adamw', op: { kind: 'adamw', ...how, clip: 0 }, words: { ...x, ...how, clip: 0 }, updates: true },
-      ...{ ins: { grad: x, normSquared: {}, lr: {}, step: {} }, outs: { param: x, m: x, v: x } },
+      ...{ command: 'adamw', op: { kind: 'adamw', ...how, clip: 0 }, updates: true },
+      words: { ...x, ...how, clip: 0, limit: Number.POSITIVE_INFINITY },
+      ...{ ins: { grad: x, normSquared: {}, lr: {}, taken: {} }, outs: { param: x, m: x, v: x } },
     },
   ]
 }

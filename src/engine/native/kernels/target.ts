@@ -23,6 +23,8 @@ export interface Kernels {
   /** Of matmul's register tile, those that were compiled: the first where nothing was measured. */
   readonly variants: readonly Variant[]
   readonly tuning: Tuning
+  /** How wide a panel of a packed operand is, or 0 where none is packed beforehand: matrix tiles pack for themselves. */
+  readonly panelColumns: number
   /** The same, tuned otherwise. */
   tuned(tuning: Tuning): Kernels
   /** A memory with at least so many bytes from its start on. */

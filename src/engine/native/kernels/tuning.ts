@@ -71,6 +71,10 @@ export function neighbours(tuning: Tuning, { rows, columns }: Variant): Tuning[]
   ]
 }
 
+/** The columns of the tile that was chosen. */
+export const columnsOf = ({ variant }: Tuning, variants: readonly Variant[]): number =>
+  variants.find(({ name }) => name === variant)?.columns ?? 0
+
 /** The same with collectives that move their bytes otherwise. */
 export const movements = (tuning: Tuning): Tuning[] => [
   { ...tuning, ...small },

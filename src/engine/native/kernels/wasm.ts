@@ -4,7 +4,7 @@
  * by a stack of its own: instances of one module would otherwise all push onto the same one.
  */
 import type { Kernels, SharedMemory } from './target.js'
-import { type Tuning, tuningFor, type Variant, wordsOf } from './tuning.js'
+import { columnsOf, type Tuning, tuningFor, type Variant, wordsOf } from './tuning.js'
 import { type Global, type Memory, type Module, WebAssembly } from './webassembly.js'
 
 interface Exports {
@@ -79,6 +79,7 @@ export function wasmKernels(module: Module, description: string, tuning?: Tuning
     workspaceBytes,
     variants,
     tuning,
+    panelColumns: columnsOf(tuning, variants),
     tuned: tunedTo,
     memory: wasmMemory,
     attach: memory => attach(module, memory, wordsOf(tuning, variants, false)),

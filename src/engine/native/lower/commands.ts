@@ -1,3 +1,7 @@
+const matmulWords = [
+  ...['out', 'a', 'b', 'bias', 'add', 'm', 'n', 'k', 'transA', 'transB', 'batch', 'strideA', 'strideB', 'strideOut'],
+] as const
+
 /** Of attention and its gradient: sizes, positions of queries and keys, and the mask of dropout. */
 const attentionWords = [
   'batch',
@@ -50,22 +54,12 @@ export const commands = {
    * out[m n] = op(a) op(b) + bias[n] + add[m n]; a is [m k], or [k m] where transA; b is [k n], or [n k] where transB; all
    * dense rows. bias and add are 0 where there is none; add may be out.
    */
-  matmul: [
-    'out',
-    'a',
-    'b',
-    'bias',
-    'add',
-    'm',
-    'n',
-    'k',
-    'transA',
-    'transB',
-    'batch',
-    'strideA',
-    'strideB',
-    'strideOut',
-  ],
+  matmul: matmulWords,
+  /**
+   * The same, of one batch and with the same bits, where several products share b: it is packed at panels by the first of
+   * them (`packs`), for all that follow. panels 0: nobody shares it.
+   */
+  matmulPanels: [...matmulWords, 'panels', 'packs'],
   /** `repeats` rows of out, `stride` apart, are each row of x: out[(r * repeats + i) * stride + c] = x[r c]. */
   joinPart: ['out', 'x', 'rows', 'repeats', 'columns', 'stride'],
   /** The inverse, summed: out[r c] = sum over i of x[(r * repeats + i) * stride + c]. */
@@ -164,14 +158,34 @@ export const commands = {
   balanceLossGrad: ['dscores', 'scores', 'counts', 'groups', 'rows', 'columns', 'by', 'shares'],
   zLoss: ['loss', 'logits', 'rows', 'columns', 'by'],
   zLossGrad: ['dlogits', 'logits', 'rows', 'columns', 'by'],
-  balance: ['bias', 'counts', 'n', 'rate', 'mean'],
+  /** Nothing is done unless normSquared is below `limit`, a square as well; this holds for take, adamw and sgd too. */
+  balance: ['bias', 'counts', 'normSquared', 'n', 'rate', 'mean', 'limit'],
   fill: ['out', 'n', 'value'],
   accumulate: ['out', 'x', 'n'],
   sumSquares: ['out', 'x', 'n'],
-  /** clip 0: never. lr and step are read from scalars in memory. */
-  adamw: ['param', 'm', 'v', 'grad', 'normSquared', 'lr', 'step', 'n', 'beta1', 'beta2', 'eps', 'weightDecay', 'clip'],
+  /** A step is counted. */
+  take: ['taken', 'normSquared', 'limit'],
+  /** clip 0: never. lr and taken are read from scalars in memory. */
+  adamw: [
+    ...[
+      'param',
+      'm',
+      'v',
+      'grad',
+      'normSquared',
+      'lr',
+      'taken',
+      'n',
+      'beta1',
+      'beta2',
+      'eps',
+      'weightDecay',
+      'clip',
+      'limit',
+    ],
+  ],
   /** m 0: no momentum. */
-  sgd: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'momentum', 'weightDecay', 'clip'],
+  sgd: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'momentum', 'weightDecay', 'clip', 'limit'],
   /** rows runs of `columns` elements, from stride to stride. */
   copy: ['out', 'x', 'rows', 'columns', 'strideOut', 'strideX'],
 

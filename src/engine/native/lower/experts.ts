@@ -1,5 +1,14 @@
 /** From ops of experts to the commands that do them. Tokens come first in every tensor, then candidates or choices; rows first. */
-import { coordinatesAlong, type Dim, elementsOf, gcd, partAlong, roomOrders, splitOf } from '../../../base/index.js'
+import {
+  coordinatesAlong,
+  type Dim,
+  elementsOf,
+  gcd,
+  partAlong,
+  roomOrders,
+  splitOf,
+  squaredLimit,
+} from '../../../base/index.js'
 import { has, sizeIn } from '../../../geometry/index.js'
 import type { InstrOf, Ref } from '../../../ir/index.js'
 import type { MemoryMap } from './map.js'
@@ -162,8 +171,10 @@ export const expertRules = {
     alike(s, [logits, dlogits])
     s.list.write('zLossGrad', { dlogits: s.at(dlogits), logits: s.at(logits), ...tokens(s, logits, 'candidate'), by })
   },
-  balance: ({ ins: [counts], outs: [bias], rate, mean }: InstrOf<'balance'>, s: Site) =>
-    void s.list.write('balance', { bias: s.at(bias), counts: s.at(counts), n: alike(s, [bias, counts]), rate, mean }),
+  balance({ ins: [counts, norm], outs: [bias], rate, mean, ...guard }: InstrOf<'balance'>, s: Site) {
+    const at = { bias: s.at(bias), counts: s.at(counts), normSquared: s.at(norm) }
+    s.list.write('balance', { ...at, n: alike(s, [bias, counts]), rate, mean, limit: squaredLimit(guard) })
+  },
 }
 
 /** A weight for each row. */

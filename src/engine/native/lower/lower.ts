@@ -6,29 +6,15 @@
 import {
   type Coordinates,
   coordinatesOf,
-  type DimPart,
   elementsOf,
-  flatAxes,
-  heldElements,
   indexAlong,
   isZigzagCut,
-  type Mesh,
   partAlong,
-  partStart,
   type Rank,
   sizeOfAll,
   zigzagAxes,
 } from '../../../base/index.js'
-import {
-  acrossMicrobatches,
-  lineShape,
-  membersOf,
-  partsOf,
-  peerOf,
-  type Shape,
-  wholeDims,
-  wholeInput,
-} from '../../../geometry/index.js'
+import { membersOf, peerOf, type Shape, wholeInput } from '../../../geometry/index.js'
 import {
   applyRule,
   type Buffer,
@@ -46,13 +32,16 @@ import {
   type Segment,
   type Step,
   type Stream,
+  traitsOf,
 } from '../../../ir/index.js'
 import { meaningOf } from '../../text.js'
 import { finishCollective, meetsOnce } from './collectives.js'
 import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
+import { bytesBefore, partsIn, shapesIn } from './local.js'
 import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
+import { type PanelOptions, Panels } from './panels.js'
 import { RendezvousTable } from './rendezvous.js'
 import { rules } from './rules.js'
 import { Refusal } from './shapes.js'
@@ -65,6 +54,8 @@ export interface LowerOptions extends MapOptions {
   readonly poison?: boolean
   /** Record when each command started and ended. */
   readonly spans?: boolean
+  /** Operands that several products share are packed once. */
+  readonly panels?: PanelOptions | undefined
 }
 
 export interface Waiting {
@@ -116,7 +107,7 @@ export function lower(program: Program, options: LowerOptions): LoweredProgram {
   const refusals = new Set<string>()
   const shapes = shapesIn(program)
   const world: World = { program, options, map, shapes, collectives, refusals, once: remembering() }
-  const writers = map.ranks.map((_, rank) => new RankLowering(world, rank).write())
+  const writers = map.ranks.map((_, rank) => new RankLowering(world, rank).write(region))
   if (refusals.size > 0) throw new RefusalError([...refusals])
   const syncAt = region.take(0)
   collectives.settle(region)
@@ -165,6 +156,7 @@ class RankLowering {
   readonly #stream: Stream
   readonly #arena: number
   readonly #list = new ListWriter()
+  readonly #panels: Panels | undefined
   readonly #members = new Map<Group, readonly Rank[]>()
   /** Frames of which a run of elements is to be 0, and that nobody has touched since. */
   readonly #cleared = new Map<number, { readonly from: number; readonly n: number }>()
@@ -179,9 +171,10 @@ class RankLowering {
     this.#at = coordinatesOf(world.program.mesh, rank)
     this.#stream = streamOf(world.program, rank)
     this.#arena = world.map.ranks[rank].arena
+    this.#panels = world.options.panels && new Panels(world.options.panels)
   }
 
-  write(): ListWriter {
+  write(region: Region): ListWriter {
     const { options, map } = this.#world
     this.#list.write('config', {
       ...{ abort: map.control, ...options.waiting, spans: 0, spanCapacity: 0 },
@@ -192,6 +185,7 @@ class RankLowering {
       this.#step(step, index)
     }
     for (const frame of this.#cleared.keys()) this.#frame(frame)
+    this.#panels?.settle(this.#list, bytes => region.take(bytes))
     return this.#list
   }
 
@@ -214,6 +208,7 @@ class RankLowering {
 
   #account(command: 'alloc' | 'free', index: number): void {
     const { kind, bytes } = this.#stream.frames[index]
+    this.#panels?.touch(index)
     this.#cleared.delete(index) // nobody asked for it, and from here on the bytes are another's
     this.#list.write(command, { kind: kinds.indexOf(kind), bytes })
     if (this.#world.options.poison)
@@ -228,6 +223,7 @@ class RankLowering {
 
   #post(step: Extract<Step, { kind: 'send' | 'recv' }>): void {
     this.#flying.set(step.tag, step)
+    this.#panels?.touch(step.frame)
     const word = this.#list.write(step.kind, { sync: 0, message: 1 }) + wordOf(step.kind, 'sync')
     const end = step.kind === 'send' ? 'x' : 'out'
     const sync = { list: this.#list, word }
@@ -274,6 +270,7 @@ class RankLowering {
     const fusion = this.#fusionOf(call, segment)
     const site = this.#siteOf(call, segment, fusion)
     for (const [instr, written] of segment.instrs.entries()) {
+      for (const ref of traitsOf(written).writes) this.#panels?.touch(call.bind[segment.buffers[ref].role])
       const what = fusion?.instead.has(written) ? fusion.instead.get(written) : written
       if (!what) continue
       this.#list.origin = { step: index, instr: what === written ? instr : segment.instrs.indexOf(what) }
@@ -308,6 +305,13 @@ class RankLowering {
     const known = this.#members.get(group) ?? membersOf(this.#world.program.mesh, this.#rank, group).members
     this.#members.set(group, known)
     return known
+  }
+
+  /** Weights are what products share, over microbatches. */
+  #sharing({ roles, buffers }: Segment, ref: Ref, frame: number, at: (ref: Ref) => number): ReturnType<Site['panels']> {
+    const panels = this.#panels
+    if (!panels || roles[buffers[ref].role].name.is !== 'param') return undefined
+    return product => panels.note({ ...product, frame, at: at(ref) })
   }
 
   #siteOf(call: Call, segment: Segment, fusion: Fusion | undefined): Site {
@@ -358,8 +362,9 @@ class RankLowering {
         const place = map.inputs.get(name)
         return place && { ...place, dims: wholeInput(program, name) }
       },
-      scalar: name => map[name],
+      rate: map.lr,
       fused: instr => fusion?.sums.get(instr),
+      panels: ref => this.#sharing(segment, ref, frameOf(ref), at),
       normWeights: instr => fusion?.norms.get(instr),
       merged: instr => fusion?.merges.get(instr),
       once,
@@ -367,32 +372,4 @@ class RankLowering {
       open: new Map(),
     }
   }
-}
-
-/** Bytes of the parts before its own, where a part lies among all. */
-const bytesBefore = (mesh: Mesh, { dtype, dims, layout, inside }: Buffer, at: Coordinates): number =>
-  inside ? partStart(mesh, dims, layout, at) * bytesPer[dtype] : 0
-
-/** Shapes of every buffer of a segment, made once for all ranks. */
-function shapesIn({ mesh, microbatches }: Program): World['shapes'] {
-  const known = new Map<Segment, Readonly<Record<Ref, Shape>>>()
-  const shape = ({ dims, layout }: Buffer): Shape =>
-    flatAxes(layout).length > 0
-      ? lineShape(heldElements(mesh, dims, layout))
-      : { dims, whole: acrossMicrobatches(wholeDims(mesh, dims, layout), microbatches) }
-  return segment => {
-    const shapes =
-      known.get(segment) ??
-      Object.fromEntries(Object.entries(segment.buffers).map(([ref, buffer]) => [ref, shape(buffer)]))
-    known.set(segment, shapes)
-    return shapes
-  }
-}
-
-/** The batch dim of one microbatch is a run of the global batch's. */
-function partsIn({ mesh }: Program, { dims, layout }: Buffer, at: Coordinates, microbatch: number): DimPart[] {
-  const samples = wholeDims(mesh, dims, layout)
-  return partsOf(mesh, dims, layout, at).map((part, i) =>
-    dims[i].name === 'batch' ? { ...part, origin: part.origin + Math.max(0, microbatch) * samples[i].size } : part,
-  )
 }

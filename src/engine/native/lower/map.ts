@@ -49,9 +49,8 @@ export interface RankPlace {
 export interface MemoryMap {
   readonly control: number
   readonly inputs: ReadonlyMap<string, InputPlace>
-  /** f32 scalars. */
+  /** The learning rate of the step, in f32. */
   readonly lr: number
-  readonly step: number
   readonly ranks: readonly RankPlace[]
   /** Where the choices of each layer are gathered, for those who want to see them. */
   readonly choices: ReadonlyMap<string, ChoicePlace>
@@ -79,7 +78,7 @@ export function mapOf(program: Program, options: MapOptions, region: Region): Me
       return [name, { offset: region.take(elements * bytesPer[dtype]), dtype, elements }]
     }),
   )
-  const [lr, step] = [region.take(4), region.take(4)]
+  const lr = region.take(4)
   const ranks = Array.from({ length: worldOf(program.mesh) }, (_, rank): RankPlace => {
     const status = region.take(Status.bytes)
     const observed = new Map(options.observeGradients ? gradientsOf(program, region) : [])
@@ -91,7 +90,7 @@ export function mapOf(program: Program, options: MapOptions, region: Region): Me
     }
   })
   const choices = new Map(options.choices ? choicesOf(program, region) : [])
-  return { control, inputs, lr, step, ranks, choices }
+  return { control, inputs, lr, ranks, choices }
 }
 
 const choicesOf = (program: Program, region: Region): [string, ChoicePlace][] =>

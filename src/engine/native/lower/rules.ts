@@ -2,7 +2,7 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
-import { elementsOf, type OpKind } from '../../../base/index.js'
+import { elementsOf, type OpKind, squaredLimit } from '../../../base/index.js'
 import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
 import { bytesPer, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
 import { attentionRules, orderIn } from './attention.js'
@@ -100,7 +100,7 @@ const compute: ComputeRules = {
     const { swap, transA, transB, m, n, k, batch } = s.once(instr, () => matmulOf(dims(s, a), dims(s, b), dims(s, out)))
     const [left, right] = swap ? [b, a] : [a, b]
     const sum = s.fused(instr)
-    s.list.write('matmul', {
+    const words = {
       ...{ add: addend(s, sum, sum?.add), bias: addend(s, sum, sum?.bias) },
       out: s.at(sum?.out ?? out),
       a: s.at(left),
@@ -114,7 +114,10 @@ const compute: ComputeRules = {
       strideA: m * k,
       strideB: k * n,
       strideOut: m * n,
-    })
+    }
+    const share = batch === 1 ? s.panels(right) : undefined
+    if (!share) s.list.write('matmul', words)
+    else share({ m, n, k, transB, start: s.list.write('matmulPanels', { ...words, panels: 0, packs: 0 }) })
   },
   add({ ins, outs: [out] }, s) {
     const full = ins.find(ref => same(dims(s, ref), dims(s, out))) ?? ins[0]
@@ -257,8 +260,10 @@ const compute: ComputeRules = {
   sumSquares({ ins: [x], outs: [out], once }, s) {
     if (s.isFirst(once)) s.list.write('sumSquares', { out: s.at(out), x: s.at(x), n: size(s, x) })
   },
-  adamw({ ins, outs: [param, m, v], beta1, beta2, eps, weightDecay, clip }, s) {
-    const [grad, normSquared, lr, step] = ins.map(ref => s.at(ref))
+  take: ({ ins: [normSquared], outs: [taken], ...guard }, s) =>
+    void s.list.write('take', { taken: s.at(taken), normSquared: s.at(normSquared), limit: squaredLimit(guard) }),
+  adamw({ ins, outs: [param, m, v], beta1, beta2, eps, weightDecay, clip, ...guard }, s) {
+    const [grad, normSquared, lr, taken] = ins.map(ref => s.at(ref))
     s.list.write('adamw', {
       param: s.at(param),
       m: s.at(m),
@@ -266,19 +271,21 @@ const compute: ComputeRules = {
       grad,
       normSquared,
       lr,
-      step,
+      taken,
       n: alike(s, [param, m, v, ins[0]]),
       beta1,
       beta2,
       eps,
       weightDecay,
       clip,
+      limit: squaredLimit(guard),
     })
   },
-  sgd({ ins, outs: [param, m], momentum, weightDecay, clip }, s) {
+  sgd({ ins, outs: [param, m], momentum, weightDecay, clip, ...guard }, s) {
     const [grad, normSquared, lr] = ins.map(ref => s.at(ref))
     const at = { param: s.at(param), m: m === undefined ? 0 : s.at(m), grad, normSquared, lr }
-    s.list.write('sgd', { ...at, n: alike(s, [param, ins[0], ...(m ? [m] : [])]), momentum, weightDecay, clip })
+    const settings = { momentum, weightDecay, clip, limit: squaredLimit(guard) }
+    s.list.write('sgd', { ...at, n: alike(s, [param, ins[0], ...(m ? [m] : [])]), ...settings })
   },
 }
 
@@ -307,9 +314,9 @@ export const rules: Rules<void, Site> = {
     copyRuns(s, partRuns(dims(s, out), parts, dims(s, from)), s.at(from), s.at(out))
   },
   load({ input, out }, s) {
-    if (input === 'lr' || input === 'step') {
+    if (input === 'lr') {
       const one = { rows: 1, columns: 1, strideX: 1, strideOut: 1 }
-      s.list.write('copy', { x: s.scalar(input), out: s.at(out), ...one })
+      s.list.write('copy', { x: s.rate, out: s.at(out), ...one })
       return
     }
     const whole = s.input(input)

@@ -5,6 +5,7 @@ import { type Buffer, bytesPer, type Collective, type InstrOf, type Ref } from '
 import type { FusedResult, NormInputGrad, NormWeightGrad, Summing } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
+import type { PanelProduct } from './panels.js'
 import type { RankCollective } from './rendezvous.js'
 import { dense, type Run } from './shapes.js'
 
@@ -37,13 +38,16 @@ export interface Site {
   /** Whether the rank is the first along these axes. */
   isFirst(axes: readonly string[]): boolean
   input(name: string): (InputPlace & { readonly dims: readonly Dim[] }) | undefined
-  scalar(name: 'lr' | 'step'): number
+  /** Where the learning rate of the step lies. */
+  readonly rate: number
   /** One collective for all pairs or, where `meetsOnce` says no, one for each. */
   join(collective: Collective): readonly RankCollective[]
   /** What an instruction writes, where it sums more than its own. */
   fused(instr: Summing): FusedResult | undefined
   /** The gradients of a norm's weights that the gradient of its input makes as well. */
   normWeights(instr: NormInputGrad): NormWeightGrad | undefined
+  /** How to say that a product has this right operand, where products may share what is packed of it. */
+  panels(ref: Ref): ((product: Omit<PanelProduct, 'frame' | 'at'>) => void) | undefined
   /** The merge that an attention does as well. */
   merged(instr: InstrOf<'attention'>): InstrOf<'attentionMerge'> | undefined
   /** Makes what depends on shapes alone once for all ranks and calls. */

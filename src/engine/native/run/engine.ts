@@ -9,6 +9,7 @@ import {
   mapStates,
   mean,
   type Rank,
+  type Scalars,
   type States,
   seconds,
   stateEntries,
@@ -31,13 +32,14 @@ import {
 import { platform } from '../../../platform/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
 import type { Choices } from '../../choices.js'
-import { stepResultOf } from '../../result.js'
+import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
 import { stepCheckOf } from '../../step-data.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
 import { Status } from '../lower/commands.js'
 import { type LoweredProgram, lower, spanBytes, waitingFor } from '../lower/lower.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
+import type { PanelOptions } from '../lower/panels.js'
 import { Crew } from './crew.js'
 import type { Drawing } from './draw.js'
 import { failureOf } from './flight.js'
@@ -78,7 +80,8 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   const reserved = kernels.memory(0).start
   const { measure = false } = options
   const { workspaceBytes } = kernels
-  const lowered = lower(program, { ...options, spans: measure, waiting, reserved, workspaceBytes })
+  const panels = panelsOf(kernels)
+  const lowered = lower(program, { ...options, spans: measure, waiting, reserved, workspaceBytes, panels })
   affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer)
@@ -106,6 +109,12 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
   return runnerOf({ description, measure, crew, state, checked: stepCheckOf(program) })
 }
+
+/** What a rank may spend on packed operands; the memory of WebAssembly ends at 4 GiB. */
+const mostPanels: Readonly<Record<Kernels['kind'], number>> = { native: 2 ** 27, vectors: 2 ** 27, wasm: 2 ** 25 }
+
+const panelsOf = ({ kind, panelColumns }: Kernels): PanelOptions | undefined =>
+  panelColumns > 0 ? { columns: panelColumns, mostBytes: mostPanels[kind] } : undefined
 
 const phase = 'drawing the initial weights'
 const millisecondsBetweenLooks = 20
@@ -156,11 +165,12 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
     async step(data) {
       crew.mustBeReady()
       state.prepare(checked(data))
+      const before = state.scalars()
       const start = performance.now()
       await crew.step()
       const took = (performance.now() - start) / 1000
       if (measure) spans = state.spans()
-      return { ...state.result(), seconds: took }
+      return { ...state.result(before), seconds: took }
     },
     parameter: name => state.parameter(name).values,
     setParameter(name, values) {
@@ -171,6 +181,11 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
     setStates(name, states) {
       crew.mustBeReady()
       state.setStates(name, states)
+    },
+    scalars: () => state.scalars(),
+    setScalars(scalars) {
+      crew.mustBeReady()
+      state.setScalars(scalars)
     },
     held: ({ rank, frame, first }) => state.frame(rank, frame).subarray(first),
     // All of it is f32: writing rounds.
@@ -208,6 +223,7 @@ class State {
     for (const [rank, { words }] of lowered.lists.entries())
       new Float64Array(buffer, lowered.listAt[rank], words.length).set(words)
     for (const rank of this.#map.ranks.keys()) this.#residents(rank)
+    this.setScalars(scalarStartsOf(program))
   }
 
   /** What ranks need to know to draw the initial weights. */
@@ -237,12 +253,11 @@ class State {
   /** The data of a step, its number where masks need it, and counters from 0. */
   prepare({ inputs, lr, step }: StepData): void {
     for (const [name, { offset, dtype, elements }] of this.#map.inputs) {
-      if (name === 'lr' || name === 'step') continue
+      if (name === 'lr') continue
       if (dtype === 'i32') new Int32Array(this.#buffer, offset, elements).set(inputs(name))
       else new Float32Array(this.#buffer, offset, elements).set(inputs(name))
     }
     new Float32Array(this.#buffer, this.#map.lr, 1)[0] = lr
-    new Float32Array(this.#buffer, this.#map.step, 1)[0] = step
     for (const [rank, { stepWords, words }] of this.#lowered.lists.entries()) {
       const list = new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length)
       for (const word of stepWords) list[word] = step
@@ -251,8 +266,13 @@ class State {
     new Uint8Array(this.#buffer, offset, bytes).fill(0)
   }
 
-  result(): StepResult {
-    return stepResultOf(this.#program, (rank, frame) => this.frame(rank, frame)[0])
+  #first = (rank: Rank, frame: number): number => this.frame(rank, frame)[0]
+  result = (before: Scalars<number>): StepResult => stepResultOf(this.#program, this.#first, before)
+  scalars = (): Scalars<number> => scalarsIn(this.#program, this.#first)
+
+  setScalars(scalars: Scalars<number>): void {
+    for (const { pp, frame, value } of placedScalars(this.#program, scalars))
+      for (const [rank, at] of this.#coordinates.entries()) if (at === pp) this.frame(rank, frame)[0] = value
   }
 
   frame(rank: Rank, index: number): Float32Array {

@@ -1,0 +1,32 @@
+/** What a rank holds of the buffers of a segment. */
+import { type Coordinates, type DimPart, flatAxes, heldElements, type Mesh, partStart } from '../../../base/index.js'
+import { acrossMicrobatches, lineShape, partsOf, type Shape, wholeDims } from '../../../geometry/index.js'
+import { type Buffer, bytesPer, type Program, type Ref, type Segment } from '../../../ir/index.js'
+
+/** Bytes of the parts before its own, where a part lies among all. */
+export const bytesBefore = (mesh: Mesh, { dtype, dims, layout, inside }: Buffer, at: Coordinates): number =>
+  inside ? partStart(mesh, dims, layout, at) * bytesPer[dtype] : 0
+
+/** Shapes of every buffer of a segment, made once for all ranks. */
+export function shapesIn({ mesh, microbatches }: Program): (segment: Segment) => Readonly<Record<Ref, Shape>> {
+  const known = new Map<Segment, Readonly<Record<Ref, Shape>>>()
+  const shape = ({ dims, layout }: Buffer): Shape =>
+    flatAxes(layout).length > 0
+      ? lineShape(heldElements(mesh, dims, layout))
+      : { dims, whole: acrossMicrobatches(wholeDims(mesh, dims, layout), microbatches) }
+  return segment => {
+    const shapes =
+      known.get(segment) ??
+      Object.fromEntries(Object.entries(segment.buffers).map(([ref, buffer]) => [ref, shape(buffer)]))
+    known.set(segment, shapes)
+    return shapes
+  }
+}
+
+/** The batch dim of one microbatch is a run of the global batch's. */
+export function partsIn({ mesh }: Program, { dims, layout }: Buffer, at: Coordinates, microbatch: number): DimPart[] {
+  const samples = wholeDims(mesh, dims, layout)
+  return partsOf(mesh, dims, layout, at).map((part, i) =>
+    dims[i].name === 'batch' ? { ...part, origin: part.origin + Math.max(0, microbatch) * samples[i].size } : part,
+  )
+}

@@ -1,0 +1,33 @@
+import type { Files } from '../src/base/index.js'
+
+/** Files in memory: what is written can be read. */
+export function memoryFiles(): Files {
+  const files = new Map<string, Uint8Array>()
+  const bytes = (content: string | Uint8Array) =>
+    typeof content === 'string' ? new TextEncoder().encode(content) : content.slice()
+  const below = (path: string) => [...files.keys()].filter(file => file === path || file.startsWith(`${path}/`)).sort()
+  const readBytes: Files['readBytes'] = (path, begin, end) => {
+    const content = files.get(path)
+    if (!content) throw new Error('no such file')
+    return content.subarray(begin, end)
+  }
+  return {
+    readBytes,
+    read: path => new TextDecoder().decode(readBytes(path)),
+    list: path => (files.has(path) ? undefined : below(path)),
+    exists: path => below(path).length > 0,
+    write: (path, content) => void files.set(path, bytes(content)),
+    append: (path, text) => void files.set(path, bytes((files.has(path) ? readBytes(path).toString() : '') + text)),
+    create: (path, content) => !files.has(path) && files.set(path, bytes(content)) !== undefined,
+    rename(from, to) {
+      for (const file of below(from)) {
+        files.set(to + file.slice(from.length), files.get(file)!)
+        files.delete(file)
+      }
+    },
+    remove: path => below(path).forEach(file => void files.delete(file)),
+    makeFolder() {},
+    process: { host: 'memory', pid: 1 },
+    hasEnded: () => false,
+  }
+}
