@@ -99,7 +99,7 @@ export const rows: readonly Row[] = [
   [plan('schedule: { fil: a.csv }'), 'schema/missing plan.schedule.file | CSV', 'schema/key plan.schedule.fil | did you mean `file`?'],
   [plan('recompute: selectiv'), 'schema/name plan.recompute | did you mean `selective`?'],
   [plan('recompute: [attention, atention]'), 'schema/name plan.recompute[1] | did you mean `attention`?'],
-  [plan('recompute: true'), 'schema/type plan.recompute | expected none, selective, full or a list of op names, got true'],
+  [plan('recompute: true'), 'schema/type plan.recompute | expected none, cheap, selective, full or a list of op names, got true'],
   [plan('gather: always, reduce: never'), 'schema/name plan.gather | one of use or step', 'schema/name plan.reduce | one of microbatch or step'],
   [plan('layers: odd'), 'schema/name plan.layers | unknown layers `odd`'],
   [plan('layers: { frist: 2 }'), 'schema/key plan.layers.frist | did you mean `first`?'],
