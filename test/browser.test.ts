@@ -7,12 +7,12 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { after, before } from 'node:test'
 import { type BrowserContext, chromium, type Page } from 'playwright-core'
 import { type Serving, serve } from '../examples/browser/serve.js'
 import * as suite from './browser/suite.js'
 import { findChromium, noChromium } from './chromium.js'
-import { later, once } from './share.js'
+import { later, test } from './share.js'
 
 test('only one module beside the command line and the folder node imports Node', () => {
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' })
@@ -78,7 +78,7 @@ async function suitePage(from: Serving): Promise<Page> {
 }
 
 for (const name of ['gpt', 'llama'] as const) {
-  const tested = name === 'gpt' ? once : later
+  const tested = name === 'gpt' ? test : later
   tested(`${name}, dp 2 tp 2 pp 2: a page's losses, parameters and peaks are Node's, to the bit`, options, async () => {
     const page = await suitePage(serving)
     const theirs = await inPage<Awaited<ReturnType<typeof suite.train>>>(page, `train('${name}')`)
@@ -90,7 +90,7 @@ for (const name of ['gpt', 'llama'] as const) {
   })
 }
 
-once('a group of four workers sums', options, async () => {
+test('a group of four workers sums', options, async () => {
   const page = await suitePage(serving)
   const theirs = await inPage(page, 'allReduce()')
   deepEqual(theirs, Array(4).fill([6, 6]))
@@ -113,14 +113,14 @@ later('a worker that is ended mid-step ends the step', options, async () => {
   await page.close()
 })
 
-once('a page that is not isolated is told which headers it needs', options, async () => {
+test('a page that is not isolated is told which headers it needs', options, async () => {
   const page = await suitePage(await start(false))
   const message = await inPage<string>(page, 'allReduce().then(() => "", error => error.message)')
   match(message, /not cross-origin isolated.*Cross-Origin-Opener-Policy: same-origin/)
   await page.close()
 })
 
-once('examples/browser trains, and its loss falls', options, async () => {
+test('examples/browser trains, and its loss falls', options, async () => {
   const { page, errors } = await visit(`${serving.address}/examples/browser/index.html`)
   await page.waitForFunction("document.querySelector('pre').textContent.endsWith('done\\n')").catch(error => {
     throw new Error([error.message, ...errors].join('\n'))

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, test } from 'node:test'
+import { describe } from 'node:test'
 import { measuredDevice } from '../src/calibrate/measured-device.js'
 import {
   type CollectivePoint,
@@ -16,7 +16,7 @@ import {
 import { bend, fitMatmul, interpolate, matmulSeconds, priceCollective, priceKernel } from '../src/cost/index.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
-import { later, once } from './share.js'
+import { later, test } from './share.js'
 
 const python = findPython()
 const h200 = readFileSync('validation/gpu/h200.json', 'utf8')
@@ -229,26 +229,22 @@ describe('lockstep calibrate', () => {
       match(err, message)
     })
 
-  once(
-    '--emit torch prints a script that runs, and what it writes is read',
-    {
-      skip: python ? false : noPython,
-    },
-    async () => {
-      const { out } = await lockstep(['calibrate', '--emit', 'torch'])
-      const file = join(tmpdir(), `lockstep-measured-${process.pid}.json`)
-      execFileSync(python ?? '', ['-', '--device', 'cpu', '--quick', '--out', file], {
-        ...{ input: out, stdio: ['pipe', 'pipe', 'ignore'], env: { ...process.env, OMP_NUM_THREADS: '1' } },
-      })
-      const { code, written } = await lockstep(['calibrate', '--read', 'm.json', '--out', 'cpu.yaml'], {
-        'm.json': readFileSync(file, 'utf8'),
-      })
-      equal(code, 0)
-      match(written['cpu.yaml'], /peaks are the best rates that were measured/)
-    },
-  )
+  test('--emit torch prints a script that runs, and what it writes is read', {
+    skip: python ? false : noPython,
+  }, async () => {
+    const { out } = await lockstep(['calibrate', '--emit', 'torch'])
+    const file = join(tmpdir(), `lockstep-measured-${process.pid}.json`)
+    execFileSync(python ?? '', ['-', '--device', 'cpu', '--quick', '--out', file], {
+      ...{ input: out, stdio: ['pipe', 'pipe', 'ignore'], env: { ...process.env, OMP_NUM_THREADS: '1' } },
+    })
+    const { code, written } = await lockstep(['calibrate', '--read', 'm.json', '--out', 'cpu.yaml'], {
+      'm.json': readFileSync(file, 'utf8'),
+    })
+    equal(code, 0)
+    match(written['cpu.yaml'], /peaks are the best rates that were measured/)
+  })
 
-  once('measures this machine, and compare predicts a job on it', async () => {
+  test('measures this machine, and compare predicts a job on it', async () => {
     const { code, out } = await lockstep(['calibrate', '--quick', '--json'])
     equal(code, 0)
     const { cluster, problems } = parseCluster(JSON.parse(out))

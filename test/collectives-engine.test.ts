@@ -3,7 +3,7 @@
  * order: f32 and f64 rounded after each step, 16-bit numbers added up in f32 and rounded once.
  */
 import assert from 'node:assert/strict'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { uniform } from '../src/base/index.js'
 import { openGroup } from '../src/engine/native/group/group.js'
@@ -19,7 +19,7 @@ import {
   type Tensor,
 } from '../src/engine/native/index.js'
 import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())

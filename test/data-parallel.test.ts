@@ -3,14 +3,13 @@
  * hardly more than the whole, and a checkpoint of one dp is read by any other.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { coordinatesOf, heldElements, localDims, worldOf } from '../src/base/index.js'
 import { loadCheckpoint, printCheckpoint, readCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot, dataFor } from '../src/engine/index.js'
 import { type DataCall, type DataPolicy, planFlights } from '../src/schedule/index.js'
 import { computesWhatOneRankComputes, jobOf, optionsOf } from './jobs.js'
-import { later, once } from './share.js'
+import { later, test } from './share.js'
 
 const counts = [3, 6, 7, 10, 24, 48]
 
@@ -63,13 +62,13 @@ const jobFor = (dp: number, zero: number) => jobOf('llama tied', { dp, zero, mic
 
 for (const zero of [1, 2, 3])
   for (const dp of counts) {
-    const tested = dp > 10 ? later : once
+    const tested = dp > 10 ? later : test
     tested(`ZeRO ${zero} on ${dp} ranks computes what one rank computes`, () =>
       computesWhatOneRankComputes(jobFor(dp, zero)),
     )
   }
 
-once('parts of all ranks hold every element, and fewer zeros behind them than there are ranks', () => {
+test('parts of all ranks hold every element, and fewer zeros behind them than there are ranks', () => {
   for (const dp of counts) {
     const { mesh, params } = compileJob(jobFor(dp, 3))
     for (const { dims, state } of params) {

@@ -13,7 +13,7 @@ import { boot, type Interpreter } from '../src/engine/index.js'
 import { defineModel, type ModelInput, normal, ones } from '../src/model/index.js'
 import type { PlanInput } from '../src/plan/index.js'
 import { type Build, dataOf, familyModel, gradientScales, programOf, seq, wideMachine } from './one-rank.js'
-import { once, oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const vocab = 7
 const [h, bound] = [1e-3, 5e-9]
@@ -184,7 +184,7 @@ agrees('a model with a carry nobody takes up and a parameter nobody uses', batch
   }),
 )
 
-once('a parameter that is set is the parameter, however its parts are laid out', () => {
+test('a parameter that is set is the parameter, however its parts are laid out', () => {
   const plans: PlanInput[] = [
     {},
     { tp: 2 },

@@ -3,7 +3,7 @@
  * peaks equal to the plan byte by byte. And the data they come from: separators, labels, evaluation, resumed runs.
  */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
 import { batchAt, batchesInOrder, datasetOfIds, documentsIn, packed as packedData, padded } from '../src/data/index.js'
 import { compareRun } from '../src/engine/index.js'
@@ -12,7 +12,7 @@ import type { PlanInput } from '../src/plan/index.js'
 import { jobOf, type ModelName, optionsOf, packed, serialOf, titleOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { isWithinBounds, record } from './recorded.js'
-import { once, oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -121,7 +121,7 @@ const lossesOf = (out: string) =>
     .flatMap(({ loss, evalLoss }) => [loss, evalLoss])
     .filter(loss => loss !== undefined)
 
-once('a folder of texts is trained on document by document, alike on one rank and on several', async () => {
+test('a folder of texts is trained on document by document, alike on one rank and on several', async () => {
   const documents = 'source: texts, documents: {}'
   const [one, two, beyond] = [
     await train(documents, '', '--json'),
@@ -151,7 +151,7 @@ once('a folder of texts is trained on document by document, alike on one rank an
   match(out, /one rank/)
 })
 
-once('a tokenizer that ends no text leaves it to the job', async () => {
+test('a tokenizer that ends no text leaves it to the job', async () => {
   const { code, err } = await train('source: texts, tokenizer: t.json, documents: {}')
   equal(code, 1)
   ok(err.includes('t.json'))

@@ -3,7 +3,6 @@
  * is what they teach one by one.
  */
 import { deepEqual, equal, ok, throws } from 'node:assert/strict'
-import { test } from 'node:test'
 import { choices, type Mesh, partAlong, positionIn } from '../src/base/index.js'
 import { compileEvaluation, compileJob, serialJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
@@ -20,7 +19,7 @@ import {
 import { check, Data, Job, type JobInput, type PlanInput } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, packed, titleOf } from './jobs.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const hybrid = { ulysses: 2, ring: 2 } as const
 

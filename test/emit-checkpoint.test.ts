@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { checkpointProblems, readCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
@@ -15,7 +15,7 @@ import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
-import { later, once } from './share.js'
+import { later, test } from './share.js'
 
 const python = findPython()
 
@@ -51,7 +51,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     rmSync(root, { recursive: true, force: true })
   })
 
-  once('every logical tensor is there once, and equals the reference after as many steps', () => {
+  test('every logical tensor is there once, and equals the reference after as many steps', () => {
     const checkpoint = readCheckpoint((name, begin, end) => readFileSync(join(saved, name)).subarray(begin, end))
     equal(checkpoint.step, 2)
     const expected = expectedOf(job, 2)
@@ -95,7 +95,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     await goesOn(saved, losses, third, 'second', 2)
   })
 
-  once('experts saved under ep 4 go on under ep 2, etp 2 and cp 2, and under ep 2, emitted', async () => {
+  later('experts saved under ep 4 go on under ep 2, etp 2 and cp 2, and under ep 2, emitted', async () => {
     const experts = (plan: PlanInput): Job =>
       Job.parse({
         ...{ model: { ...expertModels.deepseek, layers: 2 }, training: { seq: 8, globalBatch: 4, steps: 4 } },
@@ -108,29 +108,26 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     await goesOn(join(root, 'ep 4', 'checkpoints', 'step-00000002'), expected, resumed, 'ep 2', 2)
   })
 
-  once(
-    'an emitted program finds the last whole one, and refuses those of another seed, other data, another batch',
-    async () => {
-      const { said } = await asked(
-        'import json, sys',
-        'from runtime import checkpoint',
-        'found = checkpoint.complete_in("checkpoints")',
-        'manifest = checkpoint.read_manifest(found)',
-        'def said(**changes):',
-        '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
-        '    try: checkpoint.require_continuation(found, manifest, position)',
-        '    except checkpoint.Damaged as refusal: return str(refusal)',
-        'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
-        'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
-      )
-      const [found, same, seed, data, batch] = said
-      equal(found, 'checkpoints/step-00000004')
-      equal(same, null)
-      match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
-      match(data, /was trained on other data, or on sequences cut differently/)
-      match(batch, /has seen 64 sequences in 4 steps, not 5/)
-    },
-  )
+  test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', async () => {
+    const { said } = await asked(
+      'import json, sys',
+      'from runtime import checkpoint',
+      'found = checkpoint.complete_in("checkpoints")',
+      'manifest = checkpoint.read_manifest(found)',
+      'def said(**changes):',
+      '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
+      '    try: checkpoint.require_continuation(found, manifest, position)',
+      '    except checkpoint.Damaged as refusal: return str(refusal)',
+      'other = lambda **changes: {"data": {**manifest["data"], **changes}}',
+      'print(json.dumps([found, said(), said(seed=2), said(**other(fingerprint="x")), said(**other(samples=5))]))',
+    )
+    const [found, same, seed, data, batch] = said
+    equal(found, 'checkpoints/step-00000004')
+    equal(same, null)
+    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
+    match(data, /was trained on other data, or on sequences cut differently/)
+    match(batch, /has seen 64 sequences in 4 steps, not 5/)
+  })
 
   /** What the runtime of the first folder says, as JSON, when it is asked in Python. */
   const asked = async (...script: string[]) => {

@@ -2,13 +2,14 @@
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe } from 'node:test'
 import { Job } from '../src/plan/index.js'
 import { temporaryFolder, writeEmittedJob } from './emitted.js'
 import { expertModels } from './expert-models.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
+import { later, test } from './share.js'
 
 const python = findPython()
 
@@ -27,7 +28,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
   const ranks = (which: readonly number[], args: readonly string[]) =>
     copies.ranks(2, ['train.py', '--timeout', '20', ...args], folder, which)
 
-  test('a rank that is killed: the other says where it was, and ends', async () => {
+  later('a rank that is killed: the other says where it was, and ends', async () => {
     const [first, second] = await ranks([0, 1], [])
     await first.printed()
     second.kill('SIGKILL')
@@ -46,14 +47,14 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     match(err, /rank 0: .*\n? *(at )?.*step \d+: \w+.*waiting for all-reduce over tp with ranks \[0, 1\]/)
   })
 
-  test('a rank that never comes: those that are there name it', async () => {
+  later('a rank that never comes: those that are there name it', async () => {
     const [only] = await ranks([0], ['--rendezvous', '3'])
     const { code, err } = await only.done
     notEqual(code, 0)
     match(err, /lockstep: rank 0: rendezvous: after 3 s ranks \[1\] of 2 are missing/)
   })
 
-  test('a damaged shard: file, tensor and rank are named, on the rank that read it', async () => {
+  later('a damaged shard: file, tensor and rank are named, on the rank that read it', async () => {
     const saved = await ranks([0, 1], ['--steps', '1', '--save-every', '1'])
     for (const { code, err } of await Promise.all(saved.map(({ done }) => done))) ok(code === 0, err)
     const checkpoint = join(folder, 'checkpoints', 'step-00000001')

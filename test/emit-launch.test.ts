@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { expectedOf, finished, temporaryFolder, writeEmittedJob } from './emitted.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later, once } from './share.js'
+import { later, test } from './share.js'
 
 const python = findPython()
 const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
@@ -68,7 +68,7 @@ describe('lockstep launch', { skip }, () => {
   })
   after(() => rmSync(root, { recursive: true, force: true }))
 
-  once('emits, trains, evaluates and saves, and streams what train streams', async () => {
+  test('emits, trains, evaluates and saves, and streams what train streams', async () => {
     const { code, out, err } = await launch('--json', '--save-every', '2', '--out', 'run').done
     equal(code, 0, err)
     const [launched, trained] = [recordsIn(out), await train('--save-every', '2', '--out', 'trained')]
@@ -94,7 +94,7 @@ describe('lockstep launch', { skip }, () => {
     deepEqual(readdirSync(join(root, 'run', 'checkpoints')), ['step-00000002', 'step-00000003'])
   })
 
-  once(
+  later(
     'goes on from the last checkpoint of train; one that does not fit is refused before torch is started',
     async () => {
       const resumed = await launch('--resume', join('trained', 'checkpoints'), '--steps', '4', '--out', 'resumed').done
@@ -118,7 +118,7 @@ describe('lockstep launch', { skip }, () => {
     deepEqual(processesIn(join(root, 'long')), [])
   })
 
-  once('Ctrl-C with --save: all ranks stop after one step, it is saved and can be resumed', async () => {
+  test('Ctrl-C with --save: all ranks stop after one step, it is saved and can be resumed', async () => {
     const { child, done } = launch('--json', '--steps', '100000', '--save', 'saved', '--out', 'stopped')
     await new Promise(resolve => child.stdout.once('data', resolve))
     child.kill('SIGINT')
@@ -148,7 +148,7 @@ describe('lockstep launch', { skip }, () => {
     doesNotMatch(err, /Traceback|fail/)
   })
 
-  once('a rank that is killed: who and by what signal comes first, then its peer and its instruction', async () => {
+  test('a rank that is killed: who and by what signal comes first, then its peer and its instruction', async () => {
     const { child, done } = launch('--steps', '100000', '--save', 'never', '--out', 'killed')
     await new Promise(resolve => child.stdout.on('data', data => String(data).includes('step ') && resolve(0)))
     process.kill(ranksIn(join(root, 'killed'))[0], 'SIGKILL')
@@ -238,7 +238,7 @@ describe('two nodes with a network between them', { skip: unjoined ?? false }, (
     })
   }
 
-  once('launch.sh on each: torchrun meets, and trains what the reference trains', async () => {
+  later('launch.sh on each: torchrun meets, and trains what the reference trains', async () => {
     const [first, second] = await Promise.all([onNode(0).done, onNode(1).done])
     equal(first.code, 0, first.err)
     equal(second.code, 0, second.err)

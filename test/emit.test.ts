@@ -17,7 +17,7 @@ import { jobOf, shallow } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython, oneThread } from './python.js'
 import { randomJob } from './random-job.js'
-import { later, once, some } from './share.js'
+import { later, some } from './share.js'
 
 const job = (name: string, more = '') =>
   `name: ${JSON.stringify(name)}\nmodel: { family: gpt, layers: 2, embed: 8, heads: 2, ffn: 8, vocab: 300 }\ntraining: { seq: 4, globalBatch: 4 }\nplan: { pp: 2, microbatches: 2 }\n${more}`
@@ -249,7 +249,7 @@ for (const [what, plan, functions] of scaleJobs)
     }
   })
 
-once(
+later(
   'a product takes the kernel that is fastest under load, of those that look best',
   {
     skip: python ? false : noPython,
@@ -285,7 +285,7 @@ once(
   },
 )
 
-once('a recorded step computes what it computes call by call', { skip: python ? false : noPython }, () => {
+later('a recorded step computes what it computes call by call', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()
   try {
     const lrSchedule = { kind: 'cosine', warmup: 2, minLr: 1e-4 } as const

@@ -15,7 +15,7 @@ import type { Job } from '../src/plan/index.js'
 import { jobOf, optionsOf, serialOf } from './jobs.js'
 import { draw, jobAt, type Point, pairwise, titleAt } from './pairs.js'
 import { bounds, isWithinBounds, type Kind, record } from './recorded.js'
-import { once, some } from './share.js'
+import { test as once, some } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())

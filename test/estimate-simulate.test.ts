@@ -20,7 +20,7 @@ import {
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { randomSplits } from './random-splits.js'
 import { requestOf } from './search-requests.js'
-import { later, once, oneIn } from './share.js'
+import { later, oneIn, test } from './share.js'
 
 /** The closed form over the simulation, less one. */
 function errorOf(given: JobInput): number {
@@ -101,7 +101,7 @@ function errorsOf(request: Request, splits: readonly Split[]): { mean: number; w
 const llama = requestOf({ devices: 64, batch: 64, layers: 24, software: 'lockstep' })
 
 /** Plans nobody would choose too: few microbatches in a deep pipeline, ends far heavier than the rest. */
-once('24 layers on 64 devices, 25 random plans: within 1.5 % on average (SEED=1)', () => {
+test('24 layers on 64 devices, 25 random plans: within 1.5 % on average (SEED=1)', () => {
   const { mean, text } = errorsOf(llama, randomSplits(llama, 1, 25))
   ok(mean <= 0.015, text)
 })
@@ -111,7 +111,7 @@ for (const [devices, batch, layers] of [
   [16, 32, 12],
   [128, 256, 48],
 ] as const)
-  (devices > 16 ? later : once)(
+  (devices > 16 ? later : test)(
     `${layers} layers on ${devices} devices, the 25 best plans: within 2 % on average, 10 % at the worst`,
     () => {
       const request = requestOf({ devices, batch, layers, software: 'lockstep' })

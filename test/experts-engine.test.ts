@@ -15,7 +15,7 @@ import { check, Job, type JobInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
 import { optionsOf, serialOf, titleOf } from './jobs.js'
 import { isWithinBounds, record } from './recorded.js'
-import { once, oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -97,28 +97,24 @@ async function lossesOf(job: Job, chosen: string, steps: number): Promise<number
 }
 
 for (const preset of ['mixtral-tiny', 'deepseek-tiny'] as const)
-  once(
-    `${preset} trains on 8 ranks as on one, if both choose the same experts`,
-    {
-      skip: nativeMissing() ?? false,
-    },
-    async () => {
-      const [steps, training] = [6, { seq: 16, globalBatch: 4, clip: 0.5 }]
-      const job = Job.parse({
-        ...{ model: presets[preset], training, data: { choices: 'choices.jsonl' } },
-        plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
-      })
-      const chosen = chosenOnOneRank({ ...job, data: undefined }, steps)
-      const [losses, expected] = [await lossesOf(job, chosen, steps), await lossesOf(serialJob(job), chosen, steps)]
-      for (const [step, loss] of losses.entries()) {
-        const off = Math.abs(loss / expected[step] - 1)
-        assert.ok(off < 1e-5, `step ${step + 1}: ${loss}, on one rank ${expected[step]}`)
-      }
-      assert.ok(losses[steps - 1] < losses[0] - 0.05, `it does not learn: ${losses}`)
-    },
-  )
+  test(`${preset} trains on 8 ranks as on one, if both choose the same experts`, {
+    skip: nativeMissing() ?? false,
+  }, async () => {
+    const [steps, training] = [6, { seq: 16, globalBatch: 4, clip: 0.5 }]
+    const job = Job.parse({
+      ...{ model: presets[preset], training, data: { choices: 'choices.jsonl' } },
+      plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
+    })
+    const chosen = chosenOnOneRank({ ...job, data: undefined }, steps)
+    const [losses, expected] = [await lossesOf(job, chosen, steps), await lossesOf(serialJob(job), chosen, steps)]
+    for (const [step, loss] of losses.entries()) {
+      const off = Math.abs(loss / expected[step] - 1)
+      assert.ok(off < 1e-5, `step ${step + 1}: ${loss}, on one rank ${expected[step]}`)
+    }
+    assert.ok(losses[steps - 1] < losses[0] - 0.05, `it does not learn: ${losses}`)
+  })
 
-once('rows that do not fit stop the step, say how many would, and leave parameters as they were', async () => {
+test('rows that do not fit stop the step, say how many would, and leave parameters as they were', async () => {
   const job = jobOf('mixtral', { dp: 2, ep: 2, rows: 1 })
   const program = compileJob(job)
   const engine = await startEngine(program, { seed: 1, pool })

@@ -3,7 +3,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
 import { processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
 import { printChoices, readReplay } from '../src/data/index.js'
@@ -11,6 +11,7 @@ import { fastKernels } from '../src/engine/index.js'
 import { finished } from './emitted.js'
 import { memoryIo } from './memory-io.js'
 import { findPython, noPython } from './python.js'
+import { later, test } from './share.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-choices-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -98,30 +99,34 @@ test('a resumed run goes on with the file it wrote, behind half a line too', asy
   near(await losses(jobOf('', `choices: ${file}`), ...reference), whole, 1e-12)
 })
 
-test('emitted PyTorch repeats them, each rank its own part', {
-  skip: python ? false : noPython,
-  timeout: 120_000,
-}, async () => {
-  const [file, folder, job] = [at('to-emit.jsonl'), at('emitted'), at('emitted.yaml')]
-  const made = await losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', file)
-  writeFileSync(job, jobOf('cp: 2, ep: 2, zigzag: documents', `${documents}, choices: ${file}`))
-  equal(await run(['emit', job, '--out', folder], quiet), 0)
-  const torchrun = ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2']
-  const { code, out, err } = await finished(
-    python!,
-    [...torchrun, 'train.py', '--device', 'cpu', '--precision', 'f64'],
-    {
-      cwd: folder,
-    },
-  ).done
-  equal(code, 0, err)
-  const lines = out.split('\n').filter(line => line.startsWith('{'))
-  near(
-    lines.map(line => JSON.parse(line).loss),
-    made,
-    1e-10,
-  )
-})
+later(
+  'emitted PyTorch repeats them, each rank its own part',
+  {
+    skip: python ? false : noPython,
+    timeout: 120_000,
+  },
+  async () => {
+    const [file, folder, job] = [at('to-emit.jsonl'), at('emitted'), at('emitted.yaml')]
+    const made = await losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', file)
+    writeFileSync(job, jobOf('cp: 2, ep: 2, zigzag: documents', `${documents}, choices: ${file}`))
+    equal(await run(['emit', job, '--out', folder], quiet), 0)
+    const torchrun = ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2']
+    const { code, out, err } = await finished(
+      python!,
+      [...torchrun, 'train.py', '--device', 'cpu', '--precision', 'f64'],
+      {
+        cwd: folder,
+      },
+    ).done
+    equal(code, 0, err)
+    const lines = out.split('\n').filter(line => line.startsWith('{'))
+    near(
+      lines.map(line => JSON.parse(line).loss),
+      made,
+      1e-10,
+    )
+  },
+)
 
 test('what cannot be recorded is refused, with what to do', async () => {
   const there = at('there.jsonl')

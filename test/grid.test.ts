@@ -6,11 +6,12 @@
 import { test } from 'node:test'
 import { computesWhatOneRankComputes } from './jobs.js'
 import { draw, jobAt, type Point, pairwise, titleAt } from './pairs.js'
+import { some } from './share.js'
 
 const run = (point: Point, note: string) =>
   test(`${titleAt(point)}${note}`, () => computesWhatOneRankComputes(jobAt(point)))
 
-for (const point of pairwise(1, 20_000, 16)) run(point, '')
+for (const point of some(pairwise(1, 20_000, 16), 2)) run(point, '')
 
 const more = Number(process.env.GRID ?? 0)
 const seed = Number(process.env.SEED ?? 2)

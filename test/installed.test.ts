@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { later, once } from './share.js'
+import { later, test } from './share.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-installed-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
@@ -56,7 +56,7 @@ function hasty(): string {
   return file
 }
 
-once('two first uses at once build the native kernels, the next finds them', { skip }, async () => {
+later('two first uses at once build the native kernels, the next finds them', { skip }, async () => {
   writeFileSync(join(folder, 'job.yaml'), job)
   const env: Readonly<Record<string, string>> = compiler ? { CC: hasty() } : {}
   const runs = [...(await Promise.all([train('a', env), train('b', env)])), await train('c')]
@@ -71,7 +71,7 @@ once('two first uses at once build the native kernels, the next finds them', { s
   ok(!runs[2].err.includes('building'), runs[2].err)
 })
 
-later('without a compiler WebAssembly runs, and says why', { skip }, async () => {
+test('without a compiler WebAssembly runs, and says why', { skip }, async () => {
   writeFileSync(join(folder, 'job.yaml'), job)
   const { code, err } = await train('d', { CC: '/nonexistent' })
   equal(code, 0, err)

@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import {
@@ -25,7 +25,7 @@ import { probed } from '../src/engine/native/kernels/probe.js'
 import { type Addon, platform } from '../src/platform/index.js'
 import { KernelBench, worstPart } from './kernel-bench.js'
 import { type ComputeCommand, computeCommands, kernelCase } from './kernel-cases.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 /** Of kernels/variants.mjs. */
 interface Built {

@@ -1,6 +1,5 @@
 /** Latent attention: DeepSeek's own numbers, laws of what it adds to programs, plans, and jobs that make no sense. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { elementsOf } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
@@ -20,7 +19,7 @@ import { check, Job, rehearsalOf, rehearsalSizes } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, models, shallow, titleOf } from './jobs.js'
 import { greatest, programOf } from './one-rank.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 interface Numbers {
   readonly dims: readonly [string, number][]

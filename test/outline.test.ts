@@ -8,7 +8,7 @@ import { jobOf, Outlines, plainSplit, type Request } from '../src/search/index.j
 import { clusterPrices, type Part, simulate } from '../src/simulate/index.js'
 import { randomSplits } from './random-splits.js'
 import { requestOf } from './search-requests.js'
-import { once, oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 /** The difference is made by sends that are waited for. */
 const bound = 0.01
@@ -94,7 +94,7 @@ for (const seed of [1, 2])
     for (const split of randomSplits(llama, seed, 8)) agrees(llama, split)
   })
 
-once('70B on 512 devices, 8 x 8 x 8: in outline as compiled', () => {
+test('70B on 512 devices, 8 x 8 x 8: in outline as compiled', () => {
   const model = ModelConfig.parse(presets['llama3-70b'])
   const request: Request = {
     ...{ model, shape: shapeOf(model, 8192)!, globalBatch: 128, cluster: clusterOf('h100', 512) },

@@ -1,11 +1,10 @@
 /** Names and cells of others are shown, never obeyed: by no terminal, and no SVG is broken by them. */
 import { equal, match, ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { printable } from '../src/base/index.js'
 import { colorsOf, onTerminal } from '../src/cli/text/colors.js'
 import { escapeXml } from '../src/report/svg.js'
 import { lockstep } from './memory-io.js'
-import { once, oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const hostile = [
   '\x1b[2J\x1b[31mred',
@@ -93,7 +92,7 @@ test('an option that is none, and a file that is not there', async () => {
     }
 })
 
-once('pictures stay XML', async () => {
+test('pictures stay XML', async () => {
   for (const name of hostile) {
     const files = { job: JSON.stringify(job(name)), cluster: JSON.stringify(cluster(name)) }
     for (const args of [

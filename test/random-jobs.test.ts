@@ -1,8 +1,7 @@
 /** Any job that `check` finds sound compiles to a lawful program that computes what one rank computes. */
-import { test } from 'node:test'
 import { computesWhatOneRankComputes } from './jobs.js'
 import { randomJob } from './random-job.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const seeds = process.env.SEED
   ? [Number(process.env.SEED)]

@@ -3,13 +3,13 @@ import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe } from 'node:test'
 import { printManifest } from '../src/checkpoint/index.js'
 import { type Io, processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
 import { fastKernels } from '../src/engine/index.js'
 import type { StepRecord } from '../src/train/session.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-resume-'))
 after(() => rmSync(root, { recursive: true, force: true }))

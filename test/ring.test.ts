@@ -3,7 +3,6 @@
  * an ordinary instruction, so laws, traffic and order can be read off a program.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { type Mesh, partAlong, positionIn, sizeOfAll } from '../src/base/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { bufferBytes } from '../src/cost/index.js'
@@ -21,7 +20,7 @@ import {
 import { check, Job, type PlanInput } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 import { runOp, type Tensor } from './tiny.js'
 
 const hybrid = { ulysses: 2, ring: 2 } as const

@@ -1,6 +1,5 @@
 /** The search: pruning leaves out nothing that pricing everything would have found. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
@@ -27,7 +26,7 @@ import {
 } from '../src/search/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { type Asked, requestOf } from './search-requests.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 
 const find = (asked: Asked, prune: boolean, keep = 20): Found => search(requestOf(asked), { keep, prune })
 const steps = (plans: readonly Priced[]) => plans.map(plan => plan.estimate.step)

@@ -3,19 +3,19 @@
  * too, all the others.
  */
 import process from 'node:process'
-import { test } from 'node:test'
+import { test as registered } from 'node:test'
 
 const rest = process.env.LOCKSTEP_TESTS === 'rest'
 
 type Test = (...args: readonly unknown[]) => void
-const whether = (taken: () => boolean): typeof test =>
-  ((...args) => taken() && (test as Test)(...args)) as Test as typeof test // all that is used of it is to call it
+const whether = (taken: () => boolean): typeof registered =>
+  ((...args) => taken() && (registered as Test)(...args)) as Test as typeof registered // all that is used of it is to call it
 
 /** One of every `few` cases; in the rest, the others. */
 export const some = <T>(cases: Iterable<T>, few: number): T[] => [...cases].filter((_, i) => (i % few === 0) !== rest)
 
 /** The tests of a family: one of every `few`; in the rest, the others. */
-export function oneIn(few: number): typeof test {
+export function oneIn(few: number): typeof registered {
   let met = 0
   return whether(() => (met++ % few === 0) !== rest)
 }
@@ -24,4 +24,4 @@ export function oneIn(few: number): typeof test {
 export const later = whether(() => rest)
 
 /** A test that the rest need not repeat, in a file of which it runs something. */
-export const once = whether(() => !rest)
+export const test = whether(() => !rest)
