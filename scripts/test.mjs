@@ -16,6 +16,8 @@ const apart = `
   .trim()
   .split(/\s+/)
   .map(name => `${name}.test.ts`)
+/** Files that are left to `npm run test:rest` as a whole: averages over many plans. */
+const whole = ['estimate-memory-own.test.ts', 'estimate-plans.test.ts']
 /**
  * The others share a few processes, neighbours by name: what one has made the compiler of JavaScript learn, the next need not
  * teach it again, which saves a third of their time.
@@ -39,10 +41,12 @@ await import('./build-kernels.mjs') // kernels older than their sources would co
 const rest = process.argv[2] === '--rest'
 if (rest) process.env.LOCKSTEP_TESTS = 'rest'
 const words = process.argv.slice(rest ? 3 : 2)
+/** Whether the rest has something of a file. */
+const isShared = file => whole.includes(file) || readFileSync(join('test', file), 'utf8').includes("'./share.js'")
 // Listed from the sources, so that the compiled leftover of a deleted test does not run.
 const sources = readdirSync('test', { recursive: true, encoding: 'utf8' })
   .filter(file => file.endsWith('.test.ts') && (words.length === 0 || words.some(word => file.includes(word))))
-  .filter(file => !rest || readFileSync(join('test', file), 'utf8').includes("'./share.js'"))
+  .filter(file => (rest ? isShared(file) : words.length > 0 || !whole.includes(file)))
   .sort()
 const compiled = file => join(root, 'dist/test', file.replace(/\.ts$/, '.js'))
 if (sources.length === 0 || !sources.map(compiled).every(existsSync)) {

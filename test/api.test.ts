@@ -3,14 +3,15 @@ import { equal, match } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
 import * as api from '../src/index.js'
+import { later, test } from './share.js'
 
 const folder = mkdtempSync(join('dist', 'api-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 const page = readFileSync('docs/api.md', 'utf8')
 
-test('the program of docs/api.md runs', { timeout: 240_000 }, () => {
+later('the program of docs/api.md runs', { timeout: 240_000 }, () => {
   const blocks = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code]) => code)
   const [imports, ...rest] = blocks
   const file = join(folder, 'page.mjs')

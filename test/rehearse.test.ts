@@ -13,7 +13,7 @@ import {
 } from '../src/plan/index.js'
 import { makeSchedule, printSchedule, scheduleProblems } from '../src/schedule/index.js'
 import { lockstep } from './memory-io.js'
-import { later, oneIn, test } from './share.js'
+import { later, test } from './share.js'
 
 const llama405 = `
 name: llama3-405b
@@ -92,10 +92,9 @@ function drawn(): { title: string; job: Job } {
   return sound ? { title: `${name}: ${JSON.stringify(plan)}`, job: job.data } : drawn()
 }
 
-const tested = oneIn(4)
 for (let i = 0; i < Number(process.env.GRID ?? 5); i++) {
   const { title, job } = drawn()
-  tested(`a small size of it is the same program: ${title} (SEED=${seed} #${i})`, () => {
+  later(`a small size of it is the same program: ${title} (SEED=${seed} #${i})`, () => {
     const full = tallyOf(compileJob(job))
     const sizes = rehearsalSizes.find(sizes => {
       const { job: small } = rehearsalOf(job, sizes)
