@@ -64,6 +64,7 @@ export const rows: readonly Row[] = [
   [plan('tpp: 2'), 'schema/key plan.tpp | unknown key `tpp`; did you mean `tp`?'],
   [plan('tpp: 2, dp: 3'), 'schema/key plan.tpp | did you mean', 'plan/batch training.globalBatch | globalBatch 16 % (microbatches 1 x dp 3 = 3) = 1'],
   [plan('__proto__: { tp: 2 }, constructor: 1'), 'schema/key plan.__proto__ | unknown key `__proto__`', 'schema/key plan.constructor | one of tp, pp'],
+  [plan('expertParallel: 2, numExperts: 8'), 'schema/key plan.expertParallel | `ep`', 'schema/key plan.numExperts | `model.moe`'],
   [plan('<<: { tp: 2 }'), 'schema/key plan.<< | unknown key `<<`'],
   [plan('tp: "2"'), 'schema/type plan.tp | expected a number, got the string "2"; write 2 without quotes'],
   [plan('tp: two'), 'schema/type plan.tp | got the string "two"'],

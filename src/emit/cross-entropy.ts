@@ -46,7 +46,7 @@ export function crossEntropyIn(segment: Segment): CrossEntropy | undefined {
     weights.ins[0] === logits.ins[0] &&
     chain.readers(slope.ins[0]) === 4 &&
     chain.readers(slope.outs[0]) === 2 &&
-    [reduced[0], reduced[1], reduced[2]].every(one => groupOf(one) === groupOf(reduced[0])) &&
+    reduced.every(one => groupOf(one) === groupOf(reduced[0])) &&
     fits(segment, logits, input, weights)
   if (!isIt) return undefined
   const collectives = reduced.flatMap(one => (one ? [one] : []))

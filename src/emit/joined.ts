@@ -3,7 +3,7 @@ import type { Dim } from '../base/index.js'
 import { type Instr, type InstrOf, type Ref, type Segment, traitsOf } from '../ir/index.js'
 import { call, dtypeOf, lettersOf, type Options, ropeOptions, type Site, tuple } from './expressions.js'
 import { quote } from './python.js'
-import type { Together } from './together.js'
+import { isPassing, type Together } from './together.js'
 import type { Usage } from './usage.js'
 
 type Lines = (site: Site) => string[]
@@ -41,14 +41,14 @@ function freeNames(names: Usage['names'], taken: Set<string>): (refs: readonly R
   const known = new Map<string, string>()
   return refs => {
     const key = refs.join()
+    const found = known.get(key)
+    if (found !== undefined) return found
     const words = refs.map(ref => names.get(ref)!)
     const stem = (words[0].match(/.*_/)?.[0] ?? '').split('_').slice(0, -1)
     const common = stem.filter((_, i) => words.every(word => word.startsWith(`${stem.slice(0, i + 1).join('_')}_`)))
     const skip = common.length === 0 ? 0 : common.join('_').length + 1
-    let name = known.get(key)
-    if (name !== undefined) return name
     const wish = [words[0], ...words.slice(1).map(word => word.slice(skip))].join('_')
-    name = wish
+    let name = wish
     for (let n = 2; taken.has(name); n++) name = `${wish}_${n}`
     taken.add(name)
     known.set(key, name)
@@ -57,19 +57,15 @@ function freeNames(names: Usage['names'], taken: Set<string>): (refs: readonly R
 }
 
 /** A residual is added by the product that makes what is added to it. */
-export function residualLines({ instrs, buffers, roles }: Segment): Replaced {
+export function residualLines(segment: Segment): Replaced {
+  const { instrs, buffers } = segment
   const read = new Read(() => '')
-  const [makers, readers] = [new Map<Ref, Instr>(), new Map<Ref, number>()]
+  const makers = new Map(instrs.flatMap(instr => traitsOf(instr).writes.map(ref => [ref, instr] as const)))
   const like = (ref: Ref) => JSON.stringify([buffers[ref].dtype, buffers[ref].dims.map(({ name }) => name)])
   const found: [Instr, Lines][] = []
-  for (const instr of instrs) {
-    for (const ref of traitsOf(instr).reads) readers.set(ref, (readers.get(ref) ?? 0) + 1)
-    for (const ref of traitsOf(instr).writes) makers.set(ref, instr)
-  }
   for (const sum of instrs) {
     if (sum.kind !== 'add' || sum.ins.length !== 2 || sum.ins.some(ref => like(ref) !== like(sum.outs[0]))) continue
-    const isPassing = (ref: Ref) => readers.get(ref) === 1 && roles[buffers[ref].role].name.is === 'scratch'
-    const made = sum.ins.find(ref => makers.get(ref)?.kind === 'contract' && isPassing(ref))
+    const made = sum.ins.find(ref => makers.get(ref)?.kind === 'contract' && isPassing(segment, ref))
     const product = made === undefined ? undefined : makers.get(made)
     if (product?.kind !== 'contract') continue
     const [plus] = sum.ins.filter(ref => ref !== made)

@@ -101,7 +101,7 @@ function gradientsIn(segment: Segment, value: Ref): Contract[] {
 }
 
 /** Read once, and gone with the call. */
-const isPassing = ({ instrs, buffers, roles }: Segment, ref: Ref): boolean =>
+export const isPassing = ({ instrs, buffers, roles }: Segment, ref: Ref): boolean =>
   roles[buffers[ref].role].name.is === 'scratch' &&
   instrs.filter(instr => traitsOf(instr).reads.includes(ref)).length === 1
 

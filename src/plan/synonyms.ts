@@ -13,7 +13,7 @@ const keys: Readonly<Record<string, string>> = {
   ),
   ...spelt('plan.pp', 'pipelineparallel pipelineparallelsize pipelinemodelparallelsize pipelineparalleldegree stages'),
   ...spelt('plan.cp', 'contextparallel contextparallelsize contextparalleldegree sequenceparallelsize ulysses'),
-  ...spelt('plan.ep', 'expertparallel expertparallelsize expertmodelparallelsize expertparalleldegree moe'),
+  ...spelt('plan.ep', 'expertparallel expertparallelsize expertmodelparallelsize expertparalleldegree'),
   ...spelt('plan.zero', 'zerostage zerooptimization zero1 zero2 zero3 fsdp fullyshard fullyshardeddataparallel'),
   ...spelt('plan.zero', 'shardingstrategy usedistributedoptimizer distributedoptimizer dataparallelsharddegree'),
   ...spelt('plan.sequenceParallel', 'sp seqparallel'),
@@ -49,6 +49,7 @@ const keys: Readonly<Record<string, string>> = {
   ...spelt('model.heads', 'numattentionheads nhead nheads numheads'),
   ...spelt('model.kvHeads', 'numkeyvalueheads nkvheads numquerygroups'),
   ...spelt('model.ffn', 'intermediatesize ffnhiddensize dff'),
+  ...spelt('model.moe', 'moe mixtureofexperts nummoeexperts numexperts numlocalexperts nroutedexperts'),
   ...spelt('model.vocab', 'vocabsize paddedvocabsize'),
   ...spelt('model.positions', 'maxpositionembeddings'),
   ...spelt('model.tied', 'tiewordembeddings'),
@@ -73,7 +74,8 @@ const remarks: Readonly<Record<string, string>> = {
   'plan.chunks': 'stages each pipeline rank holds, with schedule interleaved',
   'plan.recompute': 'none, cheap, selective or full',
   'plan.cp': 'attention says how its ranks meet: gather, ring, ulysses or { ulysses, ring }',
-  'plan.ep': 'more than 1 is not supported yet',
+  'plan.ep': 'ranks that a model with `moe` deals its experts out to',
+  'model.moe': 'of the llama family: { experts, chosen, ffn, ... }',
   'training.lrSchedule': 'kind constant, cosine or linear',
 }
 
@@ -81,7 +83,6 @@ const remarks: Readonly<Record<string, string>> = {
 const missingKeys: Readonly<Record<string, string>> = {
   offload: 'offload is not supported yet: everything stays in device memory; zero 3 and recompute full save the most',
   lora: 'adapters are not supported yet: every parameter is trained',
-  moe: 'mixture of experts is not supported yet',
 }
 
 /** What to write instead of a key that a job does not have; `path` is where it stands. */

@@ -52,7 +52,7 @@ function nativeMissing(): string | undefined {
 function memoryOf(name: string): string {
   const beside = at('../../kernels')
   const user =
-    process.env.XDG_CACHE_HOME ?? join(homedir(), process.platform === 'darwin' ? 'Library/Caches' : '.cache')
+    process.env.XDG_CACHE_HOME || join(homedir(), process.platform === 'darwin' ? 'Library/Caches' : '.cache')
   return join(existsSync(beside) ? beside : join(user, 'lockstep'), `${name}.json`)
 }
 

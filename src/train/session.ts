@@ -176,7 +176,7 @@ function sessionOf(parts: Parts): Session {
       }
       broken = brokenBy(loss, behind)
       required(broken)
-      if (behind === 1) limit = divergenceLimit(job, loss)
+      if (result.taken === 1) limit = divergenceLimit(job, loss)
       const rises = loss > limit && !warned
       warned ||= rises
       return rises ? { ...record, warning: risingLoss(behind, loss, limit) } : record

@@ -14,6 +14,17 @@ export interface Operand {
   readonly values: Float32Array
 }
 
+/** The words of one product out = a b, of rows that lie one after the other. */
+export const productWords = (
+  { a, b, out }: Readonly<Record<'a' | 'b' | 'out', Operand>>,
+  sizes: { readonly m: number; readonly n: number; readonly k: number },
+  form: 'NN' | 'NT' | 'TN' = 'NN',
+): WordsOf<'matmul'> => ({
+  ...{ out: out.offset, a: a.offset, b: b.offset, bias: 0, add: 0, ...sizes },
+  ...{ transA: Number(form[0] === 'T'), transB: Number(form[1] === 'T') },
+  ...{ batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
+})
+
 export class KernelBed {
   readonly #memory: SharedMemory
   #exec: Exec

@@ -1,5 +1,5 @@
 /** What a core of this machine reaches in a large product, measured in a moment: what the speed of a run is relative to. */
-import { KernelBed } from './bed.js'
+import { KernelBed, productWords } from './bed.js'
 import type { Kernels } from './target.js'
 
 /** The product is peakSize x peakSize x peakSize: large enough that its speed is that of the arithmetic. */
@@ -12,8 +12,7 @@ export function productRate(kernels: Kernels): number {
   const bed = new KernelBed(kernels, 3 * (4 * n * n + 64))
   const [a, b, out] = [0, 1, 2].map(() => bed.operand(n * n))
   for (const { values } of [a, b]) values.fill(1 / n)
-  const sizes = { m: n, n, k: n, transA: 0, transB: 0, batch: 1, strideA: 0, strideB: 0, strideOut: 0 }
-  const words = { a: a.offset, b: b.offset, out: out.offset, bias: 0, add: 0, ...sizes }
+  const words = productWords({ a, b, out }, { m: n, n, k: n })
   let [best, spent] = [bed.time('matmul', words), 0]
   while (spent < leastSeconds) {
     const seconds = bed.time('matmul', words)

@@ -5,7 +5,7 @@
  */
 import { platform } from '../../../platform/index.js'
 import { Sync, tuningWords } from '../lower/commands.js'
-import { KernelBed } from './bed.js'
+import { KernelBed, productWords } from './bed.js'
 import type { Kernels } from './target.js'
 import { movements, neighbours, type Tuning, tuningFor } from './tuning.js'
 
@@ -54,11 +54,7 @@ class Bench {
     this.#bed = new KernelBed(kernels, 4 * (m * k + k * n + m * n) + 256)
     const [a, b, out] = [m * k, k * n, m * n].map(count => this.#bed.operand(count))
     for (const { values } of [a, b]) for (let i = 0; i < values.length; i++) values[i] = (i % 1021) / 1021 - 0.5
-    this.#words = products.map(({ form, ...sizes }) => ({
-      ...{ out: out.offset, a: a.offset, b: b.offset, bias: 0, add: 0, ...sizes },
-      ...{ transA: Number(form[0] === 'T'), transB: Number(form[1] === 'T') },
-      ...{ batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
-    }))
+    this.#words = products.map(({ form, ...sizes }) => productWords({ a, b, out }, sizes, form))
   }
 
   /** Of every product once. */

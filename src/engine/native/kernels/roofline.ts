@@ -3,7 +3,7 @@
  * what its arithmetic takes at the speed of the product of two matrices that are in them. Measured in turns with the
  * kernel: a slow moment of the machine is slow for all three.
  */
-import { KernelBed } from './bed.js'
+import { KernelBed, productWords } from './bed.js'
 import type { Kernels } from './target.js'
 
 /** The product whose speed is the limit of arithmetic. */
@@ -26,10 +26,7 @@ export function limitsOf(kernels: Kernels, bytes: number, milliseconds: number):
   const [a, b, c] = [0, 1, 2].map(() => bed.operand(size * size))
   for (const { values } of [x, out, a, b]) values.fill(1 / size)
   const copied = { out: out.offset, x: x.offset, rows: 1, columns, strideOut: columns, strideX: columns }
-  const multiplied = {
-    ...{ out: c.offset, a: a.offset, b: b.offset, bias: 0, add: 0, m: size, n: size, k: size },
-    ...{ transA: 0, transB: 0, batch: 1, strideA: 0, strideB: 0, strideOut: 0 },
-  }
+  const multiplied = productWords({ a, b, out: c }, { m: size, n: size, k: size })
   const times = (each: number) => Math.max(1, Math.ceil((each * milliseconds) / 100))
   return {
     copy: () => bed.time('copy', copied, times(2 ** 26 / bytes)),
