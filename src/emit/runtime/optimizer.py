@@ -8,6 +8,8 @@ from typing import Dict, Optional
 
 import torch
 
+from .kernels import squares
+
 
 class Nothing:
     """A gradient that is 0 so far, and takes no memory: the first addend will take its place."""
@@ -30,8 +32,7 @@ def zero_(x):
 
 def add_squares_(total: torch.Tensor, x) -> torch.Tensor:
     if total.is_cuda:
-        norms = torch._foreach_norm(_listed(x), 2, dtype=total.dtype)
-        return total.add_(torch.stack(norms).square().sum())
+        return total.add_(squares(_listed(x), total.dtype))
     for each in _listed(x):
         total.add_(torch.linalg.vector_norm(wide(each)).square())
     return total
@@ -61,8 +62,7 @@ def _adamw(param, m, v, grad, rounded, verdict, shrink, rate, unbias, scale, bet
     mean = (wide(m) * beta1).add_(grad, alpha=1 - beta1)
     square = (wide(v) * beta2).addcmul_(grad, grad, value=1 - beta2)
     value = (wide(param) * shrink).sub_(rate * mean / ((square / unbias).sqrt_() + eps))
-    for into, result in ((param, value), (m, mean), (v, square), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m, v), (value, mean, square), rounded, verdict)
 
 
 def sgd_(param, m, grad, verdict, lr, decay: float, momentum: float = 0.0, scale=None, rounded=None):
@@ -78,8 +78,7 @@ def _sgd(param, m, grad, rounded, verdict, lr, decay: float, momentum: float, sc
     if m is not None:
         direction = (wide(m) * momentum).add_(direction)
     value = value - lr * direction
-    for into, result in ((param, value), (m, direction), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m), (value, direction), rounded, verdict)
 
 
 adamw_one, sgd_one = _adamw, _sgd
@@ -119,6 +118,12 @@ def _number(x, param):
     return x.float() if isinstance(x, torch.Tensor) and not double else x
 
 
-def _stored(into: Optional[torch.Tensor], value: torch.Tensor, verdict: torch.Tensor) -> None:
-    if into is not None:
-        into.copy_(torch.where(verdict, value.to(into.dtype), into))
+def _stored(into, values, rounded: Optional[torch.Tensor], verdict: torch.Tensor) -> None:
+    """Where the step is skipped, what was there; the first of them is the parameter, which may also be kept rounded."""
+    kept = [None if x is None else torch.where(verdict, value.to(x.dtype), x) for x, value in zip(into, values)]
+    if rounded is not None:
+        # Of what is kept, not as it was: that would be read for nothing.
+        rounded.copy_(kept[0])
+    for x, value in zip(into, kept):
+        if x is not None:
+            x.copy_(value)
