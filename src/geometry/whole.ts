@@ -92,8 +92,12 @@ export interface HeldTensor {
   readonly inside?: true | undefined
 }
 
+interface Sliced {
+  subarray(begin: number, end: number): unknown
+}
+
 /** The elements of a tensor's frame that are the own part of the rank at `at`. */
-export function ownPart<T extends Float32Array | Float64Array>(
+export function ownPart<T extends Sliced>(
   { mesh, dims, layout, inside }: HeldTensor,
   at: Coordinates,
   frame: T,

@@ -226,5 +226,6 @@ export function keepChoices({ outs: [choice] }: InstrOf<'topK'>, s: Site, { choi
   const split = Object.values(s.buffer(choice).layout.splits).flat()
   const alone = s.mesh.axes.flatMap(({ name }) => (name === 'pp' || split.includes(name) ? [] : [name]))
   if (!place || !s.isFirst(alone)) return
-  copyRuns(s, partRuns(dims(s, choice), s.parts(choice), place.dims).map(backwards), s.at(choice), place.offset)
+  const runs = partRuns(dims(s, choice), s.parts(choice), place.dims).map(backwards)
+  copyRuns(s, runs, { dtype: 'i32', x: s.at(choice), out: place.offset })
 }
