@@ -33,7 +33,11 @@ for (const plan of plans)
     const program = compileJob(jobOf('gpt', { ...plan, microbatches: 2 }))
     const { drawing, buffer } = placed(program)
     for (const rank of [2, 0, 1]) draw(drawing, { rank, ranks: 3, buffer }, () => true)
-    for (const { dims, kept: [{ layout: kept, holders }], ...param } of drawing.params) {
+    for (const {
+      dims,
+      kept: [{ layout: kept, holders }],
+      ...param
+    } of drawing.params) {
       const { mesh } = program
       const held = heldElements(mesh, localDims(mesh, dims, kept), kept)
       const parts = new Map(holders.map(({ rank, offset }) => [rank, new Float32Array(buffer, offset, held)]))

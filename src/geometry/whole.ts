@@ -97,11 +97,7 @@ interface Sliced {
 }
 
 /** The elements of a tensor's frame that are the own part of the rank at `at`. */
-export function ownPart<T extends Sliced>(
-  { mesh, dims, layout, inside }: HeldTensor,
-  at: Coordinates,
-  frame: T,
-): T {
+export function ownPart<T extends Sliced>({ mesh, dims, layout, inside }: HeldTensor, at: Coordinates, frame: T): T {
   const local = localDims(mesh, dims, layout)
   const begin = inside ? partStart(mesh, local, layout, at) : 0
   return frame.subarray(begin, begin + heldElements(mesh, local, layout)) as T // of the same class

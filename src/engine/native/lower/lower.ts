@@ -338,17 +338,14 @@ class RankLowering {
     const { program, options, map, collectives, once } = this.#world
     const { mesh } = program
     const all = this.#world.shapes(segment)
-    const shape = (ref: Ref) => all[ref]
-    const buffer = (ref: Ref): Buffer => segment.buffers[ref]
+    const [shape, buffer] = [(ref: Ref) => all[ref], (ref: Ref): Buffer => segment.buffers[ref]]
     const frameOf = (ref: Ref) => call.bind[buffer(ref).role]
     const elements = (ref: Ref) => elementsOf(shape(ref).dims)
     const before = (ref: Ref) => bytesBefore(mesh, buffer(ref), this.#at)
     const planned = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset + before(ref)
-    const at = (ref: Ref) => planned(fusion?.places.get(ref) ?? ref) + markOf(buffer(ref).dtype)
-    const runOf = (ref: Ref): ElementRun => ({
-      from: buffer(ref).offset + before(ref) + markOf(buffer(ref).dtype),
-      n: elements(ref),
-    })
+    const mark = (ref: Ref) => markOf(buffer(ref).dtype)
+    const at = (ref: Ref) => planned(fusion?.places.get(ref) ?? ref) + mark(ref)
+    const runOf = (ref: Ref): ElementRun => ({ from: buffer(ref).offset + before(ref) + mark(ref), n: elements(ref) })
     const isCleared = (ref: Ref) => {
       const [run, cleared] = [runOf(ref), this.#cleared.get(frameOf(ref))]
       return cleared?.from === run.from && cleared.n === run.n

@@ -10,7 +10,7 @@ import { collective, wait } from './collectives.js'
 import { expertRules } from './experts.js'
 import type { FusedResult, NormInputGrad } from './fuse.js'
 import { counterOf, isPrefix, isSuffix, matmulOf, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
-import { alike, bytesOf, copyRuns, dims, mask, originAlong, type Site, size } from './site.js'
+import { alike, bytesOf, copyRuns, dims, mask, originAlong, type Site, size, storedAlike } from './site.js'
 
 /** Commands of elementwise ops with one period: (out, a, b, n, period). */
 function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]): void {
@@ -180,6 +180,7 @@ const compute: ComputeRules = {
     })
   },
   join({ ins, outs: [out] }, s) {
+    storedAlike(s, [out, ...ins])
     for (const { part, whole, words } of joined(s, ins, out))
       s.list.write('joinPart', { x: part, out: whole, ...words })
   },
@@ -200,8 +201,10 @@ const compute: ComputeRules = {
       ...{ rate: instr.dropout.rate, ...mask(s, instr.dropout.key) },
     })
   },
-  embed: ({ ins: [ids, rows], outs: [out] }, s) =>
-    void s.list.write('embed', { out: s.at(out), ids: s.at(ids), table: s.at(rows), ...table(s, ids, rows, out) }),
+  embed({ ins: [ids, rows], outs: [out] }, s) {
+    storedAlike(s, [rows, out])
+    s.list.write('embed', { out: s.at(out), ids: s.at(ids), table: s.at(rows), ...table(s, ids, rows, out) })
+  },
   embedGrad: ({ ins: [ids, dout], outs: [rows] }, s) =>
     void s.list.write('embedGrad', {
       dtable: s.at(rows),

@@ -7,7 +7,7 @@ import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { PanelProduct } from './panels.js'
 import type { RankCollective } from './rendezvous.js'
-import { dense, type Run } from './shapes.js'
+import { dense, type Run, refuse } from './shapes.js'
 
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
@@ -74,6 +74,13 @@ export const originAlong = (s: Site, ref: Ref, name: string): number => along(s,
 /** All operands must lie as the first does. */
 export const alike = (s: Site, refs: readonly Ref[]): number =>
   refs.map(ref => dense(dims(s, ref), dims(s, refs[0]), ref))[0]
+
+/** What only moves is stored as it was. */
+export function storedAlike(s: Site, refs: readonly Ref[]): void {
+  const [dtype, ...others] = refs.map(ref => s.buffer(ref).dtype)
+  const other = others.find(one => one !== dtype)
+  if (other) refuse(`it moves ${dtype} and ${other}, and does not convert`)
+}
 
 /** The keys of a mask by counter. */
 export const mask = (s: Site, key: string) => ({ seed: s.seed >>> 0, name: hashName(maskName(s.block, key)) })

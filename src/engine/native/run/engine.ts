@@ -176,4 +176,3 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
     stop: () => crew.stop(),
   }
 }
-
