@@ -30,6 +30,7 @@ import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
+import { lossScale } from './loss-scale.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -289,6 +290,7 @@ const rules: readonly Rule[] = [
   labels,
   learningRate,
   optimizerSettings,
+  lossScale,
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,

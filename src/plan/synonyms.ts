@@ -96,7 +96,7 @@ export function keyHint(key: string, path: string): string | undefined {
   return `did you mean \`${meant.startsWith(`${path}.`) ? meant.slice(path.length + 1) : meant}\`?${remark}`
 }
 
-const f16 = 'f16 and its loss scaling are not supported yet; bf16 takes as many bytes and needs no loss scaling'
+const f16 = 'the loss scaling that f16 needs is not supported yet; bf16 takes as many bytes and needs none'
 const f8 = '8-bit floats are not supported yet; bf16 is the narrowest'
 const noOptimizer = `not supported yet; one of ${optimizerKinds.join(', ')}`
 
@@ -105,7 +105,7 @@ const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   precision: {
     ...spelt('`bf16`', 'bfloat16 bf16mixed bf16true mixed amp'),
     ...spelt('`f32`', 'float32 fp32 float full single'),
-    ...spelt(f16, 'fp16 float16 f16 half 16mixed'),
+    ...spelt(f16, 'fp16 float16 half 16mixed'),
     ...spelt(f8, 'fp8 float8 f8 e4m3 e5m2 mxfp8 nvfp4 fp4'),
     tf32: 'tf32 is how a GPU multiplies f32: write f32, and price it with simulate --multiply tf32',
   },

@@ -8,10 +8,10 @@ import type { Combine, Dim, OpTable } from '../../base/index.js'
 type Range = readonly [least: number, most: number]
 
 /**
- * `x`: bf16 or f32, one and the same for all such operands, and for a result that or f32 (the gradient of a weight is
- * kept in more digits than what it is made from). `p`: bf16 or f32, one and the same for all that is added to or belongs
+ * `x`: bf16, f16 or f32, one and the same for all such operands, and for a result that or f32 (the gradient of a weight is
+ * kept in more digits than what it is made from). `p`: such a dtype, one and the same for all that is added to or belongs
  * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master.
- * `f`: f32, a statistic. `i`: i32. `r`: bf16 or f32, whatever the operands are.
+ * `f`: f32, a statistic. `i`: i32. `r`: any of the three, whatever the operands are.
  */
 export interface Dtypes {
   readonly ins: string
