@@ -6,7 +6,7 @@ import { quote } from './python.js'
 import { isPassing, type Together } from './together.js'
 import type { Usage } from './usage.js'
 
-type Lines = (site: Site) => string[]
+export type Lines = (site: Site) => string[]
 
 export interface JoinedLines {
   /** Lines of an instruction in place of its own. */

@@ -1,11 +1,9 @@
 /** The lines of an RMS norm's gradients: where a segment makes both, one pass over memory does, and adds the residual. */
 import { type Instr, type InstrOf, type Ref, type Segment, traitsOf } from '../ir/index.js'
 import { call, dtypeOf, rows, type Site } from './expressions.js'
-import { inWritingOrder } from './joined.js'
+import { inWritingOrder, type Lines } from './joined.js'
 import { quote } from './python.js'
 import { isPassing } from './together.js'
-
-type Lines = (site: Site) => string[]
 
 export function normGradLines(segment: Segment): (readonly [Instr, Lines])[] {
   const instrs = inWritingOrder(segment)
