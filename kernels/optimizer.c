@@ -3,6 +3,7 @@
 // below the limit, or not a number, means that the step is skipped: nothing is written.
 #include "kernels.h"
 #include "functions.h"
+#include "numbers.h"
 
 static float clip_scale(double clip, double norm_squared) {
   if (clip <= 0) return 1;
@@ -117,18 +118,24 @@ INLINE float lamb_step(struct lamb a, float m, float v, float param) {
   return m * a.unbias / (__builtin_sqrtf(v) * a.root + a.eps) + a.decay * param;
 }
 
+enum { LAMB_RUN = 256 };
+
 COMMAND(lambSquares) {
   const struct lamb a = lamb_of(
       w + LAMB_SQUARES_BETA1, w[LAMB_SQUARES_WEIGHT_DECAY], w[LAMB_SQUARES_CLIP],
       (double)*floats(c, w[LAMB_SQUARES_NORM_SQUARED]), (double)*floats(c, w[LAMB_SQUARES_TAKEN]));
-  const float *grad = floats(c, w[LAMB_SQUARES_GRAD]), *param = floats(c, w[LAMB_SQUARES_PARAM]);
-  const float *m = floats(c, w[LAMB_SQUARES_M]), *v = floats(c, w[LAMB_SQUARES_V]);
+  static const int words[] = {LAMB_SQUARES_GRAD, LAMB_SQUARES_PARAM, LAMB_SQUARES_M, LAMB_SQUARES_V};
   const size n = (size)w[LAMB_SQUARES_N];
+  float space[4][LAMB_RUN];
   double of_param = 0, of_step = 0;
-  // Lines of f32 sums, added up in f64: as exact as need be, and in vectors.
-  for (size from = 0; from < n; from += 256) {
+  // Runs of f32 sums, added up in f64: as exact as need be, and in vectors.
+  for (size from = 0; from < n; from += LAMB_RUN) {
+    const size run = n - from < LAMB_RUN ? n - from : LAMB_RUN;
+    const float *x[4];
+    for (int i = 0; i < 4; i++) x[i] = wide(numbers_of(c, w[words[i]]), from, run, space[i]);
+    const float *grad = x[0], *param = x[1], *m = x[2], *v = x[3];
     float params[16] = {0}, steps[16] = {0};
-    for (size i = from; i < n && i < from + 256; i++) {
+    for (size i = 0; i < run; i++) {
       const float g = grad[i] * a.scale;
       const float step = lamb_step(a, a.beta1 * m[i] + a.rest1 * g, a.beta2 * v[i] + a.rest2 * g * g, param[i]);
       params[i % 16] += param[i] * param[i];

@@ -128,7 +128,7 @@ export const opFacts: OpTable<OpFacts> = {
   accumulate: op('value -> out', { updates: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
-  muonMean: op('grad normSquared m -> direction'),
+  muonMean: op('grad normSquared m -> direction', { statistic: 0 }),
   newtonSchulz: op('x -> out room', { work: 'orthogonal' }),
   take: op('normSquared -> taken', { updates: true }),
   ...optimizerOps,

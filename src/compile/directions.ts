@@ -67,8 +67,8 @@ function lengths({ beta1, beta2, eps }: OptimizerOf<'lamb'>, weightDecay: number
 /** Matrices are made orthogonal whole, by every rank that holds a part of them. */
 function orthogonal(optimizer: Extract<Optimizer, { kind: 'muon' }>, site: UpdateSite): Ref {
   const { w, param, state, gradient, outs, scalars, clip } = site
-  const { spec, stateDtype } = param
-  const tensor = (name: string) => ({ ...spec, name, dtype: stateDtype })
+  const { spec } = param
+  const tensor = (name: string) => ({ ...spec, name, dtype: 'f32' as const })
   const { momentum, nesterov, steps } = optimizer
   const mean = w.make('mean', tensor('mean'), state, 'workspace').ref
   w.emit({ kind: 'muonMean', momentum, nesterov, clip, ins: [gradient, scalars.normSquared, outs[1]], outs: [mean] })
@@ -77,7 +77,7 @@ function orthogonal(optimizer: Extract<Optimizer, { kind: 'muon' }>, site: Updat
   const { rows, columns } = shapeOfMatrix(spec.dims, spec.inputs)
   const size = rows * columns + 2 * Math.min(rows, columns) ** 2
   const made = w.make('direction', tensor('direction'), complete, 'workspace').ref
-  const room = w.make('room', { name: 'room', dtype: stateDtype, dims: [{ name: 'room', size }] }, whole, 'workspace')
+  const room = w.make('room', { name: 'room', dtype: 'f32', dims: [{ name: 'room', size }] }, whole, 'workspace')
   w.emit({ kind: 'newtonSchulz', inputs: spec.inputs, steps, ins: [x], outs: [made, room.ref] })
   return w.demand('direction', state).ref
 }

@@ -2,7 +2,16 @@
  * What one instruction asks of a machine: a kernel for its device, a collective for its links, a copy from its host, or
  * nothing. Read off the dims of its buffers, so the formulas a reader knows are sums over the instructions of a program.
  */
-import { type Dim, elementsOf, fromFacts, heldElements, type Mesh, multipliedIn, type OpWork, shapeOfMatrix } from '../base/index.js'
+import {
+  type Dim,
+  elementsOf,
+  fromFacts,
+  heldElements,
+  type Mesh,
+  multipliedIn,
+  type OpWork,
+  shapeOfMatrix,
+} from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import {
   applyRule,

@@ -316,9 +316,9 @@ export const signatures: OpTable<Signature> = {
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
   sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },
   lambSquares: { ins: n(6), outs: n(2), dtypes: { ins: 'pffppp', outs: 'ff' }, shapes: [scalar, scalar], flat: true },
-  muonMean: { ins: n(3), outs: n(1), dtypes: { ins: 'pfp', outs: 'p' }, shapes: [like(0)], flat: true },
+  muonMean: { ins: n(3), outs: n(1), dtypes: { ins: 'pfp', outs: 'f' }, shapes: [like(0)], flat: true },
   newtonSchulz: {
-    ...{ ins: n(1), outs: n(2), dtypes: { ins: 'p', outs: 'pp' }, shapes: [like(0)] },
+    ...{ ins: n(1), outs: n(2), dtypes: { ins: 'f', outs: 'ff' }, shapes: [like(0)] },
     stuck: ([x]) => x.filter(name => name !== 'expert'),
   },
   take: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [scalar] },
@@ -335,7 +335,7 @@ export const signatures: OpTable<Signature> = {
     flat: true,
   },
   muon: {
-    ...{ ins: n(4), outs: n(2), dtypes: { ins: 'pffp', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+    ...{ ins: n(4), outs: n(2), dtypes: { ins: 'pfff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
     tensors: [3],
   },
   lion: { ins: n(3), outs: n(2), dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
