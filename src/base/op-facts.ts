@@ -129,7 +129,7 @@ export const opFacts: OpTable<OpFacts> = {
   sumSquares: op('x -> out', { updates: true, lists: true }),
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
   muonMean: op('grad normSquared m -> direction', { statistic: 0 }),
-  newtonSchulz: op('x -> out room', { work: 'orthogonal' }),
+  newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0 }),
   take: op('normSquared -> taken', { updates: true }),
   ...optimizerOps,
 }
