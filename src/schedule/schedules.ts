@@ -4,6 +4,7 @@ import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from 
 import { alternate, type Knobs, leadOfFirst } from './alternate.js'
 import { dualPipe, dualPipeV, leadOfDualPipe, leadOfDualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
+import { asSchedule, type NumberedSchedule } from './numbered.js'
 import type { Counts, Schedule } from './task.js'
 import { leadOfV, vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
 
@@ -12,7 +13,7 @@ export { isScheduleName, type ScheduleName, scheduleNames }
 export interface ScheduleKind {
   readonly title: string
   readonly describe: string
-  readonly make: (counts: Counts) => Schedule
+  readonly make: (counts: Counts) => NumberedSchedule
   /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
   readonly begun: (counts: Counts) => readonly number[]
 }
@@ -103,7 +104,9 @@ export function scheduleProblems(name: string, counts: Counts): Problem[] {
   return found
 }
 
-export function makeSchedule(name: ScheduleName, counts: Counts): Schedule {
+export const makeSchedule = (name: ScheduleName, counts: Counts): Schedule => asSchedule(numberedSchedule(name, counts))
+
+export function numberedSchedule(name: ScheduleName, counts: Counts): NumberedSchedule {
   const problems = scheduleProblems(name, counts)
   if (problems.length > 0) throw new ProblemsError(problems)
   return schedules[name].make(counts)

@@ -7,7 +7,8 @@
  * tick by tick (see ticks.ts) and never hold more activations than the limit. Which recipe is best depends on p, m and
  * the limit, so all are tried and the shortest schedule wins. zb-v, v-half and v-min differ in the limit only.
  */
-import type { Counts, Schedule } from './task.js'
+import type { NumberedSchedule } from './numbered.js'
+import type { Counts } from './task.js'
 import { leadInTicks, type Patience, period, runTicks, type TickRun } from './ticks.js'
 
 /** When one microbatch would pass, and what a rank does when the pass it is due for cannot run. */
@@ -64,7 +65,7 @@ interface TriedRun extends TickRun {
 }
 
 /** No rank ever holds more than `limit` chunk activations; 2 is the least that can move. Of equals the first recipe wins. */
-export function vShaped(counts: Counts, limit: number): Schedule {
+export function vShaped(counts: Counts, limit: number): NumberedSchedule {
   let best: TriedRun | undefined
   for (const { at, ...recipe } of limit < 2 * counts.ranks ? tightFirst : inOrder) {
     const due = dueTimes(counts.ranks, recipe)
