@@ -12,7 +12,7 @@
  *   zb-h2           chunks 1, lead 2, lag 2     (memory 2p - 1, no idle time between a rank's first and last task)
  *   interleaved-zb  chunks v, lead 1, lag 1     (memory vp chunks)
  */
-import { type NumberedSchedule, RowWriter } from './numbered.js'
+import { type RowByRow, RowWriter } from './numbered.js'
 import { loopStage } from './place.js'
 import type { Counts, TaskKind } from './task.js'
 
@@ -66,10 +66,10 @@ export function leadOfFirst(counts: Counts, { lead }: Pick<Knobs, 'lead'>): numb
 const aheadOf = (counts: Counts, rank: number, lead: number): number =>
   (counts.chunks - 1) * groupSize(counts) + lead * (counts.ranks - 1 - rank)
 
-export function alternate(counts: Counts, knobs: Knobs): NumberedSchedule {
+export function alternate(counts: Counts, knobs: Knobs): RowByRow {
   const turns = turnsOf(counts)
-  const rows = Array.from({ length: counts.ranks }, (_, rank) => rowOf(counts, turns, rank, knobs))
-  return { stages: counts.ranks * counts.chunks, microbatches: counts.microbatches, rows }
+  const stages = counts.ranks * counts.chunks
+  return { stages, microbatches: counts.microbatches, row: rank => rowOf(counts, turns, rank, knobs) }
 }
 
 function rowOf(counts: Counts, turns: readonly Turn[], rank: number, { lead, lag }: Knobs): readonly number[] {

@@ -10,7 +10,7 @@
  * that do not exist are left out: nothing depends on a task of another microbatch, so what remains is still in order.
  * So any m will do; and any p, since the middle rank of an odd number meets both directions at one stage.
  */
-import { type Cells, type NumberedSchedule, RowWriter } from './numbered.js'
+import { type Cells, type RowByRow, RowWriter } from './numbered.js'
 import { vStage } from './place.js'
 import type { Counts, Task, TaskKind } from './task.js'
 
@@ -106,17 +106,17 @@ function rowOf(cells: Cells, visited: readonly Cell[], placeOf: (visit: Visit) =
   return writer.row
 }
 
-export function dualPipeV({ ranks, microbatches }: Counts): NumberedSchedule {
+export function dualPipeV({ ranks, microbatches }: Counts): RowByRow {
   const cells = { stages: 2 * ranks, microbatches }
   const row = (rank: number) =>
     rowOf(cells, visits(ranks, rank, Math.max(microbatches, 2 * ranks)), ({ chunk, microbatch }) =>
       microbatch < microbatches ? { stage: vStage(ranks, rank, chunk), microbatch } : undefined,
     )
-  return { ...cells, rows: Array.from({ length: ranks }, (_, rank) => row(rank)) }
+  return { ...cells, row }
 }
 
 /** The first half of the microbatches goes down the ranks, the rest comes up. */
-export function dualPipe({ ranks, microbatches }: Counts): NumberedSchedule {
+export function dualPipe({ ranks, microbatches }: Counts): RowByRow {
   const cells = { stages: ranks, microbatches }
   const half = Math.ceil(ranks / 2)
   const down = Math.ceil(microbatches / 2)
@@ -129,5 +129,5 @@ export function dualPipe({ ranks, microbatches }: Counts): NumberedSchedule {
       return goesDown ? { stage: rank, microbatch: i } : { stage: ranks - 1 - rank, microbatch: down + i }
     })
   }
-  return { ...cells, rows: Array.from({ length: ranks }, (_, rank) => row(rank)) }
+  return { ...cells, row }
 }

@@ -3,17 +3,17 @@
  * rank holds several chunks. Every activation of the step is alive at the turn.
  * Looping walks the microbatches backwards on the way back, GPipe in the order they came.
  */
-import { type NumberedSchedule, RowWriter } from './numbered.js'
+import { type RowByRow, RowWriter } from './numbered.js'
 import { loopStage } from './place.js'
 import type { Counts } from './task.js'
 
 const upTo = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 
-export const gpipe = (counts: Counts): NumberedSchedule => allThenAll(counts, upTo(counts.microbatches))
+export const gpipe = (counts: Counts): RowByRow => allThenAll(counts, upTo(counts.microbatches))
 
-export const loopedBfs = (counts: Counts): NumberedSchedule => allThenAll(counts, upTo(counts.microbatches).reverse())
+export const loopedBfs = (counts: Counts): RowByRow => allThenAll(counts, upTo(counts.microbatches).reverse())
 
-function allThenAll({ ranks, chunks, microbatches }: Counts, wayBack: readonly number[]): NumberedSchedule {
+function allThenAll({ ranks, chunks, microbatches }: Counts, wayBack: readonly number[]): RowByRow {
   const cells = { stages: ranks * chunks, microbatches }
   const row = (rank: number) => {
     const writer = new RowWriter(cells)
@@ -24,5 +24,5 @@ function allThenAll({ ranks, chunks, microbatches }: Counts, wayBack: readonly n
     for (let chunk = chunks - 1; chunk >= 0; chunk--) pass('B', chunk, wayBack)
     return writer.row
   }
-  return { ...cells, rows: upTo(ranks).map(row) }
+  return { ...cells, row }
 }

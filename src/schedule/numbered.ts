@@ -19,9 +19,24 @@ export interface NumberedSchedule {
   readonly rows: readonly (readonly number[])[]
 }
 
+/** The same, each row made when it is asked for. */
+export interface RowByRow extends Cells {
+  readonly row: (rank: number) => readonly number[]
+}
+
+export const allRows = ({ stages, microbatches, row }: RowByRow, ranks: number): NumberedSchedule => ({
+  ...{ stages, microbatches, rows: Array.from({ length: ranks }, (_, rank) => row(rank)) },
+})
+
 export type Cells = Pick<NumberedSchedule, 'stages' | 'microbatches'>
 
 export const pairFrom = ({ stages, microbatches }: Cells): number => taskKinds.length * stages * microbatches
+
+/** A row as the kinds and stages of its tasks alone, where `taskIndex` says. */
+export function taskIndexes(cells: Cells, row: readonly number[]): number[] {
+  const from = pairFrom(cells)
+  return row.map(number => Math.floor((number < from ? number : number - from) / cells.microbatches))
+}
 
 /** Writes one row. */
 export class RowWriter {

@@ -25,9 +25,16 @@ interface CallFlights {
   ready: FlownBlock | undefined
 }
 
+// Written out, as all that is made for each play: objects made by spreading are of several shapes to the machine.
 const noCalls = (): CallFlights => ({
-  ...{ gathers: [], arrivals: [], expected: undefined, fetched: undefined, own: 0 },
-  ...{ underWay: 0, leaving: undefined, ready: undefined },
+  gathers: [],
+  arrivals: [],
+  expected: undefined,
+  fetched: undefined,
+  own: 0,
+  underWay: Number.NaN,
+  leaving: undefined,
+  ready: undefined,
 })
 
 const everyone = -1
@@ -154,9 +161,9 @@ export class FlownPlay {
     if (known) return known
     const { stages } = this.#order
     const kind = taskKinds[Math.floor(index / stages)]
-    const all = this.#flights.blocks[index % stages].map(({ seconds, acts }) => ({
-      ...{ seconds: seconds[kind], acts: acts[kind] },
-    }))
+    const all = this.#flights.blocks[index % stages].map(
+      ({ seconds, acts }): Part => ({ seconds: seconds[kind], acts: acts[kind] }),
+    )
     const parts = (kind === 'F' ? all : all.reverse()).filter(({ seconds }) => kind !== 'I' || seconds !== 0)
     this.#parts[index] = parts
     return parts

@@ -86,7 +86,9 @@ class OrderWriter {
     this.#microbatches = microbatches
     this.#cells = stages * microbatches
     this.#order = {
-      ...{ ranks: rows.length, stages, microbatches },
+      ranks: rows.length,
+      stages,
+      microbatches,
       rank: new Uint16Array(tasks),
       what: new Uint32Array(tasks),
       after: new Int32Array(tasks),
