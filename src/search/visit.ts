@@ -111,11 +111,11 @@ export class Visit {
   #priced = 0
   #unfit = 0
 
-  constructor(request: Request, { keep, capacity, front, prune }: Required<Options>, groups: BoundedGroups) {
+  constructor(request: Request, { keep, kinds, capacity, front, prune }: Required<Options>, groups: BoundedGroups) {
     this.#request = request
     this.#capacity = capacity
     this.#prune = prune
-    this.#best = new Best(keep, front)
+    this.#best = new Best({ keep, kinds, front })
     this.#bytesOf = byteBounds(request)
     this.#laid = laidOnce(request)
     this.#pruned.memory = groups.tooHeavy
