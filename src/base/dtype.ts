@@ -24,7 +24,7 @@ export const elementFacts: Readonly<Record<ElementType, ElementFacts>> = {
 }
 
 /** What the buffers of a program are in. */
-export const dtypes = ['f32', 'bf16', 'i32'] as const satisfies readonly ElementType[]
+export const dtypes = ['f32', 'bf16', 'f16', 'i32'] as const satisfies readonly ElementType[]
 export type DType = (typeof dtypes)[number]
 
 export const bytesPer = Object.fromEntries(dtypes.map(dtype => [dtype, elementFacts[dtype].bytes])) as Readonly<

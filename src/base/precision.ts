@@ -4,7 +4,7 @@
  */
 import { bytesPer, type DType } from './dtype.js'
 
-export const planPrecisions = ['f32', 'bf16', 'pure-bf16'] as const
+export const planPrecisions = ['f32', 'bf16', 'f16', 'pure-bf16'] as const
 export type PlanPrecision = (typeof planPrecisions)[number]
 
 export interface PlanPrecisionFacts {
@@ -23,6 +23,7 @@ export const planPrecisionFacts: Readonly<Record<PlanPrecision, PlanPrecisionFac
     state: 'f32',
     words: 'tokens and parameters in bf16, gradients and optimizer state with master weights in f32',
   },
+  f16: { token: 'f16', state: 'f32', words: 'as bf16, in f16' },
   'pure-bf16': { token: 'bf16', state: 'bf16', words: 'these in bf16 too, without masters' },
 }
 
@@ -48,7 +49,12 @@ export const precisionFacts: Readonly<Record<Precision, PrecisionFacts>> = {
 }
 
 /** What the numbers of a buffer are multiplied in, where nothing says otherwise. Whole numbers are not multiplied. */
-export const multipliedIn: Readonly<Record<DType, Precision>> = { f32: 'f32', bf16: 'bf16', i32: 'f32' }
+export const multipliedIn: Readonly<Record<DType, Precision>> = {
+  f32: 'f32',
+  bf16: 'bf16',
+  f16: 'f16',
+  i32: 'f32',
+}
 
 const tokenOf = (precision: Precision): DType => planPrecisionFacts[precisionFacts[precision].plan].token
 
@@ -64,12 +70,6 @@ export const uncast = (precision: Precision): Precision =>
 
 /** Programs multiply so by themselves: what they keep is what they multiply. */
 export const isOwnPrecision = (precision: Precision): boolean => multipliedIn[tokenOf(precision)] === precision
-
-/** Everything that is real is stored in f32: what kernels that know nothing else can run. */
-export const isAllF32 = (precision: PlanPrecision): boolean => {
-  const { token, state } = planPrecisionFacts[precision]
-  return token === 'f32' && state === 'f32'
-}
 
 export const hasMaster = (precision: PlanPrecision): boolean => {
   const { token, state } = planPrecisionFacts[precision]

@@ -27,9 +27,10 @@ import {
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { context, contextHeads, cutDocuments } from './context.js'
-import { data, labels, learningRate } from './data.js'
+import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
+import { lossScale } from './loss-scale.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -288,6 +289,8 @@ const rules: readonly Rule[] = [
   data,
   labels,
   learningRate,
+  optimizerSettings,
+  lossScale,
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,

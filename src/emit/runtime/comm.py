@@ -162,11 +162,15 @@ def all_reduce(x: torch.Tensor, group: Group, combine: str = "sum", in_place: bo
     if group.size == 1:
         return Pending(None, lambda: out, text)
     how = dist.ReduceOp.MAX if combine == "max" else dist.ReduceOp.SUM
-    if is_gloo(group) and out.dtype == torch.bfloat16:  # which it cannot add in older releases
+    if is_gloo(group) and out.dtype in HALVES:
         wide = out.float()
         return Pending(dist.all_reduce(wide, how, group.process_group, async_op=True), lambda: out.copy_(wide), text)
     work = dist.all_reduce(out, op=how, group=group.process_group, async_op=True)
     return Pending(work, lambda: out, text)
+
+
+# gloo adds these in 16 bits, or in older releases not at all.
+HALVES = (torch.bfloat16, torch.float16)
 
 
 def is_gloo(group: Group) -> bool:

@@ -8,7 +8,7 @@ from typing import Callable, List, Sequence
 import torch
 import torch.distributed as dist
 
-from .comm import Group, Pending, bits, is_gloo
+from .comm import HALVES, Group, Pending, bits, is_gloo
 
 
 class Flight(Pending):
@@ -91,8 +91,8 @@ def _all(group: Group, start: Callable, operands: Sequence) -> List:
 
 def _sums(group: Group, tensors: Sequence[torch.Tensor]):
     """All-reduce in place: the works, and what is left to do after them."""
-    narrow = is_gloo(group)  # which cannot add bf16 in older releases
-    wide = [x.float() if narrow and x.dtype == torch.bfloat16 else x for x in tensors]
+    narrow = is_gloo(group)
+    wide = [x.float() if narrow and x.dtype in HALVES else x for x in tensors]
 
     def start(x):
         return dist.all_reduce(x, group=group.process_group, async_op=True)

@@ -9,7 +9,7 @@ import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
-import { adamw, sgd, take } from './optimizer.js'
+import { adamw, lion, sgd, take } from './optimizer.js'
 import * as routing from './routing.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
@@ -74,6 +74,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   take,
   adamw,
   sgd,
+  lion,
 }
 
 export function prepare(op: Op, ins: readonly Shape[], outs: readonly Shape[]): Kernel {

@@ -1,5 +1,5 @@
 /**
- * What is stored in bf16. A machine in f32 rounds every result to the dtype of its buffer when it is stored, once and to
+ * What is stored in 16 bits. A machine in f32 rounds every result to the dtype of its buffer when it is stored, once and to
  * nearest even, as hardware does that sums in f32. A machine in f64 keeps all its digits whatever the dtype, so that
  * plans can be compared exactly.
  */
@@ -17,10 +17,22 @@ export function roundToBf16(value: number): number {
   return float[0]
 }
 
+/** The f16 number nearest to an f32 one, likewise. From 65520 on that is infinity, and below 2^-14 numbers lie 2^-24 apart. */
+export function roundToF16(value: number): number {
+  float[0] = value
+  const size = Math.abs(float[0])
+  if (Number.isNaN(size)) return Number.NaN
+  const exponent = Math.max(-14, ((bits[0] >>> 23) & 0xff) - 127)
+  const integer = 2 ** (exponent - 10 + 52) // f64 numbers from here on lie as far apart as f16 numbers of this size
+  const rounded = size >= 65520 ? Number.POSITIVE_INFINITY : size + integer - integer
+  return bits[0] >>> 31 ? -rounded : rounded
+}
+
 /** To the nearest number of a dtype; undefined where an f32 number is one already. */
 const rounders: Readonly<Record<DType, ((value: number) => number) | undefined>> = {
   f32: undefined,
   bf16: roundToBf16,
+  f16: roundToF16,
   i32: undefined,
 }
 

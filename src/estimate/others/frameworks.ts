@@ -187,6 +187,7 @@ const lockstep: Software = {
 export const ownSoftware: Readonly<Record<PlanPrecision, Software>> = {
   f32: lockstep,
   bf16: lockstep,
+  f16: lockstep,
   'pure-bf16': { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 16 },
 }
 

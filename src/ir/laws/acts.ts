@@ -5,14 +5,14 @@
 import {
   isOptimizer,
   opFacts,
-  optimizerFacts,
   type ScalarName,
   type StateName,
   scalarNames,
+  scalarsOf,
   statesOf,
 } from '../../base/index.js'
 import { type Collective, type Compute, type Instr, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
-import { bytesPer, type Program, type Segment } from '../program.js'
+import type { Program, Segment } from '../program.js'
 import { traitsOf } from '../traits.js'
 import type { Slicing } from './buffers.js'
 import { stagesOf } from './groups.js'
@@ -138,7 +138,7 @@ function computes(segment: Segment, instr: Compute, slot: (ref: string) => numbe
 function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
   if (isOptimizer(instr)) {
-    const { scalars } = optimizerFacts[instr.kind]
+    const scalars = scalarsOf(instr)
     const reads = scalarNames.flatMap(scalar => {
       const at = scalars.indexOf(scalar)
       return at < 0 ? [] : [{ scalar, in: ins[1 + at] }]
@@ -150,7 +150,8 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
       return { op: 'add', ins, out: outs[0] }
     case 'scale': {
       if (instr.by !== 1) return { op: 'make', ins, outs, local: false, loss: false }
-      const narrows = bytesPer[buffers[instr.outs[0]].dtype] < bytesPer[buffers[instr.ins[0]].dtype]
+      const [from, to] = [buffers[instr.ins[0]].dtype, buffers[instr.outs[0]].dtype]
+      const narrows = to !== from && to !== 'f32'
       return { op: narrows ? 'round' : 'keep', in: ins[0], out: outs[0] } // by 1 it is a copy
     }
     case 'accumulate':

@@ -8,10 +8,10 @@ import type { Combine, Dim, OpTable } from '../../base/index.js'
 type Range = readonly [least: number, most: number]
 
 /**
- * `x`: bf16 or f32, one and the same for all such operands, and for a result that or f32 (the gradient of a weight is
- * kept in more digits than what it is made from). `p`: bf16 or f32, one and the same for all that is added to or belongs
+ * `x`: bf16, f16 or f32, one and the same for all such operands, and for a result that or f32 (the gradient of a weight is
+ * kept in more digits than what it is made from). `p`: such a dtype, one and the same for all that is added to or belongs
  * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master.
- * `f`: f32, a statistic. `i`: i32. `r`: bf16 or f32, whatever the operands are.
+ * `f`: f32, a statistic. `i`: i32. `r`: any of the three, whatever the operands are.
  */
 export interface Dtypes {
   readonly ins: string
@@ -316,10 +316,11 @@ export const signatures: OpTable<Signature> = {
   take: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [scalar] },
   adamw: {
     ins: n(4),
-    outs: n(3),
-    dtypes: { ins: 'pfff', outs: 'ppp' },
-    shapes: [like(0), like(0), like(0)],
+    outs: [3, 4],
+    dtypes: { ins: 'pfff', outs: 'pppp' },
+    shapes: [like(0), like(0), like(0), like(0)],
     flat: true,
   },
-  sgd: { ins: n(3), outs: [1, 2], dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+  sgd: { ins: [3, 4], outs: [1, 2], dtypes: { ins: 'pfff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+  lion: { ins: n(3), outs: n(2), dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
 }

@@ -10,6 +10,7 @@ import {
   type Axis,
   type Combine,
   flatAxes,
+  isOptimizer,
   type Layout,
   type OpKind,
   sameLayout,
@@ -102,10 +103,9 @@ function infer(of: Case): readonly Type[] | undefined {
       return squares({ ...of, instr })
     case 'accumulate':
     case 'balance':
-    case 'adamw':
-    case 'sgd':
       return updated(of)
     default:
+      if (isOptimizer(instr)) return updated(of)
       return isCompute(instr) ? computed({ ...of, instr }) : undefined
   }
 }

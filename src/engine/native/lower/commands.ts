@@ -37,8 +37,9 @@ const attentionWords = [
  * the list ends with `end`. These tables are the contract of both sides: `scripts/contracts.mjs` writes
  * kernels/commands.h from them, prototypes and all, and the order of the names is the opcode.
  *
- * Words named after tensors are byte offsets from the start of the one memory that all ranks share. Counts and strides
- * are in elements of 4 bytes unless a name says bytes. Everything is f32, ids and labels are i32.
+ * Words named after tensors are byte offsets from the start of the one memory that all ranks share. Where its numbers are
+ * in 16 bits, a fraction says in what: the code of the dtype, in eighths (kernels/numbers.h). Everything else is f32, ids and
+ * labels are i32. Counts and strides are in elements unless a name says bytes.
  */
 import { kinds } from '../../../ir/index.js'
 
@@ -158,34 +159,24 @@ export const commands = {
   balanceLossGrad: ['dscores', 'scores', 'counts', 'groups', 'rows', 'columns', 'by', 'shares'],
   zLoss: ['loss', 'logits', 'rows', 'columns', 'by'],
   zLossGrad: ['dlogits', 'logits', 'rows', 'columns', 'by'],
-  /** Nothing is done unless normSquared is below `limit`, a square as well; this holds for take, adamw and sgd too. */
+  /** Nothing is done unless normSquared is below `limit`, a square as well; this holds for take and the optimizers too. */
   balance: ['bias', 'counts', 'normSquared', 'n', 'rate', 'mean', 'limit'],
   fill: ['out', 'n', 'value'],
   accumulate: ['out', 'x', 'n'],
   sumSquares: ['out', 'x', 'n'],
   /** A step is counted. */
   take: ['taken', 'normSquared', 'limit'],
-  /** clip 0: never. lr and taken are read from scalars in memory. */
+  /** clip 0: never; top 0: not kept. lr, which is multiplied by rate, and taken are read from scalars in memory. */
   adamw: [
-    ...[
-      'param',
-      'm',
-      'v',
-      'grad',
-      'normSquared',
-      'lr',
-      'taken',
-      'n',
-      'beta1',
-      'beta2',
-      'eps',
-      'weightDecay',
-      'clip',
-      'limit',
-    ],
+    ...['param', 'm', 'v', 'top', 'grad', 'normSquared', 'lr', 'taken', 'n'],
+    ...['beta1', 'beta2', 'eps', 'coupled', 'weightDecay', 'clip', 'limit', 'rate'],
   ],
-  /** m 0: no momentum. */
-  sgd: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'momentum', 'weightDecay', 'clip', 'limit'],
+  /** m 0: no momentum; taken 0: no dampening. */
+  sgd: [
+    ...['param', 'm', 'grad', 'normSquared', 'lr', 'taken', 'n'],
+    ...['momentum', 'nesterov', 'dampening', 'weightDecay', 'clip', 'limit', 'rate'],
+  ],
+  lion: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'beta1', 'beta2', 'weightDecay', 'clip', 'limit', 'rate'],
   /** rows runs of `columns` elements, from stride to stride. */
   copy: ['out', 'x', 'rows', 'columns', 'strideOut', 'strideX'],
 

@@ -1,0 +1,66 @@
+/** Numbers of 16 bits: what others round to them, and read them as. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { choices } from '../src/base/index.js'
+import { roundToBf16, roundToF16 } from '../src/engine/index.js'
+import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
+import { readFixture } from './fixtures.js'
+
+const roundTo = { bf16: roundToBf16, f16: roundToF16 }
+const halves = ['bf16', 'f16'] as const
+
+for (const [value, nearest] of [
+  [1, 1],
+  [1 + 2 ** -8, 1], // a tie: to even, down
+  [1 + 3 * 2 ** -8, 1 + 2 ** -6], // a tie: to even, up
+  [1 + 2 ** -8 + 2 ** -20, 1 + 2 ** -7],
+  [-(1 + 2 ** -8 + 2 ** -20), -(1 + 2 ** -7)],
+  [0, 0],
+  [2 ** -133, 2 ** -133],
+  [3.4e38, Number.POSITIVE_INFINITY],
+  [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY],
+  [Number.NaN, Number.NaN],
+])
+  test(`${value} is ${nearest} in bf16`, () => equal(roundToBf16(value), nearest))
+
+interface Rounding {
+  readonly pairs: readonly (readonly [f32: string, code: string])[]
+  readonly decodeSha256: string
+}
+
+/** The code of a 16-bit number as hexadecimal digits; every NaN is one. */
+const codeOf = (dtype: 'bf16' | 'f16', value: number) =>
+  Number.isNaN(value) ? 'nan' : encode(dtype, value).toString(16).padStart(4, '0')
+
+for (const dtype of halves)
+  test(`${dtype}: rounded and read as PyTorch does`, () => {
+    const { pairs, decodeSha256 }: Rounding = JSON.parse(readFixture(`precision/round-${dtype}.json`))
+    ok(pairs.length > 1000)
+    const numberOf = (bits: string) => new Float32Array(Uint32Array.of(Number.parseInt(bits, 16)).buffer)[0]
+    deepEqual(
+      pairs.map(([bits]) => [bits, codeOf(dtype, roundTo[dtype](numberOf(bits)))]),
+      pairs,
+    )
+    const all = new DataView(new ArrayBuffer(4 * 2 ** 16))
+    for (let code = 0; code < 2 ** 16; code++) {
+      const value = decode(dtype, code)
+      if (Number.isNaN(value)) all.setUint32(4 * code, 0x7fc00000, true)
+      else {
+        all.setFloat32(4 * code, value, true)
+        ok(Object.is(roundTo[dtype](value), value), `${value} is one of its numbers`)
+      }
+    }
+    equal(createHash('sha256').update(new Uint8Array(all.buffer)).digest('hex'), decodeSha256)
+  })
+
+test('the interpreter rounds as the collectives do (SEED=5)', () => {
+  const { int } = choices(5)
+  const bits = new Uint32Array(1)
+  for (let i = 0; i < 20_000; i++) {
+    bits[0] = int(2 ** 16) * 2 ** 16 + int(2 ** 16)
+    const [value] = new Float32Array(bits.buffer)
+    for (const dtype of halves)
+      equal(roundTo[dtype](value), decode(dtype, encode(dtype, value)), `${value} in ${dtype}`)
+  }
+})
