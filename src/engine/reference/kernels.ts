@@ -9,8 +9,9 @@ import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
-import { adamw, sgd, take } from './optimizer.js'
+import { adamw, sgd } from './optimizer.js'
 import * as routing from './routing.js'
+import { take, unscale } from './scaler.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
@@ -72,6 +73,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   accumulate: elementwise.accumulate,
   sumSquares,
   take,
+  unscale,
   adamw,
   sgd,
 }

@@ -42,9 +42,3 @@ export const sgd: Prepare<'sgd'> = (op, [grad], [param, m]) => {
     }
   }
 }
-
-export const take: Prepare<'take'> =
-  op =>
-  (cells, [norm], [taken]) => {
-    if (cells[norm.at] < squaredLimit(op)) cells[taken.at] += 1
-  }

@@ -305,6 +305,9 @@ class Replay {
       case 'move':
         this.#verdicts.move(this.#program, frame, act)
         break
+      case 'unscale':
+        this.#verdicts.unscale(frame, act)
+        break
       case 'update':
         this.#update(frame, act)
     }
@@ -385,7 +388,8 @@ class Replay {
         ...place,
         message: `the gradient of ${param.name} is ${this.#shelf.show(grad)}, its state ${this.#shelf.show(state)}`,
       })
-    this.#verdicts.updated({ ...place, norm: ins[1] ?? nothing, limit: act.limit })
+    const verdict = { ...place, norm: ins[1] ?? nothing, limit: act.limit }
+    this.#verdicts.updated(this.#program, verdict, act.trains ? ins[0] : undefined)
     this.#ledger.updates.push({
       ...place,
       pipeline: frame.pipeline,

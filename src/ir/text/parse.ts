@@ -318,7 +318,7 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 
 /** Attributes that may be missing: a dropout op without a dropout may not. */
 const optional = (kind: InstrKind, key: string): boolean =>
-  ['window', 'scale', 'scaling', 'dim', 'groups', 'limit'].includes(key) || (key === 'dropout' && kind !== 'dropout')
+  ['window', 'scale', 'scaling', 'dim', 'groups', 'limit', 'scaler'].includes(key) || (key === 'dropout' && kind !== 'dropout')
 
 function readAttributes(kind: InstrKind, words: readonly string[]): Record<string, unknown> {
   const codecs = attributes[kind] as Record<string, Codec<unknown>> // the table gives each kind its own

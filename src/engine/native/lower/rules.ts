@@ -2,7 +2,7 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
-import { elementsOf, type OpKind, squaredLimit } from '../../../base/index.js'
+import { elementsOf, type OpKind, scalerKinds, squaredLimit } from '../../../base/index.js'
 import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
 import { bytesPer, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
 import { attentionRules, orderIn } from './attention.js'
@@ -260,8 +260,19 @@ const compute: ComputeRules = {
   sumSquares({ ins: [x], outs: [out], once }, s) {
     if (s.isFirst(once)) s.list.write('sumSquares', { out: s.at(out), x: s.at(x), n: size(s, x) })
   },
-  take: ({ ins: [normSquared], outs: [taken], ...guard }, s) =>
-    void s.list.write('take', { taken: s.at(taken), normSquared: s.at(normSquared), limit: squaredLimit(guard) }),
+  unscale: ({ ins: [scale], outs: [x] }, s) =>
+    void s.list.write('unscale', { x: s.at(x), scale: s.at(scale), n: size(s, x) }),
+  take({ ins: [norm], outs: [taken, ...scalars], scaler, ...guard }, s) {
+    const normSquared = s.at(norm)
+    s.list.write('take', { taken: s.at(taken), normSquared, limit: squaredLimit(guard) })
+    if (!scaler || scaler.kind === 'static') return
+    const [scale, growth, hysteresis = 0] = scalars.map(ref => s.at(ref))
+    const { growth: factor, interval, backoff, min, hysteresis: full, consecutive } = { ...noNumbers, ...scaler }
+    const settings = { factor, backoff, interval, min, full, consecutive }
+    s.list.write('rescale', {
+      ...{ scale, growth, hysteresis, normSquared, scaler: scalerKinds.indexOf(scaler.kind), ...settings },
+    })
+  },
   adamw({ ins, outs: [param, m, v], beta1, beta2, eps, weightDecay, clip, ...guard }, s) {
     const [grad, normSquared, lr, taken] = ins.map(ref => s.at(ref))
     s.list.write('adamw', {
@@ -288,6 +299,9 @@ const compute: ComputeRules = {
     s.list.write('sgd', { ...at, n: alike(s, [param, ins[0], ...(m ? [m] : [])]), ...settings })
   },
 }
+
+/** Of a scaler that has no such number. */
+const noNumbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0 }
 
 /** Part `index` of a line; beyond its end there are zeros. */
 function sliceLine(s: Site, from: Ref, out: Ref, index: number): void {
