@@ -71,6 +71,7 @@ enum {
   CMD_RESCALE,
   CMD_ADAMW,
   CMD_SGD,
+  CMD_LION,
   CMD_COPY,
   CMD_START,
   CMD_WAIT_ALL_REDUCE,
@@ -577,27 +578,46 @@ enum {
 #define ADAMW_PARAM 0
 #define ADAMW_M 1
 #define ADAMW_V 2
-#define ADAMW_GRAD 3
-#define ADAMW_NORM_SQUARED 4
-#define ADAMW_LR 5
-#define ADAMW_TAKEN 6
-#define ADAMW_N 7
-#define ADAMW_BETA1 8
-#define ADAMW_BETA2 9
-#define ADAMW_EPS 10
-#define ADAMW_WEIGHT_DECAY 11
-#define ADAMW_CLIP 12
-#define ADAMW_LIMIT 13
+#define ADAMW_TOP 3
+#define ADAMW_GRAD 4
+#define ADAMW_NORM_SQUARED 5
+#define ADAMW_LR 6
+#define ADAMW_TAKEN 7
+#define ADAMW_N 8
+#define ADAMW_BETA1 9
+#define ADAMW_BETA2 10
+#define ADAMW_EPS 11
+#define ADAMW_COUPLED 12
+#define ADAMW_WEIGHT_DECAY 13
+#define ADAMW_CLIP 14
+#define ADAMW_LIMIT 15
+#define ADAMW_RATE 16
 #define SGD_PARAM 0
 #define SGD_M 1
 #define SGD_GRAD 2
 #define SGD_NORM_SQUARED 3
 #define SGD_LR 4
-#define SGD_N 5
-#define SGD_MOMENTUM 6
-#define SGD_WEIGHT_DECAY 7
-#define SGD_CLIP 8
-#define SGD_LIMIT 9
+#define SGD_TAKEN 5
+#define SGD_N 6
+#define SGD_MOMENTUM 7
+#define SGD_NESTEROV 8
+#define SGD_DAMPENING 9
+#define SGD_WEIGHT_DECAY 10
+#define SGD_CLIP 11
+#define SGD_LIMIT 12
+#define SGD_RATE 13
+#define LION_PARAM 0
+#define LION_M 1
+#define LION_GRAD 2
+#define LION_NORM_SQUARED 3
+#define LION_LR 4
+#define LION_N 5
+#define LION_BETA1 6
+#define LION_BETA2 7
+#define LION_WEIGHT_DECAY 8
+#define LION_CLIP 9
+#define LION_LIMIT 10
+#define LION_RATE 11
 #define COPY_OUT 0
 #define COPY_X 1
 #define COPY_ROWS 2
@@ -770,6 +790,7 @@ COMMAND(take);
 COMMAND(rescale);
 COMMAND(adamw);
 COMMAND(sgd);
+COMMAND(lion);
 COMMAND(copy);
 COMMAND(start);
 COMMAND(waitAllReduce);
@@ -856,6 +877,7 @@ COMMAND(waitSeveral);
   [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
   [CMD_SGD] = cmd_sgd, \
+  [CMD_LION] = cmd_lion, \
   [CMD_COPY] = cmd_copy, \
   [CMD_START] = cmd_start, \
   [CMD_WAIT_ALL_REDUCE] = cmd_waitAllReduce, \

@@ -28,7 +28,7 @@ const facts: Readonly<Record<string, readonly Edit[]>> = {
     ['base/dtype.ts', "export const elementTypes = ['f32',", "$& 'dummy',"],
     ['base/dtype.ts', "export const dtypes = ['f32',", "$& 'dummy',"],
   ],
-  'An optimizer': [['base/optimizer.ts', 'export type Optimizer =', "$& { kind: 'dummy'; weightDecay: number } |"]],
+  'An optimizer': [['base/optimizer.ts', 'export type Optimizer =', "$&\n  | { kind: 'dummy'; weightDecay: number }"]],
 }
 
 /** '- `base/op-facts.ts`: ...' below the heading. */

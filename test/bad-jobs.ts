@@ -75,10 +75,10 @@ export const rows: readonly Row[] = [
   [plan('sequenceParallel: yes'), 'schema/type plan.sequenceParallel | expected true or false, got the string "yes"; write true'],
   [plan('overlap: 1'), 'schema/type plan.overlap | expected true or false'],
   [training('globalBatch: 16'), 'schema/missing training.seq | tokens in a sequence'],
-  [training('seq: 32, globalBatch: 16, optimizer: { lr: 1 }'), 'schema/missing training.optimizer.kind | one of adamw or sgd'],
+  [training('seq: 32, globalBatch: 16, optimizer: { lr: 1 }'), 'schema/missing training.optimizer.kind | one of adamw, sgd or lion'],
   [training('seq: 32, globalBatch: 16, optimizer: adamw'), 'schema/type training.optimizer | expected a mapping'],
-  [training('seq: 32, globalBatch: 16, optimizer: { kind: adam, lr: 1 }'), 'schema/name training.optimizer.kind | did you mean `adamw`?'],
-  [training('seq: 32, globalBatch: 16, optimizer: { kind: sgd, lr: 1, beta1: 0.9 }'), 'schema/key training.optimizer.beta1 | one of kind, lr, momentum or weightDecay'],
+  [training('seq: 32, globalBatch: 16, optimizer: { kind: adam, lr: 1 }'), 'schema/name training.optimizer.kind | did you mean `adamw`, with coupled: true for the decay of plain Adam?'],
+  [training('seq: 32, globalBatch: 16, optimizer: { kind: sgd, lr: 1, beta1: 0.9 }'), 'schema/key training.optimizer.beta1 | one of kind, lr, momentum, nesterov, dampening or weightDecay'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: adamw }'), 'schema/missing training.optimizer.lr | learning rate'],
   [training('seq: 32, globalBatch: 16, dropout: 0.1'), 'schema/key training.dropout | unknown key'],
 
@@ -111,7 +111,7 @@ export const rows: readonly Row[] = [
   [plan('order: tp-dp, pp: 2, microbatches: 2'), 'plan/order plan.order | pp is missing'],
 
   // Words of other frameworks
-  [plan('precision: fp16'), 'schema/name plan.precision | f16 and its loss scaling are not supported yet; bf16 takes as many bytes'],
+  [plan('precision: fp16'), 'schema/name plan.precision | did you mean `f16`?'],
   [plan('precision: bfloat16'), 'schema/name plan.precision | did you mean `bf16`?'],
   [plan('precision: float32'), 'schema/name plan.precision | did you mean `f32`?'],
   [plan('precision: fp8'), 'schema/name plan.precision | 8-bit floats are not supported yet'],
@@ -128,7 +128,9 @@ export const rows: readonly Row[] = [
   [training('seq: 32, globalBatch: 16, tp: 2'), 'schema/key training.tp | did you mean `plan.tp`?'],
   [training('seq: 32, globalBatch: 16, learning_rate: 1e-4'), 'schema/key training.learning_rate | did you mean `optimizer.lr`?'],
   [training('seq: 32, global_batch_size: 16'), 'schema/missing training.globalBatch | sequences in one step', 'schema/key training.global_batch_size | did you mean `globalBatch`?'],
-  [training('seq: 32, globalBatch: 16, optimizer: { kind: lion, lr: 1 }'), 'schema/name training.optimizer.kind | not supported yet; adamw or sgd'],
+  [training('seq: 32, globalBatch: 16, optimizer: { kind: shampoo, lr: 1 }'), 'schema/name training.optimizer.kind | not supported yet; one of adamw, sgd, lion'],
+  [training('seq: 32, globalBatch: 16, optimizer: { kind: sgd, lr: 1, nesterov: true, dampening: 0.5 }'), 'training/optimizer training.optimizer.nesterov | needs momentum, and momentum is 0; try momentum: 0.9', 'training/optimizer training.optimizer.dampening | needs momentum'],
+  [training('seq: 32, globalBatch: 16, lrSchedule: { kind: wsd, warmup: 20, cooldown: 90 }'), 'training/lr training.lrSchedule.cooldown | warmup 20 + cooldown 90 > 100 steps; try 8'],
   ['model: dbrx\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | routed experts are part of the llama family alone'],
   ['model: mixtral-8x7b-instruct\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./config.json'],
   ['model: ./models/llama/\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./models/llama/config.json'],

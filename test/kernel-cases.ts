@@ -197,37 +197,59 @@ const rescale: Make = ({ pick, int }) => {
   }
 }
 
-const adamw: Make = ({ size, tensor, pick }) => {
+const adamw: Make = ({ size, tensor, pick, chance }) => {
   const n = size(500)
-  const op = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1, clip: pick([0, 1, 100]), ...pick(guards) }
-  const [grad, param, m, v] = [tensor({ n }), tensor({ n }), tensor({ n }), tensor({ n })]
-  for (let i = 0; i < n; i++) v.values[i] = v.values[i] ** 2
+  const [coupled, amsgrad, rate] = [chance(0.3), chance(0.3), pick([1, 0.5])]
+  const op = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1, clip: pick([0, 1, 100]), ...pick(guards), rate }
+  const [grad, param, m, v, top] = Array.from({ length: 5 }, () => tensor({ n }))
+  for (const { values } of [v, top]) for (let i = 0; i < n; i++) values[i] **= 2
   const [normSquared, lr, taken] = [scalar(pick(norms)), scalar(0.01), scalar(pick([0, 1, 1000]))]
-  const results = reference({ kind: 'adamw', ...op }, [grad, normSquared, lr, taken], param, m, v)
+  const held = amsgrad ? [param, m, v, top] : [param, m, v]
+  const results = reference({ kind: 'adamw', ...op, coupled, amsgrad }, [grad, normSquared, lr, taken], ...held)
   return {
     command: 'adamw',
     ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values, taken: taken.values },
-    initial: { param: param.values, m: m.values, v: v.values },
-    words: { n, ...op, limit: squaredLimit(op) },
-    expected: { param: results[0], m: results[1], v: results[2] },
-    magnitude: { param: 0.1, m: 1, v: 0 },
+    initial: { param: param.values, m: m.values, v: v.values, ...(amsgrad && { top: top.values }) },
+    words: { n, ...op, coupled: Number(coupled), limit: squaredLimit(op), ...(!amsgrad && { top: 0 }) },
+    expected: { param: results[0], m: results[1], v: results[2], ...(amsgrad && { top: results[3] }) },
+    magnitude: { param: 0.1, m: 1, v: 0, top: 0 },
     bound: 4e-7,
   }
 }
 
 const sgd: Make = ({ size, tensor, pick, chance }) => {
   const n = size(500)
-  const kept = chance(0.5)
-  const op = { momentum: kept ? 0.9 : 0, weightDecay: 0.1, clip: pick([0, 1]), ...pick(guards) }
+  const kept = chance(0.6)
+  const [nesterov, dampening, rate] = [kept && chance(0.5), pick([0, 0.5]), pick([1, 2])]
+  const op = { momentum: kept ? 0.9 : 0, dampening, weightDecay: 0.1, clip: pick([0, 1]), ...pick(guards), rate }
   const [grad, param, m] = [tensor({ n }), tensor({ n }), tensor({ n })]
-  const [normSquared, lr] = [scalar(pick(norms)), scalar(0.1)]
-  const results = reference({ kind: 'sgd', ...op }, [grad, normSquared, lr], ...(kept ? [param, m] : [param]))
+  const [normSquared, lr, taken] = [scalar(pick(norms)), scalar(0.1), scalar(pick([0, 3]))]
+  const given = dampening > 0 ? [grad, normSquared, lr, taken] : [grad, normSquared, lr]
+  const results = reference({ kind: 'sgd', ...op, nesterov }, given, ...(kept ? [param, m] : [param]))
   return {
     command: 'sgd',
-    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values },
+    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values, taken: taken.values },
     initial: { param: param.values, ...(kept && { m: m.values }) },
-    words: { n, ...op, limit: squaredLimit(op), ...(!kept && { m: 0 }) },
+    words: { n, ...op, nesterov: Number(nesterov), limit: squaredLimit(op), ...(!kept && { m: 0 }) },
     expected: { param: results[0], ...(kept && { m: results[1] }) },
+    magnitude: 1,
+    bound: 4e-7,
+  }
+}
+
+const lion: Make = ({ size, tensor, pick }) => {
+  const n = size(500)
+  const op = { beta1: 0.9, beta2: 0.99, weightDecay: 0.1, clip: pick([0, 1]), ...pick(guards), rate: pick([1, 2]) }
+  const [grad, param, m] = [tensor({ n }), tensor({ n }), tensor({ n })]
+  if (n > 0) [grad.values[0], m.values[0]] = [0, 0] // no sign at all
+  const [normSquared, lr] = [scalar(pick(norms)), scalar(0.1)]
+  const [moved, mean] = reference({ kind: 'lion', ...op }, [grad, normSquared, lr], param, m)
+  return {
+    command: 'lion',
+    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values },
+    initial: { param: param.values, m: m.values },
+    words: { n, ...op, limit: squaredLimit(op) },
+    expected: { param: moved, m: mean },
     magnitude: 1,
     bound: 4e-7,
   }
@@ -288,6 +310,7 @@ const makers = {
   rescale,
   adamw,
   sgd,
+  lion,
   copy,
   ...expertCases,
 } satisfies Partial<Record<CommandName, Make>>

@@ -52,6 +52,17 @@ function planOf({ pick, chance, int }: Random, layers: number): NonNullable<JobI
   }
 }
 
+const optimizers = [
+  { kind: 'adamw', lr: 1e-3 },
+  { kind: 'adamw', lr: 1e-3 },
+  { kind: 'adamw', lr: 1e-3, amsgrad: true },
+  { kind: 'adamw', lr: 1e-3, coupled: true },
+  { kind: 'sgd', lr: 1e-2, momentum: 0 },
+  { kind: 'sgd', lr: 1e-2, momentum: 0.9 },
+  { kind: 'sgd', lr: 1e-2, momentum: 0.9, nesterov: true },
+  { kind: 'lion', lr: 1e-3 },
+] as const
+
 /** The first sound job of the seed. */
 export function randomJob(seed: number): Job {
   const random = choices(seed)
@@ -59,9 +70,7 @@ export function randomJob(seed: number): Job {
     const model = modelOf(random)
     const plan = planOf(random, typeof model === 'object' && 'layers' in model ? (model.layers ?? 1) : 1)
     const { pick, chance, int } = random
-    const optimizer = chance(0.7)
-      ? ({ kind: 'adamw', lr: 1e-3, weightDecay: pick([0, 0.1]) } as const)
-      : ({ kind: 'sgd', lr: 1e-2, momentum: pick([0, 0.9]), weightDecay: pick([0, 0.1]) } as const)
+    const optimizer = { ...pick(optimizers), weightDecay: pick([0, 0.1]) }
     const globalBatch = (plan.dp ?? 1) * (plan.microbatches ?? 1) * (1 + int(2))
     const training = { seq: 12, globalBatch, optimizer, ...(chance(0.5) ? { clip: pick([0.01, 1]) } : {}) }
     const job = Job.safeParse({ model, training, plan })

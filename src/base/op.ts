@@ -170,10 +170,11 @@ export type Op =
    */
   | ({ readonly kind: 'take'; readonly scaler?: Scaler } & Guard)
   /**
-   * Reads what it writes, and changes it in a step that is taken. adamw: (grad, normSquared, lr, taken) -> (param, m, v), with
-   * decoupled weight decay. sgd: (grad, normSquared, lr) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
+   * Reads what it writes, and changes it in a step that is taken. adamw: (grad, normSquared, lr, taken) -> (param, m, v, top), with
+   * decoupled weight decay. sgd: (grad, normSquared, lr, taken) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
+   * lion: (grad, normSquared, lr) -> (param, m): param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param), then m is the mean of beta2.
    */
-  | (Optimizer & Clip & Guard)
+  | (Optimizer & Clip & Guard & Rate)
 
 export interface AttentionOptions {
   readonly window?: number
@@ -212,6 +213,11 @@ export interface Dropout {
 /** The gradient is scaled by min(1, clip / (norm + 1e-6)); 0 means never. */
 export interface Clip {
   readonly clip: number
+}
+
+/** What the learning rate of the step is multiplied by; 1 unless it is said. */
+export interface Rate {
+  readonly rate?: number | undefined
 }
 
 export type OpKind = Op['kind']

@@ -7,14 +7,32 @@ export interface AdamW {
   readonly beta2: number
   readonly eps: number
   readonly weightDecay: number
+  /** The decay is added to the gradient, as Adam does, not taken off the parameter. */
+  readonly coupled?: boolean | undefined
+  /** The greatest second moment so far counts. */
+  readonly amsgrad?: boolean | undefined
 }
 
 export interface Sgd {
   readonly momentum: number
   readonly weightDecay: number
+  /** The direction looks one step ahead. */
+  readonly nesterov?: boolean | undefined
+  /** The part of a gradient that momentum leaves out, but for the first. */
+  readonly dampening?: number | undefined
 }
 
-export type Optimizer = ({ readonly kind: 'adamw' } & AdamW) | ({ readonly kind: 'sgd' } & Sgd)
+/** The sign of a mean is the direction; the mean that is kept has a memory of its own. */
+export interface Lion {
+  readonly beta1: number
+  readonly beta2: number
+  readonly weightDecay: number
+}
+
+export type Optimizer =
+  | ({ readonly kind: 'adamw' } & AdamW)
+  | ({ readonly kind: 'sgd' } & Sgd)
+  | ({ readonly kind: 'lion' } & Lion)
 export type OptimizerKind = Optimizer['kind']
 export type OptimizerOf<K extends OptimizerKind> = Extract<Optimizer, { kind: K }>
 
@@ -58,6 +76,8 @@ export const stateFacts = {
   m: { startsFrom: 'zeros' },
   /** The mean of their squares. */
   v: { startsFrom: 'zeros' },
+  /** The greatest that the mean of squares has been. */
+  top: { startsFrom: 'zeros' },
   /** The parameter in the state dtype, where the parameter itself is narrower: it is rounded from its master. */
   master: { startsFrom: 'parameter' },
 } as const satisfies Readonly<Record<string, StateFacts>>
@@ -78,15 +98,24 @@ export const mapStates = <T, U>(states: States<T>, of: (value: T, state: StateNa
 interface OptimizerFacts<O extends Optimizer> {
   /** The states it updates, in the order of its results. */
   readonly states: readonly StateName[]
-  /** Whether it needs them at all, where its settings decide that. */
-  readonly keeps?: (settings: O) => boolean
   /** The scalars it reads, in the order of its operands. */
   readonly scalars: readonly StepScalar[]
+  /** Which of all these it has only with some settings. */
+  readonly optional?: Readonly<Partial<Record<StateName | StepScalar, (settings: O) => boolean>>>
 }
 
 export const optimizerFacts: { readonly [K in OptimizerKind]: OptimizerFacts<OptimizerOf<K>> } = {
-  adamw: { states: ['m', 'v'], scalars: ['normSquared', 'lr', 'taken'] },
-  sgd: { states: ['m'], keeps: ({ momentum }) => momentum > 0, scalars: ['normSquared', 'lr'] },
+  adamw: {
+    states: ['m', 'v', 'top'],
+    scalars: ['normSquared', 'lr', 'taken'],
+    optional: { top: ({ amsgrad = false }) => amsgrad },
+  },
+  sgd: {
+    states: ['m'],
+    scalars: ['normSquared', 'lr', 'taken'],
+    optional: { m: ({ momentum }) => momentum > 0, taken: ({ dampening = 0 }) => dampening > 0 },
+  },
+  lion: { states: ['m'], scalars: ['normSquared', 'lr'] },
 }
 
 export const optimizerKinds = Object.keys(optimizerFacts) as readonly OptimizerKind[] // its own keys
@@ -97,8 +126,15 @@ export const isOptimizer = <T extends { readonly kind: string }>(op: T): op is E
 export function statesOf<K extends OptimizerKind>(
   settings: OptimizerOf<K> & { readonly kind: K },
 ): readonly StateName[] {
-  const { states, keeps } = optimizerFacts[settings.kind]
-  return keeps && !keeps(settings) ? [] : states
+  const { states, optional = {} } = optimizerFacts[settings.kind]
+  return states.filter(state => optional[state]?.(settings) ?? true)
+}
+
+export function scalarsOf<K extends OptimizerKind>(
+  settings: OptimizerOf<K> & { readonly kind: K },
+): readonly StepScalar[] {
+  const { scalars, optional = {} } = optimizerFacts[settings.kind]
+  return scalars.filter(scalar => optional[scalar]?.(settings) ?? true)
 }
 
 /** All that is kept of a parameter: what the optimizer updates, and a master where the state is wider than the parameter. */

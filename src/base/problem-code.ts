@@ -33,6 +33,7 @@ export const problemCodes = {
   'model/size': 'the model has more than 2^53 parameters',
 
   'training/lr': 'the schedule of the learning rate contradicts itself, or part of it has no effect',
+  'training/optimizer': 'settings of the optimizer contradict each other',
   'training/loss': 'the loss is not a number any more',
   'training/norm': 'steps in a row were skipped: their gradient norm is not finite, or not below `skipAbove`',
   'training/scale': 'the loss scale contradicts itself, is not a power of two, or has fallen to its minimum',

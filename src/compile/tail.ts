@@ -8,10 +8,10 @@ import {
   type Guard,
   type Layout,
   layoutKey,
-  optimizerFacts,
   partialAxes,
   type StateName,
   type StepScalar,
+  scalarsOf,
   statesKept,
   statesOf,
   whole,
@@ -239,8 +239,13 @@ function draftUpdate(
   const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(training.optimizer).map(ofState)]
   const { lr: _, ...optimizer } = training.optimizer
   const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
-  const { scalars } = optimizerFacts[optimizer.kind]
-  w.emit({ ...optimizer, ...settings, ...guardOf(training), ins: [gradient, ...scalars.map(whence)], outs })
+  w.emit({
+    ...optimizer,
+    ...settings,
+    ...guardOf(training),
+    ins: [gradient, ...scalarsOf(optimizer).map(whence)],
+    outs,
+  })
   // The master as the parameter's dtype can hold it.
   if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
   return w.draft(`update ${param.name}`, 'update')

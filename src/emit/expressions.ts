@@ -5,9 +5,13 @@ import {
   type Dropout,
   elementFacts,
   type Guard,
+  type OptimizerKind,
   opFacts,
+  optimizerFacts,
   type RopeScaling,
   ropeScalingNumbers,
+  scalarsOf,
+  statesOf,
 } from '../base/index.js'
 import type { Buffer, Collective, Compute, DType, Group, Instr, InstrOf, Ref } from '../ir/index.js'
 import { number, quote } from './python.js'
@@ -282,15 +286,38 @@ export const isFlat = (site: Site, ref: Ref): boolean => site.buffer(ref).layout
 export const eps = (instr: Compute): Options => ('eps' in instr ? { eps: instr.eps } : {})
 export const approximate = (instr: Compute): Options =>
   'approximate' in instr ? { approximate: instr.approximate } : {}
-export const clipped = (clip: number, norm: string): Options =>
+const clipped = (clip: number, norm: string): Options =>
   clip > 0 ? { scale: `here.clip(${number(clip)}, ${norm})` } : {}
 
 /** Whether the step is taken: a number on the device, which nobody waits for. */
 export const verdict = ({ limit }: Guard, norm: string): string =>
   `here.verdict(${norm}${limit === undefined ? '' : `, ${number(limit)}`})`
 
+/** `param, m = ops.lion_(param, m, grad, verdict=..., lr=..., ...)`: what it updates, the gradient, then what it is told. */
+export function update(instr: InstrOf<OptimizerKind>, site: Site, settings: Options): string[] {
+  const optional: object = optimizerFacts[instr.kind].optional ?? {}
+  const [grad, ...numbers] = instr.ins.map(site.name)
+  const given = Object.fromEntries(scalarsOf(instr).map((scalar, i) => [scalar, numbers[i]]))
+  const [param, ...held] = instr.outs.map(site.name)
+  const states = statesOf(instr).map((state, i) => [state, held[i]] as const)
+  const [some, always] = [true, false].map(is => states.filter(([state]) => state in optional === is))
+  const { normSquared: norm, lr, ...others } = given
+  const { rate = 1, clip, weightDecay: decay } = instr
+  const told = { verdict: verdict(instr, norm), lr: rate === 1 ? lr : `${lr} * ${number(rate)}`, ...others }
+  const options = {
+    ...Object.fromEntries(some),
+    ...told,
+    ...settings,
+    decay,
+    ...clipped(clip, norm),
+    ...rounds(site, instr.outs[0]),
+  }
+  const updated = call(`${instr.kind}_`, [param, ...always.map(([, held]) => held), grad], options)
+  return [`${instr.outs.map(site.result).join(', ')} = ${updated}`]
+}
+
 /** The parameter that is kept in less precision than the optimizer keeps it: written in the same pass over memory. */
-export function rounds(site: Site, { outs: [param] }: InstrOf<'adamw' | 'sgd'>): Options {
+function rounds(site: Site, param: Ref): Options {
   const rounded = site.rounded(param)
   return rounded === undefined ? {} : { rounded: site.name(rounded) }
 }

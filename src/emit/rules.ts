@@ -13,7 +13,6 @@ import {
   call,
   chance,
   classesLast,
-  clipped,
   collective,
   dimOf,
   dtypeOf,
@@ -28,13 +27,13 @@ import {
   ownedFrom,
   placeOf,
   ropeOptions,
-  rounds,
   rows,
   type Site,
   scaled,
   sizesOf,
   tuple,
   unjoined,
+  update,
   verdict,
   zigzagged,
 } from './expressions.js'
@@ -190,39 +189,19 @@ export const torchOf: Rules<string[], Site> = {
     const rescaled = call(`rescale_as_${scaler.kind}_`, operands, Object.fromEntries(numbers))
     return [counted, `${scalars.map(site.result).join(', ')} = ${rescaled}`]
   },
-  adamw(instr, site) {
-    const [grad, norm, lr, taken] = instr.ins.map(site.name)
-    const [param, m, v] = instr.outs.map(site.name)
-    const { beta1, beta2, weightDecay, clip } = instr
-    const options = {
-      verdict: verdict(instr, norm),
-      lr,
-      taken,
-      betas: tuple([beta1, beta2]),
+  adamw: (instr, site) =>
+    update(instr, site, {
+      betas: tuple([instr.beta1, instr.beta2]),
       eps: instr.eps,
-      decay: weightDecay,
-      ...clipped(clip, norm),
-      ...rounds(site, instr),
-    }
-    return [`${instr.outs.map(site.result).join(', ')} = ${call('adamw_', [param, m, v, grad], options)}`]
-  },
-  sgd(instr, site) {
-    const [grad, norm, lr] = instr.ins.map(site.name)
-    const [param, m] = instr.outs.map(site.name)
-    const { momentum, weightDecay, clip } = instr
-    const options = {
-      verdict: verdict(instr, norm),
-      lr,
-      momentum: m === undefined ? undefined : momentum,
-      decay: weightDecay,
-      ...clipped(clip, norm),
-      ...rounds(site, instr),
-    }
-    const results = instr.outs.map(site.result)
-    return [
-      `${results.join(', ')} = ${call('sgd_', [param, m ?? 'None', grad], options)}${m === undefined ? '[0]' : ''}`,
-    ]
-  },
+      coupled: instr.coupled || undefined,
+    }),
+  sgd: (instr, site) =>
+    update(instr, site, {
+      momentum: instr.outs.length > 1 ? instr.momentum : undefined,
+      nesterov: instr.nesterov || undefined,
+      dampening: instr.dampening || undefined,
+    }),
+  lion: (instr, site) => update(instr, site, { betas: tuple([instr.beta1, instr.beta2]) }),
   'all-reduce'(instr, site) {
     // A value nobody reads any more need not be copied before it is summed into.
     const name = site.consumed(instr.ins[0], instr, instr.outs[0]) ? 'all_reduce_' : 'all_reduce'

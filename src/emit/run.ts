@@ -31,11 +31,16 @@ export interface Run {
   readonly expected?: { readonly secondsPerStep: number; readonly cluster: string }
 }
 
+/** As in a job: runtime/trainer.py knows what it means. */
 export interface LearningRate {
   readonly lr: number
-  readonly kind: 'constant' | 'cosine' | 'linear'
+  readonly kind: 'constant' | 'linear' | 'cosine' | 'inverse-sqrt' | 'wsd'
   readonly warmup: number
+  readonly warmupFrom?: number | undefined
   readonly minLr: number
+  readonly decaySteps?: number | undefined
+  readonly cooldown?: number | undefined
+  readonly cooldownShape?: string | undefined
 }
 
 export type RunData =

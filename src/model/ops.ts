@@ -270,6 +270,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   take: { shape: wanted },
   adamw: { shape: wanted },
   sgd: { shape: wanted },
+  lion: { shape: wanted },
 }
 
 const ruleOf = (op: Op): Rule<OpKind> => rules[op.kind] as Rule<OpKind> // the table is total, so the rule fits its kind

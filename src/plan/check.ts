@@ -27,7 +27,7 @@ import {
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { context, contextHeads, cutDocuments } from './context.js'
-import { data, labels, learningRate } from './data.js'
+import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
@@ -289,6 +289,7 @@ const rules: readonly Rule[] = [
   data,
   labels,
   learningRate,
+  optimizerSettings,
   lossScale,
   adviceOnBubble,
   adviceOnZero,

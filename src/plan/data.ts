@@ -92,9 +92,27 @@ function* tokenizer(model: ModelConfig, { tokenizer, vocab }: Data): Iterable<Pr
   else yield* vocabProblems(model, vocab ?? least, 'tokenizer bpe')
 }
 
+export const optimizerSettings: Rule = function* ({ training: { optimizer } }) {
+  if (optimizer.kind !== 'sgd') return
+  const { momentum, nesterov = false, dampening = 0 } = optimizer
+  const path = 'training.optimizer'
+  const nothing = 'needs momentum, and momentum is 0'
+  if (nesterov && momentum === 0) yield error('training/optimizer', `${path}.nesterov`, nothing, 'try momentum: 0.9')
+  if (dampening > 0 && momentum === 0)
+    yield error('training/optimizer', `${path}.dampening`, nothing, 'try momentum: 0.9')
+  else if (nesterov && dampening > 0)
+    yield error(
+      'training/optimizer',
+      `${path}.dampening`,
+      'nesterov looks ahead by the whole gradient',
+      'leave one out',
+    )
+}
+
 export const learningRate: Rule = function* ({ training: { optimizer, lrSchedule, steps } }) {
-  const { kind, warmup, minLr } = lrSchedule
+  const { kind, warmup, warmupFrom, minLr, decaySteps: end = steps, cooldown } = lrSchedule
   const path = 'training.lrSchedule'
+  const idle = { minLr: kind === 'constant' && minLr > 0, cooldown: kind !== 'wsd' && cooldown !== undefined }
   if (minLr > optimizer.lr)
     yield error(
       'training/lr',
@@ -102,8 +120,17 @@ export const learningRate: Rule = function* ({ training: { optimizer, lrSchedule
       `minLr ${minLr} > lr ${optimizer.lr} of the optimizer`,
       `try ${optimizer.lr / 10}`,
     )
-  if (kind === 'constant' && minLr > 0)
-    yield warning('training/lr', `${path}.minLr`, 'has no effect with kind constant')
+  for (const [key, has] of Object.entries(idle))
+    if (has) yield warning('training/lr', `${path}.${key}`, `has no effect with kind ${kind}`)
+  if (warmupFrom !== undefined && warmupFrom > optimizer.lr)
+    yield error('training/lr', `${path}.warmupFrom`, `warmupFrom ${warmupFrom} > lr ${optimizer.lr} of the optimizer`)
+  if (kind === 'wsd' && warmup + (cooldown ?? 0) > end)
+    yield error(
+      'training/lr',
+      `${path}.cooldown`,
+      `warmup ${warmup} + cooldown ${cooldown} > ${end} steps`,
+      `try ${Math.max(0, Math.floor((end - warmup) / 10))}`,
+    )
   if (warmup > steps)
     yield warning(
       'training/lr',

@@ -1,23 +1,32 @@
-/** The learning rate of a step, by how many were taken before it: up to lr over the warm-up, then constant, or down so that after the last step it would be minLr. */
+/** The learning rate of a step, by how many were taken before it: up to lr over the warm-up, then as its schedule says. */
 import type { LrSchedule, Training } from './schema.js'
 
-/** How much of lr - minLr is left, from the end of the warm-up (0) to the end of the run (1). */
-const shapes: Readonly<Record<LrSchedule['kind'], (progress: number) => number>> = {
-  constant: () => 1,
+/** How much of lr - minLr is left, from the beginning of the fall (0) to its end (1). */
+export const falls = {
   linear: progress => 1 - progress,
   cosine: progress => (1 + Math.cos(Math.PI * progress)) / 2,
+  exponential: progress => 2 * 0.5 ** progress - 1,
+  'minus-sqrt': progress => 1 - Math.sqrt(progress),
+} as const satisfies Readonly<Record<string, (progress: number) => number>>
+
+type Rate = Pick<Training, 'optimizer' | 'lrSchedule' | 'steps'>
+
+export function lrAt({ optimizer: { lr }, lrSchedule, steps }: Rate, taken: number): number {
+  const { kind, warmup, warmupFrom, minLr, cooldown, cooldownShape = 'linear', decaySteps: end = steps } = lrSchedule
+  if (taken < warmup)
+    return warmupFrom === undefined ? (lr * (taken + 1)) / warmup : warmupFrom + ((lr - warmupFrom) * taken) / warmup
+  const between = (left: number) => minLr + (lr - minLr) * left
+  const since = (start: number) => Math.min(1, Math.max(0, taken - start) / Math.max(1, end - start))
+  const after: Readonly<Record<LrSchedule['kind'], () => number>> = {
+    constant: () => lr,
+    linear: () => between(falls.linear(since(warmup))),
+    cosine: () => between(falls.cosine(since(warmup))),
+    'inverse-sqrt': () => Math.max(minLr, lr * Math.sqrt(Math.max(1, warmup) / Math.max(1, taken))),
+    wsd: () => between(falls[cooldownShape](since(end - cooldownSteps({ cooldown, end })))),
+  }
+  return kind !== 'constant' && taken > end ? minLr : after[kind]()
 }
 
-export function lrAt(
-  {
-    optimizer: { lr },
-    lrSchedule: { kind, warmup, minLr },
-    steps,
-  }: Pick<Training, 'optimizer' | 'lrSchedule' | 'steps'>,
-  taken: number,
-): number {
-  if (taken < warmup) return (lr * (taken + 1)) / warmup
-  const progress = Math.min(1, (taken - warmup) / Math.max(1, steps - warmup))
-  const floor = kind === 'constant' ? 0 : minLr
-  return floor + (lr - floor) * shapes[kind](progress)
-}
+/** A tenth of the run unless it is said. */
+const cooldownSteps = ({ cooldown, end }: { cooldown?: number | undefined; end: number }): number =>
+  Math.min(end, cooldown ?? Math.ceil(end / 10))

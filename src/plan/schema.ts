@@ -225,30 +225,53 @@ const optimizers = {
     beta1: beta.default(0.9).describe('memory of the first moment'),
     beta2: beta.default(0.95).describe('memory of the second moment'),
     eps: z.number().positive().max(1).default(1e-8).describe('added to the root of the second moment'),
+    coupled: z.boolean().optional().describe('the decay is added to the gradient, as Adam does'),
+    amsgrad: z.boolean().optional().describe('the greatest second moment so far counts'),
   }),
   sgd: z.strictObject({
     kind: z.literal('sgd'),
     lr,
     momentum: beta.default(0).describe('memory of the gradient'),
+    nesterov: z.boolean().optional().describe('the direction looks one step ahead'),
+    dampening: beta.optional().describe('the part of a gradient that momentum leaves out'),
     weightDecay,
+  }),
+  lion: z.strictObject({
+    kind: z.literal('lion'),
+    lr,
+    weightDecay,
+    beta1: beta.default(0.9).describe('memory of the mean whose sign is the direction'),
+    beta2: beta.default(0.99).describe('memory of the mean that is kept'),
   }),
 } satisfies { readonly [K in OptimizerKind]: z.ZodType<OptimizerOf<K> & { readonly lr: number }> }
 
 const [first, ...others] = Object.values(optimizers)
 export const Optimizer = z.discriminatedUnion('kind', [first, ...others])
 
+const steps = z
+  .int()
+  .min(0)
+  .max(2 ** 30)
+
 export const LrSchedule = z.strictObject({
   kind: z
-    .enum(['constant', 'cosine', 'linear'])
+    .enum(['constant', 'linear', 'cosine', 'inverse-sqrt', 'wsd'])
     .default('constant')
-    .describe('how the learning rate falls from lr to minLr after the warm-up'),
-  warmup: z
-    .int()
+    .describe('how the learning rate falls from lr to minLr after the warm-up; wsd: only in the last steps'),
+  warmup: steps.default(0).describe('steps in which it rises to lr'),
+  warmupFrom: z
+    .number()
     .min(0)
-    .max(2 ** 30)
-    .default(0)
-    .describe('steps in which it rises from 0 to lr'),
-  minLr: z.number().min(0).max(1000).default(0).describe('what cosine and linear end at'),
+    .max(1000)
+    .optional()
+    .describe('what the first step of the warm-up has; else one part of as many as it has steps'),
+  minLr: z.number().min(0).max(1000).default(0).describe('what all but constant end at, or never go below'),
+  decaySteps: steps.min(1).optional().describe('when it has fallen to minLr; else after the last step'),
+  cooldown: steps.optional().describe('the last steps, in which wsd falls; else a tenth of all'),
+  cooldownShape: z
+    .enum(['linear', 'cosine', 'exponential', 'minus-sqrt'])
+    .optional()
+    .describe('how wsd falls in its last steps; else linear'),
 })
 
 const scale = z

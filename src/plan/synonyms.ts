@@ -2,7 +2,7 @@
  * What other frameworks call the things a job says: DeepSpeed, Megatron-LM, Hugging Face, PyTorch, torchtitan, nanoGPT.
  * A word of theirs is answered with the word that is meant here, or with what is not there yet.
  */
-import { shorten } from '../base/index.js'
+import { optimizerKinds, shorten } from '../base/index.js'
 
 /** Other frameworks' keys, in lower case without separators. */
 const keys: Readonly<Record<string, string>> = {
@@ -34,6 +34,14 @@ const keys: Readonly<Record<string, string>> = {
   ...spelt('training.globalBatch', 'globalbatchsize trainbatchsize batchsize batch'),
   ...spelt('training.steps', 'maxsteps trainiters numsteps iterations maxiters trainingsteps'),
   ...spelt('training.clip', 'gradientclipping clipgrad gradclip maxgradnorm maxnorm'),
+  ...spelt('training.lossScale', 'lossscaling gradscaler gradientscaler dynamiclossscale lossscaler'),
+  ...spelt('training.lossScale.initial', 'initscale initialscale initiallossscale initialscalepower'),
+  ...spelt('training.lossScale.min', 'minscale minlossscale'),
+  ...spelt('training.lossScale.growth', 'growthfactor scalefactor'),
+  ...spelt('training.lossScale.backoff', 'backofffactor'),
+  ...spelt('training.lossScale.interval', 'growthinterval lossscalewindow scalewindow window'),
+  ...spelt('training.lossScale.hysteresis', 'delayedshift'),
+  ...spelt('training.lossScale.consecutive', 'consecutivehysteresis'),
   ...spelt('training.optimizer.lr', 'learningrate'),
   ...spelt('training.optimizer.weightDecay', 'decay'),
   ...spelt('training.optimizer.beta1', 'adambeta1'),
@@ -76,7 +84,8 @@ const remarks: Readonly<Record<string, string>> = {
   'plan.cp': 'attention says how its ranks meet: gather, ring, ulysses or { ulysses, ring }',
   'plan.ep': 'ranks that a model with `moe` deals its experts out to',
   'model.moe': 'of the llama family: { experts, chosen, ffn, ... }',
-  'training.lrSchedule': 'kind constant, cosine or linear',
+  'training.lossScale': 'a number that stays, or { kind: torch, megatron or deepspeed, ... }',
+  'training.lrSchedule': 'kind constant, linear, cosine, inverse-sqrt or wsd',
 }
 
 /** Keys for what does not exist here. */
@@ -96,16 +105,15 @@ export function keyHint(key: string, path: string): string | undefined {
   return `did you mean \`${meant.startsWith(`${path}.`) ? meant.slice(path.length + 1) : meant}\`?${remark}`
 }
 
-const f16 = 'the loss scaling that f16 needs is not supported yet; bf16 takes as many bytes and needs none'
 const f8 = '8-bit floats are not supported yet; bf16 is the narrowest'
-const noOptimizer = 'not supported yet; adamw or sgd'
+const noOptimizer = `not supported yet; one of ${optimizerKinds.join(', ')}`
 
 /** Other frameworks' values by field and word: the value that is meant, or a sentence. */
 const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   precision: {
     ...spelt('`bf16`', 'bfloat16 bf16mixed bf16true mixed amp'),
     ...spelt('`f32`', 'float32 fp32 float full single'),
-    ...spelt(f16, 'fp16 float16 half 16mixed'),
+    ...spelt('`f16`', 'fp16 float16 half 16mixed'),
     ...spelt(f8, 'fp8 float8 f8 e4m3 e5m2 mxfp8 nvfp4 fp4'),
     tf32: 'tf32 is how a GPU multiplies f32: write f32, and price it with simulate --multiply tf32',
   },
@@ -127,12 +135,15 @@ const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     ...spelt('`cheap`', 'norms activations pointwise elementwise'),
   },
   kind: {
-    ...spelt('`adamw`', 'adam adamoptimizer fusedadam'),
-    ...spelt(noOptimizer, 'lion adafactor muon lamb shampoo sophia adagrad rmsprop adam8bit'),
+    ...spelt('`adamw`, with coupled: true for the decay of plain Adam', 'adam adamoptimizer fusedadam'),
+    ...spelt('`sgd` with momentum and nesterov: true', 'nesterov nag'),
+    ...spelt('`adamw` with amsgrad: true', 'amsgrad'),
+    ...spelt(noOptimizer, 'adafactor muon lamb shampoo sophia adagrad rmsprop adam8bit'),
   },
   optimizer: {
     ...spelt('write { kind: adamw, lr: 3e-4 }', 'adamw adam'),
     sgd: 'write { kind: sgd, lr: 0.1 }',
+    lion: 'write { kind: lion, lr: 1e-4 }',
   },
   zero: {
     ...spelt('`1`', 'zero1 stage1 os'),

@@ -13,7 +13,7 @@ from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403
 from .kernels import swiglu_and_grad_beside, swiglu_grad, swiglu_grad_beside  # noqa: F401
 from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_grad  # noqa: F401
-from .optimizer import accumulate_, add_squares_, adamw_, nothing, sgd_, take_, wide, zero_  # noqa: F401
+from .optimizer import accumulate_, add_squares_, adamw_, lion_, nothing, sgd_, take_, wide, zero_  # noqa: F401
 from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401
 from .rope import rope, turned_beside  # noqa: F401
 

@@ -41,56 +41,80 @@ def take_(taken: torch.Tensor, verdict: torch.Tensor) -> torch.Tensor:
     return taken.add_(verdict)
 
 
-def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: float, scale=None, rounded=None):
+def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: float, top=None, coupled=False, scale=None, rounded=None):
     """
-    Decoupled weight decay; scale is what clipping multiplies gradients by; rounded is where the parameter is kept in less
-    precision.
+    Decoupled weight decay, or coupled: added to the gradient. top, if there is one, is the greatest v so far, which then counts.
+    scale is what clipping multiplies gradients by; rounded is where the parameter is kept in less precision.
     """
     beta1, beta2 = betas
     time = taken.double() + 1
-    numbers = (1 - lr * decay, lr / (1 - beta1**time), 1 - beta2**time)
+    numbers = (1 if coupled else 1 - lr * decay, lr / (1 - beta1**time), 1 - beta2**time)
     shrink, rate, unbias = (_number(x, param) for x in numbers)
-    for tensors in _each(param, m, v, _contiguous(grad), rounded):
-        adamw_one(*tensors, verdict, shrink, rate, unbias, scale, beta1, beta2, eps)
-    return param, m, v
+    for tensors in _each(param, m, v, top, _contiguous(grad), rounded):
+        one["adamw"](*tensors, verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
+    return (param, m, v) if top is None else (param, m, v, top)
 
 
-def _adamw(param, m, v, grad, rounded, verdict, shrink, rate, unbias, scale, beta1: float, beta2: float, eps: float) -> None:
-    grad = wide(grad) if scale is None else wide(grad) * scale
+def _adamw(
+    param, m, v, top, grad, rounded, verdict, shrink, rate, unbias, scale, decay, beta1: float, beta2: float, eps: float
+) -> None:
+    grad = _scaled(grad, scale) if decay is None else _scaled(grad, scale) + decay * wide(param)
     # In half precision every result is worked out in full and rounded once.
     mean = (wide(m) * beta1).add_(grad, alpha=1 - beta1)
     square = (wide(v) * beta2).addcmul_(grad, grad, value=1 - beta2)
-    value = (wide(param) * shrink).sub_(rate * mean / ((square / unbias).sqrt_() + eps))
-    for into, result in ((param, value), (m, mean), (v, square), (rounded, value)):
+    most = square if top is None else torch.maximum(wide(top), square)
+    value = (wide(param) * shrink).sub_(rate * mean / ((most / unbias).sqrt_() + eps))
+    for into, result in ((param, value), (m, mean), (v, square), (top, most), (rounded, value)):
         _stored(into, result, verdict)
 
 
-def sgd_(param, m, grad, verdict, lr, decay: float, momentum: float = 0.0, scale=None, rounded=None):
-    """m = momentum * m + grad + decay * param; param -= lr * m."""
+def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.0, nesterov=False, dampening=0.0, scale=None, rounded=None):
+    """m = momentum * m + grad + decay * param; param -= lr * m. Of all gradients but the first, dampening leaves a part out."""
+    fresh = None if taken is None else _number(torch.where(taken == 0, 1.0, 1.0 - dampening), param)
     for tensors in _each(param, m, _contiguous(grad), rounded):
-        sgd_one(*tensors, verdict, _number(lr, param), decay, momentum, scale)
+        one["sgd"](*tensors, verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
+    return param if m is None else (param, m)
+
+
+def _sgd(param, m, grad, rounded, verdict, lr, decay: float, momentum: float, nesterov: bool, fresh, scale) -> None:
+    value = wide(param)
+    grad = _scaled(grad, scale) + decay * value
+    mean = grad if m is None else (wide(m) * momentum).add_(grad if fresh is None else grad * fresh)
+    value = value - lr * (grad + momentum * mean if nesterov else mean)
+    for into, result in ((param, value), (m, mean), (rounded, value)):
+        _stored(into, result, verdict)
+
+
+def lion_(param, m, grad, verdict, lr, betas, decay: float, scale=None, rounded=None):
+    """param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param); m is the mean of beta2."""
+    beta1, beta2 = betas
+    shrink, rate = _number(1 - lr * decay, param), _number(lr, param)
+    for tensors in _each(param, m, _contiguous(grad), rounded):
+        one["lion"](*tensors, verdict, shrink, rate, beta1, beta2, scale)
     return param, m
 
 
-def _sgd(param, m, grad, rounded, verdict, lr, decay: float, momentum: float, scale) -> None:
-    value = wide(param)
-    direction = (wide(grad) if scale is None else wide(grad) * scale) + decay * value
-    if m is not None:
-        direction = (wide(m) * momentum).add_(direction)
-    value = value - lr * direction
-    for into, result in ((param, value), (m, direction), (rounded, value)):
+def _lion(param, m, grad, rounded, verdict, shrink, rate, beta1: float, beta2: float, scale) -> None:
+    grad, past = _scaled(grad, scale), wide(m)
+    value = wide(param) * shrink - rate * torch.sign(past * beta1 + grad * (1 - beta1))
+    mean = past * beta2 + grad * (1 - beta2)
+    for into, result in ((param, value), (m, mean), (rounded, value)):
         _stored(into, result, verdict)
 
 
-adamw_one, sgd_one = _adamw, _sgd
+# What happens to the elements of one parameter, by optimizer.
+one = {"adamw": _adamw, "sgd": _sgd, "lion": _lion}
 
 
 def compile_updates(how: Dict) -> None:
     """One kernel for all that happens to an element. `how` is what torch.compile is told."""
-    global adamw_one, sgd_one
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    adamw_one, sgd_one = torch.compile(_adamw, **how), torch.compile(_sgd, **how)
+    one.update({name: torch.compile(update, **how) for name, update in one.items()})
+
+
+def _scaled(grad: torch.Tensor, scale) -> torch.Tensor:
+    return wide(grad) if scale is None else wide(grad) * scale
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:

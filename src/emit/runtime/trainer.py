@@ -26,15 +26,31 @@ def read_json(folder: str, name: str) -> Dict:
         return json.load(file)
 
 
+FALLS = {
+    "linear": lambda progress: 1 - progress,
+    "cosine": lambda progress: (1 + math.cos(math.pi * progress)) / 2,
+    "exponential": lambda progress: 2 * 0.5**progress - 1,
+    "minus-sqrt": lambda progress: 1 - math.sqrt(progress),
+}
+
+
 def lr_at(rate: Dict, steps: int, step: int) -> float:
-    """Up to lr over the warm-up, then constant, or down so that after the last step it would be minLr."""
-    lr, warmup = rate["lr"], rate["warmup"]
+    """Up to lr over the warm-up, then as its schedule says: down to minLr, where it is not constant."""
+    lr, least, kind, warmup = rate["lr"], rate["minLr"], rate["kind"], rate["warmup"]
+    end = rate.get("decaySteps", steps)
     if step < warmup:
-        return lr * (step + 1) / warmup
-    progress = min(1, (step - warmup) / max(1, steps - warmup))
-    left = {"constant": 1.0, "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[rate["kind"]]
-    floor = 0.0 if rate["kind"] == "constant" else rate["minLr"]
-    return floor + (lr - floor) * left
+        first = rate.get("warmupFrom")
+        return lr * (step + 1) / warmup if first is None else first + (lr - first) * step / warmup
+    if kind == "constant":
+        return lr
+    if step > end:
+        return least
+    if kind == "inverse-sqrt":
+        return max(least, lr * math.sqrt(max(1, warmup) / max(1, step)))
+    cooldown = min(end, rate.get("cooldown", math.ceil(end / 10)))
+    start, fall = (end - cooldown, rate.get("cooldownShape", "linear")) if kind == "wsd" else (warmup, kind)
+    progress = min(1, max(0, step - start) / max(1, end - start))
+    return least + (lr - least) * FALLS[fall](progress)
 
 
 def dtypes_of(precision: str) -> Dict[str, torch.dtype]:

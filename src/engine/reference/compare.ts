@@ -171,7 +171,9 @@ export const dataFor = (program: Program, { vocab, seed }: CompareOptions): Data
 /** How far one unit of gradient moves an element of a parameter in a step, in units of the learning rate. */
 const reach: { readonly [K in OptimizerKind]: (settings: OptimizerOf<K>, of: ParameterState) => Float64Array } = {
   adamw: ({ beta2, eps }, { states, step }) => states.v!.map(v => 1 / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps)),
-  sgd: (_, { parameter }) => parameter.map(() => 1),
+  sgd: ({ nesterov, momentum }, { parameter }) => parameter.map(() => (nesterov ? 1 + momentum : 1)),
+  // A sign turns where the mean is 0, and then at once.
+  lion: (_, { states }) => states.m!.map(m => 1 / Math.max(Math.abs(m), Number.MIN_VALUE)),
 }
 
 interface ParameterState {

@@ -9,7 +9,7 @@ import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
-import { adamw, sgd } from './optimizer.js'
+import { adamw, lion, sgd } from './optimizer.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
 
@@ -76,6 +76,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   unscale,
   adamw,
   sgd,
+  lion,
 }
 
 export function prepare(op: Op, ins: readonly Shape[], outs: readonly Shape[]): Kernel {

@@ -5,11 +5,11 @@
 import {
   isOptimizer,
   opFacts,
-  optimizerFacts,
   type ScalarName,
   type StateName,
   scalarNames,
   scalarsMoved,
+  scalarsOf,
   statesOf,
 } from '../../base/index.js'
 import { type Collective, type Compute, type Instr, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
@@ -148,7 +148,7 @@ function computes(segment: Segment, instr: Compute, slot: (ref: string) => numbe
 function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
   if (isOptimizer(instr)) {
-    const { scalars } = optimizerFacts[instr.kind]
+    const scalars = scalarsOf(instr)
     const reads = scalarNames.flatMap(scalar => {
       const at = scalars.indexOf(scalar)
       return at < 0 ? [] : [{ scalar, in: ins[1 + at] }]

@@ -317,10 +317,11 @@ export const signatures: OpTable<Signature> = {
   take: { ins: n(1), outs: [1, 4], dtypes: { ins: 'f', outs: 'ffff' }, shapes: [scalar, scalar, scalar, scalar] },
   adamw: {
     ins: n(4),
-    outs: n(3),
-    dtypes: { ins: 'pfff', outs: 'ppp' },
-    shapes: [like(0), like(0), like(0)],
+    outs: [3, 4],
+    dtypes: { ins: 'pfff', outs: 'pppp' },
+    shapes: [like(0), like(0), like(0), like(0)],
     flat: true,
   },
-  sgd: { ins: n(3), outs: [1, 2], dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+  sgd: { ins: [3, 4], outs: [1, 2], dtypes: { ins: 'pfff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+  lion: { ins: n(3), outs: n(2), dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
 }

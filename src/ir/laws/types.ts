@@ -10,6 +10,7 @@ import {
   type Axis,
   type Combine,
   flatAxes,
+  isOptimizer,
   type Layout,
   type OpKind,
   sameLayout,
@@ -104,10 +105,9 @@ function infer(of: Case): readonly Type[] | undefined {
       return unscaled(of)
     case 'accumulate':
     case 'balance':
-    case 'adamw':
-    case 'sgd':
       return updated(of)
     default:
+      if (isOptimizer(instr)) return updated(of)
       return isCompute(instr) ? computed({ ...of, instr }) : undefined
   }
 }

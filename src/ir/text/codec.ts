@@ -164,6 +164,9 @@ type Attributes = {
 
 const once: Codec<readonly string[]> = listOf(name)
 
+/** What all optimizers are told. */
+const updating = { weightDecay: number, clip: number, limit: number, rate: number }
+
 /** `4/8`: four of eight groups. */
 const choiceGroups: Codec<ChoiceGroups> = {
   show: ({ groups, chosenGroups }) => `${chosenGroups}/${groups}`,
@@ -234,8 +237,9 @@ export const attributes: Attributes = {
   sumSquares: { once },
   unscale: {},
   take: { scaler, limit: number },
-  adamw: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number, limit: number },
-  sgd: { momentum: number, weightDecay: number, clip: number, limit: number },
+  adamw: { beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, ...updating },
+  sgd: { momentum: number, nesterov: flag, dampening: number, ...updating },
+  lion: { beta1: number, beta2: number, ...updating },
   'all-reduce': { combine, group },
   'all-gather': { dim: name, group },
   'reduce-scatter': { dim: name, group },

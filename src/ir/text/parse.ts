@@ -316,9 +316,14 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
   return { ins, outs }
 }
 
-/** Attributes that may be missing: a dropout op without a dropout may not. */
+const optionals = [
+  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler'],
+  ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening'],
+]
+
+/** Attributes that may be missing: a dropout op without a dropout may not, nor a balance without a rate. */
 const optional = (kind: InstrKind, key: string): boolean =>
-  ['window', 'scale', 'scaling', 'dim', 'groups', 'limit', 'scaler'].includes(key) || (key === 'dropout' && kind !== 'dropout')
+  key === 'limit' || (optionals.includes(key) && kind !== 'balance') || (key === 'dropout' && kind !== 'dropout')
 
 function readAttributes(kind: InstrKind, words: readonly string[]): Record<string, unknown> {
   const codecs = attributes[kind] as Record<string, Codec<unknown>> // the table gives each kind its own

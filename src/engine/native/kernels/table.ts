@@ -193,7 +193,7 @@ function updates(tokens: number): Trial[] {
   return [
     {
       ...{ command: 'adamw', op: { kind: 'adamw', ...how, clip: 0 }, updates: true },
-      words: { ...x, ...how, clip: 0, limit: Number.POSITIVE_INFINITY },
+      words: { ...x, ...how, top: 0, coupled: 0, clip: 0, limit: Number.POSITIVE_INFINITY, rate: 1 },
       ...{ ins: { grad: x, normSquared: {}, lr: {}, taken: {} }, outs: { param: x, m: x, v: x } },
     },
   ]

@@ -160,7 +160,7 @@ export const commands = {
   zLoss: ['loss', 'logits', 'rows', 'columns', 'by'],
   /** scale 0: none. */
   zLossGrad: ['dlogits', 'logits', 'scale', 'rows', 'columns', 'by'],
-  /** Nothing is done unless normSquared is below `limit`, a square as well; this holds for take, adamw and sgd too. */
+  /** Nothing is done unless normSquared is below `limit`, a square as well; this holds for take and the optimizers too. */
   balance: ['bias', 'counts', 'normSquared', 'n', 'rate', 'mean', 'limit'],
   fill: ['out', 'n', 'value'],
   accumulate: ['out', 'x', 'n'],
@@ -173,27 +173,17 @@ export const commands = {
     ...['scale', 'growth', 'hysteresis', 'normSquared', 'scaler'],
     ...['factor', 'backoff', 'interval', 'min', 'full', 'consecutive'],
   ],
-  /** clip 0: never. lr and taken are read from scalars in memory. */
+  /** clip 0: never; top 0: not kept. lr, which is multiplied by rate, and taken are read from scalars in memory. */
   adamw: [
-    ...[
-      'param',
-      'm',
-      'v',
-      'grad',
-      'normSquared',
-      'lr',
-      'taken',
-      'n',
-      'beta1',
-      'beta2',
-      'eps',
-      'weightDecay',
-      'clip',
-      'limit',
-    ],
+    ...['param', 'm', 'v', 'top', 'grad', 'normSquared', 'lr', 'taken', 'n'],
+    ...['beta1', 'beta2', 'eps', 'coupled', 'weightDecay', 'clip', 'limit', 'rate'],
   ],
-  /** m 0: no momentum. */
-  sgd: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'momentum', 'weightDecay', 'clip', 'limit'],
+  /** m 0: no momentum; taken 0: no dampening. */
+  sgd: [
+    ...['param', 'm', 'grad', 'normSquared', 'lr', 'taken', 'n'],
+    ...['momentum', 'nesterov', 'dampening', 'weightDecay', 'clip', 'limit', 'rate'],
+  ],
+  lion: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'beta1', 'beta2', 'weightDecay', 'clip', 'limit', 'rate'],
   /** rows runs of `columns` elements, from stride to stride. */
   copy: ['out', 'x', 'rows', 'columns', 'strideOut', 'strideX'],
 

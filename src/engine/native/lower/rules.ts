@@ -273,35 +273,42 @@ const compute: ComputeRules = {
       ...{ scale, growth, hysteresis, normSquared, scaler: scalerKinds.indexOf(scaler.kind), ...settings },
     })
   },
-  adamw({ ins, outs: [param, m, v], beta1, beta2, eps, weightDecay, clip, ...guard }, s) {
+  adamw({ ins, outs: [param, m, v, top], beta1, beta2, eps, coupled = false, ...how }, s) {
     const [grad, normSquared, lr, taken] = ins.map(ref => s.at(ref))
     s.list.write('adamw', {
-      param: s.at(param),
-      m: s.at(m),
-      v: s.at(v),
-      grad,
-      normSquared,
-      lr,
-      taken,
-      n: alike(s, [param, m, v, ins[0]]),
-      beta1,
-      beta2,
-      eps,
-      weightDecay,
-      clip,
-      limit: squaredLimit(guard),
+      ...{ param: s.at(param), m: s.at(m), v: s.at(v), top: top === undefined ? 0 : s.at(top) },
+      ...{ grad, normSquared, lr, taken, n: alike(s, [param, m, v, ins[0], ...(top ? [top] : [])]) },
+      ...{ beta1, beta2, eps, coupled: Number(coupled), ...updating(how) },
     })
   },
-  sgd({ ins, outs: [param, m], momentum, weightDecay, clip, ...guard }, s) {
+  sgd({ ins, outs: [param, m], momentum, nesterov = false, dampening = 0, ...how }, s) {
+    const [grad, normSquared, lr, taken = 0] = ins.map(ref => s.at(ref))
+    s.list.write('sgd', {
+      ...{ param: s.at(param), m: m === undefined ? 0 : s.at(m), grad, normSquared, lr, taken },
+      n: alike(s, [param, ins[0], ...(m ? [m] : [])]),
+      ...{ momentum, nesterov: Number(nesterov), dampening, ...updating(how) },
+    })
+  },
+  lion({ ins, outs: [param, m], beta1, beta2, ...how }, s) {
     const [grad, normSquared, lr] = ins.map(ref => s.at(ref))
-    const at = { param: s.at(param), m: m === undefined ? 0 : s.at(m), grad, normSquared, lr }
-    const settings = { momentum, weightDecay, clip, limit: squaredLimit(guard) }
-    s.list.write('sgd', { ...at, n: alike(s, [param, ins[0], ...(m ? [m] : [])]), ...settings })
+    const at = { param: s.at(param), m: s.at(m), grad, normSquared, lr, n: alike(s, [param, m, ins[0]]) }
+    s.list.write('lion', { ...at, beta1, beta2, ...updating(how) })
   },
 }
 
 /** Of a scaler that has no such number. */
 const noNumbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0 }
+
+/** What all optimizers are told. */
+const updating = ({
+  weightDecay,
+  clip,
+  rate = 1,
+  limit,
+}: Omit<InstrOf<'lion'>, 'kind' | 'ins' | 'outs' | 'beta1' | 'beta2'>) => ({
+  ...{ weightDecay, clip, rate },
+  limit: squaredLimit(limit === undefined ? {} : { limit }),
+})
 
 /** Part `index` of a line; beyond its end there are zeros. */
 function sliceLine(s: Site, from: Ref, out: Ref, index: number): void {

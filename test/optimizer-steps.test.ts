@@ -1,0 +1,146 @@
+/** Optimizers and schedules step by step, as torch, lion-pytorch, timm and Megatron-LM compute them. */
+import { ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Op } from '../src/base/index.js'
+import { lrAt, Training } from '../src/plan/index.js'
+import { readFixture } from './fixtures.js'
+import { runOp, type Tensor } from './tiny.js'
+
+type Config = Readonly<Record<string, number | boolean | string | null | readonly number[]>>
+
+interface Steps {
+  readonly name: string
+  readonly config: Config
+  readonly dtype: string
+  readonly shapes: readonly (readonly number[])[]
+  readonly initial: readonly (readonly number[])[]
+  readonly gradients: readonly (readonly (readonly number[])[])[]
+  readonly params: readonly (readonly (readonly number[])[])[]
+}
+
+/** What takes the place of one line of `step` for one parameter: its state is `held`. */
+type Update = (config: Config, given: Given) => void
+
+interface Given {
+  readonly param: Tensor & { values: Float64Array }
+  readonly grad: Tensor
+  readonly scalars: Readonly<Record<'normSquared' | 'lr' | 'taken', Tensor>>
+  /** State by name, zeros at first. */
+  state(name: string): Tensor & { values: Float64Array }
+}
+
+const free = { clip: 0 } as const
+const betas = (config: Config) => {
+  const [beta1, beta2] = config.betas as readonly number[]
+  return { beta1, beta2 }
+}
+const numberOf = (config: Config, key: string): number => Number(config[key] ?? 0)
+
+function run(op: Op, ins: readonly Tensor[], outs: readonly (Tensor & { values: Float64Array })[]): void {
+  const results = runOp(op, ins, outs, { seed: 1, step: 0, block: '' })
+  for (const [i, values] of results.entries()) outs[i].values.set(values)
+}
+
+const adamw =
+  (flags: { coupled?: boolean; amsgrad?: boolean }): Update =>
+  (config, { param, grad, scalars: { normSquared, lr, taken }, state }) =>
+    run(
+      {
+        ...{ kind: 'adamw', ...betas(config), eps: numberOf(config, 'eps'), ...flags },
+        ...{ weightDecay: numberOf(config, 'weight_decay'), ...free },
+      },
+      [grad, normSquared, lr, taken],
+      [param, state('m'), state('v'), ...(flags.amsgrad ? [state('top')] : [])],
+    )
+
+const sgd: Update = (config, { param, grad, scalars: { normSquared, lr, taken }, state }) =>
+  run(
+    {
+      ...{ kind: 'sgd', momentum: numberOf(config, 'momentum'), weightDecay: numberOf(config, 'weight_decay') },
+      ...{ nesterov: config.nesterov === true, dampening: numberOf(config, 'dampening'), ...free },
+    },
+    [grad, normSquared, lr, taken],
+    [param, state('m')],
+  )
+
+const lion: Update = (config, { param, grad, scalars: { normSquared, lr }, state }) =>
+  run(
+    { kind: 'lion', ...betas(config), weightDecay: numberOf(config, 'weight_decay'), ...free },
+    [grad, normSquared, lr],
+    [param, state('m')],
+  )
+
+const updates: Readonly<Record<string, Update>> = {
+  adamw: adamw({}),
+  adam: adamw({ coupled: true }),
+  'adamw-amsgrad': adamw({ amsgrad: true }),
+  sgd,
+  'sgd-nesterov': sgd,
+  'sgd-dampening': sgd,
+  lion,
+}
+
+const scalar = (value: number): Tensor => ({ dims: [], values: [value] })
+
+function steps({ config, shapes, initial, gradients }: Steps, update: Update): Float64Array[][] {
+  const dims = shapes.map(shape => shape.map((size, i) => ({ name: `d${i}`, size })))
+  const params = initial.map((values, i) => ({ dims: dims[i], values: Float64Array.from(values) }))
+  const states = params.map(() => new Map<string, Tensor & { values: Float64Array }>())
+  return gradients.map((grads, taken) => {
+    const normSquared = grads.flat().reduce((sum, g) => sum + g * g, 0)
+    const scalars = { normSquared: scalar(normSquared), lr: scalar(numberOf(config, 'lr')), taken: scalar(taken) }
+    for (const [i, param] of params.entries()) {
+      const state = (name: string) => {
+        const known = states[i].get(name) ?? { dims: param.dims, values: new Float64Array(param.values.length) }
+        states[i].set(name, known)
+        return known
+      }
+      update(config, { param, grad: { dims: param.dims, values: grads[i] }, scalars, state })
+    }
+    return params.map(({ values }) => values.slice())
+  })
+}
+
+const { cases } = JSON.parse(readFixture('optimizers/steps.json')) as { cases: Steps[] }
+for (const given of cases) {
+  const update = updates[given.name]
+  if (!update) continue
+  test(`${given.name} moves parameters as others do, step by step`, () => {
+    const moved = steps(given, update)
+    for (const [step, params] of given.params.entries())
+      for (const [i, values] of params.entries())
+        for (const [at, value] of values.entries()) {
+          const gap = Math.abs(moved[step][i][at] - value)
+          ok(gap <= 1e-12 * Math.max(1, Math.abs(value)), `step ${step}, tensor ${i}, element ${at}: ${gap}`)
+        }
+  })
+}
+
+interface Schedules {
+  readonly cases: readonly { readonly config: Config; readonly lr: readonly number[] }[]
+}
+
+const kinds = {
+  ...{ constant: 'constant', linear: 'linear', cosine: 'cosine', WSD: 'wsd' },
+  'inverse-square-root': 'inverse-sqrt',
+} as const
+
+for (const { config, lr } of (JSON.parse(readFixture('optimizers/schedules.json')) as Schedules).cases) {
+  const style = config.lr_decay_style as keyof typeof kinds
+  const shape = String(config.lr_wsd_decay_style ?? 'linear').replace('_', '-')
+  test(`learning rates of Megatron: ${style}${style === 'WSD' ? `, ${shape}` : ''}`, () => {
+    const training = Training.parse({
+      ...{ seq: 1, globalBatch: 1, steps: lr.length, optimizer: { kind: 'sgd', lr: config.max_lr } },
+      lrSchedule: {
+        ...{ kind: kinds[style], warmup: config.lr_warmup_steps, warmupFrom: config.init_lr, minLr: config.min_lr },
+        decaySteps: config.lr_decay_steps,
+        ...(style === 'WSD' && { cooldown: config.wsd_decay_steps, cooldownShape: shape }),
+      },
+    })
+    for (const [taken, rate] of lr.entries())
+      ok(
+        Math.abs(lrAt(training, taken) - rate) <= 1e-12 * rate,
+        `${taken} taken: ${lrAt(training, taken)}, not ${rate}`,
+      )
+  })
+}
