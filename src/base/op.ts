@@ -165,8 +165,8 @@ export type Op =
   /** (scale) -> (x): x / scale. Reads what it writes. */
   | { readonly kind: 'unscale' }
   /**
-   * (normSquared) -> (taken, ...): one more, in a step that is taken; and the scalars of the scaler, if there is one, as it moves
-   * them: in every step, by whether normSquared is finite. Reads what it writes.
+   * (normSquared) -> (taken, scale, growth, hysteresis): one more, in a step that is taken; and those that its scaler has, if there
+   * is one, as it moves them: in every step, by whether normSquared is finite. Reads what it writes.
    */
   | ({ readonly kind: 'take'; readonly scaler?: Scaler } & Guard)
   /**

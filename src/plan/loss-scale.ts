@@ -9,7 +9,8 @@ import {
   warning,
 } from '../base/index.js'
 import type { Rule } from './rule.js'
-import type { LossScale, Training } from './schema.js'
+import type { LossScale } from './scaler-schema.js'
+import type { Training } from './schema.js'
 
 /** How the scale moves; undefined where nothing is scaled. */
 export function scalerOf(lossScale: LossScale | undefined): Scaler | undefined {

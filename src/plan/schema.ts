@@ -19,10 +19,10 @@ import {
   parseCount,
   planPrecisionFacts,
   planPrecisions,
-  type ScalerKind,
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
+import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
 
 /** Forward ops whose results a plan may choose to compute again. */
@@ -274,55 +274,6 @@ export const LrSchedule = z.strictObject({
     .describe('how wsd falls in its last steps; else linear'),
 })
 
-const scale = z
-  .number()
-  .positive()
-  .max(2 ** 126)
-const factor = z
-  .number()
-  .gt(1)
-  .max(2 ** 20)
-  .default(2)
-  .describe('what the scale is multiplied with when it grows')
-const backoff = z.number().positive().lt(1).default(0.5).describe('what it is multiplied with after an overflow')
-const min = scale.default(1).describe('no overflow takes it below; one that would ends the run')
-const interval = (usual: number) =>
-  z
-    .int()
-    .min(1)
-    .max(2 ** 24)
-    .default(usual)
-    .describe('clean steps after which the scale grows')
-const hysteresis = z
-  .int()
-  .min(1)
-  .max(2 ** 20)
-  .default(2)
-  .describe('overflows until the scale falls')
-const initial = (usual: number) => scale.default(usual).describe('the scale of the first step')
-
-/** Each machine with its own settings and defaults. */
-const scalers = {
-  static: z.strictObject({ kind: z.literal('static'), scale: scale.describe('the scale, which stays') }),
-  torch: z.strictObject({
-    ...{ kind: z.literal('torch'), initial: initial(2 ** 16), growth: factor, backoff, interval: interval(2000) },
-  }),
-  megatron: z.strictObject({
-    ...{ kind: z.literal('megatron'), initial: initial(2 ** 32), min, growth: factor, backoff },
-    ...{ interval: interval(1000), hysteresis },
-  }),
-  deepspeed: z.strictObject({
-    ...{ kind: z.literal('deepspeed'), initial: initial(2 ** 16), min, growth: factor },
-    ...{ interval: interval(1000), hysteresis },
-    consecutive: z.boolean().default(false).describe('every clean step refills the hysteresis'),
-  }),
-} satisfies { readonly [K in ScalerKind]: z.ZodType<{ readonly kind: K }> }
-
-export const LossScale = z.preprocess(
-  given => (typeof given === 'number' ? { kind: 'static', scale: given } : given),
-  z.discriminatedUnion('kind', [scalers.static, scalers.torch, scalers.megatron, scalers.deepspeed]),
-)
-
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
@@ -432,7 +383,6 @@ export type Plan = z.output<typeof Plan>
 export type PlanInput = z.input<typeof Plan>
 export type Optimizer = z.output<typeof Optimizer>
 export type Training = z.output<typeof Training>
-export type LossScale = z.output<typeof LossScale>
 export type LrSchedule = z.output<typeof LrSchedule>
 export type Data = z.output<typeof Data>
 export type Documents = z.output<typeof Documents>

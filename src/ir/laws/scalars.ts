@@ -7,7 +7,7 @@ import { type Program, resultPlaces } from '../program.js'
 import type { Act } from './acts.js'
 import { type CallFrame, frameOf, put, valueIn } from './call.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
-import { hashText, hashValues, keyOf, same, type Value } from './value.js'
+import { hashText, hashValues, keyOf, nothing, same, type Value } from './value.js'
 
 /** An instruction that is done only in a step that is taken: by which norm, and below which limit. */
 export interface Verdict extends Place {
@@ -39,8 +39,13 @@ export class Verdicts {
   readonly #unscaled = new Set<number>()
   readonly #findings: Finding[] = []
 
+  act(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' | 'unscale' }>): void {
+    if (act.op === 'move') this.#move(program, frame, act)
+    else this.#unscale(frame, act)
+  }
+
   /** Gives scalars their values of the next step. */
-  move(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' }>): void {
+  #move(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' }>): void {
     const place = placeIn(frame, act)
     const norm = valueIn(frame, act.in)
     const all = act.outs.map(slot => valueIn(frame, slot))
@@ -57,7 +62,7 @@ export class Verdicts {
   }
 
   /** Divides by the scale of the step's start, and never twice. */
-  unscale(frame: CallFrame, act: Extract<Act, { op: 'unscale' }>): void {
+  #unscale(frame: CallFrame, act: Extract<Act, { op: 'unscale' }>): void {
     const [by, x] = [valueIn(frame, act.by), valueIn(frame, act.out)]
     const place = placeIn(frame, act)
     if (!same(by, valueOfScalar('scale')))
@@ -69,10 +74,10 @@ export class Verdicts {
   }
 
   /** Where losses are scaled, so is every gradient until it is divided by the scale. */
-  updated(program: Program, verdict: Verdict, grad: Value | undefined): void {
-    this.#updates.push(verdict)
-    if (grad && program.scalars?.scale && !this.#unscaled.has(keyOf(grad.a, grad.b)))
-      this.#findings.push(say('P8', verdict, 'its gradient was not divided by the scale'))
+  updated(program: Program, place: Place, act: Extract<Act, { op: 'update' }>, [grad, norm = nothing]: Value[]): void {
+    this.#updates.push({ ...place, norm, limit: act.limit })
+    if (act.trains && program.scalars?.scale && !this.#unscaled.has(keyOf(grad.a, grad.b)))
+      this.#findings.push(say('P8', place, 'its gradient was not divided by the scale'))
   }
 
   findings = (program: Program, left: Left): Finding[] => [
