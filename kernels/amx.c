@@ -129,23 +129,35 @@ INLINE size place_of(size line, size p, size panel) {
 
 // Whole tiles of elements that lie in the order of tiles, read in the order in which they lie: `row` is from one row of a
 // tile to the next, from one line to the next for a, from one k to the next for b.
-INLINE void split_rows(char *to, size panel, const float *from, size row, size lines, size k, const enum side side,
+INLINE void split_rows(char *to, size panel, struct numbers from, size row, size lines, size k, const enum side side,
                        struct census *c) {
   if (side == ROWS_OF_A)
-    for (size l = 0; l < lines; l++, from += row)
+    for (size l = 0; l < lines; l++)
       for (size p = 0; p < k; p += DEPTH)
-        split(to + place_of(l, p, panel) + l % LINES * 64, load(from + p), load(from + p + DEPTH / 2), c);
+        split(to + place_of(l, p, panel) + l % LINES * 64, load_numbers(from, l * row + p),
+              load_numbers(from, l * row + p + DEPTH / 2), c);
   else
-    for (size p = 0; p < k; p += DEPTH, from += DEPTH * row)
+    for (size p = 0; p < k; p += DEPTH)
       for (size i = 0; i < DEPTH / 2; i++)
         for (size l = 0; l < lines; l += LINES)
-          split(to + place_of(l, p, panel) + i * 64, load(from + i * row + l), load(from + (i + DEPTH / 2) * row + l), c);
+          split(to + place_of(l, p, panel) + i * 64, load_numbers(from, (p + i) * row + l),
+                load_numbers(from, (p + i + DEPTH / 2) * row + l), c);
 }
 
 // The same from wherever the elements lie, and however few they are: copied first, the other way round if need be, and
 // filled up with zeros.
-static void gather_tile(float *to, const float *from, size line_stride, size k_stride, size lines, size k,
+static void gather_tile(float *to, struct numbers numbers, size line_stride, size k_stride, size lines, size k,
                         const enum side side) {
+  float space[DEPTH * DEPTH];
+  const float *from = (const float *)numbers.at;
+  if (is_narrow(numbers.dtype)) {  // widened first: runs along k, or across
+    const size runs = k_stride == 1 ? lines : k, length = k_stride == 1 ? k : lines;
+    for (size i = 0; i < runs; i++)
+      widen(space + i * DEPTH, from_number(numbers, i * (k_stride == 1 ? line_stride : k_stride)), length);
+    from = space;
+    line_stride = k_stride == 1 ? DEPTH : 1;
+    k_stride = k_stride == 1 ? 1 : DEPTH;
+  }
   const size line_to = side == ROWS_OF_A ? DEPTH : 1, k_to = side == ROWS_OF_A ? 1 : LINES;
   if (lines == LINES && k == DEPTH && side == ROWS_OF_A && line_stride == 1)
     for (size l = 0; l < LINES; l += 4)
@@ -164,15 +176,15 @@ static void gather_tile(float *to, const float *from, size line_stride, size k_s
   }
 }
 
-INLINE void pack_tile(char *to, const float *from, size line_stride, size k_stride, size lines, size k,
+INLINE void pack_tile(char *to, struct numbers from, size line_stride, size k_stride, size lines, size k,
                       const enum side side, struct census *c) {
   float copy[LINES * DEPTH];
   gather_tile(copy, from, line_stride, k_stride, max_size(0, min_size(lines, LINES)), min_size(k, DEPTH), side);
-  split_rows(to, 0, copy, side == ROWS_OF_A ? DEPTH : LINES, LINES, DEPTH, side, c);
+  split_rows(to, 0, (struct numbers){(char *)copy, DTYPE_F32}, side == ROWS_OF_A ? DEPTH : LINES, LINES, DEPTH, side, c);
 }
 
 // `lines` rows of a, or columns of b, over k: panels of SIDE lines, one after the other.
-INLINE struct range pack(char *to, const float *from, size line_stride, size k_stride, size lines, size k,
+INLINE struct range pack(char *to, struct numbers from, size line_stride, size k_stride, size lines, size k,
                          const enum side side) {
   const size panel = round_up(k, DEPTH) / DEPTH * STEP_BYTES, row = side == ROWS_OF_A ? line_stride : k_stride;
   const int in_order = (side == ROWS_OF_A ? k_stride : line_stride) == 1;
@@ -181,8 +193,8 @@ INLINE struct range pack(char *to, const float *from, size line_stride, size k_s
   split_rows(to, panel, from, row, whole_lines, whole_k, side, &c);
   for (size p = 0; p < k; p += DEPTH)
     for (size l = p < whole_k ? whole_lines : 0; l < round_up(lines, SIDE); l += LINES)
-      pack_tile(to + place_of(l, p, panel), from + l * line_stride + p * k_stride, line_stride, k_stride, lines - l, k - p,
-                side, &c);
+      pack_tile(to + place_of(l, p, panel), from_number(from, l * line_stride + p * k_stride), line_stride, k_stride,
+                lines - l, k - p, side, &c);
   return range_of(c);
 }
 
@@ -242,9 +254,9 @@ static void multiply_square(float *out, size stride, const float *from, size fro
 
 // What is added to a square, or a part of one at an edge.
 static void sum_addends(float *to, const struct product *x) {
+  const float *bias = (const float *)x->bias.at, *add = (const float *)x->add.at;
   for (size i = 0; i < x->m; i++)
-    for (size j = 0; j < x->n; j++)
-      to[i * SIDE + j] = (x->bias ? x->bias[j] : 0) + (x->add ? x->add[i * x->stride + j] : 0);
+    for (size j = 0; j < x->n; j++) to[i * SIDE + j] = (bias ? bias[j] : 0) + (add ? add[i * x->stride + j] : 0);
 }
 
 // A square at an edge goes through a whole one of its own.
@@ -252,18 +264,20 @@ static void multiply_edge(const struct product *x, const char *a, const char *b)
   float whole[SIDE * SIDE] = {};
   sum_addends(whole, x);
   multiply_square(whole, SIDE, whole, SIDE, a, b, x->k, whole);
-  for (size i = 0; i < x->m; i++) __builtin_memcpy(x->out + i * x->stride, whole + i * SIDE, (size_t)x->n * sizeof(float));
+  for (size i = 0; i < x->m; i++) 
+    __builtin_memcpy(from_number(x->out, i * x->stride).at, whole + i * SIDE, (size_t)x->n * sizeof(float));
 }
 
 static void multiply_whole(const struct product *x, const char *a, const char *b, const float *next) {
-  float sums[SIDE * SIDE];
-  if (x->add && x->bias) {
+  float sums[SIDE * SIDE], *out = (float *)x->out.at;
+  const float *bias = (const float *)x->bias.at, *add = (const float *)x->add.at;
+  if (add && bias) {
     sum_addends(sums, x);
-    multiply_square(x->out, x->stride, sums, SIDE, a, b, x->k, next);
-  } else if (x->bias)
-    multiply_square(x->out, x->stride, x->bias, 0, a, b, x->k, next);  // one row, for every row
+    multiply_square(out, x->stride, sums, SIDE, a, b, x->k, next);
+  } else if (bias)
+    multiply_square(out, x->stride, bias, 0, a, b, x->k, next);  // one row, for every row
   else
-    multiply_square(x->out, x->stride, x->add, x->stride, a, b, x->k, next);
+    multiply_square(out, x->stride, add, x->stride, a, b, x->k, next);
 }
 
 static void multiply_packed(const struct product *x, const char *a, const char *b) {
@@ -273,7 +287,7 @@ static void multiply_packed(const struct product *x, const char *a, const char *
       const struct product square = part_of(x, i, j, 0, min_size(x->m - i, SIDE), min_size(x->n - j, SIDE), x->k);
       if (square.m == SIDE && square.n == SIDE)
         multiply_whole(&square, a + i * line, b + j * line,
-                       j + SIDE < x->n ? square.out + SIDE : x->out + (i + SIDE) * x->stride);
+                       (const float *)x->out.at + (j + SIDE < x->n ? i * x->stride + j + SIDE : (i + SIDE) * x->stride));
       else
         multiply_edge(&square, a + i * line, b + j * line);
     }

@@ -84,8 +84,9 @@ struct panelled {
 static void multiply_part(const struct problem *p, const struct panelled *x, struct run rows, size columns, struct run k,
                           int accumulate) {
   float *out = x->out + rows.first * x->stride;
-  const struct product part = {.out = out,
-                               .add = accumulate ? out : 0,
+  const struct numbers to = {(char *)out, DTYPE_F32};
+  const struct product part = {.out = to,
+                               .add = accumulate ? to : (struct numbers){},
                                .stride = x->stride,
                                .a = block_of(x->a, rows.first, k.first),
                                .m = rows.length,
@@ -179,9 +180,15 @@ static struct visible visible_keys(const struct problem *p, struct row r, struct
   return (struct visible){min_size(from, KEYS), max_size(to, 0)};
 }
 
-static void copy_scaled(float *to, const float *from, size stride, size rows, size depth, float scale) {
-  for (size r = 0; r < rows; r++, to += depth, from += stride)
-    for (size d = 0; d < depth; d++) to[d] = from[d] * scale;
+static void copy_rows(float *to, struct numbers from, size stride, size rows, size width) {
+  for (size r = 0; r < rows; r++) widen(to + r * width, from_number(from, r * stride), width);
+}
+
+static void copy_scaled(float *to, struct numbers from, size stride, size rows, size depth, float scale) {
+  for (size r = 0; r < rows; r++, to += depth) {
+    const float *row = wide(from, r * stride, depth, to);
+    for (size d = 0; d < depth; d++) to[d] = row[d] * scale;
+  }
 }
 
 // A vector of a row, from its element t on, with something else where a key is not seen.
@@ -259,15 +266,15 @@ static void soften_block(const struct problem *p, struct row r, struct forward_s
 }
 
 // One block of keys: scores, probabilities, and their product with v added to out.
-static void attend_block(const struct problem *p, struct row r, struct forward_space *s, const float *k, const float *v,
+static void attend_block(const struct problem *p, struct row r, struct forward_space *s, struct numbers k, struct numbers v,
                          struct run queries, struct run keys) {
   const size first = max_size(0, keys.position - queries.position);  // queries before the block do not see it
   const size rest = queries.length - first;
   float *out = s->out + first * p->width;
-  pack(p, s->k_panels, (struct matrix){k + k_offset(p, r, keys.first), 1, p->k_stride}, p->depth, keys.length);
-  pack(p, s->v_panels, (struct matrix){v + v_offset(p, r, keys.first), p->v_stride, 1}, keys.length, p->width);
+  pack(p, s->k_panels, (struct matrix){from_number(k, k_offset(p, r, keys.first)), 1, p->k_stride}, p->depth, keys.length);
+  pack(p, s->v_panels, (struct matrix){from_number(v, v_offset(p, r, keys.first)), p->v_stride, 1}, keys.length, p->width);
   const size shift = queries.position + first - keys.position;
-  const struct matrix q = {s->q + first * p->depth, p->depth, 1}, scores = {s->scores, KEYS, 1};
+  const struct matrix q = matrix_of(s->q + first * p->depth, p->depth, 1), scores = matrix_of(s->scores, KEYS, 1);
   multiply_seen(p, (struct panelled){s->scores, KEYS, q, s->k_panels, rest, keys.length, p->depth}, COLUMNS_TO, shift);
   soften_block(p, r, s, queries, keys, first);
   multiply_seen(p, (struct panelled){out, p->width, scores, s->v_panels, rest, p->width, keys.length}, K_TO, shift);
@@ -275,32 +282,35 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
 
 // Where attention reads and writes; before: the output of other keys, or null.
 struct attended {
-  const float *q, *k, *v, *before, *before_lse;
-  float *out, *lse;
+  struct numbers q, k, v, before, out;
+  const float *before_lse;
+  float *lse;
 };
 
 // A query begins with nothing, or with what other keys gave it: as if these were one key whose score is their lse.
 static void begin(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o, struct run queries) {
   for (size i = 0; i < queries.length; i++) {
     const size query = queries.first + i;
-    const float lse = o->before ? o->before_lse[lse_offset(p, r, query)] : -__builtin_inff();
+    const float lse = o->before.at ? o->before_lse[lse_offset(p, r, query)] : -__builtin_inff();
     const int seen = lse != -__builtin_inff();
     s->max[i] = lse;
     s->sum[i] = seen ? 1 : 0;
-    if (seen) __builtin_memcpy(s->out + i * p->width, o->before + out_offset(p, r, query), (size_t)p->width * 4);
+    if (seen) widen(s->out + i * p->width, from_number(o->before, out_offset(p, r, query)), p->width);
     else __builtin_memset(s->out + i * p->width, 0, (size_t)p->width * 4);
   }
 }
 
 // The CPU does not see short rows coming that lie far apart.
-static void fetch(const float *rows, size stride, size count, size width) {
-  for (size i = 0; i < count; i++, rows += stride)
-    for (size d = 0; d < width; d += 16) __builtin_prefetch(rows + d);
+static void fetch(struct numbers rows, size stride, size count, size width) {
+  for (size i = 0; i < count; i++) {
+    const struct numbers row = from_number(rows, i * stride), end = from_number(row, width);
+    for (const char *at = row.at; at < end.at; at += 64) __builtin_prefetch(at);
+  }
 }
 
 static void attend(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o,
                    struct run queries) {
-  copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, queries.length, p->depth, p->scale);
+  copy_scaled(s->q, from_number(o->q, q_offset(p, r, queries.first)), p->q_stride, queries.length, p->depth, p->scale);
   begin(p, r, s, o, queries);
   const size first = first_seen_by_any(p, r, queries);
   EACH_RUN(run, p, p->keys, r.batch) {
@@ -308,15 +318,16 @@ static void attend(const struct problem *p, struct row r, struct forward_space *
     const size end = min_size(run.length, queries.position + queries.length - run.position);
     for (size key = seen; key < end; key += KEYS) {
       const struct run next = piece_of(run, min_size(key + KEYS, end), min_size(KEYS, max_size(0, end - key - KEYS)));
-      fetch(o->k + k_offset(p, r, next.first), p->k_stride, next.length, p->depth);
-      fetch(o->v + v_offset(p, r, next.first), p->v_stride, next.length, p->width);
+      fetch(from_number(o->k, k_offset(p, r, next.first)), p->k_stride, next.length, p->depth);
+      fetch(from_number(o->v, v_offset(p, r, next.first)), p->v_stride, next.length, p->width);
       attend_block(p, r, s, o->k, o->v, queries, piece_of(run, key, KEYS));
     }
   }
   for (size i = 0; i < queries.length; i++) {
     const float scale = s->sum[i] > 0 ? 1 / s->sum[i] : 0;  // no key was seen: lse is -infinity
-    float *to = o->out + out_offset(p, r, queries.first + i);
-    for (size d = 0; d < p->width; d++) to[d] = s->out[i * p->width + d] * scale;
+    float *own = s->out + i * p->width, *to = room(o->out, out_offset(p, r, queries.first + i), own);
+    for (size d = 0; d < p->width; d++) to[d] = own[d] * scale;
+    put(o->out, out_offset(p, r, queries.first + i), p->width, to);
     o->lse[lse_offset(p, r, queries.first + i)] = (float)((double)s->max[i] + log_f64((double)s->sum[i]));
   }
 }
@@ -344,12 +355,12 @@ COMMAND(attention) {
                             .scores = take(c, &used, MANY_QUERIES * KEYS)};
   if (c->error) return;
   const int merges = w[ATTENTION_BEFORE] > 0;
-  const struct attended o = {.q = floats(c, w[ATTENTION_Q]),
-                             .k = floats(c, w[ATTENTION_K]),
-                             .v = floats(c, w[ATTENTION_V]),
-                             .before = merges ? floats(c, w[ATTENTION_BEFORE]) : 0,
+  const struct attended o = {.q = numbers_of(c, w[ATTENTION_Q]),
+                             .k = numbers_of(c, w[ATTENTION_K]),
+                             .v = numbers_of(c, w[ATTENTION_V]),
+                             .before = merges ? numbers_of(c, w[ATTENTION_BEFORE]) : (struct numbers){},
                              .before_lse = merges ? floats(c, w[ATTENTION_BEFORE_LSE]) : 0,
-                             .out = floats(c, w[ATTENTION_OUT]),
+                             .out = numbers_of(c, w[ATTENTION_OUT]),
                              .lse = floats(c, w[ATTENTION_LSE])};
   EACH_ROW(r, p)
   EACH_RUN(run, &p, p.queries, r.batch)
@@ -374,14 +385,16 @@ COMMAND(attentionMerge) {
 }
 
 struct operands {
-  float *dq, *dk, *dv;
-  const float *dout, *q, *k, *v, *out, *lse;
+  struct numbers dq, dk, dv, dout, q, k, v, out;
+  const float *lse;
 };
 
 struct backward_space {
   float *k_transposed, *v_transposed, *k_panels;  // panels of the block of keys; k_panels scaled
   float *q, *q_panels, *dout_panels;              // of the block of queries; q scaled
   float *dk, *dv;                                 // sums of the block of keys
+  float *dq;                                      // of the queries of a kv head, where they are rounded; or null
+  float *dout, *out;                              // of the block of queries, where they are widened; or null
   float *scores, *slopes;                         // queries x keys
 };
 
@@ -412,35 +425,49 @@ static void slope_row(const struct problem *p, struct row r, float *scores, floa
   }
 }
 
+// Rows of the outputs of some queries, where they lie or widened.
+struct wide_rows {
+  const float *at;
+  size stride;
+};
+
+static struct wide_rows rows_of(const struct problem *p, struct numbers x, struct row r, struct run queries, float *space) {
+  const struct numbers first = from_number(x, out_offset(p, r, queries.first));
+  if (!is_narrow(x.dtype)) return (struct wide_rows){(const float *)first.at, p->out_stride};
+  copy_rows(space, first, p->out_stride, queries.length, p->width);
+  return (struct wide_rows){space, p->width};
+}
+
 // One block of queries against the packed block of keys.
 static void slope_block(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s,
                         struct run queries, struct run keys) {
   const size many = queries.length, depth = p->depth, width = p->width;
-  const float *dout = o->dout + out_offset(p, r, queries.first);
-  copy_scaled(s->q, o->q + q_offset(p, r, queries.first), p->q_stride, many, depth, p->scale);
-  pack(p, s->q_panels, (struct matrix){s->q, depth, 1}, many, depth);
-  pack(p, s->dout_panels, (struct matrix){dout, p->out_stride, 1}, many, width);
+  const struct wide_rows dout = rows_of(p, o->dout, r, queries, s->dout), out = rows_of(p, o->out, r, queries, s->out);
+  copy_scaled(s->q, from_number(o->q, q_offset(p, r, queries.first)), p->q_stride, many, depth, p->scale);
+  pack(p, s->q_panels, matrix_of(s->q, depth, 1), many, depth);
+  pack(p, s->dout_panels, matrix_of(dout.at, dout.stride, 1), many, width);
   const size shift = queries.position - keys.position;
-  const struct matrix q = {s->q, depth, 1}, d = {dout, p->out_stride, 1};
+  const struct matrix q = matrix_of(s->q, depth, 1), d = matrix_of(dout.at, dout.stride, 1);
   multiply_seen(p, (struct panelled){s->scores, KEYS, q, s->k_transposed, many, keys.length, depth}, COLUMNS_TO, shift);
   multiply_seen(p, (struct panelled){s->slopes, KEYS, d, s->v_transposed, many, keys.length, width}, COLUMNS_TO, shift);
   for (size i = 0; i < many; i++) {
     const struct run query = piece_of(queries, i, 1);
-    const float delta = dot(dout + i * p->out_stride, o->out + out_offset(p, r, query.first), width);
+    const float delta = dot(dout.at + i * dout.stride, out.at + i * out.stride, width);
     slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, query, keys, o->lse[lse_offset(p, r, query.first)], delta);
   }
-  const struct matrix by_key = {s->scores, 1, KEYS}, slopes_by_key = {s->slopes, 1, KEYS}, slopes = {s->slopes, KEYS, 1};
-  float *dq = o->dq + q_offset(p, r, queries.first);
+  const struct matrix by_key = matrix_of(s->scores, 1, KEYS), slopes_by_key = matrix_of(s->slopes, 1, KEYS);
+  const struct matrix slopes = matrix_of(s->slopes, KEYS, 1);
+  float *dq = s->dq ? s->dq + (queries.first * p->group + r.group) * depth : (float *)o->dq.at + q_offset(p, r, queries.first);
   multiply_seen(p, (struct panelled){s->dv, width, by_key, s->dout_panels, keys.length, width, many}, K_FROM, shift);
   multiply_seen(p, (struct panelled){s->dk, depth, slopes_by_key, s->q_panels, keys.length, depth, many}, K_FROM, shift);
-  multiply_seen(p, (struct panelled){dq, p->q_stride, slopes, s->k_panels, many, depth, keys.length}, K_TO, shift);
+  multiply_seen(p, (struct panelled){dq, s->dq ? p->group * depth : p->q_stride, slopes, s->k_panels, many, depth, keys.length}, K_TO, shift);
 }
 
 // All that has to do with one block of keys: dk and dv of it, and its part of every dq.
 static void slope_keys(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s,
                        struct run keys) {
   const size depth = p->depth, width = p->width;
-  const float *k = o->k + k_offset(p, r, keys.first), *v = o->v + v_offset(p, r, keys.first);
+  const struct numbers k = from_number(o->k, k_offset(p, r, keys.first)), v = from_number(o->v, v_offset(p, r, keys.first));
   pack(p, s->k_transposed, (struct matrix){k, 1, p->k_stride}, depth, keys.length);
   pack(p, s->v_transposed, (struct matrix){v, 1, p->v_stride}, width, keys.length);
   float *end = pack(p, s->k_panels, (struct matrix){k, p->k_stride, 1}, keys.length, depth);
@@ -458,18 +485,20 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
       }
     }
   for (size t = 0; t < keys.length; t++) {
-    __builtin_memcpy(o->dk + k_offset(p, r, keys.first + t), s->dk + t * depth, (size_t)depth * 4);
-    __builtin_memcpy(o->dv + v_offset(p, r, keys.first + t), s->dv + t * width, (size_t)width * 4);
+    narrow(from_number(o->dk, k_offset(p, r, keys.first + t)), s->dk + t * depth, depth);
+    narrow(from_number(o->dv, v_offset(p, r, keys.first + t)), s->dv + t * width, width);
   }
 }
 
 COMMAND(attentionGrad) {
   const struct problem p = problem_of(c, w + ATTENTION_GRAD_PLACES);
-  const struct operands o = {floats(c, w[ATTENTION_GRAD_DQ]),   floats(c, w[ATTENTION_GRAD_DK]),
-                             floats(c, w[ATTENTION_GRAD_DV]),   floats(c, w[ATTENTION_GRAD_DOUT]),
-                             floats(c, w[ATTENTION_GRAD_Q]),    floats(c, w[ATTENTION_GRAD_K]),
-                             floats(c, w[ATTENTION_GRAD_V]),    floats(c, w[ATTENTION_GRAD_OUT]),
+  const struct operands o = {numbers_of(c, w[ATTENTION_GRAD_DQ]), numbers_of(c, w[ATTENTION_GRAD_DK]),
+                             numbers_of(c, w[ATTENTION_GRAD_DV]), numbers_of(c, w[ATTENTION_GRAD_DOUT]),
+                             numbers_of(c, w[ATTENTION_GRAD_Q]),  numbers_of(c, w[ATTENTION_GRAD_K]),
+                             numbers_of(c, w[ATTENTION_GRAD_V]),  numbers_of(c, w[ATTENTION_GRAD_OUT]),
                              floats(c, w[ATTENTION_GRAD_LSE])};
+  const int rounds = is_narrow(o.dq.dtype);
+  const size own = p.queries.length * p.group * p.depth;  // of one kv head
   const size keys = padded(&p, KEYS), depth = padded(&p, p.depth);
   size used = 0;
   struct backward_space s = {
@@ -483,12 +512,19 @@ COMMAND(attentionGrad) {
       .dv = take(c, &used, KEYS * p.width),
       .scores = take(c, &used, QUERIES * KEYS),
       .slopes = take(c, &used, QUERIES * KEYS),
+      .dout = is_narrow(o.dout.dtype) ? take(c, &used, QUERIES * p.width) : 0,
+      .out = is_narrow(o.out.dtype) ? take(c, &used, QUERIES * p.width) : 0,
+      .dq = rounds ? take(c, &used, own) : 0,
   };
   if (c->error) return;
   const size elements = p.batch * p.queries.length * p.q_stride;
-  for (size i = 0; i < elements; i++) o.dq[i] = 0;
+  for (size i = 0; !rounds && i < elements; i++) ((float *)o.dq.at)[i] = 0;
   for (struct row r = {}; r.batch < p.batch; r.batch++)
-    for (r.head = 0; r.head < p.kv_heads; r.head++)
+    for (r.head = 0; r.head < p.kv_heads; r.head++) {
+      for (size i = 0; rounds && i < own; i++) s.dq[i] = 0;
       EACH_RUN(run, &p, p.keys, r.batch)
       for (size key = 0; key < run.length; key += KEYS) slope_keys(&p, r, &o, &s, piece_of(run, key, KEYS));
+      for (size query = 0; rounds && query < p.queries.length; query++)
+        narrow(from_number(o.dq, q_offset(&p, r, query)), s.dq + query * p.group * p.depth, p.group * p.depth);
+    }
 }

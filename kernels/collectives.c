@@ -9,50 +9,6 @@
 enum { CHUNK = 1024 };  // elements added up at a time: they stay in the first cache
 static const int bytes_per[DTYPE_COUNT] = DTYPE_BYTES;
 
-INLINE float from_bf16(unsigned short x) {
-  unsigned bits = (unsigned)x << 16;
-  float f;
-  __builtin_memcpy(&f, &bits, 4);
-  return f;
-}
-
-INLINE unsigned short to_bf16(float f) {
-  unsigned bits;
-  __builtin_memcpy(&bits, &f, 4);
-  if (f != f) return (unsigned short)(bits >> 16 | 0x40);
-  return (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-INLINE float from_f16(unsigned short x) {
-  unsigned sign = (unsigned)(x & 0x8000) << 16, exponent = x >> 10 & 31, fraction = x & 1023, bits;
-  float f;
-  if (exponent == 0) {  // zero and subnormals: fraction * 2^-24
-    f = (float)fraction * 0x1p-24f;
-    return sign ? -f : f;
-  }
-  bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
-  __builtin_memcpy(&f, &bits, 4);
-  return f;
-}
-
-INLINE unsigned short to_f16(float f) {
-  unsigned bits, sign;
-  __builtin_memcpy(&bits, &f, 4);
-  sign = bits >> 16 & 0x8000;
-  bits &= 0x7fffffff;
-  if (bits > 0x7f800000) return (unsigned short)(sign | 0x7e00);
-  if (bits >= 0x477ff000) return (unsigned short)(sign | 0x7c00);  // rounds past 65504
-  if (bits < 0x38800000) {                                         // below 2^-14: units of 2^-24, to even
-    float a;
-    __builtin_memcpy(&a, &bits, 4);
-    a = a * 0x1p24f;
-    float whole = (a + 0x1p23f) - 0x1p23f;
-    return (unsigned short)(sign | (unsigned)whole);
-  }
-  bits += 0xfff + (bits >> 13 & 1);
-  return (unsigned short)(sign | ((bits >> 13) - (112 << 10)));
-}
-
 #define SAME(x) (x)
 // A NaN stays: whatever it is compared with.
 #define GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
@@ -89,8 +45,8 @@ INLINE unsigned short to_f16(float f) {
 
 TYPE(f32, float, float, float, SAME, SAME)
 TYPE(f64, double, double, double, SAME, SAME)
-TYPE(bf16, unsigned short, float, float, from_bf16, to_bf16)
-TYPE(f16, unsigned short, float, float, from_f16, to_f16)
+TYPE(bf16, uint16_t, float, float, from_bf16, to_bf16)
+TYPE(f16, uint16_t, float, float, from_f16, to_f16)
 TYPE(i32, int, int, unsigned, SAME, SAME)
 
 // A dtype without its TYPE does not compile.
@@ -441,13 +397,13 @@ static void all_dispatch(struct context *c, const double *w, int share, size low
   const size chosen = (size)w[WAIT_ALL_DISPATCH_CHOSEN], choices = (size)w[WAIT_ALL_DISPATCH_CHOICES];
   const double *x = w + WAIT_ALL_DISPATCH_CHUNKS + 1 + (size)w[WAIT_ALL_DISPATCH_PLACES_LENGTH];
   const int *from = routes_of(c, x, members, share);
-  float *out = floats(c, x[members + (size)share]);
+  const struct numbers out = numbers_of(c, x[members + (size)share]);
   for (size r = low; r < high; r++) {
     const size choice = from[r] < 0 ? 0 : (size)from[r];
     const struct found f = find_token(w, choice / chosen);
     // Each choice has a row of its own, or shares its token's.
     const size at = f.token * choices + choice % chosen % choices;
-    fill_row(out + r * columns, floats(c, x[f.member]) + at * columns, from[r], columns);
+    fill_row(from_number(out, r * columns), from_number(numbers_of(c, x[f.member]), at * columns).at, from[r], columns);
   }
 }
 
@@ -458,18 +414,22 @@ COMMAND(waitAllDispatch) {
 
 static void all_combine(struct context *c, const double *w, int share, size low, size high) {
   const size members = (size)w[WAIT_ALL_COMBINE_MEMBERS], columns = (size)w[WAIT_ALL_COMBINE_COLUMNS];
-  const size repeats = (size)w[WAIT_ALL_COMBINE_REPEATS], room = (size)w[WAIT_ALL_COMBINE_ROOM];
+  const size repeats = (size)w[WAIT_ALL_COMBINE_REPEATS], rows = (size)w[WAIT_ALL_COMBINE_ROOM];
   const double *x = w + WAIT_ALL_COMBINE_ROOM + 1;
   const int *to = routes_of(c, x, members, share);
-  float *out = floats(c, x[members + (size)share]);
-  for (size t = low; t < high; t++) {
-    for (size i = 0; i < columns; i++) out[t * columns + i] = 0;
-    for (size k = 0; k < repeats; k++) {
-      const int row = to[t * repeats + k];
-      const size at = row < 0 ? 0 : (size)row;
-      add_row(out + t * columns, floats(c, x[at / room]) + at % room * columns, row, columns);
+  const struct numbers out = numbers_of(c, x[members + (size)share]);
+  for (size t = low; t < high; t++)
+    for (size first = 0, n; first < columns; first += n) {
+      float sums[ROW_RUN], *sum = room(out, t * columns + first, sums);
+      n = min_size(ROW_RUN, columns - first);
+      for (size i = 0; i < n; i++) sum[i] = 0;
+      for (size k = 0; k < repeats; k++) {
+        const int row = to[t * repeats + k];
+        const size at = row < 0 ? 0 : (size)row;
+        add_run(sum, numbers_of(c, x[at / rows]), at % rows * columns + first, row, n);
+      }
+      put(out, t * columns + first, n, sum);
     }
-  }
 }
 
 COMMAND(waitAllCombine) {

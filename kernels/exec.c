@@ -1,11 +1,9 @@
 // Executes a list of commands from end to end: no call back into JavaScript, one table look-up a command.
 // The index of the command about to run is always in the status block, so that whoever watches a rank that stands
 // still can name what it stands in.
-#include "kernels.h"
+#include "steps.h"
 
-typedef void command(struct context *, const double *);
-
-static command *const table[CMD_COUNT] = COMMAND_TABLE;
+static kernel *const table[CMD_COUNT] = COMMAND_TABLE;
 
 COMMAND(config) {
   c->abort = w[CONFIG_ABORT] ? ints(c, w[CONFIG_ABORT]) : 0;
@@ -38,13 +36,20 @@ static void record(struct context *c, int command, double start, double end) {
   c->status[STATUS_SPANS] = (int)(count + 1);
 }
 
-static void run(struct context *c, size opcode, const double *words, int index) {
-  if (!c->spans) {
+static void compute(struct context *c, int opcode, const double *words) {
+  if (needs_steps(opcode, words))
+    run_in_steps(c, opcode, words, table[opcode]);
+  else
     table[opcode](c, words);
+}
+
+static void run(struct context *c, int opcode, const double *words, int index) {
+  if (!c->spans) {
+    compute(c, opcode, words);
     return;
   }
   double start = lockstep_now();
-  table[opcode](c, words);
+  compute(c, opcode, words);
   record(c, index, start, lockstep_now());
 }
 
@@ -57,7 +62,7 @@ int lockstep_exec(char *base, double *list, char *status, struct tuning tuning) 
     if (opcode < 0 || opcode >= CMD_COUNT)
       c.error = LOCKSTEP_UNKNOWN;
     else
-      run(&c, opcode, list + 2, index);
+      run(&c, (int)opcode, list + 2, index);
     if (c.error) break;
     list += 2 + (size)list[1];
   }

@@ -49,62 +49,71 @@ COMMAND(rowsOf) {
 }
 
 COMMAND(dispatchRows) {
-  float *out = floats(c, w[DISPATCH_ROWS_OUT]);
-  const float *x = floats(c, w[DISPATCH_ROWS_X]);
+  const struct numbers out = numbers_of(c, w[DISPATCH_ROWS_OUT]), x = numbers_of(c, w[DISPATCH_ROWS_X]);
   const int *from = ints(c, w[DISPATCH_ROWS_FROM]);
   const size rows = (size)w[DISPATCH_ROWS_ROWS], columns = (size)w[DISPATCH_ROWS_COLUMNS];
   const size repeats = (size)w[DISPATCH_ROWS_REPEATS];
-  for (size r = 0; r < rows; r++, out += columns)
-    fill_row(out, x + (from[r] < 0 ? 0 : (size)from[r] / repeats) * columns, from[r], columns);
+  for (size r = 0; r < rows; r++)
+    fill_row(from_number(out, r * columns), from_number(x, (from[r] < 0 ? 0 : (size)from[r] / repeats) * columns).at, from[r],
+             columns);
 }
 
 COMMAND(combineRows) {
-  float *out = floats(c, w[COMBINE_ROWS_OUT]);
-  const float *rows = floats(c, w[COMBINE_ROWS_X]);
+  const struct numbers out = numbers_of(c, w[COMBINE_ROWS_OUT]), rows = numbers_of(c, w[COMBINE_ROWS_X]);
   const int *to = ints(c, w[COMBINE_ROWS_TO]);
   const size tokens = (size)w[COMBINE_ROWS_TOKENS], columns = (size)w[COMBINE_ROWS_COLUMNS];
   const size repeats = (size)w[COMBINE_ROWS_REPEATS];
-  for (size t = 0; t < tokens; t++, out += columns, to += repeats) {
-    for (size i = 0; i < columns; i++) out[i] = 0;
-    for (size k = 0; k < repeats; k++) add_row(out, rows + (to[k] < 0 ? 0 : (size)to[k]) * columns, to[k], columns);
-  }
+  for (size t = 0; t < tokens; t++, to += repeats)
+    for (size at = 0, n; at < columns; at += n) {
+      float sums[ROW_RUN], *sum = room(out, t * columns + at, sums);
+      n = min_size(ROW_RUN, columns - at);
+      for (size i = 0; i < n; i++) sum[i] = 0;
+      for (size k = 0; k < repeats; k++) add_run(sum, rows, (to[k] < 0 ? 0 : (size)to[k]) * columns + at, to[k], n);
+      put(out, t * columns + at, n, sum);
+    }
 }
 
 COMMAND(expertContract) {
-  float *out = floats(c, w[EXPERT_CONTRACT_OUT]);
-  const float *rows = floats(c, w[EXPERT_CONTRACT_ROWS]), *weights = floats(c, w[EXPERT_CONTRACT_W]);
+  const struct numbers out = numbers_of(c, w[EXPERT_CONTRACT_OUT]);
+  const struct numbers rows = numbers_of(c, w[EXPERT_CONTRACT_ROWS]), weights = numbers_of(c, w[EXPERT_CONTRACT_W]);
   const int *counts = ints(c, w[EXPERT_CONTRACT_COUNTS]), transposed = w[EXPERT_CONTRACT_TRANS_W] != 0;
   const size experts = (size)w[EXPERT_CONTRACT_EXPERTS], room = (size)w[EXPERT_CONTRACT_ROOM];
   const size n = (size)w[EXPERT_CONTRACT_N], k = (size)w[EXPERT_CONTRACT_K];
   size row = 0;
-  for (size e = 0; e < experts; e++, weights += n * k) {
+  for (size e = 0; e < experts; e++) {
     const size m = counts[e];
-    const struct product x = {.out = out + row * n,
+    const struct numbers own = from_number(weights, e * n * k);
+    const struct product x = {.out = from_number(out, row * n),
                               .stride = n,
-                              .a = {rows + row * k, k, 1},
-                              .b = transposed ? (struct matrix){weights, 1, k} : (struct matrix){weights, n, 1},
+                              .a = {from_number(rows, row * k), k, 1},
+                              .b = transposed ? (struct matrix){own, 1, k} : (struct matrix){own, n, 1},
                               .m = m,
                               .n = n,
                               .k = k};
     if (m > 0) multiply(c, &x);
     row += m;
   }
-  for (size i = row * n; i < room * n; i++) out[i] = 0;
+  __builtin_memset(from_number(out, row * n).at, 0, (size_t)((room - row) * n * width_of(out.dtype)));
 }
 
 COMMAND(expertWeightGrad) {
-  float *dw = floats(c, w[EXPERT_WEIGHT_GRAD_DW]);
-  const float *rows = floats(c, w[EXPERT_WEIGHT_GRAD_ROWS]), *drows = floats(c, w[EXPERT_WEIGHT_GRAD_DROWS]);
+  const struct numbers dw = numbers_of(c, w[EXPERT_WEIGHT_GRAD_DW]);
+  struct numbers rows = numbers_of(c, w[EXPERT_WEIGHT_GRAD_ROWS]), drows = numbers_of(c, w[EXPERT_WEIGHT_GRAD_DROWS]);
   const int *counts = ints(c, w[EXPERT_WEIGHT_GRAD_COUNTS]);
   const size experts = (size)w[EXPERT_WEIGHT_GRAD_EXPERTS];
   const size m = (size)w[EXPERT_WEIGHT_GRAD_M], n = (size)w[EXPERT_WEIGHT_GRAD_N];
-  for (size e = 0; e < experts; e++, dw += m * n) {
+  for (size e = 0; e < experts; e++) {
     const size k = counts[e];
-    const struct product x = {
-        .out = dw, .stride = n, .a = {rows, 1, m}, .b = {drows, n, 1}, .m = m, .n = n, .k = k};
+    const struct product x = {.out = from_number(dw, e * m * n),
+                              .stride = n,
+                              .a = {rows, 1, m},
+                              .b = {drows, n, 1},
+                              .m = m,
+                              .n = n,
+                              .k = k};
     multiply(c, &x);
-    rows += k * m;
-    drows += k * n;
+    rows = from_number(rows, k * m);
+    drows = from_number(drows, k * n);
   }
 }
 

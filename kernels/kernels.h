@@ -46,7 +46,8 @@ struct context {
 #else
 #define TILES_BYTES ((size)0)
 #endif
-#define LOCKSTEP_WORKSPACE_BYTES (VECTORS_BYTES + TILES_BYTES)
+#define SUMS_BYTES ((size)2 << 20)  // of a product that is rounded
+#define LOCKSTEP_WORKSPACE_BYTES (TILES_BYTES + VECTORS_BYTES + SUMS_BYTES)
 
 // From the words that JavaScript asks in.
 struct tuning tuning_of(const int32_t *words);

@@ -1,35 +1,72 @@
 // Looking up rows and scoring labels. A rank may hold a run of the rows (classes): an id is a number of the whole table,
 // and one outside the rank's run contributes 0, so the true value is the sum over ranks.
-#include "kernels.h"
+#include "numbers.h"
 #include "functions.h"
 
 COMMAND(embed) {
-  float *out = floats(c, w[EMBED_OUT]);
+  char *out = address(c, w[EMBED_OUT]);
   const int *ids = ints(c, w[EMBED_IDS]);
-  const float *table = floats(c, w[EMBED_TABLE]);
-  const size rows = (size)w[EMBED_ROWS], columns = (size)w[EMBED_COLUMNS], origin = (size)w[EMBED_ORIGIN];
-  for (size i = 0; i < (size)w[EMBED_N]; i++, out += columns) {
+  const char *table = address(c, w[EMBED_TABLE]);
+  const size rows = (size)w[EMBED_ROWS], origin = (size)w[EMBED_ORIGIN];
+  const size bytes = (size)w[EMBED_COLUMNS] * width_of(dtype_of(w[EMBED_OUT]));
+  for (size i = 0; i < (size)w[EMBED_N]; i++, out += bytes) {
     const size row = ids[i] - origin;
     if (row >= 0 && row < rows)
-      __builtin_memcpy(out, table + row * columns, (size_t)columns * 4);
+      __builtin_memcpy(out, table + row * bytes, (size_t)bytes);
     else
-      for (size j = 0; j < columns; j++) out[j] = 0;
+      __builtin_memset(out, 0, (size_t)bytes);
   }
 }
 
+struct rows_of_ids {
+  const int *ids;
+  size n, rows, columns, origin;
+};
+
 // In the order of ids, so that a row that occurs twice gives the same bits every time.
-COMMAND(embedGrad) {
-  float *dtable = floats(c, w[EMBED_GRAD_DTABLE]);
-  const int *ids = ints(c, w[EMBED_GRAD_IDS]);
-  const float *dout = floats(c, w[EMBED_GRAD_DOUT]);
-  const size rows = (size)w[EMBED_GRAD_ROWS], columns = (size)w[EMBED_GRAD_COLUMNS], origin = (size)w[EMBED_GRAD_ORIGIN];
-  for (size i = 0; i < rows * columns; i++) dtable[i] = 0;
-  for (size i = 0; i < (size)w[EMBED_GRAD_N]; i++, dout += columns) {
-    const size row = ids[i] - origin;
-    if (row < 0 || row >= rows) continue;
-    float *sum = dtable + row * columns;
-    for (size j = 0; j < columns; j++) sum[j] += dout[j];
+static void add_by_id(float *dtable, const struct rows_of_ids *t, struct numbers dout, float *space) {
+  for (size i = 0; i < t->rows * t->columns; i++) dtable[i] = 0;
+  for (size i = 0; i < t->n; i++) {
+    const size row = t->ids[i] - t->origin;
+    if (row < 0 || row >= t->rows) continue;
+    float *sum = dtable + row * t->columns;
+    const float *x = wide(dout, i * t->columns, t->columns, space);
+    for (size j = 0; j < t->columns; j++) sum[j] += x[j];
   }
+}
+
+// The same where sums are rounded: row by row of the table, whose ids are found as lists, first[row] and next[i] of the same row.
+static void sum_by_row(struct numbers dtable, const struct rows_of_ids *t, struct numbers dout, float *space, float *sum,
+                       int *first, int *next) {
+  for (size row = 0; row < t->rows; row++) first[row] = -1;
+  for (size i = t->n - 1; i >= 0; i--) {
+    const size row = t->ids[i] - t->origin;
+    if (row < 0 || row >= t->rows) continue;
+    next[i] = first[row];
+    first[row] = (int)i;
+  }
+  for (size row = 0; row < t->rows; row++) {
+    for (size j = 0; j < t->columns; j++) sum[j] = 0;
+    for (int i = first[row]; i >= 0; i = next[i]) {
+      const float *x = wide(dout, i * t->columns, t->columns, space);
+      for (size j = 0; j < t->columns; j++) sum[j] += x[j];
+    }
+    narrow(from_number(dtable, row * t->columns), sum, t->columns);
+  }
+}
+
+COMMAND(embedGrad) {
+  const struct numbers dtable = numbers_of(c, w[EMBED_GRAD_DTABLE]), dout = numbers_of(c, w[EMBED_GRAD_DOUT]);
+  const struct rows_of_ids t = {ints(c, w[EMBED_GRAD_IDS]), (size)w[EMBED_GRAD_N], (size)w[EMBED_GRAD_ROWS],
+                                (size)w[EMBED_GRAD_COLUMNS], (size)w[EMBED_GRAD_ORIGIN]};
+  size used = 0;
+  float *space = take_room(c, &used, t.columns), *sum = take_room(c, &used, t.columns);
+  if (!is_narrow(dtable.dtype)) {
+    if (!c->error) add_by_id((float *)dtable.at, &t, dout, space);
+    return;
+  }
+  int *first = (int *)take_room(c, &used, t.rows), *next = (int *)take_room(c, &used, t.n);
+  if (!c->error) sum_by_row(dtable, &t, dout, space, sum, first, next);
 }
 
 // The greatest of a row, or NaN where there is one.
@@ -74,12 +111,12 @@ COMMAND(sumExp) {
 
 COMMAND(pick) {
   float *out = floats(c, w[PICK_OUT]);
-  const float *x = floats(c, w[PICK_X]);
+  const struct numbers x = numbers_of(c, w[PICK_X]);
   const int *labels = ints(c, w[PICK_LABELS]);
   const size n = (size)w[PICK_COLUMNS], origin = (size)w[PICK_ORIGIN];
   for (size r = 0; r < (size)w[PICK_ROWS]; r++) {
     const size label = labels[r] - origin;
-    out[r] = labels[r] >= 0 && label >= 0 && label < n ? x[r * n + label] : 0;
+    out[r] = labels[r] >= 0 && label >= 0 && label < n ? number_at(x, r * n + label) : 0;
   }
 }
 
@@ -122,9 +159,7 @@ COMMAND(countLabels) {
   *floats(c, w[COUNT_LABELS_COUNT]) = (float)count;
 }
 
-COMMAND(squaredError) {
-  const float *x = floats(c, w[SQUARED_ERROR_X]), *target = floats(c, w[SQUARED_ERROR_TARGET]);
-  const size n = (size)w[SQUARED_ERROR_N];
+static double squared_distance(const float *x, const float *target, size n) {
   dvec sums = {};
   size i = 0;
   for (; i + LANES / 2 <= n; i += LANES / 2) {
@@ -133,6 +168,19 @@ COMMAND(squaredError) {
   }
   double sum = sum_wide(sums);
   for (; i < n; i++) sum += ((double)x[i] - (double)target[i]) * ((double)x[i] - (double)target[i]);
+  return sum;
+}
+
+COMMAND(squaredError) {
+  enum { CHUNK = 1024 };
+  const struct numbers x = numbers_of(c, w[SQUARED_ERROR_X]), target = numbers_of(c, w[SQUARED_ERROR_TARGET]);
+  const size n = (size)w[SQUARED_ERROR_N], most = is_narrow(x.dtype | target.dtype) ? CHUNK : max_size(n, 1);
+  float of_x[CHUNK], of_target[CHUNK];
+  double sum = 0;
+  for (size at = 0; at < n; at += most) {
+    const size count = min_size(most, n - at);
+    sum += squared_distance(wide(x, at, count, of_x), wide(target, at, count, of_target), count);
+  }
   *floats(c, w[SQUARED_ERROR_LOSS]) = (float)sum;
 }
 

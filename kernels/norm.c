@@ -1,7 +1,7 @@
 // Layer norm and RMS norm are one family: xhat = (x - mean) / deviation over a row, where RMS norm takes the mean to be
 // 0. Statistics are summed in f64 in two passes (the row is in cache for the second) and not kept: backward takes
 // them again, which costs less than to store and read them.
-#include "kernels.h"
+#include "numbers.h"
 #include "functions.h"
 
 struct statistics {
@@ -52,6 +52,7 @@ COMMAND(rmsNorm) {
 
 #define STRIP (16 * LANES)  // columns summed at once: the sums stay in the first cache
 #define BATCH 64            // rows whose statistics are taken before the strips run over them
+#define NARROW_BATCH 8      // where they are widened first: they stay in the first caches
 
 // Adds the rows of one batch to dgain and dbias. A batch is short, so f32 sums inside it lose next to nothing.
 INLINE void add_batch(float *dgain, float *dbias, const float *dy, const float *x, const struct statistics *s, size rows,
@@ -92,77 +93,105 @@ INLINE void input_grad_row(float *dx, const float *dy, const float *x, const flo
   }
 }
 
+// Of each its word, 0: not asked for, or not there.
 struct norm_grad {
-  float *dx, *dgain, *dbias;  // null: not asked for
-  const float *dy, *x, *gain, *add;
+  double dx, dgain, dbias, dy, x, gain, add;
 };
 
-// Gradients of the weights are summed batch by batch, before dx is written: it may lie where dy or x does.
-INLINE void norm_grads(struct norm_grad t, size rows, size n, double eps, const int centred) {
-  for (size i = 0; t.dgain && i < n; i++) t.dgain[i] = 0;
-  for (size i = 0; t.dbias && i < n; i++) t.dbias[i] = 0;
-  for (size start = 0; start < rows; start += BATCH) {
-    const size count = min_size(BATCH, rows - start), from = start * n;
-    struct statistics s[BATCH];
-    for (size r = 0; r < count; r++) s[r] = statistics_of(t.x + from + r * n, n, eps, centred);
-    if (t.dgain) add_batch(t.dgain, t.dbias, t.dy + from, t.x + from, s, count, n);
-    for (size r = 0, at = from; t.dx && r < count; r++, at += n)
-      input_grad_row(t.dx + at, t.dy + at, t.x + at, t.gain, t.add ? t.add + at : 0, s[r], n, centred);
-  }
+// What of it is widened, and where the gradients of the weights are summed; null: not there.
+struct norm_space {
+  float *dgain, *dbias, *dy, *x, *dx, *add;
+  const float *gain;
+};
+
+INLINE struct norm_space norm_space_of(struct context *c, const struct norm_grad *t, size batch, size n) {
+  size used = 0;
+  float *of_gain = take_room(c, &used, n);
+  const struct norm_space s = {.dgain = room(numbers_of(c, t->dgain), 0, take_room(c, &used, n)),
+                               .dbias = room(numbers_of(c, t->dbias), 0, take_room(c, &used, n)),
+                               .dx = take_room(c, &used, n),
+                               .add = take_room(c, &used, n),
+                               .dy = take_room(c, &used, batch * n),
+                               .x = take_room(c, &used, batch * n),
+                               .gain = c->error || t->gain == 0 ? 0 : wide(numbers_of(c, t->gain), 0, n, of_gain)};
+  return s;
 }
 
-INLINE float *floats_or_null(const struct context *c, double offset) { return offset == 0 ? 0 : floats(c, offset); }
+// Gradients of the weights are summed batch by batch, before dx is written: it may lie where dy or x does.
+INLINE void norm_grads(struct context *c, struct norm_grad t, size rows, size n, double eps, const int centred) {
+  const struct numbers dx = numbers_of(c, t.dx), dgain = numbers_of(c, t.dgain), dbias = numbers_of(c, t.dbias);
+  const struct numbers dy = numbers_of(c, t.dy), x = numbers_of(c, t.x), add = numbers_of(c, t.add);
+  const size batch = is_narrow(dy.dtype | x.dtype) ? NARROW_BATCH : BATCH;
+  const struct norm_space space = norm_space_of(c, &t, is_narrow(dy.dtype | x.dtype) ? batch : 0, n);
+  if (c->error) return;
+  for (size i = 0; t.dgain != 0 && i < n; i++) space.dgain[i] = 0;
+  for (size i = 0; t.dbias != 0 && i < n; i++) space.dbias[i] = 0;
+  for (size start = 0; start < rows; start += batch) {
+    const size count = min_size(batch, rows - start), from = start * n;
+    const float *dys = wide(dy, from, count * n, space.dy), *xs = wide(x, from, count * n, space.x);
+    struct statistics s[BATCH];
+    for (size r = 0; r < count; r++) s[r] = statistics_of(xs + r * n, n, eps, centred);
+    if (t.dgain != 0) add_batch(space.dgain, t.dbias != 0 ? space.dbias : 0, dys, xs, s, count, n);
+    for (size r = 0, at = from; t.dx != 0 && r < count; r++, at += n) {
+      float *to = room(dx, at, space.dx);
+      input_grad_row(to, dys + r * n, xs + r * n, space.gain, t.add != 0 ? wide(add, at, n, space.add) : 0, s[r], n, centred);
+      put(dx, at, n, to);
+    }
+  }
+  if (t.dgain != 0) put(dgain, 0, n, space.dgain);
+  if (t.dbias != 0) put(dbias, 0, n, space.dbias);
+}
 
 COMMAND(layerNormInputGrad) {
   const struct norm_grad t = {
-      floats(c, w[LAYER_NORM_INPUT_GRAD_DX]),
-      floats_or_null(c, w[LAYER_NORM_INPUT_GRAD_DGAIN]),
-      floats_or_null(c, w[LAYER_NORM_INPUT_GRAD_DBIAS]),
-      floats(c, w[LAYER_NORM_INPUT_GRAD_DY]),
-      floats(c, w[LAYER_NORM_INPUT_GRAD_X]),
-      floats(c, w[LAYER_NORM_INPUT_GRAD_GAIN]),
-      floats_or_null(c, w[LAYER_NORM_INPUT_GRAD_ADD]),
+      w[LAYER_NORM_INPUT_GRAD_DX],
+      w[LAYER_NORM_INPUT_GRAD_DGAIN],
+      w[LAYER_NORM_INPUT_GRAD_DBIAS],
+      w[LAYER_NORM_INPUT_GRAD_DY],
+      w[LAYER_NORM_INPUT_GRAD_X],
+      w[LAYER_NORM_INPUT_GRAD_GAIN],
+      w[LAYER_NORM_INPUT_GRAD_ADD],
   };
-  norm_grads(t, (size)w[LAYER_NORM_INPUT_GRAD_ROWS], (size)w[LAYER_NORM_INPUT_GRAD_COLUMNS], w[LAYER_NORM_INPUT_GRAD_EPS],
+  norm_grads(c, t, (size)w[LAYER_NORM_INPUT_GRAD_ROWS], (size)w[LAYER_NORM_INPUT_GRAD_COLUMNS], w[LAYER_NORM_INPUT_GRAD_EPS],
              1);
 }
 
 COMMAND(rmsNormInputGrad) {
   const struct norm_grad t = {
-      floats(c, w[RMS_NORM_INPUT_GRAD_DX]),
-      floats_or_null(c, w[RMS_NORM_INPUT_GRAD_DGAIN]),
+      w[RMS_NORM_INPUT_GRAD_DX],
+      w[RMS_NORM_INPUT_GRAD_DGAIN],
       0,
-      floats(c, w[RMS_NORM_INPUT_GRAD_DY]),
-      floats(c, w[RMS_NORM_INPUT_GRAD_X]),
-      floats(c, w[RMS_NORM_INPUT_GRAD_GAIN]),
-      floats_or_null(c, w[RMS_NORM_INPUT_GRAD_ADD]),
+      w[RMS_NORM_INPUT_GRAD_DY],
+      w[RMS_NORM_INPUT_GRAD_X],
+      w[RMS_NORM_INPUT_GRAD_GAIN],
+      w[RMS_NORM_INPUT_GRAD_ADD],
   };
-  norm_grads(t, (size)w[RMS_NORM_INPUT_GRAD_ROWS], (size)w[RMS_NORM_INPUT_GRAD_COLUMNS], w[RMS_NORM_INPUT_GRAD_EPS], 0);
+  norm_grads(c, t, (size)w[RMS_NORM_INPUT_GRAD_ROWS], (size)w[RMS_NORM_INPUT_GRAD_COLUMNS], w[RMS_NORM_INPUT_GRAD_EPS], 0);
 }
 
 COMMAND(layerNormWeightGrad) {
   const struct norm_grad t = {
       0,
-      floats(c, w[LAYER_NORM_WEIGHT_GRAD_DGAIN]),
-      floats(c, w[LAYER_NORM_WEIGHT_GRAD_DBIAS]),
-      floats(c, w[LAYER_NORM_WEIGHT_GRAD_DY]),
-      floats(c, w[LAYER_NORM_WEIGHT_GRAD_X]),
+      w[LAYER_NORM_WEIGHT_GRAD_DGAIN],
+      w[LAYER_NORM_WEIGHT_GRAD_DBIAS],
+      w[LAYER_NORM_WEIGHT_GRAD_DY],
+      w[LAYER_NORM_WEIGHT_GRAD_X],
       0,
       0,
   };
-  norm_grads(t, (size)w[LAYER_NORM_WEIGHT_GRAD_ROWS], (size)w[LAYER_NORM_WEIGHT_GRAD_COLUMNS],
+  norm_grads(c, t, (size)w[LAYER_NORM_WEIGHT_GRAD_ROWS], (size)w[LAYER_NORM_WEIGHT_GRAD_COLUMNS],
              w[LAYER_NORM_WEIGHT_GRAD_EPS], 1);
 }
 
 COMMAND(rmsNormWeightGrad) {
   const struct norm_grad t = {
       0,
-      floats(c, w[RMS_NORM_WEIGHT_GRAD_DGAIN]),
+      w[RMS_NORM_WEIGHT_GRAD_DGAIN],
       0,
-      floats(c, w[RMS_NORM_WEIGHT_GRAD_DY]),
-      floats(c, w[RMS_NORM_WEIGHT_GRAD_X]),
+      w[RMS_NORM_WEIGHT_GRAD_DY],
+      w[RMS_NORM_WEIGHT_GRAD_X],
       0,
       0,
   };
-  norm_grads(t, (size)w[RMS_NORM_WEIGHT_GRAD_ROWS], (size)w[RMS_NORM_WEIGHT_GRAD_COLUMNS], w[RMS_NORM_WEIGHT_GRAD_EPS], 0);
+  norm_grads(c, t, (size)w[RMS_NORM_WEIGHT_GRAD_ROWS], (size)w[RMS_NORM_WEIGHT_GRAD_COLUMNS], w[RMS_NORM_WEIGHT_GRAD_EPS], 0);
 }

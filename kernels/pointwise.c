@@ -1,22 +1,28 @@
 // One element of the result from one element of each operand, and the sums that go with broadcasting. Results may be
 // written over operands. Sums over many elements run in f64, or in blocks short enough that f32 loses nothing.
-#include "kernels.h"
+#include "numbers.h"
 #include "functions.h"
+
+#define CHUNK 1024  // numbers that are widened at once
 
 // The second operand repeats every `period` elements: a bias over the rows, or, with period 1, a scalar.
 #define BROADCAST(name, NAME, operator)                                                             \
   COMMAND(name) {                                                                                   \
-    float *out = floats(c, w[NAME##_OUT]);                                                          \
-    const float *a = floats(c, w[NAME##_A]), *b = floats(c, w[NAME##_B]);                           \
+    const struct numbers out = numbers_of(c, w[NAME##_OUT]);                                        \
+    const struct numbers a = numbers_of(c, w[NAME##_A]), b = numbers_of(c, w[NAME##_B]);            \
     const size n = (size)w[NAME##_N], period = (size)w[NAME##_PERIOD];                              \
-    if (period == 1) {                                                                              \
-      const float x = n > 0 ? b[0] : 0;                                                             \
-      for (size i = 0; i < n; i++) out[i] = a[i] operator x;                                        \
-      return;                                                                                       \
-    }                                                                                               \
-    for (size start = 0; start < n; start += period, out += period, a += period) {                  \
-      const size columns = min_size(period, n - start);                                             \
-      for (size i = 0; i < columns; i++) out[i] = a[i] operator b[i];                               \
+    const size most = is_narrow(out.dtype | a.dtype | b.dtype) ? CHUNK : n;                         \
+    const float one = n > 0 && period == 1 ? number_at(b, 0) : 0;                                   \
+    float of_a[CHUNK], of_b[CHUNK], sums[CHUNK];                                                    \
+    for (size at = 0, count; at < n; at += count) {                                                 \
+      count = min_size(most, period == 1 ? n - at : min_size(n - at, period - at % period));        \
+      const float *x = wide(a, at, count, of_a), *y = wide(b, at % period, period == 1 ? 0 : count, of_b); \
+      float *to = room(out, at, sums);                                                              \
+      if (period == 1)                                                                              \
+        for (size i = 0; i < count; i++) to[i] = x[i] operator one;                                 \
+      else                                                                                          \
+        for (size i = 0; i < count; i++) to[i] = x[i] operator y[i];                                \
+      put(out, at, count, to);                                                                      \
     }                                                                                               \
   }
 
@@ -38,31 +44,44 @@ COMMAND(scale) {
 }
 
 COMMAND(joinPart) {
-  float *out = floats(c, w[JOIN_PART_OUT]);
-  const float *x = floats(c, w[JOIN_PART_X]);
+  char *out = address(c, w[JOIN_PART_OUT]);
+  const char *x = address(c, w[JOIN_PART_X]);
   const size rows = (size)w[JOIN_PART_ROWS], repeats = (size)w[JOIN_PART_REPEATS], columns = (size)w[JOIN_PART_COLUMNS];
-  const size stride = (size)w[JOIN_PART_STRIDE];
-  for (size r = 0; r < rows; r++, x += columns)
-    for (size i = 0; i < repeats; i++, out += stride) __builtin_memcpy(out, x, (size_t)columns * 4);
+  const size bytes = width_of(dtype_of(w[JOIN_PART_OUT])), stride = bytes * (size)w[JOIN_PART_STRIDE];
+  for (size r = 0; r < rows; r++, x += columns * bytes)
+    for (size i = 0; i < repeats; i++, out += stride) __builtin_memcpy(out, x, (size_t)(columns * bytes));
 }
 
 COMMAND(joinGradPart) {
-  float *out = floats(c, w[JOIN_GRAD_PART_OUT]);
-  const float *x = floats(c, w[JOIN_GRAD_PART_X]);
+  const struct numbers out = numbers_of(c, w[JOIN_GRAD_PART_OUT]), x = numbers_of(c, w[JOIN_GRAD_PART_X]);
   const size rows = (size)w[JOIN_GRAD_PART_ROWS], repeats = (size)w[JOIN_GRAD_PART_REPEATS];
   const size columns = (size)w[JOIN_GRAD_PART_COLUMNS], stride = (size)w[JOIN_GRAD_PART_STRIDE];
-  for (size r = 0; r < rows; r++, out += columns) {
-    __builtin_memcpy(out, x, (size_t)columns * 4);
-    for (size i = 1; i < repeats; i++)
-      for (size d = 0; d < columns; d++) out[d] += x[i * stride + d];
-    x += repeats * stride;
-  }
+  const size most = is_narrow(out.dtype | x.dtype) ? CHUNK : columns;
+  float sums[CHUNK], of_x[CHUNK];
+  for (size r = 0; r < rows; r++)
+    for (size at = 0, count; at < columns; at += count) {
+      count = min_size(most, columns - at);
+      float *to = room(out, r * columns + at, sums);
+      widen(to, from_number(x, r * repeats * stride + at), count);
+      for (size i = 1; i < repeats; i++) {
+        const float *row = wide(x, (r * repeats + i) * stride + at, count, of_x);
+        for (size d = 0; d < count; d++) to[d] += row[d];
+      }
+      put(out, r * columns + at, count, to);
+    }
 }
 
 COMMAND(fill) {
-  float *out = floats(c, w[FILL_OUT]);
+  const struct numbers out = numbers_of(c, w[FILL_OUT]);
+  const size n = (size)w[FILL_N];
   const float value = (float)w[FILL_VALUE];
-  for (size i = 0; i < (size)w[FILL_N]; i++) out[i] = value;
+  if (out.dtype == DTYPE_F32)
+    for (size i = 0; i < n; i++) ((float *)out.at)[i] = value;
+  else {
+    uint16_t one;
+    narrow((struct numbers){(char *)&one, out.dtype}, &value, 1);
+    for (size i = 0; i < n; i++) ((uint16_t *)out.at)[i] = one;
+  }
 }
 
 COMMAND(accumulate) {
@@ -72,15 +91,17 @@ COMMAND(accumulate) {
 }
 
 COMMAND(copy) {
-  float *out = floats(c, w[COPY_OUT]);
-  const float *x = floats(c, w[COPY_X]);
+  char *out = address(c, w[COPY_OUT]);
+  const char *x = address(c, w[COPY_X]);
   size rows = (size)w[COPY_ROWS], columns = (size)w[COPY_COLUMNS];
   const size stride_out = (size)w[COPY_STRIDE_OUT], stride_x = (size)w[COPY_STRIDE_X];
+  const size bytes = width_of(dtype_of(w[COPY_OUT]));
   if (stride_out == columns && stride_x == columns) {
     columns *= rows;
     rows = columns > 0;
   }
-  for (size r = 0; r < rows; r++) __builtin_memmove(out + r * stride_out, x + r * stride_x, (size_t)columns * 4);
+  for (size r = 0; r < rows; r++) 
+    __builtin_memmove(out + r * stride_out * bytes, x + r * stride_x * bytes, (size_t)(columns * bytes));
 }
 
 // Columns are summed in f64, so the order of rows does not show. A strip is so wide that rows are read in long runs, and its
@@ -99,17 +120,31 @@ INLINE void add_rows(double *sums, const float *x, size columns, size width, con
     for (int r = 0; r < rows; r++) sums[i] += (double)x[r * columns + i];
 }
 
+// Rows of a strip, where they lie or widened: `stride` from one to the next.
+static const float *strip_of(struct numbers x, size first, size columns, size width, size rows, float *space, size *stride) {
+  *stride = is_narrow(x.dtype) ? STRIP : columns;
+  if (!is_narrow(x.dtype)) return (const float *)x.at + first;
+  for (size r = 0; r < rows; r++) widen(space + r * STRIP, from_number(x, first + r * columns), width);
+  return space;
+}
+
 COMMAND(sumRows) {
-  float *out = floats(c, w[SUM_ROWS_OUT]);
-  const float *x = floats(c, w[SUM_ROWS_X]);
+  const struct numbers out = numbers_of(c, w[SUM_ROWS_OUT]), x = numbers_of(c, w[SUM_ROWS_X]);
   const size rows = (size)w[SUM_ROWS_ROWS], columns = (size)w[SUM_ROWS_COLUMNS];
   for (size start = 0; start < columns; start += STRIP) {
     const size width = min_size(STRIP, columns - start);
     double sums[STRIP] = {};
-    size r = 0;
-    for (; r + AT_ONCE <= rows; r += AT_ONCE) add_rows(sums, x + r * columns + start, columns, width, AT_ONCE);
-    for (; r < rows; r++) add_rows(sums, x + r * columns + start, columns, width, 1);
-    for (size i = 0; i < width; i++) out[start + i] = (float)sums[i];
+    float strip[AT_ONCE * STRIP], rounded[STRIP];
+    for (size r = 0, stride; r < rows; r += AT_ONCE) {
+      const size count = min_size(AT_ONCE, rows - r);
+      const float *at = strip_of(x, r * columns + start, columns, width, count, strip, &stride);
+      if (count == AT_ONCE)
+        add_rows(sums, at, stride, width, AT_ONCE);
+      else
+        for (size i = 0; i < count; i++) add_rows(sums, at + i * stride, stride, width, 1);
+    }
+    for (size i = 0; i < width; i++) rounded[i] = (float)sums[i];
+    narrow(from_number(out, start), rounded, width);
   }
 }
 
@@ -120,10 +155,7 @@ COMMAND(sumColumns) {
   for (size r = 0; r < (size)w[SUM_COLUMNS_ROWS]; r++) out[r] = (float)sum_of(x + r * columns, columns);
 }
 
-COMMAND(sumSquares) {
-  const float *x = floats(c, w[SUM_SQUARES_X]);
-  const size n = (size)w[SUM_SQUARES_N];
-  float *out = floats(c, w[SUM_SQUARES_OUT]);
+static double squares_of(const float *x, size n) {
   dvec sums[4] = {};
   size i = 0;
   for (; i + 2 * LANES <= n; i += 2 * LANES)
@@ -134,6 +166,18 @@ COMMAND(sumSquares) {
     }
   double sum = sum_wide((sums[0] + sums[1]) + (sums[2] + sums[3]));
   for (; i < n; i++) sum += (double)x[i] * (double)x[i];
+  return sum;
+}
+
+COMMAND(sumSquares) {
+  const struct numbers x = numbers_of(c, w[SUM_SQUARES_X]);
+  const size n = (size)w[SUM_SQUARES_N], most = is_narrow(x.dtype) ? CHUNK : max_size(n, 1);
+  float *out = floats(c, w[SUM_SQUARES_OUT]), space[CHUNK];
+  double sum = 0;
+  for (size at = 0; at < n; at += most) {
+    const size count = min_size(most, n - at);
+    sum += squares_of(wide(x, at, count, space), count);
+  }
   *out = (float)((double)*out + sum);
 }
 

@@ -1,6 +1,6 @@
 // Philox on the lanes of a vector, and dropout.
 #include "random.h"
-#include "kernels.h"
+#include "numbers.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -11,7 +11,7 @@
 #define WORDS (VECTOR_BYTES / 8)
 typedef uint64_t words __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint32_t halves __attribute__((vector_size(VECTOR_BYTES)));
-typedef uint32_t narrow __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef uint32_t lower_words __attribute__((vector_size(VECTOR_BYTES / 2)));
 
 // The 64-bit products of the lower halves: an instruction that compilers do not find by themselves.
 INLINE words multiply_lower(words a, uint32_t by) {
@@ -63,7 +63,7 @@ static void factors_of(float *factors, struct mask mask, uint32_t low, uint32_t 
   for (int i = 0; i < WORDS; i++) lane[i] = (uint64_t)i;
   for (size i = 0; i < n; i += WORDS) {
     const words word = philox_first(lane + (uint64_t)(low + (uint32_t)i), high, mask);
-    const narrow kept = __builtin_convertvector((words)(word >= mask.threshold) & (uint64_t)scale, narrow);
+    const lower_words kept = __builtin_convertvector((words)(word >= mask.threshold) & (uint64_t)scale, lower_words);
     if (n - i >= WORDS)
       __builtin_memcpy(factors + i, &kept, sizeof kept);
     else
@@ -86,24 +86,26 @@ void mask_factors(float *factors, struct mask mask, uint64_t index, size n) {
 }
 
 #define CHUNK 256
-static void drop_row(float *y, const float *x, struct mask mask, uint64_t index, size n) {
-  float factors[CHUNK];
+static void drop_row(struct numbers y, struct numbers x, struct mask mask, uint64_t index, size n) {
+  float factors[CHUNK], of_x[CHUNK], of_y[CHUNK];
   for (size start = 0; start < n; start += CHUNK) {
     const size count = min_size(CHUNK, n - start);
     mask_factors(factors, mask, index + (uint64_t)start, count);
-    for (size i = 0; i < count; i++) y[start + i] = factors[i] == 0 ? 0 : x[start + i] * factors[i];
+    const float *from = wide(x, start, count, of_x);
+    float *to = room(y, start, of_y);
+    for (size i = 0; i < count; i++) to[i] = factors[i] == 0 ? 0 : from[i] * factors[i];
+    put(y, start, count, to);
   }
 }
 
 COMMAND(dropout) {
-  float *y = floats(c, w[DROPOUT_Y]);
-  const float *x = floats(c, w[DROPOUT_X]);
+  struct numbers y = numbers_of(c, w[DROPOUT_Y]), x = numbers_of(c, w[DROPOUT_X]);
   const size n1 = (size)w[DROPOUT_N1], n2 = (size)w[DROPOUT_N2];
   const struct mask mask = mask_of(w[DROPOUT_RATE], w[DROPOUT_SEED], w[DROPOUT_NAME], w[DROPOUT_STEP]);
   const size slots = (size)w[DROPOUT_SLOTS], origin = (size)w[DROPOUT_ORIGIN];
   const int *order = w[DROPOUT_ORDER] > 0 ? ints(c, w[DROPOUT_ORDER]) + origin : 0;
   for (size i = 0; i < (size)w[DROPOUT_N0]; i++)
-    for (size j = 0; j < n1; j++, x += n2, y += n2) {
+    for (size j = 0; j < n1; j++, x = from_number(x, n2), y = from_number(y, n2)) {
       const size slot = j + (j < (size)w[DROPOUT_UNTIL] ? 0 : (size)w[DROPOUT_GAP]);
       const double row = (double)(order ? order[i * slots + slot] - origin : slot);
       const double index = w[DROPOUT_BASE] + (double)i * w[DROPOUT_STRIDE0] + row * w[DROPOUT_STRIDE1];

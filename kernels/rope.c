@@ -1,7 +1,7 @@
 // Rotary positions: x[i] and x[i + half] are the coordinates of a point that turns by position * frequency i.
 // Angles are taken in f64, once per position and pair, and used by every sample and head; where documents are packed, samples
 // have positions of their own.
-#include "kernels.h"
+#include "numbers.h"
 #include "functions.h"
 
 #define PAIRS 64  // turned at once
@@ -14,9 +14,18 @@ static void turn(float *y, const float *x, const float *cosines, const float *si
   }
 }
 
+static void turn_narrow(struct numbers y, struct numbers x, size at, const float *cosines, const float *sines, size pairs,
+                        size half) {
+  float points[2 * PAIRS];
+  widen(points, from_number(x, at), pairs);
+  widen(points + PAIRS, from_number(x, at + half), pairs);
+  turn(points, points, cosines, sines, pairs, PAIRS);
+  narrow(from_number(y, at), points, pairs);
+  narrow(from_number(y, at + half), points + PAIRS, pairs);
+}
+
 COMMAND(rope) {
-  float *y = floats(c, w[ROPE_Y]);
-  const float *x = floats(c, w[ROPE_X]);
+  const struct numbers y = numbers_of(c, w[ROPE_Y]), x = numbers_of(c, w[ROPE_X]);
   const size batch = (size)w[ROPE_BATCH], seq = (size)w[ROPE_SEQ], heads = (size)w[ROPE_HEADS];
   const size head_dim = (size)w[ROPE_HEAD_DIM], half = head_dim / 2;
   const double growth = w[ROPE_GROWTH], sign = w[ROPE_INVERSE] ? -growth : growth;
@@ -36,7 +45,10 @@ COMMAND(rope) {
         }
         for (size h = 0; h < heads; h++) {
           const size at = ((b * seq + s) * heads + h) * head_dim + start;
-          turn(y + at, x + at, cosines, sines, pairs, half);
+          if (is_narrow(x.dtype | y.dtype))
+            turn_narrow(y, x, at, cosines, sines, pairs, half);
+          else
+            turn((float *)y.at + at, (float *)x.at + at, cosines, sines, pairs, half);
         }
       }
   }

@@ -203,13 +203,13 @@ INLINE void multiply_at(tile_function *const *tiles, const struct tile *t, size 
 // The tile at (i, j), from elements of a and a panel of b.
 INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panel) {
   const size at = i * x->stride + j;
-  return (struct tile){.a = a.at,
+  return (struct tile){.a = (const float *)a.at.at,
                        .a_row = a.row_stride,
                        .a_k = a.column_stride,
                        .b = panel,
-                       .out = x->out + at,
-                       .bias = x->bias ? x->bias + j : 0,
-                       .add = x->add ? x->add + at : 0,
+                       .out = (float *)x->out.at + at,
+                       .bias = x->bias.at ? (const float *)x->bias.at + j : 0,
+                       .add = x->add.at ? (const float *)x->add.at + at : 0,
                        .stride = x->stride,
                        .k = x->k};
 }
@@ -247,23 +247,48 @@ INLINE void pack_panel(float *to, const float *from, size k_stride, size across,
   }
 }
 
+// The same from numbers of 16 bits, which lie side by side either along k or across.
+INLINE void pack_narrow(float *to, struct numbers from, size k_stride, size across, size k, size count, const size width) {
+  enum { RUN = 64 };
+  if (across == 1)
+    for (size p = 0; p < k; p++, to += width) {
+      widen(to, from_number(from, p * k_stride), count);
+      for (size j = count; j < width; j++) to[j] = 0;
+    }
+  else
+    for (size p = 0; p < k; p += RUN) {
+      float runs[RUN * 64];
+      const size length = min_size(RUN, k - p);
+      for (size j = 0; j < count; j++) widen(runs + j * RUN, from_number(from, p + j * across), length);
+      pack_panel(to + p * width, runs, 1, RUN, length, count, width);
+    }
+}
+
+INLINE void pack_any(float *to, struct numbers from, size k_stride, size across, size k, size count, const size width) {
+  if (is_narrow(from.dtype))
+    pack_narrow(to, from, k_stride, across, k, count, width);
+  else
+    pack_panel(to, (const float *)from.at, k_stride, across, k, count, width);
+}
+
 static float *pack_columns(float *to, struct matrix b, size k, size columns) {
   for (size j = 0; j < columns; j += TILE_COLUMNS, to += k * TILE_COLUMNS)
-    pack_panel(to, b.at + j * b.column_stride, b.row_stride, b.column_stride, k, min_size(columns - j, TILE_COLUMNS),
-               TILE_COLUMNS);
+    pack_any(to, from_number(b.at, j * b.column_stride), b.row_stride, b.column_stride, k,
+             min_size(columns - j, TILE_COLUMNS), TILE_COLUMNS);
   return to;
 }
 
 static void pack_rows(float *to, struct matrix a, size rows, size k) {
   for (size i = 0; i < rows; i += TILE_ROWS, to += k * TILE_ROWS)
-    pack_panel(to, a.at + i * a.row_stride, a.column_stride, a.row_stride, k, min_size(rows - i, TILE_ROWS), TILE_ROWS);
+    pack_any(to, from_number(a.at, i * a.row_stride), a.column_stride, a.row_stride, k, min_size(rows - i, TILE_ROWS),
+             TILE_ROWS);
 }
 
 // The same from a packed block of a.
 static void multiply_block(const struct product *x, const float *a, const float *panels) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = tile_of(x, i, j, (struct matrix){a + i * x->k, 1, TILE_ROWS}, panels + j * x->k);
+      const struct tile t = tile_of(x, i, j, matrix_of(a + i * x->k, 1, TILE_ROWS), panels + j * x->k);
       multiply_at(packed_tiles, &t, x->m - i, x->n - j);
     }
 }
@@ -276,27 +301,70 @@ INLINE size step_of_n(const struct blocks *most, size n) {
 }
 INLINE size step_of_k(const struct blocks *most, size k) { return even_block(k, most->k, 4); }
 
+// Some rows against a block of b: from rows of a where they lie, or where they were widened, or packed.
+static void multiply_part(struct product x, const float *panels, float *packed_a, int unpacked) {
+  if (!unpacked) {
+    pack_rows(packed_a, x.a, x.m, x.k);
+    multiply_block(&x, packed_a, panels);
+    return;
+  }
+  if (is_narrow(x.a.at.dtype)) {
+    for (size i = 0; i < x.m; i++) widen(packed_a + i * x.k, block_of(x.a, i, 0).at, x.k);
+    x.a = matrix_of(packed_a, x.k, 1);
+  }
+  multiply_rows(&x, panels, x.k);
+}
+
 static void multiply_blocks(const struct blocks *most, const struct product *x, float *space) {
   const size most_rows = whole_tiles(most->rows, TILE_ROWS);
   const size step_n = step_of_n(most, x->n), step_k = step_of_k(most, x->k);
   const size step_m = even_block(x->m, most_rows, TILE_ROWS);
   float *packed_a = space, *packed_b = packed_a + most_rows * most->k;
   const float *panels = x->panels ? x->panels : packed_b;
+  const int unpacked = x->a.column_stride == 1 && x->n <= most->unpacked;
   for (size j = 0; j < x->n; j += step_n)
     for (size p = 0; p < x->k; p += step_k) {
       const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
       if (!x->panels) pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
-      for (size i = 0; i < x->m; i += step_m) {
-        const struct product part = part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth);
-        if (x->a.column_stride == 1 && x->n <= most->unpacked) {
-          multiply_rows(&part, panels, depth);
-        } else {
-          pack_rows(packed_a, part.a, part.m, depth);
-          multiply_block(&part, packed_a, panels);
-        }
-      }
+      for (size i = 0; i < x->m; i += step_m)
+        multiply_part(part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth), panels, packed_a, unpacked);
       if (x->panels) panels += depth * round_up(columns, TILE_COLUMNS);
     }
+}
+
+// The same where results are rounded once: sums of some rows stay in f32 until all passes over k are done. One pass needs
+// no more room than a block of rows; of several, b is packed again for as many rows as there is room for.
+static void multiply_rounded(const struct blocks *most, const struct product *x, float *space) {
+  const size most_rows = whole_tiles(most->rows, TILE_ROWS);
+  const size step_n = step_of_n(most, x->n), step_k = step_of_k(most, x->k);
+  const size step_m = even_block(x->m, most_rows, TILE_ROWS);
+  float *packed_a = space, *packed_b = packed_a + most_rows * most->k, *sums = space + VECTORS_BYTES / 4;
+  const int unpacked = x->a.column_stride == 1 && x->n <= most->unpacked, once = step_k >= x->k;
+  const size room_m = once ? x->m : max_size(SUMS_BYTES / 4 / step_n / step_m, 1) * step_m;
+  for (size j = 0; j < x->n; j += step_n)
+    for (size from = 0; from < x->m; from += room_m) {
+      const float *panels = x->panels ? x->panels + j * x->k : packed_b;
+      const size columns = min_size(step_n, x->n - j), until = min_size(x->m, from + room_m);
+      for (size p = 0; p < x->k; p += step_k) {
+        const size depth = min_size(step_k, x->k - p);
+        if (!x->panels) pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
+        for (size i = from; i < until; i += step_m) {
+          struct product part = part_of(x, i, j, p, min_size(step_m, until - i), columns, depth);
+          float *own = once ? sums : sums + (i - from) * step_n;
+          part.out = (struct numbers){(char *)own, DTYPE_F32};
+          part.add = p > 0 ? part.out : (struct numbers){};
+          part.bias = (struct numbers){};
+          part.stride = step_n;
+          multiply_part(part, panels, packed_a, unpacked);
+          if (p + depth == x->k) store_sums(x, i, j, part.m, columns, own, step_n);
+        }
+        if (x->panels) panels += depth * round_up(columns, TILE_COLUMNS);
+      }
+    }
+}
+
+static void multiply_any(const struct blocks *most, const struct product *x, float *space) {
+  (is_rounded(x) ? multiply_rounded : multiply_blocks)(most, x, space);
 }
 
 static void pack_blocks(const struct blocks *most, float *to, struct matrix b, size k, size n) {
@@ -311,7 +379,7 @@ static void pack_blocks(const struct blocks *most, float *to, struct matrix b, s
 const struct variant VARIANT = {.name = TEXT(NAME),
                                 .rows = TILE_ROWS,
                                 .columns = TILE_COLUMNS,
-                                .multiply_blocks = multiply_blocks,
+                                .multiply_blocks = multiply_any,
                                 .pack_blocks = pack_blocks,
                                 .multiply_rows = multiply_rows,
                                 .pack_columns = pack_columns};

@@ -21,7 +21,7 @@ function placed({ mesh, params }: Program): { drawing: Drawing; buffer: SharedAr
       .filter(rank => frames[coordinatesOf(mesh, rank).pp ?? 0])
       .map((rank, i) => ({ rank, offset: bytes + i * part }))
     bytes += part * holders.length
-    return { name, init, dims, kept, holders }
+    return { name, init, dims, kept: [{ dtype: 'f32' as const, layout: kept, holders }] }
   })
   return { drawing: { seed, mesh, params: drawn }, buffer: new SharedArrayBuffer(bytes) }
 }
@@ -33,7 +33,11 @@ for (const plan of plans)
     const program = compileJob(jobOf('gpt', { ...plan, microbatches: 2 }))
     const { drawing, buffer } = placed(program)
     for (const rank of [2, 0, 1]) draw(drawing, { rank, ranks: 3, buffer }, () => true)
-    for (const { dims, kept, holders, ...param } of drawing.params) {
+    for (const {
+      dims,
+      kept: [{ layout: kept, holders }],
+      ...param
+    } of drawing.params) {
       const { mesh } = program
       const held = heldElements(mesh, localDims(mesh, dims, kept), kept)
       const parts = new Map(holders.map(({ rank, offset }) => [rank, new Float32Array(buffer, offset, held)]))

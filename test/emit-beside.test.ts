@@ -54,10 +54,12 @@ const slower = <I extends { readonly kind: string }>(instr: I): I =>
 
 test('all that touches joined parameters is one line, and logits are nowhere', () => {
   const text = emittedFiles(jobOf('llama', { recompute: ['swiglu'] }))['stage0.py']
-  match(text, /q, k, v = ops\.apart\(q_k_v, /)
+  match(text, /q_rope, k_rope, v = ops\.turned_apart\(q_k_v, .*, 2, theta=10000\)/)
   match(text, /d_norm1_sum = ops\.contract\("b s n, e n -> b s e", d_q_k_v, attn_q_k_v\)/)
   // What is computed again waits for its gradient, and what needs it waits too.
   match(text, /d_gate_up, swiglu = ops\.swiglu_and_grad_beside\(d_swiglu, gate, up\)\n +d_mlp_down = /)
   match(text, /loss_2, d_norm, d_out = ops\.cross_entropy\(norm, out, labels, count\)/)
+  // Both gradients of a norm, and the residual.
+  match(text, /d_add_sum, d_norm2_gain = ops\.rms_norm_grads\(d_norm2_sum, add, norm2_gain, add_scale, plus=d_x_out\)/)
   doesNotMatch(text, /logits|attn_k\b|mlp_up\b/)
 })

@@ -245,7 +245,11 @@ for (const [what, plan, functions] of scaleJobs)
     const text = emittedFiles(jobOf('llama', plan))['stage0.py']
     for (const [name, expected] of Object.entries(functions)) {
       const [, head, body] = text.match(new RegExp(`def ${name}\\(([^)]*)\\):([\\s\\S]*?)\\n    return`))!
-      deepEqual([body.match(/ops\.rms_scale\(/g)?.length ?? 0, head.match(/_scale\b/g)?.length ?? 0], expected, name)
+      deepEqual(
+        [body.match(/ops\.(rms_scale|rms_norm_and_scale)\(/g)?.length ?? 0, head.match(/_scale\b/g)?.length ?? 0],
+        expected,
+        name,
+      )
     }
   })
 

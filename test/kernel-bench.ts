@@ -1,5 +1,6 @@
 /** A memory with a rank's blocks in it, in which commands run on operands that lie at odd places between guards. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
+import type { ElementType } from '../src/base/index.js'
 import {
   type CommandName,
   CommandWriter,
@@ -8,6 +9,7 @@ import {
   Status,
   type WordsOf,
 } from '../src/engine/native/index.js'
+import { elementBytes, layNumbers, markOf, numbersIn, viewOf } from '../src/engine/native/kernels/dtypes.js'
 import type { KernelCase } from './kernel-cases.js'
 
 const guard = 7 // f32 before and after each operand: odd, so that nothing is aligned by accident
@@ -18,6 +20,7 @@ export class KernelBench {
   readonly i32: Int32Array
   readonly f64: Float64Array
   readonly status: number
+  readonly #buffer: SharedArrayBuffer
   readonly #exec: (list: number, status: number) => number
   readonly #workspace: number
   readonly #list: number
@@ -32,6 +35,7 @@ export class KernelBench {
     this.f32 = new Float32Array(memory.buffer, 0, whole / 4)
     this.i32 = new Int32Array(memory.buffer, 0, whole / 4)
     this.f64 = new Float64Array(memory.buffer, 0, whole / 8)
+    this.#buffer = memory.buffer
     this.#exec = kernels.attach(memory)
     this.status = memory.start
     this.#list = this.status + Math.ceil(Status.bytes / 64) * 64
@@ -82,6 +86,31 @@ export class KernelBench {
   run(writer: CommandWriter): number {
     this.f64.set(writer.list(), this.#list / 8)
     return this.#exec(this.#list, this.status)
+  }
+
+  /** Runs a case with operands and results that are stored as `dtypeOf` says of their words; gives its results by word. */
+  stored(given: KernelCase, dtypeOf: (word: string) => ElementType): Record<string, Float32Array> {
+    this.clear()
+    const { ins, ids = {}, initial = {}, expected } = given
+    const cells = (word: string, n: number) => Math.ceil((n * elementBytes(dtypeOf(word))) / 4)
+    const view = (word: string, at: number, n: number) => viewOf(dtypeOf(word), this.#buffer, at, n)
+    const put = (word: string, values: ArrayLike<number>) => {
+      const at = this.place(cells(word, values.length))
+      layNumbers(dtypeOf(word), view(word, at, values.length), values)
+      return at
+    }
+    const places: Record<string, number> = {}
+    for (const [word, values] of Object.entries(ins)) places[word] = put(word, values)
+    for (const [word, values] of Object.entries(ids)) places[word] = this.put(values, this.i32)
+    for (const [word, values] of Object.entries(expected))
+      places[word] = initial[word] ? put(word, initial[word]) : this.place(cells(word, values.length))
+    const marked = Object.entries(places).map(([word, at]) => [word, at + markOf(dtypeOf(word))])
+    const words = { ...Object.fromEntries(marked), ...given.words } as never // as above
+    equal(this.run(this.writer().put(given.command, words)), 0)
+    for (const [word, { length }] of Object.entries(expected))
+      ok(this.intact(places[word], cells(word, length)), `${word} was written past its ends`)
+    const read = (word: string, n: number) => numbersIn(dtypeOf(word), view(word, places[word], n)).slice()
+    return Object.fromEntries(Object.entries(expected).map(([word, { length }]) => [word, read(word, length)]))
   }
 
   /** Runs a case, with results over operands where `over` says so, all moved by `skew` elements; gives its results by word. */

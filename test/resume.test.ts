@@ -9,7 +9,7 @@ import { type Io, processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
 import { fastKernels } from '../src/engine/index.js'
 import type { StepRecord } from '../src/train/session.js'
-import { oneIn, test } from './share.js'
+import { later, oneIn, test } from './share.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-resume-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -114,6 +114,15 @@ for (const kernels of fastKernels())
     const begin = ['--kernels', kernels, '--resume', join(saved, 'step-00000002')]
     deepEqual(numbers(await steps(job, ...begin)), numbers(all.slice(2)))
     near(await steps(jobOf('tp: 2, pp: 2, microbatches: 2'), ...begin), all.slice(2), 1e-5)
+  })
+
+for (const precision of ['bf16', 'pure-bf16'])
+  later(`native kernels in ${precision} go on with the same bits, and under another plan to 2e-2`, async () => {
+    const [job, saved] = [jobOf(`dp: 2, zero: 2, microbatches: 2, precision: ${precision}`), at(`saved${ran}`)]
+    const all = await steps(job, '--kernels', 'auto', '--save', saved, '--save-every', '2')
+    const begin = ['--kernels', 'auto', '--resume', join(saved, 'step-00000002')]
+    deepEqual(numbers(await steps(job, ...begin)), numbers(all.slice(2)))
+    near(await steps(jobOf(`tp: 2, microbatches: 2, precision: ${precision}`), ...begin), all.slice(2), 2e-2)
   })
 
 describe('a folder of checkpoints', () => {

@@ -71,12 +71,6 @@ export const uncast = (precision: Precision): Precision =>
 /** Programs multiply so by themselves: what they keep is what they multiply. */
 export const isOwnPrecision = (precision: Precision): boolean => multipliedIn[tokenOf(precision)] === precision
 
-/** Everything that is real is stored in f32: what kernels that know nothing else can run. */
-export const isAllF32 = (precision: PlanPrecision): boolean => {
-  const { token, state } = planPrecisionFacts[precision]
-  return token === 'f32' && state === 'f32'
-}
-
 export const hasMaster = (precision: PlanPrecision): boolean => {
   const { token, state } = planPrecisionFacts[precision]
   return token !== state

@@ -327,6 +327,11 @@ export function scaled(name: string, instr: Norm, site: Site, gain: readonly Dim
   const dims = rows(site.dims(normalised(instr)), gain)
   const scale = site.scale(instr, { eps: instr.eps, ...dims })
   const options = instr.kind === 'rmsNormWeightGrad' ? dims : {}
+  const [out] = instr.outs
+  if (instr.kind === 'rmsNorm' && scale.lines.length > 0 && site.buffer(out).dtype === dtypeOf(site, instr, 0)) {
+    const both = call('rms_norm_and_scale', instr.ins.map(site.name), { eps: instr.eps, ...dims })
+    return [`${site.result(out)}, ${scale.name} = ${both}`]
+  }
   return [...scale.lines, ...assign(site, instr, call(name, [...instr.ins.map(site.name), scale.name], options))]
 }
 

@@ -6,7 +6,7 @@ import { quote } from './python.js'
 import { isPassing, type Together } from './together.js'
 import type { Usage } from './usage.js'
 
-type Lines = (site: Site) => string[]
+export type Lines = (site: Site) => string[]
 
 export interface JoinedLines {
   /** Lines of an instruction in place of its own. */
@@ -168,26 +168,53 @@ const nothing: Lines = () => []
 const leading = (site: Site, ref: Ref, [width]: Together['widths']): Dim[] =>
   site.dims(ref).slice(0, site.dims(ref).length - width.length)
 
-function forwardLines({ instrs, buffers }: Segment, usage: Usage, use: Together, nameOf: NameOf): Replaced {
+function forwardLines(segment: Segment, usage: Usage, use: Together, nameOf: NameOf): Replaced {
+  const { instrs, buffers } = segment
   const { forward, params, rows, widths } = use
   const first = instrs.find(instr => forward.some(one => one === instr))
   const outs = forward.map(({ outs: [out] }) => out)
   const outlives = outs.map(ref => !usage.temporary[buffers[ref].role])
+  const ropes = turnedTogether(segment, outs)
   const write: Lines = site => {
     const [x] = forward[0].ins
     const joined = joinedDims(widths)
     const dims = [site.dims(x), [...rows, ...joined], [...leading(site, outs[0], widths), ...joined]]
     const sizes = widths.map(width => tuple(width.map(({ size }) => size)))
+    const product = `${nameOf(outs)} = ${contracted(site, forward[0], dims, [site.name(x), nameOf(params)])}`
+    if (ropes.length > 0) {
+      const results = outs.map((ref, i) => site.result(ropes[i]?.outs[0] ?? ref))
+      const operands = [nameOf(outs), tuple(sizes), String(ropes.length)]
+      return [product, `${results.join(', ')} = ${call('turned_apart', operands, ropeOptions(ropes[0], site))}`]
+    }
     const names = outs.map(site.result)
     // A part that stays would keep all of them: alone it is copied.
     const copies = outlives.every(kept => kept) ? [] : names.filter((_, i) => outlives[i])
     return [
-      `${nameOf(outs)} = ${contracted(site, forward[0], dims, [site.name(x), nameOf(params)])}`,
+      product,
       `${names.join(', ')} = ${call('apart', [nameOf(outs), ...sizes])}`,
       ...copies.map(name => `${name} = ${name}.contiguous()`),
     ]
   }
-  return forward.map(instr => [instr, instr === first ? write : nothing] as const)
+  return [
+    ...forward.map(instr => [instr, instr === first ? write : nothing] as const),
+    ...ropes.map(rope => [rope, nothing] as const),
+  ]
+}
+
+/** The turns of the first few parts, where they are all alike and attention alone reads what they and the others become. */
+function turnedTogether(segment: Segment, outs: readonly Ref[]): readonly InstrOf<'rope'>[] {
+  const { instrs } = segment
+  const ropes = outs.flatMap(ref => {
+    const rope = instrs.find(instr => instr.kind === 'rope' && instr.ins[0] === ref)
+    return rope?.kind === 'rope' && isPassing(segment, ref) ? [rope] : []
+  })
+  const how = (rope: InstrOf<'rope'>) => JSON.stringify({ ...rope, ins: rope.ins.slice(1), outs: [] })
+  const isFirst = ropes.every((rope, i) => rope.ins[0] === outs[i])
+  const made = outs.map((ref, i) => ropes[i]?.outs[0] ?? ref)
+  const isForAttention = made.every(ref =>
+    instrs.filter(instr => traitsOf(instr).reads.includes(ref)).every(({ kind }) => kind === 'attention'),
+  )
+  return isFirst && isForAttention && new Set(ropes.map(how)).size === 1 ? ropes : []
 }
 
 /** Gradients of a gate and what it lets pass, where they are wanted side by side, are made so. */

@@ -27,6 +27,7 @@ import {
 import { crossEntropyIn, crossEntropyLine } from './cross-entropy.js'
 import { call, groupLabel, isRounding, type Options, type Site, tuple } from './expressions.js'
 import { inWritingOrder, joinedLines, residualLines } from './joined.js'
+import { normGradLines } from './norms.js'
 import { quote } from './python.js'
 import { torchOf } from './rules.js'
 import { isNorm, type Norm, normalised } from './scales.js'
@@ -60,7 +61,7 @@ export function emitSegment(
   const scales = scalesIn(segment, usage)
   const site = siteOf(program, segment, usage, { args: flow.args, scale: scales.of })
   const joint = joinedLines(segment, usage, uses)
-  const lines = new Map([...residualLines(segment), ...joint.lines, ...lossLines(segment)])
+  const lines = new Map([...residualLines(segment), ...normGradLines(segment), ...joint.lines, ...lossLines(segment)])
   const [reads, writes] = [flow.args, flow.results].map(refs =>
     groupsOf(
       segment,

@@ -92,12 +92,12 @@ export interface HeldTensor {
   readonly inside?: true | undefined
 }
 
+interface Sliced {
+  subarray(begin: number, end: number): unknown
+}
+
 /** The elements of a tensor's frame that are the own part of the rank at `at`. */
-export function ownPart<T extends Float32Array | Float64Array>(
-  { mesh, dims, layout, inside }: HeldTensor,
-  at: Coordinates,
-  frame: T,
-): T {
+export function ownPart<T extends Sliced>({ mesh, dims, layout, inside }: HeldTensor, at: Coordinates, frame: T): T {
   const local = localDims(mesh, dims, layout)
   const begin = inside ? partStart(mesh, local, layout, at) : 0
   return frame.subarray(begin, begin + heldElements(mesh, local, layout)) as T // of the same class

@@ -2,7 +2,7 @@
  * The dress rehearsal of a job of thousands of GPUs: the job is made small enough to run here without becoming another
  * program, proved, and run on the fastest kernels beside one rank.
  */
-import { error, isAllF32, ProblemsError, unwatched, type Watcher } from '../base/index.js'
+import { bytesPer, error, ProblemsError, planPrecisionFacts, unwatched, type Watcher } from '../base/index.js'
 import { compileJob, type Difference, differencesOf, type Tally, tallyOf } from '../compile/index.js'
 import { fastKernels, type KernelName } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
@@ -16,16 +16,17 @@ export interface Rehearsal extends Shrunk {
   readonly here: Tally
   readonly differences: readonly Difference[]
   readonly verdict: Verdict
-  /** On the fastest kernels there are, in f32: how far losses are from those of one rank. */
+  /** On the fastest kernels there are: how far losses are from those of one rank. */
   readonly engine?: { readonly kernels: string; readonly error: number }
 }
 
-/** What f32 and another order of sums may make of a loss. */
-const toleranceF32 = 1e-4
+/** What another order of sums may make of a loss, in f32 and where tokens are kept in 16 bits. */
+const tolerance = ({ plan: { precision } }: Job): number =>
+  bytesPer[planPrecisionFacts[precision].token] < bytesPer.f32 ? 2e-2 : 1e-4
 
 /** The same program, lawful and equal to one rank. */
-export const isFine = ({ differences, verdict, engine }: Rehearsal): boolean =>
-  differences.length === 0 && verdict.ok && (engine === undefined || engine.error <= toleranceF32)
+export const isFine = ({ job, differences, verdict, engine }: Rehearsal): boolean =>
+  differences.length === 0 && verdict.ok && (engine === undefined || engine.error <= tolerance(job))
 
 export async function rehearse(
   { job, schedule, program }: CompiledJob,
@@ -47,9 +48,8 @@ export async function rehearse(
   const [kernels] = fastKernels()
   if (!kernels) return { ...small, full, verdict }
   watcher.say(`${kernels} kernels`)
-  const run = runnable(small, schedule)
-  const engine = { kernels, error: await engineError(run, schedule, kernels, steps) }
-  return { ...small, changes: [...small.changes, ...run.changes], full, verdict, engine }
+  const engine = { kernels, error: await engineError(small, schedule, kernels, steps) }
+  return { ...small, full, verdict, engine }
 }
 
 type Candidate = Shrunk & Pick<Rehearsal, 'here' | 'differences'> & { readonly program: Program }
@@ -68,19 +68,8 @@ function smallest(job: Job, schedule: Schedule | undefined, full: Tally): Candid
   return best!
 }
 
-type Run = Shrunk & { readonly program: Program }
-
-/** The kernels here compute in f32: they run the f32 program of the same plan. */
-function runnable({ job, program }: Candidate, schedule: Schedule | undefined): Run {
-  const { precision } = job.plan
-  if (isAllF32(precision)) return { job, program, changes: [] }
-  const wide: Job = { ...job, plan: { ...job.plan, precision: 'f32' } }
-  const changes = [{ path: 'plan.precision', from: precision, to: 'f32' }]
-  return { job: wide, program: compileJob(wide, schedule), changes }
-}
-
 async function engineError(
-  { job, program }: Run,
+  { job, program }: Candidate,
   schedule: Schedule | undefined,
   kernels: KernelName,
   steps: number,

@@ -2,7 +2,7 @@
  * A training session: a job on the ranks of this machine, step by step, data in and numbers out. Showing the numbers and
  * keeping them is left to the caller.
  */
-import { error, isAllF32, type Problem, ProblemsError, unwatched, type Watcher } from '../base/index.js'
+import { error, type Problem, ProblemsError, unwatched, type Watcher } from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/index.js'
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
@@ -89,7 +89,7 @@ export interface SessionOptions {
 export async function startSession(job: Job, dataset: Dataset, options: SessionOptions = {}): Promise<Session> {
   const { beginning, schedule, watcher = unwatched } = options
   const kernels = kernelsFor(options.kernels ?? 'auto')
-  const program = options.program ?? runnable(job, kernels, schedule)
+  const program = options.program ?? runnable(job, schedule)
   required(options.choices ? recordingProblems(job) : [])
   required(beginning ? beginningProblems(beginning, program, job, dataset) : [])
   watcher.say('starting the ranks')
@@ -116,25 +116,11 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
   return sessionOf({ job, program, dataset, kernels, trainer, ...(beginning && { beginning }) })
 }
 
-function runnable(job: Job, kernels: KernelName, schedule: Schedule | undefined): Program {
-  required(kernels === 'reference' ? [] : kernelProblems(job))
+function runnable(job: Job, schedule: Schedule | undefined): Program {
   const program = compileJob(job, schedule)
   required(memoryProblems(program, job))
   return program
 }
-
-/** What keeps the compiled kernels from running a job. */
-export const kernelProblems = ({ plan: { precision } }: Job): Problem[] =>
-  isAllF32(precision)
-    ? []
-    : [
-        error(
-          'plan/precision',
-          'plan.precision',
-          `the kernels of this machine compute in f32, not in ${precision}`,
-          `set it to f32 to train here (or --kernels reference, slowly); check, compile, verify, memory, simulate and emit take ${precision}`,
-        ),
-      ]
 
 type Parts = Pick<Session, 'job' | 'program' | 'dataset' | 'kernels' | 'trainer' | 'beginning'>
 

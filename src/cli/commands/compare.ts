@@ -82,7 +82,7 @@ async function loadAll(
   io: Io,
 ): Promise<NamedJob[] | undefined> {
   const tried: ({ readonly path: string } & Tried)[] = []
-  for (const path of paths) tried.push({ path, ...(await tryProgram(path, io, { runs: true })) })
+  for (const path of paths) tried.push({ path, ...(await tryProgram(path, io)) })
   const found = tried.flatMap(({ problems }) => problems)
   const jobs = tried.flatMap(({ path, loaded }) => (loaded ? [{ path, loaded }] : []))
   if (jobs.length === tried.length || !json)

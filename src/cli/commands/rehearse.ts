@@ -42,7 +42,6 @@ const reasons: Readonly<Record<string, string>> = {
   'plan.pp': 'as deep as there is room for; the rows follow the same rule',
   'plan.microbatches': 'warm-up, steady state and drain stay; only rounds are left out',
   'plan.layers': 'every stage that has layers keeps one',
-  'plan.precision': 'for the kernels of this machine alone; laws and interpreter take the program as it is',
   'plan.deviceMemory': 'what is rehearsed is the program, not its bytes',
 }
 const reasonOf = ({ path }: Change): string =>
@@ -65,7 +64,9 @@ function asText(job: Job, rehearsal: Rehearsal): string {
     ...samenessOf(rehearsal),
     describe(verdict),
     ...(engine
-      ? [`${engine.kernels} kernels in f32: losses differ from one rank's by ${engine.error.toExponential(1)}`]
+      ? [
+          `${engine.kernels} kernels in ${small.plan.precision}: losses differ from one rank's by ${engine.error.toExponential(1)}`,
+        ]
       : []),
   ].join('\n')
 }

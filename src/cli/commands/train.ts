@@ -54,7 +54,7 @@ export interface TrainOptions extends CheckpointOptions {
 
 export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
   requireOutputs(io, options.spans)
-  const { loaded, problems } = await tryProgram(path, io, { runs: options.kernels !== 'reference' })
+  const { loaded, problems } = await tryProgram(path, io)
   if (loaded) {
     io.err(showProblems(problems, io, path))
     return run(path, { ...loaded, job: changed(loaded.job, options) }, options, io)

@@ -22,10 +22,9 @@ export interface Tried {
   readonly problems: readonly Problem[]
 }
 
-/** `fits: false` lets a program through that is too large for the plan's device; `runs` refuses what no kernels here can run. */
+/** `fits: false` lets a program through that is too large for the plan's device. */
 interface Demands {
   readonly fits?: boolean
-  readonly runs?: boolean
 }
 
 export const tryProgram = async (path: string, io: Io, options: Demands = {}): Promise<Tried> =>
@@ -41,22 +40,13 @@ export async function programOf(parsed: ParsedJob, path: string, io: Io, demands
       progress.expect({ compiling: 1 })
       return progress.run('compiling', compilingJob(job, schedule))
     })
-    const found = [
-      ...((demands.fits ?? true) ? memoryProblems(program, job) : []),
-      ...(demands.runs ? await problemsOfKernels(job) : []),
-    ]
+    const found = (demands.fits ?? true) ? memoryProblems(program, job) : []
     if (found.length > 0) throw new ProblemsError(found)
     return { loaded: { job, schedule, program }, problems }
   } catch (e) {
     if (!(e instanceof ProblemsError)) throw e
     return { problems: [...problems, ...e.problems.map(locate)] }
   }
-}
-
-/** Only what runs loads what trains. */
-async function problemsOfKernels(job: Job): Promise<Problem[]> {
-  const { kernelProblems } = await import('../../train/index.js')
-  return kernelProblems(job)
 }
 
 /** Runs `use` on the program, or says what is wrong: on standard error, or as JSON where that was asked for. */

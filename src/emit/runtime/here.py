@@ -66,13 +66,15 @@ class Here:
         if name == "lr":
             # On a GPU a tensor, so that a recorded step can be told a new one.
             return self.lr if self.device.type == "cpu" else torch.full((), self.lr, dtype=torch.float64, device=self.device)
-        values = self._ahead.pop((self.step, name, starts), None)
-        if values is None:
-            values = self._read(self.step, name, starts, sizes)
-        return values.to(device=self.device, dtype=self.dtypes[dtype], non_blocking=True)
+        return self._values(name, starts, sizes, dtype).to(device=self.device, non_blocking=True)
 
-    def _read(self, step: int, name: str, starts: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
-        values = self.data.part(step, name, starts, sizes)
+    def _values(self, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str) -> torch.Tensor:
+        """Of this step, on the host; read ahead or not."""
+        values = self._ahead.pop((self.step, name, starts), None)
+        return self._read(self.step, name, starts, sizes, dtype) if values is None else values
+
+    def _read(self, step: int, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str) -> torch.Tensor:
+        values = self.data.part(step, name, starts, sizes).to(self.dtypes[dtype])
         # From other memory than pinned the copy would wait for the GPU to finish the step before.
         return values.pin_memory() if self.device.type == "cuda" else values
 
@@ -80,8 +82,8 @@ class Here:
         """The data of the next step, while the GPU is at this one."""
         step = self.step + 1
         self._ahead = {
-            (step, name, starts): self._read(step, name, starts, sizes)
-            for name, starts, sizes, _ in self._loaded or {}
+            (step, name, starts): self._read(step, name, starts, sizes, dtype)
+            for name, starts, sizes, dtype in self._loaded or {}
             if sizes and self.data.has(step)
         }
 
@@ -92,7 +94,10 @@ class Here:
     def start(self, step: int, lr: float) -> None:
         self.step, self.lr = step, lr
         for asked, values in (self._loaded or {}).items():
-            values.copy_(self._fetch(*asked))
+            if asked[0] == "lr":
+                values.fill_(lr)
+            else:
+                values.copy_(self._values(*asked), non_blocking=True)
 
     def chance(
         self, key: str, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int], order=None, along: Sequence[int] = ()

@@ -13,6 +13,8 @@ except ImportError:
     triton = None
 
 BLOCK = 1024
+# Tensors of fewer elements than these are not worth a launch each.
+LARGE = 1 << 20
 
 
 def swiglu_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor):
@@ -98,7 +100,40 @@ def _turned_beside(parts: List[torch.Tensor], turned: List[bool], turns: torch.T
     return out
 
 
+def _turn_(joined: torch.Tensor, heads: int, depth: int, turns: torch.Tensor) -> None:
+    """joined is [batch, seq, width]: in each row so many heads from the first column on are turned, where they lie."""
+    batch, seq, width = joined.shape
+    each = max(1, BLOCK // depth)
+    _turned[(batch * seq, triton.cdiv(heads, each))](
+        joined, joined, turns, seq, heads, 0, width, seq * width, width, depth, TURN=1, HALF=depth // 2, HEADS=each
+    )
+
+
+def squares(tensors: List[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    """The sum of the squares of all their elements. PyTorch's own norm of many tensors reads at half the speed of memory."""
+    large = [x for x in tensors if triton is not None and dtype == torch.float32 and x.numel() >= LARGE and x.is_contiguous()]
+    places = {id(x) for x in large}
+    small = [x for x in tensors if id(x) not in places]
+    sums = [torch.stack(torch._foreach_norm(small, 2, dtype=dtype)).square().sum()] if small else []
+    if large:
+        programs = 8 * torch.cuda.get_device_properties(large[0].device).multi_processor_count
+        parts = torch.empty((len(large), programs), dtype=dtype, device=large[0].device)
+        for x, into in zip(large, parts):
+            _squares[(programs,)](x, into, x.numel(), BLOCK=4 * BLOCK, num_warps=8)
+        sums.append(parts.sum())
+    return torch.stack(sums).sum()
+
+
 if triton is not None and hasattr(torch.library, "custom_op"):
+
+    @triton.jit
+    def _squares(x, into, count, BLOCK: tl.constexpr):
+        total = tl.zeros((BLOCK,), tl.float32)
+        for first in range(tl.program_id(0) * BLOCK, count, tl.num_programs(0) * BLOCK):
+            place = first + tl.arange(0, BLOCK)
+            value = tl.load(x + place, mask=place < count, other=0.0, eviction_policy="evict_first").to(tl.float32)
+            total += value * value
+        tl.store(into + tl.program_id(0), tl.sum(total))
 
     @triton.jit
     def _swiglu_grad(
@@ -138,6 +173,7 @@ if triton is not None and hasattr(torch.library, "custom_op"):
         tl.store(into, a.to(out.dtype.element_ty), mask=inside)
         tl.store(into + HALF, b.to(out.dtype.element_ty), mask=inside)
 
+    torch.library.custom_op("lockstep::turn_", _turn_, mutates_args=("joined",))
     torch.library.custom_op("lockstep::turned_beside", _turned_beside, mutates_args=()).register_fake(_beside)
     torch.library.custom_op("lockstep::swiglu_grad", _swiglu_grad_alone, mutates_args=()).register_fake(_result_alone)
     torch.library.custom_op("lockstep::swiglu_and_grad", _swiglu_and_grad, mutates_args=()).register_fake(_result)

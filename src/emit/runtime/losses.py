@@ -10,8 +10,8 @@ from . import products
 from .dtypes import DTYPES
 from .optimizer import wide
 
-# Tokens at a time: a quarter of them, and no more than these. Fewer would spend more on adding up the gradient of the classes.
-MOST = 4096
+# Bytes of logits at a time: fewer tokens would spend more on adding up the gradient of the classes.
+MOST = 1 << 30
 
 
 def owned(ids: torch.Tensor, first: int, count: int):
@@ -51,12 +51,15 @@ def cross_entropy(x, table, labels, count, first: Optional[int] = None, dtype: O
     that own the other classes; `dtype` is what the table's gradient is in, where that is not what goes in.
     """
     rows, ids = x.flatten(0, -2), labels.flatten()
-    size = min(MOST, -(-rows.shape[0] // 4))
-    # Summed up over all tokens, and rounded once.
-    exact = None if x.dtype == torch.float64 else torch.float32
+    parts = -(-rows.shape[0] * table.shape[0] * x.element_size() // MOST)
+    size = -(-rows.shape[0] // parts)
+    wanted = x.dtype if dtype is None or x.dtype == torch.float64 else DTYPES[dtype]
+    # Summed up over all tokens, and rounded once: by the product, where there is one.
+    exact = wanted if parts == 1 else torch.promote_types(x.dtype, torch.float32)
     loss, slopes, d_table = 0.0, [], None
     for part, of in zip(rows.split(size), ids.split(size)):
-        logits = products.mm(part, table.t())
+        # Not before the logits of others are gone.
+        logits = products.mm(part, table.t(), after=d_table)
         greatest = _greatest(logits) if here is None else here.wait(here.all_reduce_(_greatest(logits), group, "max"))
         sums = _sums(logits, greatest, of, first)
         sums, picked = (sums if here is None else here.wait(here.all_reduce_(sums, group))).unbind(0)
@@ -64,7 +67,6 @@ def cross_entropy(x, table, labels, count, first: Optional[int] = None, dtype: O
         slope = token_loss_grad(logits, greatest, sums, of, count, first)
         slopes.append(products.mm(slope, table))
         d_table = products.mm(slope.t(), part, exact, plus=d_table)
-    wanted = x.dtype if dtype is None or exact is None else DTYPES[dtype]
     return loss, torch.cat(slopes).view_as(x), d_table.to(wanted)
 
 

@@ -13,9 +13,11 @@ from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403
 from .kernels import swiglu_and_grad_beside, swiglu_grad, swiglu_grad_beside  # noqa: F401
 from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_grad  # noqa: F401
+from .norms import last, leading, rms_norm, rms_norm_and_scale, rms_norm_grads, rms_norm_input_grad  # noqa: F401
+from .norms import rms_norm_weight_grad, rms_scale  # noqa: F401
 from .optimizer import accumulate_, add_squares_, adamw_, lion_, nothing, sgd_, take_, wide, zero_  # noqa: F401
+from .rope import rope, turned_apart, turned_beside  # noqa: F401
 from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401
-from .rope import rope, turned_beside  # noqa: F401
 
 
 def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:
@@ -52,21 +54,13 @@ def join_grad(dout: torch.Tensor, sizes: Sequence[int], summed: Sequence[Sequenc
     return tuple(wide(part).sum(dims).to(dout.dtype) if dims else part.contiguous() for part, dims in parts)
 
 
-def _last(dims: int) -> Sequence[int]:
-    return tuple(range(-dims, 0))
-
-
-def _leading(x: torch.Tensor, dims: int) -> Sequence[int]:
-    return tuple(range(x.dim() - dims))
-
-
 def layer_norm(x, gain, bias, eps: float, dims: int = 1) -> torch.Tensor:
     return F.layer_norm(x, x.shape[-dims:], gain, bias, eps)
 
 
 def _standardised(x: torch.Tensor, eps: float, dims: int):
     full = wide(x)
-    variance, mean = torch.var_mean(full, _last(dims), unbiased=False, keepdim=True)
+    variance, mean = torch.var_mean(full, last(dims), unbiased=False, keepdim=True)
     scale = torch.rsqrt(variance + eps)
     return (full - mean) * scale, scale
 
@@ -74,33 +68,14 @@ def _standardised(x: torch.Tensor, eps: float, dims: int):
 def layer_norm_input_grad(dy, x, gain, eps: float, dims: int = 1) -> torch.Tensor:
     xhat, scale = _standardised(x, eps, dims)
     g = wide(dy) * gain
-    mean = g.mean(_last(dims), keepdim=True)
-    return (scale * (g - mean - xhat * (g * xhat).mean(_last(dims), keepdim=True))).to(dy.dtype)
+    mean = g.mean(last(dims), keepdim=True)
+    return (scale * (g - mean - xhat * (g * xhat).mean(last(dims), keepdim=True))).to(dy.dtype)
 
 
 def layer_norm_weight_grad(dy, x, eps: float, dims: int = 1):
     xhat, _ = _standardised(x, eps, dims)
     full = wide(dy)
-    return (full * xhat).sum(_leading(x, dims)), full.sum(_leading(x, dims))
-
-
-def rms_scale(x: torch.Tensor, eps: float, dims: int = 1) -> torch.Tensor:
-    """What rms_norm multiplies a row by; its gradients are given it too."""
-    return torch.rsqrt(wide(x).square().mean(_last(dims), keepdim=True) + eps)
-
-
-def rms_norm(x, gain, scale) -> torch.Tensor:
-    return (wide(x) * scale * gain).to(x.dtype)
-
-
-def rms_norm_input_grad(dy, x, gain, scale) -> torch.Tensor:
-    xhat = wide(x) * scale
-    g = wide(dy) * gain
-    return (scale * (g - xhat * (g * xhat).mean(_last(gain.dim()), keepdim=True))).to(dy.dtype)
-
-
-def rms_norm_weight_grad(dy, x, scale, dims: int = 1) -> torch.Tensor:
-    return (wide(dy) * (wide(x) * scale)).sum(_leading(x, dims))
+    return (full * xhat).sum(leading(x, dims)), full.sum(leading(x, dims))
 
 
 def dropout(x: torch.Tensor, rate: float, chance: torch.Tensor) -> torch.Tensor:

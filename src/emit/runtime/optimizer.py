@@ -8,6 +8,8 @@ from typing import Dict, Optional
 
 import torch
 
+from .kernels import squares
+
 
 class Nothing:
     """A gradient that is 0 so far, and takes no memory: the first addend will take its place."""
@@ -30,8 +32,7 @@ def zero_(x):
 
 def add_squares_(total: torch.Tensor, x) -> torch.Tensor:
     if total.is_cuda:
-        norms = torch._foreach_norm(_listed(x), 2, dtype=total.dtype)
-        return total.add_(torch.stack(norms).square().sum())
+        return total.add_(squares(_listed(x), total.dtype))
     for each in _listed(x):
         total.add_(torch.linalg.vector_norm(wide(each)).square())
     return total
@@ -64,8 +65,7 @@ def _adamw(
     square = (wide(v) * beta2).addcmul_(grad, grad, value=1 - beta2)
     most = square if top is None else torch.maximum(wide(top), square)
     value = (wide(param) * shrink).sub_(rate * mean / ((most / unbias).sqrt_() + eps))
-    for into, result in ((param, value), (m, mean), (v, square), (top, most), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m, v, top), (value, mean, square, most), rounded, verdict)
 
 
 def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.0, nesterov=False, dampening=0.0, scale=None, rounded=None):
@@ -81,8 +81,7 @@ def _sgd(param, m, grad, rounded, verdict, lr, decay: float, momentum: float, ne
     grad = _scaled(grad, scale) + decay * value
     mean = grad if m is None else (wide(m) * momentum).add_(grad if fresh is None else grad * fresh)
     value = value - lr * (grad + momentum * mean if nesterov else mean)
-    for into, result in ((param, value), (m, mean), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m), (value, mean), rounded, verdict)
 
 
 def lion_(param, m, grad, verdict, lr, betas, decay: float, scale=None, rounded=None):
@@ -98,8 +97,7 @@ def _lion(param, m, grad, rounded, verdict, shrink, rate, beta1: float, beta2: f
     grad, past = _scaled(grad, scale), wide(m)
     value = wide(param) * shrink - rate * torch.sign(past * beta1 + grad * (1 - beta1))
     mean = past * beta2 + grad * (1 - beta2)
-    for into, result in ((param, value), (m, mean), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m), (value, mean), rounded, verdict)
 
 
 # What happens to the elements of one parameter, by optimizer.
@@ -143,6 +141,12 @@ def _number(x, param):
     return x.float() if isinstance(x, torch.Tensor) and not double else x
 
 
-def _stored(into: Optional[torch.Tensor], value: torch.Tensor, verdict: torch.Tensor) -> None:
-    if into is not None:
-        into.copy_(torch.where(verdict, value.to(into.dtype), into))
+def _stored(into, values, rounded: Optional[torch.Tensor], verdict: torch.Tensor) -> None:
+    """Where the step is skipped, what was there; the first of them is the parameter, which may also be kept rounded."""
+    kept = [None if x is None else torch.where(verdict, value.to(x.dtype), x) for x, value in zip(into, values)]
+    if rounded is not None:
+        # Of what is kept, not as it was: that would be read for nothing.
+        rounded.copy_(kept[0])
+    for x, value in zip(into, kept):
+        if x is not None:
+            x.copy_(value)

@@ -5,6 +5,7 @@ from typing import Dict, Optional, Sequence, Tuple
 import torch
 
 from . import kernels
+from .contract import apart
 from .optimizer import wide
 from .parts import Start, positions
 
@@ -41,6 +42,22 @@ def turned_beside(
         return torch.ops.lockstep.turned_beside([x.flatten(2, -2) for x in parts], list(turned), turns, inverse)
     how = dict(theta=theta, scaling=scaling, first=first, inverse=inverse, places=places, length=length)
     return torch.cat([(rope(x, **how) if turns else x).flatten(2) for x, turns in zip(parts, turned)], 2)
+
+
+def turned_apart(
+    joined: torch.Tensor, sizes: Sequence[Sequence[int]], turned: int, theta: float, scaling: Tuple = (), first: Start = 0,
+    places: Optional[torch.Tensor] = None, length: int = 0,
+) -> Tuple[torch.Tensor, ...]:
+    """What lies side by side in [batch, seq, all], each of its own sizes; the first few turned, in place where that can be."""
+    half, parts = sizes[0][-1] // 2, apart(joined, *sizes)
+    if places is None and joined.is_contiguous() and kernels.can_turn(parts[:turned], half):
+        turns = _turns(joined.shape[1], half, theta, scaling, first, torch.float32, joined.device)
+        heads = sum([math.prod(each[:-1]) for each in sizes[:turned]])
+        torch.ops.lockstep.turn_(joined, heads, 2 * half, turns)
+        return apart(joined, *sizes)
+    how = dict(theta=theta, scaling=scaling, first=first, places=places, length=length)
+    # A part that stays would keep all of them.
+    return tuple([rope(part, **how) if i < turned else part.contiguous() for i, part in enumerate(parts)])
 
 
 def constant(function):

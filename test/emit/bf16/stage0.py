@@ -79,8 +79,7 @@ def embed_F(here, tokens, param_tokens):
 
 def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
     """Forward: layers.F."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
     q = ops.contract("b s e, e k g d -> b s k g d", norm1, attn_q)
     q_rope = ops.rope(q, theta=10000)
     k = ops.contract("b s e, e k d -> b s k d", norm1, attn_k)
@@ -88,8 +87,7 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     v = ops.contract("b s e, e k d -> b s k d", norm1, attn_v)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     add = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out, plus=x)
-    add_scale = ops.rms_scale(add, eps=1e-5)
-    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
     gate = ops.contract("b s e, e f -> b s f", norm2, mlp_gate)
     up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
     swiglu = ops.swiglu(gate, up)
@@ -103,13 +101,11 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
 
 def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, count):
     """Backward: head.FB."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm = ops.rms_norm(x, norm_gain, x_scale)
+    norm, x_scale = ops.rms_norm_and_scale(x, norm_gain, eps=1e-5)
     loss_2, d_norm, d_out = ops.cross_entropy(norm, out, labels, count, dtype="f32")
     loss = ops.accumulate_(loss, loss_2)
     grad_out = ops.accumulate_(grad_out, d_out)
-    d_x = ops.rms_norm_input_grad(d_norm, x, norm_gain, x_scale)
-    d_norm_gain = ops.rms_norm_weight_grad(d_norm, x, x_scale)
+    d_x, d_norm_gain = ops.rms_norm_grads(d_norm, x, norm_gain, x_scale)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
     return (d_x, grad_out, grad_norm_gain, loss)
 
@@ -134,10 +130,8 @@ def layers_B(
     d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2, d_gate, dtype="f32")
     grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
     d_norm2_sum = ops.contract("b s f, e f -> b s e", d_up, mlp_up, plus=d_norm2_1)
-    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, add_scale)
-    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, add_scale)
+    d_add_sum, d_norm2_gain = ops.rms_norm_grads(d_norm2_sum, add, norm2_gain, add_scale, plus=d_x_out)
     grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
-    d_add_sum = d_x_out + d_add
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum, dtype="f32")
     grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
@@ -154,10 +148,8 @@ def layers_B(
     d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_q, dtype="f32")
     grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
     d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
-    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_gain, x_scale)
-    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum, x, x_scale)
+    d_x_sum, d_norm1_gain = ops.rms_norm_grads(d_norm1_sum, x, norm1_gain, x_scale, plus=d_add_sum)
     grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
-    d_x_sum = d_add_sum + d_x
     return (
         d_x_sum,
         grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,

@@ -59,17 +59,12 @@ def embed_F(here, tokens, param_tokens):
 
 def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up, mlp_down):
     """Forward: layers.F."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1, attn_q_k_v)
-    q, k, v = ops.apart(q_k_v, (2, 2, 4), (2, 4), (2, 4))
-    v = v.contiguous()
-    q_rope = ops.rope(q, theta=10000)
-    k_rope = ops.rope(k, theta=10000)
+    q_rope, k_rope, v = ops.turned_apart(q_k_v, ((2, 2, 4), (2, 4), (2, 4)), 2, theta=10000)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     add = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out, plus=x)
-    add_scale = ops.rms_scale(add, eps=1e-5)
-    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
     gate_up = ops.contract("b s e, e n -> b s n", norm2, mlp_gate_up)
     gate, up = ops.apart(gate_up, (16,), (16,))
     swiglu = ops.swiglu(gate, up)
@@ -83,13 +78,11 @@ def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up,
 
 def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, count):
     """Backward: head.FB."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm = ops.rms_norm(x, norm_gain, x_scale)
+    norm, x_scale = ops.rms_norm_and_scale(x, norm_gain, eps=1e-5)
     loss_2, d_norm, d_out = ops.cross_entropy(norm, out, labels, count)
     loss = ops.accumulate_(loss, loss_2)
     grad_out = ops.accumulate_(grad_out, d_out)
-    d_x = ops.rms_norm_input_grad(d_norm, x, norm_gain, x_scale)
-    d_norm_gain = ops.rms_norm_weight_grad(d_norm, x, x_scale)
+    d_x, d_norm_gain = ops.rms_norm_grads(d_norm, x, norm_gain, x_scale)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
     return (d_x, grad_out, grad_norm_gain, loss)
 
@@ -110,10 +103,8 @@ def layers_B(
     d_mlp_gate_up = ops.contract("b s e, b s n -> e n", norm2, d_gate_up)
     grad_mlp_gate_up = ops.accumulate_(grad_mlp_gate_up, d_mlp_gate_up)
     d_norm2_sum = ops.contract("b s n, e n -> b s e", d_gate_up, mlp_gate_up)
-    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, add_scale)
-    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, add_scale)
+    d_add_sum, d_norm2_gain = ops.rms_norm_grads(d_norm2_sum, add, norm2_gain, add_scale, plus=d_x_out)
     grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
-    d_add_sum = d_x_out + d_add
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum)
     grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
@@ -122,10 +113,8 @@ def layers_B(
     d_attn_q_k_v = ops.contract("b s e, b s n -> e n", norm1, d_q_k_v)
     grad_attn_q_k_v = ops.accumulate_(grad_attn_q_k_v, d_attn_q_k_v)
     d_norm1_sum = ops.contract("b s n, e n -> b s e", d_q_k_v, attn_q_k_v)
-    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_gain, x_scale)
-    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum, x, x_scale)
+    d_x_sum, d_norm1_gain = ops.rms_norm_grads(d_norm1_sum, x, norm1_gain, x_scale, plus=d_add_sum)
     grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
-    d_x_sum = d_add_sum + d_x
     return (
         d_x_sum,
         grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,

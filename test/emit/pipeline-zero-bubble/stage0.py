@@ -34,17 +34,12 @@ def embed_F(here, tokens, param_tokens):
 
 def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up, mlp_down):
     """Forward: layers.F."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1, attn_q_k_v)
-    q, k, v = ops.apart(q_k_v, (2, 2, 4), (2, 4), (2, 4))
-    v = v.contiguous()
-    q_rope = ops.rope(q, theta=10000)
-    k_rope = ops.rope(k, theta=10000)
+    q_rope, k_rope, v = ops.turned_apart(q_k_v, ((2, 2, 4), (2, 4), (2, 4)), 2, theta=10000)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     add = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out, plus=x)
-    add_scale = ops.rms_scale(add, eps=1e-5)
-    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
     gate_up = ops.contract("b s e, e n -> b s n", norm2, mlp_gate_up)
     gate, up = ops.apart(gate_up, (16,), (16,))
     swiglu = ops.swiglu(gate, up)

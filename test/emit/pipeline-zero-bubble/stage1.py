@@ -47,17 +47,12 @@ def count(here, labels, count):
 
 def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up, mlp_down):
     """Forward: layers.F."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1, attn_q_k_v)
-    q, k, v = ops.apart(q_k_v, (2, 2, 4), (2, 4), (2, 4))
-    v = v.contiguous()
-    q_rope = ops.rope(q, theta=10000)
-    k_rope = ops.rope(k, theta=10000)
+    q_rope, k_rope, v = ops.turned_apart(q_k_v, ((2, 2, 4), (2, 4), (2, 4)), 2, theta=10000)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     add = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out, plus=x)
-    add_scale = ops.rms_scale(add, eps=1e-5)
-    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
     gate_up = ops.contract("b s e, e n -> b s n", norm2, mlp_gate_up)
     gate, up = ops.apart(gate_up, (16,), (16,))
     swiglu = ops.swiglu(gate, up)
@@ -71,8 +66,7 @@ def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up,
 
 def head_F(here, labels, x, norm_gain, out, loss):
     """Forward: head.F."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm = ops.rms_norm(x, norm_gain, x_scale)
+    norm, x_scale = ops.rms_norm_and_scale(x, norm_gain, eps=1e-5)
     logits = ops.contract("b s e, v e -> b s v", norm, out)
     max = logits.amax(2)
     sumExp = ops.sum_exp(logits, max)

@@ -61,22 +61,17 @@ def embed_F(here, tokens, param_tokens):
 
 def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up, mlp_down):
     """Forward: layers.F."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm1 = ops.rms_norm(x, norm1_gain, x_scale)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
     norm1_gathered = here.all_gather(norm1, "tp", dim=1)
     norm1_gathered = here.wait(norm1_gathered)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1_gathered, attn_q_k_v)
-    q, k, v = ops.apart(q_k_v, (1, 2, 4), (1, 4), (1, 4))
-    v = v.contiguous()
-    q_rope = ops.rope(q, theta=10000)
-    k_rope = ops.rope(k, theta=10000)
+    q_rope, k_rope, v = ops.turned_apart(q_k_v, ((1, 2, 4), (1, 4), (1, 4)), 2, theta=10000)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
     attended_scattered = here.reduce_scatter(attended, "tp", dim=1)
     attended_scattered = here.wait(attended_scattered)
     add = x + attended_scattered
-    add_scale = ops.rms_scale(add, eps=1e-5)
-    norm2 = ops.rms_norm(add, norm2_gain, add_scale)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
     norm2_gathered = here.all_gather(norm2, "tp", dim=1)
     norm2_gathered = here.wait(norm2_gathered)
     gate_up = ops.contract("b s e, e n -> b s n", norm2_gathered, mlp_gate_up)
@@ -95,8 +90,7 @@ def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up,
 
 def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, count):
     """Backward: head.FB."""
-    x_scale = ops.rms_scale(x, eps=1e-5)
-    norm = ops.rms_norm(x, norm_gain, x_scale)
+    norm, x_scale = ops.rms_norm_and_scale(x, norm_gain, eps=1e-5)
     norm_gathered = here.all_gather(norm, "tp", dim=1)
     norm_gathered = here.wait(norm_gathered)
     loss_2, d_norm, d_out = ops.cross_entropy(
@@ -106,8 +100,7 @@ def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, cou
     d_norm_scattered = here.reduce_scatter(d_norm, "tp", dim=1)
     grad_out = ops.accumulate_(grad_out, d_out)
     d_norm_scattered = here.wait(d_norm_scattered)
-    d_x = ops.rms_norm_input_grad(d_norm_scattered, x, norm_gain, x_scale)
-    d_norm_gain = ops.rms_norm_weight_grad(d_norm_scattered, x, x_scale)
+    d_x, d_norm_gain = ops.rms_norm_grads(d_norm_scattered, x, norm_gain, x_scale)
     grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
     return (d_x, grad_out, grad_norm_gain, loss)
 
@@ -134,10 +127,10 @@ def layers_B(
     d_norm2_sum = ops.contract("b s n, e n -> b s e", d_gate_up, mlp_gate_up)
     d_norm2_sum_scattered = here.reduce_scatter(d_norm2_sum, "tp", dim=1)
     d_norm2_sum_scattered = here.wait(d_norm2_sum_scattered)
-    d_add = ops.rms_norm_input_grad(d_norm2_sum_scattered, add, norm2_gain, add_scale)
-    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum_scattered, add, add_scale)
+    d_add_sum, d_norm2_gain = ops.rms_norm_grads(
+        d_norm2_sum_scattered, add, norm2_gain, add_scale, plus=d_x_out,
+    )
     grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
-    d_add_sum = d_x_out + d_add
     d_add_sum_gathered = here.all_gather(d_add_sum, "tp", dim=1)
     norm1_gathered = here.all_gather(norm1, "tp", dim=1)
     d_add_sum_gathered = here.wait(d_add_sum_gathered)
@@ -152,10 +145,8 @@ def layers_B(
     d_norm1_sum = ops.contract("b s n, e n -> b s e", d_q_k_v, attn_q_k_v)
     d_norm1_sum_scattered = here.reduce_scatter(d_norm1_sum, "tp", dim=1)
     d_norm1_sum_scattered = here.wait(d_norm1_sum_scattered)
-    d_x = ops.rms_norm_input_grad(d_norm1_sum_scattered, x, norm1_gain, x_scale)
-    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum_scattered, x, x_scale)
+    d_x_sum, d_norm1_gain = ops.rms_norm_grads(d_norm1_sum_scattered, x, norm1_gain, x_scale, plus=d_add_sum)
     grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
-    d_x_sum = d_add_sum + d_x
     return (
         d_x_sum,
         grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,

@@ -1,8 +1,11 @@
-/** The element types collectives work on: their codes in commands, and numbers to and from them. */
+/** The element types kernels work on: their codes in commands, and numbers to and from them. */
 import { type ElementType, elementFacts, elementTypes } from '../../../base/index.js'
 
 export const codeOf = (dtype: ElementType): number => elementTypes.indexOf(dtype)
 export const elementBytes = (dtype: ElementType): number => elementFacts[dtype].bytes
+
+/** What a word that names a tensor has behind its point: the code of what its numbers are in, in eighths, where that is 16 bits. */
+export const markOf = (dtype: ElementType): number => (elementFacts[dtype].bytes === 2 ? codeOf(dtype) / 8 : 0)
 
 /** 16-bit numbers are seen as their bits. */
 export type Elements = Float32Array | Float64Array | Uint16Array | Int32Array
@@ -72,3 +75,15 @@ const codecs: Readonly<Record<ElementType, { encode: (x: number) => number; deco
 
 export const encode = (dtype: ElementType, value: number): number => codecs[dtype].encode(value)
 export const decode = (dtype: ElementType, bits: number): number => codecs[dtype].decode(bits)
+
+/** Numbers that lie in memory: as they lie there where JavaScript has such numbers, else a copy. */
+export function numbersIn(dtype: ElementType, elements: Elements): Float32Array {
+  return elements instanceof Float32Array ? elements : Float32Array.from(elements, bits => decode(dtype, bits))
+}
+
+/** Puts numbers there, rounded as they are kept. */
+export function layNumbers(dtype: ElementType, elements: Elements, values: ArrayLike<number>, first = 0): void {
+  if (elements instanceof Uint16Array)
+    for (let i = 0; i < values.length; i++) elements[first + i] = encode(dtype, Math.fround(values[i]))
+  else elements.set(values, first)
+}

@@ -37,8 +37,9 @@ const attentionWords = [
  * the list ends with `end`. These tables are the contract of both sides: `scripts/contracts.mjs` writes
  * kernels/commands.h from them, prototypes and all, and the order of the names is the opcode.
  *
- * Words named after tensors are byte offsets from the start of the one memory that all ranks share. Counts and strides
- * are in elements of 4 bytes unless a name says bytes. Everything is f32, ids and labels are i32.
+ * Words named after tensors are byte offsets from the start of the one memory that all ranks share. Where its numbers are
+ * in 16 bits, a fraction says in what: the code of the dtype, in eighths (kernels/numbers.h). Everything else is f32, ids and
+ * labels are i32. Counts and strides are in elements unless a name says bytes.
  */
 import { kinds } from '../../../ir/index.js'
 

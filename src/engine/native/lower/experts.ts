@@ -13,7 +13,7 @@ import { has, sizeIn } from '../../../geometry/index.js'
 import type { InstrOf, Ref } from '../../../ir/index.js'
 import type { MemoryMap } from './map.js'
 import { backwards, isPrefix, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
-import { alike, copyRuns, dims, type Site, size } from './site.js'
+import { alike, copyRuns, dims, type Site, size, storedAlike } from './site.js'
 
 const last = (s: Site, ref: Ref): readonly Dim[] => dims(s, ref).slice(-1)
 
@@ -111,6 +111,7 @@ export const expertRules = {
   },
   dispatch({ ins: [x, to, from], outs: [out] }: InstrOf<'dispatch'>, s: Site) {
     const { rows, columns, repeats } = routed(s, out, x, to)
+    storedAlike(s, [x, out])
     s.list.write('dispatchRows', { out: s.at(out), x: s.at(x), from: s.at(from), rows, columns, repeats })
   },
   combine({ ins: [x, to], outs: [out] }: InstrOf<'combine'>, s: Site) {
@@ -230,5 +231,6 @@ export function keepChoices({ outs: [choice] }: InstrOf<'topK'>, s: Site, { choi
   const split = Object.values(s.buffer(choice).layout.splits).flat()
   const alone = s.mesh.axes.flatMap(({ name }) => (name === 'pp' || split.includes(name) ? [] : [name]))
   if (!place || !s.isFirst(alone)) return
-  copyRuns(s, partRuns(dims(s, choice), s.parts(choice), place.dims).map(backwards), s.at(choice), place.offset)
+  const runs = partRuns(dims(s, choice), s.parts(choice), place.dims).map(backwards)
+  copyRuns(s, runs, { dtype: 'i32', x: s.at(choice), out: place.offset })
 }

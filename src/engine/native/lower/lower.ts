@@ -35,6 +35,7 @@ import {
   traitsOf,
 } from '../../../ir/index.js'
 import { meaningOf } from '../../text.js'
+import { markOf } from '../kernels/dtypes.js'
 import { finishCollective, meetsOnce } from './collectives.js'
 import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
@@ -96,17 +97,16 @@ export class RefusalError extends Error {
 }
 
 export function lower(program: Program, options: LowerOptions): LoweredProgram {
-  const narrow = program.params.filter(({ dtype }) => dtype !== 'f32')
-  if (narrow.length > 0)
-    throw new RefusalError([
-      `${narrow[0].name} and ${narrow.length - 1} other parameters are ${narrow[0].dtype}, not f32`,
-    ])
   const region = new Region(options.reserved)
-  const map = mapOf(program, options, region)
+  const shapes = shapesIn(program)
+  const workspaceBytes = options.workspaceBytes + sumsBytes(program, shapes)
+  const map = mapOf(program, { ...options, workspaceBytes }, region)
   const collectives = new RendezvousTable()
   const refusals = new Set<string>()
-  const shapes = shapesIn(program)
-  const world: World = { program, options, map, shapes, collectives, refusals, once: remembering() }
+  const world: World = {
+    ...{ program, options: { ...options, workspaceBytes }, map, shapes, collectives, refusals },
+    once: remembering(),
+  }
   const writers = map.ranks.map((_, rank) => new RankLowering(world, rank).write(region))
   if (refusals.size > 0) throw new RefusalError([...refusals])
   const syncAt = region.take(0)
@@ -125,6 +125,24 @@ export function lower(program: Program, options: LowerOptions): LoweredProgram {
 
 /** (command, start, end), f64 each. */
 export const spanBytes = 24
+
+/** Elements of a frame: the byte at which they begin, with what they are in, and how many. */
+interface ElementRun {
+  readonly from: number
+  readonly n: number
+}
+
+/** The gradients of queries are summed in f32 until all keys were seen, head by head, and rounded then. */
+function sumsBytes({ segments }: Program, shapes: World['shapes']): number {
+  const needs = Object.values(segments).flatMap(segment =>
+    segment.instrs.flatMap(instr => {
+      if (instr.kind !== 'attentionGrad' || bytesPer[segment.buffers[instr.outs[0]].dtype] === 4) return []
+      const { dims } = shapes(segment)[instr.outs[0]]
+      return bytesPer.f32 * elementsOf(dims.filter(({ name }) => name !== 'batch' && name !== 'kvHeads'))
+    }),
+  )
+  return Math.max(0, ...needs)
+}
 
 /** What the lowering of all ranks shares. */
 interface World {
@@ -159,7 +177,7 @@ class RankLowering {
   readonly #panels: Panels | undefined
   readonly #members = new Map<Group, readonly Rank[]>()
   /** Frames of which a run of elements is to be 0, and that nobody has touched since. */
-  readonly #cleared = new Map<number, { readonly from: number; readonly n: number }>()
+  readonly #cleared = new Map<number, ElementRun>()
   /** Messages under way, by tag. */
   readonly #flying = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
   /** Calls that only started, by tag. */
@@ -211,8 +229,10 @@ class RankLowering {
     this.#panels?.touch(index)
     this.#cleared.delete(index) // nobody asked for it, and from here on the bytes are another's
     this.#list.write(command, { kind: kinds.indexOf(kind), bytes })
-    if (this.#world.options.poison)
-      this.#list.write('fill', { out: this.#frame(index), n: bytes / bytesPer.f32, value: Number.NaN })
+    if (!this.#world.options.poison) return
+    // Two NaN of 16 bits side by side are one of 32.
+    const out = this.#frame(index) + markOf('bf16')
+    this.#list.write('fill', { out, n: bytes / bytesPer.bf16, value: Number.NaN })
   }
 
   #addressOf({ kind, peer, tag }: Extract<Step, { kind: 'send' | 'recv' }>): { address: string; peer: Rank } {
@@ -292,7 +312,7 @@ class RankLowering {
     if (to === undefined || !isUpdate(instr)) return
     const columns = elementsOf(site.shape(instr.ins[0]).dims)
     this.#list.write('copy', {
-      out: to,
+      out: to + markOf(site.buffer(instr.ins[0]).dtype),
       x: site.at(instr.ins[0]),
       rows: 1,
       columns,
@@ -318,14 +338,14 @@ class RankLowering {
     const { program, options, map, collectives, once } = this.#world
     const { mesh } = program
     const all = this.#world.shapes(segment)
-    const shape = (ref: Ref) => all[ref]
-    const buffer = (ref: Ref): Buffer => segment.buffers[ref]
+    const [shape, buffer] = [(ref: Ref) => all[ref], (ref: Ref): Buffer => segment.buffers[ref]]
     const frameOf = (ref: Ref) => call.bind[buffer(ref).role]
     const elements = (ref: Ref) => elementsOf(shape(ref).dims)
     const before = (ref: Ref) => bytesBefore(mesh, buffer(ref), this.#at)
     const planned = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset + before(ref)
-    const at = (ref: Ref) => planned(fusion?.places.get(ref) ?? ref)
-    const runOf = (ref: Ref) => ({ from: buffer(ref).offset + before(ref), n: elements(ref) })
+    const mark = (ref: Ref) => markOf(buffer(ref).dtype)
+    const at = (ref: Ref) => planned(fusion?.places.get(ref) ?? ref) + mark(ref)
+    const runOf = (ref: Ref): ElementRun => ({ from: buffer(ref).offset + before(ref) + mark(ref), n: elements(ref) })
     const isCleared = (ref: Ref) => {
       const [run, cleared] = [runOf(ref), this.#cleared.get(frameOf(ref))]
       return cleared?.from === run.from && cleared.n === run.n

@@ -4,13 +4,13 @@
  */
 import { elementsOf, type OpKind, scalerKinds, squaredLimit } from '../../../base/index.js'
 import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
-import { bytesPer, type InstrOf, type Ref, type Rules } from '../../../ir/index.js'
+import type { InstrOf, Ref, Rules } from '../../../ir/index.js'
 import { attentionRules, orderIn } from './attention.js'
 import { collective, wait } from './collectives.js'
 import { expertRules } from './experts.js'
 import type { FusedResult, NormInputGrad } from './fuse.js'
 import { counterOf, isPrefix, isSuffix, matmulOf, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
-import { alike, copyRuns, dims, mask, originAlong, type Site, size } from './site.js'
+import { alike, bytesOf, copyRuns, dims, mask, originAlong, type Site, size, storedAlike } from './site.js'
 
 /** Commands of elementwise ops with one period: (out, a, b, n, period). */
 function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]): void {
@@ -58,7 +58,7 @@ function* joined(s: Site, parts: readonly Ref[], whole: Ref) {
     if (!isPrefix(own, rows) || has(rows, dims(s, part).at(-1)?.name ?? ''))
       refuse(`${showDims(dims(s, part))} is not joined into ${showDims(dims(s, whole))} along its last dim`)
     const words = { rows: elementsOf(own), repeats: elementsOf(rows) / elementsOf(own), columns, stride }
-    yield { part: s.at(part), whole: s.at(whole) + first * bytesPer.f32, words }
+    yield { part: s.at(part), whole: s.at(whole) + bytesOf(s, whole, first), words }
     first += columns
   }
 }
@@ -180,6 +180,7 @@ const compute: ComputeRules = {
     })
   },
   join({ ins, outs: [out] }, s) {
+    storedAlike(s, [out, ...ins])
     for (const { part, whole, words } of joined(s, ins, out))
       s.list.write('joinPart', { x: part, out: whole, ...words })
   },
@@ -200,8 +201,10 @@ const compute: ComputeRules = {
       ...{ rate: instr.dropout.rate, ...mask(s, instr.dropout.key) },
     })
   },
-  embed: ({ ins: [ids, rows], outs: [out] }, s) =>
-    void s.list.write('embed', { out: s.at(out), ids: s.at(ids), table: s.at(rows), ...table(s, ids, rows, out) }),
+  embed({ ins: [ids, rows], outs: [out] }, s) {
+    storedAlike(s, [rows, out])
+    s.list.write('embed', { out: s.at(out), ids: s.at(ids), table: s.at(rows), ...table(s, ids, rows, out) })
+  },
   embedGrad: ({ ins: [ids, dout], outs: [rows] }, s) =>
     void s.list.write('embedGrad', {
       dtable: s.at(rows),
@@ -253,8 +256,9 @@ const compute: ComputeRules = {
   zero: ({ outs: [out] }, s) => s.clear(out),
   accumulate({ ins: [x], outs: [out] }, s) {
     const n = alike(s, [out, x])
-    if (s.fresh(out))
-      copyRuns(s, [{ from: 0, to: 0, rows: 1, columns: n, strideFrom: n, strideTo: n }], s.at(x), s.at(out))
+    const { dtype } = s.buffer(out)
+    const all = [{ from: 0, to: 0, rows: 1, columns: n, strideFrom: n, strideTo: n }]
+    if (s.fresh(out)) copyRuns(s, all, { dtype, x: s.at(x), out: s.at(out) })
     else s.list.write('accumulate', { out: s.at(out), x: s.at(x), n })
   },
   sumSquares({ ins: [x], outs: [out], once }, s) {
@@ -314,9 +318,9 @@ const updating = ({
 function sliceLine(s: Site, from: Ref, out: Ref, index: number): void {
   const [all, part] = [size(s, from), size(s, out)]
   const columns = Math.min(part, Math.max(0, all - index * part))
-  const [x, to] = [s.at(from) + index * part * bytesPer.f32, s.at(out)]
+  const [x, to] = [s.at(from) + bytesOf(s, from, index * part), s.at(out)]
   if (columns > 0) s.list.write('copy', { x, out: to, rows: 1, columns, strideX: columns, strideOut: columns })
-  if (columns < part) s.list.write('fill', { out: to + columns * bytesPer.f32, n: part - columns, value: 0 })
+  if (columns < part) s.list.write('fill', { out: to + bytesOf(s, out, columns), n: part - columns, value: 0 })
 }
 
 export const rules: Rules<void, Site> = {
@@ -332,7 +336,8 @@ export const rules: Rules<void, Site> = {
   slice({ in: from, out, axes, dim }, s) {
     if (dim === undefined) return sliceLine(s, from, out, s.index(axes))
     const parts = dims(s, out).map(one => s.part(one.name === dim ? axes : [], one))
-    copyRuns(s, partRuns(dims(s, out), parts, dims(s, from)), s.at(from), s.at(out))
+    const runs = partRuns(dims(s, out), parts, dims(s, from))
+    copyRuns(s, runs, { dtype: s.buffer(out).dtype, x: s.at(from), out: s.at(out) })
   },
   load({ input, out }, s) {
     if (input === 'lr') {
@@ -342,6 +347,7 @@ export const rules: Rules<void, Site> = {
     }
     const whole = s.input(input)
     if (!whole) throw new Error(`internal: there is no input ${input}`)
-    copyRuns(s, partRuns(dims(s, out), s.parts(out), whole.dims), whole.offset, s.at(out))
+    const runs = partRuns(dims(s, out), s.parts(out), whole.dims)
+    copyRuns(s, runs, { dtype: whole.dtype, x: whole.offset, out: s.at(out) })
   },
 }

@@ -1,13 +1,13 @@
 /** What the commands of an instruction depend on besides itself. */
 import { type Axis, type Dim, type DimPart, elementsOf, hashName, type Mesh, maskName } from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
-import { type Buffer, bytesPer, type Collective, type InstrOf, type Ref } from '../../../ir/index.js'
+import { type Buffer, bytesPer, type Collective, type DType, type InstrOf, type Ref } from '../../../ir/index.js'
 import type { FusedResult, NormInputGrad, NormWeightGrad, Summing } from './fuse.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { PanelProduct } from './panels.js'
 import type { RankCollective } from './rendezvous.js'
-import { dense, type Run } from './shapes.js'
+import { dense, type Run, refuse } from './shapes.js'
 
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
@@ -16,7 +16,7 @@ export interface Site {
   readonly mesh: Mesh
   /** The name of the block the segment is called for. */
   readonly block: string
-  /** Byte offset of a buffer. */
+  /** Byte offset of a buffer, and what its numbers are in (`markOf`). */
   at(ref: Ref): number
   /** The buffer is to be 0, which is written only once somebody touches it. */
   clear(ref: Ref): void
@@ -75,14 +75,31 @@ export const originAlong = (s: Site, ref: Ref, name: string): number => along(s,
 export const alike = (s: Site, refs: readonly Ref[]): number =>
   refs.map(ref => dense(dims(s, ref), dims(s, refs[0]), ref))[0]
 
+/** What only moves is stored as it was. */
+export function storedAlike(s: Site, refs: readonly Ref[]): void {
+  const [dtype, ...others] = refs.map(ref => s.buffer(ref).dtype)
+  const other = others.find(one => one !== dtype)
+  if (other) refuse(`it moves ${dtype} and ${other}, and does not convert`)
+}
+
 /** The keys of a mask by counter. */
 export const mask = (s: Site, key: string) => ({ seed: s.seed >>> 0, name: hashName(maskName(s.block, key)) })
 
-export function copyRuns(s: Site, runs: readonly Run[], x: number, out: number): void {
+/** Bytes of so many elements of a buffer. */
+export const bytesOf = (s: Site, ref: Ref, elements: number): number => elements * bytesPer[s.buffer(ref).dtype]
+
+/** Where runs are copied from and to; both are of one dtype. */
+interface CopyPlaces {
+  readonly dtype: DType
+  readonly x: number
+  readonly out: number
+}
+
+export function copyRuns(s: Site, runs: readonly Run[], { dtype, x, out }: CopyPlaces): void {
   for (const { from, to, rows, columns, strideFrom, strideTo } of runs)
     s.list.write('copy', {
-      x: x + from * bytesPer.f32,
-      out: out + to * bytesPer.f32,
+      x: x + from * bytesPer[dtype],
+      out: out + to * bytesPer[dtype],
       rows,
       columns,
       strideX: strideFrom,

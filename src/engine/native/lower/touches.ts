@@ -2,7 +2,7 @@
  * What the instructions of a segment touch, as they are done by now, and where what they write lies: so that one of them may
  * be done elsewhere, or write another place than was planned, only where nobody notices.
  */
-import { type Ref, type Segment, traitsOf } from '../../../ir/index.js'
+import { bytesPer, type Ref, type Segment, traitsOf } from '../../../ir/index.js'
 import { same } from './shapes.js'
 
 export interface Touch {
@@ -43,7 +43,7 @@ export class Touches {
 
   alike(a: Ref, b: Ref): boolean {
     const { buffers } = this.#segment
-    return same(buffers[a].dims, buffers[b].dims)
+    return buffers[a].dtype === buffers[b].dtype && same(buffers[a].dims, buffers[b].dims)
   }
 
   overlap(a: Ref, b: Ref): boolean {
@@ -58,8 +58,8 @@ export class Touches {
   }
 
   #placed(ref: Ref) {
-    const { role, offset, dims } = this.#segment.buffers[this.places.get(ref) ?? ref]
-    return { role, offset, end: offset + 4 * dims.reduce((n, { size }) => n * size, 1) }
+    const { role, offset, dims, dtype } = this.#segment.buffers[this.places.get(ref) ?? ref]
+    return { role, offset, end: offset + bytesPer[dtype] * dims.reduce((n, { size }) => n * size, 1) }
   }
 }
 

@@ -3,9 +3,10 @@
  * wherever it is held, its own arena or another's. A number depends on its place in the whole tensor alone, so who draws
  * it makes no difference.
  */
-import { coordinatesOf, elementsOf, type Mesh, type Rank } from '../../../base/index.js'
+import { coordinatesOf, elementsOf, type Layout, type Mesh, type Rank } from '../../../base/index.js'
 import { heldRuns, initial } from '../../../geometry/index.js'
-import type { Param } from '../../../ir/index.js'
+import { bytesPer, type DType, type Param } from '../../../ir/index.js'
+import { layNumbers, viewOf } from '../kernels/dtypes.js'
 
 export interface Drawing {
   readonly seed: number
@@ -13,7 +14,14 @@ export interface Drawing {
   readonly params: readonly DrawnParam[]
 }
 
-export interface DrawnParam extends Pick<Param, 'name' | 'init' | 'dims' | 'kept'> {
+export interface DrawnParam extends Pick<Param, 'name' | 'init' | 'dims'> {
+  /** The parameter and, where it has one, its master. */
+  readonly kept: readonly DrawnTensor[]
+}
+
+export interface DrawnTensor {
+  readonly dtype: DType
+  readonly layout: Layout
   /** Where the own part of each rank that holds it begins, in bytes. */
   readonly holders: readonly { readonly rank: Rank; readonly offset: number }[]
 }
@@ -36,7 +44,8 @@ export function draw(
       if (i % elementsBetweenLooks === 0 && !look((drawn + i) / all)) return
       values[i] = value(from + i)
     }
-    for (const holder of param.holders) lay({ mesh, param, from, values, buffer }, holder)
+    for (const kept of param.kept)
+      for (const holder of kept.holders) lay({ mesh, param, kept, from, values, buffer }, holder)
     drawn += values.length
   }
 }
@@ -44,17 +53,19 @@ export function draw(
 interface Share {
   readonly mesh: Mesh
   readonly param: DrawnParam
+  readonly kept: DrawnTensor
   /** Index in the whole tensor of the first of the values. */
   readonly from: number
   readonly values: Float32Array
   readonly buffer: SharedArrayBuffer
 }
 
-function lay({ mesh, param, from, values, buffer }: Share, { rank, offset }: DrawnParam['holders'][number]): void {
-  for (const { held, index, length } of heldRuns(mesh, param.dims, param.kept, coordinatesOf(mesh, rank))) {
+function lay(share: Share, { rank, offset }: DrawnTensor['holders'][number]): void {
+  const { mesh, param, kept, from, values, buffer } = share
+  for (const { held, index, length } of heldRuns(mesh, param.dims, kept.layout, coordinatesOf(mesh, rank))) {
     const [first, end] = [Math.max(index, from), Math.min(index + length, from + values.length)]
     if (first >= end) continue
-    const part = new Float32Array(buffer, offset + 4 * (held + first - index), end - first)
-    part.set(values.subarray(first - from, end - from))
+    const at = offset + bytesPer[kept.dtype] * (held + first - index)
+    layNumbers(kept.dtype, viewOf(kept.dtype, buffer, at, end - first), values.subarray(first - from, end - from))
   }
 }

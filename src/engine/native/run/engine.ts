@@ -2,50 +2,22 @@
  * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
  * threads share, its step one list of commands that compiled code runs from end to end.
  */
-import {
-  coordinatesOf,
-  elementsOf,
-  heldElements,
-  mapStates,
-  mean,
-  type Rank,
-  type Scalars,
-  type States,
-  seconds,
-  stateEntries,
-  unwatched,
-  worldOf,
-} from '../../../base/index.js'
-import { assemble, offsets, ownPart, partOf, type Whole, wholeDims } from '../../../geometry/index.js'
-import {
-  type Buffer,
-  type Holding,
-  isUpdate,
-  type Kind,
-  keptAs,
-  kinds,
-  type Param,
-  type ParamFrames,
-  type Program,
-  requireSound,
-} from '../../../ir/index.js'
+import { mapStates, mean, type Rank, unwatched, worldOf } from '../../../base/index.js'
+import { type Program, requireSound } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
-import { type Span, spanOf } from '../../../trace/index.js'
-import type { Choices } from '../../choices.js'
-import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
+import type { Span } from '../../../trace/index.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
 import { stepCheckOf } from '../../step-data.js'
+import { layNumbers, numbersIn } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
-import { Status } from '../lower/commands.js'
-import { type LoweredProgram, lower, spanBytes, waitingFor } from '../lower/lower.js'
-import { type MemoryMap, streamOf } from '../lower/map.js'
+import { type LoweredProgram, lower, waitingFor } from '../lower/lower.js'
 import type { PanelOptions } from '../lower/panels.js'
 import { Crew } from './crew.js'
-import type { Drawing } from './draw.js'
 import { failureOf } from './flight.js'
 import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
 import type { Pool } from './pool.js'
 import type { Assignment } from './protocol.js'
+import { State } from './state.js'
 
 export interface EngineOptions extends StartOptions {
   /** auto: native where it is built, else WebAssembly. */
@@ -187,9 +159,8 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
       crew.mustBeReady()
       state.setScalars(scalars)
     },
-    held: ({ rank, frame, first }) => state.frame(rank, frame).subarray(first),
-    // All of it is f32: writing rounds.
-    hold: ({ rank, frame, first }, values) => state.frame(rank, frame).set(values, first),
+    held: ({ rank, frame, dtype, first }) => numbersIn(dtype, state.frame(rank, frame, dtype).subarray(first)),
+    hold: ({ rank, frame, dtype, first }, values) => layNumbers(dtype, state.frame(rank, frame, dtype), values, first),
     gradient: name => state.gradient(name),
     spread: name =>
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
@@ -203,194 +174,5 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
       return spans
     },
     stop: () => crew.stop(),
-  }
-}
-
-/** What lies in the memory, read and written between steps. */
-class State {
-  readonly #program: Program
-  readonly #lowered: LoweredProgram
-  readonly #map: MemoryMap
-  readonly #buffer: SharedArrayBuffer
-  readonly #coordinates: readonly number[]
-
-  constructor(program: Program, lowered: LoweredProgram, buffer: SharedArrayBuffer) {
-    this.#program = program
-    this.#lowered = lowered
-    this.#map = lowered.map
-    this.#buffer = buffer
-    this.#coordinates = lowered.map.ranks.map((_, rank) => coordinatesOf(program.mesh, rank).pp ?? 0)
-    for (const [rank, { words }] of lowered.lists.entries())
-      new Float64Array(buffer, lowered.listAt[rank], words.length).set(words)
-    for (const rank of this.#map.ranks.keys()) this.#residents(rank)
-    this.setScalars(scalarStartsOf(program))
-  }
-
-  /** What ranks need to know to draw the initial weights. */
-  drawing(seed: number): Drawing {
-    const { mesh } = this.#program
-    const params = this.#program.params.map(param => {
-      const parts = this.#parts(param, keptAs(param), frames => frames.param)
-      const holders = [...parts].map(([rank, { byteOffset }]) => ({ rank, offset: byteOffset }))
-      const { name, init, dims, kept } = param
-      return { name, init, dims, kept, holders }
-    })
-    return { seed, mesh, params }
-  }
-
-  /** What lives from step to step is counted from the start. */
-  #residents(rank: Rank): void {
-    const { frames, resident } = streamOf(this.#program, rank)
-    const bytes = kinds.map(kind =>
-      resident.reduce((sum, frame) => sum + (frames[frame].kind === kind ? frames[frame].bytes : 0), 0),
-    )
-    new Float64Array(this.#buffer, this.#map.ranks[rank].status + Status.live, 2 * kinds.length).set([
-      ...bytes,
-      ...bytes,
-    ])
-  }
-
-  /** The data of a step, its number where masks need it, and counters from 0. */
-  prepare({ inputs, lr, step }: StepData): void {
-    for (const [name, { offset, dtype, elements }] of this.#map.inputs) {
-      if (name === 'lr') continue
-      if (dtype === 'i32') new Int32Array(this.#buffer, offset, elements).set(inputs(name))
-      else new Float32Array(this.#buffer, offset, elements).set(inputs(name))
-    }
-    new Float32Array(this.#buffer, this.#map.lr, 1)[0] = lr
-    for (const [rank, { stepWords, words }] of this.#lowered.lists.entries()) {
-      const list = new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length)
-      for (const word of stepWords) list[word] = step
-    }
-    const { offset, bytes } = this.#lowered.sync
-    new Uint8Array(this.#buffer, offset, bytes).fill(0)
-  }
-
-  #first = (rank: Rank, frame: number): number => this.frame(rank, frame)[0]
-  result = (before: Scalars<number>): StepResult => stepResultOf(this.#program, this.#first, before)
-  scalars = (): Scalars<number> => scalarsIn(this.#program, this.#first)
-
-  setScalars(scalars: Scalars<number>): void {
-    for (const { pp, frame, value } of placedScalars(this.#program, scalars))
-      for (const [rank, at] of this.#coordinates.entries()) if (at === pp) this.frame(rank, frame)[0] = value
-  }
-
-  frame(rank: Rank, index: number): Float32Array {
-    const { offset, bytes } = streamOf(this.#program, rank).frames[index]
-    return new Float32Array(this.#buffer, this.#map.ranks[rank].arena + offset, bytes / 4)
-  }
-
-  #param(name: string): Param {
-    const param = this.#program.params.find(param => param.name === name)
-    if (!param) throw new Error(`there is no parameter ${name}`)
-    return param
-  }
-
-  #holders({ frames }: Pick<Param, 'frames'>): { rank: Rank; frames: ParamFrames }[] {
-    return this.#coordinates.flatMap((pp, rank) => (frames[pp] ? [{ rank, frames: frames[pp] }] : []))
-  }
-
-  /** Each holder's own part of a tensor, in place. */
-  #parts({ dims, ...param }: Param, holding: Holding, pick: (frames: ParamFrames) => number): Map<Rank, Float32Array> {
-    const { mesh } = this.#program
-    const own = (rank: Rank, frame: number) =>
-      ownPart({ mesh, dims, ...holding }, coordinatesOf(mesh, rank), this.frame(rank, frame))
-    return new Map(this.#holders(param).map(({ rank, frames }) => [rank, own(rank, pick(frames))]))
-  }
-
-  #whole(param: Param, holding: Holding, pick: (frames: ParamFrames) => number): Whole {
-    return assemble(this.#program.mesh, param.dims, holding.layout, this.#parts(param, holding, pick))
-  }
-
-  #lay(param: Param, holding: Holding, pick: (frames: ParamFrames) => number, values: ArrayLike<number>): void {
-    const { mesh } = this.#program
-    const { dims } = param
-    if (values.length !== elementsOf(dims))
-      throw new Error(`${param.name} has ${elementsOf(dims)} elements, not ${values.length}`)
-    for (const [rank, part] of this.#parts(param, holding, pick))
-      part.set(partOf({ mesh, dims, ...holding }, coordinatesOf(mesh, rank), values))
-  }
-
-  parameter(name: string): Whole {
-    const param = this.#param(name)
-    return this.#whole(param, keptAs(param), frames => frames.param)
-  }
-
-  setParameter(name: string, values: ArrayLike<number>): void {
-    const param = this.#param(name)
-    this.#lay(param, keptAs(param), frames => frames.param, values)
-  }
-
-  states(name: string): States<Whole> {
-    const param = this.#param(name)
-    const [holder] = Object.values(param.frames)
-    return mapStates(holder.states, (_, state) =>
-      this.#whole(param, { layout: param.state }, frames => frames.states[state]!),
-    )
-  }
-
-  setStates(name: string, states: States<ArrayLike<number>>): void {
-    const param = this.#param(name)
-    for (const [state, values] of stateEntries(states))
-      this.#lay(param, { layout: param.state }, frames => frames.states[state]!, values)
-  }
-
-  /** In the order of the parameter's dims, whatever the order of the buffer the optimizer read. */
-  gradient(name: string): Float64Array {
-    const { mesh } = this.#program
-    const param = this.#param(name)
-    const { dims, layout } = this.#gradientBuffer(name)
-    const whole = wholeDims(mesh, dims, layout)
-    const parts = new Map(
-      this.#holders(param).map(({ rank }) => {
-        const at = this.#map.ranks[rank].observed.get(name)
-        if (at === undefined) throw new Error('gradients are kept only where observeGradients asks for them')
-        return [rank, new Float32Array(this.#buffer, at, heldElements(mesh, dims, layout))]
-      }),
-    )
-    const { values } = assemble(mesh, whole, layout, parts)
-    return Float64Array.from(offsets(param.dims, whole), index => values[index])
-  }
-
-  #gradientBuffer(name: string): Buffer {
-    const { streams, segments } = this.#program
-    for (const { steps } of streams)
-      for (const step of steps) {
-        if (step.kind !== 'call' || step.param !== name) continue
-        const update = segments[step.segment].instrs.find(isUpdate)
-        if (update) return segments[step.segment].buffers[update.ins[0]]
-      }
-    throw new Error(`no optimizer instruction was given a gradient of ${name}`)
-  }
-
-  peaks(): Record<Kind, number>[] {
-    return this.#map.ranks.map(({ status }) => {
-      const peaks = new Float64Array(this.#buffer, status + Status.live + 8 * kinds.length, kinds.length)
-      return Object.fromEntries(kinds.map((kind, i) => [kind, peaks[i]])) as Record<Kind, number> // one entry per kind
-    })
-  }
-
-  choices(): Choices {
-    return new Map(
-      [...this.#map.choices].map(([layer, { offset, dims }]) => [
-        layer,
-        { dims, values: new Int32Array(this.#buffer, offset, elementsOf(dims)).slice() },
-      ]),
-    )
-  }
-
-  /** Spans of the commands that ran since this was last called. */
-  spans(): Span[] {
-    const { lists, spansAt, spanCapacity } = this.#lowered
-    return lists.flatMap(({ origins }, rank) => {
-      const status = new Int32Array(this.#buffer, this.#map.ranks[rank].status, 16)
-      const count = Math.min(status[Status.spans], spanCapacity)
-      const ring = new Float64Array(this.#buffer, spansAt[rank], (spanCapacity * spanBytes) / 8)
-      status[Status.spans] = 0
-      return Array.from({ length: count }, (_, i) => {
-        const [command, start, end] = ring.subarray(3 * i, 3 * i + 3)
-        return spanOf(this.#program, { rank, ...origins[command], start: seconds(start), end: seconds(end) })
-      })
-    })
   }
 }

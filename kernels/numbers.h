@@ -1,0 +1,135 @@
+// Numbers as they lie in memory. Kernels compute in f32; where an operand is stored in 16 bits, a run of it is widened into
+// room of the kernel's own, and a result is rounded once, to nearest even, when it is stored: a NaN stays one. A word that names a
+// tensor says what its numbers are in, so that each operand may be in something else:
+//
+//   const float *x = wide(tensor, first, n, space);  // where it lies, if it is f32; else a copy in space
+//   float *y = room(result, first, space);           // where to write n numbers
+//   put(result, first, n, y);                        // rounds what was written elsewhere
+#pragma once
+#include "kernels.h"
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+struct numbers {
+  char *at;
+  int dtype;
+};
+
+// The fraction of such a word is the code of the dtype, in eighths.
+INLINE int dtype_of(double word) { return (int)((word - (double)(int64_t)word) * 8); }
+INLINE struct numbers numbers_of(const struct context *c, double word) {
+  return (struct numbers){address(c, word), dtype_of(word)};
+}
+INLINE int is_narrow(int dtype) { return dtype != DTYPE_F32; }
+INLINE size width_of(int dtype) { return is_narrow(dtype) ? 2 : 4; }
+INLINE struct numbers from_number(struct numbers x, size first) {
+  return (struct numbers){x.at + first * width_of(x.dtype), x.dtype};
+}
+
+INLINE uint32_t bits_of(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return bits;
+}
+INLINE float of_bits(uint32_t bits) {
+  float x;
+  __builtin_memcpy(&x, &bits, 4);
+  return x;
+}
+
+INLINE float from_bf16(uint16_t x) { return of_bits((uint32_t)x << 16); }
+INLINE uint16_t to_bf16(float x) {
+  const uint32_t bits = bits_of(x);
+  return (uint16_t)(x != x ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// An f16 with its exponent where that of an f32 is, is too small by 2^112; infinity and NaN have the largest exponent.
+INLINE float from_f16(uint16_t x) {
+  const uint32_t bits = (uint32_t)(x & 0x7fff) << 13, sign = (uint32_t)(x & 0x8000) << 16;
+  const uint32_t finite = bits_of(of_bits(bits) * 0x1p112f);
+  return of_bits((bits >= 0x0f800000 ? bits | 0x7f800000 : finite) | sign);
+}
+// Below 2^-14 there are units of 2^-24, which are the last bits of a number from 1/2 to 1.
+INLINE uint16_t to_f16(float x) {
+  const uint32_t all = bits_of(x), bits = all & 0x7fffffff;
+  const uint32_t small = bits_of(of_bits(bits) + 0.5f) - 0x3f000000;
+  const uint32_t normal = ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112 << 10);
+  const uint32_t large = bits > 0x7f800000 ? 0x7e00 : 0x7c00;
+  return (uint16_t)((bits >= 0x477ff000 ? large : bits < 0x38800000 ? small : normal) | (all >> 16 & 0x8000));
+}
+
+INLINE float number_at(struct numbers x, size index) {
+  const char *at = x.at + index * width_of(x.dtype);
+  return x.dtype == DTYPE_BF16  ? from_bf16(*(const uint16_t *)at)
+         : x.dtype == DTYPE_F16 ? from_f16(*(const uint16_t *)at)
+                                : *(const float *)at;
+}
+
+// A vector of them.
+typedef uint32_t bits_vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t shorts_vec __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef uint16_t shorts_at __attribute__((vector_size(VECTOR_BYTES / 2), aligned(2), may_alias));
+
+INLINE bits_vec load_shorts(const uint16_t *p) { return __builtin_convertvector(*(const shorts_at *)p, bits_vec); }
+INLINE void store_shorts(uint16_t *p, bits_vec x) { *(shorts_at *)p = __builtin_convertvector(x, shorts_vec); }
+INLINE bits_vec choose(ivec mask, bits_vec yes, bits_vec no) { return ((bits_vec)mask & yes) | (~(bits_vec)mask & no); }
+
+INLINE vec load_bf16(const uint16_t *p) { return (vec)(load_shorts(p) << 16); }
+INLINE void store_bf16(uint16_t *p, vec x) {
+  const bits_vec bits = (bits_vec)x, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  store_shorts(p, choose((ivec)(x != x), bits >> 16 | 0x40, rounded));
+}
+
+#if defined(__F16C__) && LANES == 16
+INLINE vec load_f16(const uint16_t *p) { return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+INLINE void store_f16(uint16_t *p, vec x) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph((__m512)x, 0)); }
+#elif defined(__F16C__) && LANES == 8
+INLINE vec load_f16(const uint16_t *p) { return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+INLINE void store_f16(uint16_t *p, vec x) { _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph((__m256)x, 0)); }
+#else  // as from_f16 and to_f16
+INLINE vec load_f16(const uint16_t *p) {
+  const bits_vec x = load_shorts(p), bits = (x & 0x7fff) << 13, sign = (x & 0x8000) << 16;
+  const bits_vec finite = (bits_vec)((vec)bits * 0x1p112f);
+  return (vec)(choose((ivec)bits >= 0x0f800000, bits | 0x7f800000, finite) | sign);
+}
+INLINE void store_f16(uint16_t *p, vec x) {
+  const bits_vec all = (bits_vec)x, bits = all & 0x7fffffff;
+  const bits_vec small = (bits_vec)((vec)bits + 0.5f) - 0x3f000000;
+  const bits_vec normal = ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112 << 10);
+  const bits_vec large = choose((ivec)bits > 0x7f800000, (bits_vec){} + 0x7e00, (bits_vec){} + 0x7c00);
+  const bits_vec finite = choose((ivec)bits < 0x38800000, small, normal);
+  store_shorts(p, choose((ivec)bits >= 0x477ff000, large, finite) | (all >> 16 & 0x8000));
+}
+#endif
+
+INLINE vec load_numbers(struct numbers x, size first) {
+  const char *at = x.at + first * width_of(x.dtype);
+  return x.dtype == DTYPE_BF16  ? load_bf16((const uint16_t *)at)
+         : x.dtype == DTYPE_F16 ? load_f16((const uint16_t *)at)
+                                : load((const float *)at);
+}
+
+// Runs of them (numbers.c).
+void widen(float *restrict to, struct numbers from, size n);
+void narrow(struct numbers to, const float *restrict from, size n);
+
+INLINE const float *wide(struct numbers x, size first, size n, float *space) {
+  if (!is_narrow(x.dtype)) return (const float *)x.at + first;
+  widen(space, from_number(x, first), n);
+  return space;
+}
+INLINE float *room(struct numbers y, size first, float *space) {
+  return is_narrow(y.dtype) ? space : (float *)y.at + first;
+}
+INLINE void put(struct numbers y, size first, size n, const float *from) {
+  if (is_narrow(y.dtype)) narrow(from_number(y, first), from, n);
+}
+
+// Room in the workspace behind what is taken, or an error.
+INLINE float *take_room(struct context *c, size *used, size count) {
+  float *at = (float *)(c->workspace + *used);
+  *used += round_up(count * 4, 64);
+  if (*used > c->workspace_bytes) c->error = LOCKSTEP_WORKSPACE;
+  return at;
+}

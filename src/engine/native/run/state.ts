@@ -1,0 +1,252 @@
+/** What lies in the memory of an engine, read and written between steps. */
+import {
+  coordinatesOf,
+  elementsOf,
+  heldElements,
+  mapStates,
+  type Rank,
+  type Scalars,
+  type StateName,
+  type States,
+  seconds,
+  stateEntries,
+} from '../../../base/index.js'
+import { assemble, offsets, ownPart, partOf, type Whole, wholeDims } from '../../../geometry/index.js'
+import {
+  type Buffer,
+  bytesPer,
+  type DType,
+  dtypeOfState,
+  type Holding,
+  isUpdate,
+  type Kind,
+  keptAs,
+  kinds,
+  masterFrame,
+  type Param,
+  type ParamFrames,
+  type Program,
+} from '../../../ir/index.js'
+import { type Span, spanOf } from '../../../trace/index.js'
+import type { Choices } from '../../choices.js'
+import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
+import type { StepData, StepResult } from '../../runner.js'
+import { type Elements, layNumbers, numbersIn, viewOf } from '../kernels/dtypes.js'
+import { Status } from '../lower/commands.js'
+import { type LoweredProgram, spanBytes } from '../lower/lower.js'
+import { type MemoryMap, streamOf } from '../lower/map.js'
+import type { Drawing } from './draw.js'
+
+/** A tensor that ranks keep for a parameter: the parameter itself, or one of its states. */
+interface Kept {
+  readonly holding: Holding
+  readonly dtype: DType
+  readonly frameOf: (frames: ParamFrames) => number | undefined
+}
+
+const parameterOf = (param: Param): Kept => ({
+  ...{ holding: keptAs(param), dtype: param.dtype },
+  frameOf: frames => frames.param,
+})
+
+const stateOf = (param: Param, state: StateName): Kept => ({
+  ...{ holding: { layout: param.state }, dtype: dtypeOfState(param) },
+  frameOf: ({ states }) => states[state],
+})
+
+/** What the parameter is rounded from, where there is such a state. */
+const masterOf = (param: Param): Kept => ({ ...stateOf(param, 'master'), frameOf: masterFrame })
+
+export class State {
+  readonly #program: Program
+  readonly #lowered: LoweredProgram
+  readonly #map: MemoryMap
+  readonly #buffer: SharedArrayBuffer
+  readonly #coordinates: readonly number[]
+
+  constructor(program: Program, lowered: LoweredProgram, buffer: SharedArrayBuffer) {
+    this.#program = program
+    this.#lowered = lowered
+    this.#map = lowered.map
+    this.#buffer = buffer
+    this.#coordinates = lowered.map.ranks.map((_, rank) => coordinatesOf(program.mesh, rank).pp ?? 0)
+    for (const [rank, { words }] of lowered.lists.entries())
+      new Float64Array(buffer, lowered.listAt[rank], words.length).set(words)
+    for (const rank of this.#map.ranks.keys()) this.#residents(rank)
+    this.setScalars(scalarStartsOf(program))
+  }
+
+  /** What ranks need to know to draw the initial weights. */
+  drawing(seed: number): Drawing {
+    const { mesh } = this.#program
+    const params = this.#program.params.map(param => {
+      const { name, init, dims } = param
+      const kept = [parameterOf(param), masterOf(param)].map(one => ({
+        ...{ dtype: one.dtype, layout: one.holding.layout },
+        holders: [...this.#parts(param, one)].map(([rank, { byteOffset }]) => ({ rank, offset: byteOffset })),
+      }))
+      return { name, init, dims, kept }
+    })
+    return { seed, mesh, params }
+  }
+
+  /** What lives from step to step is counted from the start. */
+  #residents(rank: Rank): void {
+    const { frames, resident } = streamOf(this.#program, rank)
+    const bytes = kinds.map(kind =>
+      resident.reduce((sum, frame) => sum + (frames[frame].kind === kind ? frames[frame].bytes : 0), 0),
+    )
+    new Float64Array(this.#buffer, this.#map.ranks[rank].status + Status.live, 2 * kinds.length).set([
+      ...bytes,
+      ...bytes,
+    ])
+  }
+
+  /** The data of a step, its number where masks need it, and counters from 0. */
+  prepare({ inputs, lr, step }: StepData): void {
+    for (const [name, { offset, dtype, elements }] of this.#map.inputs) {
+      if (name === 'lr') continue
+      layNumbers(dtype, viewOf(dtype, this.#buffer, offset, elements), inputs(name))
+    }
+    new Float32Array(this.#buffer, this.#map.lr, 1)[0] = lr
+    for (const [rank, { stepWords, words }] of this.#lowered.lists.entries()) {
+      const list = new Float64Array(this.#buffer, this.#lowered.listAt[rank], words.length)
+      for (const word of stepWords) list[word] = step
+    }
+    const { offset, bytes } = this.#lowered.sync
+    new Uint8Array(this.#buffer, offset, bytes).fill(0)
+  }
+
+  #first = (rank: Rank, frame: number): number => this.frame(rank, frame, 'f32')[0]
+  result = (before: Scalars<number>): StepResult => stepResultOf(this.#program, this.#first, before)
+  scalars = (): Scalars<number> => scalarsIn(this.#program, this.#first)
+
+  setScalars(scalars: Scalars<number>): void {
+    for (const { pp, frame, value } of placedScalars(this.#program, scalars))
+      for (const [rank, at] of this.#coordinates.entries()) if (at === pp) this.frame(rank, frame, 'f32')[0] = value
+  }
+
+  /** What lies in a frame, as it lies there. */
+  frame(rank: Rank, index: number, dtype: DType): Elements {
+    const { offset, bytes } = streamOf(this.#program, rank).frames[index]
+    return viewOf(dtype, this.#buffer, this.#map.ranks[rank].arena + offset, bytes / bytesPer[dtype])
+  }
+
+  #param(name: string): Param {
+    const param = this.#program.params.find(param => param.name === name)
+    if (!param) throw new Error(`there is no parameter ${name}`)
+    return param
+  }
+
+  #holders({ frames }: Pick<Param, 'frames'>): { rank: Rank; frames: ParamFrames }[] {
+    return this.#coordinates.flatMap((pp, rank) => (frames[pp] ? [{ rank, frames: frames[pp] }] : []))
+  }
+
+  /** Each holder's own part of a tensor, in place. */
+  #parts({ dims, ...param }: Param, { holding, dtype, frameOf }: Kept): Map<Rank, Elements> {
+    const { mesh } = this.#program
+    const own = (rank: Rank, frame: number) =>
+      ownPart({ mesh, dims, ...holding }, coordinatesOf(mesh, rank), this.frame(rank, frame, dtype))
+    return new Map(
+      this.#holders(param).flatMap(({ rank, frames }) => {
+        const frame = frameOf(frames)
+        return frame === undefined ? [] : [[rank, own(rank, frame)]]
+      }),
+    )
+  }
+
+  #whole(param: Param, kept: Kept): Whole {
+    const parts = [...this.#parts(param, kept)].map(([rank, part]) => [rank, numbersIn(kept.dtype, part)] as const)
+    return assemble(this.#program.mesh, param.dims, kept.holding.layout, new Map(parts))
+  }
+
+  #lay(param: Param, kept: Kept, values: ArrayLike<number>): void {
+    const { mesh } = this.#program
+    const { dims } = param
+    if (values.length !== elementsOf(dims))
+      throw new Error(`${param.name} has ${elementsOf(dims)} elements, not ${values.length}`)
+    for (const [rank, part] of this.#parts(param, kept))
+      layNumbers(kept.dtype, part, partOf({ mesh, dims, ...kept.holding }, coordinatesOf(mesh, rank), values))
+  }
+
+  parameter(name: string): Whole {
+    const param = this.#param(name)
+    return this.#whole(param, parameterOf(param))
+  }
+
+  setParameter(name: string, values: ArrayLike<number>): void {
+    const param = this.#param(name)
+    for (const kept of [parameterOf(param), masterOf(param)]) this.#lay(param, kept, values)
+  }
+
+  states(name: string): States<Whole> {
+    const param = this.#param(name)
+    const [holder] = Object.values(param.frames)
+    return mapStates(holder.states, (_, state) => this.#whole(param, stateOf(param, state)))
+  }
+
+  setStates(name: string, states: States<ArrayLike<number>>): void {
+    const param = this.#param(name)
+    for (const [state, values] of stateEntries(states)) this.#lay(param, stateOf(param, state), values)
+  }
+
+  /** In the order of the parameter's dims, whatever the order of the buffer the optimizer read. */
+  gradient(name: string): Float64Array {
+    const { mesh } = this.#program
+    const param = this.#param(name)
+    const { dims, layout, dtype } = this.#gradientBuffer(name)
+    const whole = wholeDims(mesh, dims, layout)
+    const parts = new Map(
+      this.#holders(param).map(({ rank }) => {
+        const at = this.#map.ranks[rank].observed.get(name)
+        if (at === undefined) throw new Error('gradients are kept only where observeGradients asks for them')
+        const elements = viewOf(dtype, this.#buffer, at, heldElements(mesh, dims, layout))
+        return [rank, numbersIn(dtype, elements)]
+      }),
+    )
+    const { values } = assemble(mesh, whole, layout, parts)
+    return Float64Array.from(offsets(param.dims, whole), index => values[index])
+  }
+
+  #gradientBuffer(name: string): Buffer {
+    const { streams, segments } = this.#program
+    for (const { steps } of streams)
+      for (const step of steps) {
+        if (step.kind !== 'call' || step.param !== name) continue
+        const update = segments[step.segment].instrs.find(isUpdate)
+        if (update) return segments[step.segment].buffers[update.ins[0]]
+      }
+    throw new Error(`no optimizer instruction was given a gradient of ${name}`)
+  }
+
+  peaks(): Record<Kind, number>[] {
+    return this.#map.ranks.map(({ status }) => {
+      const peaks = new Float64Array(this.#buffer, status + Status.live + 8 * kinds.length, kinds.length)
+      return Object.fromEntries(kinds.map((kind, i) => [kind, peaks[i]])) as Record<Kind, number> // one entry per kind
+    })
+  }
+
+  choices(): Choices {
+    return new Map(
+      [...this.#map.choices].map(([layer, { offset, dims }]) => [
+        layer,
+        { dims, values: new Int32Array(this.#buffer, offset, elementsOf(dims)).slice() },
+      ]),
+    )
+  }
+
+  /** Spans of the commands that ran since this was last called. */
+  spans(): Span[] {
+    const { lists, spansAt, spanCapacity } = this.#lowered
+    return lists.flatMap(({ origins }, rank) => {
+      const status = new Int32Array(this.#buffer, this.#map.ranks[rank].status, 16)
+      const count = Math.min(status[Status.spans], spanCapacity)
+      const ring = new Float64Array(this.#buffer, spansAt[rank], (spanCapacity * spanBytes) / 8)
+      status[Status.spans] = 0
+      return Array.from({ length: count }, (_, i) => {
+        const [command, start, end] = ring.subarray(3 * i, 3 * i + 3)
+        return spanOf(this.#program, { rank, ...origins[command], start: seconds(start), end: seconds(end) })
+      })
+    })
+  }
+}
