@@ -71,6 +71,11 @@ enum {
   CMD_RESCALE,
   CMD_ADAMW,
   CMD_SGD,
+  CMD_LAMB_SQUARES,
+  CMD_LAMB,
+  CMD_MUON_MEAN,
+  CMD_NORMALISE,
+  CMD_MUON,
   CMD_LION,
   CMD_COPY,
   CMD_START,
@@ -606,6 +611,62 @@ enum {
 #define SGD_CLIP 11
 #define SGD_LIMIT 12
 #define SGD_RATE 13
+#define LAMB_SQUARES_PARAM_SQUARED 0
+#define LAMB_SQUARES_STEP_SQUARED 1
+#define LAMB_SQUARES_GRAD 2
+#define LAMB_SQUARES_NORM_SQUARED 3
+#define LAMB_SQUARES_TAKEN 4
+#define LAMB_SQUARES_PARAM 5
+#define LAMB_SQUARES_M 6
+#define LAMB_SQUARES_V 7
+#define LAMB_SQUARES_N 8
+#define LAMB_SQUARES_BETA1 9
+#define LAMB_SQUARES_BETA2 10
+#define LAMB_SQUARES_EPS 11
+#define LAMB_SQUARES_WEIGHT_DECAY 12
+#define LAMB_SQUARES_CLIP 13
+#define LAMB_PARAM 0
+#define LAMB_M 1
+#define LAMB_V 2
+#define LAMB_GRAD 3
+#define LAMB_NORM_SQUARED 4
+#define LAMB_LR 5
+#define LAMB_TAKEN 6
+#define LAMB_PARAM_SQUARED 7
+#define LAMB_STEP_SQUARED 8
+#define LAMB_N 9
+#define LAMB_BETA1 10
+#define LAMB_BETA2 11
+#define LAMB_EPS 12
+#define LAMB_ALWAYS 13
+#define LAMB_WEIGHT_DECAY 14
+#define LAMB_CLIP 15
+#define LAMB_LIMIT 16
+#define LAMB_RATE 17
+#define MUON_MEAN_DIRECTION 0
+#define MUON_MEAN_GRAD 1
+#define MUON_MEAN_NORM_SQUARED 2
+#define MUON_MEAN_M 3
+#define MUON_MEAN_N 4
+#define MUON_MEAN_MOMENTUM 5
+#define MUON_MEAN_NESTEROV 6
+#define MUON_MEAN_CLIP 7
+#define NORMALISE_OUT 0
+#define NORMALISE_X 1
+#define NORMALISE_N 2
+#define MUON_PARAM 0
+#define MUON_M 1
+#define MUON_GRAD 2
+#define MUON_NORM_SQUARED 3
+#define MUON_LR 4
+#define MUON_DIRECTION 5
+#define MUON_N 6
+#define MUON_MOMENTUM 7
+#define MUON_STRETCH 8
+#define MUON_WEIGHT_DECAY 9
+#define MUON_CLIP 10
+#define MUON_LIMIT 11
+#define MUON_RATE 12
 #define LION_PARAM 0
 #define LION_M 1
 #define LION_GRAD 2
@@ -790,6 +851,11 @@ COMMAND(take);
 COMMAND(rescale);
 COMMAND(adamw);
 COMMAND(sgd);
+COMMAND(lambSquares);
+COMMAND(lamb);
+COMMAND(muonMean);
+COMMAND(normalise);
+COMMAND(muon);
 COMMAND(lion);
 COMMAND(copy);
 COMMAND(start);
@@ -877,6 +943,11 @@ COMMAND(waitSeveral);
   [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
   [CMD_SGD] = cmd_sgd, \
+  [CMD_LAMB_SQUARES] = cmd_lambSquares, \
+  [CMD_LAMB] = cmd_lamb, \
+  [CMD_MUON_MEAN] = cmd_muonMean, \
+  [CMD_NORMALISE] = cmd_normalise, \
+  [CMD_MUON] = cmd_muon, \
   [CMD_LION] = cmd_lion, \
   [CMD_COPY] = cmd_copy, \
   [CMD_START] = cmd_start, \

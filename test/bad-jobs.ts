@@ -75,7 +75,7 @@ export const rows: readonly Row[] = [
   [plan('sequenceParallel: yes'), 'schema/type plan.sequenceParallel | expected true or false, got the string "yes"; write true'],
   [plan('overlap: 1'), 'schema/type plan.overlap | expected true or false'],
   [training('globalBatch: 16'), 'schema/missing training.seq | tokens in a sequence'],
-  [training('seq: 32, globalBatch: 16, optimizer: { lr: 1 }'), 'schema/missing training.optimizer.kind | one of adamw, sgd or lion'],
+  [training('seq: 32, globalBatch: 16, optimizer: { lr: 1 }'), 'schema/missing training.optimizer.kind | one of adamw, sgd, lamb, muon or lion'],
   [training('seq: 32, globalBatch: 16, optimizer: adamw'), 'schema/type training.optimizer | expected a mapping'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: adam, lr: 1 }'), 'schema/name training.optimizer.kind | did you mean `adamw`, with coupled: true for the decay of plain Adam?'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: sgd, lr: 1, beta1: 0.9 }'), 'schema/key training.optimizer.beta1 | one of kind, lr, momentum, nesterov, dampening or weightDecay'],

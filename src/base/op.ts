@@ -7,7 +7,7 @@
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
 import type { Scaler } from './loss-scale.js'
-import type { Guard, Optimizer } from './optimizer.js'
+import type { Guard, Lamb, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
 
 export type Op =
@@ -162,6 +162,18 @@ export type Op =
   | { readonly kind: 'accumulate' }
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
+  /**
+   * (grad, normSquared, taken, param, m, v) -> (paramSquared, stepSquared): the squared norms of a parameter and of the direction
+   * in which lamb is about to move it. Sums over what is split.
+   */
+  | ({ readonly kind: 'lambSquares' } & Omit<Lamb, 'always'> & Clip)
+  /** (grad, normSquared, m) -> (direction): the mean of gradients that muon is about to keep; with nesterov, one step ahead of it. */
+  | ({ readonly kind: 'muonMean'; readonly momentum: number; readonly nesterov: boolean } & Clip)
+  /**
+   * (x) -> (out, room): x as a matrix, its first dims (so many are inputs; those of each expert) by the others, with all its singular values
+   * brought near 1 by so many steps of Newton and Schulz. The second result is room it needs: for one matrix and two squares of its shorter side.
+   */
+  | { readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number }
   /** (scale) -> (x): x / scale. Reads what it writes. */
   | { readonly kind: 'unscale' }
   /**
@@ -172,6 +184,7 @@ export type Op =
   /**
    * Reads what it writes, and changes it in a step that is taken. adamw: (grad, normSquared, lr, taken) -> (param, m, v, top), with
    * decoupled weight decay. sgd: (grad, normSquared, lr, taken) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
+   * lamb: (grad, normSquared, lr, taken, paramSquared, stepSquared) -> (param, m, v). muon: (grad, normSquared, lr, direction) -> (param, m).
    * lion: (grad, normSquared, lr) -> (param, m): param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param), then m is the mean of beta2.
    */
   | (Optimizer & Clip & Guard & Rate)

@@ -18,8 +18,9 @@ import {
 } from '../base/index.js'
 import type { Holding, Kind, RoleName } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
-import type { Plan, Training } from '../plan/index.js'
+import { type Plan, type Training, toldFor } from '../plan/index.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
+import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
@@ -96,7 +97,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     ...(reduce.instrs.length > 0 ? { reduce } : {}),
     norm: draftNorm(param, reduced, context),
     update: draftUpdate(param, { reduced, ...held }, context),
-    states: statesKept(training.optimizer, hasMaster(param)),
+    states: statesKept(toldFor(training, param.spec.role).optimizer, hasMaster(param)),
     gradient,
   }
 }
@@ -223,29 +224,23 @@ function draftBalance(
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(
-  param: ParamClass,
-  { reduced, kept, state }: UpdateSources,
-  { s, training }: ParamContext,
-): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, { s, training }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { spec, dtype, stateDtype } = param
+  const { reduced, kept, state } = sources
+  const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
   const ofState = (name: StateName) =>
     w.given(name, { ...spec, name, dtype: stateDtype }, state, slotOf({ is: 'state', of: name }, 'optimizer')).ref
-  const whence = (name: StepScalar) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
+  const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const slot = slotOf({ is: 'param' }, 'parameters')
   const own = w.held('param', { ...spec, name: 'param', dtype }, kept, slot).ref
-  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(training.optimizer).map(ofState)]
-  const { lr: _, ...optimizer } = training.optimizer
-  const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
-  w.emit({
-    ...optimizer,
-    ...settings,
-    ...guardOf(training),
-    ins: [gradient, ...scalarsOf(optimizer).map(whence)],
-    outs,
-  })
+  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(optimizer).map(ofState)]
+  const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
+  const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
+  const { settings, given } = directions(optimizer, weightDecay, site)
+  const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training) }
+  w.emit({ ...settings, ...told, ins: [gradient, ...scalars.map(([, ref]) => ref), ...given], outs })
   // The master as the parameter's dtype can hold it.
   if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
   return w.draft(`update ${param.name}`, 'update')

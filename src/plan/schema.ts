@@ -15,6 +15,8 @@ import {
   opFacts,
   opKinds,
   optimizerKinds,
+  type ParamRole,
+  paramRoles,
   parseBytes,
   parseCount,
   planPrecisionFacts,
@@ -217,17 +219,19 @@ const lr = z.number().positive().max(1000).describe('learning rate')
 const weightDecay = z.number().min(0).max(1000).default(0).describe('decay of the parameters')
 const beta = z.number().min(0).lt(1)
 
+const adamw = z.strictObject({
+  kind: z.literal('adamw'),
+  lr,
+  weightDecay,
+  beta1: beta.default(0.9).describe('memory of the first moment'),
+  beta2: beta.default(0.95).describe('memory of the second moment'),
+  eps: z.number().positive().max(1).default(1e-8).describe('added to the root of the second moment'),
+  coupled: z.boolean().optional().describe('the decay is added to the gradient, as Adam does'),
+  amsgrad: z.boolean().optional().describe('the greatest second moment so far counts'),
+})
+
 const optimizers = {
-  adamw: z.strictObject({
-    kind: z.literal('adamw'),
-    lr,
-    weightDecay,
-    beta1: beta.default(0.9).describe('memory of the first moment'),
-    beta2: beta.default(0.95).describe('memory of the second moment'),
-    eps: z.number().positive().max(1).default(1e-8).describe('added to the root of the second moment'),
-    coupled: z.boolean().optional().describe('the decay is added to the gradient, as Adam does'),
-    amsgrad: z.boolean().optional().describe('the greatest second moment so far counts'),
-  }),
+  adamw,
   sgd: z.strictObject({
     kind: z.literal('sgd'),
     lr,
@@ -235,6 +239,34 @@ const optimizers = {
     nesterov: z.boolean().optional().describe('the direction looks one step ahead'),
     dampening: beta.optional().describe('the part of a gradient that momentum leaves out'),
     weightDecay,
+  }),
+  lamb: z.strictObject({
+    kind: z.literal('lamb'),
+    lr,
+    weightDecay,
+    beta1: beta.default(0.9).describe('memory of the first moment'),
+    beta2: beta.default(0.999).describe('memory of the second moment'),
+    eps: z.number().positive().max(1).default(1e-6).describe('added to the root of the second moment'),
+    always: z.boolean().optional().describe('parameters that are not decayed are moved in proportion, too'),
+  }),
+  muon: z.strictObject({
+    kind: z.literal('muon'),
+    lr,
+    weightDecay,
+    momentum: beta.default(0.95).describe('memory of the gradient'),
+    nesterov: z.boolean().default(true).describe('the direction looks one step ahead'),
+    steps: z.int().min(1).max(20).default(5).describe('steps of Newton and Schulz'),
+    adjust: z
+      .enum(['shape', 'rms'])
+      .default('shape')
+      .describe('how far a matrix is moved: sqrt(max(1, outputs / inputs)), or 0.2 sqrt(max(outputs, inputs))'),
+    rest: adamw
+      .omit({ kind: true })
+      .partial({ lr: true })
+      .prefault({})
+      .describe(
+        'what AdamW is told, which moves all that is no matrix of a block; its lr is that of muon unless it is said',
+      ),
   }),
   lion: z.strictObject({
     kind: z.literal('lion'),
@@ -252,6 +284,16 @@ const steps = z
   .int()
   .min(0)
   .max(2 ** 30)
+
+const Multipliers = z.strictObject({
+  lr: z.number().min(0).max(1000).optional().describe('what the learning rate is multiplied by'),
+  weightDecay: z
+    .number()
+    .min(0)
+    .max(1000)
+    .optional()
+    .describe('what the decay is multiplied by; else 0 for norms and biases'),
+})
 
 export const LrSchedule = z.strictObject({
   kind: z
@@ -278,6 +320,10 @@ export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
+  roles: z
+    .partialRecord(z.enum(paramRoles as [ParamRole, ...ParamRole[]]), Multipliers)
+    .optional()
+    .describe('what the optimizer is told else for some parameters: { norm: { lr: 0.5 } }'),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   skipAbove: z
     .number()

@@ -138,7 +138,7 @@ const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     ...spelt('`adamw`, with coupled: true for the decay of plain Adam', 'adam adamoptimizer fusedadam'),
     ...spelt('`sgd` with momentum and nesterov: true', 'nesterov nag'),
     ...spelt('`adamw` with amsgrad: true', 'amsgrad'),
-    ...spelt(noOptimizer, 'adafactor muon lamb shampoo sophia adagrad rmsprop adam8bit'),
+    ...spelt(noOptimizer, 'adafactor shampoo sophia adagrad rmsprop adam8bit'),
   },
   optimizer: {
     ...spelt('write { kind: adamw, lr: 3e-4 }', 'adamw adam'),

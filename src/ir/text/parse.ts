@@ -318,7 +318,7 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 
 const optionals = [
   ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler'],
-  ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening'],
+  ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening', 'always', 'stretch'],
 ]
 
 /** Attributes that may be missing: a dropout op without a dropout may not, nor a balance without a rate. */

@@ -184,6 +184,22 @@ export const commands = {
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'taken', 'n'],
     ...['momentum', 'nesterov', 'dampening', 'weightDecay', 'clip', 'limit', 'rate'],
   ],
+  /** Both are sums over this rank's part. */
+  lambSquares: [
+    ...['paramSquared', 'stepSquared', 'grad', 'normSquared', 'taken', 'param', 'm', 'v', 'n'],
+    ...['beta1', 'beta2', 'eps', 'weightDecay', 'clip'],
+  ],
+  lamb: [
+    ...['param', 'm', 'v', 'grad', 'normSquared', 'lr', 'taken', 'paramSquared', 'stepSquared', 'n'],
+    ...['beta1', 'beta2', 'eps', 'always', 'weightDecay', 'clip', 'limit', 'rate'],
+  ],
+  muonMean: ['direction', 'grad', 'normSquared', 'm', 'n', 'momentum', 'nesterov', 'clip'],
+  /** out = x / max(|x|, 1e-7) */
+  normalise: ['out', 'x', 'n'],
+  muon: [
+    ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],
+    ...['momentum', 'stretch', 'weightDecay', 'clip', 'limit', 'rate'],
+  ],
   lion: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'beta1', 'beta2', 'weightDecay', 'clip', 'limit', 'rate'],
   /** rows runs of `columns` elements, from stride to stride. */
   copy: ['out', 'x', 'rows', 'columns', 'strideOut', 'strideX'],
