@@ -3,7 +3,7 @@
  * around the widths of vectors, tiles and blocks, or 0. A result may differ by `bound` times its own size plus
  * `magnitude`: what the terms that were summed for it weigh.
  */
-import { type Guard, type Scaler, scalerKinds, scalerScalars, squaredLimit } from '../src/base/index.js'
+import { squaredLimit } from '../src/base/index.js'
 import type { CommandName } from '../src/engine/native/index.js'
 import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
@@ -27,6 +27,7 @@ import {
   swiglu,
   swigluGrad,
 } from './kernel-layers.js'
+import { guards, norms, rescale, scalar, take, unscale } from './kernel-scaler.js'
 import type { Tensor } from './tiny.js'
 
 export type { KernelCase } from './kernel-draw.js'
@@ -146,55 +147,6 @@ const sumSquares: Make = ({ size, tensor }) => {
   const [sum] = reference({ kind: 'sumSquares', once: [] }, [x], out)
   const initial = { out: out.values }
   return { command: 'sumSquares', ins: { x: x.values }, initial, words: { n }, expected: { out: sum }, bound: 1e-7 }
-}
-
-const scalar = (value: number): Tensor => ({ dims: [], values: [Math.fround(value)] })
-
-/** Norms and limits of steps that are taken, and of some that are skipped. */
-const norms = [50, 50, Number.NaN, Number.POSITIVE_INFINITY]
-const guards: readonly Guard[] = [{}, { limit: 8 }, { limit: 7 }]
-
-const take: Make = ({ pick }) => {
-  const [normSquared, taken, guard] = [scalar(pick(norms)), scalar(pick([0, 1, 1000])), pick(guards)]
-  const [expected] = reference({ kind: 'take', ...guard }, [normSquared], taken)
-  return {
-    ...{ command: 'take', ins: { normSquared: normSquared.values }, initial: { taken: taken.values } },
-    ...{ words: { limit: squaredLimit(guard) }, expected: { taken: expected }, bound: 0 },
-  }
-}
-
-const unscale: Make = ({ size, tensor, pick }) => {
-  const n = size(500)
-  const [x, by] = [tensor({ n }), scalar(pick([1024, 0.5, 3]))]
-  const [out] = reference({ kind: 'unscale' }, [by], x)
-  return {
-    ...{ command: 'unscale', ins: { scale: by.values }, initial: { x: x.values }, words: { n } },
-    ...{ expected: { x: out }, bound: 2e-7 },
-  }
-}
-
-const scalers: readonly Exclude<Scaler, { kind: 'static' }>[] = [
-  { kind: 'torch', growth: 2, backoff: 0.3, interval: 3 },
-  { kind: 'megatron', growth: 3, backoff: 0.5, interval: 3, min: 512, hysteresis: 2 },
-  { kind: 'deepspeed', growth: 2, interval: 3, min: 512, hysteresis: 2, consecutive: 0 },
-  { kind: 'deepspeed', growth: 1.7, interval: 2, min: 1, hysteresis: 1, consecutive: 1 },
-]
-
-const rescale: Make = ({ pick, int }) => {
-  const scaler = pick(scalers)
-  const scaled = scalar(pick([1024, 1, 3e38, 700.7]))
-  const [growth, hysteresis, normSquared] = [scalar(int(4)), scalar(int(4)), scalar(pick(norms))]
-  const moved = scalerScalars[scaler.kind].map(name => ({ scale: scaled, growth, hysteresis, taken: scaled })[name])
-  const [, ...after] = reference({ kind: 'take', scaler }, [normSquared], scalar(0), ...moved)
-  const numbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0, ...scaler }
-  const { growth: factor, hysteresis: full, kind, ...others } = numbers
-  return {
-    ...{ command: 'rescale', ins: { normSquared: normSquared.values } },
-    initial: { scale: scaled.values, growth: growth.values, hysteresis: hysteresis.values },
-    words: { ...others, factor, full, scaler: scalerKinds.indexOf(kind) },
-    expected: { scale: after[0], growth: after[1], hysteresis: after[2] ?? hysteresis.values },
-    bound: 0,
-  }
 }
 
 const adamw: Make = ({ size, tensor, pick, chance }) => {
