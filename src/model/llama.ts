@@ -35,12 +35,8 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
       ...(c.window && { window: c.window }),
       ...placed,
     })
-    return b.contract(
-      heads,
-      b.param('attn.out', [...many, 'embed'], small, { inputs: many.length }),
-      ['batch', 'seq', 'embed'],
-      'attended',
-    )
+    const out = b.param('attn.out', [...many, 'embed'], small, { inputs: many.length })
+    return b.contract(heads, out, ['batch', 'seq', 'embed'], 'attended')
   }
 
   const feed = (b: LlamaBlock, x: Value): Value => {
@@ -57,12 +53,10 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
   const isRouted = new Set(routedLayers(c))
   const kinds = Array.from({ length: c.layers }, (_, i) => (isRouted.has(i) ? 'routed' : 'layers'))
   return defineModel('llama', sizesOf(c, step), model => {
-    model.block('embed', b => ({
-      x: b.embed(
-        b.input('tokens', ['batch', 'seq'], 'i32'),
-        b.param('tokens', ['vocab', 'embed'], small, { role: 'embedding' }),
-      ),
-    }))
+    model.block('embed', b => {
+      const table = b.param('tokens', ['vocab', 'embed'], small, { role: 'embedding' })
+      return { x: b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), table) }
+    })
     model.layers('layers', kinds, kind => (b, { x }) => {
       const middle = b.add(x, attend(b, b.rmsNorm(x, 'norm1', ['embed'], c.eps)))
       const normed = b.rmsNorm(middle, 'norm2', ['embed'], c.eps)

@@ -1,6 +1,7 @@
 /** What a job's optimizer does to a parameter: which one moves it, and what it is told. */
 import { multipliersOf, type ParamRole } from '../base/index.js'
-import type { Optimizer, Training } from './schema.js'
+import type { Optimizer } from './optimizer-schema.js'
+import type { Training } from './schema.js'
 
 /** Muon moves the matrices of blocks; all else is left to AdamW. */
 export const optimizerFor = (optimizer: Optimizer, role: ParamRole): Optimizer => {
