@@ -66,7 +66,9 @@ enum {
   CMD_FILL,
   CMD_ACCUMULATE,
   CMD_SUM_SQUARES,
+  CMD_UNSCALE,
   CMD_TAKE,
+  CMD_RESCALE,
   CMD_ADAMW,
   CMD_SGD,
   CMD_LAMB_SQUARES,
@@ -528,11 +530,12 @@ enum {
 #define BALANCE_LOSS_GRAD_DSCORES 0
 #define BALANCE_LOSS_GRAD_SCORES 1
 #define BALANCE_LOSS_GRAD_COUNTS 2
-#define BALANCE_LOSS_GRAD_GROUPS 3
-#define BALANCE_LOSS_GRAD_ROWS 4
-#define BALANCE_LOSS_GRAD_COLUMNS 5
-#define BALANCE_LOSS_GRAD_BY 6
-#define BALANCE_LOSS_GRAD_SHARES 7
+#define BALANCE_LOSS_GRAD_SCALE 3
+#define BALANCE_LOSS_GRAD_GROUPS 4
+#define BALANCE_LOSS_GRAD_ROWS 5
+#define BALANCE_LOSS_GRAD_COLUMNS 6
+#define BALANCE_LOSS_GRAD_BY 7
+#define BALANCE_LOSS_GRAD_SHARES 8
 #define Z_LOSS_LOSS 0
 #define Z_LOSS_LOGITS 1
 #define Z_LOSS_ROWS 2
@@ -540,9 +543,10 @@ enum {
 #define Z_LOSS_BY 4
 #define Z_LOSS_GRAD_DLOGITS 0
 #define Z_LOSS_GRAD_LOGITS 1
-#define Z_LOSS_GRAD_ROWS 2
-#define Z_LOSS_GRAD_COLUMNS 3
-#define Z_LOSS_GRAD_BY 4
+#define Z_LOSS_GRAD_SCALE 2
+#define Z_LOSS_GRAD_ROWS 3
+#define Z_LOSS_GRAD_COLUMNS 4
+#define Z_LOSS_GRAD_BY 5
 #define BALANCE_BIAS 0
 #define BALANCE_COUNTS 1
 #define BALANCE_NORM_SQUARED 2
@@ -559,9 +563,23 @@ enum {
 #define SUM_SQUARES_OUT 0
 #define SUM_SQUARES_X 1
 #define SUM_SQUARES_N 2
+#define UNSCALE_X 0
+#define UNSCALE_SCALE 1
+#define UNSCALE_N 2
 #define TAKE_TAKEN 0
 #define TAKE_NORM_SQUARED 1
 #define TAKE_LIMIT 2
+#define RESCALE_SCALE 0
+#define RESCALE_GROWTH 1
+#define RESCALE_HYSTERESIS 2
+#define RESCALE_NORM_SQUARED 3
+#define RESCALE_SCALER 4
+#define RESCALE_FACTOR 5
+#define RESCALE_BACKOFF 6
+#define RESCALE_INTERVAL 7
+#define RESCALE_MIN 8
+#define RESCALE_FULL 9
+#define RESCALE_CONSECUTIVE 10
 #define ADAMW_PARAM 0
 #define ADAMW_M 1
 #define ADAMW_V 2
@@ -828,7 +846,9 @@ COMMAND(balance);
 COMMAND(fill);
 COMMAND(accumulate);
 COMMAND(sumSquares);
+COMMAND(unscale);
 COMMAND(take);
+COMMAND(rescale);
 COMMAND(adamw);
 COMMAND(sgd);
 COMMAND(lambSquares);
@@ -918,7 +938,9 @@ COMMAND(waitSeveral);
   [CMD_FILL] = cmd_fill, \
   [CMD_ACCUMULATE] = cmd_accumulate, \
   [CMD_SUM_SQUARES] = cmd_sumSquares, \
+  [CMD_UNSCALE] = cmd_unscale, \
   [CMD_TAKE] = cmd_take, \
+  [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
   [CMD_SGD] = cmd_sgd, \
   [CMD_LAMB_SQUARES] = cmd_lambSquares, \
@@ -1003,6 +1025,15 @@ enum {
   SEVERAL_REDUCE_SCATTER,
   SEVERAL_ALL_GATHER,
   SEVERAL_COUNT
+};
+
+// How the scale of gradients moves.
+enum {
+  SCALER_STATIC,
+  SCALER_TORCH,
+  SCALER_MEGATRON,
+  SCALER_DEEPSPEED,
+  SCALER_COUNT
 };
 
 // What its elements are.

@@ -111,7 +111,7 @@ export const rows: readonly Row[] = [
   [plan('order: tp-dp, pp: 2, microbatches: 2'), 'plan/order plan.order | pp is missing'],
 
   // Words of other frameworks
-  [plan('precision: fp16'), 'schema/name plan.precision | the loss scaling that f16 needs is not supported yet; bf16 takes as many bytes'],
+  [plan('precision: fp16'), 'schema/name plan.precision | did you mean `f16`?'],
   [plan('precision: bfloat16'), 'schema/name plan.precision | did you mean `bf16`?'],
   [plan('precision: float32'), 'schema/name plan.precision | did you mean `f32`?'],
   [plan('precision: fp8'), 'schema/name plan.precision | 8-bit floats are not supported yet'],

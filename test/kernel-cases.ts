@@ -3,7 +3,7 @@
  * around the widths of vectors, tiles and blocks, or 0. A result may differ by `bound` times its own size plus
  * `magnitude`: what the terms that were summed for it weigh.
  */
-import { type Guard, squaredLimit } from '../src/base/index.js'
+import { squaredLimit } from '../src/base/index.js'
 import type { CommandName } from '../src/engine/native/index.js'
 import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
@@ -27,6 +27,7 @@ import {
   swiglu,
   swigluGrad,
 } from './kernel-layers.js'
+import { guards, norms, rescale, scalar, take, unscale } from './kernel-scaler.js'
 import type { Tensor } from './tiny.js'
 
 export type { KernelCase } from './kernel-draw.js'
@@ -146,21 +147,6 @@ const sumSquares: Make = ({ size, tensor }) => {
   const [sum] = reference({ kind: 'sumSquares', once: [] }, [x], out)
   const initial = { out: out.values }
   return { command: 'sumSquares', ins: { x: x.values }, initial, words: { n }, expected: { out: sum }, bound: 1e-7 }
-}
-
-const scalar = (value: number): Tensor => ({ dims: [], values: [Math.fround(value)] })
-
-/** Norms and limits of steps that are taken, and of some that are skipped. */
-const norms = [50, 50, Number.NaN, Number.POSITIVE_INFINITY]
-const guards: readonly Guard[] = [{}, { limit: 8 }, { limit: 7 }]
-
-const take: Make = ({ pick }) => {
-  const [normSquared, taken, guard] = [scalar(pick(norms)), scalar(pick([0, 1, 1000])), pick(guards)]
-  const [expected] = reference({ kind: 'take', ...guard }, [normSquared], taken)
-  return {
-    ...{ command: 'take', ins: { normSquared: normSquared.values }, initial: { taken: taken.values } },
-    ...{ words: { limit: squaredLimit(guard) }, expected: { taken: expected }, bound: 0 },
-  }
 }
 
 const adamw: Make = ({ size, tensor, pick, chance }) => {
@@ -356,7 +342,9 @@ const makers = {
   fill,
   accumulate,
   sumSquares,
+  unscale,
   take,
+  rescale,
   adamw,
   sgd,
   lion,

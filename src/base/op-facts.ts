@@ -120,9 +120,9 @@ export const opFacts: OpTable<OpFacts> = {
   countChoices: op('choice -> counts', { statistic: 0, wide: 0, kept: true }),
   countTop: op('scores -> counts', { statistic: 0, wide: 0, kept: true }),
   balanceLoss: op('scores counts -> loss', { statistic: 0, wide: 0, loss: true }),
-  balanceLossGrad: op('scores counts -> dscores', { statistic: 0, wide: 0 }),
+  balanceLossGrad: op('scores counts scale -> dscores', { statistic: 0, wide: 0 }),
   zLoss: op('logits -> loss', { statistic: 0, wide: 0, loss: true }),
-  zLossGrad: op('logits -> dlogits'),
+  zLossGrad: op('logits scale -> dlogits', { like: 0 }),
   balance: op('counts normSquared -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
@@ -130,7 +130,8 @@ export const opFacts: OpTable<OpFacts> = {
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
   muonMean: op('grad normSquared m -> direction', { statistic: 0 }),
   newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0 }),
-  take: op('normSquared -> taken', { updates: true }),
+  unscale: op('scale -> x', { updates: true, lists: true }),
+  take: op('normSquared -> taken scale growth hysteresis', { updates: true }),
   ...optimizerOps,
 }
 

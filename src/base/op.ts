@@ -6,6 +6,7 @@
  *
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
+import type { Scaler } from './loss-scale.js'
 import type { Guard, Lamb, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
 
@@ -147,11 +148,11 @@ export type Op =
   | { readonly kind: 'countTop'; readonly chosen: number }
   /** (scores, counts) -> (loss): `by` times the sum of counts * scores; shares: scores divided by their sum over candidates. */
   | ({ readonly kind: 'balanceLoss' } & Balancing)
-  /** (scores, counts) -> (dscores) */
+  /** (scores, counts, scale) -> (dscores): times scale, if there is one, before it is rounded. */
   | ({ readonly kind: 'balanceLossGrad' } & Balancing)
   /** (logits) -> (loss): `by` times the sum over tokens of the square of log(sum of exp(logits)). */
   | { readonly kind: 'zLoss'; readonly by: number }
-  /** (logits) -> (dlogits) */
+  /** (logits, scale) -> (dlogits): likewise. */
   | { readonly kind: 'zLossGrad'; readonly by: number }
   /** (counts, normSquared) -> (bias): bias += rate * sign(mean - counts), in a step that is taken. Reads what it writes. */
   | ({ readonly kind: 'balance'; readonly rate: number; readonly mean: number } & Guard)
@@ -173,8 +174,13 @@ export type Op =
    * brought near 1 by so many steps of Newton and Schulz. The second result is room it needs: for one matrix and two squares of its shorter side.
    */
   | ({ readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number } & Products)
-  /** (normSquared) -> (taken): one more, in a step that is taken. Reads what it writes. */
-  | ({ readonly kind: 'take' } & Guard)
+  /** (scale) -> (x): x / scale. Reads what it writes. */
+  | { readonly kind: 'unscale' }
+  /**
+   * (normSquared) -> (taken, scale, growth, hysteresis): one more, in a step that is taken; and those that its scaler has, if there
+   * is one, as it moves them: in every step, by whether normSquared is finite. Reads what it writes.
+   */
+  | ({ readonly kind: 'take'; readonly scaler?: Scaler } & Guard)
   /**
    * Reads what it writes, and changes it in a step that is taken. adamw: (grad, normSquared, lr, taken) -> (param, m, v, top), with
    * decoupled weight decay. sgd: (grad, normSquared, lr, taken) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.

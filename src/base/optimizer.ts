@@ -100,16 +100,12 @@ export const multipliersOf = (
 }
 
 /**
- * Numbers of the whole program that live from step to step, the same bits on every rank, with what they are before the
- * first step. A step that is skipped leaves them, like everything that lives so long, as they were.
+ * Numbers of the whole program that live from step to step, the same bits on every rank. `taken`: how many steps were taken,
+ * which bias corrections and learning rates go by. `scale`: what gradients are multiplied with until they are summed; `growth`:
+ * clean steps towards the next time it grows; `hysteresis`: overflows left until it falls (loss-scale.ts).
  */
-export const scalarStarts = {
-  /** How many steps were taken: what bias corrections and learning rates go by. */
-  taken: 0,
-} as const satisfies Readonly<Record<string, number>>
-
-export type ScalarName = keyof typeof scalarStarts
-export const scalarNames = Object.keys(scalarStarts) as readonly ScalarName[] // its own keys
+export const scalarNames = ['taken', 'scale', 'growth', 'hysteresis'] as const
+export type ScalarName = (typeof scalarNames)[number]
 
 /** Something of each scalar that a program has. */
 export type Scalars<T> = Readonly<Partial<Record<ScalarName, T>>>

@@ -19,7 +19,7 @@ import {
 import type { Holding, Kind, RoleName } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import { type Plan, type Training, toldFor } from '../plan/index.js'
-import type { ParamLayouts } from './compiled.js'
+import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
@@ -28,7 +28,7 @@ import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 export interface ParamContext {
   readonly s: ShardedMesh
   readonly plan: Pick<Plan, 'zero' | 'reduce'>
-  readonly training: Pick<Training, 'optimizer' | 'roles' | 'clip' | 'skipAbove'>
+  readonly training: TrainedBy
 }
 
 export interface ParamClass extends ParamDtypes {
@@ -140,16 +140,21 @@ function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamCo
   return w.draft(`begin ${param.name}`, 'begin')
 }
 
-/** What no flight does: the sum over the pipeline coordinates that hold the parameter, in place, and moves after or instead of a flight. */
-function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding, { s }: ParamContext): SegmentDraft {
-  const w = new SegmentWriter(s)
+/**
+ * What no flight does: the sum over the pipeline coordinates that hold the parameter, in place, the division by the scale,
+ * and moves after or instead of a flight.
+ */
+function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding, context: ParamContext): SegmentDraft {
+  const w = new SegmentWriter(context.s)
   const { accumulated, reduction } = gradient
   const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
+  const scaled = context.training.lossScale !== undefined
   const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
   const from: SlotHolding = moves ? { layout: arrived, slot: at('grad') } : reduced
-  if (moves || meets) {
+  if (moves || meets || scaled) {
     const own = w.held('own', gradientOf(param), from, from.slot)
-    if (meets) w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders })
+    const sum = meets ? w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
+    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [sum.ref] })
     if (moves) w.settle(w.demand(meets ? 'sum' : 'own', reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
@@ -177,6 +182,13 @@ export function scalarSlot(of: StepScalar): Slot {
   if (of === 'normSquared') return slotOf({ is: 'result', of }, 'workspace')
   return of === 'lr' ? slotOf({ is: 'named', of }, 'data') : slotOf({ is: 'scalar', of }, 'workspace')
 }
+
+/** What gradients are multiplied with, as an operand. */
+export const scaleIn = (w: SegmentWriter): string => w.given('scale', scalar('scale'), whole, scalarSlot('scale')).ref
+
+/** What the gradient of the loss is divided by: the count, or where gradients are scaled count / scale. */
+export const divisorSlot = ({ lossScale }: Pick<Training, 'lossScale'>): Slot =>
+  slotOf(lossScale ? { is: 'named', of: 'divisor' } : { is: 'result', of: 'count' }, 'workspace')
 
 /** Whatever a step changes for the next one, it changes under the same condition. */
 export const guardOf = ({ skipAbove }: Pick<Training, 'skipAbove'>): Guard =>

@@ -2,7 +2,7 @@
  * *emit*: what each instruction is in PyTorch. Ops work by dim name; here names become places, once, so that the
  * emitted line is what somebody would have written by hand. What these lines mean is runtime/ops.py.
  */
-import { type Axis, shapeOfMatrix } from '../base/index.js'
+import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { Ref, Rules } from '../ir/index.js'
 import { expertRules, moved } from './experts.js'
 import {
@@ -39,6 +39,9 @@ import {
   zigzagged,
 } from './expressions.js'
 import { number, quote } from './python.js'
+
+/** Numbers of scalers whose names mean something else in Python, or there. */
+const scalerWords: Readonly<Record<string, string>> = { growth: 'factor', hysteresis: 'full', min: 'least' }
 
 export const torchOf: Rules<string[], Site> = {
   contract(instr, site) {
@@ -171,9 +174,21 @@ export const torchOf: Rules<string[], Site> = {
     // Ranks that hold the same numbers count them once.
     return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
   },
+  unscale: ({ ins: [scale], outs: [x] }, site) => [
+    `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
+  ],
   take(instr, site) {
-    const [taken] = instr.outs
-    return [`${site.result(taken)} = ${call('take_', [site.name(taken), verdict(instr, site.name(instr.ins[0]))])}`]
+    const [taken, ...scalars] = instr.outs
+    const norm = site.name(instr.ins[0])
+    const counted = `${site.result(taken)} = ${call('take_', [site.name(taken), verdict(instr, norm)])}`
+    const { scaler } = instr
+    if (!scaler) return [counted]
+    if (scaler.kind === 'static') return [counted, ...scalars.map(ref => `${site.result(ref)} = ${site.name(ref)}`)]
+    const told: Readonly<Record<string, number | string>> = scaler
+    const numbers = scalerNumbers[scaler.kind].map(of => [scalerWords[of] ?? of, told[of]])
+    const operands = [...scalars.map(site.name), `here.verdict(${norm})`]
+    const rescaled = call(`rescale_as_${scaler.kind}_`, operands, Object.fromEntries(numbers))
+    return [counted, `${scalars.map(site.result).join(', ')} = ${rescaled}`]
   },
   adamw: (instr, site) =>
     update(instr, site, {

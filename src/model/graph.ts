@@ -16,6 +16,8 @@ export type Source =
   | { readonly kind: 'dcarry'; readonly name: string }
   /** The number of tokens (elements) the loss is divided by: known before the first backward. */
   | { readonly kind: 'count' }
+  /** What the gradients of all losses are multiplied with. */
+  | { readonly kind: 'scale' }
   | { readonly kind: 'node'; readonly node: number }
 
 export interface Value {
@@ -156,4 +158,4 @@ export type ShapeOf = (
 ) => readonly (readonly Dim[])[]
 
 const sameSource = (a: Source, b: Source): boolean =>
-  a.kind === b.kind && ('name' in a && 'name' in b ? a.name === b.name : a.kind === 'count')
+  a.kind === b.kind && ('name' in a && 'name' in b ? a.name === b.name : a.kind === 'count' || a.kind === 'scale')

@@ -23,6 +23,7 @@ import {
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
+import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
 
 /** Forward ops whose results a plan may choose to compute again. */
@@ -228,12 +229,15 @@ export const Training = z.strictObject({
     .max(1e18)
     .optional()
     .describe('a step whose gradient norm is not below it changes nothing; nor does one whose norm is not finite'),
+  lossScale: LossScale.optional().describe(
+    'gradients are computed so many times as large: a number that stays, or how it moves; f16 needs it',
+  ),
   mostSkips: z
     .int()
     .min(1)
     .max(2 ** 30)
-    .default(3)
-    .describe('so many steps skipped in a row end the run'),
+    .optional()
+    .describe('so many steps skipped in a row end the run; 3 if not given, 64 where the loss scale moves'),
   seed: z
     .int()
     .min(0)

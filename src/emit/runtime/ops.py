@@ -18,6 +18,7 @@ from .norms import rms_norm_weight_grad, rms_scale  # noqa: F401
 from .optimizer import accumulate_, add_squares_, adamw_, lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
 from .optimizer import newton_schulz, nothing, sgd_, take_, wide, zero_  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401
+from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401
 
 
 def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:

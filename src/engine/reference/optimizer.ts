@@ -145,9 +145,3 @@ export const muon: Prepare<'muon'> = (op, [grad, , , direction], [param, m]) => 
     }
   }
 }
-
-export const take: Prepare<'take'> =
-  op =>
-  (cells, [norm], [taken]) => {
-    if (cells[norm.at] < squaredLimit(op)) cells[taken.at] += 1
-  }

@@ -308,9 +308,9 @@ export const signatures: OpTable<Signature> = {
   balanceLoss: {
     ...{ ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
   },
-  balanceLossGrad: elementwise(2, { dtypes: { ins: 'ff', outs: 'f' }, stuck: ofChoice }),
+  balanceLossGrad: { ...elementwise(2, { dtypes: { ins: 'fff', outs: 'f' }, stuck: ofChoice }), ins: [2, 3] },
   zLoss: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
-  zLossGrad: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, stuck: ofChoice }),
+  zLossGrad: { ...elementwise(1, { dtypes: { ins: 'xf', outs: 'r' }, stuck: ofChoice }), ins: [1, 2] },
   balance: { ins: n(2), outs: n(1), dtypes: { ins: 'pf', outs: 'p' }, shapes: [like(0)], flat: true },
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
@@ -321,7 +321,8 @@ export const signatures: OpTable<Signature> = {
     ...{ ins: n(1), outs: n(2), dtypes: { ins: 'f', outs: 'ff' }, shapes: [like(0)] },
     stuck: ([x]) => x.filter(name => name !== 'expert'),
   },
-  take: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [scalar] },
+  unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },
+  take: { ins: n(1), outs: [1, 4], dtypes: { ins: 'f', outs: 'ffff' }, shapes: [scalar, scalar, scalar, scalar] },
   adamw: {
     ins: n(4),
     outs: [3, 4],

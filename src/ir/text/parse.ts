@@ -317,7 +317,7 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 }
 
 const optionals = [
-  ...['window', 'scale', 'scaling', 'dim', 'groups'],
+  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler'],
   ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening', 'always', 'stretch'],
 ]
 

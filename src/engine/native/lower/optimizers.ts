@@ -1,8 +1,8 @@
 /** *lower*: what is done to parameters once a step. All of it element by element, so parts need not know that they are parts. */
-import { type OptimizerKind, squaredLimit } from '../../../base/index.js'
+import { type OptimizerKind, scalerKinds, squaredLimit } from '../../../base/index.js'
 import type { InstrOf, Rules } from '../../../ir/index.js'
 import { orthogonal } from './orthogonal.js'
-import { alike, type Site } from './site.js'
+import { alike, type Site, size } from './site.js'
 
 /** What all optimizers are told. */
 const updating = ({
@@ -15,11 +15,25 @@ const updating = ({
   limit: squaredLimit(limit === undefined ? {} : { limit }),
 })
 
-type Updates = OptimizerKind | 'take' | 'lambSquares' | 'muonMean' | 'newtonSchulz'
+/** Of a scaler that has no such number. */
+const noNumbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0 }
+
+type Updates = OptimizerKind | 'unscale' | 'take' | 'lambSquares' | 'muonMean' | 'newtonSchulz'
 
 export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
-  take: ({ ins: [normSquared], outs: [taken], ...guard }, s) =>
-    void s.list.write('take', { taken: s.at(taken), normSquared: s.at(normSquared), limit: squaredLimit(guard) }),
+  unscale: ({ ins: [scale], outs: [x] }, s) =>
+    void s.list.write('unscale', { x: s.at(x), scale: s.at(scale), n: size(s, x) }),
+  take({ ins: [norm], outs: [taken, ...scalars], scaler, ...guard }, s) {
+    const normSquared = s.at(norm)
+    s.list.write('take', { taken: s.at(taken), normSquared, limit: squaredLimit(guard) })
+    if (!scaler || scaler.kind === 'static') return
+    const [scale, growth, hysteresis = 0] = scalars.map(ref => s.at(ref))
+    const { growth: factor, interval, backoff, min, hysteresis: full, consecutive } = { ...noNumbers, ...scaler }
+    const settings = { factor, backoff, interval, min, full, consecutive }
+    s.list.write('rescale', {
+      ...{ scale, growth, hysteresis, normSquared, scaler: scalerKinds.indexOf(scaler.kind), ...settings },
+    })
+  },
   adamw({ ins, outs: [param, m, v, top], beta1, beta2, eps, coupled = false, ...how }, s) {
     const [grad, normSquared, lr, taken] = ins.map(ref => s.at(ref))
     s.list.write('adamw', {
