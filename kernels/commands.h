@@ -66,9 +66,16 @@ enum {
   CMD_FILL,
   CMD_ACCUMULATE,
   CMD_SUM_SQUARES,
+  CMD_UNSCALE,
   CMD_TAKE,
+  CMD_RESCALE,
   CMD_ADAMW,
   CMD_SGD,
+  CMD_LAMB_SQUARES,
+  CMD_LAMB,
+  CMD_MUON_MEAN,
+  CMD_NORMALISE,
+  CMD_MUON,
   CMD_LION,
   CMD_COPY,
   CMD_START,
@@ -523,11 +530,12 @@ enum {
 #define BALANCE_LOSS_GRAD_DSCORES 0
 #define BALANCE_LOSS_GRAD_SCORES 1
 #define BALANCE_LOSS_GRAD_COUNTS 2
-#define BALANCE_LOSS_GRAD_GROUPS 3
-#define BALANCE_LOSS_GRAD_ROWS 4
-#define BALANCE_LOSS_GRAD_COLUMNS 5
-#define BALANCE_LOSS_GRAD_BY 6
-#define BALANCE_LOSS_GRAD_SHARES 7
+#define BALANCE_LOSS_GRAD_SCALE 3
+#define BALANCE_LOSS_GRAD_GROUPS 4
+#define BALANCE_LOSS_GRAD_ROWS 5
+#define BALANCE_LOSS_GRAD_COLUMNS 6
+#define BALANCE_LOSS_GRAD_BY 7
+#define BALANCE_LOSS_GRAD_SHARES 8
 #define Z_LOSS_LOSS 0
 #define Z_LOSS_LOGITS 1
 #define Z_LOSS_ROWS 2
@@ -535,9 +543,10 @@ enum {
 #define Z_LOSS_BY 4
 #define Z_LOSS_GRAD_DLOGITS 0
 #define Z_LOSS_GRAD_LOGITS 1
-#define Z_LOSS_GRAD_ROWS 2
-#define Z_LOSS_GRAD_COLUMNS 3
-#define Z_LOSS_GRAD_BY 4
+#define Z_LOSS_GRAD_SCALE 2
+#define Z_LOSS_GRAD_ROWS 3
+#define Z_LOSS_GRAD_COLUMNS 4
+#define Z_LOSS_GRAD_BY 5
 #define BALANCE_BIAS 0
 #define BALANCE_COUNTS 1
 #define BALANCE_NORM_SQUARED 2
@@ -554,9 +563,23 @@ enum {
 #define SUM_SQUARES_OUT 0
 #define SUM_SQUARES_X 1
 #define SUM_SQUARES_N 2
+#define UNSCALE_X 0
+#define UNSCALE_SCALE 1
+#define UNSCALE_N 2
 #define TAKE_TAKEN 0
 #define TAKE_NORM_SQUARED 1
 #define TAKE_LIMIT 2
+#define RESCALE_SCALE 0
+#define RESCALE_GROWTH 1
+#define RESCALE_HYSTERESIS 2
+#define RESCALE_NORM_SQUARED 3
+#define RESCALE_SCALER 4
+#define RESCALE_FACTOR 5
+#define RESCALE_BACKOFF 6
+#define RESCALE_INTERVAL 7
+#define RESCALE_MIN 8
+#define RESCALE_FULL 9
+#define RESCALE_CONSECUTIVE 10
 #define ADAMW_PARAM 0
 #define ADAMW_M 1
 #define ADAMW_V 2
@@ -588,6 +611,62 @@ enum {
 #define SGD_CLIP 11
 #define SGD_LIMIT 12
 #define SGD_RATE 13
+#define LAMB_SQUARES_PARAM_SQUARED 0
+#define LAMB_SQUARES_STEP_SQUARED 1
+#define LAMB_SQUARES_GRAD 2
+#define LAMB_SQUARES_NORM_SQUARED 3
+#define LAMB_SQUARES_TAKEN 4
+#define LAMB_SQUARES_PARAM 5
+#define LAMB_SQUARES_M 6
+#define LAMB_SQUARES_V 7
+#define LAMB_SQUARES_N 8
+#define LAMB_SQUARES_BETA1 9
+#define LAMB_SQUARES_BETA2 10
+#define LAMB_SQUARES_EPS 11
+#define LAMB_SQUARES_WEIGHT_DECAY 12
+#define LAMB_SQUARES_CLIP 13
+#define LAMB_PARAM 0
+#define LAMB_M 1
+#define LAMB_V 2
+#define LAMB_GRAD 3
+#define LAMB_NORM_SQUARED 4
+#define LAMB_LR 5
+#define LAMB_TAKEN 6
+#define LAMB_PARAM_SQUARED 7
+#define LAMB_STEP_SQUARED 8
+#define LAMB_N 9
+#define LAMB_BETA1 10
+#define LAMB_BETA2 11
+#define LAMB_EPS 12
+#define LAMB_ALWAYS 13
+#define LAMB_WEIGHT_DECAY 14
+#define LAMB_CLIP 15
+#define LAMB_LIMIT 16
+#define LAMB_RATE 17
+#define MUON_MEAN_DIRECTION 0
+#define MUON_MEAN_GRAD 1
+#define MUON_MEAN_NORM_SQUARED 2
+#define MUON_MEAN_M 3
+#define MUON_MEAN_N 4
+#define MUON_MEAN_MOMENTUM 5
+#define MUON_MEAN_NESTEROV 6
+#define MUON_MEAN_CLIP 7
+#define NORMALISE_OUT 0
+#define NORMALISE_X 1
+#define NORMALISE_N 2
+#define MUON_PARAM 0
+#define MUON_M 1
+#define MUON_GRAD 2
+#define MUON_NORM_SQUARED 3
+#define MUON_LR 4
+#define MUON_DIRECTION 5
+#define MUON_N 6
+#define MUON_MOMENTUM 7
+#define MUON_STRETCH 8
+#define MUON_WEIGHT_DECAY 9
+#define MUON_CLIP 10
+#define MUON_LIMIT 11
+#define MUON_RATE 12
 #define LION_PARAM 0
 #define LION_M 1
 #define LION_GRAD 2
@@ -767,9 +846,16 @@ COMMAND(balance);
 COMMAND(fill);
 COMMAND(accumulate);
 COMMAND(sumSquares);
+COMMAND(unscale);
 COMMAND(take);
+COMMAND(rescale);
 COMMAND(adamw);
 COMMAND(sgd);
+COMMAND(lambSquares);
+COMMAND(lamb);
+COMMAND(muonMean);
+COMMAND(normalise);
+COMMAND(muon);
 COMMAND(lion);
 COMMAND(copy);
 COMMAND(start);
@@ -852,9 +938,16 @@ COMMAND(waitSeveral);
   [CMD_FILL] = cmd_fill, \
   [CMD_ACCUMULATE] = cmd_accumulate, \
   [CMD_SUM_SQUARES] = cmd_sumSquares, \
+  [CMD_UNSCALE] = cmd_unscale, \
   [CMD_TAKE] = cmd_take, \
+  [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
   [CMD_SGD] = cmd_sgd, \
+  [CMD_LAMB_SQUARES] = cmd_lambSquares, \
+  [CMD_LAMB] = cmd_lamb, \
+  [CMD_MUON_MEAN] = cmd_muonMean, \
+  [CMD_NORMALISE] = cmd_normalise, \
+  [CMD_MUON] = cmd_muon, \
   [CMD_LION] = cmd_lion, \
   [CMD_COPY] = cmd_copy, \
   [CMD_START] = cmd_start, \
@@ -932,6 +1025,15 @@ enum {
   SEVERAL_REDUCE_SCATTER,
   SEVERAL_ALL_GATHER,
   SEVERAL_COUNT
+};
+
+// How the scale of gradients moves.
+enum {
+  SCALER_STATIC,
+  SCALER_TORCH,
+  SCALER_MEGATRON,
+  SCALER_DEEPSPEED,
+  SCALER_COUNT
 };
 
 // What its elements are.

@@ -245,17 +245,20 @@ COMMAND(balanceLoss) {
   *floats(c, w[BALANCE_LOSS_LOSS]) = (float)(w[BALANCE_LOSS_BY] * sum);
 }
 
+static double scale_at(const struct context *c, double scale) { return scale == 0 ? 1 : (double)*floats(c, scale); }
+
 COMMAND(balanceLossGrad) {
   float *dscores = floats(c, w[BALANCE_LOSS_GRAD_DSCORES]);
   const float *scores = floats(c, w[BALANCE_LOSS_GRAD_SCORES]), *counts = floats(c, w[BALANCE_LOSS_GRAD_COUNTS]);
   const size groups = (size)w[BALANCE_LOSS_GRAD_GROUPS], rows = (size)w[BALANCE_LOSS_GRAD_ROWS];
   const size columns = (size)w[BALANCE_LOSS_GRAD_COLUMNS];
   const int shares = w[BALANCE_LOSS_GRAD_SHARES] != 0;
+  const double by = w[BALANCE_LOSS_GRAD_BY] * scale_at(c, w[BALANCE_LOSS_GRAD_SCALE]);
   for (size g = 0; g < groups; g++, counts += columns)
     for (size r = 0; r < rows; r++, scores += columns, dscores += columns) {
       const double total = total_of(scores, columns, shares), mean = shares ? burden(scores, counts, columns, total) : 0;
       for (size i = 0; i < columns; i++)
-        dscores[i] = (float)(w[BALANCE_LOSS_GRAD_BY] * ((double)counts[i] - mean) / total);
+        dscores[i] = (float)(by * ((double)counts[i] - mean) / total);
     }
 }
 
@@ -278,9 +281,10 @@ COMMAND(zLossGrad) {
   float *dlogits = floats(c, w[Z_LOSS_GRAD_DLOGITS]);
   const float *logits = floats(c, w[Z_LOSS_GRAD_LOGITS]);
   const size rows = (size)w[Z_LOSS_GRAD_ROWS], columns = (size)w[Z_LOSS_GRAD_COLUMNS];
+  const double by = w[Z_LOSS_GRAD_BY] * scale_at(c, w[Z_LOSS_GRAD_SCALE]);
   for (size r = 0; r < rows; r++, logits += columns, dlogits += columns) {
     float max;
-    const double sum = soften(dlogits, logits, columns, &max), slope = 2 * w[Z_LOSS_GRAD_BY] * ((double)max + log_f64(sum));
+    const double sum = soften(dlogits, logits, columns, &max), slope = 2 * by * ((double)max + log_f64(sum));
     for (size i = 0; i < columns; i++) dlogits[i] = (float)(slope * (double)dlogits[i] / sum);
   }
 }

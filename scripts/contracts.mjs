@@ -2,7 +2,7 @@
 // A test writes both again and compares.
 import { realpathSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { elementFacts, elementTypes } from '../dist/src/base/index.js'
+import { elementFacts, elementTypes, scalerKinds } from '../dist/src/base/index.js'
 import {
   combines,
   commandNames,
@@ -71,6 +71,9 @@ const commandsHeader = () =>
     '',
     '// What is done to several tensors at one collective.',
     ...enumOf('SEVERAL', severalKinds),
+    '',
+    '// How the scale of gradients moves.',
+    ...enumOf('SCALER', scalerKinds),
     '',
     '// What its elements are.',
     ...enumOf('DTYPE', elementTypes),

@@ -75,7 +75,7 @@ export const rows: readonly Row[] = [
   [plan('sequenceParallel: yes'), 'schema/type plan.sequenceParallel | expected true or false, got the string "yes"; write true'],
   [plan('overlap: 1'), 'schema/type plan.overlap | expected true or false'],
   [training('globalBatch: 16'), 'schema/missing training.seq | tokens in a sequence'],
-  [training('seq: 32, globalBatch: 16, optimizer: { lr: 1 }'), 'schema/missing training.optimizer.kind | one of adamw, sgd or lion'],
+  [training('seq: 32, globalBatch: 16, optimizer: { lr: 1 }'), 'schema/missing training.optimizer.kind | one of adamw, sgd, lamb, muon or lion'],
   [training('seq: 32, globalBatch: 16, optimizer: adamw'), 'schema/type training.optimizer | expected a mapping'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: adam, lr: 1 }'), 'schema/name training.optimizer.kind | did you mean `adamw`, with coupled: true for the decay of plain Adam?'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: sgd, lr: 1, beta1: 0.9 }'), 'schema/key training.optimizer.beta1 | one of kind, lr, momentum, nesterov, dampening or weightDecay'],
@@ -111,7 +111,7 @@ export const rows: readonly Row[] = [
   [plan('order: tp-dp, pp: 2, microbatches: 2'), 'plan/order plan.order | pp is missing'],
 
   // Words of other frameworks
-  [plan('precision: fp16'), 'schema/name plan.precision | f16 and its loss scaling are not supported yet; bf16 takes as many bytes'],
+  [plan('precision: fp16'), 'schema/name plan.precision | did you mean `f16`?'],
   [plan('precision: bfloat16'), 'schema/name plan.precision | did you mean `bf16`?'],
   [plan('precision: float32'), 'schema/name plan.precision | did you mean `f32`?'],
   [plan('precision: fp8'), 'schema/name plan.precision | 8-bit floats are not supported yet'],

@@ -23,14 +23,21 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt', {}],
   ['gpt', { tp: 2, sequenceParallel: true }],
   ['gpt', { tp: 4, sequenceParallel: true, overlap: false }],
-  ['gpt', { dp: 2, zero: 1, microbatches: 2 }],
+  [
+    'gpt',
+    { dp: 2, zero: 1, microbatches: 2 },
+    {
+      optimizer: { kind: 'muon', lr: 3e-3, weightDecay: 0.1, rest: { lr: 1e-3 } },
+      roles: { norm: { weightDecay: 1 } },
+    },
+  ],
   ['gpt', { dp: 2, zero: 2, microbatches: 2 }, { optimizer: { kind: 'adamw', lr: 3e-3, amsgrad: true } }],
   [
     'gpt',
     { dp: 2, zero: 2, microbatches: 2, reduce: 'step' },
     { optimizer: { kind: 'lion', lr: 1e-3, weightDecay: 0.1 } },
   ],
-  ['gpt', { dp: 2, zero: 3, microbatches: 2 }],
+  ['gpt', { dp: 2, zero: 3, microbatches: 2 }, { optimizer: { kind: 'lamb', lr: 3e-3, weightDecay: 0.1 } }],
   ['gpt', { dp: 2, zero: 3, microbatches: 2, gather: 'step' }],
   ['gpt', { recompute: ['gelu', 'layerNorm', 'contract'], tp: 2, sequenceParallel: true }],
   ['gpt', { dp: 2 }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, weightDecay: 0.01, nesterov: true } }],

@@ -1,4 +1,4 @@
-/** Emitted runs skip a step whose gradient norm is not finite, on all ranks alike, and say so. */
+/** Emitted runs skip a step whose gradient norm is not finite, on all ranks alike, scale their losses, and say so. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,6 +29,45 @@ here.Here._read = spoilt
 main(__file__)
 `
 
+/** The least scale is the first. */
+const least = `
+from runtime import trainer
+
+told = trainer.read_json
+trainer.read_json = lambda folder, name: {**told(folder, name), **({"leastScale": 16.0} if name == "run.json" else {})}
+${spoilt('(1, 2, 3)')}`
+
+/** The scalers of others, on tensors of one number. */
+const scalers = `
+import json
+import sys
+
+import torch
+from runtime import scaler
+
+for kind, count in (("torch", 2), ("megatron", 3), ("deepspeed", 3)):
+    cases = json.load(open(f"{sys.argv[1]}/scaler-{kind}.json"))["cases"]
+    for case in cases:
+        c = case["config"]
+        full = c.get("hysteresis", c.get("delayed_shift", 0))
+        numbers = {"factor": c.get("growth_factor", 2.0), "interval": c.get("growth_interval", c.get("scale_window"))}
+        if kind != "deepspeed":
+            numbers["backoff"] = c["backoff_factor"]
+        else:
+            numbers["consecutive"] = int(c["consecutive_hysteresis"])
+        if kind != "torch":
+            numbers.update(least=c["min_scale"], full=full)
+        state = [torch.tensor(float(x)) for x in (c.get("init_scale", c.get("initial_scale")), 0, full)][:count]
+        for row, mark in zip(case["rows"], case["overflow"]):
+            before = state[0].item()
+            getattr(scaler, f"rescale_as_{kind}_")(*state, torch.tensor(mark == "."), **numbers)
+            seen = [before, int(mark == "!"), *(x.item() for x in state)]
+            if kind == "deepspeed":
+                seen = [*seen[:3], seen[4]]
+            assert seen == row[: len(seen)], (kind, case["name"], seen, row)
+print("scalers agree")
+`
+
 const python = findPython()
 
 describe('emitted runs that meet what is not finite', { skip: python ? false : noPython }, () => {
@@ -41,6 +80,8 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
         steps: 4,
         evalBatches: 0,
         optimizer: { kind: 'adamw', lr: 1e-2 },
+        lossScale: { kind: 'megatron', initial: 16, interval: 2, hysteresis: 1 },
+        mostSkips: 3,
         lrSchedule: { kind: 'linear', warmup: 2 },
       },
     },
@@ -69,7 +110,12 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
   before(() => {
     copies = new Forking(python!)
     writeEmittedJob(root, job)
-    writeFiles(root, { 'once.py': spoilt('(1,)'), 'always.py': spoilt('(1, 2, 3)') })
+    writeFiles(root, {
+      'once.py': spoilt('(1,)'),
+      'always.py': spoilt('(1, 2, 3)'),
+      'least.py': least,
+      'scalers.py': scalers,
+    })
   })
   after(async () => {
     await copies.close()
@@ -91,17 +137,25 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
     })
     const records = recordsIn(ended)
     deepEqual(
-      records.map(({ step, taken, skipped, lr }) => [step, taken, skipped, lr]),
-      expected.map(({ taken, skipped, lr }, i) => [
+      records.map(({ step, taken, skipped, lr, scale }) => [step, taken, skipped, lr, scale]),
+      expected.map(({ taken, skipped, lr, scale }, i) => [
         i + 1,
         taken,
-        skipped ? 'gradient norm is not finite' : undefined,
+        skipped ? 'gradient norm is not finite, scale 16 -> 8' : undefined,
         lr,
+        scale!.before,
       ]),
     )
     equal(records[1].loss, null)
     deepEqual(tensorsOf(2), tensorsOf(1))
-    deepEqual([saved(2).scalars, saved(4).scalars], [{ taken: 1 }, { taken: 3 }])
+    deepEqual(
+      [saved(2).scalars, saved(4).scalars],
+      [
+        { taken: 1, scale: 8, growth: 0, hysteresis: 0 },
+        { taken: 3, scale: 16, growth: 0, hysteresis: 1 },
+      ],
+    )
+    deepEqual(saved(4).scalars, machine.scalars())
     for (const { name } of program.params) {
       const [own, right] = [saved(4).tensor(`param.${name}`), machine.parameter(name)]
       ok(
@@ -120,11 +174,40 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
     const said = ended.map(({ err }) => err).join('')
     match(
       said,
-      /lockstep: steps 2 to 4 were skipped: gradient norm is not finite; .* as step 1 left them; try a smaller lr/,
+      /lockstep: steps 2 to 4 were skipped: gradient norm is not finite, scale 4 -> 2; .* as step 1 left them; try a smaller lr/,
     )
     deepEqual(
       recordsIn(ended).map(({ step, taken }) => [step, taken]),
       [2, 3, 4].map(step => [step, 1]),
     )
+  })
+
+  test('a run whose scale is the least there is ends with the reason', async () => {
+    const ended = await run('least.py', '--resume', 'saved/step-00000001', '--steps', '6')
+    deepEqual(
+      ended.map(({ code }) => code),
+      [1, 1, 1, 1],
+    )
+    match(
+      ended.map(({ err }) => err).join(''),
+      /lockstep: the gradients of step 2 are not finite, and the loss scale is at its minimum, 16; .* or bf16/,
+    )
+  })
+
+  test('a run that resumes goes on to the bit, its scale too', async () => {
+    const ended = await run('once.py', '--resume', 'saved/step-00000002', '--save', 'again', '--save-every', '1')
+    for (const { code, err } of ended) equal(code, 0, err)
+    const again = readCheckpoint((name, begin, end) =>
+      readFileSync(join(root, 'again', 'step-00000004', name)).subarray(begin, end),
+    )
+    deepEqual(again.scalars, saved(4).scalars)
+    for (const name of again.tensors.keys()) deepEqual(again.tensor(name), saved(4).tensor(name), name)
+  })
+
+  test('scalers on the device move as those of others', async () => {
+    const [rank] = await copies.ranks(1, ['scalers.py', join(process.cwd(), 'test/fixtures/precision')], root)
+    const { code, out, err } = await rank.done
+    equal(code, 0, err)
+    match(out, /scalers agree/)
   })
 })

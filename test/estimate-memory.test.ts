@@ -19,7 +19,7 @@ import {
   usual,
 } from '../src/estimate/index.js'
 import { scheduleFacts, scheduleNames } from '../src/plan/index.js'
-import { makeSchedule, tasksOf } from '../src/schedule/index.js'
+import { makeSchedule, schedules, tasksOf } from '../src/schedule/index.js'
 
 /** GPT-3 without its ends, so that layers can be counted. */
 const shape: Shape = {
@@ -171,6 +171,23 @@ for (const schedule of scheduleNames)
             const { open, held } = holdings[rank]
             deepEqual({ open, held }, counted(row), `pp ${pp} chunks ${chunks} m ${microbatches} rank ${rank}`)
           }
+        }
+  })
+
+for (const schedule of scheduleNames)
+  test(`${schedule}: the first and the last rank hold what they hold in the whole order`, () => {
+    const { chunks: usualChunks, chunksFixed } = scheduleFacts[schedule]
+    for (const pp of [1, 2, 5, 8])
+      for (const microbatches of [1, 3, 8, 60])
+        for (const chunks of chunksFixed ? [usualChunks] : [1, 3]) {
+          const { ends, holdings } = pipelineIn(place({ schedule, pp, chunks, microbatches, shape: { layers: 30 } }))
+          const isKnown = !schedules[schedule].inTicks
+          const ranks = pp === 1 ? [0] : [0, pp - 1]
+          deepEqual(
+            ends,
+            isKnown ? ranks.map(rank => holdings.all[rank]) : [],
+            `pp ${pp} chunks ${chunks} m ${microbatches}`,
+          )
         }
   })
 

@@ -44,7 +44,6 @@ test('a job file is read, with every default resolved', () => {
       seq: 128,
       globalBatch: 16,
       clip: 1,
-      mostSkips: 3,
       seed: 1,
       steps: 100,
       lrSchedule: { kind: 'constant', warmup: 0, minLr: 0 },

@@ -3,7 +3,7 @@
  * around the widths of vectors, tiles and blocks, or 0. A result may differ by `bound` times its own size plus
  * `magnitude`: what the terms that were summed for it weigh.
  */
-import { type Guard, squaredLimit } from '../src/base/index.js'
+import { squaredLimit } from '../src/base/index.js'
 import type { CommandName } from '../src/engine/native/index.js'
 import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
@@ -27,6 +27,7 @@ import {
   swiglu,
   swigluGrad,
 } from './kernel-layers.js'
+import { guards, norms, rescale, scalar, take, unscale } from './kernel-scaler.js'
 import type { Tensor } from './tiny.js'
 
 export type { KernelCase } from './kernel-draw.js'
@@ -148,21 +149,6 @@ const sumSquares: Make = ({ size, tensor }) => {
   return { command: 'sumSquares', ins: { x: x.values }, initial, words: { n }, expected: { out: sum }, bound: 1e-7 }
 }
 
-const scalar = (value: number): Tensor => ({ dims: [], values: [Math.fround(value)] })
-
-/** Norms and limits of steps that are taken, and of some that are skipped. */
-const norms = [50, 50, Number.NaN, Number.POSITIVE_INFINITY]
-const guards: readonly Guard[] = [{}, { limit: 8 }, { limit: 7 }]
-
-const take: Make = ({ pick }) => {
-  const [normSquared, taken, guard] = [scalar(pick(norms)), scalar(pick([0, 1, 1000])), pick(guards)]
-  const [expected] = reference({ kind: 'take', ...guard }, [normSquared], taken)
-  return {
-    ...{ command: 'take', ins: { normSquared: normSquared.values }, initial: { taken: taken.values } },
-    ...{ words: { limit: squaredLimit(guard) }, expected: { taken: expected }, bound: 0 },
-  }
-}
-
 const adamw: Make = ({ size, tensor, pick, chance }) => {
   const n = size(500)
   const [coupled, amsgrad, rate] = [chance(0.3), chance(0.3), pick([1, 0.5])]
@@ -221,6 +207,91 @@ const lion: Make = ({ size, tensor, pick }) => {
   }
 }
 
+const lambSettings = { beta1: 0.9, beta2: 0.999, eps: 1e-6, weightDecay: 0.1 }
+
+const lambSquares: Make = ({ size, tensor, pick }) => {
+  const n = size(500)
+  const [grad, param, m, v] = Array.from({ length: 4 }, () => tensor({ n }))
+  for (let i = 0; i < n; i++) v.values[i] **= 2
+  const op = { ...lambSettings, clip: pick([0, 1]) }
+  const [normSquared, taken] = [scalar(4), scalar(pick([0, 100]))]
+  const ins = { grad, normSquared, taken, param, m, v }
+  const results = reference({ kind: 'lambSquares', ...op }, Object.values(ins), {}, {})
+  return {
+    command: 'lambSquares',
+    ins: Object.fromEntries(Object.entries(ins).map(([name, { values }]) => [name, values])),
+    words: { n, ...op },
+    expected: { paramSquared: results[0], stepSquared: results[1] },
+    bound: 4e-6,
+  }
+}
+
+const lamb: Make = ({ size, tensor, pick, chance }) => {
+  const n = size(500)
+  const [grad, param, m, v] = Array.from({ length: 4 }, () => tensor({ n }))
+  for (let i = 0; i < n; i++) v.values[i] **= 2
+  const always = chance(0.5)
+  const op = { ...lambSettings, weightDecay: pick([0, 0.1]), clip: pick([0, 1]), ...pick(guards), rate: pick([1, 2]) }
+  const numbers = {
+    normSquared: pick(norms),
+    lr: 0.01,
+    taken: pick([0, 100]),
+    paramSquared: pick([0, 9]),
+    stepSquared: 4,
+  }
+  const scalars = Object.entries(numbers).map(([name, value]) => [name, scalar(value)] as const)
+  const given = [grad, ...scalars.map(([, value]) => value)]
+  const results = reference({ kind: 'lamb', ...op, always }, given, param, m, v)
+  return {
+    command: 'lamb',
+    ins: { grad: grad.values, ...Object.fromEntries(scalars.map(([name, { values }]) => [name, values])) },
+    initial: { param: param.values, m: m.values, v: v.values },
+    words: { n, ...op, always: Number(always), limit: squaredLimit(op) },
+    expected: { param: results[0], m: results[1], v: results[2] },
+    magnitude: { param: 0.3, m: 1, v: 0 },
+    bound: 4e-7,
+  }
+}
+
+const muonMean: Make = ({ size, tensor, pick, chance }) => {
+  const n = size(500)
+  const [grad, m, normSquared] = [tensor({ n }), tensor({ n }), scalar(4)]
+  const op = { momentum: 0.95, nesterov: chance(0.5), clip: pick([0, 1]) }
+  const [direction] = reference({ kind: 'muonMean', ...op }, [grad, normSquared, m], { n })
+  return {
+    command: 'muonMean',
+    ins: { grad: grad.values, normSquared: normSquared.values, m: m.values },
+    words: { n, ...op, nesterov: Number(op.nesterov) },
+    expected: { direction },
+    magnitude: 1,
+    bound: 4e-7,
+  }
+}
+
+const normalise: Make = ({ size, values }) => {
+  const n = size(500)
+  const x = values(n)
+  const norm = Math.max(Math.hypot(...x), 1e-7)
+  return { command: 'normalise', ins: { x }, words: { n }, expected: { out: x.map(v => v / norm) }, bound: 4e-7 }
+}
+
+const muon: Make = ({ size, tensor, pick }) => {
+  const n = size(500)
+  const [grad, param, m, direction] = Array.from({ length: 4 }, () => tensor({ n }))
+  const op = { momentum: 0.95, stretch: pick([1, 2]), weightDecay: 0.1, clip: pick([0, 1]), ...pick(guards), rate: 0.5 }
+  const [normSquared, lr] = [scalar(pick(norms)), scalar(0.1)]
+  const [moved, mean] = reference({ kind: 'muon', ...op }, [grad, normSquared, lr, direction], param, m)
+  return {
+    command: 'muon',
+    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values, direction: direction.values },
+    initial: { param: param.values, m: m.values },
+    words: { n, ...op, limit: squaredLimit(op) },
+    expected: { param: moved, m: mean },
+    magnitude: 1,
+    bound: 4e-7,
+  }
+}
+
 const copy: Make = ({ size, values, int }) => {
   const [rows, columns] = [size(), size()]
   const [strideOut, strideX] = [columns + int(2) * 3, columns + int(2) * 5]
@@ -271,10 +342,17 @@ const makers = {
   fill,
   accumulate,
   sumSquares,
+  unscale,
   take,
+  rescale,
   adamw,
   sgd,
   lion,
+  lambSquares,
+  lamb,
+  muonMean,
+  normalise,
+  muon,
   copy,
   ...expertCases,
 } satisfies Partial<Record<CommandName, Make>>

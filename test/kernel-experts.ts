@@ -310,9 +310,11 @@ const balanceLoss: Make = d => {
 const balanceLossGrad: Make = d => {
   const { sizes, given, words, counts, how } = balancing(d)
   const { batch, seq, candidate } = sizes
-  const [dscores] = reference({ kind: 'balanceLossGrad', ...how }, [given, counts], { batch, seq, candidate })
-  const [ins, magnitude] = [{ scores: given.values, counts: counts.values }, largest(counts.values)]
-  const all = { ...words, by: how.by, shares: +how.shares }
+  const scale = d.pick([[], [{ dims: [], values: [64] }]])
+  const [dscores] = reference({ kind: 'balanceLossGrad', ...how }, [given, counts, ...scale], { batch, seq, candidate })
+  const magnitude = largest(counts.values) * (scale[0]?.values[0] ?? 1)
+  const ins = { scores: given.values, counts: counts.values, ...(scale[0] ? { scale: scale[0].values } : {}) }
+  const all = { ...words, by: how.by, shares: +how.shares, ...(scale[0] ? {} : { scale: 0 }) }
   return { command: 'balanceLossGrad', ins, words: all, expected: { dscores }, magnitude, bound: 1e-6 }
 }
 
@@ -321,14 +323,14 @@ const zLoss =
   d => {
     const { batch, seq, candidate } = routing(d)
     const logits = d.tensor({ batch, seq, candidate }, 3)
-    const [result] = reference(
-      { kind: command, by: 0.2 },
-      [logits],
-      command === 'zLoss' ? {} : { batch, seq, candidate },
-    )
-    const words = { rows: batch * seq, columns: candidate, by: 0.2 }
-    const expected: Record<string, ArrayLike<number>> = command === 'zLoss' ? { loss: result } : { dlogits: result }
-    return { command, ins: { logits: logits.values }, words, expected, magnitude: 1, bound: 1e-6 }
+    const isLoss = command === 'zLoss'
+    const scale: Tensor[] = isLoss ? [] : d.pick([[], [{ dims: [], values: [64] }]])
+    const by = { kind: command, by: 0.2 }
+    const [result] = reference(by, [logits, ...scale], isLoss ? {} : { batch, seq, candidate })
+    const words = { rows: batch * seq, columns: candidate, by: 0.2, ...(isLoss || scale[0] ? {} : { scale: 0 }) }
+    const expected: Record<string, ArrayLike<number>> = isLoss ? { loss: result } : { dlogits: result }
+    const ins = { logits: logits.values, ...(scale[0] ? { scale: scale[0].values } : {}) }
+    return { command, ins, words, expected, magnitude: scale[0] ? 64 : 1, bound: 1e-6 }
   }
 
 const balance: Make = ({ tensor, pick, integers }) => {

@@ -19,13 +19,13 @@ const wide: readonly string[] = [
 /** Commands some words of which are f32 as well. */
 const wider: Partial<Record<ComputeCommand, readonly string[]>> = {
   ...{ maxColumns: ['out'], sumExp: ['out'], pick: ['out'], sumSquares: ['out'] },
-  ...{ scoresGrad: ['dy', 'y'], zLossGrad: ['logits'] },
+  ...{ scoresGrad: ['dy', 'y'], zLossGrad: ['logits'], lambSquares: ['paramSquared', 'stepSquared'] },
 }
 
 /** Commands of statistics and whole numbers alone. */
 const others: readonly ComputeCommand[] = [
   ...(['tokenLoss', 'countLabels', 'take', 'scores', 'topK', 'chosen', 'chosenGrad', 'assign', 'rowsOf'] as const),
-  ...(['countChoices', 'countTop', 'balanceLoss', 'balanceLossGrad', 'zLoss', 'balance'] as const),
+  ...(['countChoices', 'countTop', 'balanceLoss', 'balanceLossGrad', 'zLoss', 'balance', 'normalise'] as const),
 ]
 
 /** Commands that move numbers: results are stored as operands are. */

@@ -41,19 +41,19 @@ const adamw = { optimizer: { kind: 'adamw', lr: 1e-3 }, skipAbove: 5 } as const
 const trained = jobOf('gpt', { pp: 2, dp: 2 }, adamw)
 const [program, serial] = [compileJob(trained), compileJob(serialJob(trained))]
 
-const edited = (edit: (instr: Instr) => Instr | readonly Instr[], of: RegExp): Program => ({
-  ...program,
+const edited = (edit: (instr: Instr) => Instr | readonly Instr[], of: RegExp, given = program): Program => ({
+  ...given,
   segments: Object.fromEntries(
-    Object.entries(program.segments).map(([name, segment]) => [
+    Object.entries(given.segments).map(([name, segment]) => [
       name,
       of.test(name) ? { ...segment, instrs: segment.instrs.flatMap(edit) } : segment,
     ]),
   ),
 })
 
-const caught = (law: Law, what: string, broken: Program) =>
+const caught = (law: Law, what: string, broken: Program, beside = serial) =>
   test(`[${law}] ${what}, in a compiled program`, () => {
-    const found = verify(broken, serial)
+    const found = verify(broken, beside)
     assert.ok(
       found.some(violation => violation.law === law),
       `not caught; instead: ${found.map(showViolation).join('\n')}`,
@@ -91,3 +91,79 @@ caught('P10', 'the count moves by something else on one stream', {
   streams: [stream, { ...last, steps: otherwise }],
   segments: { ...program.segments, other: { ...take, name: 'other', instrs: further } },
 })
+
+const scaledJob = jobOf('gpt', { pp: 2, dp: 2 }, { lossScale: { kind: 'torch' } })
+const [scaled, scaledSerial] = [compileJob(scaledJob), compileJob(serialJob(scaledJob))]
+const caughtScaled = (law: Law, what: string, broken: Program) => caught(law, what, broken, scaledSerial)
+const unscales = (edit: (instr: Instr) => readonly Instr[]) =>
+  edited(instr => (instr.kind === 'unscale' ? edit(instr) : instr), /^reduce .*norm1.gain/, scaled)
+const takes = (edit: (instr: Extract<Instr, { kind: 'take' }>) => Instr) =>
+  edited(instr => (instr.kind === 'take' ? edit(instr) : instr), /^take$/, scaled)
+
+test('a scaled program breaks no law, without the serial program too', () => {
+  assert.deepEqual(verify(scaled, scaledSerial).map(showViolation), [])
+  assert.deepEqual(verify(scaled).map(showViolation), [])
+})
+caughtScaled(
+  'P8',
+  'a gradient that is not divided by the scale',
+  unscales(() => []),
+)
+caughtScaled(
+  'P8',
+  'a gradient that is divided twice',
+  unscales(instr => [instr, instr]),
+)
+caughtScaled(
+  'P9',
+  'a scale that does not move',
+  takes(({ scaler: _, ...take }) => ({ ...take, outs: take.outs.slice(0, 1) })),
+)
+caughtScaled(
+  'P9',
+  'growth that moves as the scale',
+  takes(({ outs: [taken, scale, growth], ...take }) => ({ ...take, outs: [taken, growth, scale] })),
+)
+caughtScaled(
+  'P9',
+  'a scaler with numbers that it has no results for',
+  takes(take => ({
+    ...take,
+    scaler: { kind: 'deepspeed', growth: 2, interval: 1, min: 1, hysteresis: 1, consecutive: 0 },
+  })),
+)
+const [head, ...tail] = scaled.streams
+const ending = head.steps.findIndex(isTake)
+const dividing = head.steps.findIndex(step => step.kind === 'call' && step.segment.startsWith('reduce'))
+const soon = head.steps.toSpliced(ending, 1).toSpliced(dividing, 0, head.steps[ending])
+caughtScaled('P9', 'the scale moves before gradients are divided by it', {
+  ...scaled,
+  streams: [{ ...head, steps: soon }, ...tail],
+})
+const { take: taking } = scaled.segments
+const sooner = taking.instrs.map(instr =>
+  instr.kind === 'take'
+    ? { ...instr, scaler: { kind: 'torch' as const, growth: 2, backoff: 0.5, interval: 7 } }
+    : instr,
+)
+caughtScaled('P10', 'the scale moves otherwise on one stream', {
+  ...scaled,
+  segments: { ...scaled.segments, other: { ...taking, name: 'other', instrs: sooner } },
+  streams: [
+    head,
+    ...tail.map(each => ({
+      ...each,
+      steps: each.steps.map(step => (isTake(step) ? { ...step, segment: 'other' } : step)),
+    })),
+  ],
+})
+const text = print(scaled)
+const slipped = (from: string | RegExp, to: string) => parse(text.replace(from, to))
+caughtScaled('I1', 'a loss that is not scaled', slipped('  %divisor = unscale %scale\n', ''))
+caughtScaled('I4', 'a scale that starts elsewhere', slipped('scalar scale 65536', 'scalar scale 1024'))
+caughtScaled(
+  'T1',
+  'a scale that is a part of a sum',
+  slipped('buffer %scale f32 @scale+0 []', 'buffer %scale f32 @scale+0 [] sum:dp'),
+)
+caughtScaled('T3', 'a scale of 16 bits', slipped('buffer %scale f32 @scale+0 []', 'buffer %scale f16 @scale+0 []'))

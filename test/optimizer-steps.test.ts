@@ -70,6 +70,39 @@ const lion: Update = (config, { param, grad, scalars: { normSquared, lr }, state
     [param, state('m')],
   )
 
+const scalarOf = () => ({ dims: [], values: new Float64Array(1) })
+
+const lamb: Update = (config, { param, grad, scalars: { normSquared, lr, taken }, state }) => {
+  const { max_grad_norm: most, always_adapt: always } = config
+  // timm divides by max(1, norm / most) itself.
+  const by = most === null ? 1 : Math.max(1, Math.sqrt(normSquared.values[0]) / Number(most))
+  const given = { ...grad, values: Float64Array.from(grad.values, g => g / by) }
+  const how = { ...betas(config), eps: numberOf(config, 'eps'), weightDecay: numberOf(config, 'weight_decay'), ...free }
+  const [held, sums] = [
+    [param, state('m'), state('v')],
+    [scalarOf(), scalarOf()],
+  ]
+  run({ kind: 'lambSquares', ...how }, [given, normSquared, taken, ...held], sums)
+  run({ kind: 'lamb', ...how, always: always === true }, [given, normSquared, lr, taken, ...sums], held)
+}
+
+/** torch has [outputs inputs], we have [inputs outputs]. */
+const muon: Update = (config, { param, grad, scalars: { normSquared, lr }, state }) => {
+  const [rows, columns] = param.dims.map(({ size }) => size)
+  const momentum = numberOf(config, 'momentum')
+  const nesterov = config.nesterov === true
+  const like = () => ({ dims: param.dims, values: new Float64Array(rows * columns) })
+  const room = { name: 'room', size: rows * columns + 2 * Math.min(rows, columns) ** 2 }
+  const [mean, direction] = [like(), like()]
+  run({ kind: 'muonMean', momentum, nesterov, ...free }, [grad, normSquared, state('m')], [mean])
+  const outs = [direction, { dims: [room], values: new Float64Array(room.size) }]
+  run({ kind: 'newtonSchulz', inputs: 1, steps: numberOf(config, 'ns_steps') }, [mean], outs)
+  const original = config.adjust_lr_fn === 'original'
+  const stretch = original ? Math.sqrt(Math.max(1, rows / columns)) : 0.2 * Math.sqrt(Math.max(rows, columns))
+  const op = { kind: 'muon', momentum, stretch, weightDecay: numberOf(config, 'weight_decay'), ...free } as const
+  run(op, [grad, normSquared, lr, direction], [param, state('m')])
+}
+
 const updates: Readonly<Record<string, Update>> = {
   adamw: adamw({}),
   adam: adamw({ coupled: true }),
@@ -78,6 +111,12 @@ const updates: Readonly<Record<string, Update>> = {
   'sgd-nesterov': sgd,
   'sgd-dampening': sgd,
   lion,
+  lamb,
+  'lamb-clip': lamb,
+  'muon-original': muon,
+  'muon-original-bf16': muon,
+  'muon-match_rms_adamw': muon,
+  'muon-match_rms_adamw-bf16': muon,
 }
 
 const scalar = (value: number): Tensor => ({ dims: [], values: [value] })
@@ -111,10 +150,26 @@ for (const given of cases) {
       for (const [i, values] of params.entries())
         for (const [at, value] of values.entries()) {
           const gap = Math.abs(moved[step][i][at] - value)
-          ok(gap <= 1e-12 * Math.max(1, Math.abs(value)), `step ${step}, tensor ${i}, element ${at}: ${gap}`)
+          // Newton and Schulz in bf16: 3e-2 of lr a step.
+          const bound = given.dtype === 'float32' ? 3e-2 * numberOf(given.config, 'lr') * (step + 1) : 0
+          ok(gap <= bound + 1e-12 * Math.max(1, Math.abs(value)), `step ${step}, tensor ${i}, element ${at}: ${gap}`)
         }
   })
 }
+
+interface Orthogonal {
+  readonly cases: readonly { readonly shape: readonly number[]; readonly x: number[]; readonly torch: number[] }[]
+}
+
+for (const { shape, x, torch } of (JSON.parse(readFixture('optimizers/newton-schulz.json')) as Orthogonal).cases)
+  test(`Newton and Schulz of ${shape.join(' x ')}`, () => {
+    const dims = shape.map((size, i) => ({ name: `d${i}`, size }))
+    const out = { dims, values: new Float64Array(x.length) }
+    const size = x.length + 2 * Math.min(...shape) ** 2
+    const room = { dims: [{ name: 'room', size }], values: new Float64Array(size) }
+    run({ kind: 'newtonSchulz', inputs: 1, steps: 5 }, [{ dims, values: x }], [out, room])
+    for (const [i, value] of torch.entries()) ok(Math.abs(out.values[i] - value) <= 1e-12, `element ${i}`)
+  })
 
 interface Schedules {
   readonly cases: readonly { readonly config: Config; readonly lr: readonly number[] }[]

@@ -26,7 +26,12 @@ for (const name of scheduleNames)
           const counts = { ranks, chunks, microbatches }
           const [F, I, W, C] = [1, 1.3, 0.7, 0.1]
           const tasks = taskCosts(Array.from({ length: ranks * chunks }, () => timesOf(F, I, W)))
-          const there = lastOf({ order: orderOf(name, counts) }, microbatches, { tasks, near: C, far: C })
+          const there = lastOf({ order: orderOf(name, counts) }, microbatches, {
+            tasks,
+            near: C,
+            far: C,
+            flights: undefined,
+          })
           const paper = timing(makeSchedule(name, counts), { F, I, W, C }).makespan
           // On paper a pair begins when both of its tasks can.
           const paired = scheduleFacts[name].backward === 'paired'
@@ -57,7 +62,7 @@ for (const name of scheduleNames)
             }),
           )
           const [shorter, order] = short.map(n => orderOf(name, { ...counts, microbatches: n }))
-          const costs = { tasks, near: 0.1, far: 0.1 }
+          const costs = { tasks, near: 0.1, far: 0.1, flights: undefined }
           const part = lastOf({ order, shorter }, microbatches, costs)
           const whole = lastOf({ order: orderOf(name, counts) }, microbatches, costs)
           errors.push(Math.abs(part / whole - 1))

@@ -61,6 +61,8 @@ const optimizers = [
   { kind: 'sgd', lr: 1e-2, momentum: 0.9 },
   { kind: 'sgd', lr: 1e-2, momentum: 0.9, nesterov: true },
   { kind: 'lion', lr: 1e-3 },
+  { kind: 'lamb', lr: 1e-2 },
+  { kind: 'muon', lr: 1e-3 },
 ] as const
 
 /** The first sound job of the seed. */

@@ -3,7 +3,15 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { choices } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { CutPrice, EstimateBook, frameworks, memoryLike, pipelineIn, shapeOf } from '../src/estimate/index.js'
+import {
+  CutPrice,
+  EstimateBook,
+  frameworks,
+  memoryLike,
+  pipelineIn,
+  shapeOf,
+  totalBytes,
+} from '../src/estimate/index.js'
 import { LlamaConfig, presets } from '../src/model/index.js'
 import {
   abilitiesOf,
@@ -24,6 +32,7 @@ import {
   splitFrom,
   stepBound,
 } from '../src/search/index.js'
+import { kindOf } from '../src/search/kinds.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { type Asked, requestOf } from './search-requests.js'
 import { oneIn, test } from './share.js'
@@ -55,7 +64,9 @@ function boundsHold(request: Request, { split, estimate: { step }, bytes }: Pric
   const setup = setupOf(request, split)
   const { pipeline, leastOpen } = pipelineIn(setup)
   const held = memoryLike(setup).least(pipeline.ranks[0], leastOpen)
-  ok(bytes >= held * (1 - 1e-12), `${bytes} < ${held}: ${JSON.stringify(split)}`)
+  const { ends } = pipelineIn(setup)
+  for (const least of [held, ...ends.map(end => totalBytes(memoryLike(setup).of(end)))])
+    ok(bytes >= least * (1 - 1e-12), `${bytes} < ${least}: ${JSON.stringify(split)}`)
   const cut = new CutPrice(setup)
   const price = cut.withPipeline(setup)
   const bounds = {
@@ -130,6 +141,17 @@ test('the best are sorted, fit, and number as many as asked for', () => {
     [...steps(best)].sort((a, b) => a - b),
   )
   ok(best.every(({ bytes }) => bytes <= capacity))
+})
+
+test('of so many kinds no more are kept than it takes to list the fastest of each, and those are the same', () => {
+  const all = find({ memory: 40 }, true, 100)
+  const { best, front } = search(requestOf({ memory: 40 }), { keep: 100, kinds: 4 })
+  const listed = [...new Set(all.best.map(kindOf))].slice(0, 4)
+  deepEqual([...new Set(best.map(kindOf))], listed)
+  ok(best.length < all.best.length && kindOf(best.at(-1)!) === listed[3])
+  deepEqual(points(best), points(all.best.slice(0, best.length)))
+  deepEqual(points(front), points(all.front))
+  equal(search(requestOf({ memory: 40 }), { keep: 3, kinds: 50 }).best.length, 3)
 })
 
 test('on the front every plan is slower and lighter than the one before', () => {

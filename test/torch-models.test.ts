@@ -10,6 +10,7 @@ import { ok } from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { roleFacts } from '../src/base/index.js'
 import { ModelConfig, type ModelInput } from '../src/model/index.js'
 import { Optimizer, type Training } from '../src/plan/index.js'
 import { dataOf, familyModel, globalBatch, gradientScales, greatest, programOf, wideMachine } from './one-rank.js'
@@ -95,7 +96,11 @@ function question(config: ModelInput) {
   const specs = familyModel(config)(globalBatch).params
   return {
     config: ModelConfig.parse(config),
-    params: specs.map(({ name, decay, dims }) => ({ name, decay, ...sized(dims, machine.parameter(name)) })),
+    params: specs.map(({ name, role, dims }) => ({
+      name,
+      decay: roleFacts[role].decays,
+      ...sized(dims, machine.parameter(name)),
+    })),
     data: Array.from({ length: steps }, (_, step) => {
       const data = dataOf(program, vocab, step)
       return Object.fromEntries(inputs.map(({ name, dims, dtype }) => [name, sized(dims, data(name), dtype)]))

@@ -6,7 +6,7 @@ import type { OpKind, OpTable } from './op.js'
 import { type OptimizerKind, optimizerFacts, optimizerKinds } from './optimizer.js'
 
 /**
- * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; a pass over memory in which every operand is read
+ * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; a pass over memory in which every operand is read
  * and every result written once; or a look into one operand, of which no more is read than is written.
  */
 export type OpWork =
@@ -15,6 +15,7 @@ export type OpWork =
   | 'expertsBackward'
   | 'attention'
   | 'attentionBackward'
+  | 'orthogonal'
   | 'pass'
   | { readonly lookInto: number }
 
@@ -55,8 +56,9 @@ function op(signature: string, facts: Partial<OpFacts> = {}): OpFacts {
 /** An optimizer is an op whose operands and results follow from its scalars and its states. */
 const optimizerOps = Object.fromEntries(
   optimizerKinds.map(kind => {
-    const { scalars, states } = optimizerFacts[kind]
-    return [kind, op(`grad ${scalars.join(' ')} -> param ${states.join(' ')}`, { updates: true, lists: true })]
+    const { scalars, given = [], states } = optimizerFacts[kind]
+    const operands = [...scalars, ...given].join(' ')
+    return [kind, op(`grad ${operands} -> param ${states.join(' ')}`, { updates: true, lists: true })]
   }),
 ) as { readonly [K in OptimizerKind]: OpFacts } // every kind is there
 
@@ -118,14 +120,18 @@ export const opFacts: OpTable<OpFacts> = {
   countChoices: op('choice -> counts', { statistic: 0, wide: 0, kept: true }),
   countTop: op('scores -> counts', { statistic: 0, wide: 0, kept: true }),
   balanceLoss: op('scores counts -> loss', { statistic: 0, wide: 0, loss: true }),
-  balanceLossGrad: op('scores counts -> dscores', { statistic: 0, wide: 0 }),
+  balanceLossGrad: op('scores counts scale -> dscores', { statistic: 0, wide: 0 }),
   zLoss: op('logits -> loss', { statistic: 0, wide: 0, loss: true }),
-  zLossGrad: op('logits -> dlogits'),
+  zLossGrad: op('logits scale -> dlogits', { like: 0 }),
   balance: op('counts normSquared -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
-  take: op('normSquared -> taken', { updates: true }),
+  lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
+  muonMean: op('grad normSquared m -> direction', { statistic: 0 }),
+  newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0 }),
+  unscale: op('scale -> x', { updates: true, lists: true }),
+  take: op('normSquared -> taken scale growth hysteresis', { updates: true }),
   ...optimizerOps,
 }
 

@@ -6,7 +6,8 @@
  *
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
-import type { Guard, Optimizer } from './optimizer.js'
+import type { Scaler } from './loss-scale.js'
+import type { Guard, Lamb, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
 
 export type Op =
@@ -147,11 +148,11 @@ export type Op =
   | { readonly kind: 'countTop'; readonly chosen: number }
   /** (scores, counts) -> (loss): `by` times the sum of counts * scores; shares: scores divided by their sum over candidates. */
   | ({ readonly kind: 'balanceLoss' } & Balancing)
-  /** (scores, counts) -> (dscores) */
+  /** (scores, counts, scale) -> (dscores): times scale, if there is one, before it is rounded. */
   | ({ readonly kind: 'balanceLossGrad' } & Balancing)
   /** (logits) -> (loss): `by` times the sum over tokens of the square of log(sum of exp(logits)). */
   | { readonly kind: 'zLoss'; readonly by: number }
-  /** (logits) -> (dlogits) */
+  /** (logits, scale) -> (dlogits): likewise. */
   | { readonly kind: 'zLossGrad'; readonly by: number }
   /** (counts, normSquared) -> (bias): bias += rate * sign(mean - counts), in a step that is taken. Reads what it writes. */
   | ({ readonly kind: 'balance'; readonly rate: number; readonly mean: number } & Guard)
@@ -161,11 +162,29 @@ export type Op =
   | { readonly kind: 'accumulate' }
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
-  /** (normSquared) -> (taken): one more, in a step that is taken. Reads what it writes. */
-  | ({ readonly kind: 'take' } & Guard)
+  /**
+   * (grad, normSquared, taken, param, m, v) -> (paramSquared, stepSquared): the squared norms of a parameter and of the direction
+   * in which lamb is about to move it. Sums over what is split.
+   */
+  | ({ readonly kind: 'lambSquares' } & Omit<Lamb, 'always'> & Clip)
+  /** (grad, normSquared, m) -> (direction): the mean of gradients that muon is about to keep; with nesterov, one step ahead of it. */
+  | ({ readonly kind: 'muonMean'; readonly momentum: number; readonly nesterov: boolean } & Clip)
+  /**
+   * (x) -> (out, room): x as a matrix, its first dims (so many are inputs; those of each expert) by the others, with all its singular values
+   * brought near 1 by so many steps of Newton and Schulz. The second result is room it needs: for one matrix and two squares of its shorter side.
+   */
+  | { readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number }
+  /** (scale) -> (x): x / scale. Reads what it writes. */
+  | { readonly kind: 'unscale' }
+  /**
+   * (normSquared) -> (taken, scale, growth, hysteresis): one more, in a step that is taken; and those that its scaler has, if there
+   * is one, as it moves them: in every step, by whether normSquared is finite. Reads what it writes.
+   */
+  | ({ readonly kind: 'take'; readonly scaler?: Scaler } & Guard)
   /**
    * Reads what it writes, and changes it in a step that is taken. adamw: (grad, normSquared, lr, taken) -> (param, m, v, top), with
    * decoupled weight decay. sgd: (grad, normSquared, lr, taken) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
+   * lamb: (grad, normSquared, lr, taken, paramSquared, stepSquared) -> (param, m, v). muon: (grad, normSquared, lr, direction) -> (param, m).
    * lion: (grad, normSquared, lr) -> (param, m): param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param), then m is the mean of beta2.
    */
   | (Optimizer & Clip & Guard & Rate)

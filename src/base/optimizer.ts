@@ -2,6 +2,8 @@
  * Optimizers, and what each keeps of a parameter from step to step: a closed union, and beside it the one table that says
  * so. An optimizer is an op as well: (grad, ...scalars) -> (updated, ...states), and it reads what it writes.
  */
+import { type Dim, elementsOf } from './layout.js'
+
 export interface AdamW {
   readonly beta1: number
   readonly beta2: number
@@ -29,24 +31,81 @@ export interface Lion {
   readonly weightDecay: number
 }
 
+/** Adam's direction, so long as the parameter is: it is multiplied by |param| / |direction|, of the whole parameter. */
+export interface Lamb {
+  readonly beta1: number
+  readonly beta2: number
+  readonly eps: number
+  readonly weightDecay: number
+  /** Parameters that are not decayed are treated so, too. */
+  readonly always?: boolean | undefined
+}
+
+/** A mean of gradients, made orthogonal as a matrix, is the direction: it is given that, and keeps the mean. */
+export interface Muon {
+  readonly momentum: number
+  readonly weightDecay: number
+  /** What the direction is multiplied by, for the shape of the matrix. */
+  readonly stretch?: number | undefined
+}
+
 export type Optimizer =
   | ({ readonly kind: 'adamw' } & AdamW)
   | ({ readonly kind: 'sgd' } & Sgd)
   | ({ readonly kind: 'lion' } & Lion)
+  | ({ readonly kind: 'lamb' } & Lamb)
+  | ({ readonly kind: 'muon' } & Muon)
 export type OptimizerKind = Optimizer['kind']
 export type OptimizerOf<K extends OptimizerKind> = Extract<Optimizer, { kind: K }>
 
-/**
- * Numbers of the whole program that live from step to step, the same bits on every rank, with what they are before the
- * first step. A step that is skipped leaves them, like everything that lives so long, as they were.
- */
-export const scalarStarts = {
-  /** How many steps were taken: what bias corrections and learning rates go by. */
-  taken: 0,
-} as const satisfies Readonly<Record<string, number>>
+/** The quintic a x + b x^3 + c x^5 that Newton and Schulz repeat: it brings what lies between 0 and 1 quickly near 1. */
+export const newtonSchulzFactors = [3.4445, -4.775, 2.0315] as const
 
-export type ScalarName = keyof typeof scalarStarts
-export const scalarNames = Object.keys(scalarStarts) as readonly ScalarName[] // its own keys
+/** A tensor as matrices, one for each expert: its first dims are rows, so many as are inputs. */
+export function shapeOfMatrix(dims: readonly Dim[], inputs: number) {
+  const experts = dims[0]?.name === 'expert' ? 1 : 0
+  const size = (from: number, to?: number) => elementsOf(dims.slice(from, to))
+  return { each: size(0, experts), rows: size(experts, experts + inputs), columns: size(experts + inputs) }
+}
+
+/** What a parameter is to its model: optimizers may treat them apart. */
+export const roleFacts = {
+  /** Takes the features of a token to others, inside of a block; of an expert too. */
+  matrix: { decays: true },
+  /** Of tokens, and of positions. */
+  embedding: { decays: true },
+  /** Features to logits. Where it is the embedding too, it is that. */
+  head: { decays: true },
+  router: { decays: true },
+  norm: { decays: false },
+  bias: { decays: false },
+} as const satisfies Readonly<Record<string, { readonly decays: boolean }>>
+
+export type ParamRole = keyof typeof roleFacts
+export const paramRoles = Object.keys(roleFacts) as readonly ParamRole[] // its own keys
+
+/** What the settings of an optimizer are multiplied by for the parameters of a role. */
+export interface Multipliers {
+  readonly lr?: number | undefined
+  readonly weightDecay?: number | undefined
+}
+
+/** Unless it is said, norms and biases are not decayed. */
+export const multipliersOf = (
+  role: ParamRole,
+  roles: Readonly<Partial<Record<ParamRole, Multipliers | undefined>>> = {},
+): { readonly lr: number; readonly weightDecay: number } => {
+  const { lr = 1, weightDecay = roleFacts[role].decays ? 1 : 0 } = roles[role] ?? {}
+  return { lr, weightDecay }
+}
+
+/**
+ * Numbers of the whole program that live from step to step, the same bits on every rank. `taken`: how many steps were taken,
+ * which bias corrections and learning rates go by. `scale`: what gradients are multiplied with until they are summed; `growth`:
+ * clean steps towards the next time it grows; `hysteresis`: overflows left until it falls (loss-scale.ts).
+ */
+export const scalarNames = ['taken', 'scale', 'growth', 'hysteresis'] as const
+export type ScalarName = (typeof scalarNames)[number]
 
 /** Something of each scalar that a program has. */
 export type Scalars<T> = Readonly<Partial<Record<ScalarName, T>>>
@@ -104,6 +163,8 @@ interface OptimizerFacts<O extends Optimizer> {
   readonly states: readonly StateName[]
   /** The scalars it reads, in the order of its operands. */
   readonly scalars: readonly StepScalar[]
+  /** What else it is given, which other ops make of the parameter, its gradient and its states. */
+  readonly given?: readonly string[]
   /** Which of all these it has only with some settings. */
   readonly optional?: Readonly<Partial<Record<StateName | StepScalar, (settings: O) => boolean>>>
 }
@@ -120,6 +181,8 @@ export const optimizerFacts: { readonly [K in OptimizerKind]: OptimizerFacts<Opt
     optional: { m: ({ momentum }) => momentum > 0, taken: ({ dampening = 0 }) => dampening > 0 },
   },
   lion: { states: ['m'], scalars: ['normSquared', 'lr'] },
+  lamb: { states: ['m', 'v'], scalars: ['normSquared', 'lr', 'taken'], given: ['paramSquared', 'stepSquared'] },
+  muon: { states: ['m'], scalars: ['normSquared', 'lr'], given: ['direction'] },
 }
 
 export const optimizerKinds = Object.keys(optimizerFacts) as readonly OptimizerKind[] // its own keys

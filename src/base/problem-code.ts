@@ -36,6 +36,7 @@ export const problemCodes = {
   'training/optimizer': 'settings of the optimizer contradict each other',
   'training/loss': 'the loss is not a number any more',
   'training/norm': 'steps in a row were skipped: their gradient norm is not finite, or not below `skipAbove`',
+  'training/scale': 'the loss scale contradicts itself, is not a power of two, or has fallen to its minimum',
   'training/diverged': 'the loss is far above that of a model that has learned nothing',
 
   'plan/ranks': 'the plan has too many ranks',

@@ -14,7 +14,7 @@ import {
   type Value,
   type ValueId,
 } from '../model/index.js'
-import type { ByKind, ParamLayouts } from './compiled.js'
+import type { ByKind, ParamLayouts, TrainedBy } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
 import { elect } from './elect.js'
 import { hasRows, rowLayouts } from './experts.js'
@@ -23,11 +23,13 @@ import { align } from './pack.js'
 import type { Phases } from './recompute.js'
 import { isAttention, writeRing } from './ring.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
+import { divisorSlot, scalarSlot } from './tail.js'
 
 export type PhaseName = 'F' | 'I' | 'W' | 'B'
 
 export interface BlockContext {
   readonly s: ShardedMesh
+  readonly training: Pick<TrainedBy, 'lossScale'>
   /** The model's dims, of one microbatch. */
   readonly sizes: Readonly<Record<string, number>>
   readonly graphs: ByKind<DerivedGraph>
@@ -302,7 +304,9 @@ class PhaseWriter {
       case 'dcarry':
         return { layout: canon('value'), slot: at({ is: 'din', of: source.name }, 'activations') }
       case 'count':
-        return { layout: whole, slot: at({ is: 'result', of: 'count' }, 'workspace') }
+        return { layout: whole, slot: divisorSlot(this.#context.training) }
+      case 'scale':
+        return { layout: whole, slot: scalarSlot('scale') }
       case 'node':
         throw new Error(`internal: ${label} was neither kept nor computed again`)
     }

@@ -3,7 +3,7 @@
  * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
  * hardly on depth (a kind of block is compiled once).
  */
-import { asPart, finish, type Scalars, scalarNames, scalarStarts, type Work, whole } from '../base/index.js'
+import { asPart, finish, type Scalars, scalarEntries, type Work, whole } from '../base/index.js'
 import {
   type DataInput,
   type Param,
@@ -15,6 +15,7 @@ import {
   type Stream,
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
+import { scalarStarts } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
 import {
   type CompiledParam,
@@ -26,6 +27,7 @@ import {
   phasesIn,
   type Sharding,
   stagesHeld,
+  type TrainedBy,
 } from './compiled.js'
 import { cut } from './cut.js'
 import { draftFlights, type FlightDrafts } from './data.js'
@@ -46,11 +48,12 @@ import { draftingStreams, type StreamScript } from './stream/streams.js'
 
 /** The first of them, up to *shard*: what every block and parameter does, whatever the order of tasks. */
 export function shardStep(given: CompileInput): Sharding {
-  const { plan, schedule } = given
+  const { plan, schedule, training } = given
+  const isScaled = training.lossScale !== undefined
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
   const model = storedModel(boundRows(given.model, plan, s), plan.precision)
-  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph), plan.precision))
+  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan.precision))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, s, plan)
@@ -81,7 +84,7 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
     params: params.map(param => programParam(param, scripts)),
     inputs: inputsOf(model, s, evaluates(given)),
     results: resultsOf(scripts),
-    ...(evaluates(given) ? {} : { scalars: scalarsOf(scripts) }),
+    ...(evaluates(given) ? {} : { scalars: scalarsOf(given.training, scripts) }),
     segments,
     streams,
   }
@@ -121,15 +124,16 @@ function segmentsOf({ blocks, params, once }: Drafts, flights: readonly FlightDr
   return [...new Map(all.map(draft => [draft.name, draft])).values()]
 }
 
-const ofOnce = ({ clear, loads, count, sumCount, sumLoss, sumTerms, sumNorm, take }: OnceDrafts): SegmentDraft[] => [
+const ofOnce = ({ clear, loads, count, sumCount, divisor, sumLoss, ...ends }: OnceDrafts): SegmentDraft[] => [
   ...Object.values(clear),
   ...Object.values(loads),
   count,
   ...sumCount,
+  ...divisor,
   ...sumLoss,
-  ...sumTerms,
-  ...sumNorm,
-  ...take,
+  ...ends.sumTerms,
+  ...ends.sumNorm,
+  ...ends.take,
 ]
 
 const byName = (segments: readonly Segment[]): Record<string, Segment> =>
@@ -149,11 +153,11 @@ const resultsOf = (streams: readonly StreamScript[]): Results =>
     }),
   ) as Results // a record of every name
 
-const scalarsOf = (streams: readonly StreamScript[]): Scalars<Scalar> =>
+const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scalars<Scalar> =>
   Object.fromEntries(
-    scalarNames.map(name => {
+    scalarEntries(scalarStarts(training)).map(([name, start]) => {
       const places = streams.map(({ frameOf }, pp) => [pp, frameOf(frameNames.scalar(name))])
-      return [name, { start: scalarStarts[name], frames: Object.fromEntries(places) }]
+      return [name, { start, frames: Object.fromEntries(places) }]
     }),
   )
 

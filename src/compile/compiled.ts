@@ -13,11 +13,14 @@ import type { ParamDtypes } from './precision.js'
 import type { Phases } from './recompute.js'
 import type { ParamDrafts } from './tail.js'
 
+/** What of the training a step depends on. */
+export type TrainedBy = Pick<Training, 'optimizer' | 'roles' | 'clip' | 'skipAbove' | 'lossScale'>
+
 export interface CompileInput {
   /** The model of one microbatch: its batch is globalBatch / microbatches. */
   readonly model: Model
   readonly plan: Plan
-  readonly training: Pick<Training, 'optimizer' | 'clip' | 'skipAbove'>
+  readonly training: TrainedBy
   /** rows = pp, stages = pp * chunks. */
   readonly schedule: Schedule
 }

@@ -17,7 +17,8 @@ export interface DerivedGraph {
   readonly carryGrads: Readonly<Record<string, ValueId>>
 }
 
-export function differentiate(graph: Graph): DerivedGraph {
+/** `scaled`: gradients of losses are multiplied with the scale. */
+export function differentiate(graph: Graph, scaled = false): DerivedGraph {
   const build = new GraphBuilder(shapeOf, graph)
   const pending = new Map<ValueId, Value[]>()
   const give = (to: Value, gradient: Value | undefined) => {
@@ -29,6 +30,7 @@ export function differentiate(graph: Graph): DerivedGraph {
     return others.length === 0 ? first : build.emit({ kind: 'add' }, [first, ...others], `d.${value.name}.sum`)[0]
   }
   const count = () => build.source({ kind: 'count' }, 'count', [])
+  const scale = () => (scaled ? [build.source({ kind: 'scale' }, 'scale', [])] : [])
 
   const losses = new Set([...(graph.loss === undefined ? [] : [graph.loss]), ...(graph.terms ?? [])])
 
@@ -41,7 +43,7 @@ export function differentiate(graph: Graph): DerivedGraph {
     const douts = outs.map(total)
     if (douts.every(dout => dout === undefined) && !losses.has(node.outs[0])) continue
     const ins = node.ins.map(id => graph.values[id])
-    for (const [value, gradient] of gradientsOf({ build, node, ins, outs, douts, count })) give(value, gradient)
+    for (const [value, gradient] of gradientsOf({ build, node, ins, outs, douts, count, scale })) give(value, gradient)
   }
   /** 0 for what the loss does not depend on: the block before must find a gradient of all it handed on. */
   const zero = (value: Value) => build.emit({ kind: 'zero' }, [], `d.${value.name}`, [value.dims])[0]

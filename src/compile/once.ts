@@ -3,15 +3,16 @@
  * is divided by, adding loss and gradient norm up over the ranks, and counting the step. The count is known before the first backward,
  * so 1/count is folded into the gradient of the loss and no collective spans the pipeline on its behalf.
  */
-import { type Guard, type Layout, partialAxes, whole } from '../base/index.js'
+import { type Layout, partialAxes, scalarsMoved, whole } from '../base/index.js'
 import { type ResultName, resultNames } from '../ir/index.js'
 import { type Model, shardingOf } from '../model/index.js'
+import { scalerOf } from '../plan/index.js'
 import type { BlockDrafts } from './blocks.js'
-import { type ByKind, evaluates, type Facts, lossHolders, termHolders } from './compiled.js'
+import { type ByKind, evaluates, type Facts, lossHolders, type TrainedBy, termHolders } from './compiled.js'
 import { elect } from './elect.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
-import { guardOf, normAxes, scalarSlot } from './tail.js'
+import { divisorSlot, guardOf, normAxes, scalarSlot, scaleIn } from './tail.js'
 
 const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const place = (of: ResultName): Slot => ({ role: { is: 'result', of }, kind: 'workspace', offset: 0 })
@@ -23,10 +24,12 @@ export interface OnceDrafts {
   readonly loads: Readonly<Record<string, SegmentDraft>>
   readonly count: SegmentDraft
   readonly sumCount: readonly SegmentDraft[]
+  /** What the gradient of a scaled loss is divided by. */
+  readonly divisor: readonly SegmentDraft[]
   readonly sumLoss: readonly SegmentDraft[]
   readonly sumTerms: readonly SegmentDraft[]
   readonly sumNorm: readonly SegmentDraft[]
-  /** Counts the step where it is taken; none in an evaluation. */
+  /** Counts the step where it is taken, and moves the scale; none in an evaluation. */
   readonly take: readonly SegmentDraft[]
 }
 
@@ -48,19 +51,31 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
     loads: Object.fromEntries(inputs.map(input => [input.name, load(s, input)])),
     count: count.segment,
     sumCount: sumUp(s, 'count', count.layout, stages),
+    divisor: trains && facts.training.lossScale ? [divide(s, facts.training)] : [],
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
     sumTerms: isHere.terms ? sumUp(s, 'terms', termLayout(s, model.dims), several(terms)) : [],
     sumNorm: trains ? sumUp(s, 'normSquared', everywhere) : [],
-    take: trains ? [take(s, guardOf(facts.training))] : [],
+    take: trains ? [take(s, facts.training)] : [],
   }
 }
 
-function take(s: ShardedMesh, guard: Guard): SegmentDraft {
+function take(s: ShardedMesh, training: TrainedBy): SegmentDraft {
   const w = new SegmentWriter(s)
+  const scaler = scalerOf(training.lossScale)
   const norm = w.given('norm', scalar('normSquared'), whole, place('normSquared'))
-  const taken = w.given('taken', scalar('taken'), whole, scalarSlot('taken'))
-  w.emit({ kind: 'take', ...guard, ins: [norm.ref], outs: [taken.ref] })
+  const outs = scalarsMoved(scaler).map(name => w.given(name, scalar(name), whole, scalarSlot(name)).ref)
+  w.emit({ kind: 'take', ...(scaler && { scaler }), ...guardOf(training), ins: [norm.ref], outs })
   return w.draft('take', 'update')
+}
+
+/** count / scale: divided by it, a gradient is scaled before it is rounded. */
+function divide(s: ShardedMesh, training: TrainedBy): SegmentDraft {
+  const w = new SegmentWriter(s)
+  const count = w.given('count', scalar('count'), whole, place('count'))
+  const divisor = w.given('divisor', scalar('divisor'), whole, divisorSlot(training))
+  w.emit({ kind: 'scale', by: 1, ins: [count.ref], outs: [divisor.ref] })
+  w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [divisor.ref] })
+  return w.draft('divide count', 'begin')
 }
 
 const several = (holders: readonly number[]) => (holders.length > 1 ? holders : undefined)

@@ -26,7 +26,7 @@ export function paramDtypes(precision: PlanPrecision, { balance }: Pick<ParamSpe
 function wideIn({ values, nodes }: Pick<Graph, 'values' | 'nodes'>): ReadonlySet<ValueId> {
   const wide = new Set<ValueId>()
   const isWide = ({ id, source, wide: asked }: Value): boolean => {
-    if (asked || source.kind === 'count') return true
+    if (asked || source.kind === 'count' || source.kind === 'scale') return true
     if (source.kind !== 'node') return false
     const { op, ins, outs } = nodes[source.node]
     const { statistic = outs.length, moves } = opFacts[op.kind]

@@ -18,8 +18,9 @@ import {
 } from '../base/index.js'
 import type { Holding, Kind, RoleName } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
-import type { Plan, Training } from '../plan/index.js'
-import type { ParamLayouts } from './compiled.js'
+import { type Plan, type Training, toldFor } from '../plan/index.js'
+import type { ParamLayouts, TrainedBy } from './compiled.js'
+import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
@@ -27,7 +28,7 @@ import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
 export interface ParamContext {
   readonly s: ShardedMesh
   readonly plan: Pick<Plan, 'zero' | 'reduce'>
-  readonly training: Pick<Training, 'optimizer' | 'clip' | 'skipAbove'>
+  readonly training: TrainedBy
 }
 
 export interface ParamClass extends ParamDtypes {
@@ -96,7 +97,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     ...(reduce.instrs.length > 0 ? { reduce } : {}),
     norm: draftNorm(param, reduced, context),
     update: draftUpdate(param, { reduced, ...held }, context),
-    states: statesKept(training.optimizer, hasMaster(param)),
+    states: statesKept(toldFor(training, param.spec.role).optimizer, hasMaster(param)),
     gradient,
   }
 }
@@ -139,16 +140,21 @@ function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamCo
   return w.draft(`begin ${param.name}`, 'begin')
 }
 
-/** What no flight does: the sum over the pipeline coordinates that hold the parameter, in place, and moves after or instead of a flight. */
-function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding, { s }: ParamContext): SegmentDraft {
-  const w = new SegmentWriter(s)
+/**
+ * What no flight does: the sum over the pipeline coordinates that hold the parameter, in place, the division by the scale,
+ * and moves after or instead of a flight.
+ */
+function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding, context: ParamContext): SegmentDraft {
+  const w = new SegmentWriter(context.s)
   const { accumulated, reduction } = gradient
   const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
+  const scaled = context.training.lossScale !== undefined
   const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
   const from: SlotHolding = moves ? { layout: arrived, slot: at('grad') } : reduced
-  if (moves || meets) {
+  if (moves || meets || scaled) {
     const own = w.held('own', gradientOf(param), from, from.slot)
-    if (meets) w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders })
+    const sum = meets ? w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
+    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [sum.ref] })
     if (moves) w.settle(w.demand(meets ? 'sum' : 'own', reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
@@ -176,6 +182,13 @@ export function scalarSlot(of: StepScalar): Slot {
   if (of === 'normSquared') return slotOf({ is: 'result', of }, 'workspace')
   return of === 'lr' ? slotOf({ is: 'named', of }, 'data') : slotOf({ is: 'scalar', of }, 'workspace')
 }
+
+/** What gradients are multiplied with, as an operand. */
+export const scaleIn = (w: SegmentWriter): string => w.given('scale', scalar('scale'), whole, scalarSlot('scale')).ref
+
+/** What the gradient of the loss is divided by: the count, or where gradients are scaled count / scale. */
+export const divisorSlot = ({ lossScale }: Pick<Training, 'lossScale'>): Slot =>
+  slotOf(lossScale ? { is: 'named', of: 'divisor' } : { is: 'result', of: 'count' }, 'workspace')
 
 /** Whatever a step changes for the next one, it changes under the same condition. */
 export const guardOf = ({ skipAbove }: Pick<Training, 'skipAbove'>): Guard =>
@@ -211,29 +224,23 @@ function draftBalance(
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(
-  param: ParamClass,
-  { reduced, kept, state }: UpdateSources,
-  { s, training }: ParamContext,
-): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, { s, training }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { spec, dtype, stateDtype } = param
+  const { reduced, kept, state } = sources
+  const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
   const ofState = (name: StateName) =>
     w.given(name, { ...spec, name, dtype: stateDtype }, state, slotOf({ is: 'state', of: name }, 'optimizer')).ref
-  const whence = (name: StepScalar) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
+  const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const slot = slotOf({ is: 'param' }, 'parameters')
   const own = w.held('param', { ...spec, name: 'param', dtype }, kept, slot).ref
-  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(training.optimizer).map(ofState)]
-  const { lr: _, ...optimizer } = training.optimizer
-  const settings = { weightDecay: spec.decay ? optimizer.weightDecay : 0, clip: training.clip ?? 0 }
-  w.emit({
-    ...optimizer,
-    ...settings,
-    ...guardOf(training),
-    ins: [gradient, ...scalarsOf(optimizer).map(whence)],
-    outs,
-  })
+  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(optimizer).map(ofState)]
+  const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
+  const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
+  const { settings, given } = directions(optimizer, weightDecay, site)
+  const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training) }
+  w.emit({ ...settings, ...told, ins: [gradient, ...scalars.map(([, ref]) => ref), ...given], outs })
   // The master as the parameter's dtype can hold it.
   if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
   return w.draft(`update ${param.name}`, 'update')

@@ -2,7 +2,16 @@
  * What one instruction asks of a machine: a kernel for its device, a collective for its links, a copy from its host, or
  * nothing. Read off the dims of its buffers, so the formulas a reader knows are sums over the instructions of a program.
  */
-import { type Dim, elementsOf, fromFacts, heldElements, type Mesh, multipliedIn, type OpWork } from '../base/index.js'
+import {
+  type Dim,
+  elementsOf,
+  fromFacts,
+  heldElements,
+  type Mesh,
+  multipliedIn,
+  type OpWork,
+  shapeOfMatrix,
+} from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import {
   applyRule,
@@ -84,6 +93,7 @@ const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: P
   attentionBackward: ({ ins: [, ...ins], ...how }, place) => attention('backward', ins, how as Mask, place),
   experts: ({ ins: [rows, , w], outs: [out] }, place) => ofExperts(rows, w, out, place),
   expertsBackward: ({ ins: [rows, drows], outs: [dw] }, place) => ofExperts(rows, dw, drows, place),
+  orthogonal,
   pass,
 }
 
@@ -137,6 +147,16 @@ function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {
     precision: precisionOf(a, place),
     resultBytes: bytesPer[out.dtype],
   }
+}
+
+/** Each step: the square of the matrix by its shorter side, the square of that, and the matrix times their sum. */
+function orthogonal(instr: Compute, place: Place): Kernel {
+  const { inputs, steps } = instr as InstrOf<'newtonSchulz'> // no other op works so
+  const x = place.segment.buffers[instr.ins[0]]
+  const { each, rows, columns } = shapeOfMatrix(x.dims, inputs)
+  const [short, long] = [Math.min(rows, columns), Math.max(rows, columns)]
+  const product = { m: short, n: short, k: 2 * long + short, batch: each * steps }
+  return { kind: 'matmul', ...product, precision: precisionOf(x, place), resultBytes: bytesPer[x.dtype] }
 }
 
 /** Every row meets the weights of one expert: as many products as there are experts, of an even share of the rows. */

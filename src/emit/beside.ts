@@ -173,7 +173,7 @@ function isTreatedAlike(program: Program, { steps }: Stream, rows: readonly Side
 }
 
 const isSum = (instr: Instr): boolean => instr.kind === 'all-reduce' && instr.combine === 'sum'
-const byElement: readonly Instr['kind'][] = ['zero', 'sumSquares', ...optimizerKinds, 'wait']
+const byElement: readonly Instr['kind'][] = ['zero', 'unscale', 'sumSquares', ...optimizerKinds, 'wait']
 const isByElement = (instr: Instr): boolean => byElement.includes(instr.kind) || isSum(instr) || isRounding(instr)
 const isRounding = (instr: Instr): instr is InstrOf<'scale'> => instr.kind === 'scale' && instr.by === 1
 

@@ -38,8 +38,8 @@ const scoring =
 const balancing =
   (name: string) =>
   (instr: InstrOf<'balanceLoss' | 'balanceLossGrad'>, site: Site): string[] => {
-    const [scores, counts] = instr.ins
-    const operands = [site.name(scores), aligned(site, counts, site.dims(scores))]
+    const [scores, counts, ...scale] = instr.ins
+    const operands = [site.name(scores), aligned(site, counts, site.dims(scores)), ...scale.map(site.name)]
     return assign(site, instr, call(name, operands, { by: instr.by, shares: instr.shares }))
   }
 

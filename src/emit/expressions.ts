@@ -286,7 +286,7 @@ export const isFlat = (site: Site, ref: Ref): boolean => site.buffer(ref).layout
 export const eps = (instr: Compute): Options => ('eps' in instr ? { eps: instr.eps } : {})
 export const approximate = (instr: Compute): Options =>
   'approximate' in instr ? { approximate: instr.approximate } : {}
-const clipped = (clip: number, norm: string): Options =>
+export const clipped = (clip: number, norm: string): Options =>
   clip > 0 ? { scale: `here.clip(${number(clip)}, ${norm})` } : {}
 
 /** Whether the step is taken: a number on the device, which nobody waits for. */
@@ -297,11 +297,13 @@ export const verdict = ({ limit }: Guard, norm: string): string =>
 export function update(instr: InstrOf<OptimizerKind>, site: Site, settings: Options): string[] {
   const optional: object = optimizerFacts[instr.kind].optional ?? {}
   const [grad, ...numbers] = instr.ins.map(site.name)
-  const given = Object.fromEntries(scalarsOf(instr).map((scalar, i) => [scalar, numbers[i]]))
+  const { given: more = [] } = optimizerFacts[instr.kind]
+  const names = [...scalarsOf(instr), ...more]
+  const given = Object.fromEntries(names.map((name, i) => [snakeCase(name), numbers[i]]))
   const [param, ...held] = instr.outs.map(site.name)
   const states = statesOf(instr).map((state, i) => [state, held[i]] as const)
   const [some, always] = [true, false].map(is => states.filter(([state]) => state in optional === is))
-  const { normSquared: norm, lr, ...others } = given
+  const { norm_squared: norm, lr, ...others } = given
   const { rate = 1, clip, weightDecay: decay } = instr
   const told = { verdict: verdict(instr, norm), lr: rate === 1 ? lr : `${lr} * ${number(rate)}`, ...others }
   const options = {
@@ -315,6 +317,8 @@ export function update(instr: InstrOf<OptimizerKind>, site: Site, settings: Opti
   const updated = call(`${instr.kind}_`, [param, ...always.map(([, held]) => held), grad], options)
   return [`${instr.outs.map(site.result).join(', ')} = ${updated}`]
 }
+
+const snakeCase = (name: string): string => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 
 /** The parameter that is kept in less precision than the optimizer keeps it: written in the same pass over memory. */
 function rounds(site: Site, param: Ref): Options {

@@ -2,7 +2,7 @@
  * *emit*: what each instruction is in PyTorch. Ops work by dim name; here names become places, once, so that the
  * emitted line is what somebody would have written by hand. What these lines mean is runtime/ops.py.
  */
-import type { Axis } from '../base/index.js'
+import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { Ref, Rules } from '../ir/index.js'
 import { expertRules, moved } from './experts.js'
 import {
@@ -13,6 +13,7 @@ import {
   call,
   chance,
   classesLast,
+  clipped,
   collective,
   dimOf,
   dtypeOf,
@@ -38,6 +39,9 @@ import {
   zigzagged,
 } from './expressions.js'
 import { number, quote } from './python.js'
+
+/** Numbers of scalers whose names mean something else in Python, or there. */
+const scalerWords: Readonly<Record<string, string>> = { growth: 'factor', hysteresis: 'full', min: 'least' }
 
 export const torchOf: Rules<string[], Site> = {
   contract(instr, site) {
@@ -170,9 +174,21 @@ export const torchOf: Rules<string[], Site> = {
     // Ranks that hold the same numbers count them once.
     return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
   },
+  unscale: ({ ins: [scale], outs: [x] }, site) => [
+    `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
+  ],
   take(instr, site) {
-    const [taken] = instr.outs
-    return [`${site.result(taken)} = ${call('take_', [site.name(taken), verdict(instr, site.name(instr.ins[0]))])}`]
+    const [taken, ...scalars] = instr.outs
+    const norm = site.name(instr.ins[0])
+    const counted = `${site.result(taken)} = ${call('take_', [site.name(taken), verdict(instr, norm)])}`
+    const { scaler } = instr
+    if (!scaler) return [counted]
+    if (scaler.kind === 'static') return [counted, ...scalars.map(ref => `${site.result(ref)} = ${site.name(ref)}`)]
+    const told: Readonly<Record<string, number | string>> = scaler
+    const numbers = scalerNumbers[scaler.kind].map(of => [scalerWords[of] ?? of, told[of]])
+    const operands = [...scalars.map(site.name), `here.verdict(${norm})`]
+    const rescaled = call(`rescale_as_${scaler.kind}_`, operands, Object.fromEntries(numbers))
+    return [counted, `${scalars.map(site.result).join(', ')} = ${rescaled}`]
   },
   adamw: (instr, site) =>
     update(instr, site, {
@@ -186,6 +202,30 @@ export const torchOf: Rules<string[], Site> = {
       nesterov: instr.nesterov || undefined,
       dampening: instr.dampening || undefined,
     }),
+  lambSquares(instr, site) {
+    const { ins, beta1, beta2, eps, weightDecay, clip } = instr
+    const [grad, norm, taken, ...held] = ins.map(site.name)
+    const options = { taken, betas: tuple([beta1, beta2]), eps, decay: weightDecay, ...clipped(clip, norm) }
+    return assign(site, instr, call('lamb_squares', [...held, grad], options))
+  },
+  lamb: (instr, site) =>
+    update(instr, site, {
+      betas: tuple([instr.beta1, instr.beta2]),
+      eps: instr.eps,
+      always: instr.always || undefined,
+    }),
+  muonMean(instr, site) {
+    const { momentum, nesterov, clip } = instr
+    const [grad, norm, m] = instr.ins.map(site.name)
+    return assign(site, instr, call('muon_mean', [m, grad], { momentum, nesterov, ...clipped(clip, norm) }))
+  },
+  newtonSchulz(instr, site) {
+    const { each, rows, columns } = shapeOfMatrix(site.dims(instr.ins[0]), instr.inputs)
+    const sizes = tuple(each > 1 ? [each, rows, columns] : [rows, columns])
+    const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps: instr.steps })
+    return [`${site.result(instr.outs[0])} = ${line}`]
+  },
+  muon: (instr, site) => update(instr, site, { momentum: instr.momentum, stretch: instr.stretch }),
   lion: (instr, site) => update(instr, site, { betas: tuple([instr.beta1, instr.beta2]) }),
   'all-reduce'(instr, site) {
     // A value nobody reads any more need not be copied before it is summed into.

@@ -11,6 +11,8 @@ export interface Run {
   /** What the gradient norm of a step that is taken is below, where there is a limit; so many skipped in a row end the run. */
   readonly skipAbove?: number
   readonly mostSkips: number
+  /** The loss scale at which an overflow ends the run, where there is one. */
+  readonly leastScale?: number
   readonly data: RunData
   /** What ends a document, and whether its last token predicts what follows, where a sequence holds several. */
   readonly documents?: { readonly separator: number; readonly labels: 'all' | 'within'; readonly pad: number }

@@ -18,9 +18,10 @@ export function stepResultOf(
   }
   const [lossSum, count] = [sum('loss'), sum('count')]
   const terms = resultPlaces(results.terms).length > 0 ? sum('terms') : 0
-  const { taken = Number.NaN } = scalarsIn(program, read)
+  const { taken = Number.NaN, scale } = scalarsIn(program, read)
   const sums = { loss: lossSum / count + terms, lossSum, count, terms, normSquared: sum('normSquared') }
-  return { ...sums, taken, skipped: taken === before.taken }
+  const scales = scale !== undefined && before.scale !== undefined && { scale: { before: before.scale, after: scale } }
+  return { ...sums, taken, skipped: taken === before.taken, ...scales }
 }
 
 /** What the scalars of a program are now; all ranks have the same. */
@@ -41,3 +42,9 @@ export const placedScalars = ({ scalars }: Pick<Program, 'scalars'>, values: Sca
   scalarEntries(values).flatMap(([name, value]) =>
     resultPlaces(scalars?.[name]?.frames).map(([pp, frame]) => ({ pp, frame, value })),
   )
+
+/** What a program takes over from a checkpoint: a scale that never moves is its own. */
+export function resumedScalars({ scalars }: Pick<Program, 'scalars'>, saved: Scalars<number>): Scalars<number> {
+  const { scale: _, ...others } = saved
+  return scalars?.growth ? saved : others
+}

@@ -26,8 +26,10 @@ export interface StepResult {
   readonly normSquared: number
   /** Steps taken so far, this one included. */
   readonly taken: number
-  /** The gradient norm was not finite, or not below the limit: parameters, their states and scalars are what they were. */
+  /** The gradient norm was not finite, or not below the limit: parameters, their states and what was taken are what they were. */
   readonly skipped: boolean
+  /** What gradients were multiplied with in this step, and what they will be in the next, where losses are scaled. */
+  readonly scale?: { readonly before: number; readonly after: number }
 }
 
 /** Where a rank keeps something: an index into the frames of its stream. */

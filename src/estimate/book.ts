@@ -7,7 +7,7 @@ import { ByFields, entry } from './entry.js'
 import type { Software } from './others/software.js'
 import { type CutFacts, sharedFields } from './own/cut-facts.js'
 import { PriceTable } from './prices.js'
-import { HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
+import { endHoldings, type Holding, HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
 import { OrderBook, type PlayedOrders } from './schedules/order.js'
 import type { TaskPath } from './schedules/path.js'
 import { type Pipeline, pipelineOf } from './schedules/stages.js'
@@ -38,6 +38,7 @@ export class KnownPipeline {
   #orders: PlayedOrders | undefined
   #holdings: Holdings | undefined
   #leastOpen: number | undefined
+  #ends: readonly Holding[] | undefined
 
   constructor(shape: Shape, split: Split, book: OrderedHoldings) {
     this.pipeline = pipelineOf(shape, split)
@@ -53,6 +54,12 @@ export class KnownPipeline {
   get holdings(): Holdings {
     this.#holdings ??= this.#book.holdings.of(this.#split, this.pipeline, this.orders)
     return this.#holdings
+  }
+
+  /** What the first and the last rank hold, where their rows tell; else what all do, once there is an order. */
+  get ends(): readonly Holding[] {
+    this.#ends ??= endHoldings(this.#split, this.pipeline)
+    return this.#ends.length === 0 && this.#orders ? this.holdings.lumped : this.#ends
   }
 
   /** Layers that the first rank surely has between forward and backward at one time. */

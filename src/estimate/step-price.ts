@@ -73,11 +73,11 @@ export class CutPrice {
     this.near = messageCost(setup, this.table, this.prices, 1)
     this.far = messageCost(setup, this.table, this.prices, setup.split.pp - 1)
     const { table, prices, layer } = this
-    if (!prices.own || !('block' in layer)) {
-      this.ends = usualEnds(prices)
+    if (prices.others) {
+      this.ends = usualEnds(prices.others, prices)
       return
     }
-    const { work, ends: known } = prices.own
+    const { work, ends: known } = prices.own! // one of the two is there
     const ends = known.of(setup.split, () => ownEnds(setup, table, prices, work))
     this.ends = { first: ends.first.seconds, last: ends.last.seconds }
     this.#flying = () => {
@@ -248,7 +248,7 @@ export class StepPrice {
   leastInOrder(): number {
     const { orders, pipeline, paths } = this.#known
     if (orders.shorter) return this.least()
-    const { finish, last } = plainPlay(orders.order, this.#costs())
+    const { finish, last } = plainPlay(orders.order, this.#costs(undefined))
     paths.push(pathTo(orders.order, pipeline, last[finish.indexOf(Math.max(...finish))]))
     return this.#leastOf(finish)
   }
@@ -256,7 +256,7 @@ export class StepPrice {
   /** No less, knowing also when links are taken. */
   leastHeld(): number {
     const flights = this.#flights()
-    return flights ? this.#leastOf(finishHeld(this.#known.orders.order, { ...this.#costs(), flights })) : 0
+    return flights ? this.#leastOf(finishHeld(this.#known.orders.order, this.#costs(flights))) : 0
   }
 
   /** No less, knowing what flies beside the tasks of the busiest rank. */
@@ -301,7 +301,7 @@ export class StepPrice {
     const { table, prices, flying } = this.#cut
     const { rank, busy } = this.#busiest
     const flights = this.#flights()
-    const { finish, idle } = playPipeline(orders, split.microbatches, { ...this.#costs(), ...(flights && { flights }) })
+    const { finish, idle } = playPipeline(orders, split.microbatches, this.#costs(flights))
     // Of many microbatches a part is played: a rank that is a little busier than the others may tell only later.
     const pipelined = Math.max(this.#leastEnd(), this.#leastAlone(), ...finish)
     if (!flying) {
@@ -325,7 +325,7 @@ export class StepPrice {
     const flights = this.#flights()
     const rank = pipeline.ranks.indexOf(this.#busiest.rank)
     const { microbatches } = this.#setup.split
-    this.#alone = flights ? playAlone(orders, microbatches, { ...this.#costs(), flights }, rank) : 0
+    this.#alone = flights ? playAlone(orders, microbatches, this.#costs(flights), rank) : 0
     return this.#alone
   }
 
@@ -344,10 +344,10 @@ export class StepPrice {
     return this.#knownFlights
   }
 
-  #costs(): PipelineCosts {
+  #costs<F extends PipelineFlights | undefined>(flights: F): PipelineCosts & { readonly flights: F } {
     const { near, far, late } = this.#cut
     this.#tasks ??= taskCosts(stageTimes(this.#known.pipeline, this.#parts, late))
-    return { tasks: this.#tasks, near, far }
+    return { tasks: this.#tasks, near, far, flights }
   }
 
   #leastEnd(): number {

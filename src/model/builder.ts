@@ -138,19 +138,21 @@ export class BlockBuilder<D extends string> {
     return this.#graph.source({ kind: 'input', name }, name, sizes, dtype)
   }
 
-  param(name: string, dims: readonly D[], init: Init, { decay = dims.length > 1 } = {}): Value {
+  /** A tensor of several dims is a matrix, one of a single dim a bias, unless it is said. `inputs`: see ParamSpec. */
+  param(name: string, dims: readonly D[], init: Init, how: Partial<Pick<ParamSpec, 'role' | 'inputs'>> = {}): Value {
+    const { role = dims.length > 1 ? 'matrix' : 'bias', inputs = 1 } = how
     const sizes = this.#model.sizes(dims)
     const known = this.own.get(name)
     if (known && !sameDims(known.dims, sizes))
       throw new Error(`parameter ${name} is asked for as ${show(sizes)} and as ${show(known.dims)}`)
-    this.own.set(name, { dims: sizes, init, decay })
+    this.own.set(name, { dims: sizes, init, role, inputs })
     return this.#graph.source({ kind: 'param', name }, name, sizes)
   }
 
   /** A parameter without a gradient, in f32: see ParamSpec.balance. `follow` gives it what it follows. */
   balanced(name: string, dims: readonly D[], balance: { rate: number; mean: number }): Value {
     const sizes = this.#model.sizes(dims)
-    this.own.set(name, { dims: sizes, init: zeros, decay: false, balance })
+    this.own.set(name, { dims: sizes, init: zeros, role: 'bias', inputs: 0, balance })
     return this.#graph.widen(this.#graph.source({ kind: 'param', name }, name, sizes))
   }
 
@@ -219,13 +221,17 @@ export class BlockBuilder<D extends string> {
   layerNorm(x: Value, name: string, dims: readonly D[], eps: number): Value {
     return this.#one(
       { kind: 'layerNorm', eps },
-      [x, this.param(`${name}.gain`, dims, ones), this.param(`${name}.bias`, dims, zeros)],
+      [
+        x,
+        this.param(`${name}.gain`, dims, ones, { role: 'norm' }),
+        this.param(`${name}.bias`, dims, zeros, { role: 'norm' }),
+      ],
       name,
     )
   }
 
   rmsNorm(x: Value, name: string, dims: readonly D[], eps: number): Value {
-    return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.gain`, dims, ones)], name)
+    return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.gain`, dims, ones, { role: 'norm' })], name)
   }
 
   /** Side by side along the last of `dims`: the last dim of a, then the last of b. What one of them lacks is repeated. */

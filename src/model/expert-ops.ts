@@ -108,13 +108,13 @@ export const expertRules: { readonly [K in RoutingOp & OpKind]: Rule<K> } = {
   balanceLoss: {
     shape: scalar,
     fixed: perToken,
-    vjp: (b, op) => [[b.ins[0], one(b, { ...op, kind: 'balanceLossGrad' }, b.ins, b.ins[0])]],
+    vjp: (b, op) => [[b.ins[0], one(b, { ...op, kind: 'balanceLossGrad' }, [...b.ins, ...b.scale()], b.ins[0])]],
   },
   balanceLossGrad: { shape: like, fixed: perToken },
   zLoss: {
     shape: scalar,
     fixed: perToken,
-    vjp: (b, op) => [[b.ins[0], one(b, { ...op, kind: 'zLossGrad' }, b.ins, b.ins[0])]],
+    vjp: (b, op) => [[b.ins[0], one(b, { ...op, kind: 'zLossGrad' }, [...b.ins, ...b.scale()], b.ins[0])]],
   },
   zLossGrad: { shape: like, fixed: perToken },
   balance: { shape: wanted },

@@ -39,7 +39,9 @@ export const expertSizes = ({ experts, chosen, ffn, shared = 0 }: MoeConfig, { b
 })
 
 export function routed(b: LlamaBlock, x: Value, c: MoeConfig, step: StepShape): Value {
-  const logits = b.wide(b.contract(x, b.param('mlp.router', ['embed', 'candidate'], small), perToken, 'logits'))
+  const logits = b.wide(
+    b.contract(x, b.param('mlp.router', ['embed', 'candidate'], small, { role: 'router' }), perToken, 'logits'),
+  )
   const [scores] = b.emit({ kind: 'scores', by: c.scores }, [logits], 'scores')
   const choice = choose(b, scores, c, step)
   addTerms(b, { logits, scores }, c, step)
@@ -118,6 +120,6 @@ function shared(b: LlamaBlock, x: Value, { sharedGate }: MoeConfig): Value {
   const [gate, up] = ['gate', 'up'].map(name => product(x, name, ['embed', 'sharedFfn']))
   const down = product(b.swiglu(gate, up), 'down', ['sharedFfn', 'embed'])
   if (!sharedGate) return down
-  const open = b.contract(x, b.param('mlp.shared.open', ['embed'], small), ['batch', 'seq'], 'open')
+  const open = b.contract(x, b.param('mlp.shared.open', ['embed'], small, { role: 'router' }), ['batch', 'seq'], 'open')
   return b.mul(down, b.emit({ kind: 'sigmoid' }, [open], 'opened')[0])
 }

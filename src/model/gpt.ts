@@ -17,14 +17,14 @@ function attend(b: TransformerBlock, x: Value, c: GptConfig, step: StepShape): V
   const k = b.contract(x, b.param('attn.k', ['embed', 'kvHeads', 'headDim'], small), [...few], 'k')
   const v = b.contract(x, b.param('attn.v', ['embed', 'kvHeads', 'headDim'], small), [...few], 'v')
   const heads = b.attention(
-    b.add(q, b.param('attn.q.bias', ['kvHeads', 'group', 'headDim'], zeros, { decay: false })),
-    b.add(k, b.param('attn.k.bias', ['kvHeads', 'headDim'], zeros, { decay: false })),
-    b.add(v, b.param('attn.v.bias', ['kvHeads', 'headDim'], zeros, { decay: false })),
+    b.add(q, b.param('attn.q.bias', ['kvHeads', 'group', 'headDim'], zeros, { role: 'bias' })),
+    b.add(k, b.param('attn.k.bias', ['kvHeads', 'headDim'], zeros, { role: 'bias' })),
+    b.add(v, b.param('attn.v.bias', ['kvHeads', 'headDim'], zeros, { role: 'bias' })),
     { dropout: c.dropout, ...placedIn(b, step) },
   )
   const out = b.contract(
     heads,
-    b.param('attn.out', ['kvHeads', 'group', 'headDim', 'embed'], residualOf(c)),
+    b.param('attn.out', ['kvHeads', 'group', 'headDim', 'embed'], residualOf(c), { inputs: 3 }),
     ['batch', 'seq', 'embed'],
     'attended',
   )
@@ -44,8 +44,8 @@ function placed(b: TransformerBlock, step: StepShape): Value {
   const { positions } = placedIn(b, step)
   const init = normal(0.01)
   return positions
-    ? b.embed(positions, b.param('positions', ['position', 'embed'], init))
-    : b.param('positions', ['seq', 'embed'], init)
+    ? b.embed(positions, b.param('positions', ['position', 'embed'], init, { role: 'embedding' }))
+    : b.param('positions', ['seq', 'embed'], init, { role: 'embedding' })
 }
 
 export function gpt(c: GptConfig, step: StepShape): Model {
@@ -55,7 +55,10 @@ export function gpt(c: GptConfig, step: StepShape): Model {
   const sizes = { ...ofSequence, embed, kvHeads: heads, group: 1, headDim: embed / heads, ffn, vocab }
   return defineModel('gpt', sizes, model => {
     model.block('embed', b => {
-      const tokens = b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), b.param('tokens', ['vocab', 'embed'], small))
+      const tokens = b.embed(
+        b.input('tokens', ['batch', 'seq'], 'i32'),
+        b.param('tokens', ['vocab', 'embed'], small, { role: 'embedding' }),
+      )
       return { x: b.dropout(b.add(tokens, placed(b, step)), c.dropout, placedIn(b, step)) }
     })
     model.repeat('layers', c.layers, (b, { x }) => {
@@ -64,7 +67,7 @@ export function gpt(c: GptConfig, step: StepShape): Model {
       return { x: b.add(middle, dropped(feed(b, b.layerNorm(middle, 'norm2', ['embed'], c.eps), c))) }
     })
     model.block('head', (b, { x }) => {
-      const table = c.tied ? b.tied('embed.tokens') : b.param('out', ['vocab', 'embed'], small)
+      const table = c.tied ? b.tied('embed.tokens') : b.param('out', ['vocab', 'embed'], small, { role: 'head' })
       const logits = b.contract(b.layerNorm(x, 'norm', ['embed'], c.eps), table, ['batch', 'seq', 'vocab'], 'logits')
       b.crossEntropy(logits, b.input('labels', ['batch', 'seq'], 'i32'))
       return {}

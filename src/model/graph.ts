@@ -2,7 +2,7 @@
  * The logical graph of one block, over whole tensors with named dims: no rank, no layout.
  * A model is a chain of blocks; what one block hands to the next is its *carry*, a record of named tensors.
  */
-import { type Dim, type DType, type Init, type Op, opFacts } from '../base/index.js'
+import { type Dim, type DType, type Init, type Op, opFacts, type ParamRole } from '../base/index.js'
 
 export type { DType, Init }
 
@@ -16,6 +16,8 @@ export type Source =
   | { readonly kind: 'dcarry'; readonly name: string }
   /** The number of tokens (elements) the loss is divided by: known before the first backward. */
   | { readonly kind: 'count' }
+  /** What the gradients of all losses are multiplied with. */
+  | { readonly kind: 'scale' }
   | { readonly kind: 'node'; readonly node: number }
 
 export interface Value {
@@ -52,8 +54,9 @@ export interface ParamSpec {
   readonly name: string
   readonly dims: readonly Dim[]
   readonly init: Init
-  /** Norm gains and biases are not decayed. */
-  readonly decay: boolean
+  readonly role: ParamRole
+  /** Of a matrix: how many of its dims are summed over. They stand first, or behind the dim of experts. */
+  readonly inputs: number
   /** It has no gradient: once a step it moves by `rate` towards where its tallies were below their mean. */
   readonly balance?: { readonly rate: number; readonly mean: number }
 }
@@ -155,4 +158,4 @@ export type ShapeOf = (
 ) => readonly (readonly Dim[])[]
 
 const sameSource = (a: Source, b: Source): boolean =>
-  a.kind === b.kind && ('name' in a && 'name' in b ? a.name === b.name : a.kind === 'count')
+  a.kind === b.kind && ('name' in a && 'name' in b ? a.name === b.name : a.kind === 'count' || a.kind === 'scale')

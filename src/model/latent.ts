@@ -49,6 +49,6 @@ export function latentAttention(
     ...(growth !== 1 && { scale: growth / Math.sqrt(c.headDim) }),
     ...placed,
   })
-  const out = b.param('attn.out', [...heads, 'valueDim', 'embed'], small)
+  const out = b.param('attn.out', [...heads, 'valueDim', 'embed'], small, { inputs: heads.length + 1 })
   return b.contract(seen, out, ['batch', 'seq', 'embed'], 'attended')
 }

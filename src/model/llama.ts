@@ -22,7 +22,7 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
   /** One of q, k, v: project, bias if the family has one, norm per head if it has one. */
   const project = (b: LlamaBlock, x: Value, name: string, dims: LlamaDim[], norm: boolean): Value => {
     const plain = b.contract(x, b.param(`attn.${name}`, ['embed', ...dims], small), ['batch', 'seq', ...dims], name)
-    const biased = c.qkvBias ? b.add(plain, b.param(`attn.${name}.bias`, dims, zeros, { decay: false })) : plain
+    const biased = c.qkvBias ? b.add(plain, b.param(`attn.${name}.bias`, dims, zeros, { role: 'bias' })) : plain
     return norm && c.qkNorm ? b.rmsNorm(biased, `attn.${name}.norm`, ['headDim'], c.eps) : biased
   }
 
@@ -35,7 +35,8 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
       ...(c.window && { window: c.window }),
       ...placed,
     })
-    return b.contract(heads, b.param('attn.out', [...many, 'embed'], small), ['batch', 'seq', 'embed'], 'attended')
+    const out = b.param('attn.out', [...many, 'embed'], small, { inputs: many.length })
+    return b.contract(heads, out, ['batch', 'seq', 'embed'], 'attended')
   }
 
   const feed = (b: LlamaBlock, x: Value): Value => {
@@ -52,16 +53,17 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
   const isRouted = new Set(routedLayers(c))
   const kinds = Array.from({ length: c.layers }, (_, i) => (isRouted.has(i) ? 'routed' : 'layers'))
   return defineModel('llama', sizesOf(c, step), model => {
-    model.block('embed', b => ({
-      x: b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), b.param('tokens', ['vocab', 'embed'], small)),
-    }))
+    model.block('embed', b => {
+      const table = b.param('tokens', ['vocab', 'embed'], small, { role: 'embedding' })
+      return { x: b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), table) }
+    })
     model.layers('layers', kinds, kind => (b, { x }) => {
       const middle = b.add(x, attend(b, b.rmsNorm(x, 'norm1', ['embed'], c.eps)))
       const normed = b.rmsNorm(middle, 'norm2', ['embed'], c.eps)
       return { x: b.add(middle, c.moe && kind === 'routed' ? routed(b, normed, c.moe, step) : feed(b, normed)) }
     })
     model.block('head', (b, { x }) => {
-      const table = c.tied ? b.tied('embed.tokens') : b.param('out', ['vocab', 'embed'], small)
+      const table = c.tied ? b.tied('embed.tokens') : b.param('out', ['vocab', 'embed'], small, { role: 'head' })
       const logits = b.contract(b.rmsNorm(x, 'norm', ['embed'], c.eps), table, ['batch', 'seq', 'vocab'], 'logits')
       b.crossEntropy(logits, b.input('labels', ['batch', 'seq'], 'i32'))
       return {}

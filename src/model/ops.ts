@@ -265,11 +265,17 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   ...expertRules,
   zero: { shape: wanted },
   accumulate: { shape: wanted },
+  unscale: { shape: wanted },
   sumSquares: { shape: wanted },
+  lambSquares: { shape: wanted },
+  muonMean: { shape: wanted },
+  newtonSchulz: { shape: wanted },
   take: { shape: wanted },
   adamw: { shape: wanted },
   sgd: { shape: wanted },
   lion: { shape: wanted },
+  lamb: { shape: wanted },
+  muon: { shape: wanted },
 }
 
 const ruleOf = (op: Op): Rule<OpKind> => rules[op.kind] as Rule<OpKind> // the table is total, so the rule fits its kind

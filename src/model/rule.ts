@@ -22,6 +22,8 @@ export interface Backward {
   readonly outs: readonly Value[]
   readonly douts: readonly (Value | undefined)[]
   readonly count: () => Value
+  /** What the gradient of a loss is multiplied with, if anything; what is divided by the count is divided by count / scale. */
+  readonly scale: () => readonly Value[]
 }
 
 export type Gradients = readonly (readonly [Value, Value | undefined])[]

@@ -30,17 +30,19 @@ function fromDeepSpeed(value: Mapping): string {
   const params = isMapping(optimizer.params) ? optimizer.params : {}
   const kind = /^sgd$/i.test(String(optimizer.type)) ? 'sgd' : 'adamw'
   const lr = number(params.lr)
+  const halves = inside('fp16').enabled === true
   const training = fieldsOf({
     seq: '...',
     globalBatch: number(value.train_batch_size) ?? '...',
     clip: number(value.gradient_clipping),
+    lossScale: halves ? '{ kind: deepspeed }' : undefined,
     optimizer: lr === undefined ? undefined : `{ kind: ${kind}, lr: ${lr} }`,
   })
   const plan = fieldsOf({
     dp: '...',
     zero: number(inside('zero_optimization').stage),
     microbatches: number(value.gradient_accumulation_steps),
-    precision: inside('bf16').enabled === true || inside('fp16').enabled === true ? 'bf16' : undefined,
+    precision: inside('bf16').enabled === true ? 'bf16' : halves ? 'f16' : undefined,
   })
   return `{ model: ..., training: ${training}, plan: ${plan} }`
 }

@@ -8,7 +8,8 @@ import { check, checkBeside } from './check.js'
 import { parseText } from './document.js'
 import { foreignProblem } from './foreign.js'
 import { isMapping, type Mapping } from './mapping.js'
-import { Data, Job, LrSchedule, Optimizer, Plan, Training } from './schema.js'
+import { LrSchedule, Optimizer } from './optimizer-schema.js'
+import { Data, Job, Plan, Training } from './schema.js'
 import { keyHint, modelHint, valueHint } from './synonyms.js'
 
 export interface JobSource {

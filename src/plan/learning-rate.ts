@@ -1,5 +1,6 @@
 /** The learning rate of a step, by how many were taken before it: up to lr over the warm-up, then as its schedule says. */
-import type { LrSchedule, Training } from './schema.js'
+import type { LrSchedule } from './optimizer-schema.js'
+import type { Training } from './schema.js'
 
 /** How much of lr - minLr is left, from the beginning of the fall (0) to its end (1). */
 export const falls = {

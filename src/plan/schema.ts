@@ -10,11 +10,11 @@ import {
   type MeshAxis,
   meshAxes,
   type OpKind,
-  type OptimizerKind,
-  type OptimizerOf,
   opFacts,
   opKinds,
   optimizerKinds,
+  type ParamRole,
+  paramRoles,
   parseBytes,
   parseCount,
   planPrecisionFacts,
@@ -22,6 +22,8 @@ import {
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
+import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
+import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
 
 /** Forward ops whose results a plan may choose to compute again. */
@@ -212,71 +214,14 @@ export const Plan = z
     chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleFacts[plan.schedule].chunks : 1),
   }))
 
-const lr = z.number().positive().max(1000).describe('learning rate')
-const weightDecay = z.number().min(0).max(1000).default(0).describe('decay of the parameters')
-const beta = z.number().min(0).lt(1)
-
-const optimizers = {
-  adamw: z.strictObject({
-    kind: z.literal('adamw'),
-    lr,
-    weightDecay,
-    beta1: beta.default(0.9).describe('memory of the first moment'),
-    beta2: beta.default(0.95).describe('memory of the second moment'),
-    eps: z.number().positive().max(1).default(1e-8).describe('added to the root of the second moment'),
-    coupled: z.boolean().optional().describe('the decay is added to the gradient, as Adam does'),
-    amsgrad: z.boolean().optional().describe('the greatest second moment so far counts'),
-  }),
-  sgd: z.strictObject({
-    kind: z.literal('sgd'),
-    lr,
-    momentum: beta.default(0).describe('memory of the gradient'),
-    nesterov: z.boolean().optional().describe('the direction looks one step ahead'),
-    dampening: beta.optional().describe('the part of a gradient that momentum leaves out'),
-    weightDecay,
-  }),
-  lion: z.strictObject({
-    kind: z.literal('lion'),
-    lr,
-    weightDecay,
-    beta1: beta.default(0.9).describe('memory of the mean whose sign is the direction'),
-    beta2: beta.default(0.99).describe('memory of the mean that is kept'),
-  }),
-} satisfies { readonly [K in OptimizerKind]: z.ZodType<OptimizerOf<K> & { readonly lr: number }> }
-
-const [first, ...others] = Object.values(optimizers)
-export const Optimizer = z.discriminatedUnion('kind', [first, ...others])
-
-const steps = z
-  .int()
-  .min(0)
-  .max(2 ** 30)
-
-export const LrSchedule = z.strictObject({
-  kind: z
-    .enum(['constant', 'linear', 'cosine', 'inverse-sqrt', 'wsd'])
-    .default('constant')
-    .describe('how the learning rate falls from lr to minLr after the warm-up; wsd: only in the last steps'),
-  warmup: steps.default(0).describe('steps in which it rises to lr'),
-  warmupFrom: z
-    .number()
-    .min(0)
-    .max(1000)
-    .optional()
-    .describe('what the first step of the warm-up has; else one part of as many as it has steps'),
-  minLr: z.number().min(0).max(1000).default(0).describe('what all but constant end at, or never go below'),
-  decaySteps: steps.min(1).optional().describe('when it has fallen to minLr; else after the last step'),
-  cooldown: steps.optional().describe('the last steps, in which wsd falls; else a tenth of all'),
-  cooldownShape: z
-    .enum(['linear', 'cosine', 'exponential', 'minus-sqrt'])
-    .optional()
-    .describe('how wsd falls in its last steps; else linear'),
-})
-
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
+  roles: z
+    .partialRecord(z.enum(paramRoles as [ParamRole, ...ParamRole[]]), Multipliers)
+    .optional()
+    .describe('what the optimizer is told else for some parameters: { norm: { lr: 0.5 } }'),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   skipAbove: z
     .number()
@@ -284,12 +229,15 @@ export const Training = z.strictObject({
     .max(1e18)
     .optional()
     .describe('a step whose gradient norm is not below it changes nothing; nor does one whose norm is not finite'),
+  lossScale: LossScale.optional().describe(
+    'gradients are computed so many times as large: a number that stays, or how it moves; f16 needs it',
+  ),
   mostSkips: z
     .int()
     .min(1)
     .max(2 ** 30)
-    .default(3)
-    .describe('so many steps skipped in a row end the run'),
+    .optional()
+    .describe('so many steps skipped in a row end the run; 3 if not given, 64 where the loss scale moves'),
   seed: z
     .int()
     .min(0)
@@ -377,9 +325,7 @@ export const Job = z.strictObject({
 
 export type Plan = z.output<typeof Plan>
 export type PlanInput = z.input<typeof Plan>
-export type Optimizer = z.output<typeof Optimizer>
 export type Training = z.output<typeof Training>
-export type LrSchedule = z.output<typeof LrSchedule>
 export type Data = z.output<typeof Data>
 export type Documents = z.output<typeof Documents>
 export type Job = z.output<typeof Job>

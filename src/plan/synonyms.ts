@@ -34,6 +34,14 @@ const keys: Readonly<Record<string, string>> = {
   ...spelt('training.globalBatch', 'globalbatchsize trainbatchsize batchsize batch'),
   ...spelt('training.steps', 'maxsteps trainiters numsteps iterations maxiters trainingsteps'),
   ...spelt('training.clip', 'gradientclipping clipgrad gradclip maxgradnorm maxnorm'),
+  ...spelt('training.lossScale', 'lossscaling gradscaler gradientscaler dynamiclossscale lossscaler'),
+  ...spelt('training.lossScale.initial', 'initscale initialscale initiallossscale initialscalepower'),
+  ...spelt('training.lossScale.min', 'minscale minlossscale'),
+  ...spelt('training.lossScale.growth', 'growthfactor scalefactor'),
+  ...spelt('training.lossScale.backoff', 'backofffactor'),
+  ...spelt('training.lossScale.interval', 'growthinterval lossscalewindow scalewindow window'),
+  ...spelt('training.lossScale.hysteresis', 'delayedshift'),
+  ...spelt('training.lossScale.consecutive', 'consecutivehysteresis'),
   ...spelt('training.optimizer.lr', 'learningrate'),
   ...spelt('training.optimizer.weightDecay', 'decay'),
   ...spelt('training.optimizer.beta1', 'adambeta1'),
@@ -76,6 +84,7 @@ const remarks: Readonly<Record<string, string>> = {
   'plan.cp': 'attention says how its ranks meet: gather, ring, ulysses or { ulysses, ring }',
   'plan.ep': 'ranks that a model with `moe` deals its experts out to',
   'model.moe': 'of the llama family: { experts, chosen, ffn, ... }',
+  'training.lossScale': 'a number that stays, or { kind: torch, megatron or deepspeed, ... }',
   'training.lrSchedule': 'kind constant, linear, cosine, inverse-sqrt or wsd',
 }
 
@@ -96,7 +105,6 @@ export function keyHint(key: string, path: string): string | undefined {
   return `did you mean \`${meant.startsWith(`${path}.`) ? meant.slice(path.length + 1) : meant}\`?${remark}`
 }
 
-const f16 = 'the loss scaling that f16 needs is not supported yet; bf16 takes as many bytes and needs none'
 const f8 = '8-bit floats are not supported yet; bf16 is the narrowest'
 const noOptimizer = `not supported yet; one of ${optimizerKinds.join(', ')}`
 
@@ -105,7 +113,7 @@ const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   precision: {
     ...spelt('`bf16`', 'bfloat16 bf16mixed bf16true mixed amp'),
     ...spelt('`f32`', 'float32 fp32 float full single'),
-    ...spelt(f16, 'fp16 float16 half 16mixed'),
+    ...spelt('`f16`', 'fp16 float16 half 16mixed'),
     ...spelt(f8, 'fp8 float8 f8 e4m3 e5m2 mxfp8 nvfp4 fp4'),
     tf32: 'tf32 is how a GPU multiplies f32: write f32, and price it with simulate --multiply tf32',
   },
@@ -130,7 +138,7 @@ const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     ...spelt('`adamw`, with coupled: true for the decay of plain Adam', 'adam adamoptimizer fusedadam'),
     ...spelt('`sgd` with momentum and nesterov: true', 'nesterov nag'),
     ...spelt('`adamw` with amsgrad: true', 'amsgrad'),
-    ...spelt(noOptimizer, 'adafactor muon lamb shampoo sophia adagrad rmsprop adam8bit'),
+    ...spelt(noOptimizer, 'adafactor shampoo sophia adagrad rmsprop adam8bit'),
   },
   optimizer: {
     ...spelt('write { kind: adamw, lr: 3e-4 }', 'adamw adam'),

@@ -12,8 +12,9 @@
  *   zb-h2           chunks 1, lead 2, lag 2     (memory 2p - 1, no idle time between a rank's first and last task)
  *   interleaved-zb  chunks v, lead 1, lag 1     (memory vp chunks)
  */
+import { type RowByRow, RowWriter } from './numbered.js'
 import { loopStage } from './place.js'
-import type { Counts, Schedule, Task, TaskKind } from './task.js'
+import type { Counts, TaskKind } from './task.js'
 
 export interface Knobs {
   readonly lead: number
@@ -65,29 +66,29 @@ export function leadOfFirst(counts: Counts, { lead }: Pick<Knobs, 'lead'>): numb
 const aheadOf = (counts: Counts, rank: number, lead: number): number =>
   (counts.chunks - 1) * groupSize(counts) + lead * (counts.ranks - 1 - rank)
 
-export function alternate(counts: Counts, knobs: Knobs): Schedule {
+export function alternate(counts: Counts, knobs: Knobs): RowByRow {
   const turns = turnsOf(counts)
-  const rows = Array.from({ length: counts.ranks }, (_, rank) => rowOf(counts, turns, rank, knobs))
-  return { stages: counts.ranks * counts.chunks, microbatches: counts.microbatches, rows }
+  const stages = counts.ranks * counts.chunks
+  return { stages, microbatches: counts.microbatches, row: rank => rowOf(counts, turns, rank, knobs) }
 }
 
-function rowOf(counts: Counts, turns: readonly Turn[], rank: number, { lead, lag }: Knobs): Task[] {
+function rowOf(counts: Counts, turns: readonly Turn[], rank: number, { lead, lag }: Knobs): readonly number[] {
   const { ranks, chunks, microbatches } = counts
-  const row: Task[] = []
+  const writer = new RowWriter({ stages: ranks * chunks, microbatches })
   const push = (kind: TaskKind, chunk: number, microbatch: number) => {
-    if (microbatch < microbatches) row.push({ kind, stage: loopStage(ranks, rank, chunk), microbatch })
+    if (microbatch < microbatches) writer.task(kind, loopStage(ranks, rank, chunk), microbatch)
   }
   const forward = ({ chunk, microbatch }: Turn) => push('F', chunk, microbatch)
   const backward = (kind: TaskKind, { chunk, microbatch }: Turn) => push(kind, chunks - 1 - chunk, microbatch)
 
   const ahead = Math.min(turns.length, aheadOf(counts, rank, lead))
   const behind = lag === undefined ? turns.length : Math.min(turns.length, lag * rank)
-  turns.slice(0, ahead).forEach(forward)
-  turns.forEach((turn, i) => {
+  for (let i = 0; i < ahead; i++) forward(turns[i])
+  for (let i = 0; i < turns.length; i++) {
     if (ahead + i < turns.length) forward(turns[ahead + i])
-    backward(lag === undefined ? 'B' : 'I', turn)
+    backward(lag === undefined ? 'B' : 'I', turns[i])
     if (i >= behind) backward('W', turns[i - behind])
-  })
-  if (lag !== undefined) for (const turn of turns.slice(turns.length - behind)) backward('W', turn)
-  return row
+  }
+  if (lag !== undefined) for (let i = turns.length - behind; i < turns.length; i++) backward('W', turns[i])
+  return writer.row
 }

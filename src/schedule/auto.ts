@@ -18,6 +18,7 @@ import {
   type Questions,
   runGreedy,
 } from './greedy.js'
+import { allRows, asSchedule } from './numbered.js'
 import { type Costs, costOn, type Slot } from './run.js'
 import { scheduleProblems } from './schedules.js'
 import { type Schedule, type Task, tasksOf } from './task.js'
@@ -199,7 +200,7 @@ function leads({ ranks, limit, held }: Pipeline): number[] {
 /** zb-h1 (lead 1) or zb-h2 (lead 2), if it fits. */
 function handmade(pipeline: Pipeline, lead: number): Outcome | undefined {
   const { ranks, microbatches, costs, limit, held } = pipeline
-  const schedule = alternate({ ranks, microbatches, chunks: 1 }, { lead, lag: lead })
+  const schedule = asSchedule(allRows(alternate({ ranks, microbatches, chunks: 1 }, { lead, lag: lead }), ranks))
   if (schedule.rows.some(row => peakOf(row, held) > limit)) return undefined
   const { makespan, span, slots } = timing(schedule, costs)
   const idleOf = (row: readonly Slot[]) => row.slice(1).reduce((sum, { start }, i) => sum + start - row[i].end, 0)

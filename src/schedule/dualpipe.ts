@@ -10,8 +10,9 @@
  * that do not exist are left out: nothing depends on a task of another microbatch, so what remains is still in order.
  * So any m will do; and any p, since the middle rank of an odd number meets both directions at one stage.
  */
+import { type Cells, type RowByRow, RowWriter } from './numbered.js'
 import { vStage } from './place.js'
-import type { Action, Counts, Schedule, Task, TaskKind } from './task.js'
+import type { Counts, Task, TaskKind } from './task.js'
 
 /** Task of chunk 0 or 1 as the row meets it; the caller knows which stage and microbatch that is. */
 type Visit = Pick<Task, 'kind' | 'microbatch'> & { readonly chunk: 0 | 1 }
@@ -89,37 +90,44 @@ export const leadOfDualPipe = ({ ranks, microbatches }: Counts): number[] => [
   Math.min(2 * Math.ceil(ranks / 2) - 1, Math.ceil(microbatches / 2)),
 ]
 
+type Place = Pick<Task, 'stage' | 'microbatch'>
+
 /** Only what exists: a pair that lost a part is a task alone. */
-function actionsOf(cells: readonly Cell[], taskOf: (visit: Visit) => Task | undefined): Action[] {
-  const actions: Action[] = []
-  for (const [one, other] of cells) {
-    const [first, second] = [taskOf(one), other && taskOf(other)]
-    if (first && second) actions.push({ kind: 'overlap', tasks: [first, second] })
-    else if (first ?? second) actions.push((first ?? second)!)
+function rowOf(cells: Cells, visited: readonly Cell[], placeOf: (visit: Visit) => Place | undefined): number[] {
+  const writer = new RowWriter(cells)
+  const write = ({ kind }: Visit, { stage, microbatch }: Place) => writer.task(kind, stage, microbatch)
+  for (const [one, other] of visited) {
+    const first = placeOf(one)
+    const second = other && placeOf(other)
+    if (first) write(one, first)
+    if (first && second) writer.pairs()
+    if (other && second) write(other, second)
   }
-  return actions
+  return writer.row
 }
 
-export function dualPipeV({ ranks, microbatches }: Counts): Schedule {
+export function dualPipeV({ ranks, microbatches }: Counts): RowByRow {
+  const cells = { stages: 2 * ranks, microbatches }
   const row = (rank: number) =>
-    actionsOf(visits(ranks, rank, Math.max(microbatches, 2 * ranks)), ({ kind, chunk, microbatch }) =>
-      microbatch < microbatches ? { kind, stage: vStage(ranks, rank, chunk), microbatch } : undefined,
+    rowOf(cells, visits(ranks, rank, Math.max(microbatches, 2 * ranks)), ({ chunk, microbatch }) =>
+      microbatch < microbatches ? { stage: vStage(ranks, rank, chunk), microbatch } : undefined,
     )
-  return { stages: 2 * ranks, microbatches, rows: Array.from({ length: ranks }, (_, rank) => row(rank)) }
+  return { ...cells, row }
 }
 
 /** The first half of the microbatches goes down the ranks, the rest comes up. */
-export function dualPipe({ ranks, microbatches }: Counts): Schedule {
+export function dualPipe({ ranks, microbatches }: Counts): RowByRow {
+  const cells = { stages: ranks, microbatches }
   const half = Math.ceil(ranks / 2)
   const down = Math.ceil(microbatches / 2)
   const row = (rank: number) => {
     const mirrored = rank >= half
-    const cells = visits(half, mirrored ? ranks - 1 - rank : rank, Math.max(down, 2 * half))
-    return actionsOf(cells, ({ kind, chunk, microbatch: i }) => {
+    const visited = visits(half, mirrored ? ranks - 1 - rank : rank, Math.max(down, 2 * half))
+    return rowOf(cells, visited, ({ chunk, microbatch: i }) => {
       const goesDown = (chunk === 0) !== mirrored
       if (i >= (goesDown ? down : microbatches - down)) return undefined
-      return goesDown ? { kind, stage: rank, microbatch: i } : { kind, stage: ranks - 1 - rank, microbatch: down + i }
+      return goesDown ? { stage: rank, microbatch: i } : { stage: ranks - 1 - rank, microbatch: down + i }
     })
   }
-  return { stages: ranks, microbatches, rows: Array.from({ length: ranks }, (_, rank) => row(rank)) }
+  return { ...cells, row }
 }

@@ -3,25 +3,26 @@
  * rank holds several chunks. Every activation of the step is alive at the turn.
  * Looping walks the microbatches backwards on the way back, GPipe in the order they came.
  */
+import { type RowByRow, RowWriter } from './numbered.js'
 import { loopStage } from './place.js'
-import type { Counts, Schedule, Task } from './task.js'
+import type { Counts } from './task.js'
 
 const upTo = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 
-export const gpipe = (counts: Counts): Schedule => allThenAll(counts, upTo(counts.microbatches))
+export const gpipe = (counts: Counts): RowByRow => allThenAll(counts, upTo(counts.microbatches))
 
-export const loopedBfs = (counts: Counts): Schedule => allThenAll(counts, upTo(counts.microbatches).reverse())
+export const loopedBfs = (counts: Counts): RowByRow => allThenAll(counts, upTo(counts.microbatches).reverse())
 
-function allThenAll({ ranks, chunks, microbatches }: Counts, wayBack: readonly number[]): Schedule {
-  const row = (rank: number): Task[] => {
-    const tasks: Task[] = []
+function allThenAll({ ranks, chunks, microbatches }: Counts, wayBack: readonly number[]): RowByRow {
+  const cells = { stages: ranks * chunks, microbatches }
+  const row = (rank: number) => {
+    const writer = new RowWriter(cells)
     const pass = (kind: 'F' | 'B', chunk: number, order: readonly number[]) => {
-      const stage = loopStage(ranks, rank, chunk)
-      for (const microbatch of order) tasks.push({ kind, stage, microbatch })
+      for (const microbatch of order) writer.task(kind, loopStage(ranks, rank, chunk), microbatch)
     }
     for (let chunk = 0; chunk < chunks; chunk++) pass('F', chunk, upTo(microbatches))
     for (let chunk = chunks - 1; chunk >= 0; chunk--) pass('B', chunk, wayBack)
-    return tasks
+    return writer.row
   }
-  return { stages: ranks * chunks, microbatches, rows: upTo(ranks).map(row) }
+  return { ...cells, row }
 }

@@ -4,15 +4,18 @@ import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from 
 import { alternate, type Knobs, leadOfFirst } from './alternate.js'
 import { dualPipe, dualPipeV, leadOfDualPipe, leadOfDualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
+import { allRows, asSchedule, type NumberedSchedule, type RowByRow } from './numbered.js'
 import type { Counts, Schedule } from './task.js'
-import { leadOfV, vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
+import { vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
 
 export { isScheduleName, type ScheduleName, scheduleNames }
 
 export interface ScheduleKind {
   readonly title: string
   readonly describe: string
-  readonly make: (counts: Counts) => Schedule
+  readonly make: (counts: Counts) => RowByRow
+  /** Its rows are found together, tick by tick, and not each by itself. */
+  readonly inTicks: boolean
   /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
   readonly begun: (counts: Counts) => readonly number[]
 }
@@ -21,7 +24,7 @@ export interface ScheduleKind {
 const mostCells = 1_000_000
 
 const kind = (title: string, describe: string, make: ScheduleKind['make'], begun = one): ScheduleKind => ({
-  ...{ title, describe, make, begun },
+  ...{ title, describe, make, begun, inTicks: false },
 })
 
 const one: ScheduleKind['begun'] = ({ chunks }) => new Array<number>(chunks).fill(1)
@@ -37,13 +40,10 @@ const turns = (title: string, describe: string, knobsOf: (counts: Counts) => Kno
   )
 
 /** On a V, with no more activations than a limit. */
-const onV = (title: string, describe: string, limitOf: (ranks: number) => number): ScheduleKind =>
-  kind(
-    title,
-    describe,
-    counts => vShaped(counts, limitOf(counts.ranks)),
-    counts => leadOfV(counts, limitOf(counts.ranks)),
-  )
+const onV = (title: string, describe: string, limitOf: (ranks: number) => number): ScheduleKind => ({
+  ...{ title, describe, begun: one, inTicks: true },
+  make: counts => vShaped(counts, limitOf(counts.ranks)),
+})
 
 export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
   gpipe: kind('GPipe', 'all forwards, then all backwards', gpipe, all),
@@ -103,8 +103,10 @@ export function scheduleProblems(name: string, counts: Counts): Problem[] {
   return found
 }
 
-export function makeSchedule(name: ScheduleName, counts: Counts): Schedule {
+export const makeSchedule = (name: ScheduleName, counts: Counts): Schedule => asSchedule(numberedSchedule(name, counts))
+
+export function numberedSchedule(name: ScheduleName, counts: Counts): NumberedSchedule {
   const problems = scheduleProblems(name, counts)
   if (problems.length > 0) throw new ProblemsError(problems)
-  return schedules[name].make(counts)
+  return allRows(schedules[name].make(counts), counts.ranks)
 }

@@ -2,8 +2,9 @@
  * Ranks on a V run tick by tick, every task taking one. Each rank takes the pass that is due next; if that cannot
  * run, something out of turn or a weight gradient. Nobody holds more activations than the limit.
  */
+import { RowWriter } from './numbered.js'
 import { vStage } from './place.js'
-import type { Counts, Task } from './task.js'
+import type { Counts } from './task.js'
 
 /** The four passes that other ranks wait for, in the order a microbatch meets them; even ones go down the ranks. */
 const passes = [
@@ -33,7 +34,7 @@ export interface Ways {
 
 export interface TickRun {
   /** Built when asked for: of several runs one is used. */
-  readonly rows: () => Task[][]
+  readonly rows: () => number[][]
   /** Infinite where everybody waits, since the limit is too tight for this order, or where it took more than was wanted. */
   readonly ticks: number
   /** Idle ticks between the first and the last task of each rank, all together. */
@@ -52,13 +53,6 @@ export function runTicks(counts: Counts, ways: Ways, most = Number.POSITIVE_INFI
     if (left === before || ranks.leastTicks() > most) return useless
   }
   return { rows: () => ranks.rows(), ticks, inside: ranks.idle() }
-}
-
-/** Of each chunk of the first rank: microbatches that it has begun before its first backward. Undefined: there is none. */
-export function leadInTicks(counts: Counts, ways: Ways): readonly number[] | undefined {
-  const ranks = new Ranks(counts, ways)
-  for (let ticks = 0; ranks.tick(ticks) > 0; ticks++) if (ranks.goesBack) return ranks.begun
-  return undefined
 }
 
 /** A pass of a rank, a weight gradient, or nothing. */
@@ -130,30 +124,28 @@ class Ranks {
     return period * this.#microbatches + this.#waited
   }
 
-  /** Whether the first rank has begun to go back; and how often it went forward, by chunk. */
-  get goesBack(): boolean {
-    return this.#next[2] + this.#next[3] > 0
-  }
-  get begun(): readonly number[] {
-    return [this.#next[0], this.#next[1]]
-  }
-
   idle(): number {
     return this.#chosen.reduce((sum, row, rank) => sum + this.#last[rank] - this.#first[rank] - row.length, 0)
   }
 
-  rows(): Task[][] {
+  rows(): number[][] {
+    const cells = { stages: 2 * this.#ranks, microbatches: this.#microbatches }
     return this.#chosen.map((row, rank) => {
+      const writer = new RowWriter(cells)
+      const stages = [vStage(this.#ranks, rank, 0), vStage(this.#ranks, rank, 1)]
       const next = [0, 0, 0, 0]
-      const weights: Task[] = []
+      const weights = [0, 0]
       let done = 0
-      return row.map((choice): Task => {
-        if (choice === weight || choice === nothing) return weights[done++]
-        const { kind, chunk } = passes[choice]
-        const task: Task = { kind, stage: vStage(this.#ranks, rank, chunk), microbatch: next[choice]++ }
-        if (kind === 'I') weights.push({ ...task, kind: 'W' })
-        return task
-      })
+      for (const choice of row) {
+        if (choice === weight || choice === nothing) {
+          const chunk = this.#weights[rank][done++]
+          writer.task('W', stages[chunk], weights[chunk]++)
+        } else {
+          const { kind, chunk } = passes[choice]
+          writer.task(kind, stages[chunk], next[choice]++)
+        }
+      }
+      return writer.row
     })
   }
 

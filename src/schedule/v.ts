@@ -7,8 +7,9 @@
  * tick by tick (see ticks.ts) and never hold more activations than the limit. Which recipe is best depends on p, m and
  * the limit, so all are tried and the shortest schedule wins. zb-v, v-half and v-min differ in the limit only.
  */
-import type { Counts, Schedule } from './task.js'
-import { leadInTicks, type Patience, period, runTicks, type TickRun } from './ticks.js'
+import type { RowByRow } from './numbered.js'
+import type { Counts } from './task.js'
+import { type Patience, period, runTicks, type TickRun } from './ticks.js'
 
 /** When one microbatch would pass, and what a rank does when the pass it is due for cannot run. */
 interface Recipe {
@@ -64,30 +65,20 @@ interface TriedRun extends TickRun {
 }
 
 /** No rank ever holds more than `limit` chunk activations; 2 is the least that can move. Of equals the first recipe wins. */
-export function vShaped(counts: Counts, limit: number): Schedule {
+export function vShaped(counts: Counts, limit: number): RowByRow {
   let best: TriedRun | undefined
   for (const { at, ...recipe } of limit < 2 * counts.ranks ? tightFirst : inOrder) {
     const due = dueTimes(counts.ranks, recipe)
     const run = { ...runTicks(counts, { limit, due, patience: recipe.patience }, best?.ticks), at }
     if (!best || isBetter(run, best)) best = run
   }
-  return { stages: 2 * counts.ranks, microbatches: counts.microbatches, rows: best?.rows() ?? [] }
+  const rows = best?.rows() ?? []
+  return { stages: 2 * counts.ranks, microbatches: counts.microbatches, row: rank => rows[rank] }
 }
 
 function isBetter(a: TriedRun, b: TriedRun): boolean {
   if (a.ticks !== b.ticks) return a.ticks < b.ticks
   return a.inside !== b.inside ? a.inside < b.inside : a.at < b.at
-}
-
-/** Of each chunk of the first rank: microbatches that it surely has begun before its first backward, whatever the recipe. */
-export function leadOfV({ ranks, microbatches }: Counts, limit: number): number[] {
-  // It begins no more than the limit, so that further microbatches change nothing.
-  const counts: Counts = { ranks, chunks: 2, microbatches: Math.min(microbatches, limit) }
-  const leads = recipes.flatMap(recipe => {
-    const lead = leadInTicks(counts, { limit, due: dueTimes(ranks, recipe), patience: recipe.patience })
-    return lead ? [lead] : []
-  })
-  return [0, 1].map(chunk => Math.min(...leads.map(lead => lead[chunk])))
 }
 
 /** The limit of zb-v is what 1f1b holds on its first rank: p stages, which is 2p chunks. */

@@ -1,26 +1,40 @@
 /** What a search keeps of the plans it is offered: the fastest few, and the front of time against memory. */
+import { kindOf, outcomeOf } from './kinds.js'
 import type { Priced } from './search.js'
 
 /** The front ends here: nobody trades more than so many times the time for memory. */
 const slowest = 2
 
+/** How many plans to keep, of how many kinds, and whether there is to be a front. */
+export interface Keeping {
+  readonly keep: number
+  readonly kinds: number
+  readonly front: boolean
+}
+
 export class Best {
   readonly #keep: number
+  readonly #kinds: number
   readonly #fronted: boolean
   readonly fastest: Priced[] = []
+  /** No plan that is slower than the last of these is of use. */
+  #full = false
   /** Fastest first, each lighter than the one before; with plans too slow to be of interest. */
   readonly #front: Priced[] = []
 
-  constructor(keep: number, fronted = true) {
+  constructor({ keep, kinds, front }: Keeping) {
     this.#keep = keep
-    this.#fronted = fronted
+    this.#kinds = kinds
+    this.#fronted = front
   }
 
   offer(plan: Priced): void {
     const { step } = plan.estimate
-    if (this.fastest.length < this.#keep || step < this.#worst()) {
+    if (!this.#full || step < this.#worst()) {
       this.fastest.splice(placeOf(this.fastest, plan), 0, plan)
-      if (this.fastest.length > this.#keep) this.fastest.pop()
+      const most = Math.min(this.#keep, this.#kinds < this.#keep ? lengthOf(this.fastest, this.#kinds) : this.#keep)
+      this.#full = this.fastest.length >= most
+      if (this.#full) this.fastest.length = most
     }
     if (!this.#fronted || this.#dominated(step, plan.bytes)) return
     const at = placeOf(this.#front, plan)
@@ -36,9 +50,7 @@ export class Best {
   /** Whether plans at best so fast and so light could neither be kept nor stand on the front. */
   cannotUse(step: number, bytes: number): boolean {
     return (
-      this.fastest.length === this.#keep &&
-      step >= this.#worst() &&
-      (!this.#fronted || this.#tooSlow(step) || this.#dominated(step, bytes))
+      this.#full && step >= this.#worst() && (!this.#fronted || this.#tooSlow(step) || this.#dominated(step, bytes))
     )
   }
 
@@ -60,6 +72,18 @@ export class Best {
     }
     return low > 0 && this.#front[low - 1].bytes <= bytes
   }
+}
+
+/** How many of the first of these there are of so many kinds; infinite where there are fewer kinds. */
+function lengthOf(plans: readonly Priced[], kinds: number): number {
+  const seen = new Set<string>()
+  let found = 0
+  for (const [i, plan] of plans.entries()) {
+    const keys = [kindOf(plan), outcomeOf(plan.split, plan.estimate.step, plan.bytes)]
+    if (!keys.some(key => seen.has(key)) && ++found === kinds) return i + 1
+    for (const key of keys) seen.add(key)
+  }
+  return Number.POSITIVE_INFINITY
 }
 
 /** Before the first that is slower, or as fast and heavier. */

@@ -8,6 +8,7 @@ import { asPart, error, finish, type Problem, ProblemsError, seconds, type Work 
 import { certainly, edgesOf, type Fit, memoryProfileOf } from '../estimate/index.js'
 import { fitOfPrice } from './fitting.js'
 import { keptPlans } from './kept-plans.js'
+import { kindOf, outcomeOf } from './kinds.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { Race } from './race.js'
 import { readingOf, type Sentence } from './reading.js'
@@ -20,7 +21,6 @@ import {
   canSimulate,
   type FailedPlan,
   hasFailed,
-  kindOf,
   type OutlinedPlan,
   PlanSimulator,
   type SimulatedPlan,
@@ -102,8 +102,9 @@ const compiles = (request: Request, { simulate }: PlannerOptions): boolean => si
 /** Of prices alone some plans surely fit, and others may. */
 function* pricedPlans(request: Request, options: PlannerOptions): Work<Answer> {
   const [surely, possibly] = edgesOf(capacityOf(request), memoryProfileOf(request.software))
-  const keep = Math.max(keptPlans, options.top)
-  const found = yield* asPart(0, 0.5, searching(request, { keep, capacity: surely, front: options.front }))
+  const { top: kinds, front: fronted } = options
+  const keep = Math.max(keptPlans, kinds)
+  const found = yield* asPart(0, 0.5, searching(request, { keep, kinds, capacity: surely, front: fronted }))
   const answer = yield* asPart(0.5, 0.5, rankingPlans(request, found, options))
   const { front } = yield* asPart(0.5, 1, searching(request, { keep: 1, capacity: possibly }))
   const near = front.filter(({ bytes }) => bytes > surely)
@@ -283,11 +284,7 @@ class Planner {
 const timeOf = ({ plan, simulated }: RankedPlan): number => simulated?.step ?? plan.estimate.step
 const bytesOf = ({ plan, simulated }: RankedPlan): number => simulated?.arena ?? plan.bytes
 
-/** Schedules, or ZeRO stages, that come to the same thing have the same. */
-const outcomeKey = (one: RankedPlan): string => {
-  const { tp, cp, pp, recompute } = one.plan.split
-  return [tp, cp, pp, recompute, timeOf(one), bytesOf(one)].join()
-}
+const outcomeKey = (one: RankedPlan): string => outcomeOf(one.plan.split, timeOf(one), bytesOf(one))
 
 /** The first of plans that hardly differ. */
 function distinct(plans: readonly RankedPlan[], most: number): RankedPlan[] {

@@ -3,8 +3,9 @@
  * price says: a plan whose price is far above what others were simulated to take, its own kind or enough other kinds, is
  * not simulated. How near prices are is seen from the plans that were.
  */
+import { kindOf } from './kinds.js'
 import type { Priced } from './search.js'
-import { kindOf, type OutlinedPlan } from './simulated.js'
+import type { OutlinedPlan } from './simulated.js'
 
 /** A simulation may be so much shorter than its price beside the shortest of those seen. */
 const margin = 0.01

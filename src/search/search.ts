@@ -51,6 +51,8 @@ export interface Found {
 export interface Options {
   /** How many of the best to keep. */
   readonly keep: number
+  /** No more of these than it takes to have so many kinds, of which the fastest are asked for. */
+  readonly kinds?: number
   /** Bytes a rank may take, where that is not the request's capacity. */
   readonly capacity?: number
   /** False: no front is asked for, and more can be left out. */
@@ -81,7 +83,7 @@ export function* searching(request: Request, options: Options): Work<Found> {
   const { prune = true, capacity = capacityOf(request) } = options
   const groups = boundedGroups(request, prune ? capacity : Number.POSITIVE_INFINITY)
   const considered = groups.plans
-  const visit = new Visit(request, { front: true, ...options, prune, capacity }, groups)
+  const visit = new Visit(request, { front: true, kinds: options.keep, ...options, prune, capacity }, groups)
   let [steps, done] = [0, 0]
   while ((done = visit.next()) >= 0) if (++steps % 64 === 0) yield (done / considered) ** costOfFirst
   return visit.found(considered)

@@ -5,9 +5,10 @@
  */
 import { asPart, finish, type Work } from '../base/index.js'
 import { compilingJob, scheduleOf } from '../compile/index.js'
-import { fetchesEach, reducesEach, type Shape, type Split } from '../estimate/index.js'
+import type { Shape, Split } from '../estimate/index.js'
 import { printSchedule, type Schedule } from '../schedule/index.js'
 import { type Parts, type ScoreBook, simulating } from '../simulate/index.js'
+import { kindOf } from './kinds.js'
 import { Outlines, pricesFor } from './outline.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced } from './search.js'
@@ -30,16 +31,6 @@ export interface FailedPlan {
 }
 
 export const hasFailed = (one: OutlinedPlan | FailedPlan): one is FailedPlan => 'why' in one
-
-/**
- * What two plans share that hardly differ. ZeRO-3 that gathers once a step comes to ZeRO-2, and ZeRO-2 that reduces once a
- * step to ZeRO-1.
- */
-export function kindOf({ split }: Priced): string {
-  const { tp, cp, ep, sequenceParallel, pp, zero, microbatch, recompute, schedule } = split
-  const data = [zero > 0, reducesEach(split), fetchesEach(split)]
-  return [tp, cp, ep, sequenceParallel, pp, ...data, microbatch, recompute, schedule].join(' ')
-}
 
 /**
  * In the order they should be simulated: first the best of each kind (plans alike but for chunks and layer split), then

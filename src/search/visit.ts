@@ -18,7 +18,7 @@ import {
 import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
 import { Best } from './best.js'
-import { byteBounds, commonPrice, stepBound } from './bounds.js'
+import { byteBounds, type CommonPrices, commonPrices, stepBound } from './bounds.js'
 import { type Request, setupOf } from './request.js'
 import type { Found, Options } from './search.js'
 import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
@@ -87,12 +87,13 @@ interface Siblings extends Pick<Pipelines, 'group' | 'saving' | 'cuts'> {
   readonly turns: readonly number[]
 }
 
-/** Its memory is known, and it fits. */
-interface Weighed {
+/** A plan in its order. */
+interface Ordered {
   readonly setup: Setup
   readonly least: number
   readonly bytes: number
-  readonly memory: Footprint
+  /** Found at last, but where nothing is known of it before. */
+  readonly memory: () => Footprint
   readonly price: StepPrice
   /** A bound on its time that was not found yet. */
   readonly further?: (() => number) | undefined
@@ -105,18 +106,20 @@ export class Visit {
   readonly #best: Best
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
-  readonly #agenda = new Agenda<Bounded | LaidGroup | Saved | Pipelines | Unweighed | Weighed>()
+  readonly #priceOf: CommonPrices
+  readonly #agenda = new Agenda<Bounded | LaidGroup | Saved | Pipelines | Unweighed | Ordered>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
   #unfit = 0
 
-  constructor(request: Request, { keep, capacity, front, prune }: Required<Options>, groups: BoundedGroups) {
+  constructor(request: Request, { keep, kinds, capacity, front, prune }: Required<Options>, groups: BoundedGroups) {
     this.#request = request
     this.#capacity = capacity
     this.#prune = prune
-    this.#best = new Best(keep, front)
+    this.#best = new Best({ keep, kinds, front })
     this.#bytesOf = byteBounds(request)
     this.#laid = laidOnce(request)
+    this.#priceOf = groups.priceOf
     this.#pruned.memory = groups.tooHeavy
     for (const group of groups.fitting) this.#agenda.add(group)
   }
@@ -130,7 +133,7 @@ export class Visit {
     else if ('cuts' in item) this.#pipelines(item)
     else if ('laid' in item) this.#saving(item)
     else if ('siblings' in item) this.#sibling(item)
-    else this.#weighed(item)
+    else this.#ordered(item)
     return this.#pruned.memory + this.#pruned.time + this.#priced
   }
 
@@ -151,7 +154,7 @@ export class Visit {
   /** Its pipelines have bubbles: it waits until it is its turn by the least of them. */
   #layOut(group: Group, pipelines: readonly Pipeline[], weighed: readonly WeighedSaving[], atLeast: number): void {
     const laidOut = this.#laid(group, pipelines)
-    const least = Math.max(atLeast, leastEndOf(commonPrice(this.#request, group), laidOut))
+    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group), laidOut))
     this.#agenda.add({ group, laidOut, weighed, least })
   }
 
@@ -161,7 +164,7 @@ export class Visit {
     for (const { saving, bytes } of weighed) {
       const { recompute } = saving
       if (this.#isUseless(laid.length, known.get(recompute) ?? atLeast, bytes)) continue
-      const end = known.get(recompute) ?? leastEndOf(commonPrice(this.#request, group, recompute), laid)
+      const end = known.get(recompute) ?? leastEndOf(this.#priceOf(group, recompute), laid)
       const least = Math.max(atLeast, end)
       known.set(recompute, least)
       if (!this.#isUseless(laid.length, least, bytes)) this.#agenda.add({ group, saving, laid, bytes, least })
@@ -185,9 +188,12 @@ export class Visit {
     const plans: { laid: LaidPipeline; least: number; bytes: number }[] = []
     for (const one of laid) {
       const { pipeline, leastOpen } = one.known
-      const held = Math.max(bytes, memory.least(pipeline.ranks[0], leastOpen))
-      if (this.#isUseless(1, atLeast, held)) continue
+      const atFirst = Math.max(bytes, memory.least(pipeline.ranks[0], leastOpen))
+      if (this.#isUseless(1, atLeast, atFirst)) continue
       const least = cutOf(cuts, one).leastWith(one.known, one)
+      if (this.#isUseless(1, least, atFirst)) continue
+      let held = atFirst
+      for (const end of one.known.ends) held = Math.max(held, totalBytes(memory.of(end)))
       if (!this.#isUseless(1, least, held)) plans.push({ laid: one, least, bytes: held })
     }
     const first = this.#agenda.take(plans.length)
@@ -213,7 +219,7 @@ export class Visit {
     if (plan.isFirst) this.#wait(siblings, at + 1)
     if (this.#isUseless(1, least, bytes)) return
     const further = this.#leastInOrder(siblings, at)
-    if (further <= least) this.#weigh(siblings, at, least)
+    if (further <= least) this.#order(siblings, at, least)
     else if (!this.#isUseless(1, further, bytes)) this.#agenda.add({ siblings, at, least: further, isFirst: false })
   }
 
@@ -225,29 +231,36 @@ export class Visit {
     return cut.withPipeline(setupOf(this.#request, splitFrom(group, laid, saving))).leastInOrder()
   }
 
-  #weigh({ group, saving, cuts, memory: like, plans }: Siblings, at: number, least: number): void {
-    const { laid } = plans[at]
-    const memory = heaviestOf(like, laid.known.holdings.lumped)
-    const bytes = totalBytes(memory)
-    if (bytes > this.#capacity) {
-      this.#priced++
-      this.#unfit++
-      return
-    }
+  /** What the ends of a pipeline hold is nearly always the most; where that is not known, all of it is found at once. */
+  #order({ group, saving, cuts, memory: like, plans }: Siblings, at: number, least: number): void {
+    const { laid, bytes: atLeast } = plans[at]
+    const memory = () => heaviestOf(like, laid.known.holdings.lumped)
+    const bytes = laid.known.ends.length > 0 ? atLeast : totalBytes(memory())
+    if (!this.#fits(bytes)) return
     const setup = setupOf(this.#request, splitFrom(group, laid, saving))
     const price = cutOf(cuts, laid).withPipeline(setup)
     this.#agenda.add({ setup, least, bytes, memory, price, further: price.further })
   }
 
-  #weighed(plan: Weighed): void {
-    const { least, bytes, further, memory, price, setup } = plan
-    if (this.#isUseless(1, least, bytes)) return
+  #ordered({ least, bytes: atLeast, further, memory: find, price, setup }: Ordered): void {
+    if (this.#isUseless(1, least, atLeast)) return
     if (further) {
-      this.#agenda.add({ setup, least: Math.max(least, further()), bytes, memory, price })
+      this.#agenda.add({ setup, least: Math.max(least, further()), bytes: atLeast, memory: find, price })
       return
     }
+    const memory = find()
+    const bytes = totalBytes(memory)
+    if (!this.#fits(bytes) || this.#isUseless(1, least, bytes)) return
     this.#priced++
     this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
+  }
+
+  /** Whether a plan that was weighed fits. */
+  #fits(bytes: number): boolean {
+    if (bytes <= this.#capacity) return true
+    this.#priced++
+    this.#unfit++
+    return false
   }
 
   /** Whether so many plans, that take at least so long and so much memory, can be left out. */
@@ -276,10 +289,13 @@ export interface BoundedGroups {
   /** All plans, and those of groups too heavy for so many bytes. */
   readonly plans: number
   readonly tooHeavy: number
+  /** What groups that cut layers alike share. */
+  readonly priceOf: CommonPrices
 }
 
 export function boundedGroups(request: Request, capacity: number): BoundedGroups {
   const [pipelinesFor, savingsFor, bytesOf] = [pipelinesOnce(request), savingsOnce(request), byteBounds(request)]
+  const priceOf = commonPrices(request)
   const fitting: Bounded[] = []
   let [all, tooHeavy] = [0, 0]
   let heavy: Group | undefined
@@ -294,9 +310,9 @@ export function boundedGroups(request: Request, capacity: number): BoundedGroups
     if (isHeavier || savings.findLast(saving => bytesWith(saving) <= capacity) === undefined) {
       heavy = group
       tooHeavy += plans
-    } else fitting.push({ group, pipelines, savings, plans, least: stepBound(request, group) })
+    } else fitting.push({ group, pipelines, savings, plans, least: stepBound(request, group, priceOf(group)) })
   }
-  return { fitting, plans: all, tooHeavy }
+  return { fitting, plans: all, tooHeavy, priceOf }
 }
 
 /** Alike in all but microbatches: the larger they are, the more lies there. */

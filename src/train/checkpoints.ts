@@ -9,7 +9,7 @@ import {
   type Share,
 } from '../checkpoint/index.js'
 import { cursorAt, type Dataset } from '../data/index.js'
-import type { Trainer } from '../engine/index.js'
+import { resumedScalars, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 
@@ -130,6 +130,6 @@ function positionProblems(position: Position, training: Job['training'], { train
 export function load(beginning: Beginning, program: Program, trainer: Trainer): void {
   const { checkpoint, share } = beginning
   const problems = loadCheckpoint(program, checkpoint, share, (shard, values) => trainer.hold(shard, values))
-  if (share === 'everything') trainer.setScalars(checkpoint.scalars)
+  if (share === 'everything') trainer.setScalars(resumedScalars(program, checkpoint.scalars))
   if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
 }

@@ -2,8 +2,9 @@
  * What went wrong with a run that still takes steps: steps that are skipped because their gradient norm is no number or too
  * large, a loss that is no number, and a loss far above that of a model that has learned nothing.
  */
-import { error, type Problem, warning } from '../base/index.js'
-import type { Job, Training } from '../plan/index.js'
+import { error, type Problem, type Scalars, warning } from '../base/index.js'
+import type { StepResult } from '../engine/index.js'
+import { type Job, mostSkipsOf, type Training } from '../plan/index.js'
 
 const remedy = 'try a smaller lr, a warm-up, or clip'
 
@@ -11,11 +12,17 @@ const remedy = 'try a smaller lr, a warm-up, or clip'
 export const brokenBy = (loss: number, step: number): Problem[] =>
   Number.isFinite(loss) ? [] : [error('training/loss', 'training', `the loss of step ${step} is ${loss}`, remedy)]
 
-/** Why a step with such a gradient norm was skipped. */
-export const whySkipped = ({ skipAbove }: Pick<Training, 'skipAbove'>, norm: number): string =>
-  Number.isFinite(norm) && skipAbove !== undefined
-    ? `gradient norm ${norm.toPrecision(3)} is not below ${skipAbove}`
-    : 'gradient norm is not finite'
+/** Why a step with such a gradient norm was skipped, and what became of the scale. */
+export function whySkipped(
+  { skipAbove }: Pick<Training, 'skipAbove'>,
+  norm: number,
+  scale?: StepResult['scale'],
+): string {
+  if (Number.isFinite(norm) && skipAbove !== undefined)
+    return `gradient norm ${norm.toPrecision(3)} is not below ${skipAbove}`
+  const { before, after } = scale ?? { before: 1, after: 1 }
+  return `gradient norm is not finite${before === after ? '' : `, scale ${before} -> ${after}`}`
+}
 
 export interface Skips {
   /** How many in a row, the last of them this step. */
@@ -25,13 +32,34 @@ export interface Skips {
 }
 
 /** Why a run whose steps are skipped one after the other must not go on. */
-export function tooManySkips({ mostSkips }: Pick<Training, 'mostSkips'>, { skips, step, why }: Skips): Problem[] {
-  if (skips < mostSkips) return []
+export function tooManySkips(
+  training: Pick<Training, 'mostSkips' | 'lossScale'>,
+  { skips, step, why }: Skips,
+): Problem[] {
+  if (skips < mostSkipsOf(training)) return []
   const which = skips > 1 ? `steps ${step - skips + 1} to ${step} were skipped` : `step ${step} was skipped`
   const message = `${which}: ${why}; parameters and optimizer are as step ${step - skips} left them`
   return [
     error('training/norm', 'training.mostSkips', message, `${remedy}, look at the data of these steps, or allow more`),
   ]
+}
+
+/**
+ * Why a run must not go on whose gradients overflow although the scale is at its minimum and would fall. `before`: the scalars
+ * before the step.
+ */
+export function leastScale(
+  { lossScale }: Pick<Training, 'lossScale'>,
+  before: Scalars<number>,
+  { normSquared }: Pick<StepResult, 'normSquared'>,
+  { step }: Pick<Skips, 'step'>,
+): Problem[] {
+  if (!lossScale || !('min' in lossScale) || Number.isFinite(normSquared)) return []
+  const { scale, hysteresis = 0 } = before
+  if (scale !== Math.fround(lossScale.min) || hysteresis > 1) return []
+  const message = `the gradients of step ${step} are not finite, and the loss scale is at its minimum, ${lossScale.min}`
+  const instead = `they overflow by themselves: ${remedy}, or bf16, which has the range of f32 (what was trained in bf16 often does not fit f16)`
+  return [error('training/scale', 'training.lossScale.min', message, instead)]
 }
 
 /** Above so many times the loss of a model that has learned nothing, a run diverges. */

@@ -14,7 +14,7 @@ import { type Shares, sharesOf } from '../trace/index.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
 import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
-import { brokenBy, divergenceLimit, risingLoss, tooManySkips, whySkipped } from './divergence.js'
+import { brokenBy, divergenceLimit, leastScale, risingLoss, tooManySkips, whySkipped } from './divergence.js'
 
 export interface StepRecord {
   /** Counts from 1. */
@@ -26,6 +26,8 @@ export interface StepRecord {
   readonly taken: number
   /** Why it changed nothing: then it was not taken, and its loss says nothing of the run. */
   readonly skipped?: string
+  /** What gradients were multiplied with, where losses are scaled. */
+  readonly scale?: number
   /** Labels that counted. */
   readonly counted: number
   readonly seconds: number
@@ -148,6 +150,7 @@ function sessionOf(parts: Parts): Session {
     async step() {
       required(broken)
       const inputs = withChoices(batchAt(dataset.train, training, behind), dataset.replay, behind)
+      const before = trainer.scalars()
       const lr = lrAt(training, taken())
       const started = performance.now()
       const result = await engineFailures(`step ${behind + 1}`, () => trainer.step({ inputs, lr, step: behind }))
@@ -157,7 +160,8 @@ function sessionOf(parts: Parts): Session {
       const record = recordOf({ job, program, trainer }, result, { step: behind, lr, seconds })
       skips = skipped ? skips + 1 : 0
       if (skipped) {
-        broken = tooManySkips(training, { skips, step: behind, why: record.skipped ?? '' })
+        const skipping = { skips, step: behind, why: record.skipped ?? '' }
+        broken = [...leastScale(training, before, result, skipping), ...tooManySkips(training, skipping)].slice(0, 1)
         return record
       }
       broken = brokenBy(loss, behind)
@@ -174,14 +178,15 @@ function sessionOf(parts: Parts): Session {
 
 function recordOf(
   { job, program, trainer }: Pick<Session, 'job' | 'program' | 'trainer'>,
-  { loss, count, normSquared, taken, skipped }: StepResult,
+  { loss, count, normSquared, taken, skipped, scale }: StepResult,
   { step, lr, seconds }: Pick<StepRecord, 'step' | 'lr' | 'seconds'>,
 ): StepRecord {
   const { globalBatch, seq } = job.training
   const tokensPerSecond = (globalBatch * seq) / seconds
   return {
     ...{ step, loss, gradientNorm: Math.sqrt(normSquared), lr, taken },
-    ...(skipped && { skipped: whySkipped(job.training, Math.sqrt(normSquared)) }),
+    ...(skipped && { skipped: whySkipped(job.training, Math.sqrt(normSquared), scale) }),
+    ...(scale && { scale: scale.before }),
     ...{ counted: count, seconds, tokensPerSecond },
     flopsPerSecond: tokensPerSecond * flopsPerToken(job.model, seq),
     ...(trainer.concurrent && trainer.spans.length > 0 ? { shares: sharesOf(program, trainer.spans) } : {}),

@@ -12,6 +12,7 @@ import {
   drawComms,
   type Held,
   isScheduleName,
+  makeSchedule,
   parseSchedule,
   printComms,
   printSchedule,
@@ -161,7 +162,7 @@ async function made(options: ScheduleOptions, cost: Costs, io: Io): Promise<Titl
   const problems = scheduleProblems(name, counts)
   if (!known) throw new Refusal(2, problems.map(showProblem))
   if (problems.length > 0) throw refuse(problems)
-  return { schedule: schedules[known].make(counts), title: schedules[known].title }
+  return { schedule: makeSchedule(known, counts), title: schedules[known].title }
 }
 
 async function madeAutomatically(options: ScheduleOptions, cost: Costs, io: Io): Promise<TitledSchedule> {

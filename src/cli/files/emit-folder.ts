@@ -8,7 +8,7 @@ import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
 import type { Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
-import type { Job } from '../../plan/index.js'
+import { type Job, mostSkipsOf } from '../../plan/index.js'
 import { type Beginning, beginningProblems, evaluationOf, inCheckpoint, openData } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { type Content, writeFolder } from './folder-record.js'
@@ -99,7 +99,8 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     seq: training.seq,
     learningRate: { lr: training.optimizer.lr, ...training.lrSchedule },
     ...(training.skipAbove !== undefined && { skipAbove: training.skipAbove }),
-    mostSkips: training.mostSkips,
+    mostSkips: mostSkipsOf(training),
+    ...(training.lossScale && 'min' in training.lossScale && { leastScale: Math.fround(training.lossScale.min) }),
     data: dataOf(job, dataset, ids),
     ...(dataset.documents && { documents: dataset.documents }),
     ...(job.data?.choices !== undefined && { choices: choiceFile }),

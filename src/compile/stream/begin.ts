@@ -49,6 +49,7 @@ function count(context: StreamContext): void {
       role.is === 'input' ? frameNames.input(role.of, microbatch) : onceFrame(role),
     )
   callOnce(context, compiled.once.sumCount)
+  callOnce(context, compiled.once.divisor)
 }
 
 const microbatchesOf = (tasks: readonly Task[], stage: number): number[] =>

@@ -1,5 +1,6 @@
 /** What lives from step to step: parameters, their gradients and states, scalars, and the results. */
-import { type Layout, scalarNames } from '../../base/index.js'
+import { type Layout, scalarEntries } from '../../base/index.js'
+import { scalarStarts } from '../../plan/index.js'
 import { evaluates } from '../compiled.js'
 import { lineBytes, localBytes } from '../segment.js'
 import type { StreamContext } from './context.js'
@@ -16,6 +17,7 @@ export function residents({ compiled, held, results, out }: StreamContext): void
     for (const state of segments.states)
       out.resident(frameNames.state(state, spec.name), 'optimizer', bytes(segments.state))
   }
-  for (const name of evaluates(compiled) ? [] : scalarNames) out.resident(frameNames.scalar(name), 'workspace', 4)
+  for (const [name] of evaluates(compiled) ? [] : scalarEntries(scalarStarts(compiled.training)))
+    out.resident(frameNames.scalar(name), 'workspace', 4)
   for (const name of results) out.resident(frameNames.result(name), 'workspace', 4)
 }

@@ -9,7 +9,7 @@ import type { PhaseName } from '../blocks.js'
 import { carryFrame, gradientFrame } from './carries.js'
 import { placed, type StreamContext } from './context.js'
 import { fly } from './flights.js'
-import { frameNames, unplayed } from './frames.js'
+import { frameNames, onceFrame, unplayed } from './frames.js'
 
 export class BlockCalls {
   readonly #context: StreamContext
@@ -61,7 +61,7 @@ export class BlockCalls {
     const bindings = this.#context.out.bindings(segment, role => {
       if (role.is === 'param') return lastingParam(this.#context, params[role.of!])
       if (role.is === 'grad') return frameNames.grad(params[role.of!])
-      return role.is === 'result' ? frameNames.result(role.of) : undefined
+      return ['result', 'scalar', 'named'].includes(role.is) ? onceFrame(role) : undefined
     })
     this.#bindings.set(key, bindings)
     return bindings

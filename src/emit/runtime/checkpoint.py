@@ -300,7 +300,10 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
             _fill(shards, kept(param, frames["param"], first=0), stage)
     if not weights_only:
         # Where nothing was written of them, no step was skipped.
-        stage.set_scalars({"taken": manifest["step"], **manifest.get("scalars", {})})
+        saved = {"taken": manifest["step"], **manifest.get("scalars", {})}
+        # A scale that never moves is the run's own, and what was not written yet starts as the run does.
+        own = [name for name in stage.starts if name not in saved or (name == "scale" and "growth" not in stage.starts)]
+        stage.set_scalars({**saved, **{name: stage.starts[name] for name in own}})
 
 
 def _fill(shards: Shards, shard: Shard, stage) -> None:

@@ -166,19 +166,19 @@ def balance_loss(scores, counts, by: float, shares: bool) -> torch.Tensor:
     return by * (scores / _shares(scores, shares) * counts).sum()
 
 
-def balance_loss_grad(scores, counts, by: float, shares: bool) -> torch.Tensor:
+def balance_loss_grad(scores, counts, scale=1, *, by: float, shares: bool) -> torch.Tensor:
     total = _shares(scores, shares)
     mean = (scores / total * counts).sum(-1, keepdim=True) if shares else 0
-    return by * (counts - mean) / total
+    return by * (counts - mean) / total * scale
 
 
 def z_loss(logits, by: float) -> torch.Tensor:
     return by * torch.logsumexp(wide(logits), -1).square().sum()
 
 
-def z_loss_grad(logits, by: float) -> torch.Tensor:
+def z_loss_grad(logits, scale=1, *, by: float) -> torch.Tensor:
     full = wide(logits)
-    return (2 * by * torch.logsumexp(full, -1, keepdim=True) * torch.softmax(full, -1)).to(logits.dtype)
+    return (2 * by * torch.logsumexp(full, -1, keepdim=True) * torch.softmax(full, -1) * scale).to(logits.dtype)
 
 
 def balance_(bias, counts, verdict, rate: float, mean: float) -> torch.Tensor:

@@ -100,6 +100,69 @@ def _lion(param, m, grad, rounded, verdict, shrink, rate, beta1: float, beta2: f
     _stored((param, m), (value, mean), rounded, verdict)
 
 
+def lamb_squares(param, m, v, grad, taken, betas, eps: float, decay: float, scale=None):
+    """The squared norms of a parameter, and of the step that lamb_ is about to take: of this rank's part of both."""
+    param, step = wide(param), _lamb_step(param, m, v, grad, taken, betas, eps, decay, scale)[0]
+    return tuple(torch.linalg.vector_norm(x).square() for x in (param, step))
+
+
+def _lamb_step(param, m, v, grad, taken, betas, eps: float, decay: float, scale):
+    (beta1, beta2), time, grad = betas, taken.double() + 1, _scaled(grad.contiguous(), scale).view_as(param)
+    unbias1, unbias2 = (_number(1 - beta**time, param) for beta in betas)
+    mean = wide(m) * beta1 + grad * (1 - beta1)
+    square = wide(v) * beta2 + grad.square() * (1 - beta2)
+    return mean / unbias1 / ((square / unbias2).sqrt() + eps) + decay * wide(param), mean, square
+
+
+def lamb_(
+    param, m, v, grad, verdict, lr, taken, param_squared, step_squared, betas, eps: float, decay: float, always=False, scale=None, rounded=None
+):
+    """Adam's direction with the decay, as long as the parameter: |param| / |direction| of all its parts."""
+    step, mean, square = _lamb_step(param, m, v, grad, taken, betas, eps, decay, scale)
+    lengths = param_squared / step_squared
+    known = (param_squared > 0) & (step_squared > 0) & (decay != 0 or always)
+    trust = torch.where(known, lengths.sqrt(), torch.ones_like(lengths))
+    value = wide(param) - _number(lr, param) * trust * step
+    for into, result in ((param, value), (m, mean), (v, square), (rounded, value)):
+        _stored(into, result, verdict)
+    return param, m, v
+
+
+def muon_mean(m, grad, momentum: float, nesterov: bool, scale=None) -> torch.Tensor:
+    grad = _scaled(grad.contiguous(), scale).view_as(m)
+    mean = wide(m) * momentum + grad * (1 - momentum)
+    return mean * momentum + grad * (1 - momentum) if nesterov else mean
+
+
+def newton_schulz(x: torch.Tensor, sizes, steps: int) -> torch.Tensor:
+    """
+    A matrix, or several, whose singular values all come near 1. On a GPU that multiplies bf16 it works in that: it need not be
+    more exact, since it does not end at 1 either.
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    made = x.reshape(sizes)
+    tall = made.size(-2) > made.size(-1)
+    made = made.mT if tall else made
+    made = made / torch.linalg.matrix_norm(made, keepdim=True).clamp(min=1e-7)
+    if made.is_cuda and made.dtype == torch.float32:
+        made = made.bfloat16()
+    for _ in range(steps):
+        square = made @ made.mT
+        made = a * made + (b * square + c * (square @ square)) @ made
+    return (made.mT if tall else made).to(x.dtype).reshape(x.shape)
+
+
+def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float, stretch=1.0, scale=None, rounded=None):
+    """param -= lr * (stretch * direction + decay * param); m is the mean of gradients."""
+    grad = _scaled(grad.contiguous(), scale).view_as(param)
+    mean = wide(m) * momentum + grad * (1 - momentum)
+    rate = _number(lr, param)
+    value = wide(param) - rate * (stretch * direction.view_as(param) + decay * wide(param))
+    for into, result in ((param, value), (m, mean), (rounded, value)):
+        _stored(into, result, verdict)
+    return param, m
+
+
 # What happens to the elements of one parameter, by optimizer.
 one = {"adamw": _adamw, "sgd": _sgd, "lion": _lion}
 

@@ -136,8 +136,9 @@ class Stage:
         return None if frame is None else self.frames[frame][0]
 
     def scalars(self) -> Dict[str, float]:
-        """Numbers that live from step to step. Waits for the device."""
-        return {name: self.frames[frame][0].item() for name, frame in self.scalar_frames.items()}
+        """Numbers that live from step to step. Waits for the device, once for all of them."""
+        held = torch.stack([self.frames[frame][0] for frame in self.scalar_frames.values()])
+        return dict(zip(self.scalar_frames, held.tolist()))
 
     def set_scalars(self, scalars: Dict[str, float]) -> None:
         for name, frame in self.scalar_frames.items():

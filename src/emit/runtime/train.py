@@ -166,6 +166,8 @@ def train(trainer: Trainer, options: argparse.Namespace) -> None:
             record["checkpoint"] = trainer.save(step)
         if reports:
             tell(record, trainer.position(step)["data"], options.metrics)
+        if trainer.overflows():
+            raise least_scale(trainer, step)
         if trainer.skips >= trainer.settings["mostSkips"]:
             raise too_many_skips(trainer, step)
         if stop and step < steps:
@@ -184,6 +186,16 @@ def too_many_skips(trainer: Trainer, step: int) -> Skipped:
         left = f"parameters and optimizer are as step {first - 1} left them"
         hint = "try a smaller lr, a warm-up, or clip, look at the data of these steps, or allow more (mostSkips)"
         print(f"lockstep: {which} skipped: {why}; {left}; {hint}", file=sys.stderr, flush=True)
+    dist.barrier()
+    return Skipped()
+
+
+def least_scale(trainer: Trainer, step: int) -> Skipped:
+    """All ranks know of it: nothing is left to make gradients smaller."""
+    if trainer.here.rank == 0:
+        why = f"the gradients of step {step} are not finite, and the loss scale is at its minimum, {trainer.before['scale']:.9g}"
+        hint = "they overflow by themselves: try a smaller lr, a warm-up, or clip, or bf16, which has the range of f32"
+        print(f"lockstep: {why}; {hint}", file=sys.stderr, flush=True)
     dist.barrier()
     return Skipped()
 

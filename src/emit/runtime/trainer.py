@@ -83,6 +83,8 @@ class Trainer:
         self.first = 0
         # Steps that were taken, and how many of the last were skipped in a row.
         self.taken, self.skips = 0, 0
+        # Numbers that live from step to step, as they are and as they were before the last step.
+        self.scalars = self.before = dict(self.stage.starts)
         self.saving: Optional[Saving] = None
         self.stopping: Optional[Stopping] = None
         # What the evaluation is made from when it is first asked for: most runs train for a while before.
@@ -111,7 +113,8 @@ class Trainer:
     def load(self, folder: str, manifest: Dict, weights_only: bool = False) -> None:
         self.stage.at = ["load", f"the checkpoint {folder}"]
         checkpoint.load(folder, manifest, self.program, self.stage, weights_only)
-        self.taken = int(self.stage.scalars()["taken"])
+        self.scalars = self.stage.scalars()
+        self.taken = int(self.scalars["taken"])
 
     @torch.no_grad()
     def evaluate(self) -> Optional[float]:
@@ -132,7 +135,17 @@ class Trainer:
         """Why a step with such a gradient norm is skipped."""
         limit = self.settings.get("skipAbove")
         over = math.isfinite(norm) and limit is not None
-        return f"gradient norm {norm:.3g} is not below {limit:g}" if over else "gradient norm is not finite"
+        if over:
+            return f"gradient norm {norm:.3g} is not below {limit:g}"
+        was, scale = self.before.get("scale"), self.scalars.get("scale")
+        return "gradient norm is not finite" + ("" if was == scale else f", scale {was:.9g} -> {scale:.9g}")
+
+    def overflows(self) -> bool:
+        """Whether the last step was skipped although the scale is the least that is allowed, and would fall."""
+        least = self.settings.get("leastScale")
+        if self.skips == 0 or least is None or self.before["scale"] != least or self.before["hysteresis"] > 1:
+            return False
+        return not math.isfinite(self.stage.result("normSquared").item())
 
     @torch.no_grad()
     def step(self, step: int) -> Dict:
@@ -141,14 +154,15 @@ class Trainer:
         started = time.perf_counter()
         self.runner.run(step, lr)
         # All ranks have the same number, and end together where too many steps are skipped.
-        self.taken = int(self.stage.scalars()["taken"])
+        self.before, self.scalars = self.scalars, self.stage.scalars()
+        self.taken = int(self.scalars["taken"])
         skipped = self.taken == before
         self.skips = self.skips + 1 if skipped else 0
         names = {"loss": "loss", "counted": "count", "gradientNorm": "normSquared"}
-        scalars = {key: self.stage.result(name) for key, name in names.items()}
-        if any(value is None for value in scalars.values()):
+        results = {key: self.stage.result(name) for key, name in names.items()}
+        if any(value is None for value in results.values()):
             return {}
-        loss, count, norm = (scalars[key].item() for key in names)
+        loss, count, norm = (results[key].item() for key in names)
         terms = self.stage.result("terms")
         seconds = time.perf_counter() - started
         tokens = run["globalBatch"] * run["seq"] / seconds
@@ -160,6 +174,7 @@ class Trainer:
             "lr": lr,
             "taken": self.taken,
             **({"skipped": self.why(norm)} if skipped else {}),
+            **({"scale": self.before["scale"]} if "scale" in self.before else {}),
             "counted": count,
             "seconds": seconds,
             "tokensPerSecond": tokens,

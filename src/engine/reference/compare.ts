@@ -20,7 +20,7 @@ import {
   type Work,
 } from '../../base/index.js'
 import { inputsOf } from '../../geometry/index.js'
-import { type Kind, kinds, type Program, requireSound } from '../../ir/index.js'
+import { type InstrOf, type Kind, kinds, type Program, requireSound } from '../../ir/index.js'
 import type { Runner } from '../runner.js'
 import { type Data, syntheticData } from './data.js'
 import { type Interpreter, interpreterOf } from './machine.js'
@@ -172,6 +172,15 @@ export const dataFor = (program: Program, { vocab, seed }: CompareOptions): Data
 const reach: { readonly [K in OptimizerKind]: (settings: OptimizerOf<K>, of: ParameterState) => Float64Array } = {
   adamw: ({ beta2, eps }, { states, step }) => states.v!.map(v => 1 / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps)),
   sgd: ({ nesterov, momentum }, { parameter }) => parameter.map(() => (nesterov ? 1 + momentum : 1)),
+  lamb: ({ beta2, eps }, { parameter, states, step }) => {
+    const most = Math.max(1, norm([parameter]))
+    return states.v!.map(v => most / (Math.sqrt(v / (1 - beta2 ** (step + 1))) + eps))
+  },
+  // What is small beside the largest singular value grows by 3.4445 in each of five steps.
+  muon: ({ stretch = 1 }, { states }) => {
+    const most = (500 * stretch) / Math.max(norm([states.m!]), 1e-7)
+    return states.m!.map(() => most)
+  },
   // A sign turns where the mean is 0, and then at once.
   lion: (_, { states }) => states.m!.map(m => 1 / Math.max(Math.abs(m), Number.MIN_VALUE)),
 }
@@ -188,13 +197,26 @@ function sensitivities(
   { lr }: CompareOptions,
   step: number,
 ): (name: string) => Float64Array {
-  const optimizer = Object.values(program.segments)
-    .flatMap(({ instrs }) => instrs)
-    .find(instr => isOptimizer(instr))
-  if (!optimizer) throw new Error('the program updates nothing')
-  const of = reach[optimizer.kind] as (settings: Optimizer, of: ParameterState) => Float64Array // each kind has its own
-  return name =>
-    of(optimizer, { parameter: machine.parameter(name), states: machine.states(name), step }).map(by => lr * by)
+  const optimizers = optimizersIn(program)
+  return name => {
+    const optimizer = optimizers.get(name)
+    if (!optimizer) throw new Error(`the program does not update ${name}`)
+    const of = reach[optimizer.kind] as (settings: Optimizer, of: ParameterState) => Float64Array // each kind has its own
+    const state = { parameter: machine.parameter(name), states: machine.states(name), step }
+    return of(optimizer, state).map(by => lr * (optimizer.rate ?? 1) * by)
+  }
+}
+
+/** What moves each parameter. */
+function optimizersIn({ streams, segments }: Program): ReadonlyMap<string, InstrOf<OptimizerKind>> {
+  const steps = streams.flatMap(stream => stream.steps)
+  return new Map(
+    steps.flatMap(step => {
+      if (step.kind !== 'call' || step.param === undefined) return []
+      const optimizer = segments[step.segment].instrs.find(instr => isOptimizer(instr))
+      return optimizer ? [[step.param, optimizer] as const] : []
+    }),
+  )
 }
 
 const norm = (tensors: readonly Float64Array[]): number =>

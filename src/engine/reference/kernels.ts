@@ -9,8 +9,10 @@ import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
-import { adamw, lion, sgd, take } from './optimizer.js'
+import { adamw, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
+import { newtonSchulz } from './orthogonal.js'
 import * as routing from './routing.js'
+import { take, unscale } from './scaler.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
@@ -72,9 +74,15 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   accumulate: elementwise.accumulate,
   sumSquares,
   take,
+  unscale,
   adamw,
   sgd,
   lion,
+  lambSquares,
+  lamb,
+  muonMean,
+  newtonSchulz,
+  muon,
 }
 
 export function prepare(op: Op, ins: readonly Shape[], outs: readonly Shape[]): Kernel {

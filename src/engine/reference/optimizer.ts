@@ -1,5 +1,5 @@
 /** Updates in place, element by element, with the gradient first scaled to the norm the plan allows. A step that is skipped updates nothing. */
-import { squaredLimit } from '../../base/index.js'
+import { type OpOf, squaredLimit } from '../../base/index.js'
 import { aligned } from './elementwise.js'
 import type { Prepare } from './kernel.js'
 
@@ -63,8 +63,85 @@ export const lion: Prepare<'lion'> = (op, [grad], [param, m]) => {
   }
 }
 
-export const take: Prepare<'take'> =
-  op =>
-  (cells, [norm], [taken]) => {
-    if (cells[norm.at] < squaredLimit(op)) cells[taken.at] += 1
+/** Adam's direction with the decay, of element after element; nothing is kept of it. */
+function* lambSteps(
+  { beta1, beta2, eps, weightDecay, clip }: Omit<OpOf<'lambSquares'>, 'kind'>,
+  elements: number,
+  at: (i: number) => { readonly g: number; readonly m: number; readonly v: number; readonly param: number },
+  normSquared: number,
+  taken: number,
+) {
+  const scale = clipScale(clip, normSquared)
+  const [unbias1, unbias2] = [beta1, beta2].map(beta => 1 - beta ** (taken + 1))
+  for (let i = 0; i < elements; i++) {
+    const { g, m, v, param } = at(i)
+    const mean = beta1 * m + (1 - beta1) * g * scale
+    const square = beta2 * v + (1 - beta2) * (g * scale) ** 2
+    const step = mean / unbias1 / (Math.sqrt(square / unbias2) + eps) + weightDecay * param
+    yield { i, mean, square, step, param }
   }
+}
+
+export const lambSquares: Prepare<'lambSquares'> = (op, [grad, , , param, m, v]) => {
+  const [grads, ms, vs] = aligned([grad, m, v], param)
+  return (cells, [atGrad, atNorm, atTaken, atParam, atM, atV], [toParam, toStep]) => {
+    const at = (i: number) => ({
+      ...{ g: cells[atGrad.at + grads[i]], m: cells[atM.at + ms[i]], v: cells[atV.at + vs[i]] },
+      param: cells[atParam.at + i],
+    })
+    let [ofParam, ofStep] = [0, 0]
+    for (const { step, param } of lambSteps(op, grads.length, at, cells[atNorm.at], cells[atTaken.at])) {
+      ofParam += param * param
+      ofStep += step * step
+    }
+    cells[toParam.at] = ofParam
+    cells[toStep.at] = ofStep
+  }
+}
+
+export const lamb: Prepare<'lamb'> = (op, [grad], [param, m, v]) => {
+  const { weightDecay, always = false, rate = 1 } = op
+  const [grads, ms, vs] = aligned([grad, m, v], param)
+  return (cells, [atGrad, atNorm, atLr, atTaken, atParamSquared, atStepSquared], [toParam, toM, toV]) => {
+    if (!(cells[atNorm.at] < squaredLimit(op))) return
+    const [ofParam, ofStep] = [cells[atParamSquared.at], cells[atStepSquared.at]]
+    const trust = (weightDecay !== 0 || always) && ofParam > 0 && ofStep > 0 ? Math.sqrt(ofParam / ofStep) : 1
+    const at = (i: number) => ({
+      ...{ g: cells[atGrad.at + grads[i]], m: cells[toM.at + ms[i]], v: cells[toV.at + vs[i]] },
+      param: cells[toParam.at + i],
+    })
+    for (const { i, mean, square, step } of lambSteps(op, grads.length, at, cells[atNorm.at], cells[atTaken.at])) {
+      cells[toM.at + ms[i]] = mean
+      cells[toV.at + vs[i]] = square
+      cells[toParam.at + i] -= cells[atLr.at] * rate * trust * step
+    }
+  }
+}
+
+export const muonMean: Prepare<'muonMean'> = ({ momentum, nesterov, clip }, [grad, , m], [direction]) => {
+  const [grads, ms] = aligned([grad, m], direction)
+  return (cells, [atGrad, atNorm, atM], [to]) => {
+    const scale = clipScale(clip, cells[atNorm.at])
+    for (let i = 0; i < grads.length; i++) {
+      const g = cells[atGrad.at + grads[i]] * scale
+      const mean = momentum * cells[atM.at + ms[i]] + (1 - momentum) * g
+      cells[to.at + i] = nesterov ? momentum * mean + (1 - momentum) * g : mean
+    }
+  }
+}
+
+export const muon: Prepare<'muon'> = (op, [grad, , , direction], [param, m]) => {
+  const { momentum, stretch = 1, weightDecay, clip, rate = 1 } = op
+  const [grads, directions, ms] = aligned([grad, direction, m], param)
+  return (cells, [atGrad, atNorm, atLr, atDirection], [toParam, toM]) => {
+    if (!(cells[atNorm.at] < squaredLimit(op))) return
+    const scale = clipScale(clip, cells[atNorm.at])
+    const lr = cells[atLr.at] * rate
+    for (let i = 0; i < grads.length; i++) {
+      const mean = momentum * cells[toM.at + ms[i]] + (1 - momentum) * cells[atGrad.at + grads[i]] * scale
+      cells[toM.at + ms[i]] = mean
+      const step = stretch * cells[atDirection.at + directions[i]]
+      cells[toParam.at + i] -= lr * (step + weightDecay * cells[toParam.at + i])
+    }
+  }
+}

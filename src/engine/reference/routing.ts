@@ -236,10 +236,10 @@ export const balanceLoss: Prepare<'balanceLoss'> = ({ by, shares }, ins) =>
   lossOf(ins, (scores, counts) => by * sum(sharesOf(scores, shares).each.map((share, i) => share * counts[i])))
 
 export const balanceLossGrad: Prepare<'balanceLossGrad'> = ({ by, shares }, ins, [out]) =>
-  mapTokens(ins, out, (scores, counts) => {
+  mapTokens(ins, out, (scores, counts, [scale] = [1]) => {
     const { total, each } = sharesOf(scores, shares)
     const mean = shares ? sum(each.map((share, i) => share * counts[i])) : 0
-    return counts.map(count => (by * (count - mean)) / total)
+    return counts.map(count => ((by * (count - mean)) / total) * scale)
   })
 
 const logSumExp = (logits: readonly number[]): number => {
@@ -250,9 +250,9 @@ const logSumExp = (logits: readonly number[]): number => {
 export const zLoss: Prepare<'zLoss'> = ({ by }, ins) => lossOf(ins, logits => by * logSumExp(logits) ** 2)
 
 export const zLossGrad: Prepare<'zLossGrad'> = ({ by }, ins, [out]) =>
-  mapTokens(ins, out, logits => {
+  mapTokens(ins, out, (logits, [scale] = [1]) => {
     const slope = 2 * by * logSumExp(logits)
-    return softmax(logits).map(share => slope * share)
+    return softmax(logits).map(share => slope * share * scale)
   })
 
 export const balance: Prepare<'balance'> = (op, [counts], [out]) => {

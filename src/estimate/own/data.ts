@@ -37,7 +37,7 @@ export function pipelineFlights(
       )
       return found[rank]
     },
-    ...(fetches && { prefetch: split.prefetch ?? usualFlights.prefetch }),
+    prefetch: fetches ? (split.prefetch ?? usualFlights.prefetch) : undefined,
     reducesEach: reducesEach(split),
     contention: software.contention,
     besideTp: traffic.besideTp,

@@ -25,7 +25,9 @@ export function finishHeld(order: Order, costs: FlownCosts): Float64Array {
   const links = Float64Array.from(steps, ({ begun }) => begun)
   const [now, messages] = [new Float64Array(ranks), new Float64Array(ranks)]
   for (let task = 0; task < rank.length; task++) {
-    const [by, kind, mark] = [rank[task], what[task], marks[task]]
+    const by = rank[task]
+    const kind = what[task]
+    const mark = marks[task]
     const need = after[task]
     let start = need >= 0 && arrived[need] > now[by] ? arrived[need] : now[by]
     if (mark & firstForward) start = Math.max(start, steps[by].arrivals.get(kind % stages)?.[0] ?? 0)
@@ -45,12 +47,14 @@ export function finishHeld(order: Order, costs: FlownCosts): Float64Array {
 
   /** The first flight leaves after the first block at the soonest, the last after the last. */
   function take(by: number, start: number, end: number, all: number, last: number): void {
-    links[by] = Math.max(Math.max(links[by], start) + all, end + last)
+    const first = (links[by] > start ? links[by] : start) + all
+    links[by] = first > end + last ? first : end + last
   }
 
   function send(task: number, by: number, at: number): number {
     if (sends[task] === nowhere) return at
-    messages[by] = Math.max(messages[by], at) + (sends[task] === farther ? far : near)
+    const start = messages[by] > at ? messages[by] : at
+    messages[by] = start + (sends[task] === farther ? far : near)
     return messages[by]
   }
 }

@@ -3,10 +3,11 @@
  * number of microbatches alone, which plans share by the thousand: it is found once for all of them.
  */
 import { scheduleFacts } from '../../plan/index.js'
+import { schedules, taskIndexes } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
-import { grown, type Moments, momentsOf, momentWidth, mostOf } from './moments.js'
-import type { Order, OrderBook, PlayedOrders } from './order.js'
+import { allOf, grown, type Moments, momentsOf, momentsOfRow, momentWidth } from './moments.js'
+import { type Order, type OrderBook, type PlayedOrders, shortCounts } from './order.js'
 import type { Pipeline, RankLayers } from './stages.js'
 
 export interface Holding extends RankLayers {
@@ -50,16 +51,37 @@ const keyOf = ({ stages, ranks }: Pipeline): string =>
 /** `more`: how many times as many microbatches go forward first as were played. */
 function holdingsOf(order: Order, { stages, ranks }: Pipeline, more: number): Holdings {
   const moments = momentsOf(order, stages)
-  const all = ranks.map(({ layers, dense, first, last }, rank): Holding => {
-    const own = more > 1 ? grown(moments[rank], more) : moments[rank]
-    let [held, open] = [0, 0]
-    for (let at = 0; at < own.length; at += momentWidth) {
-      held = Math.max(held, own[at + 1] + own[at + 2])
-      open = Math.max(open, own[at + 1])
-    }
-    return { layers, ...(dense !== undefined && { dense }), first, last, held, open, moments: own }
-  })
+  const all = ranks.map((rank, i) => holdingOf(rank, more > 1 ? grown(moments[i], more) : moments[i]))
   return { all, lumped: lumped(all) }
+}
+
+function holdingOf({ layers, dense, first, last }: RankLayers, moments: Moments): Holding {
+  let held = 0
+  let open = 0
+  for (let at = 0; at < moments.length; at += momentWidth) {
+    held = Math.max(held, moments[at + 1] + moments[at + 2])
+    open = Math.max(open, moments[at + 1])
+  }
+  return dense === undefined
+    ? { layers, first, last, held, open, moments }
+    : { layers, dense, first, last, held, open, moments }
+}
+
+/**
+ * What the first and the last rank hold, of which one is mostly the fullest: known from their rows alone. None where rows are
+ * found together.
+ */
+export function endHoldings(split: Split, { stages, ranks }: Pipeline): readonly Holding[] {
+  const { schedule, pp, chunks, microbatches } = split
+  if (schedules[schedule].inTicks) return []
+  const all = { ranks: pp, chunks, microbatches }
+  const played = shortCounts(schedule, all)?.[1] ?? microbatches
+  const more = scheduleFacts[schedule].forwardsFirst ? microbatches / played : 1
+  const cells = schedules[schedule].make({ ...all, microbatches: played })
+  return (pp === 1 ? [0] : [0, pp - 1]).map(rank => {
+    const moments = momentsOfRow(taskIndexes(cells, cells.row(rank)), cells.stages, stages)
+    return holdingOf(ranks[rank], more > 1 ? grown(moments, more) : moments)
+  })
 }
 
 /** Ranks that hold as much of the model are one, with the moments of all of them: whichever is the heaviest is among these. */
@@ -77,7 +99,7 @@ function lumped(all: readonly Holding[]): Holding[] {
           ...first,
           held: Math.max(first.held, ...others.map(({ held }) => held)),
           open: Math.max(first.open, ...others.map(({ open }) => open)),
-          moments: mostOf([first, ...others].map(({ moments }) => moments)),
+          moments: allOf([first, ...others].map(({ moments }) => moments)),
         },
   )
 }

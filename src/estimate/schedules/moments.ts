@@ -35,23 +35,27 @@ export const behindOf = (code: number): number => Math.floor(code / 4) % 3
 export const aheadOf = (code: number): number => code % 4
 
 /** Of each rank. */
-export function momentsOf(order: Order, layersOfStage: readonly number[]): Moments[] {
-  const { rank, what, stages } = order
-  const { nexts, again, lasts, layers } = readsToCome(order, layersOfStage)
-  const ranks = Array.from({ length: order.ranks }, (_, i) => new RankWatch(layers[i]))
-  // By rank: the stage that last went backward in its input alone, if nothing but weight gradients came since.
-  const behind = new Int32Array(order.ranks).fill(-1)
-  for (let task = 0; task < rank.length; task++) {
-    const by = rank[task]
-    const kind = Math.floor(what[task] / stages)
-    const stage = what[task] - kind * stages
-    const isSame = again[task] >= 0 && again[task] === behind[by]
-    const watch = ranks[by]
+export function momentsOf({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[]): Moments[] {
+  const rows = Array.from({ length: ranks }, (): number[] => [])
+  for (let task = 0; task < rank.length; task++) rows[rank[task]].push(what[task])
+  return rows.map(row => momentsOfRow(row, stages, layersOfStage))
+}
+
+/** Of a rank that does these tasks, each a number as `taskIndex` says. */
+export function momentsOfRow(row: readonly number[], stages: number, layersOfStage: readonly number[]): Moments {
+  const { nexts, again, lasts, layers } = readsToCome(row, stages, layersOfStage)
+  const watch = new RankWatch(layers)
+  // The stage that last went backward in its input alone, if nothing but weight gradients came since.
+  let behind = -1
+  for (let task = 0; task < row.length; task++) {
+    const kind = Math.floor(row[task] / stages)
+    const stage = row[task] - kind * stages
+    const isSame = again[task] >= 0 && again[task] === behind
     watch.take(kind, layersOfStage[stage], stage === 0, stage === stages - 1, isSame ? same : nexts[task])
-    if (kind !== weight) behind[by] = kind === input ? stage : -1
+    if (kind !== weight) behind = kind === input ? stage : -1
     if (lasts[task]) watch.unread(layersOfStage[stage])
   }
-  return ranks.map(watch => watch.moments())
+  return watch.moments()
 }
 
 const [forward, input, weight] = (['F', 'I', 'W'] as const).map(kind => taskKinds.indexOf(kind))
@@ -63,32 +67,31 @@ interface ReadsToCome {
   readonly again: Int32Array
   /** By task: whether nobody reads the parameters of its stage after it. */
   readonly lasts: Uint8Array
-  /** By rank. */
-  readonly layers: readonly number[]
+  /** Of all its stages. */
+  readonly layers: number
 }
 
-function readsToCome({ ranks, rank, what, stages }: Order, layersOfStage: readonly number[]): ReadsToCome {
-  const [nexts, lasts] = [new Uint8Array(rank.length), new Uint8Array(rank.length)]
-  const again = new Int32Array(rank.length).fill(-1)
-  const [next, ahead] = [new Uint8Array(ranks), new Int32Array(ranks).fill(-1)]
-  const seen = new Uint8Array(ranks * stages)
-  const layers = new Array<number>(ranks).fill(0)
-  for (let task = rank.length - 1; task >= 0; task--) {
-    const by = rank[task]
-    const kind = Math.floor(what[task] / stages)
-    const stage = what[task] - kind * stages
-    nexts[task] = next[by]
+function readsToCome(row: readonly number[], stages: number, layersOfStage: readonly number[]): ReadsToCome {
+  const nexts = new Uint8Array(row.length)
+  const lasts = new Uint8Array(row.length)
+  const again = new Int32Array(row.length).fill(-1)
+  const seen = new Uint8Array(stages)
+  let [next, ahead, layers] = [nothing, -1, 0]
+  for (let task = row.length - 1; task >= 0; task--) {
+    const kind = Math.floor(row[task] / stages)
+    const stage = row[task] - kind * stages
+    nexts[task] = next
     if (kind === weight) {
-      again[task] = ahead[by]
+      again[task] = ahead
       continue
     }
     const isEnd = stage === (kind === forward ? 0 : stages - 1)
-    next[by] = isEnd || layersOfStage[stage] === 0 ? table : layer
-    ahead[by] = kind === forward && stage > 0 && layersOfStage[stage] > 0 ? stage : -1
-    if (seen[by * stages + stage]) continue
-    seen[by * stages + stage] = 1
+    next = isEnd || layersOfStage[stage] === 0 ? table : layer
+    ahead = kind === forward && stage > 0 && layersOfStage[stage] > 0 ? stage : -1
+    if (seen[stage]) continue
+    seen[stage] = 1
     lasts[task] = 1
-    layers[by] += layersOfStage[stage]
+    layers += layersOfStage[stage]
   }
   return { nexts, again, lasts, layers }
 }
@@ -220,12 +223,15 @@ const inOneRow = (byCode: readonly (readonly number[] | undefined)[]): Moments =
   return Float64Array.from(all)
 }
 
-/** Of several ranks: those that no other exceeds. */
-export function mostOf(ranks: readonly Moments[]): Moments {
-  const byCode: number[][] = []
-  for (const moments of ranks)
-    for (let i = 0; i < moments.length; i += momentWidth) note((byCode[moments[i]] ??= []), moments, i + 1)
-  return inOneRow(byCode)
+/** Of several ranks. Most plans are weighed once or twice: to find those that no other exceeds would take longer. */
+export function allOf(ranks: readonly Moments[]): Moments {
+  const all = new Float64Array(ranks.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const moments of ranks) {
+    all.set(moments, at)
+    at += moments.length
+  }
+  return all
 }
 
 /** Of a row, but for its code. */

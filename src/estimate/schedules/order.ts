@@ -4,16 +4,21 @@
  */
 import { type ScheduleName, scheduleFacts } from '../../plan/index.js'
 import {
-  type Action,
   type Counts,
   groupSize,
-  makeSchedule,
+  type NumberedSchedule,
+  numbered,
+  numberedSchedule,
+  pairFrom,
   type Schedule,
   schedules,
-  type Task,
   type TaskKind,
+  taskIndex,
+  taskKinds,
 } from '../../schedule/index.js'
 import { entry } from '../entry.js'
+
+export { taskIndex, taskKinds }
 
 export interface Order {
   readonly ranks: number
@@ -51,24 +56,17 @@ export const firstForward = 1
 export const lastMaker = 2
 export const firstOfPair = 4
 
-/** In the order of their places in tables. */
-export const taskKinds: readonly TaskKind[] = ['F', 'I', 'W', 'B']
-
-const places: Readonly<Record<TaskKind, number>> = { F: 0, I: 1, W: 2, B: 3 }
-
-/** One number for each kind of task of each stage: where its cost lies. */
-export const taskIndex = (stages: number, kind: TaskKind, stage: number): number => places[kind] * stages + stage
-
 export const kindOfTask = (stages: number, index: number): TaskKind => taskKinds[Math.floor(index / stages)]
 
-export const orderFrom = (schedule: Schedule): Order => new OrderWriter(schedule).write()
+export const orderFrom = (schedule: Schedule): Order => new OrderWriter(numbered(schedule)).write()
 
 const nothing = -1
 const missing = -2
+const [forward, input, weight] = taskKinds.keys()
 
 /** Walks the rows side by side, each as far as what it needs has been written. */
 class OrderWriter {
-  readonly #schedule: Schedule
+  readonly #rows: NumberedSchedule['rows']
   readonly #order: Order
   /** By cell: the task that makes its activation, and its input gradient; `missing` before. */
   readonly #forwards: Int32Array
@@ -77,16 +75,20 @@ class OrderWriter {
   readonly #makers: Int32Array
   readonly #stages: number
   readonly #microbatches: number
+  readonly #cells: number
   #written = 0
 
-  constructor(schedule: Schedule) {
+  constructor(schedule: NumberedSchedule) {
     const { stages, microbatches, rows } = schedule
-    const tasks = rows.reduce((sum, row) => sum + countTasks(row), 0)
-    this.#schedule = schedule
+    const tasks = rows.reduce((sum, row) => sum + row.length, 0)
+    this.#rows = rows
     this.#stages = stages
     this.#microbatches = microbatches
+    this.#cells = stages * microbatches
     this.#order = {
-      ...{ ranks: rows.length, stages, microbatches },
+      ranks: rows.length,
+      stages,
+      microbatches,
       rank: new Uint16Array(tasks),
       what: new Uint32Array(tasks),
       after: new Int32Array(tasks),
@@ -96,17 +98,18 @@ class OrderWriter {
       from: new Int32Array(tasks),
       turns: rows.map(() => ({ firsts: [], lasts: [] })),
     }
-    this.#forwards = new Int32Array(stages * microbatches).fill(missing)
-    this.#gradients = new Int32Array(stages * microbatches).fill(missing)
+    this.#forwards = new Int32Array(this.#cells).fill(missing)
+    this.#gradients = new Int32Array(this.#cells).fill(missing)
     this.#makers = new Int32Array(rows.length * stages).fill(missing)
   }
 
   write(): Order {
-    const { rows } = this.#schedule
+    const rows = this.#rows
     const next = rows.map(() => 0)
     while (this.#written < this.#order.rank.length) {
       const before = this.#written
-      for (let rank = 0; rank < rows.length; rank++) next[rank] = this.#advance(rank, rows[rank], next[rank])
+      for (let rank = 0; rank < rows.length; rank++)
+        if (next[rank] < rows[rank].length) next[rank] = this.#advance(rank, rows[rank], next[rank])
       if (this.#written === before) throw new Error('internal: the schedule stalls')
     }
     const { marks, rank, what, turns } = this.#order
@@ -117,36 +120,38 @@ class OrderWriter {
     return this.#order
   }
 
-  /** Writes actions of a row as far as what they need is there. What a pair makes is sent when both are done. */
-  #advance(rank: number, row: readonly Action[], from: number): number {
+  /** Writes tasks of a row as far as what they need is there. What a pair makes is sent when both are done. */
+  #advance(rank: number, row: readonly number[], from: number): number {
+    const pairs = pairFrom({ stages: this.#stages, microbatches: this.#microbatches })
     for (let at = from; at < row.length; at++) {
-      const action = row[at]
-      if (action.kind !== 'overlap') {
-        const need = this.#needOf(action)
-        if (need === missing) return at
-        this.#task(rank, action, need)
-        continue
-      }
-      const [one, other] = action.tasks
-      const [first, second] = [this.#needOf(one), this.#needOf(other)]
-      if (first === missing || second === missing) return at
-      this.#order.marks[this.#written] += firstOfPair
-      this.#task(rank, one, first)
-      this.#task(rank, other, second)
+      const number = row[at]
+      const isPair = number >= pairs
+      const one = isPair ? number - pairs : number
+      const need = this.#needOf(one)
+      if (need === missing) return at
+      if (isPair) {
+        const other = this.#needOf(row[at + 1])
+        if (other === missing) return at
+        this.#order.marks[this.#written] += firstOfPair
+        this.#task(rank, one, need)
+        this.#task(rank, row[++at], other)
+      } else this.#task(rank, one, need)
     }
     return row.length
   }
 
-  #task(rank: number, { kind, stage, microbatch }: Task, need: number): void {
+  #task(rank: number, number: number, need: number): void {
     const order = this.#order
     const at = this.#written++
+    const kind = Math.floor(number / this.#cells)
+    const cell = number - kind * this.#cells
+    const stage = Math.floor(cell / this.#microbatches)
     const place = rank * this.#stages + stage
-    const cell = stage * this.#microbatches + microbatch
     order.rank[at] = rank
     order.after[at] = need
     if (need >= 0) order.sends[need] = wayFrom(order.rank[need], rank)
-    order.what[at] = taskIndex(this.#stages, kind, stage)
-    if (kind === 'F') {
+    order.what[at] = kind * this.#stages + stage
+    if (kind === forward) {
       this.#forwards[cell] = at
       if (this.#makers[place] === missing) {
         this.#makers[place] = nothing
@@ -155,22 +160,19 @@ class OrderWriter {
       }
       return
     }
-    if (kind !== 'W') this.#gradients[cell] = at
-    if (kind !== 'I') this.#makers[place] = at
+    if (kind !== weight) this.#gradients[cell] = at
+    if (kind !== input) this.#makers[place] = at
   }
 
   /** The task it waits for beside those before it in its row. */
-  #needOf({ kind, stage, microbatch }: Task): number {
-    if (kind === 'W') return nothing
-    if (kind === 'F') return stage === 0 ? nothing : this.#forwards[(stage - 1) * this.#microbatches + microbatch]
-    return stage + 1 === this.#stages ? nothing : this.#gradients[(stage + 1) * this.#microbatches + microbatch]
+  #needOf(number: number): number {
+    const kind = Math.floor(number / this.#cells)
+    if (kind === weight) return nothing
+    const cell = number - kind * this.#cells
+    if (kind === forward) return cell < this.#microbatches ? nothing : this.#forwards[cell - this.#microbatches]
+    const after = cell + this.#microbatches
+    return after >= this.#cells ? nothing : this.#gradients[after]
   }
-}
-
-function countTasks(row: readonly Action[]): number {
-  let count = row.length
-  for (const action of row) if (action.kind === 'overlap') count++
-  return count
 }
 
 const wayFrom = (one: number, other: number): number =>
@@ -217,9 +219,7 @@ export class OrderBook {
 
   /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
   begun({ schedule, pp, chunks, microbatches }: PipelineCounts): readonly number[] {
-    // On a V there are never more on their way than two a rank.
-    const begun = scheduleFacts[schedule].placement === 'v' ? Math.min(microbatches, 2 * pp) : microbatches
-    const counts = { ranks: pp, chunks, microbatches: begun }
+    const counts = { ranks: pp, chunks, microbatches }
     return entry(this.#begun, keyOf(schedule, counts), () => schedules[schedule].begun(counts))
   }
 
@@ -232,7 +232,7 @@ export class OrderBook {
       this.#played.clear()
       this.#tasks = 0
     }
-    const order = orderFrom(makeSchedule(schedule, counts))
+    const order = new OrderWriter(numberedSchedule(schedule, counts)).write()
     this.#tasks += order.rank.length
     this.#orders.set(key, order)
     return order

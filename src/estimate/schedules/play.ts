@@ -16,7 +16,7 @@ export interface PipelineCosts {
   /** Seconds of a message to the next rank, and farther. */
   readonly near: number
   readonly far: number
-  readonly flights?: PipelineFlights
+  readonly flights: PipelineFlights | undefined
 }
 
 export type FlownCosts = PipelineCosts & { readonly flights: PipelineFlights }
@@ -50,7 +50,7 @@ export interface PipelineFlights {
   /** By rank: found when asked for, since a bound looks at one of them. */
   readonly ofStep: (rank: number) => StepFlights
   /** Parameters are gathered for each call, so many calls ahead. */
-  readonly prefetch?: number
+  readonly prefetch: number | undefined
   /** Gradients leave after each call. */
   readonly reducesEach: boolean
   /** How much slower work is while something flies. */

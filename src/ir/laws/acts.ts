@@ -8,6 +8,7 @@ import {
   type ScalarName,
   type StateName,
   scalarNames,
+  scalarsMoved,
   scalarsOf,
   statesOf,
 } from '../../base/index.js'
@@ -53,8 +54,17 @@ export type Act = {
       readonly reads: readonly { readonly scalar: ScalarName; readonly in: number }[]
       readonly limit: number | undefined
     }
-  /** A scalar of the program moves, where the norm, its operand, allows it. */
-  | { readonly op: 'move'; readonly in: number; readonly out: number; readonly limit: number | undefined }
+  /** Scalars of the program move, by what the norm, its operand, is. */
+  | {
+      readonly op: 'move'
+      readonly in: number
+      readonly outs: readonly number[]
+      /** Which they must be. */
+      readonly scalars: readonly ScalarName[]
+      readonly limit: number | undefined
+    }
+  /** Something is divided by the scale, where it lies. */
+  | { readonly op: 'unscale'; readonly by: number; readonly out: number }
   | {
       readonly op: 'arrive'
       readonly in: number
@@ -159,7 +169,9 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
     case 'balance':
       return { op: 'update', ins, outs, states: [], trains: false, reads: [], limit: instr.limit }
     case 'take':
-      return { op: 'move', in: ins[0], out: outs[0], limit: instr.limit }
+      return { op: 'move', in: ins[0], outs, scalars: scalarsMoved(instr.scaler), limit: instr.limit }
+    case 'unscale':
+      return { op: 'unscale', by: ins[0], out: outs[0] }
     case 'zero':
       return { op: 'zero', outs }
     case 'sumSquares':

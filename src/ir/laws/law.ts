@@ -32,7 +32,7 @@ export const laws = {
   P5: 'every gradient enters the norm exactly once',
   P6: 'a call reads what its own microbatch left',
   P7: 'nothing is added to a sum after its reduction',
-  P8: 'one norm and one limit decide whether a step is taken, for all that it would change',
+  P8: 'one norm, one limit and one scale decide what a step changes',
   P9: 'every scalar of the program moves exactly once, from its value at the step’s start, which all others read',
   P10: 'a scalar of the program is on every stream, and becomes the same there',
   T1: 'operands lie as the instruction needs them',

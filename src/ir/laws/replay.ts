@@ -303,7 +303,8 @@ class Replay {
         this.#square(frame, act)
         break
       case 'move':
-        this.#verdicts.move(this.#program, frame, act)
+      case 'unscale':
+        this.#verdicts.act(this.#program, frame, act)
         break
       case 'update':
         this.#update(frame, act)
@@ -385,7 +386,7 @@ class Replay {
         ...place,
         message: `the gradient of ${param.name} is ${this.#shelf.show(grad)}, its state ${this.#shelf.show(state)}`,
       })
-    this.#verdicts.updated({ ...place, norm: ins[1] ?? nothing, limit: act.limit })
+    this.#verdicts.updated(this.#program, place, act, ins)
     this.#ledger.updates.push({
       ...place,
       pipeline: frame.pipeline,

@@ -1,13 +1,13 @@
 /**
- * P8 to P10: whether a step is taken is one decision for all that lives from step to step, and scalars of the program move
- * once, everywhere alike. What decides and what moves is written down as it happens, and compared at the end.
+ * P8 to P10: whether a step is taken is one decision for all that lives from step to step, what was scaled is divided once by
+ * what it was scaled with, and scalars of the program move once, everywhere alike. What decides and what moves is written down as it happens, and compared at the end.
  */
 import { type ScalarName, scalarEntries } from '../../base/index.js'
 import { type Program, resultPlaces } from '../program.js'
 import type { Act } from './acts.js'
 import { type CallFrame, frameOf, put, valueIn } from './call.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
-import { hashText, hashValues, same, type Value } from './value.js'
+import { hashText, hashValues, keyOf, nothing, same, type Value } from './value.js'
 
 /** An instruction that is done only in a step that is taken: by which norm, and below which limit. */
 export interface Verdict extends Place {
@@ -36,22 +36,48 @@ export type Left = (pipeline: number, frame: number) => Value | undefined
 export class Verdicts {
   readonly moves: ScalarMove[] = []
   readonly #updates: Verdict[] = []
+  readonly #unscaled = new Set<number>()
   readonly #findings: Finding[] = []
 
-  /** Gives a scalar its value of the next step. */
-  move(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' }>): void {
-    const { pipeline, step, call } = frame
-    const place = { pipeline, step, segment: call.segment, instr: act.instr }
-    const [before, norm] = [valueIn(frame, act.out), valueIn(frame, act.in)]
-    const after = hashValues(act.salt, [norm, before])
-    put(frame, act.out, after)
-    const scalar = scalarAt(program, pipeline, frameOf(frame, act.out))
-    if (scalar) this.moves.push({ ...place, scalar, before, after, norm, limit: act.limit })
-    else this.#findings.push(say('P9', place, 'what moves is not a scalar of the program'))
+  act(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' | 'unscale' }>): void {
+    if (act.op === 'move') this.#move(program, frame, act)
+    else this.#unscale(frame, act)
   }
 
-  updated(verdict: Verdict): void {
-    this.#updates.push(verdict)
+  /** Gives scalars their values of the next step. */
+  #move(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' }>): void {
+    const place = placeIn(frame, act)
+    const norm = valueIn(frame, act.in)
+    const all = act.outs.map(slot => valueIn(frame, slot))
+    if (act.outs.length !== act.scalars.length)
+      this.#findings.push(say('P9', place, `it moves ${act.outs.length} numbers, not ${act.scalars.join(', ')}`))
+    for (const [i, slot] of act.outs.entries()) {
+      const after = hashValues(hashValues(act.salt, [{ a: i, b: 0 }]), [norm, ...all])
+      put(frame, slot, after)
+      const scalar = scalarAt(program, frame.pipeline, frameOf(frame, slot))
+      if (!scalar) this.#findings.push(say('P9', place, 'what moves is not a scalar of the program'))
+      else if (scalar !== act.scalars[i]) this.#findings.push(say('P9', place, `${scalar} moves as ${act.scalars[i]}`))
+      else this.moves.push({ ...place, scalar, before: all[i], after, norm, limit: act.limit })
+    }
+  }
+
+  /** Divides by the scale of the step's start, and never twice. */
+  #unscale(frame: CallFrame, act: Extract<Act, { op: 'unscale' }>): void {
+    const [by, x] = [valueIn(frame, act.by), valueIn(frame, act.out)]
+    const place = placeIn(frame, act)
+    if (!same(by, valueOfScalar('scale')))
+      this.#findings.push(say('P9', place, 'it is not divided by the scale of the step’s start'))
+    if (this.#unscaled.has(keyOf(x.a, x.b))) this.#findings.push(say('P8', place, 'it is divided by the scale twice'))
+    const after = hashValues(act.salt, [x, by])
+    this.#unscaled.add(keyOf(after.a, after.b))
+    put(frame, act.out, after)
+  }
+
+  /** Where losses are scaled, so is every gradient until it is divided by the scale. */
+  updated(program: Program, place: Place, act: Extract<Act, { op: 'update' }>, [grad, norm = nothing]: Value[]): void {
+    this.#updates.push({ ...place, norm, limit: act.limit })
+    if (act.trains && program.scalars?.scale && !this.#unscaled.has(keyOf(grad.a, grad.b)))
+      this.#findings.push(say('P8', place, 'its gradient was not divided by the scale'))
   }
 
   findings = (program: Program, left: Left): Finding[] => [
@@ -104,5 +130,9 @@ export class Verdicts {
     })
   }
 }
+
+const placeIn = ({ pipeline, step, call }: CallFrame, { instr }: Act) => ({
+  ...{ pipeline, step, segment: call.segment, instr },
+})
 
 const say = (law: Law, place: Place, message: string): Finding => ({ law, ...placeOf(place), message })

@@ -42,6 +42,8 @@ export interface Signature {
   readonly sums?: 'all' | readonly (readonly number[])[]
   /** Works element by element on operands that lie alike, so it may be given parts of a line. */
   readonly flat?: true
+  /** Of an optimizer: operands that lie as the gradient does; the others but the gradient are whole scalars. */
+  readonly tensors?: readonly number[]
   /** Dims of operands and results, by place, that mean something else than their name does elsewhere: the new names. */
   readonly renames?: { readonly ins: Renames; readonly outs?: Renames }
   /** It depends on which token lies where: the operand that says so where that is not the one whose place it is; none can. */
@@ -306,14 +308,21 @@ export const signatures: OpTable<Signature> = {
   balanceLoss: {
     ...{ ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
   },
-  balanceLossGrad: elementwise(2, { dtypes: { ins: 'ff', outs: 'f' }, stuck: ofChoice }),
+  balanceLossGrad: { ...elementwise(2, { dtypes: { ins: 'fff', outs: 'f' }, stuck: ofChoice }), ins: [2, 3] },
   zLoss: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
-  zLossGrad: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, stuck: ofChoice }),
+  zLossGrad: { ...elementwise(1, { dtypes: { ins: 'xf', outs: 'r' }, stuck: ofChoice }), ins: [1, 2] },
   balance: { ins: n(2), outs: n(1), dtypes: { ins: 'pf', outs: 'p' }, shapes: [like(0)], flat: true },
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
   sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },
-  take: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [scalar] },
+  lambSquares: { ins: n(6), outs: n(2), dtypes: { ins: 'pffppp', outs: 'ff' }, shapes: [scalar, scalar], flat: true },
+  muonMean: { ins: n(3), outs: n(1), dtypes: { ins: 'pfp', outs: 'f' }, shapes: [like(0)], flat: true },
+  newtonSchulz: {
+    ...{ ins: n(1), outs: n(2), dtypes: { ins: 'f', outs: 'ff' }, shapes: [like(0)] },
+    stuck: ([x]) => x.filter(name => name !== 'expert'),
+  },
+  unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },
+  take: { ins: n(1), outs: [1, 4], dtypes: { ins: 'f', outs: 'ffff' }, shapes: [scalar, scalar, scalar, scalar] },
   adamw: {
     ins: n(4),
     outs: [3, 4],
@@ -322,5 +331,13 @@ export const signatures: OpTable<Signature> = {
     flat: true,
   },
   sgd: { ins: [3, 4], outs: [1, 2], dtypes: { ins: 'pfff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+  lamb: {
+    ...{ ins: n(6), outs: n(3), dtypes: { ins: 'pfffff', outs: 'ppp' }, shapes: [like(0), like(0), like(0)] },
+    flat: true,
+  },
+  muon: {
+    ...{ ins: n(4), outs: n(2), dtypes: { ins: 'pfff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+    tensors: [3],
+  },
   lion: { ins: n(3), outs: n(2), dtypes: { ins: 'pff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
 }

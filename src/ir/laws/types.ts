@@ -14,6 +14,7 @@ import {
   type Layout,
   type OpKind,
   sameLayout,
+  shapeOfMatrix,
   sizeOfAll,
   splitOf,
 } from '../../base/index.js'
@@ -101,6 +102,12 @@ function infer(of: Case): readonly Type[] | undefined {
       return allOrNone([sliced({ ...of, instr, ref: instr.in, x: of.operands[0] })])
     case 'sumSquares':
       return squares({ ...of, instr })
+    case 'newtonSchulz':
+      return orthogonal({ ...of, instr })
+    case 'lambSquares':
+      return squaresInParts({ ...of, instr })
+    case 'unscale':
+      return unscaled(of)
     case 'accumulate':
     case 'balance':
       return updated(of)
@@ -299,25 +306,70 @@ function result(claimed: Type, known: KnownDims, rest: Omit<Layout, 'splits'>): 
   return { dtype: claimed.dtype, dims, layout: { splits: Object.fromEntries(splits), ...rest } }
 }
 
+/** What is divided by a whole number lies as it did: parts of a sum are divided one by one. */
+function unscaled({ instr, operands, claimed, say }: Case): readonly Type[] | undefined {
+  const { reads } = traitsOf(instr)
+  const [scale, x] = operands
+  const why = x && unfinished(x)
+  if (why) return void say('T1', `%${reads[1]} is ${showShaped(x)}; ${why}`)
+  if (scale.dims.length > 0 || !sameLayout(scale.layout, { splits: {}, partial: {} }))
+    return void say('T1', `%${reads[0]} must be a whole scalar, it is ${showShaped(scale)}`)
+  return claimed
+}
+
 /** accumulate and the optimizers: every tensor lies as the first one does; the optimizers' scalars are whole. */
 function updated({ instr, operands, claimed, say }: Case): readonly Type[] | undefined {
   const [first] = operands
   const { reads } = traitsOf(instr)
   const why = unfinished(first)
   if (why) return void say('T1', `%${reads[0]} is ${showShaped(first)}; ${why}`)
+  const alikeTo = (i: number) => {
+    if (!sameLayout(operands[i].layout, first.layout) || !sameDims(operands[i].dims, first.dims))
+      say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
+  }
   const optimizer = instr.kind !== 'accumulate'
   if (optimizer && Object.keys(first.layout.partial).length > 0) {
     say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
     return undefined
   }
-  const scalars = optimizer && isCompute(instr) ? instr.ins.length : 1
-  for (let i = 1; i < scalars; i++)
-    if (operands[i].dims.length > 0 || !sameLayout(operands[i].layout, { splits: {}, partial: {} }))
+  const { tensors = [] } = isCompute(instr) ? signatures[instr.kind] : {}
+  const isScalar = (i: number) => optimizer && isCompute(instr) && i < instr.ins.length && !tensors.includes(i)
+  for (let i = 1; i < operands.length; i++)
+    if (!isScalar(i)) alikeTo(i)
+    else if (operands[i].dims.length > 0 || !sameLayout(operands[i].layout, { splits: {}, partial: {} }))
       say('T1', `%${reads[i]} must be a whole scalar, it is ${showShaped(operands[i])}`)
-  for (let i = scalars; i < operands.length; i++)
-    if (!sameLayout(operands[i].layout, first.layout) || !sameDims(operands[i].dims, first.dims))
-      say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
   return claimed.map(() => first)
+}
+
+/** Room is nobody's tensor, but there must be enough of it: for a matrix and two squares of its shorter side. */
+function orthogonal(of: Case<InstrOf<'newtonSchulz'>>): readonly Type[] | undefined {
+  const { instr, operands, claimed, say } = of
+  const made = computed({ ...of, claimed: claimed.slice(0, 1) })
+  if (!made) return undefined
+  const [room] = claimed.slice(1)
+  const { rows, columns } = shapeOfMatrix(operands[0].dims, instr.inputs)
+  const needed = rows * columns + 2 * Math.min(rows, columns) ** 2
+  const { dims, layout } = room
+  if (dims.length !== 1 || dims[0].size < needed || !sameLayout(layout, { splits: {}, partial: {} }))
+    say('T3', `%${instr.outs[1]} must have room for ${needed} numbers, it is ${showShaped(room)}`)
+  return [...made, room]
+}
+
+/** Every rank adds up its own part: the sums are partial on the axes that split it. */
+function squaresInParts({ program, instr, operands, claimed, say }: Case<InstrOf<'lambSquares'>>) {
+  const [grad, norm, taken, ...kept] = operands
+  for (const [i, scalar] of [norm, taken].entries())
+    if (scalar.dims.length > 0 || !sameLayout(scalar.layout, { splits: {}, partial: {} }))
+      say('T1', `%${instr.ins[i + 1]} must be a whole scalar, it is ${showShaped(scalar)}`)
+  const unlike = kept.findIndex(one => !sameLayout(one.layout, grad.layout) || !sameDims(one.dims, grad.dims))
+  const why = Object.keys(grad.layout.partial).length > 0 || unfinished(grad)
+  if (why || unlike >= 0) {
+    const [ref, type] = why ? [instr.ins[0], grad] : [instr.ins[3 + unlike], kept[unlike]]
+    return void say('T1', `%${ref} is ${showShaped(type)}`)
+  }
+  const split = axesThatMatter(program.mesh).filter(axis => !isWhole(grad.layout, axis))
+  const partial = Object.fromEntries(split.map(axis => [axis, 'sum'] as const))
+  return claimed.map(type => ({ ...type, dims: [], layout: { splits: {}, partial } }))
 }
 
 /** Each element once: the axes on which the value is whole are masked to coordinate 0, so the sum is partial on all. */

@@ -14,7 +14,10 @@ import {
   type RopeScaling,
   roomOrders,
   ropeScalingNumbers,
+  type Scaler,
   type Shares,
+  scalerKinds,
+  scalerNumbers,
   scorings,
   type Turn,
 } from '../../base/index.js'
@@ -123,6 +126,20 @@ const ropeScaling: Codec<RopeScaling> = {
   },
 }
 
+const scalerKind = oneOf(...scalerKinds)
+
+/** The kind, then its numbers: `torch:2:0.5:2000`. */
+const scaler: Codec<Scaler> = {
+  show: ({ kind, ...numbers }) => [kind, ...scalerNumbers[kind].map(of => number.show(numbers[of as never]))].join(':'), // each kind has its own
+  read: (text = '') => {
+    const [word, ...numbers] = cut(text, ':')
+    const kind = scalerKind.read(word)
+    const names: readonly string[] = scalerNumbers[kind]
+    if (numbers.length !== names.length) unreadable(`'${text}' does not have the ${names.length} numbers of ${kind}`)
+    return { kind, ...Object.fromEntries(names.map((of, i) => [of, number.read(numbers[i])])) } as Scaler // all of them
+  },
+}
+
 const group: Codec<Group> = {
   show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
   read: (text = '') => {
@@ -218,10 +235,16 @@ export const attributes: Attributes = {
   zero: {},
   accumulate: {},
   sumSquares: { once },
-  take: { limit: number },
+  lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
+  muonMean: { momentum: number, nesterov: flag, clip: number },
+  newtonSchulz: { inputs: count, steps: count },
+  unscale: {},
+  take: { scaler, limit: number },
   adamw: { beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, ...updating },
   sgd: { momentum: number, nesterov: flag, dampening: number, ...updating },
   lion: { beta1: number, beta2: number, ...updating },
+  lamb: { beta1: number, beta2: number, eps: number, always: flag, ...updating },
+  muon: { momentum: number, stretch: number, ...updating },
   'all-reduce': { combine, group },
   'all-gather': { dim: name, group },
   'reduce-scatter': { dim: name, group },

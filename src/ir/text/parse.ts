@@ -317,8 +317,8 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 }
 
 const optionals = [
-  ...['window', 'scale', 'scaling', 'dim', 'groups'],
-  ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening'],
+  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler'],
+  ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening', 'always', 'stretch'],
 ]
 
 /** Attributes that may be missing: a dropout op without a dropout may not, nor a balance without a rate. */

@@ -156,16 +156,24 @@ export const commands = {
   /** Counts of each of `groups` groups of `rows` tokens. */
   countTop: ['counts', 'scores', 'groups', 'rows', 'columns', 'chosen'],
   balanceLoss: ['loss', 'scores', 'counts', 'groups', 'rows', 'columns', 'by', 'shares'],
-  balanceLossGrad: ['dscores', 'scores', 'counts', 'groups', 'rows', 'columns', 'by', 'shares'],
+  /** scale 0: none. */
+  balanceLossGrad: ['dscores', 'scores', 'counts', 'scale', 'groups', 'rows', 'columns', 'by', 'shares'],
   zLoss: ['loss', 'logits', 'rows', 'columns', 'by'],
-  zLossGrad: ['dlogits', 'logits', 'rows', 'columns', 'by'],
+  /** scale 0: none. */
+  zLossGrad: ['dlogits', 'logits', 'scale', 'rows', 'columns', 'by'],
   /** Nothing is done unless normSquared is below `limit`, a square as well; this holds for take and the optimizers too. */
   balance: ['bias', 'counts', 'normSquared', 'n', 'rate', 'mean', 'limit'],
   fill: ['out', 'n', 'value'],
   accumulate: ['out', 'x', 'n'],
   sumSquares: ['out', 'x', 'n'],
+  unscale: ['x', 'scale', 'n'],
   /** A step is counted. */
   take: ['taken', 'normSquared', 'limit'],
+  /** The scale moves; `scaler` is its place among the kinds, and what a kind has no number for is 0. */
+  rescale: [
+    ...['scale', 'growth', 'hysteresis', 'normSquared', 'scaler'],
+    ...['factor', 'backoff', 'interval', 'min', 'full', 'consecutive'],
+  ],
   /** clip 0: never; top 0: not kept. lr, which is multiplied by rate, and taken are read from scalars in memory. */
   adamw: [
     ...['param', 'm', 'v', 'top', 'grad', 'normSquared', 'lr', 'taken', 'n'],
@@ -175,6 +183,22 @@ export const commands = {
   sgd: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'taken', 'n'],
     ...['momentum', 'nesterov', 'dampening', 'weightDecay', 'clip', 'limit', 'rate'],
+  ],
+  /** Both are sums over this rank's part. */
+  lambSquares: [
+    ...['paramSquared', 'stepSquared', 'grad', 'normSquared', 'taken', 'param', 'm', 'v', 'n'],
+    ...['beta1', 'beta2', 'eps', 'weightDecay', 'clip'],
+  ],
+  lamb: [
+    ...['param', 'm', 'v', 'grad', 'normSquared', 'lr', 'taken', 'paramSquared', 'stepSquared', 'n'],
+    ...['beta1', 'beta2', 'eps', 'always', 'weightDecay', 'clip', 'limit', 'rate'],
+  ],
+  muonMean: ['direction', 'grad', 'normSquared', 'm', 'n', 'momentum', 'nesterov', 'clip'],
+  /** out = x / max(|x|, 1e-7) */
+  normalise: ['out', 'x', 'n'],
+  muon: [
+    ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],
+    ...['momentum', 'stretch', 'weightDecay', 'clip', 'limit', 'rate'],
   ],
   lion: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'beta1', 'beta2', 'weightDecay', 'clip', 'limit', 'rate'],
   /** rows runs of `columns` elements, from stride to stride. */

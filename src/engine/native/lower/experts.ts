@@ -161,22 +161,26 @@ export const expertRules = {
     const at = { loss: one(s, loss), scores: s.at(scores), counts: s.at(counts) }
     s.list.write('balanceLoss', { ...at, ...counted(s, scores, counts), by, shares: Number(shares) })
   },
-  balanceLossGrad({ ins: [scores, counts], outs: [dscores], by, shares }: InstrOf<'balanceLossGrad'>, s: Site) {
+  balanceLossGrad({ ins: [scores, counts, scale], outs: [dscores], by, shares }: InstrOf<'balanceLossGrad'>, s: Site) {
     alike(s, [scores, dscores])
-    const at = { dscores: s.at(dscores), scores: s.at(scores), counts: s.at(counts) }
+    const at = { dscores: s.at(dscores), scores: s.at(scores), counts: s.at(counts), scale: scaleAt(s, scale) }
     s.list.write('balanceLossGrad', { ...at, ...counted(s, scores, counts), by, shares: Number(shares) })
   },
   zLoss: ({ ins: [logits], outs: [loss], by }: InstrOf<'zLoss'>, s: Site) =>
     void s.list.write('zLoss', { loss: one(s, loss), logits: s.at(logits), ...tokens(s, logits, 'candidate'), by }),
-  zLossGrad({ ins: [logits], outs: [dlogits], by }: InstrOf<'zLossGrad'>, s: Site) {
+  zLossGrad({ ins: [logits, scale], outs: [dlogits], by }: InstrOf<'zLossGrad'>, s: Site) {
     alike(s, [logits, dlogits])
-    s.list.write('zLossGrad', { dlogits: s.at(dlogits), logits: s.at(logits), ...tokens(s, logits, 'candidate'), by })
+    const at = { dlogits: s.at(dlogits), logits: s.at(logits), scale: scaleAt(s, scale) }
+    s.list.write('zLossGrad', { ...at, ...tokens(s, logits, 'candidate'), by })
   },
   balance({ ins: [counts, norm], outs: [bias], rate, mean, ...guard }: InstrOf<'balance'>, s: Site) {
     const at = { bias: s.at(bias), counts: s.at(counts), normSquared: s.at(norm) }
     s.list.write('balance', { ...at, n: alike(s, [bias, counts]), rate, mean, limit: squaredLimit(guard) })
   },
 }
+
+/** What gradients are multiplied with; 0: nothing. */
+const scaleAt = (s: Site, scale: Ref | undefined): number => (scale === undefined ? 0 : s.at(scale))
 
 /** A weight for each row. */
 function weighed(s: Site, gate: Ref, weight: Ref): { rows: number; columns: number } {

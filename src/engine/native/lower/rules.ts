@@ -2,13 +2,14 @@
  * From one instruction to the commands that do it: a total table over the kinds. Everything that depends on a rank's
  * place (its origin in the whole tensor, whether it counts a norm) becomes a number here, so commands have no branches.
  */
-import { elementsOf, type OpKind, squaredLimit } from '../../../base/index.js'
+import { elementsOf, type OpKind } from '../../../base/index.js'
 import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
 import type { InstrOf, Ref, Rules } from '../../../ir/index.js'
 import { attentionRules, orderIn } from './attention.js'
 import { collective, wait } from './collectives.js'
 import { expertRules } from './experts.js'
 import type { FusedResult, NormInputGrad } from './fuse.js'
+import { optimizerRules } from './optimizers.js'
 import { counterOf, isPrefix, isSuffix, matmulOf, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
 import { alike, bytesOf, copyRuns, dims, mask, originAlong, type Site, size, storedAlike } from './site.js'
 
@@ -264,41 +265,8 @@ const compute: ComputeRules = {
   sumSquares({ ins: [x], outs: [out], once }, s) {
     if (s.isFirst(once)) s.list.write('sumSquares', { out: s.at(out), x: s.at(x), n: size(s, x) })
   },
-  take: ({ ins: [normSquared], outs: [taken], ...guard }, s) =>
-    void s.list.write('take', { taken: s.at(taken), normSquared: s.at(normSquared), limit: squaredLimit(guard) }),
-  adamw({ ins, outs: [param, m, v, top], beta1, beta2, eps, coupled = false, ...how }, s) {
-    const [grad, normSquared, lr, taken] = ins.map(ref => s.at(ref))
-    s.list.write('adamw', {
-      ...{ param: s.at(param), m: s.at(m), v: s.at(v), top: top === undefined ? 0 : s.at(top) },
-      ...{ grad, normSquared, lr, taken, n: alike(s, [param, m, v, ins[0], ...(top ? [top] : [])]) },
-      ...{ beta1, beta2, eps, coupled: Number(coupled), ...updating(how) },
-    })
-  },
-  sgd({ ins, outs: [param, m], momentum, nesterov = false, dampening = 0, ...how }, s) {
-    const [grad, normSquared, lr, taken = 0] = ins.map(ref => s.at(ref))
-    s.list.write('sgd', {
-      ...{ param: s.at(param), m: m === undefined ? 0 : s.at(m), grad, normSquared, lr, taken },
-      n: alike(s, [param, ins[0], ...(m ? [m] : [])]),
-      ...{ momentum, nesterov: Number(nesterov), dampening, ...updating(how) },
-    })
-  },
-  lion({ ins, outs: [param, m], beta1, beta2, ...how }, s) {
-    const [grad, normSquared, lr] = ins.map(ref => s.at(ref))
-    const at = { param: s.at(param), m: s.at(m), grad, normSquared, lr, n: alike(s, [param, m, ins[0]]) }
-    s.list.write('lion', { ...at, beta1, beta2, ...updating(how) })
-  },
+  ...optimizerRules,
 }
-
-/** What all optimizers are told. */
-const updating = ({
-  weightDecay,
-  clip,
-  rate = 1,
-  limit,
-}: Omit<InstrOf<'lion'>, 'kind' | 'ins' | 'outs' | 'beta1' | 'beta2'>) => ({
-  ...{ weightDecay, clip, rate },
-  limit: squaredLimit(limit === undefined ? {} : { limit }),
-})
 
 /** Part `index` of a line; beyond its end there are zeros. */
 function sliceLine(s: Site, from: Ref, out: Ref, index: number): void {

@@ -1,0 +1,94 @@
+/**
+ * What some optimizers must know of a whole parameter before its parts can be moved: LAMB how long it and its step are, Muon
+ * its direction as an orthogonal matrix. Sums over parts and whole matrices are collectives that follow from layouts.
+ */
+import {
+  flatAxes,
+  type Layout,
+  type OptimizerKind,
+  type OptimizerOf,
+  shapeOfMatrix,
+  sizeOf,
+  whole,
+} from '../base/index.js'
+import type { Ref } from '../ir/index.js'
+import type { Optimizer } from '../plan/index.js'
+import type { ShardedMesh } from './layouts.js'
+import type { SegmentWriter } from './segment.js'
+import type { ParamClass } from './tail.js'
+
+/** Where an update is written. */
+export interface UpdateSite {
+  readonly w: SegmentWriter
+  readonly s: ShardedMesh
+  readonly param: ParamClass
+  readonly state: Layout
+  readonly gradient: Ref
+  /** What it updates: the parameter or its master, and states. */
+  readonly outs: readonly Ref[]
+  readonly scalars: Readonly<Record<string, Ref>>
+  readonly clip: number
+}
+
+interface Directed {
+  /** Of the op. */
+  readonly settings: OptimizerOf<OptimizerKind>
+  /** What it is given beside gradient and scalars. */
+  readonly given: readonly Ref[]
+}
+
+export function directions(optimizer: Optimizer, weightDecay: number, site: UpdateSite): Directed {
+  const { lr: _, ...settings } = optimizer
+  if (settings.kind === 'lamb') return { settings, given: lengths(settings, weightDecay, site) }
+  if (settings.kind !== 'muon' || optimizer.kind !== 'muon') return { settings, given: [] }
+  const { kind, momentum, adjust } = settings
+  const stretch = stretchOf(site.param, adjust)
+  return {
+    settings: { kind, momentum, weightDecay: 0, ...(stretch !== 1 && { stretch }) },
+    given: [orthogonal(optimizer, site)],
+  }
+}
+
+/** The squared norms of the parameter and of its step, over all ranks that hold parts of it. */
+function lengths({ beta1, beta2, eps }: OptimizerOf<'lamb'>, weightDecay: number, site: UpdateSite): readonly Ref[] {
+  const { w, s, state, gradient, outs, scalars, clip } = site
+  const split = [...Object.values(state.splits).flat(), ...flatAxes(state)].filter(axis => sizeOf(s.mesh, axis) > 1)
+  const partial: Layout = { splits: {}, partial: Object.fromEntries(split.map(axis => [axis, 'sum'])) }
+  const sums = ['paramSquared', 'stepSquared'].map(name =>
+    w.make(name, { name, dtype: 'f32', dims: [] }, partial, 'workspace'),
+  )
+  const ins = [gradient, scalars.normSquared, scalars.taken, ...outs]
+  const settings = { beta1, beta2, eps, weightDecay, clip }
+  w.emit({ kind: 'lambSquares', ...settings, ins, outs: sums.map(({ ref }) => ref) })
+  if (split.length === 0) return sums.map(({ ref }) => ref)
+  return ['paramSquared', 'stepSquared'].map(name => w.demand(name, whole).ref)
+}
+
+/** Matrices are made orthogonal whole, by every rank that holds a part of them. */
+function orthogonal(optimizer: Extract<Optimizer, { kind: 'muon' }>, site: UpdateSite): Ref {
+  const { w, param, state, gradient, outs, scalars, clip } = site
+  const { spec } = param
+  const tensor = (name: string) => ({ ...spec, name, dtype: 'f32' as const })
+  const { momentum, nesterov, steps } = optimizer
+  const mean = w.make('mean', tensor('mean'), state, 'workspace').ref
+  w.emit({ kind: 'muonMean', momentum, nesterov, clip, ins: [gradient, scalars.normSquared, outs[1]], outs: [mean] })
+  const complete = wholeMatrices(state, spec.dims)
+  const x = w.demand('mean', complete).ref
+  const { rows, columns } = shapeOfMatrix(spec.dims, spec.inputs)
+  const size = rows * columns + 2 * Math.min(rows, columns) ** 2
+  const made = w.make('direction', tensor('direction'), complete, 'workspace').ref
+  const room = w.make('room', { name: 'room', dtype: 'f32', dims: [{ name: 'room', size }] }, whole, 'workspace')
+  w.emit({ kind: 'newtonSchulz', inputs: spec.inputs, steps, ins: [x], outs: [made, room.ref] })
+  return w.demand('direction', state).ref
+}
+
+/** Experts may lie on several ranks; each of their matrices is whole. */
+const wholeMatrices = ({ splits }: Layout, dims: ParamClass['spec']['dims']): Layout => ({
+  splits: dims.some(({ name }) => name === 'expert') && splits.expert ? { expert: splits.expert } : {},
+  partial: {},
+})
+
+function stretchOf({ spec }: ParamClass, adjust: 'shape' | 'rms'): number {
+  const { rows: inputs, columns: outputs } = shapeOfMatrix(spec.dims, spec.inputs)
+  return adjust === 'shape' ? Math.sqrt(Math.max(1, outputs / inputs)) : 0.2 * Math.sqrt(Math.max(outputs, inputs))
+}

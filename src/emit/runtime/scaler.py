@@ -1,0 +1,55 @@
+"""
+The scale of gradients: what was multiplied with it is divided by it, and it moves from step to step by whether the step was
+clean: its norm is finite. All of these are tensors of one number, on the device; no host waits for any of them.
+"""
+import torch
+
+MOST = torch.finfo(torch.float32).max
+
+
+def unscale_(x, scale: torch.Tensor):
+    """x / scale, in place: one tensor, or a list of them."""
+    inverse = (1 / scale.double()).to(scale.dtype)
+    for each in x if isinstance(x, list) else [x]:
+        each.mul_(inverse)
+    return x
+
+
+def _times(scale: torch.Tensor, by: float) -> torch.Tensor:
+    """Rounded once, to f32, which is what a scale is kept in whatever others are."""
+    return (scale.double() * by).float().to(scale.dtype)
+
+
+def _moved(before, after):
+    return tuple(x.copy_(value) for x, value in zip(before, after))
+
+
+def rescale_as_torch_(scale, growth, clean, factor, backoff, interval):
+    grows = clean & (growth + 1 >= interval)
+    grown = _times(scale, factor)
+    grown = torch.where(grown <= MOST, grown, scale)
+    moved = torch.where(clean, torch.where(grows, grown, scale), _times(scale, backoff))
+    return _moved((scale, growth), (moved, torch.where(clean & ~grows, growth + 1, torch.zeros_like(growth))))
+
+
+def rescale_as_megatron_(scale, growth, hysteresis, clean, factor, backoff, interval, least, full):
+    grows = clean & (growth + 1 >= interval)
+    left = torch.where(clean, torch.where(grows, torch.full_like(hysteresis, full), hysteresis), hysteresis - 1)
+    fallen = torch.where(left <= 0, _times(scale, backoff).clamp(min=least), scale)
+    moved = torch.where(clean, torch.where(grows, _times(scale, factor), scale), fallen)
+    counted = torch.where(clean & ~grows, growth + 1, torch.zeros_like(growth))
+    return _moved((scale, growth, hysteresis), (moved, counted, left))
+
+
+def rescale_as_deepspeed_(scale, growth, hysteresis, clean, factor, interval, least, full, consecutive):
+    """growth counts clean steps since the last overflow."""
+    grows = clean & (growth >= interval)
+    falls = ~clean & ((hysteresis == 1) | (full == 1))
+    refills = clean if consecutive else grows
+    spent = torch.where(clean | falls, hysteresis, hysteresis - 1)
+    left = torch.where(refills, torch.full_like(hysteresis, full), spent)
+    fallen = torch.where(falls, _times(scale, 1 / factor).clamp(min=least), scale)
+    moved = torch.where(grows, _times(scale, factor), fallen)
+    zero = torch.zeros_like(growth)
+    counted = torch.where(clean, torch.where(grows, zero, growth) + 1, zero)
+    return _moved((scale, growth, hysteresis), (moved, counted, left))

@@ -1,0 +1,83 @@
+/** *lower*: what is done to parameters once a step. All of it element by element, so parts need not know that they are parts. */
+import { type OptimizerKind, scalerKinds, squaredLimit } from '../../../base/index.js'
+import type { InstrOf, Rules } from '../../../ir/index.js'
+import { orthogonal } from './orthogonal.js'
+import { alike, type Site, size } from './site.js'
+
+/** What all optimizers are told. */
+const updating = ({
+  weightDecay,
+  clip,
+  rate = 1,
+  limit,
+}: Omit<InstrOf<'lion'>, 'kind' | 'ins' | 'outs' | 'beta1' | 'beta2'>) => ({
+  ...{ weightDecay, clip, rate },
+  limit: squaredLimit(limit === undefined ? {} : { limit }),
+})
+
+/** Of a scaler that has no such number. */
+const noNumbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0 }
+
+type Updates = OptimizerKind | 'unscale' | 'take' | 'lambSquares' | 'muonMean' | 'newtonSchulz'
+
+export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
+  unscale: ({ ins: [scale], outs: [x] }, s) =>
+    void s.list.write('unscale', { x: s.at(x), scale: s.at(scale), n: size(s, x) }),
+  take({ ins: [norm], outs: [taken, ...scalars], scaler, ...guard }, s) {
+    const normSquared = s.at(norm)
+    s.list.write('take', { taken: s.at(taken), normSquared, limit: squaredLimit(guard) })
+    if (!scaler || scaler.kind === 'static') return
+    const [scale, growth, hysteresis = 0] = scalars.map(ref => s.at(ref))
+    const { growth: factor, interval, backoff, min, hysteresis: full, consecutive } = { ...noNumbers, ...scaler }
+    const settings = { factor, backoff, interval, min, full, consecutive }
+    s.list.write('rescale', {
+      ...{ scale, growth, hysteresis, normSquared, scaler: scalerKinds.indexOf(scaler.kind), ...settings },
+    })
+  },
+  adamw({ ins, outs: [param, m, v, top], beta1, beta2, eps, coupled = false, ...how }, s) {
+    const [grad, normSquared, lr, taken] = ins.map(ref => s.at(ref))
+    s.list.write('adamw', {
+      ...{ param: s.at(param), m: s.at(m), v: s.at(v), top: top === undefined ? 0 : s.at(top) },
+      ...{ grad, normSquared, lr, taken, n: alike(s, [param, m, v, ins[0], ...(top ? [top] : [])]) },
+      ...{ beta1, beta2, eps, coupled: Number(coupled), ...updating(how) },
+    })
+  },
+  sgd({ ins, outs: [param, m], momentum, nesterov = false, dampening = 0, ...how }, s) {
+    const [grad, normSquared, lr, taken = 0] = ins.map(ref => s.at(ref))
+    s.list.write('sgd', {
+      ...{ param: s.at(param), m: m === undefined ? 0 : s.at(m), grad, normSquared, lr, taken },
+      n: alike(s, [param, ins[0], ...(m ? [m] : [])]),
+      ...{ momentum, nesterov: Number(nesterov), dampening, ...updating(how) },
+    })
+  },
+  lambSquares({ ins, outs: [paramSquared, stepSquared], beta1, beta2, eps, weightDecay, clip }, s) {
+    const [grad, normSquared, taken, param, m, v] = ins.map(ref => s.at(ref))
+    s.list.write('lambSquares', {
+      ...{ paramSquared: s.at(paramSquared), stepSquared: s.at(stepSquared), grad, normSquared, taken },
+      ...{ param, m, v, n: alike(s, [ins[0], ...ins.slice(3)]), beta1, beta2, eps, weightDecay, clip },
+    })
+  },
+  lamb({ ins, outs: [param, m, v], beta1, beta2, eps, always = false, ...how }, s) {
+    const [grad, normSquared, lr, taken, paramSquared, stepSquared] = ins.map(ref => s.at(ref))
+    s.list.write('lamb', {
+      ...{ param: s.at(param), m: s.at(m), v: s.at(v), grad, normSquared, lr, taken, paramSquared, stepSquared },
+      ...{ n: alike(s, [param, m, v, ins[0]]), beta1, beta2, eps, always: Number(always), ...updating(how) },
+    })
+  },
+  muonMean({ ins, outs: [direction], momentum, nesterov, clip }, s) {
+    const [grad, normSquared, m] = ins.map(ref => s.at(ref))
+    const at = { direction: s.at(direction), grad, normSquared, m, n: alike(s, [direction, ins[0], ins[2]]) }
+    s.list.write('muonMean', { ...at, momentum, nesterov: Number(nesterov), clip })
+  },
+  newtonSchulz: orthogonal,
+  muon({ ins, outs: [param, m], momentum, stretch = 1, ...how }, s) {
+    const [grad, normSquared, lr, direction] = ins.map(ref => s.at(ref))
+    const at = { param: s.at(param), m: s.at(m), grad, normSquared, lr, direction }
+    s.list.write('muon', { ...at, n: alike(s, [param, m, ins[0], ins[3]]), momentum, stretch, ...updating(how) })
+  },
+  lion({ ins, outs: [param, m], beta1, beta2, ...how }, s) {
+    const [grad, normSquared, lr] = ins.map(ref => s.at(ref))
+    const at = { param: s.at(param), m: s.at(m), grad, normSquared, lr, n: alike(s, [param, m, ins[0]]) }
+    s.list.write('lion', { ...at, beta1, beta2, ...updating(how) })
+  },
+}

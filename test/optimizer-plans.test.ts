@@ -1,0 +1,83 @@
+/** Optimizers under plans that cut parameters in every way: lawful, and what one rank computes; in the engine too. */
+import { ok } from 'node:assert/strict'
+import { after } from 'node:test'
+import { compileJob } from '../src/compile/index.js'
+import { compareRun } from '../src/engine/index.js'
+import { nativeMissing, Pool } from '../src/engine/native/index.js'
+import { parse, print, verify } from '../src/ir/index.js'
+import { Job, type JobInput } from '../src/plan/index.js'
+import { expertModels } from './expert-models.js'
+import { computesWhatOneRankComputes, jobOf, optionsOf, serialOf, titleOf } from './jobs.js'
+import { isWithinBounds, record } from './recorded.js'
+import { oneIn, test } from './share.js'
+
+type Plan = NonNullable<JobInput['plan']>
+type Training = Partial<JobInput['training']>
+
+const pool = new Pool()
+after(() => pool.close())
+
+const optimizers = {
+  lion: { kind: 'lion', lr: 1e-3, weightDecay: 0.1 },
+  lamb: { kind: 'lamb', lr: 1e-2, weightDecay: 0.1 },
+  'lamb always': { kind: 'lamb', lr: 1e-2, always: true },
+  muon: { kind: 'muon', lr: 1e-2, weightDecay: 0.1, rest: { lr: 1e-3, weightDecay: 0.01 } },
+  'muon by rms': { kind: 'muon', lr: 1e-2, adjust: 'rms', nesterov: false },
+  nesterov: { kind: 'sgd', lr: 0.05, momentum: 0.9, nesterov: true, weightDecay: 0.1 },
+  amsgrad: { kind: 'adamw', lr: 1e-3, amsgrad: true, coupled: true, weightDecay: 0.1 },
+} as const
+
+const roles = { norm: { weightDecay: 1 }, embedding: { lr: 0.5 }, bias: { lr: 2 } } as const
+
+const plans: readonly Plan[] = [
+  { tp: 2, sequenceParallel: true },
+  { dp: 2, zero: 1, microbatches: 2 },
+  { dp: 2, tp: 2, zero: 2, precision: 'bf16' },
+  { dp: 3, zero: 3, precision: 'pure-bf16' },
+  { pp: 2, dp: 2, zero: 1, microbatches: 2, schedule: 'zb-h1' },
+  { cp: 2, tp: 2, dp: 2, zero: 3 },
+]
+
+const tested = oneIn(6)
+for (const [name, optimizer] of Object.entries(optimizers))
+  for (const plan of plans)
+    tested(`${name} under ${titleOf(plan)} computes what one rank computes`, () =>
+      computesWhatOneRankComputes(jobOf('gpt tied', plan, { clip: 0.5, roles, globalBatch: 12, optimizer })),
+    )
+
+const ofExperts = (plan: Plan, training: Training): Job =>
+  Job.parse({ model: expertModels.mixtral, training: { seq: 4, globalBatch: 8, ...training }, plan })
+
+for (const name of ['muon', 'lamb'] as const)
+  for (const plan of [
+    { dp: 4, ep: 2, zero: 1 },
+    { dp: 2, tp: 2, ep: 2, etp: 2 },
+    { dp: 2, ep: 2, zero: 3 },
+  ] as const)
+    tested(`${name} of experts under ${titleOf(plan)} computes what one rank computes`, () =>
+      computesWhatOneRankComputes(ofExperts(plan, { optimizer: optimizers[name] })),
+    )
+
+const skip = nativeMissing() || false
+for (const name of Object.keys(optimizers) as (keyof typeof optimizers)[])
+  for (const kernels of ['native', 'wasm'] as const)
+    tested(`${kernels}: ${name} as the reference`, { skip: kernels === 'native' && skip }, async () => {
+      const job = jobOf('llama', { dp: 2, tp: 2, zero: 1 }, { clip: 0.5, roles, optimizer: optimizers[name] })
+      const program = compileJob(job)
+      isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job)), serialOf(job)))
+    })
+
+const broken = [
+  ['T1', 'lamb', 'the length of a part for that of the whole', /(= lamb .*)%paramSquared'1/, '$1%paramSquared'],
+  ['T1', 'muon', 'parts made orthogonal', /newtonSchulz %mean'1/, 'newtonSchulz %mean'],
+  ['T3', 'muon', 'no room for it', /(%room .*)\[room:\d+\]/, '$1[room:7]'],
+] as const
+
+for (const [law, name, what, from, to] of broken)
+  test(`[${law}] ${name}: ${what}`, () => {
+    const text = print(compileJob(jobOf('gpt', { dp: 2, zero: 1 }, { optimizer: optimizers[name] })))
+    const changed = text.replace(from, to)
+    ok(changed !== text)
+    const laws = verify(parse(changed)).map(found => found.law)
+    ok(laws.includes(law), laws.join())
+  })
