@@ -46,7 +46,7 @@ struct context {
 #else
 #define TILES_BYTES ((size)0)
 #endif
-#define SUMS_BYTES ((size)2 << 20)  // of a product that is rounded
+#define SUMS_BYTES ((size)4 << 20)  // of a block of a product that is rounded: at most 384 rows and 2048 columns (tuning.ts)
 #define LOCKSTEP_WORKSPACE_BYTES (TILES_BYTES + VECTORS_BYTES + SUMS_BYTES)
 
 // From the words that JavaScript asks in.

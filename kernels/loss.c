@@ -72,41 +72,46 @@ COMMAND(embedGrad) {
 // The greatest of a row, or NaN where there is one.
 INLINE float larger(float x, float best) { return x > best || x != x ? x : best; }
 
-COMMAND(maxColumns) {
-  float *out = floats(c, w[MAX_COLUMNS_OUT]);
-  const float *x = floats(c, w[MAX_COLUMNS_X]);
-  const size n = (size)w[MAX_COLUMNS_COLUMNS];
-  for (size r = 0; r < (size)w[MAX_COLUMNS_ROWS]; r++, x += n) {
+INLINE void max_rows(const int dtype, float *out, struct numbers x, size rows, size n) {
+  for (size r = 0; r < rows; r++, x = from_number(x, n)) {
     float best = -__builtin_inff();
     size i = 0;
     if (n >= LANES) {
-      vec most = load(x);
+      vec most = load_as(dtype, x.at, 0, n);
       for (i = LANES; i + LANES <= n; i += LANES) {
-        const vec next = load(x + i);
+        const vec next = load_as(dtype, x.at, i, n - i);
         most = select_lanes((next > most) | (next != next), next, most);
       }
       for (int lane = 0; lane < LANES; lane++) best = larger(most[lane], best);
     }
-    for (; i < n; i++) best = larger(x[i], best);
+    for (; i < n; i++) best = larger(number_at(x, i), best);
     out[r] = best;
   }
 }
 
-COMMAND(sumExp) {
-  float *out = floats(c, w[SUM_EXP_OUT]);
-  const float *x = floats(c, w[SUM_EXP_X]), *max = floats(c, w[SUM_EXP_MAX]);
-  const size n = (size)w[SUM_EXP_COLUMNS];
-  for (size r = 0; r < (size)w[SUM_EXP_ROWS]; r++, x += n) {
+COMMAND(maxColumns) {
+  const struct numbers x = numbers_of(c, w[MAX_COLUMNS_X]);
+  EACH_DTYPE(x.dtype, max_rows, floats(c, w[MAX_COLUMNS_OUT]), x, (size)w[MAX_COLUMNS_ROWS], (size)w[MAX_COLUMNS_COLUMNS]);
+}
+
+INLINE void sum_exp_rows(const int dtype, float *out, struct numbers x, const float *max, size rows, size n) {
+  for (size r = 0; r < rows; r++, x = from_number(x, n)) {
     vec sums = {};
     size i = 0;
-    for (; i + LANES <= n; i += LANES) sums += exp_lanes(load(x + i) - max[r]);
+    for (; i + LANES <= n; i += LANES) sums += exp_lanes(load_as(dtype, x.at, i, n - i) - max[r]);
     double sum = (double)sum_lanes(sums);
     if (i < n) {
-      const vec last = exp_lanes(load_some(x + i, n - i) - max[r]);
+      const vec last = exp_lanes(load_as(dtype, x.at, i, n - i) - max[r]);
       for (size j = 0; j < n - i; j++) sum += (double)last[j];
     }
     out[r] = (float)sum;
   }
+}
+
+COMMAND(sumExp) {
+  const struct numbers x = numbers_of(c, w[SUM_EXP_X]);
+  EACH_DTYPE(x.dtype, sum_exp_rows, floats(c, w[SUM_EXP_OUT]), x, floats(c, w[SUM_EXP_MAX]), (size)w[SUM_EXP_ROWS],
+             (size)w[SUM_EXP_COLUMNS]);
 }
 
 COMMAND(pick) {

@@ -30,24 +30,37 @@ static struct statistics statistics_of(const float *x, size n, double eps, int c
 }
 
 // bias is null for RMS norm, which is not centred either.
-INLINE void normalise(float *y, const float *x, const float *gain, const float *bias, size rows, size n, double eps) {
-  for (size r = 0; r < rows; r++, x += n, y += n) {
-    const struct statistics s = statistics_of(x, n, eps, bias != 0);
-    for (size i = 0; i < n; i += LANES) {
-      const vec xhat = (load_some(x + i, n - i) - s.mean) * s.scale, g = load_some(gain + i, n - i);
-      store_some(y + i, bias ? fma_lanes(xhat, g, load_some(bias + i, n - i)) : xhat * g, n - i);
-    }
+INLINE void normalise_row(const int dtype, void *y, const float *x, const float *gain, const float *bias, struct statistics s,
+                          size n) {
+  for (size i = 0; i < n; i += LANES) {
+    const vec xhat = (load_some(x + i, n - i) - s.mean) * s.scale, g = load_some(gain + i, n - i);
+    store_as(dtype, y, i, bias ? fma_lanes(xhat, g, load_some(bias + i, n - i)) : xhat * g, n - i);
+  }
+}
+
+// All but `rows`, `n` and eps are words; bias 0: there is none.
+static void normalise(struct context *c, const double w[4], size rows, size n, double eps) {
+  const struct numbers y = numbers_of(c, w[0]), x = numbers_of(c, w[1]);
+  size used = 0;
+  float *of_gain = take_room(c, &used, n), *of_bias = take_room(c, &used, n), *of_x = take_room(c, &used, n);
+  if (c->error) return;
+  const float *gain = wide(numbers_of(c, w[2]), 0, n, of_gain);
+  const float *bias = w[3] == 0 ? 0 : wide(numbers_of(c, w[3]), 0, n, of_bias);
+  for (size r = 0; r < rows; r++) {
+    const float *row = wide(x, r * n, n, of_x);
+    const struct statistics s = statistics_of(row, n, eps, bias != 0);
+    EACH_DTYPE(y.dtype, normalise_row, from_number(y, r * n).at, row, gain, bias, s, n);
   }
 }
 
 COMMAND(layerNorm) {
-  normalise(floats(c, w[LAYER_NORM_Y]), floats(c, w[LAYER_NORM_X]), floats(c, w[LAYER_NORM_GAIN]),
-            floats(c, w[LAYER_NORM_BIAS]), (size)w[LAYER_NORM_ROWS], (size)w[LAYER_NORM_COLUMNS], w[LAYER_NORM_EPS]);
+  const double words[] = {w[LAYER_NORM_Y], w[LAYER_NORM_X], w[LAYER_NORM_GAIN], w[LAYER_NORM_BIAS]};
+  normalise(c, words, (size)w[LAYER_NORM_ROWS], (size)w[LAYER_NORM_COLUMNS], w[LAYER_NORM_EPS]);
 }
 
 COMMAND(rmsNorm) {
-  normalise(floats(c, w[RMS_NORM_Y]), floats(c, w[RMS_NORM_X]), floats(c, w[RMS_NORM_GAIN]), 0, (size)w[RMS_NORM_ROWS],
-            (size)w[RMS_NORM_COLUMNS], w[RMS_NORM_EPS]);
+  const double words[] = {w[RMS_NORM_Y], w[RMS_NORM_X], w[RMS_NORM_GAIN], 0};
+  normalise(c, words, (size)w[RMS_NORM_ROWS], (size)w[RMS_NORM_COLUMNS], w[RMS_NORM_EPS]);
 }
 
 #define STRIP (16 * LANES)  // columns summed at once: the sums stay in the first cache
@@ -76,7 +89,7 @@ INLINE void add_batch(float *dgain, float *dbias, const float *dy, const float *
 
 // dx = add + (g - mean g - xhat mean(g xhat)) / deviation with g = dy gain; without centring the middle term is absent.
 // add is null where dx starts from nothing.
-INLINE void input_grad_row(float *dx, const float *dy, const float *x, const float *gain, const float *add,
+INLINE void input_grad_row(const int dtype, void *dx, const float *dy, const float *x, const float *gain, const float *add,
                            struct statistics s, size n, const int centred) {
   vec sums = {}, products = {};
   for (size i = 0; i < n; i += LANES) {
@@ -89,7 +102,7 @@ INLINE void input_grad_row(float *dx, const float *dy, const float *x, const flo
     const vec g = load_some(dy + i, n - i) * load_some(gain + i, n - i);
     const vec xhat = (load_some(x + i, n - i) - s.mean) * s.scale;
     const vec d = s.scale * (g - fma_lanes(xhat, splat(product), splat(sum)));
-    store_some(dx + i, add ? load_some(add + i, n - i) + d : d, n - i);
+    store_as(dtype, dx, i, add ? load_some(add + i, n - i) + d : d, n - i);
   }
 }
 
@@ -100,7 +113,7 @@ struct norm_grad {
 
 // What of it is widened, and where the gradients of the weights are summed; null: not there.
 struct norm_space {
-  float *dgain, *dbias, *dy, *x, *dx, *add;
+  float *dgain, *dbias, *dy, *x, *add;
   const float *gain;
 };
 
@@ -109,7 +122,6 @@ INLINE struct norm_space norm_space_of(struct context *c, const struct norm_grad
   float *of_gain = take_room(c, &used, n);
   const struct norm_space s = {.dgain = room(numbers_of(c, t->dgain), 0, take_room(c, &used, n)),
                                .dbias = room(numbers_of(c, t->dbias), 0, take_room(c, &used, n)),
-                               .dx = take_room(c, &used, n),
                                .add = take_room(c, &used, n),
                                .dy = take_room(c, &used, batch * n),
                                .x = take_room(c, &used, batch * n),
@@ -133,9 +145,8 @@ INLINE void norm_grads(struct context *c, struct norm_grad t, size rows, size n,
     for (size r = 0; r < count; r++) s[r] = statistics_of(xs + r * n, n, eps, centred);
     if (t.dgain != 0) add_batch(space.dgain, t.dbias != 0 ? space.dbias : 0, dys, xs, s, count, n);
     for (size r = 0, at = from; t.dx != 0 && r < count; r++, at += n) {
-      float *to = room(dx, at, space.dx);
-      input_grad_row(to, dys + r * n, xs + r * n, space.gain, t.add != 0 ? wide(add, at, n, space.add) : 0, s[r], n, centred);
-      put(dx, at, n, to);
+      const float *start = t.add != 0 ? wide(add, at, n, space.add) : 0;
+      EACH_DTYPE(dx.dtype, input_grad_row, from_number(dx, at).at, dys + r * n, xs + r * n, space.gain, start, s[r], n, centred);
     }
   }
   if (t.dgain != 0) put(dgain, 0, n, space.dgain);

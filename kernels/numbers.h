@@ -7,7 +7,7 @@
 //   put(result, first, n, y);                        // rounds what was written elsewhere
 #pragma once
 #include "kernels.h"
-#if defined(__F16C__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -76,10 +76,20 @@ INLINE void store_shorts(uint16_t *p, bits_vec x) { *(shorts_at *)p = __builtin_
 INLINE bits_vec choose(ivec mask, bits_vec yes, bits_vec no) { return ((bits_vec)mask & yes) | (~(bits_vec)mask & no); }
 
 INLINE vec load_bf16(const uint16_t *p) { return (vec)(load_shorts(p) << 16); }
+#if LANES == 16
+INLINE void store_bf16(uint16_t *p, vec x) {
+  const __m512i bits = (__m512i)x, odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+  const __mmask16 is_nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+  const __m512i kept = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+  _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16)));
+}
+#else
 INLINE void store_bf16(uint16_t *p, vec x) {
   const bits_vec bits = (bits_vec)x, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
   store_shorts(p, choose((ivec)(x != x), bits >> 16 | 0x40, rounded));
 }
+#endif
 
 #if defined(__F16C__) && LANES == 16
 INLINE vec load_f16(const uint16_t *p) { return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
@@ -108,6 +118,44 @@ INLINE vec load_numbers(struct numbers x, size first) {
   return x.dtype == DTYPE_BF16  ? load_bf16((const uint16_t *)at)
          : x.dtype == DTYPE_F16 ? load_f16((const uint16_t *)at)
                                 : load((const float *)at);
+}
+
+// Kernels of vectors may be compiled once for every dtype: load_as and store_as are what load_some and store_some are in f32.
+#define EACH_DTYPE(dtype, kernel, ...)                                                    \
+  ((dtype) == DTYPE_BF16  ? kernel(DTYPE_BF16, __VA_ARGS__)                               \
+   : (dtype) == DTYPE_F16 ? kernel(DTYPE_F16, __VA_ARGS__)                                \
+                          : kernel(DTYPE_F32, __VA_ARGS__))
+
+static __attribute__((noinline, unused)) vec load_shorts_part(const int dtype, const uint16_t *p, size left) {
+  uint16_t part[LANES] = {};
+  for (size i = 0; i < left; i++) part[i] = p[i];
+  return dtype == DTYPE_BF16 ? load_bf16(part) : load_f16(part);
+}
+
+static __attribute__((noinline, unused)) void store_shorts_part(const int dtype, uint16_t *p, vec x, size left) {
+  uint16_t part[LANES];
+  if (dtype == DTYPE_BF16) store_bf16(part, x);
+  else store_f16(part, x);
+  for (size i = 0; i < left; i++) p[i] = part[i];
+}
+
+INLINE vec load_as(const int dtype, const void *at, size i, size left) {
+  const uint16_t *p = (const uint16_t *)at + i;
+  if (dtype == DTYPE_F32) return load_some((const float *)at + i, left);
+  if (left < LANES) return load_shorts_part(dtype, p, left);
+  return dtype == DTYPE_BF16 ? load_bf16(p) : load_f16(p);
+}
+
+INLINE void store_as(const int dtype, void *at, size i, vec x, size left) {
+  uint16_t *p = (uint16_t *)at + i;
+  if (dtype == DTYPE_F32)
+    store_some((float *)at + i, x, left);
+  else if (left < LANES)
+    store_shorts_part(dtype, p, x, left);
+  else if (dtype == DTYPE_BF16)
+    store_bf16(p, x);
+  else
+    store_f16(p, x);
 }
 
 // Runs of them (numbers.c).

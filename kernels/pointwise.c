@@ -84,10 +84,14 @@ COMMAND(fill) {
   }
 }
 
+INLINE void accumulate_all(const int dtype, void *out, const void *x, size n) {
+  for (size i = 0; i < n; i += LANES)
+    store_as(dtype, out, i, load_as(dtype, out, i, n - i) + load_as(dtype, x, i, n - i), n - i);
+}
+
 COMMAND(accumulate) {
-  float *out = floats(c, w[ACCUMULATE_OUT]);
-  const float *x = floats(c, w[ACCUMULATE_X]);
-  for (size i = 0; i < (size)w[ACCUMULATE_N]; i++) out[i] += x[i];
+  EACH_DTYPE(dtype_of(w[ACCUMULATE_OUT]), accumulate_all, address(c, w[ACCUMULATE_OUT]), address(c, w[ACCUMULATE_X]),
+             (size)w[ACCUMULATE_N]);
 }
 
 COMMAND(copy) {
@@ -199,47 +203,63 @@ INLINE vec gelu_slope_tanh(vec x) {
   return below + x * below * (e * below) * 1.59576912f * fma_lanes(3 * 0.044715f * x, x, splat(1.f));
 }
 
+INLINE void gelu_all(const int dtype, void *y, const void *x, size n, const int approximate) {
+  for (size i = 0; i < n; i += LANES) {
+    const vec at = load_as(dtype, x, i, n - i);
+    store_as(dtype, y, i, approximate ? gelu_tanh(at) : gelu_exact(at), n - i);
+  }
+}
+
 COMMAND(gelu) {
-  float *y = floats(c, w[GELU_Y]);
-  const float *x = floats(c, w[GELU_X]);
+  void *y = address(c, w[GELU_Y]), *x = address(c, w[GELU_X]);
   const size n = (size)w[GELU_N];
+  const int dtype = dtype_of(w[GELU_Y]);
   if (w[GELU_APPROXIMATE])
-    for (size i = 0; i < n; i += LANES) store_some(y + i, gelu_tanh(load_some(x + i, n - i)), n - i);
+    EACH_DTYPE(dtype, gelu_all, y, x, n, 1);
   else
-    for (size i = 0; i < n; i += LANES) store_some(y + i, gelu_exact(load_some(x + i, n - i)), n - i);
+    EACH_DTYPE(dtype, gelu_all, y, x, n, 0);
+}
+
+INLINE void gelu_grad_all(const int dtype, void *dx, const void *dy, const void *x, size n, const int approximate) {
+  for (size i = 0; i < n; i += LANES) {
+    const vec at = load_as(dtype, x, i, n - i), slope = approximate ? gelu_slope_tanh(at) : gelu_slope_exact(at);
+    store_as(dtype, dx, i, load_as(dtype, dy, i, n - i) * slope, n - i);
+  }
 }
 
 COMMAND(geluGrad) {
-  float *dx = floats(c, w[GELU_GRAD_DX]);
-  const float *dy = floats(c, w[GELU_GRAD_DY]), *x = floats(c, w[GELU_GRAD_X]);
+  void *dx = address(c, w[GELU_GRAD_DX]), *dy = address(c, w[GELU_GRAD_DY]), *x = address(c, w[GELU_GRAD_X]);
   const size n = (size)w[GELU_GRAD_N];
+  const int dtype = dtype_of(w[GELU_GRAD_DX]);
   if (w[GELU_GRAD_APPROXIMATE])
-    for (size i = 0; i < n; i += LANES)
-      store_some(dx + i, load_some(dy + i, n - i) * gelu_slope_tanh(load_some(x + i, n - i)), n - i);
+    EACH_DTYPE(dtype, gelu_grad_all, dx, dy, x, n, 1);
   else
-    for (size i = 0; i < n; i += LANES)
-      store_some(dx + i, load_some(dy + i, n - i) * gelu_slope_exact(load_some(x + i, n - i)), n - i);
+    EACH_DTYPE(dtype, gelu_grad_all, dx, dy, x, n, 0);
+}
+
+INLINE void swiglu_all(const int dtype, void *y, const void *gate, const void *up, size n) {
+  for (size i = 0; i < n; i += LANES) {
+    const vec g = load_as(dtype, gate, i, n - i);
+    store_as(dtype, y, i, g * sigmoid(g) * load_as(dtype, up, i, n - i), n - i);
+  }
 }
 
 COMMAND(swiglu) {
-  float *y = floats(c, w[SWIGLU_Y]);
-  const float *gate = floats(c, w[SWIGLU_GATE]), *up = floats(c, w[SWIGLU_UP]);
-  const size n = (size)w[SWIGLU_N];
+  EACH_DTYPE(dtype_of(w[SWIGLU_Y]), swiglu_all, address(c, w[SWIGLU_Y]), address(c, w[SWIGLU_GATE]),
+             address(c, w[SWIGLU_UP]), (size)w[SWIGLU_N]);
+}
+
+INLINE void swiglu_grad_all(const int dtype, void *dgate, void *dup, const void *dy, const void *gate, const void *up, size n) {
   for (size i = 0; i < n; i += LANES) {
-    const vec g = load_some(gate + i, n - i);
-    store_some(y + i, g * sigmoid(g) * load_some(up + i, n - i), n - i);
+    const vec g = load_as(dtype, gate, i, n - i), u = load_as(dtype, up, i, n - i), d = load_as(dtype, dy, i, n - i);
+    const vec s = sigmoid(g);
+    store_as(dtype, dgate, i, d * u * (s * fma_lanes(g, 1 - s, splat(1.f))), n - i);
+    store_as(dtype, dup, i, d * (g * s), n - i);
   }
 }
 
 COMMAND(swigluGrad) {
-  float *dgate = floats(c, w[SWIGLU_GRAD_DGATE]), *dup = floats(c, w[SWIGLU_GRAD_DUP]);
-  const float *dy = floats(c, w[SWIGLU_GRAD_DY]);
-  const float *gate = floats(c, w[SWIGLU_GRAD_GATE]), *up = floats(c, w[SWIGLU_GRAD_UP]);
-  const size n = (size)w[SWIGLU_GRAD_N];
-  for (size i = 0; i < n; i += LANES) {
-    const vec g = load_some(gate + i, n - i), u = load_some(up + i, n - i), d = load_some(dy + i, n - i);
-    const vec s = sigmoid(g);
-    store_some(dgate + i, d * u * (s * fma_lanes(g, 1 - s, splat(1.f))), n - i);
-    store_some(dup + i, d * (g * s), n - i);
-  }
+  EACH_DTYPE(dtype_of(w[SWIGLU_GRAD_DGATE]), swiglu_grad_all, address(c, w[SWIGLU_GRAD_DGATE]),
+             address(c, w[SWIGLU_GRAD_DUP]), address(c, w[SWIGLU_GRAD_DY]), address(c, w[SWIGLU_GRAD_GATE]),
+             address(c, w[SWIGLU_GRAD_UP]), (size)w[SWIGLU_GRAD_N]);
 }

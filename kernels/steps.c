@@ -14,7 +14,8 @@ struct operand {
 };
 
 struct stepping {
-  short rows;  // the word that counts them
+  short rows;   // the word that counts them
+  short alike;  // the kernel is compiled for every dtype, as long as all operands have the same
   struct operand operands[MOST_OPERANDS];
 };
 
@@ -23,27 +24,22 @@ struct stepping {
 #define INOUT(word, each) {word, READ | WRITTEN, each}
 #define ALL(word, each) {word, READ | WHOLE, each}
 
-#define ROWS_OF(name, ...) [CMD_##name] = {name##_ROWS, {__VA_ARGS__}}
-#define ELEMENTS_OF(name, ...) [CMD_##name] = {name##_N, {__VA_ARGS__}}
+#define ROWS_OF(name, ...) [CMD_##name] = {name##_ROWS, 0, {__VA_ARGS__}}
+#define ELEMENTS_OF(name, ...) [CMD_##name] = {name##_N, 0, {__VA_ARGS__}}
+#define ALIKE_ELEMENTS_OF(name, ...) [CMD_##name] = {name##_N, 1, {__VA_ARGS__}}
 
 static const struct stepping steppings[CMD_COUNT] = {
     ROWS_OF(MUL_ROWS, OUT(MUL_ROWS_OUT, MUL_ROWS_COLUMNS), IN(MUL_ROWS_A, MUL_ROWS_COLUMNS), IN(MUL_ROWS_B, ONE)),
     ROWS_OF(SUM_COLUMNS, OUT(SUM_COLUMNS_OUT, ONE), IN(SUM_COLUMNS_X, SUM_COLUMNS_COLUMNS)),
     ELEMENTS_OF(SCALE, OUT(SCALE_OUT, ONE), IN(SCALE_X, ONE)),
-    ELEMENTS_OF(GELU, OUT(GELU_Y, ONE), IN(GELU_X, ONE)),
-    ELEMENTS_OF(GELU_GRAD, OUT(GELU_GRAD_DX, ONE), IN(GELU_GRAD_DY, ONE), IN(GELU_GRAD_X, ONE)),
-    ELEMENTS_OF(SWIGLU, OUT(SWIGLU_Y, ONE), IN(SWIGLU_GATE, ONE), IN(SWIGLU_UP, ONE)),
-    ELEMENTS_OF(SWIGLU_GRAD, OUT(SWIGLU_GRAD_DGATE, ONE), OUT(SWIGLU_GRAD_DUP, ONE), IN(SWIGLU_GRAD_DY, ONE),
+    ALIKE_ELEMENTS_OF(GELU, OUT(GELU_Y, ONE), IN(GELU_X, ONE)),
+    ALIKE_ELEMENTS_OF(GELU_GRAD, OUT(GELU_GRAD_DX, ONE), IN(GELU_GRAD_DY, ONE), IN(GELU_GRAD_X, ONE)),
+    ALIKE_ELEMENTS_OF(SWIGLU, OUT(SWIGLU_Y, ONE), IN(SWIGLU_GATE, ONE), IN(SWIGLU_UP, ONE)),
+    ALIKE_ELEMENTS_OF(SWIGLU_GRAD, OUT(SWIGLU_GRAD_DGATE, ONE), OUT(SWIGLU_GRAD_DUP, ONE), IN(SWIGLU_GRAD_DY, ONE),
                 IN(SWIGLU_GRAD_GATE, ONE), IN(SWIGLU_GRAD_UP, ONE)),
-    ROWS_OF(LAYER_NORM, OUT(LAYER_NORM_Y, LAYER_NORM_COLUMNS), IN(LAYER_NORM_X, LAYER_NORM_COLUMNS),
-            ALL(LAYER_NORM_GAIN, LAYER_NORM_COLUMNS), ALL(LAYER_NORM_BIAS, LAYER_NORM_COLUMNS)),
-    ROWS_OF(RMS_NORM, OUT(RMS_NORM_Y, RMS_NORM_COLUMNS), IN(RMS_NORM_X, RMS_NORM_COLUMNS),
-            ALL(RMS_NORM_GAIN, RMS_NORM_COLUMNS)),
     ROWS_OF(ATTENTION_MERGE, OUT(ATTENTION_MERGE_OUT, ATTENTION_MERGE_COLUMNS), OUT(ATTENTION_MERGE_LSE, ONE),
             IN(ATTENTION_MERGE_A, ATTENTION_MERGE_COLUMNS), IN(ATTENTION_MERGE_A_LSE, ONE),
             IN(ATTENTION_MERGE_B, ATTENTION_MERGE_COLUMNS), IN(ATTENTION_MERGE_B_LSE, ONE)),
-    ROWS_OF(MAX_COLUMNS, OUT(MAX_COLUMNS_OUT, ONE), IN(MAX_COLUMNS_X, MAX_COLUMNS_COLUMNS)),
-    ROWS_OF(SUM_EXP, OUT(SUM_EXP_OUT, ONE), IN(SUM_EXP_X, SUM_EXP_COLUMNS), IN(SUM_EXP_MAX, ONE)),
     ROWS_OF(TOKEN_LOSS_GRAD, OUT(TOKEN_LOSS_GRAD_DX, TOKEN_LOSS_GRAD_COLUMNS), IN(TOKEN_LOSS_GRAD_X, TOKEN_LOSS_GRAD_COLUMNS),
             IN(TOKEN_LOSS_GRAD_MAX, ONE), IN(TOKEN_LOSS_GRAD_SUM_EXP, ONE), IN(TOKEN_LOSS_GRAD_LABELS, ONE)),
     ELEMENTS_OF(SQUARED_ERROR_GRAD, OUT(SQUARED_ERROR_GRAD_DX, ONE), IN(SQUARED_ERROR_GRAD_X, ONE),
@@ -60,7 +56,7 @@ static const struct stepping steppings[CMD_COUNT] = {
             OUT(WEIGHTED_SWIGLU_GRAD_DUP, WEIGHTED_SWIGLU_GRAD_COLUMNS), OUT(WEIGHTED_SWIGLU_GRAD_DWEIGHT, ONE),
             IN(WEIGHTED_SWIGLU_GRAD_DY, WEIGHTED_SWIGLU_GRAD_COLUMNS), IN(WEIGHTED_SWIGLU_GRAD_GATE, WEIGHTED_SWIGLU_GRAD_COLUMNS),
             IN(WEIGHTED_SWIGLU_GRAD_UP, WEIGHTED_SWIGLU_GRAD_COLUMNS), IN(WEIGHTED_SWIGLU_GRAD_WEIGHT, ONE)),
-    ELEMENTS_OF(ACCUMULATE, INOUT(ACCUMULATE_OUT, ONE), IN(ACCUMULATE_X, ONE)),
+    ALIKE_ELEMENTS_OF(ACCUMULATE, INOUT(ACCUMULATE_OUT, ONE), IN(ACCUMULATE_X, ONE)),
     ELEMENTS_OF(UNSCALE, INOUT(UNSCALE_X, ONE)),
     ELEMENTS_OF(ADAMW, INOUT(ADAMW_PARAM, ONE), INOUT(ADAMW_M, ONE), INOUT(ADAMW_V, ONE), INOUT(ADAMW_TOP, ONE), IN(ADAMW_GRAD, ONE)),
     ELEMENTS_OF(SGD, INOUT(SGD_PARAM, ONE), INOUT(SGD_M, ONE), IN(SGD_GRAD, ONE)),
@@ -73,8 +69,12 @@ static const struct stepping steppings[CMD_COUNT] = {
 #define EACH_OPERAND(o, s) for (const struct operand *o = (s)->operands; o < (s)->operands + MOST_OPERANDS && o->how; o++)
 
 int needs_steps(int opcode, const double *w) {
-  EACH_OPERAND(o, &steppings[opcode])
-  if (is_narrow(dtype_of(w[o->word]))) return 1;
+  const struct stepping *s = &steppings[opcode];
+  const int first = s->operands[0].how ? dtype_of(w[s->operands[0].word]) : DTYPE_F32;
+  EACH_OPERAND(o, s) {
+    const int dtype = dtype_of(w[o->word]);
+    if (s->alike ? dtype != first : is_narrow(dtype)) return 1;
+  }
   return 0;
 }
 

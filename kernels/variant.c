@@ -26,6 +26,7 @@
 #include "transpose.h"
 
 #define TILE_COLUMNS (TILE_VECTORS * LANES)
+#define TILE_MOST (TILE_COLUMNS > TILE_ROWS ? TILE_COLUMNS : TILE_ROWS)
 _Static_assert(!READS_LANES || TILE_ROWS % 4 == 0, "four rows a load");
 
 // What one tile reads and writes.
@@ -248,25 +249,35 @@ INLINE void pack_panel(float *to, const float *from, size k_stride, size across,
 }
 
 // The same from numbers of 16 bits, which lie side by side either along k or across.
-INLINE void pack_narrow(float *to, struct numbers from, size k_stride, size across, size k, size count, const size width) {
+INLINE void pack_narrow(const int dtype, float *to, const uint16_t *from, size k_stride, size across, size k, size count,
+                        const size width) {
   enum { RUN = 64 };
-  if (across == 1)
-    for (size p = 0; p < k; p++, to += width) {
-      widen(to, from_number(from, p * k_stride), count);
+  if (across == 1 && count == width && width % LANES == 0)
+    for (size p = 0; p < k; p++, from += k_stride, to += width)
+#pragma GCC unroll 8
+      for (size j = 0; j < width; j += LANES) store(to + j, load_as(dtype, from, j, LANES));
+  else if (across == 1)
+    for (size p = 0; p < k; p++, from += k_stride, to += width) {
+      widen(to, (struct numbers){(char *)from, dtype}, count);
       for (size j = count; j < width; j++) to[j] = 0;
     }
   else
     for (size p = 0; p < k; p += RUN) {
-      float runs[RUN * 64];
+      float runs[RUN * TILE_MOST];
       const size length = min_size(RUN, k - p);
-      for (size j = 0; j < count; j++) widen(runs + j * RUN, from_number(from, p + j * across), length);
+      for (size j = 0; j < count; j++)
+        for (size i = 0; i < length; i += LANES)
+          store_some(runs + j * RUN + i, load_as(dtype, from + p + j * across, i, length - i), length - i);
       pack_panel(to + p * width, runs, 1, RUN, length, count, width);
     }
 }
 
 INLINE void pack_any(float *to, struct numbers from, size k_stride, size across, size k, size count, const size width) {
-  if (is_narrow(from.dtype))
-    pack_narrow(to, from, k_stride, across, k, count, width);
+  const uint16_t *shorts = (const uint16_t *)from.at;
+  if (from.dtype == DTYPE_BF16)
+    pack_narrow(DTYPE_BF16, to, shorts, k_stride, across, k, count, width);
+  else if (from.dtype == DTYPE_F16)
+    pack_narrow(DTYPE_F16, to, shorts, k_stride, across, k, count, width);
   else
     pack_panel(to, (const float *)from.at, k_stride, across, k, count, width);
 }
@@ -278,7 +289,26 @@ static float *pack_columns(float *to, struct matrix b, size k, size columns) {
   return to;
 }
 
+// Rows of 16 bits that lie side by side: runs of them are widened for all panels at once.
+static void pack_rows_across(float *to, struct matrix a, size rows, size k) {
+  enum { DEPTH = 8, MOST = 768 };
+  float runs[DEPTH * MOST];
+  for (size first = 0; first < rows; first += MOST / TILE_ROWS * TILE_ROWS) {
+    const size count = min_size(MOST / TILE_ROWS * TILE_ROWS, rows - first);
+    for (size p = 0; p < k; p += DEPTH) {
+      const size depth = min_size(DEPTH, k - p);
+      for (size d = 0; d < depth; d++) widen(runs + d * MOST, block_of(a, first, p + d).at, count);
+      for (size i = 0; i < count; i += TILE_ROWS)
+        pack_panel(to + (first + i) * k + p * TILE_ROWS, runs + i, MOST, 1, depth, min_size(count - i, TILE_ROWS), TILE_ROWS);
+    }
+  }
+}
+
 static void pack_rows(float *to, struct matrix a, size rows, size k) {
+  if (is_narrow(a.at.dtype) && a.row_stride == 1) {
+    pack_rows_across(to, a, rows, k);
+    return;
+  }
   for (size i = 0; i < rows; i += TILE_ROWS, to += k * TILE_ROWS)
     pack_any(to, from_number(a.at, i * a.row_stride), a.column_stride, a.row_stride, k, min_size(rows - i, TILE_ROWS),
              TILE_ROWS);
@@ -301,66 +331,104 @@ INLINE size step_of_n(const struct blocks *most, size n) {
 }
 INLINE size step_of_k(const struct blocks *most, size k) { return even_block(k, most->k, 4); }
 
-// Some rows against a block of b: from rows of a where they lie, or where they were widened, or packed.
-static void multiply_part(struct product x, const float *panels, float *packed_a, int unpacked) {
+// Rows of a as they are multiplied: where they lie, where they were widened, or packed.
+struct rows_of_a {
+  struct matrix at;
+  const float *packed;  // or null
+};
+
+static struct rows_of_a prepare_rows(struct matrix a, size rows, size k, float *space, int unpacked) {
   if (!unpacked) {
-    pack_rows(packed_a, x.a, x.m, x.k);
-    multiply_block(&x, packed_a, panels);
-    return;
+    pack_rows(space, a, rows, k);
+    return (struct rows_of_a){.packed = space};
   }
-  if (is_narrow(x.a.at.dtype)) {
-    for (size i = 0; i < x.m; i++) widen(packed_a + i * x.k, block_of(x.a, i, 0).at, x.k);
-    x.a = matrix_of(packed_a, x.k, 1);
-  }
-  multiply_rows(&x, panels, x.k);
+  if (!is_narrow(a.at.dtype)) return (struct rows_of_a){.at = a};
+  for (size i = 0; i < rows; i++) widen(space + i * k, block_of(a, i, 0).at, k);
+  return (struct rows_of_a){.at = matrix_of(space, k, 1)};
+}
+
+static void multiply_prepared(struct product x, struct rows_of_a a, const float *panels) {
+  x.a = a.at;
+  if (a.packed)
+    multiply_block(&x, a.packed, panels);
+  else
+    multiply_rows(&x, panels, x.k);
+}
+
+// How a product is cut.
+struct cuts {
+  size step_m, step_n, step_k;
+  int unpacked;
+  float *packed_a, *packed_b, *sums;
+  size room_b;  // floats of packed_b
+};
+
+static struct cuts cuts_of(const struct blocks *most, const struct product *x, float *space) {
+  const size most_rows = whole_tiles(most->rows, TILE_ROWS), room_a = most_rows * most->k;
+  return (struct cuts){.step_m = even_block(x->m, most_rows, TILE_ROWS),
+                       .step_n = step_of_n(most, x->n),
+                       .step_k = step_of_k(most, x->k),
+                       .unpacked = x->a.column_stride == 1 && x->n <= most->unpacked,
+                       .packed_a = space,
+                       .packed_b = space + room_a,
+                       .sums = space + VECTORS_BYTES / 4,
+                       .room_b = VECTORS_BYTES / 4 - room_a};
 }
 
 static void multiply_blocks(const struct blocks *most, const struct product *x, float *space) {
-  const size most_rows = whole_tiles(most->rows, TILE_ROWS);
-  const size step_n = step_of_n(most, x->n), step_k = step_of_k(most, x->k);
-  const size step_m = even_block(x->m, most_rows, TILE_ROWS);
-  float *packed_a = space, *packed_b = packed_a + most_rows * most->k;
-  const float *panels = x->panels ? x->panels : packed_b;
-  const int unpacked = x->a.column_stride == 1 && x->n <= most->unpacked;
-  for (size j = 0; j < x->n; j += step_n)
-    for (size p = 0; p < x->k; p += step_k) {
-      const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
-      if (!x->panels) pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
-      for (size i = 0; i < x->m; i += step_m)
-        multiply_part(part_of(x, i, j, p, min_size(step_m, x->m - i), columns, depth), panels, packed_a, unpacked);
+  const struct cuts c = cuts_of(most, x, space);
+  const float *panels = x->panels ? x->panels : c.packed_b;
+  for (size j = 0; j < x->n; j += c.step_n)
+    for (size p = 0; p < x->k; p += c.step_k) {
+      const size columns = min_size(c.step_n, x->n - j), depth = min_size(c.step_k, x->k - p);
+      if (!x->panels) pack_columns(c.packed_b, block_of(x->b, p, j), depth, columns);
+      for (size i = 0; i < x->m; i += c.step_m) {
+        const struct product part = part_of(x, i, j, p, min_size(c.step_m, x->m - i), columns, depth);
+        multiply_prepared(part, prepare_rows(part.a, part.m, depth, c.packed_a, c.unpacked), panels);
+      }
       if (x->panels) panels += depth * round_up(columns, TILE_COLUMNS);
     }
 }
 
-// The same where results are rounded once: sums of some rows stay in f32 until all passes over k are done. One pass needs
-// no more room than a block of rows; of several, b is packed again for as many rows as there is room for.
+// Where results are rounded once, sums stay in f32 until all passes over k are done, a few panels at a time, so that the
+// last pass finds them in the first caches. `sums` are those of the part; the last pass stores.
+static void sum_part(const struct product *x, const struct cuts *c, size i, size j, struct product part, size p,
+                     const float *panels, float *sums) {
+  enum { STRIP = 4 * TILE_COLUMNS };
+  const struct rows_of_a a = prepare_rows(part.a, part.m, part.k, c->packed_a, c->unpacked);
+  for (size first = 0; first < part.n; first += STRIP) {
+    struct product strip = part;
+    float *own = sums + first * part.m;
+    strip.n = strip.stride = min_size(STRIP, part.n - first);
+    strip.out = (struct numbers){(char *)own, DTYPE_F32};
+    strip.add = p > 0 ? strip.out : (struct numbers){};
+    strip.bias = (struct numbers){};
+    multiply_prepared(strip, a, panels + first * part.k);
+    if (p + part.k == x->k) store_sums(x, i, j + first, part.m, strip.n, own, strip.stride);
+  }
+}
+
+// b is packed for all passes at once where there is room for it; else again for as many rows as there is room for sums.
 static void multiply_rounded(const struct blocks *most, const struct product *x, float *space) {
-  const size most_rows = whole_tiles(most->rows, TILE_ROWS);
-  const size step_n = step_of_n(most, x->n), step_k = step_of_k(most, x->k);
-  const size step_m = even_block(x->m, most_rows, TILE_ROWS);
-  float *packed_a = space, *packed_b = packed_a + most_rows * most->k, *sums = space + VECTORS_BYTES / 4;
-  const int unpacked = x->a.column_stride == 1 && x->n <= most->unpacked, once = step_k >= x->k;
-  const size room_m = once ? x->m : max_size(SUMS_BYTES / 4 / step_n / step_m, 1) * step_m;
-  for (size j = 0; j < x->n; j += step_n)
-    for (size from = 0; from < x->m; from += room_m) {
-      const float *panels = x->panels ? x->panels + j * x->k : packed_b;
-      const size columns = min_size(step_n, x->n - j), until = min_size(x->m, from + room_m);
-      for (size p = 0; p < x->k; p += step_k) {
-        const size depth = min_size(step_k, x->k - p);
-        if (!x->panels) pack_columns(packed_b, block_of(x->b, p, j), depth, columns);
-        for (size i = from; i < until; i += step_m) {
-          struct product part = part_of(x, i, j, p, min_size(step_m, until - i), columns, depth);
-          float *own = once ? sums : sums + (i - from) * step_n;
-          part.out = (struct numbers){(char *)own, DTYPE_F32};
-          part.add = p > 0 ? part.out : (struct numbers){};
-          part.bias = (struct numbers){};
-          part.stride = step_n;
-          multiply_part(part, panels, packed_a, unpacked);
-          if (p + depth == x->k) store_sums(x, i, j, part.m, columns, own, step_n);
+  const struct cuts c = cuts_of(most, x, space);
+  const size columns_most = round_up(min_size(c.step_n, x->n), TILE_COLUMNS);
+  const int whole = x->panels || x->k * columns_most <= c.room_b;
+  const size room_m = whole ? c.step_m : max_size(SUMS_BYTES / 4 / c.step_n / c.step_m, 1) * c.step_m;
+  for (size j = 0; j < x->n; j += c.step_n) {
+    const size columns = min_size(c.step_n, x->n - j), padded = round_up(columns, TILE_COLUMNS);
+    const float *panels = x->panels ? x->panels + j * x->k : c.packed_b;
+    for (size p = 0; !x->panels && whole && p < x->k; p += c.step_k)
+      pack_columns(c.packed_b + p * padded, block_of(x->b, p, j), min_size(c.step_k, x->k - p), columns);
+    for (size from = 0; from < x->m; from += room_m)
+      for (size p = 0; p < x->k; p += c.step_k) {
+        const size depth = min_size(c.step_k, x->k - p);
+        if (!whole) pack_columns(c.packed_b, block_of(x->b, p, j), depth, columns);
+        for (size i = from; i < min_size(x->m, from + room_m); i += c.step_m) {
+          const struct product part = part_of(x, i, j, p, min_size(c.step_m, x->m - i), columns, depth);
+          sum_part(x, &c, i, j, part, p, whole ? panels + p * padded : panels, c.sums + (i - from) * columns);
         }
-        if (x->panels) panels += depth * round_up(columns, TILE_COLUMNS);
       }
-    }
+  }
 }
 
 static void multiply_any(const struct blocks *most, const struct product *x, float *space) {

@@ -99,7 +99,13 @@ async function products(chosen: readonly Built[], compile: readonly string[], ru
       return object
     }),
   )
-  const sources = ['kernels/variants.c', 'kernels/matmul.c', 'kernels/amx.c', 'test/kernels/products.c']
+  const sources = [
+    'kernels/variants.c',
+    'kernels/matmul.c',
+    'kernels/numbers.c',
+    'kernels/amx.c',
+    'test/kernels/products.c',
+  ]
   execFileSync(command, [...flags, listFlag(chosen), ...sources, ...objects, '-lm', '-o', program], { cwd: root })
   return execFileSync([...run, program][0], [...run, program].slice(1), { encoding: 'utf8' })
 }
